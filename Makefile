@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# From a fresh clone: `make train`, `make test`. Everything is installed into .venv, once, and again when what it was
+# made from changes. A stamp is written last, so an interrupted installation is taken up again.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+unexport PYTHONPATH PYTHONHOME
+export CXX PYTHON
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+ARGS ?=
+# The stamp bears the time at which the build began: a source that changed meanwhile is newer.
+INSTALL = mkdir -p build && touch $(VENV)/.built.new && flock build/.lock \
+	$(PIP) install -q --no-build-isolation --no-deps -e . && mv $(VENV)/.built.new $(VENV)/.built
+NATIVE := $(shell find CMakeLists.txt baselines envs -name '*.h' -o -name '*.cc' -o -name '*.cpp' -o -name '*.c' \
+	-o -name '*.cmake' -o -name CMakeLists.txt)
+
+# Every check says in one sentence what is missing and which Debian or Ubuntu package brings it.
+define CHECK
+wrong=0
+lacks() { echo "ncc: $$*" >&2; wrong=1; }
+[ "$$(uname -sm)" = "Linux x86_64" ] || lacks "this is $$(uname -sm); the ns-3 wheel that ncc builds on exists for x86-64 Linux only."
+python=
+for candidate in $${PYTHON:-} python3 python3.13 python3.12 python3.11; do
+  if "$$candidate" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then python=$$candidate; break; fi
+  if [ "$$candidate" = "$${PYTHON:-}" ]; then lacks "PYTHON=$$candidate is not a Python 3.11, 3.12 or 3.13 that runs."; break; fi
+done
+if [ -z "$$python" ]; then
+  [ $$wrong = 1 ] || lacks "Python 3.11, 3.12 or 3.13 is needed and none was found: install python3 or name one with 'make PYTHON=/path/to/python3 ...'."
+else
+  name=$${python##*/}; case $$name in python3*) ;; *) name=python3 ;; esac
+  "$$python" -c 'import venv, ensurepip' 2>/dev/null || lacks "$$python has no venv and ensurepip modules: install the package $$name-venv."
+  "$$python" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_paths()["include"] + "/Python.h"))' \
+    || lacks "$$python has no Python.h to build extension modules with: install the package $$name-dev."
+fi
+major=$$($${CXX:-g++} -dumpversion 2>/dev/null | cut -d. -f1) || true
+if [ -z "$$major" ]; then lacks "no C++ compiler ($${CXX:-g++}): install the package g++ (12 or later).";
+elif [ "$$major" -lt 12 ]; then lacks "$${CXX:-g++} is version $$major and 12 or later is needed: install the package g++-12 and say 'make CXX=g++-12 ...'."; fi
+[ $$wrong = 0 ] || exit 1
+echo "$$python"
+endef
+export CHECK
+
+# Everything that ncc needs to be built, run, trained and tested, as pyproject.toml names it.
+define REQUIREMENTS
+import tomllib
+with open("pyproject.toml", "rb") as file:
+    config = tomllib.load(file)
+extras = config["project"]["optional-dependencies"]
+print(*config["build-system"]["requires"], *config["project"]["dependencies"], *extras["torch"], *extras["dev"], sep="\n")
+endef
+export REQUIREMENTS
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+train: $(VENV)/.built ## train NCC on ns-3, then compare it with DCTCP (ARGS="seed=3 ..." are Hydra overrides)
+	$(BIN)/python -m ncc.train $(ARGS)
+
+test: $(VENV)/.built ## run the tests (ARGS are pytest's)
+	$(BIN)/python -m pytest $(ARGS)
+
+bench: $(VENV)/.built ## measure speed, as ratios within one run
+	$(BIN)/python -m ncc.bench $(ARGS)
+
+lint: $(VENV)/.built ## style, types, import directions, licences
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	find baselines envs \( -name '*.h' -o -name '*.cc' -o -name '*.cpp' -o -name '*.c' \) -print0 \
+	  | xargs -0 $(BIN)/clang-format --dry-run -Werror
+	$(BIN)/python -m pytest -q tests/house
+
+build: $(VENV)/.packages ## rebuild the extension modules in place
+	@$(INSTALL)
+
+clean: ## remove what was built, and caches; keeps .venv's packages and runs/
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache $(VENV)/.built
+	find ncc envs agents baselines configs tests -name __pycache__ -prune -exec rm -rf {} +
+
+$(VENV)/.packages: pyproject.toml constraints.txt
+	@python=$$(bash -c "$$CHECK"); mkdir -p build; \
+	exec 9> build/.lock; flock 9; \
+	if [ ! -x $(BIN)/pip ]; then echo "Creating $(VENV) with $$python."; "$$python" -m venv $(VENV); fi; \
+	touch $@.new; \
+	echo "Installing packages into $(VENV) (about 6 GB the first time, most of it torch)."; \
+	$(BIN)/python -c "$$REQUIREMENTS" > build/requirements.txt; \
+	$(PIP) install --progress-bar off -c constraints.txt -r build/requirements.txt | { grep --line-buffered -v '^Requirement already' || true; }
+	@mv $@.new $@
+
+$(VENV)/.built: $(VENV)/.packages $(NATIVE)
+	@echo "Building the extension modules (a minute or two the first time)."
+	@$(INSTALL)
+
+.PHONY: help train test bench lint build clean

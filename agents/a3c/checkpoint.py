@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checkpoints: everything that training needs to go on, in files that are whole or not there."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ncc.agents.a3c.adam import TrainState
+from ncc.agents.a3c.network import FlatModel, NetShape
+from ncc.agents.arrays import Arrays, read_arrays, write_arrays
+from ncc.core.errors import ResultError
+from ncc.harness.atomic import remove
+
+KIND = "ncc-a3c-checkpoint"
+VERSION = 1
+_PATTERN = "checkpoint-*.npz"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A state of training between two updates."""
+
+    shape: NetShape
+    mode: str
+    seed: int
+    state: TrainState
+    episodes: tuple[int, ...]
+    """Next episode number of each worker (one entry for the synchronous learner)."""
+    rng: dict[str, Any] | None = None
+    """State of the generator that draws actions; None in `async`. No other generator is in use after the first weights
+    are drawn: torch's own never is."""
+
+
+class CheckpointFolder:
+    """The checkpoints of one run, named by the epochs learnt from; the newest `keep` are kept."""
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        self._folder, self._keep = folder / "checkpoints", keep
+
+    def newest(self) -> Path | None:
+        """The last checkpoint, if there is any."""
+        return max(self._folder.glob(_PATTERN), default=None)
+
+    def must_be_empty(self) -> None:
+        """Refuse to mix two runs."""
+        found = self.newest()
+        if found is not None:
+            raise ResultError(f"{found} belongs to an earlier training; resume that run or choose another folder")
+
+    def save(self, checkpoint: Checkpoint) -> Path:
+        """Write one, then drop the oldest beyond `keep`.
+
+        Raises:
+            ResultError: the file system refused; earlier checkpoints are untouched.
+        """
+        state = checkpoint.state
+        path = self._folder / f"checkpoint-{state.epochs:015d}.npz"
+        arrays = {"params": state.params.numpy(), "mean": state.mean.numpy(), "square": state.square.numpy()}
+        shape = checkpoint.shape
+        meta = {
+            "shape": {"obs_dim": shape.obs_dim, "hidden": list(shape.hidden), "n_actions": shape.n_actions},
+            "mode": checkpoint.mode,
+            "seed": checkpoint.seed,
+            "updates": state.updates,
+            "epochs": state.epochs,
+            "episodes": list(checkpoint.episodes),
+            "rng": checkpoint.rng,
+        }
+        write_arrays(path, KIND, VERSION, arrays, meta)
+        for old in sorted(self._folder.glob(_PATTERN))[: -self._keep]:
+            remove(old)
+        return path
+
+    def load(self, mode: str, seed: int) -> Checkpoint:
+        """The newest checkpoint.
+
+        Raises:
+            ResultError: none there, damaged, or made with another mode or seed.
+        """
+        path = self.newest()
+        if path is None:
+            raise ResultError(f"{self._folder} holds no checkpoint to resume from; train without resume first")
+        arrays, meta = read_arrays(path, KIND, VERSION)
+        try:
+            checkpoint = _checkpoint(arrays, meta)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ResultError(
+                f"{path} lacks part of a checkpoint ({error!r}); delete it to resume from the one before"
+            ) from None
+        for what, found, asked in (("mode", checkpoint.mode, mode), ("seed", checkpoint.seed, seed)):
+            if found != asked:
+                raise ResultError(f"{path} was made with {what} {found}, not {asked}; resume with {what}={found}")
+        return checkpoint
+
+
+def check_shape(checkpoint: Checkpoint, shape: NetShape) -> None:
+    """Refuse a checkpoint that does not fit the environment and the configured network."""
+    if checkpoint.shape != shape:
+        raise ResultError(
+            f"the checkpoint holds networks of shape {checkpoint.shape} (obs_dim-hidden-n_actions), but the "
+            f"environment and agent.hidden ask for {shape}; resume with the configuration that made it"
+        )
+
+
+def _checkpoint(arrays: Arrays, meta: dict[str, Any]) -> Checkpoint:
+    sizes = meta["shape"]
+    shape = NetShape(int(sizes["obs_dim"]), tuple(int(size) for size in sizes["hidden"]), int(sizes["n_actions"]))
+    expected = (FlatModel(shape).size,)
+    vectors = [arrays[name] for name in ("params", "mean", "square")]
+    for vector in vectors:
+        if vector.shape != expected or vector.dtype != np.float32 or not np.isfinite(vector).all():
+            raise ValueError(f"vectors must be float32 {expected} and finite, got {vector.dtype} {vector.shape}")
+    counts = torch.tensor([int(meta["updates"]), int(meta["epochs"]), int(meta["epochs"])], dtype=torch.int64)
+    params, mean, square = (torch.from_numpy(vector.copy()) for vector in vectors)
+    state = TrainState(params, mean, square, counts)
+    mode, rng, episodes = str(meta["mode"]), meta["rng"], tuple(int(episode) for episode in meta["episodes"])
+    if not (isinstance(rng, dict) if mode == "sync" else rng is None) or not episodes:
+        raise ValueError("rng or episodes missing")
+    return Checkpoint(shape, mode, int(meta["seed"]), state, episodes, rng)

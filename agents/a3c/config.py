@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Settings of A3C and A2C; importing them loads no training framework."""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
+
+from ncc.core.errors import ConfigError
+from ncc.core.value import Count, Fraction, NonNegative, Positive, Value
+
+if TYPE_CHECKING:
+    from ncc.agents.a3c.learner import A3cLearner
+
+
+class A3cConfig(Value, frozen=True):
+    """Asynchronous advantage actor-critic (Mnih et al., ICML 2016, Alg. S3) with Adam shared by the workers.
+
+    One policy serves all hosts; each host of each rack is one sample. Rewards are scaled by 1 - gamma, so that values
+    are in units of the mean reward per epoch whatever the horizon, and advantages to mean square 1 per update
+    (`normalize_advantage`), so that `entropy_coef` means the same for every reward. Both deviate from the paper.
+    """
+
+    mode: Literal["async", "sync"] = "async"
+    """async: A3C, `workers` processes that update one model as they go. sync: A2C, one process, equal seeds give
+    bit-equal weights and a resumed run equals an uninterrupted one."""
+    workers: Annotated[int, Meta(ge=1, le=256)] = 2
+    """Processes of `async`, at most one per core: beyond that throughput collapses. Not used by `sync`."""
+    racks: Annotated[int, Meta(ge=1, le=1024)] = 1
+    """Racks in each environment: of every worker in `async`, in all in `sync`."""
+    epochs: Count = 200_000
+    """Environment epochs to train for, summed over racks and workers; rounded up to whole steps of all racks."""
+    rollout: Annotated[int, Meta(ge=1, le=10_000)] = 20
+    """Epochs between updates (t_max of the paper)."""
+    gamma: Annotated[float, Meta(ge=0, lt=1)] = 0.99
+    gae_lambda: Fraction = 1.0
+    """1: n-step returns, as in the paper. Below: generalised advantage estimation (Schulman et al., 2016)."""
+    normalize_advantage: bool = True
+    entropy_coef: NonNegative = 0.01
+    entropy_coef_final: NonNegative | None = None
+    """Where set, `entropy_coef` goes there linearly over the training."""
+    value_coef: Positive = 0.5
+    max_grad_norm: Positive = 0.5
+    learning_rate: Annotated[float, Meta(gt=0, le=1)] = 1e-3
+    """wang2021 uses 1e-3 for its warm start and 1e-4 online."""
+    learning_rate_final: Annotated[float, Meta(ge=0, le=1)] | None = None
+    """Where set, `learning_rate` goes there linearly over the training."""
+    hidden: tuple[Annotated[int, Meta(ge=1, le=4096)], ...] = (64, 64)
+    """Sizes of the tanh layers, of the policy and of the value alike."""
+    initial_unlimited_prob: Annotated[float, Meta(gt=0, lt=1)] | None = None
+    """Probability of the last action ("no limit") before training; null: all actions alike. A limit drawn at random
+    hurts hosts that have little to send, so a start near "no limit" keeps early episodes short."""
+    checkpoint_epochs: Count = 10_000
+    """Epochs between checkpoints; `sync` then waits for the end of the episode, at most as long again."""
+    keep_checkpoints: Annotated[int, Meta(ge=1, le=1000)] = 3
+
+    def check(self) -> None:
+        """Cross-field checks."""
+        if not self.hidden:
+            raise ConfigError("A3cConfig.hidden must name at least one layer, for instance [64, 64]")
+
+    def build(self) -> "A3cLearner":
+        """The learner; the training framework is loaded when it trains."""
+        from ncc.agents.a3c.learner import A3cLearner
+
+        return A3cLearner(self)
+
+
+CONFIG = A3cConfig

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The learner that the training main sees; the training framework is loaded when `train` is called."""
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ncc.agents.a3c.config import A3cConfig
+from ncc.core.errors import ConfigError
+from ncc.harness.batch import EnvFactory
+from ncc.harness.learner import Report
+
+POLICY_FILE = "policy.npz"
+UNTRAINED_FILE = "policy_untrained.npz"
+
+
+class A3cLearner:
+    """Trains by `A3cConfig`; see `ncc.harness.learner.Learner`.
+
+    Writes into the run's folder: `policy_untrained.npz` at the start (the weights that training starts from),
+    `checkpoints/`, and `policy.npz` once training is complete.
+    """
+
+    def __init__(self, config: A3cConfig) -> None:
+        self.config = config
+        self.racks_per_env = config.racks
+        self.processes = config.racks * (config.workers if config.mode == "async" else 1)
+        self.total_epochs = config.epochs
+
+    def train(
+        self,
+        make_env: EnvFactory,
+        folder: Path,
+        seed: int,
+        *,
+        resume: bool,
+        report: Report,
+        meta: Mapping[str, Any],
+    ) -> Path:
+        """Train to the configured number of epochs and return the policy file.
+
+        Asynchronous training that ends early (a worker died, Ctrl-C, a full disk) leaves a checkpoint of that moment;
+        synchronous training goes back to its last one, so that it can continue bit-for-bit. A checkpoint of a finished
+        run resumes with larger `epochs` at a new episode. Policy files hold `meta` and, as `training`, what made them.
+
+        Raises:
+            ConfigError: PyTorch is missing, `meta` is not JSON, `make_env` cannot be pickled, or the environments
+                contradict themselves or each other.
+            WorkerDiedError: a worker process ended early; the last checkpoint can be resumed.
+            ResultError: `resume` without a usable checkpoint or with one of another shape, mode or seed; no `resume`
+                but checkpoints of an earlier run; or the file system refused.
+            InvalidRunError: rewards, logits or gradients that are not finite.
+        """
+        if importlib.util.find_spec("torch") is None:
+            raise ConfigError('training needs PyTorch, which is not installed: pip install "ncc[torch]"')
+        from ncc.agents.a3c.checkpoint import check_shape
+        from ncc.agents.a3c.crew import train_async
+        from ncc.agents.a3c.run import TrainingRun
+        from ncc.agents.a3c.sync import train_sync
+
+        run = TrainingRun(self.config, folder, seed, meta, resume=resume)
+        if run.loaded is not None and run.finished:
+            check_shape(run.loaded, replace(run.loaded.shape, hidden=self.config.hidden))
+            return run.finish(run.loaded.shape, run.loaded.state)
+        train = train_sync if self.config.mode == "sync" else train_async
+        return train(run, make_env, report)

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reports to the caller: updates come by the hundred per second, people and logs want a few."""
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from ncc.harness.learner import Progress, Report
+
+REPORT_EVERY_S = 0.5
+
+
+class Meter:
+    """Gathers updates and reports at most every `REPORT_EVERY_S` seconds: means of scalars, all returns."""
+
+    def __init__(self, report: Report, epochs: int, total_epochs: int) -> None:
+        self._report, self._epochs, self._total = report, epochs, total_epochs
+        self._returns: list[float] = []
+        self._sums: defaultdict[str, float] = defaultdict(float)
+        self._updates = 0
+        self._since_s, self._since_epochs = time.perf_counter(), epochs
+        if epochs:  # a resumed run: what was said of epochs beyond this no longer holds
+            report(Progress(epochs, total_epochs))
+
+    @property
+    def epochs(self) -> int:
+        """Epochs heard of so far."""
+        return self._epochs
+
+    def add(self, epochs: int, returns: Sequence[float], scalars: Mapping[str, float]) -> None:
+        """One update over `epochs` more epochs."""
+        self._epochs += epochs
+        self._updates += 1
+        self._returns.extend(returns)
+        for name, value in scalars.items():
+            self._sums[name] += value
+        if time.perf_counter() - self._since_s >= REPORT_EVERY_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Report now, if there is anything to report."""
+        if not self._updates:
+            return
+        now_s = time.perf_counter()
+        scalars = {name: total / self._updates for name, total in self._sums.items()}
+        scalars["speed/epochs_per_s"] = (self._epochs - self._since_epochs) / max(now_s - self._since_s, 1e-9)
+        returns = tuple(self._returns)
+        self._returns, self._sums, self._updates = [], defaultdict(float), 0
+        self._since_s, self._since_epochs = now_s, self._epochs
+        self._report(Progress(self._epochs, self._total, returns, scalars))

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Collecting experience: steps an environment with the current policy and keeps what an update needs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ncc.agents.a3c.network import ActorCritic
+from ncc.agents.policy import sample_actions
+from ncc.core.errors import ConfigError, InvalidRunError
+from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray
+
+Float = npt.NDArray[np.float32]
+Bool = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """T consecutive epochs of all racks. Views into buffers that the next `collect` overwrites."""
+
+    obs: ObsArray
+    """[T, n_racks, n_agents, obs_dim] what was acted on."""
+    actions: ActionArray
+    """[T, n_racks, n_agents]"""
+    rewards: Float
+    """[T, n_racks, n_agents]"""
+    terminated: Bool
+    """[T, n_racks]"""
+    truncated: Bool
+    """[T, n_racks]"""
+    last_obs: ObsArray
+    """[n_racks, n_agents, obs_dim] what follows the last step."""
+    cut: tuple[tuple[int, int], ...]
+    """(t, rack) of episodes that were truncated"""
+    cut_obs: list[ObsArray]
+    """[n_agents, obs_dim] last observation of each of them"""
+    returns: tuple[float, ...]
+    """Mean reward per host and epoch of each episode that ended."""
+
+    @property
+    def epochs(self) -> int:
+        """Environment epochs in it."""
+        return int(self.terminated.size)
+
+
+class Collector:
+    """Steps one environment from episode `first_episode` on.
+
+    Raises:
+        ConfigError: the environment contradicts the sizes that it states.
+    """
+
+    def __init__(self, env: BatchedEnv, rng: np.random.Generator, rollout: int, first_episode: int) -> None:
+        self._env, self._rng = env, rng
+        agents = (rollout, env.n_racks, env.n_agents)
+        self._obs = np.empty((*agents, env.obs_dim), np.float32)
+        self._actions = np.empty(agents, np.int64)
+        self._rewards = np.empty(agents, np.float32)
+        self._terminated = np.empty(agents[:2], np.bool_)
+        self._truncated = np.empty(agents[:2], np.bool_)
+        self._sums = np.zeros(env.n_racks)
+        self._lengths = np.zeros(env.n_racks, np.int64)
+        self._ended = np.zeros(env.n_racks, np.int64)
+        self.reset(first_episode)
+
+    def reset(self, episode: int) -> None:
+        """Cut what runs and start every rack at that episode."""
+        self._last = np.asarray(self._env.reset(episode))
+        expected = self._obs.shape[1:]
+        if self._last.shape != expected:
+            raise ConfigError(
+                f"the environment must observe {list(expected)} as it states, got {list(self._last.shape)}"
+            )
+        self._sums[:] = 0
+        self._lengths[:] = 0
+        self._ended[:] = episode
+
+    @property
+    def at_boundary(self) -> bool:
+        """Every rack stands at the start of an episode."""
+        return not self._lengths.any()
+
+    @property
+    def next_episode(self) -> int:
+        """The first episode number that no rack has taken a step in."""
+        return int((self._ended + (self._lengths > 0)).max())
+
+    @torch.inference_mode()
+    def collect(self, net: ActorCritic, steps: int, *, stop_at_boundary: bool = False) -> Rollout:
+        """Take `steps` steps, fewer if `stop_at_boundary` and all racks end their episodes together.
+
+        Raises:
+            InvalidRunError: a reward or an action's logit is not finite.
+        """
+        cut: list[tuple[int, int]] = []
+        cut_obs: list[ObsArray] = []
+        returns: list[float] = []
+        buffer = torch.from_numpy(self._obs)
+        taken = 0
+        while taken < steps and not (stop_at_boundary and taken and self.at_boundary):
+            t = taken
+            self._obs[t] = self._last
+            logits = net.logits(buffer[t]).numpy()
+            if not np.isfinite(logits).all():
+                raise InvalidRunError(
+                    f"logits are not finite after episode {self.next_episode}: observations or weights diverged"
+                )
+            self._actions[t] = sample_actions(logits, self._rng)
+            step = self._env.step(self._actions[t])
+            self._rewards[t], self._terminated[t], self._truncated[t] = step.reward, step.terminated, step.truncated
+            self._last = step.obs
+            self._sums += self._rewards[t].mean(axis=-1)
+            self._lengths += 1
+            taken += 1
+            done = self._terminated[t] | self._truncated[t]
+            if not done.any():
+                continue
+            returns.extend((self._sums[done] / self._lengths[done]).tolist())
+            for rack in np.flatnonzero(self._truncated[t] & ~self._terminated[t]).tolist():
+                cut.append((t, rack))
+                cut_obs.append(step.final_obs[rack].copy())
+            self._ended += done
+            self._sums[done] = 0
+            self._lengths[done] = 0
+        rewards = self._rewards[:taken]
+        if not np.isfinite(rewards).all():
+            t, rack, host = np.argwhere(~np.isfinite(rewards))[0].tolist()
+            raise InvalidRunError(
+                f"reward of host {host} in rack {rack} is {rewards[t, rack, host]}; rewards must be finite"
+            )
+        return Rollout(
+            self._obs[:taken],
+            self._actions[:taken],
+            rewards,
+            self._terminated[:taken],
+            self._truncated[:taken],
+            np.array(self._last, np.float32),
+            tuple(cut),
+            cut_obs,
+            tuple(returns),
+        )

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One A3C worker: a process that collects with its own environment and updates the shared model."""
+
+import multiprocessing
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Lock
+
+import torch
+
+from ncc.agents.a3c.adam import TrainState
+from ncc.agents.a3c.config import A3cConfig
+from ncc.agents.a3c.network import FlatModel, NetShape
+from ncc.agents.a3c.rollout import Collector
+from ncc.agents.a3c.update import Scalars, compute_gradient
+from ncc.core.seeding import generator
+from ncc.harness.batch import EnvFactory
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The worker's environment is there."""
+
+    obs_dim: int
+    n_actions: int
+
+
+@dataclass(frozen=True)
+class Start:
+    """Go: the shared state, and where to begin. The parent sets `stop` to 1 to end early."""
+
+    shape: NetShape
+    state: TrainState
+    stop: torch.Tensor
+    episode: int
+
+
+@dataclass(frozen=True)
+class Update:
+    """One gradient was applied."""
+
+    epochs: int
+    episode: int
+    returns: tuple[float, ...]
+    scalars: Scalars
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The worker raised an exception and exits."""
+
+    message: str
+    details: str
+
+
+@dataclass(frozen=True)
+class Done:
+    """No epochs are left to collect, or the worker was told to stop."""
+
+
+Message = Ready | Update | Failed | Done
+
+
+class Stopped(Exception):  # noqa: N818 - no error: how a worker leaves its loop
+    """The parent asked to stop, or is gone."""
+
+
+@dataclass(frozen=True)
+class WorkerSetup:
+    """What a worker process is given when it starts."""
+
+    index: int
+    make_env: EnvFactory
+    config: A3cConfig
+    seed: int
+    lock: Lock
+    """Held around reading and changing the shared state, for about 45 us of an update of some milliseconds: going
+    without (Hogwild) would gain no more than that, and cost exact counts and checkpoints from between two updates."""
+
+
+def work(setup: WorkerSetup, pipe: "Connection[Message, Start]") -> None:
+    """Body of a worker process. Any exception is told to the parent, then ends the process with status 1."""
+    try:
+        _work(setup, pipe)
+        pipe.send(Done())
+    except (BrokenPipeError, ConnectionResetError, EOFError):
+        sys.exit(1)  # the parent is gone: nobody left to tell
+    except Exception as error:  # noqa: BLE001 - handed to the parent, which raises
+        pipe.send(Failed(f"{type(error).__name__}: {error}", traceback.format_exc()))
+        sys.exit(1)
+
+
+def _work(setup: WorkerSetup, pipe: "Connection[Message, Start]") -> None:
+    torch.set_num_threads(1)
+    config, lock, env = setup.config, setup.lock, setup.make_env(setup.index)
+    try:
+        pipe.send(Ready(env.obs_dim, env.n_actions))
+        start = pipe.recv()
+        state, model = start.state, FlatModel(start.shape)
+        # The epoch keeps a resumed run from drawing the same actions again.
+        rng = generator(setup.seed, "a3c", "actions", setup.index, state.epochs)
+        collector = Collector(env, rng, config.rollout, start.episode)
+        while True:
+            with _holding(lock, start.stop):
+                steps = state.claim(config.rollout, env.n_racks, config.epochs)
+                model.params.copy_(state.params)
+            if not steps:
+                return
+            rollout = collector.collect(model.net, steps)
+            scalars = compute_gradient(model, rollout, config, state.epochs / config.epochs)
+            with _holding(lock, start.stop):
+                state.apply(model.grads, scalars["update/learning_rate"], rollout.epochs)
+            pipe.send(Update(rollout.epochs, env.episode, rollout.returns, scalars))
+    except Stopped:
+        return
+    finally:
+        env.close()
+
+
+@contextmanager
+def _holding(lock: Lock, stop: torch.Tensor) -> Iterator[None]:
+    """Hold the lock. A process killed inside never gives it back, so waiting looks up now and then."""
+    parent = multiprocessing.parent_process()
+    while True:
+        if stop.item():
+            raise Stopped
+        if lock.acquire(timeout=0.5):
+            break
+        if parent is not None and not parent.is_alive():
+            raise Stopped
+    try:
+        yield
+    finally:
+        lock.release()

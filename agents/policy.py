@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A trained policy in numpy: what evaluation and hosts run, without any training framework."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ncc.agents.arrays import read_arrays, write_arrays
+from ncc.core.errors import ConfigError, ResultError
+from ncc.harness.batch import ActionArray, ObsArray
+
+FloatArray32 = npt.NDArray[np.float32]
+Layer = tuple[FloatArray32, FloatArray32]
+"""Weights [outputs, inputs] and bias [outputs] of one affine layer."""
+
+KIND = "ncc-policy"
+VERSION = 1
+_RESERVED = ("kind", "version", "obs_dim", "n_actions", "activation")
+
+
+def sample_actions(logits: FloatArray32, rng: np.random.Generator) -> ActionArray:
+    """Draw one action per row from softmax(logits): [..., n_actions] -> [...].
+
+    Inverts the distribution function with one uniform number per row. It works in float64 so that a uniform number
+    below 1 can never reach past the last action.
+    """
+    weights = np.exp((logits - logits.max(axis=-1, keepdims=True)).astype(np.float64))
+    cumulative = np.cumsum(weights, axis=-1)
+    threshold = rng.random(logits.shape[:-1])[..., None] * cumulative[..., -1:]
+    chosen: ActionArray = (cumulative <= threshold).sum(axis=-1, dtype=np.int64)
+    return chosen
+
+
+class MlpPolicy:
+    """Observation -> tanh layers -> one logit per action; float32 throughout.
+
+    Args:
+        layers: hidden layers in order, then the output layer (no tanh after it).
+
+    Raises:
+        ConfigError: no layers, sizes that do not chain, or weights that are not finite.
+    """
+
+    def __init__(self, layers: Sequence[Layer]) -> None:
+        self.layers: tuple[Layer, ...] = tuple(
+            (np.ascontiguousarray(weight, np.float32), np.ascontiguousarray(bias, np.float32))
+            for weight, bias in layers
+        )
+        _check(self.layers)
+        self.obs_dim = int(self.layers[0][0].shape[1])
+        self.n_actions = int(self.layers[-1][0].shape[0])
+
+    def logits(self, obs: ObsArray) -> FloatArray32:
+        """Logits [..., n_actions] of observations [..., obs_dim]."""
+        if obs.shape[-1:] != (self.obs_dim,):
+            raise ConfigError(
+                f"this policy reads observations of shape [..., {self.obs_dim}], got {list(obs.shape)}; "
+                "observe as in the run that trained it"
+            )
+        hidden = obs.astype(np.float32, copy=False)
+        for weight, bias in self.layers[:-1]:
+            hidden = np.tanh(hidden @ weight.T + bias)
+        weight, bias = self.layers[-1]
+        logits: FloatArray32 = hidden @ weight.T + bias
+        return logits
+
+    def act(self, obs: ObsArray, rng: np.random.Generator | None) -> ActionArray:
+        """Action indices [...] for observations [..., obs_dim]: the likeliest without `rng`, else drawn with it.
+
+        Raises:
+            ConfigError: wrong shape, or an observation that is not finite.
+        """
+        logits = self.logits(obs)
+        if not np.isfinite(logits).all():
+            raise ConfigError("observations must be finite numbers, got NaN or infinity; check what measured them")
+        if rng is not None:
+            return sample_actions(logits, rng)
+        likeliest: ActionArray = np.argmax(logits, axis=-1)
+        return likeliest
+
+
+def save_policy(path: Path, layers: Sequence[Layer], meta: Mapping[str, Any]) -> None:
+    """Write a policy file (`.npz`) in one step.
+
+    Args:
+        path: where; a file that is there is replaced.
+        layers: as in `MlpPolicy`.
+        meta: anything that is JSON, for instance how observations and actions are made; `load_policy` returns it.
+
+    Raises:
+        ConfigError: layers or meta that cannot be a policy file.
+        ResultError: the file system refused.
+    """
+    policy = MlpPolicy(layers)
+    taken = [key for key in _RESERVED if key in meta]
+    if taken:
+        raise ConfigError(f"meta of {path} may not use the keys {', '.join(taken)}; choose other names")
+    arrays = {
+        f"{part}{i}": array for i, layer in enumerate(policy.layers) for part, array in zip("wb", layer, strict=True)
+    }
+    shape = {"obs_dim": policy.obs_dim, "n_actions": policy.n_actions, "activation": "tanh"}
+    write_arrays(path, KIND, VERSION, arrays, {**meta, **shape})
+
+
+def load_policy(path: Path) -> tuple[MlpPolicy, dict[str, Any]]:
+    """The policy in a file that `save_policy` wrote, and the meta it was given.
+
+    Raises:
+        ResultError: missing, damaged, of another kind or version, or contradicting itself.
+    """
+    arrays, meta = read_arrays(path, KIND, VERSION)
+    count = len(arrays) // 2
+    if set(arrays) != {f"{part}{i}" for i in range(count) for part in "wb"} or meta.get("activation") != "tanh":
+        raise ResultError(
+            f"{path} must hold weights w0.. and biases b0.. of tanh layers, got {sorted(arrays)}; make it again"
+        )
+    try:
+        policy = MlpPolicy([(arrays[f"w{i}"], arrays[f"b{i}"]) for i in range(count)])
+    except (ConfigError, TypeError, ValueError) as error:
+        raise ResultError(f"{path} does not hold a usable policy: {error}") from None
+    stated, found = (meta.get("obs_dim"), meta.get("n_actions")), (policy.obs_dim, policy.n_actions)
+    if stated != found:
+        raise ResultError(f"{path} states (obs_dim, n_actions) = {stated}, but its weights have {found}; make it again")
+    return policy, {key: value for key, value in meta.items() if key not in _RESERVED}
+
+
+def _check(layers: tuple[Layer, ...]) -> None:
+    if not layers:
+        raise ConfigError("a policy needs at least one layer of weights")
+    for i, (weight, bias) in enumerate(layers):
+        if weight.ndim != 2 or bias.shape != weight.shape[:1] or 0 in weight.shape:
+            raise ConfigError(
+                f"layer {i} must have weights [outputs, inputs] and bias [outputs], got {weight.shape} and {bias.shape}"
+            )
+        if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
+            raise ConfigError(f"layer {i} has weights that are not finite; the training that made it diverged")
+    for i, ((left, _), (right, _)) in enumerate(pairwise(layers)):
+        if right.shape[1] != left.shape[0]:
+            raise ConfigError(f"layer {i} has {left.shape[0]} outputs, but layer {i + 1} takes {right.shape[1]} inputs")

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Baselines: hand-written congestion controllers, one C header each."""
+
+if __name__ != "ncc.baselines":
+    raise ImportError(
+        "import this package as 'ncc.baselines', not as 'baselines': the top-level folder is only its source"
+    )

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Python module `ncc.baselines._baselines`: the table of controllers, and one connection run by a controller.
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "ncc_controllers.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace
+{
+
+// Columns of an event in `drive`, the fields of ncc_cc_event in order.
+constexpr size_t kEventColumns = 10;
+enum Kind : ncc_u8 { kAck = 0, kLoss = 1, kTimeout = 2 };
+
+using Out = std::tuple<ncc_u64, ncc_u64, ncc_u64>;
+using Events = nb::ndarray<const ncc_u64, nb::shape<-1, kEventColumns>, nb::c_contig, nb::device::cpu>;
+using Kinds = nb::ndarray<const ncc_u8, nb::shape<-1>, nb::c_contig, nb::device::cpu>;
+using Outs = nb::ndarray<nb::numpy, ncc_u64, nb::shape<-1, 3>>;
+
+const ncc_cc_ops &find(const std::string &name)
+{
+    for (const ncc_cc_ops *ops : ncc_cc_table) {
+        if (name == ops->name)
+            return *ops;
+    }
+    throw nb::value_error(("no controller called '" + name + "' in the table").c_str());
+}
+
+class Connection
+{
+  public:
+    Connection(const std::string &name, ncc_u32 mss_bytes, ncc_u32 init_cwnd_bytes, std::vector<ncc_u64> params)
+        : ops_(find(name)), params_(std::move(params)), conn_{mss_bytes, init_cwnd_bytes}
+    {
+        if (mss_bytes < 1 || init_cwnd_bytes < mss_bytes) {
+            throw nb::value_error("mss_bytes must be at least 1 and init_cwnd_bytes at least mss_bytes");
+        }
+        if (params_.size() != ops_.n_params) {
+            throw nb::value_error((name + " takes " + std::to_string(ops_.n_params) + " parameters").c_str());
+        }
+        for (size_t i = 0; i < params_.size(); ++i) {
+            const ncc_cc_param &row = ops_.params[i];
+            if (params_[i] < row.min || params_[i] > row.max) {
+                throw nb::value_error((name + "." + row.name + " is out of range").c_str());
+            }
+        }
+        init();
+    }
+
+    Out init()
+    {
+        std::memset(state_, 0, sizeof state_);
+        ops_.init(state_, params_.data(), &conn_, &out_);
+        return out();
+    }
+
+    Out handle(Kind kind, const ncc_cc_event &event)
+    {
+        auto operation = kind == kAck ? ops_.on_ack : kind == kLoss ? ops_.on_loss : ops_.on_timeout;
+        operation(state_, params_.data(), &conn_, &event, &out_);
+        return out();
+    }
+
+    Outs drive(Kinds kinds, Events events)
+    {
+        const size_t n = kinds.shape(0);
+        if (events.shape(0) != n)
+            throw nb::value_error("kinds and events differ in length");
+        for (size_t i = 0; i < n; ++i) {
+            if (kinds(i) > kTimeout)
+                throw nb::value_error("kinds must be 0 (ack), 1 (loss) or 2 (timeout)");
+            if (events(i, kEventColumns - 1) > UINT32_MAX)
+                throw nb::value_error("flags must fit 32 bits");
+        }
+        auto *rows = new ncc_u64[n * 3];
+        nb::capsule owner(rows, [](void *p) noexcept { delete[] static_cast<ncc_u64 *>(p); });
+        for (size_t i = 0; i < n; ++i) {
+            const ncc_u64 *e = &events(i, 0);
+            handle(static_cast<Kind>(kinds(i)),
+                   {e[0], e[1], e[2], e[3], e[4], e[5], e[6], e[7], e[8], static_cast<ncc_u32>(e[9])});
+            rows[3 * i] = out_.cwnd_bytes;
+            rows[3 * i + 1] = out_.ssthresh_bytes;
+            rows[3 * i + 2] = out_.pacing_bytes_per_s;
+        }
+        return Outs(rows, {n, 3}, owner);
+    }
+
+    Out out() const { return {out_.cwnd_bytes, out_.ssthresh_bytes, out_.pacing_bytes_per_s}; }
+    nb::bytes state() const { return nb::bytes(state_, ops_.state_bytes); }
+
+  private:
+    const ncc_cc_ops &ops_;
+    std::vector<ncc_u64> params_;
+    ncc_cc_conn conn_;
+    ncc_cc_out out_{};
+    alignas(8) unsigned char state_[NCC_CC_STATE_MAX]{};
+};
+
+template <Kind kind>
+Out on_event(Connection &self, ncc_u64 now_ns, ncc_u64 rtt_ns, ncc_u64 min_rtt_ns, ncc_u64 srtt_ns,
+             ncc_u64 delivered_bytes, ncc_u64 acked_bytes, ncc_u64 inflight_bytes, ncc_u64 una_bytes, ncc_u64 nxt_bytes,
+             ncc_u32 flags)
+{
+    return self.handle(kind, {now_ns, rtt_ns, min_rtt_ns, srtt_ns, delivered_bytes, acked_bytes, inflight_bytes,
+                              una_bytes, nxt_bytes, flags});
+}
+
+template <Kind kind>
+void bind_event(nb::class_<Connection> &type, const char *name)
+{
+    type.def(name, &on_event<kind>, nb::kw_only(), "now_ns"_a = 0, "rtt_ns"_a = 0, "min_rtt_ns"_a = 0, "srtt_ns"_a = 0,
+             "delivered_bytes"_a = 0, "acked_bytes"_a = 0, "inflight_bytes"_a = 0, "una_bytes"_a = 0, "nxt_bytes"_a = 0,
+             "flags"_a = 0);
+}
+
+// name, summary, ecn, state_bytes, [(name, default, min, max, help)]
+using ParamRow = std::tuple<std::string, ncc_u64, ncc_u64, ncc_u64, std::string>;
+using Row = std::tuple<std::string, std::string, int, ncc_u32, std::vector<ParamRow>>;
+
+std::vector<Row> table()
+{
+    std::vector<Row> rows;
+    for (const ncc_cc_ops *ops : ncc_cc_table) {
+        std::vector<ParamRow> params;
+        for (ncc_u32 i = 0; i < ops->n_params; ++i) {
+            const ncc_cc_param &p = ops->params[i];
+            params.emplace_back(p.name, p.def, p.min, p.max, p.help);
+        }
+        rows.emplace_back(ops->name, ops->summary, static_cast<int>(ops->ecn), ops->state_bytes, std::move(params));
+    }
+    return rows;
+}
+
+} // namespace
+
+NB_MODULE(_baselines, m)
+{
+    m.def("table", &table);
+    m.attr("STATE_MAX") = NCC_CC_STATE_MAX;
+    m.attr("CWND_MAX_BYTES") = NCC_CC_CWND_MAX;
+    m.attr("ECE") = static_cast<int>(NCC_CC_ACK_ECE);
+    m.attr("IN_RECOVERY") = static_cast<int>(NCC_CC_ACK_IN_RECOVERY);
+    m.attr("APP_LIMITED") = static_cast<int>(NCC_CC_ACK_APP_LIMITED);
+    m.attr("ACK") = static_cast<int>(kAck);
+    m.attr("LOSS") = static_cast<int>(kLoss);
+    m.attr("TIMEOUT") = static_cast<int>(kTimeout);
+    nb::class_<Connection> connection(m, "Connection");
+    connection
+        .def(nb::init<const std::string &, ncc_u32, ncc_u32, std::vector<ncc_u64>>(), "name"_a, "mss_bytes"_a,
+             "init_cwnd_bytes"_a, "params"_a)
+        .def("init", &Connection::init)
+        .def("drive", &Connection::drive, "kinds"_a, "events"_a)
+        .def_prop_ro("out", &Connection::out)
+        .def_prop_ro("state", &Connection::state);
+    bind_event<kAck>(connection, "on_ack");
+    bind_event<kLoss>(connection, "on_loss");
+    bind_event<kTimeout>(connection, "on_timeout");
+}

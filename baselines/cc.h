@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The contract of a congestion controller: one C header per algorithm, the same source for simulators and kernel.
+ *
+ * A header is restricted C that g++, clang++ and `clang -target bpf` all take: fixed-width integers, no libc, no
+ * floats, no recursion, bounded loops, all state in one struct of at most NCC_CC_STATE_MAX bytes (a socket's private
+ * area in Linux). It sees events and values, never a socket, a clock or a packet.
+ *
+ * The controller owns its window outright: every event handler states the window, the slow-start threshold and the
+ * pacing rate in `struct ncc_cc_out`, in recovery as elsewhere, and the datapath obeys. The datapath detects losses,
+ * retransmits, and lets bytes go while inflight (RFC 6675 "pipe") is below the window.
+ *
+ * To add one: write `<name>.h` with NCC_CC_REGISTER(<name>, ...) at its end. The build finds it by that line.
+ */
+#ifndef NCC_CC_H
+#define NCC_CC_H
+
+#ifdef __bpf__
+typedef unsigned char ncc_u8;
+typedef unsigned int ncc_u32;
+typedef unsigned long long ncc_u64;
+typedef long long ncc_s64;
+#else
+#include <stdint.h>
+typedef uint8_t ncc_u8;
+typedef uint32_t ncc_u32;
+typedef uint64_t ncc_u64;
+typedef int64_t ncc_s64;
+#endif
+
+#define NCC_CC_STATE_MAX 104
+#define NCC_CC_PARAMS_MAX 16
+#define NCC_NS_PER_S 1000000000ULL
+#define NCC_CC_CWND_MAX (1ULL << 40) /* 1 TB in flight: far above 400 Gbit/s x 200 ms = 10 GB, far below overflow */
+
+/* What the controller asks of the network and of the receiver. */
+enum ncc_cc_ecn {
+    NCC_CC_ECN_NONE = 0,    /* packets are not ECN-capable */
+    NCC_CC_ECN_CLASSIC = 1, /* RFC 3168: the receiver repeats ECE until it sees CWR */
+    NCC_CC_ECN_DCTCP = 2,   /* RFC 8257 section 3.2: the receiver echoes each CE precisely */
+};
+
+/* Constants of a connection. */
+struct ncc_cc_conn {
+    ncc_u32 mss_bytes;       /* payload of a full packet, >= 1 */
+    ncc_u32 init_cwnd_bytes; /* initial window (RFC 6928), >= mss_bytes */
+};
+
+enum ncc_cc_ack_flags {
+    NCC_CC_ACK_ECE = 1,         /* this ACK carries ECN-Echo */
+    NCC_CC_ACK_IN_RECOVERY = 2, /* the datapath is repairing losses (fast recovery or after a timeout) */
+    NCC_CC_ACK_APP_LIMITED = 4, /* the window was not full when this ACK came: more window would not have been used */
+};
+
+/* One acknowledgement, or the state of the connection at a loss or timeout (then the per-ACK fields are 0). */
+struct ncc_cc_event {
+    ncc_u64 now_ns;
+    ncc_u64 rtt_ns;          /* RTT sample of this ACK; 0: none */
+    ncc_u64 min_rtt_ns;      /* smallest sample of the connection; 0: none yet */
+    ncc_u64 srtt_ns;         /* RFC 6298 smoothed RTT; 0: none yet */
+    ncc_u64 delivered_bytes; /* payload newly acknowledged, cumulatively or selectively, each byte once */
+    ncc_u64 acked_bytes;     /* of this, by which the cumulative ACK moved */
+    ncc_u64 inflight_bytes;  /* sent and neither acknowledged nor deemed lost, after this event */
+    ncc_u64 una_bytes;       /* stream offset of the cumulative ACK, after this event */
+    ncc_u64 nxt_bytes;       /* stream offset after the last byte ever sent */
+    ncc_u32 flags;           /* enum ncc_cc_ack_flags */
+};
+
+/* What the controller decides, complete after every handler. */
+struct ncc_cc_out {
+    ncc_u64 cwnd_bytes;         /* window, >= mss_bytes */
+    ncc_u64 ssthresh_bytes;     /* informative: what the datapath shows as its slow-start threshold */
+    ncc_u64 pacing_bytes_per_s; /* 0: unpaced, back to back as the window allows */
+};
+
+/* A tunable: integer, in the unit its help names. */
+struct ncc_cc_param {
+    const char *name;
+    ncc_u64 def, min, max;
+    const char *help; /* unit, meaning, source */
+};
+
+/*
+ * The operations. `s` is the controller's own state, zeroed before init; `p` its parameters in table order.
+ *   init        connection established, nothing sent
+ *   on_ack      every acknowledgement, recovery included
+ *   on_loss     fast retransmit: once per recovery episode, at its start (RFC 6675 step 4)
+ *   on_timeout  retransmission timer expired (RFC 6298 5.4-5.7)
+ */
+struct ncc_cc_ops {
+    const char *name;
+    const char *summary; /* one line, with the source */
+    enum ncc_cc_ecn ecn;
+    ncc_u32 state_bytes;
+    const struct ncc_cc_param *params;
+    ncc_u32 n_params;
+    void (*init)(void *s, const ncc_u64 *p, const struct ncc_cc_conn *c, struct ncc_cc_out *o);
+    void (*on_ack)(void *s, const ncc_u64 *p, const struct ncc_cc_conn *c, const struct ncc_cc_event *e,
+                   struct ncc_cc_out *o);
+    void (*on_loss)(void *s, const ncc_u64 *p, const struct ncc_cc_conn *c, const struct ncc_cc_event *e,
+                    struct ncc_cc_out *o);
+    void (*on_timeout)(void *s, const ncc_u64 *p, const struct ncc_cc_conn *c, const struct ncc_cc_event *e,
+                       struct ncc_cc_out *o);
+};
+
+#define NCC_CC_FN static inline __attribute__((unused))
+
+/* Expects struct <name>_state, <name>_params[], <name>_init, <name>_on_ack, <name>_on_loss, <name>_on_timeout.
+ * BPF programs call the functions directly (a table of function pointers cannot be loaded). */
+#ifdef __bpf__
+#define NCC_CC_REGISTER(name_, ecn_, summary_)                                                                         \
+    _Static_assert(sizeof(struct name_##_state) <= NCC_CC_STATE_MAX, "state exceeds the socket's private area");
+#else
+#ifdef __cplusplus
+#define NCC_CC_STATIC_ASSERT static_assert
+#else
+#define NCC_CC_STATIC_ASSERT _Static_assert
+#endif
+#define NCC_CC_ADAPT_(name_, op_)                                                                                      \
+    static void name_##_##op_##_any(void *s, const ncc_u64 *p, const struct ncc_cc_conn *c,                            \
+                                    const struct ncc_cc_event *e, struct ncc_cc_out *o)                                \
+    {                                                                                                                  \
+        name_##_##op_((struct name_##_state *)s, p, c, e, o);                                                          \
+    }
+#define NCC_CC_REGISTER(name_, ecn_, summary_)                                                                         \
+    NCC_CC_STATIC_ASSERT(sizeof(struct name_##_state) <= NCC_CC_STATE_MAX, "state exceeds the socket's private area"); \
+    NCC_CC_STATIC_ASSERT(sizeof(name_##_params) <= NCC_CC_PARAMS_MAX * sizeof(struct ncc_cc_param),                    \
+                         "too many parameters");                                                                       \
+    static void name_##_init_any(void *s, const ncc_u64 *p, const struct ncc_cc_conn *c, struct ncc_cc_out *o)         \
+    {                                                                                                                  \
+        name_##_init((struct name_##_state *)s, p, c, o);                                                              \
+    }                                                                                                                  \
+    NCC_CC_ADAPT_(name_, on_ack)                                                                                       \
+    NCC_CC_ADAPT_(name_, on_loss)                                                                                      \
+    NCC_CC_ADAPT_(name_, on_timeout)                                                                                   \
+    static const struct ncc_cc_ops name_##_ops = {#name_,                                                              \
+                                                  summary_,                                                            \
+                                                  ecn_,                                                                \
+                                                  (ncc_u32)sizeof(struct name_##_state),                               \
+                                                  name_##_params,                                                      \
+                                                  (ncc_u32)(sizeof(name_##_params) / sizeof(name_##_params[0])),       \
+                                                  name_##_init_any,                                                    \
+                                                  name_##_on_ack_any,                                                  \
+                                                  name_##_on_loss_any,                                                 \
+                                                  name_##_on_timeout_any};
+#endif
+
+NCC_CC_FN ncc_u64 ncc_min_u64(ncc_u64 a, ncc_u64 b) { return a < b ? a : b; }
+NCC_CC_FN ncc_u64 ncc_max_u64(ncc_u64 a, ncc_u64 b) { return a > b ? a : b; }
+
+#endif

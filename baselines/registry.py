@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which controllers exist, what they do, and which parameters they take. All of it comes from the headers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+
+from ncc.baselines import _baselines
+from ncc.core.errors import ConfigError, UnknownNameError
+
+
+class Ecn(IntEnum):
+    """What a controller asks of the network and the receiver (`enum ncc_cc_ecn` of cc.h)."""
+
+    NONE = 0
+    CLASSIC = 1
+    DCTCP = 2
+
+
+@dataclass(frozen=True)
+class ParamInfo:
+    """A tunable of a controller: an integer in [min, max], in the unit that `help` names."""
+
+    name: str
+    default: int
+    min: int
+    max: int
+    help: str
+
+
+@dataclass(frozen=True)
+class ControllerInfo:
+    """One row of the table."""
+
+    name: str
+    summary: str
+    ecn: Ecn
+    state_bytes: int
+    params: tuple[ParamInfo, ...]
+
+
+@cache
+def _table() -> dict[str, ControllerInfo]:
+    return {
+        name: ControllerInfo(name, summary, Ecn(ecn), state_bytes, tuple(ParamInfo(*row) for row in params))
+        for name, summary, ecn, state_bytes, params in _baselines.table()
+    }
+
+
+def controllers() -> dict[str, ControllerInfo]:
+    """Every controller of `baselines/`, by name."""
+    return dict(_table())
+
+
+def controller(name: str) -> ControllerInfo:
+    """One controller; raises `UnknownNameError` with the names that exist."""
+    if name not in _table():
+        raise UnknownNameError("controller", name, _table())
+    return _table()[name]
+
+
+def check_params(name: str, params: Mapping[str, object]) -> dict[str, int]:
+    """All parameters of controller `name` in table order: `params` over the defaults.
+
+    Raises:
+        UnknownNameError: no such controller, or it has no such parameter; the message lists what exists.
+        ConfigError: a value is no integer or outside its range; the message names both.
+    """
+    info = controller(name)
+    known = {param.name: param for param in info.params}
+    values = {param.name: param.default for param in info.params}
+    for key, value in params.items():
+        if key not in known:
+            raise UnknownNameError(f"parameter of {name}", key, known)
+        param = known[key]
+        if isinstance(value, bool) or not isinstance(value, int) or not param.min <= value <= param.max:
+            raise ConfigError(
+                f"{name}.{key} must be a whole number from {param.min} to {param.max} ({param.help}), got {value!r}"
+            )
+        values[key] = value
+    return values
+
+
+def connect(
+    name: str, mss_bytes: int, init_cwnd_bytes: int, params: Mapping[str, int] | None = None
+) -> _baselines.Connection:
+    """A connection run by controller `name`, initialised; for tests, golden curves and study.
+
+    Raises:
+        ConfigError: also for sizes that cc.h forbids.
+    """
+    values = check_params(name, params or {})
+    if not 1 <= mss_bytes <= init_cwnd_bytes < 2**32:
+        raise ConfigError(
+            f"connect needs 1 <= mss_bytes <= init_cwnd_bytes < 2**32, got {mss_bytes} and {init_cwnd_bytes}"
+        )
+    return _baselines.Connection(name, mss_bytes, init_cwnd_bytes, list(values.values()))

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The window that Reno-like controllers share: growth, one reduction per window, loss, timeout (no controller itself).
+ *
+ * Growth is RFC 5681 with the byte counting of RFC 3465. A reduction takes effect at once (cwnd = ssthresh, RFC 6582
+ * and RFC 6675), growth rests until data sent after it is acknowledged, and ECN is not obeyed again before that
+ * (RFC 3168 section 6.1.2: once per window). So do Linux and ns-3 in their CWR state. A window of data is halved once:
+ * what was sent before a halving and turns out lost, by fast retransmit or timeout, does not halve again (as in Linux'
+ * tcp_enter_recovery and tcp_enter_loss). A reduction that was no halving, DCTCP's by ECN, does not count for this.
+ */
+#ifndef NCC_RENO_WINDOW_H
+#define NCC_RENO_WINDOW_H
+
+#include "cc.h"
+
+enum ncc_reno_flags {
+    NCC_RENO_HOLD = 1,    /* no growth until una passes `reduced_until_bytes` */
+    NCC_RENO_REACTED = 2, /* no further reduction by ECN until una passes it */
+    NCC_RENO_TIMEOUT = 4, /* slow start after a timeout: repairs may grow the window */
+    NCC_RENO_BACKOFF = 8, /* `timeout_una_bytes` is set */
+    NCC_RENO_HALVED = 16, /* what was sent up to `reduced_until_bytes` has had its halving */
+};
+
+struct ncc_reno_window {
+    ncc_u64 cwnd_bytes;
+    ncc_u64 ssthresh_bytes;
+    ncc_u64 credit_bytes;        /* acknowledged in congestion avoidance, not yet turned into window; < cwnd */
+    ncc_u64 reduced_until_bytes; /* nxt when the window was last reduced */
+    ncc_u64 timeout_una_bytes;   /* una at the last timeout */
+    ncc_u32 mss_bytes;
+    ncc_u32 flags; /* enum ncc_reno_flags */
+};
+
+#define NCC_RENO_PARAM_ABC_LIMIT                                                                                       \
+    {"abc_limit_pkts", 2, 1, 65535, "packets: growth per ACK in slow start at most (L of RFC 3465 section 2.2)"}
+#define NCC_RENO_PARAM_MIN_CWND                                                                                        \
+    {"min_cwnd_pkts", 2, 1, 10, "packets: smallest ssthresh (2 * SMSS of RFC 5681 equation 4; Linux likewise)"}
+
+NCC_CC_FN void ncc_reno_state(const struct ncc_reno_window *w, struct ncc_cc_out *o)
+{
+    o->cwnd_bytes = w->cwnd_bytes;
+    o->ssthresh_bytes = w->ssthresh_bytes;
+    o->pacing_bytes_per_s = 0;
+}
+
+NCC_CC_FN void ncc_reno_init(struct ncc_reno_window *w, const struct ncc_cc_conn *c)
+{
+    w->mss_bytes = c->mss_bytes;
+    w->cwnd_bytes = ncc_min_u64(ncc_max_u64(c->init_cwnd_bytes, c->mss_bytes), NCC_CC_CWND_MAX);
+    w->ssthresh_bytes = NCC_CC_CWND_MAX; /* RFC 5681: arbitrarily high */
+}
+
+/* Call first on every ACK: ends what the ACK ends. */
+NCC_CC_FN void ncc_reno_advance(struct ncc_reno_window *w, const struct ncc_cc_event *e)
+{
+    /* Above, not at, the mark: data sent after the reduction has arrived, and with it CWR (as in Linux). */
+    if (e->una_bytes > w->reduced_until_bytes)
+        w->flags &= ~(ncc_u32)(NCC_RENO_HOLD | NCC_RENO_REACTED | NCC_RENO_HALVED);
+    if (!(e->flags & NCC_CC_ACK_IN_RECOVERY))
+        w->flags &= ~(ncc_u32)NCC_RENO_TIMEOUT;
+    if (e->una_bytes > w->timeout_una_bytes)
+        w->flags &= ~(ncc_u32)NCC_RENO_BACKOFF;
+}
+
+/* Whether this ACK's ECN-Echo calls for a reduction: not twice in a window, not while losses are repaired. */
+NCC_CC_FN int ncc_reno_ecn_due(const struct ncc_reno_window *w, const struct ncc_cc_event *e)
+{
+    return (e->flags & NCC_CC_ACK_ECE) && !(e->flags & NCC_CC_ACK_IN_RECOVERY) && !(w->flags & NCC_RENO_REACTED);
+}
+
+NCC_CC_FN void ncc_reno_threshold(struct ncc_reno_window *w, ncc_u64 target_bytes, ncc_u64 min_pkts)
+{
+    w->ssthresh_bytes = ncc_min_u64(ncc_max_u64(target_bytes, min_pkts * w->mss_bytes), NCC_CC_CWND_MAX);
+}
+
+/* Lower the window to `target_bytes`, at least `min_pkts`, for a window of data. Never raises it. */
+NCC_CC_FN void ncc_reno_reduce(struct ncc_reno_window *w, const struct ncc_cc_event *e, ncc_u64 target_bytes,
+                               ncc_u64 min_pkts)
+{
+    ncc_reno_threshold(w, target_bytes, min_pkts);
+    w->cwnd_bytes = ncc_min_u64(w->cwnd_bytes, w->ssthresh_bytes);
+    w->credit_bytes = 0;
+    w->reduced_until_bytes = e->nxt_bytes;
+    w->flags |= NCC_RENO_HOLD | NCC_RENO_REACTED;
+}
+
+/* Whether the first unacknowledged byte was sent before the last halving. */
+NCC_CC_FN int ncc_reno_halved(const struct ncc_reno_window *w, const struct ncc_cc_event *e)
+{
+    return (w->flags & NCC_RENO_HALVED) && e->una_bytes < w->reduced_until_bytes;
+}
+
+/* Halve, once per window of data (RFC 5681 equation 4, with cwnd for FlightSize as Linux and ns-3 have it). */
+NCC_CC_FN void ncc_reno_halve(struct ncc_reno_window *w, const struct ncc_cc_event *e, ncc_u64 min_pkts)
+{
+    if (!ncc_reno_halved(w, e))
+        ncc_reno_reduce(w, e, w->cwnd_bytes / 2, min_pkts);
+    /* Also where it was halved before: the repair lasts until what was sent by now is acknowledged. */
+    w->reduced_until_bytes = e->nxt_bytes;
+    w->flags |= NCC_RENO_HALVED;
+}
+
+/* Fast retransmit. */
+NCC_CC_FN void ncc_reno_loss(struct ncc_reno_window *w, const struct ncc_cc_event *e, ncc_u64 min_pkts)
+{
+    ncc_reno_halve(w, e, min_pkts);
+    w->flags &= ~(ncc_u32)NCC_RENO_TIMEOUT;
+}
+
+/*
+ * Timeout: 1 MSS. ssthresh stays when the same segment times out again (RFC 5681 section 3.1, last paragraphs), and
+ * when the window that it was sent in has been halved: of its FlightSize, which equation 4 asks for, ssthresh is half.
+ */
+NCC_CC_FN void ncc_reno_timeout(struct ncc_reno_window *w, const struct ncc_cc_event *e, ncc_u64 min_pkts)
+{
+    int again = (w->flags & NCC_RENO_BACKOFF) && e->una_bytes == w->timeout_una_bytes;
+
+    if (!again && !ncc_reno_halved(w, e))
+        ncc_reno_threshold(w, w->cwnd_bytes / 2, min_pkts);
+    w->cwnd_bytes = w->mss_bytes;
+    w->credit_bytes = 0;
+    w->timeout_una_bytes = e->una_bytes;
+    w->reduced_until_bytes = e->nxt_bytes;
+    w->flags = NCC_RENO_REACTED | NCC_RENO_TIMEOUT | NCC_RENO_BACKOFF;
+}
+
+/* Growth on one ACK. Nothing is lost to rounding: bytes that do not make a packet yet stay in `credit_bytes`. */
+NCC_CC_FN void ncc_reno_grow(struct ncc_reno_window *w, const struct ncc_cc_event *e, ncc_u64 abc_limit_pkts)
+{
+    ncc_u64 acked = e->acked_bytes;
+    int repairing = (e->flags & NCC_CC_ACK_IN_RECOVERY) && !(w->flags & NCC_RENO_TIMEOUT);
+
+    if (!acked || repairing || (w->flags & NCC_RENO_HOLD) || (e->flags & (NCC_CC_ACK_ECE | NCC_CC_ACK_APP_LIMITED)))
+        return;
+    acked = ncc_min_u64(acked, w->cwnd_bytes); /* one ACK stands for one window at most */
+    if (w->cwnd_bytes < w->ssthresh_bytes) {
+        /* RFC 3465 section 2.3: L = 1 after a timeout, because a jump of una then says little of what left the network.
+         */
+        ncc_u64 limit = (w->flags & NCC_RENO_TIMEOUT ? 1 : abc_limit_pkts) * w->mss_bytes;
+        ncc_u64 step = ncc_min_u64(ncc_min_u64(acked, limit), w->ssthresh_bytes - w->cwnd_bytes);
+
+        w->cwnd_bytes += step;
+        if (w->cwnd_bytes < w->ssthresh_bytes)
+            return;
+        acked = ncc_min_u64(acked, limit) - step; /* what is left counts for congestion avoidance */
+    }
+    w->credit_bytes += acked;
+    if (w->credit_bytes >= w->cwnd_bytes) { /* RFC 3465 section 2.1: one packet per window of acknowledged bytes */
+        w->credit_bytes -= w->cwnd_bytes;
+        w->cwnd_bytes = ncc_min_u64(w->cwnd_bytes + w->mss_bytes, NCC_CC_CWND_MAX);
+    }
+}
+
+#endif

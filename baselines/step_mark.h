@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Step marking: what a switch port does to an arriving ECN-capable packet (RFC 8257 section 3.1; DCTCP paper section
+ * 3.1). The same restricted C as the controllers of cc.h, for simulators and for a tc program. No controller itself.
+ */
+#ifndef NCC_STEP_MARK_H
+#define NCC_STEP_MARK_H
+
+#include "cc.h"
+
+enum ncc_verdict {
+    NCC_PASS = 0,
+    NCC_MARK = 1, /* set Congestion Experienced */
+    NCC_DROP = 2,
+};
+
+struct ncc_step_mark {
+    ncc_u64 size_bytes;           /* buffer of the port, in bytes of IP packets */
+    ncc_u64 mark_threshold_bytes; /* K; 0: never mark */
+};
+
+/* `queue_bytes`: waiting in the port before this packet joins, the one in transmission not counted. A packet that finds
+ * the transmitter free does not wait, and so is never dropped: pass 0 then. */
+NCC_CC_FN enum ncc_verdict ncc_step_mark_admit(const struct ncc_step_mark *p, ncc_u64 queue_bytes, ncc_u32 packet_bytes,
+                                               int ecn_capable)
+{
+    if (queue_bytes + packet_bytes > p->size_bytes)
+        return NCC_DROP;
+    if (p->mark_threshold_bytes && ecn_capable && queue_bytes > p->mark_threshold_bytes)
+        return NCC_MARK;
+    return NCC_PASS;
+}
+
+#endif

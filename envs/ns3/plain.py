@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The same scenario as an ordinary ns-3 program: stock devices, queue discs and sockets, no limits, no epochs.
+
+It is what `Ns3Datapath` is measured against, in results (tests/ns3/test_parity.py) and in CPU time (`ncc.bench`).
+"""
+
+from dataclasses import dataclass
+
+from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.flows import FloatArray, FlowTable, IntArray
+from ncc.core.scenario import Scenario
+from ncc.core.units import to_ns
+from ncc.envs.ns3.datapath import extension, spec_of
+from ncc.harness.datapath import HostStack
+
+PPP_BYTES = 2
+"""Framing of ns-3's point-to-point device."""
+
+
+@dataclass(frozen=True)
+class PlainRun:
+    """What became of the flows [n_flows] and of the switch ports [2 * n_links] (0 at host ends)."""
+
+    finish_s: FloatArray
+    """When the receiver had every byte; NaN if it never did."""
+    dropped_pkts: IntArray
+    marked_pkts: IntArray
+    queue_mean_bytes: FloatArray
+    """Time average of the queue disc over the run; 0 unless `measure_queues`."""
+    cpu_s: float
+    """CPU time of the run without building it."""
+
+
+def run_plain(
+    scenario: Scenario, flows: FlowTable, transport: str, seed: int, *, stop_s: float, measure_queues: bool = False
+) -> PlainRun:
+    """Run until every flow has finished, or `stop_s` of simulated time.
+
+    Hosts have drop-tail device queues and no back-pressure, so where a host's own link is the bottleneck its queue
+    holds the whole send buffer; a switch port holds one packet more than its buffer, in the device below the disc.
+
+    Raises:
+        ConfigError: `transport` is not one of ns-3's own, or the scenario's framing is not PPP's 2 bytes.
+        DatapathError: another simulation is live in this process.
+    """
+    if scenario.transport.frame_overhead_bytes != PPP_BYTES:
+        raise ConfigError(
+            f"Scenario.transport.frame_overhead_bytes must be {PPP_BYTES} in an ordinary ns-3 program (PPP), "
+            f"got {scenario.transport.frame_overhead_bytes}"
+        )
+    spec = spec_of(scenario, flows, HostStack(transport=transport), seed)
+    try:
+        result = extension().run_plain(spec, to_ns(stop_s), measure_queues)
+    except ValueError as error:
+        raise ConfigError(f"Scenario {scenario.name!r} cannot run as an ordinary ns-3 program: {error}.") from None
+    except RuntimeError as error:
+        raise DatapathError(f"Cannot start: {error}.") from None
+    return PlainRun(**result)

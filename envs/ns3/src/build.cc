@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The parts of a network: hosts with ns-3's TCP, and what transmits at each end of each link.
+#include "network.h"
+
+#include "ns3/ipv4-l3-protocol.h"
+#include "ns3/ipv4-route.h"
+#include "ns3/ipv4-routing-protocol.h"
+
+#include <algorithm>
+
+namespace ncc
+{
+
+using namespace ns3;
+
+namespace
+{
+
+// A host has one way out; ns-3's TCP only asks for its own address.
+class OneRoute final : public Ipv4RoutingProtocol
+{
+  public:
+    explicit OneRoute(Ipv4Address source) : route_(Create<Ipv4Route>()) { route_->SetSource(source); }
+    Ptr<Ipv4Route> RouteOutput(Ptr<Packet>, const Ipv4Header &, Ptr<NetDevice>, Socket::SocketErrno &error) override
+    {
+        error = Socket::ERROR_NOTERROR;
+        return route_;
+    }
+    bool RouteInput(Ptr<const Packet>, const Ipv4Header &, Ptr<const NetDevice>, const UnicastForwardCallback &,
+                    const MulticastForwardCallback &, const LocalDeliverCallback &, const ErrorCallback &) override
+    {
+        return false;
+    }
+    void NotifyInterfaceUp(uint32_t) override {}
+    void NotifyInterfaceDown(uint32_t) override {}
+    void NotifyAddAddress(uint32_t, Ipv4InterfaceAddress) override {}
+    void NotifyRemoveAddress(uint32_t, Ipv4InterfaceAddress) override {}
+    void SetIpv4(Ptr<Ipv4>) override {}
+    void PrintRoutingTable(Ptr<OutputStreamWrapper>, Time::Unit) const override {}
+
+  private:
+    Ptr<Ipv4Route> route_;
+};
+
+} // namespace
+
+void Network::BuildHosts()
+{
+    const auto n_hosts = static_cast<size_t>(std::count(spec_.is_host.begin(), spec_.is_host.end(), 1));
+    hosts_.resize(n_hosts);
+    uint32_t index = 0;
+    for (uint32_t node = 0; node < spec_.is_host.size(); ++node) {
+        if (!spec_.is_host[node]) {
+            continue;
+        }
+        Host &host = hosts_[index];
+        host_index_[node] = index;
+        host.node = node;
+        host.address = Ipv4Address(0x0a000001U + index); // 10.0.0.0/8
+        host.ns3_node = CreateObject<Node>();
+        Ptr<Ipv4L3Protocol> ip = CreateObject<Ipv4L3Protocol>();
+        host.ns3_node->AggregateObject(ip);
+        ip->SetRoutingProtocol(CreateObject<OneRoute>(host.address));
+        host.tcp = CreateObject<TcpL4Protocol>();
+        host.ns3_node->AggregateObject(host.tcp);
+        // Between TCP and the wire there is one NIC: no ARP, no queue disc, no forwarding to pay for.
+        host.tcp->SetDownTarget(Callback<void, Ptr<Packet>, Ipv4Address, Ipv4Address, uint8_t, Ptr<Ipv4Route>>(
+            [this, index](Ptr<Packet> packet, Ipv4Address, Ipv4Address, uint8_t, Ptr<Ipv4Route>) {
+                Send(index, packet);
+            }));
+        ++index;
+    }
+}
+
+void Network::BuildPorts()
+{
+    ports_.resize(2 * spec_.links.size());
+    for (size_t i = 0; i < spec_.links.size(); ++i) {
+        const LinkSpec &link = spec_.links[i];
+        for (int end = 0; end < 2; ++end) {
+            const uint32_t from = end == 0 ? link.a : link.b;
+            const uint32_t to = end == 0 ? link.b : link.a;
+            const Wire wire(link.rate_bps, link.delay_ns, spec_.frame_overhead_bytes, to);
+            if (spec_.is_host[from]) {
+                host_of(from).nic = std::make_unique<Nic>(*this, wire, spec_.bucket_bytes, spec_.small_queue_bytes,
+                                                          spec_.mtu_bytes, MakeOrder(spec_.order, views_));
+            } else {
+                const ncc_step_mark discipline{static_cast<ncc_u64>(link.buffer_bytes[end]),
+                                               static_cast<ncc_u64>(link.threshold_bytes[end])};
+                ports_[2 * i + static_cast<size_t>(end)] = std::make_unique<Port>(wire, discipline);
+            }
+        }
+    }
+}
+
+} // namespace ncc

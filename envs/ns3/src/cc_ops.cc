@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "cc_ops.h"
+
+#include "ncc_controllers.h"
+#include "socket.h"
+#include "test_window.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace ncc
+{
+
+using ns3::Ptr;
+using ns3::TcpSocketState;
+
+const ncc_cc_ops *FindController(const std::string &name)
+{
+    for (const ncc_cc_ops *ops : ncc_cc_table) {
+        if (name == ops->name) {
+            return ops;
+        }
+    }
+    return name == test_window_ops.name ? &test_window_ops : nullptr;
+}
+
+std::vector<std::string> ControllerNames()
+{
+    std::vector<std::string> names;
+    for (const ncc_cc_ops *ops : ncc_cc_table) {
+        names.emplace_back(ops->name);
+    }
+    return names;
+}
+
+CcOps::CcOps(const Controller &controller, HostSocket &socket, const ncc_cc_conn &conn)
+    : controller_(controller), socket_(socket), conn_(conn)
+{
+}
+
+std::string CcOps::GetName() const { return controller_.ops->name; }
+
+void CcOps::Apply(Ptr<TcpSocketState> tcb)
+{
+    if (out_.cwnd_bytes < conn_.mss_bytes || out_.cwnd_bytes > NCC_CC_CWND_MAX) {
+        socket_.ControllerFault("controller " + GetName() + " returned a window of " + std::to_string(out_.cwnd_bytes) +
+                                " bytes; allowed are " + std::to_string(conn_.mss_bytes) + " (one packet) to " +
+                                std::to_string(NCC_CC_CWND_MAX));
+        out_.cwnd_bytes = conn_.mss_bytes; // the run has failed; stay within what ns-3 can bear until it stops
+    }
+    constexpr ncc_u64 kMax = std::numeric_limits<uint32_t>::max(); // ns-3's width
+    tcb->m_cWnd = static_cast<uint32_t>(std::min(out_.cwnd_bytes, kMax));
+    tcb->m_cWndInfl = tcb->m_cWnd;
+    tcb->m_ssThresh = static_cast<uint32_t>(std::min(out_.ssthresh_bytes, kMax));
+    tcb->m_pacing = out_.pacing_bytes_per_s > 0;
+    if (tcb->m_pacing) {
+        constexpr ncc_u64 kMaxPacing = std::numeric_limits<ncc_u64>::max() / 8;
+        tcb->m_paceInitialWindow = true;
+        tcb->m_pacingRate = ns3::DataRate(8 * std::min(out_.pacing_bytes_per_s, kMaxPacing));
+    }
+}
+
+uint32_t CcOps::GetSsThresh(Ptr<const TcpSocketState> tcb, uint32_t) { return tcb->m_ssThresh; }
+
+void CcOps::IncreaseWindow(Ptr<TcpSocketState>, uint32_t) {}
+
+void CcOps::CongestionStateSet(Ptr<TcpSocketState> tcb, TcpSocketState::TcpCongState_t state)
+{
+    if (state == TcpSocketState::CA_OPEN && !started_) { // the handshake is done, nothing is sent
+        started_ = true;
+        controller_.ops->init(state_, controller_.params.data(), &conn_, &out_);
+        Apply(tcb);
+    } else if (state == TcpSocketState::CA_RECOVERY) {
+        const ncc_cc_event event = socket_.Event(NCC_CC_ACK_IN_RECOVERY);
+        controller_.ops->on_loss(state_, controller_.params.data(), &conn_, &event, &out_);
+        Apply(tcb);
+    }
+}
+
+void CcOps::CongControl(Ptr<TcpSocketState> tcb, const ns3::TcpRateOps::TcpRateConnection &,
+                        const ns3::TcpRateOps::TcpRateSample &)
+{
+    const ncc_cc_event event = socket_.AckEvent();
+    controller_.ops->on_ack(state_, controller_.params.data(), &conn_, &event, &out_);
+    Apply(tcb);
+}
+
+void CcOps::OnTimeout(Ptr<TcpSocketState> tcb)
+{
+    ncc_cc_event event = socket_.Event(NCC_CC_ACK_IN_RECOVERY);
+    event.inflight_bytes = 0; // everything sent is deemed lost
+    controller_.ops->on_timeout(state_, controller_.params.data(), &conn_, &event, &out_);
+    Apply(tcb);
+}
+
+Ptr<ns3::TcpCongestionOps> CcOps::Fork() { return ns3::CopyObject<CcOps>(this); }
+
+} // namespace ncc

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// A controller of baselines/ as one of ns-3's congestion controls.
+#pragma once
+
+extern "C" {
+#include "cc.h"
+}
+
+#include "ns3/tcp-congestion-ops.h"
+
+#include <string>
+#include <vector>
+
+namespace ncc
+{
+
+class HostSocket;
+
+struct Controller {
+    const ncc_cc_ops *ops = nullptr;
+    std::vector<ncc_u64> params; // in the order of the header's table
+};
+
+// The controller of that name, or null. Beside those of ControllerNames() there is one for tests: test_window.h.
+const ncc_cc_ops *FindController(const std::string &name);
+std::vector<std::string> ControllerNames();
+
+// ns-3 asks a congestion control for thresholds and increments; this one answers with what the controller has decided
+// and lets it decide at the events of cc.h: connection up, every ACK, start of a recovery (the timeout comes from the
+// socket, which knows of it).
+class CcOps final : public ns3::TcpCongestionOps
+{
+  public:
+    CcOps(const Controller &controller, HostSocket &socket, const ncc_cc_conn &conn);
+
+    void OnTimeout(ns3::Ptr<ns3::TcpSocketState> tcb);
+
+    std::string GetName() const override;
+    uint32_t GetSsThresh(ns3::Ptr<const ns3::TcpSocketState> tcb, uint32_t in_flight) override;
+    void IncreaseWindow(ns3::Ptr<ns3::TcpSocketState> tcb, uint32_t segments) override;
+    void CongestionStateSet(ns3::Ptr<ns3::TcpSocketState> tcb, ns3::TcpSocketState::TcpCongState_t state) override;
+    bool HasCongControl() const override { return true; }
+    void CongControl(ns3::Ptr<ns3::TcpSocketState> tcb, const ns3::TcpRateOps::TcpRateConnection &connection,
+                     const ns3::TcpRateOps::TcpRateSample &sample) override;
+    ns3::Ptr<ns3::TcpCongestionOps> Fork() override;
+
+  private:
+    void Apply(ns3::Ptr<ns3::TcpSocketState> tcb);
+
+    const Controller &controller_;
+    HostSocket &socket_;
+    ncc_cc_conn conn_;
+    ncc_cc_out out_{};
+    bool started_ = false;
+    alignas(8) unsigned char state_[NCC_CC_STATE_MAX] = {};
+};
+
+// The receiving end sends no data and controls nothing.
+class NoControl final : public ns3::TcpCongestionOps
+{
+  public:
+    std::string GetName() const override { return "none"; }
+    uint32_t GetSsThresh(ns3::Ptr<const ns3::TcpSocketState> tcb, uint32_t) override { return tcb->m_ssThresh; }
+    void IncreaseWindow(ns3::Ptr<ns3::TcpSocketState>, uint32_t) override {}
+    ns3::Ptr<ns3::TcpCongestionOps> Fork() override { return ns3::CopyObject<NoControl>(this); }
+};
+
+} // namespace ncc

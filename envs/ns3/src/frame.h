@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// A packet on its way through the network, with what ports and NICs need to know of it beside its bytes.
+#pragma once
+
+#include "ns3/event-impl.h"
+#include "ns3/packet.h"
+#include "ns3/simulator.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace ncc
+{
+
+class Network;
+
+// One hop of a packet costs one event, and this is the event: pooled with the frame instead of allocated.
+struct Frame final : ns3::EventImpl {
+    ns3::Ptr<ns3::Packet> packet; // TCP header and payload; the IP header is only counted
+    Network *network = nullptr;
+    int64_t joined_ns = 0;     // when it joined the queue it waits in
+    uint64_t offset_bytes = 0; // stream offset of the payload
+    uint32_t flow = 0;
+    uint32_t node = 0; // where it arrives next
+    uint32_t ip_bytes = 0;
+    uint32_t payload_bytes = 0;
+    bool to_receiver = true;
+    bool retransmission = false;
+    bool ecn_capable = false;
+    bool marked = false;         // Congestion Experienced
+    bool window_reduced = false; // CWR
+
+  private:
+    void Notify() override; // arrives at `node`
+};
+
+class FramePool
+{
+  public:
+    Frame *Take()
+    {
+        if (free_.empty()) {
+            all_.push_back(ns3::Create<Frame>());
+            free_.push_back(ns3::PeekPointer(all_.back()));
+        }
+        Frame *frame = free_.back();
+        free_.pop_back();
+        return frame;
+    }
+
+    void Release(Frame *frame)
+    {
+        frame->packet = nullptr;
+        free_.push_back(frame);
+    }
+
+  private:
+    std::vector<ns3::Ptr<Frame>> all_;
+    std::vector<Frame *> free_;
+};
+
+} // namespace ncc

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "network.h"
+
+#include "ns3/inet-socket-address.h"
+#include "ns3/simulator.h"
+#include "ns3/socket.h"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+namespace ncc
+{
+
+using namespace ns3;
+
+namespace
+{
+
+constexpr uint32_t kIpHeaderBytes = 20;
+constexpr uint32_t kTcpHeaderBytes = 20;
+constexpr uint16_t kServerPort = 5000;
+constexpr uint32_t kNoIndex = std::numeric_limits<uint32_t>::max();
+
+} // namespace
+
+void Frame::Notify() { network->Arrive(this); }
+
+Network::Network(const Spec &spec)
+    : spec_(spec), transport_(spec_), routes_(spec_), host_index_(spec.is_host.size(), kNoIndex)
+{
+    for (const FlowSpec &flow : spec_.flows) {
+        if (!routes_.Reaches(flow.src, flow.dst) || !routes_.Reaches(flow.dst, flow.src)) {
+            throw std::invalid_argument("no path between node " + std::to_string(flow.src) + " and node " +
+                                        std::to_string(flow.dst));
+        }
+    }
+    BuildHosts();
+    BuildPorts();
+    views_.resize(spec_.flows.size());
+    records_.resize(spec_.flows.size());
+    connections_.resize(spec_.flows.size());
+    nic_of_flow_.resize(spec_.flows.size());
+    for (size_t i = 0; i < spec_.flows.size(); ++i) {
+        const FlowSpec &flow = spec_.flows[i];
+        views_[i] = {flow.start_ns, flow.start_ns, flow.size_bytes, 0, 0};
+        Host &host = host_of(flow.src);
+        nic_of_flow_[i] = host.nic.get();
+        // Before the first sample a host reports the base RTT of its longest path.
+        host.rtt_mean_ns =
+            std::max(host.rtt_mean_ns, static_cast<double>(routes_.BaseRttNs(spec_, flow.src, flow.dst)));
+    }
+    double longest = 0;
+    for (const Host &host : hosts_) {
+        longest = std::max(longest, host.rtt_mean_ns);
+    }
+    for (Host &host : hosts_) {
+        host.rtt_mean_ns = host.rtt_mean_ns > 0 ? host.rtt_mean_ns : longest;
+    }
+    limits_.assign(spec_.agents.size(), std::numeric_limits<double>::infinity());
+    upper_before_.resize(spec_.upper_ports.size());
+    if (!spec_.flows.empty()) {
+        Simulator::Schedule(TimeStep(spec_.flows[0].start_ns), &Network::StartFlows, this);
+    }
+}
+
+Network::~Network()
+{
+    if (!LiveSimulation::Owned()) { // a forked copy: leave the parent's ns-3 objects alone
+        for (auto &connection : connections_) {
+            static_cast<void>(connection.release());
+        }
+        for (Host &host : hosts_) {
+            static_cast<void>(host.nic.release());
+        }
+        return;
+    }
+    for (auto &connection : connections_) {
+        if (connection) {
+            connection->sender->Shut();
+            connection->receiver->Shut();
+        }
+    }
+    connections_.clear();
+    hosts_.clear();
+}
+
+void Network::StartFlows()
+{
+    const int64_t now = Simulator::Now().GetTimeStep();
+    while (next_flow_ < spec_.flows.size() && spec_.flows[next_flow_].start_ns <= now) {
+        StartFlow(static_cast<uint32_t>(next_flow_++));
+    }
+    if (next_flow_ < spec_.flows.size()) {
+        Simulator::Schedule(TimeStep(spec_.flows[next_flow_].start_ns - now), &Network::StartFlows, this);
+    }
+}
+
+void Network::StartFlow(uint32_t flow)
+{
+    const FlowSpec &spec = spec_.flows[flow];
+    Host &src = host_of(spec.src);
+    Host &dst = host_of(spec.dst);
+    auto &connection = connections_[flow];
+    connection = std::make_unique<Connection>();
+    ++live_;
+    connection->live_index = static_cast<uint32_t>(src.live.size());
+    src.live.push_back(flow);
+    connection->sender = transport_.Sender(*this, flow, src.ns3_node, src.tcp);
+    connection->receiver = transport_.Receiver(*this, flow, dst.ns3_node, dst.tcp);
+    connection->sender->Bind();
+    Address local;
+    connection->sender->GetSockName(local);
+    const Address from = InetSocketAddress(src.address, InetSocketAddress::ConvertFrom(local).GetPort());
+    const Address to = InetSocketAddress(dst.address, kServerPort);
+    connection->receiver->Await(to, from);
+    connection->sender->Open(from, to, spec.size_bytes);
+}
+
+void Network::Reap(uint32_t flow)
+{
+    Connection &connection = *connections_[flow];
+    connection.sender->Shut();
+    connection.receiver->Shut();
+    connections_[flow] = nullptr;
+    --live_;
+}
+
+bool Network::Holds(uint32_t flow, uint64_t offset_bytes) const
+{
+    const auto &frames = connections_[flow]->queue.frames;
+    return std::any_of(frames.begin(), frames.end(),
+                       [=](const Frame *frame) { return frame->offset_bytes == offset_bytes; });
+}
+
+void Network::Delivered(uint32_t flow, uint64_t bytes, uint64_t total)
+{
+    host_of(spec_.flows[flow].src).goodput_bytes += static_cast<int64_t>(bytes);
+    views_[flow].delivered_bytes = total;
+}
+
+void Network::Received(uint32_t flow, uint64_t total)
+{
+    FlowRecord &record = records_[flow];
+    if (total != spec_.flows[flow].size_bytes || record.finish_ns >= 0) {
+        return;
+    }
+    record.finish_ns = Simulator::Now().GetTimeStep();
+    ++finished_;
+    std::vector<uint32_t> &live = host_of(spec_.flows[flow].src).live;
+    const uint32_t index = connections_[flow]->live_index;
+    live[index] = live.back();
+    connections_[live[index]]->live_index = index;
+    live.pop_back();
+}
+
+void Network::Acknowledged(uint32_t flow)
+{
+    Connection &connection = *connections_[flow];
+    if (connection.acknowledged) {
+        return;
+    }
+    connection.acknowledged = true;
+    if (connection.queue.frames.empty()) {
+        // Not now: the socket is at work, and has events of its own at this instant.
+        Simulator::Schedule(TimeStep(1), &Network::Reap, this, flow);
+    }
+}
+
+void Network::RttSample(uint32_t flow, int64_t ns)
+{
+    FlowRecord &record = records_[flow];
+    const auto sample = static_cast<double>(ns);
+    record.rtt_min_ns = record.rtt_samples == 0 ? ns : std::min(record.rtt_min_ns, ns);
+    record.rtt_sum_ns += sample;
+    ++record.rtt_samples;
+    Host &host = host_of(spec_.flows[flow].src);
+    host.rtt_sum_ns += sample;
+    ++host.rtt_samples;
+}
+
+void Network::Fail(const std::string &message)
+{
+    if (fault_.empty()) {
+        fault_ = message;
+    }
+    Simulator::Stop();
+}
+
+void Network::Send(uint32_t host, Ptr<Packet> packet)
+{
+    if (!labelled_) { // a reset that ns-3 sends without its socket: nobody is there to take it
+        return;
+    }
+    labelled_ = false;
+    Frame *frame = pool_.Take();
+    frame->network = this;
+    frame->flow = label_.flow;
+    frame->to_receiver = label_.to_receiver;
+    frame->offset_bytes = label_.offset_bytes;
+    frame->retransmission = label_.retransmission;
+    frame->ip_bytes = packet->GetSize() + kIpHeaderBytes;
+    frame->payload_bytes = label_.data ? packet->GetSize() - kTcpHeaderBytes : 0;
+    frame->ecn_capable = label_.ecn_capable && frame->payload_bytes > 0;
+    frame->window_reduced = label_.window_reduced;
+    frame->marked = false;
+    if (label_.tagged) {
+        SocketIpTosTag tag;
+        frame->ecn_capable = packet->RemovePacketTag(tag) && (tag.GetTos() & 3) != 0;
+    }
+    frame->packet = packet;
+    hosts_[host].nic->Send(frame);
+}
+
+void Network::Left(const Frame &frame, int64_t now_ns)
+{
+    if (frame.payload_bytes == 0 || !frame.to_receiver) {
+        return;
+    }
+    FlowRecord &record = records_[frame.flow];
+    ++record.sent_pkts;
+    record.retransmitted_pkts += frame.retransmission;
+    FlowView &view = views_[frame.flow];
+    view.last_left_ns = now_ns;
+    view.left_bytes = std::max(view.left_bytes, frame.offset_bytes + frame.payload_bytes);
+    HostSocket &sender = *connections_[frame.flow]->sender;
+    if (frame.joined_ns < now_ns && frame.offset_bytes == sender.una_bytes()) {
+        sender.HeadLeft();
+    }
+}
+
+void Network::Drained(uint32_t flow)
+{
+    Connection &connection = *connections_[flow];
+    if (!connection.acknowledged) {
+        connection.sender->Wake();
+    } else if (connection.queue.frames.empty()) {
+        Simulator::Schedule(TimeStep(1), &Network::Reap, this, flow);
+    }
+}
+
+void Network::Arrive(Frame *frame)
+{
+    const uint32_t node = frame->node;
+    const FlowSpec &spec = spec_.flows[frame->flow];
+    const uint32_t dst = frame->to_receiver ? spec.dst : spec.src;
+    if (node != dst) {
+        Port &port = *ports_[routes_.Port(node, dst, frame->flow)];
+        const int64_t now = Simulator::Now().GetTimeStep();
+        const int64_t arrival = port.Enqueue(frame, now);
+        if (arrival < 0) {
+            Release(frame);
+            return;
+        }
+        frame->node = port.wire().to;
+        Simulator::Schedule(TimeStep(arrival - now), Ptr<EventImpl>(frame));
+        return;
+    }
+    Connection *connection = connections_[frame->flow].get();
+    if (connection == nullptr) { // a duplicate of what the flow has long delivered
+        Release(frame);
+        return;
+    }
+    if (frame->to_receiver) {
+        records_[frame->flow].ce_pkts += frame->marked && frame->payload_bytes > 0;
+        connection->receiver->Receive(frame);
+    } else {
+        connection->sender->Receive(frame);
+    }
+}
+
+void Network::ApplyLimits()
+{
+    for (size_t i = 0; i < limits_.size(); ++i) {
+        Nic &nic = *host_of(spec_.agents[i]).nic;
+        if (nic.limit_bps() != limits_[i]) {
+            nic.SetLimit(limits_[i]);
+        }
+    }
+}
+
+void Network::Step(const double *limits_bps)
+{
+    if (!LiveSimulation::Owned()) {
+        throw std::runtime_error("this process was forked from the one that owns the ns-3 simulation: start workers "
+                                 "with 'spawn' or 'forkserver'");
+    }
+    if (!fault_.empty()) {
+        throw std::runtime_error(fault_);
+    }
+    limits_.assign(limits_bps, limits_bps + limits_.size());
+    if (spec_.latency_ns > 0) {
+        Simulator::Schedule(TimeStep(spec_.latency_ns), &Network::ApplyLimits, this);
+    } else {
+        ApplyLimits();
+    }
+    const int64_t end_ns = (epoch_ + 1) * spec_.period_ns;
+    Simulator::Stop(TimeStep(end_ns - now_ns_));
+    Simulator::Run();
+    if (!fault_.empty()) {
+        throw std::runtime_error(fault_);
+    }
+    now_ns_ = end_ns;
+    ++epoch_;
+}
+
+void Network::DropPacket(uint32_t port, uint64_t nth)
+{
+    if (port >= ports_.size() || !ports_[port]) {
+        throw std::invalid_argument("port " + std::to_string(port) + " is not a switch port");
+    }
+    ports_[port]->DropNth(nth);
+}
+
+Network::Window Network::SenderWindow(uint32_t flow) const
+{
+    const auto &connection = connections_.at(flow);
+    if (!connection) {
+        return {};
+    }
+    const HostSocket &sender = *connection->sender;
+    return {sender.cwnd_bytes(), sender.ssthresh_bytes(), sender.una_bytes()};
+}
+
+} // namespace ncc

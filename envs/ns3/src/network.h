@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// A simulation: hosts with ns-3's TCP, switches, flows, and what is measured of them.
+#pragma once
+
+#include "live.h"
+#include "nic.h"
+#include "order.h"
+#include "port.h"
+#include "routes.h"
+#include "socket.h"
+#include "spec.h"
+#include "transport.h"
+
+#include "ns3/ipv4-address.h"
+#include "ns3/node.h"
+#include "ns3/tcp-l4-protocol.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ncc
+{
+
+struct FlowRecord {
+    int64_t finish_ns = -1;
+    int64_t sent_pkts = 0, retransmitted_pkts = 0, timeouts = 0, ce_pkts = 0;
+    double rtt_sum_ns = 0;
+    int64_t rtt_samples = 0, rtt_min_ns = 0;
+};
+
+// What a socket says of the packet that it is about to hand down.
+struct Label {
+    uint32_t flow = 0;
+    bool to_receiver = true;
+    bool data = false; // carries payload, and then a TCP header without options
+    uint64_t offset_bytes = 0;
+    bool retransmission = false;
+    bool ecn_capable = false;
+    bool window_reduced = false;
+    bool tagged = false; // ns-3 put the ECN field into a packet tag
+};
+
+// One epoch, arrays of the caller: see ncc/core/measurement.py for what each means.
+struct HostColumns {
+    double *rate_limit_bps, *throughput_bps, *goodput_bps, *rtt_s, *wait_s, *queued_bytes;
+    int64_t *rtt_samples, *queued_flows, *active_flows;
+};
+struct UpperColumns {
+    double *throughput_bps, *queue_bytes, *queue_mean_bytes, *queue_delay_s;
+    int64_t *marked_pkts, *dropped_pkts;
+};
+
+class Network
+{
+  public:
+    // Throws std::runtime_error while another simulation lives in this process (ns-3 has one clock and one event list),
+    // std::invalid_argument for flows without a path.
+    explicit Network(const Spec &spec);
+    ~Network();
+    Network(const Network &) = delete;
+    Network &operator=(const Network &) = delete;
+
+    // One period with these limits, by agent. Throws std::runtime_error when a controller or flow has failed.
+    void Step(const double *limits_bps);
+    void Measure(const HostColumns &hosts, const UpperColumns &uppers);
+
+    int64_t now_ns() const { return now_ns_; }
+    int64_t epoch() const { return epoch_; }
+    int64_t flows_started() const { return static_cast<int64_t>(next_flow_); }
+    int64_t flows_finished() const { return finished_; }
+    const Spec &spec() const { return spec_; }
+    const std::vector<FlowRecord> &records() const { return records_; }
+    PortTotals PortRecord(uint32_t port); // up to date
+    void DropPacket(uint32_t port, uint64_t nth);
+    // Of a live sender; zeros when the flow is not live. For tests.
+    struct Window {
+        uint64_t cwnd_bytes, ssthresh_bytes, una_bytes;
+    };
+    Window SenderWindow(uint32_t flow) const;
+    size_t live_connections() const { return live_; }
+
+    // From sockets
+    void Outgoing(const Label &label)
+    {
+        label_ = label;
+        labelled_ = true;
+    }
+    // ns-3 may have sent nothing after all: the label must not pass to the next packet.
+    void NothingOutgoing() { labelled_ = false; }
+    bool HasRoom(uint32_t flow) const { return nic_of_flow_[flow]->HasRoom(connections_[flow]->queue); }
+    bool Holds(uint32_t flow, uint64_t offset_bytes) const;
+    void Delivered(uint32_t flow, uint64_t bytes, uint64_t total);
+    void Received(uint32_t flow, uint64_t total);
+    void Acknowledged(uint32_t flow);
+    void RttSample(uint32_t flow, int64_t ns);
+    void TimedOut(uint32_t flow) { ++records_[flow].timeouts; }
+    void Fail(const std::string &message);
+
+    // From NICs and frames
+    FlowQueue &queue(uint32_t flow) { return connections_[flow]->queue; }
+    void Left(const Frame &frame, int64_t now_ns);
+    void Drained(uint32_t flow);
+    void Arrive(Frame *frame);
+    void Release(Frame *frame) { pool_.Release(frame); }
+
+  private:
+    struct Connection {
+        ns3::Ptr<HostSocket> sender, receiver;
+        FlowQueue queue;
+        uint32_t live_index = 0; // in its host's list of live flows
+        bool acknowledged = false;
+    };
+    struct Host {
+        uint32_t node = 0;
+        ns3::Ptr<ns3::Node> ns3_node;
+        ns3::Ptr<ns3::TcpL4Protocol> tcp;
+        ns3::Ipv4Address address;
+        std::unique_ptr<Nic> nic;
+        std::vector<uint32_t> live; // flows that have arrived and not been delivered
+        // of this epoch
+        int64_t goodput_bytes = 0, rtt_samples = 0, tx_bytes_before = 0;
+        double rtt_sum_ns = 0, rtt_mean_ns = 0;
+    };
+
+    void BuildHosts();
+    void BuildPorts();
+    void StartFlows(); // those due now, and an event for the next
+    void StartFlow(uint32_t flow);
+    void Reap(uint32_t flow);
+    void ApplyLimits();
+    void Send(uint32_t host, ns3::Ptr<ns3::Packet> packet);
+    Host &host_of(uint32_t node) { return hosts_[host_index_[node]]; }
+
+    LiveSimulation live_simulation_; // first, so that it ends last
+    Spec spec_;
+    Transport transport_;
+    Routes routes_;
+    FramePool pool_;
+    std::vector<Host> hosts_;
+    std::vector<uint32_t> host_index_;         // by node
+    std::vector<std::unique_ptr<Port>> ports_; // by directed port; null at host ends
+    std::vector<FlowView> views_;
+    std::vector<FlowRecord> records_;
+    std::vector<std::unique_ptr<Connection>> connections_;
+    std::vector<const Nic *> nic_of_flow_;
+    std::vector<double> limits_;
+    std::vector<PortTotals> upper_before_;
+    Label label_;
+    bool labelled_ = false;
+    size_t next_flow_ = 0, live_ = 0;
+    int64_t finished_ = 0, epoch_ = 0, now_ns_ = 0;
+    std::string fault_;
+};
+
+} // namespace ncc

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The sending side of a host below TCP: one queue per flow, an order among flows, a rate limit, the wire.
+#pragma once
+
+#include "frame.h"
+#include "order.h"
+#include "port.h"
+
+#include "ns3/event-id.h"
+
+#include <deque>
+#include <memory>
+
+namespace ncc
+{
+
+// Packets of one flow that TCP has handed down and that have not left the host.
+struct FlowQueue {
+    std::deque<Frame *> frames;
+    uint64_t bytes = 0;
+};
+
+// Packets leave when their transmission begins. Handshake packets and pure ACKs go ahead of data; every packet is
+// charged to the token bucket. Nothing is ever dropped here: back-pressure bounds the queues (`HasRoom`). Repairs that
+// ns-3 sends without asking for the window come on top: the first of a fast recovery and one on each partial ACK in it.
+//
+// What the transport's RTT sees: the clock of a segment starts when TCP hands it down, so an RTT sample contains the
+// wait in the flow's own queue (at most `small_queue_bytes` ahead of it, repairs apart) and the turns of the other
+// flows meanwhile. Time that data spends unsent in TCP's send buffer is not in it.
+class Nic
+{
+  public:
+    Nic(Network &network, const Wire &wire, uint64_t bucket_bytes, uint64_t small_queue_bytes, uint32_t mtu_bytes,
+        std::unique_ptr<FlowOrder> order);
+    ~Nic();
+    Nic(const Nic &) = delete;
+    Nic &operator=(const Nic &) = delete;
+
+    // Bits of IP packets per second, > 0; infinity takes the limiter out. Takes hold at once, also for a packet that
+    // already waits for tokens.
+    void SetLimit(double bps);
+    double limit_bps() const { return limit_bps_; }
+
+    void Send(Frame *frame);
+
+    // Whether TCP may hand down one more packet of a flow (Linux: TCP small queues).
+    bool HasRoom(const FlowQueue &queue) const
+    {
+        return queue.bytes == 0 || queue.bytes + mtu_bytes_ <= small_queue_bytes_;
+    }
+
+    const PortTotals &totals() const { return totals_; }
+    const Wire &wire() const { return wire_; }
+
+  private:
+    __extension__ typedef __int128 Level;
+
+    struct WireFree final : ns3::EventImpl {
+        Nic *nic = nullptr;
+        void Notify() override;
+    };
+
+    void Serve(); // the next packet, if the wire is free and the bucket holds its size
+    Frame *Head(int64_t now_ns);
+    int64_t TokenWaitNs(const Frame &frame, int64_t now_ns); // 0: it may go
+    void Transmit(Frame *frame, int64_t now_ns);
+    void ServeAt(int64_t delay_ns);
+    void Refill(int64_t now_ns);
+
+    Network &network_;
+    Wire wire_;
+    PortTotals totals_;
+    std::unique_ptr<FlowOrder> order_;
+    std::deque<Frame *> control_;
+    uint64_t data_frames_ = 0;
+    int64_t queue_bytes_ = 0;
+    uint64_t small_queue_bytes_;
+    uint32_t mtu_bytes_;
+
+    int64_t free_ps_ = 0; // when the wire has sent all it was given
+    ns3::Ptr<WireFree> wire_free_;
+    bool wire_pending_ = false;
+    ns3::EventId token_event_;
+
+    // Tokens in 1e-12 bits, so that rate (1e-3 bits/s) times time (ns) is exact.
+    double limit_bps_;
+    uint64_t limit_milli_bps_ = 0;
+    bool limited_ = false;
+    Level level_;
+    Level bucket_;
+    int64_t refilled_ns_ = 0;
+};
+
+} // namespace ncc

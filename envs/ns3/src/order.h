@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The order in which a host's flows get their turn under the rate limit.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ncc
+{
+
+// What an order may know of a flow. Times in ns of simulated time.
+struct FlowView {
+    int64_t arrived_ns;
+    int64_t last_left_ns; // when a byte of it last left the host; `arrived_ns` if none has
+    uint64_t size_bytes;
+    uint64_t left_bytes;      // payload that has left the host at least once
+    uint64_t delivered_bytes; // payload acknowledged
+};
+
+// To add one (say wang2021 eq. 5.22): a subclass here, and a row in `orders` of order.cc.
+class FlowOrder
+{
+  public:
+    virtual ~FlowOrder() = default;
+    // A data packet of `flow` joined its queue.
+    virtual void Joined(uint32_t flow) = 0;
+    // The flow whose oldest packet goes next; called only while packets wait. `view(flow)` describes a flow.
+    virtual uint32_t Next(int64_t now_ns) = 0;
+    // That packet of `flow` left.
+    virtual void Left(uint32_t flow) = 0;
+};
+
+// Throws std::out_of_range for an unknown name.
+std::unique_ptr<FlowOrder> MakeOrder(const std::string &name, const std::vector<FlowView> &flows);
+std::vector<std::string> OrderNames();
+
+} // namespace ncc

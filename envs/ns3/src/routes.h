@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Shortest paths to every host, as tables of equal-cost ports: dense, 8 bytes for each pair of a node and a host.
+#pragma once
+
+#include "spec.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace ncc
+{
+
+class Routes
+{
+  public:
+    explicit Routes(const Spec &spec);
+
+    // The directed port by which `node` sends a flow towards host `dst`. Among equal-cost ports a hash of flow, node
+    // and seed decides, so a flow keeps to one path and the same seed gives the same paths.
+    uint32_t Port(uint32_t node, uint32_t dst, uint32_t flow) const
+    {
+        const Choice &choice = table_[static_cast<size_t>(node) * n_hosts_ + host_index_[dst]];
+        if (choice.count == 1) {
+            return ports_[choice.first];
+        }
+        return ports_[choice.first + Hash(flow, node) % choice.count];
+    }
+
+    // Whether `dst` can be reached from `node`.
+    bool Reaches(uint32_t node, uint32_t dst) const
+    {
+        return table_[static_cast<size_t>(node) * n_hosts_ + host_index_[dst]].count > 0;
+    }
+
+    // RTT of a full packet and its bare ACK through empty queues, over one of the shortest paths.
+    int64_t BaseRttNs(const Spec &spec, uint32_t src, uint32_t dst) const;
+
+  private:
+    struct Choice {
+        uint32_t first = 0, count = 0;
+    };
+
+    uint64_t Hash(uint32_t flow, uint32_t node) const
+    {
+        uint64_t x = seed_ ^ (static_cast<uint64_t>(node) << 32 | flow); // splitmix64's finaliser
+        x = (x + 0x9e3779b97f4a7c15ULL);
+        x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+        x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+        return x ^ (x >> 31);
+    }
+
+    uint64_t seed_;
+    size_t n_hosts_ = 0;
+    std::vector<uint32_t> host_index_; // by node id
+    std::vector<Choice> table_;        // [node][host]
+    std::vector<uint32_t> ports_;
+};
+
+} // namespace ncc

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "socket.h"
+
+#include "network.h"
+
+#include "ns3/inet-socket-address.h"
+#include "ns3/ipv4-end-point.h"
+#include "ns3/simulator.h"
+#include "ns3/tcp-header.h"
+#include "ns3/tcp-rx-buffer.h"
+#include "ns3/tcp-tx-buffer.h"
+
+#include <algorithm>
+
+namespace ncc
+{
+
+using namespace ns3;
+
+namespace
+{
+
+// The 64-bit offset whose low 32 bits are those of `seq`, nearest to `near`.
+uint64_t Unwrap(SequenceNumber32 seq, uint64_t near)
+{
+    const auto low = seq.GetValue() - 1; // payload starts at sequence number 1
+    return near + static_cast<int64_t>(static_cast<int32_t>(low - static_cast<uint32_t>(near)));
+}
+
+} // namespace
+
+HostSocket::HostSocket(Network &network, uint32_t flow, bool sender, Echo echo)
+    : network_(network), flow_(flow), sender_(sender), echo_(echo)
+{
+}
+
+void HostSocket::SetController(Ptr<CcOps> controller)
+{
+    controller_ = controller;
+    SetCongestionControlAlgorithm(controller);
+}
+
+void HostSocket::Open(const Address &local, const Address &peer, uint64_t size_bytes)
+{
+    local_ = local;
+    peer_ = peer;
+    size_bytes_ = unoffered_bytes_ = size_bytes;
+    ShutdownRecv();
+    SetConnectCallback(MakeNullCallback<void, Ptr<Socket>>(), MakeCallback(&HostSocket::GivenUp, this));
+    SetCloseCallbacks(MakeNullCallback<void, Ptr<Socket>>(), MakeCallback(&HostSocket::GivenUp, this));
+    Connect(peer);
+    SetSendCallback(MakeCallback(&HostSocket::Offer, this));
+    Offer(nullptr, GetTxAvailable());
+}
+
+void HostSocket::Await(const Address &local, const Address &peer)
+{
+    local_ = local;
+    peer_ = peer;
+    ShutdownRecv(); // nobody to notify: data is taken out as it comes
+    Listen();
+}
+
+void HostSocket::Shut()
+{
+    SetSendCallback(MakeNullCallback<void, Ptr<Socket>, uint32_t>());
+    SetConnectCallback(MakeNullCallback<void, Ptr<Socket>>(), MakeNullCallback<void, Ptr<Socket>>());
+    SetCloseCallbacks(MakeNullCallback<void, Ptr<Socket>>(), MakeNullCallback<void, Ptr<Socket>>());
+    CancelAllTimers();
+    DeallocateEndPoint();
+}
+
+void HostSocket::Offer(Ptr<Socket>, uint32_t available)
+{
+    // Whole chunks only: every call costs an event.
+    const uint64_t chunk = std::min<uint64_t>(unoffered_bytes_, std::max<uint32_t>(GetSndBufSize() / 4, 1));
+    if (chunk == 0 || available < chunk) {
+        return;
+    }
+    const uint64_t bytes = std::min<uint64_t>(unoffered_bytes_, available);
+    if (Send(Create<Packet>(static_cast<uint32_t>(bytes)), 0) > 0) {
+        unoffered_bytes_ -= bytes;
+        if (unoffered_bytes_ == 0) {
+            SetSendCallback(MakeNullCallback<void, Ptr<Socket>, uint32_t>());
+        }
+    }
+}
+
+void HostSocket::Receive(Frame *frame)
+{
+    Ptr<Packet> packet = frame->packet;
+    const uint32_t payload = frame->payload_bytes;
+    const uint64_t offset = frame->offset_bytes;
+    const bool ecn_capable = frame->ecn_capable;
+    ce_ = frame->marked;
+    cwr_ = frame->window_reduced;
+    network_.Release(frame);
+    sample_ns_ = 0;
+    if (echo_ == Echo::kNs3 && m_endPoint != nullptr) {
+        Ipv4Header header;
+        header.SetSource(InetSocketAddress::ConvertFrom(peer_).GetIpv4());
+        header.SetDestination(InetSocketAddress::ConvertFrom(local_).GetIpv4());
+        header.SetEcn(ce_ ? Ipv4Header::ECN_CE : ecn_capable ? Ipv4Header::ECN_ECT0 : Ipv4Header::ECN_NotECT);
+        ForwardUp(packet, header, InetSocketAddress::ConvertFrom(peer_).GetPort(), nullptr);
+        return;
+    }
+    if (payload > 0) {
+        const auto seq = SequenceNumber32(static_cast<uint32_t>(offset + 1));
+        if (!IsValidTcpSegment(seq, packet->GetSize() - payload, payload)) {
+            return;
+        }
+    }
+    DoForwardUp(packet, peer_, local_);
+}
+
+Ptr<TcpSocketBase> HostSocket::Fork()
+{
+    return this; // one waiting socket per flow becomes its connection; there is no second client to wait for
+}
+
+void HostSocket::Wake()
+{
+    if (held_back_) {
+        held_back_ = false;
+        SendPendingData(m_connected);
+    }
+}
+
+void HostSocket::HeadLeft()
+{
+    if (m_retxEvent.IsPending()) {
+        m_retxEvent.Cancel();
+        m_retxEvent = Simulator::Schedule(m_rto.Get(), &HostSocket::ReTxTimeout, this);
+    }
+}
+
+uint32_t HostSocket::AvailableWindow() const
+{
+    const uint32_t window = TcpSocketBase::AvailableWindow();
+    if (window == 0 || network_.HasRoom(flow_)) {
+        return window;
+    }
+    held_back_ = true;
+    return 0;
+}
+
+void HostSocket::Outgoing(uint64_t offset_bytes, bool retransmission, bool cwr, bool data)
+{
+    // RFC 3168 keeps retransmissions out of ECN; with DCTCP they take part, as in Linux.
+    const bool ect = sender_ && (echo_ == Echo::kPrecise || (echo_ == Echo::kClassic && !retransmission));
+    network_.Outgoing({flow_, sender_, data, offset_bytes, retransmission, ect, cwr, echo_ == Echo::kNs3});
+}
+
+uint32_t HostSocket::SendDataPacket(SequenceNumber32 seq, uint32_t max_size, bool with_ack)
+{
+    const uint64_t offset = Unwrap(seq, una_bytes_);
+    const bool retransmission = seq < m_tcb->m_highTxMark.Get();
+    if (m_txBuffer->HeadSequence() == m_tcb->m_highTxMark.Get()) {
+        m_retxEvent.Cancel(); // nothing was outstanding: the timer counts from this packet (RFC 6298 5.1, 5.2)
+    }
+    Outgoing(offset, retransmission, cwr_due_ && !retransmission, true);
+    if (cwr_due_ && !retransmission) {
+        cwr_due_ = false;
+        cwr_offset_bytes_ = offset;
+    }
+    const uint32_t sent_bytes = TcpSocketBase::SendDataPacket(seq, max_size, with_ack);
+    network_.NothingOutgoing();
+    return sent_bytes;
+}
+
+void HostSocket::SendEmptyPacket(uint8_t flags)
+{
+    if (flags & TcpHeader::SYN) {
+        if (sender_ && ++syns_ > 1) {
+            network_.TimedOut(flow_);
+        }
+    } else if (!sender_ && ce_state_ && (flags & TcpHeader::ACK)) {
+        flags |= TcpHeader::ECE;
+    }
+    Outgoing(0, false, false, false);
+    TcpSocketBase::SendEmptyPacket(flags);
+    network_.NothingOutgoing();
+}
+
+void HostSocket::PersistTimeout()
+{
+    Outgoing(Unwrap(m_tcb->m_nextTxSequence, una_bytes_), true, false, true);
+    TcpSocketBase::PersistTimeout();
+    network_.NothingOutgoing();
+}
+
+void HostSocket::ReceivedAck(Ptr<Packet> packet, const TcpHeader &header)
+{
+    if (!sender_) { // it has nothing of its own in flight: only the payload matters
+        if (packet->GetSize() > 0) {
+            ReceivedData(packet, header);
+        }
+        return;
+    }
+    ece_ = header.GetFlags() & TcpHeader::ECE;
+    una_before_ = una_bytes_;
+    in_flight_before_ = BytesInFlight();
+    if (m_tcb->m_congState == TcpSocketState::CA_CWR && header.GetAckNumber() > m_recover) {
+        m_dupAckCount = 0; // ns-3 counts duplicates in CWR, and then aborts if the next one comes in state open
+    }
+    TcpSocketBase::ReceivedAck(packet, header);
+    TakeDelivered();
+    if (ece_ && echo_ == Echo::kClassic && una_bytes_ > cwr_offset_bytes_) {
+        cwr_due_ = true; // once per window
+    }
+    if (una_bytes_ == size_bytes_) {
+        network_.Acknowledged(flow_);
+    }
+}
+
+ncc_u64 HostSocket::TakeDelivered()
+{
+    una_bytes_ = Unwrap(m_txBuffer->HeadSequence(), una_bytes_);
+    const uint64_t total = una_bytes_ + m_txBuffer->GetSacked();
+    if (total <= delivered_bytes_) {
+        return 0;
+    }
+    const ncc_u64 news = total - delivered_bytes_;
+    delivered_bytes_ = total;
+    network_.Delivered(flow_, news, total);
+    return news;
+}
+
+ncc_cc_event HostSocket::Event(ncc_u32 flags) const
+{
+    ncc_cc_event event{};
+    event.now_ns = static_cast<ncc_u64>(Simulator::Now().GetTimeStep());
+    event.min_rtt_ns = static_cast<ncc_u64>(min_rtt_ns_);
+    event.srtt_ns = min_rtt_ns_ > 0 ? static_cast<ncc_u64>(m_rtt->GetEstimate().GetTimeStep()) : 0;
+    event.inflight_bytes = m_txBuffer->BytesInFlight();
+    event.una_bytes = Unwrap(m_txBuffer->HeadSequence(), una_bytes_);
+    event.nxt_bytes = Unwrap(m_tcb->m_highTxMark, una_bytes_);
+    event.flags = flags;
+    return event;
+}
+
+ncc_cc_event HostSocket::AckEvent()
+{
+    const ncc_u64 delivered = TakeDelivered();
+    const auto state = m_tcb->m_congState.Get();
+    const bool repairing = state == TcpSocketState::CA_RECOVERY || state == TcpSocketState::CA_LOSS;
+    const bool full = in_flight_before_ + m_tcb->m_segmentSize > m_tcb->m_cWnd;
+    ncc_cc_event event = Event((ece_ ? NCC_CC_ACK_ECE : 0) | (repairing ? NCC_CC_ACK_IN_RECOVERY : 0) |
+                               (full ? 0 : NCC_CC_ACK_APP_LIMITED));
+    event.rtt_ns = static_cast<ncc_u64>(sample_ns_);
+    event.delivered_bytes = delivered;
+    event.acked_bytes = una_bytes_ - una_before_;
+    return event;
+}
+
+void HostSocket::ReceivedData(Ptr<Packet> packet, const TcpHeader &header)
+{
+    if (echo_ == Echo::kPrecise) {
+        if (ce_ != ce_state_) {
+            if (m_delAckEvent.IsPending()) { // acknowledge the packets before this one with the state they had
+                SendEmptyPacket(TcpHeader::ACK);
+            }
+            ce_state_ = ce_;
+            m_delAckCount = m_delAckMaxCount; // and this one at once
+        }
+    } else if (echo_ == Echo::kClassic) {
+        ce_state_ = ce_ || (ce_state_ && !cwr_);
+    }
+    TcpSocketBase::ReceivedData(packet, header);
+    Ptr<TcpRxBuffer> buffer = m_tcb->m_rxBuffer;
+    if (buffer->Available() > 0) {
+        buffer->Extract(buffer->Available());
+    }
+    const uint64_t received = Unwrap(buffer->NextRxSequence(), received_bytes_);
+    if (received > received_bytes_) {
+        received_bytes_ = received;
+        network_.Received(flow_, received);
+    }
+}
+
+void HostSocket::ReTxTimeout()
+{
+    if (m_state == CLOSED || m_state == TIME_WAIT || m_state == SYN_SENT || m_txBuffer->Size() == 0) {
+        TcpSocketBase::ReTxTimeout();
+        return;
+    }
+    // ns-3 arms this timer for unsent data too. Pacing or the host's queue may hold that back, and they will let it go;
+    // otherwise TCP itself declines (a window below one segment), and only the timeout below opens the window again.
+    const bool all_acknowledged = m_txBuffer->HeadSequence() == m_tcb->m_highTxMark.Get();
+    if (all_acknowledged && (m_pacingTimer.IsRunning() || !network_.HasRoom(flow_))) {
+        m_retxEvent = Simulator::Schedule(m_rto.Get(), &HostSocket::ReTxTimeout, this);
+        return;
+    }
+    if (network_.Holds(flow_, una_bytes_)) { // as in Linux: what has not left the host cannot be lost
+        m_retxEvent = Simulator::Schedule(m_rto.Get(), &HostSocket::ReTxTimeout, this);
+        return;
+    }
+    network_.TimedOut(flow_);
+    TcpSocketBase::ReTxTimeout();
+    if (controller_) {
+        controller_->OnTimeout(m_tcb);
+        SendPendingData(m_connected);
+    }
+}
+
+void HostSocket::RttSample(int64_t ns)
+{
+    sample_ns_ = ns;
+    min_rtt_ns_ = min_rtt_ns_ == 0 ? ns : std::min(min_rtt_ns_, ns);
+    if (sender_) {
+        network_.RttSample(flow_, ns);
+    }
+}
+
+void HostSocket::GivenUp(Ptr<Socket>)
+{
+    network_.Fail("ns-3 gave up the connection of flow " + std::to_string(flow_) + " after too many timeouts");
+}
+
+void HostSocket::ControllerFault(const std::string &message)
+{
+    network_.Fail(message + " (flow " + std::to_string(flow_) + ")");
+}
+
+} // namespace ncc

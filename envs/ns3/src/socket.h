@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// One end of a flow: ns-3's TCP, held back by the host's queue, with the controller and the measurements attached.
+#pragma once
+
+#include "cc_ops.h"
+#include "frame.h"
+
+#include "ns3/rtt-estimator.h"
+#include "ns3/tcp-socket-base.h"
+
+namespace ncc
+{
+
+class Network;
+
+// How congestion marks travel. With a controller of baselines/ the echo is ours (RFC 8257 section 3.2 or RFC 3168), for
+// one of ns-3's own congestion controls it is ns-3's.
+enum class Echo { kNone, kClassic, kPrecise, kNs3 };
+
+class HostSocket final : public ns3::TcpSocketBase
+{
+  public:
+    HostSocket(Network &network, uint32_t flow, bool sender, Echo echo);
+
+    // Sender: opens the connection and offers the flow's bytes.
+    void Open(const ns3::Address &local, const ns3::Address &peer, uint64_t size_bytes);
+    // Receiver: waits for the SYN.
+    void Await(const ns3::Address &local, const ns3::Address &peer);
+    void SetController(ns3::Ptr<CcOps> controller);
+    // Frees the end point and cancels all timers.
+    void Shut();
+
+    void Receive(Frame *frame);
+    // The host's queue of this flow has room again.
+    void Wake();
+    // The first unacknowledged segment left the host after a wait: its retransmission timer starts now (RFC 6298 5.1
+    // counts from sending; Linux likewise from the departure time), or a slow limit would look like a loss.
+    void HeadLeft();
+
+    ncc_cc_event Event(ncc_u32 flags) const;
+    ncc_cc_event AckEvent(); // of the ACK being processed; counts what it delivers
+    void ControllerFault(const std::string &message);
+    void RttSample(int64_t ns);
+
+    uint64_t una_bytes() const { return una_bytes_; }
+    uint32_t cwnd_bytes() const { return m_tcb->m_cWnd; }
+    uint32_t ssthresh_bytes() const { return m_tcb->m_ssThresh; }
+
+  protected:
+    uint32_t SendDataPacket(ns3::SequenceNumber32 seq, uint32_t max_size, bool with_ack) override;
+    void SendEmptyPacket(uint8_t flags) override;
+    uint32_t AvailableWindow() const override;
+    void ReceivedAck(ns3::Ptr<ns3::Packet> packet, const ns3::TcpHeader &header) override;
+    void ReceivedData(ns3::Ptr<ns3::Packet> packet, const ns3::TcpHeader &header) override;
+    void ReTxTimeout() override;
+    void PersistTimeout() override;
+    ns3::Ptr<ns3::TcpSocketBase> Fork() override;
+
+  private:
+    void Offer(ns3::Ptr<ns3::Socket> socket, uint32_t available);
+    ncc_u64 TakeDelivered(); // payload newly acknowledged, cumulatively or selectively, each byte once
+    void Outgoing(uint64_t offset_bytes, bool retransmission, bool cwr, bool data);
+    void GivenUp(ns3::Ptr<ns3::Socket> socket);
+
+    Network &network_;
+    uint32_t flow_;
+    bool sender_;
+    Echo echo_;
+    ns3::Ptr<CcOps> controller_;
+    ns3::Address local_, peer_;
+
+    uint64_t size_bytes_ = 0;
+    uint64_t unoffered_bytes_ = 0;
+    uint32_t syns_ = 0;
+    mutable bool held_back_ = false; // TCP would have sent but for the host's queue
+
+    // Stream offsets in 64 bits; ns-3's sequence numbers wrap. Its first payload byte is number 1.
+    uint64_t una_bytes_ = 0;
+    uint64_t delivered_bytes_ = 0;
+    uint64_t received_bytes_ = 0;
+
+    int64_t sample_ns_ = 0; // RTT sample of the packet being processed
+    int64_t min_rtt_ns_ = 0;
+    uint64_t una_before_ = 0;
+    uint32_t in_flight_before_ = 0;
+    bool ece_ = false;
+    bool cwr_due_ = false;          // RFC 3168: tell the receiver with the next new packet that ECE was heard
+    uint64_t cwr_offset_bytes_ = 0; // where it was last told
+
+    // Receiver
+    bool ce_ = false; // of the packet being processed
+    bool cwr_ = false;
+    bool ce_state_ = false; // DCTCP.CE, or "repeat ECE until CWR"
+};
+
+// ns-3's estimator, which also tells the socket of every sample.
+class RttProbe final : public ns3::RttMeanDeviation
+{
+  public:
+    explicit RttProbe(HostSocket &socket) : socket_(socket) {}
+    void Measurement(ns3::Time sample) override
+    {
+        socket_.RttSample(sample.GetTimeStep());
+        RttMeanDeviation::Measurement(sample);
+    }
+
+  private:
+    HostSocket &socket_;
+};
+
+} // namespace ncc

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// What a simulation is built from: a scenario as plain numbers, filled in by Python.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ncc
+{
+
+struct LinkSpec {
+    uint32_t a, b;
+    double rate_bps;
+    int64_t delay_ns;
+    int64_t buffer_bytes[2]; // of the a end and of the b end; -1: a host end, which has none
+    int64_t threshold_bytes[2];
+};
+
+struct FlowSpec {
+    int64_t start_ns;
+    uint32_t src, dst; // node ids
+    uint64_t size_bytes;
+};
+
+struct Spec {
+    std::vector<uint8_t> is_host; // by node id
+    std::vector<LinkSpec> links;
+    std::vector<FlowSpec> flows;       // in order of start
+    std::vector<uint32_t> agents;      // node ids
+    std::vector<uint32_t> upper_ports; // directed port ids
+
+    uint32_t mtu_bytes = 1500;
+    uint32_t frame_overhead_bytes = 38;
+    uint32_t initial_window_pkts = 10;
+    uint32_t delayed_ack_pkts = 2;
+    uint32_t send_buffer_bytes = 1 << 22;
+    uint32_t receive_buffer_bytes = 1 << 22;
+    int64_t min_rto_ns = 5'000'000;
+    int64_t initial_rto_ns = 20'000'000;
+    int64_t delayed_ack_ns = 100'000;
+
+    uint64_t bucket_bytes = 3000;
+    uint64_t small_queue_bytes = 6000;
+    int64_t period_ns = 1'000'000;
+    int64_t latency_ns = 0;
+
+    std::string transport = "dctcp";
+    std::vector<std::pair<std::string, uint64_t>> params;
+    std::string order = "fifo";
+    uint64_t seed = 0;
+};
+
+} // namespace ncc

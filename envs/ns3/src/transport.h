@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Which transports exist, and ns-3's process-wide settings for one.
+#pragma once
+
+#include "cc_ops.h"
+#include "spec.h"
+
+#include "ns3/object-factory.h"
+#include "ns3/tcp-l4-protocol.h"
+
+#include <string>
+#include <vector>
+
+namespace ncc
+{
+
+class Network;
+enum class Echo;
+
+// A tunable of a transport, as Python checks it.
+struct ParamInfo {
+    std::string name;
+    uint64_t def, min, max;
+    std::string help;
+};
+
+// Controllers of baselines/ and ns-3's own congestion controls (`ns3::TcpCubic`).
+std::vector<std::string> TransportNames();
+std::vector<ParamInfo> TransportParams(const std::string &name);
+
+// Makes the sockets of both ends of a flow.
+class Transport
+{
+  public:
+    explicit Transport(const Spec &spec);
+
+    ns3::Ptr<HostSocket> Sender(Network &network, uint32_t flow, ns3::Ptr<ns3::Node> node,
+                                ns3::Ptr<ns3::TcpL4Protocol> tcp) const;
+    ns3::Ptr<HostSocket> Receiver(Network &network, uint32_t flow, ns3::Ptr<ns3::Node> node,
+                                  ns3::Ptr<ns3::TcpL4Protocol> tcp) const;
+
+  private:
+    ns3::Ptr<HostSocket> Make(Network &network, uint32_t flow, bool sender, ns3::Ptr<ns3::Node> node,
+                              ns3::Ptr<ns3::TcpL4Protocol> tcp) const;
+
+    Controller controller_; // ops null: one of ns-3's own
+    ns3::ObjectFactory ns3_control_;
+    bool ns3_ecn_ = false;
+    ncc_cc_conn conn_;
+    Echo echo_;
+    // Some of ns-3's controls (TcpWestwoodPlus) leave events behind that name them: they live as long as the run.
+    mutable std::vector<ns3::Ptr<ns3::TcpCongestionOps>> ns3_controls_;
+};
+
+// Sets every ns-3 default that a run depends on: they belong to the process and outlive a simulation.
+void SetDefaults(const Spec &spec);
+
+} // namespace ncc

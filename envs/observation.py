@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a host sees each epoch: itself, its neighbours and the upper node (wang2021 section 5.3.1.2)."""
+
+import math
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta
+
+from ncc.core.errors import DatapathError
+from ncc.core.flows import FloatArray, IntArray
+from ncc.core.measurement import Measurement
+from ncc.core.scenario import Scenario
+from ncc.core.units import BITS_PER_BYTE
+from ncc.core.value import Positive, Value
+from ncc.envs.scales import scales_of
+from ncc.harness.batch import ObsArray
+
+OWN = ("rate_limit", "rtt", "goodput", "wait", "queued_bytes", "queued_flows")
+"""b, d_b, g, d_q, s_q, f_q"""
+NEIGHBOUR = ("throughput", "mean_wait", "queued_bytes")
+UPPER = ("throughput", "queue")
+LOW, HIGH = -1.0, 3.0
+"""Every entry is clipped to this range."""
+
+
+class ObservationSpec(Value, frozen=True):
+    """How measurements become numbers near [0, 1].
+
+    Rates are divided by the line rate of their port (no limit counts as 1). Everything that spans decades is
+    ln(1 + value/unit) / ln(1 + scale): 0 at nothing, 1 at `scale` units, and then slowly more.
+
+    | entry | value | unit | scale |
+    |---|---|---|---|
+    | rtt | RTT above base RTT | base RTT (`Scales.base_rtt_s`) | `rtt_scale` |
+    | wait, mean_wait | waiting time, sum or mean over queued flows | period | `wait_scale` |
+    | queued_bytes | payload not yet sent | what the host's link carries in a period | `backlog_scale` |
+    | queued_flows | flows not yet sent | 1 | `flows_scale` |
+    | queue | bytes waiting in the upper port | MTU | its buffer in MTUs, so 1 is a full buffer |
+    """
+
+    rtt_scale: Positive = 20.0
+    wait_scale: Positive = 100.0
+    backlog_scale: Positive = 100.0
+    flows_scale: Annotated[float, Meta(ge=1)] = 30.0
+
+
+class SharedObserver:
+    """An `Observer`: own state now; neighbours and upper node `Scenario.sharing_delay_periods` epochs old.
+
+    Row n of an observation is, for host n: `OWN`, then `NEIGHBOUR` for each host around its neighbourhood (n+1, n+2,
+    ..., n-1), then `UPPER`: 6 + 3 (N - 1) + 2 numbers, 53 for 16 hosts. Until the delay has passed, others are seen as
+    in the first measurement, when nothing had been sent. Feed every measurement exactly once, in order.
+    """
+
+    def __init__(self, spec: ObservationSpec) -> None:
+        self.spec = spec
+
+    def reset(self, scenario: Scenario) -> None:
+        """Forget the past.
+
+        Raises:
+            ConfigError: neighbourhoods of different sizes.
+        """
+        scales = scales_of(scenario)
+        n, areas = scales.n_agents, len(scales.upper_rate_bps)
+        self.obs_dim = obs_dim(scenario)
+        self._link_bps = scales.link_rate_bps
+        # One vector holds a measurement: linear columns first, so that the logarithm takes one slice.
+        columns = {"limit": n, "goodput": n, "throughput": n, "upper": areas}
+        columns |= {"rtt": n, "wait": n, "mean_wait": n, "bytes": n, "flows": n, "queue": areas}
+        ends = np.cumsum(list(columns.values()))
+        at = {name: slice(end - size, end) for (name, size), end in zip(columns.items(), ends, strict=True)}
+        self._raw = np.zeros(ends[-1])
+        self._mean_wait, self._flows, self._ones = self._raw[at["mean_wait"]], self._raw[at["flows"]], np.ones(n)
+        logarithmic = slice(at["rtt"].start, None)
+        self._log = self._raw[logarithmic]
+        self._unit, self._gain = _units(self.spec, scenario, at)
+        # ln(1 + value), where the RTT above base is RTT / base - 1.
+        self._offset = np.zeros(len(self._raw))
+        self._offset[logarithmic] = 1
+        self._offset[at["rtt"]] = 0
+        self._least, self._most = np.full(len(self._raw), LOW), np.full(len(self._raw), HIGH)
+        for bound in (self._least, self._most):
+            bound[logarithmic] = np.exp(bound[logarithmic] / self._gain[logarithmic])
+        self._delay, self._seen = scenario.sharing_delay_periods, 0
+        self._ring = np.zeros((self._delay + 1, len(self._raw)), dtype=np.float32)
+        self._index = list(_index(scenario, at, len(self._ring)))
+
+    def observe(self, measurement: Measurement) -> ObsArray:
+        """A new array [n_agents, obs_dim] of float32 in [`LOW`, `HIGH`].
+
+        Raises:
+            DatapathError: a measured number is not finite.
+        """
+        self._normalise(measurement)
+        slot = self._seen % len(self._ring)
+        if self._seen == 0:
+            self._ring[:] = self._raw
+        self._ring[slot] = self._raw
+        self._seen += 1
+        obs: ObsArray = self._ring.take(self._index[slot])
+        return obs
+
+    def _normalise(self, m: Measurement) -> None:
+        # Right after a simulator's step this code is cold, and every *kind* of numpy call costs microseconds the first
+        # time: so few kinds, on whole vectors of one type.
+        raw, log, mean_wait, ones = self._raw, self._log, self._mean_wait, self._ones
+        np.concatenate(
+            (
+                np.minimum(m.rate_limit_bps, self._link_bps),
+                m.goodput_bps,
+                m.throughput_bps,
+                m.upper_throughput_bps,
+                m.rtt_s,
+                m.wait_s,
+                m.wait_s,  # to be divided below
+                m.queued_bytes,
+                m.queued_flows,
+                m.upper_queue_bytes,
+            ),
+            out=raw,
+        )
+        np.divide(mean_wait, np.maximum(self._flows, ones), out=mean_wait)
+        np.add(np.multiply(raw, self._unit, out=raw), self._offset, out=raw)
+        if not math.isfinite(np.vdot(raw, raw)):
+            raise DatapathError(f"epoch {m.epoch}: the datapath measured a number that is not finite ({_culprits(m)})")
+        # Clipped before the logarithm, which then stays finite: a path may be shorter than the base RTT.
+        np.maximum(np.minimum(raw, self._most, out=raw), self._least, out=raw)
+        np.log(log, out=log)
+        np.multiply(raw, self._gain, out=raw)
+
+
+def _units(spec: ObservationSpec, scenario: Scenario, at: dict[str, slice]) -> tuple[FloatArray, FloatArray]:
+    """Factors before and after the logarithm for every number of the vector."""
+    scales = scales_of(scenario)
+    unit, gain = np.ones(at["queue"].stop), np.ones(at["queue"].stop)
+    for name in ("limit", "goodput", "throughput"):
+        unit[at[name]] = 1 / scales.link_rate_bps
+    unit[at["upper"]] = 1 / scales.upper_rate_bps
+    unit[at["rtt"]], gain[at["rtt"]] = 1 / scales.base_rtt_s, 1 / np.log1p(spec.rtt_scale)
+    for name in ("wait", "mean_wait"):
+        unit[at[name]], gain[at[name]] = 1 / scenario.period_s, 1 / np.log1p(spec.wait_scale)
+    unit[at["bytes"]] = BITS_PER_BYTE / (scales.link_rate_bps * scenario.period_s)
+    gain[at["bytes"]] = 1 / np.log1p(spec.backlog_scale)
+    gain[at["flows"]] = 1 / np.log1p(spec.flows_scale)
+    unit[at["queue"]] = 1 / scenario.transport.mtu_bytes
+    gain[at["queue"]] = 1 / np.log1p(scales.upper_buffer_bytes / scenario.transport.mtu_bytes)
+    return unit, gain
+
+
+def _index(scenario: Scenario, at: dict[str, slice], slots: int) -> IntArray:
+    """[slots, n_agents, obs_dim] where each number of an observation lies in the ring while a slot is the newest."""
+    scales = scales_of(scenario)
+    size, agent = at["queue"].stop, np.arange(scales.n_agents)
+    own = [at[name].start + agent for name in ("limit", "rtt", "goodput", "wait", "bytes", "flows")]
+    near = [at[name].start + scales.neighbours for name in ("throughput", "mean_wait", "bytes")]
+    upper = [at[name].start + scales.area for name in ("upper", "queue")]
+    now = np.stack(own, axis=1)
+    old = np.concatenate([np.stack(near, axis=2).reshape(scales.n_agents, -1), np.stack(upper, axis=1)], axis=1)
+    # A ring of delay + 1 slots: the oldest is the one after the newest.
+    newest = size * np.arange(slots)[:, None, None]
+    oldest = size * ((np.arange(slots) + 1) % slots)[:, None, None]
+    return np.concatenate([newest + now, oldest + old], axis=2)
+
+
+def obs_dim(scenario: Scenario) -> int:
+    """Numbers in one host's observation."""
+    n_neighbours: int = scales_of(scenario).neighbours.shape[1]
+    return len(OWN) + len(NEIGHBOUR) * n_neighbours + len(UPPER)
+
+
+def _culprits(m: Measurement) -> str:
+    names = (
+        "goodput_bps",
+        "throughput_bps",
+        "rtt_s",
+        "wait_s",
+        "queued_bytes",
+        "upper_throughput_bps",
+        "upper_queue_bytes",
+    )
+    bad = [name for name in names if not np.isfinite(getattr(m, name)).all()]
+    return ", ".join(bad or ["rate_limit_bps"])

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One PettingZoo agent per host, deciding at the same time. Learners here use `RackBatch`: this API needs dicts."""
+
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+from gymnasium.utils import seeding
+from pettingzoo import ParallelEnv  # type: ignore[import-untyped]
+
+from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.seeding import SEED_LIMIT
+from ncc.envs.action import rate_map
+from ncc.envs.make import datapath_factory, env_spec
+from ncc.envs.observation import HIGH, LOW
+from ncc.envs.rack import Rack
+from ncc.envs.scales import scales_of
+from ncc.envs.spec import DatapathFactory
+from ncc.harness.batch import ObsArray
+
+Array = npt.NDArray[Any]
+
+
+class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # PettingZoo has no types
+    """Every host an agent called ``host_<name>``.
+
+    Observation: Box of shape (obs_dim,), see `ncc.envs.observation`; `state` is all rows, flat. Action: Discrete(d +
+    1), or Box(0, 1, (1,)) if `action` is continuous. All agents end together. Seeding and arguments as for
+    `ncc.envs.gym.RackEnv`.
+    """
+
+    metadata: dict[str, Any] = {"name": "ncc_rack_v0", "render_modes": [], "is_parallelizable": True}  # noqa: RUF012
+
+    def __init__(
+        self, datapath: str | DatapathFactory = "ns3", render_mode: str | None = None, **settings: Any
+    ) -> None:
+        spec = env_spec(**settings)
+        self.render_mode = render_mode
+        self._rates = rate_map(spec.view.action)
+        self._rates.reset(spec.scenario)
+        self._rack = Rack(spec, datapath_factory(datapath), seed=0)
+        self._episode = -1
+        self._obs: ObsArray | None = None
+        self.possible_agents = [f"host_{name}" for name in scales_of(spec.scenario).names]
+        self.agents: list[str] = []
+        n_actions, size = spec.view.action.n_actions, self._rack.obs_dim
+        self.observation_spaces = {name: spaces.Box(LOW, HIGH, (size,), np.float32) for name in self.possible_agents}
+        self.action_spaces = {
+            name: spaces.Discrete(n_actions) if n_actions else spaces.Box(0.0, 1.0, (1,), np.float32)
+            for name in self.possible_agents
+        }
+        self.state_space = spaces.Box(LOW, HIGH, (size * len(self.possible_agents),), np.float32)
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> spaces.Space[Any]:
+        return self.action_spaces[agent]
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, ObsArray], dict[str, dict[str, Any]]]:
+        if seed is None and self._episode < 0:
+            seed = int(seeding.np_random()[0].integers(SEED_LIMIT))
+        if seed is not None:
+            self._rack.seed, self._episode = seed, -1
+        self._episode += 1
+        self._obs = self._rack.begin(self._episode)
+        self.agents = list(self.possible_agents)
+        return self._by_agent(self._obs), {name: {} for name in self.agents}
+
+    def step(
+        self, actions: dict[str, Any]
+    ) -> tuple[dict[str, ObsArray], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
+        names = self.agents
+        if not names:
+            raise DatapathError("no episode is running; reset the environment first")
+        if set(actions) != set(names):
+            wrong = sorted(set(names) ^ set(actions))[0]
+            raise ConfigError(f"actions must have exactly one entry per agent; {wrong!r} is missing or unknown")
+        chosen = np.concatenate([np.ravel(actions[name]) for name in names])
+        epoch = self._rack.advance(self._rates.rates_bps(chosen))
+        self._obs = epoch.obs
+        infos: dict[str, dict[str, Any]] = {name: {} for name in names}
+        result = (
+            self._by_agent(epoch.obs),
+            dict(zip(names, epoch.reward.tolist(), strict=True)),
+            dict.fromkeys(names, epoch.terminated),
+            dict.fromkeys(names, epoch.truncated),
+            infos,
+        )
+        if epoch.terminated or epoch.truncated:
+            self.agents = []
+        return result
+
+    def state(self) -> Array:
+        if self._obs is None:
+            raise DatapathError("there is no state yet; reset the environment first")
+        return cast(Array, self._obs.ravel().copy())
+
+    def close(self) -> None:
+        self._rack.close()
+
+    def _by_agent(self, obs: ObsArray) -> dict[str, ObsArray]:
+        return dict(zip(self.possible_agents, obs, strict=True))

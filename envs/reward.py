@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a host is paid each epoch. Each spec is a frozen value that builds its vectorised function.
+
+All rewards are dimensionless: rates over the host's link rate, delays over the base RTT of `Scales`. A host that had
+nothing to send or deliver in the epoch is *idle*: absence of demand is no failure, so its own part is 0. A busy host's
+own part is at most 0, so work that ends sooner costs less.
+"""
+
+import math
+from typing import Annotated, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Meta
+
+from ncc.core.flows import FloatArray
+from ncc.core.measurement import Measurement
+from ncc.core.scenario import Scenario
+from ncc.core.value import Fraction, NonNegative, Positive, Value
+from ncc.envs.scales import Scales, scales_of
+
+RewardArray = npt.NDArray[np.float32]
+
+
+class Reward(Protocol):
+    """Turns measurements into pay."""
+
+    def reset(self, scenario: Scenario) -> None:
+        """Take the hosts of a scenario."""
+        ...
+
+    def reward(self, measurement: Measurement) -> RewardArray:
+        """[n_agents] for the epoch measured."""
+        ...
+
+
+class RewardSpec(Value, frozen=True, tag_field="kind"):
+    """Base of the reward specs."""
+
+    def build(self) -> Reward:
+        """The function this spec describes."""
+        raise TypeError(f"{type(self).__name__} does not say how it is built")
+
+
+class Utility(RewardSpec, frozen=True, tag="utility"):
+    """Throughput against delay, U = ln x - rho ln d (wang2021 eq. 5.1, 5.2).
+
+    x is goodput over link rate, clipped to [`floor_frac`, 1] (a busy host that delivered nothing would have ln 0);
+    d is mean RTT over base RTT, at least 1. Host n gets (1 - team_frac) U_n + team_frac * mean of U over its
+    neighbourhood.
+
+    `team_frac` 1 is the global objective (5.2). In the paper's M/M/1 model, d = 1/(C - sum x), it is best at
+    x = C / (N (1 + rho)): setting the derivative 1/x - N rho / (C - N x) to 0 (eq. 5.6 prints + for -, and 5.7
+    follows it). `team_frac` 0 is selfish: the Nash equilibrium, where 1/x = rho / (C - N x), is x = C / (N + rho),
+    with N + rho instead of N + N rho a queue longer. The default is halfway: with the global objective alone the other
+    hosts of a rack are noise to the one that acts.
+    """
+
+    rho: NonNegative = 0.5
+    team_frac: Fraction = 0.5
+    floor_frac: Annotated[float, Meta(gt=0, lt=1)] = 1e-3
+
+    def build(self) -> Reward:
+        return UtilityReward(self)
+
+
+class ProfitPenalty(RewardSpec, frozen=True, tag="profit_penalty"):
+    """Profit - Penalty (wang2021 eq. 5.18-5.20), with units and guards.
+
+    As printed it adds bits/s to logarithms of bits/s and seconds, and is singular at g = 0 and b = C. Here, with b the
+    limit (no limit counts as the link rate), g goodput, d mean RTT and C the upper port's rate:
+
+    All of b, g and d are of the epoch measured; the paper pairs the new b with g and d of the period before, which a
+    reward for the action just taken cannot. g is goodput, where the paper says actual sending rate.
+
+    Profit_n = mean over the neighbourhood of (b_i/g_i) ln b_i - rho ln d_i, 0 for an idle host. b and g are over the
+    link rate, so ln b <= 0: a limit that leaves much undelivered (b/g > 1) costs more. Guards: b/g in [0, `ratio_max`],
+    d at least one base RTT. The mean, not the sum, so that the size of the rack does not change its
+    scale; the sum of g_z in the penalty is over the upper port's rate, a utilisation.
+
+    Penalty_n = sigma1 * (sum_{z != n} g_z / C) / max(1 - b_n/C, `slack_min_frac`) * b_n/C
+    + sigma2 * max(max_{z != n} d_z / sla_delay_s - 1, 0) * d_n / sla_delay_s, 0 for an idle host. Guards: the divisor's
+    floor; only busy neighbours' delays; and no negative second term, which would pay a host for its own delay while
+    its neighbours keep the SLA.
+    """
+
+    rho: NonNegative = 0.5
+    sigma1: NonNegative = 0.5
+    sigma2: NonNegative = 0.5
+    sla_delay_s: Positive = 1e-3
+    ratio_max: Positive = 10.0
+    slack_min_frac: Annotated[float, Meta(gt=0, le=1)] = 0.05
+
+    def build(self) -> Reward:
+        return ProfitPenaltyReward(self)
+
+
+class Backlog(RewardSpec, frozen=True, tag="backlog"):
+    """Minus the host's unfinished flows, over `flows_scale`; `team_frac` mixes in the neighbourhood's mean.
+
+    By Little's law the time average of unfinished flows is the arrival rate times the mean flow completion time: the
+    sum of this reward over an episode is the metric itself, up to a constant.
+    """
+
+    flows_scale: Positive = 10.0
+    team_frac: Fraction = 1.0
+
+    def build(self) -> Reward:
+        return BacklogReward(self)
+
+
+AnyReward = Utility | ProfitPenalty | Backlog
+
+
+class _Team:
+    """Means over neighbourhoods, for rewards that share."""
+
+    def reset(self, scenario: Scenario) -> None:
+        self.scales: Scales = scales_of(scenario)
+        self._size = self.scales.neighbours.shape[1] + 1
+
+    def mean(self, own: FloatArray) -> FloatArray:
+        """[n_agents] mean of `own` over the neighbourhood of each; agents of one neighbourhood are contiguous."""
+        total = np.add.reduce(own.reshape(-1, self._size), axis=1)
+        mean: FloatArray = (total / self._size).take(self.scales.area)
+        return mean
+
+    def mix(self, own: FloatArray, frac: float) -> RewardArray:
+        """(1 - frac) of the own part and frac of the team's."""
+        if frac and len(own) == self._size:  # one neighbourhood: one number for all, and few kinds of numpy calls
+            own = (1 - frac) * own + frac * math.fsum(own.tolist()) / self._size
+        elif frac:
+            own = (1 - frac) * own + frac * self.mean(own)
+        return own.astype(np.float32)
+
+
+def busy(m: Measurement) -> npt.NDArray[np.bool_]:
+    """[n_agents] hosts with an unfinished flow, or that delivered something in the epoch."""
+    is_busy: npt.NDArray[np.bool_] = (m.active_flows + m.goodput_bps) > 0  # neither is ever negative
+    return is_busy
+
+
+class UtilityReward(_Team):
+    """See `Utility`."""
+
+    def __init__(self, spec: Utility) -> None:
+        self.spec = spec
+
+    def reset(self, scenario: Scenario) -> None:
+        super().reset(scenario)
+        # Rows x and d: after a simulator's step each kind of numpy call costs microseconds, so both go together.
+        unit = np.stack([1 / self.scales.link_rate_bps, 1 / self.scales.base_rtt_s])
+        self._unit, self._low, self._high = unit, np.ones_like(unit), np.ones_like(unit)
+        self._low[0], self._high[1], self._ones = self.spec.floor_frac, np.inf, np.ones(len(unit[0]))
+
+    def reward(self, m: Measurement) -> RewardArray:
+        given = np.array((m.goodput_bps, m.rtt_s, m.active_flows))
+        # 1 for busy hosts, 0 for idle ones: a goodput above 0 is at least a byte in a period of at most 1 s.
+        is_busy = np.minimum(given[0] + given[2], self._ones)
+        both = np.multiply(given[:2], self._unit)
+        np.log(np.minimum(np.maximum(both, self._low, out=both), self._high, out=both), out=both)
+        return self.mix((both[0] - self.spec.rho * both[1]) * is_busy, self.spec.team_frac)
+
+
+class ProfitPenaltyReward(_Team):
+    """See `ProfitPenalty`."""
+
+    def __init__(self, spec: ProfitPenalty) -> None:
+        self.spec = spec
+
+    def reward(self, m: Measurement) -> RewardArray:
+        spec, scales, is_busy = self.spec, self.scales, busy(m)
+        limit_bps = np.minimum(m.rate_limit_bps, scales.link_rate_bps)
+        b = limit_bps / scales.link_rate_bps
+        d = np.maximum(m.rtt_s / scales.base_rtt_s, 1)
+        ratio = np.minimum(limit_bps / np.maximum(m.goodput_bps, limit_bps / spec.ratio_max), spec.ratio_max)
+        profit = self.mean((ratio * np.log(b) - spec.rho * np.log(d)) * is_busy)
+
+        upper_bps = scales.upper_rate_bps[scales.area]
+        others_bps = (self.mean(m.goodput_bps) * self._size - m.goodput_bps) / upper_bps
+        b_upper = limit_bps / upper_bps
+        crowding = others_bps / np.maximum(1 - b_upper, spec.slack_min_frac) * b_upper
+        worst_s = (m.rtt_s * is_busy)[scales.neighbours].max(axis=1, initial=0)
+        lateness = np.maximum(worst_s / spec.sla_delay_s - 1, 0) * m.rtt_s / spec.sla_delay_s
+        penalty = (spec.sigma1 * crowding + spec.sigma2 * lateness) * is_busy
+        result: RewardArray = (profit - penalty).astype(np.float32)
+        return result
+
+
+class BacklogReward(_Team):
+    """See `Backlog`."""
+
+    def __init__(self, spec: Backlog) -> None:
+        self.spec = spec
+
+    def reward(self, m: Measurement) -> RewardArray:
+        return self.mix(m.active_flows / -self.spec.flows_scale, self.spec.team_frac)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What environments measure by: link rates, unloaded delays and neighbours of every agent, from the scenario alone."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from ncc.core.errors import ConfigError
+from ncc.core.flows import FloatArray, IntArray
+from ncc.core.scenario import Scenario
+from ncc.core.topology import Buffer, Topology
+from ncc.metrics.fct import base_rtt_s
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Constants of a scenario; agent columns have shape [n_agents], area columns [n_neighbourhoods]."""
+
+    names: tuple[str, ...]
+    """Host names, in the order of `Topology.agent_hosts`."""
+    link_rate_bps: FloatArray
+    """Rate of the agent's own link."""
+    base_rtt_s: FloatArray
+    """Longest unloaded RTT from the agent's neighbourhood to a host outside it (to one inside if there is no other), by
+    `ncc.metrics.fct.base_rtt_s`."""
+    area: IntArray
+    """Neighbourhood of the agent."""
+    neighbours: IntArray
+    """[n_agents, neighbours - 1] agents i+1, i+2, ... i-1 around the neighbourhood of agent i."""
+    upper_rate_bps: FloatArray
+    """[n_neighbourhoods] rate of the upper port."""
+    upper_buffer_bytes: FloatArray
+    """[n_neighbourhoods] buffer of the upper port."""
+
+    @property
+    def n_agents(self) -> int:
+        """Hosts that are agents."""
+        return len(self.names)
+
+
+@lru_cache(maxsize=32)
+def scales_of(scenario: Scenario) -> Scales:
+    """The constants of a scenario, worked out once per process.
+
+    Raises:
+        ConfigError: no neighbourhood, or neighbourhoods of different sizes (one policy serves all hosts, so all
+            must see equally many neighbours).
+    """
+    network = scenario.network()
+    areas = network.neighbourhoods
+    sizes = sorted({len(area.hosts) for area in areas})
+    if len(sizes) != 1 or sizes[0] < 1:
+        raise ConfigError(
+            f"scenario {scenario.name!r} has neighbourhoods of {', '.join(map(str, sizes)) or 'no'} hosts; an "
+            "environment needs at least one, all of one size, because one policy serves every host: change the topology"
+        )
+    size = sizes[0]
+    position = np.arange(size)
+    around = (position[:, None] + 1 + position[None, : size - 1]) % size
+    first = size * np.arange(len(areas))
+    base = [_base_rtt_s(scenario, network, i) for i in range(len(areas))]
+    return Scales(
+        names=tuple(network.nodes[host].name for host in network.agent_hosts),
+        link_rate_bps=np.array([network.host_link(host).rate_bps for host in network.agent_hosts]),
+        base_rtt_s=np.repeat(base, size),
+        area=np.asarray(network.agent_area, dtype=np.int64),
+        neighbours=(first[:, None, None] + around).reshape(len(areas) * size, size - 1),
+        upper_rate_bps=np.array([network.port_rate_bps(area.upper_port) for area in areas]),
+        upper_buffer_bytes=np.array([_buffer(network, area.upper_port).size_bytes for area in areas], dtype=np.float64),
+    )
+
+
+def _base_rtt_s(scenario: Scenario, network: Topology, area: int) -> float:
+    inside = network.neighbourhoods[area].hosts
+    outside = [host for host in network.hosts if host not in inside] or [host for host in inside if host != inside[0]]
+    return max(base_rtt_s(scenario, inside[0], host) for host in outside)
+
+
+def _buffer(network: Topology, port: int) -> Buffer:
+    link = network.links[port // 2]
+    buffer = link.b_buffer if port % 2 else link.a_buffer
+    if buffer is None:
+        raise ConfigError(f"the upper port {network.port_name(port)} belongs to a host; it must be a switch's")
+    return buffer

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the mains share: Hydra's entry, a quick `--help`, and errors that are one sentence and a status."""
+
+import errno
+import os
+import sys
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+
+from ncc.compose import controller_names, plain_config, register
+from ncc.core.errors import ConfigError, NccError
+
+STATUS_CONFIG = 2
+STATUS_FAILED = 1
+STATUS_INTERRUPTED = 130
+NOT_CHOICES = ("hydra", "schema", "controllers")
+"""Configuration groups that are not chosen with group=option."""
+
+
+def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> None:
+    """Compose configs/<name>.yaml with the command line; call `main` with plain data and the overrides as typed.
+
+    Exit status: 2, a setting that cannot be used; 1, the run failed; 130, interrupted. Anything else is a bug and
+    keeps its traceback.
+    """
+    register()
+    arguments = sys.argv[1:]
+    if {"-h", "--help"} & set(arguments):
+        _user_errors(lambda: _help(name, [a for a in arguments if "=" in a and not a.startswith("-")]))
+        return
+
+    # Hydra reports what it cannot compose in one line of its own; the rest is ours.
+    @hydra.main(version_base=None, config_path="pkg://ncc.configs", config_name=name)
+    def composed(config: Any) -> None:
+        overrides = list(HydraConfig.get().overrides.task)
+        _user_errors(lambda: main(plain_config(config), overrides))
+
+    composed()
+
+
+def usable_cpus() -> int:
+    """CPUs this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def _help(name: str, overrides: list[str]) -> None:
+    """Groups and the composed configuration. Hydra's own --help takes over a second (it copies every file's tree)."""
+    from omegaconf import OmegaConf
+
+    with hydra.initialize_config_module("ncc.configs", version_base=None):
+        config = hydra.compose(name, overrides)
+    print(f"python -m ncc.{name} [group=option] [key=value] [+new.key=value] [-m] [--cfg job]\n")
+    print("Groups, each with its options:")
+    for group, options in sorted(_groups().items()):
+        print(f"  {group}: {', '.join(options)}")
+    print(f"  controllers (named in a list): {', '.join(controller_names())}\n")
+    print("Configuration, with every key that can be set (-m runs each combination of comma-separated values):\n")
+    print(OmegaConf.to_yaml(config), end="")
+
+
+def _groups() -> dict[str, list[str]]:
+    """Groups with their options, from the YAML files and from what `register` stored."""
+    from hydra.core.config_store import ConfigStore
+
+    groups: dict[str, set[str]] = {}
+
+    def walk(tree: Any, path: str) -> None:
+        for key, node in tree.items():
+            if isinstance(node, dict):
+                walk(node, f"{path}/{key}" if path else key)
+            elif path:
+                groups.setdefault(path, set()).add(key.removesuffix(".yaml"))
+
+    walk({key: node for key, node in ConfigStore.instance().repo.items() if isinstance(node, dict)}, "")
+    root = Path(str(files("ncc.configs")))
+    for file in root.glob("*/**/*.yaml"):
+        groups.setdefault(str(file.parent.relative_to(root)), set()).add(file.stem)
+    return {group: sorted(names) for group, names in groups.items() if group.split("/")[0] not in NOT_CHOICES}
+
+
+def _user_errors(body: Callable[[], None]) -> None:
+    try:
+        body()
+    except ConfigError as error:
+        _fail(f"error: {error}", STATUS_CONFIG)
+    except NccError as error:
+        _fail(f"error: {error}", STATUS_FAILED)
+    except KeyboardInterrupt as interrupt:
+        _fail(str(interrupt) or "interrupted", STATUS_INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left (| head): nothing to say
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        where = f" at {error.filename}" if error.filename else ""
+        _fail(f"error: no space left on the disk{where}; free some and run again, or resume", STATUS_FAILED)
+
+
+def _fail(message: str, status: int) -> None:
+    sys.stdout.flush()
+    print(message, file=sys.stderr)
+    sys.exit(status)

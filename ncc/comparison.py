@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Controllers against each other, in numbers: every metric with its interval over seeds, who is best, and on disk."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ncc.core.errors import ConfigError, ResultError
+from ncc.harness.atomic import replacing, write_text
+from ncc.harness.results import Evaluation
+from ncc.metrics.catalogue import CATALOGUE, Better
+from ncc.metrics.stats import Interval, Statistic, interval
+from ncc.palette import label
+
+FORMAT = 1
+JSON, PARQUET = "comparison.json", "comparison.parquet"
+
+MIN_SEEDS = 5
+"""Fewer paired seeds tell nobody apart: a bootstrap interval of two values is those two, whatever its level."""
+
+Values = list[float]
+"""One per seed, in the order of `Comparison.seeds`; NaN where the metric is undefined or the run is invalid."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a table shows, and more. Metrics by key of `ncc.metrics.catalogue`, values in SI."""
+
+    scenario: str
+    controllers: tuple[str, ...]
+    seeds: tuple[int, ...]
+    values: Mapping[str, Mapping[str, Values]]
+    """By controller, then metric."""
+    n_flows: int
+    """Flows that every controller was given, all seeds together."""
+    invalid: Mapping[str, Mapping[int, Sequence[str]]] = field(default_factory=dict)
+    """By controller and seed: why that run must not be used. Its values are left out."""
+    statistic: Statistic = "mean"
+    level: float = 0.95
+    _known: dict[tuple[str, ...], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Intervals and ranks worked out so far: a bootstrap is asked for many times while a table finds its width."""
+
+    @property
+    def valid(self) -> bool:
+        """Whether every run may be used."""
+        return not any(self.invalid.values())
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Metrics that are defined for somebody, in the catalogue's order."""
+        return tuple(
+            key for key in CATALOGUE if any(np.isfinite(self.values[name][key]).any() for name in self.controllers)
+        )
+
+    def cell(self, controller: str, metric: str) -> Interval:
+        """Estimate and bootstrap interval over seeds."""
+        key = (controller, metric)
+        if key not in self._known:
+            self._known[key] = interval(self.values[controller][metric], self.statistic, self.level)
+        found: Interval = self._known[key]
+        return found
+
+    def best(self, metric: str) -> tuple[str, ...]:
+        """The best controller, and those that cannot be told from it; the best first, nobody if that is everybody.
+
+        Two are told apart when the paired interval of their difference leaves out 0. A controller with an invalid run
+        does not compete.
+        """
+        key = ("best", "", metric)
+        if key not in self._known:
+            self._known[key] = self._rank(metric)
+        found: tuple[str, ...] = self._known[key]
+        return found
+
+    def _rank(self, metric: str) -> tuple[str, ...]:
+        better = CATALOGUE[metric].better
+        sign = -1.0 if better is Better.HIGHER else 1.0
+        level = {
+            name: sign * self.cell(name, metric).estimate for name in self.controllers if not self.invalid.get(name)
+        }
+        level = {name: value for name, value in level.items() if np.isfinite(value)}
+        if better is Better.NEITHER or len(level) < 2:
+            return ()
+        first = min(level, key=lambda name: level[name])
+        tied = [name for name in level if name != first and self._alike(first, name, metric)]
+        return () if len(tied) == len(level) - 1 else (first, *tied)
+
+    def _alike(self, one: str, other: str, metric: str) -> bool:
+        """Whether the seeds that both have cannot tell the two apart."""
+        differences = np.array(self.values[one][metric]) - np.array(self.values[other][metric])
+        found = interval(differences, self.statistic, self.level)
+        return found.n < MIN_SEEDS or 0.0 in found
+
+    def save(self, folder: Path) -> None:
+        """Write `comparison.json` (with the values of every seed) and `comparison.parquet` (a row per cell)."""
+        write_text(folder / JSON, json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
+        with replacing(folder / PARQUET) as temporary:
+            pq.write_table(pa.Table.from_pylist(self._rows()), temporary)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; undefined numbers are null."""
+        return {
+            "format": FORMAT,
+            "scenario": self.scenario,
+            "controllers": list(self.controllers),
+            "seeds": list(self.seeds),
+            "n_flows": self.n_flows,
+            "invalid": {name: {str(s): list(why) for s, why in runs.items()} for name, runs in self.invalid.items()},
+            "statistic": self.statistic,
+            "level": self.level,
+            "values": {
+                name: {key: [_null(v) for v in values] for key, values in columns.items()}
+                for name, columns in self.values.items()
+            },
+            "cells": [{**row, **{k: _null(row[k]) for k in ("estimate", "low", "high")}} for row in self._rows()],
+        }
+
+    def _rows(self) -> list[dict[str, Any]]:
+        rows = []
+        for key in self.metrics:
+            best = self.best(key)
+            for name in self.controllers:
+                cell = self.cell(name, key)
+                rows.append(
+                    {
+                        "metric": key,
+                        "label": CATALOGUE[key].label,
+                        "controller": name,
+                        "controller_label": label(name),
+                        "estimate": cell.estimate,
+                        "low": cell.low,
+                        "high": cell.high,
+                        "n_seeds": cell.n,
+                        "n_missing": cell.n_missing,
+                        "better": str(CATALOGUE[key].better),
+                        "best": name in best,
+                    }
+                )
+        return rows
+
+
+def comparison(
+    summaries: Mapping[str, Sequence[Mapping[str, float]]],
+    seeds: Sequence[int],
+    *,
+    scenario: str = "",
+    n_flows: int = 0,
+    invalid: Mapping[str, Mapping[int, Sequence[str]]] | None = None,
+    statistic: Statistic = "mean",
+    level: float = 0.95,
+) -> Comparison:
+    """Compare controllers by the summaries of their runs (`ncc.metrics.summary.summarise`), one per seed each.
+
+    Raises:
+        ConfigError: a controller without exactly one summary per seed.
+    """
+    for name, runs in summaries.items():
+        if len(runs) != len(seeds):
+            raise ConfigError(
+                f"controller {name!r} has {len(runs)} summaries for {len(seeds)} seeds; it takes one each"
+            )
+    refused = {name: dict(runs) for name, runs in (invalid or {}).items() if runs}
+    values = {
+        name: {
+            key: [
+                float("nan") if seed in refused.get(name, {}) else float(run[key])
+                for seed, run in zip(seeds, runs, strict=True)
+            ]
+            for key in CATALOGUE
+        }
+        for name, runs in summaries.items()
+    }
+    return Comparison(scenario, tuple(summaries), tuple(seeds), values, n_flows, refused, statistic, level)
+
+
+def compare(evaluation: Evaluation, *, statistic: Statistic = "mean", level: float = 0.95) -> Comparison:
+    """Compare the controllers of an evaluation on disk.
+
+    Raises:
+        ConfigError: the controllers were not run with the same scenario and seeds, so there are no pairs.
+    """
+    seeds = {name: [run.seed for run in evaluation.of(name)] for name in evaluation.controllers}
+    first = seeds[evaluation.controllers[0]]
+    digests = {run.manifest.facts["scenario_digest"] for run in evaluation.runs}
+    if any(sorted(other) != sorted(first) for other in seeds.values()) or len(digests) > 1:
+        raise ConfigError(f"{evaluation.folder}: every controller needs the same scenario and seeds, found {seeds}")
+    invalid = {
+        name: {run.seed: run.problems for run in evaluation.of(name) if run.problems} for name in evaluation.controllers
+    }
+    summaries = evaluation.summaries()
+    return comparison(
+        {name: [summaries[name][seed] for seed in first] for name in evaluation.controllers},
+        first,
+        scenario=evaluation.runs[0].manifest.facts["scenario"]["name"],
+        n_flows=sum(run.manifest.facts["n_flows"] for run in evaluation.of(evaluation.controllers[0])),
+        invalid=invalid,
+        statistic=statistic,
+        level=level,
+    )
+
+
+def load_comparison(folder: Path) -> Comparison:
+    """What `Comparison.save` wrote; `ResultError` if it is not that."""
+    path = folder / JSON
+    try:
+        data = json.loads(path.read_bytes())
+        if data["format"] != FORMAT:
+            raise ResultError(f"{path} has format {data['format']!r}; this ncc reads format {FORMAT}: compare again")
+        values = {
+            name: {key: [float("nan") if v is None else float(v) for v in column] for key, column in columns.items()}
+            for name, columns in data["values"].items()
+        }
+        return Comparison(
+            scenario=data["scenario"],
+            controllers=tuple(data["controllers"]),
+            seeds=tuple(data["seeds"]),
+            values=values,
+            n_flows=data["n_flows"],
+            invalid={name: {int(s): why for s, why in runs.items()} for name, runs in data["invalid"].items()},
+            statistic=data["statistic"],
+            level=data["level"],
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ResultError(f"{path} cannot be read as a comparison ({error!r}); compare again") from None
+
+
+def _null(value: float) -> float | None:
+    return None if np.isnan(value) else value

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From names and plain configuration to the objects that run: the one place that knows envs, agents and harness.
+
+Hydra composes plain dicts; the frozen values behind them hold schema, defaults and ranges. `register` offers those
+defaults to Hydra under `schema/`, so that a YAML states differences only and every key can be overridden.
+"""
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from ncc.core.errors import ConfigError, ResultError, UnknownNameError
+from ncc.core.scenario import Scenario
+from ncc.core.value import Name, Value, from_dict
+from ncc.harness.controller import Controller, NoLimit, PolicyLimit, ShareLimit
+from ncc.harness.datapath import Datapath, HostStack
+from ncc.harness.limiter import FixedShare, PolicyLimiter, RateLimiter, Unlimited
+
+if TYPE_CHECKING:
+    from ncc.agents.policy import MlpPolicy
+
+
+class Target(Value, frozen=True):
+    """Where a datapath comes from: `package.module:Class`, called without arguments."""
+
+    target: Name
+
+    def load(self) -> Callable[[], Datapath]:
+        """The class itself; picklable, so that workers make their own."""
+        found = load_target(self.target, "datapath.target")
+        if not isinstance(found, type) or not all(
+            hasattr(found, verb) for verb in ("start", "step", "finish", "close")
+        ):
+            raise ConfigError(
+                f"datapath.target: {self.target!r} is no datapath class; it must offer ncc.harness.Datapath"
+            )
+        return cast(Callable[[], Datapath], found)
+
+
+def load_target(target: str, where: str) -> Any:
+    """The object at `package.module:name`."""
+    module, _, name = target.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"{where}: cannot load {target!r} ({error}); it must be 'package.module:name'") from None
+
+
+@dataclass(frozen=True)
+class LimiterFactory:
+    """Builds the rate limiter of a controller in the process that runs it; policies come from `folder`."""
+
+    folder: Path | None
+
+    def __call__(self, controller: Controller, scenario: Scenario) -> RateLimiter:
+        limit = controller.limit
+        if isinstance(limit, NoLimit):
+            return Unlimited()
+        if isinstance(limit, ShareLimit):
+            return FixedShare()
+        return self._policy(controller.name, limit, scenario)
+
+    def resolved(self, controller: Controller) -> Controller:
+        """The controller with the stack its policy was trained on, unless it says that it brings its own."""
+        if not isinstance(controller.limit, PolicyLimit) or controller.limit.stack == "own":
+            return controller
+        path, _, meta = self._load(controller.name, controller.limit)
+        return controller.replace(stack=from_dict(HostStack, _part(meta, "stack", path), f"{path}: stack"))
+
+    def path(self, controller: str, limit: PolicyLimit) -> Path:
+        """Where the policy file lies."""
+        path = Path(limit.path)
+        if path.is_absolute():
+            return path
+        if self.folder is None:
+            raise ConfigError(
+                f"controller {controller!r} needs a trained policy; name the run that made it: run=<folder>"
+            )
+        return self.folder / path
+
+    def _load(self, controller: str, limit: PolicyLimit) -> tuple[Path, "MlpPolicy", Mapping[str, Any]]:
+        from ncc.agents.policy import load_policy
+
+        path = self.path(controller, limit)
+        return (path, *load_policy(path))
+
+    def _policy(self, controller: str, limit: PolicyLimit, scenario: Scenario) -> RateLimiter:
+        from ncc.envs.action import ActionSpec, RateTable
+        from ncc.envs.observation import ObservationSpec, SharedObserver
+
+        path, policy, meta = self._load(controller, limit)
+        observer = SharedObserver(from_dict(ObservationSpec, _part(meta, "observation", path), f"{path}: observation"))
+        actions = RateTable(from_dict(ActionSpec, _part(meta, "action", path), f"{path}: action"))
+        observer.reset(scenario)
+        if observer.obs_dim != policy.obs_dim:
+            raise ConfigError(
+                f"{path} was trained on {policy.obs_dim} numbers per host and scenario {scenario.name!r} gives "
+                f"{observer.obs_dim}: this policy fits neighbourhoods of one size only; choose a scenario with as many "
+                "hosts per neighbourhood as it was trained on"
+            )
+        return PolicyLimiter(policy, observer, actions, greedy=limit.greedy)
+
+
+def _part(meta: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
+    if not isinstance(part := meta.get(name), Mapping):
+        raise ResultError(f"{path} does not say its {name}; train again")
+    return part
+
+
+def controller_names() -> tuple[str, ...]:
+    """Every controller that has a YAML in configs/controllers."""
+    folder = files("ncc.configs") / "controllers"
+    return tuple(sorted(f.name.removesuffix(".yaml") for f in folder.iterdir() if f.name.endswith(".yaml")))
+
+
+def load_controller(name: str) -> Controller:
+    """The controller that configs/controllers/<name>.yaml describes."""
+    from omegaconf import OmegaConf
+
+    if name not in controller_names():
+        raise UnknownNameError("controller", name, controller_names())
+    text = (files("ncc.configs") / "controllers" / f"{name}.yaml").read_text()
+    data = cast(Mapping[str, Any], OmegaConf.to_container(OmegaConf.create(text)))
+    return from_dict(Controller, data, f"controllers/{name}")
+
+
+def register() -> None:
+    """Offer the values' defaults to Hydra: groups `schema/...` and `scenario/topology`."""
+    from hydra.core.config_store import ConfigStore
+
+    from ncc.core.topologies import AnyTopology
+    from ncc.core.value import kinds
+    from ncc.envs.reward import AnyReward
+    from ncc.envs.spec import EnvView
+
+    store = ConfigStore.instance()
+    store.store(group="schema/scenario", name="base", node=defaults(Scenario))
+    for kind, topology in kinds(AnyTopology).items():
+        store.store(group="scenario/topology", name=kind, node=defaults(topology))
+    view = {key: node for key, node in defaults(EnvView).items() if key != "reward"}  # a group of its own
+    store.store(group="schema/env", name="base", node=view)
+    for kind, reward in kinds(AnyReward).items():
+        store.store(group="schema/env/reward", name=kind, node=defaults(reward))
+    for name, config in learner_configs().items():
+        store.store(group="schema/agent", name=name, node={"learner": name, **defaults(config)})
+
+
+def learner_configs() -> dict[str, type[Value]]:
+    """The configuration class of every folder in agents/ that has a `config.py` with a `CONFIG`."""
+    folder = files("ncc.agents")
+    names = sorted(f.name for f in folder.iterdir() if f.is_dir() and (f / "config.py").is_file())
+    return {name: importlib.import_module(f"ncc.agents.{name}.config").CONFIG for name in names}
+
+
+def defaults(kind: type[Value]) -> dict[str, Any]:
+    """Plain defaults of a value's fields, `???` (Hydra's mark for a missing value) where it has none."""
+    plain: dict[str, Any] = {}
+    tag = kind.__struct_config__.tag
+    if tag is not None:
+        plain[str(kind.__struct_config__.tag_field)] = tag
+    for field in msgspec.structs.fields(kind):
+        if field.default is not msgspec.NODEFAULT:
+            plain[field.encode_name] = msgspec.to_builtins(field.default)
+        elif field.default_factory is not msgspec.NODEFAULT:
+            plain[field.encode_name] = msgspec.to_builtins(field.default_factory())
+        else:
+            plain[field.encode_name] = "???"
+    return plain
+
+
+def plain_config(config: Any) -> dict[str, Any]:
+    """A composed Hydra configuration as plain data; `ConfigError` names what is missing."""
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        return cast(dict[str, Any], OmegaConf.to_container(config, resolve=True, throw_on_missing=True))
+    except OmegaConfBaseException as error:
+        raise ConfigError(
+            f"configuration: {str(error).splitlines()[0]}; give it on the command line or in a YAML"
+        ) from None

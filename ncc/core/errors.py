@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Errors a user can act on: each message names the thing, what is allowed, and what to do."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+LISTED = 40
+"""Names shown when one is unknown; a fat tree has thousands of ports."""
+
+
+class NccError(Exception):
+    """Base of every error that ncc raises on purpose."""
+
+
+class ConfigError(NccError, ValueError):
+    """A setting that cannot be used; the message names the field and what is allowed."""
+
+
+class UnknownNameError(ConfigError):
+    """A name that nothing answers to; the message lists what exists."""
+
+    def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        close = get_close_matches(name, names, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        listed = ", ".join(names[:LISTED]) or "(none)"
+        more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+        super().__init__(f"Unknown {what} {name!r}; known: {listed}{more}.{hint}")
+        self._made_of = (what, name, names)
+
+    def __reduce__(self) -> tuple[type["UnknownNameError"], tuple[str, str, list[str]]]:
+        """Workers send errors to their parent, and an exception is rebuilt from its arguments, not from its text."""
+        return (type(self), self._made_of)
+
+
+class DatapathError(NccError, RuntimeError):
+    """A datapath was used out of order, or failed while running."""
+
+
+class WorkerDiedError(NccError, RuntimeError):
+    """A worker process ended before its work did."""
+
+
+class InvalidRunError(NccError, RuntimeError):
+    """A run whose results must not be used (missing flows, a fallback, a crash)."""
+
+
+class ResultError(NccError, RuntimeError):
+    """A result or checkpoint on disk that cannot be read or does not fit."""

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Turns msgspec's validation messages into sentences: which setting, what it was given, and what is allowed there.
+
+msgspec says what is wrong and where (``$.workload[0][1].kind``); this walks the type and the data along that path.
+"""
+
+import re
+import reprlib
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import msgspec
+
+_MISSING = object()
+_PLACE = re.compile(r"^(?P<text>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
+_STEP = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
+
+
+def explain(kind: Any, data: Any, where: str, message: str) -> str:
+    """One sentence for a `msgspec.ValidationError` met while converting `data` to `kind`.
+
+    `where` is what the user calls the root, e.g. ``scenario``. A list of (name, value) pairs is spoken of as the
+    mapping it stands for: ``scenario.workload.background.load_frac``.
+    """
+    match = _PLACE.match(message)
+    text, path = (match["text"], match["path"] or "") if match else (message, "")
+    place, types, value, parents = where, _members(kind, data), data, _members(kind, data)
+    for step in _STEP.finditer(path):
+        parents = types
+        if step["name"] is not None:
+            place += f".{step['name']}"
+        elif step["index"] is not None:
+            place = _name_pair(place, types, value, int(step["index"]))
+        value = _child(value, step)
+        types = [member for found in _follow(types, step) for member in _members(found, value)]
+    structs = [t for t in types if isinstance(t, type) and issubclass(t, msgspec.Struct)]
+    return _sentence(place, text, value, structs, parents)
+
+
+def _sentence(place: str, text: str, value: Any, structs: list[type[msgspec.Struct]], parents: list[Any]) -> str:
+    if text.startswith("Object contains unknown field"):
+        names = {f.encode_name for t in structs for f in msgspec.structs.fields(t)}
+        tags = {t.__struct_config__.tag_field for t in structs if t.__struct_config__.tag_field}
+        unknown = text.split("`")[1]
+        return f"{place} has no field {unknown!r}{_allowed(names | tags, unknown)}"
+    if text.startswith("Object missing required field"):
+        field = text.split("`")[1]
+        tagged = [t for t in structs if t.__struct_config__.tag_field == field]
+        return f"{place}.{field} is missing{_allowed(_tags(tagged), None) if tagged else ''}"
+    if text.startswith("Invalid value"):
+        tags = _tags([t for t in parents if isinstance(t, type) and issubclass(t, msgspec.Struct)])
+        return f"{place} cannot be {value!r}{_allowed(tags, str(value))}"
+    if text.startswith("Expected"):
+        expected = text.partition(", got `")[0].removeprefix("Expected ")
+        given = "" if value is _MISSING else f", got {reprlib.repr(value)}"
+        return f"{place} must be {expected}{given}"
+    for struct in structs:  # a check of the value itself, which speaks of its own class
+        if text.startswith(f"{struct.__name__}."):
+            return place + text.removeprefix(struct.__name__)
+    return f"{place}: {text}"
+
+
+def _allowed(names: Iterable[str], given: str | None) -> str:
+    names = sorted(names)
+    close = get_close_matches(given, names, n=1) if given else []
+    return f"; allowed: {', '.join(names)}" + (f". Did you mean {close[0]!r}?" if close else "")
+
+
+def _tags(structs: Iterable[type[msgspec.Struct]]) -> set[str]:
+    return {str(t.__struct_config__.tag) for t in structs if t.__struct_config__.tag is not None}
+
+
+def _members(kind: Any, value: Any) -> list[Any]:
+    """The types that `kind` may stand for; of a tagged union, the one that the data names, if it names one."""
+    while get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    if get_origin(kind) not in (Union, UnionType):
+        return [kind]
+    members = [found for arg in get_args(kind) if arg is not NoneType for found in _members(arg, value)]
+    if isinstance(value, Mapping):
+        configs = [(t, getattr(t, "__struct_config__", None)) for t in members]
+        named = [t for t, c in configs if c is not None and c.tag_field and value.get(c.tag_field) == c.tag]
+        return named or members
+    return members
+
+
+def _follow(types: list[Any], step: re.Match[str]) -> list[Any]:
+    found = []
+    for kind in types:
+        if step["name"] is not None and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            found += [f.type for f in msgspec.structs.fields(kind) if f.encode_name == step["name"]]
+        elif step["index"] is not None and get_args(kind):
+            found.append(_item_type(kind, int(step["index"])))
+    return found
+
+
+def _item_type(kind: Any, index: int) -> Any:
+    args = get_args(kind)
+    return args[index] if _is_pair(kind) else args[0]
+
+
+def _is_pair(kind: Any) -> bool:
+    args = get_args(kind)
+    return get_origin(kind) is tuple and len(args) == 2 and args[1] is not Ellipsis
+
+
+def _name_pair(place: str, types: list[Any], value: Any, index: int) -> str:
+    """The place after an index step: entry `[i]` of (name, value) pairs is called by its name."""
+    if any(_is_pair(kind) for kind in types):
+        return place  # the pair already bears its name
+    pairs = any(_is_pair(_item_type(kind, index)) for kind in types if get_args(kind))
+    entry = _item(value, index)
+    if pairs and isinstance(entry, Sequence) and entry and isinstance(entry[0], str):
+        return f"{place}.{entry[0]}"
+    return f"{place}[{index}]"
+
+
+def _child(value: Any, step: re.Match[str]) -> Any:
+    if step["name"] is not None:
+        return value.get(step["name"], _MISSING) if isinstance(value, Mapping) else _MISSING
+    return _item(value, int(step["index"])) if step["index"] is not None else _MISSING
+
+
+def _item(value: Any, index: int) -> Any:
+    if isinstance(value, Sequence) and not isinstance(value, str) and index < len(value):
+        return value[index]
+    return _MISSING

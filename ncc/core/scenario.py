@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A scenario: everything about a run except the controller, the datapath and the seed. Frozen, hashable, JSON."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from ncc.core.errors import ConfigError
+from ncc.core.flows import FlowTable
+from ncc.core.topologies import AnyTopology
+from ncc.core.topology import Topology
+from ncc.core.units import HEADER_BYTES, MS, US
+from ncc.core.value import Count, Name, Natural, NonNegative, Positive, Value, from_dict
+from ncc.core.workload import Workload, check_fits, draw_flows, offered_load
+
+MAX_EPOCHS = 10_000_000
+
+
+class Transport(Value, frozen=True):
+    """What every TCP of the run has in common. Defaults suit a datacentre; ns-3's own are WAN-sized."""
+
+    mtu_bytes: Annotated[int, Meta(ge=256, le=9000)] = 1500
+    """Largest IP packet; payload per packet is 40 bytes less (no TCP timestamps)."""
+    frame_overhead_bytes: Natural = 38
+    """Bytes on the wire per packet beside the IP packet: Ethernet preamble 8, header 14, FCS 4, gap 12."""
+    initial_window_pkts: Count = 10
+    """RFC 6928."""
+    min_rto_s: Positive = 5 * MS
+    """ns-3's default of 1 s (RFC 6298) would hide everything else in a rack."""
+    initial_rto_s: Positive = 20 * MS
+    """Retransmission timeout before the first RTT sample, for the handshake too."""
+    delayed_ack_pkts: Count = 2
+    delayed_ack_s: Positive = 100 * US
+    """ns-3's default of 200 ms makes an incast collapse."""
+    send_buffer_bytes: Count = 4_194_304
+    receive_buffer_bytes: Count = 4_194_304
+
+    @property
+    def mss_bytes(self) -> int:
+        """Payload of a full packet."""
+        return self.mtu_bytes - HEADER_BYTES
+
+
+class Nic(Value, frozen=True):
+    """The sending host below TCP: a rate limiter over one queue per flow.
+
+    TCP hands at most `small_queue_bytes` of a flow to its queue and goes on when they leave (Linux: TCP small
+    queues), so the limiter chooses among flows, and the transport's RTT sees at most that much of the wait. A datapath
+    may let repairs of losses pass beyond it, and says so.
+    """
+
+    bucket_bytes: Count = 3000
+    """Token bucket: at most this many bytes of IP packets leave above rate * time."""
+    small_queue_bytes: Count = 6000
+
+
+class Scenario(Value, frozen=True):
+    """Topology, workload and timing of a run."""
+
+    name: Name
+    topology: AnyTopology
+    workload: Workload
+    duration_s: Annotated[float, Meta(gt=0, le=3600)]
+    """Flows arrive in [0, duration_s)."""
+    drain_s: Positive | None = 2.0
+    """How long flows may take to finish after `duration_s`; None waits for ever, and then refuses a load above 1."""
+    period_s: Annotated[float, Meta(ge=1e-5, le=1)] = 1 * MS
+    """One epoch: a decision, then a measurement."""
+    decision_latency_s: NonNegative = 0.0
+    """Time from the start of an epoch until its new rate limits take hold."""
+    sharing_delay_periods: Annotated[int, Meta(ge=1, le=100)] = 1
+    """Age, in periods, of what a host sees of its neighbours and of the upper node."""
+    transport: Transport = Transport()
+    nic: Nic = Nic()
+
+    def check(self) -> None:
+        if self.decision_latency_s >= self.period_s:
+            raise ConfigError(
+                f"Scenario.decision_latency_s must be below period_s ({self.period_s} s), "
+                f"got {self.decision_latency_s} s"
+            )
+        if self.period_s > self.duration_s:
+            raise ConfigError(
+                f"Scenario.period_s must not exceed duration_s ({self.duration_s} s), got {self.period_s} s"
+            )
+        if self.duration_s / self.period_s > MAX_EPOCHS:
+            raise ConfigError(
+                f"Scenario.period_s makes more than {MAX_EPOCHS} epochs in duration_s ({self.duration_s} s)"
+            )
+        for name in ("bucket_bytes", "small_queue_bytes"):
+            if getattr(self.nic, name) < self.transport.mtu_bytes:
+                raise ConfigError(
+                    f"Scenario.nic.{name} must hold a packet of transport.mtu_bytes ({self.transport.mtu_bytes}), "
+                    f"got {getattr(self.nic, name)}"
+                )
+        try:
+            network = self.network()
+        except ConfigError as error:
+            raise ConfigError(f"Scenario.topology: {error}") from None
+        try:
+            check_fits(self.workload, network, self.duration_s)
+        except ConfigError as error:
+            raise ConfigError(f"Scenario.{error}") from None
+        for port, load_frac in offered_load(self.workload, network).items():
+            if load_frac > 1 and self.drain_s is None:
+                raise ConfigError(
+                    f"Scenario.workload offers {load_frac:.2f} of {network.port_name(port)}: with drain_s null (wait "
+                    "until every flow finishes) the load must not exceed 1; lower load_frac or set drain_s"
+                )
+
+    def network(self) -> Topology:
+        """The topology, built once per process."""
+        return _build(self.topology)
+
+    def flows(self, seed: int) -> FlowTable:
+        """The flows of this scenario for a seed, the same for every controller and datapath."""
+        return draw_flows(self.workload, self.network(), self.duration_s, seed)
+
+    @property
+    def n_agents(self) -> int:
+        """Hosts whose rate is decided each epoch."""
+        return len(self.network().agent_hosts)
+
+
+@lru_cache(maxsize=32)
+def _build(spec: AnyTopology) -> Topology:
+    return spec.build()
+
+
+def scenario_from_dict(data: Mapping[str, Any], where: str = "scenario") -> Scenario:
+    """A scenario from plain data, as YAML and Hydra give it: there `workload` is a mapping of named components."""
+    plain = dict(data)
+    if isinstance(plain.get("workload"), Mapping):
+        plain["workload"] = [[name, traffic] for name, traffic in plain["workload"].items()]
+    return from_dict(Scenario, plain, where)

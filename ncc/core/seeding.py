@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One seed in, independent streams out: every random number of a run descends from (seed, purpose)."""
+
+import hashlib
+
+import numpy as np
+
+SEED_LIMIT = 2**63
+
+
+def derive_seed(seed: int, *purpose: str | int) -> int:
+    """A child seed for a purpose, e.g. ``derive_seed(3, "train", worker, episode)``.
+
+    Equal arguments give equal seeds on every machine; different purposes are independent.
+    """
+    if any("/" in str(step) for step in purpose):
+        raise ValueError(f"a purpose must not contain '/', which separates its parts: {purpose}")
+    text = "/".join([str(seed), *(str(step) for step in purpose)])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") % SEED_LIMIT
+
+
+def generator(seed: int, *purpose: str | int) -> np.random.Generator:
+    """A numpy generator for a purpose."""
+    return np.random.Generator(np.random.PCG64(derive_seed(seed, *purpose)))

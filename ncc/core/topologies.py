@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Topology specs: small frozen values that build a `Topology`.
+
+To add one: write a `TopologySpec` subclass with a `tag` and a `build`, and add it to `AnyTopology`.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from ncc.core.errors import ConfigError
+from ncc.core.topology import Buffer, Group, Link, Neighbourhood, Node, NodeKind, Topology
+from ncc.core.units import GBPS, MS, US
+from ncc.core.value import Count, Delay, LineRate, Natural, Value
+
+MAX_NODES = 20_000
+MAX_LINKS = 100_000
+
+
+class TopologySpec(Value, frozen=True, tag_field="kind"):
+    """Base of the specs; buffers and thresholds are per switch port."""
+
+    buffer_bytes: Count = 512_000
+    mark_threshold_bytes: Natural = 30_000
+
+    def check(self) -> None:
+        if self.mark_threshold_bytes >= self.buffer_bytes:
+            raise ConfigError(
+                f"{type(self).__name__}.mark_threshold_bytes must be below buffer_bytes ({self.buffer_bytes}; "
+                f"0 switches marking off), got {self.mark_threshold_bytes}"
+            )
+
+    def build(self) -> Topology:
+        """The network this spec describes."""
+        raise TypeError(f"{type(self).__name__} does not say how it is built")
+
+    def buffer(self) -> Buffer:
+        """The egress buffer of one switch port."""
+        return Buffer(size_bytes=self.buffer_bytes, mark_threshold_bytes=self.mark_threshold_bytes)
+
+
+class Dumbbell(TopologySpec, frozen=True, tag="dumbbell"):
+    """`pairs` senders and receivers on two switches joined by one bottleneck (switch `left` to `right`)."""
+
+    pairs: Count = 2
+    host_rate_bps: LineRate = 1 * GBPS
+    bottleneck_rate_bps: LineRate = 1 * GBPS
+    delay_s: Delay = 10 * US
+
+    def build(self) -> Topology:
+        net = _Builder()
+        left, right = net.switch("left"), net.switch("right")
+        middle = net.link(left, right, self.bottleneck_rate_bps, self.delay_s, self.buffer())
+        senders = [net.leaf(f"s{i}", left, self.host_rate_bps, self.delay_s, self.buffer()) for i in range(self.pairs)]
+        receivers = [
+            net.leaf(f"r{i}", right, self.host_rate_bps, self.delay_s, self.buffer()) for i in range(self.pairs)
+        ]
+        return net.build({"senders": senders, "receivers": receivers}, [(senders, middle)])
+
+
+class Rack(TopologySpec, frozen=True, tag="rack"):
+    """One rack behind a shared uplink: the neighbourhood of the NCC paper (wang2021 section 5.1).
+
+    `hosts` neighbours under `tor`, one uplink to `core`, and `remotes` hosts there that stand for the rest of the
+    fabric. The remotes' links are as fast as the uplink unless said otherwise, so that the uplink is the bottleneck.
+    """
+
+    hosts: Annotated[int, Meta(ge=2)] = 16
+    host_rate_bps: LineRate = 1 * GBPS
+    uplink_rate_bps: LineRate = 4 * GBPS
+    remotes: Count = 4
+    remote_rate_bps: LineRate = 4 * GBPS
+    delay_s: Delay = 10 * US
+
+    def build(self) -> Topology:
+        net = _Builder()
+        tor, core = net.switch("tor"), net.switch("core")
+        uplink = net.link(tor, core, self.uplink_rate_bps, self.delay_s, self.buffer())
+        hosts = [net.leaf(f"h{i}", tor, self.host_rate_bps, self.delay_s, self.buffer()) for i in range(self.hosts)]
+        remotes = [
+            net.leaf(f"r{i}", core, self.remote_rate_bps, self.delay_s, self.buffer()) for i in range(self.remotes)
+        ]
+        return net.build({"hosts": hosts, "remotes": remotes}, [(hosts, uplink)])
+
+
+class ManyToOne(TopologySpec, frozen=True, tag="many_to_one"):
+    """`senders` and one receiver under one switch: incast. The upper node is the port towards the receiver."""
+
+    senders: Count = 16
+    rate_bps: LineRate = 1 * GBPS
+    delay_s: Delay = 10 * US
+
+    def build(self) -> Topology:
+        net = _Builder()
+        tor = net.switch("tor")
+        receiver = net.leaf("receiver", tor, self.rate_bps, self.delay_s, self.buffer())
+        down = 2 * (len(net.links) - 1) + 1  # `leaf` links run host (a) to switch (b): the odd port is switch to host
+        senders = [net.leaf(f"s{i}", tor, self.rate_bps, self.delay_s, self.buffer()) for i in range(self.senders)]
+        return net.build({"senders": senders, "receiver": [receiver]}, [(senders, down)])
+
+
+class LeafSpine(TopologySpec, frozen=True, tag="leaf_spine"):
+    """`leaves` x `hosts_per_leaf` hosts, every leaf linked to every spine (ECMP).
+
+    The neighbours are the hosts of one leaf; the upper node of a leaf is its port to the first spine, which stands
+    for all of them because flows spread by hash.
+    """
+
+    leaves: Annotated[int, Meta(ge=2)] = 8
+    spines: Count = 8
+    hosts_per_leaf: Count = 16
+    host_rate_bps: LineRate = 10 * GBPS
+    spine_rate_bps: LineRate = 10 * GBPS
+    delay_s: Delay = 10 * US
+
+    def build(self) -> Topology:
+        net = _Builder()
+        spines = [net.switch(f"spine{i}") for i in range(self.spines)]
+        groups: dict[str, list[int]] = {"hosts": []}
+        areas = []
+        for i in range(self.leaves):
+            leaf = net.switch(f"leaf{i}")
+            up = [net.link(leaf, spine, self.spine_rate_bps, self.delay_s, self.buffer()) for spine in spines]
+            hosts = [
+                net.leaf(f"h{i}_{j}", leaf, self.host_rate_bps, self.delay_s, self.buffer())
+                for j in range(self.hosts_per_leaf)
+            ]
+            groups[f"leaf{i}"] = hosts
+            groups["hosts"] += hosts
+            areas.append((hosts, up[0]))
+        return net.build(groups, areas)
+
+
+class FatTree(TopologySpec, frozen=True, tag="fat_tree"):
+    """The k-ary fat tree (Al-Fares et al., SIGCOMM 2008): k pods, k^3/4 hosts, all links of one rate."""
+
+    k: Annotated[int, Meta(ge=2)] = 4
+    rate_bps: LineRate = 10 * GBPS
+    delay_s: Delay = 10 * US
+
+    def check(self) -> None:
+        super().check()
+        if self.k % 2:
+            raise ConfigError(f"FatTree.k must be even, got {self.k}")
+
+    def build(self) -> Topology:
+        half = self.k // 2
+        net = _Builder()
+        cores = [net.switch(f"core{i}") for i in range(half * half)]
+        groups: dict[str, list[int]] = {"hosts": []}
+        areas = []
+        for pod in range(self.k):
+            aggs = [net.switch(f"agg{pod}_{i}") for i in range(half)]
+            for i, agg in enumerate(aggs):
+                for core in cores[i * half : (i + 1) * half]:
+                    net.link(agg, core, self.rate_bps, self.delay_s, self.buffer())
+            for e in range(half):
+                edge = net.switch(f"edge{pod}_{e}")
+                up = [net.link(edge, agg, self.rate_bps, self.delay_s, self.buffer()) for agg in aggs]
+                hosts = [
+                    net.leaf(f"h{pod}_{e}_{i}", edge, self.rate_bps, self.delay_s, self.buffer()) for i in range(half)
+                ]
+                groups[f"edge{pod}_{e}"] = hosts
+                groups["hosts"] += hosts
+                areas.append((hosts, up[0]))
+        return net.build(groups, areas)
+
+
+class TwoDatacentres(TopologySpec, frozen=True, tag="two_datacentres"):
+    """Two racks joined by a WAN link (GEMINI, zeng2022 section 3.4): shallow marking buffers inside, deep between.
+
+    Inside: `hosts` per data centre under a top-of-rack switch, then a border switch; the WAN joins the borders.
+    ECN marks only inside, as in the paper.
+    """
+
+    hosts: Count = 4
+    rate_bps: LineRate = 1 * GBPS
+    wan_rate_bps: LineRate = 1 * GBPS
+    delay_s: Delay = 25 * US
+    wan_delay_s: Delay = 4.85 * MS
+    wan_buffer_bytes: Count = 15_000_000
+
+    def build(self) -> Topology:
+        net = _Builder()
+        wan = Buffer(size_bytes=self.wan_buffer_bytes)
+        borders = [net.switch("border0"), net.switch("border1")]
+        net.link(borders[0], borders[1], self.wan_rate_bps, self.wan_delay_s, wan)
+        groups, areas = {}, []
+        for i, border in enumerate(borders):
+            tor = net.switch(f"tor{i}")
+            up = net.link(tor, border, self.rate_bps, self.delay_s, self.buffer())
+            groups[f"dc{i}"] = [
+                net.leaf(f"h{i}_{j}", tor, self.rate_bps, self.delay_s, self.buffer()) for j in range(self.hosts)
+            ]
+            areas.append((groups[f"dc{i}"], up))
+        return net.build(groups, areas)
+
+
+AnyTopology = Dumbbell | Rack | ManyToOne | LeafSpine | FatTree | TwoDatacentres
+
+
+class _Builder:
+    """Collects nodes and links; returns node ids, and the a-to-b port of a link."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.links: list[Link] = []
+
+    def switch(self, name: str) -> int:
+        return self._node(name, NodeKind.SWITCH)
+
+    def leaf(self, name: str, switch: int, rate_bps: float, delay_s: float, buffer: Buffer) -> int:
+        host = self._node(name, NodeKind.HOST)
+        self._link(Link(a=host, b=switch, rate_bps=rate_bps, delay_s=delay_s, b_buffer=buffer))
+        return host
+
+    def link(self, a: int, b: int, rate_bps: float, delay_s: float, buffer: Buffer) -> int:
+        self._link(Link(a=a, b=b, rate_bps=rate_bps, delay_s=delay_s, a_buffer=buffer, b_buffer=buffer))
+        return 2 * (len(self.links) - 1)
+
+    def _node(self, name: str, kind: NodeKind) -> int:
+        if len(self.nodes) == MAX_NODES:
+            raise ConfigError(f"the topology has more than {MAX_NODES} nodes; make it smaller")
+        self.nodes.append(Node(name=name, kind=kind))
+        return len(self.nodes) - 1
+
+    def _link(self, link: Link) -> None:
+        if len(self.links) == MAX_LINKS:
+            raise ConfigError(f"the topology has more than {MAX_LINKS} links; make it smaller")
+        self.links.append(link)
+
+    def build(self, groups: dict[str, list[int]], areas: list[tuple[list[int], int]]) -> Topology:
+        return Topology(
+            nodes=tuple(self.nodes),
+            links=tuple(self.links),
+            groups=tuple(Group(name=name, hosts=tuple(hosts)) for name, hosts in groups.items()),
+            neighbourhoods=tuple(Neighbourhood(hosts=tuple(hosts), upper_port=port) for hosts, port in areas),
+        )

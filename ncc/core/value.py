@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Frozen values with one definition of schema, defaults, ranges and JSON.
+
+A `Value` is an immutable, hashable record whose fields are checked when it is made, from Python as
+from YAML or JSON. Ranges are written once, in the field's type: ``Annotated[int, Meta(ge=1)]``.
+"""
+
+import hashlib
+import math
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, Self, TypeVar, get_args
+
+import msgspec
+from msgspec import Meta
+
+from ncc.core.errors import ConfigError
+from ncc.core.explain import explain
+
+Positive = Annotated[float, Meta(gt=0)]
+NonNegative = Annotated[float, Meta(ge=0)]
+Fraction = Annotated[float, Meta(ge=0, le=1)]
+Count = Annotated[int, Meta(ge=1, le=2**53)]
+"""Whole numbers up to what a float holds exactly."""
+Natural = Annotated[int, Meta(ge=0, le=2**53)]
+LineRate = Annotated[float, Meta(ge=1e3, le=1e13)]
+"""Bits per second, 1 kbps to 10 Tbps."""
+Delay = Annotated[float, Meta(ge=0, le=10)]
+"""Seconds of propagation, one way."""
+Name = Annotated[str, Meta(min_length=1, pattern=r"^[A-Za-z0-9_.:+-]+$")]
+
+T = TypeVar("T")
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of all frozen values; a subclass adds cross-field checks in `check`."""
+
+    def __post_init__(self) -> None:
+        for field in _fields(type(self)):
+            value = getattr(self, field.name)
+            where = f"{type(self).__name__}.{field.name}"
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ConfigError(f"{where} must be finite, got {value}")
+            try:
+                checked = msgspec.convert(value, field.type)
+            except msgspec.ValidationError as error:
+                raise ConfigError(f"{where}: {error}, got {value!r}") from None
+            # Equal values have equal text: 1 and 1.0, 0.0 and -0.0, [1] and (1,) are stored alike.
+            canonical = checked + 0.0 if isinstance(checked, float) else checked
+            msgspec.structs.force_setattr(self, field.name, canonical)
+        self.check()
+
+    def check(self) -> None:
+        """Raise `ConfigError` where fields contradict each other."""
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed, checked again."""
+        return msgspec.structs.replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dicts, lists and numbers, with defaults filled in."""
+        built: dict[str, Any] = msgspec.to_builtins(self)
+        return built
+
+    def to_json(self) -> str:
+        """Canonical JSON: equal values give equal text."""
+        return msgspec.json.encode(self, order="sorted").decode()
+
+    def digest(self) -> str:
+        """16 hex digits that identify the value across processes and machines."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+
+
+@cache
+def _fields(kind: type[Value]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    return msgspec.structs.fields(kind)
+
+
+def from_dict(kind: type[T], data: Mapping[str, Any], where: str) -> T:
+    """Build a value of `kind` from plain data; an error names the field below `where` and what is allowed."""
+    try:
+        return msgspec.convert(dict(data), kind)
+    except msgspec.ValidationError as error:
+        raise ConfigError(explain(kind, data, where, str(error))) from None
+
+
+def from_json(kind: type[T], text: str | bytes, where: str) -> T:
+    """Build a value of `kind` from JSON text."""
+    try:
+        data = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{where} is not valid JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"{where} must be a JSON object, got {type(data).__name__}")
+    return from_dict(kind, data, where)
+
+
+def kinds(union: Any) -> dict[str, type[Any]]:
+    """The members of a tagged union by their tag."""
+    members = get_args(union) or (union,)
+    return {str(member.__struct_config__.tag): member for member in members}

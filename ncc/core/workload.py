@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Workloads: frozen values that draw a flow list once from (topology, duration, seed).
+
+To add one: write a `Traffic` subclass with a `tag` and a `draw`, and add it to `AnyTraffic`.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from ncc.core.distributions import distribution
+from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.flows import FlowTable, IntArray
+from ncc.core.seeding import generator
+from ncc.core.topology import Topology
+from ncc.core.units import BITS_PER_BYTE, NS_PER_S
+from ncc.core.value import Count, Name, NonNegative, Positive, Value
+
+Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""start_s, src, dst, size_bytes of one component, unsorted."""
+
+MAX_FLOWS = 5_000_000
+
+
+class Traffic(Value, frozen=True, tag_field="kind"):
+    """One component of a workload."""
+
+    def draw(self, topology: Topology, duration_s: float, rng: np.random.Generator) -> Columns:
+        """Flows that arrive in [0, duration_s)."""
+        raise TypeError(f"{type(self).__name__} does not say how it is drawn")
+
+    def fits(self, topology: Topology, duration_s: float) -> None:
+        """Raise `ConfigError`, its message beginning with the field, unless this can be drawn there."""
+
+    def offered_bps(self, topology: Topology) -> dict[int, float]:
+        """Long-run payload rate offered to ports this component names (bits/s by port id)."""
+        return {}
+
+
+class Poisson(Traffic, frozen=True, tag="poisson"):
+    """Flows that arrive as a Poisson process, with sizes from a table.
+
+    `load_frac` is payload offered to `link` over its line rate: arrival rate = load_frac * rate / (8 * mean size).
+    Headers come on top (about 5 % at 1500-byte packets). Sources and destinations are uniform over the two groups;
+    an empty `link` means the upper port of the first neighbourhood.
+    """
+
+    distribution: Name
+    load_frac: Positive
+    sources: Name
+    destinations: Name
+    link: str = ""
+
+    def check(self) -> None:
+        with _field("Poisson.distribution"):
+            distribution(self.distribution)
+
+    def fits(self, topology: Topology, duration_s: float) -> None:
+        with _field("link"):
+            rate = self.arrivals_per_s(topology)
+        _groups(topology, sources=self.sources, destinations=self.destinations)
+        if set(topology.group(self.sources)) == set(topology.group(self.destinations)) and _single(
+            topology, self.sources
+        ):
+            raise ConfigError("sources and destinations are the same single host")
+        _at_most("load_frac", rate * duration_s)
+
+    def arrivals_per_s(self, topology: Topology) -> float:
+        """Mean arrival rate of flows."""
+        bits = distribution(self.distribution).mean_bytes * BITS_PER_BYTE
+        return self.load_frac * topology.port_rate_bps(self._port(topology)) / bits
+
+    def draw(self, topology: Topology, duration_s: float, rng: np.random.Generator) -> Columns:
+        n = int(rng.poisson(self.arrivals_per_s(topology) * duration_s))
+        start = rng.random(n) * duration_s
+        src, dst = _pairs(topology.group(self.sources), topology.group(self.destinations), n, rng)
+        return start, src, dst, distribution(self.distribution).sample(n, rng)
+
+    def offered_bps(self, topology: Topology) -> dict[int, float]:
+        port = self._port(topology)
+        return {port: self.load_frac * topology.port_rate_bps(port)}
+
+    def _port(self, topology: Topology) -> int:
+        return topology.port(self.link) if self.link else topology.neighbourhoods[0].upper_port
+
+
+class Incast(Traffic, frozen=True, tag="incast"):
+    """Partition-aggregate: events come as a Poisson process; each makes `fan_in` servers send at the same instant.
+
+    At each event one receiver is drawn from `destinations` and `fan_in` servers from `sources` (without
+    replacement while there are enough hosts, then round after round), each sending `bytes_per_server`.
+    `jitter_s` spreads the starts uniformly after it; the last event comes that much before the end.
+    """
+
+    events_per_s: Positive
+    fan_in: Count
+    bytes_per_server: Count
+    sources: Name
+    destinations: Name
+    jitter_s: NonNegative = 0.0
+
+    def fits(self, topology: Topology, duration_s: float) -> None:
+        _groups(topology, sources=self.sources, destinations=self.destinations)
+        if self.jitter_s >= duration_s:
+            raise ConfigError(f"jitter_s must be below duration_s ({duration_s} s), got {self.jitter_s} s")
+        if _single(topology, self.sources) and topology.group(self.sources)[0] in topology.group(self.destinations):
+            raise ConfigError(f"sources: group {self.sources!r} has no host other than a receiver")
+        _at_most("events_per_s", self.events_per_s * duration_s * self.fan_in)
+
+    def draw(self, topology: Topology, duration_s: float, rng: np.random.Generator) -> Columns:
+        span = duration_s - self.jitter_s
+        n = int(rng.poisson(self.events_per_s * span))
+        at = rng.random(n) * span
+        sources, receivers = topology.group(self.sources), topology.group(self.destinations)
+        src, dst = [], []
+        for receiver in rng.choice(receivers, n):
+            servers = [host for host in sources if host != receiver]
+            rounds = -(-self.fan_in // len(servers))
+            order = np.concatenate([rng.permutation(servers) for _ in range(rounds)])[: self.fan_in]
+            src.append(order)
+            dst.append(np.full(self.fan_in, receiver))
+        start = np.repeat(at, self.fan_in) + rng.random(n * self.fan_in) * self.jitter_s
+        size = np.full(n * self.fan_in, self.bytes_per_server)
+        return start, _join(src), _join(dst), size
+
+
+class Permutation(Traffic, frozen=True, tag="permutation"):
+    """Every host of `hosts` sends one flow at `start_s`, and every one receives one, nobody from itself."""
+
+    hosts: Name
+    size_bytes: Count
+    start_s: NonNegative = 0.0
+
+    def fits(self, topology: Topology, duration_s: float) -> None:
+        _groups(topology, hosts=self.hosts)
+        if _single(topology, self.hosts):
+            raise ConfigError(f"hosts: group {self.hosts!r} has one host; a permutation takes at least 2")
+        _starts_in("start_s", self.start_s, duration_s)
+
+    def draw(self, topology: Topology, duration_s: float, rng: np.random.Generator) -> Columns:
+        hosts = rng.permutation(topology.group(self.hosts))
+        # In a random cyclic order each host sends to its successor: a permutation without fixed points.
+        return np.full(len(hosts), self.start_s), hosts, np.roll(hosts, -1), np.full(len(hosts), self.size_bytes)
+
+
+class Flow(Value, frozen=True):
+    """One flow of a fixed list, hosts by name."""
+
+    start_s: NonNegative
+    src: Name
+    dst: Name
+    size_bytes: Count
+
+
+class Fixed(Traffic, frozen=True, tag="fixed"):
+    """A list of flows, the same for every seed."""
+
+    flows: tuple[Flow, ...]
+
+    def fits(self, topology: Topology, duration_s: float) -> None:
+        names = [topology.nodes[host].name for host in topology.hosts]
+        known = set(names)
+        for i, flow in enumerate(self.flows):
+            for field, name in (("src", flow.src), ("dst", flow.dst)):
+                if name not in known:
+                    with _field(f"flows[{i}].{field}"):
+                        raise UnknownNameError("host", name, names)
+            if flow.src == flow.dst:
+                raise ConfigError(f"flows[{i}].dst: {flow.src!r} sends to itself")
+            _starts_in(f"flows[{i}].start_s", flow.start_s, duration_s)
+
+    def draw(self, topology: Topology, duration_s: float, rng: np.random.Generator) -> Columns:
+        ids = {topology.nodes[host].name: host for host in topology.hosts}
+        return (
+            np.array([flow.start_s for flow in self.flows]),
+            np.array([ids[flow.src] for flow in self.flows]),
+            np.array([ids[flow.dst] for flow in self.flows]),
+            np.array([flow.size_bytes for flow in self.flows]),
+        )
+
+
+AnyTraffic = Poisson | Incast | Permutation | Fixed
+Workload = tuple[tuple[Name, AnyTraffic], ...]
+
+
+def draw_flows(workload: Workload, topology: Topology, duration_s: float, seed: int) -> FlowTable:
+    """The flow list of a run: equal arguments give equal lists; components draw from independent streams.
+
+    Starts are whole nanoseconds in [0, duration_s); rows are in order of start.
+
+    Raises:
+        ConfigError: a component does not fit the topology or the duration; the message names it and the field.
+    """
+    check_fits(workload, topology, duration_s)
+    drawn = [t.draw(topology, duration_s, generator(seed, "flows", name)) for name, t in workload]
+    traffic = np.repeat(np.arange(len(drawn)), [len(columns[0]) for columns in drawn])
+    start, src, dst, size = (_join([columns[i] for columns in drawn]) for i in range(4))
+    last_ns = np.ceil(duration_s * NS_PER_S) - 1  # rounding must not carry a flow over the end
+    start = np.minimum(np.rint(start * NS_PER_S), last_ns) / NS_PER_S
+    order = np.argsort(start, kind="stable")
+    return FlowTable(
+        start_s=start[order].astype(np.float64),
+        src=src[order].astype(np.int64),
+        dst=dst[order].astype(np.int64),
+        size_bytes=size[order].astype(np.int64),
+        traffic=traffic[order].astype(np.int64),
+    )
+
+
+def check_fits(workload: Workload, topology: Topology, duration_s: float) -> None:
+    """Raise `ConfigError` naming the component and field that cannot be drawn on this topology in this time."""
+    if not workload:
+        raise ConfigError("workload needs at least one traffic component")
+    names = [name for name, _ in workload]
+    if len(set(names)) != len(names):
+        raise ConfigError(f"workload has two components of one name: {', '.join(names)}")
+    for name, traffic in workload:
+        try:
+            traffic.fits(topology, duration_s)
+        except ConfigError as error:
+            raise ConfigError(f"workload.{name}.{error}") from None
+
+
+def offered_load(workload: Workload, topology: Topology) -> dict[int, float]:
+    """Payload offered over the line rate, long-run, of every port that a component names (by port id)."""
+    load: dict[int, float] = {}
+    for _, traffic in workload:
+        for port, rate_bps in traffic.offered_bps(topology).items():
+            load[port] = load.get(port, 0.0) + rate_bps / topology.port_rate_bps(port)
+    return load
+
+
+def _pairs(
+    sources: tuple[int, ...], destinations: tuple[int, ...], n: int, rng: np.random.Generator
+) -> tuple[IntArray, IntArray]:
+    """`n` pairs drawn uniformly, nobody to itself."""
+    src, dst = rng.choice(sources, n), rng.choice(destinations, n)
+    while (clash := src == dst).any():
+        src[clash] = rng.choice(sources, int(clash.sum()))
+        dst[clash] = rng.choice(destinations, int(clash.sum()))
+    return src, dst
+
+
+def _join(columns: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate(columns) if columns else np.zeros(0)
+
+
+@contextmanager
+def _field(name: str) -> Iterator[None]:
+    """Puts the field's name before the message of a `ConfigError`."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}") from None
+
+
+def _groups(topology: Topology, **groups: str) -> None:
+    for field, name in groups.items():
+        with _field(field):
+            topology.group(name)
+
+
+def _single(topology: Topology, group: str) -> bool:
+    return len(topology.group(group)) < 2
+
+
+def _starts_in(field: str, start_s: float, duration_s: float) -> None:
+    if start_s >= duration_s:
+        raise ConfigError(f"{field} must be below duration_s ({duration_s} s), got {start_s} s")
+
+
+def _at_most(field: str, flows: float) -> None:
+    if flows > MAX_FLOWS:
+        raise ConfigError(
+            f"{field} asks for about {flows:.3g} flows; at most {MAX_FLOWS} are allowed: lower it or shorten duration_s"
+        )

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Files that are either whole or not there: written under a temporary name, flushed to disk, then renamed."""
+
+import errno
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ncc.core.errors import ResultError
+
+_OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a temporary path to write; on success it becomes `path` in one step, on failure `path` is untouched.
+
+    The temporary file lies beside `path` (a rename is atomic within one file system only) and starts with a dot.
+
+    Raises:
+        ResultError: the file system refused, for want of space or otherwise.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            with temporary.open("rb+") as file:
+                os.fsync(file.fileno())
+            temporary.replace(path)
+            sync_folder(path.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise ResultError(_explain(path, error)) from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small UTF-8 file atomically; errors as in `replacing`."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def remove(path: Path) -> None:
+    """Take a file away so that it stays away after a crash; fine if it is not there."""
+    if path.exists():
+        path.unlink()
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush a folder's entries, so that a rename survives a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, 64 hex digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _explain(path: Path, error: OSError) -> str:
+    if error.errno not in _OUT_OF_SPACE:
+        return f"cannot write {path}: {error.strerror or error}; choose a folder that can be written"
+    free = shutil.disk_usage(path.parent).free if path.parent.exists() else 0
+    return (
+        f"cannot write {path}: {error.strerror} ({free / 1e6:.1f} MB free there); nothing half-written was kept, "
+        "free some space or choose another folder and run the command again"
+    )

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The Parquet columns of a result, and the way from a `Run` to them and back.
+
+Every column's meaning is written into the file as Arrow field metadata (`description`). NaN is stored as null.
+"""
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ncc.core.errors import ConfigError, ResultError
+from ncc.core.flows import FlowRecords, FlowTable, PortRecords
+from ncc.core.measurement import Epochs, Measurement
+from ncc.core.scenario import Scenario
+from ncc.harness.run import Run
+from ncc.metrics.fct import fct_s, fct_slowdown, ideal_fct_s
+
+SCALARS = ("epoch", "flows_started", "flows_finished")
+"""`Measurement` columns that belong to the whole network; `upper_*` belong to a neighbourhood, the rest to a host."""
+
+DESCRIPTIONS = {
+    "controller": "name of the controller under test",
+    "seed": "evaluation seed; equal seeds have equal flows whatever the controller",
+    "flow": "index of the flow in its run, in order of start",
+    "start_s": "arrival at the sending host, simulated time",
+    "src": "node id of the sender",
+    "dst": "node id of the receiver",
+    "src_name": "name of the sender",
+    "dst_name": "name of the receiver",
+    "size_bytes": "payload",
+    "traffic": "index of the workload component",
+    "traffic_name": "name of the workload component",
+    "finish_s": "when the receiver had every byte; null if it never did",
+    "sent_pkts": "data packets that left the host, retransmissions included",
+    "retransmitted_pkts": "data packets sent again",
+    "timeouts": "retransmission timeouts (RFC 6298), connection set-up included",
+    "ce_pkts": "data packets that arrived with Congestion Experienced",
+    "rtt_mean_s": "mean of the sender's RTT samples; null without one",
+    "rtt_min_s": "smallest of the sender's RTT samples; null without one",
+    "fct_s": "finish_s - start_s; null if never delivered",
+    "ideal_fct_s": "what the flow would take alone in the network (definition: ncc.metrics.fct)",
+    "fct_slowdown": "fct_s / ideal_fct_s; null if never delivered",
+    "host": "node id of the host",
+    "host_name": "name of the host",
+    "area": "index of the host's neighbourhood",
+    "time_s": "end of the epoch, simulated time",
+    "epoch": "number of the epoch",
+    "rate_limit_bps": "limit in force at the end of the epoch on bits of IP packets leaving the NIC; inf: none",
+    "throughput_bps": "bits of IP packets that left the NIC, over the period",
+    "goodput_bps": "payload newly acknowledged, over the period",
+    "rtt_s": "mean RTT sample of the epoch, or the last known mean",
+    "rtt_samples": "RTT samples in the epoch",
+    "wait_s": "sum over queued flows of the time since a byte of the flow last left the host",
+    "queued_bytes": "payload of arrived flows that has not left the host for the first time",
+    "queued_flows": "flows with such payload",
+    "active_flows": "flows that arrived and are not completely delivered",
+    "upper_throughput_bps": "the neighbourhood's upper port: bits of IP packets that left it, over the period",
+    "upper_queue_bytes": "the upper port: bytes waiting at the end of the epoch",
+    "upper_queue_mean_bytes": "the upper port: bytes waiting, time average over the epoch",
+    "upper_queue_delay_s": "the upper port: mean wait of packets sent in the epoch; 0 if none was",
+    "upper_marked_pkts": "the upper port: packets marked in the epoch",
+    "upper_dropped_pkts": "the upper port: packets dropped in the epoch",
+    "flows_started": "whole network: flows that have arrived since the start",
+    "flows_finished": "whole network: flows completely delivered since the start",
+    "port": "directed port: 2 * link for a to b, 2 * link + 1 for b to a",
+    "port_name": "`from->to` by node name",
+    "rate_bps": "line rate of the port",
+    "tx_pkts": "packets that left the port during the run",
+    "tx_bytes": "bytes of IP packets that left the port during the run",
+    "dropped_pkts": "packets dropped at the port",
+    "marked_pkts": "packets marked at the port",
+    "queue_delay_sum_s": "sum over transmitted packets of their wait in the port's queue",
+    "queue_max_bytes": "largest number of bytes waiting in the port's queue",
+}
+
+
+def tables(run: Run) -> dict[str, pa.Table]:
+    """`flows` (a row per flow), `epochs` (a row per epoch and host) and `ports` (a row per directed port)."""
+    return {"flows": _flows(run), "epochs": _epochs(run), "ports": _ports(run)}
+
+
+def flows_from(table: pa.Table) -> tuple[FlowTable, FlowRecords]:
+    """Back to the columns that `tables` was given."""
+    return FlowTable(**_columns(table, FlowTable)), FlowRecords(**_columns(table, FlowRecords))
+
+
+def ports_from(table: pa.Table) -> PortRecords:
+    """Back to the columns that `tables` was given."""
+    return PortRecords(**_columns(table, PortRecords))
+
+
+def epochs_from(table: pa.Table, scenario: Scenario) -> Epochs:
+    """Back to arrays [n_epochs, n_agents], [n_epochs, n_neighbourhoods] and [n_epochs]."""
+    network = scenario.network()
+    first_host = [network.agent_area.index(area) for area in range(len(network.neighbourhoods))]
+    if len(table) % scenario.n_agents:
+        raise ResultError(
+            f"epochs table has {len(table)} rows, not a multiple of the scenario's {scenario.n_agents} hosts"
+        )
+    columns = {}
+    for name in ("time_s", *_measured()):
+        grid = numpy_column(table, name).reshape(-1, scenario.n_agents)
+        if name in ("time_s", *SCALARS):
+            grid = grid[:, 0]
+        elif name.startswith("upper_"):
+            grid = grid[:, first_host]
+        columns[name] = np.ascontiguousarray(grid)
+    return Epochs(time_s=columns.pop("time_s"), columns=columns)
+
+
+def numpy_column(table: pa.Table, name: str) -> Any:
+    """A column as a numpy array of its own, null as NaN.
+
+    Raises:
+        ResultError: no such column.
+    """
+    if name not in table.column_names:
+        raise ResultError(f"table has no column {name!r}; columns: {', '.join(table.column_names)}")
+    return np.array(table.column(name).to_numpy())
+
+
+def _flows(run: Run) -> pa.Table:
+    names = [node.name for node in run.scenario.network().nodes]
+    columns = {
+        **_identity(run, len(run.flows)),
+        "flow": np.arange(len(run.flows)),
+        **_fields(run.flows),
+        "src_name": _categories(run.flows.src, names),
+        "dst_name": _categories(run.flows.dst, names),
+        "traffic_name": _categories(run.flows.traffic, [name for name, _ in run.scenario.workload]),
+        **_fields(run.records.flows),
+        "fct_s": fct_s(run.flows, run.records.flows),
+        "ideal_fct_s": ideal_fct_s(run.scenario, run.flows),
+        "fct_slowdown": fct_slowdown(run.scenario, run.flows, run.records.flows),
+    }
+    return _table(columns)
+
+
+def _epochs(run: Run) -> pa.Table:
+    network = run.scenario.network()
+    n_hosts, n_epochs = len(network.agent_hosts), len(run.epochs.time_s)
+    if n_hosts == 0 or any(not area.hosts for area in network.neighbourhoods):
+        raise ConfigError(f"scenario {run.scenario.name!r} has a neighbourhood without hosts; each needs at least one")
+    hosts, areas = np.array(network.agent_hosts), np.array(network.agent_area)
+    columns: dict[str, Any] = {
+        **_identity(run, n_epochs * n_hosts),
+        "time_s": np.repeat(run.epochs.time_s, n_hosts),
+        "host": np.tile(hosts, n_epochs),
+        "host_name": _categories(np.tile(hosts, n_epochs), [node.name for node in network.nodes]),
+        "area": np.tile(areas, n_epochs),
+    }
+    for name in _measured():
+        grid = run.epochs.columns[name]
+        if name in SCALARS:
+            columns[name] = np.repeat(grid, n_hosts)
+        else:
+            columns[name] = (grid[:, areas] if name.startswith("upper_") else grid).ravel()
+    return _table(columns)
+
+
+def _ports(run: Run) -> pa.Table:
+    network = run.scenario.network()
+    ports = range(2 * len(network.links))
+    columns = {
+        **_identity(run, len(ports)),
+        "port": np.array(ports),
+        "port_name": pa.array([network.port_name(port) for port in ports]),
+        "rate_bps": np.array([network.port_rate_bps(port) for port in ports], dtype=np.float64),
+        **_fields(run.records.ports),
+    }
+    return _table(columns)
+
+
+def _identity(run: Run, n: int) -> dict[str, Any]:
+    name = _categories(np.zeros(n, dtype=np.int32), [run.controller.name])
+    return {"controller": name, "seed": np.full(n, run.seed, dtype=np.int64)}
+
+
+def _measured() -> list[str]:
+    return [f.name for f in fields(Measurement) if f.name != "time_s"]
+
+
+def _fields(table: FlowTable | FlowRecords | PortRecords) -> dict[str, Any]:
+    return {f.name: getattr(table, f.name) for f in fields(table)}
+
+
+def _columns(table: pa.Table, kind: type[FlowTable | FlowRecords | PortRecords]) -> dict[str, Any]:
+    return {f.name: numpy_column(table, f.name) for f in fields(kind)}
+
+
+def _categories(index: Any, names: list[str]) -> pa.Array:
+    """Names by index, stored once each."""
+    return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32)), pa.array(names, pa.string()))
+
+
+def _table(columns: dict[str, Any]) -> pa.Table:
+    arrays = [c if isinstance(c, pa.Array) else pa.array(c, from_pandas=True) for c in columns.values()]
+    described = [
+        pa.field(name, array.type, metadata={"description": DESCRIPTIONS[name]})
+        for name, array in zip(columns, arrays, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(described))

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The contract between a network and everything that drives it: numpy in, numpy out, one call per epoch.
+
+A datapath does per-packet work; decisions come per epoch (the split of CCP, Narayan et al., SIGCOMM 2018).
+"""
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from ncc.core.flows import FloatArray, FlowRecords, FlowTable, PortRecords
+from ncc.core.measurement import Measurement
+from ncc.core.scenario import Scenario
+from ncc.core.value import Name, Value
+
+
+class HostStack(Value, frozen=True):
+    """What runs on every host below the rate limit: a congestion controller and an order among flows.
+
+    `transport` names a controller of `baselines/` (say ``dctcp``) or one that the datapath brings itself
+    (``ns3::TcpCubic``). `params` overrides the controller's parameters by name, in its own integer units.
+    """
+
+    transport: Name = "dctcp"
+    params: tuple[tuple[Name, int], ...] = ()
+    order: Name = "fifo"
+
+
+@dataclass(frozen=True)
+class Records:
+    """Everything a run leaves behind beside its epochs."""
+
+    flows: FlowRecords
+    ports: PortRecords
+
+
+@runtime_checkable
+class Datapath(Protocol):
+    """A network that can be stepped.
+
+    Life cycle: `start` (which ends an earlier run), any number of `step`, `finish`, `close`. `close` may be called
+    twice and at any time. All errors are `ncc.core.errors`; out-of-order calls raise `DatapathError`.
+    """
+
+    name: str
+
+    def transports(self) -> tuple[str, ...]:
+        """Names that `HostStack.transport` may have here."""
+        ...
+
+    def start(self, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
+        """Build the network at time 0; nothing has been sent. `seed` feeds whatever the datapath draws itself.
+
+        Raises:
+            UnknownNameError: no such transport, parameter or order here; the message lists what exists.
+        """
+        ...
+
+    def step(self, rate_limits_bps: FloatArray) -> Measurement:
+        """Apply limits and run one period.
+
+        Args:
+            rate_limits_bps: shape [n_agents], > 0, in the order of `Topology.agent_hosts`; inf means no limit.
+
+        Raises:
+            ConfigError: wrong shape, NaN, zero or negative limits, naming the host.
+        """
+        ...
+
+    def finish(self) -> Records:
+        """Records as of now; unfinished flows have `finish_s` NaN."""
+        ...
+
+    def close(self) -> None:
+        """Free everything; the object may be started again."""
+        ...

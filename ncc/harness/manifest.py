@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`manifest.json`: what makes a folder a result. Written last, and naming every file with its size and hash.
+
+Readers refuse a folder without one, one of another format, and one whose files differ from what it says; so a
+run that was killed, or a file that was cut short or edited, is never read back as a result.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import ncc
+from ncc.core.errors import ConfigError, ResultError
+from ncc.core.value import Natural, Value, from_dict
+from ncc.harness.atomic import file_digest, remove, write_text
+
+FORMAT = 1
+"""Raised whenever older readers would misread a newer folder."""
+
+MANIFEST = "manifest.json"
+_PACKAGES = ("numpy", "ns3", "scipy", "pyarrow", "torch", "ray", "gymnasium", "pettingzoo")
+
+
+class FileEntry(Value, frozen=True):
+    """A file that belongs to the result."""
+
+    size_bytes: Natural
+    sha256: str
+
+
+class Manifest(Value, frozen=True):
+    """What a result is and how it came about. `facts` depends on `kind`."""
+
+    kind: str
+    """`run`, `evaluation`, `training`, ..."""
+    facts: dict[str, Any]
+    """Everything that tells this result from others of its kind: configuration, seeds, validity, times."""
+    provenance: dict[str, Any]
+    """Code and machine (`provenance`)."""
+    files: dict[str, FileEntry]
+    """By path relative to the folder."""
+    format: int = FORMAT
+
+
+def provenance() -> dict[str, Any]:
+    """Versions, commit, machine and its load now: plain data for a manifest. Never fails, never imports a package."""
+    return {
+        "ncc": ncc.__version__,
+        "git": git_state(Path(ncc.__file__).resolve().parent.parent),
+        "python": platform.python_version(),
+        "packages": {name: found for name in _PACKAGES if (found := _version(name)) is not None},
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "cpus": os.cpu_count(),
+        "cpus_usable": len(os.sched_getaffinity(0)),
+        "load_average": _load(),
+        "written_at": now(),
+    }
+
+
+def now() -> str:
+    """UTC, ISO 8601, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def git_state(root: Path) -> dict[str, Any]:
+    """Commit of the checkout at `root` and whether tracked files differ from it; says why where there is none."""
+    if not (root / ".git").exists():
+        return {"commit": None, "dirty": None, "note": "not a git checkout"}
+    try:
+        commit = _git(root, "rev-parse", "HEAD")
+        changes = _git(root, "diff", "HEAD")
+    except (OSError, subprocess.SubprocessError) as error:
+        note = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else str(error)
+        return {"commit": None, "dirty": None, "note": f"git failed: {note}"}
+    digest = hashlib.sha256(changes.encode()).hexdigest()[:16] if changes else None
+    return {"commit": commit, "dirty": bool(changes), "changes": digest, "note": ""}
+
+
+def seal(
+    folder: Path, kind: str, facts: Mapping[str, Any], files: Iterable[str], made: Mapping[str, Any] | None = None
+) -> Manifest:
+    """Hash `files` (paths relative to `folder`, all there already) and write the manifest that makes it a result.
+
+    Args:
+        made: `provenance()` taken earlier, where it should speak of another moment than now.
+
+    Raises:
+        ConfigError: `facts` are not JSON (`check_plain` says so before the work is done).
+        ResultError: a file is missing, or the disk is full or refuses.
+    """
+    check_plain(facts, f"the facts of {folder}")
+    entries = {}
+    for name in sorted(set(files)):
+        path = folder / name
+        try:
+            entries[name] = FileEntry(size_bytes=path.stat().st_size, sha256=file_digest(path))
+        except OSError as error:
+            raise ResultError(f"cannot read {path} for its manifest ({error.strerror}); run it again") from None
+    sealed = Manifest(kind=kind, facts=dict(facts), provenance=dict(made or provenance()), files=entries)
+    write_text(folder / MANIFEST, json.dumps(sealed.to_dict(), indent=1, allow_nan=False) + "\n")
+    return sealed
+
+
+def check_plain(data: Any, where: str) -> None:
+    """Raise `ConfigError` unless `data` is what JSON can say: plain containers, text, finite numbers."""
+    try:
+        json.dumps(data, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{where} must be plain data with finite numbers: {error}") from None
+
+
+def unseal(folder: Path) -> None:
+    """Take the manifest away: from here on, until sealed again, the folder is no result."""
+    remove(folder / MANIFEST)
+
+
+def is_sealed(folder: Path) -> bool:
+    """Whether the folder claims to be a result; `read_manifest` says whether it is one."""
+    return (folder / MANIFEST).is_file()
+
+
+def read_manifest(folder: Path, kind: str, *, verify: bool = True) -> Manifest:
+    """The manifest of a result of that kind, after checking its files.
+
+    Args:
+        verify: also compare SHA-256 hashes (sizes are always compared).
+
+    Raises:
+        ResultError: no manifest, another kind or format, or a file missing or changed since.
+    """
+    path = folder / MANIFEST
+    try:
+        data = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise ResultError(f"{folder} is not a finished result: it has no {MANIFEST}; run it to the end") from None
+    except (OSError, ValueError) as error:
+        raise ResultError(f"{path} cannot be read ({error}); delete the folder and run it again") from None
+    found = data.get("format") if isinstance(data, dict) else None
+    if found != FORMAT:
+        raise ResultError(f"{path} has format {found!r}; this ncc reads format {FORMAT}: use the ncc that wrote it")
+    try:
+        sealed = from_dict(Manifest, data, "manifest")
+    except (ConfigError, msgspec.ValidationError) as error:
+        raise ResultError(f"{path} is damaged ({error}); delete the folder and run it again") from None
+    if sealed.kind != kind:
+        raise ResultError(f"{folder} holds a result of kind {sealed.kind!r}, not {kind!r}; name a folder of that kind")
+    for name, entry in sealed.files.items():
+        _check_file(folder / name, entry, verify)
+    return sealed
+
+
+def _check_file(path: Path, entry: FileEntry, verify: bool) -> None:
+    if not path.is_file():
+        raise ResultError(f"{path} is missing though the manifest lists it; run it again")
+    size = path.stat().st_size
+    if size != entry.size_bytes:
+        raise ResultError(
+            f"{path} has {size} bytes, its manifest says {entry.size_bytes}: changed or cut; run it again"
+        )
+    if verify and file_digest(path) != entry.sha256:
+        raise ResultError(f"{path} differs from what its manifest hashed: changed since it was written; run it again")
+
+
+def _git(root: Path, *command: str) -> str:
+    # Without optional locks: `git status` killed with its run would leave the user's index locked.
+    done = subprocess.run(
+        ["git", "--no-optional-locks", "-C", str(root), *command],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=20,
+    )
+    return done.stdout.strip()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _load() -> dict[str, float] | None:
+    try:
+        return dict(zip(("1_min", "5_min", "15_min"), os.getloadavg(), strict=True))
+    except OSError:
+        return None  # some containers do not tell
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return platform.processor()
+    named = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor())

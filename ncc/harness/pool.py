@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""An evaluation: controllers x seeds, each run in a worker process, results straight to disk, resumable."""
+
+import fcntl
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from ncc.core.errors import ConfigError, ResultError
+from ncc.harness.crew import Task, work_off
+from ncc.harness.jobs import DatapathFactory, Job, JobEvent, LimiterFactory, OnProgress, Tally, jobs_for
+from ncc.harness.manifest import check_plain, is_sealed, provenance, unseal
+from ncc.harness.results import Evaluation, StoredRun, open_run, run_folder, run_identity, save_evaluation
+
+__all__ = ["DatapathFactory", "Job", "JobEvent", "LimiterFactory", "OnProgress", "evaluate", "jobs_for"]
+
+log = logging.getLogger(__name__)
+
+
+def evaluate(
+    jobs: Sequence[Job],
+    folder: Path,
+    datapath_factory: DatapathFactory,
+    limiter_factory: LimiterFactory,
+    *,
+    workers: int = 1,
+    config: Mapping[str, Any] | None = None,
+    on_progress: OnProgress | None = None,
+) -> Evaluation:
+    """Do the jobs that `folder` does not hold yet and seal it as an evaluation, runs in the order of `jobs`.
+
+    Results do not depend on `workers`. An interrupted evaluation is no evaluation (`load_evaluation` refuses it), but
+    its finished runs are kept: the same call goes on from there. A run made by another version of the code is redone.
+
+    Args:
+        datapath_factory: picklable; called once in each worker.
+        limiter_factory: picklable; called in the worker for each job.
+        workers: processes at a time, >= 1.
+        config: resolved configuration for the manifests.
+
+    Raises:
+        ConfigError: a job occurs twice, or `workers` is below 1.
+        ResultError: `folder` holds other experiments, is being written by somebody else, or cannot be written.
+        WorkerDiedError: a worker ended before its job did; names the job and how it ended.
+        NccError: whatever a job raised, of the same class, naming the job.
+    """
+    if workers < 1:
+        raise ConfigError(f"workers must be at least 1, got {workers}")
+    if not jobs:
+        raise ConfigError("nothing to evaluate: name at least one controller and one seed")
+    check_plain(dict(config or {}), "config")
+    folders = {job.label: run_folder(folder, job.controller.name, job.seed) for job in jobs}
+    if len(folders) < len(jobs):
+        raise ConfigError("the evaluation lists a controller and seed twice; controllers need different names")
+    with _exclusive(folder):
+        unseal(folder)
+        for leftover in folder.rglob(".*.partial"):
+            leftover.unlink()
+        runs = {job.label: run for job in jobs if (run := _finished(job, folders[job.label])) is not None}
+        code = _code(provenance())
+        stale = [name for name, run in runs.items() if _code(run.manifest.provenance) != code]
+        if stale:
+            log.warning("%d runs in %s were made by another version of the code; doing them again", len(stale), folder)
+        runs = {name: run for name, run in runs.items() if name not in stale}
+        tally = Tally(len(jobs), on_progress)
+        for job in jobs:
+            if job.label in runs:
+                tally.tell(job, "skipped", 1.0)
+        todo = [job for job in jobs if job.label not in runs]
+        task = Task(folder, datapath_factory, limiter_factory, dict(config or {}))
+        with closing(work_off(todo, task, min(workers, len(todo)), tally)) as done:
+            for job in done:
+                runs[job.label] = open_run(folders[job.label], verify=False)
+        for job in jobs:
+            for problem in runs[job.label].problems:
+                log.warning("INVALID run of %s: %s", job.label, problem)
+        return save_evaluation(folder, [runs[job.label] for job in jobs], config=config or {})
+
+
+def _finished(job: Job, folder: Path) -> StoredRun | None:
+    """The job's result if it is there, whole, and of the same experiment."""
+    if not is_sealed(folder):
+        return None
+    try:
+        run = open_run(folder)
+    except ResultError as error:
+        log.warning("%s; doing it again", error)
+        return None
+    wanted = run_identity(job.scenario, job.controller, job.seed, job.flow_seed, job.inputs)
+    other = [key for key, value in wanted.items() if run.manifest.facts.get(key) != value]
+    if other:
+        raise ResultError(
+            f"{folder} holds the result of another experiment ({', '.join(other)} differ); choose another folder, or "
+            "delete this one"
+        )
+    return run
+
+
+def _code(made: Mapping[str, Any]) -> Any:
+    git = made["git"]
+    return made["ncc"], git["commit"], git.get("changes"), made["packages"].get("ns3")
+
+
+@contextmanager
+def _exclusive(folder: Path) -> Iterator[None]:
+    """Hold the folder against a second evaluation; the lock goes with the process."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise ResultError(f"cannot use {folder}: {error.strerror}; choose a folder that can be written") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise ResultError(f"another evaluation is writing to {folder}; wait for it or choose another folder") from None
+    finally:
+        os.close(handle)

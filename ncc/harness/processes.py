@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What all crews of worker processes share: how workers start, how they end, and how their errors travel.
+
+It loads nothing heavy: workers of environments import it too.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import resource_tracker
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from ncc.core.errors import NccError
+
+EXIT_S = 10.0
+"""How long a process that closed its pipe may take to exit before it counts as one that did not."""
+TERMINATE_S = 5.0
+"""How long a terminated process may take before it is killed."""
+_BLAS_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@contextmanager
+def quiet_start() -> Iterator[None]:
+    """Start processes inside: they never see Ctrl-C, and use one BLAS thread each unless the environment says more.
+
+    A terminal sends Ctrl-C to all; children inherit the blocked signal, so the parent alone decides what follows. An
+    interrupt that comes meanwhile is raised at the end. One thread each, because the processes share the cores.
+    """
+    resource_tracker.ensure_running()  # `spawn` would start it, and starting it unblocks SIGINT
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    ours = [name for name in _BLAS_THREADS if name not in os.environ]
+    try:
+        os.environ.update(dict.fromkeys(ours, "1"))
+        yield
+    finally:
+        for name in ours:
+            os.environ.pop(name, None)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def killed_by(process: BaseProcess) -> str | None:
+    """Name of the signal that ended a process, such as "SIGKILL"; None if it exited, or has not in `EXIT_S` seconds.
+
+    `process.exitcode` tells the two apart, and is None for the latter.
+    """
+    process.join(EXIT_S)
+    code = process.exitcode
+    return signal.Signals(-code).name if code is not None and code < 0 else None
+
+
+def end(processes: Sequence[BaseProcess], grace_s: float = 0.0) -> None:
+    """Leave none of these behind: wait up to `grace_s` for all, terminate those left, kill those left, and close."""
+    _join(processes, grace_s)
+    for process in processes:
+        process.terminate()
+    _join(processes, TERMINATE_S)
+    for process in processes:
+        process.kill()
+    for process in processes:
+        process.join()
+        process.close()
+
+
+def _join(processes: Sequence[BaseProcess], patience_s: float) -> None:
+    deadline_s = time.monotonic() + patience_s
+    for process in processes:
+        process.join(max(0.0, deadline_s - time.monotonic()))
+
+
+@dataclass(frozen=True)
+class PackedError:
+    """An error on its way to the parent."""
+
+    kind: type[NccError]
+    text: str
+    state: dict[str, Any]
+    """Its attributes."""
+
+
+def pack_error(error: NccError) -> PackedError:
+    """An error as a worker sends it; not pickled itself, for that would call its class with the finished text."""
+    return PackedError(type(error), str(error), vars(error))
+
+
+def unpack_error(packed: PackedError, prefix: str) -> NccError:
+    """The error a worker met, of the same class and with the text "prefix: text"."""
+    error = packed.kind.__new__(packed.kind, f"{prefix}: {packed.text}")  # not __init__: it may want other arguments
+    vars(error).update(packed.state)
+    return error

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Results on disk.
+
+A run is a folder: `flows.parquet`, `epochs.parquet`, `ports.parquet` (columns: `ncc.harness.columns`) and
+`manifest.json`. An evaluation is a folder of runs, `<controller>/<seed>/`, with a manifest over theirs. A folder
+becomes a result when its manifest is written, which happens last; see `ncc.harness.manifest`.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ncc.core.errors import ConfigError, ResultError
+from ncc.core.flows import FloatArray, IntArray
+from ncc.core.scenario import Scenario
+from ncc.core.value import from_dict
+from ncc.harness.atomic import replacing
+from ncc.harness.columns import epochs_from, flows_from, numpy_column, ports_from, tables
+from ncc.harness.controller import Controller
+from ncc.harness.datapath import Records
+from ncc.harness.manifest import MANIFEST, Manifest, provenance, read_manifest, seal, unseal
+from ncc.harness.run import Run
+from ncc.metrics.summary import summarise
+
+TABLES = ("flows", "epochs", "ports")
+RUN, EVALUATION = "run", "evaluation"
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run on disk whose manifest was read and checked."""
+
+    folder: Path
+    manifest: Manifest
+
+    @property
+    def controller(self) -> str:
+        """The controller's name."""
+        return str(self.manifest.facts["controller"]["name"])
+
+    @property
+    def seed(self) -> int:
+        """The evaluation seed."""
+        return int(self.manifest.facts["seed"])
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Why the run must not be used; empty if it may."""
+        return tuple(self.manifest.facts["problems"])
+
+    @property
+    def label(self) -> str:
+        """For messages."""
+        return f"controller {self.controller!r}, seed {self.seed}"
+
+    def table(self, name: str) -> pa.Table:
+        """`flows`, `epochs` or `ports` as written."""
+        return read_table(self.folder / f"{name}.parquet")
+
+    def load(self) -> Run:
+        """The run as it was in memory."""
+        return _load(self.folder, self.manifest)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Runs of several controllers over the same seeds."""
+
+    folder: Path
+    manifest: Manifest
+    runs: tuple[StoredRun, ...]
+    """In the order they were asked for."""
+
+    @property
+    def controllers(self) -> tuple[str, ...]:
+        """Names, in order of first appearance."""
+        return tuple(dict.fromkeys(run.controller for run in self.runs))
+
+    def of(self, controller: str) -> tuple[StoredRun, ...]:
+        """One controller's runs."""
+        return tuple(run for run in self.runs if run.controller == controller)
+
+    def table(self, name: str) -> pa.Table:
+        """`flows`, `epochs` or `ports` of all runs in one table (columns `controller` and `seed` tell them apart)."""
+        return pa.concat_tables([run.table(name) for run in self.runs]).unify_dictionaries()
+
+    def summaries(self) -> dict[str, dict[int, dict[str, float]]]:
+        """Metrics (`ncc.metrics.catalogue`) of every run, by controller and seed."""
+        return {name: {run.seed: _summary(run.load()) for run in self.of(name)} for name in self.controllers}
+
+    def slowdowns(self) -> dict[str, tuple[IntArray, FloatArray]]:
+        """By controller: (size_bytes, fct_slowdown) of its flows, seed after seed; NaN for flows never delivered."""
+        return {
+            name: (numpy_column(table, "size_bytes"), numpy_column(table, "fct_slowdown"))
+            for name in self.controllers
+            for table in (pa.concat_tables([run.table("flows") for run in self.of(name)]),)
+        }
+
+
+def run_folder(root: Path, controller: str, seed: int) -> Path:
+    """Where an evaluation keeps a run."""
+    if controller.startswith("."):
+        raise ConfigError(f"controller name {controller!r} cannot be a folder's: it must not start with a dot")
+    return root / controller / str(seed)
+
+
+def save_run(
+    run: Run, folder: Path, *, config: Mapping[str, Any], inputs: Mapping[str, str] | None = None
+) -> StoredRun:
+    """Write a run; until its manifest is there, at the very end, nothing of it reads as a result.
+
+    Args:
+        config: the resolved configuration that led to the run, for the record.
+        inputs: digests of what else the run depends on (a policy file); a resumed evaluation compares them.
+
+    Raises:
+        ResultError: the disk is full or refuses; what stood in `folder` is then no result any more either.
+    """
+    made = provenance()
+    unseal(folder)
+    for name, table in tables(run).items():
+        with replacing(folder / f"{name}.parquet") as temporary:
+            pq.write_table(table, temporary, compression="zstd")
+    unfinished = int(np.isnan(run.records.flows.finish_s).sum())
+    facts = {
+        **run_identity(run.scenario, run.controller, run.seed, run.flow_seed, inputs or {}),
+        "datapath": run.datapath,
+        "valid": run.valid,
+        "problems": list(run.problems),
+        "fallbacks": list(run.fallbacks),
+        "n_flows": len(run.flows),
+        "n_unfinished": unfinished,
+        "n_epochs": len(run.epochs.time_s),
+        "simulated_s": float(run.epochs.time_s[-1]),
+        "started_at": run.started_at,
+        "finished_at": run.finished_at,
+        "wall_s": run.wall_s,
+        "cpu_s": run.cpu_s,
+        "config": dict(config),
+    }
+    return StoredRun(folder, seal(folder, RUN, facts, [f"{name}.parquet" for name in TABLES], made))
+
+
+def run_identity(
+    scenario: Scenario, controller: Controller, seed: int, flow_seed: int, inputs: Mapping[str, str]
+) -> dict[str, Any]:
+    """What a run is asked to be: two runs with equal identities are the same experiment."""
+    return {
+        "scenario": json.loads(scenario.to_json()),  # lists, not tuples: equal to what a manifest gives back
+        "scenario_digest": scenario.digest(),
+        "controller": json.loads(controller.to_json()),
+        "controller_digest": controller.digest(),
+        "seed": seed,
+        "flow_seed": flow_seed,
+        "inputs": dict(inputs),
+    }
+
+
+def open_run(folder: Path, *, verify: bool = True) -> StoredRun:
+    """A run's manifest, its files checked but not read; errors as in `read_manifest`."""
+    return StoredRun(folder, read_manifest(folder, RUN, verify=verify))
+
+
+def load_run(folder: Path) -> Run:
+    """A run as it was in memory, bit for bit; errors as in `read_manifest`."""
+    return open_run(folder).load()
+
+
+def save_evaluation(folder: Path, runs: Sequence[StoredRun], *, config: Mapping[str, Any]) -> Evaluation:
+    """Seal a folder of runs (all below it) as one evaluation."""
+    facts = {
+        "runs": [str(run.folder.relative_to(folder)) for run in runs],
+        "controllers": list(dict.fromkeys(run.controller for run in runs)),
+        "seeds": sorted({run.seed for run in runs}),
+        "valid": not any(run.problems for run in runs),
+        "invalid_runs": {run.label: list(run.problems) for run in runs if run.problems},
+        "fallbacks": {run.label: f for run in runs if (f := run.manifest.facts["fallbacks"])},
+        "wall_s_sum": sum(run.manifest.facts["wall_s"] for run in runs),
+        "cpu_s_sum": sum(run.manifest.facts["cpu_s"] for run in runs),
+        "config": dict(config),
+    }
+    sealed = seal(folder, EVALUATION, facts, [str(run.folder.relative_to(folder) / MANIFEST) for run in runs])
+    return Evaluation(folder, sealed, tuple(runs))
+
+
+def load_evaluation(folder: Path) -> Evaluation:
+    """An evaluation with every run checked; errors as in `read_manifest`."""
+    sealed = read_manifest(folder, EVALUATION)
+    return Evaluation(folder, sealed, tuple(open_run(folder / name) for name in sealed.facts["runs"]))
+
+
+def read_table(path: Path) -> pa.Table:
+    """A Parquet file; `ResultError` if it is none."""
+    try:
+        return pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise ResultError(f"{path} cannot be read as Parquet ({error}); run it again") from None
+
+
+def _summary(run: Run) -> dict[str, float]:
+    return summarise(run.scenario, run.flows, run.records.flows, run.records.ports, run.epochs)
+
+
+def _load(folder: Path, manifest: Manifest) -> Run:
+    facts = manifest.facts
+    try:
+        scenario = from_dict(Scenario, facts["scenario"], "manifest.scenario")
+        controller = from_dict(Controller, facts["controller"], "manifest.controller")
+        flows, records = flows_from(read_table(folder / "flows.parquet"))
+        ports = ports_from(read_table(folder / "ports.parquet"))
+        epochs = epochs_from(read_table(folder / "epochs.parquet"), scenario)
+        return Run(
+            scenario=scenario,
+            controller=controller,
+            flows=flows,
+            records=Records(flows=records, ports=ports),
+            epochs=epochs,
+            fallbacks=tuple(facts["fallbacks"]),
+            problems=tuple(facts["problems"]),
+            **{k: facts[k] for k in ("datapath", "seed", "flow_seed", "started_at", "finished_at", "wall_s", "cpu_s")},
+        )
+    except (KeyError, TypeError, ConfigError) as error:
+        raise ResultError(
+            f"{folder / MANIFEST} lacks or contradicts what a run needs ({error}); run it again"
+        ) from None

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What each metric of `ncc.metrics.summary` is called, which way is better, how it is written: for tables and plots."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Better(StrEnum):
+    """Which way a metric is better; `NEITHER` tells without judging."""
+
+    LOWER = "lower"
+    HIGHER = "higher"
+    NEITHER = "neither"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric. Values are in SI; `scale` turns them into `unit` for people."""
+
+    key: str
+    label: str
+    unit: str
+    better: Better
+    scale: float = 1.0
+    digits: int = 2
+    """After the point, as shown."""
+    help: str = ""
+
+    @property
+    def title(self) -> str:
+        """Label with unit, for a column or an axis."""
+        return f"{self.label} ({self.unit})" if self.unit else self.label
+
+    def show(self, value: float) -> float:
+        """`value` in `unit`."""
+        return value * self.scale
+
+    def text(self, value: float) -> str:
+        """`value` in `unit`, for a table; an undefined one is a dash."""
+        return "–" if math.isnan(value) else f"{value * self.scale:.{self.digits}f}"  # noqa: RUF001
+
+
+_SIZES = {"all": "all flows", "small": "<= 100 KB", "medium": "100 KB to 10 MB", "large": "> 10 MB"}
+_POINTS = {"mean": "mean", "p50": "median", "p95": "p95", "p99": "p99"}
+
+_ROWS = (
+    *(
+        Metric(
+            f"slowdown_{size}_{point}", f"FCT slowdown, {flows}, {word}", "", Better.LOWER, help="FCT over ideal FCT"
+        )
+        for size, flows in _SIZES.items()
+        for point, word in _POINTS.items()
+    ),
+    Metric("fct_mean_s", "FCT, mean", "ms", Better.LOWER, 1e3, 3),
+    Metric("fct_p99_s", "FCT, p99", "ms", Better.LOWER, 1e3, 3),
+    Metric("goodput_bps", "Goodput", "Gbps", Better.HIGHER, 1e-9, 3, "acknowledged payload while flows arrive"),
+    Metric("queue_delay_mean_s", "Queueing delay, mean", "us", Better.LOWER, 1e6, 1, "upper node, per packet"),
+    Metric("queue_delay_p99_s", "Queueing delay, p99", "us", Better.LOWER, 1e6, 1, "upper node, over epochs"),
+    Metric("timeouts_per_flow", "Timeouts per flow", "", Better.LOWER, 1.0, 4),
+    Metric("loss_frac", "Packet loss", "%", Better.LOWER, 100.0, 3, "dropped over sent by hosts"),
+    Metric("retransmit_frac", "Retransmissions", "%", Better.LOWER, 100.0, 3, "of data packets sent"),
+    Metric("mark_frac", "CE marks", "%", Better.NEITHER, 100.0, 2, "of data packets sent"),
+    Metric("jain", "Jain index", "", Better.HIGHER, 1.0, 3, "goodput of backlogged neighbours, windows of 20 ms"),
+    Metric("unfinished", "Unfinished flows", "", Better.LOWER, 1.0, 0),
+)
+
+CATALOGUE: dict[str, Metric] = {metric.key: metric for metric in _ROWS}
+"""Every metric, in the order of a full table."""
+
+HEADLINE: tuple[str, ...] = (
+    "slowdown_all_mean",
+    "slowdown_small_p50",
+    "slowdown_small_p95",
+    "slowdown_small_p99",
+    "slowdown_medium_mean",
+    "slowdown_large_mean",
+    "goodput_bps",
+    "queue_delay_mean_s",
+    "timeouts_per_flow",
+    "loss_frac",
+    "jain",
+)
+"""What a short table shows."""

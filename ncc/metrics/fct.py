@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Flow completion time, and the one definition of the ideal one that every slowdown divides by.
+
+**Ideal FCT**: what the flow would take alone in the network, with no window, no queue and no processing time:
+
+1. the handshake: a packet of headers alone there and one back (SYN, SYN-ACK);
+2. the payload, cut into packets of `transport.mtu_bytes` of which 40 bytes are headers, leaving back to back at the
+   first link's rate; each hop stores a packet and forwards it; the flow ends when the last one is complete.
+
+On the wire a packet takes `transport.frame_overhead_bytes` more. A path with hop rates r_h and delays d_h moves n
+packets, n - 1 of wire size L and a last one of size l <= L, in
+
+    sum_h d_h + max_k [ sum_{h<=k} L/r_h + (n - 2) L / min_{h<=k} r_h + sum_{h>=k} l/r_h ]        (n >= 2)
+    sum_h d_h + sum_h l/r_h                                                                      (n = 1)
+
+This is exact for an empty store-and-forward network (the last packet waits behind the others up to hop k and no
+longer beyond), and equals payload and headers at the bottleneck plus one packet at every other hop when all are full.
+No transport can be faster, so a slowdown is at least 1. Times of single packets are rounded down to nanoseconds:
+datapaths count in whole nanoseconds and may round down at every hop.
+"""
+
+import numpy as np
+
+from ncc.core.flows import FloatArray, FlowRecords, FlowTable, IntArray
+from ncc.core.scenario import Scenario
+from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES, NS_PER_S
+
+
+def ideal_fct_s(scenario: Scenario, flows: FlowTable) -> FloatArray:
+    """Ideal FCT of every flow, shape [n_flows], in seconds."""
+    ideal_ns = np.zeros(len(flows))
+    if not len(flows):
+        return ideal_ns
+    pairs, of_flow = np.unique(np.stack([flows.src, flows.dst]), axis=1, return_inverse=True)
+    order = np.argsort(of_flow.ravel(), kind="stable")
+    ends = np.cumsum(np.bincount(of_flow.ravel(), minlength=pairs.shape[1]))
+    for (src, dst), rows in zip(pairs.T.tolist(), np.split(order, ends[:-1]), strict=True):
+        ideal_ns[rows] = _handshake_ns(scenario, src, dst) + _transfer_ns(scenario, src, dst, flows.size_bytes[rows])
+    return ideal_ns / NS_PER_S
+
+
+def base_rtt_s(scenario: Scenario, src: int, dst: int) -> float:
+    """RTT in an empty network of one full data packet from `src` and the pure ACK that answers it, in seconds."""
+    full = _one_way_ns(scenario, src, dst, scenario.transport.mtu_bytes)
+    return (full + _one_way_ns(scenario, dst, src, HEADER_BYTES)) / NS_PER_S
+
+
+def handshake_s(scenario: Scenario, src: int, dst: int) -> float:
+    """Time from SYN to SYN-ACK at `src` in an empty network, both of headers alone, in seconds."""
+    return _handshake_ns(scenario, src, dst) / NS_PER_S
+
+
+def fct_s(flows: FlowTable, records: FlowRecords, until_s: float | None = None) -> FloatArray:
+    """Time from a flow's arrival at its host until the receiver has every byte, shape [n_flows].
+
+    Args:
+        until_s: when the run ended: an unfinished flow then counts with the time it had had by then, which is a lower
+            bound of what it would have taken. Without it, unfinished flows are NaN.
+    """
+    finish_s = records.finish_s if until_s is None else np.where(np.isnan(records.finish_s), until_s, records.finish_s)
+    return np.asarray(finish_s - flows.start_s, dtype=np.float64)
+
+
+def fct_slowdown(
+    scenario: Scenario, flows: FlowTable, records: FlowRecords, until_s: float | None = None
+) -> FloatArray:
+    """FCT over ideal FCT, shape [n_flows], >= 1. Unfinished flows as in `fct_s`, and then at least 1."""
+    slowdown = fct_s(flows, records, until_s) / ideal_fct_s(scenario, flows)
+    return np.where(np.isnan(records.finish_s), np.maximum(slowdown, 1.0), slowdown)
+
+
+def _transfer_ns(scenario: Scenario, src: int, dst: int, size_bytes: IntArray) -> FloatArray:
+    """The formula above for flows of one path, without the handshake."""
+    transport = scenario.transport
+    rates, delay_ns = _path(scenario, src, dst)
+    n = -(-size_bytes // transport.mss_bytes)
+    last_payload = size_bytes - (n - 1) * transport.mss_bytes
+    last = _serialise_ns(last_payload + HEADER_BYTES + transport.frame_overhead_bytes, rates)  # [n_hops, n_flows]
+    full = _serialise_ns(np.array([transport.mtu_bytes + transport.frame_overhead_bytes]), rates)  # [n_hops, 1]
+    behind = np.cumsum(full, axis=0) + (n - 2) * np.maximum.accumulate(full, axis=0)
+    alone = np.cumsum(last[::-1], axis=0)[::-1]
+    longest = np.where(n == 1, alone[0], np.max(behind + alone, axis=0))
+    return np.asarray(delay_ns + longest, dtype=np.float64)
+
+
+def _handshake_ns(scenario: Scenario, src: int, dst: int) -> float:
+    return _one_way_ns(scenario, src, dst, HEADER_BYTES) + _one_way_ns(scenario, dst, src, HEADER_BYTES)
+
+
+def _one_way_ns(scenario: Scenario, src: int, dst: int, packet_bytes: int) -> float:
+    """One IP packet through the empty path."""
+    rates, delay_ns = _path(scenario, src, dst)
+    wire = np.array([packet_bytes + scenario.transport.frame_overhead_bytes])
+    return delay_ns + float(_serialise_ns(wire, rates).sum())
+
+
+def _serialise_ns(wire_bytes: IntArray, rates_bps: FloatArray) -> FloatArray:
+    """Whole nanoseconds, rounded down, to put packets of shape [n] on hops of shape [n_hops]: [n_hops, n]."""
+    return np.asarray(np.floor(wire_bytes * float(BITS_PER_BYTE * NS_PER_S) / rates_bps[:, None]), dtype=np.float64)
+
+
+def _path(scenario: Scenario, src: int, dst: int) -> tuple[FloatArray, float]:
+    """Rates of the hops from `src` to `dst`, and the sum of their delays in whole nanoseconds, rounded down."""
+    network = scenario.network()
+    ports = network.path(src, dst)
+    rates = np.array([network.port_rate_bps(port) for port in ports])
+    return rates, float(sum(int(network.links[port // 2].delay_s * NS_PER_S + 1e-6) for port in ports))

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A run in numbers: one flat dict with the keys of `ncc.metrics.catalogue`."""
+
+import numpy as np
+
+from ncc.core.flows import FloatArray, FlowRecords, FlowTable, PortRecords, check_columns
+from ncc.core.measurement import Epochs
+from ncc.core.scenario import Scenario
+from ncc.core.topology import NodeKind, Topology
+from ncc.metrics.fairness import windowed_jain
+from ncc.metrics.fct import fct_s, fct_slowdown
+
+SMALL_BYTES = 100_000
+LARGE_BYTES = 10_000_000
+NAN = float("nan")
+
+
+def buckets(flows: FlowTable) -> dict[str, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    """Masks [n_flows] by name: small <= 100 KB < medium <= 10 MB < large (bai2020, zeng2022), and all."""
+    size = flows.size_bytes
+    return {
+        "all": size > 0,
+        "small": size <= SMALL_BYTES,
+        "medium": (size > SMALL_BYTES) & (size <= LARGE_BYTES),
+        "large": size > LARGE_BYTES,
+    }
+
+
+def summarise(
+    scenario: Scenario, flows: FlowTable, records: FlowRecords, ports: PortRecords, epochs: Epochs
+) -> dict[str, float]:
+    """The metrics of one run; a metric of nothing (no flows of that size, no packets) is NaN.
+
+    An unfinished flow enters FCT and slowdown with the time it had had when the run ended, a lower bound: leaving it
+    out would reward starving it. `unfinished` counts such flows.
+
+    Keys:
+        slowdown_{all,small,medium,large}_{mean,p50,p95,p99}: FCT over ideal FCT (`ncc.metrics.fct`), by size of flow.
+        fct_mean_s, fct_p99_s: over all flows.
+        goodput_bps: payload acknowledged to all agent hosts per second while flows arrive: over the epochs that overlap
+            [first arrival, min(duration_s, last finish)).
+        queue_delay_mean_s: wait in the upper ports' queues, mean over the packets they sent.
+        queue_delay_p99_s: 99th percentile over epochs and upper ports of the epoch's mean wait, epochs without a packet
+            left out.
+        timeouts_per_flow: retransmission timeouts over flows.
+        loss_frac: packets (data and ACKs) dropped at any port over packets that hosts sent.
+        retransmit_frac: retransmissions over data packets sent.
+        mark_frac: data packets that arrived with Congestion Experienced over data packets sent.
+        jain: `ncc.metrics.fairness.windowed_jain`.
+        unfinished: flows without every byte delivered.
+
+    Raises:
+        ValueError: tables of different lengths.
+    """
+    for table in (flows, records, ports):
+        check_columns(table)
+    if len(flows) != len(records.finish_s):
+        raise ValueError(f"{len(flows)} flows but records of {len(records.finish_s)}")
+    network = scenario.network()
+    if len(ports.tx_pkts) != 2 * len(network.links):
+        raise ValueError(f"{len(ports.tx_pkts)} port records for {len(network.links)} links; each link has two ports")
+    until_s = float(epochs.time_s[-1])
+    out: dict[str, float] = {}
+    slowdown = fct_slowdown(scenario, flows, records, until_s)
+    for name, mask in buckets(flows).items():
+        out |= {f"slowdown_{name}_{key}": value for key, value in _spread(slowdown[mask]).items()}
+    fct = _spread(fct_s(flows, records, until_s))
+    out["fct_mean_s"], out["fct_p99_s"] = fct["mean"], fct["p99"]
+    out["goodput_bps"] = _goodput_bps(scenario, flows, records, epochs)
+    upper = [area.upper_port for area in network.neighbourhoods]
+    out["queue_delay_mean_s"] = _ratio(ports.queue_delay_sum_s[upper].sum(), ports.tx_pkts[upper].sum())
+    busy = epochs.columns["upper_throughput_bps"] > 0
+    out["queue_delay_p99_s"] = _spread(epochs.columns["upper_queue_delay_s"][busy].astype(np.float64))["p99"]
+    out["timeouts_per_flow"] = _ratio(records.timeouts.sum(), len(flows))
+    nics = _host_ports(network)
+    out["loss_frac"] = _ratio(ports.dropped_pkts.sum(), (ports.tx_pkts[nics] + ports.dropped_pkts[nics]).sum())
+    out["retransmit_frac"] = _ratio(records.retransmitted_pkts.sum(), records.sent_pkts.sum())
+    out["mark_frac"] = _ratio(records.ce_pkts.sum(), records.sent_pkts.sum())
+    out["jain"] = windowed_jain(scenario, epochs)
+    out["unfinished"] = float(np.isnan(records.finish_s).sum())
+    return out
+
+
+def _goodput_bps(scenario: Scenario, flows: FlowTable, records: FlowRecords, epochs: Epochs) -> float:
+    if not len(flows):
+        return NAN
+    finished = not np.isnan(records.finish_s).any()
+    end_s = min(scenario.duration_s, records.finish_s.max()) if finished else scenario.duration_s
+    # A nanosecond of slack, so that rounding does not add an epoch that only touches the interval.
+    overlaps = (epochs.time_s > flows.start_s.min() + 1e-9) & (epochs.time_s - scenario.period_s < end_s - 1e-9)
+    goodput = epochs.columns["goodput_bps"][overlaps & (epochs.time_s > 0)]
+    return float(goodput.sum(axis=1).mean()) if len(goodput) else NAN
+
+
+def _host_ports(network: Topology) -> list[int]:
+    """Ports that transmit from a host: where packets enter the network."""
+    ends = [node for link in network.links for node in (link.a, link.b)]
+    return [port for port, node in enumerate(ends) if network.nodes[node].kind is NodeKind.HOST]
+
+
+def _spread(values: FloatArray) -> dict[str, float]:
+    """Mean and percentiles (linear interpolation); NaN of nothing."""
+    if not len(values):
+        return {"mean": NAN, "p50": NAN, "p95": NAN, "p99": NAN}
+    p50, p95, p99 = np.percentile(values, [50, 95, 99])
+    return {"mean": float(np.mean(values)), "p50": float(p50), "p95": float(p95), "p99": float(p99)}
+
+
+def _ratio(part: float, whole: float) -> float:
+    return float(part) / float(whole) if whole else NAN

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How each controller is called and drawn, in every table and figure. Colours: Okabe and Ito, and Tol's muted set."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Style:
+    """One controller's name and look."""
+
+    label: str
+    colour: str
+    marker: str
+    line: str
+    """matplotlib line style."""
+
+
+PALETTE = {
+    "ncc": Style("NCC", "#0072B2", "o", "-"),
+    "ncc_untrained": Style("NCC untrained", "#56B4E9", "v", ":"),
+    "fixed_share": Style("fixed share", "#777777", "s", "--"),
+    "dctcp": Style("DCTCP", "#D55E00", "^", "-"),
+    "newreno": Style("NewReno", "#009E73", "D", "--"),
+    "ns3_dctcp": Style("DCTCP (ns-3)", "#E69F00", "<", "--"),
+    "ns3_reno": Style("Reno (ns-3)", "#117733", "d", ":"),
+    "ns3_cubic": Style("CUBIC (ns-3)", "#CC79A7", "P", "-."),
+    "ns3_bbr": Style("BBR (ns-3)", "#882255", "X", "-."),
+    "ns3_vegas": Style("Vegas (ns-3)", "#332288", ">", ":"),
+}
+
+_COLOURS = (
+    "#332288",
+    "#88CCEE",
+    "#44AA99",
+    "#117733",
+    "#999933",
+    "#DDCC77",
+    "#CC6677",
+    "#882255",
+    "#AA4499",
+    "#000000",
+)
+_LINES = ("-", "--", "-.", ":")
+_MARKERS = "osv^D<>PXd"
+_LOOKS = tuple((colour, line) for line in _LINES for colour in _COLOURS)
+
+
+def styles(names: Sequence[str]) -> dict[str, Style]:
+    """A style for each name, in the order given.
+
+    Names outside `PALETTE` get one that depends on the name alone, so that it is the same in every figure; where two
+    such names of one figure would look alike, the later one in the alphabet moves on to a free look.
+    """
+    taken: set[int] = set()
+    chosen: dict[str, Style] = {}
+    for name in sorted(set(names) - set(PALETTE)):
+        slot = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") % len(_LOOKS)
+        while slot in taken and len(taken) < len(_LOOKS):
+            slot = (slot + 1) % len(_LOOKS)
+        taken.add(slot)
+        colour, line = _LOOKS[slot]
+        chosen[name] = Style(name, colour, _MARKERS[slot % len(_MARKERS)], line)
+    return {name: PALETTE.get(name) or chosen[name] for name in names}
+
+
+def label(name: str) -> str:
+    """The display name."""
+    return PALETTE[name].label if name in PALETTE else name

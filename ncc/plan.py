@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A training run as a value: everything `python -m ncc.train` was asked for, checked before anything starts."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from ncc.compose import Target, learner_configs, load_controller
+from ncc.core.errors import ConfigError, ResultError, UnknownNameError
+from ncc.core.scenario import Scenario, scenario_from_dict
+from ncc.core.value import Name, Natural, Positive, Value, from_dict
+from ncc.envs.spec import EnvView
+from ncc.harness.atomic import write_text
+from ncc.harness.controller import Controller
+from ncc.harness.datapath import HostStack
+from ncc.harness.run import eval_flow_seed
+
+CONFIG = "config.json"
+PARTS = ("datapath", "scenario", "stack", "env", "agent", "evaluation")
+
+
+class EvaluationSpec(Value, frozen=True):
+    """Who is compared, on how many paired seeds, for how long."""
+
+    controllers: Annotated[tuple[Name, ...], Meta(min_length=1)]
+    seeds: Annotated[int, Meta(ge=1, le=10_000)]
+    duration_s: Positive
+    first_seed: Natural = 0
+    workers: Annotated[int, Meta(ge=1, le=256)] = 2
+
+    def check(self) -> None:
+        if len(set(self.controllers)) != len(self.controllers):
+            raise ConfigError(f"evaluation.controllers names one twice: {', '.join(self.controllers)}")
+
+    def load(self) -> tuple[Controller, ...]:
+        """The controllers themselves."""
+        return tuple(load_controller(name) for name in self.controllers)
+
+
+@dataclass(frozen=True)
+class TrainPlan:
+    """The parts of one training run. Built from plain data so that a run folder can say what it was."""
+
+    plain: dict[str, Any]
+    datapath: Target
+    scenario: Scenario
+    stack: HostStack
+    """What runs below the agent's rate limit while it learns."""
+    env: EnvView
+    learner: Any
+    """The agent's configuration (a `Value` with `build() -> Learner`)."""
+    evaluation: EvaluationSpec
+    seed: int
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> "TrainPlan":
+        """Check every part; errors name the field and what is allowed."""
+        _check_parts(plain)
+        agent = dict(plain["agent"])
+        name, configs = agent.pop("learner", None), learner_configs()
+        if name not in configs:
+            raise UnknownNameError("agent.learner", str(name), configs)
+        seed = from_dict(_Seed, {"seed": plain["seed"]}, "configuration").seed
+        plan = cls(
+            plain=plain,
+            datapath=from_dict(Target, plain["datapath"], "datapath"),
+            scenario=scenario_from_dict(plain["scenario"]),
+            stack=from_dict(HostStack, plain["stack"], "stack"),
+            env=from_dict(EnvView, plain["env"], "env"),
+            learner=from_dict(configs[name], agent, "agent"),
+            evaluation=from_dict(EvaluationSpec, plain["evaluation"], "evaluation"),
+            seed=seed,
+        )
+        plan.evaluation.load()
+        plan.check_evaluation()
+        return plan
+
+    def check_evaluation(self) -> None:
+        """Find now what would otherwise end the run after its training."""
+        spec = self.evaluation
+        if spec.duration_s < self.scenario.period_s:
+            raise ConfigError(
+                f"evaluation.duration_s must be at least scenario.period_s ({self.scenario.period_s} s), "
+                f"got {spec.duration_s}"
+            )
+        for seed in range(spec.first_seed, spec.first_seed + spec.seeds):
+            if not len(self.evaluation_scenario.flows(eval_flow_seed(seed))):
+                raise ConfigError(
+                    f"evaluation.duration_s ({spec.duration_s} s) is so short that seed {seed} draws no flow; raise it"
+                )
+
+    @property
+    def evaluation_scenario(self) -> Scenario:
+        """The training scenario with the evaluation's duration; its flows come from other seeds."""
+        scenario: Scenario = self.scenario.replace(duration_s=self.evaluation.duration_s)
+        return scenario
+
+    def save(self, folder: Path) -> None:
+        """Keep the plan in the run folder, so that `resume` and `ncc.evaluate` can read it."""
+        write_text(folder / CONFIG, json.dumps(self.plain, indent=1, allow_nan=False) + "\n")
+
+    @classmethod
+    def load(cls, folder: Path) -> "TrainPlan":
+        """The plan of a run folder."""
+        path = folder / CONFIG
+        try:
+            plain = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            raise ResultError(
+                f"{folder} is not a run folder: it has no {CONFIG}; name a folder that ncc.train made"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise ResultError(f"{path} cannot be read ({error}); train again") from None
+        try:
+            return cls.from_plain(plain)
+        except ConfigError as error:
+            raise ResultError(f"{path} is no configuration of this version of ncc ({error}); train again") from None
+
+
+def _check_parts(plain: Any) -> None:
+    """Every part of the configuration is there, of the right kind, and nothing else is."""
+    if not isinstance(plain, dict):
+        raise ConfigError(f"configuration must be a mapping, got {type(plain).__name__}")
+    for name in PARTS:
+        if not isinstance(plain.get(name), dict):
+            raise ConfigError(f"configuration must have {name!r}, a mapping; found {plain.get(name)!r}")
+    if unknown := set(plain) - {*PARTS, "seed"}:
+        raise UnknownNameError("part of the configuration", min(unknown), [*PARTS, "seed"])
+    if "seed" not in plain:
+        raise ConfigError("configuration must have 'seed', a whole number")
+
+
+class _Seed(Value, frozen=True):
+    seed: Natural

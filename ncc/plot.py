@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Figures of a run, an evaluation and a training, each one PNG file that is whole or not there.
+
+matplotlib is imported when the first figure is drawn; its Agg canvas needs no display and no global state.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ncc.core.errors import ConfigError
+from ncc.core.flows import FloatArray, IntArray
+from ncc.core.units import GBPS, MS
+from ncc.harness.atomic import replacing
+from ncc.harness.run import Run
+from ncc.metrics.summary import LARGE_BYTES, SMALL_BYTES
+from ncc.palette import styles
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+DPI = 110
+FlowPoints = tuple[IntArray, FloatArray]
+"""(size_bytes, fct_slowdown) of one controller's flows, all seeds together; both [n_flows], NaN if undelivered."""
+Bucket = tuple[str, float, float]
+"""(label, low_bytes, high_bytes): flows with low < size <= high."""
+BUCKETS: tuple[Bucket, ...] = (
+    ("all flows", 0, np.inf),
+    ("up to 100 KB", 0, SMALL_BYTES),
+    ("100 KB to 10 MB", SMALL_BYTES, LARGE_BYTES),
+    ("over 10 MB", LARGE_BYTES, np.inf),
+)
+"""As `ncc.metrics.summary` cuts them."""
+
+
+def learning_curve(
+    rows: Iterable[Mapping[str, Any]], path: Path, *, references: Mapping[str, float] | None = None, title: str = ""
+) -> None:
+    """Returns against epochs: every episode faint, their running mean strong, its interquartile range shaded.
+
+    Args:
+        rows: reports with `epochs` (environment epochs so far) and `returns` (of the episodes that ended since).
+        references: levels to compare with, by controller name, in the same unit (say, the untrained policy's).
+
+    Raises:
+        ConfigError: no episode ended.
+    """
+    points = [(row["epochs"], value) for row in rows for value in row["returns"]]
+    if not points:
+        raise ConfigError("no episode ended during training, so there is no learning curve: raise the number of epochs")
+    epochs, returns = np.array(points, dtype=np.float64).T
+    window = min(len(returns), max(5, len(returns) // 20))
+    middle, low, high = _running(returns, window)
+    figure, (axes,) = _figure(1, width=9.0, height=4.6)
+    dark = "#333333"  # colours belong to controllers, which may be drawn as references
+    axes.plot(epochs, middle, color=dark, lw=2, label=f"mean of {window} episodes", zorder=3)
+    axes.fill_between(epochs, low, high, color=dark, alpha=0.15, lw=0, label="middle half of them")
+    axes.plot(epochs, returns, ".", ms=4, color=dark, alpha=0.25, label="one episode")
+    for name, style in styles(list(references or {})).items():
+        axes.axhline((references or {})[name], color=style.colour, ls=style.line or "--", lw=1.5, label=style.label)
+    axes.set_xlabel("training epochs (decisions, all racks together)")
+    axes.set_ylabel("return (mean reward per host and epoch)")
+    axes.set_title(title or "Learning curve", loc="left")
+    axes.xaxis.set_major_formatter(_thousands)
+    axes.set_xlim(0, 1.01 * epochs.max())
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
+    _save(figure, path)
+
+
+def slowdown_cdf(
+    data: Mapping[str, FlowPoints], path: Path, *, buckets: Sequence[Bucket] = BUCKETS, title: str = ""
+) -> None:
+    """Distribution of FCT slowdown per controller, one panel per size bucket; marks at the 50th, 95th, 99th percentile.
+
+    Undelivered flows count as infinitely slow: such a curve ends below 1.
+    """
+    looks = styles(list(data))
+    if not data:
+        raise ConfigError("no flows to draw: name at least one controller")
+    buckets = [b for b in buckets if any(((size > b[1]) & (size <= b[2])).any() for size, _ in data.values())]
+    figure, panels = _figure(len(buckets), width=max(4.5, 2.9 * len(buckets)), height=4.4, sharey=True)
+    for axes, (bucket, low, high) in zip(panels, buckets, strict=True):
+        largest, count = 1.0, 0
+        for name, (size, slowdown) in data.items():
+            chosen = slowdown[(size > low) & (size <= high)]
+            count = max(count, len(chosen))
+            drawn = np.sort(chosen[np.isfinite(chosen)])
+            if len(drawn) == 0:
+                continue
+            largest = max(largest, drawn[-1])
+            share = np.arange(1, len(drawn) + 1) / len(chosen)
+            marks = np.unique([i for q in (0.5, 0.95, 0.99) if (i := int(np.searchsorted(share, q))) < len(drawn)])
+            style = looks[name]
+            axes.step(
+                np.append(drawn[0], drawn),
+                np.append(0.0, share),
+                where="post",
+                color=style.colour,
+                ls=style.line,
+                lw=1.8,
+            )
+            axes.plot(drawn[marks], share[marks], style.marker, ms=6, color=style.colour, mec="white", mew=0.6)
+        axes.set_xscale("log")
+        axes.set_xlim(0.97, max(largest * 1.15, 2.0))
+        axes.set_ylim(0, 1.02)
+        axes.xaxis.set_major_formatter(_plain)
+        axes.xaxis.set_minor_formatter(_sparse_minor(largest))
+        axes.set_title(f"{bucket}  (n = {count:,})", loc="left", fontsize=10)
+        axes.set_xlabel("FCT slowdown")
+    panels[0].set_ylabel("share of flows")
+    _finish(
+        figure,
+        looks,
+        title or "FCT slowdown (1: alone in the network); marks at the 50th, 95th and 99th percentile",
+        path,
+    )
+
+
+def fct_by_size(data: Mapping[str, FlowPoints], path: Path, *, bins: int = 8, title: str = "") -> None:
+    """Median and 99th percentile of FCT slowdown against flow size, in bins of equal numbers of flows.
+
+    There are at most `bins`, and as few as it takes for each to have 100 flows, the least that have a 99th percentile.
+    """
+    if not data:
+        raise ConfigError("no flows to draw: name at least one controller")
+    looks = styles(list(data))
+    figure, panels = _figure(2, width=9.5, height=4.4)
+    curves: dict[str, tuple[FloatArray, FloatArray]] = {}
+    for name, (size, slowdown) in data.items():
+        rank = np.argsort(size, kind="stable")
+        parts = np.array_split(rank, max(1, min(bins, len(rank) // 100)))
+        centre = np.array([np.exp(np.mean(np.log(size[part]))) for part in parts])
+        curves[name] = centre, np.array([[_percentile(slowdown[part], q) for part in parts] for q in (0.5, 0.99)])
+    centres = np.concatenate([centre for centre, _ in curves.values()])
+    for i, (axes, what) in enumerate(zip(panels, ("median", "99th percentile"), strict=True)):
+        levels = np.concatenate([level[i] for _, level in curves.values()])
+        low, high = (0.9 * np.nanmin(levels), 1.15 * np.nanmax(levels)) if np.isfinite(levels).any() else (1.0, 10.0)
+        axes.set(xscale="log", yscale="log", xlabel="flow size", ylabel=f"FCT slowdown, {what}")
+        axes.set(xlim=(centres.min() / 1.6, centres.max() * 1.6), ylim=(low, high))
+        axes.xaxis.set_major_formatter(_bytes)
+        axes.xaxis.set_minor_formatter(_bytes if centres.max() < 4 * centres.min() else _nothing)
+        axes.yaxis.set_major_formatter(_plain)
+        axes.yaxis.set_minor_formatter(_sparse_minor(high / low))
+        for name, (centre, level) in curves.items():
+            s = looks[name]
+            axes.plot(centre, level[i], color=s.colour, ls=s.line, marker=s.marker, ms=7, mec="white", mew=0.6, lw=1.8)
+    _finish(figure, looks, title or "FCT slowdown by flow size", path)
+
+
+def epoch_timeline(run: Run, path: Path, *, area: int = 0, window_s: tuple[float, float] | None = None) -> None:
+    """One neighbourhood over time: what its hosts sent, the limits they had, and the upper port's queue.
+
+    Args:
+        window_s: part of the run to draw, simulated time; all of it if None.
+    """
+    network = run.scenario.network()
+    if not 0 <= area < len(network.neighbourhoods):
+        raise ConfigError(f"area must be in [0, {len(network.neighbourhoods)}), got {area}")
+    start, end = window_s or (0.0, np.inf)
+    shown = (run.epochs.time_s > start) & (run.epochs.time_s <= end)
+    if not shown.any():
+        raise ConfigError(f"window_s ({start}, {end}) holds no epoch; the run ends at {run.epochs.time_s[-1]:.6g} s")
+    hosts = np.flatnonzero(np.array(network.agent_area) == area)
+    column = {name: grid[shown] for name, grid in run.epochs.columns.items()}
+    time_ms = run.epochs.time_s[shown] / MS
+    edges_ms = np.concatenate([[time_ms[0] - run.scenario.period_s / MS], time_ms])
+    figure, (sent, limits, queue) = _figure(3, width=9.5, height=7.6, rows=True, ratios=(3, 2, 2))
+
+    upper = network.neighbourhoods[area].upper_port
+    shades = _shades(len(hosts))
+    rates = column["throughput_bps"][:, hosts].T / GBPS
+    sent.stackplot(time_ms, rates, colors=shades, lw=0)
+    top, rate_gbps = float(rates.sum(axis=0).max(initial=0.0)), network.port_rate_bps(upper) / GBPS
+    sent.axhline(rate_gbps, color="black", ls="--", lw=1.2, label=f"line rate of {network.port_name(upper)}")
+    through = column["upper_throughput_bps"][:, area] / GBPS
+    sent.plot(time_ms, through, color="black", lw=1.2, label=f"{network.port_name(upper)} carried")
+    sent.set_ylim(0, 1.08 * max(top, rate_gbps))
+    sent.set_ylabel("hosts sent, stacked\n[Gbit/s]")
+    _legend_right(sent)
+
+    line = np.array([network.host_link(network.agent_hosts[host]).rate_bps for host in hosts])
+    share = column["rate_limit_bps"][:, hosts] / line
+    free = np.where(share >= 1, np.nan, share).T
+    mesh = limits.pcolormesh(edges_ms, np.arange(len(hosts) + 1), free, cmap="viridis", vmin=0, vmax=1, rasterized=True)
+    limits.set_facecolor("#e8e8e8")
+    limits.set_yticks(*_host_ticks([network.nodes[network.agent_hosts[host]].name for host in hosts]))
+    limits.set_ylabel("rate limit of host")
+    bar = figure.colorbar(mesh, cax=limits.inset_axes((1.015, 0.0, 0.02, 1.0)))
+    bar.set_label("share of line rate\n(grey: no limit)")
+
+    queue.plot(
+        time_ms, column["upper_queue_bytes"][:, area] / 1e3, color="#D55E00", lw=1.2, label="at the end of the epoch"
+    )
+    queue.plot(
+        time_ms, column["upper_queue_mean_bytes"][:, area] / 1e3, color="#0072B2", lw=1.2, label="mean of the epoch"
+    )
+    link = network.links[upper // 2]
+    buffer = link.a_buffer if upper % 2 == 0 else link.b_buffer
+    if buffer is not None and buffer.mark_threshold_bytes:
+        queue.axhline(buffer.mark_threshold_bytes / 1e3, color="black", ls=":", lw=1.2, label="marking threshold")
+    queue.set_ylim(bottom=0)
+    queue.set_ylabel(f"queue of {network.port_name(upper)}\n[kB]")
+    queue.set_xlabel("simulated time [ms]")
+    _legend_right(queue)
+    for axes in (sent, limits, queue):
+        axes.set_xlim(edges_ms[0], edges_ms[-1])
+    figure.suptitle(
+        f"{styles([run.controller.name])[run.controller.name].label} on {run.scenario.name}, seed {run.seed}",
+        x=0.01,
+        ha="left",
+    )
+    _save(figure, path)
+
+
+def _running(values: FloatArray, window: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean and quartiles over centred windows that shrink towards both ends."""
+    half = window // 2
+    padded = np.pad(values, half, constant_values=np.nan)
+    view = np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1)
+    return np.nanmean(view, axis=1), np.nanpercentile(view, 25, axis=1), np.nanpercentile(view, 75, axis=1)
+
+
+def _percentile(slowdown: FloatArray, q: float) -> float:
+    """An order statistic, with undelivered flows as the slowest; NaN where it falls on one of those."""
+    ordered = np.sort(slowdown)  # NaN sorts last
+    return float(ordered[min(int(np.ceil(q * len(ordered))), len(ordered)) - 1])
+
+
+def _figure(
+    n: int, *, width: float, height: float, rows: bool = False, sharey: bool = False, ratios: Sequence[float] = ()
+) -> tuple["Figure", list["Axes"]]:
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    look: Any = {"font.size": 10.0, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True}
+    look |= {"grid.color": "#dddddd", "grid.linewidth": 0.6, "axes.axisbelow": True}
+    with rc_context(look):
+        figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
+        if rows:
+            axes = figure.subplots(n, 1, squeeze=False, sharex=True, height_ratios=list(ratios))
+        else:
+            axes = figure.subplots(1, n, squeeze=False, sharey=sharey)
+    return figure, list(axes.ravel())
+
+
+def _finish(figure: "Figure", looks: Mapping[str, Any], title: str, path: Path) -> None:
+    """Title, one legend below for all panels, and the file."""
+    from matplotlib.lines import Line2D
+
+    keys = [
+        Line2D([], [], color=s.colour, ls=s.line, marker=s.marker, mec="white", ms=7, lw=1.8, label=s.label)
+        for s in looks.values()
+    ]
+    figure.suptitle(title, x=0.01, ha="left")
+    figure.legend(handles=keys, loc="outside lower center", ncols=min(len(keys), 5), frameon=False)
+    _save(figure, path)
+
+
+def _legend_right(axes: "Axes") -> None:
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.02), frameon=False, fontsize=9, borderaxespad=0)
+
+
+def _save(figure: "Figure", path: Path) -> None:
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=DPI)
+
+
+def _shades(n: int) -> list[Any]:
+    from matplotlib import colormaps
+
+    return (
+        [colormaps["tab20"](i % 20) for i in range(n)] if n <= 20 else list(colormaps["viridis"](np.linspace(0, 1, n)))
+    )
+
+
+def _host_ticks(names: Sequence[str]) -> tuple[list[float], list[str]]:
+    """At most 8 labelled rows."""
+    step = -(-len(names) // 8)
+    return [i + 0.5 for i in range(0, len(names), step)], list(names[::step])
+
+
+def _thousands(value: float, _: float) -> str:
+    return f"{value / 1e6:g} M" if abs(value) >= 1e6 else f"{value / 1e3:g} k" if abs(value) >= 1e3 else f"{value:g}"
+
+
+def _bytes(value: float, _: float) -> str:
+    return f"{value / 1e6:g} MB" if value >= 1e6 else f"{value / 1e3:g} kB" if value >= 1e3 else f"{value:g} B"
+
+
+def _nothing(_value: float, _: float) -> str:
+    return ""
+
+
+def _plain(value: float, _: float) -> str:
+    return f"{value:g}"
+
+
+def _sparse_minor(span: float) -> Any:
+    """Labels at 2 and 5 where an axis spans little more than a decade or two, none where it spans more."""
+
+    def text(value: float, _: float) -> str:
+        lead = f"{value:e}"[0]
+        return f"{value:g}" if (span < 30 and lead in "2357") or (span < 300 and lead in "25" and span >= 30) else ""
+
+    return text

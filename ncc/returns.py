@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the runs of an evaluation would have earned: the learner's own yardstick, on flows it has never met."""
+
+from dataclasses import fields
+
+import numpy as np
+
+from ncc.core.flows import FloatArray
+from ncc.core.measurement import Epochs, Measurement
+from ncc.envs.reward import RewardSpec
+from ncc.harness.results import Evaluation
+from ncc.harness.run import Run
+
+
+def evaluation_returns(evaluation: Evaluation, reward: RewardSpec, episode_s: float) -> dict[str, FloatArray]:
+    """Mean reward per host and epoch over the first `episode_s` of each run, by controller: [n_seeds].
+
+    As long from an empty network as an episode of training, so that the numbers can stand beside a learning curve.
+    """
+    return {
+        name: np.array([_return(run.load(), reward, episode_s) for run in evaluation.of(name)])
+        for name in evaluation.controllers
+    }
+
+
+def _return(run: Run, spec: RewardSpec, episode_s: float) -> float:
+    scenario, epochs, reward = run.scenario, run.epochs, spec.build()
+    reward.reset(scenario)
+    shown = np.flatnonzero(epochs.time_s <= episode_s + scenario.period_s / 2)
+    return float(np.mean([reward.reward(_measurement(epochs, int(i))).mean() for i in shown]))
+
+
+def _measurement(epochs: Epochs, i: int) -> Measurement:
+    """The `i`-th of the stacked measurements."""
+    columns = {f.name: epochs.columns[f.name][i] for f in fields(Measurement) if f.name != "time_s"}
+    return Measurement(time_s=float(epochs.time_s[i]), **columns)

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One line to train."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ncc.agents.a3c.config import A3cConfig
+from ncc.harness.batch import EnvFactory
+from ncc.harness.learner import Progress
+
+
+def fit(
+    config: A3cConfig,
+    make_env: EnvFactory,
+    folder: Path,
+    *,
+    seed: int = 1,
+    resume: bool = False,
+    hear: Callable[[Progress], None] | None = None,
+    meta: Mapping[str, Any] | None = None,
+) -> list[Progress]:
+    """Train, check what every training must leave behind, and return its reports; `hear` gets each as it comes."""
+    reports: list[Progress] = []
+
+    def report(progress: Progress) -> None:
+        reports.append(progress)
+        if hear is not None:
+            hear(progress)
+
+    path = config.build().train(make_env, folder, seed, resume=resume, report=report, meta=meta or {})
+    assert path == folder / "policy.npz"
+    assert path.is_file()
+    assert (folder / "policy_untrained.npz").is_file()
+    return reports

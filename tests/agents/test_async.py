@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A3C with real processes: it learns, counts exactly, survives Ctrl-C and dead workers, and leaves nobody behind."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ncc.agents.a3c.checkpoint import Checkpoint, CheckpointFolder
+from ncc.agents.a3c.config import A3cConfig
+from ncc.agents.a3c.learner import POLICY_FILE
+from ncc.agents.policy import load_policy
+from ncc.core.errors import ConfigError, WorkerDiedError
+from ncc.harness.batch import BatchedEnv
+from ncc.harness.learner import Progress
+from tests.agents.fitting import fit
+from tests.agents.toy_envs import Identity, Killing, broken
+
+CONFIG = A3cConfig(mode="async", workers=2, epochs=16_000, rollout=10, gamma=0.0, learning_rate=2e-3, hidden=(16,))
+
+
+def newest(folder: Path) -> Checkpoint:
+    return CheckpointFolder(folder, 3).load("async", 1)
+
+
+def test_identity_is_learnt_and_epochs_are_exact(tmp_path: Path) -> None:
+    config = CONFIG.replace(epochs=16_001, checkpoint_epochs=4000)
+    reports = fit(config, Identity((50,) * 4), tmp_path)
+    policy, meta = load_policy(tmp_path / POLICY_FILE)
+    assert policy.act(np.eye(4, dtype=np.float32), None).tolist() == [0, 1, 2, 3]
+    rng = np.random.default_rng(5)
+    hits = policy.act(np.tile(np.eye(4, dtype=np.float32), (1000, 1)), rng) == np.tile(np.arange(4), 1000)
+    assert hits.mean() > 0.9
+    # Rounded up to a whole step of four racks; what was heard equals what was learnt from.
+    assert reports[-1].total_epochs == 16_001
+    assert reports[-1].epochs == meta["training"]["epochs"] == newest(tmp_path).state.epochs == 16_004
+    assert sum(len(report.returns) for report in reports) >= 16_004 // 50 - 2 * 4
+    assert len(list((tmp_path / "checkpoints").iterdir())) == 3
+    assert multiprocessing.active_children() == []
+
+
+def test_a_killed_worker_is_named_and_the_run_can_be_resumed(tmp_path: Path) -> None:
+    factory = Killing(tmp_path / "marker")
+    with pytest.raises(WorkerDiedError, match=r"worker 1 \(process \d+\) was killed by SIGKILL \(exit code -9\)") as e:
+        fit(CONFIG, factory, tmp_path)
+    assert "resume this run" in str(e.value)
+    assert multiprocessing.active_children() == []
+    assert not (tmp_path / POLICY_FILE).exists()
+    saved = newest(tmp_path)
+    assert 0 < saved.state.epochs < CONFIG.epochs
+    # Worker 1 died in its 400th step, that is in its 8th episode of 50
+    assert saved.episodes[1] == 7
+    reports = fit(CONFIG, factory, tmp_path, resume=True)
+    # It first says where it resumes, then goes on from there.
+    assert (reports[0].epochs, reports[0].returns) == (saved.state.epochs, ())
+    assert reports[1].epochs > saved.state.epochs
+    done = newest(tmp_path)
+    assert reports[-1].epochs == done.state.epochs == CONFIG.epochs
+    assert done.state.updates > saved.state.updates
+    # 16000 epochs are 160 episodes of two racks of 50, less what each worker had begun at the kill, at the end, and had
+    # not yet told: counting again from 0 would lack the 7 of worker 1 as well.
+    assert 160 - 6 <= sum(done.episodes) <= 160
+    assert (tmp_path / POLICY_FILE).exists()
+
+
+def test_interrupt_leaves_a_checkpoint_of_that_moment(tmp_path: Path) -> None:
+    heard: list[int] = []
+
+    def interrupt(progress: Progress) -> None:
+        heard.append(progress.epochs)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(CONFIG.replace(workers=1, epochs=10**9), Identity(), tmp_path, hear=interrupt)
+    assert multiprocessing.active_children() == []
+    assert newest(tmp_path).state.epochs >= heard[0] > 0
+
+
+def test_an_error_in_a_worker_is_told(tmp_path: Path) -> None:
+    with pytest.raises(WorkerDiedError, match=r"worker 0 stopped with DatapathError: the simulator gave up at 0\.25 s"):
+        fit(CONFIG.replace(workers=1), broken, tmp_path)
+    assert newest(tmp_path).state.epochs == 0
+
+
+def test_a_factory_that_cannot_travel_is_refused(tmp_path: Path) -> None:
+    def local(worker: int) -> BatchedEnv:
+        return Identity()(worker)
+
+    with pytest.raises(ConfigError, match="make_env must be picklable"):
+        fit(CONFIG, local, tmp_path)
+
+
+PARENT = """
+import sys
+from pathlib import Path
+from multiprocessing import active_children
+from ncc.agents.a3c.config import A3cConfig
+from tests.agents.fitting import fit
+from tests.agents.toy_envs import Identity
+
+def hear(progress):
+    print(*(child.pid for child in active_children()), flush=True)
+
+if __name__ == "__main__":
+    config = A3cConfig(mode="async", workers=1, epochs=10**9)
+    fit(config, Identity(), Path(sys.argv[1]), hear=hear)
+"""
+
+
+def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen([sys.executable, script, tmp_path], stdout=subprocess.PIPE, text=True, env=env) as parent:
+        assert parent.stdout is not None
+        workers = [int(pid) for pid in parent.stdout.readline().split()]
+        parent.kill()
+    assert len(workers) == 1
+    patience = 600
+    while alive(workers[0]) and patience:
+        time.sleep(0.1)
+        patience -= 1
+    assert not alive(workers[0])
+
+
+def alive(pid: int) -> bool:
+    """The process exists and is not a zombie that waits for its reaper."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Settings: ranges, defaults, JSON, and what happens without PyTorch."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ncc.agents.a3c.config import CONFIG, A3cConfig
+from ncc.core.errors import ConfigError
+from ncc.core.value import from_dict, from_json
+from ncc.harness.learner import Learner
+from tests.agents.fitting import fit
+from tests.agents.toy_envs import Identity
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("mode", "turbo"),
+        ("workers", 0),
+        ("racks", 0),
+        ("epochs", 0),
+        ("epochs", -5),
+        ("rollout", 0),
+        ("gamma", 1.0),
+        ("gamma", -0.1),
+        ("gamma", float("nan")),
+        ("gae_lambda", 1.5),
+        ("entropy_coef", -1.0),
+        ("value_coef", 0.0),
+        ("max_grad_norm", 0.0),
+        ("learning_rate", 0.0),
+        ("learning_rate", float("inf")),
+        ("learning_rate_final", -1e-4),
+        ("hidden", ()),
+        ("hidden", (64, 0)),
+        ("initial_unlimited_prob", 1.0),
+        ("initial_unlimited_prob", 0.0),
+        ("checkpoint_epochs", 0),
+        ("keep_checkpoints", 0),
+    ],
+)
+def test_absurd_settings_are_refused_by_name(field: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=field):
+        A3cConfig(**{field: value})
+
+
+def test_a_typo_lists_what_exists() -> None:
+    with pytest.raises(ConfigError, match="learning_rate_final"):
+        from_dict(A3cConfig, {"learning_rat": 1e-3}, "agent")
+
+
+def test_json_round_trip() -> None:
+    config = A3cConfig(mode="sync", hidden=(32,), entropy_coef_final=0.0, initial_unlimited_prob=0.5)
+    assert from_json(A3cConfig, config.to_json(), "agent") == config
+    assert CONFIG is A3cConfig
+
+
+def test_the_learner_says_what_it_needs() -> None:
+    learner: Learner = A3cConfig(racks=4, workers=3, epochs=1000).build()
+    assert (learner.racks_per_env, learner.processes, learner.total_epochs) == (4, 12, 1000)
+    assert A3cConfig(mode="sync", racks=4, workers=3).build().processes == 4
+
+
+def test_without_torch_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ConfigError, match=r'pip install "ncc\[torch\]"'):
+        fit(A3cConfig(), Identity(), tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A2C repeats bit for bit, also across an interruption; checkpoints are whole, fit, or are refused."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ncc.agents.a3c.config import A3cConfig
+from ncc.agents.a3c.learner import POLICY_FILE, UNTRAINED_FILE
+from ncc.agents.arrays import read_arrays, write_arrays
+from ncc.agents.policy import load_policy
+from ncc.core.errors import ConfigError, InvalidRunError, ResultError
+from ncc.harness.batch import ActionArray, ObsArray, Transition
+from ncc.harness.learner import Progress
+from tests.agents.fitting import fit
+from tests.agents.toy_envs import IdentityEnv
+
+CONFIG = A3cConfig(
+    mode="sync", epochs=2000, rollout=7, hidden=(8,), checkpoint_epochs=300, learning_rate_final=0.0, gae_lambda=0.9
+)
+
+
+class Interrupted(IdentityEnv):
+    """Ctrl-C after so many steps."""
+
+    def __init__(self, lengths: tuple[int, ...], steps: int, *, terminates: bool = False) -> None:
+        super().__init__(1, lengths, terminates=terminates)
+        self._left = steps
+
+    def step(self, actions: ActionArray) -> Transition:
+        self._left -= 1
+        if self._left < 0:
+            raise KeyboardInterrupt
+        return super().step(actions)
+
+
+def train(
+    folder: Path, env: IdentityEnv, *, config: A3cConfig = CONFIG, seed: int = 1, resume: bool = False
+) -> list[Progress]:
+    return fit(config, lambda worker: env, folder, seed=seed, resume=resume)
+
+
+def identity(lengths: tuple[int, ...] = (40, 40), **options: Any) -> IdentityEnv:
+    return IdentityEnv(1, lengths, **options)
+
+
+def weights(path: Path) -> bytes:
+    policy, _ = load_policy(path)
+    return b"".join(array.tobytes() for layer in policy.layers for array in layer)
+
+
+def checkpoints(folder: Path) -> list[str]:
+    return sorted(p.name for p in (folder / "checkpoints").iterdir())
+
+
+def epochs_of(name: str) -> int:
+    return int(name.removesuffix(".npz").rpartition("-")[2])
+
+
+def test_equal_seeds_give_bit_equal_weights_and_actions(tmp_path: Path) -> None:
+    envs = [identity(), identity(), identity()]
+    for name, env, seed in zip("abc", envs, (1, 1, 2), strict=True):
+        train(tmp_path / name, env, seed=seed)
+    assert weights(tmp_path / "a" / POLICY_FILE) == weights(tmp_path / "b" / POLICY_FILE)
+    assert weights(tmp_path / "a" / POLICY_FILE) != weights(tmp_path / "c" / POLICY_FILE)
+    assert weights(tmp_path / "a" / UNTRAINED_FILE) != weights(tmp_path / "a" / POLICY_FILE)
+    assert all((x == y).all() for x, y in zip(envs[0].actions, envs[1].actions, strict=True))
+
+
+@pytest.mark.parametrize("stop_after_steps", [1, 163, 444, 700])
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        pytest.param((40, 40), id="end together"),
+        pytest.param((40, 27), id="seldom end together"),
+        pytest.param((5000, 5000), id="longer than the interval"),
+    ],
+)
+def test_resumed_equals_uninterrupted(tmp_path: Path, lengths: tuple[int, ...], stop_after_steps: int) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    train(whole, identity(lengths))
+    with pytest.raises(KeyboardInterrupt):
+        train(cut, Interrupted(lengths, stop_after_steps))
+    assert not (cut / POLICY_FILE).exists()
+    assert (cut / UNTRAINED_FILE).exists()
+    env = identity(lengths)
+    train(cut, env, resume=True)
+    assert env.closed
+    assert weights(whole / POLICY_FILE) == weights(cut / POLICY_FILE)
+    assert checkpoints(whole) == checkpoints(cut)
+    last = checkpoints(whole)[-1]
+    one, other = ((folder / "checkpoints" / last).read_bytes() for folder in (whole, cut))
+    assert one == other
+
+
+def test_terminating_episodes_resume_too(tmp_path: Path) -> None:
+    train(tmp_path / "whole", identity(terminates=True))
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "cut", Interrupted((40, 40), 500, terminates=True))
+    train(tmp_path / "cut", identity(terminates=True), resume=True)
+    assert weights(tmp_path / "whole" / POLICY_FILE) == weights(tmp_path / "cut" / POLICY_FILE)
+
+
+def test_checkpoints_fall_between_episodes(tmp_path: Path) -> None:
+    env = identity((40, 40))
+    train(tmp_path, env, config=CONFIG.replace(epochs=1600, keep_checkpoints=100))
+    # 80 epochs an episode of both racks; due after 300, so at the end of every 4th episode
+    assert [epochs_of(name) for name in checkpoints(tmp_path)] == [0, 320, 640, 960, 1280, 1600]
+    assert env.resets == [0, 4, 8, 12, 16, 20][: len(env.resets)]
+
+
+def test_racks_that_never_end_together_are_cut_and_no_episode_comes_twice(tmp_path: Path) -> None:
+    env = identity((5000, 4999))
+    train(tmp_path, env, config=CONFIG.replace(keep_checkpoints=100))
+    # due after 300 epochs, cut after 600 at the latest, at the end of a rollout of 14 epochs: 602
+    assert [epochs_of(name) for name in checkpoints(tmp_path)] == [0, 602, 1204, 1806, 2000]
+    assert env.resets == [0, 1, 2, 3]
+
+
+def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
+    train(tmp_path, identity(), config=CONFIG.replace(keep_checkpoints=2))
+    assert [epochs_of(name) for name in checkpoints(tmp_path)] == [1920, 2000]
+
+
+def test_epochs_are_exact_and_returns_are_means_per_host_and_epoch(tmp_path: Path) -> None:
+    env = identity((40, 40))
+    reports = train(tmp_path, env, config=CONFIG.replace(epochs=1001))
+    assert reports[-1].epochs == 1002  # rounded up to a whole step of both racks
+    assert len(env.actions) == 501
+    returns = [value for report in reports for value in report.returns]
+    assert len(returns) == 2 * (501 // 40)
+    hits = np.array([reward_of(env, t) for t in range(40)])
+    assert returns[:2] == pytest.approx(hits.mean(axis=(0, 2)).tolist())
+    names = {"loss/policy", "loss/value", "policy/entropy", "value/explained_variance", "update/grad_norm"}
+    assert names <= set(reports[-1].scalars)
+
+
+def test_policy_files_say_what_made_them(tmp_path: Path) -> None:
+    fit(CONFIG, lambda worker: identity(), tmp_path, meta={"action": {"levels": 3}})
+    training = {"learner": "a3c", "mode": "sync", "seed": 1}
+    _, meta = load_policy(tmp_path / POLICY_FILE)
+    assert meta == {"action": {"levels": 3}, "training": {**training, "epochs": 2000}}
+    _, meta = load_policy(tmp_path / UNTRAINED_FILE)
+    assert meta == {"action": {"levels": 3}, "training": {**training, "epochs": 0}}
+
+
+def reward_of(env: IdentityEnv, step: int) -> np.ndarray[Any, Any]:
+    """[n_racks, n_agents] what the recorded action of that step, of the first episode, earned."""
+    fresh = identity((40, 40))
+    fresh.reset()
+    return [fresh.step(actions).reward for actions in env.actions[: step + 1]][-1]
+
+
+def test_a_finished_run_resumes_without_an_environment_and_can_be_extended(tmp_path: Path) -> None:
+    train(tmp_path, identity())
+    before = weights(tmp_path / POLICY_FILE)
+    (tmp_path / POLICY_FILE).unlink()
+
+    def no_env(worker: int) -> IdentityEnv:
+        raise AssertionError("nothing is left to do")
+
+    fit(CONFIG, no_env, tmp_path, resume=True)
+    assert weights(tmp_path / POLICY_FILE) == before
+    env = identity()
+    reports = train(tmp_path, env, config=CONFIG.replace(epochs=2500), resume=True)
+    assert reports[-1].epochs == 2500
+    assert env.resets[0] == 25  # 2000 epochs are 25 episodes of two racks of 40
+
+
+def test_the_environment_is_closed_and_settings_restored_after_an_error(tmp_path: Path) -> None:
+    import torch
+
+    threads = torch.get_num_threads()
+    env = Interrupted((40, 40), 10)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path, env)
+    assert env.closed
+    assert torch.get_num_threads() == threads
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_resume_needs_a_checkpoint_and_a_fresh_start_an_empty_folder(tmp_path: Path) -> None:
+    with pytest.raises(ResultError, match="no checkpoint to resume"):
+        train(tmp_path, identity(), resume=True)
+    train(tmp_path, identity())
+    with pytest.raises(ResultError, match="belongs to an earlier training"):
+        train(tmp_path, identity())
+
+
+def test_checkpoints_of_another_shape_seed_or_mode_are_refused(tmp_path: Path) -> None:
+    train(tmp_path, identity())
+    longer = CONFIG.replace(epochs=4000)
+    with pytest.raises(ResultError, match=r"4-8-4 .* ask for 6-8-6"):
+        train(tmp_path, identity(n_actions=6), config=longer, resume=True)
+    with pytest.raises(ResultError, match=r"4-8-4 .* ask for 4-8-8-4"):
+        train(tmp_path, identity(), config=longer.replace(hidden=(8, 8)), resume=True)
+    with pytest.raises(ResultError, match="seed 1, not 2"):
+        train(tmp_path, identity(), config=longer, seed=2, resume=True)
+    with pytest.raises(ResultError, match="mode sync, not async"):
+        train(tmp_path, identity(), config=longer.replace(mode="async"), resume=True)
+
+
+def test_damaged_checkpoints_are_refused_by_name(tmp_path: Path) -> None:
+    train(tmp_path, identity())
+    path = tmp_path / "checkpoints" / checkpoints(tmp_path)[-1]
+    whole = path.read_bytes()
+
+    def expect(message: str) -> None:
+        with pytest.raises(ResultError, match=message) as error:
+            train(tmp_path, identity(), resume=True)
+        assert path.name in str(error.value)
+
+    path.write_bytes(whole[: len(whole) // 2])
+    expect("not a whole ncc-a3c-checkpoint")
+    path.write_bytes(b"")
+    expect("not a whole ncc-a3c-checkpoint")
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 4
+    path.write_bytes(flipped)
+    expect("not a whole ncc-a3c-checkpoint")
+    path.write_bytes(whole)
+    arrays, meta = read_arrays(path, "ncc-a3c-checkpoint", 1)
+    damage: list[Callable[[], tuple[dict[str, Any], dict[str, Any]]]] = [
+        lambda: ({**arrays, "params": arrays["params"][:-1]}, meta),
+        lambda: ({**arrays, "mean": np.full_like(arrays["mean"], np.nan)}, meta),
+        lambda: ({k: v for k, v in arrays.items() if k != "square"}, meta),
+        lambda: (arrays, {k: v for k, v in meta.items() if k != "episodes"}),
+        lambda: (arrays, {**meta, "episodes": []}),
+        lambda: (arrays, {**meta, "rng": None}),
+    ]
+    for damaged in damage:
+        write_arrays(path, "ncc-a3c-checkpoint", 1, *damaged())
+        expect("lacks part of a checkpoint")
+    write_arrays(path, "ncc-a3c-checkpoint", 2, arrays, meta)
+    expect("format version 2")
+
+
+def test_a_folder_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("a file, not a folder")
+    with pytest.raises(ResultError, match="cannot write"):
+        train(tmp_path / "run", identity())
+
+
+def test_numbers_that_are_not_finite_end_the_run(tmp_path: Path) -> None:
+    class BadReward(IdentityEnv):
+        def step(self, actions: ActionArray) -> Transition:
+            step = super().step(actions)
+            if len(self.actions) == 60:
+                step.reward[1, 0] = np.nan
+            return step
+
+    class BadObs(IdentityEnv):
+        def reset(self, episode: int = 0) -> ObsArray:
+            return super().reset(episode) + np.float32(np.inf)
+
+    with pytest.raises(InvalidRunError, match="reward of host 0 in rack 1 is nan"):
+        train(tmp_path / "reward", BadReward(1, (40, 40)))
+    with pytest.raises(InvalidRunError, match="observations or weights"):
+        train(tmp_path / "obs", BadObs(1, (40, 40)))
+    assert not (tmp_path / "reward" / POLICY_FILE).exists()
+
+
+def test_an_environment_that_contradicts_itself_is_refused(tmp_path: Path) -> None:
+    env = identity()
+    env.n_agents = 5
+    env.reset = lambda episode=0: np.zeros((2, 2, 4), np.float32)  # type: ignore[method-assign]
+    with pytest.raises(ConfigError, match=r"must observe \[2, 5, 4\] as it states, got \[2, 2, 4\]"):
+        train(tmp_path, env)

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A sender, one FIFO link and a receiver, small enough to follow by hand: it turns a controller's window into events.
+
+Packets are numbered from 0. The link serves 1 Gbps after a queue without end; the base RTT is 100 us. Loss recovery is
+RFC 6675 (three packets acknowledged above a hole make it lost); ECN echo is RFC 3168 or RFC 8257 section 3.2, as the
+controller asks.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ncc.baselines import _baselines
+from ncc.baselines.registry import Ecn, connect, controller
+
+MSS = 1460
+RTT_NS = 100_000
+PACKET_NS = 12_000
+RTO_NS = 5_000_000
+
+
+@dataclass(frozen=True)
+class Stimulus:
+    """What happens to the connection. A transmission is (packet, n-th time it is sent, from 0)."""
+
+    n_acks: int
+    drops: frozenset[tuple[int, int]] = frozenset()
+    marks: Callable[[int], bool] = lambda _: False
+    ack_every: int = 1
+    burst_pkts: int | None = None
+    """The application writes this many packets, waits until all are acknowledged, and so on."""
+    bursts: int = 0
+    """So many times; then it always has data."""
+
+
+@dataclass
+class Sender:
+    """Runs a controller through a stimulus; `curve` gets (event, cwnd_bytes, ssthresh_bytes) after every event."""
+
+    name: str
+    stimulus: Stimulus
+    params: dict[str, int] = field(default_factory=dict)
+    init_pkts: int = 10
+
+    def __post_init__(self) -> None:
+        self.cc = connect(self.name, MSS, self.init_pkts * MSS, self.params)
+        self.ecn = controller(self.name).ecn
+        self.cwnd = self.cc.out[0]
+        self.curve: list[tuple[str, int, int]] = []
+        self.now = self.link_free = self.min_rtt = self.srtt = 0
+        self.una = self.nxt = self.recover = 0
+        self.sacked: set[int] = set()
+        self.lost: set[int] = set()
+        self.times_sent: dict[int, int] = {}
+        self.pipe: deque[tuple[int, int, int, bool, bool]] = deque()  # arrival, sent, packet, CE, CWR
+        self.recovering = self.cwr = False
+        self.got: set[int] = set()
+        self.rcv_next = self.unacked = self.backoff = 0
+        self.last_ce = self.latched = False
+        self.written = self.stimulus.burst_pkts or 1 << 40
+        self.writes = 1
+
+    def inflight(self) -> int:
+        return self.nxt - self.una - len(self.sacked) - len(self.lost)
+
+    def run(self) -> "Sender":
+        while len(self.curve) < self.stimulus.n_acks:
+            self.send()
+            if not self.pipe:
+                self.expire()
+                continue
+            arrival, sent, packet, ce, cwr = self.pipe.popleft()
+            self.now = max(self.now, arrival)
+            self.receive(sent, packet, ce, cwr)
+        return self
+
+    def send(self) -> None:
+        if self.una == self.nxt == self.written and self.stimulus.burst_pkts:
+            self.writes += 1
+            self.written = self.written + self.stimulus.burst_pkts if self.writes <= self.stimulus.bursts else 1 << 40
+        while (self.inflight() + 1) * MSS <= self.cwnd:
+            if self.lost:
+                packet = min(self.lost)
+                self.lost.remove(packet)
+            elif self.nxt < self.written:
+                packet = self.nxt
+                self.nxt += 1
+            else:
+                return
+            nth = self.times_sent.get(packet, 0)
+            self.times_sent[packet] = nth + 1
+            self.link_free = max(self.link_free, self.now) + PACKET_NS
+            if (packet, nth) not in self.stimulus.drops:
+                ce = self.ecn is not Ecn.NONE and nth == 0 and self.stimulus.marks(packet)
+                self.pipe.append((self.link_free + RTT_NS - PACKET_NS, self.now, packet, ce, self.cwr))
+                self.cwr = False
+
+    def receive(self, sent: int, packet: int, ce: bool, cwr: bool) -> None:
+        if cwr:
+            self.latched = False
+        if ce != self.last_ce and self.ecn is Ecn.DCTCP and self.unacked:
+            self.acknowledge(0, self.last_ce)
+        self.last_ce = ce
+        self.latched = self.latched or ce
+        in_order = packet == self.rcv_next
+        self.got.add(packet)
+        while self.rcv_next in self.got:
+            self.got.remove(self.rcv_next)
+            self.rcv_next += 1
+        self.unacked += 1
+        if self.unacked >= self.stimulus.ack_every or not in_order or self.got or not self.pipe:
+            rtt = self.now - sent if self.times_sent[packet] == 1 else 0
+            self.acknowledge(rtt, ce if self.ecn is Ecn.DCTCP else self.latched)
+
+    def acknowledge(self, rtt: int, ece: bool) -> None:
+        self.unacked = 0
+        before = self.inflight()
+        full = (before + 1) * MSS > self.cwnd
+        una, sacked = self.una, len(self.sacked)
+        self.una = max(self.una, self.rcv_next)
+        self.sacked = {p for p in self.got if p >= self.una}
+        self.lost = {p for p in self.lost if p >= self.una and p not in self.sacked}
+        if rtt:
+            self.min_rtt = min(self.min_rtt or rtt, rtt)
+            self.srtt = self.srtt - self.srtt // 8 + rtt // 8 if self.srtt else rtt
+        holes = {p for p in range(self.una, self.nxt) if p not in self.sacked and self.times_sent[p] == 1}
+        self.lost |= {p for p in holes if sum(q > p for q in self.sacked) >= 3}
+        if self.recovering and self.una >= self.recover:
+            self.recovering = False
+        if self.lost and not self.recovering:
+            self.recovering, self.recover = True, self.nxt
+            self.note("loss", self.cc.on_loss(**self.common()))
+        acked = self.una - una
+        flags = (_baselines.ECE if ece else 0) | (_baselines.IN_RECOVERY if self.recovering else 0)
+        flags |= 0 if full else _baselines.APP_LIMITED
+        old = self.cwnd
+        delivered = acked + len(self.sacked) - sacked
+        self.note(
+            "ack",
+            self.cc.on_ack(
+                rtt_ns=rtt, acked_bytes=acked * MSS, delivered_bytes=delivered * MSS, flags=flags, **self.common()
+            ),
+        )
+        self.cwr = self.cwr or (ece and self.cwnd < old)
+        self.backoff = 0 if acked else self.backoff
+
+    def expire(self) -> None:
+        self.now += RTO_NS << self.backoff
+        self.backoff += 1
+        self.lost = {p for p in range(self.una, self.nxt) if p not in self.sacked}
+        self.recovering, self.recover = True, self.nxt
+        self.note("timeout", self.cc.on_timeout(**self.common()))
+
+    def common(self) -> dict[str, int]:
+        return {
+            "now_ns": self.now,
+            "min_rtt_ns": self.min_rtt,
+            "srtt_ns": self.srtt,
+            "inflight_bytes": self.inflight() * MSS,
+            "una_bytes": self.una * MSS,
+            "nxt_bytes": self.nxt * MSS,
+        }
+
+    def note(self, event: str, out: tuple[int, int, int]) -> None:
+        self.cwnd = out[0]
+        self.curve.append((event, out[0], out[1]))

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What holds for every controller in the table after any sequence of events. A new header is tested by being there."""
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ncc.baselines import _baselines
+from ncc.baselines._baselines import ACK, CWND_MAX_BYTES, ECE, LOSS, STATE_MAX
+from ncc.baselines.registry import connect, controller, controllers
+
+NAMES = sorted(controllers())
+LARGE = 1 << 44  # more than a window may ever be
+
+
+@dataclass(frozen=True)
+class Story:
+    """Events as `Connection.drive` takes them: una and nxt never fall, una never passes nxt."""
+
+    kinds: npt.NDArray[np.uint8]
+    events: npt.NDArray[np.uint64]
+
+
+def stories(largest: int) -> st.SearchStrategy[Story]:
+    amount = st.one_of(st.integers(0, 20_000), st.integers(0, largest))
+    row = st.tuples(
+        st.sampled_from([ACK] * 8 + [LOSS, _baselines.TIMEOUT]),
+        st.integers(0, 200_000_000),  # ns since the last event
+        st.integers(0, 10**10),  # RTT sample, ns
+        amount,  # acknowledged cumulatively
+        amount,  # selectively
+        amount,  # newly sent
+        st.integers(0, 7),
+    )
+    return st.lists(row, min_size=1, max_size=80).map(_story)
+
+
+def _story(rows: list[tuple[int, ...]]) -> Story:
+    now = una = nxt = 0
+    min_rtt = srtt = 0
+    events = np.zeros((len(rows), 10), np.uint64)
+    for i, (kind, gap, rtt, cumulative, selective, sent, flags) in enumerate(rows):
+        now, nxt = now + gap, nxt + sent
+        acked = min(cumulative, nxt - una) if kind == ACK else 0
+        una += acked
+        if kind == ACK and rtt:
+            min_rtt = min(min_rtt or rtt, rtt)
+            srtt = (7 * srtt + rtt) // 8 if srtt else rtt
+        delivered = acked + min(selective, nxt - una) if kind == ACK else 0
+        per_ack = (rtt, delivered, acked, flags) if kind == ACK else (0, 0, 0, 0)
+        events[i] = now, per_ack[0], min_rtt, srtt, per_ack[1], per_ack[2], nxt - una, una, nxt, per_ack[3]
+    return Story(np.array([row[0] for row in rows], np.uint8), events)
+
+
+@st.composite
+def connections(draw: st.DrawFn, name: str) -> tuple[int, int, dict[str, int]]:
+    mss = draw(st.one_of(st.integers(1, 9000), st.integers(1, 2**32 - 1)))
+    window = draw(st.integers(mss, min(2**32 - 1, 100 * mss)))
+    params = {
+        param.name: draw(st.one_of(st.just(param.default), st.integers(param.min, param.max)))
+        for param in controller(name).params
+    }
+    return mss, window, params
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data(), story=stories(LARGE))
+def test_the_window_is_a_window(name: str, data: st.DataObject, story: Story) -> None:
+    mss, window, params = data.draw(connections(name))
+    cc = connect(name, mss, window, params)
+    first = cc.out
+    out = cc.drive(story.kinds, story.events)
+    cwnd = np.concatenate(([first[0]], out[:, 0]))
+    assert cwnd.min() >= mss
+    assert cwnd.max() <= CWND_MAX_BYTES
+    assert len(cc.state) <= STATE_MAX
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data(), story=stories(1 << 34))
+def test_the_same_events_give_the_same_windows(name: str, data: st.DataObject, story: Story) -> None:
+    mss, window, params = data.draw(connections(name))
+    cc, again = connect(name, mss, window, params), connect(name, mss, window, params)
+    out = cc.drive(story.kinds, story.events)
+    fields = ["now_ns", "rtt_ns", "min_rtt_ns", "srtt_ns", "delivered_bytes", "acked_bytes"]
+    fields += ["inflight_bytes", "una_bytes", "nxt_bytes", "flags"]
+    handlers = (again.on_ack, again.on_loss, again.on_timeout)
+    for kind, event, said in zip(story.kinds, story.events, out, strict=True):
+        values = dict(zip(fields, event.tolist(), strict=True))
+        assert handlers[kind](**values) == tuple(said)
+    assert cc.state == again.state
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data(), story=stories(1 << 34))
+def test_a_loss_and_a_timeout_never_raise_the_window(name: str, data: st.DataObject, story: Story) -> None:
+    mss, window, params = data.draw(connections(name))
+    cc = connect(name, mss, window, params)
+    cwnd = np.concatenate(([cc.out[0]], cc.drive(story.kinds, story.events)[:, 0])).astype(np.int64)
+    assert (np.diff(cwnd)[story.kinds != ACK] <= 0).all()
+
+
+@pytest.mark.parametrize("name", ["dctcp", "newreno"])
+@given(data=st.data(), story=stories(1 << 34))
+def test_ecn_reduces_once_per_window(name: str, data: st.DataObject, story: Story) -> None:
+    """Between two reductions on ACKs, una passes what had been sent at the first (RFC 3168 section 6.1.2)."""
+    mss, window, params = data.draw(connections(name))
+    cc = connect(name, mss, window, params)
+    cwnd = np.concatenate(([cc.out[0]], cc.drive(story.kinds, story.events)[:, 0])).astype(np.int64)
+    reduced = np.flatnonzero((np.diff(cwnd) < 0) & (story.kinds == ACK))
+    una, nxt = story.events[:, 7], story.events[:, 8]
+    assert (story.events[reduced, 9].astype(int) & ECE).all()
+    assert (una[reduced[1:]] > nxt[reduced[:-1]]).all()
+
+
+@given(data=st.data(), story=stories(1 << 34))
+def test_newreno_halves_a_window_once(data: st.DataObject, story: Story) -> None:
+    """By marks or losses: between two reductions una reaches what had been sent at the first."""
+    mss, window, params = data.draw(connections("newreno"))
+    keep = story.kinds != _baselines.TIMEOUT
+    events = story.events[keep]
+    cc = connect("newreno", mss, window, params)
+    cwnd = np.concatenate(([cc.out[0]], cc.drive(story.kinds[keep], events)[:, 0])).astype(np.int64)
+    reduced = np.flatnonzero(np.diff(cwnd) < 0)
+    assert (events[reduced[1:], 7] >= events[reduced[:-1], 8]).all()
+
+
+@given(data=st.data(), story=stories(LARGE))
+def test_alpha_stays_a_fraction(data: st.DataObject, story: Story) -> None:
+    mss, window, params = data.draw(connections("dctcp"))
+    cc = connect("dctcp", mss, window, params)
+    for i in range(len(story.kinds)):
+        cc.drive(story.kinds[i : i + 1], story.events[i : i + 1])
+        assert struct.unpack_from("=I", cc.state, 72)[0] <= 1 << 20
+
+
+@pytest.mark.parametrize("name", ["dctcp", "newreno"])  # others may grow faster than Reno
+@given(story=stories(100_000))
+def test_growth_is_bounded_by_what_was_acknowledged(name: str, story: Story) -> None:
+    """RFC 5681: no ACK adds more than what it acknowledged, or one packet."""
+    cc = connect(name, 1460, 14_600)
+    cwnd = np.concatenate(([cc.out[0]], cc.drive(story.kinds, story.events)[:, 0])).astype(np.int64)
+    acked = story.events[:, 5].astype(np.int64)
+    assert (np.diff(cwnd) <= np.maximum(acked, 1460)).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_400_gbps_over_200_ms(name: str) -> None:
+    """10 GB in flight for 2 s: marks, losses and timeouts in windows this size wrap no counter."""
+    bdp = 400 * 10**9 // 8 // 5
+    n = 20_000
+    rng = np.random.default_rng(1)
+    kinds = rng.choice(np.array([ACK, LOSS, _baselines.TIMEOUT], np.uint8), n, p=[0.998, 0.0015, 0.0005])
+    acked = np.where(kinds == ACK, 5_000_000, 0).astype(np.uint64)
+    una = np.cumsum(acked)
+    events = np.zeros((n, 10), np.uint64)
+    events[:, 0] = np.arange(n) * 100_000
+    events[:, 1:4] = np.array([200_000_000] * 3)
+    events[kinds != ACK, 1] = 0
+    events[:, 4] = events[:, 5] = acked
+    events[:, 6] = bdp
+    events[:, 7], events[:, 8] = una, una + np.uint64(bdp)
+    events[:, 9] = np.where(kinds == ACK, (rng.random(n) < 0.3) * ECE, 0)
+    params = {param.name: param.max for param in controller(name).params if param.name == "abc_limit_pkts"}
+    cwnd = connect(name, 9000, 2**32 - 1, params).drive(kinds, events)[:, 0]
+    assert cwnd.min() >= 9000
+    assert cwnd.max() <= CWND_MAX_BYTES

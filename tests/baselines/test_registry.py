@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The table as Python sees it, and what it refuses."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ncc.baselines
+from ncc.baselines import _baselines
+from ncc.baselines.registry import Ecn, check_params, connect, controller, controllers
+from ncc.core.errors import ConfigError, UnknownNameError
+
+
+def test_the_table_names_what_it_holds() -> None:
+    table = controllers()
+    assert {"dctcp", "newreno"} <= set(table)
+    assert table["dctcp"].ecn is Ecn.DCTCP
+    assert table["newreno"].ecn is Ecn.CLASSIC
+    for info in table.values():
+        assert info.summary
+        assert 0 < info.state_bytes <= _baselines.STATE_MAX
+        for param in info.params:
+            assert param.min <= param.default <= param.max
+            assert param.help
+
+
+def test_parameters_come_back_complete_and_in_order() -> None:
+    values = check_params("dctcp", {"alpha_init": 7})
+    assert list(values) == [param.name for param in controller("dctcp").params]
+    assert values["alpha_init"] == 7
+    assert values["g_shift"] == 4
+
+
+def test_unknown_names_are_refused_with_what_exists() -> None:
+    with pytest.raises(UnknownNameError, match=r"controller 'dctpc'.*newreno.*Did you mean 'dctcp'"):
+        controller("dctpc")
+    with pytest.raises(UnknownNameError, match=r"parameter of dctcp 'g'.*g_shift"):
+        check_params("dctcp", {"g": 1})
+
+
+@pytest.mark.parametrize("value", [0, 11, -1, 2**70, 4.0, True, "4", None])
+def test_values_out_of_range_are_refused_with_the_range(value: object) -> None:
+    with pytest.raises(ConfigError, match=r"dctcp\.g_shift must be a whole number from 1 to 10"):
+        check_params("dctcp", {"g_shift": value})
+
+
+@pytest.mark.parametrize(("mss", "window"), [(0, 10), (1460, 1459), (-1, 10), (1460, 2**32)])
+def test_impossible_sizes_are_refused(mss: int, window: int) -> None:
+    with pytest.raises(ConfigError, match="mss_bytes <= init_cwnd_bytes"):
+        connect("newreno", mss, window)
+
+
+def test_the_binding_itself_refuses_what_would_corrupt_a_state() -> None:
+    with pytest.raises(ValueError, match="nothing"):
+        _baselines.Connection("nothing", 1, 1, [])
+    with pytest.raises(ValueError, match="takes 2 parameters"):
+        _baselines.Connection("newreno", 1, 1, [])
+    with pytest.raises(ValueError, match="min_cwnd_pkts"):
+        _baselines.Connection("newreno", 1, 1, [2, 11])
+    with pytest.raises(ValueError, match="mss_bytes"):
+        _baselines.Connection("newreno", 2, 1, [2, 2])
+    cc = connect("newreno", 1, 1)
+    with pytest.raises(ValueError, match="length"):
+        cc.drive(np.zeros(2, np.uint8), np.zeros((1, 10), np.uint64))
+    with pytest.raises(ValueError, match="kinds"):
+        cc.drive(np.full(1, 3, np.uint8), np.zeros((1, 10), np.uint64))
+
+
+def test_init_forgets_the_past() -> None:
+    cc = connect("dctcp", 1460, 14_600)
+    fresh = cc.state, cc.out
+    cc.on_loss(nxt_bytes=14_600)
+    assert (cc.state, cc.out) != fresh
+    cc.init()
+    assert (cc.state, cc.out) == fresh
+
+
+@pytest.mark.parametrize("name", sorted(controllers()))
+def test_every_controller_has_a_card_that_states_its_parameters(name: str) -> None:
+    card = Path(ncc.baselines.__file__).parent / "cards" / f"{name}.md"
+    assert card.exists(), f"write {card.name}: source, equations, parameters, deviations"
+    for param in controller(name).params:
+        assert f"| `{param.name}` | {param.default} | {param.min}..{param.max} |" in card.read_text()

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Flow-size tables: means and shapes as their papers and digitisations give them, and sampling true to the table."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ncc.core.distributions import DISTRIBUTIONS, distribution
+from ncc.core.errors import UnknownNameError
+
+MEANS_BYTES = {
+    "websearch": 1_711_250,
+    "datamining": 12_658_199,
+    "hadoop": 120_421,
+    "cachefollower": 609_883,
+    "webserver": 91_343,
+}
+POINTS = {"websearch": 12, "datamining": 13, "hadoop": 20, "cachefollower": 40, "webserver": 35}
+
+
+def test_the_five_tables() -> None:
+    assert set(DISTRIBUTIONS) == set(MEANS_BYTES)
+
+
+@pytest.mark.parametrize("name", sorted(MEANS_BYTES))
+class TestTable:
+    def test_mean_and_length(self, name: str) -> None:
+        table = distribution(name)
+        # The digitised tables give six digits of probability: on segments of up to 28 MB that is worth a few bytes.
+        assert table.mean_bytes == pytest.approx(MEANS_BYTES[name], rel=1e-5)
+        assert len(table.points) == POINTS[name]
+        assert table.source
+
+    def test_is_a_cdf(self, name: str) -> None:
+        size, cumulative = np.array(distribution(name).points).T
+        assert (np.diff(size) > 0).all()
+        assert (np.diff(cumulative) > 0).all()
+        assert cumulative[0] == 0
+        assert cumulative[-1] == 1
+
+    def test_samples_follow_it(self, name: str) -> None:
+        size, cumulative = np.array(distribution(name).points).T
+        n = 20_000
+        drawn = distribution(name).sample(n, np.random.default_rng(7))
+        assert drawn.dtype == np.int64
+        assert drawn.min() >= 1
+        assert drawn.max() <= size[-1]
+        # Undo the rounding to whole bytes by spreading each size over its byte, then compare with the table.
+        spread = drawn + np.random.default_rng(8).uniform(-0.5, 0.5, n)
+        assert stats.kstest(spread, lambda x: np.interp(x, size, cumulative)).pvalue > 0.001
+
+    def test_sample_mean_is_the_mean(self, name: str) -> None:
+        n = 200_000
+        drawn = distribution(name).sample(n, np.random.default_rng(9))
+        assert abs(drawn.mean() - distribution(name).mean_bytes) < 4 * drawn.std() / np.sqrt(n)
+
+
+def test_websearch_mean_by_hand() -> None:
+    # Each segment: its probability times its midpoint.
+    by_hand = (
+        0.15 * 5e3 + 0.05 * 15e3 + 0.1 * 25e3 + 0.1 * 40e3 + 0.13 * 65e3 + 0.07 * 140e3 + 0.1 * 600e3
+        + 0.1 * 1.5e6 + 0.1 * 3.5e6 + 0.07 * 7.5e6 + 0.03 * 20e6
+    )  # fmt: skip
+    assert by_hand == pytest.approx(1_711_250)
+    assert distribution("websearch").mean_bytes == pytest.approx(by_hand)
+
+
+def test_unknown_table_is_refused_by_name() -> None:
+    with pytest.raises(UnknownNameError, match=r"'websearhc'; known: cachefollower.*Did you mean 'websearch'"):
+        distribution("websearhc")

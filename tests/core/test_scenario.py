@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Scenarios: frozen, hashable, true to their JSON; every bad input is refused by field with what is allowed."""
+
+import copy
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ncc.core.errors import ConfigError
+from ncc.core.scenario import Nic, Scenario, Transport, scenario_from_dict
+from ncc.core.topologies import Dumbbell, FatTree, LeafSpine, ManyToOne, Rack, TwoDatacentres
+from ncc.core.value import from_json
+from ncc.core.workload import AnyTraffic, Fixed, Flow, Incast, Permutation, Poisson
+
+PLAIN: dict[str, Any] = {
+    "name": "rack",
+    "topology": {"kind": "rack", "hosts": 4},
+    "workload": {
+        "background": {
+            "kind": "poisson",
+            "distribution": "websearch",
+            "load_frac": 0.5,
+            "sources": "hosts",
+            "destinations": "remotes",
+        },
+        "list": {"kind": "fixed", "flows": [{"start_s": 0, "src": "h0", "dst": "r0", "size_bytes": 1}]},
+    },
+    "duration_s": 0.5,
+}
+Edit = Callable[[dict[str, Any]], object]
+
+
+def build(edit: Edit = lambda plain: None) -> Scenario:
+    plain = copy.deepcopy(PLAIN)
+    edit(plain)
+    return scenario_from_dict(plain)
+
+
+rates = st.floats(1e6, 1e12)
+traffic = st.one_of(
+    st.builds(
+        Poisson,
+        distribution=st.sampled_from(["websearch", "hadoop"]),
+        load_frac=st.floats(0.01, 0.9),
+        sources=st.just("all"),
+        destinations=st.just("all"),
+    ),
+    st.builds(
+        Incast,
+        events_per_s=st.floats(1, 100),
+        fan_in=st.integers(1, 50),
+        bytes_per_server=st.integers(1, 10**6),
+        sources=st.just("all"),
+        destinations=st.just("all"),
+        jitter_s=st.floats(0, 0.01),
+    ),
+    st.builds(Permutation, hosts=st.just("all"), size_bytes=st.integers(1, 10**9)),
+)
+GROUP = {"rack": "hosts", "many_to_one": "senders", "leaf_spine": "hosts", "fat_tree": "hosts", "dumbbell": "senders"}
+
+
+@st.composite
+def scenarios(draw: st.DrawFn) -> Scenario:
+    topology = draw(
+        st.one_of(
+            st.builds(Dumbbell, pairs=st.integers(2, 4), bottleneck_rate_bps=rates),
+            st.builds(Rack, hosts=st.integers(2, 5), uplink_rate_bps=rates),
+            st.builds(ManyToOne, senders=st.integers(2, 5), delay_s=st.floats(0, 0.1)),
+            st.builds(LeafSpine, leaves=st.integers(2, 3), spines=st.integers(1, 2), hosts_per_leaf=st.integers(1, 3)),
+            st.builds(FatTree, k=st.just(4), rate_bps=rates),
+        )
+    )
+    group = GROUP[str(topology.__struct_config__.tag)]
+    parts: list[AnyTraffic] = draw(st.lists(traffic, min_size=1, max_size=3))
+    named = []
+    for i, part in enumerate(parts):
+        ends = {field: group for field in ("sources", "destinations", "hosts") if hasattr(part, field)}
+        named.append((f"t{i}", part.replace(**ends)))
+    return Scenario(
+        name=draw(st.from_regex(r"\A[a-z][a-z0-9_-]{0,10}\Z")),
+        topology=topology,
+        workload=tuple(named),
+        duration_s=draw(st.floats(0.02, 0.5)),
+        drain_s=draw(st.one_of(st.floats(0.1, 5), st.just(9.0))),
+        transport=Transport(mtu_bytes=draw(st.integers(256, 1500))),
+    )
+
+
+@given(scenarios())
+def test_json_round_trip(scenario: Scenario) -> None:
+    again = from_json(Scenario, scenario.to_json(), "scenario")
+    assert again == scenario
+    assert hash(again) == hash(scenario)
+    assert again.to_json() == scenario.to_json()
+    assert again.digest() == scenario.digest()
+    assert scenario_from_dict(scenario.to_dict()) == scenario
+
+
+@given(scenarios())
+def test_a_named_mapping_means_the_list_of_pairs(scenario: Scenario) -> None:
+    plain = scenario.to_dict()
+    plain["workload"] = dict(plain["workload"])
+    assert scenario_from_dict(plain) == scenario
+
+
+def test_values_are_frozen() -> None:
+    with pytest.raises(AttributeError):
+        build().name = "other"  # type: ignore[misc]
+
+
+def test_digest_is_the_same_in_every_process_and_version() -> None:
+    scenario = build()
+    code = f"from ncc.core.scenario import *; print(scenario_from_dict({PLAIN!r}).digest())"
+    elsewhere = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert elsewhere.stdout.strip() == scenario.digest() == "29e578b101f4822c"
+
+
+def test_equal_values_have_equal_text_however_they_were_written() -> None:
+    one = Rack(host_rate_bps=1_000_000_000, delay_s=0)
+    two = Rack(host_rate_bps=1e9, delay_s=-0.0)
+    assert one == two
+    assert one.digest() == two.digest()
+    listed = Fixed(flows=[Flow(start_s=0, src="a", dst="b", size_bytes=1)])  # type: ignore[arg-type]
+    assert hash(listed) == hash(Fixed(flows=(Flow(start_s=0.0, src="a", dst="b", size_bytes=1),)))
+
+
+def test_defaults_are_written_out() -> None:
+    plain = json.loads(build().to_json())
+    assert plain["transport"]["min_rto_s"] == 0.005
+    assert plain["topology"] == Rack(hosts=4).to_dict()
+
+
+def test_replace_checks_again() -> None:
+    with pytest.raises(ConfigError, match=r"Scenario.period_s must not exceed duration_s"):
+        build().replace(period_s=0.9)
+
+
+def test_flows_depend_on_seed_only() -> None:
+    assert build().flows(1).size_bytes.tolist() == build().flows(1).size_bytes.tolist()
+    assert build().flows(1).size_bytes.tolist() != build().flows(2).size_bytes.tolist()
+
+
+def test_agents_and_packets() -> None:
+    assert build().n_agents == 4
+    assert Transport(mtu_bytes=1500).mss_bytes == 1460
+
+
+def set_in(*path: str, value: object) -> Edit:
+    def edit(plain: dict[str, Any]) -> None:
+        place: Any = plain
+        for step in path[:-1]:
+            place = place.setdefault(step, {})
+        place[path[-1]] = value
+
+    return edit
+
+
+def drop(*path: str) -> Edit:
+    def edit(plain: dict[str, Any]) -> None:
+        place: Any = plain
+        for step in path[:-1]:
+            place = place[step]
+        del place[path[-1]]
+
+    return edit
+
+
+W = ("workload", "background")
+RACK_FIELDS = (
+    "buffer_bytes, delay_s, host_rate_bps, hosts, kind, mark_threshold_bytes, remote_rate_bps, remotes, uplink_rate_bps"
+)
+POISSON_FIELDS = "destinations, distribution, kind, link, load_frac, sources"
+KINDS = "dumbbell, fat_tree, leaf_spine, many_to_one, rack, two_datacentres"
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (set_in("sed", value=1), "scenario has no field 'sed'; allowed: decision_latency_s, drain_s,"),
+        (drop("duration_s"), "scenario.duration_s is missing"),
+        (set_in("duration_s", value=-1), "scenario.duration_s must be `float` > 0.0, got -1"),
+        (set_in("duration_s", value=1e9), "scenario.duration_s must be `float` <= 3600.0, got 1000000000.0"),
+        (set_in("duration_s", value="long"), "scenario.duration_s must be `float`, got 'long'"),
+        (set_in("duration_s", value=True), "scenario.duration_s must be `float`, got True"),
+        (set_in("drain_s", value=float("inf")), "scenario.drain_s must be finite, got inf"),
+        (set_in("period_s", value=1.0), "scenario.period_s must not exceed duration_s (0.5 s), got 1.0 s"),
+        (set_in("decision_latency_s", value=0.001), "scenario.decision_latency_s must be below period_s (0.001 s)"),
+        (set_in("topology", "hosts", value=1), "scenario.topology.hosts must be `int` >= 2, got 1"),
+        (set_in("topology", "hots", value=1), f"scenario.topology has no field 'hots'; allowed: {RACK_FIELDS}. Did"),
+        (set_in("topology", "kind", value="rak"), f"scenario.topology.kind cannot be 'rak'; allowed: {KINDS}. Did you"),
+        (drop("topology", "kind"), f"scenario.topology.kind is missing; allowed: {KINDS}"),
+        (set_in("topology", value="rack"), "scenario.topology must be `object`, got 'rack'"),
+        (set_in("topology", "buffer_bytes", value=9), "scenario.topology.mark_threshold_bytes must be below buffer"),
+        (set_in("topology", "hosts", value=10**6), "scenario.topology: the topology has more than 20000 nodes"),
+        (set_in("topology", value={"kind": "fat_tree", "k": 3}), "scenario.topology.k must be even, got 3"),
+        (set_in("workload", value={}), "scenario.workload needs at least one traffic component"),
+        (set_in("workload", value=3), "scenario.workload must be `array`, got 3"),
+        (set_in(*W, "load_frac", value=0), "scenario.workload.background.load_frac must be `float` > 0.0, got 0"),
+        (set_in(*W, "load_frac", value=float("nan")), "scenario.workload.background.load_frac must be `float` > 0.0"),
+        (set_in(*W, "load_frac", value=float("inf")), "scenario.workload.background.load_frac must be finite, got inf"),
+        (set_in(*W, "lod", value=1), f"scenario.workload.background has no field 'lod'; allowed: {POISSON_FIELDS}"),
+        (
+            set_in(*W, "kind", value="poison"),
+            "scenario.workload.background.kind cannot be 'poison'; allowed: fixed, incast, permutation, poisson. Did",
+        ),
+        (drop(*W, "sources"), "scenario.workload.background.sources is missing"),
+        (set_in(*W, "sources", value="host"), "scenario.workload.background.sources: Unknown host group 'host'"),
+        (set_in(*W, "link", value="x->y"), "scenario.workload.background.link: Unknown port 'x->y'; known: core->r0"),
+        (
+            set_in(*W, "distribution", value="web"),
+            "scenario.workload.background.distribution: Unknown flow-size distribution 'web'; known: cachefollower",
+        ),
+        (set_in("workload", "a b", value=PLAIN["workload"]["list"]), "scenario.workload.a b must be `str` matching"),
+        (
+            set_in("workload", "list", "flows", value=[{"start_s": 0, "src": "h0", "dst": "r0", "size": 1}]),
+            "scenario.workload.list.flows[0] has no field 'size'; allowed: dst, size_bytes, src, start_s",
+        ),
+        (
+            set_in("workload", "list", "flows", value=[{"start_s": 9, "src": "h0", "dst": "r0", "size_bytes": 1}]),
+            "scenario.workload.list.flows[0].start_s must be below duration_s (0.5 s), got 9.0 s",
+        ),
+        (set_in("nic", "bucket_bytes", value=10), "scenario.nic.bucket_bytes must hold a packet of transport.mtu_byte"),
+        (set_in("nic", "small_queue_bytes", value=10), "scenario.nic.small_queue_bytes must hold a packet of"),
+        (set_in("nic", "bucket_bytes", value=1.5), "scenario.nic.bucket_bytes must be `int`, got 1.5"),
+        (set_in("nic", "bucket_bytes", value=2**70), "scenario.nic.bucket_bytes must be `int` <= 9007199254740992"),
+        (set_in("nic", value=None), "scenario.nic must be `object`, got None"),
+        (
+            set_in("transport", "mtu_bytes", value=70_000),
+            "scenario.transport.mtu_bytes must be `int` <= 9000, got 7000",
+        ),
+    ],
+)
+def test_bad_input_names_the_field_and_what_is_allowed(edit: Edit, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        build(edit)
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_load_above_one_needs_an_end() -> None:
+    over = set_in(*W, "load_frac", value=1.5)
+    assert build(over).drain_s == 2.0
+    with pytest.raises(
+        ConfigError, match=r"offers 1.50 of tor->core: with drain_s null .* lower load_frac or set drai"
+    ):
+        build(lambda plain: (over(plain), plain.update(drain_s=None)))
+
+
+def test_epochs_are_bounded() -> None:
+    with pytest.raises(ConfigError, match="period_s makes more than 10000000 epochs"):
+        build(lambda plain: plain.update(duration_s=3600, period_s=1e-5))
+
+
+def test_errors_from_python_name_class_and_field() -> None:
+    with pytest.raises(ConfigError, match=r"Nic.bucket_bytes: Expected `int` >= 1, got 0"):
+        Nic(bucket_bytes=0)
+    with pytest.raises(ConfigError, match=r"TwoDatacentres.wan_delay_s: Expected `float` <= 10.0, got 11.0"):
+        TwoDatacentres(wan_delay_s=11.0)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "null", '"rack"'])
+def test_json_that_is_no_scenario(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^manifest.scenario (is not valid JSON|must be a JSON object)"):
+        from_json(Scenario, text, "manifest.scenario")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+PLACES = [
+    ("name",),
+    ("topology",),
+    ("topology", "kind"),
+    ("topology", "hosts"),
+    ("workload",),
+    ("workload", "background"),
+    ("workload", "background", "kind"),
+    ("workload", "background", "load_frac"),
+    ("workload", "list", "flows"),
+    ("period_s",),
+    ("transport",),
+    ("nic",),
+]
+
+
+@given(st.sampled_from(PLACES), json_values)
+def test_any_data_anywhere_gives_a_scenario_or_one_clear_error(place: tuple[str, ...], value: object) -> None:
+    try:
+        scenario = build(set_in(*place, value=value))
+    except ConfigError as error:
+        assert str(error).startswith("scenario")  # noqa: PT017 - either outcome is right, this is about the error's
+    else:
+        assert from_json(Scenario, scenario.to_json(), "scenario") == scenario

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Networks: every spec is well formed, counts follow the papers' formulas, and contradictions are refused."""
+
+from itertools import pairwise
+
+import networkx as nx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ncc.core import topologies as spec
+from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.topology import Buffer, Group, Link, Neighbourhood, Node, NodeKind, Topology
+from ncc.core.units import GBPS
+from ncc.core.value import kinds
+
+SPECS: dict[str, spec.TopologySpec] = {kind: cls() for kind, cls in kinds(spec.AnyTopology).items()}
+
+
+def graph(network: Topology) -> nx.Graph:
+    made = nx.Graph()
+    for link in network.links:
+        made.add_edge(link.a, link.b, capacity=link.rate_bps)
+    return made
+
+
+@pytest.mark.parametrize("kind", sorted(SPECS))
+class TestEverySpec:
+    def test_is_one_network_without_parallel_links(self, kind: str) -> None:
+        network = SPECS[kind].build()
+        made = graph(network)
+        assert nx.is_connected(made)
+        assert made.number_of_nodes() == len(network.nodes)
+        assert made.number_of_edges() == len(network.links)
+
+    def test_hosts_have_one_link_without_buffer(self, kind: str) -> None:
+        network = SPECS[kind].build()
+        for host in network.hosts:
+            assert sum(host in (link.a, link.b) for link in network.links) == 1
+            link = network.host_link(host)
+            assert (link.a_buffer if link.a == host else link.b_buffer) is None
+
+    def test_switch_ports_have_the_spec_s_buffer(self, kind: str) -> None:
+        network = SPECS[kind].build()
+        for area in network.neighbourhoods:
+            buffer = network.port_buffer(area.upper_port)
+            assert buffer == Buffer(size_bytes=512_000, mark_threshold_bytes=30_000)
+
+    def test_agents_are_hosts_of_their_neighbourhood(self, kind: str) -> None:
+        network = SPECS[kind].build()
+        assert set(network.agent_hosts) <= set(network.hosts)
+        assert len(network.agent_hosts) == len(network.agent_area) == len(set(network.agent_hosts))
+        for host, area in zip(network.agent_hosts, network.agent_area, strict=True):
+            assert host in network.neighbourhoods[area].hosts
+
+    def test_paths_are_shortest_and_symmetric(self, kind: str) -> None:
+        network = SPECS[kind].build()
+        made = graph(network)
+        hosts = network.hosts
+        for src, dst in zip(hosts, hosts[1:] + hosts[:1], strict=True):
+            there, back = network.path(src, dst), network.path(dst, src)
+            assert len(there) == nx.shortest_path_length(made, src, dst)
+            assert tuple(port ^ 1 for port in reversed(there)) == back
+            names = [network.port_name(port) for port in there]
+            assert names[0].startswith(network.nodes[src].name + "->")
+            assert names[-1].endswith("->" + network.nodes[dst].name)
+            for one, two in pairwise(names):
+                assert one.split("->")[1] == two.split("->")[0]
+
+    def test_ports_are_found_by_name(self, kind: str) -> None:
+        network = SPECS[kind].build()
+        for port in range(2 * len(network.links)):
+            assert network.port(network.port_name(port)) == port
+
+    def test_upper_port_leads_away_from_its_hosts(self, kind: str) -> None:
+        network = SPECS[kind].build()
+        for area in network.neighbourhoods:
+            outside = [host for host in network.hosts if host not in area.hosts]
+            ports = {port for src in area.hosts[:2] for dst in outside for port in network.path(src, dst)}
+            assert area.upper_port in ports
+
+    def test_building_twice_gives_the_same(self, kind: str) -> None:
+        assert SPECS[kind].build() == SPECS[kind].build()
+
+
+@given(st.integers(2, 5), st.integers(1, 4), st.integers(1, 5))
+def test_leaf_spine_counts(leaves: int, spines: int, hosts: int) -> None:
+    network = spec.LeafSpine(leaves=leaves, spines=spines, hosts_per_leaf=hosts).build()
+    assert len(network.hosts) == leaves * hosts
+    assert len(network.nodes) == leaves * hosts + leaves + spines
+    assert len(network.links) == leaves * hosts + leaves * spines
+    assert len(network.neighbourhoods) == leaves
+    first, last = network.group("leaf0")[0], network.group(f"leaf{leaves - 1}")[0]
+    assert len(network.path(first, last)) == 4
+
+
+@pytest.mark.parametrize("k", [2, 4, 6])
+def test_fat_tree_counts(k: int) -> None:
+    # Al-Fares et al., section 3: k^3/4 hosts, k^2/4 core switches, k pods of k switches, 3 k^3/4 links.
+    network = spec.FatTree(k=k).build()
+    assert len(network.hosts) == k**3 // 4
+    switches = [node.name for node in network.nodes if node.kind is NodeKind.SWITCH]
+    assert sum(name.startswith("core") for name in switches) == k**2 // 4
+    assert len(switches) == k**2 // 4 + k * k
+    assert len(network.links) == 3 * k**3 // 4
+    degree = dict(graph(network).degree())
+    assert all(degree[i] == k for i, node in enumerate(network.nodes) if node.kind is NodeKind.SWITCH)
+
+
+@pytest.mark.parametrize("k", [2, 4, 6])
+def test_fat_tree_has_full_bisection(k: int) -> None:
+    # Rearrangeably non-blocking: half of the pods can send to the other half at the full rate of all their hosts.
+    rate = 10 * GBPS
+    network = spec.FatTree(k=k, rate_bps=rate).build()
+    made = graph(network).to_directed()
+    for host in network.hosts:
+        pod = int(network.nodes[host].name[1:].split("_")[0])
+        ends = ("source", host) if pod < k // 2 else (host, "sink")
+        made.add_edge(*ends, capacity=rate)
+    assert nx.maximum_flow_value(made, "source", "sink") == pytest.approx(rate * len(network.hosts) / 2)
+
+
+def test_fat_tree_paths_by_distance() -> None:
+    network = spec.FatTree(k=4).build()
+    edge, other = network.group("edge0_0"), network.group("edge0_1")
+    assert len(network.path(edge[0], edge[1])) == 2
+    assert len(network.path(edge[0], other[0])) == 4
+    assert len(network.path(edge[0], network.group("edge3_1")[1])) == 6
+
+
+def test_rack_upper_node_is_the_shared_uplink() -> None:
+    network = spec.Rack(hosts=3, remotes=2).build()
+    assert [network.port_name(area.upper_port) for area in network.neighbourhoods] == ["tor->core"]
+    assert network.port_rate_bps(network.port("tor->core")) == 4e9
+    assert len(network.agent_hosts) == 3
+
+
+def test_many_to_one_upper_node_is_the_receiver_s_port() -> None:
+    network = spec.ManyToOne(senders=3).build()
+    assert network.port_name(network.neighbourhoods[0].upper_port) == "tor->receiver"
+
+
+def test_two_datacentres_mark_inside_only() -> None:
+    network = spec.TwoDatacentres().build()
+    wan = network.port_buffer(network.port("border0->border1"))
+    assert wan is not None
+    assert wan.mark_threshold_bytes == 0
+    assert wan.size_bytes == 15_000_000
+
+
+def test_a_host_does_not_forward() -> None:
+    nodes = tuple(Node(name=name, kind=NodeKind.HOST) for name in "abc")
+    links = tuple(Link(a=i, b=i + 1, rate_bps=1e9, delay_s=0.0) for i in range(2))
+    with pytest.raises(ConfigError, match="host b has 2 links; a host has exactly one"):
+        Topology(nodes=nodes, links=links, groups=(), neighbourhoods=())
+
+
+NODES = (Node(name="a", kind=NodeKind.HOST), Node(name="s", kind=NodeKind.SWITCH), Node(name="b", kind=NodeKind.HOST))
+PORT = Buffer(size_bytes=10_000)
+LINKS = (
+    Link(a=0, b=1, rate_bps=1e9, delay_s=0.0, b_buffer=PORT),
+    Link(a=2, b=1, rate_bps=1e9, delay_s=0.0, b_buffer=PORT),
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"links": (*LINKS, Link(a=1, b=9, rate_bps=1e9, delay_s=0.0, a_buffer=PORT))},
+            "names node 9; there are 3 nodes",
+        ),
+        ({"links": (LINKS[0], Link(a=2, b=1, rate_bps=1e9, delay_s=0.0))}, r"a switch end has a buffer .* \(s\)"),
+        ({"nodes": (NODES[0], NODES[1], NODES[0])}, "one name"),
+        ({"groups": (Group(name="g", hosts=(1,)),)}, "group g lists node 1, which is not a host"),
+        ({"groups": (Group(name="g", hosts=()),)}, "group g must list hosts, each once"),
+        ({"groups": (Group(name="g", hosts=(0, 0)),)}, "group g must list hosts, each once"),
+        ({"neighbourhoods": (Neighbourhood(hosts=(0,), upper_port=0),)}, "upper_port 0 is not the port of a switch"),
+        ({"neighbourhoods": (Neighbourhood(hosts=(0,), upper_port=9),)}, "upper_port 9 is not the port of a switch"),
+        (
+            {"neighbourhoods": tuple(Neighbourhood(hosts=(0,), upper_port=p) for p in (1, 3))},
+            "one neighbourhood only",
+        ),
+    ],
+)
+def test_contradictions_are_refused(change: dict[str, object], message: str) -> None:
+    parts: dict[str, object] = {"nodes": NODES, "links": LINKS, "groups": (), "neighbourhoods": ()}
+    Topology(**parts)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=message):
+        Topology(**(parts | change))  # type: ignore[arg-type]
+
+
+def test_no_path() -> None:
+    parted = Topology(nodes=NODES, links=LINKS[:1] + LINKS[1:], groups=(), neighbourhoods=())
+    assert [parted.port_name(port) for port in parted.path(0, 2)] == ["a->s", "s->b"]
+    nodes = (*NODES, Node(name="t", kind=NodeKind.SWITCH))
+    away = (LINKS[0], Link(a=2, b=3, rate_bps=1e9, delay_s=0.0, b_buffer=PORT))
+    with pytest.raises(ConfigError, match="no path from a to b"):
+        Topology(nodes=nodes, links=away, groups=(), neighbourhoods=()).path(0, 2)
+
+
+def test_unknown_names_list_what_exists() -> None:
+    network = spec.Rack(hosts=2, remotes=1).build()
+    with pytest.raises(UnknownNameError, match="'host'; known: hosts, remotes"):
+        network.group("host")
+    with pytest.raises(UnknownNameError, match=r"port 'tor>core'.*Did you mean 'tor->core'"):
+        network.port("tor>core")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: spec.FatTree(k=3), "k must be even, got 3"),
+        (lambda: spec.Rack(hosts=1), r"Rack.hosts: Expected `int` >= 2, got 1"),
+        (lambda: spec.Rack(host_rate_bps=0.0), r"Rack.host_rate_bps"),
+        (lambda: spec.Rack(delay_s=-1.0), r"Rack.delay_s"),
+        (lambda: spec.Rack(buffer_bytes=100), r"Rack.mark_threshold_bytes must be below buffer_bytes \(100"),
+        (lambda: spec.FatTree(k=100).build(), "more than 20000 nodes; make it smaller"),
+        (lambda: spec.LeafSpine(leaves=1000, spines=1000, hosts_per_leaf=1).build(), "more than 100000 links"),
+    ],
+)
+def test_absurd_specs_are_refused(make: object, message: str) -> None:
+    assert callable(make)
+    with pytest.raises(ConfigError, match=message):
+        make()

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Scenarios and measurements that the tests of the environments share."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ncc.core.measurement import Measurement
+from ncc.core.scenario import Scenario
+from ncc.core.topologies import Rack
+from ncc.core.units import GBPS
+from ncc.core.workload import AnyTraffic, Fixed, Flow, Poisson
+from ncc.envs.spec import EnvSpec
+from tests.support.mm1 import Mm1Datapath
+
+FLOWS = partial(Mm1Datapath, backlogged=False)
+"""The analytic datapath with the flows it is given."""
+
+
+def poisson(load_frac: float = 0.5) -> Poisson:
+    return Poisson(distribution="hadoop", load_frac=load_frac, sources="hosts", destinations="remotes")
+
+
+def listed(*flows: tuple[float, str, int]) -> Fixed:
+    """(start_s, src, bytes), all to the first remote."""
+    return Fixed(flows=tuple(Flow(start_s=at, src=src, dst="r0", size_bytes=size) for at, src, size in flows))
+
+
+def rack(traffic: AnyTraffic | None = None, *, hosts: int = 4, periods: int = 10, **settings: Any) -> Scenario:
+    """`hosts` hosts of 1 Gbit/s behind 2 Gbit/s."""
+    return Scenario(
+        name="small",
+        topology=Rack(hosts=hosts, host_rate_bps=1 * GBPS, uplink_rate_bps=2 * GBPS, remotes=2),
+        workload=(("traffic", traffic or poisson()),),
+        duration_s=periods * 1e-3,
+        **settings,
+    )
+
+
+def spec(scenario: Scenario | None = None, **settings: Any) -> EnvSpec:
+    return EnvSpec(scenario=scenario or rack(), **settings)
+
+
+def measured(scenario: Scenario, epoch: int = 0, **columns: Any) -> Measurement:
+    """An idle epoch of a scenario, with some columns replaced; scalars are spread over the hosts or areas."""
+    n, areas = scenario.n_agents, len(scenario.network().neighbourhoods)
+    zeros, none = np.zeros(n), np.zeros(n, dtype=np.int64)
+    idle = Measurement(
+        time_s=epoch * scenario.period_s,
+        epoch=epoch,
+        rate_limit_bps=np.full(n, np.inf),
+        throughput_bps=zeros,
+        goodput_bps=zeros,
+        rtt_s=np.full(n, 100e-6),
+        rtt_samples=none,
+        wait_s=zeros,
+        queued_bytes=zeros,
+        queued_flows=none,
+        active_flows=none,
+        upper_throughput_bps=np.zeros(areas),
+        upper_queue_bytes=np.zeros(areas),
+        upper_queue_mean_bytes=np.zeros(areas),
+        upper_queue_delay_s=np.zeros(areas),
+        upper_marked_pkts=np.zeros(areas, dtype=np.int64),
+        upper_dropped_pkts=np.zeros(areas, dtype=np.int64),
+        flows_started=0,
+        flows_finished=0,
+    )
+    shaped: dict[str, Any] = {
+        name: np.broadcast_to(np.asarray(value, dtype=getattr(idle, name).dtype), np.shape(getattr(idle, name))).copy()
+        for name, value in columns.items()
+    }
+    return replace(idle, **shaped)

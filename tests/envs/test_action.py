@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ncc.core.errors import ConfigError
+from ncc.envs.action import ActionSpec, RateScale, RateTable, rate_map
+from tests.envs.cases import rack
+
+FOUR = rack()
+
+
+def table(**settings: object) -> RateTable:
+    made = RateTable(ActionSpec(**settings))  # type: ignore[arg-type]
+    made.reset(FOUR)
+    return made
+
+
+def scale(kind: str, **settings: object) -> RateScale:
+    made = RateScale(ActionSpec(kind=kind, **settings))  # type: ignore[arg-type]
+    made.reset(FOUR)
+    return made
+
+
+def test_ten_levels_and_no_limit_on_top() -> None:
+    rates = table()
+    got = [rates.rates_bps(np.full(4, k))[0] for k in range(11)]
+    np.testing.assert_allclose(got, [1e7, 1e8, 2e8, 3e8, 4e8, 5e8, 6e8, 7e8, 8e8, 9e8, np.inf])
+
+
+def test_each_host_gets_its_own_index() -> None:
+    np.testing.assert_allclose(
+        table(levels=4, min_rate_frac=0.1).rates_bps(np.array([0, 4, 2, 1])), [1e8, np.inf, 5e8, 2.5e8]
+    )
+
+
+def test_one_level_is_on_or_off() -> None:
+    np.testing.assert_allclose(table(levels=1).rates_bps(np.array([0, 1, 0, 1])), [1e7, np.inf, 1e7, np.inf])
+
+
+@pytest.mark.parametrize(
+    ("actions", "message"),
+    [
+        (np.array([0, 11, 0, 0]), r"host h1 is 11; allowed: whole numbers 0 to 10"),
+        (np.array([0, 0, -1, 0]), r"host h2 is -1; allowed"),
+        (np.array([0.0, 0.0, 0.0, np.nan]), r"host h3 is nan; allowed"),
+        (np.array([0.5, 1.0, 1.0, 1.0]), r"host h0 is 0.5; allowed"),
+        (np.array([1.0, 1.0, 1.0, 1.0]), r"integers, got float64"),
+        (np.array([True] * 4), r"integers, got bool"),
+        (np.zeros(3, dtype=np.int64), r"shape \(4,\), one per host h0..h3, got \(3,\)"),
+        (np.zeros((4, 1), dtype=np.int64), r"got \(4, 1\)"),
+    ],
+)
+def test_bad_actions_are_refused_by_name(actions: np.ndarray, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        table().rates_bps(actions)
+
+
+def test_linear_and_log_scales_reach_their_ends() -> None:
+    u = np.array([0.0, 0.475, 0.9499999, 0.95])
+    np.testing.assert_allclose(scale("linear").rates_bps(u), [1e7, 5.05e8, 1e9, np.inf], rtol=1e-6)
+    np.testing.assert_allclose(scale("log").rates_bps(u), [1e7, 1e8, 1e9, np.inf], rtol=1e-5)
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.sampled_from(["linear", "log"]))
+def test_more_action_is_never_less_rate(a: float, b: float, kind: str) -> None:
+    low, high = sorted([a, b])
+    rates = scale(kind).rates_bps(np.array([low, high, 0.0, 1.0]))
+    assert 1e7 * (1 - 1e-12) <= rates[2] <= rates[0] <= rates[1] <= rates[3] == np.inf
+
+
+@pytest.mark.parametrize("bad", [np.nan, -0.01, 1.01, np.inf])
+def test_bad_continuous_actions_are_refused_by_name(bad: float) -> None:
+    with pytest.raises(ConfigError, match=r"host h2 is .*; allowed: numbers in \[0, 1\]"):
+        scale("log").rates_bps(np.array([0.1, 0.2, bad, 0.3]))
+
+
+def test_specs_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"min_rate_frac must be below the first level, 1/levels = 0.1, got 0.2"):
+        ActionSpec(min_rate_frac=0.2)
+    with pytest.raises(ConfigError, match=r"ActionSpec.levels"):
+        ActionSpec(levels=0)
+    with pytest.raises(ConfigError, match=r"ActionSpec.kind is 'log'; action indices need 'levels'"):
+        RateTable(ActionSpec(kind="log"))
+    with pytest.raises(ConfigError, match=r"need 'linear' or 'log'"):
+        RateScale(ActionSpec())
+
+
+def test_the_spec_chooses_the_map() -> None:
+    assert isinstance(rate_map(ActionSpec()), RateTable)
+    assert isinstance(rate_map(ActionSpec(kind="log")), RateScale)
+    assert (ActionSpec().n_actions, ActionSpec(kind="log").n_actions) == (11, 0)

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: BSD-3-Clause
+import subprocess
+import sys
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.utils.env_checker import check_env
+from pettingzoo.test import parallel_api_test, parallel_seed_test  # type: ignore[import-untyped]
+
+import ncc.envs.gym  # noqa: F401 - registers
+from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
+from ncc.envs.gym import RackEnv
+from ncc.envs.make import DEFAULT_SCENARIO, env_spec
+from ncc.envs.parallel import RackParallelEnv
+from ncc.envs.rack import RackBatch
+from tests.envs.cases import FLOWS, listed, rack, spec
+
+TOP = np.full(4, 10)
+pytestmark = pytest.mark.filterwarnings("error:.*:UserWarning")
+
+
+def make(**settings: Any) -> RackEnv:
+    return RackEnv(datapath=FLOWS, scenario=rack(periods=6), **settings)
+
+
+def parallel(**settings: Any) -> RackParallelEnv:
+    return RackParallelEnv(datapath=FLOWS, scenario=rack(periods=6), **settings)
+
+
+@pytest.mark.parametrize("action", [{}, {"kind": "log"}, {"kind": "linear"}])
+def test_gymnasiums_own_checks(action: dict[str, Any]) -> None:
+    made = gymnasium.make("ncc/Rack-v0", datapath=FLOWS, scenario=rack(periods=6), action=action)
+    check_env(made.unwrapped)
+
+
+@pytest.mark.parametrize("action", [{}, {"kind": "log"}])
+def test_pettingzoos_own_checks(action: dict[str, Any]) -> None:
+    parallel_api_test(parallel(action=action), num_cycles=50)
+    parallel_seed_test(lambda: parallel(action=action), num_cycles=20)
+
+
+def test_made_by_id_with_nothing_imported_before() -> None:
+    code = (
+        "import gymnasium; from tests.envs.cases import FLOWS, rack; "
+        "env = gymnasium.make('ncc.envs.gym:ncc/Rack-v0', datapath=FLOWS, scenario=rack()); "
+        "print(env.reset(seed=1)[0].shape)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "(68,)\n"
+
+
+def test_the_default_scenario_is_the_one_that_training_uses() -> None:
+    """Written twice, because environments take no configuration framework; so the two are compared here."""
+    from hydra import compose, initialize_config_module
+    from omegaconf import OmegaConf
+
+    from ncc.compose import register
+    from ncc.core.scenario import scenario_from_dict
+
+    register()
+    with initialize_config_module("ncc.configs", version_base=None):
+        config = OmegaConf.to_container(compose("train", ["scenario=rack"]).scenario, resolve=True)
+    assert isinstance(config, dict)
+    assert scenario_from_dict({str(k): v for k, v in config.items()}) == DEFAULT_SCENARIO
+
+
+def test_spaces() -> None:
+    env = make()
+    assert env.observation_space == spaces.Box(-1, 3, (4 * 17,), np.float32)
+    assert env.action_space == spaces.MultiDiscrete([11] * 4)
+    assert make(action={"kind": "log"}).action_space == spaces.Box(0, 1, (4,), np.float32)
+
+
+def test_whole_rack_equals_the_batched_environment() -> None:
+    env, batch = make(), RackBatch(spec(rack(periods=6)), FLOWS, seed=11)
+    first, _ = env.reset(seed=11)
+    np.testing.assert_array_equal(first, batch.reset().ravel())
+    rng = np.random.default_rng(0)
+    for actions in rng.integers(0, 11, (6, 4)):
+        obs, reward, terminated, truncated, info = env.step(actions)
+        t = batch.step(actions[None])
+        np.testing.assert_array_equal(obs, t.final_obs.ravel())
+        np.testing.assert_array_equal(info["host_rewards"], t.reward[0])
+        assert reward == pytest.approx(t.reward.mean())
+        assert (terminated, truncated) == (t.terminated[0], t.truncated[0])
+    np.testing.assert_array_equal(env.reset()[0], batch.reset(episode=1).ravel())
+    assert env.reset()[1] == {"episode": 2, "time_s": 0.0, "flows_started": 0, "flows_finished": 0}
+
+
+def trajectory(env: RackEnv, seed: int | None) -> np.ndarray:
+    env.reset(seed=seed)
+    return np.array([env.step(TOP)[0] for _ in range(6)])
+
+
+def test_a_seed_decides_this_episode_and_the_ones_after_it() -> None:
+    one, two = make(), make()
+    runs = [trajectory(one, 3), trajectory(one, None), trajectory(one, None)]
+    again = [trajectory(two, 3), trajectory(two, None), trajectory(two, None)]
+    np.testing.assert_array_equal(runs, again)
+    assert not np.array_equal(runs[0], runs[1])
+    assert not np.array_equal(runs[1], runs[2])
+    np.testing.assert_array_equal(trajectory(one, 3), runs[0])
+    assert not np.array_equal(trajectory(two, 4), runs[0])
+
+
+def test_without_any_seed_runs_differ() -> None:
+    assert not np.array_equal(trajectory(make(), None), trajectory(make(), None))
+    a, b = parallel(), parallel()
+    a.reset()
+    b.reset()
+    top = dict.fromkeys(a.agents, 10)
+    assert not np.array_equal(
+        [a.step(top)[0]["host_h0"] for _ in range(6)], [b.step(top)[0]["host_h0"] for _ in range(6)]
+    )
+
+
+def test_one_agent_per_host_sees_and_gets_its_own_row() -> None:
+    env, batch = parallel(), RackBatch(spec(rack(periods=6)), FLOWS, seed=11)
+    names = ["host_h0", "host_h1", "host_h2", "host_h3"]
+    obs, infos = env.reset(seed=11)
+    batch.reset()
+    assert env.possible_agents == env.agents == names == list(infos)
+    np.testing.assert_array_equal(env.state(), np.concatenate([obs[name] for name in names]))
+    ended = []
+    for k in range(6):
+        actions = {name: (i + k) % 11 for i, name in enumerate(names)}
+        obs, rewards, _, truncated, _ = env.step(dict(reversed(actions.items())))  # order of a dict means nothing
+        t = batch.step(np.array([list(actions.values())]))
+        np.testing.assert_array_equal([obs[name] for name in names], t.final_obs[0])
+        np.testing.assert_array_equal([rewards[name] for name in names], t.reward[0])
+        ended.append(set(truncated.values()))
+    assert ended == [{False}] * 5 + [{True}]
+    assert env.agents == []
+    with pytest.raises(DatapathError, match="reset the environment first"):
+        env.step(dict.fromkeys(names, 0))
+
+
+def test_termination_of_a_finite_list_is_seen_by_all() -> None:
+    scenario = rack(listed((0.0, "h1", 100_000)), periods=20)
+    *_, terminated, truncated, _ = finished(RackEnv(datapath=FLOWS, scenario=scenario))
+    assert (terminated, truncated) == (True, False)
+    env = RackParallelEnv(datapath=FLOWS, scenario=scenario)
+    env.reset(seed=1)
+    _, _, ended, timed_out, _ = env.step(dict.fromkeys(env.agents, 10))
+    assert all(ended.values())
+    assert not any(timed_out.values())
+
+
+def finished(env: RackEnv) -> Any:
+    env.reset(seed=1)
+    return env.step(TOP)
+
+
+def test_bad_input_is_refused_by_name() -> None:
+    env = make()
+    with pytest.raises(DatapathError, match="reset the environment first"):
+        env.step(TOP)
+    env.reset(seed=1)
+    with pytest.raises(ConfigError, match=r"host h1 is 11"):
+        env.step(np.array([0, 11, 0, 0]))
+    with pytest.raises(ConfigError, match=r"host h0 is nan"):
+        env.step(np.full(4, np.nan))
+    with pytest.raises(ConfigError, match=r"shape \(4,\)"):
+        env.step(np.zeros(5, dtype=np.int64))
+    several = parallel()
+    several.reset(seed=1)
+    with pytest.raises(ConfigError, match="'host_h3' is missing or unknown"):
+        several.step({"host_h0": 1, "host_h1": 1, "host_h2": 1})
+    with pytest.raises(ConfigError, match="host h2 is -1"):
+        several.step({"host_h0": 1, "host_h1": 1, "host_h2": -1, "host_h3": 1})
+
+
+def test_settings_are_values_or_mappings_and_typos_are_named() -> None:
+    plain = {"kind": "backlog", "flows_scale": 3.0}
+    assert env_spec(rack(), reward=plain).view.reward.to_dict() == {**plain, "team_frac": 1.0}
+    assert env_spec(rack().to_dict()).scenario == rack()
+    assert env_spec(rack(), reward=env_spec(reward=plain).view.reward) == env_spec(rack(), reward=plain)
+    with pytest.raises(ConfigError, match=r"env.reward.*allowed: backlog, profit_penalty, utility"):
+        make(reward={"kind": "fame"})
+    with pytest.raises(ConfigError, match=r"env.observation.*rtt_scales.*allowed: .*rtt_scale"):
+        make(observation={"rtt_scales": 1})
+    with pytest.raises(ConfigError, match=r"action must be a value or a mapping of its fields, got list"):
+        make(action=[1])
+    with pytest.raises(UnknownNameError, match=r"Unknown datapath 'ns4'; known: ns3. Did you mean 'ns3'\?"):
+        RackEnv(datapath="ns4")
+
+
+def test_close_twice_and_reset_again() -> None:
+    env = make()
+    env.close()
+    first = env.reset(seed=5)[0]
+    env.close()
+    env.close()
+    np.testing.assert_array_equal(env.reset(seed=5)[0], first)

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: BSD-3-Clause
+from math import log
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from ncc.core.errors import ConfigError
+from ncc.core.measurement import Measurement
+from ncc.core.scenario import Scenario
+from ncc.core.topologies import LeafSpine
+from ncc.core.value import from_dict
+from ncc.core.workload import Permutation
+from ncc.envs.action import ActionSpec
+from ncc.envs.rack import Rack, RackBatch
+from ncc.envs.reward import Backlog, ProfitPenalty, RewardSpec, Utility
+from ncc.envs.scales import scales_of
+from ncc.envs.spec import EnvView
+from tests.envs.cases import FLOWS, listed, measured, rack, spec
+from tests.support.mm1 import Mm1Datapath
+
+FOUR = rack()
+BASE_S = float(scales_of(FOUR).base_rtt_s[0])
+C_BPS, N = 2e9, 4
+
+
+def pay(reward: RewardSpec, m: Measurement, scenario: Scenario = FOUR) -> np.ndarray:
+    made = reward.build()
+    made.reset(scenario)
+    got = made.reward(m)
+    assert got.dtype == np.float32
+    return got
+
+
+def busy(**columns: Any) -> Measurement:
+    return measured(FOUR, **{"active_flows": 1, "goodput_bps": 5e8, "rtt_s": BASE_S, **columns})
+
+
+class TestUtility:
+    def test_own_part_by_hand(self) -> None:
+        m = busy(goodput_bps=[5e8, 1e9, 0, 1e8], rtt_s=[2 * BASE_S, BASE_S, BASE_S, BASE_S / 2])
+        got = pay(Utility(rho=0.5, team_frac=0, floor_frac=0.01), m)
+        np.testing.assert_allclose(got, [log(0.5) - 0.5 * log(2), 0, log(0.01), log(0.1)], rtol=1e-6)
+
+    def test_an_idle_host_is_not_blamed(self) -> None:
+        m = busy(active_flows=[0, 1, 0, 1], goodput_bps=[0, 0, 1e8, 1e8], rtt_s=9 * BASE_S)
+        got = pay(Utility(rho=1, team_frac=0, floor_frac=0.01), m)
+        np.testing.assert_allclose(got, [0, log(0.01 / 9), log(0.1 / 9), log(0.1 / 9)], rtol=1e-6)
+
+    def test_team_part_is_the_neighbourhoods_mean(self) -> None:
+        m = busy(goodput_bps=[1e9, 1e8, 1e9, 1e9])
+        np.testing.assert_allclose(pay(Utility(team_frac=1), m), log(0.1) / 4, rtol=1e-6)
+        mixed = pay(Utility(team_frac=0.2), m)
+        np.testing.assert_allclose(mixed, 0.8 * np.array([0, log(0.1), 0, 0]) + 0.2 * log(0.1) / 4, rtol=1e-6)
+
+    def test_teams_do_not_mix(self) -> None:
+        scenario = Scenario(
+            name="two",
+            topology=LeafSpine(leaves=2, spines=1, hosts_per_leaf=2),
+            workload=(("p", Permutation(hosts="hosts", size_bytes=1)),),
+            duration_s=0.01,
+        )
+        m = measured(scenario, active_flows=1, goodput_bps=[1e9, 1e10, 1e10, 1e10])
+        got = pay(Utility(team_frac=1, rho=0), m, scenario)
+        np.testing.assert_allclose(got, [log(0.1) / 2, log(0.1) / 2, 0, 0], rtol=1e-6, atol=1e-7)
+
+    @pytest.mark.parametrize("rho", [0.25, 1.0, 3.0])
+    def test_best_common_rate_is_the_closed_form(self, rho: float) -> None:
+        """Team utility in the M/M/1 model is best at x = C / (N (1 + rho)); selfish play ends at C / (N + rho)."""
+        made, network = Utility(rho=rho, team_frac=1).build(), Mm1Datapath()
+        made.reset(FOUR)
+        network.start(FOUR, FOUR.flows(1), spec().stack, 1)
+        grid = np.arange(0.005, 0.5, 0.0005) * 1e9
+        team = [made.reward(network.step(np.full(N, x)))[0] for x in grid]
+        assert abs(grid[int(np.argmax(team))] - C_BPS / (N * (1 + rho))) <= 0.5e6
+
+        selfish = Utility(rho=rho, team_frac=0).build()
+        selfish.reset(FOUR)
+        nash = C_BPS / (N + rho)
+        own = [selfish.reward(network.step(np.array([x, nash, nash, nash])))[0] for x in grid]
+        assert abs(grid[int(np.argmax(own))] - nash) <= 0.5e6
+
+    def test_closed_form_holds_through_the_whole_environment(self) -> None:
+        view = EnvView(action=ActionSpec(levels=40, min_rate_frac=0.001), reward=Utility(rho=1.0, team_frac=1))
+        env = RackBatch(spec(rack(periods=100), view=view), Mm1Datapath, seed=1)
+        env.reset()
+        returns = [env.step(np.full((1, N), k)).reward.mean() for k in range(41)]
+        assert int(np.argmax(returns)) == 10  # 250 of 1000 Mbit/s = 2 Gbit/s / (4 * 2)
+
+
+class TestProfitPenalty:
+    def test_profit_by_hand(self) -> None:
+        m = busy(rate_limit_bps=[5e8, np.inf, 5e8, 5e8], goodput_bps=[2.5e8, 1e9, 0, 5e8], rtt_s=2 * BASE_S)
+        got = pay(ProfitPenalty(rho=0.5, sigma1=0, sigma2=0, ratio_max=10), m)
+        own = np.array([2 * log(0.5), 0, 10 * log(0.5), log(0.5)]) - 0.5 * log(2)
+        np.testing.assert_allclose(got, own.mean(), rtol=1e-6)
+
+    def test_crowding_by_hand(self) -> None:
+        m = busy(rate_limit_bps=[1e9, 5e8, 1e9, 1e9], goodput_bps=[4e8, 5e8, 3e8, 2e8])
+        got = pay(ProfitPenalty(rho=0, sigma1=2, sigma2=0), m)
+        profit = 0.25 * log(0.5)  # only h1 is limited, and it delivers its limit
+        b = np.array([0.5, 0.25, 0.5, 0.5])
+        others = np.array([10, 9, 11, 12]) * 1e8 / C_BPS
+        np.testing.assert_allclose(got, profit - 2 * others / (1 - b) * b, rtol=1e-6)
+
+    def test_lateness_by_hand(self) -> None:
+        m = busy(goodput_bps=1e9, rtt_s=[3e-3, 1e-3, 2e-3, 9e-3], active_flows=1)
+        got = pay(ProfitPenalty(rho=0, sigma1=0, sigma2=0.5, sla_delay_s=2e-3), m)
+        worst = np.array([9, 9, 9, 3]) / 2
+        np.testing.assert_allclose(got, -0.5 * (worst - 1) * np.array([3, 1, 2, 9]) / 2, rtol=1e-6)
+
+    def test_delays_within_the_sla_and_of_idle_hosts_cost_nothing(self) -> None:
+        m = busy(goodput_bps=[1e9, 1e9, 1e9, 0], active_flows=[1, 1, 1, 0], rtt_s=[1e-3, 1e-3, 1e-3, 9e-3])
+        np.testing.assert_array_equal(pay(ProfitPenalty(rho=0, sigma1=0, sla_delay_s=2e-3), m), 0)
+
+    def test_an_idle_host_shares_profit_and_pays_no_penalty(self) -> None:
+        m = busy(rate_limit_bps=5e8, goodput_bps=[5e8, 5e8, 5e8, 0], active_flows=[1, 1, 1, 0], rtt_s=5e-3)
+        got = pay(ProfitPenalty(rho=0), m)
+        np.testing.assert_allclose(got[3], 0.75 * log(0.5), rtol=1e-6)
+        assert (got[:3] < got[3]).all()
+
+    def test_a_link_as_fast_as_the_upper_port_is_no_singularity(self) -> None:
+        scenario = Scenario(
+            name="equal",
+            topology=LeafSpine(leaves=2, spines=1, hosts_per_leaf=2),
+            workload=(("p", Permutation(hosts="hosts", size_bytes=1)),),
+            duration_s=0.01,
+        )
+        m = measured(scenario, active_flows=1, goodput_bps=5e9, rtt_s=1e-5)
+        got = pay(ProfitPenalty(rho=0, sigma1=1, sigma2=0, slack_min_frac=0.05), m, scenario)
+        np.testing.assert_allclose(got, -0.5 / 0.05, rtol=1e-6)
+
+
+class TestBacklog:
+    def test_by_hand(self) -> None:
+        m = measured(FOUR, active_flows=[0, 5, 10, 5])
+        np.testing.assert_allclose(pay(Backlog(flows_scale=10, team_frac=0), m), [0, -0.5, -1, -0.5])
+        np.testing.assert_allclose(pay(Backlog(flows_scale=10, team_frac=1), m), -0.5)
+
+    def test_an_episode_sums_to_minus_the_flow_completion_times(self) -> None:
+        """Little's law, on flows that all end within the episode."""
+        scenario = rack(listed((0.0, "h0", 200_000), (1e-3, "h1", 400_000), (3e-3, "h0", 50_000)), periods=20)
+        view = EnvView(reward=Backlog(flows_scale=1, team_frac=0))
+        env, network = Rack(spec(scenario, view=view), lambda: network, 1), FLOWS()
+        env.begin(0)
+        total, over = 0.0, False
+        while not over:
+            epoch = env.advance(np.full(4, 2e8))
+            total += epoch.reward.sum()
+            over = epoch.terminated or epoch.truncated
+        fct = network.finish().flows.finish_s - scenario.flows(0).start_s
+        # A flow is counted at the ends of epochs, so once less than the periods it was there.
+        assert -total == pytest.approx(np.round(fct / 1e-3 - 1).sum())
+
+
+numbers = st.floats(0, 1e13)
+
+
+@given(
+    st.sampled_from([Utility(), Utility(team_frac=0), ProfitPenalty(), Backlog()]),
+    arrays(np.float64, (3, 4), elements=numbers),
+    arrays(np.int64, 4, elements=st.integers(0, 10**6)),
+)
+def test_every_reward_is_finite(reward: RewardSpec, m: np.ndarray, active: np.ndarray) -> None:
+    columns = {
+        "rate_limit_bps": np.maximum(m[0], 1.0),
+        "goodput_bps": m[1],
+        "rtt_s": m[2] / 1e9,
+        "active_flows": active,
+    }
+    assert np.isfinite(pay(reward, measured(FOUR, **columns))).all()
+
+
+@given(arrays(np.float64, (2, 4), elements=numbers), arrays(np.int64, 4, elements=st.integers(0, 9)))
+def test_utility_of_a_busy_host_is_at_most_zero(m: np.ndarray, active: np.ndarray) -> None:
+    got = pay(Utility(team_frac=0), measured(FOUR, goodput_bps=m[0], rtt_s=m[1], active_flows=active))
+    assert (got <= 0).all()
+    assert (got[(active == 0) & (m[0] == 0)] == 0).all()
+
+
+def test_unknown_rewards_and_fields_are_refused_with_what_exists() -> None:
+    with pytest.raises(ConfigError, match="allowed: backlog, profit_penalty, utility"):
+        from_dict(EnvView, {"reward": {"kind": "bliss"}}, "env")
+    with pytest.raises(ConfigError, match="rho"):
+        Utility(rho=-1)
+    with pytest.raises(ConfigError, match="team_frac"):
+        from_dict(EnvView, {"reward": {"kind": "utility", "team_frac": 2}}, "env")

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: BSD-3-Clause
+import gc
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import ConfigError, DatapathError, NccError, UnknownNameError, WorkerDiedError
+from ncc.envs.action import ActionSpec
+from ncc.envs.rack import RackBatch
+from ncc.envs.spec import DatapathFactory, EnvView
+from ncc.envs.workers import WorkerRacks
+from tests.envs.cases import FLOWS, rack, spec
+from tests.envs.faults import Aborting, Exiting, Failing, Light, Refusing, SignalMask
+from tests.support.mm1 import Mm1Datapath
+
+TOP = np.full((2, 4), 10)
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - Path.iterdir opens one itself
+
+
+def run(env: WorkerRacks, epochs: int) -> None:
+    env.reset()
+    for _ in range(epochs):
+        env.step(TOP)
+
+
+def children() -> set[int]:
+    listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return {int(pid) for pid in listed if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()}
+
+
+@pytest.fixture(scope="module")
+def _warm() -> None:
+    """multiprocessing keeps a resource tracker and a first arena of shared memory for the next time."""
+    with WorkerRacks(spec(), Mm1Datapath, 1, 1) as env:
+        env.reset()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(_warm: None) -> Iterator[None]:
+    """Each test leaves no worker, no shared memory and no descriptor behind."""
+    before = descriptors()
+    yield
+    assert not children()
+    assert not list(Path("/dev/shm").glob(f"*{os.getpid()}*"))  # other processes have theirs there
+    gc.collect()
+    assert descriptors() <= before
+
+
+@pytest.mark.parametrize("first_rack", [0, 4])
+def test_workers_equal_racks_in_this_process_bit_for_bit(first_rack: int) -> None:
+    what = spec(rack(periods=12))
+    rng = np.random.default_rng(5)
+    inline = [RackBatch(what, FLOWS, 9, first_rack + r) for r in range(2)]
+    with WorkerRacks(what, FLOWS, 9, 2, first_rack=first_rack) as env:
+        assert (env.n_racks, env.n_agents, env.obs_dim, env.n_actions) == (2, 4, 17, 11)
+        np.testing.assert_array_equal(env.reset(3), np.concatenate([one.reset(3) for one in inline]))
+        for _ in range(40):
+            actions = rng.integers(0, 11, (2, 4))
+            together = env.step(actions)
+            apart = [one.step(actions[r : r + 1]) for r, one in enumerate(inline)]
+            for name in ("obs", "reward", "terminated", "truncated", "final_obs"):
+                mine, theirs = getattr(together, name), np.concatenate([getattr(t, name) for t in apart])
+                assert mine.dtype == theirs.dtype
+                np.testing.assert_array_equal(mine, theirs)
+            assert env.episode == min(one.episode for one in inline)
+        assert env.episode == 6
+        assert env.take_returns() == tuple(value for one in inline for value in one.take_returns())
+
+
+def test_transitions_are_copies() -> None:
+    with WorkerRacks(spec(), FLOWS, 1, 1) as env:
+        env.reset()
+        one = env.step(TOP[:1])
+        kept = one.obs.copy(), one.reward.copy()
+        env.step(TOP[:1])
+        np.testing.assert_array_equal(one.obs, kept[0])
+        np.testing.assert_array_equal(one.reward, kept[1])
+
+
+def test_a_killed_worker_is_named_and_stops_the_others() -> None:
+    env = WorkerRacks(spec(), Mm1Datapath, 1, 2, first_rack=6)
+    run(env, 1)
+    pids = sorted(children())
+    assert len(pids) == 2
+    os.kill(pids[1], signal.SIGKILL)
+    with pytest.raises(WorkerDiedError, match=r"worker of rack \d died \(signal SIGKILL\) and the others were stopped"):
+        run(env, 3)
+    assert not children()
+    with pytest.raises(DatapathError, match="have been stopped"):
+        env.step(TOP)
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("datapath", "kind", "message"),
+    [
+        (Aborting, WorkerDiedError, r"rack 0 died \(signal SIGABRT\)"),
+        (Exiting, WorkerDiedError, r"rack 0 died \(exit status 7\)"),
+        (Failing, DatapathError, r"^rack 0: the network caught fire$"),
+        (Refusing, UnknownNameError, r"^rack 0: Unknown transport 'dctpc'; known: dctcp"),
+    ],
+)
+def test_a_datapath_that_fails_says_so(datapath: DatapathFactory, kind: type[NccError], message: str) -> None:
+    env = WorkerRacks(spec(), datapath, 1, 2)
+    with pytest.raises(kind, match=message):
+        run(env, 3)
+    env.close()
+
+
+def test_workers_load_nothing_heavy_and_do_not_take_ctrl_c() -> None:
+    for datapath in (Light, SignalMask):
+        with WorkerRacks(spec(), datapath, 1, 1) as env:
+            env.reset()
+
+
+def test_bad_actions_name_rack_and_host_and_run_no_epoch() -> None:
+    what = spec()
+    with WorkerRacks(what, FLOWS, 1, 2) as env, WorkerRacks(what, FLOWS, 1, 2) as twin:
+        env.reset()
+        twin.reset()
+        bad = TOP.copy()
+        bad[1, 2] = 11
+        with pytest.raises(ConfigError, match="rack 1: action of host h2 is 11; allowed: whole numbers 0 to 10"):
+            env.step(bad)
+        with pytest.raises(ConfigError, match="rack 0: action of host h0 is nan"):
+            env.step(np.full((2, 4), np.nan))
+        with pytest.raises(ConfigError, match=r"shape \(2, 4\), got \(1, 4\)"):
+            env.step(TOP[:1])
+        np.testing.assert_array_equal(env.step(TOP).obs, twin.step(TOP).obs)
+
+
+def test_settings_that_cannot_be_used() -> None:
+    with pytest.raises(ConfigError, match="n_racks must be at least 1, got 0"):
+        WorkerRacks(spec(), Mm1Datapath, 1, 0)
+    with pytest.raises(ConfigError, match="cannot be sent to a worker"):
+        WorkerRacks(spec(), lambda: Mm1Datapath(), 1, 1)  # noqa: PLW0108 - a lambda is what is refused
+    with pytest.raises(ConfigError, match="action indices need 'levels'"):
+        WorkerRacks(spec(view=EnvView(action=ActionSpec(kind="log"))), Mm1Datapath, 1, 1)
+
+
+def test_close_twice_and_before_any_reset() -> None:
+    env = WorkerRacks(spec(), Mm1Datapath, 1, 1)
+    env.close()
+    env.close()
+
+
+SCRIPT = """
+import sys
+import numpy as np
+from ncc.envs.workers import WorkerRacks
+from tests.envs.cases import spec
+from tests.support.mm1 import Mm1Datapath
+
+if __name__ == "__main__":
+    env = WorkerRacks(spec(), Mm1Datapath, 1, 2)
+    env.reset()
+    try:
+        print("ready", flush=True)
+        while True:
+            env.step(np.full((2, 4), 10))
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+        sys.exit(130)
+"""
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
+def test_interrupted_or_killed_parent_leaves_no_worker(tmp_path: Path, ending: signal.Signals) -> None:
+    script = tmp_path / "loop.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    root = Path(__file__).parents[2]
+    process = subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    if ending == signal.SIGINT:
+        os.killpg(process.pid, signal.SIGINT)  # what a terminal sends: to the whole group
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out, err) == (130, "interrupted\n", "")
+    else:
+        process.kill()
+        process.communicate(timeout=60)  # returns when the last holder of the pipes, worker or parent, has ended
+    for _ in range(600):
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    pytest.fail("a worker outlived its parent by 30 s")

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: BSD-3-Clause
+import io
+
+import pytest
+from rich.console import Console
+
+from ncc.harness.pool import Job, JobEvent
+from ncc.harness.progress import Bar, EvaluationProgress
+from tests.support.experiments import controller, small_rack
+
+
+class Clock:
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_a_log_gets_a_line_now_and_then() -> None:
+    clock, out = Clock(), io.StringIO()
+    with Bar("Training", 200, "epochs", every_s=10, console=Console(file=out, width=40), clock=clock) as bar:
+        for done in range(0, 200, 10):
+            clock.now_s += 3
+            bar.update(done, f"return {done}")
+        bar.note("[untouched]")
+        bar.update(200, "return 200")
+    assert out.getvalue().splitlines() == [
+        "Training:  15% of 200 epochs  0:12, about 1:08 to go  return 30",
+        "Training:  35% of 200 epochs  0:24, about 0:45 to go  return 70",
+        "Training:  55% of 200 epochs  0:36, about 0:29 to go  return 110",
+        "Training:  75% of 200 epochs  0:48, about 0:16 to go  return 150",
+        "Training:  95% of 200 epochs  1:00, about 0:03 to go  return 190",
+        "[untouched]",
+        "Training: 100% of 200 epochs  1:00  return 200  done",
+    ]
+
+
+def test_an_interrupted_task_is_not_called_done() -> None:
+    out = io.StringIO()
+
+    def interrupted() -> None:
+        with Bar("Training", console=Console(file=out), clock=Clock()) as bar:
+            bar.update(0.5)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert "stopped" in out.getvalue()
+    assert "done" not in out.getvalue()
+
+
+def test_a_terminal_gets_a_bar() -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=100, color_system=None)
+    with Bar("Evaluating", 4, console=console) as bar:
+        bar.update(1, "1 of 4 runs")
+        bar.note("kept")
+        bar.update(4, "[4] of 4 runs")
+    text = out.getvalue()
+    assert "kept" in text
+    assert "100%" in text
+    assert "[4] of 4 runs" in text
+
+
+def test_evaluation_events_become_text() -> None:
+    clock, out = Clock(), io.StringIO()
+    job = Job(small_rack(), controller("c"), 1)
+    with Bar("Evaluating", every_s=0, console=Console(file=out, width=200), clock=clock) as bar:
+        show = EvaluationProgress(bar)
+        show(JobEvent(job, "skipped", 1.0, 0.5, 1, 2))
+        show(JobEvent(job, "finished", 1.0, 1.0, 2, 2))
+    assert "50%" in out.getvalue()
+    assert "1 of 2 runs (1 kept from before)" in out.getvalue()
+    assert "2 of 2 runs (1 kept from before)" in out.getvalue()

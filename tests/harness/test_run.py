@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: BSD-3-Clause
+import logging
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import ConfigError, InvalidRunError, UnknownNameError
+from ncc.core.measurement import Measurement
+from ncc.core.scenario import Scenario
+from ncc.harness.limiter import Unlimited
+from ncc.harness.run import RunProgress, eval_flow_seed, run_once
+from tests.support.experiments import controller, fluid_run, small_rack
+from tests.support.fluid import FluidDatapath, fair_rates
+
+
+def one_flow(**changes: object) -> Scenario:
+    flow = {"start_s": 0.0015, "src": "h0", "dst": "r0", "size_bytes": 1_250_000}
+    workload = {"one": {"kind": "fixed", "flows": [flow]}}
+    return small_rack(workload=workload, duration_s=0.01, **changes)
+
+
+def test_one_flow_takes_its_bits_over_the_line_rate() -> None:
+    run = fluid_run(scenario=one_flow())
+    # 1.25 MB at 1 Gbit/s is 10 ms, from 1.5 ms on; the datapath's jitter is below 10 us.
+    assert run.records.flows.finish_s[0] == pytest.approx(0.0115, abs=1e-5)
+    assert run.valid
+    assert len(run.epochs.time_s) == 12, "the run ends with the epoch of the last delivery"
+    assert run.epochs.time_s[-1] == pytest.approx(0.012)
+    assert run.epochs.columns["goodput_bps"].shape == (12, 4)
+    assert run.epochs.columns["goodput_bps"][5].tolist() == pytest.approx([1e9, 0, 0, 0])
+
+
+def test_the_limiter_decides() -> None:
+    # A fixed share is 2 Gbit/s over 4 hosts: the same flow takes 20 ms.
+    run = fluid_run(scenario=one_flow(), share=True)
+    assert run.records.flows.finish_s[0] == pytest.approx(0.0215, abs=1e-5)
+    assert np.all(run.epochs.columns["rate_limit_bps"] == 5e8)
+
+
+def test_each_decision_sees_the_measurement_before_it() -> None:
+    seen: list[int] = []
+
+    class Watching(Unlimited):
+        def decide(self, measurement: Measurement) -> np.ndarray:
+            seen.append(measurement.epoch)
+            return super().decide(measurement)
+
+    run = run_once(FluidDatapath(), one_flow(), controller("w"), Watching(), 1, flow_seed=1)
+    assert seen == list(range(len(run.epochs.time_s)))
+
+
+def test_undelivered_flows_make_the_run_invalid_and_are_said(caplog: pytest.LogCaptureFixture) -> None:
+    scenario = one_flow(drain_s=0.005)
+    with caplog.at_level(logging.WARNING):
+        run = fluid_run(scenario=scenario, transport="sticky")
+    assert len(run.epochs.time_s) == 15, "duration 10 ms and drain 5 ms at 1 ms"
+    assert not run.valid
+    assert "1 of 1 flows were not delivered by 0.015 s (first: flow 0, h0 to r0, 1250000 bytes" in run.problems[0]
+    assert "INVALID" in caplog.text
+    with pytest.raises(InvalidRunError, match=r"'sticky', seed 1 must not be used: 1 of 1 flows"):
+        run.require_valid()
+
+
+def test_a_fallback_makes_the_run_invalid() -> None:
+    run = fluid_run(transport="sloppy")
+    assert run.fallbacks == ("the sloppy transport pretended",)
+    assert run.problems == ("fallback: the sloppy transport pretended",)
+
+
+def test_without_drain_limit_it_waits_for_every_flow() -> None:
+    workload = {"p": {"kind": "permutation", "hosts": "hosts", "size_bytes": 5_000_000}}
+    run = fluid_run(scenario=small_rack(workload=workload, duration_s=0.001, drain_s=None))
+    assert run.valid
+    assert run.epochs.time_s[-1] > 0.01
+
+
+def test_equal_seeds_give_equal_runs_and_other_seeds_do_not() -> None:
+    a, b, c = fluid_run(1), fluid_run(1), fluid_run(2)
+    assert np.array_equal(a.records.flows.finish_s, b.records.flows.finish_s)
+    assert all(np.array_equal(a.epochs.columns[name], b.epochs.columns[name]) for name in a.epochs.columns)
+    assert not np.array_equal(a.flows.start_s, c.flows.start_s)
+
+
+def test_all_controllers_meet_the_same_flows_and_never_those_of_training() -> None:
+    free, shared = fluid_run(5), fluid_run(5, share=True)
+    assert np.array_equal(free.flows.start_s, shared.flows.start_s)
+    assert np.array_equal(free.flows.size_bytes, shared.flows.size_bytes)
+    assert eval_flow_seed(5) != 5
+    assert len({eval_flow_seed(seed) for seed in range(100)}) == 100
+
+
+def test_progress_grows_to_one() -> None:
+    said: list[RunProgress] = []
+    scenario = small_rack()
+    run_once(FluidDatapath(), scenario, controller("c"), Unlimited(), 1, flow_seed=1, progress=said.append)
+    fracs = [p.frac for p in said]
+    assert fracs == sorted(fracs)
+    assert fracs[-1] == 1.0
+    assert said[-1].flows_finished == said[-1].n_flows == len(scenario.flows(1))
+
+
+def test_a_seed_without_flows_is_refused() -> None:
+    web = {
+        "kind": "poisson",
+        "distribution": "websearch",
+        "load_frac": 1e-6,
+        "sources": "hosts",
+        "destinations": "remotes",
+    }
+    with pytest.raises(ConfigError, match="draws no flow"):
+        fluid_run(scenario=small_rack(workload={"web": web}))
+
+
+def test_an_unknown_transport_is_refused_by_name() -> None:
+    with pytest.raises(UnknownNameError, match=r"fluidd.*Did you mean 'fluid'"):
+        fluid_run(transport="fluidd")
+
+
+def test_the_fluid_model_is_max_min_fair() -> None:
+    # Two flows share port 0 (capacity 1); the second also crosses port 1 (0.2); the third has port 2 (3) alone.
+    uses = np.array([[True, True, False], [False, True, False], [False, False, True]])
+    assert fair_rates(uses, np.array([1.0, 0.2, 3.0])).tolist() == pytest.approx([0.8, 0.2, 3.0])

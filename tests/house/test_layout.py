@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where things lie: the top level, the links, the size of files, and that documents speak of what exists."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.house.files import ROOT, texts, tracked
+
+TOP = {
+    ".ci", ".clang-format", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CMakeLists.txt",
+    "CONTRIBUTING.md", "LICENSES", "Makefile", "README.md", "agents", "baselines", "configs", "constraints.txt",
+    "docs", "envs", "ncc", "pyproject.toml", "tests",
+}  # fmt: skip
+ALLOWED = TOP | {"notebooks"}
+LINKED = ("agents", "baselines", "configs", "envs")
+
+LINES = 400
+LONG: dict[str, str] = {
+    "LICENSES/GPL-2.0-only.txt": "the licence's own text",
+}
+"""Files that may be longer than `LINES`, each with the reason."""
+
+
+def test_the_top_level_is_what_it_is_meant_to_be() -> None:
+    found = {path.split("/")[0] for path in tracked()}
+    assert found >= TOP, f"missing: {sorted(TOP - found)}"
+    assert found <= ALLOWED, f"not part of the house: {sorted(found - ALLOWED)}"
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_linked_packages(name: str) -> None:
+    link = ROOT / "ncc" / name
+    assert link.is_symlink()
+    assert str(link.readlink()) == f"../{name}"
+    assert (ROOT / name).is_dir()
+    assert not (ROOT / name).is_symlink()
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_linked_packages_refuse_their_short_name(name: str) -> None:
+    code = f"import {name}"
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode != 0
+    assert f"ImportError: import this package as 'ncc.{name}', not as '{name}'" in ended.stderr
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_linked_packages_import_by_their_full_name(name: str) -> None:
+    code = f"import ncc.{name}, pathlib; print(pathlib.Path(ncc.{name}.__file__).resolve())"
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert Path(ended.stdout.strip()) == ROOT / name / "__init__.py"
+
+
+def test_every_folder_with_python_is_a_package() -> None:
+    """The import contracts and the type checker see packages only."""
+    folders = {Path(path).parent for path in tracked() if path.endswith(".py")}
+    folders = {parent for folder in folders for parent in (folder, *folder.parents) if parent != Path()}
+    assert not [str(folder) for folder in sorted(folders) if not (ROOT / folder / "__init__.py").exists()]
+
+
+def test_files_are_short() -> None:
+    long = {path: text.count("\n") for path, text in texts().items() if text.count("\n") > LINES}
+    assert set(long) <= set(LONG), f"longer than {LINES} lines: part them, or give the reason here: {long}"
+
+
+ROOTS = "|".join(sorted(re.escape(name) for name in ALLOWED))
+GYM_ID = re.compile(r"-v\d+$")
+PATH = re.compile(rf"(?<![\w./<*-])((?:\.\./)*(?:ncc/)?(?:{ROOTS})(?:/[\w.-]+)+)(?![\w/*<{{-])")
+LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
+MAIN = re.compile(r"python -m (ncc(?:\.\w+)+)")
+
+
+@pytest.mark.parametrize("path", sorted(path for path in tracked() if path.endswith(".md")))
+def test_documents_mention_existing_files_only(path: str) -> None:
+    text = texts()[path]
+    folder = (ROOT / path).parent
+    mentioned = {found.rstrip(".") for found in PATH.findall(text) if not GYM_ID.search(found)}
+    gone = {name for name in mentioned if not (ROOT / name).exists() and not (folder / name).exists()}
+    gone |= {name for name in LINK.findall(text) if not (folder / name).exists()}
+    gone |= {name for name in MAIN.findall(text) if not (ROOT / (name.replace(".", "/") + ".py")).exists()}
+    assert not gone, f"{path} speaks of what does not exist: {sorted(gone)}"
+
+
+def test_make_targets_in_documents_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):", texts()["Makefile"], re.MULTILINE))
+    for path, text in texts().items():
+        if path.endswith(".md"):
+            named = set(re.findall(r"`make ([a-z]+)", text))
+            assert named <= targets, f"{path}: no make target {sorted(named - targets)}"

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every file says its licence, and the right one for its place; the texts are there."""
+
+import re
+
+import pytest
+
+from tests.house.files import ROOT, texts
+
+BSD, GPL = "BSD-3-Clause", "GPL-2.0-only"
+SILENT = {".json", ".csv", ".typed", ".ipynb"}
+"""Formats that hold no comments; they go by the licence of ncc, BSD-3-Clause."""
+SPDX = re.compile(r"SPDX-License-Identifier: (\S+)")
+
+
+def expected(path: str) -> str:
+    return GPL if path.startswith("envs/ns3/") else BSD
+
+
+SPEAKING = sorted(
+    path for path in texts() if not path.startswith("LICENSES/") and not any(path.endswith(end) for end in SILENT)
+)
+
+
+@pytest.mark.parametrize("path", SPEAKING)
+def test_the_first_lines_name_the_licence(path: str) -> None:
+    head = "\n".join(texts()[path].splitlines()[:2])
+    assert SPDX.findall(head) == [expected(path)]
+
+
+def test_silent_formats_are_not_gpl() -> None:
+    assert not [path for path in texts() if path not in SPEAKING and path.startswith("envs/ns3/")]
+
+
+def test_the_texts_are_there() -> None:
+    bsd = (ROOT / "LICENSES" / f"{BSD}.txt").read_text()
+    assert "The ncc authors" in bsd
+    assert "Neither the name of the copyright holder" in bsd
+    gpl = (ROOT / "LICENSES" / f"{GPL}.txt").read_text()
+    assert "GNU GENERAL PUBLIC LICENSE" in gpl
+    assert "Version 2, June 1991" in gpl
+    assert {path.name for path in (ROOT / "LICENSES").iterdir()} == {f"{BSD}.txt", f"{GPL}.txt"}
+
+
+def test_the_package_declares_both() -> None:
+    assert f'license = "{BSD} AND {GPL}"' in texts()["pyproject.toml"]

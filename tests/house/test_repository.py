@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The repository speaks of itself alone, pins what it is tested with, and its source archive unpacks to a package."""
+
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.house.files import ROOT, texts
+
+FOREIGN = {
+    "a path of one machine": re.compile(r"(?<![\w.$}>/-])/(?:work|tmp|root|home|farm)/\w"),
+    "the address of a package index": re.compile(r"(?:extra-)?index-url|https?://[\w.-]*(?:pypi|index|proxy)[\w.-]*/"),
+    "a plan that readers cannot see": re.compile(r"\b(?:issue|ticket) #?\d+\b", re.IGNORECASE),
+}
+
+
+@pytest.mark.parametrize("what", sorted(FOREIGN))
+def test_nothing_foreign(what: str) -> None:
+    found = [
+        f"{path}:{number}: {line.strip()}"
+        for path, text in texts().items()
+        if path != "tests/house/test_repository.py"
+        for number, line in enumerate(text.splitlines(), 1)
+        if FOREIGN[what].search(line)
+    ]
+    assert not found, f"{what}:\n" + "\n".join(found)
+
+
+def requirements() -> list[Requirement]:
+    config = tomllib.loads(texts()["pyproject.toml"])
+    extras = config["project"]["optional-dependencies"]
+    listed = [config["build-system"]["requires"], config["project"]["dependencies"], *extras.values()]
+    return [Requirement(text) for part in listed for text in part]
+
+
+def constraints() -> dict[str, str]:
+    lines = [line for line in texts()["constraints.txt"].splitlines() if not line.startswith("#")]
+    assert all(re.fullmatch(r"[a-z0-9-]+==[\w.+]+", line) for line in lines), "exact versions by name only"
+    return dict(line.split("==") for line in lines)
+
+
+def test_every_requirement_is_pinned_within_its_range() -> None:
+    pinned = constraints()
+    for requirement in requirements():
+        version = pinned.get(canonicalize_name(requirement.name))
+        assert version is not None, f"constraints.txt does not pin {requirement.name}"
+        assert requirement.specifier.contains(version), f"{requirement} does not allow the pinned {version}"
+
+
+def test_the_build_links_the_simulator_that_runs() -> None:
+    exact = {str(r.specifier) for r in requirements() if r.name == "ns3"}
+    assert exact == {"==" + constraints()["ns3"]}
+
+
+def test_the_source_archive_holds_the_package_once(tmp_path: Path) -> None:
+    code = "import sys; from scikit_build_core.build import build_sdist; build_sdist(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=True, capture_output=True)
+    (archive,) = tmp_path.glob("ncc-*.tar.gz")
+    with tarfile.open(archive) as opened:
+        members = {member.name.partition("/")[2]: member for member in opened.getmembers()}
+    for path in ("envs/ns3/datapath.py", "agents/policy.py", "baselines/cc.h", "configs/train.yaml"):
+        assert members[f"ncc/{path}"].isfile()
+    tops = {name.split("/")[0] for name in members}
+    assert not tops & {"envs", "agents", "baselines", "configs", "notebooks", "runs", "build", ".venv"}
+    assert {"LICENSES", "CMakeLists.txt", "pyproject.toml"} <= tops
+    assert not [name for name, member in members.items() if member.issym() or name.endswith(".so")]

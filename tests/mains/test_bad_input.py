@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What cannot be used is said in one sentence that names the field and what is allowed, before anything starts."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.mains.commands import TINY, ncc
+
+TRAIN = [
+    ("scenario=rak", "Available options in 'scenario'"),
+    ("scenario.topology.hostz=3", "hostz"),
+    ("scenario.topology.hosts=-3", "scenario.topology.hosts"),
+    ("scenario.topology.hosts=many", "scenario.topology.hosts"),
+    ("scenario.duration_s=0", "scenario.duration_s"),
+    ("scenario.workload.websearch.load_frac=-1", "load_frac"),
+    ("scenario.workload.websearch.distribution=wobsearch", "websearch"),
+    ("scenario.workload.websearch.sources=nobody", "hosts, remotes"),
+    ("scenario.topology.mark_threshold_bytes=600000", "mark_threshold_bytes"),
+    ("agent.gamma=1.5", "agent.gamma"),
+    ("agent.epochs=0", "agent.epochs"),
+    ("agent.learner=sarsa", "a3c"),
+    ("env.action.levels=0", "levels"),
+    ("evaluation.controllers=[ncc,dtcp]", "Did you mean 'dctcp'"),
+    ("evaluation.controllers=[dctcp,dctcp]", "twice"),
+    ("stack.transport=dtcp", "Did you mean 'dctcp'"),
+    ("datapath.target=nowhere:Thing", "nowhere"),
+    ("seed=-1", "seed"),
+    ("datapath.target=os:getcwd", "os:getcwd"),
+    ("evaluation.seeds=100000000", "evaluation.seeds"),
+    ("evaluation.duration_s=1e-9", "evaluation.duration_s"),
+    ("scenario.workload.websearch.load_frac=1e-6", "draws no flow"),
+    ("+nonsense=1", "nonsense"),
+    ("out=/proc/nowhere", "out=/proc/nowhere"),
+]
+
+
+@pytest.mark.parametrize(("override", "said"), TRAIN, ids=[override for override, _ in TRAIN])
+def test_train_refuses(override: str, said: str, tmp_path: Path) -> None:
+    key = override.split("=", maxsplit=1)[0]
+    done = ncc("train", *(a for a in TINY if not a.startswith(f"{key}=")), override, cwd=tmp_path)
+    assert done.returncode != 0
+    assert said in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+    assert not any(tmp_path.glob("runs/*/manifest.json"))
+
+
+@pytest.mark.parametrize("text", ["null", "[]", "{}", '{"agent": 1}', "{", '{"seed": 1}'])
+def test_a_damaged_configuration_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.json").write_text(text)
+    done = ncc("train", "resume=run", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "config.json" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_resuming_what_is_no_run_is_refused(tmp_path: Path) -> None:
+    done = ncc("train", "resume=nowhere", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "config.json" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_infinite_wait_with_too_much_load_is_refused(tmp_path: Path) -> None:
+    heavy = "scenario.workload.websearch.load_frac=1.2"
+    done = ncc("train", "scenario.drain_s=null", heavy, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "tor->core" in done.stderr
+    assert "load_frac" in done.stderr
+
+
+EVALUATE = [
+    (("controller=dtcp", "scenario=rack"), "Did you mean 'dctcp'"),
+    (("controller=dctcp",), "scenario=rack"),
+    (("controller=ncc", "scenario=rack"), "run=<folder>"),
+    (("run=nowhere",), "nowhere"),
+    (("controller=dctcp", "scenario=rack", "seeds=0"), "seeds"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), EVALUATE, ids=[" ".join(a) for a, _ in EVALUATE])
+def test_evaluate_refuses(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    done = ncc("evaluate", *arguments, cwd=tmp_path)
+    assert done.returncode in (1, 2)
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
+    # A limit on the size of any file stands in for a full disk: EFBIG comes where ENOSPC would.
+    limited = (
+        f"ulimit -f 8; exec {sys.executable} -m ncc.evaluate controller=dctcp scenario=rack seeds=1 workers=1 "
+        + ("duration_s=0.02 out=judged")
+    )
+    done = subprocess.run(
+        ["bash", "-c", limited], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 1
+    assert "judged" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "judged" / "manifest.json").exists()
+
+
+@pytest.mark.parametrize("main", ["train", "evaluate"])
+def test_help_loads_no_heavy_library(main: str, tmp_path: Path) -> None:
+    code = (
+        "import sys, runpy; sys.argv = ['ncc', '--help']\n"
+        f"try: runpy.run_module('ncc.{main}', run_name='__main__')\n"
+        "finally:\n"
+        "  print('LOADED', [m for m in ('torch', 'ray', 'gymnasium', 'pettingzoo', 'matplotlib', 'pyarrow', 'scipy',"
+        " 'ncc.envs.ns3._ns3') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "scenario: " in done.stdout
+    assert "LOADED []" in done.stdout
+
+
+def test_every_controller_is_listed_with_a_line(tmp_path: Path) -> None:
+    done = ncc("evaluate", "controller=list", cwd=tmp_path)
+    assert done.returncode == 0
+    lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert {"ncc", "dctcp", "newreno", "fixed_share", "ns3_cubic"} <= set(lines)
+    assert all(len(text) > 10 for text in lines.values())

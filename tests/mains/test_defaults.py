@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the mains do by default and what the Python interfaces do by default is the same thing."""
+
+import hydra
+
+from ncc.compose import plain_config, register
+from ncc.envs.make import env_spec
+from ncc.plan import TrainPlan
+
+
+def test_the_environment_of_train_is_the_environment_of_gymnasium() -> None:
+    register()
+    with hydra.initialize_config_module("ncc.configs", version_base=None):
+        composed = plain_config(hydra.compose("train"))
+    plain = {key: value for key, value in composed.items() if key not in ("out", "resume")}
+    plan, spec = TrainPlan.from_plain(plain), env_spec()
+    assert plan.scenario == spec.scenario
+    assert plan.env == spec.view
+    assert plan.stack == spec.stack

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`python -m ncc.train` and `ncc.evaluate` from end to end, on a rack small enough for a test."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ncc.agents.policy import load_policy
+from ncc.core.errors import ResultError
+from ncc.harness.manifest import read_manifest
+from ncc.harness.results import load_evaluation
+from ncc.learning import read_learning
+from tests.mains.commands import TINY, command, ncc
+
+pytest.importorskip("torch", reason="training needs the torch extra")
+
+SYNC = ("agent=a2c", "agent.racks=1", "agent.epochs=120", "agent.checkpoint_epochs=20")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished A2C run."""
+    cwd = tmp_path_factory.mktemp("trained")
+    done = ncc("train", *TINY, *SYNC, "out=run", cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    assert "Expected: about" in done.stdout
+    assert "FCT slowdown, all flows" in done.stdout
+    return cwd / "run"
+
+
+def test_the_run_folder_holds_what_the_readme_promises(trained: Path) -> None:
+    manifest = read_manifest(trained, "training")
+    assert {"config.json", "learning.jsonl", "policy.npz", "policy_untrained.npz", "learning_curve.png"} <= set(
+        manifest.files
+    )
+    assert any(name.startswith("checkpoints/") for name in manifest.files)
+    assert any(name.startswith("tensorboard/events") for name in manifest.files)
+    evaluation = load_evaluation(trained / "evaluation")
+    assert evaluation.controllers == ("ncc", "ncc_untrained", "fixed_share", "dctcp")
+    assert {run.seed for run in evaluation.runs} == {0, 1}
+    for name in ("slowdown_cdf.png", "comparison.md", "comparison.json"):
+        assert (trained / "evaluation" / name).stat().st_size > 100
+
+
+def test_controllers_met_the_same_flows(trained: Path) -> None:
+    evaluation = load_evaluation(trained / "evaluation")
+    for seed in (0, 1):
+        sizes = [run.load().flows.size_bytes for run in evaluation.runs if run.seed == seed]
+        assert all(np.array_equal(sizes[0], other) for other in sizes)
+
+
+def test_nothing_is_left_beside_the_run_folder(trained: Path) -> None:
+    assert [p.name for p in trained.parent.iterdir()] == ["run"]
+
+
+def test_equal_seeds_give_equal_weights_and_a_resumed_run_an_uninterrupted_ones(trained: Path, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        command("train", *TINY, *SYNC, "out=run"), cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    run = tmp_path / "run"
+    while process.poll() is None and not list(run.glob("checkpoints/*.npz")):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    with pytest.raises(ResultError, match="manifest"):
+        read_manifest(run, "training")
+    resumed = ncc("train", "resume=run", cwd=tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+    one, other = (load_policy(folder / "policy.npz")[0] for folder in (trained, run))
+    obs = np.random.default_rng(0).standard_normal((50, 4, one.obs_dim)).astype(np.float32)
+    assert np.array_equal(one.logits(obs), other.logits(obs))
+    rows = [read_learning(folder) for folder in (trained, run)]
+    told = [[value for row in log for value in row["returns"]] for log in rows]
+    assert told[0] == told[1], "every episode is in the log once"
+    assert rows[0][-1]["epochs"] == rows[1][-1]["epochs"] == 120
+
+
+def test_a_killed_worker_ends_the_run_and_leaves_it_resumable(tmp_path: Path) -> None:
+    arguments = (*TINY, "agent.epochs=100000", "agent.checkpoint_epochs=100", "agent.workers=2", "out=run")
+    process = subprocess.Popen(command("train", *arguments), cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    run = tmp_path / "run"
+    while process.poll() is None and len(list(run.glob("checkpoints/*.npz"))) < 2:
+        time.sleep(0.05)
+    os.kill(_a_worker_of(process.pid), signal.SIGKILL)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "SIGKILL" in said
+    assert "ncc.train resume=run" in said
+    assert "Traceback" not in said
+    assert list(run.glob("checkpoints/*.npz"))
+
+
+def _a_worker_of(parent: int) -> int:
+    """A spawned worker of the learner (not the resource tracker)."""
+    for child in map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split()):
+        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+            return child
+    raise AssertionError("no worker found")
+
+
+def test_a_run_can_be_judged_elsewhere(trained: Path) -> None:
+    arguments = ("run=run", "controller=[ncc,newreno]", "seeds=2", "duration_s=0.01", "workers=1", "first_seed=5")
+    done = ncc("evaluate", *arguments, cwd=trained.parent)
+    assert done.returncode == 0, done.stderr
+    (folder,) = (trained / "evaluations").iterdir()
+    assert {(run.controller, run.seed) for run in load_evaluation(folder).runs} == {
+        (name, seed) for name in ("ncc", "newreno") for seed in (5, 6)
+    }
+    config = json.loads((folder / "comparison.json").read_text())
+    assert config["controllers"] == ["ncc", "newreno"]
+
+
+def test_a_run_that_was_changed_is_refused(trained: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(trained, copy)
+    config = copy / "config.json"
+    config.write_text(config.read_text().replace('"gamma": 0.95', '"gamma": 0.96'))
+    done = ncc("evaluate", "run=run", "controller=ncc", "seeds=1", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "config.json" in done.stderr
+
+
+def test_classical_controllers_need_no_run(tmp_path: Path) -> None:
+    arguments = ("controller=dctcp", "scenario=dumbbell", "seeds=1", "workers=1", "out=judged")
+    done = ncc("evaluate", *arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert load_evaluation(tmp_path / "judged").controllers == ("dctcp",)
+
+
+def test_resume_takes_no_other_setting(trained: Path) -> None:
+    done = ncc("train", "resume=run", "seed=9", "agent.epochs=400", cwd=trained.parent)
+    assert done.returncode == 2
+    assert "seed=9, agent.epochs=400" in done.stderr
+
+
+def test_policies_run_over_the_stack_they_were_trained_on(tmp_path: Path) -> None:
+    arguments = (*TINY, *SYNC, "stack.transport=newreno", "evaluation.seeds=1", "out=run")
+    done = ncc("train", *arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    runs = load_evaluation(tmp_path / "run" / "evaluation").runs
+    transports = {run.controller: run.load().controller.stack.transport for run in runs}
+    assert transports == {"ncc": "newreno", "ncc_untrained": "newreno", "fixed_share": "dctcp", "dctcp": "dctcp"}
+
+
+def test_a_policy_for_another_number_of_hosts_is_refused_before_anything_runs(trained: Path) -> None:
+    done = ncc("evaluate", "run=run", "controller=ncc", "scenario=rack", "seeds=1", cwd=trained.parent)
+    assert done.returncode == 2
+    assert "hosts per neighbourhood" in done.stderr
+
+
+def test_runs_of_different_scenarios_are_not_mixed_up(trained: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(trained, other)
+    config = json.loads((trained / "config.json").read_text())
+    config["scenario"]["workload"]["websearch"]["load_frac"] = 0.7
+    (other / "config.json").write_text(json.dumps(config))
+    done = ncc("evaluate", f"run=[run,{other}]", "controller=ncc", cwd=trained.parent)
+    assert done.returncode == 2
+    assert "scenario=<name>" in done.stderr
+    done = ncc("evaluate", "run=[run,run]", "controller=ncc", cwd=trained.parent)
+    assert done.returncode == 2
+    assert "twice" in done.stderr

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Bootstrap intervals: coverage, pairing, and the cases with nothing to resample."""
+
+import math
+from typing import Literal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ncc.metrics.stats import Interval, interval, paired_ratio
+
+STATISTICS: list[Literal["mean", "median", "iqm"]] = ["mean", "median", "iqm"]
+
+
+def test_estimates_by_hand() -> None:
+    values = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 100.0]
+    assert interval(values, "mean").estimate == 16
+    assert interval(values, "median").estimate == 4.5
+    assert interval(values, "iqm").estimate == 4.5  # (3 + 4 + 5 + 6) / 4
+
+
+def test_the_mean_s_interval_is_near_the_normal_one() -> None:
+    rng = np.random.default_rng(1)
+    values = rng.normal(10, 2, 400)
+    got = interval(values)
+    half = 1.96 * values.std() / 20
+    assert got.low == pytest.approx(values.mean() - half, abs=0.03)
+    assert got.high == pytest.approx(values.mean() + half, abs=0.03)
+
+
+def test_an_interval_covers_the_truth_about_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(2)
+    hits = sum(5.0 in interval(rng.normal(5, 1, 20), level=0.9, seed=i) for i in range(100))
+    assert 80 <= hits <= 97  # 0.9 +- 3 standard errors, less what 20 values cost
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+@given(values=st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=12))
+def test_an_interval_holds_its_estimate_s_neighbourhood(
+    statistic: Literal["mean", "median", "iqm"], values: list[float]
+) -> None:
+    got = interval(values, statistic)
+    slack = 1e-9 * (1 + max(map(abs, values)))
+    assert min(values) - slack <= got.low <= got.high <= max(values) + slack
+    assert got.n == len(values)
+
+
+def test_a_wider_level_is_wider_and_a_seed_decides_all() -> None:
+    values = [1.0, 5.0, 2.0, 8.0, 3.0]
+    narrow, wide = interval(values, level=0.5), interval(values, level=0.99)
+    assert wide.low < narrow.low < narrow.high < wide.high
+    assert interval(values, seed=3) == interval(values, seed=3)
+
+
+def test_nothing_to_resample() -> None:
+    none = interval([math.nan, math.nan])
+    assert (none.n, none.n_missing) == (0, 2)
+    assert math.isnan(none.estimate)
+    assert math.isnan(none.low)
+    one = interval([3.0, math.nan])
+    assert (one.estimate, one.n, one.n_missing) == (3.0, 1, 1)
+    assert math.isnan(one.low)
+    assert math.isnan(one.high)
+    assert interval([2.0] * 5) == Interval(2.0, 2.0, 2.0, 5, 0)
+
+
+@pytest.mark.parametrize("bad", [[1.0, math.inf], [[1.0, 2.0]]])
+def test_refuses_what_has_no_interval(bad: list[float]) -> None:
+    with pytest.raises(ValueError, match="finite numbers"):
+        interval(bad)
+
+
+def test_refuses_unknown_statistics_and_levels() -> None:
+    with pytest.raises(ValueError, match="known: mean, median, iqm"):
+        interval([1.0, 2.0], "mode")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="level"):
+        interval([1.0, 2.0], level=95)
+
+
+def test_pairing_cancels_what_seeds_share() -> None:
+    rng = np.random.default_rng(3)
+    hard = rng.lognormal(0, 1, 10)
+    theirs = hard
+    ours = 0.9 * hard * rng.normal(1, 0.01, 10)
+    got = paired_ratio(ours, theirs)
+    assert got.estimate == pytest.approx(0.9, abs=0.02)
+    assert got.high < 1
+    assert got.high - got.low < 0.05
+    # The same values out of order know nothing of each other.
+    apart = paired_ratio(ours[::-1], theirs)
+    assert apart.high - apart.low > 10 * (got.high - got.low)
+
+
+def test_paired_special_cases() -> None:
+    assert paired_ratio([2.0, 2.0], [1.0, 1.0]) == Interval(2.0, 2.0, 2.0, 2, 0)
+    zero = paired_ratio([1.0, 1.0], [0.0, 1.0])
+    assert math.isnan(zero.estimate)
+    missing = paired_ratio([1.0, math.nan, 3.0], [1.0, 2.0, math.nan])
+    assert (missing.estimate, missing.n, missing.n_missing) == (1.0, 1, 2)
+    assert math.isnan(missing.high)
+    with pytest.raises(ValueError, match="got 1 and 2"):
+        paired_ratio([1.0], [1.0, 2.0])
+    with pytest.raises(ValueError, match="values >= 0"):
+        paired_ratio([-1.0, 1.0], [1.0, 2.0])

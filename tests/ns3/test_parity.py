@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Our hosts and switches against an ordinary ns-3 program, our controllers against ns-3's own."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import ConfigError
+from ncc.core.scenario import Scenario, Transport
+from ncc.core.topologies import Dumbbell, ManyToOne
+from ncc.core.workload import Incast
+from ncc.envs.ns3.plain import PlainRun, run_plain
+from ncc.harness.datapath import HostStack
+from tests.ns3.runs import fixed, flow, run
+
+PPP = Transport(frame_overhead_bytes=2)  # what ns-3's point-to-point device adds
+
+
+def plain(scenario: Scenario, transport: str) -> PlainRun:
+    return run_plain(scenario, scenario.flows(1), transport, 1, stop_s=3, measure_queues=True)
+
+
+def two_flows(**topology: Any) -> Scenario:
+    """Two long flows into a bottleneck of half the hosts' speed."""
+    return fixed(
+        Dumbbell(pairs=2, host_rate_bps=2e9, **topology),
+        *(flow(f"s{i}", f"r{i}", 10_000_000, i * 1e-3) for i in range(2)),
+        transport=PPP,
+    )
+
+
+def test_unloaded_flows_finish_at_the_same_nanosecond() -> None:
+    flows = [flow("s0", "r0", size, i * 2e-3) for i, size in enumerate([1, 1460, 20_000, 150_000])]
+    scenario = fixed(Dumbbell(pairs=1), *flows, transport=PPP)
+    ours = run(scenario, "ns3::TcpDctcp")
+    theirs = plain(scenario, "ns3::TcpDctcp")
+    assert ours.records.flows.finish_s == pytest.approx(theirs.finish_s, abs=3e-9)
+
+
+def test_marking_queue_behaves_like_red_as_a_step() -> None:
+    scenario = two_flows()
+    port = scenario.network().neighbourhoods[0].upper_port
+    ours, theirs = run(scenario, "ns3::TcpDctcp"), plain(scenario, "ns3::TcpDctcp")
+    assert ours.records.flows.finish_s == pytest.approx(theirs.finish_s, rel=0.01)
+    assert ours.records.ports.marked_pkts[port] == pytest.approx(theirs.marked_pkts[port], rel=0.05)
+    # ns-3 keeps one packet more, in the device below the queue disc.
+    mean = ours.column("upper_queue_mean_bytes").mean()
+    assert mean == pytest.approx(theirs.queue_mean_bytes[port], abs=2 * 1500)
+    assert ours.records.ports.dropped_pkts.sum() == theirs.dropped_pkts.sum() == 0
+
+
+def test_incast_loses_and_finishes_alike() -> None:
+    topology = ManyToOne(senders=20, buffer_bytes=100_000, mark_threshold_bytes=30_000)
+    flows = [flow(f"s{i}", "receiver", 60_000, i * 1e-6) for i in range(20)]
+    scenario = fixed(topology, *flows, transport=PPP)
+    ours, theirs = run(scenario, "ns3::TcpDctcp"), plain(scenario, "ns3::TcpDctcp")
+    assert np.isfinite(theirs.finish_s).all()
+    dropped = ours.records.ports.dropped_pkts.sum()
+    assert dropped > 50
+    assert dropped == pytest.approx(theirs.dropped_pkts.sum(), rel=0.2)
+    assert ours.fct_s.mean() == pytest.approx((theirs.finish_s - ours.flows.start_s).mean(), rel=0.3)
+
+
+@pytest.mark.parametrize("transport", ["ns3::TcpDctcp", "ns3::TcpCubic", "ns3::TcpBbr", "dctcp", "newreno"])
+def test_overlapping_incasts_leave_no_flow_behind(transport: str) -> None:
+    # With a few bytes of window left (ns3::TcpDctcp has no floor) TCP declines to send until its timer expires.
+    topology = ManyToOne(senders=32, buffer_bytes=100_000, mark_threshold_bytes=30_000)
+    incast = Incast(events_per_s=60, fan_in=32, bytes_per_server=64_000, sources="senders", destinations="receiver")
+    scenario = Scenario(
+        name="incasts", topology=topology, workload=(("incast", incast),), duration_s=0.1, transport=PPP
+    )
+    ours = run(scenario, transport, seed=3)
+    assert len(ours.flows) == 160
+    assert np.isfinite(ours.fct_s).all()
+    assert ours.records.flows.timeouts.sum() > 100
+    if transport.startswith("ns3::"):
+        theirs = run_plain(scenario, ours.flows, transport, 3, stop_s=3)
+        assert np.isfinite(theirs.finish_s).all()
+
+
+def test_our_dctcp_and_ns3s_agree_where_nothing_is_lost() -> None:
+    scenario = two_flows()
+    ours, theirs = run(scenario, "dctcp"), run(scenario, "ns3::TcpDctcp")
+    assert ours.fct_s.max() == pytest.approx(theirs.fct_s.max(), rel=0.01)
+    assert ours.fct_s == pytest.approx(theirs.fct_s, rel=0.06)
+    queue = [r.column("upper_queue_mean_bytes")[20:150].mean() for r in (ours, theirs)]
+    assert queue[0] == pytest.approx(queue[1], rel=0.1)
+    marks = [r.records.ports.marked_pkts.sum() for r in (ours, theirs)]
+    assert marks[0] == pytest.approx(marks[1], rel=0.2)
+
+
+def test_our_newreno_and_linux_reno_agree_on_a_lossless_path() -> None:
+    # No marks, and a buffer that the receive window cannot overflow: slow start, then a window at its limit.
+    scenario = two_flows(buffer_bytes=9_000_000, mark_threshold_bytes=0)
+    ours, theirs = run(scenario, "newreno"), run(scenario, "ns3::TcpLinuxReno")
+    assert ours.records.ports.dropped_pkts.sum() == theirs.records.ports.dropped_pkts.sum() == 0
+    assert ours.fct_s == pytest.approx(theirs.fct_s, rel=0.02)
+
+
+def test_our_newreno_and_linux_reno_agree_with_ecn() -> None:
+    scenario = two_flows(mark_threshold_bytes=60_000)
+    ours = run(scenario, "newreno")
+    theirs = run(scenario, HostStack(transport="ns3::TcpLinuxReno", params=(("ecn", 1),)))
+    assert ours.fct_s == pytest.approx(theirs.fct_s, rel=0.05)
+    queue = [r.column("upper_queue_mean_bytes")[20:150].mean() for r in (ours, theirs)]
+    assert queue[0] == pytest.approx(queue[1], rel=0.25)
+
+
+def test_an_ordinary_program_refuses_what_it_cannot_do() -> None:
+    scenario = two_flows()
+    with pytest.raises(ConfigError, match="ns-3's own, not dctcp"):
+        plain(scenario, "dctcp")
+    with pytest.raises(ConfigError, match="frame_overhead_bytes must be 2"):
+        plain(fixed(Dumbbell(pairs=1), flow("s0", "r0", 1)), "ns3::TcpDctcp")
+    assert np.isfinite(plain(scenario, "ns3::TcpDctcp").finish_s).all()  # and the process is none the worse
