@@ -19,8 +19,8 @@ class Meter:
         self._sums: defaultdict[str, float] = defaultdict(float)
         self._updates = 0
         self._since_s, self._since_epochs = time.perf_counter(), epochs
-        if epochs:  # a resumed run: what was said of epochs beyond this no longer holds
-            report(Progress(epochs, total_epochs))
+        # Where training stands; in a resumed run, even one from epoch 0, what was said of later epochs no longer holds.
+        report(Progress(epochs, total_epochs))
 
     @property
     def epochs(self) -> int:

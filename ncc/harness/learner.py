@@ -11,7 +11,7 @@ from ncc.harness.batch import EnvFactory
 
 @dataclass(frozen=True)
 class Progress:
-    """What a learner says after each update or so; a resumed one first says, with nothing else, where it resumes."""
+    """What a learner says: first, with nothing else, where it starts or resumes; then after each update or so."""
 
     epochs: int
     """Environment epochs consumed so far, summed over racks and workers."""

@@ -170,6 +170,13 @@ def test_a_finished_run_resumes_without_an_environment_and_can_be_extended(tmp_p
     assert env.resets[0] == 25  # 2000 epochs are 25 episodes of two racks of 40
 
 
+def test_a_run_that_ended_before_its_second_checkpoint_says_that_it_starts_anew(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):  # reports of these epochs may be in a log already
+        train(tmp_path, Interrupted((40, 40), 100))
+    reports = train(tmp_path, identity(), resume=True)
+    assert (reports[0].epochs, reports[0].returns, reports[0].scalars) == (0, (), {})
+
+
 def test_the_environment_is_closed_and_settings_restored_after_an_error(tmp_path: Path) -> None:
     import torch
 
