@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: BSD-3-Clause
 // What a simulation is built from: a scenario as plain numbers, filled in by Python.
 #pragma once
 
@@ -10,12 +10,27 @@
 namespace ncc
 {
 
+// The egress queue of one end of a link.
+struct QueueSpec {
+    int64_t buffer_bytes = -1;                    // its own; -1: a host end, which has none
+    int64_t threshold_bytes = 0;                  // K of step marking; 0: off
+    int64_t red_min_bytes = 0, red_max_bytes = 0; // RED marking between them; max 0: off
+    double red_max_prob = 0;
+    int32_t pool = -1;          // shared pool that it may use beyond its own buffer; -1: none
+    bool control_first = false; // packets without payload overtake data
+};
+
 struct LinkSpec {
     uint32_t a, b;
     double rate_bps;
     int64_t delay_ns;
-    int64_t buffer_bytes[2]; // of the a end and of the b end; -1: a host end, which has none
-    int64_t threshold_bytes[2];
+    QueueSpec queue[2]; // of the a end and of the b end
+};
+
+// A buffer that several ports of a switch share by dynamic thresholds.
+struct PoolSpec {
+    int64_t size_bytes;
+    double alpha;
 };
 
 struct FlowSpec {
@@ -27,6 +42,7 @@ struct FlowSpec {
 struct Spec {
     std::vector<uint8_t> is_host; // by node id
     std::vector<LinkSpec> links;
+    std::vector<PoolSpec> pools;
     std::vector<FlowSpec> flows;       // in order of start
     std::vector<uint32_t> agents;      // node ids
     std::vector<uint32_t> upper_ports; // directed port ids
@@ -37,6 +53,10 @@ struct Spec {
     uint32_t delayed_ack_pkts = 2;
     uint32_t send_buffer_bytes = 1 << 22;
     uint32_t receive_buffer_bytes = 1 << 22;
+    uint32_t dup_ack_pkts = 3; // duplicate ACKs that mean a loss
+    bool handshake = true;
+    bool sack = true;
+    bool limited_transmit = true;
     int64_t min_rto_ns = 5'000'000;
     int64_t initial_rto_ns = 20'000'000;
     int64_t delayed_ack_ns = 100'000;

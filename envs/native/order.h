@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: BSD-3-Clause
 // The order in which a host's flows get their turn under the rate limit.
 #pragma once
 

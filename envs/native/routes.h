@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: BSD-3-Clause
 // Shortest paths to every host, as tables of equal-cost ports: dense, 8 bytes for each pair of a node and a host.
 #pragma once
 

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A live flow: its two TCP ends, its path and its queue in the sending host. Slots are reused once a flow is over and
+// its last packet has left the network.
+#pragma once
+
+#include "packet.h"
+#include "tcp_receiver.h"
+#include "tcp_sender.h"
+
+#include <cstdint>
+
+namespace ncc::packetsim
+{
+
+constexpr uint32_t kMaxHops = 8;
+
+// Ports that a connection's packets take, first hop first; chosen once, by hash (ECMP).
+struct alignas(64) Path {
+    uint32_t to_receiver[kMaxHops];
+    uint32_t to_sender[kMaxHops];
+};
+
+// Packets of one flow that TCP has handed down and that have not left the host: a list through Nic's pool.
+struct FlowQueue {
+    uint32_t head = kNone, tail = kNone;
+    uint64_t bytes = 0;
+};
+
+struct Connection {
+    uint32_t flow = kNone;   // id; kNone: the slot is free
+    uint32_t in_network = 0; // packets that have been sent and have neither arrived nor been dropped
+    uint32_t live_index = 0; // in its host's list of live flows
+    bool acknowledged = false;
+    FlowQueue queue;
+    TcpSender sender;
+    TcpReceiver receiver;
+};
+
+} // namespace ncc::packetsim

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A packet, by value: it is copied from queue to queue and never allocated.
+#pragma once
+
+#include <cstdint>
+
+namespace ncc::packetsim
+{
+
+constexpr uint32_t kNone = UINT32_MAX; // no connection, no node, no SACK blocks, ...
+
+enum class Kind : uint8_t {
+    kSyn,     // to the receiver
+    kSynAck,  // to the sender
+    kOpenAck, // to the receiver: ends the handshake, carries no data
+    kData,    // to the receiver
+    kAck,     // to the sender
+};
+
+// Payload is counted in packets: packet n of a flow carries bytes [n * mss, (n + 1) * mss) of it, the last one the rest.
+struct Packet {
+    uint32_t connection; // slot
+    uint32_t number;     // kData: which packet; kAck: cumulative, the first packet that is missing
+    uint32_t sack;       // kAck: SACK blocks (Network::sack), or kNone
+    uint16_t ip_bytes;   // IP header, TCP header and payload
+    uint16_t hop;        // links crossed so far
+    Kind kind;
+    bool ecn_capable;
+    bool marked;         // Congestion Experienced
+    bool echo;           // kAck: ECN-Echo
+    bool window_reduced; // kData: CWR
+    bool retransmission;
+
+    bool to_receiver() const { return kind == Kind::kSyn || kind == Kind::kOpenAck || kind == Kind::kData; }
+};
+static_assert(sizeof(Packet) == 24);
+
+// What the receiver holds beyond a gap: packets [first, end) each, most recent first (RFC 2018 section 4).
+struct SackBlocks {
+    struct Block {
+        uint32_t first, end;
+    };
+    Block blocks[4];
+    uint32_t n = 0;
+};
+
+} // namespace ncc::packetsim

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A timer of a connection. Arming and cancelling cost no work in the scheduler: a queued event that comes too early is
+// put back to the time that holds by then, and one whose timer is off is dropped.
+#pragma once
+
+#include <cstdint>
+
+namespace ncc::packetsim
+{
+
+enum class TimerKind : uint8_t { kRetransmit, kDelayedAck, kPace };
+
+struct Timer {
+    static constexpr int64_t kOff = INT64_MAX;
+    int64_t due_ns = kOff;
+    uint64_t order = 0;         // among events of one instant: when it was armed
+    int64_t queued_ns = kOff;   // of the event that stands for it in the scheduler
+    uint64_t queued_order = 0;
+
+    bool on() const { return due_ns != kOff; }
+    void Cancel() { due_ns = kOff; }
+};
+
+} // namespace ncc::packetsim
