@@ -7,12 +7,7 @@
 #define NCC_STEP_MARK_H
 
 #include "cc.h"
-
-enum ncc_verdict {
-    NCC_PASS = 0,
-    NCC_MARK = 1, /* set Congestion Experienced */
-    NCC_DROP = 2,
-};
+#include "verdict.h"
 
 struct ncc_step_mark {
     ncc_u64 size_bytes;           /* buffer of the port, in bytes of IP packets */

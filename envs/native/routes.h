@@ -2,6 +2,7 @@
 // Shortest paths to every host, as tables of equal-cost ports: dense, 8 bytes for each pair of a node and a host.
 #pragma once
 
+#include "mix.h"
 #include "spec.h"
 
 #include <cstdint>
@@ -42,11 +43,7 @@ class Routes
 
     uint64_t Hash(uint32_t flow, uint32_t node) const
     {
-        uint64_t x = seed_ ^ (static_cast<uint64_t>(node) << 32 | flow); // splitmix64's finaliser
-        x = (x + 0x9e3779b97f4a7c15ULL);
-        x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-        x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-        return x ^ (x >> 31);
+        return Mix(seed_ ^ (static_cast<uint64_t>(node) << 32 | flow));
     }
 
     uint64_t seed_;

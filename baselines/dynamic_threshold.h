@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Dynamic threshold (Choudhury & Hahne 1998; bai2020 section II-A and eq. 1): how the ports of a switch share a buffer.
+ * A queue fills its private buffer first. Beyond it, it takes from the shared pool, and an arriving packet is dropped
+ * once the queue holds alpha * (pool - all that is taken of it). So a lone queue gets alpha/(1 + alpha) of the pool,
+ * and M queues get alpha/(1 + M alpha) each. The same restricted C as the controllers of cc.h.
+ *
+ * What a queue takes of the pool is its length beyond the private buffer: bytes are counted, not packets labelled, so
+ * a departure gives back to the pool first, and a packet may lie across both.
+ */
+#ifndef NCC_DYNAMIC_THRESHOLD_H
+#define NCC_DYNAMIC_THRESHOLD_H
+
+#include "cc.h"
+#include "verdict.h"
+
+#define NCC_DT_ALPHA_ONE 1024ULL             /* alpha of 1 */
+#define NCC_DT_ALPHA_MAX (1ULL << 20)        /* alpha of 1024 */
+#define NCC_DT_SHARED_MAX_BYTES (1ULL << 43) /* so that alpha * pool fits 64 bits */
+
+struct ncc_dynamic_threshold {
+    ncc_u64 private_bytes; /* of the port alone */
+    ncc_u64 shared_bytes;  /* of the pool, at most NCC_DT_SHARED_MAX_BYTES */
+    ncc_u64 alpha;         /* of NCC_DT_ALPHA_ONE; 1 to NCC_DT_ALPHA_MAX */
+};
+
+/* What a queue of that length takes of the pool. */
+NCC_CC_FN ncc_u64 ncc_dynamic_threshold_share(ncc_u64 private_bytes, ncc_u64 queue_bytes)
+{
+    return queue_bytes > private_bytes ? queue_bytes - private_bytes : 0;
+}
+
+/* `queue_bytes`: waiting in the port before this packet joins; `used_bytes`: what all queues take of the pool, this one
+ * included. NCC_PASS or NCC_DROP. */
+NCC_CC_FN enum ncc_verdict ncc_dynamic_threshold_admit(const struct ncc_dynamic_threshold *p, ncc_u64 queue_bytes,
+                                                       ncc_u64 used_bytes, ncc_u32 packet_bytes)
+{
+    const ncc_u64 now = ncc_dynamic_threshold_share(p->private_bytes, queue_bytes);
+    const ncc_u64 then = ncc_dynamic_threshold_share(p->private_bytes, queue_bytes + packet_bytes);
+
+    if (then == 0)
+        return NCC_PASS;
+    if (used_bytes + (then - now) > p->shared_bytes)
+        return NCC_DROP;
+    if (now * NCC_DT_ALPHA_ONE >= p->alpha * (p->shared_bytes - used_bytes))
+        return NCC_DROP;
+    return NCC_PASS;
+}
+
+#endif

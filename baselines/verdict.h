@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a switch may do to an arriving packet: the answer of step_mark.h, red.h and dynamic_threshold.h. */
+#ifndef NCC_VERDICT_H
+#define NCC_VERDICT_H
+
+enum ncc_verdict {
+    NCC_PASS = 0,
+    NCC_MARK = 1, /* set Congestion Experienced */
+    NCC_DROP = 2,
+};
+
+#endif

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a switch port does to a packet that joins its queue: the headers of baselines/ put together, one decision.
+#pragma once
+
+#include "mix.h"
+#include "spec.h"
+
+extern "C" {
+#include "dynamic_threshold.h"
+#include "red.h"
+#include "step_mark.h"
+}
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace ncc
+{
+
+// A buffer that several ports share. Their queues must be up to date before any of them admits a packet.
+struct Pool {
+    explicit Pool(const PoolSpec &spec)
+        : size_bytes(static_cast<uint64_t>(spec.size_bytes)),
+          alpha(static_cast<uint64_t>(std::llround(spec.alpha * static_cast<double>(NCC_DT_ALPHA_ONE))))
+    {
+    }
+
+    uint64_t size_bytes;
+    uint64_t alpha; // of NCC_DT_ALPHA_ONE
+    uint64_t used_bytes = 0;
+};
+
+// The seed of a port's discipline in a run: other than its neighbour's, the same in every simulator.
+inline uint64_t PortSeed(uint64_t run_seed, uint32_t port) { return Mix(Mix(run_seed) ^ port); }
+
+class Discipline
+{
+  public:
+    // `pool` is that of `queue.pool` and outlives this; null: the port has its own buffer only.
+    Discipline(const QueueSpec &queue, Pool *pool, uint64_t seed)
+        : step_{pool ? kUnbounded : static_cast<ncc_u64>(queue.buffer_bytes),
+                static_cast<ncc_u64>(queue.threshold_bytes)},
+          plain_(pool == nullptr && queue.red_max_bytes == 0), pool_(pool),
+          private_bytes_(static_cast<uint64_t>(queue.buffer_bytes)),
+          red_{static_cast<ncc_u64>(queue.red_min_bytes), static_cast<ncc_u64>(queue.red_max_bytes),
+               static_cast<ncc_u64>(std::llround(queue.red_max_prob * static_cast<double>(NCC_RED_ONE)))},
+          random_(seed)
+    {
+    }
+
+    bool shared() const { return pool_ != nullptr; }
+
+    // Of a packet that has to wait behind `queue_bytes`. A packet is marked if any marker says so (bai2020 section IV).
+    ncc_verdict Admit(uint64_t queue_bytes, uint32_t packet_bytes, bool ecn_capable)
+    {
+        if (plain_) [[likely]] {
+            return ncc_step_mark_admit(&step_, queue_bytes, packet_bytes, ecn_capable);
+        }
+        if (pool_) {
+            const ncc_dynamic_threshold threshold{private_bytes_, pool_->size_bytes, pool_->alpha};
+            if (ncc_dynamic_threshold_admit(&threshold, queue_bytes, pool_->used_bytes, packet_bytes) == NCC_DROP) {
+                return NCC_DROP;
+            }
+        }
+        const ncc_verdict step = ncc_step_mark_admit(&step_, queue_bytes, packet_bytes, ecn_capable);
+        if (step != NCC_PASS || red_.max_bytes == 0 || queue_bytes <= red_.min_bytes) {
+            return step;
+        }
+        random_ += kMixStep;
+        return ncc_red_admit(&red_, queue_bytes, ecn_capable, static_cast<ncc_u32>(Mix(random_) >> 32));
+    }
+
+    // The queue went from `before` to `after`: call it for every packet that joins or leaves.
+    void Changed(uint64_t before_bytes, uint64_t after_bytes)
+    {
+        if (pool_) {
+            pool_->used_bytes -= ncc_dynamic_threshold_share(private_bytes_, before_bytes);
+            pool_->used_bytes += ncc_dynamic_threshold_share(private_bytes_, after_bytes);
+        }
+    }
+
+  private:
+    static constexpr ncc_u64 kUnbounded = std::numeric_limits<ncc_u64>::max() / 2; // the pool decides instead
+
+    ncc_step_mark step_;
+    bool plain_; // nothing but step marking
+    Pool *pool_;
+    uint64_t private_bytes_;
+    ncc_red red_;
+    uint64_t random_;
+};
+
+} // namespace ncc
