@@ -14,8 +14,8 @@ struct Timer {
     static constexpr int64_t kOff = INT64_MAX;
     int64_t due_ns = kOff;
     uint64_t order = 0;         // among events of one instant: when it was armed
-    int64_t queued_ns = kOff;   // of the event that stands for it in the scheduler
-    uint64_t queued_order = 0;
+    int64_t queued_ns = kOff; // time of the event that stands for it in the scheduler
+    uint64_t queued_word = 0; // its word; 0: none
 
     bool on() const { return due_ns != kOff; }
     void Cancel() { due_ns = kOff; }

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Our own packet-level simulator: fast enough to learn on, and compared with ns-3 flow by flow."""
+
+from ncc.envs.packetsim.datapath import PacketsimDatapath
+
+__all__ = ["PacketsimDatapath"]

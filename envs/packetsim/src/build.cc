@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A network from its spec.
+#include "network.h"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+namespace ncc::packetsim
+{
+
+Network::Network(const Spec &spec)
+    : spec_(spec), tcp_(MakeTcpConfig(spec_)), routes_(spec_), mss_bytes_(spec.mtu_bytes - 40)
+{
+    if (2 * spec_.links.size() > kMaxIndex) {
+        throw std::invalid_argument("more than " + std::to_string(kMaxIndex / 2) + " links");
+    }
+    BuildParts();
+    CheckFlows();
+    StartRtts();
+    limits_.assign(spec_.agents.size(), std::numeric_limits<double>::infinity());
+    upper_before_.resize(spec_.upper_ports.size());
+    if (!spec_.flows.empty()) {
+        Schedule(spec_.flows[0].start_ns, EventKind::kFlow, 0);
+    }
+}
+
+Network::~Network() = default;
+
+void Network::BuildParts()
+{
+    host_index_.assign(spec_.is_host.size(), kNone);
+    for (uint32_t node = 0; node < spec_.is_host.size(); ++node) {
+        if (spec_.is_host[node]) {
+            host_index_[node] = static_cast<uint32_t>(hosts_.size());
+            hosts_.emplace_back();
+        }
+    }
+    pools_.reserve(spec_.pools.size()); // ports point at them
+    for (const PoolSpec &pool : spec_.pools) {
+        pools_.emplace_back(pool);
+    }
+    pool_ports_.resize(pools_.size());
+    views_.reserve(spec_.flows.size());
+    for (uint32_t port = 0; port < 2 * spec_.links.size(); ++port) {
+        const LinkSpec &link = spec_.links[port / 2];
+        const QueueSpec &queue = link.queue[port % 2];
+        const uint32_t from = port % 2 == 0 ? link.a : link.b;
+        const uint32_t to = port % 2 == 0 ? link.b : link.a;
+        links_.emplace_back(Wire(link.rate_bps, link.delay_ns, spec_.frame_overhead_bytes, to));
+        ports_.emplace_back();
+        if (spec_.is_host[from]) {
+            const uint32_t host = host_index_[from];
+            std::unique_ptr<FlowOrder> order;
+            if (spec_.order != "fifo") {
+                order = MakeOrder(spec_.order, views_);
+            }
+            hosts_[host].nic = std::make_unique<Nic>(host, port, spec_, std::move(order));
+            continue;
+        }
+        Pool *pool = nullptr;
+        if (queue.pool >= 0) {
+            pool = &pools_.at(static_cast<size_t>(queue.pool));
+            pool_ports_[static_cast<size_t>(queue.pool)].push_back(port);
+        }
+        ports_.back() = std::make_unique<Port>(queue, pool, spec_.seed * 0x9e3779b97f4a7c15ULL + port);
+    }
+}
+
+void Network::CheckFlows()
+{
+    constexpr uint64_t kMaxPackets = std::numeric_limits<uint32_t>::max() - 1;
+    for (size_t i = 0; i < spec_.flows.size(); ++i) {
+        const FlowSpec &flow = spec_.flows[i];
+        if (!routes_.Reaches(flow.src, flow.dst) || !routes_.Reaches(flow.dst, flow.src)) {
+            throw std::invalid_argument("no path between node " + std::to_string(flow.src) + " and node " +
+                                        std::to_string(flow.dst));
+        }
+        uint32_t hops = 0;
+        for (uint32_t node = flow.src; node != flow.dst; ++hops) {
+            node = links_[routes_.Port(node, flow.dst, 0)].wire.to;
+        }
+        if (hops > kMaxHops) {
+            throw std::invalid_argument("flow " + std::to_string(i) + " crosses " + std::to_string(hops) +
+                                        " links; at most " + std::to_string(kMaxHops) + " are allowed");
+        }
+        if ((flow.size_bytes - 1) / mss_bytes_ >= kMaxPackets) {
+            throw std::invalid_argument("flow " + std::to_string(i) + " has more than " + std::to_string(kMaxPackets) +
+                                        " packets");
+        }
+        views_.push_back({flow.start_ns, flow.start_ns, flow.size_bytes, 0, 0});
+    }
+    records_.resize(spec_.flows.size());
+    slot_of_flow_.assign(spec_.flows.size(), kNone);
+}
+
+// Before the first sample a host reports the base RTT of its longest path; one without flows, that of all.
+void Network::StartRtts()
+{
+    for (const FlowSpec &flow : spec_.flows) {
+        double &rtt_ns = hosts_[host_index_[flow.src]].rtt_mean_ns;
+        rtt_ns = std::max(rtt_ns, static_cast<double>(routes_.BaseRttNs(spec_, flow.src, flow.dst)));
+    }
+    double longest_ns = 0;
+    for (const Host &host : hosts_) {
+        longest_ns = std::max(longest_ns, host.rtt_mean_ns);
+    }
+    for (Host &host : hosts_) {
+        host.rtt_mean_ns = host.rtt_mean_ns > 0 ? host.rtt_mean_ns : longest_ns;
+    }
+}
+
+} // namespace ncc::packetsim

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How events move packets, and the life of a flow.
+#include "network.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace ncc::packetsim
+{
+
+void Network::Step(const double *limits_bps)
+{
+    if (failed_) {
+        throw std::runtime_error(fault_);
+    }
+    limits_.assign(limits_bps, limits_bps + limits_.size());
+    if (spec_.latency_ns > 0) {
+        Schedule(now_ns_ + spec_.latency_ns, EventKind::kLimits, 0);
+    } else {
+        ApplyLimits();
+    }
+    const int64_t end_ns = (epoch_ + 1) * spec_.period_ns;
+    // What is scheduled from here on for the very end belongs to the next epoch.
+    const Event end{end_ns, EventWord(++order_, EventKind::kArrival, 0)};
+    while (!scheduler_.empty() && scheduler_.top() < end && !failed_) {
+        const Event event = scheduler_.top();
+        now_ns_ = event.time_ns;
+        ++events_;
+        Handle(event);
+    }
+    if (failed_) {
+        throw std::runtime_error(fault_);
+    }
+    now_ns_ = end_ns;
+    ++epoch_;
+}
+
+void Network::Handle(const Event &event)
+{
+    const uint32_t index = IndexOf(event.word);
+    switch (KindOf(event.word)) {
+    case EventKind::kArrival:
+        Arrive(index);
+        return;
+    case EventKind::kWire:
+        scheduler_.Pop();
+        hosts_[index].nic->WireFree(*this);
+        return;
+    case EventKind::kTokens:
+        scheduler_.Pop();
+        hosts_[index].nic->Tokens(*this, event.word);
+        return;
+    case EventKind::kTransmit:
+        scheduler_.Pop();
+        Transmitted(index);
+        return;
+    case EventKind::kRetransmit:
+        Expire(TimerKind::kRetransmit, index, event);
+        return;
+    case EventKind::kDelayedAck:
+        Expire(TimerKind::kDelayedAck, index, event);
+        return;
+    case EventKind::kPace:
+        Expire(TimerKind::kPace, index, event);
+        return;
+    case EventKind::kOver:
+        scheduler_.Pop();
+        Over(index);
+        return;
+    case EventKind::kFlow:
+        scheduler_.Pop();
+        StartFlows();
+        return;
+    case EventKind::kLimits:
+        scheduler_.Pop();
+        ApplyLimits();
+        return;
+    }
+}
+
+void Network::Arrive(uint32_t port)
+{
+    Link &link = links_[port];
+    if (ports_[port]) { // what has started must be counted before it is forgotten
+        ports_[port]->Advance(link, now_ns_);
+    }
+    Packet packet = link.front().packet;
+    link.PopFront();
+    if (link.empty()) {
+        scheduler_.Pop();
+    } else {
+        scheduler_.Replace({link.front().arrival_ns, link.front().word});
+    }
+    const Path &path = paths_[packet.connection];
+    const uint32_t next = (packet.to_receiver() ? path.to_receiver : path.to_sender)[packet.hop];
+    if (next == kNone) {
+        Deliver(packet);
+    } else {
+        ++packet.hop;
+        Forward(next, packet);
+    }
+}
+
+void Network::Forward(uint32_t index, Packet packet)
+{
+    Port &port = *ports_[index];
+    Link &link = links_[index];
+    if (port.shared()) {
+        const int32_t pool = spec_.links[index / 2].queue[index % 2].pool;
+        for (uint32_t sibling : pool_ports_[static_cast<size_t>(pool)]) {
+            ports_[sibling]->Advance(links_[sibling], now_ns_);
+        }
+    } else {
+        port.Advance(link, now_ns_);
+    }
+    if (!port.Admit(packet, now_ns_)) {
+        ++dropped_;
+        Gone(packet);
+        return;
+    }
+    if (!port.control_first()) {
+        OnLink(index, port.Forward(link, packet, now_ns_));
+    } else if (port.busy()) {
+        port.Hold(packet, now_ns_);
+    } else {
+        OnLink(index, port.StartAtOnce(link, packet, now_ns_));
+        Schedule(port.free_ns(), EventKind::kTransmit, index);
+    }
+}
+
+void Network::Transmitted(uint32_t index)
+{
+    Port &port = *ports_[index];
+    port.Advance(links_[index], now_ns_);
+    if (InFlight *entry = port.Next(links_[index], now_ns_)) {
+        OnLink(index, *entry);
+        Schedule(port.free_ns(), EventKind::kTransmit, index);
+    }
+}
+
+void Network::Deliver(const Packet &packet)
+{
+    ++arrived_;
+    Connection &connection = connections_[packet.connection];
+    if (!connection.over) {
+        if (packet.marked && packet.kind == Kind::kData) {
+            ++records_[connection.flow].ce_pkts;
+        }
+        TcpReceive(*this, packet.connection, packet);
+    }
+    Gone(packet);
+}
+
+void Network::Gone(const Packet &packet)
+{
+    if (packet.sack != kNone) {
+        free_sacks_.push_back(packet.sack);
+    }
+    Connection &connection = connections_[packet.connection];
+    --connection.in_network;
+    if (connection.over && connection.in_network == 0) {
+        free_slots_.push_back(packet.connection);
+    }
+}
+
+uint32_t Network::TakeSack()
+{
+    if (free_sacks_.empty()) {
+        sacks_.emplace_back();
+        return static_cast<uint32_t>(sacks_.size() - 1);
+    }
+    const uint32_t index = free_sacks_.back();
+    free_sacks_.pop_back();
+    sacks_[index].n = 0;
+    return index;
+}
+
+void Network::Arm(Timer &timer, TimerKind kind, uint32_t slot, int64_t delay_ns)
+{
+    timer.due_ns = now_ns_ + delay_ns;
+    timer.order = ++order_;
+    if (timer.queued_ns <= timer.due_ns) {
+        return; // the event that is queued will find the time that holds by then
+    }
+    constexpr EventKind kEvents[] = {EventKind::kRetransmit, EventKind::kDelayedAck, EventKind::kPace};
+    const uint64_t word = EventWord(timer.order, kEvents[static_cast<size_t>(kind)], slot);
+    past_ += delay_ns < 0;
+    scheduler_.Push({timer.due_ns, word});
+    timer.queued_ns = timer.due_ns;
+    timer.queued_word = word;
+}
+
+Timer &Network::TimerOf(TimerKind kind, uint32_t slot)
+{
+    Connection &connection = connections_[slot];
+    switch (kind) {
+    case TimerKind::kRetransmit:
+        return connection.sender.retransmit;
+    case TimerKind::kDelayedAck:
+        return connection.receiver.delayed_ack;
+    case TimerKind::kPace:
+        break;
+    }
+    return connection.sender.pace;
+}
+
+void Network::Expire(TimerKind kind, uint32_t slot, const Event &event)
+{
+    Timer &timer = TimerOf(kind, slot);
+    if (event.word != timer.queued_word) { // of an earlier flow in this slot, or overtaken by an earlier event
+        scheduler_.Pop();
+        return;
+    }
+    if (timer.on() && EventWord(timer.order, KindOf(event.word), slot) != event.word) {
+        timer.queued_ns = timer.due_ns;
+        timer.queued_word = EventWord(timer.order, KindOf(event.word), slot);
+        scheduler_.Replace({timer.queued_ns, timer.queued_word});
+        return;
+    }
+    scheduler_.Pop();
+    timer.queued_ns = Timer::kOff;
+    timer.queued_word = 0;
+    if (timer.on()) {
+        timer.Cancel();
+        TcpExpired(*this, slot, kind);
+    }
+}
+
+void Network::StartFlows()
+{
+    while (next_flow_ < spec_.flows.size() && spec_.flows[next_flow_].start_ns <= now_ns_) {
+        StartFlow(static_cast<uint32_t>(next_flow_++));
+    }
+    if (next_flow_ < spec_.flows.size()) {
+        Schedule(spec_.flows[next_flow_].start_ns, EventKind::kFlow, 0);
+    }
+}
+
+void Network::StartFlow(uint32_t flow)
+{
+    const FlowSpec &spec = spec_.flows[flow];
+    uint32_t slot;
+    if (free_slots_.empty()) {
+        slot = static_cast<uint32_t>(connections_.size());
+        connections_.emplace_back();
+        paths_.emplace_back();
+    } else {
+        slot = free_slots_.back();
+        free_slots_.pop_back();
+        connections_[slot] = Connection();
+    }
+    slot_of_flow_[flow] = slot;
+    Connection &connection = connections_[slot];
+    connection.flow = flow;
+    connection.src_host = host_index_[spec.src];
+    connection.dst_host = host_index_[spec.dst];
+    connection.packets = static_cast<uint32_t>((spec.size_bytes + mss_bytes_ - 1) / mss_bytes_);
+    connection.last_bytes =
+        static_cast<uint32_t>(spec.size_bytes - static_cast<uint64_t>(connection.packets - 1) * mss_bytes_);
+    ChoosePath(slot, spec);
+    std::vector<uint32_t> &live = hosts_[connection.src_host].live;
+    connection.live_index = static_cast<uint32_t>(live.size());
+    live.push_back(slot);
+    ++live_;
+    TcpOpen(*this, slot);
+}
+
+void Network::ChoosePath(uint32_t slot, const FlowSpec &flow)
+{
+    auto choose = [&](uint32_t *ports, uint32_t from, uint32_t to) {
+        const uint32_t id = connections_[slot].flow;
+        uint32_t node = from;
+        for (uint32_t hop = 0;; ++hop) {
+            const uint32_t port = routes_.Port(node, to, id);
+            node = links_[port].wire.to;
+            if (hop > 0) {
+                ports[hop - 1] = port;
+            }
+            if (node == to) {
+                ports[hop] = kNone;
+                return;
+            }
+        }
+    };
+    choose(paths_[slot].to_receiver, flow.src, flow.dst);
+    choose(paths_[slot].to_sender, flow.dst, flow.src);
+}
+
+void Network::Received(uint32_t slot)
+{
+    const Connection &connection = connections_[slot];
+    records_[connection.flow].finish_ns = now_ns_;
+    ++finished_;
+    std::vector<uint32_t> &live = hosts_[connection.src_host].live;
+    live[connection.live_index] = live.back();
+    connections_[live.back()].live_index = connection.live_index;
+    live.pop_back();
+}
+
+void Network::Acknowledged(uint32_t slot)
+{
+    Connection &connection = connections_[slot];
+    connection.acknowledged = true;
+    if (connection.queue.bytes == 0) {
+        Schedule(now_ns_ + 1, EventKind::kOver, slot); // not now: TCP is at work on it
+    }
+}
+
+void Network::Drained(uint32_t slot)
+{
+    const Connection &connection = connections_[slot];
+    if (!connection.acknowledged) {
+        TcpRoom(*this, slot);
+    } else if (connection.queue.bytes == 0) {
+        Schedule(now_ns_ + 1, EventKind::kOver, slot);
+    }
+}
+
+void Network::Over(uint32_t slot)
+{
+    Connection &connection = connections_[slot];
+    TcpClose(*this, slot);
+    connection.over = true;
+    slot_of_flow_[connection.flow] = kNone;
+    --live_;
+    if (connection.in_network == 0) {
+        free_slots_.push_back(slot);
+    }
+}
+
+void Network::Left(const Packet &packet, int64_t joined_ns, int64_t now_ns)
+{
+    if (packet.kind != Kind::kData) {
+        return;
+    }
+    const Connection &connection = connections_[packet.connection];
+    FlowRecord &record = records_[connection.flow];
+    ++record.sent_pkts;
+    record.retransmitted_pkts += packet.retransmission;
+    FlowView &view = views_[connection.flow];
+    view.last_left_ns = now_ns;
+    const uint64_t end_bytes =
+        static_cast<uint64_t>(packet.number) * mss_bytes_ + payload_bytes(packet.connection, packet.number);
+    view.left_bytes = std::max(view.left_bytes, end_bytes);
+    if (joined_ns < now_ns && packet.number == connection.sender.una) {
+        TcpHeadLeft(*this, packet.connection);
+    }
+}
+
+bool Network::Holds(uint32_t slot, uint32_t number)
+{
+    for (uint32_t node = connections_[slot].queue.head; node != kNone; node = pool_[node].next) {
+        if (pool_[node].packet.number == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void Network::ApplyLimits()
+{
+    for (size_t i = 0; i < limits_.size(); ++i) {
+        hosts_[host_index_[spec_.agents[i]]].nic->SetLimit(*this, limits_[i]);
+    }
+}
+
+void Network::Fail(const std::string &message)
+{
+    if (!failed_) {
+        fault_ = message;
+    }
+    failed_ = true;
+}
+
+} // namespace ncc::packetsim

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A simulation: hosts, switches, flows, the events that move packets between them, and what is measured of it all.
+// Everything belongs to the object: any number may live in a process, each used by one thread at a time.
+#pragma once
+
+#include "connection.h"
+#include "link.h"
+#include "nic.h"
+#include "port.h"
+#include "scheduler.h"
+#include "tcp_config.h"
+#include "timer.h"
+
+#include "order.h"
+#include "records.h"
+#include "routes.h"
+#include "spec.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ncc::packetsim
+{
+
+class Network
+{
+  public:
+    // Throws std::invalid_argument for flows without a path, of too many packets, or more parts than can be numbered.
+    explicit Network(const Spec &spec);
+    ~Network();
+    Network(const Network &) = delete;
+    Network &operator=(const Network &) = delete;
+
+    // One period with these limits, by agent. Throws std::runtime_error when a controller or flow has failed.
+    void Step(const double *limits_bps);
+    void Measure(const HostColumns &hosts, const UpperColumns &uppers);
+
+    int64_t now_ns() const { return now_ns_; }
+    int64_t epoch() const { return epoch_; }
+    int64_t flows_started() const { return static_cast<int64_t>(next_flow_); }
+    int64_t flows_finished() const { return finished_; }
+    const Spec &spec() const { return spec_; }
+    const std::vector<FlowRecord> &records() const { return records_; }
+    PortTotals PortRecord(uint32_t port); // up to date
+
+    // For tests and studies.
+    void DropPacket(uint32_t port, uint64_t nth) { SwitchPort(port).DropNth(nth); }
+    void MarkPacket(uint32_t port, uint64_t nth) { SwitchPort(port).MarkNth(nth); }
+    struct Window {
+        uint64_t cwnd_bytes, ssthresh_bytes, una_bytes;
+    };
+    Window SenderWindow(uint32_t flow) const; // zeros when the flow is not live
+    size_t live_connections() const { return live_; }
+    uint64_t events() const { return events_; }
+    // Where every packet ever sent is: sent = arrived + dropped + in hosts + on links.
+    struct Audit {
+        uint64_t sent, arrived, dropped, in_hosts, on_links, events_in_the_past, scheduled;
+    };
+    Audit Count() const;
+
+    // For TCP and NICs
+    const TcpConfig &tcp() const { return tcp_; }
+    Connection &connection(uint32_t slot) { return connections_[slot]; }
+    uint32_t slot_of(uint32_t flow) const { return slot_of_flow_[flow]; }
+    uint64_t size_bytes(uint32_t slot) const { return spec_.flows[connections_[slot].flow].size_bytes; }
+    uint32_t packets(uint32_t slot) const { return connections_[slot].packets; }
+    uint32_t payload_bytes(uint32_t slot, uint32_t number) const
+    {
+        const Connection &c = connections_[slot];
+        return number + 1 < c.packets ? mss_bytes_ : c.last_bytes;
+    }
+    void Send(const Packet &packet)
+    {
+        Connection &c = connections_[packet.connection];
+        ++c.in_network;
+        ++sent_;
+        hosts_[packet.to_receiver() ? c.src_host : c.dst_host].nic->Send(*this, packet);
+    }
+    bool HasRoom(uint32_t slot) const
+    {
+        const uint64_t bytes = connections_[slot].queue.bytes;
+        return bytes == 0 || bytes + spec_.mtu_bytes <= spec_.small_queue_bytes;
+    }
+    bool Holds(uint32_t slot, uint32_t number);
+    void Arm(Timer &timer, TimerKind kind, uint32_t slot, int64_t delay_ns);
+    uint32_t TakeSack();
+    SackBlocks &sack(uint32_t index) { return sacks_[index]; }
+    void Delivered(uint32_t slot, uint64_t bytes)
+    {
+        const Connection &c = connections_[slot];
+        hosts_[c.src_host].goodput_bytes += static_cast<int64_t>(bytes);
+        views_[c.flow].delivered_bytes += bytes;
+    }
+    void Received(uint32_t slot);
+    void Acknowledged(uint32_t slot);
+    void RttSample(uint32_t slot, int64_t ns)
+    {
+        const Connection &c = connections_[slot];
+        records_[c.flow].AddRtt(ns);
+        hosts_[c.src_host].rtt_sum_ns += static_cast<double>(ns);
+        ++hosts_[c.src_host].rtt_samples;
+    }
+    void TimedOut(uint32_t slot) { ++records_[connections_[slot].flow].timeouts; }
+    void Fail(const std::string &message);
+
+    uint64_t Schedule(int64_t time_ns, EventKind kind, uint32_t index)
+    {
+        const uint64_t word = EventWord(++order_, kind, index);
+        past_ += time_ns < now_ns_;
+        scheduler_.Push({time_ns, word});
+        return word;
+    }
+    PacketPool &pool() { return pool_; }
+    Link &link(uint32_t port) { return links_[port]; }
+    // A packet has been put on the link: its arrival becomes an event once those before it have arrived.
+    void OnLink(uint32_t port, InFlight &entry)
+    {
+        entry.word = EventWord(++order_, EventKind::kArrival, port);
+        if (links_[port].size() == 1) {
+            scheduler_.Push({entry.arrival_ns, entry.word});
+        }
+    }
+    void Left(const Packet &packet, int64_t joined_ns, int64_t now_ns);
+    void Drained(uint32_t slot);
+
+  private:
+    struct Host {
+        std::unique_ptr<Nic> nic;
+        std::vector<uint32_t> live; // connections of flows that have arrived and not been delivered
+        // of this epoch
+        int64_t goodput_bytes = 0, rtt_samples = 0, tx_bytes_before = 0;
+        double rtt_sum_ns = 0, rtt_mean_ns = 0;
+    };
+
+    void BuildParts();
+    void CheckFlows();
+    void StartRtts();
+    void Handle(const Event &event);
+    void Arrive(uint32_t port);
+    void Forward(uint32_t port, Packet packet);
+    void Deliver(const Packet &packet);
+    void Transmitted(uint32_t port);
+    void Expire(TimerKind kind, uint32_t slot, const Event &event);
+    void StartFlows(); // those due now, and an event for the next
+    void StartFlow(uint32_t flow);
+    void ChoosePath(uint32_t slot, const FlowSpec &flow);
+    void Over(uint32_t slot);
+    void Gone(const Packet &packet); // it has arrived or been dropped
+    void ApplyLimits();
+    Port &SwitchPort(uint32_t port);
+    Timer &TimerOf(TimerKind kind, uint32_t slot);
+
+    Spec spec_;
+    TcpConfig tcp_;
+    Routes routes_;
+    uint32_t mss_bytes_;
+
+    // What every event touches
+    Scheduler scheduler_;
+    int64_t now_ns_ = 0;
+    uint64_t order_ = 0;
+    std::vector<Link> links_;                  // by directed port
+    std::vector<std::unique_ptr<Port>> ports_; // by directed port; null at host ends
+    std::vector<Connection> connections_;
+    std::vector<Path> paths_; // by connection
+    std::vector<FlowView> views_;
+    std::vector<FlowRecord> records_;
+    std::vector<Host> hosts_;
+    PacketPool pool_;
+
+    std::vector<Pool> pools_;
+    std::vector<std::vector<uint32_t>> pool_ports_;
+    std::vector<SackBlocks> sacks_;
+    std::vector<uint32_t> free_sacks_, free_slots_;
+    std::vector<uint32_t> host_index_, slot_of_flow_;
+    std::vector<double> limits_;
+    std::vector<PortTotals> upper_before_;
+    size_t next_flow_ = 0, live_ = 0;
+    int64_t finished_ = 0, epoch_ = 0;
+    uint64_t events_ = 0, sent_ = 0, arrived_ = 0, dropped_ = 0, past_ = 0;
+    bool failed_ = false;
+    std::string fault_;
+};
+
+// What TCP does (tcp_sender.cc, tcp_receiver.cc).
+void TcpOpen(Network &network, uint32_t slot);
+void TcpReceive(Network &network, uint32_t slot, const Packet &packet);
+void TcpExpired(Network &network, uint32_t slot, TimerKind kind);
+void TcpRoom(Network &network, uint32_t slot);
+void TcpHeadLeft(Network &network, uint32_t slot);
+void TcpClose(Network &network, uint32_t slot);
+
+} // namespace ncc::packetsim

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The sending side of a host below TCP: one queue per flow, an order among flows, a rate limit, the wire.
+#pragma once
+
+#include "connection.h"
+#include "link.h"
+
+#include "order.h"
+#include "records.h"
+#include "token_bucket.h"
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+namespace ncc::packetsim
+{
+
+class Network;
+
+// Packets that wait in hosts, for all NICs of a network.
+class PacketPool
+{
+  public:
+    struct Node {
+        Packet packet;
+        int64_t joined_ns;
+        uint32_t next;
+    };
+
+    uint32_t Take(const Packet &packet, int64_t now_ns)
+    {
+        uint32_t index = free_;
+        if (index == kNone) {
+            index = static_cast<uint32_t>(nodes_.size());
+            nodes_.emplace_back();
+        } else {
+            free_ = nodes_[index].next;
+        }
+        nodes_[index] = {packet, now_ns, kNone};
+        ++taken_;
+        return index;
+    }
+    void Release(uint32_t index)
+    {
+        nodes_[index].next = free_;
+        free_ = index;
+        --taken_;
+    }
+    Node &operator[](uint32_t index) { return nodes_[index]; }
+    uint64_t taken() const { return taken_; }
+
+  private:
+    std::vector<Node> nodes_;
+    uint32_t free_ = kNone;
+    uint64_t taken_ = 0;
+};
+
+// As envs/ns3/src/nic.h: packets leave when their transmission begins; packets without payload go ahead of data; every
+// packet is charged to the token bucket; nothing is dropped, back-pressure (Network::HasRoom) bounds the queues.
+class Nic
+{
+  public:
+    // `order` null: first in, first out.
+    Nic(uint32_t host, uint32_t port, const Spec &spec, std::unique_ptr<FlowOrder> order)
+        : host_(host), port_(port), bucket_(spec.bucket_bytes), order_(std::move(order))
+    {
+    }
+
+    uint32_t port() const { return port_; }
+    double limit_bps() const { return bucket_.limit_bps(); }
+    const PortTotals &totals() const { return totals_; }
+
+    // Bits of IP packets per second, > 0; infinity takes the limiter out. Takes hold at once, also for a packet that
+    // already waits for tokens.
+    void SetLimit(Network &network, double bps);
+    void Send(Network &network, const Packet &packet);
+    void WireFree(Network &network) // event
+    {
+        wire_pending_ = false;
+        Serve(network);
+    }
+    void Tokens(Network &network, uint64_t word) // event; an older one than the last armed is void
+    {
+        if (word == token_word_) {
+            token_word_ = 0;
+            Serve(network);
+        }
+    }
+
+  private:
+    void Serve(Network &network); // the next packet, if the wire is free and the bucket holds its size
+    void Transmit(Network &network, const Packet &packet, int64_t joined_ns, int64_t now_ns);
+    void ServeAt(Network &network, int64_t delay_ns);
+    uint32_t NextFlow(Network &network, int64_t now_ns);
+
+    uint32_t host_, port_;
+    bool wire_pending_ = false;
+    uint64_t token_word_ = 0; // of the event that waits for tokens; 0: none
+    int64_t free_ps_ = 0;     // when the wire has sent all it was given
+    uint64_t data_pkts_ = 0;
+    FlowQueue control_;
+    int64_t queue_bytes_ = 0;
+    TokenBucket bucket_;
+    PortTotals totals_;
+    std::unique_ptr<FlowOrder> order_;
+    std::deque<uint32_t> turns_; // connections in the order of their packets, if `order_` is null
+};
+
+} // namespace ncc::packetsim

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The egress port of a switch: a finite queue before a transmitter of exact speed.
+#pragma once
+
+#include "link.h"
+
+#include "discipline.h"
+#include "records.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+
+namespace ncc::packetsim
+{
+
+// As a FIFO of known speed, the port knows when each packet will start when it arrives. So a hop takes one event (the
+// arrival at the far end), and the queue is brought up to date only when somebody asks. A packet has left the queue
+// once its transmission has begun. A port that lets control packets go first cannot know, and takes a second event.
+class Port
+{
+  public:
+    Port(const QueueSpec &queue, Pool *pool, uint64_t seed)
+        : discipline_(queue, pool, seed), control_first_(queue.control_first)
+    {
+    }
+
+    bool shared() const { return discipline_.shared(); }
+    bool control_first() const { return control_first_; }
+
+    // Brings totals, queue and its integral up to `now`.
+    void Advance(const Link &link, int64_t now_ns)
+    {
+        const int64_t now_ps = now_ns * kPsPerNs;
+        for (; started_ != link.tail() && link.at(started_).start_ps <= now_ps; ++started_) {
+            const InFlight &head = link.at(started_);
+            Leave(head.packet.ip_bytes, head.start_ps, head.joined_ns);
+        }
+        Integrate(now_ps);
+    }
+
+    // Whether the packet may join (or pass: an idle transmitter takes it at once); marks it where the discipline says
+    // so. False: it is dropped. Call Advance first, for a shared buffer on every port that shares it.
+    bool Admit(Packet &packet, int64_t now_ns)
+    {
+        const bool data = packet.kind == Kind::kData;
+        if (drop_in_ > 0 && data && --drop_in_ == 0) {
+            ++totals_.dropped_pkts;
+            return false;
+        }
+        if (mark_in_ > 0 && data && --mark_in_ == 0) {
+            ++totals_.marked_pkts;
+            packet.marked = true;
+        }
+        if (free_ps_ <= now_ns * kPsPerNs && waiting_pkts() == 0) {
+            return true;
+        }
+        switch (discipline_.Admit(static_cast<uint64_t>(queue_bytes_), packet.ip_bytes, packet.ecn_capable)) {
+        case NCC_DROP:
+            ++totals_.dropped_pkts;
+            return false;
+        case NCC_MARK:
+            ++totals_.marked_pkts;
+            packet.marked = true;
+            break;
+        case NCC_PASS:
+            break;
+        }
+        return true;
+    }
+
+    // Puts an admitted packet on the link; returns its entry, whose `word` the caller fills in.
+    InFlight &Forward(Link &link, const Packet &packet, int64_t now_ns)
+    {
+        const int64_t now_ps = now_ns * kPsPerNs;
+        const int64_t start_ps = std::max(free_ps_, now_ps);
+        InFlight &entry = link.PushBack();
+        free_ps_ = start_ps + link.wire.SerialisationPs(packet.ip_bytes);
+        entry.arrival_ns = link.wire.ArrivalNs(free_ps_);
+        entry.start_ps = start_ps;
+        entry.joined_ns = now_ns;
+        entry.packet = packet;
+        if (start_ps > now_ps) {
+            Join(packet.ip_bytes);
+        } else {
+            ++started_;
+            ++totals_.tx_pkts;
+            totals_.tx_bytes += packet.ip_bytes;
+        }
+        return entry;
+    }
+
+    // With control packets first: `Hold` queues an admitted packet while the transmitter is busy; `Next` starts one.
+    bool busy() const { return busy_; }
+    void Hold(const Packet &packet, int64_t now_ns)
+    {
+        waiting_[packet.kind == Kind::kData].push_back({packet, now_ns});
+        Join(packet.ip_bytes);
+    }
+    // Starts a packet that finds the transmitter idle.
+    InFlight &StartAtOnce(Link &link, const Packet &packet, int64_t now_ns)
+    {
+        ++totals_.tx_pkts;
+        totals_.tx_bytes += packet.ip_bytes;
+        return Start(link, packet, now_ns, now_ns);
+    }
+    // Starts the packet whose turn it is, if there is one; null: the transmitter is idle from now on.
+    InFlight *Next(Link &link, int64_t now_ns);
+    int64_t free_ns() const { return (free_ps_ + kPsPerNs - 1) / kPsPerNs; }
+
+    const PortTotals &totals() const { return totals_; }
+    int64_t queue_bytes() const { return queue_bytes_; }
+    size_t waiting_pkts() const { return waiting_[0].size() + waiting_[1].size(); }
+
+    // Byte-nanoseconds waited since the last call.
+    double TakeQueueIntegral()
+    {
+        const double taken = integral_;
+        integral_ = 0;
+        return taken;
+    }
+
+    // Drops or marks the nth data packet to arrive from now on (1: the next), whatever the queue.
+    void DropNth(uint64_t nth) { drop_in_ = nth; }
+    void MarkNth(uint64_t nth) { mark_in_ = nth; }
+
+  private:
+    struct Waiting {
+        Packet packet;
+        int64_t joined_ns;
+    };
+
+    InFlight &Start(Link &link, const Packet &packet, int64_t joined_ns, int64_t now_ns);
+
+    void Join(uint32_t bytes)
+    {
+        const int64_t before = queue_bytes_;
+        queue_bytes_ += bytes;
+        totals_.queue_max_bytes = std::max(totals_.queue_max_bytes, queue_bytes_);
+        discipline_.Changed(static_cast<uint64_t>(before), static_cast<uint64_t>(queue_bytes_));
+    }
+
+    void Leave(uint32_t bytes, int64_t start_ps, int64_t joined_ns)
+    {
+        Integrate(start_ps);
+        const int64_t before = queue_bytes_;
+        queue_bytes_ -= bytes;
+        discipline_.Changed(static_cast<uint64_t>(before), static_cast<uint64_t>(queue_bytes_));
+        ++totals_.tx_pkts;
+        totals_.tx_bytes += bytes;
+        totals_.delay_ns += (start_ps + kPsPerNs / 2) / kPsPerNs - joined_ns;
+    }
+
+    void Integrate(int64_t until_ps)
+    {
+        integral_ += static_cast<double>(queue_bytes_) * static_cast<double>(until_ps - updated_ps_) / kPsPerNs;
+        updated_ps_ = until_ps;
+    }
+
+    uint64_t started_ = 0; // place on the link of the first packet that has not started
+    int64_t free_ps_ = 0;  // when the transmitter has sent all it was given
+    int64_t queue_bytes_ = 0;
+    int64_t updated_ps_ = 0;
+    double integral_ = 0;
+    Discipline discipline_;
+    PortTotals totals_;
+    uint64_t drop_in_ = 0, mark_in_ = 0;
+    bool control_first_ = false, busy_ = false;
+    std::deque<Waiting> waiting_[2]; // control, data; only with control first
+};
+
+} // namespace ncc::packetsim
