@@ -4,16 +4,19 @@
 import errno
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from hydra.types import RunMode
+from omegaconf.errors import OmegaConfBaseException
 
 from ncc.compose import controller_names, plain_config, register
-from ncc.core.errors import ConfigError, NccError
+from ncc.core.errors import ConfigError, NccError, UnknownNameError
 
 STATUS_CONFIG = 2
 STATUS_FAILED = 1
@@ -34,13 +37,15 @@ def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> No
         _user_errors(lambda: _help(name, [a for a in arguments if "=" in a and not a.startswith("-")]))
         return
 
-    # Hydra reports what it cannot compose in one line of its own; the rest is ours.
     @hydra.main(version_base=None, config_path="pkg://ncc.configs", config_name=name)
     def composed(config: Any) -> None:
-        overrides = list(HydraConfig.get().overrides.task)
-        _user_errors(lambda: main(plain_config(config), overrides))
+        job = HydraConfig.get()
+        overrides = list(job.overrides.task)
+        sweep = "" if job.mode is not RunMode.MULTIRUN else f"the sweep ends here, at {' '.join(overrides)}"
+        _user_errors(lambda: main(plain_config(config), overrides), sweep)
 
-    composed()
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # raise what cannot be composed, rather than print it in several lines
+    _user_errors(composed)
 
 
 def usable_cpus() -> int:
@@ -83,25 +88,43 @@ def _groups() -> dict[str, list[str]]:
     return {group: sorted(names) for group, names in groups.items() if group.split("/")[0] not in NOT_CHOICES}
 
 
-def _user_errors(body: Callable[[], None]) -> None:
+def _user_errors(body: Callable[[], None], more: str = "") -> None:
+    """Run `body`; of an error that a user can act on, print the sentence, and `more` below it, and exit."""
     try:
         body()
     except ConfigError as error:
-        _fail(f"error: {error}", STATUS_CONFIG)
+        _fail(f"error: {error}", STATUS_CONFIG, more)
+    except HydraException as error:
+        _fail(f"error: {_composition_error(error)}", STATUS_CONFIG)
     except NccError as error:
-        _fail(f"error: {error}", STATUS_FAILED)
+        _fail(f"error: {error}", STATUS_FAILED, more)
     except KeyboardInterrupt as interrupt:
-        _fail(str(interrupt) or "interrupted", STATUS_INTERRUPTED)
+        _fail(str(interrupt) or "interrupted", STATUS_INTERRUPTED, more)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left (| head): nothing to say
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
         where = f" at {error.filename}" if error.filename else ""
-        _fail(f"error: no space left on the disk{where}; free some and run again, or resume", STATUS_FAILED)
+        _fail(f"error: no space left on the disk{where}; free some and run again, or resume", STATUS_FAILED, more)
 
 
-def _fail(message: str, status: int) -> None:
+def _composition_error(error: HydraException) -> str:
+    """What Hydra says in several lines, as one sentence."""
+    cause = error.__cause__
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        group, _, option = error.missing_cfg_file.rpartition("/")
+        known = error.options if error.options is not None else _groups().get(group, [])
+        return str(UnknownNameError(group or "configuration", option, known))
+    if isinstance(cause, OmegaConfBaseException) and cause.full_key and isinstance(cause.parent_node, Mapping):
+        parent, _, key = cause.full_key.rpartition(".")
+        return str(UnknownNameError(f"key of {parent}" if parent else "key", key, map(str, cause.parent_node)))
+    if isinstance(error, OverrideParseException):
+        return f"Cannot read override {error.override!r}; write group=option or key=value, in quotes for the shell"
+    return "; ".join(line.strip().rstrip(".") for line in str(error).splitlines() if line.strip())
+
+
+def _fail(message: str, status: int, more: str = "") -> None:
     sys.stdout.flush()
-    print(message, file=sys.stderr)
+    print(*filter(None, (message, more)), sep="\n", file=sys.stderr)
     sys.exit(status)

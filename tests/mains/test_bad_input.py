@@ -10,8 +10,10 @@ import pytest
 from tests.mains.commands import TINY, ncc
 
 TRAIN = [
-    ("scenario=rak", "Available options in 'scenario'"),
-    ("scenario.topology.hostz=3", "hostz"),
+    ("scenario=rak", "Unknown scenario 'rak'; known: dumbbell"),
+    ("scenrio=rack", "Did you mean 'scenario'"),
+    ("scenario.topology.hosts=[1", "Cannot read override"),
+    ("scenario.topology.hostz=3", "Did you mean 'hosts'"),
     ("scenario.topology.hosts=-3", "scenario.topology.hosts"),
     ("scenario.topology.hosts=many", "scenario.topology.hosts"),
     ("scenario.duration_s=0", "scenario.duration_s"),
@@ -41,10 +43,19 @@ TRAIN = [
 def test_train_refuses(override: str, said: str, tmp_path: Path) -> None:
     key = override.split("=", maxsplit=1)[0]
     done = ncc("train", *(a for a in TINY if not a.startswith(f"{key}=")), override, cwd=tmp_path)
-    assert done.returncode != 0
-    assert said in done.stderr + done.stdout
-    assert "Traceback" not in done.stderr
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
     assert not any(tmp_path.glob("runs/*/manifest.json"))
+
+
+def test_a_sweep_says_at_which_job_it_ended(tmp_path: Path) -> None:
+    done = ncc("train", "-m", *TINY, "seed=-1,2", cwd=tmp_path)
+    assert done.returncode == 2
+    first, second = done.stderr.splitlines()
+    assert "seed must be" in first
+    assert second.startswith("the sweep ends here, at ")
+    assert second.endswith("seed=-1")
 
 
 @pytest.mark.parametrize("text", ["null", "[]", "{}", '{"agent": 1}', "{", '{"seed": 1}'])
