@@ -2,33 +2,36 @@
 // The bound of an event-driven simulator: its scheduler alone.
 #pragma once
 
-#include "scheduler.h"
+#include "event.h"
 
 #include <cstdint>
 
 namespace ncc::packetsim
 {
 
-// Runs `events` events, `population` of them waiting at any time, each of which only puts itself back by 1 to 1024 ns.
-// Returns the time it ends at, so that no compiler leaves the work out.
-inline int64_t BareLoop(uint64_t events, uint32_t population)
+// Runs `events` events, `population` of them waiting at any time, each of which only puts itself back within `span_ns`
+// (a power of two). Returns a sum over them, so that no compiler leaves the work out.
+template <typename Queue>
+int64_t BareLoop(Queue &queue, uint64_t events, uint32_t population, int64_t span_ns)
 {
-    Scheduler scheduler;
     uint64_t order = 0, state = 1;
-    auto delay_ns = [&state] { // xorshift64
+    auto delay_ns = [&state, span_ns] { // xorshift64
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        return static_cast<int64_t>(state & 1023) + 1;
+        return static_cast<int64_t>(state & static_cast<uint64_t>(span_ns - 1)) + 1;
     };
     for (uint32_t i = 0; i < population; ++i) {
-        scheduler.Push({delay_ns(), EventWord(++order, EventKind::kArrival, i & kMaxIndex)});
+        queue.Push({delay_ns(), EventWord(++order, EventKind::kArrival, i & kMaxIndex)});
     }
+    int64_t sum = 0;
     for (uint64_t i = 0; i < events; ++i) {
-        const Event event = scheduler.top();
-        scheduler.Replace({event.time_ns + delay_ns(), EventWord(++order, KindOf(event.word), IndexOf(event.word))});
+        const Event event = queue.top();
+        queue.Pop();
+        sum += event.time_ns;
+        queue.Push({event.time_ns + delay_ns(), EventWord(++order, KindOf(event.word), IndexOf(event.word))});
     }
-    return scheduler.top().time_ns;
+    return sum;
 }
 
 } // namespace ncc::packetsim

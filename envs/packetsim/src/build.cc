@@ -9,8 +9,27 @@
 namespace ncc::packetsim
 {
 
+namespace
+{
+
+// Wide enough for a packet's way over most links, and as fine as they can fill it.
+Scheduler MakeScheduler(const Spec &spec)
+{
+    constexpr double kMaxNearNs = 200e3; // a WAN's delay is for the heap
+    double events_per_ns = 0, near_ns = 0;
+    for (const LinkSpec &link : spec.links) {
+        const double packet_ns = (spec.mtu_bytes + spec.frame_overhead_bytes) * 8e9 / link.rate_bps;
+        events_per_ns += 2 * 2 / packet_ns; // both ways; packets are half as long as they may be, on average
+        near_ns = std::max(near_ns, std::min(packet_ns + static_cast<double>(link.delay_ns), kMaxNearNs));
+    }
+    return {events_per_ns, static_cast<int64_t>(near_ns)};
+}
+
+} // namespace
+
 Network::Network(const Spec &spec)
-    : spec_(spec), tcp_(MakeTcpConfig(spec_)), routes_(spec_), mss_bytes_(spec.mtu_bytes - 40)
+    : spec_(spec), tcp_(MakeTcpConfig(spec_)), routes_(spec_), mss_bytes_(spec.mtu_bytes - 40),
+      scheduler_(MakeScheduler(spec_))
 {
     if (2 * spec_.links.size() > kMaxIndex) {
         throw std::invalid_argument("more than " + std::to_string(kMaxIndex / 2) + " links");
@@ -63,7 +82,7 @@ void Network::BuildParts()
             pool = &pools_.at(static_cast<size_t>(queue.pool));
             pool_ports_[static_cast<size_t>(queue.pool)].push_back(port);
         }
-        ports_.back() = std::make_unique<Port>(queue, pool, spec_.seed * 0x9e3779b97f4a7c15ULL + port);
+        ports_.back() = std::make_unique<Port>(queue, pool, PortSeed(spec_.seed, port));
     }
 }
 

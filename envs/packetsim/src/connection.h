@@ -27,12 +27,12 @@ struct FlowQueue {
 };
 
 struct Connection {
-    uint32_t flow = kNone;   // id; kNone: the slot is free
+    uint32_t flow = kNone;               // id; kNone: the slot is free
     uint32_t src_host = 0, dst_host = 0; // indices of hosts
-    uint32_t packets = 0;    // of the flow
-    uint32_t last_bytes = 0; // payload of its last packet
-    uint32_t in_network = 0; // packets that have been sent and have neither arrived nor been dropped
-    uint32_t live_index = 0; // in its host's list of live flows
+    uint32_t packets = 0;                // of the flow
+    uint32_t last_bytes = 0;             // payload of its last packet
+    uint32_t in_network = 0;             // packets that have been sent and have neither arrived nor been dropped
+    uint32_t live_index = 0;             // in its host's list of live flows
     bool acknowledged = false;
     bool over = false; // both ends are gone; late duplicates may still be on their way
     FlowQueue queue;

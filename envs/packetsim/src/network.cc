@@ -22,8 +22,12 @@ void Network::Step(const double *limits_bps)
     const int64_t end_ns = (epoch_ + 1) * spec_.period_ns;
     // What is scheduled from here on for the very end belongs to the next epoch.
     const Event end{end_ns, EventWord(++order_, EventKind::kArrival, 0)};
-    while (!scheduler_.empty() && scheduler_.top() < end && !failed_) {
+    while (!scheduler_.empty() && !failed_) {
         const Event event = scheduler_.top();
+        if (!(event < end)) {
+            break;
+        }
+        scheduler_.Pop();
         now_ns_ = event.time_ns;
         ++events_;
         Handle(event);
@@ -43,15 +47,12 @@ void Network::Handle(const Event &event)
         Arrive(index);
         return;
     case EventKind::kWire:
-        scheduler_.Pop();
         hosts_[index].nic->WireFree(*this);
         return;
     case EventKind::kTokens:
-        scheduler_.Pop();
         hosts_[index].nic->Tokens(*this, event.word);
         return;
     case EventKind::kTransmit:
-        scheduler_.Pop();
         Transmitted(index);
         return;
     case EventKind::kRetransmit:
@@ -64,15 +65,12 @@ void Network::Handle(const Event &event)
         Expire(TimerKind::kPace, index, event);
         return;
     case EventKind::kOver:
-        scheduler_.Pop();
         Over(index);
         return;
     case EventKind::kFlow:
-        scheduler_.Pop();
         StartFlows();
         return;
     case EventKind::kLimits:
-        scheduler_.Pop();
         ApplyLimits();
         return;
     }
@@ -86,10 +84,8 @@ void Network::Arrive(uint32_t port)
     }
     Packet packet = link.front().packet;
     link.PopFront();
-    if (link.empty()) {
-        scheduler_.Pop();
-    } else {
-        scheduler_.Replace({link.front().arrival_ns, link.front().word});
+    if (!link.empty()) {
+        scheduler_.Push({link.front().arrival_ns, link.front().word});
     }
     const Path &path = paths_[packet.connection];
     const uint32_t next = (packet.to_receiver() ? path.to_receiver : path.to_sender)[packet.hop];
@@ -208,16 +204,14 @@ void Network::Expire(TimerKind kind, uint32_t slot, const Event &event)
 {
     Timer &timer = TimerOf(kind, slot);
     if (event.word != timer.queued_word) { // of an earlier flow in this slot, or overtaken by an earlier event
-        scheduler_.Pop();
         return;
     }
     if (timer.on() && EventWord(timer.order, KindOf(event.word), slot) != event.word) {
         timer.queued_ns = timer.due_ns;
         timer.queued_word = EventWord(timer.order, KindOf(event.word), slot);
-        scheduler_.Replace({timer.queued_ns, timer.queued_word});
+        scheduler_.Push({timer.queued_ns, timer.queued_word});
         return;
     }
-    scheduler_.Pop();
     timer.queued_ns = Timer::kOff;
     timer.queued_word = 0;
     if (timer.on()) {

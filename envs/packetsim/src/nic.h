@@ -7,6 +7,7 @@
 
 #include "order.h"
 #include "records.h"
+#include "spec.h"
 #include "token_bucket.h"
 
 #include <cstdint>

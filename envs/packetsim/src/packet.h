@@ -17,7 +17,8 @@ enum class Kind : uint8_t {
     kAck,     // to the sender
 };
 
-// Payload is counted in packets: packet n of a flow carries bytes [n * mss, (n + 1) * mss) of it, the last one the rest.
+// Payload is counted in packets: packet n of a flow carries bytes [n * mss, (n + 1) * mss) of it, the last one the
+// rest.
 struct Packet {
     uint32_t connection; // slot
     uint32_t number;     // kData: which packet; kAck: cumulative, the first packet that is missing

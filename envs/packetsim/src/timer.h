@@ -13,7 +13,7 @@ enum class TimerKind : uint8_t { kRetransmit, kDelayedAck, kPace };
 struct Timer {
     static constexpr int64_t kOff = INT64_MAX;
     int64_t due_ns = kOff;
-    uint64_t order = 0;         // among events of one instant: when it was armed
+    uint64_t order = 0;       // among events of one instant: when it was armed
     int64_t queued_ns = kOff; // time of the event that stands for it in the scheduler
     uint64_t queued_word = 0; // its word; 0: none
 
