@@ -31,6 +31,14 @@ class Transport(Value, frozen=True):
     """ns-3's default of 1 s (RFC 6298) would hide everything else in a rack."""
     initial_rto_s: Positive = 20 * MS
     """Retransmission timeout before the first RTT sample, for the handshake too."""
+    handshake: bool = True
+    """SYN, SYN-ACK, ACK before data (RFC 9293 section 3.5); False: both ends are connected when the flow arrives."""
+    sack: bool = True
+    """Selective acknowledgements and recovery by them (RFC 2018, RFC 6675); False: NewReno's (RFC 6582)."""
+    limited_transmit: bool = True
+    """Each of the first duplicate ACKs lets one new segment out (RFC 3042), so that short windows need no timeout."""
+    dup_ack_pkts: Annotated[int, Meta(ge=1, le=1000)] = 3
+    """Duplicate ACKs that mean a loss (RFC 5681 section 3.2); with SACK, DupThresh of RFC 6675."""
     delayed_ack_pkts: Count = 2
     delayed_ack_s: Positive = 100 * US
     """ns-3's default of 200 ms makes an incast collapse."""
@@ -99,6 +107,12 @@ class Scenario(Value, frozen=True):
             network = self.network()
         except ConfigError as error:
             raise ConfigError(f"Scenario.topology: {error}") from None
+        port = network.shallowest_port
+        if port is not None and (reach_bytes := network.reach_bytes(port)) < self.transport.mtu_bytes:
+            raise ConfigError(
+                f"Scenario.topology: the queue of port {network.port_name(port)} must hold a packet of "
+                f"transport.mtu_bytes ({self.transport.mtu_bytes}), got {reach_bytes} bytes"
+            )
         try:
             check_fits(self.workload, network, self.duration_s)
         except ConfigError as error:

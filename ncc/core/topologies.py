@@ -9,7 +9,20 @@ from typing import Annotated
 from msgspec import Meta
 
 from ncc.core.errors import ConfigError
-from ncc.core.topology import Buffer, Group, Link, Neighbourhood, Node, NodeKind, Topology
+from ncc.core.topology import (
+    MAX_POOL_BYTES,
+    Alpha,
+    Buffer,
+    Group,
+    Link,
+    Neighbourhood,
+    Node,
+    NodeKind,
+    Pool,
+    Red,
+    Topology,
+    check_marks,
+)
 from ncc.core.units import GBPS, MS, US
 from ncc.core.value import Count, Delay, LineRate, Natural, Value
 
@@ -18,25 +31,41 @@ MAX_LINKS = 100_000
 
 
 class TopologySpec(Value, frozen=True, tag_field="kind"):
-    """Base of the specs; buffers and thresholds are per switch port."""
+    """Base of the specs: what every switch port is like, unless the spec says otherwise of some."""
 
-    buffer_bytes: Count = 512_000
+    buffer_bytes: Natural = 512_000
+    """A port's own buffer; 0 only where there is a shared one."""
     mark_threshold_bytes: Natural = 30_000
+    red: Red | None = None
+    control_first: bool = False
+    """Packets without payload go ahead of data at switch ports."""
+    shared_buffer_bytes: Annotated[int, Meta(ge=0, le=MAX_POOL_BYTES)] = 0
+    """Size of each pool that ports of a switch share beyond their own buffers; 0: none."""
+    dt_alpha: Alpha = 1.0
+    """A queue may hold this many times what is free of its pool."""
+    ports_per_pool: Natural = 0
+    """Ports of a switch that share one pool, in the order in which the spec links them; 0: all.
+
+    Chips with several memories share within each only (bai2020 section II-B: 8 ports of a Tomahawk)."""
 
     def check(self) -> None:
-        if self.mark_threshold_bytes >= self.buffer_bytes:
+        owner = type(self).__name__
+        if self.shared_buffer_bytes:
+            pool = Pool(size_bytes=self.shared_buffer_bytes, alpha=self.dt_alpha)
+            limit, reach_bytes = "what a queue may take", self.buffer_bytes + pool.lone_share_bytes
+        elif self.buffer_bytes == 0:
+            raise ConfigError(f"{owner}.buffer_bytes must be at least 1 unless shared_buffer_bytes is, got 0")
+        elif self.ports_per_pool:
             raise ConfigError(
-                f"{type(self).__name__}.mark_threshold_bytes must be below buffer_bytes ({self.buffer_bytes}; "
-                f"0 switches marking off), got {self.mark_threshold_bytes}"
+                f"{owner}.ports_per_pool must be 0 where shared_buffer_bytes is, got {self.ports_per_pool}"
             )
+        else:
+            limit, reach_bytes = "buffer_bytes", self.buffer_bytes
+        check_marks(owner, limit, reach_bytes, self.mark_threshold_bytes, self.red)
 
     def build(self) -> Topology:
         """The network this spec describes."""
         raise TypeError(f"{type(self).__name__} does not say how it is built")
-
-    def buffer(self) -> Buffer:
-        """The egress buffer of one switch port."""
-        return Buffer(size_bytes=self.buffer_bytes, mark_threshold_bytes=self.mark_threshold_bytes)
 
 
 class Dumbbell(TopologySpec, frozen=True, tag="dumbbell"):
@@ -48,13 +77,11 @@ class Dumbbell(TopologySpec, frozen=True, tag="dumbbell"):
     delay_s: Delay = 10 * US
 
     def build(self) -> Topology:
-        net = _Builder()
+        net = _Builder(self)
         left, right = net.switch("left"), net.switch("right")
-        middle = net.link(left, right, self.bottleneck_rate_bps, self.delay_s, self.buffer())
-        senders = [net.leaf(f"s{i}", left, self.host_rate_bps, self.delay_s, self.buffer()) for i in range(self.pairs)]
-        receivers = [
-            net.leaf(f"r{i}", right, self.host_rate_bps, self.delay_s, self.buffer()) for i in range(self.pairs)
-        ]
+        middle = net.link(left, right, self.bottleneck_rate_bps, self.delay_s)
+        senders = [net.leaf(f"s{i}", left, self.host_rate_bps, self.delay_s) for i in range(self.pairs)]
+        receivers = [net.leaf(f"r{i}", right, self.host_rate_bps, self.delay_s) for i in range(self.pairs)]
         return net.build({"senders": senders, "receivers": receivers}, [(senders, middle)])
 
 
@@ -73,13 +100,11 @@ class Rack(TopologySpec, frozen=True, tag="rack"):
     delay_s: Delay = 10 * US
 
     def build(self) -> Topology:
-        net = _Builder()
+        net = _Builder(self)
         tor, core = net.switch("tor"), net.switch("core")
-        uplink = net.link(tor, core, self.uplink_rate_bps, self.delay_s, self.buffer())
-        hosts = [net.leaf(f"h{i}", tor, self.host_rate_bps, self.delay_s, self.buffer()) for i in range(self.hosts)]
-        remotes = [
-            net.leaf(f"r{i}", core, self.remote_rate_bps, self.delay_s, self.buffer()) for i in range(self.remotes)
-        ]
+        uplink = net.link(tor, core, self.uplink_rate_bps, self.delay_s)
+        hosts = [net.leaf(f"h{i}", tor, self.host_rate_bps, self.delay_s) for i in range(self.hosts)]
+        remotes = [net.leaf(f"r{i}", core, self.remote_rate_bps, self.delay_s) for i in range(self.remotes)]
         return net.build({"hosts": hosts, "remotes": remotes}, [(hosts, uplink)])
 
 
@@ -91,11 +116,11 @@ class ManyToOne(TopologySpec, frozen=True, tag="many_to_one"):
     delay_s: Delay = 10 * US
 
     def build(self) -> Topology:
-        net = _Builder()
+        net = _Builder(self)
         tor = net.switch("tor")
-        receiver = net.leaf("receiver", tor, self.rate_bps, self.delay_s, self.buffer())
+        receiver = net.leaf("receiver", tor, self.rate_bps, self.delay_s)
         down = 2 * (len(net.links) - 1) + 1  # `leaf` links run host (a) to switch (b): the odd port is switch to host
-        senders = [net.leaf(f"s{i}", tor, self.rate_bps, self.delay_s, self.buffer()) for i in range(self.senders)]
+        senders = [net.leaf(f"s{i}", tor, self.rate_bps, self.delay_s) for i in range(self.senders)]
         return net.build({"senders": senders, "receiver": [receiver]}, [(senders, down)])
 
 
@@ -114,17 +139,14 @@ class LeafSpine(TopologySpec, frozen=True, tag="leaf_spine"):
     delay_s: Delay = 10 * US
 
     def build(self) -> Topology:
-        net = _Builder()
+        net = _Builder(self)
         spines = [net.switch(f"spine{i}") for i in range(self.spines)]
         groups: dict[str, list[int]] = {"hosts": []}
         areas = []
         for i in range(self.leaves):
             leaf = net.switch(f"leaf{i}")
-            up = [net.link(leaf, spine, self.spine_rate_bps, self.delay_s, self.buffer()) for spine in spines]
-            hosts = [
-                net.leaf(f"h{i}_{j}", leaf, self.host_rate_bps, self.delay_s, self.buffer())
-                for j in range(self.hosts_per_leaf)
-            ]
+            up = [net.link(leaf, spine, self.spine_rate_bps, self.delay_s) for spine in spines]
+            hosts = [net.leaf(f"h{i}_{j}", leaf, self.host_rate_bps, self.delay_s) for j in range(self.hosts_per_leaf)]
             groups[f"leaf{i}"] = hosts
             groups["hosts"] += hosts
             areas.append((hosts, up[0]))
@@ -145,7 +167,7 @@ class FatTree(TopologySpec, frozen=True, tag="fat_tree"):
 
     def build(self) -> Topology:
         half = self.k // 2
-        net = _Builder()
+        net = _Builder(self)
         cores = [net.switch(f"core{i}") for i in range(half * half)]
         groups: dict[str, list[int]] = {"hosts": []}
         areas = []
@@ -153,13 +175,11 @@ class FatTree(TopologySpec, frozen=True, tag="fat_tree"):
             aggs = [net.switch(f"agg{pod}_{i}") for i in range(half)]
             for i, agg in enumerate(aggs):
                 for core in cores[i * half : (i + 1) * half]:
-                    net.link(agg, core, self.rate_bps, self.delay_s, self.buffer())
+                    net.link(agg, core, self.rate_bps, self.delay_s)
             for e in range(half):
                 edge = net.switch(f"edge{pod}_{e}")
-                up = [net.link(edge, agg, self.rate_bps, self.delay_s, self.buffer()) for agg in aggs]
-                hosts = [
-                    net.leaf(f"h{pod}_{e}_{i}", edge, self.rate_bps, self.delay_s, self.buffer()) for i in range(half)
-                ]
+                up = [net.link(edge, agg, self.rate_bps, self.delay_s) for agg in aggs]
+                hosts = [net.leaf(f"h{pod}_{e}_{i}", edge, self.rate_bps, self.delay_s) for i in range(half)]
                 groups[f"edge{pod}_{e}"] = hosts
                 groups["hosts"] += hosts
                 areas.append((hosts, up[0]))
@@ -170,7 +190,7 @@ class TwoDatacentres(TopologySpec, frozen=True, tag="two_datacentres"):
     """Two racks joined by a WAN link (GEMINI, zeng2022 section 3.4): shallow marking buffers inside, deep between.
 
     Inside: `hosts` per data centre under a top-of-rack switch, then a border switch; the WAN joins the borders.
-    ECN marks only inside, as in the paper.
+    ECN marks, and pools are shared, only inside, as in the paper.
     """
 
     hosts: Count = 4
@@ -181,17 +201,15 @@ class TwoDatacentres(TopologySpec, frozen=True, tag="two_datacentres"):
     wan_buffer_bytes: Count = 15_000_000
 
     def build(self) -> Topology:
-        net = _Builder()
-        wan = Buffer(size_bytes=self.wan_buffer_bytes)
+        net = _Builder(self)
+        wan = Buffer(size_bytes=self.wan_buffer_bytes, control_first=self.control_first)
         borders = [net.switch("border0"), net.switch("border1")]
         net.link(borders[0], borders[1], self.wan_rate_bps, self.wan_delay_s, wan)
         groups, areas = {}, []
         for i, border in enumerate(borders):
             tor = net.switch(f"tor{i}")
-            up = net.link(tor, border, self.rate_bps, self.delay_s, self.buffer())
-            groups[f"dc{i}"] = [
-                net.leaf(f"h{i}_{j}", tor, self.rate_bps, self.delay_s, self.buffer()) for j in range(self.hosts)
-            ]
+            up = net.link(tor, border, self.rate_bps, self.delay_s)
+            groups[f"dc{i}"] = [net.leaf(f"h{i}_{j}", tor, self.rate_bps, self.delay_s) for j in range(self.hosts)]
             areas.append((groups[f"dc{i}"], up))
         return net.build(groups, areas)
 
@@ -202,21 +220,44 @@ AnyTopology = Dumbbell | Rack | ManyToOne | LeafSpine | FatTree | TwoDatacentres
 class _Builder:
     """Collects nodes and links; returns node ids, and the a-to-b port of a link."""
 
-    def __init__(self) -> None:
+    def __init__(self, spec: TopologySpec) -> None:
         self.nodes: list[Node] = []
         self.links: list[Link] = []
+        self.pools: list[Pool] = []
+        self._spec = spec
+        self._buffer = Buffer(
+            size_bytes=spec.buffer_bytes,
+            mark_threshold_bytes=spec.mark_threshold_bytes,
+            red=spec.red,
+            pool=0 if spec.shared_buffer_bytes else None,
+            control_first=spec.control_first,
+        )
+        self._pooled: dict[int, tuple[int, Buffer]] = {}  # by switch: ports in its newest pool, and their buffer
 
     def switch(self, name: str) -> int:
         return self._node(name, NodeKind.SWITCH)
 
-    def leaf(self, name: str, switch: int, rate_bps: float, delay_s: float, buffer: Buffer) -> int:
+    def leaf(self, name: str, switch: int, rate_bps: float, delay_s: float) -> int:
         host = self._node(name, NodeKind.HOST)
-        self._link(Link(a=host, b=switch, rate_bps=rate_bps, delay_s=delay_s, b_buffer=buffer))
+        self._link(Link(a=host, b=switch, rate_bps=rate_bps, delay_s=delay_s, b_buffer=self._port(switch)))
         return host
 
-    def link(self, a: int, b: int, rate_bps: float, delay_s: float, buffer: Buffer) -> int:
-        self._link(Link(a=a, b=b, rate_bps=rate_bps, delay_s=delay_s, a_buffer=buffer, b_buffer=buffer))
+    def link(self, a: int, b: int, rate_bps: float, delay_s: float, buffer: Buffer | None = None) -> int:
+        """`buffer` is that of both ends, outside any pool; None: each has what the spec says."""
+        ends = {"a_buffer": buffer or self._port(a), "b_buffer": buffer or self._port(b)}
+        self._link(Link(a=a, b=b, rate_bps=rate_bps, delay_s=delay_s, **ends))
         return 2 * (len(self.links) - 1)
+
+    def _port(self, switch: int) -> Buffer:
+        """The buffer of one more port of `switch`."""
+        if self._buffer.pool is None:
+            return self._buffer
+        ports, buffer = self._pooled.get(switch, (0, self._buffer))
+        if ports in (0, self._spec.ports_per_pool):
+            ports, buffer = 0, self._buffer.replace(pool=len(self.pools))
+            self.pools.append(Pool(size_bytes=self._spec.shared_buffer_bytes, alpha=self._spec.dt_alpha))
+        self._pooled[switch] = (ports + 1, buffer)
+        return buffer
 
     def _node(self, name: str, kind: NodeKind) -> int:
         if len(self.nodes) == MAX_NODES:
@@ -235,4 +276,5 @@ class _Builder:
             links=tuple(self.links),
             groups=tuple(Group(name=name, hosts=tuple(hosts)) for name, hosts in groups.items()),
             neighbourhoods=tuple(Neighbourhood(hosts=tuple(hosts), upper_port=port) for hosts, port in areas),
+            pools=tuple(self.pools),
         )

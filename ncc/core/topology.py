@@ -8,11 +8,18 @@ buffer and a marking threshold; a host end has none, because its queue is held p
 
 from enum import StrEnum
 from functools import cached_property
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from ncc.core.errors import ConfigError, UnknownNameError
-from ncc.core.value import Count, Delay, LineRate, Name, Natural, Value
+from ncc.core.value import Count, Delay, Fraction, LineRate, Name, Natural, Value
+
+Alpha = Annotated[float, Meta(ge=1 / 1024, le=1024)]
+"""Of dynamic thresholds; kept to 1/1024. Chips offer powers of 2 from 1/128 to 8 (bai2020 section IV-B)."""
+MAX_POOL_BYTES = 2**43
+"""So that `alpha` times the pool fits 64 bits."""
 
 
 class NodeKind(StrEnum):
@@ -29,22 +36,74 @@ class Node(Value, frozen=True):
     kind: NodeKind
 
 
+class Red(Value, frozen=True):
+    """Marking by chance (Floyd & Jacobson 1993), on the queue as it is (bai2020 section IV-C): `baselines/red.h`.
+
+    An ECN-capable packet is marked with a probability that rises linearly from 0 at `min_bytes` of queue to
+    `max_prob_frac` at `max_bytes`; from there on every one is marked. Packets that are not ECN-capable pass.
+    """
+
+    min_bytes: Natural
+    max_bytes: Count
+    max_prob_frac: Fraction = 0.1
+    """Floyd & Jacobson use 0.02 to 0.1; bai2020 0.1."""
+
+    def check(self) -> None:
+        if not self.min_bytes < self.max_bytes < self.min_bytes + 2**32:
+            raise ConfigError(
+                f"Red.max_bytes must be above min_bytes ({self.min_bytes}) by less than 4 GiB, got {self.max_bytes}"
+            )
+
+
+class Pool(Value, frozen=True):
+    """A buffer that ports of one switch share by dynamic thresholds: `baselines/dynamic_threshold.h`.
+
+    A queue that has filled its own buffer may take of the pool until it holds `alpha` times what is free of it
+    (Choudhury & Hahne 1998; bai2020 eq. 1).
+    """
+
+    size_bytes: Annotated[int, Meta(ge=1, le=MAX_POOL_BYTES)]
+    alpha: Alpha
+
+    @property
+    def lone_share_bytes(self) -> int:
+        """What one queue gets while no other takes any: alpha/(1 + alpha) of the pool."""
+        return int(self.size_bytes * self.alpha / (1 + self.alpha))
+
+
 class Buffer(Value, frozen=True):
     """The finite egress queue of a switch port, counted in bytes of IP packets.
 
     `mark_threshold_bytes` is K of step marking (RFC 8257 section 3.1 and the DCTCP paper): an arriving ECN-capable
-    packet is marked when the queue it joins is longer than K. 0 switches marking off.
+    packet is marked when the queue it joins is longer than K. 0 switches it off. A packet is marked if either step
+    marking or `red` says so.
     """
 
-    size_bytes: Count
+    size_bytes: Natural
+    """The port's own; 0 only with a pool."""
     mark_threshold_bytes: Natural = 0
+    red: Red | None = None
+    pool: Natural | None = None
+    """Index in `Topology.pools` of the one it may use beyond its own."""
+    control_first: bool = False
+    """Packets without payload (ACKs, handshakes) go ahead of data: strict priority, one buffer for both."""
 
     def check(self) -> None:
-        if self.mark_threshold_bytes >= self.size_bytes:
-            raise ConfigError(
-                f"Buffer.mark_threshold_bytes must be below size_bytes ({self.size_bytes}), "
-                f"got {self.mark_threshold_bytes}"
-            )
+        if self.pool is None and self.size_bytes == 0:
+            raise ConfigError("Buffer.size_bytes must be at least 1 in a port that shares no pool, got 0")
+        if self.pool is None:
+            check_marks("Buffer", "size_bytes", self.size_bytes, self.mark_threshold_bytes, self.red)
+
+
+def check_marks(owner: str, limit: str, reach_bytes: int, mark_threshold_bytes: int, red: Red | None) -> None:
+    """Raise `ConfigError` where a queue of at most `reach_bytes` would never be marked though marking is on."""
+    if mark_threshold_bytes >= reach_bytes:
+        raise ConfigError(
+            f"{owner}.mark_threshold_bytes must be below {limit} ({reach_bytes}; 0 switches marking off), "
+            f"got {mark_threshold_bytes}"
+        )
+    if red is not None and red.min_bytes >= reach_bytes:
+        raise ConfigError(f"{owner}.red.min_bytes must be below {limit} ({reach_bytes}), got {red.min_bytes}")
 
 
 class Link(Value, frozen=True):
@@ -79,6 +138,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     links: tuple[Link, ...]
     groups: tuple[Group, ...]
     neighbourhoods: tuple[Neighbourhood, ...]
+    pools: tuple[Pool, ...] = ()
 
     def __post_init__(self) -> None:
         n_nodes = len(self.nodes)
@@ -97,6 +157,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         for node, n in zip(self.nodes, degree, strict=True):
             if node.kind is NodeKind.HOST and n != 1:
                 raise ConfigError(f"host {node.name} has {n} links; a host has exactly one")
+        self._check_pools()
         if len({node.name for node in self.nodes}) != n_nodes:
             raise ConfigError("two nodes of a topology have one name")
         for group in self.groups:
@@ -108,6 +169,18 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         listed = [host for area in self.neighbourhoods for host in area.hosts]
         if len(set(listed)) != len(listed):
             raise ConfigError("a host may belong to one neighbourhood only")
+
+    def _check_pools(self) -> None:
+        owners: dict[int, int] = {}
+        for i, link in enumerate(self.links):
+            for end, buffer in ((link.a, link.a_buffer), (link.b, link.b_buffer)):
+                if buffer is None or buffer.pool is None:
+                    continue
+                if buffer.pool >= len(self.pools):
+                    raise ConfigError(f"link {i} names pool {buffer.pool}; there are {len(self.pools)} pools")
+                if owners.setdefault(buffer.pool, end) != end:
+                    names = " and ".join(self.nodes[node].name for node in (owners[buffer.pool], end))
+                    raise ConfigError(f"pool {buffer.pool} is shared by ports of {names}; a pool belongs to one switch")
 
     def _check_hosts(self, what: str, hosts: tuple[int, ...]) -> None:
         if not hosts or len(set(hosts)) != len(hosts):
@@ -155,6 +228,19 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The egress buffer of a directed port; None at a host's end."""
         link = self.links[port // 2]
         return link.b_buffer if port % 2 else link.a_buffer
+
+    def reach_bytes(self, port: int) -> int:
+        """The longest that the queue of a switch port may get (of a shared pool: while no other queue takes any)."""
+        buffer = self.port_buffer(port)
+        if buffer is None:
+            raise ConfigError(f"{self.port_name(port)} is a host's port, which has no finite queue")
+        return buffer.size_bytes + (0 if buffer.pool is None else self.pools[buffer.pool].lone_share_bytes)
+
+    @cached_property
+    def shallowest_port(self) -> int | None:
+        """The switch port whose queue may get the least long; None without switches."""
+        ports = [port for port in range(2 * len(self.links)) if self.port_buffer(port) is not None]
+        return min(ports, key=self.reach_bytes, default=None)
 
     def port_name(self, port: int) -> str:
         """`from->to` by node name."""

@@ -118,7 +118,7 @@ def test_digest_is_the_same_in_every_process_and_version() -> None:
     scenario = build()
     code = f"from ncc.core.scenario import *; print(scenario_from_dict({PLAIN!r}).digest())"
     elsewhere = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert elsewhere.stdout.strip() == scenario.digest() == "29e578b101f4822c"
+    assert elsewhere.stdout.strip() == scenario.digest() == "9fcc3061507769dc"
 
 
 def test_equal_values_have_equal_text_however_they_were_written() -> None:
@@ -173,8 +173,10 @@ def drop(*path: str) -> Edit:
 
 W = ("workload", "background")
 RACK_FIELDS = (
-    "buffer_bytes, delay_s, host_rate_bps, hosts, kind, mark_threshold_bytes, remote_rate_bps, remotes, uplink_rate_bps"
+    "buffer_bytes, control_first, delay_s, dt_alpha, host_rate_bps, hosts, kind, mark_threshold_bytes, ports_per_pool, "
+    "red, remote_rate_bps, remotes, shared_buffer_bytes, uplink_rate_bps"
 )
+SMALL = {"kind": "rack", "hosts": 4, "buffer_bytes": 1499, "mark_threshold_bytes": 0}
 POISSON_FIELDS = "destinations, distribution, kind, link, load_frac, sources"
 KINDS = "dumbbell, fat_tree, leaf_spine, many_to_one, rack, two_datacentres"
 
@@ -197,6 +199,37 @@ KINDS = "dumbbell, fat_tree, leaf_spine, many_to_one, rack, two_datacentres"
         (drop("topology", "kind"), f"scenario.topology.kind is missing; allowed: {KINDS}"),
         (set_in("topology", value="rack"), "scenario.topology must be `object`, got 'rack'"),
         (set_in("topology", "buffer_bytes", value=9), "scenario.topology.mark_threshold_bytes must be below buffer"),
+        (set_in("topology", "red", value={}), "scenario.topology.red.min_bytes is missing"),
+        (set_in("topology", "red", value=3), "scenario.topology.red must be `object | null`, got 3"),
+        (
+            set_in("topology", "red", value={"min_bytes": 9, "max_bytes": 9}),
+            "scenario.topology.red.max_bytes must be above min_bytes (9) by less than 4 GiB, got 9",
+        ),
+        (
+            set_in("topology", "red", value={"min_bytes": 10**6, "max_bytes": 2 * 10**6}),
+            "scenario.topology.red.min_bytes must be below buffer_bytes (512000), got 1000000",
+        ),
+        (
+            set_in("topology", "buffer_bytes", value=0),
+            "scenario.topology.buffer_bytes must be at least 1 unless shared",
+        ),
+        (set_in("topology", "ports_per_pool", value=8), "scenario.topology.ports_per_pool must be 0 where shared_buff"),
+        (set_in("topology", "dt_alpha", value=0), "scenario.topology.dt_alpha must be `float` >= 0.0009765625, got 0"),
+        (
+            set_in("topology", "shared_buffer_bytes", value=2**44),
+            "scenario.topology.shared_buffer_bytes must be `int` ",
+        ),
+        (
+            set_in("topology", value=SMALL),
+            "scenario.topology: the queue of port tor->core must hold a packet of transport.mtu_bytes (1500), got 1499",
+        ),
+        (
+            set_in("topology", value=SMALL | {"buffer_bytes": 0, "shared_buffer_bytes": 2998}),
+            "scenario.topology: the queue of port tor->core must hold a packet of transport.mtu_bytes (1500), got 1499",
+        ),
+        (set_in("topology", "host_rate_bps", value=0), "scenario.topology.host_rate_bps must be `float` >= 1000.0"),
+        (set_in("transport", "dup_ack_pkts", value=0), "scenario.transport.dup_ack_pkts must be `int` >= 1, got 0"),
+        (set_in("transport", "sack", value=1), "scenario.transport.sack must be `bool`, got 1"),
         (set_in("topology", "hosts", value=10**6), "scenario.topology: the topology has more than 20000 nodes"),
         (set_in("topology", value={"kind": "fat_tree", "k": 3}), "scenario.topology.k must be even, got 3"),
         (set_in("workload", value={}), "scenario.workload needs at least one traffic component"),
@@ -280,6 +313,8 @@ PLACES = [
     ("topology",),
     ("topology", "kind"),
     ("topology", "hosts"),
+    ("topology", "red"),
+    ("topology", "shared_buffer_bytes"),
     ("workload",),
     ("workload", "background"),
     ("workload", "background", "kind"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ncc.core import topologies as spec
 from ncc.core.errors import ConfigError, UnknownNameError
-from ncc.core.topology import Buffer, Group, Link, Neighbourhood, Node, NodeKind, Topology
+from ncc.core.topology import Buffer, Group, Link, Neighbourhood, Node, NodeKind, Pool, Red, Topology
 from ncc.core.units import GBPS
 from ncc.core.value import kinds
 
@@ -148,6 +148,62 @@ def test_two_datacentres_mark_inside_only() -> None:
     assert wan.size_bytes == 15_000_000
 
 
+def pools(network: Topology) -> dict[int, list[str]]:
+    """Names of the ports of each pool."""
+    found: dict[int, list[str]] = {}
+    for port in range(2 * len(network.links)):
+        buffer = network.port_buffer(port)
+        if buffer is not None and buffer.pool is not None:
+            found.setdefault(buffer.pool, []).append(network.port_name(port))
+    return found
+
+
+def test_pools_of_the_tomahawk_leaf_spine() -> None:
+    """bai2020 section V-A: 8 ports a pool; a leaf has 8 up ports in one and 16 down ports in two, a spine has one."""
+    network = spec.LeafSpine(
+        buffer_bytes=128_000, shared_buffer_bytes=3_000_000, dt_alpha=4, ports_per_pool=8, mark_threshold_bytes=720_000
+    ).build()
+    by_pool = pools(network)
+    assert network.pools == (Pool(size_bytes=3_000_000, alpha=4.0),) * len(by_pool)
+    switches = [{name.split("->")[0] for name in names} for names in by_pool.values()]
+    assert all(len(switch) == 1 for switch in switches)
+    owners = [next(iter(switch)) for switch in switches]
+    assert [owners.count(f"leaf{i}") for i in range(8)] == [3] * 8
+    assert [owners.count(f"spine{i}") for i in range(8)] == [1] * 8
+    assert {len(names) for names in by_pool.values()} == {8}
+    assert [f"leaf3->spine{i}" for i in range(8)] in by_pool.values()
+    assert network.reach_bytes(network.port("leaf0->spine0")) == 128_000 + 2_400_000
+
+
+@pytest.mark.parametrize("kind", sorted(SPECS))
+@pytest.mark.parametrize("ports_per_pool", [0, 1, 3])
+def test_every_spec_shares_its_buffers(kind: str, ports_per_pool: int) -> None:
+    red = Red(min_bytes=1000, max_bytes=90_000, max_prob_frac=0.5)
+    given = SPECS[kind].replace(
+        buffer_bytes=0, shared_buffer_bytes=200_000, ports_per_pool=ports_per_pool, red=red, control_first=True
+    )
+    network = given.build()
+    by_pool = pools(network)
+    assert sorted(by_pool) == list(range(len(network.pools)))
+    assert {len(names) for names in by_pool.values()} <= set(range(1, (ports_per_pool or 1000) + 1))
+    for port in range(2 * len(network.links)):
+        buffer = network.port_buffer(port)
+        if buffer is None or "border" in network.port_name(port).split("->")[0]:
+            continue
+        assert (buffer.size_bytes, buffer.red, buffer.control_first) == (0, red, True)
+        assert network.reach_bytes(port) == 100_000
+    shared = {name for names in by_pool.values() for name in names}
+    assert "border0->border1" not in shared
+    if ports_per_pool == 0:  # one pool for each switch
+        assert len(network.pools) == sum(node.kind is NodeKind.SWITCH for node in network.nodes)
+
+
+def test_the_shallowest_port() -> None:
+    network = spec.TwoDatacentres(buffer_bytes=20_000_000).build()
+    assert network.shallowest_port is not None
+    assert network.port_name(network.shallowest_port) == "border0->border1"
+
+
 def test_a_host_does_not_forward() -> None:
     nodes = tuple(Node(name=name, kind=NodeKind.HOST) for name in "abc")
     links = tuple(Link(a=i, b=i + 1, rate_bps=1e9, delay_s=0.0) for i in range(2))
@@ -157,6 +213,13 @@ def test_a_host_does_not_forward() -> None:
 
 NODES = (Node(name="a", kind=NodeKind.HOST), Node(name="s", kind=NodeKind.SWITCH), Node(name="b", kind=NodeKind.HOST))
 PORT = Buffer(size_bytes=10_000)
+POOLED = Buffer(size_bytes=0, pool=0)
+
+
+def pooled(a: int, b: int, a_buffer: Buffer | None = None) -> Link:
+    return Link(a=a, b=b, rate_bps=1e9, delay_s=0.0, a_buffer=a_buffer, b_buffer=POOLED)
+
+
 LINKS = (
     Link(a=0, b=1, rate_bps=1e9, delay_s=0.0, b_buffer=PORT),
     Link(a=2, b=1, rate_bps=1e9, delay_s=0.0, b_buffer=PORT),
@@ -172,6 +235,15 @@ LINKS = (
         ),
         ({"links": (LINKS[0], Link(a=2, b=1, rate_bps=1e9, delay_s=0.0))}, r"a switch end has a buffer .* \(s\)"),
         ({"nodes": (NODES[0], NODES[1], NODES[0])}, "one name"),
+        ({"links": (LINKS[0], pooled(2, 1))}, "link 1 names pool 0; there are 0 pools"),
+        (
+            {
+                "nodes": (*NODES[:2], Node(name="b", kind=NodeKind.SWITCH)),
+                "links": (LINKS[0], pooled(2, 1, a_buffer=POOLED)),
+                "pools": (Pool(size_bytes=1, alpha=1.0),),
+            },
+            "pool 0 is shared by ports of b and s; a pool belongs to one switch",
+        ),
         ({"groups": (Group(name="g", hosts=(1,)),)}, "group g lists node 1, which is not a host"),
         ({"groups": (Group(name="g", hosts=()),)}, "group g must list hosts, each once"),
         ({"groups": (Group(name="g", hosts=(0, 0)),)}, "group g must list hosts, each once"),
@@ -211,6 +283,14 @@ def test_unknown_names_list_what_exists() -> None:
     ("make", "message"),
     [
         (lambda: spec.FatTree(k=3), "k must be even, got 3"),
+        (lambda: Link(a=0, b=1, rate_bps=0.0, delay_s=0.0), r"Link.rate_bps: Expected `float` >= 1000.0, got 0.0"),
+        (lambda: Buffer(size_bytes=0), "Buffer.size_bytes must be at least 1 in a port that shares no pool, got 0"),
+        (lambda: Buffer(size_bytes=9, mark_threshold_bytes=9), r"Buffer.mark_threshold_bytes must be below size_bytes"),
+        (
+            lambda: spec.Rack(shared_buffer_bytes=1000, buffer_bytes=100, mark_threshold_bytes=600),
+            r"Rack.mark_threshold_bytes must be below what a queue may take \(600; 0 switches marking off\), got 600",
+        ),
+        (lambda: Red(min_bytes=0, max_bytes=2**32), "Red.max_bytes must be above min_bytes"),
         (lambda: spec.Rack(hosts=1), r"Rack.hosts: Expected `int` >= 2, got 1"),
         (lambda: spec.Rack(host_rate_bps=0.0), r"Rack.host_rate_bps"),
         (lambda: spec.Rack(delay_s=-1.0), r"Rack.delay_s"),
