@@ -80,7 +80,7 @@ Network::Window Network::SenderWindow(uint32_t flow) const
         return {};
     }
     const TcpSender &sender = connections_[slot].sender;
-    return {sender.out.cwnd_bytes, sender.out.ssthresh_bytes, static_cast<uint64_t>(sender.una) * mss_bytes_};
+    return {sender.cwnd_bytes, sender.ssthresh_bytes, static_cast<uint64_t>(sender.una) * mss_bytes_};
 }
 
 Network::Audit Network::Count() const

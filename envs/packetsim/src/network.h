@@ -9,6 +9,7 @@
 #include "port.h"
 #include "scheduler.h"
 #include "tcp_config.h"
+#include "tcp_rings.h"
 #include "timer.h"
 
 #include "order.h"
@@ -62,6 +63,7 @@ class Network
 
     // For TCP and NICs
     const TcpConfig &tcp() const { return tcp_; }
+    TcpRings &rings() { return rings_; }
     Connection &connection(uint32_t slot) { return connections_[slot]; }
     uint32_t slot_of(uint32_t flow) const { return slot_of_flow_[flow]; }
     uint64_t size_bytes(uint32_t slot) const { return spec_.flows[connections_[slot].flow].size_bytes; }
@@ -154,6 +156,7 @@ class Network
 
     Spec spec_;
     TcpConfig tcp_;
+    TcpRings rings_;
     Routes routes_;
     uint32_t mss_bytes_;
 

@@ -31,6 +31,7 @@ struct Packet {
     bool echo;           // kAck: ECN-Echo
     bool window_reduced; // kData: CWR
     bool retransmission;
+    uint16_t window; // kSynAck, kAck: the receive window as in the TCP header (RFC 7323 section 2)
 
     bool to_receiver() const { return kind == Kind::kSyn || kind == Kind::kOpenAck || kind == Kind::kData; }
 };

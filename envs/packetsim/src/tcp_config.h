@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What all connections of a run share: the controller and TCP's settings.
+#pragma once
+
+#include "spec.h"
+
+extern "C" {
+#include "cc.h"
+}
+
+#include <cstdint>
+
+namespace ncc::packetsim
+{
+
+constexpr uint32_t kHeaderBytes = 40;               // IP and TCP without options
+constexpr int64_t kClockGranularityNs = 10'000;     // G of RFC 6298
+constexpr int64_t kMaxRtoNs = 60'000'000'000;       // RFC 6298 rule 2.5
+constexpr uint32_t kMaxUnscaledWindow = UINT16_MAX; // bytes: the window field
+
+struct TcpConfig {
+    const ncc_cc_ops *ops = nullptr;
+    ncc_u64 params[NCC_CC_PARAMS_MAX] = {}; // in the order of the controller's table
+    ncc_cc_conn conn = {};
+
+    uint32_t mss_bytes = 0;
+    uint32_t syn_bytes = 0; // IP packet with its options
+    uint32_t receive_buffer_bytes = 0;
+    uint32_t send_buffer_bytes = 0;
+    uint32_t window_shift = 0; // of the window field in segments after the SYN (RFC 7323 section 2)
+    uint32_t delayed_ack_pkts = 0;
+    uint32_t dup_ack_pkts = 0;
+    int64_t delayed_ack_ns = 0;
+    int64_t min_rto_ns = 0;
+    int64_t initial_rto_ns = 0;
+    ncc_cc_ecn ecn = NCC_CC_ECN_NONE;
+    bool handshake = true;
+    bool sack = true;
+    bool limited_transmit = true;
+};
+
+// Throws std::invalid_argument for a transport that is no controller.
+TcpConfig MakeTcpConfig(const Spec &spec);
+
+} // namespace ncc::packetsim
