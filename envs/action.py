@@ -75,6 +75,18 @@ class RateTable:
             ConfigError: wrong shape, not whole numbers, or out of range, naming the host.
         """
         check_actions(actions, self._names, self.spec.n_actions)
+        return self._limits(actions)
+
+    def rack_rates_bps(self, actions: ActionArray, first: int) -> FloatArray:
+        """The same for racks numbered from `first`, both [n_racks, n_agents].
+
+        Raises:
+            ConfigError: as above, naming rack and host.
+        """
+        check_rack_actions(actions, self._names, self.spec.n_actions, first)
+        return self._limits(actions)
+
+    def _limits(self, actions: ActionArray) -> FloatArray:
         limits: FloatArray = self._table.take(self._row + actions)
         return limits
 
@@ -118,15 +130,31 @@ def rate_map(spec: ActionSpec) -> AnyRateMap:
 def check_actions(actions: npt.NDArray[Any], names: tuple[str, ...], n_actions: int) -> None:
     """Raise `ConfigError` naming the first host whose action is not a whole number in [0, n_actions)."""
     _check_shape(actions, names)
-    if actions.dtype.kind in "iu":
-        plain = actions.tolist()  # for some tens of small integers faster than numpy's reductions
-        if min(plain) >= 0 and max(plain) < n_actions:
-            return
+    if _in_range(actions, n_actions):
+        return
     allowed = f"whole numbers 0 to {n_actions - 1}"
     if actions.dtype.kind in "iuf":
         _refuse(actions, ~((actions >= 0) & (actions < n_actions) & (actions == np.floor(actions))), names, allowed)
     if actions.dtype.kind not in "iu":
         raise ConfigError(f"actions must be integers, got {actions.dtype}; allowed: {allowed}")
+
+
+def check_rack_actions(actions: npt.NDArray[Any], names: tuple[str, ...], n_actions: int, first: int) -> None:
+    """`check_actions` for actions [n_racks, n_agents]; the error names the rack, counted from `first`, as well."""
+    if actions.shape[1:] == (len(names),) and _in_range(actions, n_actions):
+        return
+    for number, row in enumerate(actions, first):
+        try:
+            check_actions(row, names, n_actions)
+        except ConfigError as error:
+            raise ConfigError(f"rack {number}: {error}") from None
+
+
+def _in_range(actions: npt.NDArray[Any], n_actions: int) -> bool:
+    if actions.dtype.kind not in "iu":
+        return False
+    plain = actions.ravel().tolist()  # for some hundreds of small integers faster than numpy's reductions
+    return bool(min(plain) >= 0 and max(plain) < n_actions)
 
 
 def _check_shape(actions: npt.NDArray[Any], names: tuple[str, ...]) -> None:

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from ncc.core.errors import DatapathError
 from ncc.core.flows import FloatArray, IntArray
-from ncc.core.measurement import Measurement
+from ncc.core.measurement import Measurement, Measurements
 from ncc.core.scenario import Scenario
 from ncc.core.units import BITS_PER_BYTE
 from ncc.core.value import Positive, Value
@@ -51,13 +51,20 @@ class SharedObserver:
     Row n of an observation is, for host n: `OWN`, then `NEIGHBOUR` for each host around its neighbourhood (n+1, n+2,
     ..., n-1), then `UPPER`: 6 + 3 (N - 1) + 2 numbers, 53 for 16 hosts. Until the delay has passed, others are seen as
     in the first measurement, when nothing had been sent. Feed every measurement exactly once, in order.
+
+    Reset for several racks it takes `Measurements` and gives each rack what an observer of its own would; `restart`
+    begins one of them anew.
     """
 
     def __init__(self, spec: ObservationSpec) -> None:
         self.spec = spec
 
-    def reset(self, scenario: Scenario) -> None:
+    def reset(self, scenario: Scenario, racks: range | None = None) -> None:
         """Forget the past.
+
+        Args:
+            scenario: whose hosts are observed.
+            racks: numbers of the racks observed together, for a leading axis; None: one, without that axis.
 
         Raises:
             ConfigError: neighbourhoods of different sizes.
@@ -71,41 +78,54 @@ class SharedObserver:
         columns |= {"rtt": n, "wait": n, "mean_wait": n, "bytes": n, "flows": n, "queue": areas}
         ends = np.cumsum(list(columns.values()))
         at = {name: slice(end - size, end) for (name, size), end in zip(columns.items(), ends, strict=True)}
-        self._raw = np.zeros(ends[-1])
-        self._mean_wait, self._flows, self._ones = self._raw[at["mean_wait"]], self._raw[at["flows"]], np.ones(n)
+        size, lead = int(ends[-1]), () if racks is None else (len(racks),)
+        self._racks, self._at, self._raw = racks, at, np.zeros((*lead, size))
         logarithmic = slice(at["rtt"].start, None)
-        self._log = self._raw[logarithmic]
         self._unit, self._gain = _units(self.spec, scenario, at)
         # ln(1 + value), where the RTT above base is RTT / base - 1.
-        self._offset = np.zeros(len(self._raw))
+        self._offset = np.zeros(size)
         self._offset[logarithmic] = 1
         self._offset[at["rtt"]] = 0
-        self._least, self._most = np.full(len(self._raw), LOW), np.full(len(self._raw), HIGH)
+        self._least, self._most = np.full(size, LOW), np.full(size, HIGH)
         for bound in (self._least, self._most):
             bound[logarithmic] = np.exp(bound[logarithmic] / self._gain[logarithmic])
         self._delay, self._seen = scenario.sharing_delay_periods, 0
-        self._ring = np.zeros((self._delay + 1, len(self._raw)), dtype=np.float32)
-        self._index = list(_index(scenario, at, len(self._ring)))
+        self._ring = np.zeros((*lead, self._delay + 1, size), dtype=np.float32)
+        self._flat = self._ring.reshape(*lead, -1)
+        self._index = list(_index(scenario, at, self._delay + 1))
 
-    def observe(self, measurement: Measurement) -> ObsArray:
-        """A new array [n_agents, obs_dim] of float32 in [`LOW`, `HIGH`].
+    def observe(self, measurement: Measurement | Measurements) -> ObsArray:
+        """A new array [n_agents, obs_dim] of float32 in [`LOW`, `HIGH`], or [n_racks, n_agents, obs_dim].
 
         Raises:
             DatapathError: a measured number is not finite.
         """
-        self._normalise(measurement)
-        slot = self._seen % len(self._ring)
+        self._normalise(measurement, self._raw)
+        slot = self._seen % (self._delay + 1)
         if self._seen == 0:
-            self._ring[:] = self._raw
-        self._ring[slot] = self._raw
+            self._ring[:] = self._raw[..., None, :]
+        self._ring[..., slot, :] = self._raw
         self._seen += 1
-        obs: ObsArray = self._ring.take(self._index[slot])
+        obs: ObsArray = self._flat.take(self._index[slot], axis=-1)
         return obs
 
-    def _normalise(self, m: Measurement) -> None:
+    def restart(self, row: int, measurement: Measurement) -> ObsArray:
+        """Begin one of several racks anew with its first measurement; returns its [n_agents, obs_dim].
+
+        Raises:
+            DatapathError: a measured number is not finite.
+        """
+        raw = self._raw[row]
+        self._normalise(measurement, raw)
+        self._ring[row] = raw  # all its slots, so it does not matter which of them is the newest
+        self._seen = max(self._seen, 1)
+        obs: ObsArray = self._flat[row].take(self._index[(self._seen - 1) % (self._delay + 1)])
+        return obs
+
+    def _normalise(self, m: Measurement | Measurements, raw: FloatArray) -> None:
         # Right after a simulator's step this code is cold, and every *kind* of numpy call costs microseconds the first
         # time: so few kinds, on whole vectors of one type.
-        raw, log, mean_wait, ones = self._raw, self._log, self._mean_wait, self._ones
+        log, mean_wait = raw[..., self._at["rtt"].start :], raw[..., self._at["mean_wait"]]
         np.concatenate(
             (
                 np.minimum(m.rate_limit_bps, self._link_bps),
@@ -119,12 +139,13 @@ class SharedObserver:
                 m.queued_flows,
                 m.upper_queue_bytes,
             ),
+            axis=-1,
             out=raw,
         )
-        np.divide(mean_wait, np.maximum(self._flows, ones), out=mean_wait)
+        np.divide(mean_wait, np.maximum(raw[..., self._at["flows"]], 1), out=mean_wait)
         np.add(np.multiply(raw, self._unit, out=raw), self._offset, out=raw)
         if not math.isfinite(np.vdot(raw, raw)):
-            raise DatapathError(f"epoch {m.epoch}: the datapath measured a number that is not finite ({_culprits(m)})")
+            raise DatapathError(_blame(m, self._racks))
         # Clipped before the logarithm, which then stays finite: a path may be shorter than the base RTT.
         np.maximum(np.minimum(raw, self._most, out=raw), self._least, out=raw)
         np.log(log, out=log)
@@ -170,7 +191,19 @@ def obs_dim(scenario: Scenario) -> int:
     return len(OWN) + len(NEIGHBOUR) * n_neighbours + len(UPPER)
 
 
-def _culprits(m: Measurement) -> str:
+def _blame(m: Measurement | Measurements, racks: range | None) -> str:
+    """What is not finite, where and when."""
+    where, one = "", m[0] if isinstance(m, Measurements) else m
+    if isinstance(m, Measurements):
+        for row, number in enumerate(racks or ()):
+            if _culprits(m[row]):
+                where, one = f"rack {number}: ", m[row]
+                break
+    bad = ", ".join(_culprits(one) or ["rate_limit_bps"])
+    return f"{where}epoch {one.epoch}: the datapath measured a number that is not finite ({bad})"
+
+
+def _culprits(m: Measurement) -> list[str]:
     names = (
         "goodput_bps",
         "throughput_bps",
@@ -180,5 +213,4 @@ def _culprits(m: Measurement) -> str:
         "upper_throughput_bps",
         "upper_queue_bytes",
     )
-    bad = [name for name in names if not np.isfinite(getattr(m, name)).all()]
-    return ", ".join(bad or ["rate_limit_bps"])
+    return [name for name in names if not np.isfinite(getattr(m, name)).all()]

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One rack in this process: episodes of a scenario on a datapath, observed and rewarded."""
+"""Racks in this process: one for whoever drives rate limits, or several as a `BatchedEnv` for learners."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from ncc.core.errors import DatapathError
+from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
-from ncc.core.seeding import derive_seed
 from ncc.envs.action import RateTable
-from ncc.envs.observation import SharedObserver
+from ncc.envs.racks import Racks
 from ncc.envs.reward import RewardArray
 from ncc.envs.spec import DatapathFactory, EnvSpec
 from ncc.harness.batch import ActionArray, ObsArray, Transition
-from ncc.harness.datapath import Datapath
+from ncc.harness.networks import InTurn, networks
 
 
 class Epoch(NamedTuple):
@@ -27,7 +26,7 @@ class Epoch(NamedTuple):
 
 
 class Rack:
-    """Episodes of one rack, driven by rate limits. Knows no learning framework; every environment is built on it.
+    """Episodes of one rack, driven by rate limits.
 
     Args:
         spec: what runs and how it is seen.
@@ -37,37 +36,29 @@ class Rack:
     """
 
     def __init__(self, spec: EnvSpec, datapath: DatapathFactory, seed: int, rack: int = 0) -> None:
-        self.spec, self.seed, self.index = spec, seed, rack
-        self.n_agents = spec.scenario.n_agents
-        self.measurement: Measurement | None = None
-        """Of the last epoch, or of the start."""
-        self._make = datapath
-        self._datapath: Datapath | None = None
-        self._observer = SharedObserver(spec.view.observation)
-        self._observer.reset(spec.scenario)
-        self._reward = spec.view.reward.build()
-        self._reward.reset(spec.scenario)
-        self._last_epoch_s = spec.scenario.duration_s - spec.scenario.period_s / 2
-        self._running = False
+        self._racks = Racks(spec, InTurn(datapath, 1), seed, range(rack, rack + 1))
+        self._first: Measurement | None = None
+        self.n_agents, self.obs_dim = self._racks.n_agents, self._racks.obs_dim
 
     @property
-    def obs_dim(self) -> int:
-        """Numbers in one host's observation."""
-        return self._observer.obs_dim
+    def seed(self) -> int:
+        """Decides the flows, with rack and episode; may be set between episodes."""
+        return self._racks.seed
+
+    @seed.setter
+    def seed(self, seed: int) -> None:
+        self._racks.seed = seed
+
+    @property
+    def measurement(self) -> Measurement | None:
+        """Of the last epoch, or of the start."""
+        return self._first if self._racks.measured is None else self._racks.measured[0]
 
     def begin(self, episode: int) -> ObsArray:
         """Start an episode and return its first observation [n_agents, obs_dim]."""
-        seed = self.spec.episode_seed(self.seed, self.index, episode)
-        flows = self.spec.scenario.flows(seed)
-        if self._datapath is None:
-            self._datapath = self._make()
-        self.measurement = self._datapath.start(
-            self.spec.scenario, flows, self.spec.stack, derive_seed(seed, "datapath")
-        )
-        self._n_flows = len(flows) if self.spec.finite else -1
-        self._observer.reset(self.spec.scenario)
-        self._running = True
-        return self._observer.observe(self.measurement)
+        self._first, obs = self._racks.begin(0, episode)
+        self._racks.measured = None
+        return obs
 
     def advance(self, limits_bps: FloatArray) -> Epoch:
         """Run one epoch under rate limits [n_agents] in bits/s.
@@ -76,89 +67,86 @@ class Rack:
             ConfigError: limits that cannot be used; the epoch has not run.
             DatapathError: the episode is over or none has begun, or the datapath failed.
         """
-        if not self._running or self._datapath is None:
-            raise DatapathError("no episode is running; reset the environment first")
-        m = self.measurement = self._datapath.step(limits_bps)
-        terminated = m.flows_finished == self._n_flows
-        truncated = not terminated and m.time_s >= self._last_epoch_s
-        self._running = not (terminated or truncated)
-        return Epoch(self._observer.observe(m), self._reward.reward(m), terminated, truncated)
+        obs, reward, terminated, truncated = self._racks.advance(limits_bps[None])
+        return Epoch(obs[0], reward[0], bool(terminated[0]), bool(truncated[0]))
 
     def close(self) -> None:
         """Free the datapath; may be called twice."""
-        self._running = False
-        if self._datapath is not None:
-            self._datapath.close()
-            self._datapath = None
+        self._racks.close()
 
 
 class RackBatch:
-    """A `BatchedEnv` of one rack, stepped in this process.
+    """A `BatchedEnv` of racks in this process: a single one, or several on a datapath that can run side by side.
 
-    Arguments as for `Rack`.
+    Each rack is bit for bit what it would be alone, whatever `n_racks` and `threads`.
+
+    Args:
+        spec: what runs and how it is seen.
+        datapath: makes a network; where it offers `ncc.harness.networks.Batching`, all racks are stepped in one call.
+        seed: decides the flows, with rack and episode.
+        rack: number of the first rack; the others follow it.
+        n_racks: racks to step together.
+        threads: of a datapath that steps them in one call.
 
     Raises:
-        ConfigError: a scenario that cannot be an environment, or continuous actions.
+        ConfigError: a scenario that cannot be an environment, continuous actions, or no racks.
     """
 
-    n_racks = 1
-
-    def __init__(self, spec: EnvSpec, datapath: DatapathFactory, seed: int, rack: int = 0) -> None:
+    def __init__(
+        self, spec: EnvSpec, datapath: DatapathFactory, seed: int, rack: int = 0, n_racks: int = 1, *, threads: int = 1
+    ) -> None:
+        if n_racks < 1 or threads < 1:
+            raise ConfigError(f"n_racks and threads must be at least 1, got {n_racks} and {threads}")
         self._actions = RateTable(spec.view.action)
         self._actions.reset(spec.scenario)
-        self._rack = Rack(spec, datapath, seed, rack)
-        self.n_agents, self.obs_dim = self._rack.n_agents, self._rack.obs_dim
+        made = networks(datapath, n_racks, threads=threads, first=rack)
+        self._racks = Racks(spec, made, seed, range(rack, rack + n_racks))
+        self.n_racks, self.n_agents, self.obs_dim = n_racks, self._racks.n_agents, self._racks.obs_dim
         self.n_actions = spec.view.action.n_actions
-        self._episode = 0
-        self._rewards: list[RewardArray] = []
-        self._returns: list[float] = []
+        self._episodes = [0] * n_racks
+        self._now, self._began, self._sums = 0, [0] * n_racks, np.zeros(n_racks)
+        self._returns: list[list[float]] = [[] for _ in range(n_racks)]
 
     def reset(self, episode: int = 0) -> ObsArray:
-        """Start that episode; returns [1, n_agents, obs_dim]."""
-        self._episode = episode
-        self._rewards = []
-        return self._rack.begin(episode)[None]
+        """Start every rack at that episode; returns [n_racks, n_agents, obs_dim]."""
+        return np.stack([self._begin(row, episode) for row in range(self.n_racks)])
 
     def step(self, actions: ActionArray) -> Transition:
-        """One epoch with action indices [1, n_agents]; the next episode has begun where one ended.
+        """One epoch with action indices [n_racks, n_agents]; the next episode has begun where one ended.
 
         Raises:
-            ConfigError: actions of a wrong shape, kind or range, naming the host; the epoch has not run.
+            ConfigError: actions of a wrong shape, kind or range, naming rack and host; no epoch has run.
         """
-        obs, reward, terminated, truncated = self._rack.advance(self._actions.rates_bps(one_rack(actions)))
-        self._rewards.append(reward)
-        final = first = obs[None]
-        if terminated or truncated:
-            self._returns.append(float(np.mean(self._rewards, dtype=np.float64)))
-            first = self.reset(self._episode + 1)
-        return Transition(
-            obs=first,
-            reward=reward[None],
-            terminated=_FLAG[terminated],
-            truncated=_FLAG[truncated],
-            final_obs=final,
-        )
+        if np.shape(actions) != (self.n_racks, self.n_agents):
+            raise ConfigError(f"actions must have shape ({self.n_racks}, {self.n_agents}), got {np.shape(actions)}")
+        limits_bps = self._actions.rack_rates_bps(actions, self._racks.racks[0])
+        obs, reward, terminated, truncated = self._racks.advance(limits_bps)
+        self._sums += np.add.reduce(reward, axis=1, dtype=np.float64)
+        self._now += 1
+        final, ended = obs, terminated | truncated
+        if ended.any():
+            final = obs.copy()
+            for row in np.flatnonzero(ended).tolist():
+                played = self._now - self._began[row]
+                self._returns[row].append(float(self._sums[row]) / (played * self.n_agents))
+                obs[row] = self._begin(row, self._episodes[row] + 1)
+        return Transition(obs=obs, reward=reward, terminated=terminated, truncated=truncated, final_obs=final)
 
     @property
     def episode(self) -> int:
-        """The episode now running."""
-        return self._episode
+        """The episode that the slowest rack is in."""
+        return min(self._episodes)
 
     def take_returns(self) -> tuple[float, ...]:
-        """Mean reward per host and epoch of each episode that ended since the last call."""
-        returns, self._returns = tuple(self._returns), []
+        """Mean reward per host and epoch of each episode that ended since the last call, rack by rack."""
+        returns = tuple(value for rack in self._returns for value in rack)
+        self._returns = [[] for _ in range(self.n_racks)]
         return returns
 
     def close(self) -> None:
-        """Free the datapath; may be called twice."""
-        self._rack.close()
+        """Free the networks; may be called twice."""
+        self._racks.close()
 
-
-def one_rack(actions: ActionArray) -> ActionArray:
-    """The row of a batch of one; anything else goes on as it is, to be refused by shape."""
-    return actions[0] if np.shape(actions)[:1] == (1,) else actions
-
-
-_FLAG = (np.array([False]), np.array([True]))
-for _flag in _FLAG:
-    _flag.setflags(write=False)
+    def _begin(self, row: int, episode: int) -> ObsArray:
+        self._episodes[row], self._began[row], self._sums[row] = episode, self._now, 0.0
+        return self._racks.begin(row, episode)[1]

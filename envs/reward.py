@@ -6,7 +6,6 @@ nothing to send or deliver in the epoch is *idle*: absence of demand is no failu
 own part is at most 0, so work that ends sooner costs less.
 """
 
-import math
 from typing import Annotated, Protocol
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy.typing as npt
 from msgspec import Meta
 
 from ncc.core.flows import FloatArray
-from ncc.core.measurement import Measurement
+from ncc.core.measurement import Measured
 from ncc.core.scenario import Scenario
 from ncc.core.value import Fraction, NonNegative, Positive, Value
 from ncc.envs.scales import Scales, scales_of
@@ -29,8 +28,8 @@ class Reward(Protocol):
         """Take the hosts of a scenario."""
         ...
 
-    def reward(self, measurement: Measurement) -> RewardArray:
-        """[n_agents] for the epoch measured."""
+    def reward(self, measurement: Measured) -> RewardArray:
+        """[n_agents] for the epoch measured, [n_racks, n_agents] for one of several racks: each as if alone."""
         ...
 
 
@@ -120,22 +119,20 @@ class _Team:
         self._size = self.scales.neighbours.shape[1] + 1
 
     def mean(self, own: FloatArray) -> FloatArray:
-        """[n_agents] mean of `own` over the neighbourhood of each; agents of one neighbourhood are contiguous."""
-        total = np.add.reduce(own.reshape(-1, self._size), axis=1)
-        mean: FloatArray = (total / self._size).take(self.scales.area)
+        """[..., n_agents] mean of `own` over the neighbourhood of each; agents of one neighbourhood are contiguous."""
+        total = np.add.reduce(own.reshape(*own.shape[:-1], -1, self._size), axis=-1)
+        mean: FloatArray = (total / self._size).take(self.scales.area, axis=-1)
         return mean
 
     def mix(self, own: FloatArray, frac: float) -> RewardArray:
         """(1 - frac) of the own part and frac of the team's."""
-        if frac and len(own) == self._size:  # one neighbourhood: one number for all, and few kinds of numpy calls
-            own = (1 - frac) * own + frac * math.fsum(own.tolist()) / self._size
-        elif frac:
+        if frac:
             own = (1 - frac) * own + frac * self.mean(own)
         return own.astype(np.float32)
 
 
-def busy(m: Measurement) -> npt.NDArray[np.bool_]:
-    """[n_agents] hosts with an unfinished flow, or that delivered something in the epoch."""
+def busy(m: Measured) -> npt.NDArray[np.bool_]:
+    """[..., n_agents] hosts with an unfinished flow, or that delivered something in the epoch."""
     is_busy: npt.NDArray[np.bool_] = (m.active_flows + m.goodput_bps) > 0  # neither is ever negative
     return is_busy
 
@@ -148,18 +145,14 @@ class UtilityReward(_Team):
 
     def reset(self, scenario: Scenario) -> None:
         super().reset(scenario)
-        # Rows x and d: after a simulator's step each kind of numpy call costs microseconds, so both go together.
-        unit = np.stack([1 / self.scales.link_rate_bps, 1 / self.scales.base_rtt_s])
-        self._unit, self._low, self._high = unit, np.ones_like(unit), np.ones_like(unit)
-        self._low[0], self._high[1], self._ones = self.spec.floor_frac, np.inf, np.ones(len(unit[0]))
+        self._per_link, self._per_base = 1 / self.scales.link_rate_bps, 1 / self.scales.base_rtt_s
 
-    def reward(self, m: Measurement) -> RewardArray:
-        given = np.array((m.goodput_bps, m.rtt_s, m.active_flows))
+    def reward(self, m: Measured) -> RewardArray:
         # 1 for busy hosts, 0 for idle ones: a goodput above 0 is at least a byte in a period of at most 1 s.
-        is_busy = np.minimum(given[0] + given[2], self._ones)
-        both = np.multiply(given[:2], self._unit)
-        np.log(np.minimum(np.maximum(both, self._low, out=both), self._high, out=both), out=both)
-        return self.mix((both[0] - self.spec.rho * both[1]) * is_busy, self.spec.team_frac)
+        is_busy = np.minimum(m.goodput_bps + m.active_flows, 1)
+        x = np.minimum(np.maximum(m.goodput_bps * self._per_link, self.spec.floor_frac), 1)
+        d = np.maximum(m.rtt_s * self._per_base, 1)
+        return self.mix((np.log(x) - self.spec.rho * np.log(d)) * is_busy, self.spec.team_frac)
 
 
 class ProfitPenaltyReward(_Team):
@@ -168,7 +161,7 @@ class ProfitPenaltyReward(_Team):
     def __init__(self, spec: ProfitPenalty) -> None:
         self.spec = spec
 
-    def reward(self, m: Measurement) -> RewardArray:
+    def reward(self, m: Measured) -> RewardArray:
         spec, scales, is_busy = self.spec, self.scales, busy(m)
         limit_bps = np.minimum(m.rate_limit_bps, scales.link_rate_bps)
         b = limit_bps / scales.link_rate_bps
@@ -180,7 +173,7 @@ class ProfitPenaltyReward(_Team):
         others_bps = (self.mean(m.goodput_bps) * self._size - m.goodput_bps) / upper_bps
         b_upper = limit_bps / upper_bps
         crowding = others_bps / np.maximum(1 - b_upper, spec.slack_min_frac) * b_upper
-        worst_s = (m.rtt_s * is_busy)[scales.neighbours].max(axis=1, initial=0)
+        worst_s = (m.rtt_s * is_busy)[..., scales.neighbours].max(axis=-1, initial=0)
         lateness = np.maximum(worst_s / spec.sla_delay_s - 1, 0) * m.rtt_s / spec.sla_delay_s
         penalty = (spec.sigma1 * crowding + spec.sigma2 * lateness) * is_busy
         result: RewardArray = (profit - penalty).astype(np.float32)
@@ -193,5 +186,5 @@ class BacklogReward(_Team):
     def __init__(self, spec: Backlog) -> None:
         self.spec = spec
 
-    def reward(self, m: Measurement) -> RewardArray:
+    def reward(self, m: Measured) -> RewardArray:
         return self.mix(m.active_flows / -self.spec.flows_scale, self.spec.team_frac)

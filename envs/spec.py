@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """An environment as data: what runs, what hosts see, what they may do and what they are paid for."""
 
-from collections.abc import Callable
-
 from ncc.core.scenario import Scenario
 from ncc.core.seeding import derive_seed
 from ncc.core.value import Name, Value
@@ -10,10 +8,10 @@ from ncc.core.workload import Fixed, Permutation
 from ncc.envs.action import ActionSpec
 from ncc.envs.observation import ObservationSpec
 from ncc.envs.reward import AnyReward, Utility
-from ncc.harness.datapath import Datapath, HostStack
+from ncc.harness.datapath import HostStack
+from ncc.harness.networks import DatapathFactory
 
-DatapathFactory = Callable[[], Datapath]
-"""Makes a datapath in the process that will step it; picklable where workers are used (a class, say)."""
+__all__ = ["DatapathFactory", "EnvSpec", "EnvView"]
 
 
 class EnvView(Value, frozen=True):

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ncc.core.errors import ConfigError, DatapathError, NccError, WorkerDiedError
-from ncc.envs.action import RateTable, check_actions
+from ncc.envs.action import RateTable, check_rack_actions
 from ncc.envs.observation import obs_dim
 from ncc.envs.rack import RackBatch
 from ncc.envs.scales import scales_of
@@ -100,11 +100,7 @@ class WorkerRacks:
         """
         if np.shape(actions) != (self.n_racks, self.n_agents):
             raise ConfigError(f"actions must have shape ({self.n_racks}, {self.n_agents}), got {np.shape(actions)}")
-        for rack, row in enumerate(actions):
-            try:
-                check_actions(row, self._names, self.n_actions)
-            except ConfigError as error:
-                raise ConfigError(f"rack {self._first + rack}: {error}") from None
+        check_rack_actions(actions, self._names, self.n_actions, self._first)
         self._arrays["actions"][:] = actions
         self._exchange(_STEP)
         out = {name: self._arrays[name].copy() for name in _TRANSITION}

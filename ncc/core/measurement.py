@@ -3,22 +3,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
 from ncc.core.flows import FloatArray, IntArray
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """One epoch of one network, (time_s - period_s, time_s].
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What is measured of hosts and upper ports in an epoch.
 
     Host columns have shape [n_agents], in the order of `Topology.agent_hosts`; upper columns have shape
-    [n_neighbourhoods]. Names in brackets are the symbols of wang2021 section 5.3.1.2.
+    [n_neighbourhoods]. Names in brackets are the symbols of wang2021 section 5.3.1.2. Of several networks
+    (`Measurements`) each column has a leading axis [n_networks].
     """
-
-    time_s: float
-    epoch: int
 
     rate_limit_bps: FloatArray
     """[b] Limit in force at the end of the epoch on bits of IP packets leaving the NIC; inf means no limit."""
@@ -50,10 +49,59 @@ class Measurement:
     upper_marked_pkts: IntArray
     upper_dropped_pkts: IntArray
 
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement(Measured):
+    """One epoch of one network, (time_s - period_s, time_s]."""
+
+    time_s: float
+    epoch: int
     flows_started: int
     """Flows that have arrived since the start, all hosts."""
     flows_finished: int
     """Flows completely delivered since the start, all hosts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurements(Measured):
+    """One epoch of each of several networks; they need not be in the same one."""
+
+    time_s: FloatArray
+    """[n_networks], as are the three below."""
+    epoch: IntArray
+    flows_started: IntArray
+    flows_finished: IntArray
+
+    def __getitem__(self, row: int) -> Measurement:
+        """The measurement of one network; its columns are views."""
+        columns: dict[str, Any] = {name: getattr(self, name)[row] for name in COLUMNS}
+        return Measurement(
+            time_s=float(self.time_s[row]),
+            epoch=int(self.epoch[row]),
+            flows_started=int(self.flows_started[row]),
+            flows_finished=int(self.flows_finished[row]),
+            **columns,
+        )
+
+    @classmethod
+    def of(cls, measurements: Sequence[Measurement]) -> "Measurements":
+        """Those of networks with equally many hosts and neighbourhoods; of a single one the columns are views."""
+        first = measurements[0]
+        if len(measurements) == 1:
+            columns = {name: getattr(first, name)[None] for name in COLUMNS}
+        else:
+            columns = {name: np.array([getattr(m, name) for m in measurements]) for name in COLUMNS}
+        return cls(
+            time_s=np.array([m.time_s for m in measurements]),
+            epoch=np.array([m.epoch for m in measurements]),
+            flows_started=np.array([m.flows_started for m in measurements]),
+            flows_finished=np.array([m.flows_finished for m in measurements]),
+            **columns,
+        )
+
+
+COLUMNS = tuple(field.name for field in fields(Measured))
+"""Names of the columns by host or neighbourhood."""
 
 
 @dataclass(frozen=True)

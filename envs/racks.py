@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Racks stepped together in this process: episodes of a scenario on networks, observed and rewarded as arrays."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ncc.core.errors import DatapathError, NccError
+from ncc.core.flows import FloatArray
+from ncc.core.measurement import Measurement, Measurements
+from ncc.core.seeding import derive_seed
+from ncc.envs.observation import SharedObserver
+from ncc.envs.reward import RewardArray
+from ncc.envs.spec import EnvSpec
+from ncc.harness.batch import ObsArray
+from ncc.harness.networks import Networks
+from ncc.harness.processes import pack_error, unpack_error
+
+Flags = npt.NDArray[np.bool_]
+
+
+class Epochs(NamedTuple):
+    """What one epoch of each rack gave."""
+
+    obs: ObsArray
+    """[n_racks, n_agents, obs_dim]"""
+    reward: RewardArray
+    """[n_racks, n_agents]"""
+    terminated: Flags
+    """[n_racks]"""
+    truncated: Flags
+    """[n_racks]"""
+
+
+class Racks:
+    """Episodes of racks of one seed, driven by rate limits. Each rack is as it would be alone, bit for bit.
+
+    Knows no learning framework; every environment is built on it.
+
+    Args:
+        spec: what runs and how it is seen.
+        networks: as many as there are racks.
+        seed: with the number of the rack and of the episode it decides the flows.
+        racks: their numbers.
+    """
+
+    def __init__(self, spec: EnvSpec, networks: Networks, seed: int, racks: range) -> None:
+        self.spec, self.seed, self.racks = spec, seed, racks
+        self.n_agents = spec.scenario.n_agents
+        self.measured: Measurements | None = None
+        """Of the last epoch."""
+        self._networks = networks
+        self._observer = SharedObserver(spec.view.observation)
+        self._observer.reset(spec.scenario, racks)
+        self._reward = spec.view.reward.build()
+        self._reward.reset(spec.scenario)
+        self._last_epoch_s = spec.scenario.duration_s - spec.scenario.period_s / 2
+        self._running = np.zeros(len(racks), dtype=np.bool_)
+        self._n_flows = np.full(len(racks), -1)
+
+    @property
+    def obs_dim(self) -> int:
+        """Numbers in one host's observation."""
+        return self._observer.obs_dim
+
+    def begin(self, row: int, episode: int) -> tuple[Measurement, ObsArray]:
+        """Start an episode of one rack; its measurement and observation [n_agents, obs_dim] at the start."""
+        number, scenario = self.racks[row], self.spec.scenario
+        seed = self.spec.episode_seed(self.seed, number, episode)
+        flows = scenario.flows(seed)
+        self._running[row] = False
+        try:
+            first = self._networks.start(row, scenario, flows, self.spec.stack, derive_seed(seed, "datapath"))
+        except NccError as error:
+            if len(self.racks) == 1:
+                raise
+            raise unpack_error(pack_error(error), f"rack {number}") from error
+        if self.spec.finite:
+            self._n_flows[row] = len(flows)
+        self._running[row] = True
+        return first, self._observer.restart(row, first)
+
+    def advance(self, limits_bps: FloatArray) -> Epochs:
+        """Run one epoch of each rack under rate limits [n_racks, n_agents] in bits/s.
+
+        Raises:
+            ConfigError: limits that cannot be used.
+            DatapathError: a rack's episode is over or none has begun, or a network failed.
+        """
+        if not self._running.all():
+            raise DatapathError("no episode is running; reset the environment first")
+        try:
+            m = self.measured = self._networks.step(limits_bps)
+        except BaseException:
+            # One rack alone stands where its datapath says; of several, some may be an epoch ahead of others.
+            self._running[:] = len(self.racks) == 1
+            raise
+        terminated = m.flows_finished == self._n_flows
+        truncated = (m.time_s >= self._last_epoch_s) & ~terminated
+        np.logical_or(terminated, truncated, out=self._running)
+        np.logical_not(self._running, out=self._running)
+        return Epochs(self._observer.observe(m), self._reward.reward(m), terminated, truncated)
+
+    def close(self) -> None:
+        """Free the networks; may be called twice."""
+        self._running[:] = False
+        self._networks.close()

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Several networks stepped together. A datapath that can do so itself offers `Batching`; any other runs `InTurn`."""
+
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+from ncc.core.errors import DatapathError, NccError
+from ncc.core.flows import FloatArray, FlowTable
+from ncc.core.measurement import Measurement, Measurements
+from ncc.core.scenario import Scenario
+from ncc.harness.datapath import Datapath, HostStack
+from ncc.harness.processes import pack_error, unpack_error
+
+DatapathFactory = Callable[[], Datapath]
+"""Makes a datapath in the process that will step it; picklable where workers are used (a class, say)."""
+
+
+class Networks(Protocol):
+    """Networks that are stepped together and started one by one: all of one shape, each with flows of its own.
+
+    Network `row` gives bit for bit what a `Datapath` of its own gives. Errors are those of `Datapath`; where there are
+    several networks an error of one begins with its name (``rack 3: ...``), and all must be started again.
+    """
+
+    def start(self, row: int, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
+        """Build that network at time 0, ending its earlier run; the others stand where they are."""
+        ...
+
+    def step(self, rate_limits_bps: FloatArray) -> Measurements:
+        """Apply limits [n_networks, n_agents] and run one period of each."""
+        ...
+
+    def close(self) -> None:
+        """Free everything; may be called twice, and networks may be started again."""
+        ...
+
+
+@runtime_checkable
+class Batching(Protocol):
+    """What a datapath class offers if it can step many networks in one call."""
+
+    def batch(self, n: int, *, threads: int, first: int) -> Networks:
+        """`n` networks on `threads` threads, called ``rack first``, ``rack first + 1``, ... in errors.
+
+        The results do not depend on `threads`.
+        """
+        ...
+
+
+class InTurn:
+    """`Networks` of any datapath, one after the other in the calling thread."""
+
+    def __init__(self, datapath: DatapathFactory, n: int, *, first: int = 0) -> None:
+        self._make, self._n, self._first = datapath, n, first
+        self._datapaths: list[Datapath] = []
+
+    def start(self, row: int, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
+        while len(self._datapaths) < self._n:
+            self._datapaths.append(self._make())
+        return self._datapaths[row].start(scenario, flows, stack, seed)
+
+    def step(self, rate_limits_bps: FloatArray) -> Measurements:
+        if not self._datapaths:
+            raise DatapathError("no network is running; start each of them first")
+        measured: list[Measurement] = []
+        try:
+            for datapath, limits in zip(self._datapaths, rate_limits_bps, strict=True):
+                measured.append(datapath.step(limits))
+        except NccError as error:
+            if self._n == 1:
+                raise
+            raise unpack_error(pack_error(error), f"rack {self._first + len(measured)}") from error
+        return Measurements.of(measured)
+
+    def close(self) -> None:
+        datapaths, self._datapaths = self._datapaths, []
+        for datapath in datapaths:
+            datapath.close()
+
+
+def networks(datapath: DatapathFactory, n: int, *, threads: int = 1, first: int = 0) -> Networks:
+    """`n` networks: as one batch where the datapath offers that, one after the other where it does not."""
+    offered: object = datapath
+    if isinstance(offered, Batching):
+        return offered.batch(n, threads=threads, first=first)
+    return InTurn(datapath, n, first=first)
