@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Built from binding.cpp: the controllers' table, and a connection that runs one of them on events."""
+"""Built from binding.cpp: the controllers' table, a connection that one of them runs, and the decisions of a switch."""
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,28 @@ APP_LIMITED: int
 ACK: int
 LOSS: int
 TIMEOUT: int
+PASS: int
+MARK: int
+DROP: int
+RED_ONE: int
+"""Probability 1 of `red`."""
+DT_ALPHA_ONE: int
+"""Alpha of 1 of `dynamic_threshold`."""
+DT_ALPHA_MAX: int
+DT_SHARED_MAX_BYTES: int
+
+def step_mark(
+    *, size_bytes: int, mark_threshold_bytes: int, queue_bytes: int, packet_bytes: int, ecn_capable: bool
+) -> int:
+    """PASS, MARK or DROP of `step_mark.h`."""
+
+def red(*, min_bytes: int, max_bytes: int, max_prob: int, queue_bytes: int, ecn_capable: bool, random: int) -> int:
+    """PASS or MARK of `red.h`; `random` is 32 uniform bits. Raises `ValueError` outside the header's ranges."""
+
+def dynamic_threshold(
+    *, private_bytes: int, shared_bytes: int, alpha: int, queue_bytes: int, used_bytes: int, packet_bytes: int
+) -> int:
+    """PASS or DROP of `dynamic_threshold.h`. Raises `ValueError` outside the header's ranges."""
 
 def table() -> list[tuple[str, str, int, int, list[tuple[str, int, int, int, str]]]]:
     """Rows (name, summary, ecn, state_bytes, [(parameter, default, min, max, help)])."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The controllers of the table, for Python: tests, golden curves, and the names and ranges of parameters.
-nanobind_add_module(_baselines NB_STATIC "${NCC_BASELINES}/binding.cpp")
+# The controllers of the table and the decisions of a switch, for Python: tests, golden curves, and the names and ranges
+# of parameters.
+nanobind_add_module(_baselines NB_STATIC "${NCC_BASELINES}/binding.cpp" "${NCC_BASELINES}/switch_binding.cpp")
 target_link_libraries(_baselines PRIVATE ncc_controllers)
 target_compile_options(_baselines PRIVATE -Wall -Wextra)
 install(TARGETS _baselines LIBRARY DESTINATION ncc/baselines)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Python module `ncc.baselines._baselines`: the table of controllers, and one connection run by a controller.
+// Python module `ncc.baselines._baselines`: the table of controllers, one connection run by a controller, and what a
+// switch does to a packet.
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -16,6 +17,8 @@
 
 namespace nb = nanobind;
 using namespace nb::literals;
+
+void bind_switch(nb::module_ &m); // of switch_binding.cpp
 
 namespace
 {
@@ -167,4 +170,5 @@ NB_MODULE(_baselines, m)
     bind_event<kAck>(connection, "on_ack");
     bind_event<kLoss>(connection, "on_loss");
     bind_event<kTimeout>(connection, "on_timeout");
+    bind_switch(m);
 }
