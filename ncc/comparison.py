@@ -1,25 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Controllers against each other, in numbers: every metric with its interval over seeds, who is best, and on disk."""
+"""Controllers against each other on one datapath: every metric with its interval over seeds, and who is best."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from ncc.core.errors import ConfigError, ResultError
-from ncc.harness.atomic import replacing, write_text
+from ncc.core.errors import ConfigError
 from ncc.harness.results import Evaluation
 from ncc.metrics.catalogue import CATALOGUE, Better
 from ncc.metrics.stats import Interval, Statistic, interval
 from ncc.palette import label
-
-FORMAT = 1
-JSON, PARQUET = "comparison.json", "comparison.parquet"
 
 MIN_SEEDS = 5
 """Fewer paired seeds tell nobody apart: a bootstrap interval of two values is those two, whatever its level."""
@@ -97,16 +89,9 @@ class Comparison:
         found = interval(differences, self.statistic, self.level)
         return found.n < MIN_SEEDS or 0.0 in found
 
-    def save(self, folder: Path) -> None:
-        """Write `comparison.json` (with the values of every seed) and `comparison.parquet` (a row per cell)."""
-        write_text(folder / JSON, json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
-        with replacing(folder / PARQUET) as temporary:
-            pq.write_table(pa.Table.from_pylist(self._rows()), temporary)
-
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; undefined numbers are null."""
+        """Plain data with the values of every seed; undefined numbers are null."""
         return {
-            "format": FORMAT,
             "scenario": self.scenario,
             "controllers": list(self.controllers),
             "seeds": list(self.seeds),
@@ -118,10 +103,30 @@ class Comparison:
                 name: {key: [_null(v) for v in values] for key, values in columns.items()}
                 for name, columns in self.values.items()
             },
-            "cells": [{**row, **{k: _null(row[k]) for k in ("estimate", "low", "high")}} for row in self._rows()],
+            "cells": [{**row, **{k: _null(row[k]) for k in ("estimate", "low", "high")}} for row in self.rows()],
         }
 
-    def _rows(self) -> list[dict[str, Any]]:
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Comparison":
+        """What `to_dict` gave; `KeyError`, `TypeError`, `ValueError` or `AttributeError` if it is not that."""
+        return cls(
+            scenario=data["scenario"],
+            controllers=tuple(data["controllers"]),
+            seeds=tuple(data["seeds"]),
+            values={
+                name: {
+                    key: [float("nan") if v is None else float(v) for v in column] for key, column in columns.items()
+                }
+                for name, columns in data["values"].items()
+            },
+            n_flows=data["n_flows"],
+            invalid={name: {int(s): why for s, why in runs.items()} for name, runs in data["invalid"].items()},
+            statistic=data["statistic"],
+            level=data["level"],
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row per metric and controller: the table as plain data."""
         rows = []
         for key in self.metrics:
             best = self.best(key)
@@ -203,31 +208,6 @@ def compare(evaluation: Evaluation, *, statistic: Statistic = "mean", level: flo
         statistic=statistic,
         level=level,
     )
-
-
-def load_comparison(folder: Path) -> Comparison:
-    """What `Comparison.save` wrote; `ResultError` if it is not that."""
-    path = folder / JSON
-    try:
-        data = json.loads(path.read_bytes())
-        if data["format"] != FORMAT:
-            raise ResultError(f"{path} has format {data['format']!r}; this ncc reads format {FORMAT}: compare again")
-        values = {
-            name: {key: [float("nan") if v is None else float(v) for v in column] for key, column in columns.items()}
-            for name, columns in data["values"].items()
-        }
-        return Comparison(
-            scenario=data["scenario"],
-            controllers=tuple(data["controllers"]),
-            seeds=tuple(data["seeds"]),
-            values=values,
-            n_flows=data["n_flows"],
-            invalid={name: {int(s): why for s, why in runs.items()} for name, runs in data["invalid"].items()},
-            statistic=data["statistic"],
-            level=data["level"],
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ResultError(f"{path} cannot be read as a comparison ({error!r}); compare again") from None
 
 
 def _null(value: float) -> float | None:

@@ -8,6 +8,7 @@ defaults to Hydra under `schema/`, so that a YAML states differences only and ev
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -25,21 +26,43 @@ if TYPE_CHECKING:
     from ncc.agents.policy import MlpPolicy
 
 
-class Target(Value, frozen=True):
-    """Where a datapath comes from: `package.module:Class`, called without arguments."""
+class DatapathSpec(Value, frozen=True):
+    """A datapath: what it is called in results, and its class as `package.module:Class`, called without arguments."""
 
+    name: Name
     target: Name
+
+    def check(self) -> None:
+        if self.name.startswith("."):
+            raise ConfigError(f"datapath {self.name!r} cannot be a folder's name: it must not start with a dot")
 
     def load(self) -> Callable[[], Datapath]:
         """The class itself; picklable, so that workers make their own."""
-        found = load_target(self.target, "datapath.target")
+        where = f"datapath.{self.name}.target"
+        found = load_target(self.target, where)
         if not isinstance(found, type) or not all(
-            hasattr(found, verb) for verb in ("start", "step", "finish", "close")
+            hasattr(found, verb) for verb in ("transports", "start", "step", "finish", "close")
         ):
-            raise ConfigError(
-                f"datapath.target: {self.target!r} is no datapath class; it must offer ncc.harness.Datapath"
-            )
+            raise ConfigError(f"{where}: {self.target!r} is no datapath class; it must offer ncc.harness.Datapath")
         return cast(Callable[[], Datapath], found)
+
+    def require(self, stack: HostStack, whose: str, remedy: str) -> None:
+        """`ConfigError` if the datapath lacks the stack's transport; says what it has, and `remedy`."""
+        transport, known = stack.transport, sorted(self.load()().transports())
+        if transport not in known:
+            close = get_close_matches(transport, known, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise ConfigError(
+                f"{whose}: datapath {self.name} has no transport {transport!r}; it has: {', '.join(known)}.{hint} "
+                + remedy
+            )
+
+
+def datapaths_from(plain: Any, where: str = "datapath") -> tuple[DatapathSpec, ...]:
+    """The datapaths that `{name: {target: package.module:Class}}` describes, in its order."""
+    if not isinstance(plain, Mapping) or not all(isinstance(entry, Mapping) for entry in plain.values()):
+        raise ConfigError(f"{where} must be a mapping of names to {{target: package.module:Class}}, got {plain!r}")
+    return tuple(from_dict(DatapathSpec, {"name": name, **plain[name]}, f"{where}.{name}") for name in plain)
 
 
 def load_target(target: str, where: str) -> Any:
@@ -114,19 +137,34 @@ def _part(meta: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
 
 def controller_names() -> tuple[str, ...]:
     """Every controller that has a YAML in configs/controllers."""
-    folder = files("ncc.configs") / "controllers"
-    return tuple(sorted(f.name.removesuffix(".yaml") for f in folder.iterdir() if f.name.endswith(".yaml")))
+    return _names("controllers")
 
 
 def load_controller(name: str) -> Controller:
     """The controller that configs/controllers/<name>.yaml describes."""
+    return from_dict(Controller, _read("controllers", "controller", name), f"controllers/{name}")
+
+
+def load_datapath(name: str) -> DatapathSpec:
+    """The datapath that configs/datapath/<name>.yaml describes."""
+    found = {spec.name: spec for spec in datapaths_from(_read("datapath", "datapath", name), f"datapath/{name}.yaml")}
+    if set(found) != {name}:
+        raise ConfigError(f"datapath/{name}.yaml must describe {name!r} and nothing else, found {', '.join(found)}")
+    return found[name]
+
+
+def _names(group: str) -> tuple[str, ...]:
+    folder = files("ncc.configs") / group
+    return tuple(sorted(f.name.removesuffix(".yaml") for f in folder.iterdir() if f.name.endswith(".yaml")))
+
+
+def _read(group: str, what: str, name: str) -> Mapping[str, Any]:
     from omegaconf import OmegaConf
 
-    if name not in controller_names():
-        raise UnknownNameError("controller", name, controller_names())
-    text = (files("ncc.configs") / "controllers" / f"{name}.yaml").read_text()
-    data = cast(Mapping[str, Any], OmegaConf.to_container(OmegaConf.create(text)))
-    return from_dict(Controller, data, f"controllers/{name}")
+    if name not in (known := _names(group)):
+        raise UnknownNameError(what, name, known)
+    text = (files("ncc.configs") / group / f"{name}.yaml").read_text()
+    return cast(Mapping[str, Any], OmegaConf.to_container(OmegaConf.create(text)))
 
 
 def register() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ncc.cli import run_main
-from ncc.compose import Target, controller_names, load_controller
+from ncc.compose import DatapathSpec, controller_names, datapaths_from, load_controller
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import Count, Name, Natural, Positive, Value, from_dict
@@ -35,15 +35,18 @@ def main(plain: dict[str, Any], _: list[str]) -> None:
         value = chosen[key]
         chosen[key] = [] if value is None else value if isinstance(value, list) else [value]
     spec = from_dict(EvaluateSpec, chosen, "configuration")
-    datapath = from_dict(Target, plain["datapath"], "datapath")
+    datapaths = datapaths_from(plain["datapath"])
     try:
-        _evaluate(spec, plain.get("scenario"), datapath, plain)
+        _evaluate(spec, plain.get("scenario"), datapaths, plain)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("Interrupted. Finished runs are kept; the same command goes on from there.") from None
 
 
 def _evaluate(
-    spec: EvaluateSpec, scenario_plain: Mapping[str, Any] | None, datapath: Target, plain: dict[str, Any]
+    spec: EvaluateSpec,
+    scenario_plain: Mapping[str, Any] | None,
+    datapaths: tuple[DatapathSpec, ...],
+    plain: dict[str, Any],
 ) -> None:
     # Imported here: `--help` and `controller=list` answer without what only a run needs.
     from ncc.evaluation import judge, judge_runs, require_valid
@@ -65,6 +68,7 @@ def _evaluate(
     if spec.duration_s is not None:
         scenario = scenario.replace(duration_s=spec.duration_s)
     evaluation = EvaluationSpec(
+        datapaths=tuple(datapath.name for datapath in datapaths),
         controllers=spec.controller,
         seeds=spec.seeds,
         first_seed=spec.first_seed,
@@ -76,13 +80,13 @@ def _evaluate(
     leaf = f"{scenario.name}_{scenario.digest()[:8]}"
     if not plans:
         folder = Path(spec.out) if spec.out else Path("runs") / f"evaluate_{leaf}"
-        require_valid(judge(scenario, evaluation, datapath, policies=None, folder=folder, config=plain))
+        require_valid(judge(scenario, evaluation, datapaths, policies=None, folder=folder, config=plain))
         return
     runs = [Path(run) for run in spec.run]
     if spec.out and len({run.name for run in runs}) < len(runs):
         raise ConfigError("two of the runs have folders of one name, which would meet under out; leave out= away")
     folders = [Path(spec.out) / run.name if spec.out else run / "evaluations" / leaf for run in runs]
-    require_valid(judge_runs(scenario, evaluation, datapath, runs=runs, folders=folders, config=plain))
+    require_valid(judge_runs(scenario, evaluation, datapaths, runs=runs, folders=folders, config=plain))
 
 
 if __name__ == "__main__":

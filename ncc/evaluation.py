@@ -1,52 +1,73 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Judging controllers: run them on paired flows, print one table, leave pictures and numbers."""
+"""Judging controllers: run them on paired flows, on every datapath; print one table, leave pictures and numbers."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ncc.comparison import Comparison, compare, comparison
-from ncc.compose import LimiterFactory, Target
+from ncc.compose import DatapathSpec, LimiterFactory
 from ncc.core.errors import InvalidRunError
 from ncc.core.scenario import Scenario
-from ncc.harness.atomic import file_digest, write_text
+from ncc.harness.atomic import file_digest, remove, write_text
 from ncc.harness.controller import Controller, PolicyLimit
 from ncc.harness.pool import evaluate, jobs_for
 from ncc.harness.progress import Bar, EvaluationProgress
 from ncc.harness.results import Evaluation
-from ncc.plan import EvaluationSpec
+from ncc.judgement import JSON, PARQUET, Judgement
+from ncc.palette import label
+from ncc.plan import EvaluationSpec, require_transports
 from ncc.plot import fct_by_size, slowdown_cdf
-from ncc.table import markdown, print_comparison
+from ncc.table import markdown, print_judgement
+
+MARKDOWN = "comparison.md"
 
 
 def judge(
     scenario: Scenario,
     spec: EvaluationSpec,
-    datapath: Target,
+    datapaths: Sequence[DatapathSpec],
     *,
     policies: Path | None,
     folder: Path,
     config: Mapping[str, Any],
-) -> Comparison:
-    """Run every controller on every seed into `folder`, keeping what lies there already; print and draw the comparison.
+) -> Judgement:
+    """Run every controller on every seed on every datapath; print and draw what came of it.
+
+    Runs go into `folder/<datapath>`, and what lies there already is kept.
 
     Args:
         policies: the run folder that policy files are relative to.
     """
-    evaluation = _run(scenario, spec, datapath, policies=policies, folder=folder, config=config)
-    result = compare(evaluation)
-    _present(result, folder)
-    data = evaluation.slowdowns()
-    title = f"{scenario.name}: {len(result.seeds)} seeds, {result.n_flows:,} flows per controller"
-    slowdown_cdf(data, folder / "slowdown_cdf.png", title=title)
-    fct_by_size(data, folder / "fct_by_size.png", title=title)
+    factory = LimiterFactory(policies)
+    controllers = [factory.resolved(controller) for controller in spec.load()]
+    for controller in controllers:
+        factory(controller, scenario)  # a missing or damaged policy is said now, not after minutes of simulation
+    require_transports(datapaths, controllers)
+    for name in (JSON, PARQUET, MARKDOWN):
+        remove(folder / name)  # no table outlives the runs it speaks of
+    comparisons: dict[str, Comparison] = {}
+    for datapath in datapaths:
+        evaluation = _run(scenario, spec, datapath, controllers, factory, folder=folder / datapath.name, config=config)
+        comparisons[datapath.name] = compare(evaluation)
+        _draw(evaluation, f"{scenario.name} on {datapath.name}")
+    result = Judgement(comparisons)
+    print()
+    print_judgement(result)
+    result.save(folder)
+    write_text(folder / MARKDOWN, markdown(result))
     print(f"Written to {folder}")
     return result
 
 
-def require_valid(result: Comparison) -> None:
+def require_valid(result: Judgement) -> None:
     """Raise `InvalidRunError` when a run of the comparison must not be used; the results stay on disk for a look."""
-    bad = ", ".join(f"{name} (seeds {', '.join(map(str, runs))})" for name, runs in result.invalid.items() if runs)
+    bad = ", ".join(
+        f"{label(name)} on {datapath} (seeds {', '.join(map(str, runs))})"
+        for datapath, found in result.comparisons.items()
+        for name, runs in found.invalid.items()
+        if runs
+    )
     if bad:
         raise InvalidRunError(f"some runs must not be used: {bad}; their problems are listed under the table")
 
@@ -54,12 +75,12 @@ def require_valid(result: Comparison) -> None:
 def judge_runs(
     scenario: Scenario,
     spec: EvaluationSpec,
-    datapath: Target,
+    datapaths: Sequence[DatapathSpec],
     *,
     runs: Sequence[Path],
     folders: Sequence[Path],
     config: Mapping[str, Any],
-) -> Comparison:
+) -> Judgement:
     """`judge` each training run; for several, one more table over all of them.
 
     There the value of a seed is the mean over the runs, so that a learned controller's interval speaks of the flows,
@@ -68,12 +89,12 @@ def judge_runs(
     results = []
     for run, folder in zip(runs, folders, strict=True):
         print(f"\nRun {run}")
-        results.append(judge(scenario, spec, datapath, policies=run, folder=folder, config=config))
+        results.append(judge(scenario, spec, datapaths, policies=run, folder=folder, config=config))
     if len(results) == 1:
         return results[0]
     print(f"\nMean over {len(runs)} runs")
-    mean = _mean(results)
-    print_comparison(mean)
+    mean = Judgement({d.name: _mean([result.comparisons[d.name] for result in results]) for d in datapaths})
+    print_judgement(mean)
     return mean
 
 
@@ -97,20 +118,17 @@ def _mean(results: Sequence[Comparison]) -> Comparison:
 def _run(
     scenario: Scenario,
     spec: EvaluationSpec,
-    datapath: Target,
+    datapath: DatapathSpec,
+    controllers: Sequence[Controller],
+    factory: LimiterFactory,
     *,
-    policies: Path | None,
     folder: Path,
     config: Mapping[str, Any],
 ) -> Evaluation:
-    factory = LimiterFactory(policies)
-    controllers = [factory.resolved(controller) for controller in spec.load()]
-    for controller in controllers:
-        factory(controller, scenario)  # a missing or damaged policy is said now, not after minutes of simulation
     inputs = {c.name: {"datapath": datapath.target, **_policy_digest(c, factory)} for c in controllers}
     seeds = range(spec.first_seed, spec.first_seed + spec.seeds)
     jobs = jobs_for(scenario, controllers, seeds, inputs)
-    with Bar("evaluating") as bar:
+    with Bar(f"evaluating on {datapath.name}") as bar:
         return evaluate(
             jobs,
             folder,
@@ -128,8 +146,9 @@ def _policy_digest(controller: Controller, factory: LimiterFactory) -> dict[str,
     return {"policy": file_digest(factory.path(controller.name, controller.limit))}
 
 
-def _present(result: Comparison, folder: Path) -> None:
-    print()
-    print_comparison(result)
-    result.save(folder)
-    write_text(folder / "comparison.md", markdown(result))
+def _draw(evaluation: Evaluation, what: str) -> None:
+    data = evaluation.slowdowns()
+    n_flows = len(next(iter(data.values()))[0])
+    title = f"{what}: {len(evaluation.manifest.facts['seeds'])} seeds, {n_flows:,} flows per controller"
+    slowdown_cdf(data, evaluation.folder / "slowdown_cdf.png", title=title)
+    fct_by_size(data, evaluation.folder / "fct_by_size.png", title=title)

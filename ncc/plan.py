@@ -2,19 +2,20 @@
 """A training run as a value: everything `python -m ncc.train` was asked for, checked before anything starts."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Meta
 
-from ncc.compose import Target, learner_configs, load_controller
+from ncc.compose import DatapathSpec, datapaths_from, learner_configs, load_controller, load_datapath
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import Name, Natural, Positive, Value, from_dict
 from ncc.envs.spec import EnvView
 from ncc.harness.atomic import write_text
-from ncc.harness.controller import Controller
+from ncc.harness.controller import Controller, PolicyLimit
 from ncc.harness.datapath import HostStack
 from ncc.harness.run import eval_flow_seed
 
@@ -23,8 +24,10 @@ PARTS = ("datapath", "scenario", "stack", "env", "agent", "evaluation")
 
 
 class EvaluationSpec(Value, frozen=True):
-    """Who is compared, on how many paired seeds, for how long."""
+    """Who is compared, on which datapaths, on how many paired seeds, for how long."""
 
+    datapaths: Annotated[tuple[Name, ...], Meta(min_length=1)]
+    """The last is the one that the others are compared with."""
     controllers: Annotated[tuple[Name, ...], Meta(min_length=1)]
     seeds: Annotated[int, Meta(ge=1, le=10_000)]
     duration_s: Positive
@@ -32,8 +35,9 @@ class EvaluationSpec(Value, frozen=True):
     workers: Annotated[int, Meta(ge=1, le=256)] = 2
 
     def check(self) -> None:
-        if len(set(self.controllers)) != len(self.controllers):
-            raise ConfigError(f"evaluation.controllers names one twice: {', '.join(self.controllers)}")
+        for what, names in (("controllers", self.controllers), ("datapaths", self.datapaths)):
+            if len(set(names)) != len(names):
+                raise ConfigError(f"evaluation.{what} names one twice: {', '.join(names)}")
 
     def load(self) -> tuple[Controller, ...]:
         """The controllers themselves."""
@@ -45,7 +49,10 @@ class TrainPlan:
     """The parts of one training run. Built from plain data so that a run folder can say what it was."""
 
     plain: dict[str, Any]
-    datapath: Target
+    datapath: DatapathSpec
+    """Where the agent learns."""
+    judged_on: tuple[DatapathSpec, ...]
+    """Where results are judged: `evaluation.datapaths`."""
     scenario: Scenario
     stack: HostStack
     """What runs below the agent's rate limit while it learns."""
@@ -64,14 +71,19 @@ class TrainPlan:
         if name not in configs:
             raise UnknownNameError("agent.learner", str(name), configs)
         seed = from_dict(_Seed, {"seed": plain["seed"]}, "configuration").seed
+        evaluation = from_dict(EvaluationSpec, plain["evaluation"], "evaluation")
+        datapath = _one(datapaths_from(plain["datapath"]))
         plan = cls(
             plain=plain,
-            datapath=from_dict(Target, plain["datapath"], "datapath"),
+            datapath=datapath,
+            judged_on=tuple(
+                datapath if name == datapath.name else load_datapath(name) for name in evaluation.datapaths
+            ),
             scenario=scenario_from_dict(plain["scenario"]),
             stack=from_dict(HostStack, plain["stack"], "stack"),
             env=from_dict(EnvView, plain["env"], "env"),
             learner=from_dict(configs[name], agent, "agent"),
-            evaluation=from_dict(EvaluationSpec, plain["evaluation"], "evaluation"),
+            evaluation=evaluation,
             seed=seed,
         )
         plan.evaluation.load()
@@ -91,6 +103,24 @@ class TrainPlan:
                 raise ConfigError(
                     f"evaluation.duration_s ({spec.duration_s} s) is so short that seed {seed} draws no flow; raise it"
                 )
+
+    def check_transports(self) -> None:
+        """Every datapath has what is to run on it; loads their extension modules.
+
+        Raises:
+            ConfigError: names the datapath, what it has and what to do.
+        """
+        self.datapath.require(self.stack, "stack.transport", "Choose one of these, or another datapath to train on.")
+        require_transports(self.judged_on, self.controllers())
+
+    def controllers(self) -> tuple[Controller, ...]:
+        """Who will be compared, learned ones over the stack that they are trained on."""
+        return tuple(
+            controller.replace(stack=self.stack)
+            if isinstance(controller.limit, PolicyLimit) and controller.limit.stack == "trained"
+            else controller
+            for controller in self.evaluation.load()
+        )
 
     @property
     def evaluation_scenario(self) -> Scenario:
@@ -118,6 +148,24 @@ class TrainPlan:
             return cls.from_plain(plain)
         except ConfigError as error:
             raise ResultError(f"{path} is no configuration of this version of ncc ({error}); train again") from None
+
+
+def require_transports(datapaths: Sequence[DatapathSpec], controllers: Sequence[Controller]) -> None:
+    """`ConfigError` unless every controller's transport exists on every datapath."""
+    for controller in controllers:
+        for datapath in datapaths:
+            remedy = "Leave the controller out, or leave the datapath out of those to judge on."
+            datapath.require(controller.stack, f"controller {controller.name!r}", remedy)
+
+
+def _one(datapaths: tuple[DatapathSpec, ...]) -> DatapathSpec:
+    if len(datapaths) != 1:
+        names = ", ".join(spec.name for spec in datapaths) or "none"
+        raise ConfigError(
+            f"training takes place on one datapath, got {names}: choose datapath=<name>; evaluation.datapaths lists "
+            "where results are judged"
+        )
+    return datapaths[0]
 
 
 def _check_parts(plain: Any) -> None:

@@ -36,8 +36,8 @@ from ncc.returns import evaluation_returns
 CURVE = "learning_curve.png"
 PROBE_S = 3.0
 """Longest wall time of the probe that the forecast rests on."""
-LEARNING_SHARE = 0.25
-"""Work of the learner as a share of the simulator's, roughly; for the forecast only."""
+LEARNING_S = 0.4e-3
+"""Work of the learner per epoch, roughly; for the forecast only."""
 DRAIN_FRAC = 0.4
 """Simulated time an evaluation spends beyond its arrivals, roughly, as a share of them; for the forecast only."""
 
@@ -76,15 +76,15 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
             f"agent.epochs must be at least {least}, an episode of every rack, got {learner.total_epochs}; raise it or "
             "lower scenario.duration_s"
         )
+    plan.check_transports()
     spec = EnvSpec(scenario=plan.scenario, stack=plan.stack, view=plan.env)
     factory = RackFactory(spec, plan.datapath.load(), plan.seed, learner.racks_per_env)
     made = provenance()
 
-    processes = min(learner.processes, usable_cpus())
-    rate = _epochs_per_s(RackFactory(spec, factory.datapath, plan.seed), processes)
-    agent = plan.plain["agent"]["learner"]
-    print(f"Training {agent} on {plan.scenario.name} ({plan.scenario.n_agents} hosts); results in {folder}")
-    _forecast(plan, learner, rate)
+    rates = _epochs_per_s(plan, min(learner.processes, usable_cpus()))
+    agent, where = plan.plain["agent"]["learner"], plan.datapath.name
+    print(f"Training {agent} on {plan.scenario.name} ({plan.scenario.n_agents} hosts, {where}); results in {folder}")
+    _forecast(plan, learner, rates)
     unseal(folder)
     plan.save(folder)
     try:
@@ -92,8 +92,8 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
         _learn(plan, learner, factory, folder, resume=resume)
         trained_s = time.perf_counter() - started
         judged = folder / "evaluation"
-        comparison = judge(
-            plan.evaluation_scenario, plan.evaluation, plan.datapath, policies=folder, folder=judged, config=plan.plain
+        result = judge(
+            plan.evaluation_scenario, plan.evaluation, plan.judged_on, policies=folder, folder=judged, config=plan.plain
         )
     except WorkerDiedError as error:
         raise WorkerDiedError(f"{error}. Continue with: python -m ncc.train resume={folder}") from None
@@ -107,11 +107,12 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
         "scenario": plan.scenario.digest(),
         "trained_s": trained_s,
         "held_out_returns": returns,
-        "valid": comparison.valid,
+        "valid": result.valid,
     }
     seal(folder, "training", facts, files, made)
-    print(f"\nRun folder: {folder}\nPictures: {folder / CURVE}, {judged / 'slowdown_cdf.png'}")
-    require_valid(comparison)
+    pictures = [folder / CURVE, *(judged / datapath.name / "slowdown_cdf.png" for datapath in plan.judged_on)]
+    print(f"\nRun folder: {folder}\nPictures: {', '.join(map(str, pictures))}")
+    require_valid(result)
 
 
 def _claim(folder: Path) -> None:
@@ -129,16 +130,29 @@ def _claim(folder: Path) -> None:
         raise ConfigError(f"out={folder} cannot be written; choose another folder")
 
 
-def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, list[float]]:
-    """Draw the learning curve beside what each controller earns on the held-out flows; returns that, seed by seed."""
-    returns = evaluation_returns(load_evaluation(judged), plan.env.reward, plan.scenario.duration_s)
-    levels = {name: interval(values) for name, values in returns.items()}
-    told = "; ".join(f"{label(name)} {_span(level)}" for name, level in levels.items())
-    print(f"Return on the held-out flows (mean reward per host and epoch): {told}")
-    references = {name: level.estimate for name, level in levels.items()}
-    title = "Return while learning; horizontal lines: mean return on the held-out flows"
+def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, dict[str, list[float]]]:
+    """Draw the learning curve beside what each controller earns on the held-out flows.
+
+    Returns:
+        That, seed by seed: datapath -> controller -> returns.
+    """
+    returns = {
+        datapath.name: evaluation_returns(
+            load_evaluation(judged / datapath.name), plan.env.reward, plan.scenario.duration_s
+        )
+        for datapath in plan.judged_on
+    }
+    for datapath, earned in returns.items():
+        told = "; ".join(f"{label(name)} {_span(interval(values))}" for name, values in earned.items())
+        print(f"Return on the held-out flows on {datapath} (mean reward per host and epoch): {told}")
+    # Where the agent learned, if it was judged there: only then do curve and lines speak of the same network.
+    shown = plan.datapath.name if plan.datapath.name in returns else plan.judged_on[-1].name
+    references = {name: float(values.mean()) for name, values in returns[shown].items()}
+    title = f"Return while learning on {plan.datapath.name}; horizontal lines: mean on the held-out flows on {shown}"
     learning_curve(read_learning(folder), folder / CURVE, references=references, title=title)
-    return {name: values.tolist() for name, values in returns.items()}
+    return {
+        datapath: {name: values.tolist() for name, values in earned.items()} for datapath, earned in returns.items()
+    }
 
 
 def _span(level: Interval) -> str:
@@ -163,37 +177,52 @@ def _learn(plan: TrainPlan, learner: Learner, factory: RackFactory, folder: Path
         learner.train(factory, folder, plan.seed, resume=resume, report=report, meta=meta)
 
 
-def _forecast(plan: TrainPlan, learner: Learner, epochs_per_s: float) -> None:
-    """Say how long it will take, from a probe of this machine."""
+def _forecast(plan: TrainPlan, learner: Learner, epochs_per_s: dict[str, float]) -> None:
+    """Say how long it will take, from a probe of every datapath on this machine."""
     cpus = usable_cpus()
-    training_s = learner.total_epochs * (1 + LEARNING_SHARE) / (epochs_per_s * min(learner.processes, cpus))
+    at_a_time = min(learner.processes, cpus)
+    training_s = learner.total_epochs * (1 / epochs_per_s[plan.datapath.name] + LEARNING_S) / at_a_time
     e = plan.evaluation
     epochs = len(e.controllers) * e.seeds * e.duration_s * (1 + DRAIN_FRAC) / plan.scenario.period_s
-    evaluation_s = epochs / (epochs_per_s * min(e.workers, cpus))
+    judging_s = {d.name: epochs / (epochs_per_s[d.name] * min(e.workers, cpus)) for d in plan.judged_on}
     print(
         f"Expected: about {_minutes(training_s)} of training ({learner.total_epochs} epochs of "
-        f"{plan.scenario.period_s * 1e3:g} ms) and {_minutes(evaluation_s)} of evaluation "
-        f"({len(e.controllers)} controllers x {e.seeds} seeds), at {epochs_per_s:.0f} epochs/s per core"
+        f"{plan.scenario.period_s * 1e3:g} ms) and {_minutes(sum(judging_s.values()))} of evaluation "
+        f"({len(e.controllers)} controllers x {e.seeds} seeds; {_each(judging_s, _minutes)}), at epochs/s per core of "
+        + _each(epochs_per_s, lambda rate: f"{rate:.0f}")
     )
+
+
+def _each(values: dict[str, float], text: Callable[[float], str]) -> str:
+    return ", ".join(f"{name} {text(value)}" for name, value in values.items())
 
 
 def _minutes(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds >= 60 else f"{max(seconds, 1):.0f} s"
 
 
-def _epochs_per_s(factory: RackFactory, processes: int) -> float:
-    """Epochs per second of one rack while `processes` of them run side by side, on this machine as it is now.
+def _epochs_per_s(plan: TrainPlan, processes: int) -> dict[str, float]:
+    """By datapath: epochs per second of one rack while `processes` of them run side by side, on this machine as it is.
 
     In processes of their own, because a simulator may abort its interpreter.
     """
+    others = [datapath for datapath in plan.judged_on if datapath.name != plan.datapath.name]
+    stack = plan.controllers()[0].stack  # what the agent learns over may be unknown where it is not judged
+    specs = {plan.datapath: plan.stack, **dict.fromkeys(others, stack)}
+    rates = {}
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        try:
-            with quiet_start():
-                probes = [pool.submit(_probe, factory, index) for index in range(processes)]
-            rates = [probe.result() for probe in probes]
-        except BrokenProcessPool:
-            raise WorkerDiedError("the datapath ended its process when tried out; its own message is above") from None
-    return sum(rates) / len(rates)
+        for datapath, below in specs.items():
+            spec = EnvSpec(scenario=plan.scenario, stack=below, view=plan.env)
+            factory = RackFactory(spec, datapath.load(), plan.seed)
+            try:
+                with quiet_start():
+                    probes = [pool.submit(_probe, factory, index) for index in range(processes)]
+                rates[datapath.name] = sum(probe.result() for probe in probes) / processes
+            except BrokenProcessPool:
+                raise WorkerDiedError(
+                    f"datapath {datapath.name} ended its process when tried out; its own message is above"
+                ) from None
+    return rates
 
 
 def _probe(factory: RackFactory, index: int) -> float:

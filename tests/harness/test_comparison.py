@@ -8,13 +8,14 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from ncc.comparison import Comparison, compare, comparison, load_comparison
+from ncc.comparison import Comparison, compare, comparison
 from ncc.core.errors import ConfigError, ResultError
 from ncc.harness.results import run_folder, save_evaluation, save_run
+from ncc.judgement import Judgement, load_judgement
 from ncc.metrics.catalogue import CATALOGUE
 from ncc.metrics.summary import summarise
 from ncc.palette import PALETTE, label, styles
-from ncc.table import markdown, print_comparison
+from ncc.table import markdown, print_judgement
 from tests.support.experiments import fluid_run, small_rack
 
 NAN = float("nan")
@@ -35,10 +36,14 @@ def example() -> Comparison:
     return comparison(summaries, [1, 2, 3, 4, 5], scenario="rack", n_flows=1234)
 
 
-def printed(c: Comparison, width: int | None = None) -> str:
+def alone(c: Comparison) -> Judgement:
+    return Judgement({"ns3": c})
+
+
+def printed(c: Comparison | Judgement, width: int | None = None) -> str:
     out = io.StringIO()
     terminal = {"force_terminal": True, "width": width, "color_system": None} if width else {"force_terminal": False}
-    print_comparison(c, Console(file=out, **terminal))
+    print_judgement(c if isinstance(c, Judgement) else alone(c), Console(file=out, **terminal))
     return out.getvalue()
 
 
@@ -88,8 +93,8 @@ def test_invalid_runs_are_left_out_never_best_and_said() -> None:
     assert c.best("jain") == ()
     text = printed(c)
     assert "INVALID 1 of 2" in text
-    assert "INVALID, left out: NCC, seed 2: 3 of 9 flows were not delivered" in text
-    assert "INVALID 1 of 2" in markdown(c)
+    assert "INVALID, left out: NCC on ns3, seed 2: 3 of 9 flows were not delivered" in text
+    assert "INVALID 1 of 2" in markdown(alone(c))
 
 
 def test_every_controller_needs_a_summary_per_seed() -> None:
@@ -99,7 +104,7 @@ def test_every_controller_needs_a_summary_per_seed() -> None:
 
 def test_the_table_says_what_it_is() -> None:
     text = printed(example())
-    assert "Comparison on rack: 5 seeds, 1,234 flows per controller" in text
+    assert "Comparison of rack on ns3: 5 seeds, 1,234 flows per controller" in text
     rows = {line.split("  ")[0].strip(): line for line in text.splitlines()}
     assert "3.000*" in rows["Goodput (Gbps)"]
     assert "1.000 " in rows["Goodput (Gbps)"]
@@ -134,7 +139,7 @@ def test_a_pipe_gets_whole_lines_whatever_rich_assumes() -> None:
 
 
 def test_markdown_is_a_table() -> None:
-    lines = markdown(example()).splitlines()
+    lines = markdown(alone(example())).splitlines()
     assert lines[2] == "| | NCC | DCTCP | NewReno |"
     assert lines[3] == "|---|---:|---:|---:|"
     assert lines[5] == "| Goodput (Gbps) | **3.000** | 1.000 | 2.000 |"
@@ -149,21 +154,24 @@ def test_it_comes_back_from_disk(tmp_path: Path) -> None:
         n_flows=5,
         invalid={"b": {7: ["why"]}},
     )
-    c.save(tmp_path)
-    back = load_comparison(tmp_path)
-    assert back.to_dict() == c.to_dict()
-    assert back.invalid == {"b": {7: ["why"]}}
-    assert np.isnan(back.values["a"]["jain"][1])
+    judgement = Judgement({"packetsim": c, "ns3": c})
+    judgement.save(tmp_path)
+    back = load_judgement(tmp_path)
+    assert back.to_dict() == judgement.to_dict()
+    assert back.datapaths == ("packetsim", "ns3")
+    assert back.comparisons["ns3"].invalid == {"b": {7: ["why"]}}
+    assert np.isnan(back.comparisons["packetsim"].values["a"]["jain"][1])
     rows = pq.read_table(tmp_path / "comparison.parquet").to_pylist()
-    assert [(r["metric"], r["controller"], r["estimate"], r["n_seeds"]) for r in rows] == [
-        ("jain", "a", 0.9, 1),
-        ("jain", "b", 0.7, 1),
+    assert [(r["datapath"], r["metric"], r["controller"], r["estimate"], r["n_seeds"]) for r in rows] == [
+        (datapath, "jain", name, value, 1)
+        for datapath in ("packetsim", "ns3")
+        for name, value in (("a", 0.9), ("b", 0.7))
     ]
     path = tmp_path / "comparison.json"
-    for text in ("{", "[]", json.dumps({**c.to_dict(), "format": 9}), json.dumps({"format": 1})):
+    for text in ("{", "[]", json.dumps({**judgement.to_dict(), "format": 9}), json.dumps({"format": 2})):
         path.write_text(text)
         with pytest.raises(ResultError):
-            load_comparison(tmp_path)
+            load_judgement(tmp_path)
 
 
 def test_an_evaluation_is_compared_by_its_runs(tmp_path: Path) -> None:

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A table of estimates with their intervals, printed as wide as a terminal allows or as Markdown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+BEST = "*"
+"""A mark; Markdown shows it as bold type."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """An estimate, its interval (or nothing), a mark behind it, and rich's style."""
+
+    middle: str
+    spread: str = ""
+    mark: str = ""
+    style: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line: leading cells, the first of which is its label, then one cell per column."""
+
+    lead: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    title: str
+    """The label where there are no sections."""
+    section: str = ""
+    """Rows of one section stand under its name, indented."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What is shown; `lines` are (text, style), below the table."""
+
+    title: str
+    leads: tuple[str, ...]
+    """Heads of the leading cells."""
+    columns: tuple[tuple[str, str], ...]
+    """Heads of the others, (text, style)."""
+    rows: tuple[Row, ...]
+    lines: tuple[tuple[str, str], ...]
+
+
+def print_grid(grid: Grid, console: Console) -> None:
+    """Print as wide as it needs; in a narrow terminal intervals go below, then columns take turns."""
+    everything: Sequence[int] = range(len(grid.columns))
+    blocks, stacked = [everything], False
+    if console.is_terminal and _width(_table(grid, everything, stacked=False)) > console.width:
+        blocks, stacked = _blocks(grid, console.width), True
+    tables = [_table(grid, block, stacked=stacked) for block in blocks]
+    width, before = max(_width(table) for table in tables), console.width
+    # A pipe has no width of its own: there a table must not be cut or wrapped at rich's assumed 80 columns.
+    console.width = max(width, before) if not console.is_terminal else before
+    try:
+        console.print(Text(grid.title, style="bold"), soft_wrap=not console.is_terminal)
+        for table in tables:
+            console.print(table)
+        for line, style in grid.lines:
+            console.print(Text(line, style=style), soft_wrap=not console.is_terminal)
+    finally:
+        console.width = before
+
+
+def markdown_grid(grid: Grid) -> str:
+    """GitHub-flavoured Markdown; cells marked `BEST` are bold."""
+    heads = [*grid.leads, *(text.replace("\n", " ") for text, _ in grid.columns)]
+    rules = ["---"] * len(grid.leads) + ["---:"] * len(grid.columns)
+    lines = ["|" + "|".join(f" {head} ".replace("  ", " ") for head in heads) + "|", f"|{'|'.join(rules)}|"]
+    for row in grid.rows:
+        cells = []
+        for cell in row.cells:
+            middle = f"**{cell.middle}**" if cell.mark == BEST else cell.middle + cell.mark
+            cells.append(f"{middle} {cell.spread}".strip())
+        lead = [row.title if row.lead[0] else "", *row.lead[1:]]
+        lines.append("|" + "|".join(f" {_escaped(cell)} ".replace("  ", " ") for cell in [*lead, *cells]) + "|")
+    below = "  \n".join(line.replace(f"{BEST} best", "Bold: best", 1) for line, _ in grid.lines)
+    return "\n".join([grid.title, "", *lines, "", below, ""])
+
+
+def _escaped(text: str) -> str:
+    return text.replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _table(grid: Grid, columns: Sequence[int], *, stacked: bool) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True)
+    for head in grid.leads:
+        table.add_column(Text(head), no_wrap=True)
+    for head, style in (grid.columns[i] for i in columns):
+        table.add_column(Text(head, style=style), justify="right", no_wrap=True)
+    for section, rows in groupby(grid.rows, key=lambda row: row.section):
+        if section:
+            table.add_row(Text(section, style="italic"))
+        for row in rows:
+            cells = []
+            for cell in (row.cells[i] for i in columns):
+                text = Text.assemble((cell.middle + (cell.mark or " "), cell.style))
+                if cell.spread:
+                    text.append(("\n" if stacked else " ") + cell.spread, style="dim")
+                cells.append(text)
+            indent = "  " if section else ""
+            table.add_row(Text(indent + row.lead[0]), *(Text(lead) for lead in row.lead[1:]), *cells)
+        table.add_section()
+    return table
+
+
+def _blocks(grid: Grid, width: int) -> list[Sequence[int]]:
+    """Columns in as few groups as fit `width`, at least one each."""
+    blocks: list[list[int]] = []
+    for i in range(len(grid.columns)):
+        wider = [*blocks[-1], i] if blocks else [i]
+        if blocks and _width(_table(grid, wider, stacked=True)) <= width:
+            blocks[-1] = wider
+        else:
+            blocks.append([i])
+    return [*blocks]
+
+
+def _width(table: Table) -> int:
+    return Console(width=10_000).measure(table).maximum

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The same controllers on the same flows, once per datapath: what each datapath says, and how far they agree."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ncc.comparison import Comparison
+from ncc.core.errors import ConfigError, ResultError
+from ncc.harness.atomic import replacing, write_text
+from ncc.metrics.catalogue import CATALOGUE
+from ncc.metrics.stats import Interval, paired_ratio
+
+FORMAT = 2
+JSON, PARQUET = "comparison.json", "comparison.parquet"
+
+TOLERANCES: Mapping[str, float] = {"slowdown_all_mean": 0.05, "slowdown_all_p99": 0.10, "goodput_bps": 0.01}
+"""Metrics by which datapaths are compared, each with how far from 1 its ratio may be."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What one table shows.
+
+    Raises:
+        ConfigError: no datapath, or datapaths that differ in controllers, seeds or flows, so that there are no pairs.
+    """
+
+    comparisons: Mapping[str, Comparison]
+    """By datapath; the others are held against the last."""
+    _known: dict[tuple[str, str, str], Interval] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Ratios worked out so far, for a table asks for them more than once."""
+
+    def __post_init__(self) -> None:
+        if not self.comparisons:
+            raise ConfigError("nothing to compare: name at least one datapath")
+        asked = {(c.scenario, c.controllers, c.seeds, c.n_flows) for c in self.comparisons.values()}
+        if len(asked) > 1:
+            raise ConfigError(
+                f"the datapaths {', '.join(self.comparisons)} must have run the same scenario, controllers and seeds"
+            )
+
+    @property
+    def datapaths(self) -> tuple[str, ...]:
+        """Names, in order."""
+        return tuple(self.comparisons)
+
+    @property
+    def reference(self) -> str:
+        """The datapath that the others are held against."""
+        return self.datapaths[-1]
+
+    @property
+    def any(self) -> Comparison:
+        """One of the comparisons, for what all have in common: scenario, controllers, seeds, number of flows."""
+        return self.comparisons[self.reference]
+
+    @property
+    def valid(self) -> bool:
+        """Whether every run may be used."""
+        return all(comparison.valid for comparison in self.comparisons.values())
+
+    def ratio(self, datapath: str, controller: str, metric: str) -> Interval:
+        """The metric on `datapath` over that on the reference: ratio of means over seeds, resampled in pairs."""
+        key = (datapath, controller, metric)
+        if key not in self._known:
+            ours, theirs = (c.values[controller][metric] for c in (self.comparisons[datapath], self.any))
+            self._known[key] = paired_ratio(ours, theirs, statistic=self.any.statistic, level=self.any.level)
+        return self._known[key]
+
+    def strays(self, datapath: str, controller: str, metric: str) -> bool:
+        """Whether the datapath is farther from the reference than `TOLERANCES` allow."""
+        estimate = self.ratio(datapath, controller, metric).estimate
+        return bool(abs(estimate - 1.0) > TOLERANCES[metric])
+
+    def save(self, folder: Path) -> None:
+        """Write `comparison.json` (with the values of every seed) and `comparison.parquet` (a row per cell)."""
+        write_text(folder / JSON, json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
+        rows = [{"datapath": name, **row} for name, c in self.comparisons.items() for row in c.rows()]
+        with replacing(folder / PARQUET) as temporary:
+            pq.write_table(pa.Table.from_pylist(rows), temporary)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; undefined numbers are null."""
+        return {
+            "format": FORMAT,
+            "datapaths": list(self.datapaths),
+            "comparisons": {name: c.to_dict() for name, c in self.comparisons.items()},
+            "agreement": self._agreement(),
+        }
+
+    def _agreement(self) -> list[dict[str, Any]]:
+        rows = []
+        for datapath in self.datapaths[:-1]:
+            for metric, tolerance in TOLERANCES.items():
+                for controller in self.any.controllers:
+                    ratio = self.ratio(datapath, controller, metric)
+                    bounds = {key: getattr(ratio, key) for key in ("estimate", "low", "high")}
+                    rows.append(
+                        {
+                            "metric": metric,
+                            "label": CATALOGUE[metric].label,
+                            "datapath": datapath,
+                            "reference": self.reference,
+                            "controller": controller,
+                            **{key: None if np.isnan(value) else value for key, value in bounds.items()},
+                            "n_seeds": ratio.n,
+                            "tolerance": tolerance,
+                            "strays": self.strays(datapath, controller, metric),
+                        }
+                    )
+        return rows
+
+
+def load_judgement(folder: Path) -> Judgement:
+    """What `Judgement.save` wrote; `ResultError` if it is not that."""
+    path = folder / JSON
+    try:
+        data = json.loads(path.read_bytes())
+        if data["format"] != FORMAT:
+            raise ResultError(f"{path} has format {data['format']!r}; this ncc reads format {FORMAT}: compare again")
+        return Judgement({name: Comparison.from_dict(data["comparisons"][name]) for name in data["datapaths"]})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ResultError(f"{path} cannot be read as a comparison ({error!r}); compare again") from None
