@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every YAML in configs/scenario is a scenario that can be run, and what it does not set can be set from outside."""
+
+from importlib.resources import files
+
+import hydra
+import pytest
+
+from ncc.compose import plain_config, register
+from ncc.core.errors import ConfigError
+from ncc.core.scenario import Scenario, scenario_from_dict
+from ncc.core.topology import Red
+
+NAMES = sorted(file.name.removesuffix(".yaml") for file in (files("ncc.configs") / "scenario").iterdir())
+
+
+def scenario(name: str, *overrides: str) -> Scenario:
+    register()
+    with hydra.initialize_config_module("ncc.configs", version_base=None):
+        composed = plain_config(hydra.compose("train", [f"scenario={name}", *overrides]))
+    return scenario_from_dict(composed["scenario"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_scenario_is_called_as_its_file_and_has_flows(name: str) -> None:
+    made = scenario(name)
+    assert made.name == name
+    flows = made.flows(1)
+    assert len(flows) > 0
+    network = made.network()
+    assert all(network.path(src, dst) for src, dst in zip(flows.src[:100], flows.dst[:100], strict=True))
+
+
+def test_base_rtts_are_those_of_the_papers() -> None:
+    """bai2020 section V-A: 80 us; saeed2020 section 5.2: 14 us; zeng2022 section 3.1.2: 200 us and 10 ms."""
+
+    def rtt_s(name: str, src: str, dst: str) -> float:
+        network = scenario(name).network()
+        ids = {node.name: i for i, node in enumerate(network.nodes)}
+        return 2 * sum(network.links[port // 2].delay_s for port in network.path(ids[src], ids[dst]))
+
+    assert rtt_s("leaf_spine", "h0_0", "h7_15") == pytest.approx(80e-6)
+    assert rtt_s("fat_tree", "h0_0_0", "h7_3_3") == pytest.approx(14e-6, rel=0.01)
+    assert rtt_s("two_datacentres", "h0_0", "h0_1") == pytest.approx(200e-6)
+    assert rtt_s("two_datacentres", "h0_0", "h1_0") == pytest.approx(10e-3)
+
+
+def test_a_nested_value_that_is_null_can_be_given_and_taken_away() -> None:
+    red = "scenario.topology.red={min_bytes:10000,max_bytes:50000}"
+    assert scenario("rack", red).topology.red == Red(min_bytes=10_000, max_bytes=50_000, max_prob_frac=0.1)
+    assert scenario("rack", red, "scenario.topology.red=null").topology.red is None
+    with pytest.raises(ConfigError, match=r"scenario.topology.red.max_bytes is missing"):
+        scenario("rack", "scenario.topology.red={min_bytes:10000}")
+
+
+def test_switches_and_transport_can_be_set_by_key() -> None:
+    made = scenario(
+        "rack",
+        "scenario.topology.shared_buffer_bytes=1000000",
+        "scenario.topology.dt_alpha=0.5",
+        "scenario.topology.control_first=true",
+        "scenario.transport.sack=false",
+        "scenario.transport.dup_ack_pkts=5",
+    )
+    assert [(pool.size_bytes, pool.alpha) for pool in made.network().pools] == [(1_000_000, 0.5)] * 2
+    assert made.topology.control_first
+    assert (made.transport.sack, made.transport.handshake, made.transport.dup_ack_pkts) == (False, True, 5)
