@@ -79,25 +79,25 @@ def _row(judgement: Judgement, key: str, datapath: str, *, several: bool) -> Row
 
 
 def _agreement(judgement: Judgement) -> Grid:
-    reference, comparison = judgement.reference, judgement.any
+    reference, comparison, others = judgement.reference, judgement.any, judgement.datapaths[:-1]
+    several = len(others) > 1
     rows = []
-    for datapath in judgement.datapaths[:-1]:
-        for key, tolerance in TOLERANCES.items():
-            metric = CATALOGUE[key].label
+    for key, tolerance in TOLERANCES.items():
+        for datapath in others:
             cells = []
             for name in comparison.controllers:
                 ratio, strays = judgement.ratio(datapath, name, key), judgement.strays(datapath, name, key)
                 cells.append(Cell(*_ratio(ratio), STRAYS if strays else "", "bold yellow" if strays else ""))
-            text = f"{datapath} / {reference}: {metric}"
-            rows.append(Row((text, f"1 ± {tolerance:g}"), tuple(cells), title=text))
-    strays = any(cell.mark for row in rows for cell in row.cells)
-    how = f"{comparison.statistic.capitalize()} over seeds of one over that of the other"
-    lines = [(f"{how} [paired {comparison.level * 100:g} % bootstrap interval].", "dim")]
-    if strays:
-        lines.append((f"{STRAYS} outside the tolerance: there, {reference} alone is to be believed.", "yellow"))
+            metric = CATALOGUE[key].label
+            lead = (metric if datapath == others[0] else "", *([datapath] if several else []), f"{tolerance:.0%}")
+            rows.append(Row(lead, tuple(cells), title=metric))
+    how = f"Ratio of {comparison.statistic}s over seeds"
+    lines = [(f"{how} [{comparison.level * 100:g} % bootstrap interval, resampled in pairs]; 1: they agree.", "dim")]
+    if any(cell.mark for row in rows for cell in row.cells):
+        lines.append((f"{STRAYS} not within the tolerance: there, believe {reference} alone.", "yellow"))
     return Grid(
-        title="Agreement of the datapaths on the same flows",
-        leads=("", "tolerance"),
+        title=f"Agreement: {'each datapath' if several else others[0]} over {reference}, on the same flows",
+        leads=("", *([""] if several else []), "within"),
         columns=tuple((label(name), "bold") for name in comparison.controllers),
         rows=tuple(rows),
         lines=tuple(lines),

@@ -64,8 +64,6 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
     Raises:
         WorkerDiedError, KeyboardInterrupt: the folder holds a checkpoint and can be resumed; the message says how.
     """
-    if not resume:
-        _claim(folder)
     if resume and is_sealed(folder):
         print(f"{folder} is finished; evaluate it with: python -m ncc.evaluate run={folder}")
         return
@@ -77,6 +75,8 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
             "lower scenario.duration_s"
         )
     plan.check_transports()
+    if not resume:
+        _claim(folder)
     spec = EnvSpec(scenario=plan.scenario, stack=plan.stack, view=plan.env)
     factory = RackFactory(spec, plan.datapath.load(), plan.seed, learner.racks_per_env)
     made = provenance()
