@@ -77,7 +77,8 @@ class TcpRing
         uint64_t *words = rings.Take(log2);
         const auto mask = static_cast<uint32_t>((1ULL << log2) - 1);
         std::fill(words, words + mask + 1, 0);
-        for (uint32_t number = first; words_ != nullptr && number != end; ++number) {
+        const uint32_t kept = std::min(end - first, capacity());
+        for (uint32_t number = first; number != first + kept; ++number) {
             words[number & mask] = words_[number & mask_];
         }
         Release(rings);

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A controller for tests of the datapath: the window and pacing rate it is told, sane or not. Not among `transports()`.
+#pragma once
+
+extern "C" {
+#include "cc.h"
+}
+
+enum { TEST_WINDOW_CWND, TEST_WINDOW_AFTER, TEST_WINDOW_PACING };
+
+static const struct ncc_cc_param test_window_params[] = {
+    {"cwnd_bytes", 14600, 0, ~0ULL, "bytes: the window from the given ACK on; 10 packets of 1460 bytes before"},
+    {"after_acks", 0, 0, ~0ULL, "ACKs: how many come before it"},
+    {"pacing_bytes_per_s", 0, 0, ~0ULL, "bytes/s; 0: unpaced"},
+};
+
+struct test_window_state {
+    ncc_u64 acks;
+};
+
+NCC_CC_FN void test_window_set(struct test_window_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
+                               struct ncc_cc_out *o)
+{
+    o->cwnd_bytes = s->acks < p[TEST_WINDOW_AFTER] ? 10 * c->mss_bytes : p[TEST_WINDOW_CWND];
+    o->ssthresh_bytes = o->cwnd_bytes;
+    o->pacing_bytes_per_s = p[TEST_WINDOW_PACING];
+}
+
+NCC_CC_FN void test_window_init(struct test_window_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
+                                struct ncc_cc_out *o)
+{
+    test_window_set(s, p, c, o);
+}
+
+NCC_CC_FN void test_window_on_ack(struct test_window_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
+                                  const struct ncc_cc_event *, struct ncc_cc_out *o)
+{
+    ++s->acks;
+    test_window_set(s, p, c, o);
+}
+
+NCC_CC_FN void test_window_on_loss(struct test_window_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
+                                   const struct ncc_cc_event *, struct ncc_cc_out *o)
+{
+    test_window_set(s, p, c, o);
+}
+
+NCC_CC_FN void test_window_on_timeout(struct test_window_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
+                                      const struct ncc_cc_event *, struct ncc_cc_out *o)
+{
+    test_window_set(s, p, c, o);
+}
+
+NCC_CC_REGISTER(test_window, NCC_CC_ECN_NONE, "constant window, for tests of the datapath")

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tcp_config.h"
+
+#include "controllers.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace ncc::packetsim
+{
+
+TcpConfig MakeTcpConfig(const Spec &spec)
+{
+    TcpConfig config;
+    config.ops = FindController(spec.transport);
+    if (config.ops == nullptr) {
+        throw std::invalid_argument("no transport " + spec.transport);
+    }
+    const std::vector<ncc_u64> params = ControllerParams(*config.ops, spec.params);
+    std::copy(params.begin(), params.end(), config.params);
+    config.ecn = config.ops->ecn;
+    config.mss_bytes = spec.mtu_bytes - kHeaderBytes;
+    config.conn = {config.mss_bytes, config.mss_bytes * spec.initial_window_pkts};
+    // Window scale takes 3 bytes of options, SACK-permitted 2; options fill whole words.
+    config.syn_bytes = kHeaderBytes + (spec.sack ? 8 : 4);
+    config.receive_buffer_bytes = spec.receive_buffer_bytes;
+    config.send_buffer_bytes = spec.send_buffer_bytes;
+    while (spec.receive_buffer_bytes >> config.window_shift > kMaxUnscaledWindow && config.window_shift < 14) {
+        ++config.window_shift;
+    }
+    config.delayed_ack_pkts = spec.delayed_ack_pkts;
+    config.dup_ack_pkts = spec.dup_ack_pkts;
+    config.delayed_ack_ns = spec.delayed_ack_ns;
+    config.min_rto_ns = spec.min_rto_ns;
+    config.initial_rto_ns = spec.initial_rto_ns;
+    config.handshake = spec.handshake;
+    config.sack = spec.sack;
+    config.limited_transmit = spec.limited_transmit;
+    return config;
+}
+
+} // namespace ncc::packetsim

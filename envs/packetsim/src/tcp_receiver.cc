@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The receiving end: acknowledges, at once where RFC 5681 section 4.2 asks for it, else with the second packet or after
+// a while; echoes congestion marks. What a real receiver may choose it chooses as ns-3 3.44 does.
+#include "network.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace ncc::packetsim
+{
+
+namespace
+{
+
+class TcpReceivingEnd
+{
+  public:
+    TcpReceivingEnd(Network &network, uint32_t slot)
+        : network_(network), config_(network.tcp()), connection_(network.connection(slot)), r_(connection_.receiver),
+          slot_(slot)
+    {
+    }
+
+    void Receive(const Packet &packet)
+    {
+        if (packet.kind == Kind::kSyn) {
+            if (r_.state != TcpReceiver::State::kEstablished) {
+                r_.state = TcpReceiver::State::kSynReceived;
+                SynAck();
+            }
+            return;
+        }
+        if (r_.state != TcpReceiver::State::kEstablished) { // data as well as the ACK proper: that may be lost
+            r_.delayed_ack.Cancel();
+            Establish();
+        }
+        if (packet.kind == Kind::kData) {
+            Data(packet);
+        }
+    }
+
+    void Establish()
+    {
+        r_.state = TcpReceiver::State::kEstablished;
+        r_.unacked = config_.delayed_ack_pkts; // the first packet is acknowledged at once
+    }
+
+    void SynAck()
+    {
+        constexpr unsigned kMaxDoublings = 16;
+        const unsigned doublings = std::min<unsigned>(r_.syn_acks, kMaxDoublings);
+        r_.syn_acks = static_cast<uint8_t>(doublings + 1);
+        Packet packet = Empty(Kind::kSynAck, config_.syn_bytes);
+        packet.window = static_cast<uint16_t>(std::min(config_.receive_buffer_bytes, kMaxUnscaledWindow));
+        network_.Send(packet);
+        if (!r_.delayed_ack.on()) {
+            network_.Arm(r_.delayed_ack, TimerKind::kDelayedAck, slot_, config_.initial_rto_ns << doublings);
+        }
+    }
+
+    // `fresh_pkts`: put in order by the packet that causes this ACK; the application has not fetched them yet.
+    void Ack(uint32_t fresh_pkts)
+    {
+        r_.delayed_ack.Cancel();
+        r_.unacked = 0;
+        Packet packet = Empty(Kind::kAck, kHeaderBytes);
+        packet.number = r_.next;
+        packet.echo = r_.echo;
+        packet.window = Window(fresh_pkts);
+        if (config_.sack && r_.blocks.n > 0) {
+            packet.sack = network_.TakeSack();
+            network_.sack(packet.sack) = r_.blocks;
+            packet.ip_bytes = static_cast<uint16_t>(kHeaderBytes + 4 + 8 * r_.blocks.n);
+        }
+        network_.Send(packet);
+    }
+
+  private:
+    Packet Empty(Kind kind, uint32_t ip_bytes) const
+    {
+        Packet packet{};
+        packet.connection = slot_;
+        packet.sack = kNone;
+        packet.ip_bytes = static_cast<uint16_t>(ip_bytes);
+        packet.kind = kind;
+        return packet;
+    }
+
+    uint16_t Window(uint32_t fresh_pkts) const
+    {
+        uint64_t fresh_bytes = static_cast<uint64_t>(fresh_pkts) * config_.mss_bytes;
+        if (fresh_pkts > 0 && r_.next == connection_.packets) {
+            fresh_bytes -= config_.mss_bytes - connection_.last_bytes;
+        }
+        const auto free_bytes = static_cast<uint32_t>(config_.receive_buffer_bytes - fresh_bytes);
+        // Never below one packet, or the sender would wait for a window update that does not come.
+        const uint32_t least = ((config_.mss_bytes - 1) >> config_.window_shift) + 1;
+        return static_cast<uint16_t>(std::clamp(free_bytes >> config_.window_shift, least, kMaxUnscaledWindow));
+    }
+
+    void Data(const Packet &packet)
+    {
+        if (packet.number + 1 < r_.next) { // long here: out of the window, which calls for an ACK and no more
+            Ack(0);
+            return;
+        }
+        Echo(packet);
+        if (packet.number > r_.next) {
+            Hold(packet.number);
+            Ack(0);
+            return;
+        }
+        if (packet.number < r_.next) {
+            Ack(0);
+            return;
+        }
+        ++r_.next;
+        if (r_.held > 0) {
+            const uint32_t before = r_.next;
+            TakeHeld();
+            Forget();
+            Ack(r_.next - before + 1); // a gap is there, or has been closed
+        } else if (++r_.unacked >= config_.delayed_ack_pkts) {
+            Ack(1);
+        } else if (!r_.delayed_ack.on()) {
+            network_.Arm(r_.delayed_ack, TimerKind::kDelayedAck, slot_, config_.delayed_ack_ns);
+        }
+        if (r_.next == connection_.packets) {
+            network_.Received(slot_);
+        }
+    }
+
+    void Echo(const Packet &packet)
+    {
+        if (config_.ecn == NCC_CC_ECN_DCTCP) {
+            if (packet.marked != r_.echo) {
+                if (r_.delayed_ack.on()) { // acknowledge the packets before this one with the state they had
+                    Ack(0);
+                }
+                r_.echo = packet.marked;
+                r_.unacked = config_.delayed_ack_pkts; // and this one at once
+            }
+        } else if (config_.ecn == NCC_CC_ECN_CLASSIC) {
+            r_.echo = packet.marked || (r_.echo && !packet.window_reduced);
+        }
+    }
+
+    // A packet beyond a gap.
+    void Hold(uint32_t number)
+    {
+        r_.holds.Reserve(network_.rings(), r_.next / 64, number / 64 + 1);
+        uint64_t &word = r_.holds[number / 64];
+        const uint64_t bit = 1ULL << number % 64;
+        if (word & bit) {
+            return;
+        }
+        word |= bit;
+        ++r_.held;
+        Report(number);
+    }
+
+    // What is held and has become in order.
+    void TakeHeld()
+    {
+        while (r_.held > 0) {
+            uint64_t &word = r_.holds[r_.next / 64];
+            const unsigned offset = r_.next % 64;
+            const auto run = static_cast<uint32_t>(std::countr_one(word >> offset));
+            if (run == 0) {
+                return;
+            }
+            word &= ~((run == 64 ? ~0ULL : (1ULL << run) - 1) << offset);
+            r_.next += run;
+            r_.held -= run;
+            if (run + offset < 64) {
+                return;
+            }
+        }
+    }
+
+    // RFC 2018 section 4: the block with the newest packet first, then those reported most recently. A block that has
+    // dropped out of the list is not reported again, what joins it later only in part: as in ns-3.
+    void Report(uint32_t number)
+    {
+        SackBlocks::Block block{number, number + 1};
+        SackBlocks &blocks = r_.blocks;
+        uint32_t kept = 0;
+        for (uint32_t i = 0; i < blocks.n; ++i) {
+            const SackBlocks::Block other = blocks.blocks[i];
+            if (other.end == block.first) {
+                block.first = other.first;
+            } else if (other.first == block.end) {
+                block.end = other.end;
+            } else {
+                blocks.blocks[kept++] = other;
+            }
+        }
+        kept = std::min(kept, 3U);
+        std::copy_backward(blocks.blocks, blocks.blocks + kept, blocks.blocks + kept + 1);
+        blocks.blocks[0] = block;
+        blocks.n = kept + 1;
+    }
+
+    // Blocks that have become in order.
+    void Forget()
+    {
+        SackBlocks &blocks = r_.blocks;
+        const auto *end = std::remove_if(blocks.blocks, blocks.blocks + blocks.n,
+                                         [this](const SackBlocks::Block &block) { return block.end <= r_.next; });
+        blocks.n = static_cast<uint32_t>(end - blocks.blocks);
+    }
+
+    Network &network_;
+    const TcpConfig &config_;
+    Connection &connection_;
+    TcpReceiver &r_;
+    uint32_t slot_;
+};
+
+} // namespace
+
+void TcpReceiverOpen(Network &network, uint32_t slot) { TcpReceivingEnd(network, slot).Establish(); }
+
+void TcpReceiverReceive(Network &network, uint32_t slot, const Packet &packet)
+{
+    TcpReceivingEnd(network, slot).Receive(packet);
+}
+
+void TcpReceiverExpired(Network &network, uint32_t slot)
+{
+    TcpReceivingEnd end(network, slot);
+    if (network.connection(slot).receiver.state == TcpReceiver::State::kSynReceived) {
+        end.SynAck();
+    } else {
+        end.Ack(0);
+    }
+}
+
+} // namespace ncc::packetsim
