@@ -16,6 +16,7 @@ from ncc.agents.policy import load_policy
 from ncc.core.errors import ResultError
 from ncc.harness.manifest import read_manifest
 from ncc.harness.results import load_evaluation
+from ncc.judgement import load_judgement
 from ncc.learning import read_learning
 from tests.mains.commands import TINY, command, ncc
 
@@ -42,15 +43,22 @@ def test_the_run_folder_holds_what_the_readme_promises(trained: Path) -> None:
     )
     assert any(name.startswith("checkpoints/") for name in manifest.files)
     assert any(name.startswith("tensorboard/events") for name in manifest.files)
-    evaluation = load_evaluation(trained / "evaluation")
-    assert evaluation.controllers == ("ncc", "ncc_untrained", "fixed_share", "dctcp")
-    assert {run.seed for run in evaluation.runs} == {0, 1}
-    for name in ("slowdown_cdf.png", "comparison.md", "comparison.json"):
+    for datapath in judged_on(trained):
+        evaluation = load_evaluation(trained / "evaluation" / datapath)
+        assert evaluation.controllers == ("ncc", "ncc_untrained", "fixed_share", "dctcp")
+        assert {run.seed for run in evaluation.runs} == {0, 1}
+        assert (trained / "evaluation" / datapath / "slowdown_cdf.png").stat().st_size > 100
+    for name in ("comparison.md", "comparison.json", "comparison.parquet"):
         assert (trained / "evaluation" / name).stat().st_size > 100
 
 
+def judged_on(run: Path) -> tuple[str, ...]:
+    """By default `evaluation.datapaths` of configs/train.yaml."""
+    return load_judgement(run / "evaluation").datapaths
+
+
 def test_controllers_met_the_same_flows(trained: Path) -> None:
-    evaluation = load_evaluation(trained / "evaluation")
+    evaluation = load_evaluation(trained / "evaluation" / "ns3")
     for seed in (0, 1):
         sizes = [run.load().flows.size_bytes for run in evaluation.runs if run.seed == seed]
         assert all(np.array_equal(sizes[0], other) for other in sizes)
@@ -110,11 +118,11 @@ def test_a_run_can_be_judged_elsewhere(trained: Path) -> None:
     done = ncc("evaluate", *arguments, cwd=trained.parent)
     assert done.returncode == 0, done.stderr
     (folder,) = (trained / "evaluations").iterdir()
-    assert {(run.controller, run.seed) for run in load_evaluation(folder).runs} == {
-        (name, seed) for name in ("ncc", "newreno") for seed in (5, 6)
-    }
-    config = json.loads((folder / "comparison.json").read_text())
-    assert config["controllers"] == ["ncc", "newreno"]
+    for datapath in judged_on(trained):
+        assert {(run.controller, run.seed) for run in load_evaluation(folder / datapath).runs} == {
+            (name, seed) for name in ("ncc", "newreno") for seed in (5, 6)
+        }
+    assert load_judgement(folder).any.controllers == ("ncc", "newreno")
 
 
 def test_a_run_that_was_changed_is_refused(trained: Path, tmp_path: Path) -> None:
@@ -131,7 +139,7 @@ def test_classical_controllers_need_no_run(tmp_path: Path) -> None:
     arguments = ("controller=dctcp", "scenario=dumbbell", "seeds=1", "workers=1", "out=judged")
     done = ncc("evaluate", *arguments, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert load_evaluation(tmp_path / "judged").controllers == ("dctcp",)
+    assert load_evaluation(tmp_path / "judged" / "ns3").controllers == ("dctcp",)
 
 
 def test_resume_takes_no_other_setting(trained: Path) -> None:
@@ -144,7 +152,7 @@ def test_policies_run_over_the_stack_they_were_trained_on(tmp_path: Path) -> Non
     arguments = (*TINY, *SYNC, "stack.transport=newreno", "evaluation.seeds=1", "out=run")
     done = ncc("train", *arguments, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    runs = load_evaluation(tmp_path / "run" / "evaluation").runs
+    runs = load_evaluation(tmp_path / "run" / "evaluation" / "ns3").runs
     transports = {run.controller: run.load().controller.stack.transport for run in runs}
     assert transports == {"ncc": "newreno", "ncc_untrained": "newreno", "fixed_share": "dctcp", "dctcp": "dctcp"}
 

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Training on one datapath and judging on several, from end to end; a fluid model stands in for the fast one."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ncc.compose import datapaths_from, load_datapath
+from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.harness.manifest import read_manifest
+from ncc.harness.results import load_evaluation
+from ncc.judgement import load_judgement
+from tests.house.files import ROOT
+from tests.mains.commands import TINY, ncc
+
+FLUID = "+datapath.fluid.target=tests.support.fluid:FluidDatapath"
+TRAIN_ON_FLUID = ("datapath=ns3", "~datapath.ns3", FLUID)
+SYNC = ("agent=a2c", "agent.racks=1", "agent.epochs=40", "agent.checkpoint_epochs=20")
+
+
+def test_what_has_a_configuration_can_be_loaded() -> None:
+    names = [path.stem for path in (ROOT / "configs" / "datapath").glob("*.yaml")]
+    assert "ns3" in names
+    for name in names:
+        spec = load_datapath(name)
+        assert spec.name == name
+        assert "dctcp" in spec.load()().transports()
+    with pytest.raises(UnknownNameError, match="Did you mean 'ns3'"):
+        load_datapath("ns4")
+
+
+@pytest.mark.parametrize("plain", [{"target": "ncc.envs.ns3.datapath:DATAPATH"}, ["ns3"], "ns3", None])
+def test_a_datapath_has_a_name(plain: object) -> None:
+    with pytest.raises(ConfigError, match="datapath must be a mapping of names to"):
+        datapaths_from(plain)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Trained on the fluid datapath, judged there and on ns-3."""
+    pytest.importorskip("torch", reason="training needs the torch extra")
+    cwd = tmp_path_factory.mktemp("trained")
+    settings = (*TINY, *SYNC, *TRAIN_ON_FLUID, "evaluation.datapaths=[fluid,ns3]", "out=run")
+    done = ncc("train", *settings, cwd=cwd, PYTHONPATH=str(ROOT))
+    assert done.returncode == 0, done.stderr
+    (forecast,) = (line for line in done.stdout.splitlines() if line.startswith("Expected: about"))
+    assert "epochs/s per core of fluid" in forecast
+    assert ", ns3 " in forecast
+    assert "Comparison of rack on fluid and ns3" in done.stdout
+    assert "Agreement: fluid over ns3, on the same flows" in done.stdout
+    assert done.stdout.count("Return on the held-out flows on ") == 2
+    return cwd / "run"
+
+
+def test_each_datapath_has_its_results_and_all_have_the_same_flows(trained: Path) -> None:
+    fluid, ns3 = (load_evaluation(trained / "evaluation" / name) for name in ("fluid", "ns3"))
+    assert fluid.controllers == ns3.controllers == ("ncc", "ncc_untrained", "fixed_share", "dctcp")
+    for one, other in zip(fluid.runs, ns3.runs, strict=True):
+        assert (one.controller, one.seed) == (other.controller, other.seed)
+        a, b = one.load(), other.load()
+        assert (a.datapath, b.datapath) == ("fluid", "ns3")
+        assert np.array_equal(a.flows.start_s, b.flows.start_s)
+        assert not np.array_equal(a.records.flows.finish_s, b.records.flows.finish_s)
+    for name in ("fluid", "ns3"):
+        assert (trained / "evaluation" / name / "slowdown_cdf.png").stat().st_size > 1000
+    manifest = read_manifest(trained, "training")
+    assert {name: set(by) for name, by in manifest.facts["held_out_returns"].items()} == {
+        name: set(fluid.controllers) for name in ("fluid", "ns3")
+    }
+
+
+def test_the_ratio_is_that_of_the_stored_runs(trained: Path) -> None:
+    judgement = load_judgement(trained / "evaluation")
+    assert judgement.datapaths == ("fluid", "ns3")
+    mean = {
+        name: np.mean([run["slowdown_all_mean"] for run in load_evaluation(folder).summaries()["dctcp"].values()])
+        for name, folder in ((name, trained / "evaluation" / name) for name in judgement.datapaths)
+    }
+    ratio = judgement.ratio("fluid", "dctcp", "slowdown_all_mean").estimate
+    assert ratio == pytest.approx(mean["fluid"] / mean["ns3"])
+
+
+def test_a_policy_carries_over_to_another_datapath(trained: Path) -> None:
+    arguments = ("run=run", "controller=[ncc,newreno]", "seeds=1", "workers=1", "datapath=ns3")
+    done = ncc("evaluate", *arguments, cwd=trained.parent)
+    assert done.returncode == 0, done.stderr
+    (folder,) = (trained / "evaluations").iterdir()
+    assert [path.name for path in folder.iterdir() if path.is_dir()] == ["ns3"]
+    assert "Agreement" not in done.stdout
+
+
+def test_judging_on_one_more_datapath_keeps_what_is_there(tmp_path: Path) -> None:
+    arguments = ("controller=dctcp", "scenario=dumbbell", "seeds=1", "workers=1", "out=judged", "datapath=ns3")
+    done = ncc("evaluate", *arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    run = tmp_path / "judged" / "ns3" / "dctcp" / "0" / "manifest.json"
+    before = run.stat().st_mtime_ns
+    done = ncc("evaluate", *arguments, FLUID, cwd=tmp_path, PYTHONPATH=str(ROOT))
+    assert done.returncode == 0, done.stderr
+    assert "kept from before" in done.stderr
+    assert run.stat().st_mtime_ns == before
+    assert load_judgement(tmp_path / "judged").datapaths == ("ns3", "fluid")
+
+
+REFUSED = [
+    (("evaluation.datapaths=[ns4]",), "Did you mean 'ns3'"),
+    (("evaluation.datapaths=[ns3,ns3]",), "evaluation.datapaths names one twice"),
+    (("evaluation.datapaths=[]",), "evaluation.datapaths"),
+    ((FLUID,), "training takes place on one datapath, got"),
+    (
+        (*TRAIN_ON_FLUID, "evaluation.datapaths=[fluid,ns3]", "evaluation.controllers=[dctcp,ns3_cubic]"),
+        "controller 'ns3_cubic': datapath fluid has no transport 'ns3::TcpCubic'; it has: aborts, broken, dctcp",
+    ),
+    (
+        (*TRAIN_ON_FLUID, "evaluation.datapaths=[ns3]", "stack.transport=slow"),
+        "controller 'ncc': datapath ns3 has no transport 'slow'",
+    ),
+    (("stack.transport=dtcp",), "Did you mean 'dctcp'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), REFUSED, ids=[" ".join(a) for a, _ in REFUSED])
+def test_refused_before_anything_runs(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    done = ncc("train", *TINY, *SYNC, *arguments, cwd=tmp_path, PYTHONPATH=str(ROOT))
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stdout == ""
+    assert not (tmp_path / "runs").exists()
+
+
+def test_evaluate_refuses_what_a_datapath_lacks_before_anything_runs(tmp_path: Path) -> None:
+    arguments = ("controller=[dctcp,ns3_vegas]", "scenario=dumbbell", "seeds=1", "datapath=ns3", FLUID, "out=judged")
+    done = ncc("evaluate", *arguments, cwd=tmp_path, PYTHONPATH=str(ROOT))
+    assert done.returncode == 2
+    assert "datapath fluid has no transport 'ns3::TcpVegas'" in done.stderr
+    assert "Leave the controller out, or leave the datapath out" in done.stderr
+    assert not (tmp_path / "judged").exists()
+
+
+def test_a_run_of_before_there_were_several_is_refused_in_a_sentence(trained: Path, tmp_path: Path) -> None:
+    config = json.loads((trained / "config.json").read_text())
+    config["datapath"] = {"target": "ncc.envs.ns3.datapath:DATAPATH"}
+    del config["evaluation"]["datapaths"]
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "config.json").write_text(json.dumps(config))
+    for arguments in (("train", "resume=old"), ("evaluate", "run=old")):
+        done = ncc(*arguments, cwd=tmp_path)
+        assert done.returncode == 1
+        assert "old/config.json is no configuration of this version of ncc" in done.stderr
+        assert "train again" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
