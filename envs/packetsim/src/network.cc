@@ -79,8 +79,8 @@ void Network::Handle(const Event &event)
 void Network::Arrive(uint32_t port)
 {
     Link &link = links_[port];
-    if (ports_[port]) { // what has started must be counted before it is forgotten
-        ports_[port]->Advance(link, now_ns_);
+    if (ports_[port]) {
+        ports_[port]->BeforePop(link, now_ns_);
     }
     Packet packet = link.front().packet;
     link.PopFront();

@@ -39,6 +39,14 @@ class Port
         Integrate(now_ps);
     }
 
+    // The head of the link is about to arrive: it must be counted before it is forgotten.
+    void BeforePop(const Link &link, int64_t now_ns)
+    {
+        if (started_ == link.head()) {
+            Advance(link, now_ns);
+        }
+    }
+
     // Whether the packet may join (or pass: an idle transmitter takes it at once); marks it where the discipline says
     // so. False: it is dropped. Call Advance first, for a shared buffer on every port that shares it.
     bool Admit(Packet &packet, int64_t now_ns)

@@ -140,7 +140,7 @@ class TcpScoreboard
         sent |= Sent::kRepaired | Sent::kAmbiguous;
     }
 
-    // RFC 6675 NextSeg, rule 1.
+    // RFC 6675 NextSeg, rule 1: the first packet that is lost and not sent again.
     bool NextLost(uint32_t &number)
     {
         if (s_.unrepaired == 0) {
@@ -151,10 +151,10 @@ class TcpScoreboard
             ++s_.repair_from;
         }
         number = s_.repair_from;
-        return true;
+        return number < RepairEnd();
     }
 
-    // Rule 3, but like ns-3 also above the highest packet sacked: any that is neither sacked nor sent again.
+    // Rule 3: the first that is neither sacked nor sent again.
     bool NextRescue(uint32_t &number)
     {
         s_.rescue_from = std::max(s_.rescue_from, s_.una);
@@ -162,10 +162,13 @@ class TcpScoreboard
             ++s_.rescue_from;
         }
         number = s_.rescue_from;
-        return number != s_.nxt;
+        return number < RepairEnd();
     }
 
   private:
+    // Rules 1 and 3 look below the highest packet sacked (1.b), and as in ns-3 after a timeout too.
+    uint32_t RepairEnd() const { return config_.sack && s_.highest_sack != kNone ? s_.highest_sack : s_.nxt; }
+
     uint64_t Head() const { return s_.una == s_.nxt ? 0 : s_.sent[s_.una]; }
 
     // The end of the block of the last ACK that `number` is in; 0: none. Such packets are sacked already.

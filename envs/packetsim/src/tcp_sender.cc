@@ -236,7 +236,6 @@ void TcpSendingEnd::Ack(const Packet &packet)
         s_.rwnd_bytes = rwnd_bytes;
     }
     const uint64_t pipe_before = board_.PipeBytes();
-    const uint64_t delivered_before = OffsetBytes(s_.una) + s_.sacked_bytes;
     const uint32_t una_before = s_.una;
     bool duplicate = packet.sack != kNone && board_.Update(network_.sack(packet.sack));
     if (number > s_.una) {
@@ -258,8 +257,9 @@ void TcpSendingEnd::Ack(const Packet &packet)
     ncc_cc_event event = Event((packet.echo ? NCC_CC_ACK_ECE : 0) | (repairing ? NCC_CC_ACK_IN_RECOVERY : 0) |
                                (full ? 0 : NCC_CC_ACK_APP_LIMITED));
     event.rtt_ns = static_cast<ncc_u64>(sample_ns_);
-    if (delivered_bytes > delivered_before) {
-        event.delivered_bytes = delivered_bytes - delivered_before;
+    if (delivered_bytes > s_.delivered_bytes) { // guesses of what has arrived (no SACK) may be taken back
+        event.delivered_bytes = delivered_bytes - s_.delivered_bytes;
+        s_.delivered_bytes = delivered_bytes;
         network_.Delivered(slot_, event.delivered_bytes);
     }
     event.acked_bytes = event.una_bytes - OffsetBytes(una_before);

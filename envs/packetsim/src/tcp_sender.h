@@ -43,6 +43,7 @@ struct TcpSender {
     uint32_t cwr_packet = 0;       // where it was last told
     Timer retransmit;
     alignas(8) unsigned char controller[NCC_CC_STATE_MAX] = {};
+    uint64_t delivered_bytes = 0;    // acknowledged, cumulatively or selectively, at most so far
     uint64_t pacing_bytes_per_s = 0; // 0: unpaced
     Timer pace;
     uint64_t offered_bytes = 0; // of the flow, what the send buffer has taken so far
