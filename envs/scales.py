@@ -9,7 +9,7 @@ import numpy as np
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.scenario import Scenario
-from ncc.core.topology import Buffer, Topology
+from ncc.core.topology import Topology
 from ncc.metrics.fct import base_rtt_s
 
 
@@ -31,7 +31,7 @@ class Scales:
     upper_rate_bps: FloatArray
     """[n_neighbourhoods] rate of the upper port."""
     upper_buffer_bytes: FloatArray
-    """[n_neighbourhoods] buffer of the upper port."""
+    """[n_neighbourhoods] the longest that the queue of the upper port may get."""
 
     @property
     def n_agents(self) -> int:
@@ -67,7 +67,7 @@ def scales_of(scenario: Scenario) -> Scales:
         area=np.asarray(network.agent_area, dtype=np.int64),
         neighbours=(first[:, None, None] + around).reshape(len(areas) * size, size - 1),
         upper_rate_bps=np.array([network.port_rate_bps(area.upper_port) for area in areas]),
-        upper_buffer_bytes=np.array([_buffer(network, area.upper_port).size_bytes for area in areas], dtype=np.float64),
+        upper_buffer_bytes=np.array([network.reach_bytes(area.upper_port) for area in areas], dtype=np.float64),
     )
 
 
@@ -75,11 +75,3 @@ def _base_rtt_s(scenario: Scenario, network: Topology, area: int) -> float:
     inside = network.neighbourhoods[area].hosts
     outside = [host for host in network.hosts if host not in inside] or [host for host in inside if host != inside[0]]
     return max(base_rtt_s(scenario, inside[0], host) for host in outside)
-
-
-def _buffer(network: Topology, port: int) -> Buffer:
-    link = network.links[port // 2]
-    buffer = link.b_buffer if port % 2 else link.a_buffer
-    if buffer is None:
-        raise ConfigError(f"the upper port {network.port_name(port)} belongs to a host; it must be a switch's")
-    return buffer

@@ -3,7 +3,7 @@
 
 **Ideal FCT**: what the flow would take alone in the network, with no window, no queue and no processing time:
 
-1. the handshake: a packet of headers alone there and one back (SYN, SYN-ACK);
+1. the handshake: a packet of headers alone there and one back (SYN, SYN-ACK), if `transport.handshake` asks for one;
 2. the payload, cut into packets of `transport.mtu_bytes` of which 40 bytes are headers, leaving back to back at the
    first link's rate; each hop stores a packet and forwards it; the flow ends when the last one is complete.
 
@@ -46,7 +46,7 @@ def base_rtt_s(scenario: Scenario, src: int, dst: int) -> float:
 
 
 def handshake_s(scenario: Scenario, src: int, dst: int) -> float:
-    """Time from SYN to SYN-ACK at `src` in an empty network, both of headers alone, in seconds."""
+    """Time from SYN to SYN-ACK at `src` in an empty network, both of headers alone, in seconds; 0: there is none."""
     return _handshake_ns(scenario, src, dst) / NS_PER_S
 
 
@@ -84,6 +84,8 @@ def _transfer_ns(scenario: Scenario, src: int, dst: int, size_bytes: IntArray) -
 
 
 def _handshake_ns(scenario: Scenario, src: int, dst: int) -> float:
+    if not scenario.transport.handshake:
+        return 0.0
     return _one_way_ns(scenario, src, dst, HEADER_BYTES) + _one_way_ns(scenario, dst, src, HEADER_BYTES)
 
 

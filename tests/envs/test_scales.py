@@ -26,6 +26,12 @@ def test_rates_and_base_rtt_by_hand() -> None:
     np.testing.assert_allclose(scales.base_rtt_s, 60e-6 + bits / 1e9 + bits / 2e9 + bits / 4e9, atol=1e-8)
 
 
+def test_a_shared_buffer_counts_with_what_one_queue_may_take_of_it() -> None:
+    scenario = rack()
+    shared = scenario.topology.replace(buffer_bytes=0, shared_buffer_bytes=90_000, dt_alpha=2.0)
+    np.testing.assert_array_equal(scales_of(scenario.replace(topology=shared)).upper_buffer_bytes, 60_000)
+
+
 def test_neighbours_run_around_their_own_neighbourhood() -> None:
     np.testing.assert_array_equal(scales_of(rack()).neighbours, [[1, 2, 3], [2, 3, 0], [3, 0, 1], [0, 1, 2]])
     topology = LeafSpine(leaves=2, spines=1, hosts_per_leaf=3)

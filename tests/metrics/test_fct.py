@@ -43,6 +43,11 @@ def test_one_byte_by_hand() -> None:
     assert handshake_s(scenario, HOST, HOST + 2) * 1e9 == pytest.approx(HANDSHAKE_NS, abs=1e-3)
 
 
+def test_without_a_handshake_there_is_none_in_the_ideal() -> None:
+    ideal = ideal_fct_s(rack(transport=Transport(handshake=False)), flow_table([0.0], [1]))
+    assert ideal[0] * 1e9 == pytest.approx(30_000 + 632 + 158 + 158, abs=1e-3)
+
+
 def test_full_packets_by_hand() -> None:
     # 100 packets of 1538 bytes on the wire: 12,304 ns each at the first link, 3,076 at the other two.
     ideal = ideal_fct_s(rack(), flow_table([0.0], [146_000]))
