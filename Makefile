@@ -55,7 +55,7 @@ endef
 export REQUIREMENTS
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 train: $(VENV)/.built ## train NCC on ns-3, then compare it with DCTCP (ARGS="seed=3 ..." are Hydra overrides)
 	$(BIN)/python -m ncc.train $(ARGS)
@@ -65,6 +65,9 @@ test: $(VENV)/.built ## run the tests (ARGS are pytest's)
 
 bench: $(VENV)/.built ## measure speed, as ratios within one run
 	$(BIN)/python -m ncc.bench $(ARGS)
+
+agreement: $(VENV)/.built ## compare packetsim with ns-3 and write docs/agreement
+	$(BIN)/python -m ncc.agreement $(ARGS)
 
 lint: $(VENV)/.built ## style, types, import directions, licences
 	$(BIN)/ruff check
@@ -96,4 +99,4 @@ $(VENV)/.built: $(VENV)/.packages $(NATIVE)
 	@echo "Building the extension modules (a minute or two the first time)."
 	@$(INSTALL)
 
-.PHONY: help train test bench lint build clean
+.PHONY: help train test bench agreement lint build clean

@@ -54,7 +54,7 @@ def learning_curve(
     epochs, returns = np.array(points, dtype=np.float64).T
     window = min(len(returns), max(5, len(returns) // 20))
     middle, low, high = _running(returns, window)
-    figure, (axes,) = _figure(1, width=9.0, height=4.6)
+    figure, (axes,) = new_figure(1, width=9.0, height=4.6)
     dark = "#333333"  # colours belong to controllers, which may be drawn as references
     axes.plot(epochs, middle, color=dark, lw=2, label=f"mean of {window} episodes", zorder=3)
     axes.fill_between(epochs, low, high, color=dark, alpha=0.15, lw=0, label="middle half of them")
@@ -67,7 +67,7 @@ def learning_curve(
     axes.xaxis.set_major_formatter(_thousands)
     axes.set_xlim(0, 1.01 * epochs.max())
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def slowdown_cdf(
@@ -81,7 +81,7 @@ def slowdown_cdf(
     if not data:
         raise ConfigError("no flows to draw: name at least one controller")
     buckets = [b for b in buckets if any(((size > b[1]) & (size <= b[2])).any() for size, _ in data.values())]
-    figure, panels = _figure(len(buckets), width=max(4.5, 2.9 * len(buckets)), height=4.4, sharey=True)
+    figure, panels = new_figure(len(buckets), width=max(4.5, 2.9 * len(buckets)), height=4.4, sharey=True)
     for axes, (bucket, low, high) in zip(panels, buckets, strict=True):
         largest, count = 1.0, 0
         for name, (size, slowdown) in data.items():
@@ -127,7 +127,7 @@ def fct_by_size(data: Mapping[str, FlowPoints], path: Path, *, bins: int = 8, ti
     if not data:
         raise ConfigError("no flows to draw: name at least one controller")
     looks = styles(list(data))
-    figure, panels = _figure(2, width=9.5, height=4.4)
+    figure, panels = new_figure(2, width=9.5, height=4.4)
     curves: dict[str, tuple[FloatArray, FloatArray]] = {}
     for name, (size, slowdown) in data.items():
         rank = np.argsort(size, kind="stable")
@@ -167,7 +167,7 @@ def epoch_timeline(run: Run, path: Path, *, area: int = 0, window_s: tuple[float
     column = {name: grid[shown] for name, grid in run.epochs.columns.items()}
     time_ms = run.epochs.time_s[shown] / MS
     edges_ms = np.concatenate([[time_ms[0] - run.scenario.period_s / MS], time_ms])
-    figure, (sent, limits, queue) = _figure(3, width=9.5, height=7.6, rows=True, ratios=(3, 2, 2))
+    figure, (sent, limits, queue) = new_figure(3, width=9.5, height=7.6, rows=True, ratios=(3, 2, 2))
 
     upper = network.neighbourhoods[area].upper_port
     shades = _shades(len(hosts))
@@ -212,7 +212,7 @@ def epoch_timeline(run: Run, path: Path, *, area: int = 0, window_s: tuple[float
         x=0.01,
         ha="left",
     )
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def _running(values: FloatArray, window: int) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -229,9 +229,21 @@ def _percentile(slowdown: FloatArray, q: float) -> float:
     return float(ordered[min(int(np.ceil(q * len(ordered))), len(ordered)) - 1])
 
 
-def _figure(
-    n: int, *, width: float, height: float, rows: bool = False, sharey: bool = False, ratios: Sequence[float] = ()
+def new_figure(
+    n: int,
+    *,
+    width: float,
+    height: float,
+    rows: bool = False,
+    sharey: bool = False,
+    ratios: Sequence[float] = (),
+    lines: int = 1,
 ) -> tuple["Figure", list["Axes"]]:
+    """A figure (inches) in the house's look, and its `n` panels.
+
+    Args:
+        rows: one above the other, with these height `ratios` and one x axis; otherwise side by side, in `lines` lines.
+    """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -242,7 +254,7 @@ def _figure(
         if rows:
             axes = figure.subplots(n, 1, squeeze=False, sharex=True, height_ratios=list(ratios))
         else:
-            axes = figure.subplots(1, n, squeeze=False, sharey=sharey)
+            axes = figure.subplots(lines, n // lines, squeeze=False, sharey=sharey)
     return figure, list(axes.ravel())
 
 
@@ -256,14 +268,15 @@ def _finish(figure: "Figure", looks: Mapping[str, Any], title: str, path: Path) 
     ]
     figure.suptitle(title, x=0.01, ha="left")
     figure.legend(handles=keys, loc="outside lower center", ncols=min(len(keys), 5), frameon=False)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def _legend_right(axes: "Axes") -> None:
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.02), frameon=False, fontsize=9, borderaxespad=0)
 
 
-def _save(figure: "Figure", path: Path) -> None:
+def save_figure(figure: "Figure", path: Path) -> None:
+    """Write a PNG file, whole or not at all."""
     with replacing(path) as temporary:
         figure.savefig(temporary, format="png", dpi=DPI)
 

@@ -81,7 +81,10 @@ def test_documents_mention_existing_files_only(path: str) -> None:
     mentioned = {found.rstrip(".") for found in PATH.findall(text) if not GYM_ID.search(found)}
     gone = {name for name in mentioned if not (ROOT / name).exists() and not (folder / name).exists()}
     gone |= {name for name in LINK.findall(text) if not (folder / name).exists()}
-    gone |= {name for name in MAIN.findall(text) if not (ROOT / (name.replace(".", "/") + ".py")).exists()}
+    mains = {name: ROOT / name.replace(".", "/") for name in MAIN.findall(text)}
+    gone |= {
+        name for name, at in mains.items() if not (at.with_suffix(".py").exists() or (at / "__main__.py").exists())
+    }
     assert not gone, f"{path} speaks of what does not exist: {sorted(gone)}"
 
 
