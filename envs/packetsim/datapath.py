@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`PacketsimDatapath`: our own packet engine, stepped one period at a time. Any number may live in a process.
+
+What is modelled, packet by packet: TCP at both ends as ns-3 3.44 has it at our settings (handshake, SACK or NewReno
+recovery, limited transmit, RFC 6298 timers, delayed ACKs, classic or DCTCP's ECN echo, pacing where the controller asks
+for it, windows of both buffers); at the sending host a queue per flow, an order among flows, a token bucket and the
+wire; store-and-forward switches with shortest paths, ECMP by flow hash, and at each port a buffer of its own or a share
+of its switch's by dynamic threshold, step or RED marking, drop-tail, and control packets first where asked for. Links
+carry `frame_overhead_bytes` beside each IP packet and are exact to the picosecond; events fall on whole nanoseconds.
+
+What the host does below TCP is what `ncc.envs.ns3.datapath` says of ns-3's, by the same rules; docs/agreement holds
+both against each other. Not modelled: payload, checksums, ARP, ICMP, and the closing of connections.
+
+`transports` are the controllers of `baselines/`. Equal seeds give bit-equal runs: no clock, no thread and no random
+source beside the seed takes part.
+"""
+
+from ncc.envs.native.base import NativeDatapath
+
+
+class PacketsimDatapath(NativeDatapath):
+    """The packet engine behind the `Datapath` protocol."""
+
+    name = "packetsim"
+    title = "packetsim"
+    module = "ncc.envs.packetsim._packetsim"
+
+
+DATAPATH = PacketsimDatapath

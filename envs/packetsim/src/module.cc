@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Python module `ncc.envs.packetsim._packetsim`.
+#include "bare.h"
+#include "bind.h"
+#include "controllers.h"
+#include "heap.h"
+#include "network.h"
+#include "scheduler.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace ncc::packetsim
+{
+namespace
+{
+
+std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t, std::string>> Params(const std::string &transport)
+{
+    std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t, std::string>> rows;
+    if (const ncc_cc_ops *ops = FindController(transport)) {
+        for (ncc_u32 i = 0; i < ops->n_params; ++i) {
+            const ncc_cc_param &p = ops->params[i];
+            rows.emplace_back(p.name, p.def, p.min, p.max, p.help);
+        }
+    }
+    return rows;
+}
+
+nb::dict Audit(const Network &network)
+{
+    const Network::Audit audit = network.Count();
+    nb::dict out;
+    out["sent"] = audit.sent;
+    out["arrived"] = audit.arrived;
+    out["dropped"] = audit.dropped;
+    out["in_hosts"] = audit.in_hosts;
+    out["on_links"] = audit.on_links;
+    out["scheduled"] = audit.scheduled;
+    return out;
+}
+
+int64_t BareHeap(uint64_t events, uint32_t population, int64_t span_ns)
+{
+    Heap heap;
+    return BareLoop(heap, events, population, span_ns);
+}
+
+int64_t BareCalendar(uint64_t events, uint32_t population, int64_t span_ns)
+{
+    Scheduler scheduler(2.0 * population / static_cast<double>(span_ns), span_ns + 1);
+    return BareLoop(scheduler, events, population, span_ns);
+}
+
+} // namespace
+} // namespace ncc::packetsim
+
+NB_MODULE(_packetsim, m)
+{
+    using namespace ncc::packetsim;
+    m.doc() = "The packet engine: see ncc.envs.packetsim.datapath";
+    ncc::bind::BindSpec(m);
+    ncc::bind::BindNetwork<Network>(m).def_prop_ro("events", &Network::events).def("audit", &Audit);
+    m.def("transports", &ncc::ControllerNames);
+    m.def("params", &Params, "transport"_a);
+    m.def("bare_heap", &BareHeap, "events"_a, "population"_a, "span_ns"_a);
+    m.def("bare_calendar", &BareCalendar, "events"_a, "population"_a, "span_ns"_a);
+}
