@@ -29,9 +29,10 @@ string(REGEX MATCH "^libns3\\.([0-9]+)-core(.*)\\.so$" ncc_ns3_match "${ncc_ns3_
 set(ncc_ns3_minor "${CMAKE_MATCH_1}")
 set(ncc_ns3_suffix "${CMAKE_MATCH_2}") # "-optimized" and the like in own builds
 
+include("${NCC_ENVS}/native/native.cmake")
 file(GLOB ncc_ns3_sources CONFIGURE_DEPENDS "${NCC_ENVS}/ns3/src/*.cc")
-nanobind_add_module(_ns3 NB_STATIC ${ncc_ns3_sources})
-target_link_libraries(_ns3 PRIVATE ncc_controllers)
+nanobind_add_module(_ns3 NB_STATIC NB_DOMAIN ncc_ns3 ${ncc_ns3_sources})
+target_link_libraries(_ns3 PRIVATE ncc_controllers ncc_native)
 target_include_directories(_ns3 SYSTEM PRIVATE "${ncc_ns3_root}/include")
 # The headers' inline functions must agree with the libraries; these are the wheel's.
 set(NCC_NS3_DEFINITIONS "NS3_BUILD_PROFILE_RELEASE;NS3_LOG_ENABLE;NS3_ASSERT_ENABLE" CACHE STRING

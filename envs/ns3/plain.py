@@ -10,7 +10,7 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FloatArray, FlowTable, IntArray
 from ncc.core.scenario import Scenario
 from ncc.core.units import to_ns
-from ncc.envs.ns3.datapath import extension, spec_of
+from ncc.envs.ns3.datapath import Ns3Datapath
 from ncc.harness.datapath import HostStack
 
 PPP_BYTES = 2
@@ -48,9 +48,11 @@ def run_plain(
             f"Scenario.transport.frame_overhead_bytes must be {PPP_BYTES} in an ordinary ns-3 program (PPP), "
             f"got {scenario.transport.frame_overhead_bytes}"
         )
-    spec = spec_of(scenario, flows, HostStack(transport=transport), seed)
+    spec = Ns3Datapath.spec_of(scenario, flows, HostStack(transport=transport), seed)
+    from ncc.envs.ns3 import _ns3
+
     try:
-        result = extension().run_plain(spec, to_ns(stop_s), measure_queues)
+        result = _ns3.run_plain(spec, to_ns(stop_s), measure_queues)
     except ValueError as error:
         raise ConfigError(f"Scenario {scenario.name!r} cannot run as an ordinary ns-3 program: {error}.") from None
     except RuntimeError as error:

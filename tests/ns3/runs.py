@@ -11,8 +11,8 @@ from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import AnyTopology
 from ncc.core.workload import Fixed, Flow
+from ncc.envs.native.extension import Network
 from ncc.envs.ns3 import Ns3Datapath
-from ncc.envs.ns3._ns3 import Network
 from ncc.harness.datapath import HostStack, Records
 
 MSS = 1460

@@ -20,8 +20,8 @@ from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario, Transport
 from ncc.core.topologies import AnyTopology, Dumbbell, FatTree, LeafSpine, ManyToOne, Rack, TwoDatacentres
 from ncc.core.workload import Incast, Permutation
+from ncc.envs.native.extension import load
 from ncc.envs.ns3 import Ns3Datapath
-from ncc.envs.ns3.datapath import extension, spec_of
 from ncc.harness.datapath import Datapath, HostStack
 from tests.ns3.runs import MSS, engine, fixed, flow, run
 
@@ -238,14 +238,14 @@ def test_flow_table_faults_are_named(datapath: Ns3Datapath) -> None:
     ],
 )
 def test_what_ns3_cannot_count_is_refused(datapath: Ns3Datapath, name: str, value: int) -> None:
-    transport = Transport(**{name: value})
+    transport = Transport().replace(**{name: value})
     scenario = fixed(Dumbbell(pairs=1), flow("s0", "r0", 1), transport=transport)
     with pytest.raises(ConfigError, match=rf"transport.{name} must be from \d+ to \d+ on ns-3, got {value}"):
         datapath.start(scenario, scenario.flows(1), HostStack(), 1)
 
 
 def test_a_missing_extension_says_how_to_build_it(monkeypatch: pytest.MonkeyPatch, datapath: Ns3Datapath) -> None:
-    extension.cache_clear()
+    load.cache_clear()
     monkeypatch.setitem(sys.modules, "ncc.envs.ns3._ns3", None)
     with pytest.raises(DatapathError, match="make build"):
         datapath.transports()
@@ -285,8 +285,8 @@ def test_networks_whose_routes_would_fill_the_memory_are_refused(monkeypatch: py
     with pytest.raises(ConfigError, match=r"at most 67108864 nodes x hosts on ns-3 .*512 MiB.*, got 8202 x 8201"):
         Ns3Datapath().start(scenario, scenario.flows(1), HostStack(), 1)
     small = fixed(ManyToOne(senders=3), flow("s0", "receiver", 1))  # 5 nodes, 4 of them hosts
-    monkeypatch.setattr("ncc.envs.ns3.datapath.MAX_ROUTES", 20)
-    spec_of(small, small.flows(1), HostStack(), 1)
-    monkeypatch.setattr("ncc.envs.ns3.datapath.MAX_ROUTES", 19)
+    monkeypatch.setattr("ncc.envs.native.spec.MAX_ROUTES", 20)
+    Ns3Datapath.spec_of(small, small.flows(1), HostStack(), 1)
+    monkeypatch.setattr("ncc.envs.native.spec.MAX_ROUTES", 19)
     with pytest.raises(ConfigError, match=r"got 5 x 4 = 20"):
-        spec_of(small, small.flows(1), HostStack(), 1)
+        Ns3Datapath.spec_of(small, small.flows(1), HostStack(), 1)

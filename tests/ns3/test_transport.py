@@ -10,8 +10,7 @@ from ncc.core.errors import DatapathError
 from ncc.core.flows import FloatArray
 from ncc.core.scenario import Transport
 from ncc.core.topologies import Dumbbell, ManyToOne
-from ncc.envs.ns3 import Ns3Datapath, _ns3
-from ncc.envs.ns3.datapath import spec_of
+from ncc.envs.ns3 import Ns3Datapath
 from ncc.harness.datapath import HostStack, Records
 from tests.ns3.runs import MSS, engine, fixed, flow, run
 
@@ -195,10 +194,10 @@ class Window:
 
     def __init__(self, **params: int) -> None:
         scenario = fixed(Dumbbell(pairs=1, **NO_MARKS), flow("s0", "r0", 2_000_000))
-        spec = spec_of(scenario, scenario.flows(1), HostStack(), 1)
+        spec = Ns3Datapath.spec_of(scenario, scenario.flows(1), HostStack(), 1)
         spec.transport, spec.params = "test_window", list(params.items())
         self.datapath = Ns3Datapath()
-        self.datapath._network, self.datapath._topology = _ns3.Network(spec), scenario.network()
+        self.datapath._network, self.datapath._topology = Ns3Datapath.extension().Network(spec), scenario.network()
 
     def run(self, epochs: int) -> list[float]:
         return [float(self.datapath.step(np.array([np.inf])).goodput_bps[0]) for _ in range(epochs)]

@@ -85,8 +85,9 @@ void Network::BuildPorts()
                 host_of(from).nic = std::make_unique<Nic>(*this, wire, spec_.bucket_bytes, spec_.small_queue_bytes,
                                                           spec_.mtu_bytes, MakeOrder(spec_.order, views_));
             } else {
-                const ncc_step_mark discipline{static_cast<ncc_u64>(link.buffer_bytes[end]),
-                                               static_cast<ncc_u64>(link.threshold_bytes[end])};
+                const QueueSpec &queue = link.queue[end];
+                const ncc_step_mark discipline{static_cast<ncc_u64>(queue.buffer_bytes),
+                                               static_cast<ncc_u64>(queue.threshold_bytes)};
                 ports_[2 * i + static_cast<size_t>(end)] = std::make_unique<Port>(wire, discipline);
             }
         }

@@ -169,13 +169,9 @@ void Network::Acknowledged(uint32_t flow)
 
 void Network::RttSample(uint32_t flow, int64_t ns)
 {
-    FlowRecord &record = records_[flow];
-    const auto sample = static_cast<double>(ns);
-    record.rtt_min_ns = record.rtt_samples == 0 ? ns : std::min(record.rtt_min_ns, ns);
-    record.rtt_sum_ns += sample;
-    ++record.rtt_samples;
+    records_[flow].AddRtt(ns);
     Host &host = host_of(spec_.flows[flow].src);
-    host.rtt_sum_ns += sample;
+    host.rtt_sum_ns += static_cast<double>(ns);
     ++host.rtt_samples;
 }
 
@@ -304,12 +300,12 @@ void Network::Step(const double *limits_bps)
     ++epoch_;
 }
 
-void Network::DropPacket(uint32_t port, uint64_t nth)
+Port &Network::SwitchPort(uint32_t port)
 {
     if (port >= ports_.size() || !ports_[port]) {
         throw std::invalid_argument("port " + std::to_string(port) + " is not a switch port");
     }
-    ports_[port]->DropNth(nth);
+    return *ports_[port];
 }
 
 Network::Window Network::SenderWindow(uint32_t flow) const

@@ -6,6 +6,7 @@
 #include "nic.h"
 #include "order.h"
 #include "port.h"
+#include "records.h"
 #include "routes.h"
 #include "socket.h"
 #include "spec.h"
@@ -22,13 +23,6 @@
 namespace ncc
 {
 
-struct FlowRecord {
-    int64_t finish_ns = -1;
-    int64_t sent_pkts = 0, retransmitted_pkts = 0, timeouts = 0, ce_pkts = 0;
-    double rtt_sum_ns = 0;
-    int64_t rtt_samples = 0, rtt_min_ns = 0;
-};
-
 // What a socket says of the packet that it is about to hand down.
 struct Label {
     uint32_t flow = 0;
@@ -39,16 +33,6 @@ struct Label {
     bool ecn_capable = false;
     bool window_reduced = false;
     bool tagged = false; // ns-3 put the ECN field into a packet tag
-};
-
-// One epoch, arrays of the caller: see ncc/core/measurement.py for what each means.
-struct HostColumns {
-    double *rate_limit_bps, *throughput_bps, *goodput_bps, *rtt_s, *wait_s, *queued_bytes;
-    int64_t *rtt_samples, *queued_flows, *active_flows;
-};
-struct UpperColumns {
-    double *throughput_bps, *queue_bytes, *queue_mean_bytes, *queue_delay_s;
-    int64_t *marked_pkts, *dropped_pkts;
 };
 
 class Network
@@ -72,8 +56,11 @@ class Network
     const Spec &spec() const { return spec_; }
     const std::vector<FlowRecord> &records() const { return records_; }
     PortTotals PortRecord(uint32_t port); // up to date
-    void DropPacket(uint32_t port, uint64_t nth);
-    // Of a live sender; zeros when the flow is not live. For tests.
+
+    // For tests and studies.
+    void DropPacket(uint32_t port, uint64_t nth) { SwitchPort(port).DropNth(nth); }
+    void MarkPacket(uint32_t port, uint64_t nth) { SwitchPort(port).MarkNth(nth); }
+    // Of a live sender; zeros when the flow is not live.
     struct Window {
         uint64_t cwnd_bytes, ssthresh_bytes, una_bytes;
     };
@@ -130,6 +117,7 @@ class Network
     void Reap(uint32_t flow);
     void ApplyLimits();
     void Send(uint32_t host, ns3::Ptr<ns3::Packet> packet);
+    Port &SwitchPort(uint32_t port);
     Host &host_of(uint32_t node) { return hosts_[host_index_[node]]; }
 
     LiveSimulation live_simulation_; // first, so that it ends last

@@ -4,17 +4,12 @@
 #include "network.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 namespace ncc
 {
 
 namespace
 {
-
-constexpr uint64_t kTokensPerByte = 8'000'000'000'000ULL; // in 1e-12 bits
-constexpr double kMaxLimitBps = 1e15;                     // as milli-bits it must fit 64 bits
 
 int64_t Now() { return ns3::Simulator::Now().GetTimeStep(); }
 
@@ -29,8 +24,7 @@ void Nic::WireFree::Notify()
 Nic::Nic(Network &network, const Wire &wire, uint64_t bucket_bytes, uint64_t small_queue_bytes, uint32_t mtu_bytes,
          std::unique_ptr<FlowOrder> order)
     : network_(network), wire_(wire), order_(std::move(order)), small_queue_bytes_(small_queue_bytes),
-      mtu_bytes_(mtu_bytes), wire_free_(ns3::Create<WireFree>()), limit_bps_(std::numeric_limits<double>::infinity()),
-      level_(static_cast<Level>(bucket_bytes) * kTokensPerByte), bucket_(level_)
+      mtu_bytes_(mtu_bytes), wire_free_(ns3::Create<WireFree>()), bucket_(bucket_bytes)
 {
     wire_free_->nic = this;
 }
@@ -39,39 +33,11 @@ Nic::~Nic() { token_event_.Cancel(); }
 
 void Nic::SetLimit(double bps)
 {
-    Refill(Now());
-    limited_ = std::isfinite(bps);
-    limit_bps_ = bps;
-    // Rounded down: the limit is never exceeded.
-    limit_milli_bps_ = limited_ ? static_cast<uint64_t>(std::min(bps, kMaxLimitBps) * 1e3) : 0;
+    bucket_.SetLimit(bps, Now());
     if (token_event_.IsPending()) {
         token_event_.Cancel();
         ServeAt(0);
     }
-}
-
-void Nic::Refill(int64_t now_ns)
-{
-    level_ =
-        limited_ ? std::min(bucket_, level_ + static_cast<Level>(limit_milli_bps_) * (now_ns - refilled_ns_)) : bucket_;
-    refilled_ns_ = now_ns;
-}
-
-int64_t Nic::TokenWaitNs(const Frame &frame, int64_t now_ns)
-{
-    if (!limited_) {
-        return 0;
-    }
-    Refill(now_ns);
-    const Level missing = static_cast<Level>(frame.ip_bytes) * kTokensPerByte - level_;
-    if (missing <= 0) {
-        return 0;
-    }
-    constexpr int64_t kForever = std::numeric_limits<int64_t>::max() / 4;
-    if (limit_milli_bps_ == 0) {
-        return kForever;
-    }
-    return static_cast<int64_t>(std::min<Level>((missing + limit_milli_bps_ - 1) / limit_milli_bps_, kForever));
 }
 
 void Nic::Send(Frame *frame)
@@ -79,7 +45,7 @@ void Nic::Send(Frame *frame)
     const int64_t now_ns = Now();
     frame->joined_ns = now_ns;
     const bool idle = control_.empty() && data_frames_ == 0 && !wire_pending_;
-    if (idle && free_ps_ <= now_ns * kPsPerNs && TokenWaitNs(*frame, now_ns) == 0) {
+    if (idle && free_ps_ <= now_ns * kPsPerNs && bucket_.WaitNs(frame->ip_bytes, now_ns) == 0) {
         Transmit(frame, now_ns);
         network_.Left(*frame, now_ns);
         return;
@@ -132,7 +98,7 @@ void Nic::Serve()
     }
     const int64_t now_ns = Now();
     Frame *frame = Head(now_ns);
-    const int64_t wait_ns = TokenWaitNs(*frame, now_ns);
+    const int64_t wait_ns = bucket_.WaitNs(frame->ip_bytes, now_ns);
     if (wait_ns > 0) {
         ServeAt(wait_ns);
         return;
@@ -159,9 +125,7 @@ void Nic::Serve()
 
 void Nic::Transmit(Frame *frame, int64_t now_ns)
 {
-    if (limited_) {
-        level_ -= static_cast<Level>(frame->ip_bytes) * kTokensPerByte;
-    }
+    bucket_.Take(frame->ip_bytes);
     ++totals_.tx_pkts;
     totals_.tx_bytes += frame->ip_bytes;
     totals_.delay_ns += now_ns - frame->joined_ns;
@@ -169,7 +133,7 @@ void Nic::Transmit(Frame *frame, int64_t now_ns)
     const int64_t now_ps = now_ns * kPsPerNs;
     const int64_t start_ps = now_ps - free_ps_ < kPsPerNs ? free_ps_ : now_ps;
     free_ps_ = start_ps + wire_.SerialisationPs(frame->ip_bytes);
-    const int64_t arrival_ns = (free_ps_ + kPsPerNs - 1) / kPsPerNs + wire_.delay_ns;
+    const int64_t arrival_ns = wire_.ArrivalNs(free_ps_);
     frame->node = wire_.to;
     ns3::Simulator::Schedule(ns3::TimeStep(arrival_ns - now_ns), ns3::Ptr<ns3::EventImpl>(frame));
 }

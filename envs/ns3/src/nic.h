@@ -4,7 +4,9 @@
 
 #include "frame.h"
 #include "order.h"
-#include "port.h"
+#include "records.h"
+#include "token_bucket.h"
+#include "wire.h"
 
 #include "ns3/event-id.h"
 
@@ -39,7 +41,7 @@ class Nic
     // Bits of IP packets per second, > 0; infinity takes the limiter out. Takes hold at once, also for a packet that
     // already waits for tokens.
     void SetLimit(double bps);
-    double limit_bps() const { return limit_bps_; }
+    double limit_bps() const { return bucket_.limit_bps(); }
 
     void Send(Frame *frame);
 
@@ -53,8 +55,6 @@ class Nic
     const Wire &wire() const { return wire_; }
 
   private:
-    __extension__ typedef __int128 Level;
-
     struct WireFree final : ns3::EventImpl {
         Nic *nic = nullptr;
         void Notify() override;
@@ -62,10 +62,8 @@ class Nic
 
     void Serve(); // the next packet, if the wire is free and the bucket holds its size
     Frame *Head(int64_t now_ns);
-    int64_t TokenWaitNs(const Frame &frame, int64_t now_ns); // 0: it may go
     void Transmit(Frame *frame, int64_t now_ns);
     void ServeAt(int64_t delay_ns);
-    void Refill(int64_t now_ns);
 
     Network &network_;
     Wire wire_;
@@ -80,15 +78,8 @@ class Nic
     int64_t free_ps_ = 0; // when the wire has sent all it was given
     ns3::Ptr<WireFree> wire_free_;
     bool wire_pending_ = false;
+    TokenBucket bucket_;
     ns3::EventId token_event_;
-
-    // Tokens in 1e-12 bits, so that rate (1e-3 bits/s) times time (ns) is exact.
-    double limit_bps_;
-    uint64_t limit_milli_bps_ = 0;
-    bool limited_ = false;
-    Level level_;
-    Level bucket_;
-    int64_t refilled_ns_ = 0;
 };
 
 } // namespace ncc

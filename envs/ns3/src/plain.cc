@@ -132,7 +132,7 @@ void Program::Build()
         wire.SetQueue("ns3::DropTailQueue<Packet>", "MaxSize", StringValue("100000p"));
         NetDeviceContainer devices = wire.Install(nodes_.Get(link.a), nodes_.Get(link.b));
         for (uint32_t end = 0; end < 2; ++end) {
-            if (link.buffer_bytes[end] >= 0) {
+            if (link.queue[end].buffer_bytes >= 0) {
                 Mark(link, end, 2 * i + end, devices.Get(end));
             }
         }
@@ -171,9 +171,10 @@ void Program::Build()
 void Program::Mark(const LinkSpec &link, uint32_t end, uint32_t port, Ptr<NetDevice> device)
 {
     DynamicCast<PointToPointNetDevice>(device)->GetQueue()->SetMaxSize(QueueSize("1p"));
-    const auto size = static_cast<uint32_t>(link.buffer_bytes[end]);
-    const bool marks = link.threshold_bytes[end] > 0;
-    const double threshold = static_cast<double>(marks ? link.threshold_bytes[end] : link.buffer_bytes[end]);
+    const auto size = static_cast<uint32_t>(link.queue[end].buffer_bytes);
+    const bool marks = link.queue[end].threshold_bytes > 0;
+    const double threshold =
+        static_cast<double>(marks ? link.queue[end].threshold_bytes : link.queue[end].buffer_bytes);
     TrafficControlHelper control;
     control.SetRootQueueDisc(
         "ns3::RedQueueDisc", "UseEcn", BooleanValue(marks), "UseHardDrop", BooleanValue(false), "Gentle",
@@ -299,6 +300,14 @@ PlainResult RunPlain(const Spec &spec, int64_t stop_ns, bool measure_queues)
     TypeId type;
     if (spec.transport.rfind("ns3::", 0) != 0 || !TypeId::LookupByNameFailSafe(spec.transport, &type)) {
         throw std::invalid_argument("a plain ns-3 program takes a transport of ns-3's own, not " + spec.transport);
+    }
+    for (const LinkSpec &link : spec.links) {
+        for (const QueueSpec &queue : link.queue) {
+            if (queue.pool >= 0 || queue.red_max_bytes > 0 || queue.control_first) {
+                throw std::invalid_argument("its switches have buffers of their own, step marking and one queue: no "
+                                            "shared pool, RED or control_first");
+            }
+        }
     }
     const LiveSimulation live;
     SetDefaults(spec);

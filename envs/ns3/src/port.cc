@@ -26,9 +26,14 @@ void Port::Advance(int64_t now_ns)
 int64_t Port::Enqueue(Frame *frame, int64_t now_ns)
 {
     Advance(now_ns);
-    if (drop_in_ > 0 && frame->payload_bytes > 0 && --drop_in_ == 0) {
+    const bool data = frame->payload_bytes > 0;
+    if (drop_in_ > 0 && data && --drop_in_ == 0) {
         ++totals_.dropped_pkts;
         return -1;
+    }
+    if (mark_in_ > 0 && data && --mark_in_ == 0) {
+        ++totals_.marked_pkts;
+        frame->marked = true;
     }
     const int64_t now_ps = now_ns * kPsPerNs;
     const int64_t start_ps = std::max(free_ps_, now_ps);
@@ -53,7 +58,7 @@ int64_t Port::Enqueue(Frame *frame, int64_t now_ns)
         totals_.tx_bytes += frame->ip_bytes;
     }
     free_ps_ = start_ps + wire_.SerialisationPs(frame->ip_bytes);
-    return (free_ps_ + kPsPerNs - 1) / kPsPerNs + wire_.delay_ns;
+    return wire_.ArrivalNs(free_ps_);
 }
 
 } // namespace ncc

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "frame.h"
+#include "records.h"
+#include "wire.h"
 
 extern "C" {
 #include "step_mark.h"
@@ -13,32 +15,6 @@ extern "C" {
 
 namespace ncc
 {
-
-constexpr int64_t kPsPerNs = 1000;
-
-// Serialisation times to the picosecond: a whole number of nanoseconds would be 0.03 % off at 10 Gbps.
-struct Wire {
-    Wire(double rate_bps, int64_t delay_ns, uint32_t overhead_bytes, uint32_t to)
-        : rate_bps(rate_bps), delay_ns(delay_ns), overhead_bytes(overhead_bytes), to(to), ps_per_byte(8e12 / rate_bps)
-    {
-    }
-
-    int64_t SerialisationPs(uint32_t ip_bytes) const
-    {
-        return static_cast<int64_t>((ip_bytes + overhead_bytes) * ps_per_byte + 0.5);
-    }
-
-    double rate_bps;
-    int64_t delay_ns;
-    uint32_t overhead_bytes;
-    uint32_t to; // node at the far end
-    double ps_per_byte;
-};
-
-struct PortTotals {
-    int64_t tx_pkts = 0, tx_bytes = 0, dropped_pkts = 0, marked_pkts = 0, queue_max_bytes = 0;
-    int64_t delay_ns = 0; // summed over transmitted packets
-};
 
 // As a FIFO of known speed, the port knows when each packet will start when it arrives. So a hop takes one event (the
 // arrival at the far end), and the queue is brought up to date only when somebody asks.
@@ -64,8 +40,9 @@ class Port
         integral_ = 0;
         return taken;
     }
-    // Drops the nth data packet to arrive from now on (1: the next), whatever the queue.
+    // Drops or marks the nth data packet to arrive from now on (1: the next), whatever the queue.
     void DropNth(uint64_t nth) { drop_in_ = nth; }
+    void MarkNth(uint64_t nth) { mark_in_ = nth; }
 
   private:
     struct Waiting {
@@ -81,7 +58,7 @@ class Port
     int64_t free_ps_ = 0; // when the transmitter has sent all it was given
     int64_t updated_ps_ = 0;
     double integral_ = 0;
-    uint64_t drop_in_ = 0;
+    uint64_t drop_in_ = 0, mark_in_ = 0;
 };
 
 } // namespace ncc

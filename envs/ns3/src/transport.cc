@@ -152,13 +152,13 @@ void SetDefaults(const Spec &spec)
     set("ns3::TcpSocket::PersistTimeout", TimeValue(NanoSeconds(spec.initial_rto_ns)));
     set("ns3::TcpSocketBase::Timestamp", BooleanValue(false)); // its clock ticks once per millisecond
     set("ns3::TcpSocketBase::WindowScaling", BooleanValue(true));
-    set("ns3::TcpSocketBase::Sack", BooleanValue(true));
+    set("ns3::TcpSocketBase::Sack", BooleanValue(spec.sack));
     set("ns3::TcpSocketBase::MaxWindowSize", UintegerValue(65535));
     set("ns3::TcpSocketBase::MaxSegLifetime", DoubleValue(120));
     set("ns3::TcpSocketBase::MinRto", TimeValue(NanoSeconds(spec.min_rto_ns)));
     set("ns3::TcpSocketBase::ClockGranularity", TimeValue(MicroSeconds(10)));
-    set("ns3::TcpSocketBase::ReTxThreshold", UintegerValue(3));
-    set("ns3::TcpSocketBase::LimitedTransmit", BooleanValue(true));
+    set("ns3::TcpSocketBase::ReTxThreshold", UintegerValue(spec.dup_ack_pkts));
+    set("ns3::TcpSocketBase::LimitedTransmit", BooleanValue(spec.limited_transmit));
     set("ns3::TcpSocketBase::UseEcn", EnumValue(TcpSocketState::Off));
     set("ns3::TcpSocketState::EnablePacing", BooleanValue(false));
     set("ns3::TcpSocketState::PaceInitialWindow", BooleanValue(false));

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`NativeDatapath`: a simulator in an extension module behind the `Datapath` protocol."""
+
+import numpy as np
+
+from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.flows import FloatArray, FlowRecords, FlowTable, PortRecords
+from ncc.core.measurement import Measurement
+from ncc.core.scenario import Scenario
+from ncc.core.topology import Topology
+from ncc.core.units import NS_PER_S
+from ncc.envs.native.blocks import Blocks
+from ncc.envs.native.extension import Extension, Network, Spec, load
+from ncc.envs.native.spec import spec_of
+from ncc.harness.datapath import HostStack, Records
+
+
+class NativeDatapath:
+    """One simulation of an extension module; a subclass names the module and says what it does not offer."""
+
+    name: str
+    """As `datapath=` says it."""
+    title: str
+    """As messages say it."""
+    module: str
+    """The extension, by its full name; loaded on first use."""
+
+    def __init__(self) -> None:
+        self._network: Network | None = None
+        self._topology: Topology | None = None
+        self._stepping = False
+
+    @classmethod
+    def extension(cls) -> Extension:
+        """The extension module; raises `DatapathError` that says how to build it."""
+        return load(cls.module)
+
+    @classmethod
+    def check(cls, scenario: Scenario) -> None:
+        """Raise `ConfigError` for what a scenario asks and this simulator does not offer."""
+
+    @classmethod
+    def spec_of(cls, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Spec:
+        """The extension's view of a run; raises as `start` does."""
+        cls.check(scenario)
+        return spec_of(cls.extension(), cls.title, scenario, flows, stack, seed=seed)
+
+    @classmethod
+    def network_of(cls, scenario: Scenario, spec: Spec) -> Network:
+        """The network of a spec at time 0; raises as `start` does."""
+        try:
+            return cls.extension().Network(spec)
+        except ValueError as error:
+            raise ConfigError(f"Scenario {scenario.name!r} cannot run on {cls.title}: {error}.") from None
+        except RuntimeError as error:
+            raise DatapathError(f"Cannot start: {error}.") from None
+
+    def transports(self) -> tuple[str, ...]:
+        """Controllers of `baselines/`, and the simulator's own if it has any."""
+        return tuple(self.extension().transports())
+
+    def start(self, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
+        """Build the network at time 0; ends an earlier run of this object.
+
+        Raises:
+            UnknownNameError: no such transport, parameter or order; the message lists what exists.
+            ConfigError: a parameter out of range, something that this simulator does not offer, a topology of too
+                many routes, or flows that it cannot carry.
+            DatapathError: no simulation can be started now.
+        """
+        spec = self.spec_of(scenario, flows, stack, seed)
+        self.close()
+        network, topology = self.network_of(scenario, spec), scenario.network()
+        self._network, self._topology = network, topology
+        return self._measure(network, topology)
+
+    def step(self, rate_limits_bps: FloatArray) -> Measurement:
+        """Apply limits [n_agents] (bits/s, > 0, inf for none) and run one period.
+
+        Raises:
+            ConfigError: wrong shape, NaN, zero or negative limits, naming the host.
+            DatapathError: nothing is started, or a controller or connection failed while running.
+        """
+        network, topology = self._running("step")
+        limits = np.ascontiguousarray(rate_limits_bps, dtype=np.float64)
+        if limits.shape != (len(topology.agent_hosts),):
+            raise ConfigError(
+                f"rate_limits_bps must have shape ({len(topology.agent_hosts)},), one per agent host, "
+                f"got {limits.shape}"
+            )
+        self.check_limits(limits, topology)
+        self._stepping = True
+        try:
+            network.step(limits)
+        except RuntimeError as error:
+            raise DatapathError(self.stopped(network, error)) from None
+        finally:
+            self._stepping = False
+        return self._measure(network, topology)
+
+    @classmethod
+    def check_limits(cls, limits_bps: FloatArray, topology: Topology) -> None:
+        """Raise `ConfigError` for a limit [..., n_agents] that cannot be used, naming the host."""
+        if (bad := cls.extension().bad_limit(limits_bps)) >= 0:
+            index = bad % len(topology.agent_hosts)
+            raise ConfigError(
+                f"rate_limits_bps of host {topology.nodes[topology.agent_hosts[index]].name} (index {index}) must be "
+                f"above 0 bits/s, or inf for no limit, got {limits_bps.flat[bad]}"
+            )
+
+    @classmethod
+    def stopped(cls, network: Network, error: Exception) -> str:
+        """What to say of a network that failed."""
+        return f"The {cls.title} run stopped at {network.now_ns / NS_PER_S:.6f} s: {error}."
+
+    def finish(self) -> Records:
+        """Records as of now; may be called again later."""
+        network, _ = self._running("finish")
+        return Records(
+            flows=FlowRecords(**network.flow_records()),  # type: ignore[arg-type]
+            ports=PortRecords(**network.port_records()),  # type: ignore[arg-type]
+        )
+
+    def close(self) -> None:
+        """Free the simulation; the object may be started again."""
+        self._network = None
+        self._topology = None
+
+    def _running(self, call: str) -> tuple[Network, Topology]:
+        if self._network is None or self._topology is None:
+            raise DatapathError(f"{type(self).__name__}.{call}() needs a running simulation: call start() first.")
+        if self._stepping:
+            raise DatapathError(f"{type(self).__name__}.{call}() was called while another thread is in step().")
+        return self._network, self._topology
+
+    @staticmethod
+    def _measure(network: Network, topology: Topology) -> Measurement:
+        blocks = Blocks(topology)
+        network.measure(*blocks.arrays)
+        return blocks.measurement()

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the extension modules of the simulators offer to Python, by one code: plain arrays in, plain arrays out.
+// ncc/envs/native/extension.py says the same in Python types; ncc/envs/native/base.py is the user.
+#pragma once
+
+#include "order.h"
+#include "records.h"
+#include "spec.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace ncc::bind
+{
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+template <typename T>
+using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <typename T, size_t Dims = 2>
+using Rows = nb::ndarray<T, nb::ndim<Dims>, nb::c_contig, nb::device::cpu>;
+template <typename T>
+using Column = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+
+// Columns of an epoch: see records.h.
+constexpr size_t kHostFloats = 6, kHostCounts = 3, kUpperFloats = 4, kUpperCounts = 2, kProgress = 4;
+
+template <typename T>
+Column<T> Own(std::vector<T> values)
+{
+    auto *held = new std::vector<T>(std::move(values));
+    nb::capsule owner(held, [](void *p) noexcept { delete static_cast<std::vector<T> *>(p); });
+    return Column<T>(held->data(), {held->size()}, owner);
+}
+
+inline void SameLength(size_t length, size_t n)
+{
+    if (length != n) {
+        throw std::invalid_argument("columns differ in length");
+    }
+}
+
+inline void SetNodes(Spec &spec, In<uint8_t> is_host)
+{
+    spec.is_host.assign(is_host.data(), is_host.data() + is_host.shape(0));
+}
+
+// `ends` [n, 2]; `queues` [n, 2, 6]: buffer, threshold, RED min, RED max, pool, control first, as QueueSpec has them;
+// `red_max_prob` [n, 2].
+inline void SetLinks(Spec &spec, Rows<const int64_t> ends, In<double> rate_bps, In<int64_t> delay_ns,
+                     Rows<const int64_t, 3> queues, Rows<const double> red_max_prob)
+{
+    const size_t n = ends.shape(0);
+    SameLength(rate_bps.shape(0), n);
+    SameLength(delay_ns.shape(0), n);
+    SameLength(queues.shape(0), n);
+    SameLength(red_max_prob.shape(0), n);
+    if (ends.shape(1) != 2 || queues.shape(1) != 2 || queues.shape(2) != 6 || red_max_prob.shape(1) != 2) {
+        throw std::invalid_argument("link columns of the wrong shape");
+    }
+    const auto nodes = static_cast<int64_t>(spec.is_host.size());
+    auto end = [&](size_t link, size_t i) {
+        if (ends(link, i) < 0 || ends(link, i) >= nodes) {
+            throw std::invalid_argument("link " + std::to_string(link) + " ends at a node that does not exist");
+        }
+        return static_cast<uint32_t>(ends(link, i));
+    };
+    auto queue = [&](size_t link, size_t i) {
+        QueueSpec q;
+        q.buffer_bytes = queues(link, i, 0);
+        q.threshold_bytes = queues(link, i, 1);
+        q.red_min_bytes = queues(link, i, 2);
+        q.red_max_bytes = queues(link, i, 3);
+        q.red_max_prob = red_max_prob(link, i);
+        q.pool = static_cast<int32_t>(queues(link, i, 4));
+        q.control_first = queues(link, i, 5) != 0;
+        return q;
+    };
+    spec.links.clear();
+    spec.links.reserve(n);
+    for (size_t i = 0; i < n; ++i) {
+        spec.links.push_back({end(i, 0), end(i, 1), rate_bps(i), delay_ns(i), {queue(i, 0), queue(i, 1)}});
+    }
+}
+
+inline void SetPools(Spec &spec, In<int64_t> size_bytes, In<double> alpha)
+{
+    SameLength(alpha.shape(0), size_bytes.shape(0));
+    spec.pools.clear();
+    for (size_t i = 0; i < size_bytes.shape(0); ++i) {
+        spec.pools.push_back({size_bytes(i), alpha(i)});
+    }
+}
+
+inline void SetFlows(Spec &spec, In<int64_t> start_ns, In<int64_t> src, In<int64_t> dst, In<int64_t> size_bytes)
+{
+    const size_t n = start_ns.shape(0);
+    SameLength(src.shape(0), n);
+    SameLength(dst.shape(0), n);
+    SameLength(size_bytes.shape(0), n);
+    const auto nodes = static_cast<int64_t>(spec.is_host.size());
+    auto host = [&](int64_t node) { return node >= 0 && node < nodes && spec.is_host[static_cast<size_t>(node)]; };
+    spec.flows.clear();
+    spec.flows.reserve(n);
+    for (size_t i = 0; i < n; ++i) {
+        if (!host(src(i)) || !host(dst(i)) || src(i) == dst(i)) {
+            throw std::invalid_argument("flow " + std::to_string(i) + " must go from one host to another");
+        }
+        if (size_bytes(i) < 1 || start_ns(i) < 0 || (i > 0 && start_ns(i) < start_ns(i - 1))) {
+            throw std::invalid_argument("flow " + std::to_string(i) +
+                                        " needs a size of at least 1 byte and a start that "
+                                        "is neither negative nor before the flow above it");
+        }
+        spec.flows.push_back({start_ns(i), static_cast<uint32_t>(src(i)), static_cast<uint32_t>(dst(i)),
+                              static_cast<uint64_t>(size_bytes(i))});
+    }
+}
+
+// Index of the first limit that cannot be used, or -1.
+inline int64_t BadLimit(const nb::ndarray<const double, nb::c_contig, nb::device::cpu> &limits_bps)
+{
+    for (size_t i = 0; i < limits_bps.size(); ++i) {
+        if (!(limits_bps.data()[i] > 0)) {
+            return static_cast<int64_t>(i);
+        }
+    }
+    return -1;
+}
+
+// Where one network's measurement goes: of a batch, the blocks of its row.
+struct Blocks {
+    double *hosts, *uppers;                         // [kHostFloats, agents], [kUpperFloats, uppers]
+    int64_t *host_counts, *upper_counts, *progress; // [kHostCounts, agents], [kUpperCounts, uppers], [kProgress]
+    Blocks Row(size_t row, size_t agents, size_t upper_ports) const
+    {
+        return {hosts + row * kHostFloats * agents, uppers + row * kUpperFloats * upper_ports,
+                host_counts + row * kHostCounts * agents, upper_counts + row * kUpperCounts * upper_ports,
+                progress + row * kProgress};
+    }
+};
+
+// Touches nothing of Python.
+template <typename Network>
+void MeasureInto(Network &network, const Blocks &to)
+{
+    const size_t n = network.spec().agents.size(), m = network.spec().upper_ports.size();
+    double *h = to.hosts, *u = to.uppers;
+    int64_t *hc = to.host_counts, *uc = to.upper_counts;
+    network.Measure({h, h + n, h + 2 * n, h + 3 * n, h + 4 * n, h + 5 * n, hc, hc + n, hc + 2 * n},
+                    {u, u + m, u + 2 * m, u + 3 * m, uc, uc + m});
+    to.progress[0] = network.now_ns();
+    to.progress[1] = network.epoch();
+    to.progress[2] = network.flows_started();
+    to.progress[3] = network.flows_finished();
+}
+
+template <typename Network>
+void Step(Network &network, In<double> limits_bps)
+{
+    SameLength(limits_bps.shape(0), network.spec().agents.size());
+    nb::gil_scoped_release release;
+    network.Step(limits_bps.data());
+}
+
+template <typename Network>
+void Measure(Network &network, Rows<double> hosts, Rows<int64_t> host_counts, Rows<double> uppers,
+             Rows<int64_t> upper_counts, Rows<int64_t, 1> progress)
+{
+    const size_t n = network.spec().agents.size(), m = network.spec().upper_ports.size();
+    auto is = [](const auto &block, size_t rows, size_t columns) {
+        return block.shape(0) == rows && block.shape(1) == columns;
+    };
+    if (!is(hosts, kHostFloats, n) || !is(host_counts, kHostCounts, n) || !is(uppers, kUpperFloats, m) ||
+        !is(upper_counts, kUpperCounts, m) || progress.shape(0) != kProgress) {
+        throw std::invalid_argument("measurement blocks of the wrong shape");
+    }
+    MeasureInto(network, {hosts.data(), uppers.data(), host_counts.data(), upper_counts.data(), progress.data()});
+}
+
+template <typename Network>
+nb::dict FlowRecords(const Network &network)
+{
+    constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+    std::vector<double> finish, mean, min;
+    std::vector<int64_t> sent, retransmitted, timeouts, ce;
+    for (const FlowRecord &r : network.records()) {
+        finish.push_back(r.finish_ns >= 0 ? static_cast<double>(r.finish_ns) / 1e9 : kNan);
+        mean.push_back(r.rtt_samples ? r.rtt_sum_ns / static_cast<double>(r.rtt_samples) / 1e9 : kNan);
+        min.push_back(r.rtt_samples ? static_cast<double>(r.rtt_min_ns) / 1e9 : kNan);
+        sent.push_back(r.sent_pkts);
+        retransmitted.push_back(r.retransmitted_pkts);
+        timeouts.push_back(r.timeouts);
+        ce.push_back(r.ce_pkts);
+    }
+    nb::dict out;
+    out["finish_s"] = Own(std::move(finish));
+    out["sent_pkts"] = Own(std::move(sent));
+    out["retransmitted_pkts"] = Own(std::move(retransmitted));
+    out["timeouts"] = Own(std::move(timeouts));
+    out["ce_pkts"] = Own(std::move(ce));
+    out["rtt_mean_s"] = Own(std::move(mean));
+    out["rtt_min_s"] = Own(std::move(min));
+    return out;
+}
+
+template <typename Network>
+nb::dict PortRecords(Network &network)
+{
+    std::vector<int64_t> pkts, bytes, dropped, marked, max;
+    std::vector<double> delay;
+    for (uint32_t port = 0; port < 2 * network.spec().links.size(); ++port) {
+        const PortTotals t = network.PortRecord(port);
+        pkts.push_back(t.tx_pkts);
+        bytes.push_back(t.tx_bytes);
+        dropped.push_back(t.dropped_pkts);
+        marked.push_back(t.marked_pkts);
+        delay.push_back(static_cast<double>(t.delay_ns) / 1e9);
+        max.push_back(t.queue_max_bytes);
+    }
+    nb::dict out;
+    out["tx_pkts"] = Own(std::move(pkts));
+    out["tx_bytes"] = Own(std::move(bytes));
+    out["dropped_pkts"] = Own(std::move(dropped));
+    out["marked_pkts"] = Own(std::move(marked));
+    out["queue_delay_sum_s"] = Own(std::move(delay));
+    out["queue_max_bytes"] = Own(std::move(max));
+    return out;
+}
+
+// Class `Network`, to which a module may add what is its own.
+template <typename Network>
+nb::class_<Network> BindNetwork(nb::module_ &m)
+{
+    return nb::class_<Network>(m, "Network")
+        .def(nb::init<const Spec &>(), "spec"_a)
+        .def("step", &Step<Network>, "limits_bps"_a)
+        .def("measure", &Measure<Network>, "hosts"_a, "host_counts"_a, "uppers"_a, "upper_counts"_a, "progress"_a)
+        .def("flow_records", &FlowRecords<Network>)
+        .def("port_records", &PortRecords<Network>)
+        .def("drop_packet", &Network::DropPacket, "port"_a, "nth"_a)
+        .def("mark_packet", &Network::MarkPacket, "port"_a, "nth"_a)
+        .def(
+            "sender_window",
+            [](const Network &network, uint32_t flow) {
+                const auto window = network.SenderWindow(flow);
+                return std::make_tuple(window.cwnd_bytes, window.ssthresh_bytes, window.una_bytes);
+            },
+            "flow"_a)
+        .def_prop_ro("now_ns", &Network::now_ns)
+        .def_prop_ro("epoch", &Network::epoch)
+        .def_prop_ro("live_connections", &Network::live_connections);
+}
+
+// Class `Spec`, and the functions of which every module has one.
+inline void BindSpec(nb::module_ &m)
+{
+    nb::class_<Spec>(m, "Spec")
+        .def(nb::init<>())
+        .def("set_nodes", &SetNodes, "is_host"_a)
+        .def("set_links", &SetLinks, "ends"_a, "rate_bps"_a, "delay_ns"_a, "queues"_a, "red_max_prob"_a)
+        .def("set_pools", &SetPools, "size_bytes"_a, "alpha"_a)
+        .def("set_flows", &SetFlows, "start_ns"_a, "src"_a, "dst"_a, "size_bytes"_a)
+        .def_rw("agents", &Spec::agents)
+        .def_rw("upper_ports", &Spec::upper_ports)
+        .def_rw("mtu_bytes", &Spec::mtu_bytes)
+        .def_rw("frame_overhead_bytes", &Spec::frame_overhead_bytes)
+        .def_rw("initial_window_pkts", &Spec::initial_window_pkts)
+        .def_rw("delayed_ack_pkts", &Spec::delayed_ack_pkts)
+        .def_rw("send_buffer_bytes", &Spec::send_buffer_bytes)
+        .def_rw("receive_buffer_bytes", &Spec::receive_buffer_bytes)
+        .def_rw("dup_ack_pkts", &Spec::dup_ack_pkts)
+        .def_rw("handshake", &Spec::handshake)
+        .def_rw("sack", &Spec::sack)
+        .def_rw("limited_transmit", &Spec::limited_transmit)
+        .def_rw("min_rto_ns", &Spec::min_rto_ns)
+        .def_rw("initial_rto_ns", &Spec::initial_rto_ns)
+        .def_rw("delayed_ack_ns", &Spec::delayed_ack_ns)
+        .def_rw("bucket_bytes", &Spec::bucket_bytes)
+        .def_rw("small_queue_bytes", &Spec::small_queue_bytes)
+        .def_rw("period_ns", &Spec::period_ns)
+        .def_rw("latency_ns", &Spec::latency_ns)
+        .def_rw("transport", &Spec::transport)
+        .def_rw("params", &Spec::params)
+        .def_rw("order", &Spec::order)
+        .def_rw("seed", &Spec::seed);
+    m.def("bad_limit", &BadLimit, "limits_bps"_a);
+    m.def("orders", &OrderNames);
+}
+
+} // namespace ncc::bind

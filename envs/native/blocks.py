@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The arrays in which an extension module leaves what it measured."""
+
+from typing import Any
+
+import numpy as np
+
+from ncc.core.flows import FloatArray, IntArray
+from ncc.core.measurement import Measurement, Measurements
+from ncc.core.topology import Topology
+from ncc.core.units import NS_PER_S
+
+_HOST_FLOATS = ("rate_limit_bps", "throughput_bps", "goodput_bps", "rtt_s", "wait_s", "queued_bytes")
+_HOST_COUNTS = ("rtt_samples", "queued_flows", "active_flows")
+_UPPER_FLOATS = ("upper_throughput_bps", "upper_queue_bytes", "upper_queue_mean_bytes", "upper_queue_delay_s")
+_UPPER_COUNTS = ("upper_marked_pkts", "upper_dropped_pkts")
+_PROGRESS = ("now_ns", "epoch", "flows_started", "flows_finished")
+
+Arrays = tuple[FloatArray, IntArray, FloatArray, IntArray, IntArray]
+
+
+class Blocks:
+    """Fresh arrays for one epoch: of one network [k, columns], or of several [n_networks, k, columns].
+
+    Rows are in the order of records.h. A measurement made of them keeps views, so an epoch takes new blocks.
+    """
+
+    def __init__(self, topology: Topology, *networks: int) -> None:
+        agents, uppers = len(topology.agent_hosts), len(topology.neighbourhoods)
+        self.arrays: Arrays = (
+            np.empty((*networks, len(_HOST_FLOATS), agents)),
+            np.empty((*networks, len(_HOST_COUNTS), agents), np.int64),
+            np.empty((*networks, len(_UPPER_FLOATS), uppers)),
+            np.empty((*networks, len(_UPPER_COUNTS), uppers), np.int64),
+            np.empty((*networks, len(_PROGRESS)), np.int64),
+        )
+        """As `Network.measure` takes them."""
+
+    def measurement(self) -> Measurement:
+        """Of the one network."""
+        now_ns, epoch, started, finished = self.arrays[4].tolist()
+        return Measurement(
+            time_s=now_ns / NS_PER_S, epoch=epoch, flows_started=started, flows_finished=finished, **self._columns()
+        )
+
+    def measurements(self) -> Measurements:
+        """Of several networks."""
+        now_ns, epoch, started, finished = self.arrays[4].T
+        return Measurements(
+            time_s=now_ns / NS_PER_S, epoch=epoch, flows_started=started, flows_finished=finished, **self._columns()
+        )
+
+    def _columns(self) -> dict[str, Any]:
+        names = (_HOST_FLOATS, _HOST_COUNTS, _UPPER_FLOATS, _UPPER_COUNTS)
+        return {
+            name: block[..., row, :]
+            for block, rows in zip(self.arrays[:4], names, strict=True)
+            for row, name in enumerate(rows)
+        }

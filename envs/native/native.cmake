@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Target ncc_native: what the simulators' extension modules share. Include it before such a module.
+include_guard(GLOBAL)
+file(GLOB ncc_native_sources CONFIGURE_DEPENDS "${NCC_ENVS}/native/*.cc")
+add_library(ncc_native STATIC ${ncc_native_sources})
+target_include_directories(ncc_native PUBLIC "${NCC_ENVS}/native")
+target_link_libraries(ncc_native PUBLIC ncc_controllers)
+target_compile_options(ncc_native PRIVATE -Wall -Wextra -O3)
+set_target_properties(ncc_native PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden)

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A run as an extension module takes it: scenario, flows, host stack and seed as plain numbers."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.flows import FloatArray, FlowTable, IntArray, check_columns
+from ncc.core.scenario import Scenario, Transport
+from ncc.core.topology import Buffer, NodeKind, Topology
+from ncc.core.units import NS_PER_S, to_ns
+from ncc.envs.native.extension import Extension, Spec
+from ncc.harness.datapath import HostStack
+
+MAX_ROUTES = 2**26
+"""Nodes times hosts: the routing table has 8 bytes for each pair, so 512 MiB."""
+MAX_WINDOW_BYTES = 2**30 - 1
+"""TCP's largest window (RFC 7323 section 2.3)."""
+
+
+@dataclass(frozen=True)
+class _Arrays:
+    """A topology as `Spec` takes it."""
+
+    is_host: NDArray[np.uint8]
+    links: tuple[IntArray, FloatArray, IntArray, IntArray, FloatArray]
+    pools: tuple[IntArray, FloatArray]
+
+
+def spec_of(
+    module: Extension, simulator: str, scenario: Scenario, flows: FlowTable, stack: HostStack, *, seed: int
+) -> Spec:
+    """The extension's view of a run; `simulator` is what messages call it.
+
+    Raises:
+        UnknownNameError: no such transport, parameter or order; the message lists what exists.
+        ConfigError: a parameter out of range, a topology above `MAX_ROUTES`, or flows that it cannot carry.
+    """
+    check_columns(flows)
+    topology, transport, nic = scenario.network(), scenario.transport, scenario.nic
+    _check_widths(transport, simulator)
+    arrays = _arrays(topology)
+    _check_routes(arrays.is_host, simulator)
+    spec = module.Spec()
+    spec.set_nodes(arrays.is_host)
+    spec.set_links(*arrays.links)
+    spec.set_pools(*arrays.pools)
+    try:
+        spec.set_flows(
+            np.rint(flows.start_s * NS_PER_S).astype(np.int64),
+            np.ascontiguousarray(flows.src, np.int64),
+            np.ascontiguousarray(flows.dst, np.int64),
+            np.ascontiguousarray(flows.size_bytes, np.int64),
+        )
+    except ValueError as error:
+        raise ConfigError(f"The flow table cannot be used: {error}.") from None
+    spec.agents = topology.agent_hosts
+    spec.upper_ports = [area.upper_port for area in topology.neighbourhoods]
+    for name in _SAME:
+        setattr(spec, name, getattr(transport, name))
+    spec.min_rto_ns = to_ns(transport.min_rto_s)
+    spec.initial_rto_ns = to_ns(transport.initial_rto_s)
+    spec.delayed_ack_ns = to_ns(transport.delayed_ack_s)
+    spec.bucket_bytes = nic.bucket_bytes
+    spec.small_queue_bytes = nic.small_queue_bytes
+    spec.period_ns = to_ns(scenario.period_s)
+    spec.latency_ns = to_ns(scenario.decision_latency_s)
+    spec.seed = seed % 2**63
+    _choose(spec, module, stack)
+    return spec
+
+
+_SAME = (
+    "mtu_bytes",
+    "frame_overhead_bytes",
+    "initial_window_pkts",
+    "delayed_ack_pkts",
+    "send_buffer_bytes",
+    "receive_buffer_bytes",
+    "dup_ack_pkts",
+    "handshake",
+    "sack",
+    "limited_transmit",
+)
+"""Fields of `Transport` that `Spec` has under the same name and in the same unit."""
+
+
+def _arrays(topology: Topology) -> _Arrays:
+    made = topology.__dict__.get("_native")
+    if not isinstance(made, _Arrays):
+        buffers = [(link.a_buffer, link.b_buffer) for link in topology.links]
+        red = [[b.red.max_prob_frac if b and b.red else 0.0 for b in pair] for pair in buffers]
+        made = topology.__dict__["_native"] = _Arrays(
+            is_host=np.array([node.kind is NodeKind.HOST for node in topology.nodes], np.uint8),
+            links=(
+                np.array([(link.a, link.b) for link in topology.links], np.int64).reshape(-1, 2),
+                np.array([link.rate_bps for link in topology.links], np.float64),
+                np.array([to_ns(link.delay_s) for link in topology.links], np.int64),
+                np.array([[_queue(b) for b in pair] for pair in buffers], np.int64).reshape(-1, 2, 6),
+                np.array(red, np.float64).reshape(-1, 2),
+            ),
+            pools=(
+                np.array([pool.size_bytes for pool in topology.pools], np.int64),
+                np.array([pool.alpha for pool in topology.pools], np.float64),
+            ),
+        )
+    return made
+
+
+def _queue(buffer: Buffer | None) -> tuple[int, int, int, int, int, int]:
+    """The columns of `Spec.set_links`: buffer, threshold, RED from, RED to, pool, control first."""
+    if buffer is None:
+        return (-1, 0, 0, 0, -1, 0)
+    low, high = (buffer.red.min_bytes, buffer.red.max_bytes) if buffer.red else (0, 0)
+    pool = -1 if buffer.pool is None else buffer.pool
+    return (buffer.size_bytes, buffer.mark_threshold_bytes, low, high, pool, buffer.control_first)
+
+
+def _check_widths(transport: Transport, simulator: str) -> None:
+    """A buffer must hold two packets; windows and counts must fit what TCP can say and the simulator can count."""
+    limits = {
+        "send_buffer_bytes": (2 * transport.mtu_bytes, MAX_WINDOW_BYTES),
+        "receive_buffer_bytes": (2 * transport.mtu_bytes, MAX_WINDOW_BYTES),
+        "initial_window_pkts": (1, MAX_WINDOW_BYTES // transport.mtu_bytes),
+        "delayed_ack_pkts": (1, 2**16),
+        "frame_overhead_bytes": (0, 2**16),
+    }
+    for name, (low, high) in limits.items():
+        if not low <= getattr(transport, name) <= high:
+            raise ConfigError(
+                f"Scenario.transport.{name} must be from {low} to {high} on {simulator}, got {getattr(transport, name)}"
+            )
+
+
+def _check_routes(is_host: NDArray[np.uint8], simulator: str) -> None:
+    nodes, hosts = len(is_host), int(is_host.sum())
+    if nodes * hosts > MAX_ROUTES:
+        raise ConfigError(
+            f"Scenario.topology must have at most {MAX_ROUTES} nodes x hosts on {simulator} (a routing table of "
+            f"{8 * MAX_ROUTES / 2**20:g} MiB), got {nodes} x {hosts} = {nodes * hosts}: choose fewer hosts"
+        )
+
+
+def _choose(spec: Spec, module: Extension, stack: HostStack) -> None:
+    if stack.transport not in (known := module.transports()):
+        raise UnknownNameError("transport", stack.transport, known)
+    if stack.order not in (orders := module.orders()):
+        raise UnknownNameError("flow order", stack.order, orders)
+    ranges = {name: (low, high) for name, _, low, high, _ in module.params(stack.transport)}
+    for name, value in stack.params:
+        if name not in ranges:
+            raise UnknownNameError(f"parameter of {stack.transport}", name, ranges)
+        low, high = ranges[name]
+        if not low <= value <= high:
+            raise ConfigError(f"Parameter {name} of {stack.transport} must be from {low} to {high}, got {value}")
+    spec.transport, spec.order, spec.params = stack.transport, stack.order, list(stack.params)
