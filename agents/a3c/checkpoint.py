@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ncc.agents.a3c.adam import TrainState
-from ncc.agents.a3c.network import FlatModel, NetShape
+from ncc.agents.a3c.network import NetShape
 from ncc.agents.arrays import Arrays, read_arrays, write_arrays
 from ncc.core.errors import ResultError
 from ncc.harness.atomic import remove
@@ -108,7 +108,7 @@ def check_shape(checkpoint: Checkpoint, shape: NetShape) -> None:
 def _checkpoint(arrays: Arrays, meta: dict[str, Any]) -> Checkpoint:
     sizes = meta["shape"]
     shape = NetShape(int(sizes["obs_dim"]), tuple(int(size) for size in sizes["hidden"]), int(sizes["n_actions"]))
-    expected = (FlatModel(shape).size,)
+    expected = (shape.size,)
     vectors = [arrays[name] for name in ("params", "mean", "square")]
     for vector in vectors:
         if vector.shape != expected or vector.dtype != np.float32 or not np.isfinite(vector).all():

@@ -5,10 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from ncc.agents.a3c.network import ActorCritic
-from ncc.agents.policy import sample_actions
 from ncc.core.errors import ConfigError, InvalidRunError
 from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray
 
@@ -20,10 +18,10 @@ Bool = npt.NDArray[np.bool_]
 class Rollout:
     """T consecutive epochs of all racks. Views into buffers that the next `collect` overwrites."""
 
-    obs: ObsArray
-    """[T, n_racks, n_agents, obs_dim] what was acted on."""
     actions: ActionArray
     """[T, n_racks, n_agents]"""
+    values: Float
+    """[T, n_racks, n_agents] of the observations acted on; those themselves are with the network that acted."""
     rewards: Float
     """[T, n_racks, n_agents]"""
     terminated: Bool
@@ -55,7 +53,8 @@ class Collector:
     def __init__(self, env: BatchedEnv, rng: np.random.Generator, rollout: int, first_episode: int) -> None:
         self._env, self._rng = env, rng
         agents = (rollout, env.n_racks, env.n_agents)
-        self._obs = np.empty((*agents, env.obs_dim), np.float32)
+        self._uniform = np.empty(env.n_racks * env.n_agents)
+        self._values = np.empty(agents, np.float32)
         self._actions = np.empty(agents, np.int64)
         self._rewards = np.empty(agents, np.float32)
         self._terminated = np.empty(agents[:2], np.bool_)
@@ -68,7 +67,7 @@ class Collector:
     def reset(self, episode: int) -> None:
         """Cut what runs and start every rack at that episode."""
         self._last = np.asarray(self._env.reset(episode))
-        expected = self._obs.shape[1:]
+        expected = (*self._actions.shape[1:], self._env.obs_dim)
         if self._last.shape != expected:
             raise ConfigError(
                 f"the environment must observe {list(expected)} as it states, got {list(self._last.shape)}"
@@ -87,7 +86,6 @@ class Collector:
         """The first episode number that no rack has taken a step in."""
         return int((self._ended + (self._lengths > 0)).max())
 
-    @torch.inference_mode()
     def collect(self, net: ActorCritic, steps: int, *, stop_at_boundary: bool = False) -> Rollout:
         """Take `steps` steps, fewer if `stop_at_boundary` and all racks end their episodes together.
 
@@ -97,17 +95,15 @@ class Collector:
         cut: list[tuple[int, int]] = []
         cut_obs: list[ObsArray] = []
         returns: list[float] = []
-        buffer = torch.from_numpy(self._obs)
         taken = 0
         while taken < steps and not (stop_at_boundary and taken and self.at_boundary):
             t = taken
-            self._obs[t] = self._last
-            logits = net.logits(buffer[t]).numpy()
-            if not np.isfinite(logits).all():
+            obs = np.ascontiguousarray(self._last, np.float32).reshape(-1, self._env.obs_dim)
+            self._rng.random(out=self._uniform)
+            if not net.act(obs, t * len(obs), self._uniform, self._actions[t].reshape(-1), self._values[t].reshape(-1)):
                 raise InvalidRunError(
                     f"logits are not finite after episode {self.next_episode}: observations or weights diverged"
                 )
-            self._actions[t] = sample_actions(logits, self._rng)
             step = self._env.step(self._actions[t])
             self._rewards[t], self._terminated[t], self._truncated[t] = step.reward, step.terminated, step.truncated
             self._last = step.obs
@@ -131,8 +127,8 @@ class Collector:
                 f"reward of host {host} in rack {rack} is {rewards[t, rack, host]}; rewards must be finite"
             )
         return Rollout(
-            self._obs[:taken],
             self._actions[:taken],
+            self._values[:taken],
             rewards,
             self._terminated[:taken],
             self._truncated[:taken],

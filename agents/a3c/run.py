@@ -11,7 +11,7 @@ from ncc.agents.a3c.adam import TrainState
 from ncc.agents.a3c.checkpoint import Checkpoint, CheckpointFolder, check_shape
 from ncc.agents.a3c.config import A3cConfig
 from ncc.agents.a3c.learner import POLICY_FILE, UNTRAINED_FILE
-from ncc.agents.a3c.network import FlatModel, NetShape, initial_params
+from ncc.agents.a3c.network import NetShape, initial_params, policy_layers
 from ncc.agents.policy import save_policy
 from ncc.core.errors import ConfigError
 from ncc.core.seeding import derive_seed
@@ -64,9 +64,7 @@ class TrainingRun:
         return self._save_policy(POLICY_FILE, shape, state.params, state.epochs)
 
     def _save_policy(self, name: str, shape: NetShape, params: Tensor, epochs: int) -> Path:
-        model = FlatModel(shape)
-        model.params.copy_(params)
         path = self.folder / name
         training = {"learner": "a3c", "mode": self.config.mode, "seed": self.seed, "epochs": epochs}
-        save_policy(path, model.policy_layers(), {**self._meta, "training": training})
+        save_policy(path, policy_layers(shape, params), {**self._meta, "training": training})
         return path

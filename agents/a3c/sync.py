@@ -10,7 +10,7 @@ import torch
 
 from ncc.agents.a3c.adam import TrainState
 from ncc.agents.a3c.checkpoint import Checkpoint
-from ncc.agents.a3c.network import FlatModel, NetShape
+from ncc.agents.a3c.network import ActorCritic, NetShape
 from ncc.agents.a3c.progress import Meter
 from ncc.agents.a3c.rollout import Collector
 from ncc.agents.a3c.run import TrainingRun
@@ -38,7 +38,8 @@ def train_sync(run: TrainingRun, make_env: EnvFactory, report: Report) -> Path:
 def _train(run: TrainingRun, env: BatchedEnv, report: Report) -> Path:
     config, shape = run.config, run.shape(env)
     rng = generator(run.seed, "a3c", "actions")
-    state, model, first_episode = run.begin(shape), FlatModel(shape), 0
+    state, first_episode = run.begin(shape), 0
+    model = ActorCritic(shape, config.rollout * env.n_racks * env.n_agents)
     if run.loaded is not None and run.loaded.rng is not None:
         first_episode = run.loaded.episodes[0]
         rng.bit_generator.state = run.loaded.rng
@@ -46,14 +47,14 @@ def _train(run: TrainingRun, env: BatchedEnv, report: Report) -> Path:
     if run.loaded is None:
         run.checkpoints.save(_checkpoint(run, shape, state, collector, rng))
     meter, saved_epochs = Meter(report, state.epochs, config.epochs), state.epochs
-    model.params.copy_(state.params)
+    model.load(state.params)
     while steps := state.claim(config.rollout, env.n_racks, config.epochs):
         due = state.epochs - saved_epochs >= config.checkpoint_epochs
-        rollout = collector.collect(model.net, steps, stop_at_boundary=due)
+        rollout = collector.collect(model, steps, stop_at_boundary=due)
         scalars = compute_gradient(model, rollout, config, state.epochs / config.epochs)
-        state.apply(model.grads, scalars["update/learning_rate"], rollout.epochs)
+        state.apply(torch.from_numpy(model.gradient), scalars["update/learning_rate"], rollout.epochs)
         state.counts[2] = state.epochs  # a rollout that stopped at a boundary gives the rest back
-        model.params.copy_(state.params)
+        model.load(state.params)
         meter.add(rollout.epochs, rollout.returns, scalars)
         waited = state.epochs - saved_epochs
         if waited >= 2 * config.checkpoint_epochs or (waited >= config.checkpoint_epochs and collector.at_boundary):

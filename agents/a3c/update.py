@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """From a rollout to a clipped gradient."""
 
+import math
+
 import numpy as np
-import torch
 
 from ncc.agents.a3c.config import A3cConfig
-from ncc.agents.a3c.loss import actor_critic_loss
-from ncc.agents.a3c.network import FlatModel
+from ncc.agents.a3c.network import ActorCritic
 from ncc.agents.a3c.returns import advantages
 from ncc.agents.a3c.rollout import Float, Rollout
 from ncc.core.errors import InvalidRunError
@@ -19,14 +19,13 @@ def scheduled(start: float, final: float | None, fraction: float) -> float:
     return start if final is None else start + (final - start) * min(fraction, 1.0)
 
 
-def compute_gradient(model: FlatModel, rollout: Rollout, config: A3cConfig, fraction: float) -> Scalars:
-    """Leave the gradient of the loss over `rollout` in ``model.grads``, its norm clipped to `max_grad_norm`.
+def compute_gradient(model: ActorCritic, rollout: Rollout, config: A3cConfig, fraction: float) -> Scalars:
+    """Leave the gradient of the loss over `rollout` in ``model.gradient``, its norm clipped to `max_grad_norm`.
 
     Raises:
         InvalidRunError: the gradient is not finite.
     """
-    values = model.net.value(torch.from_numpy(rollout.obs))
-    known = values.detach().numpy()
+    known = rollout.values
     advantage, returns = advantages(
         rollout.rewards * np.float32(1 - config.gamma),
         known,
@@ -41,27 +40,17 @@ def compute_gradient(model: FlatModel, rollout: Rollout, config: A3cConfig, frac
         # By the root mean square and not around the mean: a rollout of a single sample keeps its sign.
         scaled = advantage / (np.sqrt(np.mean(advantage**2)) + np.float32(1e-8))
     entropy_coef = scheduled(config.entropy_coef, config.entropy_coef_final, fraction)
-    terms = actor_critic_loss(
-        model.net.logits(torch.from_numpy(rollout.obs)),
-        values,
-        actions=torch.from_numpy(rollout.actions),
-        advantages=torch.from_numpy(scaled),
-        returns=torch.from_numpy(returns),
-        value_coef=config.value_coef,
-        entropy_coef=entropy_coef,
-    )
-    model.grads.zero_()
-    terms.total.backward()  # type: ignore[no-untyped-call]
-    norm = float(model.grads.norm())
+    losses = model.learn(rollout.actions, scaled, returns, value_coef=config.value_coef, entropy_coef=entropy_coef)
+    norm = math.sqrt(np.vdot(model.gradient, model.gradient))
     if not np.isfinite(norm):
         raise InvalidRunError(f"the gradient is {norm} after {fraction:.0%} of the training; lower agent.learning_rate")
     if norm > config.max_grad_norm:
-        model.grads.mul_(config.max_grad_norm / norm)
+        model.gradient *= np.float32(config.max_grad_norm / norm)
     variance = float(returns.var())
     return {
-        "loss/policy": float(terms.policy.detach()),
-        "loss/value": float(terms.value.detach()),
-        "policy/entropy": float(terms.entropy.detach()),
+        "loss/policy": losses.policy,
+        "loss/value": losses.value,
+        "policy/entropy": losses.entropy,
         "policy/entropy_coef": entropy_coef,
         "value/mean": float(known.mean()),
         "value/explained_variance": 1 - float(advantage.var()) / variance if variance > 0 else 0.0,
@@ -70,14 +59,13 @@ def compute_gradient(model: FlatModel, rollout: Rollout, config: A3cConfig, frac
     }
 
 
-@torch.no_grad()
-def _next_values(model: FlatModel, rollout: Rollout, values: Float) -> Float:
+def _next_values(model: ActorCritic, rollout: Rollout, values: Float) -> Float:
     """[T, n_racks, n_agents] value of what followed each step in the same episode."""
     following = np.empty_like(values)
     following[:-1] = values[1:]
-    following[-1] = model.net.value(torch.from_numpy(rollout.last_obs)).numpy()
+    following[-1] = model.value(rollout.last_obs)
     if rollout.cut:
-        final = model.net.value(torch.from_numpy(np.stack(rollout.cut_obs))).numpy()
+        final = model.value(np.stack(rollout.cut_obs))
         for (t, rack), value in zip(rollout.cut, final, strict=True):
             following[t, rack] = value
     return following

@@ -14,7 +14,7 @@ import torch
 
 from ncc.agents.a3c.adam import TrainState
 from ncc.agents.a3c.config import A3cConfig
-from ncc.agents.a3c.network import FlatModel, NetShape
+from ncc.agents.a3c.network import ActorCritic, NetShape
 from ncc.agents.a3c.rollout import Collector
 from ncc.agents.a3c.update import Scalars, compute_gradient
 from ncc.core.seeding import generator
@@ -100,20 +100,22 @@ def _work(setup: WorkerSetup, pipe: "Connection[Message, Start]") -> None:
     try:
         pipe.send(Ready(env.obs_dim, env.n_actions))
         start = pipe.recv()
-        state, model = start.state, FlatModel(start.shape)
+        state, params = start.state, torch.empty_like(start.state.params)
+        model = ActorCritic(start.shape, config.rollout * env.n_racks * env.n_agents)
         # The epoch keeps a resumed run from drawing the same actions again.
         rng = generator(setup.seed, "a3c", "actions", setup.index, state.epochs)
         collector = Collector(env, rng, config.rollout, start.episode)
         while True:
             with _holding(lock, start.stop):
                 steps = state.claim(config.rollout, env.n_racks, config.epochs)
-                model.params.copy_(state.params)
+                params.copy_(state.params)
             if not steps:
                 return
-            rollout = collector.collect(model.net, steps)
+            model.load(params)
+            rollout = collector.collect(model, steps)
             scalars = compute_gradient(model, rollout, config, state.epochs / config.epochs)
             with _holding(lock, start.stop):
-                state.apply(model.grads, scalars["update/learning_rate"], rollout.epochs)
+                state.apply(torch.from_numpy(model.gradient), scalars["update/learning_rate"], rollout.epochs)
             pipe.send(Update(rollout.epochs, env.episode, rollout.returns, scalars))
     except Stopped:
         return

@@ -3,10 +3,9 @@
 
 import numpy as np
 import pytest
-import torch
 
 from ncc.agents.a3c.config import A3cConfig
-from ncc.agents.a3c.network import FlatModel, NetShape, initial_params
+from ncc.agents.a3c.network import ActorCritic, NetShape, initial_params
 from ncc.agents.a3c.rollout import Collector
 from ncc.agents.a3c.update import compute_gradient, scheduled
 from ncc.harness.batch import ActionArray, ObsArray, Transition
@@ -52,25 +51,24 @@ class ScriptedEnv:
 
 
 @pytest.fixture
-def model() -> FlatModel:
+def model() -> ActorCritic:
     shape = NetShape(OBS, (8,), 2)
-    model = FlatModel(shape)
-    model.params.copy_(initial_params(shape, 1, None))
+    model = ActorCritic(shape, STEPS * RACKS * HOSTS)
+    model.load(initial_params(shape, 1, None))
     return model
 
 
-def gradient(model: FlatModel, config: A3cConfig) -> tuple[ScriptedEnv, dict[str, float]]:
+def gradient(model: ActorCritic, config: A3cConfig) -> tuple[ScriptedEnv, dict[str, float]]:
     env = ScriptedEnv()
     collector = Collector(env, np.random.default_rng(1), STEPS, 0)
-    return env, compute_gradient(model, collector.collect(model.net, STEPS), config, 0.5)
+    return env, compute_gradient(model, collector.collect(model, STEPS), config, 0.5)
 
 
-def test_returns_use_the_value_of_what_followed_in_the_same_episode(model: FlatModel) -> None:
+def test_returns_use_the_value_of_what_followed_in_the_same_episode(model: ActorCritic) -> None:
     env, scalars = gradient(model, A3cConfig(mode="sync", gamma=GAMMA))
 
     def value(obs: ObsArray) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-        with torch.no_grad():
-            return model.net.value(torch.from_numpy(obs)).numpy().astype(np.float64)
+        return model.value(obs).astype(np.float64)
 
     # Rewards count (1 - gamma), so that values are in units of the mean reward per epoch.
     scaled = (1 - GAMMA) * env.reward.astype(np.float64)
@@ -88,16 +86,15 @@ def test_returns_use_the_value_of_what_followed_in_the_same_episode(model: FlatM
     assert scalars["value/mean"] == pytest.approx(value(env.obs[:STEPS]).mean(), rel=1e-5)
 
 
-def test_explained_variance_is_that_of_the_returns(model: FlatModel) -> None:
+def test_explained_variance_is_that_of_the_returns(model: ActorCritic) -> None:
     # gamma 0: returns are the rewards, advantages are what the value misses of them
     env, scalars = gradient(model, A3cConfig(mode="sync", gamma=0.0))
-    with torch.no_grad():
-        value = model.net.value(torch.from_numpy(env.obs[:STEPS])).numpy()
+    value = model.value(env.obs[:STEPS])
     expected = 1 - np.var(env.reward - value) / np.var(env.reward)
     assert scalars["value/explained_variance"] == pytest.approx(expected, rel=1e-4)
 
 
-def test_advantages_are_brought_to_mean_square_one(model: FlatModel) -> None:
+def test_advantages_are_brought_to_mean_square_one(model: ActorCritic) -> None:
     _, plain = gradient(model, A3cConfig(mode="sync", gamma=GAMMA, normalize_advantage=False))
     _, normal = gradient(model, A3cConfig(mode="sync", gamma=GAMMA))
     # The value's errors are the advantages, so their mean square is twice that loss.
@@ -106,23 +103,22 @@ def test_advantages_are_brought_to_mean_square_one(model: FlatModel) -> None:
     assert normal["loss/value"] == plain["loss/value"]
 
 
-def test_the_gradient_is_clipped_by_its_norm(model: FlatModel) -> None:
+def test_the_gradient_is_clipped_by_its_norm(model: ActorCritic) -> None:
     _, free = gradient(model, A3cConfig(mode="sync", gamma=GAMMA, max_grad_norm=1e6))
-    direction = model.grads.clone()
-    assert float(direction.norm()) == pytest.approx(free["update/grad_norm"])
+    direction = model.gradient.copy()
+    assert np.linalg.norm(direction) == pytest.approx(free["update/grad_norm"])
     _, clipped = gradient(model, A3cConfig(mode="sync", gamma=GAMMA, max_grad_norm=0.01))
     assert clipped["update/grad_norm"] == pytest.approx(free["update/grad_norm"])
-    assert float(model.grads.norm()) == pytest.approx(0.01, rel=1e-5)
-    assert model.grads.numpy() == pytest.approx((direction * 0.01 / direction.norm()).numpy(), abs=1e-6)
+    assert np.linalg.norm(model.gradient) == pytest.approx(0.01, rel=1e-5)
+    assert model.gradient == pytest.approx(direction * 0.01 / np.linalg.norm(direction), abs=1e-6)
 
 
-def test_schedules_are_linear() -> None:
+def test_schedules_are_linear(model: ActorCritic) -> None:
     assert scheduled(1e-3, None, 0.7) == 1e-3
     assert [scheduled(1.0, 0.5, fraction) for fraction in (0.0, 0.5, 1.0, 1.5)] == [1.0, 0.75, 0.5, 0.5]
     config = A3cConfig(
         mode="sync", learning_rate=1e-3, learning_rate_final=0.0, entropy_coef=0.02, entropy_coef_final=0.01
     )
-    shape = NetShape(OBS, (8,), 2)
-    _, scalars = gradient(FlatModel(shape), config)
+    _, scalars = gradient(model, config)
     assert scalars["update/learning_rate"] == pytest.approx(5e-4)
     assert scalars["policy/entropy_coef"] == pytest.approx(0.015)

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The networks, their loss and gradient by hand and beside PyTorch's; their export and the optimiser."""
+
+import math
+import sys
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ncc.agents.a3c import network
+from ncc.agents.a3c.adam import BETA1, BETA2, EPS, TrainState
+from ncc.agents.a3c.network import ActorCritic, Losses, NetShape, initial_params, policy_layers
+from ncc.agents.policy import MlpPolicy
+from ncc.core.errors import ConfigError
+from tests.agents.reference import logits_and_values, loss_terms
+
+SHAPE = NetShape(5, (8, 7), 4)
+Floats = npt.NDArray[np.float32]
+
+
+def ready(shape: NetShape, params: torch.Tensor, capacity: int) -> ActorCritic:
+    model = ActorCritic(shape, capacity)
+    model.load(params)
+    return model
+
+
+def act(
+    model: ActorCritic, obs: Floats, uniform: npt.NDArray[np.float64], at: int = 0
+) -> tuple[npt.NDArray[np.int64], Floats]:
+    actions, values = np.empty(len(obs), np.int64), np.empty(len(obs), np.float32)
+    assert model.act(obs, at, uniform, actions, values)
+    return actions, values
+
+
+def scattered(shape: NetShape, seed: int = 1) -> torch.Tensor:
+    """Weights without any symmetry."""
+    noise = torch.randn(shape.size, generator=torch.Generator().manual_seed(seed))
+    return initial_params(shape, seed, None) + 0.2 * noise
+
+
+def test_two_actions_by_hand() -> None:
+    # All weights 0: logits 0, pi = (1/2, 1/2), entropy ln 2. Action 0 with advantage 2: -ln(1/2) * 2 = 2 ln 2.
+    # Value 1 by its bias, return 3: (3 - 1)^2 / 2 = 2.
+    shape = NetShape(1, (1,), 2)
+    params = torch.zeros(shape.size)
+    params[-1] = 1
+    model = ready(shape, params, 1)
+    actions, values = act(model, np.ones((1, 1), np.float32), np.array([0.49]))
+    assert (actions.tolist(), values.tolist()) == ([0], [1])
+    losses = model.learn(
+        actions, np.array([2.0], np.float32), np.array([3.0], np.float32), value_coef=0.5, entropy_coef=0.1
+    )
+    assert losses == pytest.approx(Losses(2 * math.log(2), 2, math.log(2)), rel=1e-6)
+    # advantage * (pi - chosen) = 2 * (-1/2, 1/2); the entropy is at its maximum; value_coef * (1 - 3)
+    policy, value = shape.split(torch.from_numpy(model.gradient))
+    assert policy[-1][1].tolist() == pytest.approx([-1, 1], rel=1e-6)
+    assert value[-1][1].tolist() == pytest.approx([-1], rel=1e-6)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    obs_dim=st.integers(1, 70),
+    hidden=st.lists(st.integers(1, 40), min_size=1, max_size=3),
+    n_actions=st.integers(1, 35),
+    rows=st.integers(1, 230),
+    parts=st.integers(1, 4),
+    entropy_coef=st.sampled_from([0.0, 0.3]),
+    seed=st.integers(0, 100),
+)
+def test_values_losses_and_gradient_are_pytorchs(
+    *, obs_dim: int, hidden: list[int], n_actions: int, rows: int, parts: int, entropy_coef: float, seed: int
+) -> None:
+    """Whatever the sizes, and in however many parts the rollout was collected."""
+    shape, rng = NetShape(obs_dim, tuple(hidden), n_actions), np.random.default_rng(seed)
+    params = scattered(shape, seed).requires_grad_()
+    model = ready(shape, params.detach(), rows + 3)
+    obs, uniform = rng.standard_normal((rows, obs_dim)).astype(np.float32), rng.random(rows)
+    actions, values = np.empty(rows, np.int64), np.empty(rows, np.float32)
+    for part in np.array_split(np.arange(rows), parts):
+        actions[part], values[part] = act(model, obs[part], uniform[part], int(part[0]) if len(part) else 0)
+    logits, expected = logits_and_values(shape, params, torch.from_numpy(obs))
+    np.testing.assert_allclose(values, expected.detach(), atol=3e-6, rtol=1e-5)
+    np.testing.assert_array_equal(model.value(obs), values)
+    # The action's share of the distribution holds the uniform number.
+    upto = torch.softmax(logits.detach().double(), -1).cumsum(-1).numpy()
+    row = np.arange(rows)
+    assert (uniform <= upto[row, actions] + 1e-5).all()
+    assert (uniform >= np.where(actions > 0, upto[row, actions - 1], 0) - 1e-5).all()
+
+    advantages, returns = rng.standard_normal((2, rows)).astype(np.float32)
+    losses = model.learn(actions, advantages, returns, value_coef=0.7, entropy_coef=entropy_coef)
+    terms = loss_terms(logits, expected, *map(torch.from_numpy, (actions, advantages, returns)))
+    assert losses == pytest.approx(tuple(term.item() for term in terms), rel=1e-4, abs=1e-5)
+    torch.autograd.backward([terms[0] + 0.7 * terms[1] - entropy_coef * terms[2]])
+    assert params.grad is not None
+    np.testing.assert_allclose(model.gradient, params.grad, atol=2e-6, rtol=1e-4)
+
+
+def test_logits_far_apart_and_not_finite() -> None:
+    shape = NetShape(1, (1,), 3)
+    params = torch.zeros(shape.size)
+    policy, _ = shape.split(params)
+    policy[-1][1][:] = torch.tensor([-300.0, 0.0, -300.0])
+    model = ready(shape, params, 4)
+    obs = np.ones((2, 1), np.float32)
+    assert act(model, obs, np.array([1e-12, 1 - 1e-12]))[0].tolist() == [1, 1]
+    losses = model.learn(np.array([1, 1]), np.ones(2, np.float32), np.ones(2, np.float32), value_coef=1, entropy_coef=1)
+    assert np.isfinite(losses).all()
+    assert np.isfinite(model.gradient).all()
+    for bad in (math.nan, math.inf):
+        policy[-1][1][2] = bad
+        model.load(params)
+        assert not model.act(obs, 0, np.zeros(2), np.empty(2, np.int64), np.empty(2, np.float32))
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    model, obs, uniform = ready(SHAPE, scattered(SHAPE), 4), np.ones((3, 5), np.float32), np.zeros(3)
+    with pytest.raises(ValueError, match="room"):
+        act(model, obs, uniform, at=2)
+    with pytest.raises(ValueError, match="width"):
+        act(model, obs[:, :4].copy(), uniform)
+    with pytest.raises(ValueError, match="weights"):
+        model.load(torch.zeros(3))
+    row = np.ones(3, np.float32)
+    for bad in (-1, 4):
+        with pytest.raises(ValueError, match="out of range"):
+            model.learn(np.array([0, bad, 1]), row, row, value_coef=1, entropy_coef=0)
+    with pytest.raises(ValueError, match="lengths"):
+        model.learn(np.zeros(5, np.int64), row, row, value_coef=1, entropy_coef=0)
+
+
+def test_without_the_extension_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ncc.agents.a3c._kernels", None)
+    network.extension.cache_clear()
+    try:
+        with pytest.raises(ConfigError, match="make build"):
+            ActorCritic(SHAPE, 1)
+    finally:
+        network.extension.cache_clear()
+
+
+def test_adam_is_adam() -> None:
+    generator = torch.Generator().manual_seed(4)
+    weights = torch.randn(50, generator=generator)
+    reference = torch.nn.Parameter(weights.clone())
+    optimiser = torch.optim.Adam([reference], lr=0.01, betas=(BETA1, BETA2), eps=EPS)
+    state = TrainState.fresh(weights.clone())
+    for _ in range(20):
+        grads = torch.randn(50, generator=generator)
+        reference.grad = grads
+        optimiser.step()
+        state.apply(grads, 0.01, epochs=8)
+    assert state.params.numpy() == pytest.approx(reference.detach().numpy(), abs=1e-6)
+    assert (state.updates, state.epochs) == (20, 160)
+
+
+def test_epochs_are_handed_out_exactly_once() -> None:
+    state = TrainState.fresh(torch.zeros(1))
+    # 100 epochs of 8 racks, 5 steps a time: 40, 40, then 20 left, that is 3 steps (24 epochs) to reach them
+    assert [state.claim(5, 8, 100) for _ in range(5)] == [5, 5, 3, 0, 0]
+
+
+def test_weights_live_in_one_vector() -> None:
+    # (5 + 1) 8 + (8 + 1) 7 + (7 + 1) 4 of the policy, the same with one output of the value
+    assert SHAPE.size == 48 + 63 + 32 + 48 + 63 + 8
+    params = torch.arange(SHAPE.size, dtype=torch.float32)
+    policy, value = SHAPE.split(params)
+    assert [tuple(weight.shape) for weight, _ in policy + value] == [(8, 5), (7, 8), (4, 7), (8, 5), (7, 8), (1, 7)]
+    assert torch.equal(torch.cat([part.reshape(-1) for layer in policy + value for part in layer]), params)
+    policy[0][0][:] = -1
+    assert params[0] == -1, "they are views"
+
+
+def test_exported_policy_agrees() -> None:
+    params = scattered(SHAPE, 3)
+    obs = np.random.default_rng(1).standard_normal((2, 16, 5)).astype(np.float32)
+    expected, _ = logits_and_values(SHAPE, params, torch.from_numpy(obs))
+    policy = MlpPolicy(policy_layers(SHAPE, params))
+    assert np.abs(policy.logits(obs) - expected.numpy()).max() < 1e-6
+    rows, rng = obs.reshape(-1, 5), np.random.default_rng(2)
+    drawn, _ = act(ready(SHAPE, params, 32), rows, np.random.default_rng(2).random(32))
+    assert (policy.act(rows, rng) == drawn).all(), "the same uniform numbers, the same actions"
+
+
+def test_training_starts_near_uniform_and_repeats() -> None:
+    first, again, other = (initial_params(SHAPE, seed, None) for seed in (3, 3, 4))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    obs = torch.randn(64, 5, generator=torch.Generator().manual_seed(1))
+    probabilities = torch.softmax(logits_and_values(SHAPE, first, obs)[0], -1).numpy()
+    # Hidden units lie in [-1, 1], gain 0.01: |logit| <= 0.01 * sqrt(7) = 0.026
+    assert probabilities == pytest.approx(np.full((64, 4), 0.25), abs=0.02)
+
+
+def test_hidden_weights_start_orthogonal() -> None:
+    shape = NetShape(5, (8, 3), 4)
+    for layers, gain in zip(shape.split(initial_params(shape, 1, None)), (0.01, 1.0), strict=True):
+        for weight, bias in layers:
+            scale = gain if weight is layers[-1][0] else math.sqrt(2)
+            small = weight if weight.shape[0] <= weight.shape[1] else weight.T
+            assert (small @ small.T).numpy() == pytest.approx(scale**2 * np.eye(len(small)), abs=1e-5)
+            assert not bias.any()
+
+
+def test_training_may_start_near_no_limit() -> None:
+    obs = torch.randn(64, 5, generator=torch.Generator().manual_seed(1))
+    logits, values = logits_and_values(SHAPE, initial_params(SHAPE, 3, 0.7), obs)
+    assert torch.softmax(logits, -1).numpy() == pytest.approx(np.tile([0.1, 0.1, 0.1, 0.7], (64, 1)), abs=0.02)
+    assert values.shape == (64,)
