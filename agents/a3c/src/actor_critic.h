@@ -12,7 +12,7 @@
 namespace ncc::a3c
 {
 
-// Means over all samples, as in ncc/agents/a3c/loss.py.
+// Means over all samples, `Losses` of network.py.
 struct Losses {
     double policy = 0, value = 0, entropy = 0;
 };
