@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,22 @@ inline std::vector<std::string> ControllerNames()
         names.emplace_back(ops->name);
     }
     return names;
+}
+
+// A tunable as Python checks it: name, default, least, greatest, help.
+using ParamRow = std::tuple<std::string, uint64_t, uint64_t, uint64_t, std::string>;
+
+// None for an unknown controller.
+inline std::vector<ParamRow> ControllerParamRows(const std::string &name)
+{
+    std::vector<ParamRow> rows;
+    if (const ncc_cc_ops *ops = FindController(name)) {
+        for (ncc_u32 i = 0; i < ops->n_params; ++i) {
+            const ncc_cc_param &p = ops->params[i];
+            rows.emplace_back(p.name, p.def, p.min, p.max, p.help);
+        }
+    }
+    return rows;
 }
 
 // In the order of the controller's table: what is given, else the default.

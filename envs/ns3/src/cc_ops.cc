@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "cc_ops.h"
 
-#include "ncc_controllers.h"
+#include "controllers.h"
 #include "socket.h"
-#include "test_window.h"
 
 #include <algorithm>
 #include <limits>
@@ -13,25 +12,6 @@ namespace ncc
 
 using ns3::Ptr;
 using ns3::TcpSocketState;
-
-const ncc_cc_ops *FindController(const std::string &name)
-{
-    for (const ncc_cc_ops *ops : ncc_cc_table) {
-        if (name == ops->name) {
-            return ops;
-        }
-    }
-    return name == test_window_ops.name ? &test_window_ops : nullptr;
-}
-
-std::vector<std::string> ControllerNames()
-{
-    std::vector<std::string> names;
-    for (const ncc_cc_ops *ops : ncc_cc_table) {
-        names.emplace_back(ops->name);
-    }
-    return names;
-}
 
 CcOps::CcOps(const Controller &controller, HostSocket &socket, const ncc_cc_conn &conn)
     : controller_(controller), socket_(socket), conn_(conn)
@@ -43,9 +23,7 @@ std::string CcOps::GetName() const { return controller_.ops->name; }
 void CcOps::Apply(Ptr<TcpSocketState> tcb)
 {
     if (out_.cwnd_bytes < conn_.mss_bytes || out_.cwnd_bytes > NCC_CC_CWND_MAX) {
-        socket_.ControllerFault("controller " + GetName() + " returned a window of " + std::to_string(out_.cwnd_bytes) +
-                                " bytes; allowed are " + std::to_string(conn_.mss_bytes) + " (one packet) to " +
-                                std::to_string(NCC_CC_CWND_MAX));
+        socket_.ControllerFault(WindowFault(*controller_.ops, conn_, out_.cwnd_bytes));
         out_.cwnd_bytes = conn_.mss_bytes; // the run has failed; stay within what ns-3 can bear until it stops
     }
     constexpr ncc_u64 kMax = std::numeric_limits<uint32_t>::max(); // ns-3's width

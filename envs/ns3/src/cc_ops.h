@@ -21,10 +21,6 @@ struct Controller {
     std::vector<ncc_u64> params; // in the order of the header's table
 };
 
-// The controller of that name, or null. Beside those of ControllerNames() there is one for tests: test_window.h.
-const ncc_cc_ops *FindController(const std::string &name);
-std::vector<std::string> ControllerNames();
-
 // ns-3 asks a congestion control for thresholds and increments; this one answers with what the controller has decided
 // and lets it decide at the events of cc.h: connection up, every ACK, start of a recovery (the timeout comes from the
 // socket, which knows of it).

@@ -31,15 +31,6 @@ nb::dict RunPlain(const ncc::Spec &spec, int64_t stop_ns, bool measure_queues)
     return out;
 }
 
-std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t, std::string>> Params(const std::string &transport)
-{
-    std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t, std::string>> rows;
-    for (const ncc::ParamInfo &p : ncc::TransportParams(transport)) {
-        rows.emplace_back(p.name, p.def, p.min, p.max, p.help);
-    }
-    return rows;
-}
-
 } // namespace
 
 NB_MODULE(_ns3, m)
@@ -49,5 +40,5 @@ NB_MODULE(_ns3, m)
     ncc::bind::BindNetwork<ncc::Network>(m);
     m.def("run_plain", &RunPlain, "spec"_a, "stop_ns"_a, "measure_queues"_a = false);
     m.def("transports", &ncc::TransportNames);
-    m.def("params", &Params, "transport"_a);
+    m.def("params", &ncc::TransportParams, "transport"_a);
 }

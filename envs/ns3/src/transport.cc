@@ -49,18 +49,12 @@ std::vector<std::string> TransportNames()
     return names;
 }
 
-std::vector<ParamInfo> TransportParams(const std::string &name)
+std::vector<ParamRow> TransportParams(const std::string &name)
 {
-    std::vector<ParamInfo> params;
-    if (const ncc_cc_ops *ops = FindController(name)) {
-        for (ncc_u32 i = 0; i < ops->n_params; ++i) {
-            const ncc_cc_param &row = ops->params[i];
-            params.push_back({row.name, row.def, row.min, row.max, row.help});
-        }
-    } else {
-        params.push_back({"ecn", 0, 0, 1, "1: negotiate ECN (RFC 3168); ns3::TcpDctcp always does"});
+    if (FindController(name)) {
+        return ControllerParamRows(name);
     }
-    return params;
+    return {{"ecn", 0, 0, 1, "1: negotiate ECN (RFC 3168); ns3::TcpDctcp always does"}};
 }
 
 Transport::Transport(const Spec &spec) : echo_(Echo::kNs3)
@@ -70,13 +64,7 @@ Transport::Transport(const Spec &spec) : echo_(Echo::kNs3)
     conn_.init_cwnd_bytes = conn_.mss_bytes * spec.initial_window_pkts;
     if (const ncc_cc_ops *ops = FindController(spec.transport)) {
         controller_.ops = ops;
-        for (ncc_u32 i = 0; i < ops->n_params; ++i) {
-            ncc_u64 value = ops->params[i].def;
-            for (const auto &[name, given] : spec.params) {
-                value = name == ops->params[i].name ? given : value;
-            }
-            controller_.params.push_back(value);
-        }
+        controller_.params = ControllerParams(*ops, spec.params);
         echo_ = ops->ecn == NCC_CC_ECN_DCTCP     ? Echo::kPrecise
                 : ops->ecn == NCC_CC_ECN_CLASSIC ? Echo::kClassic
                                                  : Echo::kNone;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cc_ops.h"
+#include "controllers.h"
 #include "spec.h"
 
 #include "ns3/object-factory.h"
@@ -17,16 +18,9 @@ namespace ncc
 class Network;
 enum class Echo;
 
-// A tunable of a transport, as Python checks it.
-struct ParamInfo {
-    std::string name;
-    uint64_t def, min, max;
-    std::string help;
-};
-
 // Controllers of baselines/ and ns-3's own congestion controls (`ns3::TcpCubic`).
 std::vector<std::string> TransportNames();
-std::vector<ParamInfo> TransportParams(const std::string &name);
+std::vector<ParamRow> TransportParams(const std::string &name);
 
 // Makes the sockets of both ends of a flow.
 class Transport

@@ -15,18 +15,6 @@ namespace ncc::packetsim
 namespace
 {
 
-std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t, std::string>> Params(const std::string &transport)
-{
-    std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t, std::string>> rows;
-    if (const ncc_cc_ops *ops = FindController(transport)) {
-        for (ncc_u32 i = 0; i < ops->n_params; ++i) {
-            const ncc_cc_param &p = ops->params[i];
-            rows.emplace_back(p.name, p.def, p.min, p.max, p.help);
-        }
-    }
-    return rows;
-}
-
 nb::dict Audit(const Network &network)
 {
     const Network::Audit audit = network.Count();
@@ -62,7 +50,7 @@ NB_MODULE(_packetsim, m)
     ncc::bind::BindSpec(m);
     ncc::bind::BindNetwork<Network>(m).def_prop_ro("events", &Network::events).def("audit", &Audit);
     m.def("transports", &ncc::ControllerNames);
-    m.def("params", &Params, "transport"_a);
+    m.def("params", &ncc::ControllerParamRows, "transport"_a);
     m.def("bare_heap", &BareHeap, "events"_a, "population"_a, "span_ns"_a);
     m.def("bare_calendar", &BareCalendar, "events"_a, "population"_a, "span_ns"_a);
 }
