@@ -3,7 +3,6 @@
 
 import hashlib
 import importlib
-import importlib.util
 import logging
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
@@ -33,15 +32,19 @@ class Side:
     name: str
     datapath: str
     factory: DatapathFactory
+    build: str
+    """What decides its results beside the scenario (`build_of`): runs of another build are run again."""
 
-    def build(self) -> str:
-        """16 hex digits of what decides its results beside the scenario: its extension modules and its Python files."""
-        digest = hashlib.sha256()
-        package = importlib.import_module(f"ncc.envs.{self.datapath}")
-        folders = [Path(folder) for folder in package.__path__]
-        for path in sorted(path for folder in folders for path in folder.iterdir() if path.suffix in (".py", ".so")):
-            digest.update(path.name.encode() + path.read_bytes())
-        return digest.hexdigest()[:16]
+
+def build_of(datapath: str) -> str:
+    """16 hex digits over a datapath's extension modules and Python files, and over what simulators share."""
+    digest = hashlib.sha256()
+    for name in (datapath, "native"):
+        folders = importlib.import_module(f"ncc.envs.{name}").__path__
+        for path in sorted(path for folder in folders for path in Path(folder).iterdir()):
+            if path.suffix in (".py", ".so"):
+                digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def sides(ours: str, reference: str) -> tuple[Side, Side, Side]:
@@ -51,11 +54,12 @@ def sides(ours: str, reference: str) -> tuple[Side, Side, Side]:
         UnknownNameError: no such datapath.
         ConfigError: it is not built.
     """
-    theirs = datapath_factory(reference)
+    us, theirs = datapath_factory(ours), datapath_factory(reference)
+    build = build_of(reference)
     return (
-        Side(ours, ours, datapath_factory(ours)),
-        Side(reference, reference, theirs),
-        Side(f"{reference}_perturbed", reference, PerturbedFactory(theirs)),
+        Side(ours, ours, us, build_of(ours)),
+        Side(reference, reference, theirs, build),
+        Side(f"{reference}_perturbed", reference, PerturbedFactory(theirs), build),
     )
 
 
@@ -86,10 +90,9 @@ def do_runs(
         raise ConfigError("a comparison takes at least one case, controller, seed and worker")
     out: Runs = {}
     groups = [(case, side) for case in cases for side in dict.fromkeys(who)]
-    builds = {side.name: side.build() for side in who}
     with Bar("agreement", total=len(groups)) as bar:
         for i, (case, side) in enumerate(groups):
-            inputs = {c.name: {"side": side.name, "build": builds[side.name]} for c in controllers}
+            inputs = {c.name: {"side": side.name, "build": side.build} for c in controllers}
             jobs = jobs_for(case.scenario, controllers, seeds, inputs)
             stored = _group(
                 jobs,
