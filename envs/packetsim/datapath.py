@@ -16,6 +16,8 @@ source beside the seed takes part.
 """
 
 from ncc.envs.native.base import NativeDatapath
+from ncc.envs.packetsim.batch import NativeBatch
+from ncc.harness.networks import Networks
 
 
 class PacketsimDatapath(NativeDatapath):
@@ -24,6 +26,11 @@ class PacketsimDatapath(NativeDatapath):
     name = "packetsim"
     title = "packetsim"
     module = "ncc.envs.packetsim._packetsim"
+
+    @classmethod
+    def batch(cls, n: int, *, threads: int, first: int) -> Networks:
+        """See `ncc.harness.networks.Batching`."""
+        return NativeBatch(cls, n, threads=threads, first=first)
 
 
 DATAPATH = PacketsimDatapath

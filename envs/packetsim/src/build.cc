@@ -39,6 +39,11 @@ Network::Network(const Spec &spec)
     StartRtts();
     limits_.assign(spec_.agents.size(), std::numeric_limits<double>::infinity());
     upper_before_.resize(spec_.upper_ports.size());
+    for (uint32_t port : spec_.upper_ports) {
+        if (ports_.at(port)) {
+            ports_[port]->MeasureQueue();
+        }
+    }
     if (!spec_.flows.empty()) {
         Schedule(spec_.flows[0].start_ns, EventKind::kFlow, 0);
     }

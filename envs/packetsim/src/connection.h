@@ -14,10 +14,9 @@ namespace ncc::packetsim
 
 constexpr uint32_t kMaxHops = 8;
 
-// Ports that a connection's packets take, first hop first; chosen once, by hash (ECMP).
+// Switch ports that a connection's packets take, by Packet::way and hop, then kNone; chosen once, by hash (ECMP).
 struct alignas(64) Path {
-    uint32_t to_receiver[kMaxHops];
-    uint32_t to_sender[kMaxHops];
+    uint32_t ports[2][kMaxHops];
 };
 
 // Packets of one flow that TCP has handed down and that have not left the host: a list through Nic's pool.

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Python module `ncc.envs.packetsim._packetsim`.
 #include "bare.h"
+#include "batch.h"
 #include "bind.h"
 #include "controllers.h"
 #include "heap.h"
 #include "network.h"
 #include "scheduler.h"
+
+#include <nanobind/stl/optional.h>
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -49,6 +52,11 @@ NB_MODULE(_packetsim, m)
     m.doc() = "The packet engine: see ncc.envs.packetsim.datapath";
     ncc::bind::BindSpec(m);
     ncc::bind::BindNetwork<Network>(m).def_prop_ro("events", &Network::events).def("audit", &Audit);
+    nb::class_<Batch>(m, "Batch")
+        .def(nb::init<size_t, size_t>(), "n"_a, "threads"_a)
+        .def("put", &Batch::Put, "row"_a, "network"_a)
+        .def("step", &Batch::Step, "limits_bps"_a, "hosts"_a, "host_counts"_a, "uppers"_a, "upper_counts"_a,
+             "progress"_a);
     m.def("transports", &ncc::ControllerNames);
     m.def("params", &ncc::ControllerParamRows, "transport"_a);
     m.def("bare_heap", &BareHeap, "events"_a, "population"_a, "span_ns"_a);

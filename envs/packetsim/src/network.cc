@@ -82,22 +82,20 @@ void Network::Arrive(uint32_t port)
     if (ports_[port]) {
         ports_[port]->BeforePop(link, now_ns_);
     }
-    Packet packet = link.front().packet;
+    const Packet &packet = link.front().packet; // its place is not used again before this returns
     link.PopFront();
     if (!link.empty()) {
         scheduler_.Push({link.front().arrival_ns, link.front().word});
     }
-    const Path &path = paths_[packet.connection];
-    const uint32_t next = (packet.to_receiver() ? path.to_receiver : path.to_sender)[packet.hop];
+    const uint32_t next = paths_[packet.connection].ports[packet.way()][packet.hop];
     if (next == kNone) {
         Deliver(packet);
     } else {
-        ++packet.hop;
         Forward(next, packet);
     }
 }
 
-void Network::Forward(uint32_t index, Packet packet)
+void Network::Forward(uint32_t index, const Packet &packet)
 {
     Port &port = *ports_[index];
     Link &link = links_[index];
@@ -109,17 +107,18 @@ void Network::Forward(uint32_t index, Packet packet)
     } else {
         port.Advance(link, now_ns_);
     }
-    if (!port.Admit(packet, now_ns_)) {
+    const ncc_verdict verdict = port.Admit(packet, now_ns_);
+    if (verdict == NCC_DROP) {
         ++dropped_;
         Gone(packet);
         return;
     }
     if (!port.control_first()) {
-        OnLink(index, port.Forward(link, packet, now_ns_));
+        OnLink(index, port.Forward(link, packet, verdict, now_ns_));
     } else if (port.busy()) {
-        port.Hold(packet, now_ns_);
+        port.Hold(packet, verdict, now_ns_);
     } else {
-        OnLink(index, port.StartAtOnce(link, packet, now_ns_));
+        OnLink(index, port.StartAtOnce(link, packet, verdict, now_ns_));
         Schedule(port.free_ns(), EventKind::kTransmit, index);
     }
 }
@@ -276,8 +275,8 @@ void Network::ChoosePath(uint32_t slot, const FlowSpec &flow)
             }
         }
     };
-    choose(paths_[slot].to_receiver, flow.src, flow.dst);
-    choose(paths_[slot].to_sender, flow.dst, flow.src);
+    choose(paths_[slot].ports[0], flow.src, flow.dst);
+    choose(paths_[slot].ports[1], flow.dst, flow.src);
 }
 
 void Network::Received(uint32_t slot)

@@ -141,7 +141,7 @@ class Network
     void StartRtts();
     void Handle(const Event &event);
     void Arrive(uint32_t port);
-    void Forward(uint32_t port, Packet packet);
+    void Forward(uint32_t port, const Packet &packet);
     void Deliver(const Packet &packet);
     void Transmitted(uint32_t port);
     void Expire(TimerKind kind, uint32_t slot, const Event &event);

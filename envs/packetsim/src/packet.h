@@ -9,12 +9,13 @@ namespace ncc::packetsim
 
 constexpr uint32_t kNone = UINT32_MAX; // no connection, no node, no SACK blocks, ...
 
+// Odd ones go to the sender.
 enum class Kind : uint8_t {
-    kSyn,     // to the receiver
-    kSynAck,  // to the sender
-    kOpenAck, // to the receiver: ends the handshake, carries no data
-    kData,    // to the receiver
-    kAck,     // to the sender
+    kSyn = 0,
+    kSynAck = 1,
+    kOpenAck = 2, // ends the handshake, carries no data
+    kAck = 3,
+    kData = 4,
 };
 
 // Payload is counted in packets: packet n of a flow carries bytes [n * mss, (n + 1) * mss) of it, the last one the
@@ -33,7 +34,8 @@ struct Packet {
     bool retransmission;
     uint16_t window; // kSynAck, kAck: the receive window as in the TCP header (RFC 7323 section 2)
 
-    bool to_receiver() const { return kind == Kind::kSyn || kind == Kind::kOpenAck || kind == Kind::kData; }
+    unsigned way() const { return static_cast<unsigned>(kind) & 1; } // 0: to the receiver, 1: to the sender
+    bool to_receiver() const { return way() == 0; }
 };
 static_assert(sizeof(Packet) == 24);
 

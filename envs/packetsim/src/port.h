@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <memory>
 
 namespace ncc::packetsim
 {
@@ -21,12 +22,12 @@ class Port
 {
   public:
     Port(const QueueSpec &queue, Pool *pool, uint64_t seed)
-        : discipline_(queue, pool, seed), control_first_(queue.control_first)
+        : discipline_(queue, pool, seed), waiting_(queue.control_first ? std::make_unique<Classes>() : nullptr)
     {
     }
 
     bool shared() const { return discipline_.shared(); }
-    bool control_first() const { return control_first_; }
+    bool control_first() const { return waiting_ != nullptr; }
 
     // Brings totals, queue and its integral up to `now`.
     void Advance(const Link &link, int64_t now_ns)
@@ -47,38 +48,23 @@ class Port
         }
     }
 
-    // Whether the packet may join (or pass: an idle transmitter takes it at once); marks it where the discipline says
-    // so. False: it is dropped. Call Advance first, for a shared buffer on every port that shares it.
-    bool Admit(Packet &packet, int64_t now_ns)
+    // Whether the packet may join (or pass: an idle transmitter takes it at once), and whether it is to be marked. Call
+    // Advance first, for a shared buffer on every port that shares it.
+    ncc_verdict Admit(const Packet &packet, int64_t now_ns)
     {
-        const bool data = packet.kind == Kind::kData;
-        if (drop_in_ > 0 && data && --drop_in_ == 0) {
-            ++totals_.dropped_pkts;
-            return false;
+        ncc_verdict verdict = NCC_PASS;
+        if (fault_in_ > 0 && packet.kind == Kind::kData && --fault_in_ == 0) {
+            verdict = fault_;
+        } else if (free_ps_ > now_ns * kPsPerNs || (waiting_ && waiting_pkts() > 0)) {
+            verdict = discipline_.Admit(static_cast<uint64_t>(queue_bytes_), packet.ip_bytes, packet.ecn_capable);
         }
-        if (mark_in_ > 0 && data && --mark_in_ == 0) {
-            ++totals_.marked_pkts;
-            packet.marked = true;
-        }
-        if (free_ps_ <= now_ns * kPsPerNs && waiting_pkts() == 0) {
-            return true;
-        }
-        switch (discipline_.Admit(static_cast<uint64_t>(queue_bytes_), packet.ip_bytes, packet.ecn_capable)) {
-        case NCC_DROP:
-            ++totals_.dropped_pkts;
-            return false;
-        case NCC_MARK:
-            ++totals_.marked_pkts;
-            packet.marked = true;
-            break;
-        case NCC_PASS:
-            break;
-        }
-        return true;
+        totals_.dropped_pkts += verdict == NCC_DROP;
+        totals_.marked_pkts += verdict == NCC_MARK;
+        return verdict;
     }
 
     // Puts an admitted packet on the link; returns its entry, whose `word` the caller fills in.
-    InFlight &Forward(Link &link, const Packet &packet, int64_t now_ns)
+    InFlight &Forward(Link &link, const Packet &packet, ncc_verdict verdict, int64_t now_ns)
     {
         const int64_t now_ps = now_ns * kPsPerNs;
         const int64_t start_ps = std::max(free_ps_, now_ps);
@@ -88,6 +74,8 @@ class Port
         entry.start_ps = start_ps;
         entry.joined_ns = now_ns;
         entry.packet = packet;
+        ++entry.packet.hop;
+        entry.packet.marked |= verdict == NCC_MARK;
         if (start_ps > now_ps) {
             Join(packet.ip_bytes);
         } else {
@@ -100,17 +88,17 @@ class Port
 
     // With control packets first: `Hold` queues an admitted packet while the transmitter is busy; `Next` starts one.
     bool busy() const { return busy_; }
-    void Hold(const Packet &packet, int64_t now_ns)
+    void Hold(const Packet &packet, ncc_verdict verdict, int64_t now_ns)
     {
-        waiting_[packet.kind == Kind::kData].push_back({packet, now_ns});
+        (packet.kind == Kind::kData ? waiting_->data : waiting_->control).push_back({packet, verdict, now_ns});
         Join(packet.ip_bytes);
     }
     // Starts a packet that finds the transmitter idle.
-    InFlight &StartAtOnce(Link &link, const Packet &packet, int64_t now_ns)
+    InFlight &StartAtOnce(Link &link, const Packet &packet, ncc_verdict verdict, int64_t now_ns)
     {
         ++totals_.tx_pkts;
         totals_.tx_bytes += packet.ip_bytes;
-        return Start(link, packet, now_ns, now_ns);
+        return Start(link, {packet, verdict, now_ns}, now_ns);
     }
     // Starts the packet whose turn it is, if there is one; null: the transmitter is idle from now on.
     InFlight *Next(Link &link, int64_t now_ns);
@@ -118,9 +106,10 @@ class Port
 
     const PortTotals &totals() const { return totals_; }
     int64_t queue_bytes() const { return queue_bytes_; }
-    size_t waiting_pkts() const { return waiting_[0].size() + waiting_[1].size(); }
+    size_t waiting_pkts() const { return waiting_ ? waiting_->control.size() + waiting_->data.size() : 0; }
 
-    // Byte-nanoseconds waited since the last call.
+    // Byte-nanoseconds waited since the last call; counted once `MeasureQueue` has been called.
+    void MeasureQueue() { integrate_ = true; }
     double TakeQueueIntegral()
     {
         const double taken = integral_;
@@ -129,16 +118,23 @@ class Port
     }
 
     // Drops or marks the nth data packet to arrive from now on (1: the next), whatever the queue.
-    void DropNth(uint64_t nth) { drop_in_ = nth; }
-    void MarkNth(uint64_t nth) { mark_in_ = nth; }
+    void DropNth(uint64_t nth) { SetFault(NCC_DROP, nth); }
+    void MarkNth(uint64_t nth) { SetFault(NCC_MARK, nth); }
 
   private:
     struct Waiting {
         Packet packet;
+        ncc_verdict verdict;
         int64_t joined_ns;
     };
 
-    InFlight &Start(Link &link, const Packet &packet, int64_t joined_ns, int64_t now_ns);
+    InFlight &Start(Link &link, const Waiting &next, int64_t now_ns);
+
+    void SetFault(ncc_verdict fault, uint64_t nth)
+    {
+        fault_ = fault;
+        fault_in_ = nth;
+    }
 
     void Join(uint32_t bytes)
     {
@@ -161,6 +157,9 @@ class Port
 
     void Integrate(int64_t until_ps)
     {
+        if (!integrate_) {
+            return;
+        }
         integral_ += static_cast<double>(queue_bytes_) * static_cast<double>(until_ps - updated_ps_) / kPsPerNs;
         updated_ps_ = until_ps;
     }
@@ -172,9 +171,13 @@ class Port
     double integral_ = 0;
     Discipline discipline_;
     PortTotals totals_;
-    uint64_t drop_in_ = 0, mark_in_ = 0;
-    bool control_first_ = false, busy_ = false;
-    std::deque<Waiting> waiting_[2]; // control, data; only with control first
+    uint64_t fault_in_ = 0;
+    ncc_verdict fault_ = NCC_PASS;
+    bool busy_ = false, integrate_ = false;
+    struct Classes {
+        std::deque<Waiting> control, data;
+    };
+    std::unique_ptr<Classes> waiting_; // only with control first
 };
 
 } // namespace ncc::packetsim

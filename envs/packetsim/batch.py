@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Networks of packetsim stepped in one call, on as many threads as asked for."""
+
+from typing import Any
+
+import numpy as np
+
+from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.flows import FloatArray, FlowTable
+from ncc.core.measurement import Measurement, Measurements
+from ncc.core.scenario import Scenario
+from ncc.core.topology import Topology
+from ncc.envs.native.base import NativeDatapath
+from ncc.envs.native.blocks import Blocks
+from ncc.envs.native.extension import Network
+from ncc.harness.datapath import HostStack
+
+
+class NativeBatch:
+    """`ncc.harness.networks.Networks` of a native datapath whose extension has a class `Batch`.
+
+    Networks share nothing, so the results depend neither on `threads` nor on `n`.
+    """
+
+    def __init__(self, datapath: type[NativeDatapath], n: int, *, threads: int, first: int) -> None:
+        self._datapath, self._n, self._threads, self._first = datapath, n, threads, first
+        self.close()
+
+    def start(self, row: int, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
+        """See `ncc.harness.networks.Networks.start`; raises as `NativeDatapath.start` does."""
+        spec = self._datapath.spec_of(scenario, flows, stack, seed)
+        network, self._topology = self._datapath.network_of(scenario, spec), scenario.network()
+        if self._batch is None:
+            extension: Any = self._datapath.extension()
+            self._batch = extension.Batch(self._n, self._threads)
+        self._batch.put(row, network)
+        self._networks[row] = network
+        blocks = Blocks(self._topology)
+        network.measure(*blocks.arrays)
+        return blocks.measurement()
+
+    def step(self, rate_limits_bps: FloatArray) -> Measurements:
+        """See `ncc.harness.networks.Networks.step`.
+
+        Raises:
+            ConfigError: wrong shape, NaN, zero or negative limits, naming the host; no network has moved.
+            DatapathError: a network has not been started, or a controller or connection failed while running.
+        """
+        if self._topology is None or len(self._networks) < self._n:
+            raise DatapathError(f"{len(self._networks)} of {self._n} networks are running; start each of them first")
+        limits = np.ascontiguousarray(rate_limits_bps, dtype=np.float64)
+        shape = (self._n, len(self._topology.agent_hosts))
+        if limits.shape != shape:
+            raise ConfigError(
+                f"rate_limits_bps must have shape {shape}, a row of agent hosts per network, got {limits.shape}"
+            )
+        self._datapath.check_limits(limits, self._topology)
+        blocks = Blocks(self._topology, self._n)
+        if failed := self._batch.step(limits, *blocks.arrays):
+            row, words = failed
+            where = f"rack {self._first + row}: " if self._n > 1 else ""
+            message = self._datapath.stopped(self._networks[row], RuntimeError(words))
+            self.close()  # other networks may be an epoch ahead of it
+            raise DatapathError(where + message)
+        return blocks.measurements()
+
+    def close(self) -> None:
+        """Free everything; networks may be started again."""
+        self._batch: Any = None
+        self._networks: dict[int, Network] = {}
+        self._topology: Topology | None = None

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Networks stepped together, for Python. They share nothing, so results do not depend on the number of threads.
+#pragma once
+
+#include "bind.h"
+#include "network.h"
+#include "pool.h"
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ncc::packetsim
+{
+
+class Batch
+{
+  public:
+    Batch(size_t n, size_t threads) : pool_(n, threads), networks_(n), owners_(n) {}
+
+    // That network from now on; all must have equally many hosts and upper ports.
+    void Put(size_t row, nanobind::object network)
+    {
+        if (row >= networks_.size()) {
+            throw std::invalid_argument("no such row");
+        }
+        networks_[row] = nanobind::cast<Network *>(network);
+        owners_[row] = std::move(network);
+    }
+
+    // One period of each under limits [n, agents], measured into blocks with a leading [n] (see bind.h). The row and
+    // the words of the first that failed, if any did.
+    std::optional<std::pair<size_t, std::string>> Step(bind::Rows<const double> limits_bps, bind::Rows<double, 3> hosts,
+                                                       bind::Rows<int64_t, 3> host_counts, bind::Rows<double, 3> uppers,
+                                                       bind::Rows<int64_t, 3> upper_counts,
+                                                       bind::Rows<int64_t> progress)
+    {
+        if (networks_.empty() || std::find(networks_.begin(), networks_.end(), nullptr) != networks_.end()) {
+            throw std::invalid_argument("a row without a network");
+        }
+        const size_t n = networks_.size(), agents = networks_[0]->spec().agents.size(),
+                     upper_ports = networks_[0]->spec().upper_ports.size();
+        for (const Network *network : networks_) {
+            if (network->spec().agents.size() != agents || network->spec().upper_ports.size() != upper_ports) {
+                throw std::invalid_argument("networks of different shapes");
+            }
+        }
+        const auto is = [n](const auto &block, size_t rows, size_t columns) {
+            return block.shape(0) == n && block.shape(1) == rows && block.shape(2) == columns;
+        };
+        if (limits_bps.shape(0) != n || limits_bps.shape(1) != agents || !is(hosts, bind::kHostFloats, agents) ||
+            !is(host_counts, bind::kHostCounts, agents) || !is(uppers, bind::kUpperFloats, upper_ports) ||
+            !is(upper_counts, bind::kUpperCounts, upper_ports) || progress.shape(0) != n ||
+            progress.shape(1) != bind::kProgress) {
+            throw std::invalid_argument("limits or measurement blocks of the wrong shape");
+        }
+        const bind::Blocks blocks{hosts.data(), uppers.data(), host_counts.data(), upper_counts.data(),
+                                  progress.data()};
+        const double *limits = limits_bps.data();
+        nanobind::gil_scoped_release release;
+        pool_.Each([&](size_t row) {
+            networks_[row]->Step(limits + row * agents);
+            bind::MeasureInto(*networks_[row], blocks.Row(row, agents, upper_ports));
+        });
+        const size_t failed = pool_.failed_row();
+        if (failed == n) {
+            return std::nullopt;
+        }
+        try {
+            std::rethrow_exception(pool_.error(failed));
+        } catch (const std::exception &error) {
+            return std::make_pair(failed, std::string(error.what()));
+        }
+    }
+
+  private:
+    Pool pool_;
+    std::vector<Network *> networks_;
+    std::vector<nanobind::object> owners_; // keep the networks alive
+};
+
+} // namespace ncc::packetsim

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "pool.h"
+
+#include <algorithm>
+#include <csignal>
+
+namespace ncc::packetsim
+{
+
+Pool::~Pool()
+{
+    stop_ = true;
+    task_number_.fetch_add(1);
+    task_number_.notify_all();
+    for (std::thread &helper : helpers_) {
+        helper.join();
+    }
+}
+
+void Pool::Each(const Task &task)
+{
+    if (rows_ == 0) {
+        return;
+    }
+    const size_t wanted = std::min(threads_, rows_) - 1;
+    if (helpers_.size() < wanted) {
+        // Signals are for the thread that waits for them.
+        sigset_t all, before;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        next_ = rows_;
+        try {
+            while (helpers_.size() < wanted) {
+                helpers_.emplace_back([this] { Help(); });
+            }
+        } catch (...) {
+            pthread_sigmask(SIG_SETMASK, &before, nullptr);
+            throw;
+        }
+        pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    }
+    std::fill(errors_.begin(), errors_.end(), nullptr);
+    task_ = &task;
+    done_.store(0, std::memory_order_relaxed);
+    // Whoever takes a row below has seen the task. A helper that is late finds nothing left, or rows of the next task:
+    // nobody waits for helpers, only for rows.
+    next_.store(0, std::memory_order_release);
+    if (!helpers_.empty()) {
+        task_number_.fetch_add(1, std::memory_order_release);
+        task_number_.notify_all();
+    }
+    Share();
+    for (size_t done = done_.load(std::memory_order_acquire); done < rows_;
+         done = done_.load(std::memory_order_acquire)) {
+        done_.wait(done, std::memory_order_acquire);
+    }
+}
+
+size_t Pool::failed_row() const
+{
+    const auto first = std::find_if(errors_.begin(), errors_.end(), [](const auto &error) { return error != nullptr; });
+    return static_cast<size_t>(first - errors_.begin());
+}
+
+void Pool::Help()
+{
+    for (uint32_t seen = 0;;) {
+        task_number_.wait(seen, std::memory_order_acquire);
+        seen = task_number_.load(std::memory_order_acquire);
+        if (stop_) {
+            return;
+        }
+        Share();
+    }
+}
+
+void Pool::Share()
+{
+    for (size_t row; (row = next_.fetch_add(1, std::memory_order_acq_rel)) < rows_;) {
+        try {
+            (*task_)(row);
+        } catch (...) {
+            errors_[row] = std::current_exception();
+        }
+        if (done_.fetch_add(1, std::memory_order_acq_rel) + 1 == rows_) {
+            done_.notify_one();
+        }
+    }
+}
+
+} // namespace ncc::packetsim
