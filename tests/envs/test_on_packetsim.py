@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Racks on the packet engine, stepped in one call: bit for bit what each is alone, on however many threads."""
+
+import os
+import signal
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
+from ncc.core.scenario import Scenario
+from ncc.core.topologies import LeafSpine
+from ncc.core.workload import Permutation
+from ncc.envs.native.base import NativeDatapath
+from ncc.envs.packetsim import PacketsimDatapath
+from ncc.envs.packetsim.batch import NativeBatch
+from ncc.envs.rack import RackBatch
+from ncc.envs.spec import EnvSpec
+from ncc.harness.batch import Transition
+from ncc.harness.datapath import HostStack
+from ncc.harness.networks import Batching, InTurn, Networks, networks
+from tests.envs.cases import poisson, rack, spec
+
+SMALL = rack(poisson(0.8), periods=8)
+FABRIC = Scenario(
+    name="fabric",
+    topology=LeafSpine(leaves=2, spines=2, hosts_per_leaf=4),
+    workload=(("p", Permutation(hosts="hosts", size_bytes=400_000)),),
+    duration_s=10e-3,
+)
+
+
+def play(env: RackBatch, epochs: int = 30) -> tuple[list[Transition], tuple[float, ...]]:
+    """The same random actions whatever the number of racks: column r is rack r's."""
+    rng = np.random.default_rng(3)
+    env.reset()
+    steps = []
+    for _ in range(epochs):
+        actions = rng.integers(0, env.n_actions, (8, env.n_agents))
+        steps.append(env.step(actions[: env.n_racks]))
+    returns = env.take_returns()
+    env.close()
+    return steps, returns
+
+
+def assert_same(a: list[Transition], b: list[Transition], racks: int) -> None:
+    for one, other in zip(a, b, strict=True):
+        for name in ("obs", "reward", "terminated", "truncated", "final_obs"):
+            np.testing.assert_array_equal(getattr(one, name)[:racks], getattr(other, name)[:racks], err_msg=name)
+
+
+@pytest.mark.parametrize("scenario", [SMALL, FABRIC], ids=["rack", "fabric"])
+@pytest.mark.parametrize("transport", ["dctcp", "newreno"])
+def test_neither_threads_nor_batch_size_nor_company_change_anything(scenario: Scenario, transport: str) -> None:
+    what = spec(scenario, stack=HostStack(transport=transport))
+    plain = RackBatch(what, InTurnFactory(), 5, 2, 6)
+    reference, returns = play(plain)
+    for n_racks, threads in ((6, 1), (6, 2), (6, 16), (3, 2), (1, 1), (1, 4)):
+        steps, mine = play(RackBatch(what, PacketsimDatapath, 5, 2, n_racks, threads=threads))
+        assert_same(steps, reference, n_racks)
+        if n_racks == 6:
+            assert mine == returns
+    assert sum(t.reward.sum() for t in reference) < 0, "there was something to do"
+
+
+class InTurnFactory:
+    """Batches by stepping one after the other."""
+
+    def batch(self, n: int, *, threads: int, first: int) -> Networks:
+        return InTurn(PacketsimDatapath, n, first=first)
+
+    def __call__(self) -> PacketsimDatapath:
+        return PacketsimDatapath()
+
+
+def test_packetsim_offers_batches() -> None:
+    assert isinstance(PacketsimDatapath, Batching)
+    assert isinstance(networks(PacketsimDatapath, 2), NativeBatch)
+
+
+def test_racks_start_again_while_others_go_on() -> None:
+    """A list that one rack delivers sooner than another: each begins its next episode alone."""
+    what = spec(FABRIC)
+    together, alone = (RackBatch(what, factory, 1, 0, 4) for factory in (PacketsimDatapath, InTurnFactory()))
+    together.reset()
+    alone.reset()
+    limits = np.full((4, 8), 10)
+    limits[1], limits[2] = 1, 5
+    apart = 0
+    for _ in range(60):
+        a, b = together.step(limits), alone.step(limits)
+        assert_same([a], [b], 4)
+        ended = a.terminated | a.truncated
+        apart += bool(ended.any() and not ended.all())
+    assert apart > 3
+
+
+def start(batch: Networks, what: EnvSpec, rows: int) -> None:
+    for row in range(rows):
+        batch.start(row, what.scenario, what.scenario.flows(row), what.stack, row)
+
+
+def test_limits_that_cannot_be_used_move_no_network() -> None:
+    what, limits = spec(SMALL), np.full((3, 4), np.inf)
+    batch, twin = (PacketsimDatapath.batch(3, threads=2, first=0) for _ in range(2))
+    start(batch, what, 3)
+    start(twin, what, 3)
+    for bad, message in (
+        (limits[:2], r"shape \(3, 4\).*got \(2, 4\)"),
+        (np.where(np.eye(3, 4, 1) > 0, 0.0, limits), r"host h1 \(index 1\) must be above 0"),
+        (np.where(np.eye(3, 4, 3) > 0, np.nan, limits), r"host h3 \(index 3\) must be above 0.*got nan"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            batch.step(bad)
+    np.testing.assert_array_equal(batch.step(limits).time_s, [1e-3] * 3)
+    np.testing.assert_array_equal(
+        batch.step(limits).throughput_bps, [twin.step(limits), twin.step(limits)][1].throughput_bps
+    )
+
+
+def test_out_of_order_and_closed() -> None:
+    what, limits = spec(SMALL), np.full((2, 4), np.inf)
+    batch = PacketsimDatapath.batch(2, threads=2, first=0)
+    with pytest.raises(DatapathError, match="0 of 2 networks are running; start each of them first"):
+        batch.step(limits)
+    start(batch, what, 1)
+    with pytest.raises(DatapathError, match="1 of 2 networks are running"):
+        batch.step(limits)
+    start(batch, what, 2)
+    batch.step(limits)
+    batch.close()
+    batch.close()
+    with pytest.raises(DatapathError, match="start each of them first"):
+        batch.step(limits)
+    start(batch, what, 2)
+    assert batch.step(limits).epoch.tolist() == [1, 1]
+
+
+def test_a_rack_that_cannot_start_is_named() -> None:
+    with pytest.raises(UnknownNameError, match="rack 4: Unknown transport"):
+        RackBatch(spec(SMALL, stack=HostStack(transport="dctpc")), PacketsimDatapath, 1, 4, 2).reset()
+
+
+class Failing(PacketsimDatapath):
+    """Says in its second epoch that the second network has failed, as the engine does of a controller's fault."""
+
+    epochs = 0
+
+    @classmethod
+    def extension(cls) -> Any:
+        real = super().extension()
+        return SimpleNamespace(**{**vars(real), "Batch": cls.made})
+
+    @classmethod
+    def made(cls, n: int, threads: int) -> Any:
+        return SimpleNamespace(put=lambda row, network: None, step=cls.told)
+
+    @classmethod
+    def told(cls, *arrays: Any) -> Any:
+        cls.epochs += 1
+        return (1, "flow 3 states a window of 0") if cls.epochs == 2 else None
+
+
+def test_a_network_that_fails_is_named_and_all_must_start_again() -> None:
+    what, limits = spec(SMALL), np.full((2, 4), np.inf)
+    batch = Failing.batch(2, threads=2, first=4)
+    start(batch, what, 2)
+    batch.step(limits)
+    with pytest.raises(DatapathError, match=r"^rack 5: The packetsim run stopped at .*: flow 3 states a window of 0"):
+        batch.step(limits)
+    with pytest.raises(DatapathError, match="start each of them first"):
+        batch.step(limits)
+
+
+def test_no_thread_is_left_and_helpers_take_no_signals() -> None:
+    def helpers() -> list[str]:
+        return sorted(os.listdir("/proc/self/task"))  # noqa: PTH208 - numbers, not paths
+
+    before = helpers()
+    env = RackBatch(spec(SMALL), PacketsimDatapath, 1, 0, 4, threads=3)
+    play_some = np.full((4, 4), 10)
+    env.reset()
+    env.step(play_some)
+    new = set(helpers()) - set(before)
+    assert len(new) == 2
+    for task in new:
+        status = Path(f"/proc/self/task/{task}/status").read_text().splitlines()
+        blocked = next(int(line.split()[1], 16) for line in status if line.startswith("SigBlk"))
+        assert blocked >> (signal.SIGINT - 1) & 1
+    env.close()
+    assert helpers() == before
+    assert threading.active_count() == 1
+
+
+def test_the_base_does_not_promise_what_ns3_cannot_do() -> None:
+    assert not isinstance(NativeDatapath, Batching)
