@@ -10,11 +10,17 @@ from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario, Transport
 from ncc.core.topologies import Dumbbell, ManyToOne
 from ncc.core.workload import Incast
+from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.ns3.plain import PlainRun, run_plain
 from ncc.harness.datapath import HostStack
-from tests.ns3.runs import fixed, flow, run
+from tests.datapaths.runs import Run, fixed, flow
+from tests.datapaths.runs import run as run_on
 
 PPP = Transport(frame_overhead_bytes=2)  # what ns-3's point-to-point device adds
+
+
+def run(scenario: Scenario, stack: HostStack | str, *, seed: int = 1) -> Run:
+    return run_on(Ns3Datapath, scenario, stack, seed=seed)
 
 
 def plain(scenario: Scenario, transport: str) -> PlainRun:

@@ -8,7 +8,7 @@ from ncc.core.flows import FloatArray
 from ncc.core.scenario import Nic
 from ncc.core.topologies import Dumbbell, ManyToOne
 from ncc.core.units import BITS_PER_BYTE, MBPS
-from tests.ns3.runs import MSS, Run, engine, fixed, flow, run
+from tests.datapaths.runs import MSS, Run, Simulator, drops, fixed, flow, over_transports, run
 
 FAST = Dumbbell(pairs=1, bottleneck_rate_bps=2e9)  # the host's own link and limit decide
 BULK = flow("s0", "r0", 100_000_000)
@@ -20,11 +20,11 @@ def left_bits(done: Run, period_s: float) -> FloatArray:
 
 
 @pytest.mark.parametrize("bucket_bytes", [1500, 3000, 20_000])
-def test_no_window_ever_carries_more_than_rate_times_time_plus_bucket(bucket_bytes: int) -> None:
+def test_no_window_ever_carries_more_than_rate_times_time_plus_bucket(simulator: Simulator, bucket_bytes: int) -> None:
     period_s = 1e-4
     scenario = fixed(FAST, BULK, period_s=period_s, nic=Nic(bucket_bytes=bucket_bytes))
     rates = np.random.default_rng(3).choice([3e6, 47.3e6, 123.4567e6, 400e6, 999e6], 600)
-    done = run(scenario, limits=lambda epoch: rates[epoch : epoch + 1], max_epochs=600)
+    done = run(simulator, scenario, limits=lambda epoch: rates[epoch : epoch + 1], max_epochs=600)
     assert np.array_equal(done.column("rate_limit_bps")[:, 0], rates)
     # bits(i..j) <= sum(rate) T + bucket for all i <= j, by the largest rise of the running excess
     excess = np.concatenate([[0.0], np.cumsum(left_bits(done, period_s) - rates * period_s)])
@@ -34,26 +34,28 @@ def test_no_window_ever_carries_more_than_rate_times_time_plus_bucket(bucket_byt
 
 
 @pytest.mark.parametrize("rate_bps", [10 * MBPS, 333 * MBPS, 900 * MBPS])
-def test_a_backlogged_host_gets_its_whole_limit(rate_bps: float) -> None:
-    done = run(fixed(FAST, BULK), limits=np.array([rate_bps]), max_epochs=60)
+def test_a_backlogged_host_gets_its_whole_limit(simulator: Simulator, rate_bps: float) -> None:
+    done = run(simulator, fixed(FAST, BULK), limits=np.array([rate_bps]), max_epochs=60)
     assert done.column("throughput_bps")[20:, 0].mean() == pytest.approx(rate_bps, rel=0.01)
     assert done.column("goodput_bps")[20:, 0].mean() == pytest.approx(rate_bps * MSS / 1500, rel=0.02)
 
 
-def test_infinity_takes_the_limiter_out() -> None:
-    done = run(fixed(FAST, flow("s0", "r0", 10_000_000)), limits=lambda epoch: np.array([np.inf]))
+def test_infinity_takes_the_limiter_out(simulator: Simulator) -> None:
+    done = run(simulator, fixed(FAST, flow("s0", "r0", 10_000_000)), limits=lambda epoch: np.array([np.inf]))
     assert done.column("throughput_bps")[2:-2, 0] == pytest.approx(1e9 * 1500 / 1538, rel=0.013)
 
 
-def test_a_new_limit_frees_a_packet_that_waits_for_tokens() -> None:
+def test_a_new_limit_frees_a_packet_that_waits_for_tokens(simulator: Simulator) -> None:
     # At 1 kbit/s the bucket's 3000 bytes go at once and the next packet would wait for seconds.
-    done = run(fixed(FAST, flow("s0", "r0", 50_000)), limits=lambda epoch: np.array([1e3 if epoch < 5 else np.inf]))
+    done = run(
+        simulator, fixed(FAST, flow("s0", "r0", 50_000)), limits=lambda epoch: np.array([1e3 if epoch < 5 else np.inf])
+    )
     assert 5e-3 < done.fct_s[0] < 6e-3
 
 
-def test_limits_take_hold_after_the_decision_latency() -> None:
+def test_limits_take_hold_after_the_decision_latency(simulator: Simulator) -> None:
     scenario = fixed(FAST, BULK, decision_latency_s=4e-4)
-    done = run(scenario, limits=lambda epoch: np.array([100e6 if epoch < 40 else 700e6]), max_epochs=60)
+    done = run(simulator, scenario, limits=lambda epoch: np.array([100e6 if epoch < 40 else 700e6]), max_epochs=60)
     rate = done.column("throughput_bps")[:, 0]
     assert rate[30:40].mean() == pytest.approx(100e6, rel=0.02)
     assert rate[40] == pytest.approx(0.4 * 100e6 + 0.6 * 700e6, abs=2 * 3000 * 8 / 1e-3)
@@ -61,10 +63,12 @@ def test_limits_take_hold_after_the_decision_latency() -> None:
 
 
 @pytest.mark.parametrize("small_queue_bytes", [1500, 6000, 40_000])
-def test_back_pressure_bounds_the_host_queue_and_nothing_is_dropped(small_queue_bytes: int) -> None:
+def test_back_pressure_bounds_the_host_queue_and_nothing_is_dropped(
+    simulator: Simulator, small_queue_bytes: int
+) -> None:
     flows = [flow("s0", "r0", 300_000, i * 1e-4) for i in range(8)]
     scenario = fixed(FAST, *flows, nic=Nic(small_queue_bytes=small_queue_bytes))
-    done = run(scenario, limits=np.array([100e6]))
+    done = run(simulator, scenario, limits=np.array([100e6]))
     port = scenario.network().port("s0->left")
     assert done.records.ports.queue_max_bytes[port] <= 8 * small_queue_bytes + 8 * 100
     assert done.records.ports.dropped_pkts[port] == 0
@@ -72,26 +76,27 @@ def test_back_pressure_bounds_the_host_queue_and_nothing_is_dropped(small_queue_
     assert done.records.flows.timeouts.sum() == 0
 
 
-def test_one_repair_comes_on_top_of_the_small_queue() -> None:
+def test_one_repair_comes_on_top_of_the_small_queue(simulator: Simulator) -> None:
     scenario = fixed(FAST, flow("s0", "r0", 300_000))
     done = run(
+        simulator,
         scenario,
         limits=np.array([50e6]),
-        prepare=lambda datapath: engine(datapath).drop_packet(scenario.network().port("left->right"), 60),
+        prepare=drops(scenario, left__right=60),
     )
     assert done.records.flows.retransmitted_pkts.tolist() == [1]
     small = scenario.nic.small_queue_bytes
     assert small < done.records.ports.queue_max_bytes[scenario.network().port("s0->left")] <= small + 1500
 
 
-@pytest.mark.parametrize("transport", ["dctcp", "ns3::TcpLinuxReno"])
-def test_many_repairs_exceed_the_small_queue_by_no_more_than_themselves(transport: str) -> None:
+@over_transports("dctcp", "newreno", "ns3::TcpLinuxReno")
+def test_many_repairs_exceed_the_small_queue_by_no_more_than_themselves(simulator: Simulator, transport: str) -> None:
     senders = 8
     topology = ManyToOne(senders=senders, buffer_bytes=40_000, mark_threshold_bytes=0)
     flows = [flow(f"s{i}", "receiver", 1_000_000) for i in range(senders)]
     scenario = fixed(topology, *flows, period_s=1e-3, nic=Nic(small_queue_bytes=1500))
     rates = np.random.default_rng(1).choice([2e6, 20e6, 150e6, 1e9], (3000, senders))
-    done = run(scenario, transport, limits=lambda epoch: rates[epoch])
+    done = run(simulator, scenario, transport, limits=lambda epoch: rates[epoch])
     network = scenario.network()
     above = done.records.ports.queue_max_bytes[[network.port(f"s{i}->tor") for i in range(senders)]] - 1500
     assert above.max() > 0
@@ -99,38 +104,40 @@ def test_many_repairs_exceed_the_small_queue_by_no_more_than_themselves(transpor
     assert done.records.ports.dropped_pkts[[network.port(f"s{i}->tor") for i in range(senders)]].sum() == 0
 
 
-def test_a_limit_that_falls_is_not_taken_for_a_loss() -> None:
+def test_a_limit_that_falls_is_not_taken_for_a_loss(simulator: Simulator) -> None:
     # 6 flows of 4 packets each: 36 ms in the host's queues at 8 Mbit/s, seven times the smallest retransmission timer.
     flows = [flow("s0", "r0", 100_000_000) for _ in range(6)]
-    done = run(fixed(FAST, *flows), limits=lambda epoch: np.array([np.inf if epoch < 20 else 8e6]), max_epochs=300)
+    done = run(
+        simulator, fixed(FAST, *flows), limits=lambda epoch: np.array([np.inf if epoch < 20 else 8e6]), max_epochs=300
+    )
     assert done.records.flows.timeouts.sum() == 0
     assert done.records.flows.retransmitted_pkts.sum() == 0
 
 
-def test_rtt_sees_the_small_queue_and_not_the_backlog() -> None:
+def test_rtt_sees_the_small_queue_and_not_the_backlog(simulator: Simulator) -> None:
     # 12 Mbit/s: 1 ms per packet. At most 4 packets of the flow wait below TCP, whatever the window.
-    done = run(fixed(FAST, BULK), limits=np.array([12e6]), max_epochs=200)
+    done = run(simulator, fixed(FAST, BULK), limits=np.array([12e6]), max_epochs=200)
     assert 2.5e-3 < done.column("rtt_s")[100:, 0].mean() < 5.5e-3
 
 
-def test_fifo_gives_flows_equal_turns() -> None:
+def test_fifo_gives_flows_equal_turns(simulator: Simulator) -> None:
     flows = [flow("s0", "r0", 2_000_000) for _ in range(4)]
-    done = run(fixed(FAST, *flows), limits=np.array([200e6]))
+    done = run(simulator, fixed(FAST, *flows), limits=np.array([200e6]))
     assert done.fct_s.max() / done.fct_s.min() < 1.05
 
 
-def test_a_new_flow_waits_for_packets_not_for_flows() -> None:
+def test_a_new_flow_waits_for_packets_not_for_flows(simulator: Simulator) -> None:
     # 10 elephants, 100 Mbit/s (120 us a packet): the handshake overtakes, data waits behind at most 4 packets of each.
     flows = [flow("s0", "r0", 3_000_000) for _ in range(10)] + [flow("s0", "r0", 100, 0.05)]
-    done = run(fixed(FAST, *flows), limits=np.array([100e6]))
+    done = run(simulator, fixed(FAST, *flows), limits=np.array([100e6]))
     wait_s = done.fct_s[-1]
     assert wait_s < 2 * 120e-6 + 40 * 120e-6 + 200e-6
     assert done.records.flows.rtt_min_s[-1] < 350e-6  # of the handshake: one packet in service, none queued
 
 
-def test_what_waits_in_the_host_is_measured() -> None:
+def test_what_waits_in_the_host_is_measured(simulator: Simulator) -> None:
     scenario = fixed(FAST, flow("s0", "r0", 1_000_000, 0.0005))
-    done = run(scenario, limits=np.array([8e6]), max_epochs=20)
+    done = run(simulator, scenario, limits=np.array([8e6]), max_epochs=20)
     queued, left = done.column("queued_bytes")[:, 0], done.column("throughput_bps")[:, 0]
     assert done.column("queued_flows")[:, 0].tolist() == [1] * 20
     assert done.column("active_flows")[:, 0].tolist() == [1] * 20
@@ -142,8 +149,8 @@ def test_what_waits_in_the_host_is_measured() -> None:
     assert 5e-4 < wait_s.max() <= 1.5e-3
 
 
-def test_idle_hosts_report_nothing() -> None:
-    done = run(fixed(Dumbbell(pairs=2), flow("s0", "r0", 10_000)), max_epochs=3, until_done=False)
+def test_idle_hosts_report_nothing(simulator: Simulator) -> None:
+    done = run(simulator, fixed(Dumbbell(pairs=2), flow("s0", "r0", 10_000)), max_epochs=3, until_done=False)
     for name in (
         "throughput_bps",
         "goodput_bps",

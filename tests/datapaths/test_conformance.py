@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ns3Datapath keeps the contract of ncc.harness.datapath."""
+"""Every simulator keeps the contract of ncc.harness.datapath."""
 
-import multiprocessing
 import resource
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,35 +16,28 @@ from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario, Transport
 from ncc.core.topologies import AnyTopology, Dumbbell, FatTree, LeafSpine, ManyToOne, Rack, TwoDatacentres
 from ncc.core.workload import Incast, Permutation
+from ncc.envs.native.base import NativeDatapath
 from ncc.envs.native.extension import load
-from ncc.envs.ns3 import Ns3Datapath
 from ncc.harness.datapath import Datapath, HostStack
-from tests.ns3.runs import MSS, engine, fixed, flow, run
+from tests.datapaths.runs import MSS, Simulator, engine, fixed, flow, over_transports, run
 
 PAIR = fixed(Dumbbell(pairs=2), flow("s0", "r0", 200_000), flow("s1", "r1", 50_000, 0.001))
 UNLIMITED = np.full(2, np.inf)
 
 
-@pytest.fixture
-def datapath() -> Iterator[Ns3Datapath]:
-    made = Ns3Datapath()
-    yield made
-    made.close()
-
-
-def test_is_a_datapath(datapath: Ns3Datapath) -> None:
+def test_is_a_datapath(datapath: NativeDatapath) -> None:
     assert isinstance(datapath, Datapath)
-    assert {"dctcp", "newreno", "ns3::TcpDctcp", "ns3::TcpCubic"} <= set(datapath.transports())
+    assert {"dctcp", "newreno"} <= set(datapath.transports())
     assert not [name for name in datapath.transports() if name.startswith("test")]
 
 
-def test_import_does_not_load_ns3() -> None:
-    code = "import sys, ncc.envs.ns3; assert not [m for m in sys.modules if m.endswith('_ns3')]"
+def test_import_does_not_load_the_extension(simulator: Simulator) -> None:
+    code = f"import sys, {simulator.__module__}; assert {simulator.module!r} not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_measurements_and_records_have_the_documented_shapes() -> None:
-    done = run(PAIR)
+def test_measurements_and_records_have_the_documented_shapes(simulator: Simulator) -> None:
+    done = run(simulator, PAIR)
     check_columns(done.records.flows)
     check_columns(done.records.ports)
     assert len(done.records.flows.finish_s) == 2
@@ -66,7 +55,7 @@ def test_measurements_and_records_have_the_documented_shapes() -> None:
             assert np.all(np.asarray(value) >= 0), field.name
 
 
-def test_start_has_sent_nothing(datapath: Ns3Datapath) -> None:
+def test_start_has_sent_nothing(datapath: NativeDatapath) -> None:
     first = datapath.start(PAIR, PAIR.flows(1), HostStack(), 1)
     assert (first.time_s, first.epoch, first.flows_started) == (0, 0, 0)
     # Base RTT: a full packet and its ACK over three 1 Gbps links of 10 us, 38 bytes of framing each.
@@ -76,13 +65,13 @@ def test_start_has_sent_nothing(datapath: Ns3Datapath) -> None:
     assert np.isinf(first.rate_limit_bps).all()
 
 
-@pytest.mark.parametrize("transport", ["dctcp", "newreno", "ns3::TcpBbr"])
-def test_equal_seeds_give_bit_equal_runs(transport: str) -> None:
+@over_transports("dctcp", "newreno", "ns3::TcpBbr")
+def test_equal_seeds_give_bit_equal_runs(simulator: Simulator, transport: str) -> None:
     topology = LeafSpine(leaves=2, spines=2, hosts_per_leaf=3, buffer_bytes=60_000)
     traffic = Incast(events_per_s=500, fan_in=5, bytes_per_server=40_000, sources="hosts", destinations="hosts")
     scenario = Scenario(name="incast", topology=topology, workload=(("incast", traffic),), duration_s=0.01)
     assert len(scenario.flows(7)) > 10
-    one, two = run(scenario, transport, seed=7), run(scenario, transport, seed=7)
+    one, two = run(simulator, scenario, transport, seed=7), run(simulator, scenario, transport, seed=7)
     for records in ("flows", "ports"):
         for field in fields(getattr(one.records, records)):
             a, b = (getattr(getattr(r.records, records), field.name) for r in (one, two))
@@ -92,27 +81,27 @@ def test_equal_seeds_give_bit_equal_runs(transport: str) -> None:
 
 
 @pytest.mark.parametrize("topology", [LeafSpine(leaves=2, spines=3, hosts_per_leaf=2), FatTree(), Rack(hosts=3)])
-def test_any_topology_delivers(topology: AnyTopology) -> None:
+def test_any_topology_delivers(simulator: Simulator, topology: AnyTopology) -> None:
     everyone = (("everyone", Permutation(hosts="hosts", size_bytes=30_000)),)
-    done = run(Scenario(name="all", topology=topology, workload=everyone, duration_s=0.01))
+    done = run(simulator, Scenario(name="all", topology=topology, workload=everyone, duration_s=0.01))
     assert np.isfinite(done.records.flows.finish_s).all()
 
 
-def test_two_datacentres_deliver_over_the_wan() -> None:
-    done = run(fixed(TwoDatacentres(hosts=1), flow("h0_0", "h1_0", 100_000)))
+def test_two_datacentres_deliver_over_the_wan(simulator: Simulator) -> None:
+    done = run(simulator, fixed(TwoDatacentres(hosts=1), flow("h0_0", "h1_0", 100_000)))
     assert done.fct_s[0] > 3 * 4.85e-3  # handshake and first data: three crossings
 
 
-def test_equal_cost_paths_are_all_used_and_flows_keep_to_one() -> None:
+def test_equal_cost_paths_are_all_used_and_flows_keep_to_one(simulator: Simulator) -> None:
     topology = LeafSpine(leaves=2, spines=4, hosts_per_leaf=1)
-    done = run(fixed(topology, *(flow("h0_0", "h1_0", 20 * MSS, i * 1e-5) for i in range(40))))
+    done = run(simulator, fixed(topology, *(flow("h0_0", "h1_0", 20 * MSS, i * 1e-5) for i in range(40))))
     network = topology.build()
     up = [network.port(f"leaf0->spine{i}") for i in range(4)]
     assert (done.records.ports.tx_pkts[up] > 0).all()
     assert done.records.flows.retransmitted_pkts.sum() == 0
 
 
-def test_close_twice_restart_and_out_of_order_calls(datapath: Ns3Datapath) -> None:
+def test_close_twice_restart_and_out_of_order_calls(datapath: NativeDatapath) -> None:
     with pytest.raises(DatapathError, match=r"step\(\).*start\(\)"):
         datapath.step(UNLIMITED)
     with pytest.raises(DatapathError, match=r"finish\(\).*start\(\)"):
@@ -128,7 +117,7 @@ def test_close_twice_restart_and_out_of_order_calls(datapath: Ns3Datapath) -> No
     datapath.start(PAIR, PAIR.flows(1), HostStack(), 1)
 
 
-def test_unknown_names_are_refused_with_what_exists(datapath: Ns3Datapath) -> None:
+def test_unknown_names_are_refused_with_what_exists(datapath: NativeDatapath) -> None:
     def start(stack: HostStack) -> None:
         datapath.start(PAIR, PAIR.flows(1), stack, 1)
 
@@ -140,8 +129,6 @@ def test_unknown_names_are_refused_with_what_exists(datapath: Ns3Datapath) -> No
         start(HostStack(params=(("gain", 3),)))
     with pytest.raises(ConfigError, match=r"g_shift of dctcp must be from 1 to 10, got 11"):
         start(HostStack(params=(("g_shift", 11),)))
-    with pytest.raises(UnknownNameError, match=r"ns3::TcpCubic 'beta'; known: ecn"):
-        start(HostStack(transport="ns3::TcpCubic", params=(("beta", 3),)))
 
 
 @pytest.mark.parametrize(
@@ -155,56 +142,14 @@ def test_unknown_names_are_refused_with_what_exists(datapath: Ns3Datapath) -> No
         (np.array([1e9, -np.inf]), r"host s1 .*-inf"),
     ],
 )
-def test_bad_limits_are_refused_and_the_run_goes_on(datapath: Ns3Datapath, limits: np.ndarray, message: str) -> None:
+def test_bad_limits_are_refused_and_the_run_goes_on(datapath: NativeDatapath, limits: np.ndarray, message: str) -> None:
     datapath.start(PAIR, PAIR.flows(1), HostStack(), 1)
     with pytest.raises(ConfigError, match=message):
         datapath.step(limits)
     assert datapath.step(UNLIMITED).epoch == 1
 
 
-def test_only_one_simulation_lives(datapath: Ns3Datapath) -> None:
-    datapath.start(PAIR, PAIR.flows(1), HostStack(), 1)
-    other = Ns3Datapath()
-    with pytest.raises(DatapathError, match=r"one simulation per process.*close\(\)"):
-        other.start(PAIR, PAIR.flows(1), HostStack(), 1)
-    assert datapath.step(UNLIMITED).epoch == 1  # the first is none the worse
-    datapath.close()
-    other.start(PAIR, PAIR.flows(1), HostStack(), 1)
-    other.close()
-
-
-def _try_in_child(datapath: Ns3Datapath, queue: Any) -> None:
-    errors = []
-    calls: list[Callable[[], object]] = [
-        lambda: datapath.step(UNLIMITED),
-        lambda: Ns3Datapath().start(PAIR, PAIR.flows(1), HostStack(), 1),
-        lambda: datapath.start(PAIR, PAIR.flows(1), HostStack(), 1),
-    ]
-    for call in calls:
-        try:
-            call()
-            errors.append("")
-        except DatapathError as error:
-            errors.append(str(error))
-    datapath.close()
-    queue.put(errors)
-
-
-@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
-def test_forked_copies_of_a_live_simulation_refuse(datapath: Ns3Datapath) -> None:
-    datapath.start(PAIR, PAIR.flows(1), HostStack(), 1)
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    child = context.Process(target=_try_in_child, args=(datapath, queue))
-    child.start()
-    errors = queue.get(timeout=60)
-    child.join(60)
-    assert child.exitcode == 0
-    assert ["spawn" in error for error in errors] == [True] * 3
-    assert datapath.step(UNLIMITED).epoch == 1
-
-
-def test_a_thousand_resets_need_no_more_memory(datapath: Ns3Datapath) -> None:
+def test_a_thousand_resets_need_no_more_memory(datapath: NativeDatapath) -> None:
     flows = PAIR.flows(1)
     finish, peak = set(), 0
     for i in range(1000):
@@ -218,7 +163,7 @@ def test_a_thousand_resets_need_no_more_memory(datapath: Ns3Datapath) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 4096  # KiB
 
 
-def test_flow_table_faults_are_named(datapath: Ns3Datapath) -> None:
+def test_flow_table_faults_are_named(datapath: NativeDatapath) -> None:
     flows = PAIR.flows(1)
     bad = type(flows)(flows.start_s, flows.src, flows.src, flows.size_bytes, flows.traffic)
     with pytest.raises(ConfigError, match="flow 0 must go from one host to another"):
@@ -237,23 +182,25 @@ def test_flow_table_faults_are_named(datapath: Ns3Datapath) -> None:
         ("delayed_ack_pkts", 2**40),
     ],
 )
-def test_what_ns3_cannot_count_is_refused(datapath: Ns3Datapath, name: str, value: int) -> None:
+def test_what_cannot_be_counted_is_refused(datapath: NativeDatapath, name: str, value: int) -> None:
     transport = Transport().replace(**{name: value})
     scenario = fixed(Dumbbell(pairs=1), flow("s0", "r0", 1), transport=transport)
-    with pytest.raises(ConfigError, match=rf"transport.{name} must be from \d+ to \d+ on ns-3, got {value}"):
+    with pytest.raises(
+        ConfigError, match=rf"transport.{name} must be from \d+ to \d+ on {datapath.title}, got {value}"
+    ):
         datapath.start(scenario, scenario.flows(1), HostStack(), 1)
 
 
-def test_a_missing_extension_says_how_to_build_it(monkeypatch: pytest.MonkeyPatch, datapath: Ns3Datapath) -> None:
+def test_a_missing_extension_says_how_to_build_it(monkeypatch: pytest.MonkeyPatch, datapath: NativeDatapath) -> None:
     load.cache_clear()
-    monkeypatch.setitem(sys.modules, "ncc.envs.ns3._ns3", None)
+    monkeypatch.setitem(sys.modules, datapath.module, None)
     with pytest.raises(DatapathError, match="make build"):
         datapath.transports()
     monkeypatch.undo()
     assert "dctcp" in datapath.transports()
 
 
-def test_stepping_lets_other_threads_run(datapath: Ns3Datapath) -> None:
+def test_stepping_lets_other_threads_run(datapath: NativeDatapath) -> None:
     scenario = fixed(Dumbbell(pairs=1), flow("s0", "r0", 200_000_000), period_s=1.0)
     datapath.start(scenario, scenario.flows(1), HostStack(), 1)
     stop, turns = threading.Event(), []
@@ -272,21 +219,15 @@ def test_stepping_lets_other_threads_run(datapath: Ns3Datapath) -> None:
     assert during > 5
 
 
-def test_another_thread_is_refused_and_the_run_goes_on(datapath: Ns3Datapath) -> None:
-    scenario = fixed(Dumbbell(pairs=1), flow("s0", "r0", 100_000))
-    datapath.start(scenario, scenario.flows(1), HostStack(), 1)
-    with ThreadPoolExecutor(1) as pool, pytest.raises(DatapathError, match="thread that called start"):
-        pool.submit(datapath.step, np.array([np.inf])).result()
-    assert datapath.step(np.array([np.inf])).epoch == 1
-
-
-def test_networks_whose_routes_would_fill_the_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_networks_whose_routes_would_fill_the_memory_are_refused(
+    simulator: Simulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scenario = fixed(ManyToOne(senders=8200), flow("s0", "receiver", 1))
-    with pytest.raises(ConfigError, match=r"at most 67108864 nodes x hosts on ns-3 .*512 MiB.*, got 8202 x 8201"):
-        Ns3Datapath().start(scenario, scenario.flows(1), HostStack(), 1)
+    with pytest.raises(ConfigError, match=r"at most 67108864 nodes x hosts on .*512 MiB.*, got 8202 x 8201"):
+        simulator().start(scenario, scenario.flows(1), HostStack(), 1)
     small = fixed(ManyToOne(senders=3), flow("s0", "receiver", 1))  # 5 nodes, 4 of them hosts
     monkeypatch.setattr("ncc.envs.native.spec.MAX_ROUTES", 20)
-    Ns3Datapath.spec_of(small, small.flows(1), HostStack(), 1)
+    simulator.spec_of(small, small.flows(1), HostStack(), 1)
     monkeypatch.setattr("ncc.envs.native.spec.MAX_ROUTES", 19)
     with pytest.raises(ConfigError, match=r"got 5 x 4 = 20"):
-        Ns3Datapath.spec_of(small, small.flows(1), HostStack(), 1)
+        simulator.spec_of(small, small.flows(1), HostStack(), 1)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Small scenarios and complete runs of simulators, for their tests."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from ncc.core.flows import FloatArray, FlowTable
+from ncc.core.measurement import Measurement
+from ncc.core.scenario import Scenario, Transport
+from ncc.core.topologies import AnyTopology, Dumbbell
+from ncc.core.workload import Fixed, Flow
+from ncc.envs.make import datapath_factory, datapaths
+from ncc.envs.native.base import NativeDatapath
+from ncc.envs.native.extension import Network
+from ncc.harness.datapath import HostStack, Records
+
+MSS = 1460
+Simulator = type[NativeDatapath]
+
+
+def _simulators() -> tuple[Simulator, ...]:
+    made = [datapath_factory(name) for name in datapaths()]
+    return tuple(each for each in made if isinstance(each, type) and issubclass(each, NativeDatapath))
+
+
+SIMULATORS = _simulators()
+
+
+def over_transports(*transports: str) -> pytest.MarkDecorator:
+    """A test with each of these on every simulator that has it."""
+    cases = [(each, name) for each in SIMULATORS for name in transports if name in each().transports()]
+    ids = [f"{each.name}-{name}" for each, name in cases]
+    return pytest.mark.parametrize(("simulator", "transport"), cases, ids=ids)
+
+
+def flow(src: str, dst: str, size_bytes: int, start_s: float = 0.0) -> Flow:
+    return Flow(start_s=start_s, src=src, dst=dst, size_bytes=size_bytes)
+
+
+def fixed(topology: AnyTopology, *flows: Flow, **settings: object) -> Scenario:
+    """A scenario with exactly these flows."""
+    values = {"name": "test", "duration_s": 1.0} | settings
+    return Scenario(topology=topology, workload=(("fixed", Fixed(flows=flows)),), **values)  # type: ignore[arg-type]
+
+
+def engine(datapath: NativeDatapath) -> Network:
+    """The simulation of a started datapath, for what only tests ask of it."""
+    assert datapath._network is not None
+    return datapath._network
+
+
+def drops(scenario: Scenario, **nth: int) -> Callable[[NativeDatapath], None]:
+    """For `prepare`: drop the nth data packet at the port from `a` to `b`, each given as ``a__b=nth``."""
+
+    def prepare(datapath: NativeDatapath) -> None:
+        for port, n in nth.items():
+            engine(datapath).drop_packet(scenario.network().port(port.replace("__", "->")), n)
+
+    return prepare
+
+
+@dataclass
+class Run:
+    """A finished run."""
+
+    flows: FlowTable
+    records: Records
+    epochs: list[Measurement]
+
+    @property
+    def fct_s(self) -> FloatArray:
+        return self.records.flows.finish_s - self.flows.start_s
+
+    def column(self, name: str) -> np.ndarray:
+        """[n_epochs, ...] without the measurement of the start."""
+        return np.array([getattr(m, name) for m in self.epochs[1:]])
+
+
+def run(
+    simulator: Simulator,
+    scenario: Scenario,
+    stack: HostStack | str = "dctcp",
+    *,
+    seed: int = 1,
+    limits: Callable[[int], FloatArray] | FloatArray | None = None,
+    max_epochs: int = 3000,
+    until_done: bool = True,
+    prepare: Callable[[NativeDatapath], None] | None = None,
+) -> Run:
+    """Step until every flow is delivered, or `max_epochs`."""
+    flows = scenario.flows(seed)
+    datapath = simulator()
+    try:
+        epochs = [
+            datapath.start(scenario, flows, HostStack(transport=stack) if isinstance(stack, str) else stack, seed)
+        ]
+        if prepare:
+            prepare(datapath)
+        unlimited = np.full(scenario.n_agents, np.inf)
+        while len(epochs) <= max_epochs and not (until_done and epochs[-1].flows_finished == len(flows)):
+            now = limits(len(epochs) - 1) if callable(limits) else unlimited if limits is None else limits
+            epochs.append(datapath.step(now))
+        return Run(flows, datapath.finish(), epochs)
+    finally:
+        datapath.close()
+
+
+def lost_packet(simulator: Simulator, stack: HostStack, epochs: int = 400) -> tuple[FloatArray, Records]:
+    """One flow in congestion avoidance, without marks, that loses one packet after half of the epochs of 100 us.
+
+    Returns `sender_window` [n_epochs, 3] after each, and the records.
+    """
+    topology = Dumbbell(pairs=1, host_rate_bps=2e9, buffer_bytes=4_000_000, mark_threshold_bytes=0)
+    scenario = fixed(topology, flow("s0", "r0", 50_000_000), period_s=1e-4, transport=Transport(min_rto_s=0.2))
+    datapath = simulator()
+    datapath.start(scenario, scenario.flows(1), stack, 1)
+    windows = []
+    for epoch in range(epochs):
+        if epoch == epochs // 2:
+            drops(scenario, left__right=3)(datapath)
+        datapath.step(np.array([np.inf]))
+        windows.append(engine(datapath).sender_window(0))
+    records = datapath.finish()
+    datapath.close()
+    return np.array(windows, dtype=float), records
+
+
+class Window:
+    """A datapath whose only flow is driven by the controller for tests (envs/native/test_window.h)."""
+
+    def __init__(self, simulator: Simulator, scenario: Scenario, **params: int) -> None:
+        spec = simulator.spec_of(scenario, scenario.flows(1), HostStack(), 1)
+        spec.transport, spec.params = "test_window", list(params.items())
+        self.datapath = simulator()
+        self.datapath._network = simulator.network_of(scenario, spec)
+        self.datapath._topology = scenario.network()
+
+    def run(self, epochs: int) -> list[float]:
+        """Goodput of each epoch in bits/s."""
+        return [float(self.datapath.step(np.array([np.inf])).goodput_bps[0]) for _ in range(epochs)]
+
+    def __enter__(self) -> "Window":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.datapath.close()

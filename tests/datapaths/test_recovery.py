@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the scenario says of loss recovery, and one packet lost or marked at a chosen place."""
+
+import numpy as np
+import pytest
+
+from ncc.core.scenario import Scenario, Transport
+from ncc.core.topologies import Dumbbell
+from ncc.harness.datapath import HostStack
+from tests.datapaths.runs import MSS, Run, Simulator, Window, drops, engine, fixed, flow, over_transports, run
+
+UNMARKED = Dumbbell(pairs=1, mark_threshold_bytes=0)
+ROUND_TRIP_S = 3 * (2 * 10e-6 + (1538 + 78) * 8e-9)
+
+
+def lossy(simulator: Simulator, size_pkts: int, transport: Transport, **nth: int) -> Run:
+    scenario = fixed(UNMARKED, flow("s0", "r0", size_pkts * MSS), transport=transport)
+    return run(simulator, scenario, "newreno", prepare=drops(scenario, **nth))
+
+
+@pytest.mark.parametrize("sack", [True, False])
+def test_one_loss_costs_one_repair_and_no_timeout(simulator: Simulator, sack: bool) -> None:
+    done = lossy(simulator, 300, Transport(sack=sack), left__right=100)
+    assert done.records.flows.retransmitted_pkts.tolist() == [1]
+    assert done.records.flows.timeouts.tolist() == [0]
+    assert done.records.flows.sent_pkts.tolist() == [301]
+
+
+def test_two_losses_in_a_window_take_a_round_trip_each_without_sack(simulator: Simulator) -> None:
+    # Packet 10 of the first flight and the 11th to pass the first port: NewReno learns of the second by the partial
+    # ACK that repairing the first brings (RFC 6582 section 3.2 step 5), SACK repairs both at once.
+    both = [
+        lossy(simulator, 24, Transport(sack=sack, initial_window_pkts=24), left__right=5, right__r0=8)
+        for sack in (True, False)
+    ]
+    for done in both:
+        assert done.records.flows.retransmitted_pkts.tolist() == [2]
+        assert done.records.flows.timeouts.tolist() == [0]
+    more_s = both[1].fct_s[0] - both[0].fct_s[0]
+    assert 0.5 * ROUND_TRIP_S < more_s < 2 * ROUND_TRIP_S
+
+
+def test_short_windows_are_repaired_by_limited_transmit(simulator: Simulator) -> None:
+    # A window of three packets that loses its first: two duplicate ACKs, and the third comes only of a new segment.
+    # (With SACK what arrived is no longer in flight, so new segments go anyway: RFC 6675 section 5 (3).)
+    scenario = fixed(UNMARKED, flow("s0", "r0", 60 * MSS))
+    timeouts = {}
+    for limited in (True, False):
+        what = scenario.replace(transport=Transport(sack=False, limited_transmit=limited))
+        with Window(simulator, what, cwnd_bytes=3 * MSS, after_acks=0) as window:
+            engine(window.datapath).drop_packet(what.network().port("left->right"), 31)
+            window.run(40)
+            records = window.datapath.finish().flows
+        assert np.isfinite(records.finish_s).all()
+        timeouts[limited] = int(records.timeouts[0])
+    assert timeouts == {True: 0, False: 1}
+
+
+@pytest.mark.parametrize("sack", [True, False])
+def test_as_many_duplicate_acks_as_the_scenario_says_mean_a_loss(simulator: Simulator, sack: bool) -> None:
+    # 40 packets in flight at once; the one lost is followed by 30 more, so by 30 duplicate ACKs.
+    def recovered(dup_ack_pkts: int) -> Run:
+        transport = Transport(dup_ack_pkts=dup_ack_pkts, initial_window_pkts=40, sack=sack)
+        return lossy(simulator, 40, transport, left__right=10)
+
+    few, many, never = recovered(3), recovered(20), recovered(31)
+    assert [int(done.records.flows.timeouts[0]) for done in (few, many, never)] == [0, 0, 1]
+    # The 20th duplicate comes 17 transmissions after the 3rd.
+    assert many.fct_s[0] - few.fct_s[0] <= 17 * 1538 * 8e-9 + 1e-9
+    assert never.fct_s[0] > 5e-3
+
+
+def test_a_mark_at_a_chosen_packet_is_carried_and_counted_once(simulator: Simulator) -> None:
+    scenario = fixed(UNMARKED, flow("s0", "r0", 200 * MSS))
+    port = scenario.network().port("left->right")
+    done = run(simulator, scenario, "dctcp", prepare=lambda datapath: engine(datapath).mark_packet(port, 50))
+    assert done.records.flows.ce_pkts.tolist() == [1]
+    assert np.flatnonzero(done.records.ports.marked_pkts).tolist() == [port]
+    assert done.records.ports.marked_pkts[port] == 1
+    assert done.records.flows.retransmitted_pkts.tolist() == [0]
+
+
+@over_transports("dctcp", "newreno")
+def test_one_mark_cuts_the_window_by_the_controllers_rule(simulator: Simulator, transport: str) -> None:
+    """With alpha held at about 1 DCTCP halves as NewReno does (RFC 8257 section 3.3, RFC 3168 section 6.1.2)."""
+    params = (("alpha_init", 1024), ("g_shift", 10)) if transport == "dctcp" else ()
+    topology = Dumbbell(pairs=1, host_rate_bps=2e9, buffer_bytes=4_000_000, mark_threshold_bytes=0)
+    scenario = fixed(topology, flow("s0", "r0", 20_000_000), period_s=2e-5)
+    datapath = simulator()
+    datapath.start(scenario, scenario.flows(1), HostStack(transport=transport, params=params), 1)
+    engine(datapath).mark_packet(scenario.network().port("left->right"), 100)
+    before, after = 0, 0
+    for _ in range(500):
+        datapath.step(np.array([np.inf]))
+        cwnd, ssthresh, _una = engine(datapath).sender_window(0)
+        if 0 < ssthresh < 2**32 - 1:
+            after = ssthresh
+            break
+        before = cwnd
+    datapath.close()
+    # Slow start meanwhile: a window is up to a period's ACKs older than the cut.
+    assert before > 20 * MSS
+    assert after == pytest.approx(before / 2, rel=0.15)
+
+
+@pytest.mark.parametrize("call", ["drop_packet", "mark_packet"])
+@pytest.mark.parametrize("port", ["s0->left", "nowhere"])
+def test_only_switch_ports_can_be_told_to_drop_or_mark(simulator: Simulator, call: str, port: str) -> None:
+    scenario: Scenario = fixed(UNMARKED, flow("s0", "r0", 1))
+    with Window(simulator, scenario) as window:
+        number = 2 * len(scenario.network().links) if port == "nowhere" else scenario.network().port(port)
+        with pytest.raises(ValueError, match=rf"port {number} is not a switch port"):
+            getattr(engine(window.datapath), call)(number, 1)
