@@ -2,8 +2,9 @@
 """`Ns3Datapath`: hosts with ns-3's TCP, switches with finite marking queues, stepped one period at a time.
 
 What is modelled: ns-3 3.44's TCP at both ends (SACK, window scaling, delayed ACKs, no timestamps); at the sending host
-a queue per flow, a token bucket and the wire; store-and-forward switches with shortest paths, ECMP by flow, drop-tail
-and step marking (`baselines/step_mark.h`). Every packet costs its IP bytes plus `frame_overhead_bytes` of wire time.
+a queue per flow, a token bucket and the wire; store-and-forward switches with shortest paths, ECMP by flow, drop-tail,
+shared buffers, step marking and RED (the headers of `baselines/`), and control packets first where the scenario says
+so. Every packet costs its IP bytes plus `frame_overhead_bytes` of wire time.
 A packet has left a host or port when its transmission begins. Not modelled: ARP, ICMP, link layers' own queues, and the
 closing of connections (an end is freed when its flow is acknowledged; no FIN is sent).
 

@@ -40,13 +40,21 @@ def run_plain(
     holds the whole send buffer; a switch port holds one packet more than its buffer, in the device below the disc.
 
     Raises:
-        ConfigError: `transport` is not one of ns-3's own, or the scenario's framing is not PPP's 2 bytes.
+        ConfigError: `transport` is not one of ns-3's own, the scenario's framing is not PPP's 2 bytes, or its switches
+            do more than drop-tail and step marking.
         DatapathError: another simulation is live in this process.
     """
     if scenario.transport.frame_overhead_bytes != PPP_BYTES:
         raise ConfigError(
             f"Scenario.transport.frame_overhead_bytes must be {PPP_BYTES} in an ordinary ns-3 program (PPP), "
             f"got {scenario.transport.frame_overhead_bytes}"
+        )
+    network = scenario.network()
+    buffers = [buffer for link in network.links for buffer in (link.a_buffer, link.b_buffer) if buffer is not None]
+    if network.pools or any(buffer.red or buffer.control_first for buffer in buffers):
+        raise ConfigError(
+            "Scenario.topology must not set red, control_first or shared_buffer_bytes in an ordinary ns-3 program, "
+            "whose queue discs know drop-tail and step marking"
         )
     spec = Ns3Datapath.spec_of(scenario, flows, HostStack(transport=transport), seed)
     from ncc.envs.ns3 import _ns3

@@ -74,6 +74,10 @@ void Network::BuildHosts()
 
 void Network::BuildPorts()
 {
+    pools_.reserve(spec_.pools.size()); // ports point at them
+    for (const PoolSpec &pool : spec_.pools) {
+        pools_.emplace_back(pool);
+    }
     ports_.resize(2 * spec_.links.size());
     for (size_t i = 0; i < spec_.links.size(); ++i) {
         const LinkSpec &link = spec_.links[i];
@@ -86,9 +90,12 @@ void Network::BuildPorts()
                                                           spec_.mtu_bytes, MakeOrder(spec_.order, views_));
             } else {
                 const QueueSpec &queue = link.queue[end];
-                const ncc_step_mark discipline{static_cast<ncc_u64>(queue.buffer_bytes),
-                                               static_cast<ncc_u64>(queue.threshold_bytes)};
-                ports_[2 * i + static_cast<size_t>(end)] = std::make_unique<Port>(wire, discipline);
+                const auto id = static_cast<uint32_t>(2 * i) + static_cast<uint32_t>(end);
+                SharedPool *pool = queue.pool < 0 ? nullptr : &pools_.at(static_cast<size_t>(queue.pool));
+                ports_[id] = std::make_unique<Port>(wire, queue, pool, PortSeed(spec_.seed, id));
+                if (pool) {
+                    pool->ports.push_back(ports_[id].get());
+                }
             }
         }
     }

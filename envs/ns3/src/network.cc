@@ -235,6 +235,22 @@ void Network::Drained(uint32_t flow)
     }
 }
 
+void Network::Leave(const Port &port, Frame *frame, int64_t in_ns)
+{
+    frame->node = port.wire().to;
+    Simulator::Schedule(TimeStep(in_ns), Ptr<EventImpl>(frame));
+}
+
+void Network::Transmitted(Port *port)
+{
+    const int64_t now = Simulator::Now().GetTimeStep();
+    const Port::Started next = port->Next(now);
+    Leave(*port, next.frame, next.arrival_ns - now);
+    if (port->held_pkts() > 0) {
+        Simulator::Schedule(TimeStep(port->free_ns() - now), &Network::Transmitted, this, port);
+    }
+}
+
 void Network::Arrive(Frame *frame)
 {
     const uint32_t node = frame->node;
@@ -244,12 +260,13 @@ void Network::Arrive(Frame *frame)
         Port &port = *ports_[routes_.Port(node, dst, frame->flow)];
         const int64_t now = Simulator::Now().GetTimeStep();
         const int64_t arrival = port.Enqueue(frame, now);
-        if (arrival < 0) {
+        if (arrival >= 0) {
+            Leave(port, frame, arrival - now);
+        } else if (arrival == Port::kDropped) {
             Release(frame);
-            return;
+        } else if (port.held_pkts() == 1) { // the first that waits
+            Simulator::Schedule(TimeStep(port.free_ns() - now), &Network::Transmitted, this, &port);
         }
-        frame->node = port.wire().to;
-        Simulator::Schedule(TimeStep(arrival - now), Ptr<EventImpl>(frame));
         return;
     }
     Connection *connection = connections_[frame->flow].get();

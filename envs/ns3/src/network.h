@@ -118,6 +118,8 @@ class Network
     void ApplyLimits();
     void Send(uint32_t host, ns3::Ptr<ns3::Packet> packet);
     Port &SwitchPort(uint32_t port);
+    void Leave(const Port &port, Frame *frame, int64_t in_ns); // is at the far end then
+    void Transmitted(Port *port);                              // it may start what it holds
     Host &host_of(uint32_t node) { return hosts_[host_index_[node]]; }
 
     LiveSimulation live_simulation_; // first, so that it ends last
@@ -126,7 +128,8 @@ class Network
     Routes routes_;
     FramePool pool_;
     std::vector<Host> hosts_;
-    std::vector<uint32_t> host_index_;         // by node
+    std::vector<uint32_t> host_index_; // by node
+    std::vector<SharedPool> pools_;
     std::vector<std::unique_ptr<Port>> ports_; // by directed port; null at host ends
     std::vector<FlowView> views_;
     std::vector<FlowRecord> records_;

@@ -6,59 +6,117 @@
 namespace ncc
 {
 
+Port::Port(const Wire &wire, const QueueSpec &queue, SharedPool *pool, uint64_t seed)
+    : wire_(wire), discipline_(queue, pool, seed), pool_(pool),
+      held_(queue.control_first ? std::make_unique<Held>() : nullptr)
+{
+}
+
+void Port::Integrate(int64_t until_ps)
+{
+    integral_ += static_cast<double>(queue_bytes_) * static_cast<double>(until_ps - updated_ps_) / kPsPerNs;
+    updated_ps_ = until_ps;
+}
+
+void Port::Join(uint32_t bytes)
+{
+    const int64_t before = queue_bytes_;
+    queue_bytes_ += bytes;
+    totals_.queue_max_bytes = std::max(totals_.queue_max_bytes, queue_bytes_);
+    discipline_.Changed(static_cast<uint64_t>(before), static_cast<uint64_t>(queue_bytes_));
+}
+
+void Port::Leave(uint32_t bytes, int64_t start_ps, int64_t joined_ns)
+{
+    Integrate(start_ps);
+    const int64_t before = queue_bytes_;
+    queue_bytes_ -= bytes;
+    discipline_.Changed(static_cast<uint64_t>(before), static_cast<uint64_t>(queue_bytes_));
+    ++totals_.tx_pkts;
+    totals_.tx_bytes += bytes;
+    totals_.delay_ns += (start_ps + kPsPerNs / 2) / kPsPerNs - joined_ns;
+}
+
 void Port::Advance(int64_t now_ns)
 {
     const int64_t now_ps = now_ns * kPsPerNs;
     while (!queue_.empty() && queue_.front().start_ps <= now_ps) {
-        const Waiting &head = queue_.front();
-        integral_ += static_cast<double>(queue_bytes_) * static_cast<double>(head.start_ps - updated_ps_) / kPsPerNs;
-        updated_ps_ = head.start_ps;
-        queue_bytes_ -= head.bytes;
-        ++totals_.tx_pkts;
-        totals_.tx_bytes += head.bytes;
-        totals_.delay_ns += (head.start_ps + kPsPerNs / 2) / kPsPerNs - head.joined_ns;
+        const Waiting head = queue_.front();
         queue_.pop_front();
+        Leave(head.bytes, head.start_ps, head.joined_ns);
     }
-    integral_ += static_cast<double>(queue_bytes_) * static_cast<double>(now_ps - updated_ps_) / kPsPerNs;
-    updated_ps_ = now_ps;
+    Integrate(now_ps);
 }
 
-int64_t Port::Enqueue(Frame *frame, int64_t now_ns)
+// Whether the frame may join, or pass a transmitter that takes it at once; marks it.
+bool Port::Admit(Frame *frame, bool waits, int64_t now_ns)
 {
-    Advance(now_ns);
+    if (discipline_.shared()) { // departures are worked out late: what the others hold must be known
+        for (Port *port : pool_->ports) {
+            port->Advance(now_ns);
+        }
+    }
     const bool data = frame->payload_bytes > 0;
     if (drop_in_ > 0 && data && --drop_in_ == 0) {
         ++totals_.dropped_pkts;
-        return -1;
+        return false;
     }
     if (mark_in_ > 0 && data && --mark_in_ == 0) {
         ++totals_.marked_pkts;
         frame->marked = true;
     }
+    if (!waits) {
+        return true;
+    }
+    switch (discipline_.Admit(static_cast<uint64_t>(queue_bytes_), frame->ip_bytes, frame->ecn_capable)) {
+    case NCC_DROP:
+        ++totals_.dropped_pkts;
+        return false;
+    case NCC_MARK:
+        ++totals_.marked_pkts;
+        frame->marked = true;
+        break;
+    case NCC_PASS:
+        break;
+    }
+    return true;
+}
+
+int64_t Port::Enqueue(Frame *frame, int64_t now_ns)
+{
+    Advance(now_ns);
     const int64_t now_ps = now_ns * kPsPerNs;
     const int64_t start_ps = std::max(free_ps_, now_ps);
-    if (start_ps > now_ps) {
-        const auto waiting = static_cast<ncc_u64>(queue_bytes_);
-        switch (ncc_step_mark_admit(&discipline_, waiting, frame->ip_bytes, frame->ecn_capable)) {
-        case NCC_DROP:
-            ++totals_.dropped_pkts;
-            return -1;
-        case NCC_MARK:
-            ++totals_.marked_pkts;
-            frame->marked = true;
-            break;
-        case NCC_PASS:
-            break;
+    const bool waits = start_ps > now_ps || held_pkts() > 0;
+    if (!Admit(frame, waits, now_ns)) {
+        return kDropped;
+    }
+    if (waits) {
+        Join(frame->ip_bytes);
+        if (held_) {
+            frame->joined_ns = now_ns;
+            (frame->payload_bytes > 0 ? held_->data : held_->control).push_back(frame);
+            return kHeld;
         }
         queue_.push_back({now_ns, start_ps, frame->ip_bytes});
-        queue_bytes_ += frame->ip_bytes;
-        totals_.queue_max_bytes = std::max(totals_.queue_max_bytes, queue_bytes_);
     } else {
         ++totals_.tx_pkts;
         totals_.tx_bytes += frame->ip_bytes;
     }
     free_ps_ = start_ps + wire_.SerialisationPs(frame->ip_bytes);
     return wire_.ArrivalNs(free_ps_);
+}
+
+Port::Started Port::Next(int64_t now_ns)
+{
+    Integrate(now_ns * kPsPerNs);
+    std::deque<Frame *> &turn = held_->control.empty() ? held_->data : held_->control;
+    Frame *frame = turn.front();
+    turn.pop_front();
+    Leave(frame->ip_bytes, now_ns * kPsPerNs, frame->joined_ns);
+    // Events fall on whole nanoseconds: the fraction of the last packet's end is carried on.
+    free_ps_ += wire_.SerialisationPs(frame->ip_bytes);
+    return {frame, wire_.ArrivalNs(free_ps_)};
 }
 
 } // namespace ncc

@@ -1,31 +1,53 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The egress port of a switch: a finite FIFO with step marking before a transmitter of exact speed.
+// The egress port of a switch: a finite queue before a transmitter of exact speed.
 #pragma once
 
+#include "discipline.h"
 #include "frame.h"
 #include "records.h"
 #include "wire.h"
 
-extern "C" {
-#include "step_mark.h"
-}
-
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <vector>
 
 namespace ncc
 {
 
+class Port;
+
+// A shared buffer, and the ports that share it.
+struct SharedPool : Pool {
+    using Pool::Pool;
+    std::vector<Port *> ports;
+};
+
 // As a FIFO of known speed, the port knows when each packet will start when it arrives. So a hop takes one event (the
-// arrival at the far end), and the queue is brought up to date only when somebody asks.
+// arrival at the far end), and the queue is brought up to date only when somebody asks. A port that lets control
+// packets go first cannot know: it holds what has to wait, and takes a second event for each of those.
 class Port
 {
   public:
-    Port(const Wire &wire, const ncc_step_mark &discipline) : wire_(wire), discipline_(discipline) {}
+    // `pool` is that of `queue.pool` and outlives this, null for none. It must list this port before packets come.
+    Port(const Wire &wire, const QueueSpec &queue, SharedPool *pool, uint64_t seed);
 
-    // Takes the frame at `now`. Returns when it arrives at the far end, or -1: dropped (the frame is still the
-    // caller's).
+    static constexpr int64_t kDropped = -1, kHeld = -2;
+
+    // Takes the frame at `now`. Returns when it arrives at the far end; or kDropped (the frame is still the caller's);
+    // or kHeld: `Next` gives it back.
     int64_t Enqueue(Frame *frame, int64_t now_ns);
+
+    // While frames are held, the caller calls `Next` at `free_ns`, which changes with each call.
+    size_t held_pkts() const { return held_ ? held_->control.size() + held_->data.size() : 0; }
+    int64_t free_ns() const { return (free_ps_ + kPsPerNs - 1) / kPsPerNs; }
+
+    // Starts the held frame whose turn it is; `arrival_ns`: at the far end.
+    struct Started {
+        Frame *frame;
+        int64_t arrival_ns;
+    };
+    Started Next(int64_t now_ns);
 
     // Brings totals, queue and its integral up to `now`: a packet has left the queue once its transmission has begun.
     void Advance(int64_t now_ns);
@@ -49,11 +71,21 @@ class Port
         int64_t joined_ns, start_ps;
         uint32_t bytes;
     };
+    struct Held { // in the order of their turns
+        std::deque<Frame *> control, data;
+    };
+
+    bool Admit(Frame *frame, bool waits, int64_t now_ns);
+    void Join(uint32_t bytes);
+    void Leave(uint32_t bytes, int64_t start_ps, int64_t joined_ns);
+    void Integrate(int64_t until_ps);
 
     Wire wire_;
-    ncc_step_mark discipline_;
+    Discipline discipline_;
+    SharedPool *pool_;
     PortTotals totals_;
-    std::deque<Waiting> queue_;
+    std::deque<Waiting> queue_;  // of a FIFO
+    std::unique_ptr<Held> held_; // with control first; null: a FIFO
     int64_t queue_bytes_ = 0;
     int64_t free_ps_ = 0; // when the transmitter has sent all it was given
     int64_t updated_ps_ = 0;
