@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -15,12 +14,8 @@ import numpy as np
 
 from ncc.cli import usable_cpus
 from ncc.core.errors import ConfigError, WorkerDiedError
-from ncc.envs.rack import RackBatch
 from ncc.envs.spec import EnvSpec
-from ncc.envs.workers import WorkerRacks
 from ncc.evaluation import judge, require_valid
-from ncc.harness.batch import BatchedEnv
-from ncc.harness.datapath import Datapath
 from ncc.harness.learner import Learner, Progress
 from ncc.harness.manifest import is_sealed, provenance, seal, unseal
 from ncc.harness.processes import quiet_start
@@ -31,6 +26,7 @@ from ncc.metrics.stats import Interval, interval
 from ncc.palette import label
 from ncc.plan import TrainPlan
 from ncc.plot import learning_curve
+from ncc.racks import RackFactory
 from ncc.returns import evaluation_returns
 
 CURVE = "learning_curve.png"
@@ -40,22 +36,6 @@ LEARNING_S = 0.4e-3
 """Work of the learner per epoch, roughly; for the forecast only."""
 DRAIN_FRAC = 0.4
 """Simulated time an evaluation spends beyond its arrivals, roughly, as a share of them; for the forecast only."""
-
-
-@dataclass(frozen=True)
-class RackFactory:
-    """The racks of worker `index`, numbered so that no two workers ever meet the same flows."""
-
-    spec: EnvSpec
-    datapath: Callable[[], Datapath]
-    seed: int
-    racks: int = 1
-
-    def __call__(self, index: int) -> BatchedEnv:
-        first = index * self.racks
-        if self.racks == 1:
-            return RackBatch(self.spec, self.datapath, self.seed, first)
-        return WorkerRacks(self.spec, self.datapath, self.seed, self.racks, first_rack=first)
 
 
 def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
@@ -78,7 +58,7 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
     if not resume:
         _claim(folder)
     spec = EnvSpec(scenario=plan.scenario, stack=plan.stack, view=plan.env)
-    factory = RackFactory(spec, plan.datapath.load(), plan.seed, learner.racks_per_env)
+    factory = RackFactory.for_learner(spec, plan.datapath.load(), plan.seed, learner)
     made = provenance()
 
     rates = _epochs_per_s(plan, min(learner.processes, usable_cpus()))

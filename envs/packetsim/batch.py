@@ -24,18 +24,20 @@ class NativeBatch:
 
     def __init__(self, datapath: type[NativeDatapath], n: int, *, threads: int, first: int) -> None:
         self._datapath, self._n, self._threads, self._first = datapath, n, threads, first
-        self.close()
+        self._batch: Any = None
+        self._networks: dict[int, Network] = {}
+        self._topology: Topology | None = None
 
     def start(self, row: int, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
         """See `ncc.harness.networks.Networks.start`; raises as `NativeDatapath.start` does."""
         spec = self._datapath.spec_of(scenario, flows, stack, seed)
-        network, self._topology = self._datapath.network_of(scenario, spec), scenario.network()
+        network, topology = self._datapath.network_of(scenario, spec), scenario.network()
         if self._batch is None:
             extension: Any = self._datapath.extension()
             self._batch = extension.Batch(self._n, self._threads)
         self._batch.put(row, network)
-        self._networks[row] = network
-        blocks = Blocks(self._topology)
+        self._networks[row], self._topology = network, topology
+        blocks = Blocks(topology)
         network.measure(*blocks.arrays)
         return blocks.measurement()
 
@@ -66,6 +68,4 @@ class NativeBatch:
 
     def close(self) -> None:
         """Free everything; networks may be started again."""
-        self._batch: Any = None
-        self._networks: dict[int, Network] = {}
-        self._topology: Topology | None = None
+        self._batch, self._networks, self._topology = None, {}, None
