@@ -9,6 +9,7 @@ import pytest
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario, Transport
 from ncc.core.topologies import Dumbbell, ManyToOne
+from ncc.core.topology import Red
 from ncc.core.workload import Incast
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.ns3.plain import PlainRun, run_plain
@@ -120,3 +121,12 @@ def test_an_ordinary_program_refuses_what_it_cannot_do() -> None:
     with pytest.raises(ConfigError, match="frame_overhead_bytes must be 2"):
         plain(fixed(Dumbbell(pairs=1), flow("s0", "r0", 1)), "ns3::TcpDctcp")
     assert np.isfinite(plain(scenario, "ns3::TcpDctcp").finish_s).all()  # and the process is none the worse
+
+
+@pytest.mark.parametrize(
+    "change", [{"shared_buffer_bytes": 10**6}, {"control_first": True}, {"red": Red(min_bytes=0, max_bytes=9)}]
+)
+def test_an_ordinary_program_refuses_switches_it_does_not_have(change: dict[str, Any]) -> None:
+    scenario = two_flows(**change)
+    with pytest.raises(ConfigError, match="must not set red, control_first or shared_buffer_bytes in an ordinary ns-3"):
+        plain(scenario, "ns3::TcpDctcp")

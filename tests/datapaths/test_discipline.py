@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The decision of a port on a packet, as both simulators take it: `envs/native/discipline.h`, built for this test."""
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ncc.baselines
+import ncc.envs
+from ncc.baselines._baselines import DROP, MARK, PASS
+
+SHIM = r"""
+#include "discipline.h"
+using namespace ncc;
+extern "C" {
+Pool *new_pool(int64_t size_bytes, double alpha) { return new Pool(PoolSpec{size_bytes, alpha}); }
+void free_pool(Pool *p) { delete p; }
+uint64_t used_bytes(const Pool *p) { return p->used_bytes; }
+Discipline *new_port(int64_t buffer, int64_t threshold, int64_t red_min, int64_t red_max, double prob, Pool *p,
+                     uint64_t seed)
+{
+    QueueSpec queue;
+    queue.buffer_bytes = buffer;
+    queue.threshold_bytes = threshold;
+    queue.red_min_bytes = red_min;
+    queue.red_max_bytes = red_max;
+    queue.red_max_prob = prob;
+    return new Discipline(queue, p, seed);
+}
+void free_port(Discipline *d) { delete d; }
+int shared(const Discipline *d) { return d->shared(); }
+int admit(Discipline *d, uint64_t queue, uint32_t packet, int ecn) { return d->Admit(queue, packet, ecn != 0); }
+void changed(Discipline *d, uint64_t before, uint64_t after) { d->Changed(before, after); }
+uint64_t port_seed(uint64_t seed, uint32_t port) { return PortSeed(seed, port); }
+}
+"""
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    folder = tmp_path_factory.mktemp("discipline")
+    (folder / "shim.cc").write_text(SHIM)
+    includes = [f"-I{Path(package.__file__).parent}" for package in (ncc.baselines, ncc.envs) if package.__file__]
+    includes[1] += "/native"
+    command = ["g++", "-std=c++20", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Werror", *includes]
+    subprocess.run([*command, "-shared", "-fPIC", folder / "shim.cc", "-o", folder / "shim.so"], check=True)
+    library = ctypes.CDLL(str(folder / "shim.so"))
+    for name, result in (("new_pool", ctypes.c_void_p), ("new_port", ctypes.c_void_p), ("used_bytes", ctypes.c_uint64),
+                         ("port_seed", ctypes.c_uint64)):  # fmt: skip
+        getattr(library, name).restype = result
+    return library
+
+
+class Pool:
+    def __init__(self, native: ctypes.CDLL, size_bytes: int, alpha: float) -> None:
+        self._native = native
+        self.handle = ctypes.c_void_p(native.new_pool(ctypes.c_int64(size_bytes), ctypes.c_double(alpha)))
+
+    @property
+    def used_bytes(self) -> int:
+        return int(self._native.used_bytes(self.handle))
+
+    def __del__(self) -> None:
+        self._native.free_pool(self.handle)
+
+
+class Port:
+    """A queue in front of its discipline."""
+
+    def __init__(
+        self,
+        native: ctypes.CDLL,
+        *,
+        buffer: int = 100_000,
+        threshold: int = 0,
+        red: tuple[int, int, float] = (0, 0, 0.0),
+        pool: Pool | None = None,
+        seed: int = 1,
+    ) -> None:
+        self._native, self._pool, self.queue_bytes = native, pool, 0
+        numbers = [ctypes.c_int64(n) for n in (buffer, threshold, *red[:2])]
+        handle = native.new_port(
+            *numbers, ctypes.c_double(red[2]), pool.handle if pool else None, ctypes.c_uint64(seed)
+        )
+        self.handle = ctypes.c_void_p(handle)
+
+    @property
+    def shared(self) -> bool:
+        return bool(self._native.shared(self.handle))
+
+    def ask(self, queue_bytes: int, packet_bytes: int = 1500, *, ecn_capable: bool = True) -> int:
+        return int(self._native.admit(self.handle, ctypes.c_uint64(queue_bytes), packet_bytes, int(ecn_capable)))
+
+    def join(self, packet_bytes: int) -> bool:
+        if self.ask(self.queue_bytes, packet_bytes) == DROP:
+            return False
+        self._change(self.queue_bytes + packet_bytes)
+        return True
+
+    def leave(self, packet_bytes: int) -> None:
+        self._change(self.queue_bytes - packet_bytes)
+
+    def _change(self, after: int) -> None:
+        self._native.changed(self.handle, ctypes.c_uint64(self.queue_bytes), ctypes.c_uint64(after))
+        self.queue_bytes = after
+
+    def __del__(self) -> None:
+        self._native.free_port(self.handle)
+
+
+def test_a_port_of_its_own_marks_by_step_and_drops_when_full(native: ctypes.CDLL) -> None:
+    port = Port(native, threshold=30_000)
+    assert not port.shared
+    assert [port.ask(queue) for queue in (30_000, 30_001, 98_500, 98_501)] == [PASS, MARK, MARK, DROP]
+    assert port.ask(30_001, ecn_capable=False) == PASS
+
+
+def test_red_marks_as_often_as_it_says_and_its_sequence_is_the_seed_s(native: ctypes.CDLL) -> None:
+    def marks(seed: int) -> list[int]:
+        port = Port(native, red=(10_000, 30_000, 0.2), seed=seed)
+        return [port.ask(25_000) for _ in range(5000)]
+
+    one, again, other = marks(7), marks(7), marks(8)
+    assert one == again != other
+    for drawn in (one, other):
+        assert sum(verdict == MARK for verdict in drawn) == pytest.approx(750, abs=4 * (5000 * 0.15 * 0.85) ** 0.5)
+
+
+def test_ports_of_a_run_draw_apart(native: ctypes.CDLL) -> None:
+    seeds = [native.port_seed(ctypes.c_uint64(run), port) for run in range(20) for port in range(100)]
+    assert len(set(seeds)) == len(seeds)
+    ports = [Port(native, red=(0, 30_000, 0.5), seed=seed) for seed in seeds[:2]]
+    drawn = [[port.ask(20_000) for _ in range(200)] for port in ports]
+    assert drawn[0] != drawn[1]
+
+
+def test_a_packet_is_marked_if_either_marker_says_so(native: ctypes.CDLL) -> None:
+    late = Port(native, threshold=50_000, red=(10_000, 20_000, 0.0))
+    assert [late.ask(queue) for queue in (9_999, 19_999, 20_000, 50_001)] == [PASS, PASS, MARK, MARK]
+    early = Port(native, threshold=5_000, red=(10_000, 20_000, 0.0))
+    assert [early.ask(queue) for queue in (5_000, 5_001, 15_000)] == [PASS, MARK, MARK]
+    assert early.ask(98_501) == DROP
+
+
+def test_a_shared_port_grows_beyond_its_own_buffer_and_still_marks(native: ctypes.CDLL) -> None:
+    pool = Pool(native, 90_000, 2.0)
+    port, other = (Port(native, buffer=10_000, threshold=30_000, pool=pool) for _ in range(2))
+    assert port.shared
+    while port.join(1000):
+        pass
+    assert (port.queue_bytes, pool.used_bytes) == (70_000, 60_000)  # 10 + 2/3 of 90 KB
+    assert port.ask(30_001) == MARK
+    while other.join(1000):
+        pass
+    assert (other.queue_bytes, pool.used_bytes) == (30_000, 80_000)  # dropped once it holds 2 x the 10 KB that are left
+    while port.queue_bytes:
+        port.leave(1000)
+    assert pool.used_bytes == 20_000
+
+
+@given(
+    st.floats(1 / 1024, 1024),
+    st.integers(1, 300_000),
+    st.lists(st.integers(0, 60_000), min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(64, 9000), st.booleans()), max_size=150),
+)
+def test_a_pool_counts_what_its_queues_take_and_never_overflows(
+    native: ctypes.CDLL, alpha: float, size_bytes: int, buffers: list[int], moves: list[tuple[int, int, bool]]
+) -> None:
+    pool = Pool(native, size_bytes, alpha)
+    ports = [Port(native, buffer=buffer, pool=pool) for buffer in buffers]
+    for i, packet_bytes, joins in moves:
+        port = ports[i % len(ports)]
+        if joins:
+            port.join(packet_bytes)
+        else:
+            port.leave(min(packet_bytes, port.queue_bytes))
+        taken = sum(max(port.queue_bytes - buffer, 0) for port, buffer in zip(ports, buffers, strict=True))
+        assert pool.used_bytes == taken <= size_bytes
