@@ -92,7 +92,9 @@ def _agreement(judgement: Judgement) -> Grid:
             lead = (metric if datapath == others[0] else "", *([datapath] if several else []), f"{tolerance:.0%}")
             rows.append(Row(lead, tuple(cells), title=metric))
     how = f"Ratio of {comparison.statistic}s over seeds"
-    lines = [(f"{how} [{comparison.level * 100:g} % bootstrap interval, resampled in pairs]; 1: they agree.", "dim")]
+    if len(comparison.seeds) > 1:
+        how += f" [{comparison.level * 100:g} % bootstrap interval, resampled in pairs]"
+    lines = [(f"{how}; 1: they agree.", "dim")]
     if any(cell.mark for row in rows for cell in row.cells):
         lines.append((f"{STRAYS} not within the tolerance: there, believe {reference} alone.", "yellow"))
     return Grid(

@@ -17,6 +17,7 @@ from tests.mains.commands import TINY, ncc
 
 FLUID = "+datapath.fluid.target=tests.support.fluid:FluidDatapath"
 TRAIN_ON_FLUID = ("datapath=ns3", "~datapath.ns3", FLUID)
+"""Nothing but the fluid datapath, whatever the default is."""
 SYNC = ("agent=a2c", "agent.racks=1", "agent.epochs=40", "agent.checkpoint_epochs=20")
 
 
