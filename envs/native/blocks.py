@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The arrays in which an extension module leaves what it measured."""
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ _HOST_FLOATS = ("rate_limit_bps", "throughput_bps", "goodput_bps", "rtt_s", "wai
 _HOST_COUNTS = ("rtt_samples", "queued_flows", "active_flows")
 _UPPER_FLOATS = ("upper_throughput_bps", "upper_queue_bytes", "upper_queue_mean_bytes", "upper_queue_delay_s")
 _UPPER_COUNTS = ("upper_marked_pkts", "upper_dropped_pkts")
+_COLUMNS = _HOST_FLOATS + _HOST_COUNTS + _UPPER_FLOATS + _UPPER_COUNTS
 _PROGRESS = ("now_ns", "epoch", "flows_started", "flows_finished")
 
 Arrays = tuple[FloatArray, IntArray, FloatArray, IntArray, IntArray]
@@ -51,9 +53,6 @@ class Blocks:
         )
 
     def _columns(self) -> dict[str, Any]:
-        names = (_HOST_FLOATS, _HOST_COUNTS, _UPPER_FLOATS, _UPPER_COUNTS)
-        return {
-            name: block[..., row, :]
-            for block, rows in zip(self.arrays[:4], names, strict=True)
-            for row, name in enumerate(rows)
-        }
+        blocks = self.arrays[:4]
+        rows = blocks if blocks[0].ndim == 2 else [block.swapaxes(0, 1) for block in blocks]
+        return dict(zip(_COLUMNS, chain(*rows), strict=True))  # views by name, [columns] or [n_networks, columns]

@@ -6,18 +6,19 @@ import subprocess
 import sys
 import threading
 from dataclasses import fields
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
-from ncc.core.flows import check_columns
+from ncc.core.flows import FloatArray, check_columns
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario, Transport
 from ncc.core.topologies import AnyTopology, Dumbbell, FatTree, LeafSpine, ManyToOne, Rack, TwoDatacentres
 from ncc.core.workload import Incast, Permutation
 from ncc.envs.native.base import NativeDatapath
-from ncc.envs.native.extension import load
+from ncc.envs.native.extension import Network, load
 from ncc.harness.datapath import Datapath, HostStack
 from tests.datapaths.runs import MSS, Simulator, engine, fixed, flow, over_transports, run
 
@@ -201,22 +202,63 @@ def test_a_missing_extension_says_how_to_build_it(monkeypatch: pytest.MonkeyPatc
 
 
 def test_stepping_lets_other_threads_run(datapath: NativeDatapath) -> None:
-    scenario = fixed(Dumbbell(pairs=1), flow("s0", "r0", 200_000_000), period_s=1.0)
+    scenario = fixed(Dumbbell(pairs=1), flow("s0", "r0", 2**40), period_s=0.25)
     datapath.start(scenario, scenario.flows(1), HostStack(), 1)
     stop, turns = threading.Event(), []
 
     def watch() -> None:
-        while not stop.wait(0.001):
-            turns.append(engine(datapath).epoch)
+        while not stop.wait(0.0005):
+            if datapath._stepping:
+                turns.append(engine(datapath).epoch)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    before = len(turns)
-    datapath.step(np.array([np.inf]))  # 80 000 packets in one call: some 100 turns of the watcher, or none
-    during = len(turns) - before
+    for _ in range(20):  # 20 000 packets in each call: many turns of the watcher, or hardly one
+        datapath.step(np.array([np.inf]))
+        if len(turns) > 10:
+            break
     stop.set()
     watcher.join()
-    assert during > 5
+    assert len(turns) > 10
+
+
+class Held:
+    """A network whose next step waits to be let go."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self.entered, self.go = threading.Event(), threading.Event()
+
+    def step(self, limits_bps: FloatArray) -> None:
+        self.entered.set()
+        assert self.go.wait(60)
+        self._network.step(limits_bps)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._network, name)
+
+
+def test_another_thread_is_refused_during_a_step(datapath: NativeDatapath) -> None:
+    datapath.start(PAIR, PAIR.flows(1), HostStack(), 1)
+    held = Held(engine(datapath))
+    datapath._network = cast(Network, held)
+    refused: list[str] = []
+
+    def intrude() -> None:
+        held.entered.wait(60)
+        for call in (datapath.finish, lambda: datapath.step(UNLIMITED)):
+            try:
+                call()
+            except DatapathError as error:
+                refused.append(str(error))
+        held.go.set()
+
+    intruder = threading.Thread(target=intrude)
+    intruder.start()
+    assert datapath.step(UNLIMITED).epoch == 1
+    intruder.join()
+    assert ["thread" in message for message in refused] == [True, True]
+    assert datapath.step(UNLIMITED).epoch == 2
 
 
 def test_networks_whose_routes_would_fill_the_memory_are_refused(

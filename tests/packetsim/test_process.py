@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""packetsim keeps nothing outside its simulations: any number of them, on any thread, in a forked process too."""
+
+import multiprocessing
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ncc.core.flows import FlowRecords
+from ncc.core.scenario import Scenario
+from ncc.core.topologies import Dumbbell, ManyToOne
+from ncc.core.workload import Incast
+from ncc.envs.packetsim import PacketsimDatapath
+from ncc.harness.datapath import HostStack
+from tests.datapaths.runs import fixed, flow, run
+
+INCAST = Scenario(
+    name="incast",
+    topology=ManyToOne(senders=8, buffer_bytes=40_000),
+    workload=(
+        (
+            "incast",
+            Incast(events_per_s=500, fan_in=8, bytes_per_server=30_000, sources="senders", destinations="receiver"),
+        ),
+    ),
+    duration_s=0.02,
+)
+EPOCHS = 25
+UNLIMITED = np.full(8, np.inf)
+
+
+def started(seed: int) -> PacketsimDatapath:
+    datapath = PacketsimDatapath()
+    datapath.start(INCAST, INCAST.flows(seed), HostStack(), seed)
+    return datapath
+
+
+def alone(seed: int) -> FlowRecords:
+    return run(PacketsimDatapath, INCAST, seed=seed, max_epochs=EPOCHS, until_done=False).records.flows
+
+
+def assert_equal(one: FlowRecords, two: FlowRecords) -> None:
+    for field in fields(FlowRecords):
+        assert np.array_equal(getattr(one, field.name), getattr(two, field.name), equal_nan=True), field.name
+
+
+def test_simulations_side_by_side_do_not_touch_each_other() -> None:
+    many = [started(seed) for seed in range(5)]
+    for _ in range(EPOCHS):
+        for datapath in many:
+            datapath.step(UNLIMITED)
+    many[0].close()
+    for seed in range(1, 5):
+        assert many[seed].finish().flows.timeouts.size > 20
+        assert_equal(many[seed].finish().flows, alone(seed))
+
+
+def test_a_simulation_may_pass_from_thread_to_thread() -> None:
+    datapath = started(3)
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(EPOCHS):
+            pool.submit(datapath.step, UNLIMITED).result()
+    assert_equal(datapath.finish().flows, alone(3))
+
+
+def test_threads_step_simulations_of_their_own_at_once() -> None:
+    def whole(seed: int) -> FlowRecords:
+        datapath = started(seed)
+        for _ in range(EPOCHS):
+            datapath.step(UNLIMITED)
+        return datapath.finish().flows
+
+    with ThreadPoolExecutor(4) as pool:
+        for seed, records in enumerate(pool.map(whole, range(8))):
+            assert_equal(records, alone(seed))
+
+
+def _go_on(datapath: PacketsimDatapath, queue: Any) -> None:
+    for _ in range(EPOCHS - 5):
+        datapath.step(UNLIMITED)
+    queue.put(datapath.finish().flows)
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
+def test_a_forked_copy_goes_on_by_itself() -> None:
+    datapath = started(2)
+    for _ in range(5):
+        datapath.step(UNLIMITED)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_go_on, args=(datapath, queue))
+    child.start()
+    copied = queue.get(timeout=60)
+    child.join(60)
+    assert child.exitcode == 0
+    for _ in range(EPOCHS - 5):
+        datapath.step(UNLIMITED)
+    assert_equal(copied, datapath.finish().flows)
+    assert_equal(copied, alone(2))
+
+
+@pytest.mark.parametrize("size_pkts", [1, 10])
+def test_without_a_handshake_data_leaves_when_the_flow_arrives(size_pkts: int) -> None:
+    scenario = fixed(Dumbbell(pairs=1), flow("s0", "r0", 1460 * size_pkts, 1e-4))
+    scenario = scenario.replace(transport=scenario.transport.replace(handshake=False))
+    done = run(PacketsimDatapath, scenario)
+    by_hand = (size_pkts - 1) * 1538 * 8e-9 + 3 * (10e-6 + 1538 * 8e-9)
+    assert done.fct_s[0] == pytest.approx(by_hand, abs=3e-9)
+    ports = done.records.ports.tx_pkts
+    assert ports[scenario.network().port("s0->left")] == size_pkts  # no SYN, no ACK of a SYN-ACK
