@@ -6,15 +6,18 @@ defaults to Hydra under `schema/`, so that a YAML states differences only and ev
 """
 
 import importlib
+import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+import ncc.agents
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.core.scenario import Scenario
 from ncc.core.value import Name, Value, from_dict
@@ -190,8 +193,9 @@ def register() -> None:
 
 def learner_configs() -> dict[str, type[Value]]:
     """The configuration class of every folder in agents/ that has a `config.py` with a `CONFIG`."""
-    folder = files("ncc.agents")
-    names = sorted(f.name for f in folder.iterdir() if f.is_dir() and (f / "config.py").is_file())
+    # Not by listing files: an editable installation keeps an agent's extension module apart from its Python.
+    packages = [module.name for module in pkgutil.iter_modules(ncc.agents.__path__) if module.ispkg]
+    names = sorted(name for name in packages if find_spec(f"ncc.agents.{name}.config") is not None)
     return {name: importlib.import_module(f"ncc.agents.{name}.config").CONFIG for name in names}
 
 
