@@ -57,7 +57,7 @@ export REQUIREMENTS
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-train: $(VENV)/.built ## train NCC on ns-3, then compare it with DCTCP (ARGS="seed=3 ..." are Hydra overrides)
+train: $(VENV)/.built ## train NCC on packetsim, then compare it with DCTCP there and on ns-3 (ARGS="seed=3 ...": Hydra overrides)
 	$(BIN)/python -m ncc.train $(ARGS)
 
 test: $(VENV)/.built ## run the tests (ARGS are pytest's)

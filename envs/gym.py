@@ -14,7 +14,7 @@ from gymnasium import spaces
 from ncc.core.errors import DatapathError
 from ncc.core.seeding import SEED_LIMIT
 from ncc.envs.action import rate_map
-from ncc.envs.make import datapath_factory, env_spec
+from ncc.envs.make import DEFAULT_DATAPATH, datapath_factory, env_spec
 from ncc.envs.observation import HIGH, LOW
 from ncc.envs.rack import Rack
 from ncc.envs.spec import DatapathFactory, EnvSpec
@@ -34,14 +34,14 @@ class RackEnv(gymnasium.Env[ObsArray, Array]):
 
     Args:
         scenario, stack, observation, action, reward, purpose: see `ncc.envs.make.env_spec`.
-        datapath: a name (``ns3``) or a factory.
+        datapath: a name (``packetsim``, ``ns3``) or a factory.
         render_mode: None is all there is.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own declaration
 
     def __init__(
-        self, datapath: str | DatapathFactory = "ns3", render_mode: str | None = None, **settings: Any
+        self, datapath: str | DatapathFactory = DEFAULT_DATAPATH, render_mode: str | None = None, **settings: Any
     ) -> None:
         spec: EnvSpec = env_spec(**settings)
         self.render_mode = render_mode

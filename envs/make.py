@@ -30,6 +30,9 @@ DEFAULT_SCENARIO = Scenario(
 )
 """16 hosts of 1 Gbit/s behind a 4 Gbit/s uplink at 80 % load: the scenario that `python -m ncc.train` trains on."""
 
+DEFAULT_DATAPATH = "packetsim"
+"""Where `python -m ncc.train` trains."""
+
 
 def env_spec(
     scenario: Scenario | Settings | None = None,

@@ -12,7 +12,7 @@ from pettingzoo import ParallelEnv  # type: ignore[import-untyped]
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.seeding import SEED_LIMIT
 from ncc.envs.action import rate_map
-from ncc.envs.make import datapath_factory, env_spec
+from ncc.envs.make import DEFAULT_DATAPATH, datapath_factory, env_spec
 from ncc.envs.observation import HIGH, LOW
 from ncc.envs.rack import Rack
 from ncc.envs.scales import scales_of
@@ -33,7 +33,7 @@ class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # 
     metadata: dict[str, Any] = {"name": "ncc_rack_v0", "render_modes": [], "is_parallelizable": True}  # noqa: RUF012
 
     def __init__(
-        self, datapath: str | DatapathFactory = "ns3", render_mode: str | None = None, **settings: Any
+        self, datapath: str | DatapathFactory = DEFAULT_DATAPATH, render_mode: str | None = None, **settings: Any
     ) -> None:
         spec = env_spec(**settings)
         self.render_mode = render_mode

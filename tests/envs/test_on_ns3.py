@@ -41,13 +41,13 @@ def play(env: RackBatch | WorkerRacks, racks: int, hosts: int, epochs: int) -> l
 
 
 def test_gymnasiums_own_checks() -> None:
-    env = gymnasium.make("ncc/Rack-v0", scenario=TINY)
+    env = gymnasium.make("ncc/Rack-v0", datapath="ns3", scenario=TINY)
     check_env(env.unwrapped)
     close(env)
 
 
 def test_pettingzoos_own_checks() -> None:
-    env = RackParallelEnv(scenario=TINY)
+    env = RackParallelEnv(datapath="ns3", scenario=TINY)
     parallel_api_test(env, num_cycles=20)
     env.close()
 
@@ -141,7 +141,7 @@ def test_a_missing_extension_says_what_to_do() -> None:
         "import sys; sys.modules['ncc.envs.ns3._ns3'] = None\n"
         "from ncc.core.errors import NccError\n"
         "from ncc.envs.gym import RackEnv\n"
-        "try: RackEnv().reset()\n"
+        "try: RackEnv(datapath='ns3').reset()\n"
         "except NccError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -150,7 +150,7 @@ def test_a_missing_extension_says_what_to_do() -> None:
 
 @pytest.mark.parametrize("settings", [{"stack": {"transport": "dctpc"}}, {"stack": {"order": "alphabetic"}}])
 def test_unknown_parts_of_the_stack_are_refused(settings: dict[str, Any]) -> None:
-    env = gymnasium.make("ncc/Rack-v0", scenario=TINY, **settings)
+    env = gymnasium.make("ncc/Rack-v0", datapath="ns3", scenario=TINY, **settings)
     with pytest.raises(ConfigError, match="Unknown"):
         env.reset()
     close(env)

@@ -4,7 +4,7 @@
 import hydra
 
 from ncc.compose import plain_config, register
-from ncc.envs.make import env_spec
+from ncc.envs.make import DEFAULT_DATAPATH, env_spec
 from ncc.plan import TrainPlan
 
 
@@ -17,3 +17,4 @@ def test_the_environment_of_train_is_the_environment_of_gymnasium() -> None:
     assert plan.scenario == spec.scenario
     assert plan.env == spec.view
     assert plan.stack == spec.stack
+    assert plan.datapath.name == DEFAULT_DATAPATH
