@@ -153,8 +153,9 @@ def check_rack_actions(actions: npt.NDArray[Any], names: tuple[str, ...], n_acti
 def _in_range(actions: npt.NDArray[Any], n_actions: int) -> bool:
     if actions.dtype.kind not in "iu":
         return False
-    plain = actions.ravel().tolist()  # for some hundreds of small integers faster than numpy's reductions
-    return bool(min(plain) >= 0 and max(plain) < n_actions)
+    if actions.dtype.kind == "i":  # as unsigned numbers, those below 0 are the largest
+        actions = actions.view(f"u{actions.itemsize}")
+    return bool(np.maximum.reduce(actions, axis=None) < n_actions)
 
 
 def _check_shape(actions: npt.NDArray[Any], names: tuple[str, ...]) -> None:

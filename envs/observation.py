@@ -81,14 +81,17 @@ class SharedObserver:
         size, lead = int(ends[-1]), () if racks is None else (len(racks),)
         self._racks, self._at, self._raw = racks, at, np.zeros((*lead, size))
         logarithmic = slice(at["rtt"].start, None)
-        self._unit, self._gain = _units(self.spec, scenario, at)
+        unit, gain = _units(self.spec, scenario, at)
         # ln(1 + value), where the RTT above base is RTT / base - 1.
-        self._offset = np.zeros(size)
-        self._offset[logarithmic] = 1
-        self._offset[at["rtt"]] = 0
-        self._least, self._most = np.full(size, LOW), np.full(size, HIGH)
-        for bound in (self._least, self._most):
-            bound[logarithmic] = np.exp(bound[logarithmic] / self._gain[logarithmic])
+        offset = np.zeros(size)
+        offset[logarithmic] = 1
+        offset[at["rtt"]] = 0
+        least, most = np.full(size, LOW), np.full(size, HIGH)
+        for bound in (least, most):
+            bound[logarithmic] = np.exp(bound[logarithmic] / gain[logarithmic])
+        # For every rack, as arrays of one shape are the fastest to multiply.
+        constants = (unit, offset, least, most, gain, np.ones(n))
+        self._constants = [np.broadcast_to(row, (*lead, len(row))).copy() for row in constants]
         self._delay, self._seen = scenario.sharing_delay_periods, 0
         self._ring = np.zeros((*lead, self._delay + 1, size), dtype=np.float32)
         self._flat = self._ring.reshape(*lead, -1)
@@ -100,7 +103,7 @@ class SharedObserver:
         Raises:
             DatapathError: a measured number is not finite.
         """
-        self._normalise(measurement, self._raw)
+        self._normalise(measurement, self._raw, self._constants)
         slot = self._seen % (self._delay + 1)
         if self._seen == 0:
             self._ring[:] = self._raw[..., None, :]
@@ -116,15 +119,16 @@ class SharedObserver:
             DatapathError: a measured number is not finite.
         """
         raw = self._raw[row]
-        self._normalise(measurement, raw)
+        self._normalise(measurement, raw, [rows[row] for rows in self._constants])
         self._ring[row] = raw  # all its slots, so it does not matter which of them is the newest
         self._seen = max(self._seen, 1)
         obs: ObsArray = self._flat[row].take(self._index[(self._seen - 1) % (self._delay + 1)])
         return obs
 
-    def _normalise(self, m: Measurement | Measurements, raw: FloatArray) -> None:
+    def _normalise(self, m: Measurement | Measurements, raw: FloatArray, constants: list[FloatArray]) -> None:
         # Right after a simulator's step this code is cold, and every *kind* of numpy call costs microseconds the first
         # time: so few kinds, on whole vectors of one type.
+        unit, offset, least, most, gain, ones = constants
         log, mean_wait = raw[..., self._at["rtt"].start :], raw[..., self._at["mean_wait"]]
         np.concatenate(
             (
@@ -142,14 +146,14 @@ class SharedObserver:
             axis=-1,
             out=raw,
         )
-        np.divide(mean_wait, np.maximum(raw[..., self._at["flows"]], 1), out=mean_wait)
-        np.add(np.multiply(raw, self._unit, out=raw), self._offset, out=raw)
+        np.divide(mean_wait, np.maximum(raw[..., self._at["flows"]], ones), out=mean_wait)
+        np.add(np.multiply(raw, unit, out=raw), offset, out=raw)
         if not math.isfinite(np.vdot(raw, raw)):
             raise DatapathError(_blame(m, self._racks))
         # Clipped before the logarithm, which then stays finite: a path may be shorter than the base RTT.
-        np.maximum(np.minimum(raw, self._most, out=raw), self._least, out=raw)
+        np.maximum(np.minimum(raw, most, out=raw), least, out=raw)
         np.log(log, out=log)
-        np.multiply(raw, self._gain, out=raw)
+        np.multiply(raw, gain, out=raw)
 
 
 def _units(spec: ObservationSpec, scenario: Scenario, at: dict[str, slice]) -> tuple[FloatArray, FloatArray]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
-from ncc.core.measurement import Measurement
+from ncc.core.measurement import Measurement, Measurements
 from ncc.envs.action import RateTable
 from ncc.envs.racks import Racks
 from ncc.envs.reward import RewardArray
@@ -37,7 +37,6 @@ class Rack:
 
     def __init__(self, spec: EnvSpec, datapath: DatapathFactory, seed: int, rack: int = 0) -> None:
         self._racks = Racks(spec, InTurn(datapath, 1), seed, range(rack, rack + 1))
-        self._first: Measurement | None = None
         self.n_agents, self.obs_dim = self._racks.n_agents, self._racks.obs_dim
 
     @property
@@ -52,13 +51,12 @@ class Rack:
     @property
     def measurement(self) -> Measurement | None:
         """Of the last epoch, or of the start."""
-        return self._first if self._racks.measured is None else self._racks.measured[0]
+        m = self._racks.measured
+        return m[0] if isinstance(m, Measurements) else m
 
     def begin(self, episode: int) -> ObsArray:
         """Start an episode and return its first observation [n_agents, obs_dim]."""
-        self._first, obs = self._racks.begin(0, episode)
-        self._racks.measured = None
-        return obs
+        return self._racks.begin(0, episode)
 
     def advance(self, limits_bps: FloatArray) -> Epoch:
         """Run one epoch under rate limits [n_agents] in bits/s.
@@ -67,7 +65,7 @@ class Rack:
             ConfigError: limits that cannot be used; the epoch has not run.
             DatapathError: the episode is over or none has begun, or the datapath failed.
         """
-        obs, reward, terminated, truncated = self._racks.advance(limits_bps[None])
+        obs, reward, terminated, truncated, _ = self._racks.advance(limits_bps[None])
         return Epoch(obs[0], reward[0], bool(terminated[0]), bool(truncated[0]))
 
     def close(self) -> None:
@@ -104,7 +102,7 @@ class RackBatch:
         self.n_racks, self.n_agents, self.obs_dim = n_racks, self._racks.n_agents, self._racks.obs_dim
         self.n_actions = spec.view.action.n_actions
         self._episodes = [0] * n_racks
-        self._now, self._began, self._sums = 0, [0] * n_racks, np.zeros(n_racks)
+        self._now, self._began, self._sums = 0, [0] * n_racks, np.zeros((n_racks, self.n_agents))
         self._returns: list[list[float]] = [[] for _ in range(n_racks)]
 
     def reset(self, episode: int = 0) -> ObsArray:
@@ -120,16 +118,14 @@ class RackBatch:
         if np.shape(actions) != (self.n_racks, self.n_agents):
             raise ConfigError(f"actions must have shape ({self.n_racks}, {self.n_agents}), got {np.shape(actions)}")
         limits_bps = self._actions.rack_rates_bps(actions, self._racks.racks[0])
-        obs, reward, terminated, truncated = self._racks.advance(limits_bps)
-        self._sums += np.add.reduce(reward, axis=1, dtype=np.float64)
+        obs, reward, terminated, truncated, ended = self._racks.advance(limits_bps)
+        self._sums += reward
         self._now += 1
-        final, ended = obs, terminated | truncated
-        if ended.any():
-            final = obs.copy()
-            for row in np.flatnonzero(ended).tolist():
-                played = self._now - self._began[row]
-                self._returns[row].append(float(self._sums[row]) / (played * self.n_agents))
-                obs[row] = self._begin(row, self._episodes[row] + 1)
+        final = obs.copy() if ended else obs
+        for row in ended:
+            played = self._now - self._began[row]
+            self._returns[row].append(float(self._sums[row].mean()) / played)
+            obs[row] = self._begin(row, self._episodes[row] + 1)
         return Transition(obs=obs, reward=reward, terminated=terminated, truncated=truncated, final_obs=final)
 
     @property
@@ -148,5 +144,5 @@ class RackBatch:
         self._racks.close()
 
     def _begin(self, row: int, episode: int) -> ObsArray:
-        self._episodes[row], self._began[row], self._sums[row] = episode, self._now, 0.0
-        return self._racks.begin(row, episode)[1]
+        self._episodes[row], self._began[row], self._sums[row] = episode, self._now, 0
+        return self._racks.begin(row, episode)

@@ -31,6 +31,8 @@ class Epochs(NamedTuple):
     """[n_racks]"""
     truncated: Flags
     """[n_racks]"""
+    ended: list[int]
+    """Rows of the racks in which the episode is over."""
 
 
 class Racks:
@@ -48,15 +50,17 @@ class Racks:
     def __init__(self, spec: EnvSpec, networks: Networks, seed: int, racks: range) -> None:
         self.spec, self.seed, self.racks = spec, seed, racks
         self.n_agents = spec.scenario.n_agents
-        self.measured: Measurements | None = None
-        """Of the last epoch."""
+        self.measured: Measurement | Measurements | None = None
+        """Of the last epoch, or of a lone rack's start."""
         self._networks = networks
         self._observer = SharedObserver(spec.view.observation)
-        self._observer.reset(spec.scenario, racks)
+        # A lone rack is measured and observed without the leading axis: every call of numpy's is cheaper then.
+        self._lone = len(racks) == 1
+        self._observer.reset(spec.scenario, None if self._lone else racks)
         self._reward = spec.view.reward.build()
         self._reward.reset(spec.scenario)
         self._last_epoch_s = spec.scenario.duration_s - spec.scenario.period_s / 2
-        self._running = np.zeros(len(racks), dtype=np.bool_)
+        self._over = set(range(len(racks)))  # rows whose episode has ended or not begun
         self._n_flows = np.full(len(racks), -1)
 
     @property
@@ -64,22 +68,26 @@ class Racks:
         """Numbers in one host's observation."""
         return self._observer.obs_dim
 
-    def begin(self, row: int, episode: int) -> tuple[Measurement, ObsArray]:
-        """Start an episode of one rack; its measurement and observation [n_agents, obs_dim] at the start."""
+    def begin(self, row: int, episode: int) -> ObsArray:
+        """Start an episode of one rack; its observation [n_agents, obs_dim] at the start."""
         number, scenario = self.racks[row], self.spec.scenario
         seed = self.spec.episode_seed(self.seed, number, episode)
         flows = scenario.flows(seed)
-        self._running[row] = False
+        self._over.add(row)
         try:
             first = self._networks.start(row, scenario, flows, self.spec.stack, derive_seed(seed, "datapath"))
         except NccError as error:
-            if len(self.racks) == 1:
+            if self._lone:
                 raise
             raise unpack_error(pack_error(error), f"rack {number}") from error
         if self.spec.finite:
             self._n_flows[row] = len(flows)
-        self._running[row] = True
-        return first, self._observer.restart(row, first)
+        self._over.discard(row)
+        if not self._lone:
+            return self._observer.restart(row, first)
+        self.measured = first
+        self._observer.reset(scenario)
+        return self._observer.observe(first)
 
     def advance(self, limits_bps: FloatArray) -> Epochs:
         """Run one epoch of each rack under rate limits [n_racks, n_agents] in bits/s.
@@ -88,21 +96,35 @@ class Racks:
             ConfigError: limits that cannot be used.
             DatapathError: a rack's episode is over or none has begun, or a network failed.
         """
-        if not self._running.all():
+        if self._over:
             raise DatapathError("no episode is running; reset the environment first")
         try:
             m = self.measured = self._networks.step(limits_bps)
         except BaseException:
             # One rack alone stands where its datapath says; of several, some may be an epoch ahead of others.
-            self._running[:] = len(self.racks) == 1
+            if not self._lone:
+                self._over.update(range(len(self.racks)))
             raise
-        terminated = m.flows_finished == self._n_flows
-        truncated = (m.time_s >= self._last_epoch_s) & ~terminated
-        np.logical_or(terminated, truncated, out=self._running)
-        np.logical_not(self._running, out=self._running)
-        return Epochs(self._observer.observe(m), self._reward.reward(m), terminated, truncated)
+        obs, reward = self._observer.observe(m), self._reward.reward(m)
+        # "After the last epoch, and not terminated": True is more than False.
+        if isinstance(m, Measurements):
+            terminated = m.flows_finished == self._n_flows
+            truncated = (m.time_s >= self._last_epoch_s) > terminated
+            ended = (terminated | truncated).nonzero()[0].tolist()
+            self._over.update(ended)
+            return Epochs(obs, reward, terminated, truncated, ended)
+        done = m.flows_finished == int(self._n_flows[0])
+        cut = (m.time_s >= self._last_epoch_s) > done
+        ended = [0] if done or cut else []
+        self._over.update(ended)
+        return Epochs(obs[None], reward[None], _FLAG[done], _FLAG[cut], ended)
 
     def close(self) -> None:
         """Free the networks; may be called twice."""
-        self._running[:] = False
+        self._over.update(range(len(self.racks)))
         self._networks.close()
+
+
+_FLAG = (np.array([False]), np.array([True]))
+for _flag in _FLAG:
+    _flag.setflags(write=False)

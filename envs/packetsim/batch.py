@@ -60,10 +60,9 @@ class NativeBatch:
         blocks = Blocks(self._topology, self._n)
         if failed := self._batch.step(limits, *blocks.arrays):
             row, words = failed
-            where = f"rack {self._first + row}: " if self._n > 1 else ""
             message = self._datapath.stopped(self._networks[row], RuntimeError(words))
             self.close()  # other networks may be an epoch ahead of it
-            raise DatapathError(where + message)
+            raise DatapathError(f"rack {self._first + row}: {message}")
         return blocks.measurements()
 
     def close(self) -> None:

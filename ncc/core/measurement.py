@@ -85,12 +85,8 @@ class Measurements(Measured):
 
     @classmethod
     def of(cls, measurements: Sequence[Measurement]) -> "Measurements":
-        """Those of networks with equally many hosts and neighbourhoods; of a single one the columns are views."""
-        first = measurements[0]
-        if len(measurements) == 1:
-            columns = {name: getattr(first, name)[None] for name in COLUMNS}
-        else:
-            columns = {name: np.array([getattr(m, name) for m in measurements]) for name in COLUMNS}
+        """Those of networks with equally many hosts and neighbourhoods."""
+        columns: dict[str, Any] = {name: np.array([getattr(m, name) for m in measurements]) for name in COLUMNS}
         return cls(
             time_s=np.array([m.time_s for m in measurements]),
             epoch=np.array([m.epoch for m in measurements]),

@@ -26,8 +26,8 @@ class Networks(Protocol):
         """Build that network at time 0, ending its earlier run; the others stand where they are."""
         ...
 
-    def step(self, rate_limits_bps: FloatArray) -> Measurements:
-        """Apply limits [n_networks, n_agents] and run one period of each."""
+    def step(self, rate_limits_bps: FloatArray) -> Measurements | Measurement:
+        """Apply limits [n_networks, n_agents] and run one period of each; a lone network's `Measurement` is its own."""
         ...
 
     def close(self) -> None:
@@ -59,16 +59,16 @@ class InTurn:
             self._datapaths.append(self._make())
         return self._datapaths[row].start(scenario, flows, stack, seed)
 
-    def step(self, rate_limits_bps: FloatArray) -> Measurements:
+    def step(self, rate_limits_bps: FloatArray) -> Measurements | Measurement:
         if not self._datapaths:
             raise DatapathError("no network is running; start each of them first")
+        if self._n == 1:
+            return self._datapaths[0].step(rate_limits_bps[0])
         measured: list[Measurement] = []
         try:
             for datapath, limits in zip(self._datapaths, rate_limits_bps, strict=True):
                 measured.append(datapath.step(limits))
         except NccError as error:
-            if self._n == 1:
-                raise
             raise unpack_error(pack_error(error), f"rack {self._first + len(measured)}") from error
         return Measurements.of(measured)
 
@@ -79,8 +79,8 @@ class InTurn:
 
 
 def networks(datapath: DatapathFactory, n: int, *, threads: int = 1, first: int = 0) -> Networks:
-    """`n` networks: as one batch where the datapath offers that, one after the other where it does not."""
+    """`n` networks: as one batch where the datapath offers that, in turn where it does not or there is but one."""
     offered: object = datapath
-    if isinstance(offered, Batching):
+    if n > 1 and isinstance(offered, Batching):
         return offered.batch(n, threads=threads, first=first)
     return InTurn(datapath, n, first=first)

@@ -183,7 +183,7 @@ def test_racks_and_threads_are_at_least_one() -> None:
 
 def test_measurements_stack_and_come_apart_again() -> None:
     ones = [measured(rack(), k, goodput_bps=k, queued_flows=k) for k in range(3)]
-    for some in (ones, ones[:1]):
+    for some in (ones, ones[:2]):
         stacked = Measurements.of(some)
         assert stacked.goodput_bps.shape == (len(some), 4)
         for row, one in enumerate(some):
