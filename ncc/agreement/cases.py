@@ -53,7 +53,7 @@ class Preset:
 
 
 QUICK = Preset("quick", ("hadoop",), (0.6,), 0.05, 0.1, 3)
-FULL = Preset("full", ("websearch", "hadoop"), (0.4, 0.6, 0.8), 2.0, 2.0, 10)
+FULL = Preset("full", ("websearch", "hadoop"), (0.4, 0.6, 0.8), 1.0, 1.0, 10)
 PRESETS = {preset.name: preset for preset in (QUICK, FULL)}
 
 
