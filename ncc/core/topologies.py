@@ -187,18 +187,27 @@ class FatTree(TopologySpec, frozen=True, tag="fat_tree"):
 
 
 class TwoDatacentres(TopologySpec, frozen=True, tag="two_datacentres"):
-    """Two racks joined by a WAN link (GEMINI, zeng2022 section 3.4): shallow marking buffers inside, deep between.
+    """Two datacentres joined by a WAN (GEMINI, zeng2022 section 3.1.2): shallow marking buffers inside, deep between.
 
-    Inside: `hosts` per data centre under a top-of-rack switch, then a border switch; the WAN joins the borders.
-    ECN marks, and pools are shared, only inside, as in the paper.
+    Inside: `hosts` per datacentre, an equal part of them under each of `switches` top-of-rack switches, then a border
+    switch; the WAN joins the borders. One switch whose uplink is as fast as the WAN keeps the queue to itself: it takes
+    two to congest the WAN. ECN marks, and pools are shared, only inside, as in the paper.
     """
 
     hosts: Count = 4
+    switches: Count = 1
     rate_bps: LineRate = 1 * GBPS
     wan_rate_bps: LineRate = 1 * GBPS
     delay_s: Delay = 25 * US
     wan_delay_s: Delay = 4.85 * MS
     wan_buffer_bytes: Count = 15_000_000
+
+    def check(self) -> None:
+        super().check()
+        if self.hosts % self.switches:
+            raise ConfigError(
+                f"TwoDatacentres.hosts must be a multiple of switches ({self.switches}), got {self.hosts}"
+            )
 
     def build(self) -> Topology:
         net = _Builder(self)
@@ -207,10 +216,17 @@ class TwoDatacentres(TopologySpec, frozen=True, tag="two_datacentres"):
         net.link(borders[0], borders[1], self.wan_rate_bps, self.wan_delay_s, wan)
         groups, areas = {}, []
         for i, border in enumerate(borders):
-            tor = net.switch(f"tor{i}")
-            up = net.link(tor, border, self.rate_bps, self.delay_s)
-            groups[f"dc{i}"] = [net.leaf(f"h{i}_{j}", tor, self.rate_bps, self.delay_s) for j in range(self.hosts)]
-            areas.append((groups[f"dc{i}"], up))
+            below: list[int] = []
+            for k in range(self.switches):
+                tor = net.switch(f"tor{i}" if self.switches == 1 else f"tor{i}_{k}")
+                up = net.link(tor, border, self.rate_bps, self.delay_s)
+                first = len(below)
+                below += [
+                    net.leaf(f"h{i}_{first + j}", tor, self.rate_bps, self.delay_s)
+                    for j in range(self.hosts // self.switches)
+                ]
+                areas.append((below[first:], up))
+            groups[f"dc{i}"] = below
         return net.build(groups, areas)
 
 

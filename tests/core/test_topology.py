@@ -148,6 +148,18 @@ def test_two_datacentres_mark_inside_only() -> None:
     assert wan.size_bytes == 15_000_000
 
 
+def test_a_datacentre_of_two_switches() -> None:
+    network = spec.TwoDatacentres(hosts=6, switches=2).build()
+    assert [[network.nodes[host].name for host in area.hosts] for area in network.neighbourhoods] == [
+        [f"h{i}_{j}" for j in js] for i in (0, 1) for js in ((0, 1, 2), (3, 4, 5))
+    ]
+    assert [network.port_name(area.upper_port) for area in network.neighbourhoods] == [
+        f"tor{i}_{k}->border{i}" for i in (0, 1) for k in (0, 1)
+    ]
+    near, far = network.group("dc0"), network.group("dc1")
+    assert [len(network.path(near[0], to)) for to in (near[2], near[3], far[0])] == [2, 4, 5]
+
+
 def pools(network: Topology) -> dict[int, list[str]]:
     """Names of the ports of each pool."""
     found: dict[int, list[str]] = {}
@@ -282,6 +294,7 @@ def test_unknown_names_list_what_exists() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: spec.TwoDatacentres(hosts=5, switches=2), r"hosts must be a multiple of switches \(2\), got 5"),
         (lambda: spec.FatTree(k=3), "k must be even, got 3"),
         (lambda: Link(a=0, b=1, rate_bps=0.0, delay_s=0.0), r"Link.rate_bps: Expected `float` >= 1000.0, got 0.0"),
         (lambda: Buffer(size_bytes=0), "Buffer.size_bytes must be at least 1 in a port that shares no pool, got 0"),
