@@ -32,8 +32,8 @@ from ncc.returns import evaluation_returns
 CURVE = "learning_curve.png"
 PROBE_S = 3.0
 """Longest wall time of the probe that the forecast rests on."""
-LEARNING_S = 0.4e-3
-"""Work of the learner per epoch, roughly; for the forecast only."""
+LEARNING_S = 0.2e-3
+"""CPU time of the learner per epoch of a rack, roughly; for the forecast only."""
 DRAIN_FRAC = 0.4
 """Simulated time an evaluation spends beyond its arrivals, roughly, as a share of them; for the forecast only."""
 
