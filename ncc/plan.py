@@ -154,7 +154,7 @@ def require_transports(datapaths: Sequence[DatapathSpec], controllers: Sequence[
     """`ConfigError` unless every controller's transport exists on every datapath."""
     for controller in controllers:
         for datapath in datapaths:
-            remedy = "Leave the controller out, or leave the datapath out of those to judge on."
+            remedy = f"Leave the controller out, or judge without {datapath.name}."
             datapath.require(controller.stack, f"controller {controller.name!r}", remedy)
 
 

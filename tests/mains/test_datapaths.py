@@ -137,7 +137,7 @@ def test_evaluate_refuses_what_a_datapath_lacks_before_anything_runs(tmp_path: P
     done = ncc("evaluate", *arguments, cwd=tmp_path, PYTHONPATH=str(ROOT))
     assert done.returncode == 2
     assert "datapath fluid has no transport 'ns3::TcpVegas'" in done.stderr
-    assert "Leave the controller out, or leave the datapath out" in done.stderr
+    assert "Leave the controller out, or judge without fluid." in done.stderr
     assert not (tmp_path / "judged").exists()
 
 
