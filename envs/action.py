@@ -14,6 +14,8 @@ from ncc.core.value import Value
 from ncc.envs.scales import scales_of
 from ncc.harness.batch import ActionArray
 
+FEW = 64
+"""So many small integers Python compares faster than numpy reduces them."""
 NO_LIMIT_FROM = 0.95
 """Continuous actions from here up to 1 mean no limit; a single point would hardly ever be chosen."""
 
@@ -153,6 +155,9 @@ def check_rack_actions(actions: npt.NDArray[Any], names: tuple[str, ...], n_acti
 def _in_range(actions: npt.NDArray[Any], n_actions: int) -> bool:
     if actions.dtype.kind not in "iu":
         return False
+    if actions.size <= FEW:
+        plain = actions.ravel().tolist()
+        return bool(min(plain) >= 0 and max(plain) < n_actions)
     if actions.dtype.kind == "i":  # as unsigned numbers, those below 0 are the largest
         actions = actions.view(f"u{actions.itemsize}")
     return bool(np.maximum.reduce(actions, axis=None) < n_actions)

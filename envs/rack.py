@@ -102,7 +102,8 @@ class RackBatch:
         self.n_racks, self.n_agents, self.obs_dim = n_racks, self._racks.n_agents, self._racks.obs_dim
         self.n_actions = spec.view.action.n_actions
         self._episodes = [0] * n_racks
-        self._now, self._began, self._sums = 0, [0] * n_racks, np.zeros((n_racks, self.n_agents))
+        self._first, self._shape = rack, (n_racks, self.n_agents)
+        self._now, self._began, self._sums = 0, [0] * n_racks, np.zeros(self._shape)
         self._returns: list[list[float]] = [[] for _ in range(n_racks)]
 
     def reset(self, episode: int = 0) -> ObsArray:
@@ -115,9 +116,9 @@ class RackBatch:
         Raises:
             ConfigError: actions of a wrong shape, kind or range, naming rack and host; no epoch has run.
         """
-        if np.shape(actions) != (self.n_racks, self.n_agents):
-            raise ConfigError(f"actions must have shape ({self.n_racks}, {self.n_agents}), got {np.shape(actions)}")
-        limits_bps = self._actions.rack_rates_bps(actions, self._racks.racks[0])
+        if actions.shape != self._shape:
+            raise ConfigError(f"actions must have shape {self._shape}, got {actions.shape}")
+        limits_bps = self._actions.rack_rates_bps(actions, self._first)
         obs, reward, terminated, truncated, ended = self._racks.advance(limits_bps)
         self._sums += reward
         self._now += 1

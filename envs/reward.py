@@ -127,7 +127,7 @@ class _Team:
     def mix(self, own: FloatArray, frac: float) -> RewardArray:
         """(1 - frac) of the own part and frac of the team's."""
         if frac and own.shape[-1] == self._size:  # one neighbourhood: fewer calls for the same sums
-            own = (1 - frac) * own + frac * (np.add.reduce(own, axis=-1, keepdims=True) / self._size)
+            own = (1 - frac) * own + (frac / self._size) * np.add.reduce(own, axis=-1, keepdims=True)
         elif frac:
             own = (1 - frac) * own + frac * self.mean(own)
         return own.astype(np.float32)
@@ -156,18 +156,18 @@ class UtilityReward(_Team):
 
     def reward(self, m: Measured) -> RewardArray:
         # 1 for busy hosts, 0 for idle ones: a goodput above 0 is at least a byte in a period of at most 1 s.
-        both = np.concatenate((m.goodput_bps, m.rtt_s), axis=-1)
-        if both.shape != self._unit.shape:
-            self._spread(both.shape)
-        is_busy = np.minimum(np.add(m.goodput_bps, m.active_flows), self._ones)
-        np.multiply(both, self._unit, out=both)
-        np.log(np.minimum(np.maximum(both, self._low, out=both), self._high, out=both), out=both)
         n = self.scales.n_agents
+        given = np.concatenate((m.goodput_bps, m.rtt_s, m.active_flows), axis=-1)
+        if given.shape[:-1] != self._unit.shape[:-1]:
+            self._spread(given.shape[:-1])
+        is_busy = np.minimum(np.add(given[..., :n], given[..., 2 * n :]), self._ones)
+        both = np.multiply(given[..., : 2 * n], self._unit)
+        np.log(np.minimum(np.maximum(both, self._low, out=both), self._high, out=both), out=both)
         return self.mix((both[..., :n] - self.spec.rho * both[..., n:]) * is_busy, self.spec.team_frac)
 
-    def _spread(self, shape: tuple[int, ...]) -> None:
+    def _spread(self, lead: tuple[int, ...]) -> None:
         """Constants of the shape of what they meet: arrays of one shape are the fastest to multiply."""
-        spread = (np.broadcast_to(row, (*shape[:-1], len(row))).copy() for row in self._row)
+        spread = (np.broadcast_to(row, (*lead, len(row))).copy() for row in self._row)
         self._unit, self._low, self._high, self._ones = spread
 
 

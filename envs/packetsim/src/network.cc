@@ -113,12 +113,12 @@ void Network::Forward(uint32_t index, const Packet &packet)
         Gone(packet);
         return;
     }
-    if (!port.control_first()) {
+    if (!port.control_first() || port.idle(now_ns_)) {
         OnLink(index, port.Forward(link, packet, verdict, now_ns_));
-    } else if (port.busy()) {
-        port.Hold(packet, verdict, now_ns_);
-    } else {
-        OnLink(index, port.StartAtOnce(link, packet, verdict, now_ns_));
+        return;
+    }
+    port.Hold(packet, verdict, now_ns_);
+    if (port.waiting_pkts() == 1) {
         Schedule(port.free_ns(), EventKind::kTransmit, index);
     }
 }
@@ -127,8 +127,8 @@ void Network::Transmitted(uint32_t index)
 {
     Port &port = *ports_[index];
     port.Advance(links_[index], now_ns_);
-    if (InFlight *entry = port.Next(links_[index], now_ns_)) {
-        OnLink(index, *entry);
+    OnLink(index, port.Next(links_[index], now_ns_));
+    if (port.waiting_pkts() > 0) {
         Schedule(port.free_ns(), EventKind::kTransmit, index);
     }
 }

@@ -86,22 +86,15 @@ class Port
         return entry;
     }
 
-    // With control packets first: `Hold` queues an admitted packet while the transmitter is busy; `Next` starts one.
-    bool busy() const { return busy_; }
+    // With control packets first, `Forward` is for an idle transmitter. `Hold` queues a packet otherwise; while packets
+    // wait, the caller calls `Next` at `free_ns`, which changes with each call.
+    bool idle(int64_t now_ns) const { return free_ps_ <= now_ns * kPsPerNs && waiting_pkts() == 0; }
     void Hold(const Packet &packet, ncc_verdict verdict, int64_t now_ns)
     {
         (packet.kind == Kind::kData ? waiting_->data : waiting_->control).push_back({packet, verdict, now_ns});
         Join(packet.ip_bytes);
     }
-    // Starts a packet that finds the transmitter idle.
-    InFlight &StartAtOnce(Link &link, const Packet &packet, ncc_verdict verdict, int64_t now_ns)
-    {
-        ++totals_.tx_pkts;
-        totals_.tx_bytes += packet.ip_bytes;
-        return Start(link, {packet, verdict, now_ns}, now_ns);
-    }
-    // Starts the packet whose turn it is, if there is one; null: the transmitter is idle from now on.
-    InFlight *Next(Link &link, int64_t now_ns);
+    InFlight &Next(Link &link, int64_t now_ns);
     int64_t free_ns() const { return (free_ps_ + kPsPerNs - 1) / kPsPerNs; }
 
     const PortTotals &totals() const { return totals_; }
@@ -127,8 +120,6 @@ class Port
         ncc_verdict verdict;
         int64_t joined_ns;
     };
-
-    InFlight &Start(Link &link, const Waiting &next, int64_t now_ns);
 
     void SetFault(ncc_verdict fault, uint64_t nth)
     {
@@ -173,7 +164,7 @@ class Port
     PortTotals totals_;
     uint64_t fault_in_ = 0;
     ncc_verdict fault_ = NCC_PASS;
-    bool busy_ = false, integrate_ = false;
+    bool integrate_ = false;
     struct Classes {
         std::deque<Waiting> control, data;
     };

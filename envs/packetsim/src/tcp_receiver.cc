@@ -24,8 +24,11 @@ class TcpReceivingEnd
     void Receive(const Packet &packet)
     {
         if (packet.kind == Kind::kSyn) {
-            if (r_.state != TcpReceiver::State::kEstablished) {
+            if (r_.state == TcpReceiver::State::kListen) {
+                // After what else is due in this nanosecond, as in ns-3: flows that start together meet such ties.
                 r_.state = TcpReceiver::State::kSynReceived;
+                network_.Arm(r_.delayed_ack, TimerKind::kDelayedAck, slot_, 0);
+            } else if (r_.state == TcpReceiver::State::kSynReceived) {
                 SynAck();
             }
             return;
