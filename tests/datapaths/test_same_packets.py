@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Random small networks on both simulators: every flow, every port and every epoch, number by number."""
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ncc.core.scenario import Transport
+from ncc.core.topologies import AnyTopology, Dumbbell, LeafSpine, ManyToOne, Rack
+from ncc.core.topology import NodeKind, Red, Topology
+from ncc.core.units import MS, US
+from ncc.core.workload import Flow
+from ncc.envs.ns3 import Ns3Datapath
+from ncc.envs.packetsim import PacketsimDatapath
+from ncc.harness.datapath import HostStack
+from tests.datapaths.runs import MSS, drops, fixed, flow, run
+
+
+def random_topology(random: np.random.Generator) -> AnyTopology:
+    buffer_bytes = int(random.choice([40_000, 100_000, 1_000_000]))
+    marking = random.integers(3)
+    switch: dict[str, Any] = {
+        "buffer_bytes": buffer_bytes,
+        "mark_threshold_bytes": buffer_bytes // 2 if marking == 1 else 0,
+        "red": Red(min_bytes=buffer_bytes // 8, max_bytes=buffer_bytes // 2) if marking == 2 else None,
+        "control_first": bool(random.random() < 0.3),
+        "shared_buffer_bytes": int(random.choice([0, 0, 50_000])),
+    }
+    chosen = random.integers(4)
+    if chosen == 0:
+        rate_bps = float(random.choice([1e9, 2e9, 10e9]))
+        return Dumbbell(pairs=int(random.integers(1, 5)), host_rate_bps=rate_bps, **switch)
+    if chosen == 1:
+        return ManyToOne(senders=int(random.integers(1, 17)), **switch)
+    if chosen == 2:
+        return Rack(hosts=int(random.integers(2, 9)), **switch)
+    return LeafSpine(leaves=3, spines=2, hosts_per_leaf=2, host_rate_bps=1e9, spine_rate_bps=1e9, **switch)
+
+
+def random_flows(random: np.random.Generator, network: Topology) -> list[Flow]:
+    hosts = [node.name for node in network.nodes if node.kind is NodeKind.HOST]
+    busiest = str(random.choice(hosts))
+    start_s = 0.0
+    made = []
+    for _ in range(int(random.integers(1, 40))):
+        start_s += float(random.choice([0.0, random.random() * 300 * US]))
+        src = str(random.choice([name for name in hosts if name != busiest]))
+        dst = busiest if random.random() < 0.7 else str(random.choice([name for name in hosts if name != src]))
+        sizes = [random.integers(1, 3000), random.integers(1, 300_000), MSS * random.integers(1, 200)]
+        size = int(random.choice(sizes))
+        made.append(flow(src, dst, size, round(start_s, 9)))
+    return made
+
+
+def random_transport(random: np.random.Generator) -> Transport:
+    return Transport(
+        sack=bool(random.random() < 0.7),
+        dup_ack_pkts=int(random.choice([2, 3, 3, 5])),
+        delayed_ack_pkts=int(random.choice([1, 2, 3])),
+        delayed_ack_s=float(random.choice([100 * US, 1 * MS])),
+        initial_window_pkts=int(random.choice([1, 2, 10, 30])),
+        min_rto_s=float(random.choice([1 * MS, 5 * MS])),
+    )
+
+
+def random_port(random: np.random.Generator, network: Topology) -> str:
+    """A switch's, as `drops` wants it."""
+    ends = [(link.a, link.b) for link in network.links] + [(link.b, link.a) for link in network.links]
+    ports = [(a, b) for a, b in ends if network.nodes[a].kind is not NodeKind.HOST]
+    a, b = ports[random.integers(len(ports))]
+    return f"{network.nodes[a].name}__{network.nodes[b].name}"
+
+
+def check_equal(one: object, two: object, where: str) -> None:
+    for column in fields(one):  # type: ignore[arg-type]
+        ours, theirs = getattr(one, column.name), getattr(two, column.name)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, err_msg=f"{column.name} {where}")
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_both_simulators_move_the_same_packets(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    topology = random_topology(random)
+    network = topology.build()
+    scenario = fixed(topology, *random_flows(random, network), transport=random_transport(random))
+    stack = HostStack(transport=str(random.choice(["dctcp", "newreno"])))
+    limits = random.choice([2e7, 3e8, 1e9, np.inf], size=(8, scenario.n_agents))
+    dropped = drops(scenario, **{random_port(random, network): int(random.integers(1, 60))})
+    ours, theirs = (
+        run(each, scenario, stack, limits=lambda epoch: limits[epoch // 5 % 8], max_epochs=2000, prepare=dropped)
+        for each in (PacketsimDatapath, Ns3Datapath)
+    )
+    check_equal(ours.records.flows, theirs.records.flows, "of flows")
+    check_equal(ours.records.ports, theirs.records.ports, "of ports")
+    for epoch, (one, two) in enumerate(zip(ours.epochs, theirs.epochs, strict=True)):
+        check_equal(one, two, f"of epoch {epoch}")
