@@ -8,7 +8,7 @@ import numpy as np
 
 from ncc.baselines.registry import controllers
 from ncc.compose import plain_config, register
-from ncc.core.errors import ConfigError
+from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FlowTable, IntArray
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario, scenario_from_dict
@@ -84,8 +84,14 @@ def load_cases(preset: Preset) -> list[LoadCase]:
 
 
 def baseline_controllers(names: tuple[str, ...] = ()) -> list[Controller]:
-    """Every controller of `baselines/`, or those named, with their default parameters and no rate limit."""
-    known = tuple(controllers())
+    """Every controller of `baselines/`, or those named, with their default parameters and no rate limit.
+
+    Raises:
+        UnknownNameError: no such controller.
+    """
+    known = controllers()
+    if unknown := [name for name in names if name not in known]:
+        raise UnknownNameError("controller", unknown[0], known)
     return [Controller(name=name, stack=HostStack(transport=name)) for name in names or known]
 
 

@@ -13,6 +13,7 @@ from ncc.agreement.compare import Figure, figures, flow_ratios, paired, pooled_f
 from ncc.agreement.runs import Runs, Side
 from ncc.agreement.small import SmallRow
 from ncc.core.flows import FloatArray, IntArray
+from ncc.core.units import NS_PER_S
 from ncc.harness.results import StoredRun
 from ncc.metrics.stats import Interval
 
@@ -31,6 +32,10 @@ class FlowByFlow:
     ratio: FloatArray
     noise: FloatArray
     """The reference perturbed over the reference."""
+
+    def same(self, ratio: FloatArray) -> int:
+        """Flows that took the same time to the nanosecond."""
+        return int(np.sum(np.abs(ratio - 1) * self.reference_fct_s < 0.5 / NS_PER_S))
 
     def shares(self, ratio: FloatArray) -> list[float]:
         """Share of flows within each of `SHARES` of 1."""
@@ -157,6 +162,8 @@ def _load(compared: Compared) -> dict[str, Any]:
         "case": compared.case.name,
         "controller": compared.controller,
         "n_flows": len(flows.ratio),
+        "flows_same": flows.same(flows.ratio),
+        "flows_same_noise": flows.same(flows.noise),
         "problems": list(compared.problems),
         "flows_within": dict(zip(map(str, SHARES), flows.shares(flows.ratio), strict=True)),
         "flows_within_noise": dict(zip(map(str, SHARES), flows.shares(flows.noise), strict=True)),

@@ -83,6 +83,7 @@ def test_flow_ratios_pair_by_row(fluid: list[Sample]) -> None:
     assert flow_ratios(slower(fluid, 1.5), fluid) == pytest.approx(1.5)
     flows = FlowByFlow(*(np.ones(4),) * 3, ratio=np.array([1.0, 1.01, 0.95, 1.2]), noise=np.ones(4))  # type: ignore[arg-type]
     assert flows.shares(flows.ratio) == [0.5, 0.75, 0.75]
+    assert flows.same(np.array([1.0, 1 + 4e-10, 1 - 6e-10, 1.01])) == 2  # flows of a second: by 0.4 ns and by 0.6 ns
 
 
 def test_runs_of_other_flows_are_refused(tmp_path: Path) -> None:
