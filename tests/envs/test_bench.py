@@ -3,21 +3,93 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 
+import numpy as np
 import pytest
 
-from ncc.bench import Bench, Row, table
+from ncc.bench.batch import Batch
+from ncc.bench.cases import FABRICS, full_rack, incast
+from ncc.bench.engine import OverBare, OverNs3
+from ncc.bench.environment import Environment
+from ncc.bench.learning import Learning
+from ncc.bench.rows import Row, in_turn, over, table
+from ncc.bench.runs import Simulation, data_pkts, flows_of, work
+from ncc.bench.scale import Scale
+from ncc.core.scenario import Scenario
+from ncc.envs.packetsim import PacketsimDatapath
 from tests.envs.cases import poisson, rack, spec
 
 
-def test_every_row_is_measured() -> None:
-    scenario = rack(poisson(), hosts=2, periods=60)
-    rows = Bench(spec=spec(scenario), epochs=5, repeats=2).rows()
-    assert len(rows) == 5
+def _measured(rows: list[Row], expected: int, repeats: int) -> None:
+    assert len(rows) == expected
     for row in rows:
-        assert len(row.values) == 2
+        assert len(row.values) == repeats
         assert all(value > 0 for value in row.values)
-    assert table(rows).row_count == 5
+    assert table("some", rows).row_count == expected
+
+
+def test_every_row_of_the_environment_is_measured() -> None:
+    scenario = rack(poisson(), hosts=2, periods=60)
+    _measured(Environment(spec=spec(scenario), epochs=5, repeats=2).rows(), 5, 2)
+
+
+def test_every_row_of_the_engine_is_measured() -> None:
+    _measured(OverNs3(flow_pkts=20, repeats=2, laps=2).rows(), 6, 2)
+    _measured(OverBare(flow_pkts=100, repeats=2).rows(), 6, 2)
+
+
+def test_every_row_about_many_hosts_is_measured() -> None:
+    rows = Scale(repeats=1, epochs=1, tiny=True).rows()
+    _measured(rows, 5, 1)
+
+
+def test_every_row_of_the_batch_and_of_training_is_measured() -> None:
+    _measured(Batch(epochs=3, repeats=1, racks=2).rows(), 3, 1)
+    _measured(Learning(epochs=20, repeats=1, racks=2, longer=2).rows(), 3, 1)
+
+
+@pytest.mark.parametrize("make", [incast, full_rack])
+def test_the_link_that_is_meant_to_be_the_bottleneck_is(make: Callable[[int], Scenario]) -> None:
+    """16 flows through the incast's 10 Gbit/s, or the rack's 144: as long as they take there, and a start."""
+    scenario = make(400 * 1460)
+    flows = flows_of(scenario)
+    assert data_pkts(scenario, flows) == 16 * 400
+    simulation = Simulation(PacketsimDatapath, scenario, flows)
+    assert sum(simulation.epochs_until_finished()) > 0
+    wire_s = 16 * 400 * 1502 * 8 / (10e9 if make is incast else 144e9)
+    finish_s = np.max(simulation.network.flow_records()["finish_s"])
+    assert wire_s < finish_s < wire_s + 0.5e-3
+
+
+def test_work_is_counted_from_start_to_end() -> None:
+    scenario = incast(100 * 1460)
+    done = work(scenario, flows_of(scenario))
+    # Data and half as many ACKs cross two links each; SYN, SYN-ACK and ACK come on top.
+    assert done.events > 16 * 100 * 3
+    assert done.sim_ns >= 16 * 100 * 1502 * 8 / 10
+    assert 1 <= done.waiting < 1000
+
+
+def test_fabrics_have_the_hosts_that_the_rows_say() -> None:
+    for small, large, smallest in FABRICS.values():
+        assert [len(topology.build().hosts) for topology in (small, large)] == [16, 1024]
+        assert len(smallest.build().hosts) < 16
+
+
+def test_tasks_take_turns_from_both_ends() -> None:
+    seen: list[float] = []
+
+    def task(number: float) -> Callable[[], float]:
+        def run() -> float:
+            seen.append(number)
+            return number
+
+        return run
+
+    assert in_turn(3, task(1), task(2)) == [(1, 1, 1), (2, 2, 2)]
+    assert seen == [1, 2, 2, 1, 1, 2]
+    assert over((4.0, 9.0), (2.0, 3.0)) == (2.0, 3.0)
 
 
 @pytest.mark.parametrize(
@@ -32,9 +104,20 @@ def test_a_figure_without_a_target_is_not_judged() -> None:
     assert Row("a", (1.0, 2.0, 4.0), "ms").cells() == ("a", "2 ms", "1 to 4", "", "")
 
 
+def test_an_unknown_group_is_refused_with_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    from ncc.bench.__main__ import GROUPS, main
+
+    with pytest.raises(SystemExit, match="2"):
+        main(["sped"])
+    said = capsys.readouterr().err
+    assert "'sped'" in said
+    assert all(group in said for group in GROUPS)
+
+
 def test_without_the_extension_it_says_what_to_do() -> None:
     code = (
-        "import sys; sys.modules['ncc.envs.ns3._ns3'] = None\nfrom ncc.bench import main\nsys.exit(main(['--quick']))"
+        "import sys; sys.modules['ncc.envs.ns3._ns3'] = None\n"
+        "from ncc.bench.__main__ import main\nsys.exit(main(['--quick', 'environment']))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1

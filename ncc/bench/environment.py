@@ -1,12 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m ncc.bench``: what the environment costs, as ratios within one run.
+"""What the environment costs on ns-3."""
 
-Ratios of CPU time, taken turn by turn, hold on a busy machine too; only the two rows about workers need free cores.
-"""
-
-import argparse
 import multiprocessing
-import os
 import statistics
 import time
 from collections.abc import Sequence
@@ -14,13 +9,13 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
-from ncc.core.errors import ConfigError, NccError, WorkerDiedError
+from ncc.bench.engine import NS3_DCTCP
+from ncc.bench.rows import Row
+from ncc.core.errors import WorkerDiedError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
-from ncc.envs.make import datapath_factory, env_spec
+from ncc.envs.make import datapath_factory
 from ncc.envs.ns3.plain import PPP_BYTES, run_plain
 from ncc.envs.rack import RackBatch
 from ncc.envs.spec import EnvSpec
@@ -28,31 +23,8 @@ from ncc.envs.workers import WorkerRacks
 from ncc.harness.batch import ActionArray, BatchedEnv
 from ncc.harness.datapath import Datapath
 
-NS3_DCTCP = "ns3::TcpDctcp"
-"""Both an environment and a plain ns-3 program can run it."""
 SEED = 1
 WARM_EPOCHS = 30
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table: the median of repeats, and their range."""
-
-    what: str
-    values: tuple[float, ...]
-    unit: str
-    at_most: float | None = None
-    at_least: float | None = None
-
-    def cells(self) -> tuple[str, str, str, str, str]:
-        """What is printed: what, median, range, target, verdict."""
-        middle = statistics.median(self.values)
-        bound = self.at_most if self.at_most is not None else self.at_least
-        met = (self.at_most is None or middle <= self.at_most) and (self.at_least is None or middle >= self.at_least)
-        target = "" if bound is None else f"{'<=' if self.at_most is not None else '>='} {bound:g}"
-        verdict = "" if bound is None else ("met" if met else "missed")
-        spread = f"{min(self.values):.3g} to {max(self.values):.3g}"
-        return self.what, f"{middle:.3g} {self.unit}".strip(), spread, target, verdict
 
 
 class Timed:
@@ -72,8 +44,8 @@ class Timed:
 
 
 @dataclass(frozen=True)
-class Bench:
-    """What is measured, how long and how often."""
+class Environment:
+    """Episodes of an environment on ns-3: how long and how often."""
 
     spec: EnvSpec
     epochs: int
@@ -174,7 +146,7 @@ class _Ready:
         return self.network
 
 
-def _independent_worker(pipe: Connection, bench: Bench, episode: int) -> None:
+def _independent_worker(pipe: Connection, bench: Environment, episode: int) -> None:
     env = RackBatch(bench.spec, datapath_factory("ns3"), SEED)
     _warm(env, episode)
     pipe.send("ready")
@@ -210,42 +182,3 @@ def _run(env: BatchedEnv, epochs: int) -> float:
 
 def _unlimited(env: BatchedEnv) -> ActionArray:
     return np.full((env.n_racks, env.n_agents), env.n_actions - 1, dtype=np.int64)
-
-
-def table(rows: Sequence[Row]) -> Table:
-    """The rows as a table for the terminal."""
-    made = Table(title="ncc.bench", title_justify="left")
-    for name, justify in (("what", "left"), ("median", "right"), ("range", "right"), ("target", "right"), ("", "left")):
-        made.add_column(name, justify=justify)  # type: ignore[arg-type]
-    for row in rows:
-        made.add_row(*row.cells())
-    return made
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 0 whatever the figures are, 2 if there was nothing to measure with."""
-    parser = argparse.ArgumentParser(prog="python -m ncc.bench", description="What the environment costs, as ratios.")
-    parser.add_argument(
-        "--quick", action="store_true", help="fewer and shorter repeats: about 15 s instead of a minute"
-    )
-    options = parser.parse_args(arguments)
-    console = Console()
-    bench = Bench(spec=env_spec(), epochs=150 if options.quick else 400, repeats=2 if options.quick else 5)
-    load = os.getloadavg()[0]
-    try:
-        with console.status("measuring"):
-            rows = bench.rows()
-    except NccError as error:
-        console.print(f"error: {error}", style="red", highlight=False)
-        return 2 if isinstance(error, ConfigError) else 1
-    console.print(table(rows))
-    cores = len(os.sched_getaffinity(0))
-    console.print(
-        f"{cores} cores; load average {load:.1f} before, {os.getloadavg()[0]:.1f} after. The rows about "
-        "epochs/s are wall time: they need two free cores, the others do not."
-    )
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
