@@ -27,7 +27,7 @@ def train_sync(run: TrainingRun, make_env: EnvFactory, report: Report) -> Path:
     at which all racks end theirs together. If that does not come within another `checkpoint_epochs`, all racks start a
     new episode. Either way the uninterrupted run resets to the same episode as a resumed one.
     """
-    with _deterministic():
+    with _one_thread():
         env = make_env(0)
         try:
             return _train(run, env, report)
@@ -75,13 +75,11 @@ def _checkpoint(
 
 
 @contextmanager
-def _deterministic() -> Iterator[None]:
-    """One thread and deterministic kernels, as they were afterwards."""
-    threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+def _one_thread() -> Iterator[None]:
+    """PyTorch draws the first weights and adds up element by element: on one thread both repeat bit for bit."""
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
     try:
         yield
     finally:
         torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(strict)
