@@ -57,6 +57,7 @@ def random_flows(random: np.random.Generator, network: Topology) -> list[Flow]:
 def random_transport(random: np.random.Generator) -> Transport:
     return Transport(
         sack=bool(random.random() < 0.7),
+        limited_transmit=bool(random.random() < 0.7),
         dup_ack_pkts=int(random.choice([2, 3, 3, 5])),
         delayed_ack_pkts=int(random.choice([1, 2, 3])),
         delayed_ack_s=float(random.choice([100 * US, 1 * MS])),

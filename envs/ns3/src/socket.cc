@@ -136,6 +136,12 @@ void HostSocket::HeadLeft()
 
 uint32_t HostSocket::AvailableWindow() const
 {
+    // Without SACK and limited transmit nothing goes out between the first duplicate ACK and what it turns out to mean
+    // (RFC 5681 before RFC 3042). ns-3 takes that for granted, and ends the process if pacing or the host's queue had
+    // held something back that goes now.
+    if (m_tcb->m_congState == TcpSocketState::CA_DISORDER && !m_sackEnabled && !m_limitedTx) {
+        return 0;
+    }
     const uint32_t window = TcpSocketBase::AvailableWindow();
     if (window == 0 || network_.HasRoom(flow_)) {
         return window;

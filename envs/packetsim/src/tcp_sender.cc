@@ -436,6 +436,9 @@ bool TcpSendingEnd::NextPacket(uint32_t &number)
 // RFC 6675 section 5, part C, with NextSeg's rules 1 to 3.
 void TcpSendingEnd::SendPending()
 {
+    if (s_.state == CongestionState::kDisorder && !config_.sack && !config_.limited_transmit) {
+        return; // RFC 5681 without RFC 3042: first it must be known what the duplicate ACKs mean
+    }
     while (s_.una != connection_.packets) {
         const uint32_t window_bytes = std::min(s_.rwnd_bytes, s_.cwnd_bytes);
         const uint64_t pipe_bytes = board_.PipeBytes();
