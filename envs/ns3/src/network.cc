@@ -20,6 +20,7 @@ namespace
 constexpr uint32_t kIpHeaderBytes = 20;
 constexpr uint32_t kTcpHeaderBytes = 20;
 constexpr uint16_t kServerPort = 5000;
+constexpr uint32_t kMaxConnections = 16384; // ns-3's ephemeral ports, 49152 to 65535
 constexpr uint32_t kNoIndex = std::numeric_limits<uint32_t>::max();
 
 } // namespace
@@ -88,10 +89,10 @@ Network::~Network()
 void Network::StartFlows()
 {
     const int64_t now = Simulator::Now().GetTimeStep();
-    while (next_flow_ < spec_.flows.size() && spec_.flows[next_flow_].start_ns <= now) {
+    while (next_flow_ < spec_.flows.size() && spec_.flows[next_flow_].start_ns <= now && fault_.empty()) {
         StartFlow(static_cast<uint32_t>(next_flow_++));
     }
-    if (next_flow_ < spec_.flows.size()) {
+    if (next_flow_ < spec_.flows.size() && fault_.empty()) {
         Simulator::Schedule(TimeStep(spec_.flows[next_flow_].start_ns - now), &Network::StartFlows, this);
     }
 }
@@ -101,6 +102,13 @@ void Network::StartFlow(uint32_t flow)
     const FlowSpec &spec = spec_.flows[flow];
     Host &src = host_of(spec.src);
     Host &dst = host_of(spec.dst);
+    if (src.connections == kMaxConnections) {
+        Fail("node " + std::to_string(spec.src) + " has no port left for flow " + std::to_string(flow) +
+             ": on ns-3 a " + "host may have " + std::to_string(kMaxConnections) +
+             " flows at a time; start fewer, or use datapath=packetsim");
+        return;
+    }
+    ++src.connections;
     auto &connection = connections_[flow];
     connection = std::make_unique<Connection>();
     ++live_;
@@ -123,6 +131,7 @@ void Network::Reap(uint32_t flow)
     connection.sender->Shut();
     connection.receiver->Shut();
     connections_[flow] = nullptr;
+    --host_of(spec_.flows[flow].src).connections;
     --live_;
 }
 

@@ -105,6 +105,7 @@ class Network
         ns3::Ipv4Address address;
         std::unique_ptr<Nic> nic;
         std::vector<uint32_t> live; // flows that have arrived and not been delivered
+        uint32_t connections = 0;   // that flows from here have and that have not been freed
         // of this epoch
         int64_t goodput_bytes = 0, rtt_samples = 0, tx_bytes_before = 0;
         double rtt_sum_ns = 0, rtt_mean_ns = 0;
