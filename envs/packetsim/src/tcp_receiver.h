@@ -25,4 +25,11 @@ struct TcpReceiver {
     SackBlocks blocks;
 };
 
+class Network;
+
+// tcp_receiver.cc
+void TcpReceiverOpen(Network &network, uint32_t slot); // without a handshake
+void TcpReceiverReceive(Network &network, uint32_t slot, const Packet &packet);
+void TcpReceiverExpired(Network &network, uint32_t slot);
+
 } // namespace ncc::packetsim

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The sending end of a connection: what it remembers. Bytes are payload; packets are numbers within the flow.
+//
+// Where it leaves ns-3 3.44, knowingly: payload is cut into packets once and for all, while ns-3 sends part of one
+// where the send buffer or, in a repair, the receive window ends within it; the receiver offers at least one packet
+// (ns-3 may offer nothing until its persist timer expires, since it counts what the application is about to fetch); a
+// second SYN-ACK changes nothing (in ns-3 it sets the window back); and SYNs are repeated for ever.
 #pragma once
 
 #include "packet.h"

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// TCP's side of network.h.
+#include "tcp_sending_end.h"
+
+namespace ncc::packetsim
+{
+
+void TcpOpen(Network &network, uint32_t slot)
+{
+    if (!network.tcp().handshake) {
+        TcpReceiverOpen(network, slot);
+    }
+    TcpSendingEnd(network, slot).Open();
+}
+
+void TcpReceive(Network &network, uint32_t slot, const Packet &packet)
+{
+    if (packet.to_receiver()) {
+        TcpReceiverReceive(network, slot, packet);
+    } else {
+        TcpSendingEnd(network, slot).Receive(packet);
+    }
+}
+
+void TcpExpired(Network &network, uint32_t slot, TimerKind kind)
+{
+    switch (kind) {
+    case TimerKind::kRetransmit:
+        TcpSendingEnd(network, slot).RetransmitExpired();
+        return;
+    case TimerKind::kDelayedAck:
+        TcpReceiverExpired(network, slot);
+        return;
+    case TimerKind::kPace:
+        TcpSendingEnd(network, slot).SendPending();
+        return;
+    }
+}
+
+void TcpRoom(Network &network, uint32_t slot) { TcpSendingEnd(network, slot).Room(); }
+
+void TcpHeadLeft(Network &network, uint32_t slot) { TcpSendingEnd(network, slot).HeadLeft(); }
+
+void TcpClose(Network &network, uint32_t slot)
+{
+    TcpSendingEnd(network, slot).Close();
+    TcpReceiver &receiver = network.connection(slot).receiver;
+    receiver.delayed_ack.Cancel();
+    receiver.holds.Release(network.rings());
+}
+
+} // namespace ncc::packetsim

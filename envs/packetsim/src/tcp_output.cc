@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the sender sends and when: the handshake, and data as the controller, the receiver, pacing and the host allow.
+#include "tcp_sending_end.h"
+
+#include "controllers.h"
+
+#include <limits>
+#include <string>
+
+namespace ncc::packetsim
+{
+
+void TcpSendingEnd::Syn()
+{
+    constexpr uint32_t kMaxDoublings = 16;
+    s_.rto_ns = config_.initial_rto_ns << std::min(s_.syns, kMaxDoublings);
+    ++s_.syns;
+    Packet packet{};
+    packet.connection = slot_;
+    packet.sack = kNone;
+    packet.ip_bytes = static_cast<uint16_t>(config_.syn_bytes);
+    packet.kind = Kind::kSyn;
+    network_.Send(packet);
+    network_.Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
+}
+
+void TcpSendingEnd::SynAck(const Packet &packet)
+{
+    if (s_.established) {
+        return;
+    }
+    s_.retransmit.Cancel();
+    s_.rwnd_bytes = packet.window;
+    // From the first SYN, also if it is the answer to a later one: so ns-3, against RFC 6298 section 3.
+    AddSample(network_.now_ns() - s_.syn_ns);
+    Establish();
+    Packet ack{};
+    ack.connection = slot_;
+    ack.sack = kNone;
+    ack.ip_bytes = kHeaderBytes;
+    ack.kind = Kind::kOpenAck;
+    network_.Send(ack);
+    SendPending();
+}
+
+void TcpSendingEnd::Establish()
+{
+    s_.established = true;
+    ncc_cc_out out{};
+    config_.ops->init(s_.controller, config_.params, &config_.conn, &out);
+    Apply(out);
+}
+
+void TcpSendingEnd::Apply(const ncc_cc_out &out)
+{
+    ncc_u64 cwnd_bytes = out.cwnd_bytes;
+    if (cwnd_bytes < config_.mss_bytes || cwnd_bytes > NCC_CC_CWND_MAX) {
+        network_.Fail(WindowFault(*config_.ops, config_.conn, cwnd_bytes) + " (flow " +
+                      std::to_string(connection_.flow) + ")");
+        cwnd_bytes = config_.mss_bytes;
+    }
+    constexpr ncc_u64 kMax = std::numeric_limits<uint32_t>::max(); // the send buffer is far below
+    s_.cwnd_bytes = static_cast<uint32_t>(std::min(cwnd_bytes, kMax));
+    s_.ssthresh_bytes = static_cast<uint32_t>(std::min(out.ssthresh_bytes, kMax));
+    s_.pacing_bytes_per_s = out.pacing_bytes_per_s;
+}
+
+ncc_cc_event TcpSendingEnd::Event(ncc_u32 flags) const
+{
+    ncc_cc_event event{};
+    event.now_ns = static_cast<ncc_u64>(network_.now_ns());
+    event.min_rtt_ns = static_cast<ncc_u64>(s_.min_rtt_ns);
+    event.srtt_ns = s_.min_rtt_ns > 0 ? static_cast<ncc_u64>(s_.srtt_ns) : 0;
+    event.inflight_bytes = board_.PipeBytes();
+    event.una_bytes = OffsetBytes(s_.una);
+    event.nxt_bytes = OffsetBytes(s_.nxt);
+    event.flags = flags;
+    return event;
+}
+
+// The application fills the send buffer by quarters.
+void TcpSendingEnd::Offer()
+{
+    const uint64_t missing_bytes = network_.size_bytes(slot_) - s_.offered_bytes;
+    if (missing_bytes == 0) {
+        return;
+    }
+    const uint64_t free_bytes = config_.send_buffer_bytes - (s_.offered_bytes - OffsetBytes(s_.una));
+    const uint64_t chunk_bytes = std::min<uint64_t>(missing_bytes, std::max(config_.send_buffer_bytes / 4, 1U));
+    if (free_bytes >= chunk_bytes) {
+        s_.offered_bytes += std::min(missing_bytes, free_bytes);
+    }
+}
+
+// New data, if there is any in the send buffer and the receiver has room: a whole packet always.
+bool TcpSendingEnd::NextPacket(uint32_t &number)
+{
+    if (s_.nxt == connection_.packets) {
+        return false;
+    }
+    const uint64_t end_bytes = OffsetBytes(s_.nxt + 1);
+    if (end_bytes > s_.offered_bytes || end_bytes - OffsetBytes(s_.una) > s_.rwnd_bytes) {
+        return false;
+    }
+    number = s_.nxt;
+    return true;
+}
+
+// RFC 6675 section 5, part C, with NextSeg's rules 1 to 3.
+void TcpSendingEnd::SendPending()
+{
+    if (s_.state == CongestionState::kDisorder && !config_.sack && !config_.limited_transmit) {
+        return; // RFC 5681 without RFC 3042: first it must be known what the duplicate ACKs mean
+    }
+    while (s_.una != connection_.packets) {
+        const uint32_t window_bytes = std::min(s_.rwnd_bytes, s_.cwnd_bytes);
+        const uint64_t pipe_bytes = board_.PipeBytes();
+        if (pipe_bytes >= window_bytes) {
+            return;
+        }
+        if (!network_.HasRoom(slot_)) {
+            s_.held_back = true;
+            return;
+        }
+        if (s_.pacing_bytes_per_s > 0 && s_.pace.on()) {
+            return;
+        }
+        uint32_t number = 0;
+        if (!board_.NextLost(number) && !NextPacket(number)) {
+            const bool unsent = OffsetBytes(s_.nxt) < s_.offered_bytes;
+            if (unsent || !config_.sack || s_.state != CongestionState::kRecovery || !board_.NextRescue(number)) {
+                return;
+            }
+        }
+        // Silly window: no part of a packet, unless it is all there is.
+        const uint64_t left_bytes = s_.offered_bytes - OffsetBytes(number);
+        if (window_bytes - pipe_bytes < std::min<uint64_t>(config_.mss_bytes, left_bytes)) {
+            return;
+        }
+        SendData(number);
+    }
+}
+
+void TcpSendingEnd::SendData(uint32_t number)
+{
+    const bool retransmission = number < s_.nxt;
+    const uint32_t payload_bytes = board_.PayloadBytes(number);
+    if (s_.una == s_.nxt) {
+        s_.retransmit.Cancel(); // nothing was outstanding: the timer counts from this packet (RFC 6298 5.1, 5.2)
+    }
+    if (retransmission) {
+        board_.Repaired(number);
+    } else {
+        s_.sent.Reserve(network_.rings(), s_.una, s_.nxt);
+        s_.sent[number] = static_cast<uint64_t>(network_.now_ns()) << Sent::kTimeShift;
+        ++s_.nxt;
+    }
+    Packet packet{};
+    packet.connection = slot_;
+    packet.number = number;
+    packet.sack = kNone;
+    packet.ip_bytes = static_cast<uint16_t>(payload_bytes + kHeaderBytes);
+    packet.kind = Kind::kData;
+    // RFC 3168 keeps retransmissions out of ECN; with DCTCP they take part, as in Linux.
+    packet.ecn_capable = config_.ecn == NCC_CC_ECN_DCTCP || (config_.ecn == NCC_CC_ECN_CLASSIC && !retransmission);
+    packet.retransmission = retransmission;
+    if (s_.cwr_due && !retransmission) {
+        packet.window_reduced = true;
+        s_.cwr_due = false;
+        s_.cwr_packet = number;
+    }
+    if (s_.pacing_bytes_per_s > 0 && !s_.pace.on()) {
+        const uint64_t delay_ns = (payload_bytes * NCC_NS_PER_S + s_.pacing_bytes_per_s / 2) / s_.pacing_bytes_per_s;
+        network_.Arm(s_.pace, TimerKind::kPace, slot_, static_cast<int64_t>(delay_ns));
+    }
+    if (!s_.retransmit.on()) {
+        network_.Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
+    }
+    network_.Send(packet);
+}
+
+} // namespace ncc::packetsim

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The sending end at work: made anew for every event of a connection, on what TcpSender remembers. Where the RFCs leave
+// a choice it is that of ns-3 3.44, with which this engine is compared packet for packet.
+#pragma once
+
+#include "network.h"
+#include "tcp_scoreboard.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace ncc::packetsim
+{
+
+class TcpSendingEnd
+{
+  public:
+    TcpSendingEnd(Network &network, uint32_t slot)
+        : network_(network), config_(network.tcp()), connection_(network.connection(slot)), s_(connection_.sender),
+          board_(connection_, config_), slot_(slot)
+    {
+    }
+
+    void Open()
+    {
+        s_.srtt_ns = config_.initial_rto_ns; // until there is a sample
+        SetRto();
+        s_.offered_bytes = std::min<uint64_t>(network_.size_bytes(slot_), config_.send_buffer_bytes);
+        if (config_.handshake) {
+            s_.syn_ns = network_.now_ns();
+            Syn();
+            return;
+        }
+        s_.rwnd_bytes = config_.receive_buffer_bytes >> config_.window_shift << config_.window_shift;
+        Establish();
+        SendPending();
+    }
+
+    void Receive(const Packet &packet)
+    {
+        if (packet.kind == Kind::kSynAck) {
+            SynAck(packet);
+        } else if (s_.una != connection_.packets && packet.number >= s_.una) {
+            Ack(packet);
+        }
+    }
+
+    void RetransmitExpired()
+    {
+        if (!s_.established) {
+            network_.TimedOut(slot_);
+            Syn();
+            return;
+        }
+        // The timer also runs while nothing is outstanding. Pacing or the host's queue may hold data back, and they
+        // will let it go; and what has not left the host cannot be lost.
+        const bool held_back = s_.una == s_.nxt && (s_.pace.on() || !network_.HasRoom(slot_));
+        if (held_back || network_.Holds(slot_, s_.una)) {
+            network_.Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
+            return;
+        }
+        Timeout();
+    }
+
+    void SendPending();
+
+    void Room()
+    {
+        if (s_.held_back) {
+            s_.held_back = false;
+            SendPending();
+        }
+    }
+
+    void HeadLeft()
+    {
+        if (s_.retransmit.on()) {
+            network_.Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
+        }
+    }
+
+    void Close()
+    {
+        s_.retransmit.Cancel();
+        s_.pace.Cancel();
+        s_.sent.Release(network_.rings());
+    }
+
+  private:
+    void Syn();
+    void SynAck(const Packet &packet);
+    void Establish();
+    void Ack(const Packet &packet);
+    void Sample(uint32_t number);
+    void DupAck();
+    void EnterRecovery();
+    void Advanced(bool duplicate);
+    void NewAck(bool restart_timer);
+    void Offer();
+    void Timeout();
+    bool NextPacket(uint32_t &number);
+    void SendData(uint32_t number);
+    ncc_cc_event Event(ncc_u32 flags) const;
+    void Apply(const ncc_cc_out &out);
+
+    uint64_t OffsetBytes(uint32_t number) const
+    {
+        const uint64_t bytes = static_cast<uint64_t>(number) * config_.mss_bytes;
+        return number == connection_.packets ? bytes - (config_.mss_bytes - connection_.last_bytes) : bytes;
+    }
+
+    // RFC 6298 rules 2.3 and 2.4
+    void SetRto()
+    {
+        s_.rto_ns = std::max(s_.srtt_ns + std::max(kClockGranularityNs, 4 * s_.rttvar_ns), config_.min_rto_ns);
+    }
+
+    void AddSample(int64_t ns)
+    {
+        if (s_.min_rtt_ns == 0) {
+            s_.srtt_ns = ns;
+            s_.rttvar_ns = ns / 2;
+            s_.min_rtt_ns = ns;
+        } else { // in integers, rounded down
+            const int64_t error = ns - s_.srtt_ns;
+            s_.srtt_ns = ((s_.srtt_ns << 3) + error) >> 3;
+            s_.rttvar_ns = ((s_.rttvar_ns << 2) + (error < 0 ? -error : error) - s_.rttvar_ns) >> 2;
+            s_.min_rtt_ns = std::min(s_.min_rtt_ns, ns);
+        }
+        SetRto();
+        network_.RttSample(slot_, ns);
+    }
+
+    Network &network_;
+    const TcpConfig &config_;
+    Connection &connection_;
+    TcpSender &s_;
+    TcpScoreboard board_;
+    uint32_t slot_;
+    // Of the ACK being processed
+    int64_t sample_ns_ = 0;
+};
+
+} // namespace ncc::packetsim
