@@ -81,13 +81,3 @@ def test_another_thread_is_refused_and_the_run_goes_on(datapath: Ns3Datapath) ->
     with ThreadPoolExecutor(1) as pool, pytest.raises(DatapathError, match="thread that called start"):
         pool.submit(datapath.step, np.array([np.inf])).result()
     assert datapath.step(np.array([np.inf])).epoch == 1
-
-
-def test_a_host_without_ports_left_ends_the_run(datapath: Ns3Datapath) -> None:
-    flows = [flow("s0", f"r{i % 16}", 1) for i in range(16_385)]
-    scenario = fixed(Dumbbell(pairs=16), *flows)
-    datapath.start(scenario, scenario.flows(1), HostStack(), 1)
-    with pytest.raises(DatapathError, match=r"stopped at 0\.000000 s: node .* has no port left for flow 16384: .*16384 flows.*packetsim"):
-        datapath.step(np.full(16, np.inf))
-    with pytest.raises(DatapathError, match="no port left"):
-        datapath.step(np.full(16, np.inf))
