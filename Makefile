@@ -69,6 +69,9 @@ bench: $(VENV)/.built ## measure speed, as ratios within one run
 agreement: $(VENV)/.built ## compare packetsim with ns-3 and write docs/agreement
 	$(BIN)/python -m ncc.agreement $(ARGS)
 
+sanitize: $(VENV)/.packages ## run packetsim in random networks, with sanitizers (ARGS="--seeds 5000 --sanitizers thread")
+	$(BIN)/python -m tests.packetsim.sanitized $(ARGS)
+
 lint: $(VENV)/.built ## style, types, import directions, licences
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -99,4 +102,4 @@ $(VENV)/.built: $(VENV)/.packages $(NATIVE)
 	@echo "Building the extension modules (a minute or two the first time)."
 	@$(INSTALL)
 
-.PHONY: help train test bench agreement lint build clean
+.PHONY: help train test bench agreement sanitize lint build clean

@@ -1,218 +1,201 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Runs random small networks and checks what must always hold. Built with sanitizers by `make sanitize` and by
-// tests/packetsim/test_sanitized.py. Usage: fuzz <first seed> <number of seeds>; exit status 1 names the first seed
-// that fails, and `fuzz <seed> 1` runs it again.
+// Runs random small networks, each twice at once, and checks what must always hold; `make sanitize` builds it with
+// sanitizers. Usage: fuzz <first seed> <number of seeds> [threads]. Exit status 1 names the first seed that fails, and
+// `fuzz <seed> 1` runs it again. The digest that it prints is the same on any number of threads.
+#include "check_schedulers.h"
+#include "mix.h"
 #include "network.h"
+#include "pool.h"
+#include "random_case.h"
+#include "require.h"
+#include "watch.h"
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <exception>
 #include <limits>
-#include <random>
-#include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace ncc::packetsim
 {
 namespace
 {
 
-void Require(bool holds, const std::string &what)
-{
-    if (!holds) {
-        throw std::logic_error(what);
-    }
-}
-
-class Case
+// A network and all that is seen of it.
+class Seen
 {
   public:
-    explicit Case(uint64_t seed) : random_(seed) { Make(seed); }
-
-    void Run()
+    explicit Seen(const RandomCase &of)
+        : spec_(of.spec), watch_(of), network_(spec_), goodput_bytes_(of.spec.agents.size())
     {
-        Network network(spec_);
-        std::vector<double> limits(spec_.agents.size());
-        double goodput_bytes = 0;
-        const int64_t max_epochs = 200'000;
-        while (network.flows_finished() < static_cast<int64_t>(spec_.flows.size()) || network.live_connections() > 0) {
-            for (double &limit : limits) {
-                limit = Chance(0.5) ? std::numeric_limits<double>::infinity() : 1e6 * Between(1, 3000);
-            }
-            network.Step(limits.data());
-            goodput_bytes += Check(network);
-            Require(network.epoch() < max_epochs, "flows never finish");
+    }
+
+    bool done() const
+    {
+        const Network::Audit audit = network_.Count();
+        return network_.flows_finished() == static_cast<int64_t>(spec_.flows.size()) &&
+               network_.live_connections() == 0 && audit.in_hosts + audit.on_links == 0;
+    }
+    Network &network() { return network_; }
+    const Watch &watch() const { return watch_; }
+    uint64_t digest() const { return Mix(digest_ ^ watch_.digest()); }
+
+    void Step(const std::vector<double> &limits_bps)
+    {
+        Watch::current = &watch_;
+        network_.Step(limits_bps.data());
+        Watch::current = nullptr;
+        Measure();
+        if (network_.epoch() < 2000 || network_.epoch() % 64 == 0) {
+            CheckNow();
         }
-        uint64_t bytes = 0, packets = 0;
+    }
+
+    void CheckEnd()
+    {
+        CheckNow();
+        std::vector<double> bytes(goodput_bytes_.size());
         for (size_t i = 0; i < spec_.flows.size(); ++i) {
-            const FlowRecord &record = network.records()[i];
-            const uint64_t mss = spec_.mtu_bytes - 40;
-            packets = (spec_.flows[i].size_bytes + mss - 1) / mss;
-            bytes += spec_.flows[i].size_bytes;
-            Require(record.finish_ns > spec_.flows[i].start_ns, "a flow finishes before it starts");
+            const FlowRecord &record = network_.records()[i];
+            const FlowSpec &flow = spec_.flows[i];
+            const uint64_t mss_bytes = spec_.mtu_bytes - 40, packets = (flow.size_bytes + mss_bytes - 1) / mss_bytes;
+            for (size_t agent = 0; agent < bytes.size(); ++agent) {
+                bytes[agent] += spec_.agents[agent] == flow.src ? static_cast<double>(flow.size_bytes) : 0;
+            }
+            Require(record.finish_ns > flow.start_ns, "a flow finishes before it starts");
             Require(static_cast<uint64_t>(record.sent_pkts - record.retransmitted_pkts) == packets,
-                    "flow " + std::to_string(i) + ": new packets sent are not the packets it has");
+                    "new packets sent are not the packets that the flow has");
+            Add(&record, sizeof(record));
         }
-        Require(goodput_bytes > static_cast<double>(bytes) - 0.5 && goodput_bytes < static_cast<double>(bytes) + 0.5,
-                "bytes acknowledged are not the bytes of the flows: " + std::to_string(goodput_bytes) + " of " +
-                    std::to_string(bytes));
+        for (size_t agent = 0; agent < bytes.size(); ++agent) {
+            Require(goodput_bytes_[agent] > bytes[agent] - 0.5 && goodput_bytes_[agent] < bytes[agent] + 0.5,
+                    "bytes acknowledged are not the bytes of the host's flows");
+        }
     }
 
   private:
-    // What holds after every epoch; returns the bytes acknowledged in it.
-    double Check(Network &network)
+    void Measure()
     {
-        const Network::Audit audit = network.Count();
+        const size_t n = spec_.agents.size(), m = spec_.upper_ports.size();
+        std::vector<double> h(6 * n), u(4 * m);
+        std::vector<int64_t> hc(3 * n), uc(2 * m);
+        network_.Measure({&h[0], &h[n], &h[2 * n], &h[3 * n], &h[4 * n], &h[5 * n], &hc[0], &hc[n], &hc[2 * n]},
+                         {&u[0], &u[m], &u[2 * m], &u[3 * m], &uc[0], &uc[m]});
+        for (size_t i = 0; i < n; ++i) {
+            goodput_bytes_[i] += h[2 * n + i] * static_cast<double>(spec_.period_ns) * 1e-9 / 8;
+            Require(hc[n + i] <= hc[2 * n + i], "more flows queued than active");
+            Require(h[3 * n + i] > 0 && h[4 * n + i] >= 0 && h[5 * n + i] >= 0, "a measurement below 0");
+        }
+        Add(h.data(), h.size() * sizeof(h[0]));
+        Add(u.data(), u.size() * sizeof(u[0]));
+        Add(hc.data(), hc.size() * sizeof(hc[0]));
+        Add(uc.data(), uc.size() * sizeof(uc[0]));
+    }
+
+    void CheckNow()
+    {
+        const Network::Audit audit = network_.Count();
         Require(audit.sent == audit.arrived + audit.dropped + audit.in_hosts + audit.on_links,
                 "a packet was lost without being dropped, or is in two places");
         Require(audit.events_in_the_past == 0, "an event lies in the past");
         uint64_t dropped = 0;
         for (uint32_t port = 0; port < 2 * spec_.links.size(); ++port) {
-            const PortTotals totals = network.PortRecord(port);
+            const PortTotals totals = network_.PortRecord(port);
+            Add(&totals, sizeof(totals));
             const QueueSpec &queue = spec_.links[port / 2].queue[port % 2];
             dropped += static_cast<uint64_t>(totals.dropped_pkts);
-            if (queue.buffer_bytes < 0) {
-                continue;
+            if (queue.buffer_bytes >= 0) {
+                const int64_t shared = queue.pool < 0 ? 0 : spec_.pools[static_cast<size_t>(queue.pool)].size_bytes;
+                Require(totals.queue_max_bytes <= queue.buffer_bytes + shared, "a queue is longer than its buffer");
+                Require(network_.port(port)->queue_bytes() >= 0, "a queue is shorter than nothing");
             }
-            const int64_t shared = queue.pool < 0 ? 0 : spec_.pools[static_cast<size_t>(queue.pool)].size_bytes;
-            Require(totals.queue_max_bytes <= queue.buffer_bytes + shared, "a queue is longer than its buffer");
         }
         Require(dropped == audit.dropped, "drops of ports and of the network differ");
-        const size_t n = spec_.agents.size(), m = spec_.upper_ports.size();
-        std::vector<double> h(6 * n), u(4 * m);
-        std::vector<int64_t> hc(3 * n), uc(2 * m);
-        network.Measure({&h[0], &h[n], &h[2 * n], &h[3 * n], &h[4 * n], &h[5 * n], &hc[0], &hc[n], &hc[2 * n]},
-                        {&u[0], &u[m], &u[2 * m], &u[3 * m], &uc[0], &uc[m]});
-        double bytes = 0;
-        for (size_t i = 0; i < n; ++i) {
-            bytes += h[2 * n + i] * static_cast<double>(spec_.period_ns) * 1e-9 / 8;
-            Require(hc[n + i] <= hc[2 * n + i], "more flows queued than active");
-        }
-        return bytes;
+        Watch::CheckPools(network_);
     }
 
-    uint64_t Between(uint64_t low, uint64_t high)
+    void Add(const void *data, size_t bytes)
     {
-        return std::uniform_int_distribution<uint64_t>(low, high)(random_);
-    }
-    bool Chance(double p) { return std::uniform_real_distribution<>(0, 1)(random_) < p; }
-    template <typename T>
-    T OneOf(std::initializer_list<T> values)
-    {
-        return values.begin()[Between(0, values.size() - 1)];
-    }
-
-    void Make(uint64_t seed)
-    {
-        spec_.seed = seed;
-        spec_.mtu_bytes = OneOf<uint32_t>({256, 576, 1500, 9000});
-        spec_.frame_overhead_bytes = OneOf<uint32_t>({0, 38});
-        spec_.initial_window_pkts = static_cast<uint32_t>(Between(1, 40));
-        spec_.delayed_ack_pkts = static_cast<uint32_t>(Between(1, 4));
-        spec_.delayed_ack_ns = OneOf<int64_t>({1'000, 100'000, 10'000'000});
-        spec_.min_rto_ns = OneOf<int64_t>({100'000, 5'000'000});
-        spec_.initial_rto_ns = OneOf<int64_t>({1'000'000, 20'000'000});
-        spec_.receive_buffer_bytes = spec_.mtu_bytes * static_cast<uint32_t>(Between(2, 300));
-        spec_.send_buffer_bytes = spec_.mtu_bytes * static_cast<uint32_t>(Between(2, 300));
-        spec_.bucket_bytes = spec_.mtu_bytes * Between(1, 4);
-        spec_.small_queue_bytes = spec_.mtu_bytes * Between(1, 8);
-        spec_.period_ns = OneOf<int64_t>({50'000, 1'000'000});
-        spec_.latency_ns = Chance(0.5) ? 0 : spec_.period_ns / 3;
-        spec_.handshake = Chance(0.7);
-        spec_.sack = Chance(0.7);
-        spec_.limited_transmit = Chance(0.7);
-        spec_.dup_ack_pkts = static_cast<uint32_t>(Between(1, 5));
-        constexpr size_t kControllers = sizeof(ncc_cc_table) / sizeof(ncc_cc_table[0]);
-        spec_.transport = ncc_cc_table[Between(0, kControllers - 1)]->name;
-        MakeNetwork();
-        MakeFlows();
-    }
-
-    QueueSpec SwitchQueue()
-    {
-        QueueSpec queue;
-        queue.buffer_bytes = static_cast<int64_t>(spec_.mtu_bytes * Between(1, 60));
-        queue.threshold_bytes = Chance(0.5) ? 0 : static_cast<int64_t>(spec_.mtu_bytes * Between(1, 20));
-        if (Chance(0.3)) {
-            queue.red_min_bytes = static_cast<int64_t>(spec_.mtu_bytes * Between(0, 5));
-            queue.red_max_bytes = queue.red_min_bytes + static_cast<int64_t>(spec_.mtu_bytes * Between(1, 20));
-            queue.red_max_prob = 0.3;
-        }
-        queue.pool = !spec_.pools.empty() && Chance(0.7) ? 0 : -1;
-        queue.control_first = Chance(0.3);
-        return queue;
-    }
-
-    // A tree of switches with hosts, and now and then a second way.
-    void MakeNetwork()
-    {
-        const uint64_t switches = Between(1, 4), hosts = Between(2, 9);
-        if (Chance(0.4)) {
-            spec_.pools.push_back({static_cast<int64_t>(spec_.mtu_bytes * Between(1, 100)), OneOf({0.25, 1.0, 8.0})});
-        }
-        auto link = [&](uint32_t a, uint32_t b, bool host) {
-            LinkSpec made{a,
-                          b,
-                          1e6 * OneOf<double>({10, 333, 1000, 10000, 100000}),
-                          OneOf<int64_t>({0, 1, 10'000, 1'000'000}),
-                          {QueueSpec{}, SwitchQueue()}};
-            if (!host) {
-                made.queue[0] = SwitchQueue();
-            }
-            spec_.links.push_back(made);
-        };
-        for (uint32_t i = 0; i < switches; ++i) {
-            spec_.is_host.push_back(0);
-            if (i > 0) {
-                link(static_cast<uint32_t>(Between(0, i - 1)), i, false);
-                if (Chance(0.3)) {
-                    link(static_cast<uint32_t>(Between(0, i - 1)), i, false);
-                }
-            }
-        }
-        for (uint64_t i = 0; i < hosts; ++i) {
-            spec_.is_host.push_back(1);
-            spec_.agents.push_back(static_cast<uint32_t>(spec_.is_host.size() - 1));
-            link(spec_.agents.back(), static_cast<uint32_t>(Between(0, switches - 1)), true);
-        }
-        spec_.upper_ports = {static_cast<uint32_t>(2 * spec_.links.size() - 1)}; // the switch's end of the last
-    }
-
-    void MakeFlows()
-    {
-        const uint64_t n = Between(1, 60);
-        int64_t start_ns = 0;
-        for (uint64_t i = 0; i < n; ++i) {
-            start_ns += Chance(0.3) ? 0 : static_cast<int64_t>(Between(0, 300'000));
-            const uint64_t src = Between(0, spec_.agents.size() - 1);
-            uint64_t dst = Between(0, spec_.agents.size() - 2);
-            dst += dst >= src;
-            const uint64_t most = OneOf<uint64_t>({1, 2'000, 40'000, 400'000});
-            spec_.flows.push_back({start_ns, spec_.agents[src], spec_.agents[dst], Between(1, most)});
+        for (size_t i = 0; i < bytes; i += 8) { // all of it is 8-byte numbers
+            uint64_t word;
+            std::memcpy(&word, static_cast<const char *>(data) + i, 8);
+            digest_ = Mix(digest_ ^ word);
         }
     }
 
-    std::mt19937_64 random_;
-    Spec spec_;
+    const Spec &spec_;
+    Watch watch_;
+    Network network_;
+    std::vector<double> goodput_bytes_; // by agent
+    uint64_t digest_ = 0;
 };
+
+// Its digest.
+uint64_t Run(uint64_t seed)
+{
+    constexpr int64_t kPatience = 1'000'000, kEndless = 300; // epochs
+    CheckSchedulers(seed);
+    const RandomCase made = RandomCase::Make(seed);
+    Seen one(made), two(made);
+    Random random(~seed);
+    std::vector<double> limits_bps(made.spec.agents.size());
+    while (!one.done() && !(made.endless && one.network().epoch() == kEndless)) {
+        for (double &limit : limits_bps) {
+            limit = random.Chance(0.5) ? std::numeric_limits<double>::infinity()
+                                       : 1e6 * static_cast<double>(random.Between(1, 3000));
+            if (made.endless && random.Chance(0.1)) {
+                limit = random.OneOf({1e-9, 1e18, 1e308});
+            }
+        }
+        const uint32_t port = static_cast<uint32_t>(random.Between(0, 2 * made.spec.links.size() - 1));
+        const uint64_t nth = random.Between(1, 20);
+        const bool fault = random.Chance(made.fault_chance) && one.network().port(port) != nullptr;
+        const bool drop = random.Chance(0.5);
+        for (Seen *each : {&one, &two}) {
+            if (fault && drop) {
+                each->network().DropPacket(port, nth);
+            } else if (fault) {
+                each->network().MarkPacket(port, nth);
+            }
+            each->Step(limits_bps);
+        }
+        Require(one.digest() == two.digest(), "the same network gives different results");
+        Require(one.network().epoch() < kPatience, "flows never finish");
+    }
+    if (one.done()) {
+        one.CheckEnd();
+    }
+    return one.digest();
+}
 
 } // namespace
 } // namespace ncc::packetsim
 
 int main(int argc, char **argv)
 {
-    if (argc != 3) {
-        std::fprintf(stderr, "usage: %s <first seed> <number of seeds>\n", argv[0]);
+    if (argc != 3 && argc != 4) {
+        std::fprintf(stderr, "usage: %s <first seed> <number of seeds> [threads]\n", argv[0]);
         return 2;
     }
     const uint64_t first = std::strtoull(argv[1], nullptr, 10), n = std::strtoull(argv[2], nullptr, 10);
-    for (uint64_t seed = first; seed < first + n; ++seed) {
+    std::vector<uint64_t> digests(n);
+    ncc::packetsim::ThreadPool pool(n, argc == 4 ? std::strtoull(argv[3], nullptr, 10) : 1);
+    pool.Each([&](size_t row) { digests[row] = ncc::packetsim::Run(first + row); });
+    if (const size_t failed = pool.failed_row(); failed < n) {
         try {
-            ncc::packetsim::Case(seed).Run();
+            std::rethrow_exception(pool.error(failed));
         } catch (const std::exception &error) {
-            std::fprintf(stderr, "seed %llu: %s\n", static_cast<unsigned long long>(seed), error.what());
-            return 1;
+            std::fprintf(stderr, "seed %llu: %s\n", static_cast<unsigned long long>(first + failed), error.what());
         }
+        return 1;
     }
-    std::printf("%llu networks, nothing wrong\n", static_cast<unsigned long long>(n));
+    uint64_t digest = 0;
+    for (const uint64_t each : digests) {
+        digest = ncc::Mix(digest ^ each);
+    }
+    std::printf("%llu networks, nothing wrong; digest %016llx\n", static_cast<unsigned long long>(n),
+                static_cast<unsigned long long>(digest));
     return 0;
 }

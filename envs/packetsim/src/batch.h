@@ -77,7 +77,7 @@ class Batch
     }
 
   private:
-    Pool pool_;
+    ThreadPool pool_;
     std::vector<Network *> networks_;
     std::vector<nanobind::object> owners_; // keep the networks alive
 };

@@ -60,6 +60,8 @@ class Network
         uint64_t sent, arrived, dropped, in_hosts, on_links, events_in_the_past, scheduled;
     };
     Audit Count() const;
+    const Port *port(uint32_t port) const { return ports_[port].get(); } // null at host ends
+    const std::vector<Pool> &pools() const { return pools_; }
 
     // For TCP and NICs
     const TcpConfig &tcp() const { return tcp_; }
@@ -187,7 +189,7 @@ class Network
     std::string fault_;
 };
 
-// What TCP does (tcp_sender.cc, tcp_receiver.cc).
+// What TCP does (tcp.cc).
 void TcpOpen(Network &network, uint32_t slot);
 void TcpReceive(Network &network, uint32_t slot, const Packet &packet);
 void TcpExpired(Network &network, uint32_t slot, TimerKind kind);

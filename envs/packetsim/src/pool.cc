@@ -7,7 +7,7 @@
 namespace ncc::packetsim
 {
 
-Pool::~Pool()
+ThreadPool::~ThreadPool()
 {
     stop_ = true;
     task_number_.fetch_add(1);
@@ -17,7 +17,7 @@ Pool::~Pool()
     }
 }
 
-void Pool::Each(const Task &task)
+void ThreadPool::Each(const Task &task)
 {
     if (rows_ == 0) {
         return;
@@ -56,13 +56,13 @@ void Pool::Each(const Task &task)
     }
 }
 
-size_t Pool::failed_row() const
+size_t ThreadPool::failed_row() const
 {
     const auto first = std::find_if(errors_.begin(), errors_.end(), [](const auto &error) { return error != nullptr; });
     return static_cast<size_t>(first - errors_.begin());
 }
 
-void Pool::Help()
+void ThreadPool::Help()
 {
     for (uint32_t seen = 0;;) {
         task_number_.wait(seen, std::memory_order_acquire);
@@ -74,7 +74,7 @@ void Pool::Help()
     }
 }
 
-void Pool::Share()
+void ThreadPool::Share()
 {
     for (size_t row; (row = next_.fetch_add(1, std::memory_order_acq_rel)) < rows_;) {
         try {

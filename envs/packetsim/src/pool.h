@@ -13,16 +13,16 @@
 namespace ncc::packetsim
 {
 
-class Pool
+class ThreadPool
 {
   public:
     using Task = std::function<void(size_t row)>;
 
     // The caller of Each is one of the `threads`; the others are started by its first call that has rows for them.
-    Pool(size_t rows, size_t threads) : rows_(rows), threads_(threads), errors_(rows) {}
-    ~Pool();
-    Pool(const Pool &) = delete;
-    Pool &operator=(const Pool &) = delete;
+    ThreadPool(size_t rows, size_t threads) : rows_(rows), threads_(threads), errors_(rows) {}
+    ~ThreadPool();
+    ThreadPool(const ThreadPool &) = delete;
+    ThreadPool &operator=(const ThreadPool &) = delete;
 
     // task(row) for every row, each once, in any order on any thread; returns when all are done. What a row throws is
     // kept until then, and does not keep others from being done. One call at a time.

@@ -53,10 +53,11 @@ class Port
     ncc_verdict Admit(const Packet &packet, int64_t now_ns)
     {
         ncc_verdict verdict = NCC_PASS;
-        if (fault_in_ > 0 && packet.kind == Kind::kData && --fault_in_ == 0) {
-            verdict = fault_;
-        } else if (free_ps_ > now_ns * kPsPerNs || (waiting_ && waiting_pkts() > 0)) {
+        if (free_ps_ > now_ns * kPsPerNs || (waiting_ && waiting_pkts() > 0)) {
             verdict = discipline_.Admit(static_cast<uint64_t>(queue_bytes_), packet.ip_bytes, packet.ecn_capable);
+        }
+        if (fault_in_ > 0 && packet.kind == Kind::kData && --fault_in_ == 0 && verdict != NCC_DROP) {
+            verdict = fault_;
         }
         totals_.dropped_pkts += verdict == NCC_DROP;
         totals_.marked_pkts += verdict == NCC_MARK;
@@ -110,7 +111,7 @@ class Port
         return taken;
     }
 
-    // Drops or marks the nth data packet to arrive from now on (1: the next), whatever the queue.
+    // Drops or marks the nth data packet to arrive from now on (1: the next); a full buffer drops it in either case.
     void DropNth(uint64_t nth) { SetFault(NCC_DROP, nth); }
     void MarkNth(uint64_t nth) { SetFault(NCC_MARK, nth); }
 

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+
+namespace ncc::packetsim
+{
+
+// Both schedulers against a sorted set, under random pushes and pops. Throws std::logic_error if they differ.
+void CheckSchedulers(uint64_t seed);
+
+} // namespace ncc::packetsim
