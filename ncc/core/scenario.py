@@ -117,6 +117,11 @@ class Scenario(Value, frozen=True):
             check_fits(self.workload, network, self.duration_s)
         except ConfigError as error:
             raise ConfigError(f"Scenario.{error}") from None
+        if self.drain_s is None and (lasting := [name for name, traffic in self.workload if traffic.endless]):
+            raise ConfigError(
+                f"Scenario.workload.{lasting[0]} never ends: with drain_s null (wait until every flow finishes) nor "
+                "would the run; set drain_s"
+            )
         for port, load_frac in offered_load(self.workload, network).items():
             if load_frac > 1 and self.drain_s is None:
                 raise ConfigError(

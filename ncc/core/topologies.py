@@ -124,6 +124,28 @@ class ManyToOne(TopologySpec, frozen=True, tag="many_to_one"):
         return net.build({"senders": senders, "receiver": [receiver]}, [(senders, down)])
 
 
+class SingleSwitch(TopologySpec, frozen=True, tag="single_switch"):
+    """`senders` and `receivers` under one switch: many to many, the congested ports being those to the receivers.
+
+    The receivers are linked first, so that with `ports_per_pool` equal to their number they share one pool and nobody
+    else does (bai2020 section III-C). The upper node of the senders is the port to the first receiver, which stands for
+    all of them where traffic spreads evenly.
+    """
+
+    senders: Count = 24
+    receivers: Count = 8
+    rate_bps: LineRate = 1 * GBPS
+    delay_s: Delay = 10 * US
+
+    def build(self) -> Topology:
+        net = _Builder(self)
+        switch = net.switch("switch")
+        receivers = [net.leaf(f"r{i}", switch, self.rate_bps, self.delay_s) for i in range(self.receivers)]
+        senders = [net.leaf(f"s{i}", switch, self.rate_bps, self.delay_s) for i in range(self.senders)]
+        # The first link is the first receiver's, host (a) to switch (b): port 1 is switch to host.
+        return net.build({"senders": senders, "receivers": receivers}, [(senders, 1)])
+
+
 class LeafSpine(TopologySpec, frozen=True, tag="leaf_spine"):
     """`leaves` x `hosts_per_leaf` hosts, every leaf linked to every spine (ECMP).
 
@@ -230,7 +252,7 @@ class TwoDatacentres(TopologySpec, frozen=True, tag="two_datacentres"):
         return net.build(groups, areas)
 
 
-AnyTopology = Dumbbell | Rack | ManyToOne | LeafSpine | FatTree | TwoDatacentres
+AnyTopology = Dumbbell | Rack | ManyToOne | SingleSwitch | LeafSpine | FatTree | TwoDatacentres
 
 
 class _Builder:

@@ -237,6 +237,12 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return buffer.size_bytes + (0 if buffer.pool is None else self.pools[buffer.pool].lone_share_bytes)
 
     @cached_property
+    def marks(self) -> bool:
+        """Whether any port marks packets with Congestion Experienced."""
+        buffers = (buffer for link in self.links for buffer in (link.a_buffer, link.b_buffer) if buffer is not None)
+        return any(buffer.mark_threshold_bytes or buffer.red is not None for buffer in buffers)
+
+    @cached_property
     def shallowest_port(self) -> int | None:
         """The switch port whose queue may get the least long; None without switches."""
         ports = [port for port in range(2 * len(self.links)) if self.port_buffer(port) is not None]

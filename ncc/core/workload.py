@@ -6,16 +6,17 @@ To add one: write a `Traffic` subclass with a `tag` and a `draw`, and add it to 
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import ClassVar
 
 import numpy as np
 
 from ncc.core.distributions import distribution
 from ncc.core.errors import ConfigError, UnknownNameError
-from ncc.core.flows import FlowTable, IntArray
+from ncc.core.flows import BoolArray, FloatArray, FlowTable, IntArray
 from ncc.core.seeding import generator
 from ncc.core.topology import Topology
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S
-from ncc.core.value import Count, Name, NonNegative, Positive, Value
+from ncc.core.value import Count, Name, Natural, NonNegative, Positive, Value
 
 Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """start_s, src, dst, size_bytes of one component, unsorted."""
@@ -25,6 +26,9 @@ MAX_FLOWS = 5_000_000
 
 class Traffic(Value, frozen=True, tag_field="kind"):
     """One component of a workload."""
+
+    endless: ClassVar[bool] = False
+    """Whether its flows are made to outlast the run: they are measured while they last, and need not be delivered."""
 
     def draw(self, topology: Topology, duration_s: float, rng: np.random.Generator) -> Columns:
         """Flows that arrive in [0, duration_s)."""
@@ -180,7 +184,91 @@ class Fixed(Traffic, frozen=True, tag="fixed"):
         )
 
 
-AnyTraffic = Poisson | Incast | Permutation | Fixed
+class Queries(Traffic, frozen=True, tag="queries"):
+    """A front end asks for `response_bytes` every `interval_s`; `fan_in` servers answer, each with an equal part.
+
+    The basic incast of Alizadeh et al. (SIGCOMM 2010, section 4.2.1): what is answered stays the same while the number
+    that it is divided by grows. The receiver is the first host of `destinations`; the servers are the first `fan_in` of
+    `sources`, hosts in turn where there are fewer; their answers start within `jitter_s` of the query, each by its own
+    draw.
+    """
+
+    fan_in: Count
+    response_bytes: Count
+    interval_s: Positive
+    sources: Name
+    destinations: Name
+    jitter_s: NonNegative = 0.0
+
+    def check(self) -> None:
+        if self.jitter_s >= self.interval_s:
+            raise ConfigError(f"Queries.jitter_s must be below interval_s ({self.interval_s} s), got {self.jitter_s} s")
+        if self.response_bytes < self.fan_in:
+            raise ConfigError(
+                f"Queries.response_bytes must be at least fan_in ({self.fan_in}), a byte each, "
+                f"got {self.response_bytes}"
+            )
+
+    def fits(self, topology: Topology, duration_s: float) -> None:
+        _groups(topology, sources=self.sources, destinations=self.destinations)
+        if topology.group(self.destinations)[0] in topology.group(self.sources):
+            raise ConfigError(f"sources: group {self.sources!r} holds the receiver")
+        _at_most("interval_s", self._n(duration_s) * float(self.fan_in))
+
+    def draw(self, topology: Topology, duration_s: float, rng: np.random.Generator) -> Columns:
+        n = self._n(duration_s)
+        servers = np.resize(topology.group(self.sources), self.fan_in)
+        asked_s = np.repeat(np.arange(n) * self.interval_s, self.fan_in)
+        start = asked_s + rng.random(n * self.fan_in) * self.jitter_s
+        dst = np.full(n * self.fan_in, topology.group(self.destinations)[0])
+        part = self.response_bytes // self.fan_in
+        return start, np.tile(servers, n), dst, np.full(n * self.fan_in, part)
+
+    def query_of(self, start_s: FloatArray) -> IntArray:
+        """Index of the query that flows with these starts answer."""
+        # A picosecond's slack: starts are whole nanoseconds, and a multiple of the interval may lie just below one.
+        return np.floor(start_s / self.interval_s + 1e-3 / NS_PER_S / self.interval_s).astype(np.int64)
+
+    def _n(self, duration_s: float) -> int:
+        return int(np.ceil((duration_s - self.jitter_s) / self.interval_s - 1e-9))
+
+
+class Long(Traffic, frozen=True, tag="long"):
+    """Flows that never end, `flows` of them: each of ten times the bytes that its sender's line carries in the run.
+
+    Flow i goes from host `first` + i of `sources` to host `first` + i of `destinations`, each in turn where there are
+    fewer. It starts at `start_s` and up to `spread_s` later by its own draw.
+    """
+
+    endless: ClassVar[bool] = True
+
+    sources: Name
+    destinations: Name
+    flows: Count
+    first: Natural = 0
+    start_s: NonNegative = 0.0
+    spread_s: NonNegative = 0.0
+
+    def fits(self, topology: Topology, duration_s: float) -> None:
+        _groups(topology, sources=self.sources, destinations=self.destinations)
+        _at_most("flows", self.flows)
+        _starts_in("start_s + spread_s", self.start_s + self.spread_s, duration_s)
+        if (same := [src for src, dst in zip(*self._ends(topology), strict=True) if src == dst]) != []:
+            raise ConfigError(f"destinations: {topology.nodes[same[0]].name!r} would send to itself")
+
+    def draw(self, topology: Topology, duration_s: float, rng: np.random.Generator) -> Columns:
+        src, dst = self._ends(topology)
+        start = self.start_s + rng.random(self.flows) * self.spread_s
+        rate = np.array([topology.host_link(host).rate_bps for host in src.tolist()])
+        return start, src, dst, np.ceil(10 * rate * duration_s / BITS_PER_BYTE).astype(np.int64)
+
+    def _ends(self, topology: Topology) -> tuple[IntArray, IntArray]:
+        which = self.first + np.arange(self.flows)
+        src, dst = (np.array(topology.group(name)) for name in (self.sources, self.destinations))
+        return src[which % len(src)], dst[which % len(dst)]
+
+
+AnyTraffic = Poisson | Incast | Permutation | Fixed | Queries | Long
 Workload = tuple[tuple[Name, AnyTraffic], ...]
 
 
@@ -220,6 +308,11 @@ def check_fits(workload: Workload, topology: Topology, duration_s: float) -> Non
             traffic.fits(topology, duration_s)
         except ConfigError as error:
             raise ConfigError(f"workload.{name}.{error}") from None
+
+
+def endless(workload: Workload, flows: FlowTable) -> BoolArray:
+    """Which flows of a list drawn from this workload need not be delivered, shape [n_flows]."""
+    return np.array([traffic.endless for _, traffic in workload])[flows.traffic]
 
 
 def offered_load(workload: Workload, topology: Topology) -> dict[int, float]:

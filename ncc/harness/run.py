@@ -15,6 +15,7 @@ from ncc.core.flows import FlowTable
 from ncc.core.measurement import Epochs, Measurement, stack
 from ncc.core.scenario import Scenario
 from ncc.core.seeding import derive_seed
+from ncc.core.workload import endless
 from ncc.harness.controller import Controller
 from ncc.harness.datapath import Datapath, Records
 from ncc.harness.limiter import RateLimiter
@@ -105,6 +106,9 @@ def run_once(
 ) -> Run:
     """Run until every flow is delivered, or `duration_s + drain_s` is over (`drain_s` None: no end but that).
 
+    A flow of endless traffic (`Traffic.endless`) need not be delivered; once only such flows are left after
+    `duration_s`, the run ends.
+
     Args:
         seed: what the datapath and the limiter draw from (each from its own stream).
         flow_seed: what the flow list is drawn from; see `eval_flow_seed`.
@@ -125,16 +129,21 @@ def run_once(
         )
     end_s = math.inf if scenario.drain_s is None else scenario.duration_s + scenario.drain_s
     last_epoch = math.inf if math.isinf(end_s) else math.ceil(end_s / scenario.period_s - 1e-9)
+    needed = len(flows) - int(endless(scenario.workload, flows).sum())
     started_at, wall, cpu = now(), time.perf_counter(), time.process_time()
 
     limiter.reset(scenario, derive_seed(seed, "eval", "limiter"))
     measurement = datapath.start(scenario, flows, controller.stack, derive_seed(seed, "eval", "datapath"))
     measured: list[Measurement] = []
-    while measurement.flows_finished < len(flows) and len(measured) < last_epoch:
+    over = False
+    while not over and len(measured) < last_epoch:
         measurement = datapath.step(limiter.decide(measurement))
         measured.append(measurement)
+        # Endless flows are watched until the arrivals end, and not longer.
+        watched = needed == len(flows) or measurement.time_s > scenario.duration_s - 1e-9
+        over = watched and measurement.flows_finished >= needed
         if progress is not None:
-            progress(_where(measurement, scenario, end_s, len(flows)))
+            progress(_where(measurement, scenario, len(flows), over=over or measurement.time_s >= end_s))
     records = datapath.finish()
 
     fallbacks = tuple(f for part in (datapath, limiter) if isinstance(part, ReportsFallbacks) for f in part.fallbacks)
@@ -159,12 +168,10 @@ def run_once(
     return run
 
 
-def _where(measurement: Measurement, scenario: Scenario, end_s: float, n_flows: int) -> RunProgress:
+def _where(measurement: Measurement, scenario: Scenario, n_flows: int, *, over: bool) -> RunProgress:
     arrivals = min(measurement.time_s / scenario.duration_s, 1.0)
     # How long the drain takes is unknown beforehand, and mostly short: the flows that are left measure it best.
-    frac = 0.9 * arrivals + 0.1 * (arrivals >= 1.0) * measurement.flows_finished / n_flows
-    if measurement.flows_finished >= n_flows or measurement.time_s >= end_s:
-        frac = 1.0
+    frac = 1.0 if over else 0.9 * arrivals + 0.1 * (arrivals >= 1.0) * measurement.flows_finished / n_flows
     return RunProgress(measurement.time_s, measurement.flows_finished, n_flows, frac)
 
 
@@ -176,7 +183,7 @@ def _problems(scenario: Scenario, flows: FlowTable, records: Records, last: Meas
             raise DatapathError(f"{type(table).__name__} must have {n} rows in every column, got {shapes}")
     problems = []
     finish = records.flows.finish_s
-    missing = np.flatnonzero(np.isnan(finish))
+    missing = np.flatnonzero(np.isnan(finish) & ~endless(scenario.workload, flows))
     if len(missing):
         nodes, first = scenario.network().nodes, missing[0]
         problems.append(
@@ -186,6 +193,6 @@ def _problems(scenario: Scenario, flows: FlowTable, records: Records, last: Meas
         )
     if (early := int(np.sum(finish <= flows.start_s))) > 0:
         problems.append(f"{early} flows finished before they arrived")
-    if last.flows_finished != (done := len(flows) - len(missing)):
+    if last.flows_finished != (done := int(np.sum(~np.isnan(finish)))):
         problems.append(f"the last epoch counts {last.flows_finished} flows as finished, the records {done}")
     return problems

@@ -7,6 +7,7 @@ from ncc.core.flows import FloatArray, FlowRecords, FlowTable, PortRecords, chec
 from ncc.core.measurement import Epochs
 from ncc.core.scenario import Scenario
 from ncc.core.topology import NodeKind, Topology
+from ncc.core.workload import endless
 from ncc.metrics.fairness import windowed_jain
 from ncc.metrics.fct import fct_s, fct_slowdown
 
@@ -32,7 +33,8 @@ def summarise(
     """The metrics of one run; a metric of nothing (no flows of that size, no packets) is NaN.
 
     An unfinished flow enters FCT and slowdown with the time it had had when the run ended, a lower bound: leaving it
-    out would reward starving it. `unfinished` counts such flows.
+    out would reward starving it. `unfinished` counts such flows. Flows of endless traffic have no completion time and
+    enter none of the three.
 
     Keys:
         slowdown_{all,small,medium,large}_{mean,p50,p95,p99}: FCT over ideal FCT (`ncc.metrics.fct`), by size of flow.
@@ -61,10 +63,11 @@ def summarise(
         raise ValueError(f"{len(ports.tx_pkts)} port records for {len(network.links)} links; each link has two ports")
     until_s = float(epochs.time_s[-1])
     out: dict[str, float] = {}
+    ends = ~endless(scenario.workload, flows)
     slowdown = fct_slowdown(scenario, flows, records, until_s)
     for name, mask in buckets(flows).items():
-        out |= {f"slowdown_{name}_{key}": value for key, value in _spread(slowdown[mask]).items()}
-    fct = _spread(fct_s(flows, records, until_s))
+        out |= {f"slowdown_{name}_{key}": value for key, value in _spread(slowdown[mask & ends]).items()}
+    fct = _spread(fct_s(flows, records, until_s)[ends])
     out["fct_mean_s"], out["fct_p99_s"] = fct["mean"], fct["p99"]
     out["goodput_bps"] = _goodput_bps(scenario, flows, records, epochs)
     upper = [area.upper_port for area in network.neighbourhoods]
@@ -77,7 +80,7 @@ def summarise(
     out["retransmit_frac"] = _ratio(records.retransmitted_pkts.sum(), records.sent_pkts.sum())
     out["mark_frac"] = _ratio(records.ce_pkts.sum(), records.sent_pkts.sum())
     out["jain"] = windowed_jain(scenario, epochs)
-    out["unfinished"] = float(np.isnan(records.finish_s).sum())
+    out["unfinished"] = float((np.isnan(records.finish_s) & ends).sum())
     return out
 
 

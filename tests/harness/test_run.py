@@ -120,3 +120,21 @@ def test_the_fluid_model_is_max_min_fair() -> None:
     # Two flows share port 0 (capacity 1); the second also crosses port 1 (0.2); the third has port 2 (3) alone.
     uses = np.array([[True, True, False], [False, True, False], [False, False, True]])
     assert fair_rates(uses, np.array([1.0, 0.2, 3.0])).tolist() == pytest.approx([0.8, 0.2, 3.0])
+
+
+def test_endless_flows_are_watched_until_arrivals_end_and_need_no_delivery() -> None:
+    long = {"kind": "long", "sources": "hosts", "destinations": "remotes", "flows": 1}
+    run = fluid_run(scenario=small_rack(workload={"long": long}, duration_s=0.01))
+    assert run.valid
+    assert len(run.epochs.time_s) == 10
+    assert np.isnan(run.records.flows.finish_s).all()
+
+
+def test_others_are_waited_for_beside_endless_ones() -> None:
+    long = {"kind": "long", "sources": "hosts", "destinations": "remotes", "flows": 1}
+    flow = {"start_s": 0.0015, "src": "h1", "dst": "r1", "size_bytes": 1_250_000}
+    both = {"long": long, "one": {"kind": "fixed", "flows": [flow]}}
+    run = fluid_run(scenario=small_rack(workload=both, duration_s=0.004))
+    assert run.valid
+    assert np.isfinite(run.records.flows.finish_s).sum() == 1
+    assert len(run.epochs.time_s) == 12
