@@ -2,28 +2,27 @@
 """The policy and value networks, with all their weights in one vector so that an update is one vector operation.
 
 Both are tanh layers and share none: the value's errors, which are large at first, cannot upset the policy, and what is
-deployed is the policy alone. The arithmetic is in `src/`: for networks this small a framework spends most of its time
-around the multiplications, and works out twice what acting already knew.
+deployed is the policy alone.
 """
 
 import math
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
 from itertools import pairwise
-from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from ncc.agents.policy import Layer
-from ncc.core.errors import ConfigError
 from ncc.harness.batch import ActionArray, ObsArray
 
 Float = npt.NDArray[np.float32]
+
+Net = list[tuple[Tensor, Tensor]]
+"""Layers: W [outputs, inputs] and b [outputs] each."""
 
 POLICY_GAIN = 0.01
 """Gain of the policy's last layer: small, so that training starts near the intended action probabilities."""
@@ -45,9 +44,9 @@ class NetShape:
         """Weights in all."""
         return sum(out * (inputs + 1) for outputs in (self.n_actions, 1) for inputs, out in self._layers(outputs))
 
-    def split(self, params: Tensor) -> tuple[list[tuple[Tensor, Tensor]], list[tuple[Tensor, Tensor]]]:
+    def split(self, params: Tensor) -> tuple[Net, Net]:
         """Views of the weight vector: the policy's layers and the value's, each W [outputs, inputs] and b [outputs]."""
-        nets: list[list[tuple[Tensor, Tensor]]] = []
+        nets: list[Net] = []
         start = 0
         for outputs in (self.n_actions, 1):
             nets.append([])
@@ -72,52 +71,56 @@ class Losses(NamedTuple):
 
 
 class ActorCritic:
-    """Both networks, and room for the samples of a rollout: what acting works out is kept for the gradient.
+    """Both networks, and the observations of the rollout that they act in."""
 
-    Args:
-        shape: sizes.
-        capacity: samples of a rollout: steps times racks times hosts.
-
-    Raises:
-        ConfigError: the extension module is not built.
-    """
-
-    def __init__(self, shape: NetShape, capacity: int) -> None:
-        self._kernel = extension().ActorCritic(shape.obs_dim, shape.hidden, shape.n_actions, capacity)
-        self.gradient = np.zeros(shape.size, np.float32)
+    def __init__(self, shape: NetShape) -> None:
+        self._shape = shape
+        self._params = torch.zeros(shape.size, requires_grad=True)
+        self.gradient = torch.zeros(shape.size)
         """[size] what `learn` found last."""
+        self._params.grad = self.gradient
+        self.load(self._params.detach())
 
     def load(self, params: Tensor) -> None:
-        """Take weights [size]; they are copied."""
-        self._kernel.load(params.numpy())
+        """Take weights [size], which are copied, and begin a rollout."""
+        with torch.no_grad():
+            self._params.copy_(params)
+            self._policy, self._value = self._shape.split(self._params)
+        self._obs: list[Tensor] = []
 
-    def act(
-        self, obs: ObsArray, at: int, uniform: npt.NDArray[np.float64], actions: ActionArray, values: Float
-    ) -> bool:
-        """Draw actions for samples `at`, `at` + 1, ... of the rollout; False if a logit is not finite.
+    def act(self, obs: ObsArray, uniform: npt.NDArray[np.float64], actions: ActionArray, values: Float) -> bool:
+        """Draw actions for the next samples of the rollout; False if a logit is not finite.
 
         Args:
             obs: [rows, obs_dim]
-            at: number of samples before these.
             uniform: [rows] numbers in [0, 1); the action is the first at which the distribution function exceeds it.
             actions: [rows] filled.
             values: [rows] filled with the values of the observations, in units of the mean reward per epoch.
         """
-        return bool(self._kernel.act(obs, at, uniform, actions, values))
+        x = torch.tensor(obs)  # a copy: it is needed again for the gradient, and environments use their buffers again
+        self._obs.append(x)
+        with torch.no_grad():
+            upto = torch.softmax(_forward(self._policy, x), -1).cumsum_(-1).numpy()
+            values[:] = _forward(self._value, x).squeeze(-1).numpy()
+        if not np.isfinite(upto).all():
+            return False
+        # The last action takes what rounding has left of the distribution.
+        actions[:] = (upto[:, :-1] <= uniform[:, None]).sum(-1)
+        return True
 
     def value(self, obs: ObsArray) -> Float:
         """Values [...] of observations [..., obs_dim] that are not acted on."""
-        values = np.empty(obs.shape[:-1], np.float32)
-        self._kernel.value(obs.reshape(-1, obs.shape[-1]), values.reshape(-1))
+        with torch.no_grad():
+            values: Float = _forward(self._value, torch.from_numpy(obs)).squeeze(-1).numpy()
         return values
 
     def learn(
         self, actions: ActionArray, advantages: Float, returns: Float, *, value_coef: float, entropy_coef: float
     ) -> Losses:
-        """Leave the gradient of the actor-critic loss (Mnih et al., ICML 2016, Alg. S3) in `gradient`.
+        """Leave the gradient of the actor-critic loss (Mnih et al., ICML 2016, Alg. S3) in `gradient`; end the rollout.
 
-        loss = policy + value_coef value - entropy_coef entropy, over the first samples of the rollout, with the weights
-        that acted. Advantages and returns are constants in it.
+        loss = policy + value_coef value - entropy_coef entropy, over all samples of the rollout, with the weights that
+        acted. Advantages and returns are constants in it.
 
         Args:
             actions: [...] those taken, in the order of the samples, as are
@@ -126,20 +129,24 @@ class ActorCritic:
             value_coef: weight of the value's error.
             entropy_coef: weight of the entropy.
         """
-        flat = (array.reshape(-1) for array in (actions, advantages, returns))
-        return Losses(*self._kernel.gradient(*flat, value_coef, entropy_coef, self.gradient))
+        taken, advantage, target = (torch.from_numpy(array).reshape(-1) for array in (actions, advantages, returns))
+        obs = torch.cat(self._obs)
+        policy_net, value_net = self._shape.split(self._params)
+        log_probs = torch.log_softmax(_forward(policy_net, obs), -1)
+        chosen = log_probs.gather(-1, taken[:, None]).squeeze(-1)
+        policy = -(chosen * advantage).mean()
+        value = 0.5 * (target - _forward(value_net, obs).squeeze(-1)).square().mean()
+        entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
+        self.gradient.zero_()
+        torch.autograd.backward([policy + value_coef * value - entropy_coef * entropy])
+        self.load(self._params.detach())
+        return Losses(policy.item(), value.item(), entropy.item())
 
 
-@cache
-def extension() -> ModuleType:
-    """The extension module, loaded on first use; raises `ConfigError` that says how to build it."""
-    try:
-        return import_module("ncc.agents.a3c._kernels")
-    except ImportError as error:
-        raise ConfigError(
-            f"the learner's extension ncc.agents.a3c._kernels cannot be loaded ({error}): run `make build` in a "
-            "checkout, or reinstall ncc"
-        ) from error
+def _forward(net: Net, x: Tensor) -> Tensor:
+    for weight, bias in net[:-1]:
+        x = torch.tanh(functional.linear(x, weight, bias))
+    return functional.linear(x, *net[-1])
 
 
 def policy_layers(shape: NetShape, params: Tensor) -> list[Layer]:

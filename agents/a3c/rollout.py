@@ -100,7 +100,7 @@ class Collector:
             t = taken
             obs = np.ascontiguousarray(self._last, np.float32).reshape(-1, self._env.obs_dim)
             self._rng.random(out=self._uniform)
-            if not net.act(obs, t * len(obs), self._uniform, self._actions[t].reshape(-1), self._values[t].reshape(-1)):
+            if not net.act(obs, self._uniform, self._actions[t].reshape(-1), self._values[t].reshape(-1)):
                 raise InvalidRunError(
                     f"logits are not finite after episode {self.next_episode}: observations or weights diverged"
                 )

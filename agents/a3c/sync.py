@@ -39,7 +39,7 @@ def _train(run: TrainingRun, env: BatchedEnv, report: Report) -> Path:
     config, shape = run.config, run.shape(env)
     rng = generator(run.seed, "a3c", "actions")
     state, first_episode = run.begin(shape), 0
-    model = ActorCritic(shape, config.rollout * env.n_racks * env.n_agents)
+    model = ActorCritic(shape)
     if run.loaded is not None and run.loaded.rng is not None:
         first_episode = run.loaded.episodes[0]
         rng.bit_generator.state = run.loaded.rng
@@ -52,7 +52,7 @@ def _train(run: TrainingRun, env: BatchedEnv, report: Report) -> Path:
         due = state.epochs - saved_epochs >= config.checkpoint_epochs
         rollout = collector.collect(model, steps, stop_at_boundary=due)
         scalars = compute_gradient(model, rollout, config, state.epochs / config.epochs)
-        state.apply(torch.from_numpy(model.gradient), scalars["update/learning_rate"], rollout.epochs)
+        state.apply(model.gradient, scalars["update/learning_rate"], rollout.epochs)
         state.counts[2] = state.epochs  # a rollout that stopped at a boundary gives the rest back
         model.load(state.params)
         meter.add(rollout.epochs, rollout.returns, scalars)

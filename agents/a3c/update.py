@@ -41,11 +41,11 @@ def compute_gradient(model: ActorCritic, rollout: Rollout, config: A3cConfig, fr
         scaled = advantage / (np.sqrt(np.mean(advantage**2)) + np.float32(1e-8))
     entropy_coef = scheduled(config.entropy_coef, config.entropy_coef_final, fraction)
     losses = model.learn(rollout.actions, scaled, returns, value_coef=config.value_coef, entropy_coef=entropy_coef)
-    norm = math.sqrt(np.vdot(model.gradient, model.gradient))
-    if not np.isfinite(norm):
+    norm = float(model.gradient.norm())
+    if not math.isfinite(norm):
         raise InvalidRunError(f"the gradient is {norm} after {fraction:.0%} of the training; lower agent.learning_rate")
     if norm > config.max_grad_norm:
-        model.gradient *= np.float32(config.max_grad_norm / norm)
+        model.gradient.mul_(config.max_grad_norm / norm)
     variance = float(returns.var())
     return {
         "loss/policy": losses.policy,

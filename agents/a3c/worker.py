@@ -101,7 +101,7 @@ def _work(setup: WorkerSetup, pipe: "Connection[Message, Start]") -> None:
         pipe.send(Ready(env.obs_dim, env.n_actions))
         start = pipe.recv()
         state, params = start.state, torch.empty_like(start.state.params)
-        model = ActorCritic(start.shape, config.rollout * env.n_racks * env.n_agents)
+        model = ActorCritic(start.shape)
         # The epoch keeps a resumed run from drawing the same actions again.
         rng = generator(setup.seed, "a3c", "actions", setup.index, state.epochs)
         collector = Collector(env, rng, config.rollout, start.episode)
@@ -115,7 +115,7 @@ def _work(setup: WorkerSetup, pipe: "Connection[Message, Start]") -> None:
             rollout = collector.collect(model, steps)
             scalars = compute_gradient(model, rollout, config, state.epochs / config.epochs)
             with _holding(lock, start.stop):
-                state.apply(torch.from_numpy(model.gradient), scalars["update/learning_rate"], rollout.epochs)
+                state.apply(model.gradient, scalars["update/learning_rate"], rollout.epochs)
             pipe.send(Update(rollout.epochs, env.episode, rollout.returns, scalars))
     except Stopped:
         return
