@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from ncc.agreement.cases import JITTER_NS
 from ncc.agreement.compare import (
@@ -39,7 +40,19 @@ def write_pages(report: Report, folder: Path) -> None:
     for controller in report.controllers:
         write_text(folder / f"{controller}.md", _controller_page(report, controller))
     write_text(folder / "README.md", _overview(report, folder))
-    write_text(folder / "results.json", json.dumps(report.to_dict(), indent=1, allow_nan=False) + "\n")
+    write_text(folder / "results.json", _json(report.to_dict()))
+
+
+def _json(data: dict[str, Any]) -> str:
+    """A line per key, and per element of a list of records, so that two reports can be compared line by line."""
+    lines = []
+    for key, value in data.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            records = ",\n".join(f"  {json.dumps(each, allow_nan=False)}" for each in value)
+            lines.append(f"{json.dumps(key)}: [\n{records}\n]")
+        else:
+            lines.append(f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def _overview(report: Report, folder: Path) -> str:
