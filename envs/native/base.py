@@ -126,6 +126,11 @@ class NativeDatapath:
         self._network = None
         self._topology = None
 
+    def __getstate__(self) -> dict[str, object]:
+        if self._network is not None:
+            raise DatapathError(f"A running {self.title} simulation cannot be copied or pickled: close() it before.")
+        return self.__dict__.copy()
+
     def _running(self, call: str) -> tuple[Network, Topology]:
         if self._network is None or self._topology is None:
             raise DatapathError(f"{type(self).__name__}.{call}() needs a running simulation: call start() first.")

@@ -10,7 +10,7 @@ from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FloatArray, FlowTable, IntArray, check_columns
 from ncc.core.scenario import Scenario, Transport
 from ncc.core.topology import Buffer, NodeKind, Topology
-from ncc.core.units import NS_PER_S, to_ns
+from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES, NS_PER_S, to_ns
 from ncc.envs.native.extension import Extension, Spec
 from ncc.harness.datapath import HostStack
 
@@ -18,6 +18,8 @@ MAX_ROUTES = 2**26
 """Nodes times hosts: the routing table has 8 bytes for each pair, so 512 MiB."""
 MAX_WINDOW_BYTES = 2**30 - 1
 """TCP's largest window (RFC 7323 section 2.3)."""
+MAX_WAIT_S = 1e6
+"""In a full queue. Simulators keep times of transmission in picoseconds, 9.2 million seconds in 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class _Arrays:
     is_host: NDArray[np.uint8]
     links: tuple[IntArray, FloatArray, IntArray, IntArray, FloatArray]
     pools: tuple[IntArray, FloatArray]
+    slowest_port: int | None
+    """The switch port whose queue takes longest to empty."""
 
 
 def spec_of(
@@ -43,6 +47,7 @@ def spec_of(
     _check_widths(transport, simulator)
     arrays = _arrays(topology)
     _check_routes(arrays.is_host, simulator)
+    _check_wait(topology, arrays.slowest_port, transport, simulator)
     spec = module.Spec()
     spec.set_nodes(arrays.is_host)
     spec.set_links(*arrays.links)
@@ -105,6 +110,11 @@ def _arrays(topology: Topology) -> _Arrays:
                 np.array([pool.size_bytes for pool in topology.pools], np.int64),
                 np.array([pool.alpha for pool in topology.pools], np.float64),
             ),
+            slowest_port=max(
+                (port for port in range(2 * len(topology.links)) if topology.port_buffer(port) is not None),
+                key=lambda port: topology.reach_bytes(port) / topology.port_rate_bps(port),
+                default=None,
+            ),
         )
     return made
 
@@ -140,6 +150,19 @@ def _check_routes(is_host: NDArray[np.uint8], simulator: str) -> None:
         raise ConfigError(
             f"Scenario.topology must have at most {MAX_ROUTES} nodes x hosts on {simulator} (a routing table of "
             f"{8 * MAX_ROUTES / 2**20:g} MiB), got {nodes} x {hosts} = {nodes * hosts}: choose fewer hosts"
+        )
+
+
+def _check_wait(topology: Topology, port: int | None, transport: Transport, simulator: str) -> None:
+    if port is None:
+        return
+    most_packets = topology.reach_bytes(port) / HEADER_BYTES
+    on_wire_bytes = topology.reach_bytes(port) + most_packets * transport.frame_overhead_bytes
+    wait_s = on_wire_bytes * BITS_PER_BYTE / topology.port_rate_bps(port)
+    if wait_s > MAX_WAIT_S:
+        raise ConfigError(
+            f"Scenario.topology: the queue of port {topology.port_name(port)} may take {wait_s:.3g} s to empty, at "
+            f"most {MAX_WAIT_S:g} s are allowed on {simulator}: choose a smaller buffer or a faster link"
         )
 
 

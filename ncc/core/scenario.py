@@ -16,6 +16,8 @@ from ncc.core.value import Count, Name, Natural, NonNegative, Positive, Value, f
 from ncc.core.workload import Workload, check_fits, draw_flows, offered_load
 
 MAX_EPOCHS = 10_000_000
+Timer = Annotated[float, Meta(ge=1e-6, le=60)]
+"""Seconds: RFC 6298 rule 2.5 allows a maximum of 60; a timer of 0 would go off for ever without time passing."""
 
 
 class Transport(Value, frozen=True):
@@ -27,9 +29,9 @@ class Transport(Value, frozen=True):
     """Bytes on the wire per packet beside the IP packet: Ethernet preamble 8, header 14, FCS 4, gap 12."""
     initial_window_pkts: Count = 10
     """RFC 6928."""
-    min_rto_s: Positive = 5 * MS
+    min_rto_s: Timer = 5 * MS
     """ns-3's default of 1 s (RFC 6298) would hide everything else in a rack."""
-    initial_rto_s: Positive = 20 * MS
+    initial_rto_s: Timer = 20 * MS
     """Retransmission timeout before the first RTT sample, for the handshake too."""
     handshake: bool = True
     """SYN, SYN-ACK, ACK before data (RFC 9293 section 3.5); False: both ends are connected when the flow arrives."""
@@ -40,7 +42,7 @@ class Transport(Value, frozen=True):
     dup_ack_pkts: Annotated[int, Meta(ge=1, le=1000)] = 3
     """Duplicate ACKs that mean a loss (RFC 5681 section 3.2); with SACK, DupThresh of RFC 6675."""
     delayed_ack_pkts: Count = 2
-    delayed_ack_s: Positive = 100 * US
+    delayed_ack_s: Timer = 100 * US
     """ns-3's default of 200 ms makes an incast collapse."""
     send_buffer_bytes: Count = 4_194_304
     receive_buffer_bytes: Count = 4_194_304

@@ -109,8 +109,9 @@ void Network::CheckFlows()
                                         " links; at most " + std::to_string(kMaxHops) + " are allowed");
         }
         if ((flow.size_bytes - 1) / mss_bytes_ >= kMaxPackets) {
-            throw std::invalid_argument("flow " + std::to_string(i) + " has more than " + std::to_string(kMaxPackets) +
-                                        " packets");
+            throw std::invalid_argument("flow " + std::to_string(i) + " has " + std::to_string(flow.size_bytes) +
+                                        " bytes; at most " + std::to_string(kMaxPackets) + " packets of " +
+                                        std::to_string(mss_bytes_) + " bytes are allowed");
         }
         views_.push_back({flow.start_ns, flow.start_ns, flow.size_bytes, 0, 0});
     }

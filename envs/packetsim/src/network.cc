@@ -10,6 +10,10 @@ namespace ncc::packetsim
 
 void Network::Step(const double *limits_bps)
 {
+    constexpr uint64_t kMaxOrder = 1ULL << (64 - kIndexBits - kKindBits - 1); // far more than fits one period
+    if (order_ > kMaxOrder) {
+        Fail("more than " + std::to_string(kMaxOrder) + " events, which is as far as they can be counted");
+    }
     if (failed_) {
         throw std::runtime_error(fault_);
     }
@@ -235,6 +239,10 @@ void Network::StartFlow(uint32_t flow)
     uint32_t slot;
     if (free_slots_.empty()) {
         slot = static_cast<uint32_t>(connections_.size());
+        if (slot > kMaxIndex) {
+            Fail("more than " + std::to_string(kMaxIndex) + " flows at once");
+            return;
+        }
         connections_.emplace_back();
         paths_.emplace_back();
     } else {

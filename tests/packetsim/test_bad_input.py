@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Packetsim at and beyond the edge of what it can do: a run that is right or one clear sentence, nothing else."""
+
+import copy
+import multiprocessing
+import pickle
+import resource
+import subprocess
+import sys
+import threading
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.flows import FlowTable
+from ncc.core.scenario import Nic, Scenario, Transport
+from ncc.core.topologies import Dumbbell, ManyToOne
+from ncc.core.topology import Topology
+from ncc.envs.native.extension import Spec
+from ncc.envs.packetsim import PacketsimDatapath
+from ncc.harness.datapath import HostStack
+from tests.datapaths.runs import engine, fixed, flow, run
+
+PAIR = fixed(Dumbbell(pairs=1), flow("s0", "r0", 100_000))
+LARGEST_PKTS = 2**32 - 2
+
+
+def one(size_bytes: int = 1000, start_s: float = 0.0, dst: int = 3) -> FlowTable:
+    """A flow from s0 to a node of PAIR."""
+    return FlowTable(
+        np.array([start_s]), np.array([2]), np.array([dst]), np.array([size_bytes]), np.zeros(1, dtype=np.int64)
+    )
+
+
+def started(flows: FlowTable | None = None, scenario: Scenario = PAIR, seed: int = 1) -> PacketsimDatapath:
+    datapath = PacketsimDatapath()
+    datapath.start(scenario, scenario.flows(1) if flows is None else flows, HostStack(), seed)
+    return datapath
+
+
+@pytest.mark.parametrize("size_bytes", [2**53, 2**63 - 1, LARGEST_PKTS * 1460 + 1])
+def test_a_flow_of_more_packets_than_can_be_counted_is_refused(size_bytes: int) -> None:
+    said = (
+        rf"^Scenario 'test' cannot run on packetsim: flow 0 has {size_bytes} bytes; at most {LARGEST_PKTS} packets of"
+    )
+    with pytest.raises(ConfigError, match=said):
+        started(one(size_bytes))
+
+
+@pytest.mark.parametrize("size_bytes", [2**40, LARGEST_PKTS * 1460])
+def test_the_longest_flow_that_can_be_counted_runs(size_bytes: int) -> None:
+    datapath = started(one(size_bytes))
+    for _ in range(10):
+        measured = datapath.step(np.array([np.inf]))
+    assert measured.throughput_bps[0] == pytest.approx(1e9 * 1500 / 1538, rel=0.02)
+    left = datapath.finish().flows.sent_pkts[0]
+    assert measured.queued_bytes[0] == size_bytes - 1460 * left
+    assert measured.flows_finished == 0
+
+
+@pytest.mark.parametrize("dst", [0, 2, 4, -1, 2**40])
+def test_flows_to_unknown_hosts_switches_and_themselves_are_refused(dst: int) -> None:
+    with pytest.raises(
+        ConfigError, match=r"^The flow table cannot be used: flow 0 must go from one host to another\.$"
+    ):
+        started(one(dst=dst))
+
+
+@pytest.mark.parametrize("start_s", [float("nan"), float("inf"), -1.0, 1e300])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_flows_that_start_at_no_time_are_refused(start_s: float) -> None:
+    with pytest.raises(ConfigError, match=r"flow 0 needs .* a start that is neither negative"):
+        started(one(start_s=start_s))
+
+
+def test_a_flow_of_the_far_future_does_not_start() -> None:
+    datapath = started(one(start_s=9e9))  # 285 years: just within 64 bits of nanoseconds
+    measured = [datapath.step(np.array([np.inf])) for _ in range(3)]
+    assert [m.flows_started for m in measured] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("limit_bps", "bytes_left"),
+    [
+        (5e-324, 3000),  # the bucket is full at first, and then for ever empty
+        (1e-9, 3000),
+        (1e18, 100_000),
+        (1e308, 100_000),
+    ],
+)
+def test_limits_of_any_size_are_kept(limit_bps: float, bytes_left: int) -> None:
+    done = run(PacketsimDatapath, PAIR, limits=np.array([limit_bps]), max_epochs=200, until_done=False)
+    sent = done.records.ports.tx_bytes[PAIR.network().port("s0->left")]
+    if bytes_left == 3000:
+        assert 1500 < sent <= bytes_left
+        assert np.isnan(done.fct_s[0])
+    else:
+        free = run(PacketsimDatapath, PAIR, max_epochs=200, until_done=False)
+        assert done.fct_s[0] == free.fct_s[0]
+    assert done.column("rate_limit_bps")[:, 0].tolist() == [limit_bps] * 200
+
+
+@pytest.mark.parametrize("seed", [0, -1, 2**63 - 1, 2**63, -(2**63), 2**200])
+def test_any_whole_number_is_a_seed(seed: int) -> None:
+    datapath = started(seed=seed)
+    for _ in range(3):
+        assert datapath.step(np.array([np.inf])).flows_started == 1
+    assert datapath.finish().flows.finish_s[0] < 3e-3
+
+
+def test_epochs_of_10_us_tell_what_one_of_1_ms_does() -> None:
+    short = run(PacketsimDatapath, PAIR.replace(period_s=1e-5), max_epochs=300, until_done=False)
+    long = run(PacketsimDatapath, PAIR, max_epochs=3, until_done=False)
+    assert short.fct_s[0] == long.fct_s[0]
+    bits = (short.column("goodput_bps").sum() * 1e-5, long.column("goodput_bps").sum() * 1e-3)
+    assert bits == pytest.approx((800_000, 800_000))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("min_rto_s", 1e300), ("min_rto_s", 61.0), ("initial_rto_s", 1e-9), ("delayed_ack_s", 1e12), ("min_rto_s", 0.0)],
+)
+def test_timers_have_a_range(field: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=rf"^Transport.{field}: Expected `float` [<>]= "):
+        Transport(**{field: value})
+
+
+@pytest.mark.parametrize("seconds", [1e-6, 60.0])
+def test_timers_at_the_ends_of_their_range_work(seconds: float) -> None:
+    transport = Transport(min_rto_s=seconds, initial_rto_s=seconds, delayed_ack_s=seconds)
+    done = run(PacketsimDatapath, PAIR.replace(transport=transport), max_epochs=100)
+    assert np.isfinite(done.fct_s[0])
+
+
+def test_a_queue_that_takes_weeks_to_empty_is_refused() -> None:
+    topology = Dumbbell(pairs=1, bottleneck_rate_bps=1e3, buffer_bytes=2**40)
+    scenario = fixed(topology, flow("s0", "r0", 1))
+    with pytest.raises(ConfigError, match=r"queue of port left->right may take 1.72e\+10 s to empty, at most 1e\+06 s"):
+        started(scenario=scenario)
+    slow = fixed(topology.replace(buffer_bytes=10**7), flow("s0", "r0", 3000))
+    datapath = started(scenario=slow)
+    for _ in range(50):
+        datapath.step(np.array([np.inf]))
+    assert datapath._network is not None
+
+
+def test_buckets_and_small_queues_of_any_size_run() -> None:
+    scenario = PAIR.replace(nic=Nic(bucket_bytes=2**53, small_queue_bytes=2**53))
+    assert run(PacketsimDatapath, scenario, limits=np.array([1.0])).fct_s[0] < 2e-3
+
+
+def test_20_000_nodes_are_refused_and_more_are_no_scenario() -> None:
+    crowd = fixed(ManyToOne(senders=19_998), flow("s0", "receiver", 1))
+    with pytest.raises(ConfigError, match=r"at most 67108864 nodes x hosts .* got 20000 x 19999"):
+        started(scenario=crowd)
+    with pytest.raises(ConfigError, match="more than 20000 nodes"):
+        fixed(ManyToOne(senders=19_999), flow("s0", "receiver", 1))
+
+
+def chain(switches: int) -> tuple[Spec, Scenario]:
+    """PAIR with so many switches between its hosts, as numbers: no topology spec builds such a network."""
+    spec = PacketsimDatapath.spec_of(PAIR, PAIR.flows(1), HostStack(), 1)
+    spec.set_nodes(np.array([1, 1] + [0] * switches, np.uint8))
+    nodes = [0, *range(2, switches + 2), 1]
+    ends = np.array(list(pairwise(nodes)))
+    host, switch = (-1, 0, 0, 0, -1, 0), (512_000, 0, 0, 0, -1, 0)
+    queues = np.array([[host if end < 2 else switch for end in pair] for pair in ends.tolist()])
+    n = len(ends)
+    spec.set_links(ends, np.full(n, 1e9), np.full(n, 1000), queues, np.zeros((n, 2)))
+    spec.set_flows(np.zeros(1, np.int64), np.array([0]), np.array([1]), np.array([14_600]))
+    spec.agents, spec.upper_ports = [0], []
+    return spec, PAIR
+
+
+def test_paths_may_have_eight_links() -> None:
+    spec, scenario = chain(7)
+    network = PacketsimDatapath.network_of(scenario, spec)
+    for _ in range(3):
+        network.step(np.array([np.inf]))
+    by_hand = 8 * 1e-6 + 1538 * 8e-9 * 8 + 9 * 1538 * 8e-9  # the last of 10 packets, after the handshake
+    handshake = 2 * 8 * 1e-6 + 8 * 2 * (48 + 38) * 8e-9
+    opened = 78 * 8e-9  # the ACK of the handshake goes ahead of the data
+    assert network.flow_records()["finish_s"][0] == pytest.approx(by_hand + handshake + opened, abs=2e-8)
+    spec, scenario = chain(8)
+    with pytest.raises(ConfigError, match=r"flow 0 crosses 9 links; at most 8 are allowed"):
+        PacketsimDatapath.network_of(scenario, spec)
+
+
+def test_a_running_simulation_is_neither_pickled_nor_copied() -> None:
+    datapath = started()
+    for act in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(DatapathError, match="A running packetsim simulation cannot be copied or pickled: close"):
+            act(datapath)
+    assert datapath.step(np.array([np.inf])).epoch == 1
+    datapath.close()
+    again = pickle.loads(pickle.dumps(datapath))
+    assert again.start(PAIR, PAIR.flows(1), HostStack(), 1).epoch == 0
+
+
+def test_closing_during_a_step_of_another_thread_ends_the_run_after_it() -> None:
+    scenario = fixed(Dumbbell(pairs=1), flow("s0", "r0", 2**40), period_s=0.25)
+    for _ in range(5):
+        datapath = started(scenario=scenario)
+        stepping = threading.Event()
+        epochs: list[int] = []
+
+        def step(
+            datapath: PacketsimDatapath = datapath, epochs: list[int] = epochs, on: threading.Event = stepping
+        ) -> None:
+            on.set()
+            epochs.append(datapath.step(np.array([np.inf])).epoch)
+
+        thread = threading.Thread(target=step)
+        thread.start()
+        stepping.wait(60)
+        while not datapath._stepping and thread.is_alive():
+            pass
+        datapath.close()
+        thread.join()
+        assert epochs == [1]
+        with pytest.raises(DatapathError, match=r"step\(\) needs a running simulation"):
+            datapath.step(np.array([np.inf]))
+        assert datapath.start(scenario, scenario.flows(1), HostStack(), 1).epoch == 0
+        datapath.close()
+
+
+def _close_copy(datapath: PacketsimDatapath) -> None:
+    datapath.step(np.array([np.inf]))
+    datapath.close()
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
+def test_closing_a_forked_copy_leaves_the_first_alone() -> None:
+    datapath = started()
+    child = multiprocessing.get_context("fork").Process(target=_close_copy, args=(datapath,))
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+    assert datapath.step(np.array([np.inf])).epoch == 1
+
+
+MILLION = """
+from tests.packetsim.test_bad_input import million_flows
+
+before_mib, after_mib, started, in_hosts = million_flows(1_000_000)
+print(before_mib, after_mib, started, in_hosts)
+"""
+
+
+def million_flows(n: int) -> tuple[float, float, int, int]:
+    """`n` flows at time 0 over a dumbbell; peak memory before and after some epochs, flows started, packets waiting."""
+    scenario = fixed(Dumbbell(pairs=16, bottleneck_rate_bps=4e9), flow("s0", "r0", 1))
+    network: Topology = scenario.network()
+    rng = np.random.default_rng(1)
+    flows = FlowTable(
+        np.zeros(n),
+        rng.choice(network.group("senders"), n),
+        rng.choice(network.group("receivers"), n),
+        np.full(n, 100_000),
+        np.zeros(n, dtype=np.int64),
+    )
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    datapath = started(flows, scenario)
+    for _ in range(10):
+        measured = datapath.step(np.full(16, np.inf))
+        audit = engine(datapath).audit()  # type: ignore[attr-defined]
+        assert audit["sent"] == audit["arrived"] + audit["dropped"] + audit["in_hosts"] + audit["on_links"]
+        assert measured.active_flows.sum() == n
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return before, after, measured.flows_started, audit["in_hosts"]
+
+
+def test_a_million_flows_at_once_run_in_less_than_a_gigabyte() -> None:
+    done = subprocess.run([sys.executable, "-c", MILLION], capture_output=True, text=True, check=True)
+    before_mib, after_mib, began, waiting = map(float, done.stdout.split())
+    assert began == 1_000_000
+    assert waiting > 900_000  # a SYN, or what follows it
+    assert after_mib - before_mib < 1000
