@@ -148,6 +148,29 @@ def load_controller(name: str) -> Controller:
     return from_dict(Controller, _read("controllers", "controller", name), f"controllers/{name}")
 
 
+def experiment_names() -> tuple[str, ...]:
+    """Every experiment that has a YAML in configs/experiment."""
+    return _names("experiment")
+
+
+def datapath_names() -> tuple[str, ...]:
+    """Every datapath that has a YAML in configs/datapath."""
+    return _names("datapath")
+
+
+def runs_on(controller: Controller) -> tuple[str, ...]:
+    """Datapaths that have the controller's transport; those that are not built here are left out."""
+    found = []
+    for name in datapath_names():
+        try:
+            transports = load_datapath(name).load()().transports()
+        except ConfigError:
+            continue
+        if controller.stack.transport in transports:
+            found.append(name)
+    return tuple(found)
+
+
 def load_datapath(name: str) -> DatapathSpec:
     """The datapath that configs/datapath/<name>.yaml describes."""
     found = {spec.name: spec for spec in datapaths_from(_read("datapath", "datapath", name), f"datapath/{name}.yaml")}
@@ -180,6 +203,7 @@ def register() -> None:
     from ncc.envs.spec import EnvView
 
     store = ConfigStore.instance()
+    store.store(group="experiment", name="list", node={})  # asks for their names
     store.store(group="schema/scenario", name="base", node=defaults(Scenario))
     for kind, topology in kinds(AnyTopology).items():
         store.store(group="scenario/topology", name=kind, node=defaults(topology))

@@ -1,45 +1,119 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m ncc.evaluate``: compare controllers, learned and classical, on the same held-out flows."""
+"""``python -m ncc.evaluate``: compare controllers, learned and classical, on the same held-out flows.
+
+With `experiment=<name>`: run a figure of a paper, and say whether its shape holds; exit status 3 if it does not.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ncc.cli import run_main
-from ncc.compose import DatapathSpec, controller_names, datapaths_from, load_controller
+from ncc.compose import (
+    DatapathSpec,
+    controller_names,
+    datapaths_from,
+    experiment_names,
+    load_controller,
+    load_datapath,
+    runs_on,
+)
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import Count, Name, Natural, Positive, Value, from_dict
 
+SEEDS = 10
+STATUS_NO_SHAPE = 3
+
 
 class EvaluateSpec(Value, frozen=True):
-    """What the command line asked for, scenario and datapath apart."""
+    """What the command line asked for, scenario, experiment and datapath apart."""
 
     run: tuple[str, ...]
     controller: tuple[Name, ...]
-    seeds: Count
+    seeds: Count | None
+    preset: Name
     first_seed: Natural
     duration_s: Positive | None
     workers: Count
     out: str | None
 
 
-def main(plain: dict[str, Any], _: list[str]) -> None:
-    """Evaluate the named controllers and print one table."""
+OWN = ("run", "controller", "scenario", "duration_s")
+"""What an experiment says itself."""
+
+
+def main(plain: dict[str, Any], overrides: list[str]) -> None:
+    """Evaluate the named controllers and print one table, or run an experiment and print its verdict."""
+    typed = {override.split("=")[0].lstrip("+~").split("@")[0] for override in overrides}
     if plain["controller"] in ("list", ["list"]):
-        for name in controller_names():
-            print(f"{name:16} {load_controller(name).summary}")
+        _list_controllers()
         return
+    if "experiment=list" in overrides:
+        _list_experiments()
+        return
+    experiment = plain.pop("experiment", None)
     chosen = {key: value for key, value in plain.items() if key not in ("scenario", "datapath")}
     for key in ("run", "controller"):
         value = chosen[key]
         chosen[key] = [] if value is None else value if isinstance(value, list) else [value]
     spec = from_dict(EvaluateSpec, chosen, "configuration")
-    datapaths = datapaths_from(plain["datapath"])
     try:
-        _evaluate(spec, plain.get("scenario"), datapaths, plain)
+        if experiment is None:
+            _evaluate(spec, plain.get("scenario"), datapaths_from(plain["datapath"]), plain)
+            return
+        if both := [key for key in OWN if key in typed]:
+            raise ConfigError(f"an experiment says its own {both[0]}: leave {both[0]}= away, or experiment=")
+        datapaths = datapaths_from(plain["datapath"]) if "datapath" in typed else (load_datapath("packetsim"),)
+        name = next(o.split("=", 1)[1] for o in overrides if o.split("=")[0].lstrip("+") == "experiment")
+        _experiment(name, experiment, spec, datapaths, plain)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("Interrupted. Finished runs are kept; the same command goes on from there.") from None
+
+
+def _list_controllers() -> None:
+    for name in controller_names():
+        controller = load_controller(name)
+        print(f"{name:16} {', '.join(runs_on(controller)) or 'nowhere built':16} {controller.summary}")
+
+
+def _list_experiments() -> None:
+    from ncc.experiment.load import load_experiment
+
+    for name in experiment_names():
+        experiment, _ = load_experiment(name)
+        print(f"{name:24} {experiment.paper.title}, {experiment.paper.figure}: {experiment.title}")
+
+
+def _experiment(
+    name: str, described: dict[str, Any], spec: EvaluateSpec, datapaths: tuple[DatapathSpec, ...], plain: dict[str, Any]
+) -> None:
+    from ncc.experiment.points import grid_of
+    from ncc.experiment.result import FIGURE
+    from ncc.experiment.run import require_usable, run_experiment
+    from ncc.experiment.spec import experiment_from
+
+    experiment, scenario = experiment_from(described, f"experiment/{name}")
+    preset = experiment.preset(spec.preset)
+    grid = grid_of(name, experiment, scenario, spec.preset)
+    seeds = range(spec.first_seed, spec.first_seed + (spec.seeds or preset.seeds))
+    out = Path(spec.out) if spec.out else Path("runs") / "experiments" / f"{name}_{spec.preset}_{grid.digest()[:8]}"
+    print(f"{experiment.title}\n{experiment.paper.title}, {experiment.paper.figure}. {experiment.paper.shows.strip()}")
+    print(f"Preset {spec.preset}: {preset.reduced}. About {preset.wall_s:g} s on two cores.")
+    held = True
+    for datapath in datapaths:
+        folder = out / datapath.name
+        result = run_experiment(grid, datapath, seeds, folder, workers=spec.workers, config=plain)
+        print(f"\n{name} on {datapath.name}, {len(seeds)} seed{'s' if len(seeds) != 1 else ''}:")
+        for check, found in result.findings.items():
+            word = {True: "holds", False: "DOES NOT HOLD", None: "not judged"}[found.holds]
+            print(f"  {word}: {check}: {experiment.checks[check].says}: {found.text}")
+        print(result.verdict)
+        print(f"Written to {folder} ({FIGURE})")
+        require_usable(result)
+        held &= result.holds
+    if not held:
+        raise SystemExit(STATUS_NO_SHAPE)
 
 
 def _evaluate(
@@ -70,7 +144,7 @@ def _evaluate(
     evaluation = EvaluationSpec(
         datapaths=tuple(datapath.name for datapath in datapaths),
         controllers=spec.controller,
-        seeds=spec.seeds,
+        seeds=spec.seeds or SEEDS,
         first_seed=spec.first_seed,
         duration_s=scenario.duration_s,
         workers=spec.workers,

@@ -16,7 +16,7 @@ from ncc.harness.progress import Bar, EvaluationProgress
 from ncc.harness.results import Evaluation
 from ncc.judgement import JSON, PARQUET, Judgement
 from ncc.palette import label
-from ncc.plan import EvaluationSpec, require_transports
+from ncc.plan import EvaluationSpec, require_marks, require_transports
 from ncc.plot import fct_by_size, slowdown_cdf
 from ncc.table import markdown, print_judgement
 
@@ -44,6 +44,7 @@ def judge(
     for controller in controllers:
         factory(controller, scenario)  # a missing or damaged policy is said now, not after minutes of simulation
     require_transports(datapaths, controllers)
+    require_marks(scenario, controllers)
     for name in (JSON, PARQUET, MARKDOWN):
         remove(folder / name)  # no table outlives the runs it speaks of
     comparisons: dict[str, Comparison] = {}

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from ncc.baselines import registry
 from ncc.compose import DatapathSpec, datapaths_from, learner_configs, load_controller, load_datapath
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.core.scenario import Scenario, scenario_from_dict
@@ -156,6 +157,18 @@ def require_transports(datapaths: Sequence[DatapathSpec], controllers: Sequence[
         for datapath in datapaths:
             remedy = f"Leave the controller out, or judge without {datapath.name}."
             datapath.require(controller.stack, f"controller {controller.name!r}", remedy)
+
+
+def require_marks(scenario: Scenario, controllers: Sequence[Controller]) -> None:
+    """`ConfigError` if a controller lives on ECN marks (its header says so) and no port of the scenario sets any."""
+    known = registry.controllers()
+    for controller in controllers:
+        info = known.get(controller.stack.transport)
+        if info is not None and info.ecn is registry.Ecn.DCTCP and not scenario.network().marks:
+            raise ConfigError(
+                f"controller {controller.name!r} needs ECN, and no port of scenario {scenario.name!r} marks packets: "
+                "set topology.mark_threshold_bytes (or red) above 0, or leave the controller out"
+            )
 
 
 def _one(datapaths: tuple[DatapathSpec, ...]) -> DatapathSpec:

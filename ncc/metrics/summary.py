@@ -75,7 +75,7 @@ def summarise(
     busy = epochs.columns["upper_throughput_bps"] > 0
     out["queue_delay_p99_s"] = _spread(epochs.columns["upper_queue_delay_s"][busy].astype(np.float64))["p99"]
     out["timeouts_per_flow"] = _ratio(records.timeouts.sum(), len(flows))
-    nics = _host_ports(network)
+    nics = host_ports(network)
     out["loss_frac"] = _ratio(ports.dropped_pkts.sum(), (ports.tx_pkts[nics] + ports.dropped_pkts[nics]).sum())
     out["retransmit_frac"] = _ratio(records.retransmitted_pkts.sum(), records.sent_pkts.sum())
     out["mark_frac"] = _ratio(records.ce_pkts.sum(), records.sent_pkts.sum())
@@ -95,7 +95,7 @@ def _goodput_bps(scenario: Scenario, flows: FlowTable, records: FlowRecords, epo
     return float(goodput.sum(axis=1).mean()) if len(goodput) else NAN
 
 
-def _host_ports(network: Topology) -> list[int]:
+def host_ports(network: Topology) -> list[int]:
     """Ports that transmit from a host: where packets enter the network."""
     ends = [node for link in network.links for node in (link.a, link.b)]
     return [port for port, node in enumerate(ends) if network.nodes[node].kind is NodeKind.HOST]

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What shape is expected: small frozen values that look at a table and say whether it has it, with the numbers.
+
+Means over seeds are judged; their intervals stand beside them in the report. To add one: write a `Check` subclass with
+a `tag`, `names` and `judge_at`, and add it to `AnyCheck`.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+from msgspec import field
+
+from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.value import Name, NonNegative, Positive, Value
+from ncc.experiment.measures import AnyMeasure
+from ncc.experiment.table import At, Table
+
+NAN = math.nan
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What came of a check."""
+
+    holds: bool | None
+    """None: not judged, because the preset leaves out what it is about."""
+    text: str
+    """The numbers."""
+
+
+NOT_JUDGED = Finding(None, "not judged: the preset leaves these points out")
+
+
+class Check(Value, frozen=True, kw_only=True, tag_field="kind"):
+    """An expectation."""
+
+    says: str
+    """In words, with its source."""
+    measure: Name
+    at: dict[str, float | str] = field(default_factory=dict)
+    """Where it is expected: points by axis; axes that are not named are free."""
+
+    def names(self) -> tuple[str, ...]:
+        """Contenders that it speaks of."""
+        raise TypeError(f"{type(self).__name__} does not say whom it is about")
+
+    def fits(
+        self,
+        where: str,
+        measures: Mapping[str, AnyMeasure],
+        contenders: Mapping[str, Any],
+        axes: Mapping[str, tuple[float | str, ...]],
+    ) -> None:
+        """Raise `ConfigError` naming what it speaks of and the experiment does not have."""
+        _known(f"measure in {where}", self.measure, measures)
+        for name in self.names():
+            _known(f"contender in {where}", name, contenders)
+        for axis, point in self.at.items():
+            _known(f"axis in {where}.at", axis, axes)
+            if point not in axes[axis]:
+                raise UnknownNameError(f"point of axis {axis!r} in {where}.at", f"{point}", map(str, axes[axis]))
+
+    def judge(self, table: Table, measure: AnyMeasure) -> Finding:
+        """Look at the table."""
+        points = table.points(self.at)
+        return self.judge_at(table, measure, points) if points else NOT_JUDGED
+
+    def judge_at(self, table: Table, measure: AnyMeasure, points: list[At]) -> Finding:
+        """The same, of at least one point."""
+        raise TypeError(f"{type(self).__name__} does not say how it judges")
+
+
+class Order(Check, frozen=True, kw_only=True, tag="order"):
+    """At every point: the measure of `one`, `relation`, `factor` times that of `other`.
+
+    `tolerance` is a share of the right side: ">=" with 0.02 holds down to 0.98 of it.
+    """
+
+    one: Name
+    other: Name
+    relation: Literal[">=", "<="]
+    factor: Positive = 1.0
+    tolerance: NonNegative = 0.0
+
+    def names(self) -> tuple[str, ...]:
+        return self.one, self.other
+
+    def judge_at(self, table: Table, measure: AnyMeasure, points: list[At]) -> Finding:
+        parts, holds = [], True
+        for point in points:
+            one, other = (table.value(self.measure, name, point) for name in self.names())
+            bound = self.factor * other
+            slack = self.tolerance * abs(bound)
+            # Against NaN every comparison is false, so that what is undefined never holds.
+            holds &= one >= bound - slack if self.relation == ">=" else one <= bound + slack
+            ratio = f" ({one / other:.3g}x)" if other else ""
+            parts.append(f"{_at(table, point)}{measure.text(one)} to {measure.text(other)}{ratio}")
+        return Finding(holds, "; ".join(parts))
+
+
+class Within(Check, frozen=True, kw_only=True, tag="within"):
+    """At every point: the measure of `contender` lies in [low, high], in SI; of `axis`, if one is named, times it."""
+
+    contender: Name
+    low: float | None = None
+    high: float | None = None
+    axis: str = ""
+    """Bounds are multiples of this axis's value."""
+    axis_scale: Positive = 1.0
+    """The axis's unit in SI: 1500 where it counts packets of that size and the measure is in bytes."""
+
+    def check(self) -> None:
+        if self.low is None and self.high is None:
+            raise ConfigError("Within must have low or high")
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ConfigError(f"Within.low must not be above high ({self.high}), got {self.low}")
+
+    def names(self) -> tuple[str, ...]:
+        return (self.contender,)
+
+    def fits(
+        self,
+        where: str,
+        measures: Mapping[str, AnyMeasure],
+        contenders: Mapping[str, Any],
+        axes: Mapping[str, tuple[float | str, ...]],
+    ) -> None:
+        super().fits(where, measures, contenders, axes)
+        if self.axis:
+            _numeric(where, self.axis, axes)
+
+    def judge_at(self, table: Table, measure: AnyMeasure, points: list[At]) -> Finding:
+        parts, holds = [], True
+        for point in points:
+            value = table.value(self.measure, self.contender, point)
+            unit = float(table.along(self.axis, point)) * self.axis_scale if self.axis else 1.0
+            low = -math.inf if self.low is None else self.low * unit
+            high = math.inf if self.high is None else self.high * unit
+            holds &= low <= value <= high
+            share = f" ({value / unit:.3g} of it)" if self.axis else ""
+            parts.append(f"{_at(table, point)}{measure.text(value)}{share}")
+        return Finding(holds, "; ".join(parts))
+
+
+class Near(Check, frozen=True, kw_only=True, tag="near"):
+    """Wherever the experiment's `values` say what the paper has of `contender`: ours over it lies in [low, high]."""
+
+    contender: Name
+    low: Positive
+    high: Positive
+
+    def names(self) -> tuple[str, ...]:
+        return (self.contender,)
+
+    def judge_at(self, table: Table, measure: AnyMeasure, points: list[At]) -> Finding:
+        parts, holds = [], True
+        for point in points:
+            theirs = table.expected.get((self.measure, self.contender, point))
+            if theirs is None:
+                continue
+            ours = table.value(self.measure, self.contender, point)
+            holds &= self.low * theirs <= ours <= self.high * theirs
+            ratio = f" ({ours / theirs:.3g}x)" if theirs else ""
+            parts.append(f"{_at(table, point)}{measure.text(ours)} for {measure.text(theirs)}{ratio}")
+        return Finding(holds, "; ".join(parts)) if parts else NOT_JUDGED
+
+
+class Trend(Check, frozen=True, kw_only=True, tag="trend"):
+    """Along `axis` the measure of `contender` rises, or falls, from each point to the next.
+
+    `tolerance` is a share of the value before: a rise may fall back by that much. From the first to the last point it
+    must rise or fall by `total`, a share of the first.
+    """
+
+    contender: Name
+    axis: Name
+    direction: Literal["rises", "falls"]
+    tolerance: NonNegative = 0.0
+    total: NonNegative = 0.0
+
+    def names(self) -> tuple[str, ...]:
+        return (self.contender,)
+
+    def fits(
+        self,
+        where: str,
+        measures: Mapping[str, AnyMeasure],
+        contenders: Mapping[str, Any],
+        axes: Mapping[str, tuple[float | str, ...]],
+    ) -> None:
+        super().fits(where, measures, contenders, axes)
+        _known(f"axis in {where}", self.axis, axes)
+
+    def judge_at(self, table: Table, measure: AnyMeasure, points: list[At]) -> Finding:
+        sign = 1.0 if self.direction == "rises" else -1.0
+        parts, holds, judged = [], True, False
+        for line in table.lines(self.axis, points).values():
+            values = [table.value(self.measure, self.contender, point) for point in line]
+            parts.append(", ".join(f"{_at(table, p)}{measure.text(v)}" for p, v in zip(line, values, strict=True)))
+            if len(line) < 2:
+                continue
+            judged = True
+            pairs = list(pairwise(values))
+            holds &= all(sign * (after - before) >= -self.tolerance * abs(before) for before, after in pairs)
+            holds &= sign * (values[-1] - values[0]) >= self.total * abs(values[0])
+        return Finding(holds, "; ".join(parts)) if judged else NOT_JUDGED
+
+
+class Reaches(Check, frozen=True, kw_only=True, tag="reaches"):
+    """The first value of `axis` from which on the measure stays at or above `level` lies in [low, high].
+
+    With `below`, from which on it stays at or below. Bounds are of the axis. Points outside [low, high] must have been
+    run on both sides, or there is nothing to find: the measure must miss the level somewhere before.
+    """
+
+    contender: Name
+    axis: Name
+    level: float
+    """In SI."""
+    low: float
+    high: float
+    below: bool = False
+
+    def names(self) -> tuple[str, ...]:
+        return (self.contender,)
+
+    def fits(
+        self,
+        where: str,
+        measures: Mapping[str, AnyMeasure],
+        contenders: Mapping[str, Any],
+        axes: Mapping[str, tuple[float | str, ...]],
+    ) -> None:
+        super().fits(where, measures, contenders, axes)
+        _numeric(where, self.axis, axes)
+
+    def judge_at(self, table: Table, measure: AnyMeasure, points: list[At]) -> Finding:
+        parts, holds, judged = [], True, False
+        for line in table.lines(self.axis, points).values():
+            at = [float(table.along(self.axis, point)) for point in line]
+            if not (at[0] < self.low and at[-1] >= self.low):
+                continue
+            judged = True
+            values = [table.value(self.measure, self.contender, point) for point in line]
+            there = [value <= self.level if self.below else value >= self.level for value in values]
+            misses = [i for i, reached in enumerate(there) if not reached]
+            first = misses[-1] + 1 if misses else 0
+            found = at[first] if first < len(at) else NAN
+            holds &= self.low <= found <= self.high and not any(math.isnan(value) for value in values)
+            last = f", {measure.text(values[first - 1])} at {at[first - 1]:g}" if first else ""
+            what = f"from {self.axis} {found:g}" if first < len(at) else f"not by {self.axis} {at[-1]:g}"
+            parts.append(f"{what} (expected in {self.low:g} to {self.high:g}){last}")
+        return Finding(holds, "; ".join(parts)) if judged else NOT_JUDGED
+
+
+AnyCheck = Order | Within | Near | Trend | Reaches
+
+
+def _known(what: str, name: str, names: Mapping[str, Any]) -> None:
+    if name not in names:
+        raise UnknownNameError(what, name, names)
+
+
+def _numeric(where: str, axis: str, axes: Mapping[str, tuple[float | str, ...]]) -> None:
+    _known(f"axis in {where}", axis, axes)
+    if not all(isinstance(x, float) for x in axes[axis]):
+        raise ConfigError(f"{where}.axis: {axis!r} has cases, not numbers")
+
+
+def _at(table: Table, point: At) -> str:
+    where = table.where(point)
+    return f"{where}: " if where else ""

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The paper's figure from our numbers: a line per contender, intervals over seeds, the paper's values hollow."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ncc.experiment.measure import Course
+from ncc.experiment.result import Result, contender_label
+from ncc.experiment.spec import Panel
+from ncc.experiment.table import At
+from ncc.palette import Style, styles
+from ncc.plot import new_figure, save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Courses = Mapping[tuple[str, str, At], Course]
+"""By measure, contender and point: the first seed's course over time."""
+POINTS_OVER_TIME = 2000
+"""More are thinned to means, so that a line stays a line."""
+
+
+def draw(result: Result, courses: Courses, path: Path) -> None:
+    """Every panel of the experiment side by side, in one PNG file that is whole or not there."""
+    experiment = result.grid.experiment
+    panels = [panel for panel in experiment.panels if result.table.points(panel.at)]
+    if not panels:
+        panels = [panel.replace(at={}) for panel in experiment.panels]
+    lines = -(-len(panels) // 3)
+    per_line = -(-len(panels) // lines)
+    figure, axes = new_figure(lines * per_line, width=0.6 + 4.6 * per_line, height=0.9 + 3.5 * lines, lines=lines)
+    looks = _looks(result)
+    for panel, where in zip(panels, axes, strict=False):
+        if panel.over_time:
+            _over_time(result, courses, panel, where, looks)
+        else:
+            _over_axis(result, panel, where, looks)
+    for spare in axes[len(panels) :]:
+        spare.set_visible(False)
+    paper = experiment.paper
+    seeds = f"{len(result.seeds)} seed{'s' if len(result.seeds) != 1 else ''}"
+    figure.suptitle(f"{experiment.title}\n{paper.title}, {paper.figure}; {result.datapath}, {seeds}", x=0.01, ha="left")
+    entries = {name: handle for where in axes for handle, name in zip(*where.get_legend_handles_labels(), strict=True)}
+    figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=4, frameon=False)
+    save_figure(figure, path)
+
+
+def _looks(result: Result) -> dict[str, Style]:
+    """A style per contender: its controller's, unless two contenders would then look alike."""
+    controllers = {name: c.controller for name, c in result.grid.experiment.contenders.items()}
+    alike = {c for c in controllers.values() if list(controllers.values()).count(c) > 1}
+    return {name: styles([name if c in alike else c])[name if c in alike else c] for name, c in controllers.items()}
+
+
+def _over_axis(result: Result, panel: Panel, where: "Axes", looks: Mapping[str, Style]) -> None:
+    experiment, table = result.grid.experiment, result.table
+    axis = panel.x or next(iter(experiment.axes))
+    measure, spec = experiment.measures[panel.measure], experiment.axes[axis]
+    scale = measure.scale_of
+    named = [str(point) for point in table.axes[axis]] if spec.cases else []
+
+    def across(point: At) -> float:
+        x = table.along(axis, point)
+        return float(named.index(x)) if isinstance(x, str) else x
+
+    shown = table.lines(axis, table.points(panel.at))
+    for i, line in enumerate(shown.values()):
+        for name, look in looks.items():
+            x = np.array([across(point) for point in line])
+            cells = [table.cell(panel.measure, name, point) for point in line]
+            y = scale * np.array([cell.estimate for cell in cells])
+            spread = scale * np.array([[c.estimate - c.low, c.high - c.estimate] for c in cells]).T
+            called = contender_label(result.grid, name) + _rest(result, axis, line[0], several=len(shown) > 1)
+            style: dict[str, Any] = {
+                "color": look.colour,
+                "ls": ("-", "--", "-.", ":")[i % 4],
+                "marker": look.marker,
+                "ms": 5.5,
+            }
+            where.errorbar(x, y, np.nan_to_num(spread), lw=1.6, capsize=2.5, label=called, **style)
+            theirs = {a: v for p, a in zip(line, x, strict=True) if (v := table.expected.get((panel.measure, name, p)))}
+            if theirs:
+                values = scale * np.array(list(theirs.values()))
+                hollow: dict[str, Any] = {"mec": look.colour, "mfc": "none", "ls": "none", "mew": 1.6, "ms": 9}
+                where.plot(list(theirs), values, marker=look.marker, label=f"{called}, paper", **hollow)
+    if named:
+        where.set_xticks(range(len(named)), named, rotation=20, ha="right")
+    elif spec.log if panel.log_x is None else panel.log_x:
+        where.set_xscale("log")
+        where.set_xticks(list(table.axes[axis]), [f"{x:g}" for x in table.axes[axis]], rotation=45)
+        where.minorticks_off()
+    where.set_xlabel(spec.label)
+    _frame(panel, where, measure.title, scale)
+
+
+def _over_time(result: Result, courses: Courses, panel: Panel, where: "Axes", looks: Mapping[str, Style]) -> None:
+    measure = result.grid.experiment.measures[panel.measure]
+    points = result.table.points(panel.at)
+    for i, point in enumerate(points):
+        for name, look in looks.items():
+            time_s, values = _thinned(*courses[panel.measure, name, point])
+            more = f", {result.table.where(point)}" if len(points) > 1 else ""
+            line = ("-", "--", "-.", ":")[i % 4]
+            called = contender_label(result.grid, name) + more
+            where.plot(time_s, measure.scale_of * values, color=look.colour, ls=line, lw=1.1, label=called)
+    where.set_xlabel("simulated time (s)")
+    _frame(panel, where, measure.title, measure.scale_of)
+
+
+def _frame(panel: Panel, where: "Axes", title: str, scale: float) -> None:
+    if panel.log_y:
+        where.set_yscale("log")
+    else:
+        where.set_ylim(bottom=min(0.0, where.get_ylim()[0]))
+    for (called, at), line in zip(panel.lines.items(), _dashes(), strict=False):
+        where.axvline(at, color="black", ls=line, lw=1.1, label=called)
+    for (called, at), line in zip(panel.levels.items(), _dashes(), strict=False):
+        where.axhline(scale * at, color="#555555", ls=line, lw=1.1, label=called)
+    where.set_ylabel(title)
+    where.set_title(panel.title, loc="left", fontsize=10)
+
+
+def _dashes() -> Iterator[str]:
+    while True:
+        yield from (":", "--", "-.")
+
+
+def _rest(result: Result, axis: str, point: At, *, several: bool) -> str:
+    """What else tells a line from the others, beside its contender."""
+    if not several:
+        return ""
+    others = [(name, x) for name, x in zip(result.table.axes, point, strict=True) if name != axis]
+    return "".join(f", {name} {x if isinstance(x, str) else f'{x:g}'}" for name, x in others)
+
+
+def _thinned(time_s: np.ndarray, values: np.ndarray) -> Course:
+    n = -(-len(values) // POINTS_OVER_TIME)
+    whole = len(values) // n * n
+    return time_s[:whole].reshape(-1, n)[:, -1], values[:whole].reshape(-1, n).mean(axis=1)

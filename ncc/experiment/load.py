@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""An experiment by its name, as the command line composes it."""
+
+from typing import Any
+
+from ncc.compose import experiment_names, plain_config, register
+from ncc.core.errors import UnknownNameError
+from ncc.experiment.spec import Experiment, experiment_from
+
+
+def load_experiment(name: str) -> tuple[Experiment, dict[str, Any]]:
+    """The experiment of configs/experiment/<name>.yaml and its plain scenario.
+
+    Raises:
+        UnknownNameError: no such experiment; the message lists what exists.
+        ConfigError: names the key and what is allowed.
+    """
+    from hydra import compose, initialize_config_module
+    from hydra.core.global_hydra import GlobalHydra
+
+    if name not in (known := experiment_names()):
+        raise UnknownNameError("experiment", name, known)
+    register()
+    if GlobalHydra.instance().is_initialized():  # inside a main that Hydra composed
+        composed = compose("evaluate", [f"experiment={name}"])
+    else:
+        with initialize_config_module("ncc.configs", version_base=None):
+            composed = compose("evaluate", [f"experiment={name}"])
+    return experiment_from(plain_config(composed.experiment), f"experiment/{name}")

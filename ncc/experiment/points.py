@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""An experiment's grid as runs: each contender at each point, with the scenario and the controller that it means."""
+
+import copy
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from ncc.baselines.registry import check_params, controllers
+from ncc.compose import load_controller
+from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.scenario import Scenario, scenario_from_dict
+from ncc.core.workload import Poisson
+from ncc.experiment.spec import Experiment
+from ncc.experiment.table import At
+from ncc.harness.controller import Controller, PolicyLimit
+from ncc.plan import require_marks
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A contender at a point."""
+
+    contender: str
+    point: At
+    scenario: Scenario
+    controller: Controller
+    """Named after contender and point, so that runs of an experiment can lie in one folder."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What a preset runs."""
+
+    name: str
+    """Of the experiment."""
+    experiment: Experiment
+    preset: str
+    axes: Mapping[str, tuple[float | str, ...]]
+    cells: tuple[Cell, ...]
+
+    def digest(self) -> str:
+        """16 hex digits that identify what is run, seeds and datapath apart."""
+        whole = "".join(cell.scenario.digest() + cell.controller.digest() for cell in self.cells)
+        return hashlib.sha256(whole.encode()).hexdigest()[:16]
+
+
+def grid_of(name: str, experiment: Experiment, scenario: Mapping[str, Any], preset: str) -> Grid:
+    """Every contender at every point of a preset.
+
+    Args:
+        scenario: the plain scenario that points change.
+
+    Raises:
+        ConfigError: a point that cannot be run, named with what is wrong there.
+    """
+    chosen = experiment.preset(preset)
+    axes = {axis: tuple(chosen.axes.get(axis, points)) for axis, points in experiment.points.items()}
+    cells = []
+    for point in product(*axes.values()):
+        for contender in experiment.contenders:
+            at = dict(zip(axes, point, strict=True))
+            try:
+                cells.append(_cell(experiment, {**scenario, "name": name}, preset, contender, at))
+            except ConfigError as error:
+                where = ", ".join(f"{axis} {_text(x)}" for axis, x in at.items())
+                raise ConfigError(f"experiment {name}, contender {contender!r}, {where}: {error}") from None
+    return Grid(name, experiment, preset, axes, tuple(cells))
+
+
+def _cell(
+    experiment: Experiment,
+    scenario: Mapping[str, Any],
+    preset: str,
+    contender: str,
+    point: Mapping[str, float | str],
+) -> Cell:
+    chosen = experiment.contenders[contender]
+    plain = {
+        "scenario": copy.deepcopy(dict(scenario)),
+        "contenders": {each: {"params": dict(c.params)} for each, c in experiment.contenders.items()},
+    }
+    changes = [experiment.axes[axis].at(x) for axis, x in point.items()]
+    for keys in (*changes, chosen.changes):
+        for key, value in keys.items():
+            _set(plain, key, value)
+    whole = scenario_from_dict(plain["scenario"])
+    for key, value in experiment.presets[preset].changes.items():
+        _set(plain, key, value)
+    made = scenario_from_dict(plain["scenario"])
+    _same_network(whole, made, preset)
+    controller = _controller(chosen.controller, plain["contenders"][contender]["params"])
+    require_marks(made, [controller])
+    for measure, kind in experiment.measures.items():
+        kind.fits(f"measures.{measure}", made)
+    label = re.sub(r"[^A-Za-z0-9_.-]", "-", "+".join([contender, *(f"{k}-{_text(x)}" for k, x in point.items())]))
+    return Cell(contender, tuple(point.values()), made, controller.replace(name=label))
+
+
+def _controller(name: str, params: Mapping[str, int]) -> Controller:
+    """The controller of that name with other parameters."""
+    controller = load_controller(name)
+    if isinstance(controller.limit, PolicyLimit):
+        raise ConfigError(f"controller {name!r} needs a trained policy; an experiment compares what needs none")
+    stack = controller.stack
+    merged = {**dict(stack.params), **params}
+    if stack.transport in controllers():
+        check_params(stack.transport, merged)
+    return controller.replace(stack=stack.replace(params=tuple(merged.items())))
+
+
+def _same_network(whole: Scenario, made: Scenario, preset: str) -> None:
+    """A preset runs less of the same: network, transport and loads are those without it."""
+    loads = [[t.load_frac for _, t in s.workload if isinstance(t, Poisson)] for s in (whole, made)]
+    if (whole.topology, whole.transport, whole.nic, loads[0]) != (made.topology, made.transport, made.nic, loads[1]):
+        raise ConfigError(f"presets.{preset}.changes must leave topology, transport, nic and load_frac as they are")
+
+
+def _set(plain: dict[str, Any], key: str, value: Any) -> None:
+    """Set a key named from the top; all but its last part must be there."""
+    *parents, last = key.split(".")
+    at: Any = plain
+    for i, part in enumerate(parents):
+        if not isinstance(at, dict) or part not in at:
+            known = at if isinstance(at, dict) else {}
+            raise UnknownNameError(f"key {'.'.join(parents[: i + 1])!r}: part", part, known)
+        at = at[part]
+    if not isinstance(at, dict):
+        raise ConfigError(f"key {key!r}: {'.'.join(parents) or 'it'} has no keys of its own")
+    at[last] = value
+
+
+def _text(x: float | str) -> str:
+    return x if isinstance(x, str) else f"{x:g}"

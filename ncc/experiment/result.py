@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What came of an experiment on one datapath: the table, the findings, the verdict, and their files."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ncc.core.errors import ResultError
+from ncc.experiment.checks import Finding
+from ncc.experiment.points import Grid
+from ncc.experiment.table import At, Table
+from ncc.harness.atomic import replacing, write_text
+from ncc.harness.manifest import now
+from ncc.metrics.stats import Interval
+from ncc.palette import label
+
+FORMAT = 1
+JSON, PARQUET, FIGURE = "result.json", "result.parquet", "figure.png"
+HOLDS, FAILS = "shape holds", "shape does not hold"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was measured and judged."""
+
+    grid: Grid
+    datapath: str
+    seeds: tuple[int, ...]
+    table: Table
+    findings: Mapping[str, Finding]
+    problems: tuple[str, ...]
+    """Why runs must not be used."""
+    n_flows: int
+    wall_s: float
+    """Of all runs, one after the other."""
+    cpu_s: float
+    commits: tuple[str, ...]
+    """That runs were made at; `+`: with changes of their own."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether every run may be used and every check that could be judged holds."""
+        return not self.problems and not any(finding.holds is False for finding in self.findings.values())
+
+    @property
+    def verdict(self) -> str:
+        """One line: `shape holds: <numbers>`, or `shape does not hold: <what fails, with numbers>`."""
+        failed = {name: found for name, found in self.findings.items() if found.holds is False}
+        judged = {name: found for name, found in self.findings.items() if found.holds is not None}
+        left = len(self.findings) - len(judged)
+        counted = f"{len(judged) - len(failed)} of {len(judged)} checks hold" + (f", {left} not judged" if left else "")
+        shown = failed if failed and not self.holds else judged
+        numbers = " | ".join(f"{name}: {found.text}" for name, found in shown.items())
+        bad = f"{len(self.problems)} runs must not be used; " if self.problems else ""
+        return f"{HOLDS if self.holds else FAILS}: {bad}{counted}; {numbers}"
+
+    def save(self, folder: Path) -> None:
+        """Write `result.json` and `result.parquet` (a row per measure, contender, point and seed)."""
+        write_text(folder / JSON, json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
+        rows = [
+            {
+                "measure": measure,
+                "contender": contender,
+                **dict(zip(self.table.axes, point, strict=True)),
+                "seed": seed,
+                "value": value,
+            }
+            for (measure, contender, point), values in self.table.values.items()
+            for seed, value in zip(self.seeds, values, strict=True)
+        ]
+        with replacing(folder / PARQUET) as temporary:
+            pq.write_table(pa.Table.from_pylist(rows), temporary)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for a page that need not know the experiment; undefined numbers are null."""
+        experiment = self.grid.experiment
+        return {
+            "format": FORMAT,
+            "name": self.grid.name,
+            "title": experiment.title,
+            "paper": experiment.paper.to_dict(),
+            "notes": experiment.notes,
+            "preset": self.grid.preset,
+            "reduced": experiment.preset(self.grid.preset).reduced,
+            "datapath": self.datapath,
+            "seeds": list(self.seeds),
+            "commits": list(self.commits),
+            "written_at": now(),
+            "n_flows": self.n_flows,
+            "wall_s": round(self.wall_s, 1),
+            "cpu_s": round(self.cpu_s, 1),
+            "holds": self.holds,
+            "verdict": self.verdict,
+            "problems": list(self.problems),
+            "checks": [
+                {"name": name, "says": experiment.checks[name].says, "holds": found.holds, "numbers": found.text}
+                for name, found in self.findings.items()
+            ],
+            "contenders": {name: contender_label(self.grid, name) for name in self.table.contenders},
+            "axes": {
+                name: {"label": experiment.axes[name].label, "points": list(p)} for name, p in self.table.axes.items()
+            },
+            "measures": {
+                name: {"title": m.title, "scale": m.scale_of, "digits": m.digits_of}
+                for name, m in experiment.measures.items()
+            },
+            "cells": [self._cell(*key) for key in self.table.values],
+        }
+
+    def _cell(self, measure: str, contender: str, point: At) -> dict[str, Any]:
+        cell = self.table.cell(measure, contender, point)
+        theirs = self.table.expected.get((measure, contender, point))
+        return {
+            "measure": measure,
+            "contender": contender,
+            "at": list(point),
+            **_bounds(cell),
+            "n_seeds": cell.n,
+            "paper": theirs,
+        }
+
+
+def contender_label(grid: Grid, name: str) -> str:
+    """How a contender is called in tables and figures."""
+    contender = grid.experiment.contenders[name]
+    return contender.label or label(contender.controller)
+
+
+def commits_of(provenances: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Commits of runs, short, each once."""
+    git = [made["git"] for made in provenances]
+    return tuple(sorted({f"{str(g['commit'])[:10]}{'+' if g['dirty'] else ''}" for g in git}))
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """What `Result.to_dict` gave; `ResultError` if it is not that."""
+    try:
+        plain = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ResultError(f"{path} cannot be read ({error}); run the experiment again") from None
+    if not isinstance(plain, dict) or plain.get("format") != FORMAT:
+        raise ResultError(f"{path} is no result of an experiment in format {FORMAT}; run the experiment again")
+    return plain
+
+
+def _bounds(cell: Interval) -> dict[str, float | None]:
+    return {
+        key: None if math.isnan(value) else float(f"{value:.6g}")
+        for key, value in (("value", cell.estimate), ("low", cell.low), ("high", cell.high))
+    }

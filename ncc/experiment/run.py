@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Running an experiment: every run of its grid, kept and resumable as any evaluation's; then table, figure, verdict."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ncc.compose import DatapathSpec, LimiterFactory
+from ncc.core.errors import InvalidRunError
+from ncc.experiment.draw import Courses, draw
+from ncc.experiment.measure import Course, Seen
+from ncc.experiment.measures import measure_all
+from ncc.experiment.points import Grid
+from ncc.experiment.result import FIGURE, JSON, PARQUET, Result, commits_of
+from ncc.experiment.table import At, Table
+from ncc.harness.atomic import remove
+from ncc.harness.jobs import Job
+from ncc.harness.pool import evaluate
+from ncc.harness.progress import Bar, EvaluationProgress
+from ncc.harness.results import StoredRun
+from ncc.plan import require_transports
+
+
+def run_experiment(
+    grid: Grid,
+    datapath: DatapathSpec,
+    seeds: Sequence[int],
+    folder: Path,
+    *,
+    workers: int,
+    config: Mapping[str, Any],
+) -> Result:
+    """Do what `folder` does not hold yet, measure, judge, draw, and write it all there.
+
+    Raises:
+        ConfigError: the datapath lacks a contender's transport.
+        ResultError, WorkerDiedError, NccError: as `ncc.harness.pool.evaluate`. Runs that must not be used raise nothing
+            here: the result says so, and `require_usable` raises.
+    """
+    require_transports([datapath], [cell.controller for cell in grid.cells])
+    for name in (JSON, PARQUET, FIGURE):
+        remove(folder / name)  # no table outlives the runs it speaks of
+    jobs = [Job(c.scenario, c.controller, seed, {"datapath": datapath.target}) for seed in seeds for c in grid.cells]
+    with Bar(f"{grid.name} on {datapath.name}") as bar:
+        done = evaluate(
+            jobs,
+            folder,
+            datapath.load(),
+            LimiterFactory(None),
+            workers=workers,
+            config=config,
+            on_progress=EvaluationProgress(bar),
+        )
+    result, courses = _measured(
+        grid, datapath.name, tuple(seeds), {(run.controller, run.seed): run for run in done.runs}
+    )
+    draw(result, courses, folder / FIGURE)
+    result.save(folder)
+    return result
+
+
+def require_usable(result: Result) -> None:
+    """Raise `InvalidRunError` where runs must not be used."""
+    if result.problems:
+        raise InvalidRunError(f"some runs must not be used: {'; '.join(result.problems)}")
+
+
+def _measured(
+    grid: Grid, datapath: str, seeds: tuple[int, ...], runs: Mapping[tuple[str, int], StoredRun]
+) -> tuple[Result, Courses]:
+    experiment = grid.experiment
+    timed = {panel.measure for panel in experiment.panels if panel.over_time}
+    found: dict[tuple[str, str, At], list[float]] = {}
+    courses: dict[tuple[str, str, At], Course] = {}
+    problems: list[str] = []
+    n_flows = 0
+    for cell in grid.cells:
+        for seed in seeds:
+            stored = runs[cell.controller.name, seed]
+            problems += [f"{stored.label}: {problem}" for problem in stored.problems]
+            n_flows += int(stored.manifest.facts["n_flows"])
+            run = stored.load()
+            values = measure_all(experiment.measures, run)
+            for name, value in values.items():
+                usable = math.nan if stored.problems else value
+                found.setdefault((name, cell.contender, cell.point), []).append(usable)
+            if seed == seeds[0]:
+                for name in timed:
+                    courses[name, cell.contender, cell.point] = experiment.measures[name].course(Seen(run))
+    facts = [run.manifest.facts for run in runs.values()]
+    table = Table(
+        axes=grid.axes,
+        contenders=tuple(experiment.contenders),
+        values={key: tuple(values) for key, values in found.items()},
+        expected=_expected(grid),
+    )
+    findings = {
+        name: check.judge(table, experiment.measures[check.measure]) for name, check in experiment.checks.items()
+    }
+    result = Result(
+        grid=grid,
+        datapath=datapath,
+        seeds=seeds,
+        table=table,
+        findings=findings,
+        problems=tuple(problems),
+        n_flows=n_flows,
+        wall_s=sum(float(fact["wall_s"]) for fact in facts),
+        cpu_s=sum(float(fact["cpu_s"]) for fact in facts),
+        commits=commits_of(run.manifest.provenance for run in runs.values()),
+    )
+    return result, courses
+
+
+def _expected(grid: Grid) -> dict[tuple[str, str, At], float]:
+    """The paper's numbers by point; one that leaves axes open stands at every point."""
+    empty = Table(axes=grid.axes, contenders=(), values={})
+    return {
+        (value.measure, value.contender, point): value.value
+        for value in grid.experiment.values
+        for point in empty.points(value.at)
+    }
