@@ -45,7 +45,7 @@ def topologies(draw: st.DrawFn, mtu_bytes: int) -> AnyTopology:
         values["shared_buffer_bytes"] = draw(st.integers(1, 100)) * mtu_bytes
         values["dt_alpha"] = draw(st.sampled_from([1 / 64, 1.0, 8.0]))
         values["ports_per_pool"] = draw(st.integers(0, 3))
-    return kind(**values)  # type: ignore[no-any-return, operator]
+    return kind(**values)  # type: ignore[no-any-return]
 
 
 @st.composite
