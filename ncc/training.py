@@ -18,6 +18,7 @@ from ncc.envs.spec import EnvSpec
 from ncc.evaluation import judge, require_valid
 from ncc.harness.learner import Learner, Progress
 from ncc.harness.manifest import is_sealed, provenance, seal, unseal
+from ncc.harness.networks import Batching
 from ncc.harness.processes import quiet_start
 from ncc.harness.progress import Bar
 from ncc.harness.results import load_evaluation
@@ -47,7 +48,7 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
     if resume and is_sealed(folder):
         print(f"{folder} is finished; evaluate it with: python -m ncc.evaluate run={folder}")
         return
-    learner: Learner = plan.learner.build()
+    learner: Learner = plan.learner.build(batching=isinstance(plan.datapath.load(), Batching))
     least = math.ceil(plan.scenario.duration_s / plan.scenario.period_s - 1e-9) * learner.processes
     if learner.total_epochs < least:
         raise ConfigError(

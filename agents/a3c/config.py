@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from ncc.agents.a3c.learner import A3cLearner
 
 
+BATCHED_RACKS = 16
+"""Beyond it, the cost around a rack hardly falls any more (`python -m ncc.bench`), and updates become rare."""
+
+
 class A3cConfig(Value, frozen=True):
     """Asynchronous advantage actor-critic (Mnih et al., ICML 2016, Alg. S3) with Adam shared by the workers.
 
@@ -25,12 +29,14 @@ class A3cConfig(Value, frozen=True):
     bit-equal weights and a resumed run equals an uninterrupted one."""
     workers: Annotated[int, Meta(ge=1, le=256)] = 2
     """Processes of `async`, at most one per core: beyond that throughput collapses. Not used by `sync`."""
-    racks: Annotated[int, Meta(ge=1, le=1024)] = 1
-    """Racks in each environment: of every worker in `async`, in all in `sync`."""
+    racks: Annotated[int, Meta(ge=1, le=1024)] | None = None
+    """Racks in each environment: of every worker in `async`, in all in `sync`. null: `BATCHED_RACKS` where the datapath
+    steps many racks in one call (packetsim), else 1, for then each needs a process (ns-3)."""
     epochs: Count = 200_000
     """Environment epochs to train for, summed over racks and workers; rounded up to whole steps of all racks."""
-    rollout: Annotated[int, Meta(ge=1, le=10_000)] = 20
-    """Epochs between updates (t_max of the paper)."""
+    rollout: Annotated[int, Meta(ge=1, le=10_000)] | None = None
+    """Epochs between updates (t_max of the paper). null: 5 from `BATCHED_RACKS` racks on, 20 below: many racks make an
+    update out of fewer epochs."""
     gamma: Annotated[float, Meta(ge=0, lt=1)] = 0.99
     gae_lambda: Fraction = 1.0
     """1: n-step returns, as in the paper. Below: generalised advantage estimation (Schulman et al., 2016)."""
@@ -58,11 +64,18 @@ class A3cConfig(Value, frozen=True):
         if not self.hidden:
             raise ConfigError("A3cConfig.hidden must name at least one layer, for instance [64, 64]")
 
-    def build(self) -> "A3cLearner":
-        """The learner; the training framework is loaded when it trains."""
+    @property
+    def steps(self) -> int:
+        """Epochs between updates, once `build` has chosen."""
+        return 20 if self.rollout is None else self.rollout
+
+    def build(self, *, batching: bool = False) -> "A3cLearner":
+        """The learner, for a datapath that steps many racks in one call or not; it loads its framework in training."""
         from ncc.agents.a3c.learner import A3cLearner
 
-        return A3cLearner(self)
+        racks = (BATCHED_RACKS if batching else 1) if self.racks is None else self.racks
+        rollout = (5 if racks >= BATCHED_RACKS else 20) if self.rollout is None else self.rollout
+        return A3cLearner(self.replace(racks=racks, rollout=rollout))
 
 
 CONFIG = A3cConfig

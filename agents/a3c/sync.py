@@ -43,12 +43,12 @@ def _train(run: TrainingRun, env: BatchedEnv, report: Report) -> Path:
     if run.loaded is not None and run.loaded.rng is not None:
         first_episode = run.loaded.episodes[0]
         rng.bit_generator.state = run.loaded.rng
-    collector = Collector(env, rng, config.rollout, first_episode)
+    collector = Collector(env, rng, config.steps, first_episode)
     if run.loaded is None:
         run.checkpoints.save(_checkpoint(run, shape, state, collector, rng))
     meter, saved_epochs = Meter(report, state.epochs, config.epochs), state.epochs
     model.load(state.params)
-    while steps := state.claim(config.rollout, env.n_racks, config.epochs):
+    while steps := state.claim(config.steps, env.n_racks, config.epochs):
         due = state.epochs - saved_epochs >= config.checkpoint_epochs
         rollout = collector.collect(model, steps, stop_at_boundary=due)
         scalars = compute_gradient(model, rollout, config, state.epochs / config.epochs)

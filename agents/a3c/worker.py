@@ -104,10 +104,10 @@ def _work(setup: WorkerSetup, pipe: "Connection[Message, Start]") -> None:
         model = ActorCritic(start.shape)
         # The epoch keeps a resumed run from drawing the same actions again.
         rng = generator(setup.seed, "a3c", "actions", setup.index, state.epochs)
-        collector = Collector(env, rng, config.rollout, start.episode)
+        collector = Collector(env, rng, config.steps, start.episode)
         while True:
             with _holding(lock, start.stop):
-                steps = state.claim(config.rollout, env.n_racks, config.epochs)
+                steps = state.claim(config.steps, env.n_racks, config.epochs)
                 params.copy_(state.params)
             if not steps:
                 return

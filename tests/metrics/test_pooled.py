@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Ratios of pooled flows: by hand, pairing, coverage, and what is refused."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -72,6 +74,6 @@ def test_what_has_no_ratio_is_nan() -> None:
         ([[1.0]], [[1.0]], {"level": 1.0}),
     ],
 )
-def test_what_is_refused(ours: list[list[float]], theirs: list[list[float]], options: dict[str, float]) -> None:
+def test_what_is_refused(ours: list[list[float]], theirs: list[list[float]], options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"pooled_ratio|percentile|level"):
         pooled_ratio(columns(*ours), columns(*theirs), **options)
