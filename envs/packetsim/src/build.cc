@@ -40,9 +40,7 @@ Network::Network(const Spec &spec)
     limits_.assign(spec_.agents.size(), std::numeric_limits<double>::infinity());
     upper_before_.resize(spec_.upper_ports.size());
     for (uint32_t port : spec_.upper_ports) {
-        if (ports_.at(port)) {
-            ports_[port]->MeasureQueue();
-        }
+        ports_.at(port).MeasureQueue();
     }
     if (!spec_.flows.empty()) {
         Schedule(spec_.flows[0].start_ns, EventKind::kFlow, 0);
@@ -87,7 +85,7 @@ void Network::BuildParts()
             pool = &pools_.at(static_cast<size_t>(queue.pool));
             pool_ports_[static_cast<size_t>(queue.pool)].push_back(port);
         }
-        ports_.back() = std::make_unique<Port>(queue, pool, PortSeed(spec_.seed, port));
+        ports_.back() = Port(queue, pool, PortSeed(spec_.seed, port));
     }
 }
 

@@ -3,7 +3,7 @@
 // its last packet has left the network.
 #pragma once
 
-#include "packet.h"
+#include "packet_pool.h"
 #include "tcp_receiver.h"
 #include "tcp_sender.h"
 
@@ -19,9 +19,9 @@ struct alignas(64) Path {
     uint32_t ports[2][kMaxHops];
 };
 
-// Packets of one flow that TCP has handed down and that have not left the host: a list through Nic's pool.
+// Packets of one flow that TCP has handed down and that have not left the host.
 struct FlowQueue {
-    uint32_t head = kNone, tail = kNone;
+    PacketList packets;
     uint64_t bytes = 0;
 };
 

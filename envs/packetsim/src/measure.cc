@@ -40,13 +40,13 @@ void Network::Measure(const HostColumns &out, const UpperColumns &upper)
         host.rtt_sum_ns = 0;
     }
     for (size_t i = 0; i < spec_.upper_ports.size(); ++i) {
-        Port *port = ports_[spec_.upper_ports[i]].get();
+        Port &port = ports_[spec_.upper_ports[i]];
         const PortTotals now = PortRecord(spec_.upper_ports[i]);
         PortTotals &before = upper_before_[i];
         const int64_t sent = now.tx_pkts - before.tx_pkts;
         upper.throughput_bps[i] = static_cast<double>(now.tx_bytes - before.tx_bytes) * 8 / period_s;
-        upper.queue_bytes[i] = port ? static_cast<double>(port->queue_bytes()) : 0;
-        upper.queue_mean_bytes[i] = port ? port->TakeQueueIntegral() / static_cast<double>(spec_.period_ns) : 0;
+        upper.queue_bytes[i] = static_cast<double>(port.queue_bytes());
+        upper.queue_mean_bytes[i] = port.TakeQueueIntegral() / static_cast<double>(spec_.period_ns);
         upper.queue_delay_s[i] =
             sent > 0 ? static_cast<double>(now.delay_ns - before.delay_ns) * 1e-9 / static_cast<double>(sent) : 0;
         upper.marked_pkts[i] = now.marked_pkts - before.marked_pkts;
@@ -57,9 +57,9 @@ void Network::Measure(const HostColumns &out, const UpperColumns &upper)
 
 PortTotals Network::PortRecord(uint32_t port)
 {
-    if (ports_[port]) {
-        ports_[port]->Advance(links_[port], now_ns_);
-        return ports_[port]->totals();
+    if (ports_[port].at_switch()) {
+        ports_[port].Advance(pool_, links_[port], now_ns_);
+        return ports_[port].totals();
     }
     const LinkSpec &link = spec_.links[port / 2];
     return hosts_[host_index_[port % 2 == 0 ? link.a : link.b]].nic->totals();
@@ -67,10 +67,10 @@ PortTotals Network::PortRecord(uint32_t port)
 
 Port &Network::SwitchPort(uint32_t port)
 {
-    if (port >= ports_.size() || !ports_[port]) {
+    if (port >= ports_.size() || !ports_[port].at_switch()) {
         throw std::invalid_argument("port " + std::to_string(port) + " is not a switch port");
     }
-    return *ports_[port];
+    return ports_[port];
 }
 
 Network::Window Network::SenderWindow(uint32_t flow) const
@@ -85,9 +85,12 @@ Network::Window Network::SenderWindow(uint32_t flow) const
 
 Network::Audit Network::Count() const
 {
-    Audit audit{sent_, arrived_, dropped_, pool_.taken(), 0, past_, scheduler_.size()};
+    Audit audit{sent_, arrived_, dropped_, 0, 0, past_, scheduler_.size()};
+    for (const Host &host : hosts_) {
+        audit.in_hosts += host.nic ? host.nic->waiting_pkts() : 0;
+    }
     for (size_t i = 0; i < links_.size(); ++i) {
-        audit.on_links += links_[i].size() + (ports_[i] ? ports_[i]->waiting_pkts() : 0);
+        audit.on_links += links_[i].packets.size() + ports_[i].waiting_pkts();
     }
     return audit;
 }

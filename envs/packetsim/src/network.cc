@@ -83,63 +83,69 @@ void Network::Handle(const Event &event)
 void Network::Arrive(uint32_t port)
 {
     Link &link = links_[port];
-    if (ports_[port]) {
-        ports_[port]->BeforePop(link, now_ns_);
+    if (link.waiting == link.packets.front()) { // it must be counted before it is forgotten
+        ports_[port].Advance(pool_, link, now_ns_);
     }
-    const Packet &packet = link.front().packet; // its place is not used again before this returns
-    link.PopFront();
-    if (!link.empty()) {
-        scheduler_.Push({link.front().arrival_ns, link.front().word});
+    const uint32_t place = link.packets.PopFront(pool_);
+    if (!link.packets.empty()) {
+        const InFlight &head = pool_[link.packets.front()];
+        scheduler_.Push({head.arrival_ns, head.word});
     }
-    const uint32_t next = paths_[packet.connection].ports[packet.way()][packet.hop];
+    const uint32_t next = pool_[place].next_port;
     if (next == kNone) {
-        Deliver(packet);
+        Deliver(place);
     } else {
-        Forward(next, packet);
+        Forward(next, place);
     }
 }
 
-void Network::Forward(uint32_t index, const Packet &packet)
+void Network::Forward(uint32_t index, uint32_t place)
 {
-    Port &port = *ports_[index];
+    Port &port = ports_[index];
     Link &link = links_[index];
     if (port.shared()) {
         const int32_t pool = spec_.links[index / 2].queue[index % 2].pool;
         for (uint32_t sibling : pool_ports_[static_cast<size_t>(pool)]) {
-            ports_[sibling]->Advance(links_[sibling], now_ns_);
+            ports_[sibling].Advance(pool_, links_[sibling], now_ns_);
         }
     } else {
-        port.Advance(link, now_ns_);
+        port.Advance(pool_, link, now_ns_);
     }
-    const ncc_verdict verdict = port.Admit(packet, now_ns_);
+    InFlight &entry = pool_[place];
+    const ncc_verdict verdict = port.Admit(link, entry.packet, now_ns_);
     if (verdict == NCC_DROP) {
         ++dropped_;
-        Gone(packet);
+        pool_.Release(place);
+        Gone(entry.packet);
         return;
     }
-    if (!port.control_first() || port.idle(now_ns_)) {
-        OnLink(index, port.Forward(link, packet, verdict, now_ns_));
+    if (!port.control_first() || port.idle(link, now_ns_)) {
+        port.Forward(link, place, entry, verdict, now_ns_);
+        OnLink(index, place);
         return;
     }
-    port.Hold(packet, verdict, now_ns_);
+    port.Hold(pool_, place, verdict, now_ns_);
     if (port.waiting_pkts() == 1) {
-        Schedule(port.free_ns(), EventKind::kTransmit, index);
+        Schedule(Port::FreeNs(link), EventKind::kTransmit, index);
     }
 }
 
 void Network::Transmitted(uint32_t index)
 {
-    Port &port = *ports_[index];
-    port.Advance(links_[index], now_ns_);
-    OnLink(index, port.Next(links_[index], now_ns_));
+    Port &port = ports_[index];
+    Link &link = links_[index];
+    port.Advance(pool_, link, now_ns_);
+    OnLink(index, port.Next(pool_, link, now_ns_));
     if (port.waiting_pkts() > 0) {
-        Schedule(port.free_ns(), EventKind::kTransmit, index);
+        Schedule(Port::FreeNs(link), EventKind::kTransmit, index);
     }
 }
 
-void Network::Deliver(const Packet &packet)
+void Network::Deliver(uint32_t place)
 {
     ++arrived_;
+    const Packet packet = pool_[place].packet;
+    pool_.Release(place); // an answer will take it
     Connection &connection = connections_[packet.connection];
     if (!connection.over) {
         if (packet.marked && packet.kind == Kind::kData) {
@@ -350,8 +356,8 @@ void Network::Left(const Packet &packet, int64_t joined_ns, int64_t now_ns)
 
 bool Network::Holds(uint32_t slot, uint32_t number)
 {
-    for (uint32_t node = connections_[slot].queue.head; node != kNone; node = pool_[node].next) {
-        if (pool_[node].packet.number == number) {
+    for (uint32_t place = connections_[slot].queue.packets.front(); place != kNone; place = pool_[place].behind) {
+        if (pool_[place].packet.number == number) {
             return true;
         }
     }

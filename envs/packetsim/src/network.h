@@ -60,7 +60,10 @@ class Network
         uint64_t sent, arrived, dropped, in_hosts, on_links, events_in_the_past, scheduled;
     };
     Audit Count() const;
-    const Port *port(uint32_t port) const { return ports_[port].get(); } // null at host ends
+    const Port *port(uint32_t port) const
+    {
+        return ports_[port].at_switch() ? &ports_[port] : nullptr;
+    } // null at host ends
     const std::vector<Pool> &pools() const { return pools_; }
 
     // For TCP and NICs
@@ -118,13 +121,19 @@ class Network
     }
     PacketPool &pool() { return pool_; }
     Link &link(uint32_t port) { return links_[port]; }
-    // A packet has been put on the link: its arrival becomes an event once those before it have arrived.
-    void OnLink(uint32_t port, InFlight &entry)
+    // A packet has been given to the link's transmitter: its arrival becomes an event once those before it have
+    // arrived.
+    void OnLink(uint32_t port, uint32_t place)
     {
+        Link &link = links_[port];
+        InFlight &entry = pool_[place];
+        const Packet &packet = entry.packet;
         entry.word = EventWord(++order_, EventKind::kArrival, port);
-        if (links_[port].size() == 1) {
+        entry.next_port = paths_[packet.connection].ports[packet.way()][packet.hop];
+        if (link.packets.empty()) {
             scheduler_.Push({entry.arrival_ns, entry.word});
         }
+        link.packets.PushBack(pool_, place);
     }
     void Left(const Packet &packet, int64_t joined_ns, int64_t now_ns);
     void Drained(uint32_t slot);
@@ -143,8 +152,8 @@ class Network
     void StartRtts();
     void Handle(const Event &event);
     void Arrive(uint32_t port);
-    void Forward(uint32_t port, const Packet &packet);
-    void Deliver(const Packet &packet);
+    void Forward(uint32_t port, uint32_t place);
+    void Deliver(uint32_t place);
     void Transmitted(uint32_t port);
     void Expire(TimerKind kind, uint32_t slot, const Event &event);
     void StartFlows(); // those due now, and an event for the next
@@ -166,8 +175,8 @@ class Network
     Scheduler scheduler_;
     int64_t now_ns_ = 0;
     uint64_t order_ = 0;
-    std::vector<Link> links_;                  // by directed port
-    std::vector<std::unique_ptr<Port>> ports_; // by directed port; null at host ends
+    std::vector<Link> links_; // by directed port
+    std::vector<Port> ports_; // by directed port
     std::vector<Connection> connections_;
     std::vector<Path> paths_; // by connection
     std::vector<FlowView> views_;

@@ -11,23 +11,17 @@ namespace ncc::packetsim
 namespace
 {
 
-void Append(PacketPool &pool, FlowQueue &queue, uint32_t node)
+void Append(PacketPool &pool, FlowQueue &queue, uint32_t place)
 {
-    if (queue.head == kNone) {
-        queue.head = node;
-    } else {
-        pool[queue.tail].next = node;
-    }
-    queue.tail = node;
-    queue.bytes += pool[node].packet.ip_bytes;
+    queue.packets.PushBack(pool, place);
+    queue.bytes += pool[place].packet.ip_bytes;
 }
 
-void RemoveHead(PacketPool &pool, FlowQueue &queue)
+uint32_t RemoveHead(PacketPool &pool, FlowQueue &queue)
 {
-    const uint32_t node = queue.head;
-    queue.head = pool[node].next;
-    queue.bytes -= pool[node].packet.ip_bytes;
-    pool.Release(node);
+    const uint32_t place = queue.packets.PopFront(pool);
+    queue.bytes -= pool[place].packet.ip_bytes;
+    return place;
 }
 
 } // namespace
@@ -47,18 +41,19 @@ void Nic::SetLimit(Network &network, double bps)
 void Nic::Send(Network &network, const Packet &packet)
 {
     const int64_t now_ns = network.now_ns();
-    const bool idle = control_.head == kNone && data_pkts_ == 0 && !wire_pending_;
+    PacketPool &pool = network.pool();
+    const uint32_t place = pool.Take(packet);
+    pool[place].joined_ns = now_ns;
+    const bool idle = waiting_pkts() == 0 && !wire_pending_;
     if (idle && free_ps_ <= now_ns * kPsPerNs && bucket_.WaitNs(packet.ip_bytes, now_ns) == 0) {
-        Transmit(network, packet, now_ns, now_ns);
+        Transmit(network, place, now_ns);
         network.Left(packet, now_ns, now_ns);
         return;
     }
-    PacketPool &pool = network.pool();
-    const uint32_t node = pool.Take(packet, now_ns);
     queue_bytes_ += packet.ip_bytes;
     totals_.queue_max_bytes = std::max(totals_.queue_max_bytes, queue_bytes_);
     if (packet.kind == Kind::kData) {
-        Append(pool, network.connection(packet.connection).queue, node);
+        Append(pool, network.connection(packet.connection).queue, place);
         ++data_pkts_;
         if (order_) {
             order_->Joined(network.connection(packet.connection).flow);
@@ -66,7 +61,7 @@ void Nic::Send(Network &network, const Packet &packet)
             turns_.push_back(packet.connection);
         }
     } else {
-        Append(pool, control_, node);
+        Append(pool, control_, place);
         if (token_word_ != 0) { // a data packet waits for its tokens; a small one may need none
             token_word_ = 0;
             ServeAt(network, 0);
@@ -97,22 +92,24 @@ uint32_t Nic::NextFlow(Network &network, int64_t now_ns)
 
 void Nic::Serve(Network &network)
 {
-    const bool control = control_.head != kNone;
-    if (!control && data_pkts_ == 0) {
+    if (waiting_pkts() == 0) {
         return;
     }
+    const bool control = !control_.packets.empty();
     const int64_t now_ns = network.now_ns();
     PacketPool &pool = network.pool();
     const uint32_t slot = control ? kNone : NextFlow(network, now_ns);
     FlowQueue &queue = control ? control_ : network.connection(slot).queue;
-    const PacketPool::Node node = pool[queue.head];
-    const int64_t wait_ns = bucket_.WaitNs(node.packet.ip_bytes, now_ns);
+    const InFlight &head = pool[queue.packets.front()];
+    const int64_t joined_ns = head.joined_ns;
+    const Packet packet = head.packet;
+    const int64_t wait_ns = bucket_.WaitNs(packet.ip_bytes, now_ns);
     if (wait_ns > 0) {
         ServeAt(network, wait_ns);
         return;
     }
-    queue_bytes_ -= node.packet.ip_bytes;
-    RemoveHead(pool, queue);
+    queue_bytes_ -= packet.ip_bytes;
+    const uint32_t place = RemoveHead(pool, queue);
     if (!control) {
         --data_pkts_;
         if (order_) {
@@ -121,33 +118,31 @@ void Nic::Serve(Network &network)
             turns_.pop_front();
         }
     }
-    Transmit(network, node.packet, node.joined_ns, now_ns);
-    network.Left(node.packet, node.joined_ns, now_ns);
+    Transmit(network, place, now_ns);
+    network.Left(packet, joined_ns, now_ns);
     if (!control) {
         network.Drained(slot); // TCP may hand down more
     }
-    if ((control_.head != kNone || data_pkts_ > 0) && !wire_pending_) {
+    if (waiting_pkts() > 0 && !wire_pending_) {
         ServeAt(network, 0);
     }
 }
 
-void Nic::Transmit(Network &network, const Packet &packet, int64_t joined_ns, int64_t now_ns)
+void Nic::Transmit(Network &network, uint32_t place, int64_t now_ns)
 {
-    bucket_.Take(packet.ip_bytes);
+    InFlight &entry = network.pool()[place];
+    const uint32_t ip_bytes = entry.packet.ip_bytes;
+    bucket_.Take(ip_bytes);
     ++totals_.tx_pkts;
-    totals_.tx_bytes += packet.ip_bytes;
-    totals_.delay_ns += now_ns - joined_ns;
+    totals_.tx_bytes += ip_bytes;
+    totals_.delay_ns += now_ns - entry.joined_ns;
     // Events fall on whole nanoseconds; back to back, the fraction of the last packet's end is carried on.
     const int64_t now_ps = now_ns * kPsPerNs;
     const int64_t start_ps = now_ps - free_ps_ < kPsPerNs ? free_ps_ : now_ps;
     Link &link = network.link(port_);
-    InFlight &entry = link.PushBack();
-    free_ps_ = start_ps + link.wire.SerialisationPs(packet.ip_bytes);
-    entry.arrival_ns = link.wire.ArrivalNs(free_ps_);
-    entry.start_ps = start_ps;
-    entry.joined_ns = joined_ns;
-    entry.packet = packet;
-    network.OnLink(port_, entry);
+    link.Transmit(entry, start_ps);
+    free_ps_ = link.free_ps;
+    network.OnLink(port_, place);
 }
 
 } // namespace ncc::packetsim

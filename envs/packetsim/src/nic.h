@@ -20,44 +20,6 @@ namespace ncc::packetsim
 
 class Network;
 
-// Packets that wait in hosts, for all NICs of a network.
-class PacketPool
-{
-  public:
-    struct Node {
-        Packet packet;
-        int64_t joined_ns;
-        uint32_t next;
-    };
-
-    uint32_t Take(const Packet &packet, int64_t now_ns)
-    {
-        uint32_t index = free_;
-        if (index == kNone) {
-            index = static_cast<uint32_t>(nodes_.size());
-            nodes_.emplace_back();
-        } else {
-            free_ = nodes_[index].next;
-        }
-        nodes_[index] = {packet, now_ns, kNone};
-        ++taken_;
-        return index;
-    }
-    void Release(uint32_t index)
-    {
-        nodes_[index].next = free_;
-        free_ = index;
-        --taken_;
-    }
-    Node &operator[](uint32_t index) { return nodes_[index]; }
-    uint64_t taken() const { return taken_; }
-
-  private:
-    std::vector<Node> nodes_;
-    uint32_t free_ = kNone;
-    uint64_t taken_ = 0;
-};
-
 // As envs/ns3/src/nic.h: packets leave when their transmission begins; packets without payload go ahead of data; every
 // packet is charged to the token bucket; nothing is dropped, back-pressure (Network::HasRoom) bounds the queues.
 class Nic
@@ -72,6 +34,7 @@ class Nic
     uint32_t port() const { return port_; }
     double limit_bps() const { return bucket_.limit_bps(); }
     const PortTotals &totals() const { return totals_; }
+    uint64_t waiting_pkts() const { return data_pkts_ + control_.packets.size(); }
 
     // Bits of IP packets per second, > 0; infinity takes the limiter out. Takes hold at once, also for a packet that
     // already waits for tokens.
@@ -92,7 +55,7 @@ class Nic
 
   private:
     void Serve(Network &network); // the next packet, if the wire is free and the bucket holds its size
-    void Transmit(Network &network, const Packet &packet, int64_t joined_ns, int64_t now_ns);
+    void Transmit(Network &network, uint32_t place, int64_t now_ns);
     void ServeAt(Network &network, int64_t delay_ns);
     uint32_t NextFlow(Network &network, int64_t now_ns);
 

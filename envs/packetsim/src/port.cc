@@ -4,22 +4,24 @@
 namespace ncc::packetsim
 {
 
-InFlight &Port::Next(Link &link, int64_t now_ns)
+void Port::Hold(PacketPool &pool, uint32_t place, ncc_verdict verdict, int64_t now_ns)
 {
-    std::deque<Waiting> &turn = waiting_->control.empty() ? waiting_->data : waiting_->control;
-    const Waiting next = turn.front();
-    turn.pop_front();
-    Leave(next.packet.ip_bytes, now_ns * kPsPerNs, next.joined_ns);
-    InFlight &entry = link.PushBack();
-    ++started_;
-    entry.start_ps = free_ps_; // events fall on whole nanoseconds: the fraction of the last packet's end is carried on
-    free_ps_ += link.wire.SerialisationPs(next.packet.ip_bytes);
-    entry.arrival_ns = link.wire.ArrivalNs(free_ps_);
-    entry.joined_ns = next.joined_ns;
-    entry.packet = next.packet;
+    InFlight &entry = pool[place];
+    entry.joined_ns = now_ns;
+    entry.packet.marked |= verdict == NCC_MARK;
+    (entry.packet.kind == Kind::kData ? waiting_->data : waiting_->control).PushBack(pool, place);
+    Join(entry.packet.ip_bytes);
+}
+
+uint32_t Port::Next(PacketPool &pool, Link &link, int64_t now_ns)
+{
+    PacketList &turn = waiting_->control.empty() ? waiting_->data : waiting_->control;
+    const uint32_t place = turn.PopFront(pool);
+    InFlight &entry = pool[place];
+    Leave(entry.packet.ip_bytes, now_ns * kPsPerNs, entry.joined_ns);
+    link.Transmit(entry, link.free_ps); // events fall on whole nanoseconds: the fraction of the last end is carried on
     ++entry.packet.hop;
-    entry.packet.marked |= next.verdict == NCC_MARK;
-    return entry;
+    return place;
 }
 
 } // namespace ncc::packetsim

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <memory>
 
 namespace ncc::packetsim
@@ -18,42 +17,41 @@ namespace ncc::packetsim
 // As a FIFO of known speed, the port knows when each packet will start when it arrives. So a hop takes one event (the
 // arrival at the far end), and the queue is brought up to date only when somebody asks. A packet has left the queue
 // once its transmission has begun. A port that lets control packets go first cannot know, and takes a second event.
-class Port
+class alignas(64) Port
 {
   public:
+    Port() : Port(QueueSpec{}, nullptr, 0) {} // of a host, which has a Nic instead
     Port(const QueueSpec &queue, Pool *pool, uint64_t seed)
-        : discipline_(queue, pool, seed), waiting_(queue.control_first ? std::make_unique<Classes>() : nullptr)
+        : waiting_(queue.control_first ? std::make_unique<Classes>() : nullptr), at_switch_(queue.buffer_bytes >= 0),
+          discipline_(queue, pool, seed)
     {
     }
 
+    bool at_switch() const { return at_switch_; }
     bool shared() const { return discipline_.shared(); }
     bool control_first() const { return waiting_ != nullptr; }
 
     // Brings totals, queue and its integral up to `now`.
-    void Advance(const Link &link, int64_t now_ns)
+    void Advance(const PacketPool &pool, Link &link, int64_t now_ns)
     {
         const int64_t now_ps = now_ns * kPsPerNs;
-        for (; started_ != link.tail() && link.at(started_).start_ps <= now_ps; ++started_) {
-            const InFlight &head = link.at(started_);
+        while (link.waiting != kNone && link.waiting_ps <= now_ps) {
+            const InFlight &head = pool[link.waiting];
             Leave(head.packet.ip_bytes, head.start_ps, head.joined_ns);
+            link.waiting = head.behind;
+            if (link.waiting != kNone) {
+                link.waiting_ps = pool[link.waiting].start_ps;
+            }
         }
         Integrate(now_ps);
     }
 
-    // The head of the link is about to arrive: it must be counted before it is forgotten.
-    void BeforePop(const Link &link, int64_t now_ns)
-    {
-        if (started_ == link.head()) {
-            Advance(link, now_ns);
-        }
-    }
-
     // Whether the packet may join (or pass: an idle transmitter takes it at once), and whether it is to be marked. Call
     // Advance first, for a shared buffer on every port that shares it.
-    ncc_verdict Admit(const Packet &packet, int64_t now_ns)
+    ncc_verdict Admit(const Link &link, const Packet &packet, int64_t now_ns)
     {
         ncc_verdict verdict = NCC_PASS;
-        if (free_ps_ > now_ns * kPsPerNs || (waiting_ && waiting_pkts() > 0)) {
+        if (link.free_ps > now_ns * kPsPerNs || (waiting_ && waiting_pkts() > 0)) {
             verdict = discipline_.Admit(static_cast<uint64_t>(queue_bytes_), packet.ip_bytes, packet.ecn_capable);
         }
         if (fault_in_ > 0 && packet.kind == Kind::kData && --fault_in_ == 0 && verdict != NCC_DROP) {
@@ -64,39 +62,36 @@ class Port
         return verdict;
     }
 
-    // Puts an admitted packet on the link; returns its entry, whose `word` the caller fills in.
-    InFlight &Forward(Link &link, const Packet &packet, ncc_verdict verdict, int64_t now_ns)
+    // Gives an admitted packet to the transmitter.
+    void Forward(Link &link, uint32_t place, InFlight &entry, ncc_verdict verdict, int64_t now_ns)
     {
-        const int64_t now_ps = now_ns * kPsPerNs;
-        const int64_t start_ps = std::max(free_ps_, now_ps);
-        InFlight &entry = link.PushBack();
-        free_ps_ = start_ps + link.wire.SerialisationPs(packet.ip_bytes);
-        entry.arrival_ns = link.wire.ArrivalNs(free_ps_);
-        entry.start_ps = start_ps;
+        const int64_t now_ps = now_ns * kPsPerNs, start_ps = std::max(link.free_ps, now_ps);
+        const uint32_t ip_bytes = entry.packet.ip_bytes;
+        link.Transmit(entry, start_ps);
         entry.joined_ns = now_ns;
-        entry.packet = packet;
         ++entry.packet.hop;
         entry.packet.marked |= verdict == NCC_MARK;
-        if (start_ps > now_ps) {
-            Join(packet.ip_bytes);
-        } else {
-            ++started_;
+        if (start_ps == now_ps) {
             ++totals_.tx_pkts;
-            totals_.tx_bytes += packet.ip_bytes;
+            totals_.tx_bytes += ip_bytes;
+            return;
         }
-        return entry;
+        Join(ip_bytes);
+        if (link.waiting == kNone) {
+            link.waiting = place;
+            link.waiting_ps = start_ps;
+        }
     }
 
     // With control packets first, `Forward` is for an idle transmitter. `Hold` queues a packet otherwise; while packets
-    // wait, the caller calls `Next` at `free_ns`, which changes with each call.
-    bool idle(int64_t now_ns) const { return free_ps_ <= now_ns * kPsPerNs && waiting_pkts() == 0; }
-    void Hold(const Packet &packet, ncc_verdict verdict, int64_t now_ns)
+    // wait, the caller calls `Next` at `FreeNs`, which changes with each call.
+    bool idle(const Link &link, int64_t now_ns) const
     {
-        (packet.kind == Kind::kData ? waiting_->data : waiting_->control).push_back({packet, verdict, now_ns});
-        Join(packet.ip_bytes);
+        return link.free_ps <= now_ns * kPsPerNs && waiting_pkts() == 0;
     }
-    InFlight &Next(Link &link, int64_t now_ns);
-    int64_t free_ns() const { return (free_ps_ + kPsPerNs - 1) / kPsPerNs; }
+    void Hold(PacketPool &pool, uint32_t place, ncc_verdict verdict, int64_t now_ns);
+    uint32_t Next(PacketPool &pool, Link &link, int64_t now_ns); // the place of what is sent
+    static int64_t FreeNs(const Link &link) { return (link.free_ps + kPsPerNs - 1) / kPsPerNs; }
 
     const PortTotals &totals() const { return totals_; }
     int64_t queue_bytes() const { return queue_bytes_; }
@@ -116,10 +111,8 @@ class Port
     void MarkNth(uint64_t nth) { SetFault(NCC_MARK, nth); }
 
   private:
-    struct Waiting {
-        Packet packet;
-        ncc_verdict verdict;
-        int64_t joined_ns;
+    struct Classes {
+        PacketList control, data;
     };
 
     void SetFault(ncc_verdict fault, uint64_t nth)
@@ -156,20 +149,15 @@ class Port
         updated_ps_ = until_ps;
     }
 
-    uint64_t started_ = 0; // place on the link of the first packet that has not started
-    int64_t free_ps_ = 0;  // when the transmitter has sent all it was given
     int64_t queue_bytes_ = 0;
+    uint64_t fault_in_ = 0;
+    std::unique_ptr<Classes> waiting_; // only with control first
+    ncc_verdict fault_ = NCC_PASS;
+    bool integrate_ = false, at_switch_;
+    Discipline discipline_;
     int64_t updated_ps_ = 0;
     double integral_ = 0;
-    Discipline discipline_;
     PortTotals totals_;
-    uint64_t fault_in_ = 0;
-    ncc_verdict fault_ = NCC_PASS;
-    bool integrate_ = false;
-    struct Classes {
-        std::deque<Waiting> control, data;
-    };
-    std::unique_ptr<Classes> waiting_; // only with control first
 };
 
 } // namespace ncc::packetsim
