@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Memory for the packets of a network. A packet stays in one place from its sending host's queue to its delivery, and
+// moves by being put behind others in lists; the place freed last is taken first, while it is still in the cache.
+#pragma once
+
+#include "packet.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace ncc::packetsim
+{
+
+// A packet, and what is known of its current hop. One cache line.
+struct alignas(64) InFlight {
+    int64_t arrival_ns; // at the far end of the link
+    uint64_t word;      // of its arrival event
+    int64_t start_ps;   // of its transmission
+    int64_t joined_ns;  // the queue before it
+    Packet packet;
+    uint32_t next_port; // after this link; kNone: it is the last
+    uint32_t behind;    // the packet behind it in its list, or kNone
+};
+static_assert(sizeof(InFlight) == 64);
+
+class PacketPool
+{
+  public:
+    // References are good until the next Take.
+    InFlight &operator[](uint32_t place) { return places_[place]; }
+    const InFlight &operator[](uint32_t place) const { return places_[place]; }
+
+    uint32_t Take(const Packet &packet)
+    {
+        uint32_t place = free_;
+        if (place == kNone) [[unlikely]] {
+            place = static_cast<uint32_t>(places_.size());
+            places_.emplace_back();
+        } else {
+            free_ = places_[place].behind;
+        }
+        places_[place].packet = packet;
+        return place;
+    }
+    void Release(uint32_t place)
+    {
+        places_[place].behind = free_;
+        free_ = place;
+    }
+
+  private:
+    std::vector<InFlight> places_;
+    uint32_t free_ = kNone;
+};
+
+// Packets in the order in which they came: places of a pool.
+class PacketList
+{
+  public:
+    bool empty() const { return head_ == kNone; }
+    uint32_t size() const { return size_; }
+    uint32_t front() const { return head_; } // kNone: empty
+
+    void PushBack(PacketPool &pool, uint32_t place)
+    {
+        pool[place].behind = kNone;
+        (head_ == kNone ? head_ : pool[tail_].behind) = place;
+        tail_ = place;
+        ++size_;
+    }
+    uint32_t PopFront(PacketPool &pool)
+    {
+        const uint32_t place = head_;
+        head_ = pool[place].behind;
+        --size_;
+        return place;
+    }
+
+  private:
+    uint32_t head_ = kNone, tail_ = kNone, size_ = 0;
+};
+
+} // namespace ncc::packetsim
