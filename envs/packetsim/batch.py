@@ -35,7 +35,10 @@ class NativeBatch:
         if self._batch is None:
             extension: Any = self._datapath.extension()
             self._batch = extension.Batch(self._n, self._threads)
-        self._batch.put(row, network)
+        try:
+            self._batch.put(row, network)
+        except RuntimeError as error:
+            raise DatapathError(f"Cannot start: {error}.") from None
         self._networks[row], self._topology = network, topology
         blocks = Blocks(topology)
         network.measure(*blocks.arrays)
@@ -58,7 +61,11 @@ class NativeBatch:
             )
         self._datapath.check_limits(limits, self._topology)
         blocks = Blocks(self._topology, self._n)
-        if failed := self._batch.step(limits, *blocks.arrays):
+        try:
+            failed = self._batch.step(limits, *blocks.arrays)
+        except RuntimeError as error:
+            raise DatapathError(f"Cannot step: {error}.") from None
+        if failed:
             row, words = failed
             message = self._datapath.stopped(self._networks[row], RuntimeError(words))
             self.close()  # other networks may be an epoch ahead of it

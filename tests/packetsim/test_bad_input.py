@@ -21,6 +21,7 @@ from ncc.core.topology import Topology
 from ncc.envs.native.extension import Spec
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
+from ncc.harness.networks import networks
 from tests.datapaths.runs import engine, fixed, flow, run
 
 PAIR = fixed(Dumbbell(pairs=1), flow("s0", "r0", 100_000))
@@ -223,6 +224,39 @@ def test_closing_during_a_step_of_another_thread_ends_the_run_after_it() -> None
             datapath.step(np.array([np.inf]))
         assert datapath.start(scenario, scenario.flows(1), HostStack(), 1).epoch == 0
         datapath.close()
+
+
+def test_another_thread_is_refused_while_a_batch_steps() -> None:
+    scenario = fixed(Dumbbell(pairs=1), flow("s0", "r0", 2**40), period_s=0.05)
+    batch = networks(PacketsimDatapath, 2, threads=2)
+    flows, limits = scenario.flows(1), np.full((2, 1), np.inf)
+    for row in range(2):
+        batch.start(row, scenario, flows, HostStack(), 1)
+    refused: list[str] = []
+    over = threading.Event()
+
+    def intrude() -> None:
+        while not over.is_set() and len(refused) < 2:
+            try:
+                if refused:
+                    batch.start(0, scenario, flows, HostStack(), 1)
+                else:
+                    batch.step(limits)
+            except DatapathError as error:
+                refused.append(str(error))
+
+    intruder = threading.Thread(target=intrude)
+    intruder.start()
+    steps = 0
+    while steps < 500 and len(refused) < 2:
+        try:
+            batch.step(limits)
+            steps += 1
+        except DatapathError:  # the intruder was first
+            over.wait(0.001)
+    over.set()
+    intruder.join()
+    assert refused == [f"Cannot {call}: another thread is in step()." for call in ("step", "start")]
 
 
 def _close_copy(datapath: PacketsimDatapath) -> None:

@@ -8,7 +8,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
+#include <map>
+#include <utility>
 
 namespace ncc::packetsim
 {
@@ -22,7 +23,7 @@ template <typename Queue>
 void CheckQueue(Queue queue, uint64_t seed, int64_t near_ns)
 {
     Random random(seed);
-    std::set<Event> reference;
+    std::map<std::pair<int64_t, uint64_t>, Event> reference; // by time and turn
     int64_t now_ns = 0;
     uint64_t order = 0;
     // Around the calendar's end, for any width of its slots; far beyond it; now, so that ties are common.
@@ -44,7 +45,7 @@ void CheckQueue(Queue queue, uint64_t seed, int64_t near_ns)
     for (int i = 0; i < 4000; ++i) {
         Require(queue.empty() == reference.empty() && queue.size() == reference.size(), "a scheduler miscounts");
         if (!reference.empty()) {
-            Require(Same(queue.top(), *reference.begin()), "a scheduler's next event is not the first");
+            Require(Same(queue.top(), reference.begin()->second), "a scheduler's next event is not the first");
         }
         if (reference.size() < most && (reference.empty() || random.Chance(0.55))) {
             if (now_ns > std::numeric_limits<int64_t>::max() / 2) {
@@ -53,7 +54,7 @@ void CheckQueue(Queue queue, uint64_t seed, int64_t near_ns)
             const auto index = static_cast<uint32_t>(random.Between(0, kMaxIndex));
             const Event event{now_ns + delay_ns(), EventWord(++order, EventKind::kPace, index)};
             queue.Push(event);
-            reference.insert(event);
+            reference.emplace(std::pair(event.time_ns, order), event);
         } else if (!reference.empty()) {
             const Event next = queue.top();
             queue.Pop();
@@ -62,7 +63,7 @@ void CheckQueue(Queue queue, uint64_t seed, int64_t near_ns)
         }
     }
     while (!reference.empty()) {
-        Require(Same(queue.top(), *reference.begin()), "a scheduler that is emptied gives a wrong event");
+        Require(Same(queue.top(), reference.begin()->second), "a scheduler that is emptied gives a wrong event");
         queue.Pop();
         reference.erase(reference.begin());
     }

@@ -6,7 +6,8 @@
 namespace ncc::packetsim
 {
 
-// Both schedulers against a sorted set, under random pushes and pops. Throws std::logic_error if they differ.
+// Both schedulers against what is sorted by time and turn, under random pushes and pops. Throws std::logic_error if
+// they differ.
 void CheckSchedulers(uint64_t seed);
 
 } // namespace ncc::packetsim

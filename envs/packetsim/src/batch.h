@@ -7,6 +7,7 @@
 #include "pool.h"
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -21,12 +22,14 @@ class Batch
   public:
     Batch(size_t n, size_t threads) : pool_(n, threads), networks_(n), owners_(n) {}
 
+    // Both throw std::runtime_error while another thread is in one of them.
     // That network from now on; all must have equally many hosts and upper ports.
     void Put(size_t row, nanobind::object network)
     {
         if (row >= networks_.size()) {
             throw std::invalid_argument("no such row");
         }
+        const Turn turn(busy_);
         networks_[row] = nanobind::cast<Network *>(network);
         owners_[row] = std::move(network);
     }
@@ -38,6 +41,7 @@ class Batch
                                                        bind::Rows<int64_t, 3> upper_counts,
                                                        bind::Rows<int64_t> progress)
     {
+        const Turn turn(busy_);
         if (networks_.empty() || std::find(networks_.begin(), networks_.end(), nullptr) != networks_.end()) {
             throw std::invalid_argument("a row without a network");
         }
@@ -77,6 +81,24 @@ class Batch
     }
 
   private:
+    class Turn
+    {
+      public:
+        explicit Turn(std::atomic<bool> &busy) : busy_(busy)
+        {
+            if (busy_.exchange(true)) {
+                throw std::runtime_error("another thread is in step()");
+            }
+        }
+        ~Turn() { busy_ = false; }
+        Turn(const Turn &) = delete;
+        Turn &operator=(const Turn &) = delete;
+
+      private:
+        std::atomic<bool> &busy_;
+    };
+
+    std::atomic<bool> busy_ = false;
     ThreadPool pool_;
     std::vector<Network *> networks_;
     std::vector<nanobind::object> owners_; // keep the networks alive
