@@ -145,7 +145,7 @@ def controller_names() -> tuple[str, ...]:
 
 def load_controller(name: str) -> Controller:
     """The controller that configs/controllers/<name>.yaml describes."""
-    return from_dict(Controller, _read("controllers", "controller", name), f"controllers/{name}")
+    return from_dict(Controller, read_config("controllers", "controller", name), f"controllers/{name}")
 
 
 def experiment_names() -> tuple[str, ...]:
@@ -173,7 +173,9 @@ def runs_on(controller: Controller) -> tuple[str, ...]:
 
 def load_datapath(name: str) -> DatapathSpec:
     """The datapath that configs/datapath/<name>.yaml describes."""
-    found = {spec.name: spec for spec in datapaths_from(_read("datapath", "datapath", name), f"datapath/{name}.yaml")}
+    found = {
+        spec.name: spec for spec in datapaths_from(read_config("datapath", "datapath", name), f"datapath/{name}.yaml")
+    }
     if set(found) != {name}:
         raise ConfigError(f"datapath/{name}.yaml must describe {name!r} and nothing else, found {', '.join(found)}")
     return found[name]
@@ -184,7 +186,8 @@ def _names(group: str) -> tuple[str, ...]:
     return tuple(sorted(f.name.removesuffix(".yaml") for f in folder.iterdir() if f.name.endswith(".yaml")))
 
 
-def _read(group: str, what: str, name: str) -> Mapping[str, Any]:
+def read_config(group: str, what: str, name: str) -> Mapping[str, Any]:
+    """One YAML as it is written, without its defaults; `what` it is, for the error of a name that is unknown."""
     from omegaconf import OmegaConf
 
     if name not in (known := _names(group)):

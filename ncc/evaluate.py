@@ -66,7 +66,8 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
             raise ConfigError(f"an experiment says its own {both[0]}: leave {both[0]}= away, or experiment=")
         datapaths = datapaths_from(plain["datapath"]) if "datapath" in typed else (load_datapath("packetsim"),)
         name = next(o.split("=", 1)[1] for o in overrides if o.split("=")[0].lstrip("+") == "experiment")
-        _experiment(name, experiment, spec, datapaths, plain)
+        changed = any(key.startswith("experiment.") for key in typed)
+        _experiment(name, experiment, spec, datapaths, plain, as_written=not changed)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("Interrupted. Finished runs are kept; the same command goes on from there.") from None
 
@@ -86,8 +87,15 @@ def _list_experiments() -> None:
 
 
 def _experiment(
-    name: str, described: dict[str, Any], spec: EvaluateSpec, datapaths: tuple[DatapathSpec, ...], plain: dict[str, Any]
+    name: str,
+    described: dict[str, Any],
+    spec: EvaluateSpec,
+    datapaths: tuple[DatapathSpec, ...],
+    plain: dict[str, Any],
+    *,
+    as_written: bool,
 ) -> None:
+    from ncc.experiment.load import source_digest
     from ncc.experiment.points import grid_of
     from ncc.experiment.result import FIGURE
     from ncc.experiment.run import require_usable, run_experiment
@@ -95,7 +103,8 @@ def _experiment(
 
     experiment, scenario = experiment_from(described, f"experiment/{name}")
     preset = experiment.preset(spec.preset)
-    grid = grid_of(name, experiment, scenario, spec.preset)
+    source = source_digest(name) if as_written else ""
+    grid = grid_of(name, experiment, scenario, spec.preset, source=source)
     seeds = range(spec.first_seed, spec.first_seed + (spec.seeds or preset.seeds))
     out = Path(spec.out) if spec.out else Path("runs") / "experiments" / f"{name}_{spec.preset}_{grid.digest()[:8]}"
     print(f"{experiment.title}\n{experiment.paper.title}, {experiment.paper.figure}. {experiment.paper.shows.strip()}")

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """An experiment by its name, as the command line composes it."""
 
+import hashlib
+import json
 from typing import Any
 
-from ncc.compose import experiment_names, plain_config, register
+from ncc.compose import experiment_names, plain_config, read_config, register
 from ncc.core.errors import UnknownNameError
 from ncc.experiment.spec import Experiment, experiment_from
 
@@ -27,3 +29,13 @@ def load_experiment(name: str) -> tuple[Experiment, dict[str, Any]]:
         with initialize_config_module("ncc.configs", version_base=None):
             composed = compose("evaluate", [f"experiment={name}"])
     return experiment_from(plain_config(composed.experiment), f"experiment/{name}")
+
+
+RUN_KEYS = ("defaults", "scenario", "contenders", "axes", "measures", "presets")
+
+
+def source_digest(name: str) -> str:
+    """16 hex digits over what an experiment's YAML says of its runs; comments, checks and pictures apart."""
+    plain = read_config("experiment", "experiment", name)
+    text = json.dumps({key: plain.get(key) for key in RUN_KEYS}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -41,6 +41,8 @@ class Grid:
     preset: str
     axes: Mapping[str, tuple[float | str, ...]]
     cells: tuple[Cell, ...]
+    source: str
+    """`ncc.experiment.load.source_digest` of its YAML; empty where the command line changed something of it."""
 
     def digest(self) -> str:
         """16 hex digits that identify what is run, seeds and datapath apart."""
@@ -48,7 +50,7 @@ class Grid:
         return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
 
-def grid_of(name: str, experiment: Experiment, scenario: Mapping[str, Any], preset: str) -> Grid:
+def grid_of(name: str, experiment: Experiment, scenario: Mapping[str, Any], preset: str, *, source: str = "") -> Grid:
     """Every contender at every point of a preset.
 
     Args:
@@ -68,7 +70,7 @@ def grid_of(name: str, experiment: Experiment, scenario: Mapping[str, Any], pres
             except ConfigError as error:
                 where = ", ".join(f"{axis} {_text(x)}" for axis, x in at.items())
                 raise ConfigError(f"experiment {name}, contender {contender!r}, {where}: {error}") from None
-    return Grid(name, experiment, preset, axes, tuple(cells))
+    return Grid(name, experiment, preset, axes, tuple(cells), source)
 
 
 def _cell(

@@ -21,6 +21,7 @@ from ncc.metrics.stats import Interval
 from ncc.palette import label
 
 FORMAT = 1
+FULL = "full"
 JSON, PARQUET, FIGURE = "result.json", "result.parquet", "figure.png"
 HOLDS, FAILS = "shape holds", "shape does not hold"
 
@@ -47,6 +48,12 @@ class Result:
     def holds(self) -> bool:
         """Whether every run may be used and every check that could be judged holds."""
         return not self.problems and not any(finding.holds is False for finding in self.findings.values())
+
+    @property
+    def complete(self) -> bool:
+        """Whether this is the experiment as it is written, in full, with all its seeds: what may be published."""
+        enough = len(self.seeds) >= self.grid.experiment.presets[self.grid.preset].seeds
+        return bool(self.grid.source) and self.grid.preset == FULL and enough
 
     @property
     def verdict(self) -> str:
@@ -87,6 +94,8 @@ class Result:
             "paper": experiment.paper.to_dict(),
             "notes": experiment.notes,
             "preset": self.grid.preset,
+            "complete": self.complete,
+            "source": self.grid.source,
             "reduced": experiment.preset(self.grid.preset).reduced,
             "datapath": self.datapath,
             "seeds": list(self.seeds),

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""All experiments in one page: the paper's values beside ours, what was expected and whether it is so, the figures."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from itertools import product
+from typing import Any
+
+from ncc.experiment.gather import Results, figure_name
+
+SPDX = "<!-- SPDX-License-Identifier: BSD-3-Clause -->"
+HEAD = "# Experiments: the papers' figures, and ours"
+_HTML = """<!DOCTYPE html>
+{spdx}
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>ncc experiments</title>
+<style>
+body {{ font: 16px/1.5 sans-serif; max-width: 75rem; margin: 2rem auto; padding: 0 1rem; color: #222; }}
+table {{ border-collapse: collapse; margin: 1rem 0; font-size: 90%; }}
+th, td {{ border: 1px solid #ccc; padding: 0.25rem 0.6rem; text-align: left; vertical-align: top; }}
+th {{ background: #f4f4f4; }}
+img {{ max-width: 100%; }}
+</style>
+</head>
+<body>
+{body}</body>
+</html>
+"""
+
+
+def markdown_page(found: Mapping[str, Results], stale: Mapping[str, str], missing: Sequence[str]) -> str:
+    """The page as Markdown.
+
+    Args:
+        stale: by experiment, why its result is not that of the experiment as it is now.
+        missing: experiments without a result.
+    """
+    parts = [
+        SPDX,
+        HEAD,
+        "Written by `python -m ncc.report` from the JSON files beside it. Each experiment is one YAML in "
+        "`configs/experiment/`; `python -m ncc.evaluate experiment=<name>` runs it, `preset=quick` in seconds. Values "
+        "are means over seeds [95 % bootstrap interval]; hollow marks in figures are the paper's values. A shape is "
+        "what the paper's figure says in words; its numbers are of another machine or simulator, and stand beside "
+        "ours.",
+        _overview(found, stale),
+    ]
+    if missing:
+        parts.append("Not run yet: " + ", ".join(f"`{name}`" for name in missing) + ".")
+    for name, results in found.items():
+        parts += _experiment(name, results, stale.get(name, ""))
+    return "\n\n".join(parts) + "\n"
+
+
+def html_page(markdown: str) -> str:
+    """The Markdown page as one HTML file."""
+    from markdown_it import MarkdownIt
+
+    text = markdown.removeprefix(SPDX).lstrip()
+    return _HTML.format(spdx=SPDX, body=MarkdownIt("commonmark").enable("table").render(text))
+
+
+def _overview(found: Mapping[str, Results], stale: Mapping[str, str]) -> str:
+    datapaths = sorted({datapath for results in found.values() for datapath in results})
+    rows = []
+    for name, results in found.items():
+        first = next(iter(results.values()))
+        verdicts = [_word(results[d]) if d in results else "" for d in datapaths]
+        old = " (older than the YAML)" if name in stale else ""
+        rows.append([f"[{name}](#{name})", f"{first['paper']['title']}, {first['paper']['figure']}", *verdicts])
+        rows[-1][0] += old
+    return _table(["", "paper", *datapaths], rows)
+
+
+def _word(result: Mapping[str, Any]) -> str:
+    judged = [check["holds"] for check in result["checks"] if check["holds"] is not None]
+    return (
+        "shape holds" if result["holds"] else "**shape does not hold**"
+    ) + f", {sum(judged)} of {len(judged)} checks"
+
+
+def _experiment(name: str, results: Results, stale: str) -> list[str]:
+    first = next(iter(results.values()))
+    paper = first["paper"]
+    return [
+        f"## {name}",
+        f"**{_plain(first['title'])}** ({_plain(paper['title'])}, {_plain(paper['figure'])}, section "
+        f"{_plain(paper['section'])})",
+        f"The paper: {_plain(paper['shows'])}",
+        *([f"Set-up: {_plain(first['notes'])}"] if first["notes"] else []),
+        *([f"**{stale}**"] if stale else []),
+        *(f"![{name} on {datapath}]({figure_name(name, datapath)})" for datapath in results),
+        _checks(results),
+        *([beside] if (beside := _beside(results)) else []),
+        *(_values(datapath, result) for datapath, result in results.items()),
+        *(_facts(datapath, result) for datapath, result in results.items()),
+    ]
+
+
+def _checks(results: Results) -> str:
+    rows = []
+    names = list(dict.fromkeys(check["name"] for result in results.values() for check in result["checks"]))
+    for name in names:
+        said, cells = "", []
+        for result in results.values():
+            found = next((check for check in result["checks"] if check["name"] == name), None)
+            if found is None:
+                cells.append("")
+                continue
+            said = found["says"]
+            word = {True: "holds", False: "**does not hold**", None: "not judged"}[found["holds"]]
+            cells.append(f"{word}: {_plain(found['numbers'])}")
+        rows.append([_plain(said), *cells])
+    return _table(["expected", *results], rows)
+
+
+def _beside(results: Results) -> str:
+    """The paper's values and ours."""
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for datapath, result in results.items():
+        for cell in result["cells"]:
+            if cell["paper"] is None:
+                continue
+            measure = result["measures"][cell["measure"]]
+            key = (measure["title"], result["contenders"][cell["contender"]], _at(result, cell["at"]))
+            row = rows.setdefault(key, [_number(cell["paper"], measure), *[""] * len(results)])
+            row[1 + list(results).index(datapath)] = _cell(cell, measure)
+    if not rows:
+        return ""
+    return _table(["", "", "", "paper", *results], [[*map(_plain, key), *row] for key, row in rows.items()])
+
+
+def _values(datapath: str, result: Mapping[str, Any]) -> str:
+    """Every number, a table for all: a row per measure and point, a column per contender."""
+    cells = {(c["measure"], c["contender"], tuple(c["at"])): c for c in result["cells"]}
+    rows = []
+    for name, measure in result["measures"].items():
+        for point in product(*(axis["points"] for axis in result["axes"].values())):
+            shown = [_cell(cells[name, contender, point], measure) for contender in result["contenders"]]
+            rows.append([_plain(measure["title"]), *map(_text, point), *shown])
+    heads = [axis["label"] for axis in result["axes"].values()]
+    return f"On {datapath}:\n\n" + _table(["", *map(_plain, heads), *map(_plain, result["contenders"].values())], rows)
+
+
+def _facts(datapath: str, result: Mapping[str, Any]) -> str:
+    seeds = result["seeds"]
+    facts = [
+        f"{datapath}: preset {result['preset']}: {_plain(result['reduced'])}",
+        f"seeds {seeds[0]} to {seeds[-1]}",
+        f"{result['n_flows']:,} flows",
+        f"{result['cpu_s']:,.0f} CPU s",
+        f"commit {', '.join(result['commits'])}",
+    ]
+    bad = [f"runs that must not be used: {_plain('; '.join(result['problems']))}"] if result["problems"] else []
+    return "; ".join([*facts, *bad]) + "."
+
+
+def _at(result: Mapping[str, Any], at: Sequence[float | str]) -> str:
+    return ", ".join(f"{axis} {_text(x)}" for axis, x in zip(result["axes"], at, strict=True))
+
+
+def _cell(cell: Mapping[str, Any], measure: Mapping[str, Any]) -> str:
+    value = _number(cell["value"], measure)
+    if cell["low"] is None or cell["low"] == cell["high"]:
+        return value
+    return f"{value} [{_number(cell['low'], measure)}, {_number(cell['high'], measure)}]"
+
+
+def _number(value: float | None, measure: Mapping[str, Any]) -> str:
+    return "–" if value is None else f"{value * measure['scale']:.{measure['digits']}f}"  # noqa: RUF001
+
+
+def _text(x: float | str) -> str:
+    return _plain(x) if isinstance(x, str) else f"{x:g}"
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown and HTML take for text."""
+    return escape(" ".join(text.split()), quote=False).replace("|", "\\|")
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *rows])
