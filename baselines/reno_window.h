@@ -90,65 +90,112 @@ NCC_CC_FN int ncc_reno_halved(const struct ncc_reno_window *w, const struct ncc_
     return (w->flags & NCC_RENO_HALVED) && e->una_bytes < w->reduced_until_bytes;
 }
 
+/*
+ * Lower the window to `target_bytes`, once per window of data, for what a halving stands for elsewhere. Returns whether
+ * it did.
+ */
+NCC_CC_FN int ncc_reno_cut(struct ncc_reno_window *w, const struct ncc_cc_event *e, ncc_u64 target_bytes,
+                           ncc_u64 min_pkts)
+{
+    int due = !ncc_reno_halved(w, e);
+
+    if (due)
+        ncc_reno_reduce(w, e, target_bytes, min_pkts);
+    /* Also where it was cut before: the repair lasts until what was sent by now is acknowledged. */
+    w->reduced_until_bytes = e->nxt_bytes;
+    w->flags |= NCC_RENO_HALVED;
+    return due;
+}
+
 /* Halve, once per window of data (RFC 5681 equation 4, with cwnd for FlightSize as Linux and ns-3 have it). */
 NCC_CC_FN void ncc_reno_halve(struct ncc_reno_window *w, const struct ncc_cc_event *e, ncc_u64 min_pkts)
 {
-    if (!ncc_reno_halved(w, e))
-        ncc_reno_reduce(w, e, w->cwnd_bytes / 2, min_pkts);
-    /* Also where it was halved before: the repair lasts until what was sent by now is acknowledged. */
-    w->reduced_until_bytes = e->nxt_bytes;
-    w->flags |= NCC_RENO_HALVED;
+    (void)ncc_reno_cut(w, e, w->cwnd_bytes / 2, min_pkts);
+}
+
+/* Fast retransmit, down to `target_bytes`. Returns whether the window was cut. */
+NCC_CC_FN int ncc_reno_loss_to(struct ncc_reno_window *w, const struct ncc_cc_event *e, ncc_u64 target_bytes,
+                               ncc_u64 min_pkts)
+{
+    int due = ncc_reno_cut(w, e, target_bytes, min_pkts);
+
+    w->flags &= ~(ncc_u32)NCC_RENO_TIMEOUT;
+    return due;
 }
 
 /* Fast retransmit. */
 NCC_CC_FN void ncc_reno_loss(struct ncc_reno_window *w, const struct ncc_cc_event *e, ncc_u64 min_pkts)
 {
-    ncc_reno_halve(w, e, min_pkts);
-    w->flags &= ~(ncc_u32)NCC_RENO_TIMEOUT;
+    (void)ncc_reno_loss_to(w, e, w->cwnd_bytes / 2, min_pkts);
 }
 
 /*
- * Timeout: 1 MSS. ssthresh stays when the same segment times out again (RFC 5681 section 3.1, last paragraphs), and
- * when the window that it was sent in has been halved: of its FlightSize, which equation 4 asks for, ssthresh is half.
+ * Timeout: 1 MSS, and `target_bytes` for ssthresh. ssthresh stays when the same segment times out again (RFC 5681
+ * section 3.1, last paragraphs), and when the window that it was sent in has been halved: of its FlightSize, which
+ * equation 4 asks for, ssthresh is half. Returns whether ssthresh was set.
  */
-NCC_CC_FN void ncc_reno_timeout(struct ncc_reno_window *w, const struct ncc_cc_event *e, ncc_u64 min_pkts)
+NCC_CC_FN int ncc_reno_timeout_to(struct ncc_reno_window *w, const struct ncc_cc_event *e, ncc_u64 target_bytes,
+                                  ncc_u64 min_pkts)
 {
     int again = (w->flags & NCC_RENO_BACKOFF) && e->una_bytes == w->timeout_una_bytes;
+    int due = !again && !ncc_reno_halved(w, e);
 
-    if (!again && !ncc_reno_halved(w, e))
-        ncc_reno_threshold(w, w->cwnd_bytes / 2, min_pkts);
+    if (due)
+        ncc_reno_threshold(w, target_bytes, min_pkts);
     w->cwnd_bytes = w->mss_bytes;
     w->credit_bytes = 0;
     w->timeout_una_bytes = e->una_bytes;
     w->reduced_until_bytes = e->nxt_bytes;
     w->flags = NCC_RENO_REACTED | NCC_RENO_TIMEOUT | NCC_RENO_BACKOFF;
+    return due;
 }
 
-/* Growth on one ACK. Nothing is lost to rounding: bytes that do not make a packet yet stay in `credit_bytes`. */
-NCC_CC_FN void ncc_reno_grow(struct ncc_reno_window *w, const struct ncc_cc_event *e, ncc_u64 abc_limit_pkts)
+NCC_CC_FN void ncc_reno_timeout(struct ncc_reno_window *w, const struct ncc_cc_event *e, ncc_u64 min_pkts)
 {
-    ncc_u64 acked = e->acked_bytes;
+    (void)ncc_reno_timeout_to(w, e, w->cwnd_bytes / 2, min_pkts);
+}
+
+/* Bytes of this ACK that may make the window grow: none while it rests, is repaired, was marked or is not used. */
+NCC_CC_FN ncc_u64 ncc_reno_countable(const struct ncc_reno_window *w, const struct ncc_cc_event *e)
+{
     int repairing = (e->flags & NCC_CC_ACK_IN_RECOVERY) && !(w->flags & NCC_RENO_TIMEOUT);
 
-    if (!acked || repairing || (w->flags & NCC_RENO_HOLD) || (e->flags & (NCC_CC_ACK_ECE | NCC_CC_ACK_APP_LIMITED)))
-        return;
-    acked = ncc_min_u64(acked, w->cwnd_bytes); /* one ACK stands for one window at most */
-    if (w->cwnd_bytes < w->ssthresh_bytes) {
-        /* RFC 3465 section 2.3: L = 1 after a timeout, because a jump of una then says little of what left the network.
-         */
-        ncc_u64 limit = (w->flags & NCC_RENO_TIMEOUT ? 1 : abc_limit_pkts) * w->mss_bytes;
-        ncc_u64 step = ncc_min_u64(ncc_min_u64(acked, limit), w->ssthresh_bytes - w->cwnd_bytes);
+    if (repairing || (w->flags & NCC_RENO_HOLD) || (e->flags & (NCC_CC_ACK_ECE | NCC_CC_ACK_APP_LIMITED)))
+        return 0;
+    return ncc_min_u64(e->acked_bytes, w->cwnd_bytes); /* one ACK stands for one window at most */
+}
 
-        w->cwnd_bytes += step;
-        if (w->cwnd_bytes < w->ssthresh_bytes)
-            return;
-        acked = ncc_min_u64(acked, limit) - step; /* what is left counts for congestion avoidance */
-    }
+/* Slow start on `acked` countable bytes, while cwnd < ssthresh. Returns what is left for congestion avoidance. */
+NCC_CC_FN ncc_u64 ncc_reno_slow_start(struct ncc_reno_window *w, ncc_u64 acked, ncc_u64 abc_limit_pkts)
+{
+    /* RFC 3465 section 2.3: L = 1 after a timeout, because a jump of una then says little of what left the network. */
+    ncc_u64 limit = (w->flags & NCC_RENO_TIMEOUT ? 1 : abc_limit_pkts) * w->mss_bytes;
+    ncc_u64 step = ncc_min_u64(ncc_min_u64(acked, limit), w->ssthresh_bytes - w->cwnd_bytes);
+
+    w->cwnd_bytes += step;
+    return w->cwnd_bytes < w->ssthresh_bytes ? 0 : ncc_min_u64(acked, limit) - step;
+}
+
+/* Avoidance on `acked` countable bytes: RFC 3465 section 2.1, one packet per window of acknowledged bytes. Nothing is
+ * lost to rounding: bytes that do not make a packet yet stay in `credit_bytes`. */
+NCC_CC_FN void ncc_reno_avoid(struct ncc_reno_window *w, ncc_u64 acked)
+{
     w->credit_bytes += acked;
-    if (w->credit_bytes >= w->cwnd_bytes) { /* RFC 3465 section 2.1: one packet per window of acknowledged bytes */
+    if (w->credit_bytes >= w->cwnd_bytes) {
         w->credit_bytes -= w->cwnd_bytes;
         w->cwnd_bytes = ncc_min_u64(w->cwnd_bytes + w->mss_bytes, NCC_CC_CWND_MAX);
     }
+}
+
+/* Growth on one ACK. */
+NCC_CC_FN void ncc_reno_grow(struct ncc_reno_window *w, const struct ncc_cc_event *e, ncc_u64 abc_limit_pkts)
+{
+    ncc_u64 acked = ncc_reno_countable(w, e);
+
+    if (acked && w->cwnd_bytes < w->ssthresh_bytes)
+        acked = ncc_reno_slow_start(w, acked, abc_limit_pkts);
+    if (acked)
+        ncc_reno_avoid(w, acked);
 }
 
 #endif
