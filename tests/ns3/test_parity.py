@@ -14,7 +14,7 @@ from ncc.core.workload import Incast
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.ns3.plain import PlainRun, run_plain
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import Run, fixed, flow
+from tests.datapaths.runs import Run, fixed, flow, lost_packet
 from tests.datapaths.runs import run as run_on
 
 PPP = Transport(frame_overhead_bytes=2)  # what ns-3's point-to-point device adds
@@ -112,6 +112,37 @@ def test_our_newreno_and_linux_reno_agree_with_ecn() -> None:
     assert ours.fct_s == pytest.approx(theirs.fct_s, rel=0.05)
     queue = [r.column("upper_queue_mean_bytes")[20:150].mean() for r in (ours, theirs)]
     assert queue[0] == pytest.approx(queue[1], rel=0.25)
+
+
+def test_our_cubic_and_ns3s_agree_with_ecn() -> None:
+    """RTTs so short that both are in the Reno-friendly region; a reduction leaves 0.7 in either."""
+    scenario = two_flows(mark_threshold_bytes=60_000)
+    ours = run(scenario, "cubic")
+    theirs = run(scenario, HostStack(transport="ns3::TcpCubic", params=(("ecn", 1),)))
+    assert ours.fct_s.max() == pytest.approx(theirs.fct_s.max(), rel=0.01)
+    assert ours.fct_s == pytest.approx(theirs.fct_s, rel=0.15)
+    queue = [r.column("upper_queue_mean_bytes")[50:150].mean() for r in (ours, theirs)]
+    assert queue[0] == pytest.approx(queue[1], rel=0.25)
+    marks = [r.records.ports.marked_pkts.sum() for r in (ours, theirs)]
+    assert marks[0] == pytest.approx(marks[1], rel=0.3)
+
+
+@pytest.mark.parametrize("transport", ["cubic", "ns3::TcpCubic"])
+def test_a_loss_costs_either_cubic_three_tenths(transport: str) -> None:
+    windows, records = lost_packet(Ns3Datapath, HostStack(transport=transport))
+    at = 200 + int(np.argmax(np.diff(windows[200:, 1]) != 0))  # ssthresh moves
+    assert records.flows.retransmitted_pkts[0] == 1
+    assert windows[at + 1, 1] / windows[at, 0] == pytest.approx(0.7, abs=0.03)
+
+
+def test_our_vegas_and_ns3s_keep_the_same_few_packets_queued() -> None:
+    scenario = two_flows(buffer_bytes=9_000_000, mark_threshold_bytes=0)
+    ours, theirs = run(scenario, "vegas"), run(scenario, "ns3::TcpVegas")
+    assert ours.fct_s == pytest.approx(theirs.fct_s, rel=0.01)
+    for each in (ours, theirs):  # two flows with alpha = 2 to beta = 4 packets; a packet being sent waits no more
+        queue = each.column("upper_queue_mean_bytes")[50:150].mean()
+        assert 2 * 1500 < queue < 2 * 4 * 1500
+        assert each.records.ports.dropped_pkts.sum() == 0
 
 
 def test_an_ordinary_program_refuses_what_it_cannot_do() -> None:
