@@ -216,7 +216,7 @@ def test_an_ack_adds_half_of_what_it_acknowledged_or_catches_up_with_reno(data: 
     mss, window, params = data.draw(connections("cubic"))
     cc = connect("cubic", mss, window, params)
     kinds = np.concatenate((np.array([LOSS], np.uint8), story.kinds))
-    events = np.vstack((np.zeros((1, 10), np.uint64), story.events))
+    events = np.vstack((np.zeros_like(story.events[:1]), story.events))
     keep = kinds != _baselines.TIMEOUT
     cwnd = cc.drive(kinds[keep], events[keep])[:, 0].astype(np.int64)
     assert (np.diff(cwnd) <= np.maximum(events[keep][1:, 5].astype(np.int64), 0) // 2 + mss + 1).all()
