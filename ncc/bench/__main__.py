@@ -22,7 +22,7 @@ Group = Callable[[bool], list[Row]]
 def _over_ns3(quick: bool) -> list[Row]:
     from ncc.bench.engine import OverNs3
 
-    return OverNs3(flow_pkts=500 if quick else 5000, repeats=2 if quick else 5).rows()
+    return OverNs3(flow_pkts=500 if quick else 1500, repeats=2 if quick else 5).rows()
 
 
 def _over_bare(quick: bool) -> list[Row]:
@@ -34,7 +34,7 @@ def _over_bare(quick: bool) -> list[Row]:
 def _scale(quick: bool) -> list[Row]:
     from ncc.bench.scale import Scale
 
-    return Scale(repeats=1 if quick else 5).rows()
+    return Scale(repeats=1 if quick else 3).rows()
 
 
 def _batch(quick: bool) -> list[Row]:
