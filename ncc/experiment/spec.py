@@ -200,6 +200,16 @@ class Experiment(Value, frozen=True, kw_only=True):
         return self.presets[name]
 
 
+PARTS: dict[str, Any] = {
+    "contenders": Contender,
+    "axes": Axis,
+    "measures": AnyMeasure,
+    "checks": AnyCheck,
+    "presets": Preset,
+}
+"""Mappings of named entries, and what the entries are."""
+
+
 def known(what: str, name: str, names: Mapping[str, Any], where: str) -> None:
     """`UnknownNameError` unless `names` holds `name`."""
     if name not in names:
@@ -218,4 +228,9 @@ def experiment_from(plain: Mapping[str, Any], where: str) -> tuple[Experiment, d
         raise ConfigError(
             f"{where}.scenario must be there: name one in the defaults list, `- /scenario@scenario: <name>`"
         )
+    for part, kind in PARTS.items():  # one by one, so that an error names the entry
+        entries = rest.get(part)
+        for name, entry in entries.items() if isinstance(entries, dict) else ():
+            if isinstance(entry, dict):
+                from_dict(kind, entry, f"{where}.{part}.{name}")
     return from_dict(Experiment, rest, where), scenario

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every measure by worked arithmetic on a run that was made up."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import ConfigError
+from ncc.core.scenario import Scenario
+from ncc.core.value import from_dict, kinds
+from ncc.core.workload import Long, Permutation, Queries
+from ncc.experiment.measures import AnyMeasure, Ratio, measure_all
+from ncc.harness.controller import Controller
+from ncc.harness.datapath import Records
+from ncc.harness.run import Run
+from tests.metrics.examples import epochs, flow_records, flow_table, port_records, rack
+
+QUERIES = Queries(fan_in=2, response_bytes=200, interval_s=0.05, sources="hosts", destinations="remotes")
+
+
+def made_up(scenario: Scenario | None = None) -> Run:
+    """Ten epochs of 10 ms; two hosts that send, the second ten times as fast in the second half; two queries."""
+    scenario = scenario or rack(duration_s=0.1).replace(period_s=0.01, workload=(("ask", QUERIES),))
+    goodput = np.array([[1e9, 1e9]] * 5 + [[1e9, 3e9]] * 5)
+    queue = np.array([[0.0]] * 5 + [[1500.0 * i] for i in range(1, 6)])
+    flows = flow_table([0.0, 0.001, 0.05, 0.05], [100, 100, 20_000_000, 100])
+    return Run(
+        scenario=scenario,
+        controller=Controller(name="c"),
+        datapath="made_up",
+        seed=1,
+        flow_seed=1,
+        flows=flows,
+        records=Records(
+            flows=flow_records(
+                [0.010, 0.012, 0.080, 0.070],
+                sent_pkts=[10, 10, 70, 10],
+                ce_pkts=[0, 5, 15, 5],
+                timeouts=[0, 0, 0, 2],
+                rtt_mean_s=[0.001, 0.003, math.nan, 0.002],  # type: ignore[list-item]
+            ),
+            ports=port_records(
+                scenario,
+                dropped_pkts={"tor->core": 3, "core->r0": 1},
+                tx_pkts={"h0->tor": 150, "h1->tor": 50},
+                queue_max_bytes={"tor->core": 9000, "core->r0": 3000},
+            ),
+        ),
+        epochs=epochs(
+            scenario,
+            10,
+            goodput_bps=goodput,
+            upper_throughput_bps=goodput.sum(axis=1, keepdims=True),
+            upper_queue_bytes=queue,
+            upper_queue_mean_bytes=queue / 2,
+        ),
+        started_at="",
+        finished_at="",
+        wall_s=0.0,
+        cpu_s=0.0,
+    )
+
+
+def value(run: Run, **measure: Any) -> float:
+    made: AnyMeasure = from_dict(kinds(AnyMeasure)[measure["kind"]], measure, "measure")
+    made.fits("measure", run.scenario)
+    return measure_all({"it": made}, run)["it"]
+
+
+HALF = {"from_frac": 0.5}
+PAYLOAD = 1500 / 1538
+
+
+@pytest.mark.parametrize(
+    ("measure", "expected"),
+    [
+        ({"kind": "throughput", **HALF}, 4e9),
+        ({"kind": "throughput", "from_frac": 0.0}, 3e9),
+        ({"kind": "throughput", "port": "tor->core", "from_frac": 0.0, "until_frac": 0.5}, 2e9),
+        ({"kind": "utilisation", **HALF}, 1.0 / PAYLOAD),
+        ({"kind": "queue", **HALF}, 2250.0),
+        ({"kind": "queue", "statistic": "max"}, 7500.0),
+        ({"kind": "queue", "statistic": "p50", **HALF}, 4500.0),
+        ({"kind": "queue", "statistic": "min", **HALF}, 1500.0),
+        ({"kind": "queue_max"}, 9000.0),
+        ({"kind": "queue_max", "ports": "core->*"}, 3000.0),
+        ({"kind": "goodput", "hosts": "hosts", **HALF}, 4e9),
+        ({"kind": "goodput", "hosts": "hosts", "each": True, **HALF}, 2e9),
+        ({"kind": "goodput", "hosts": "hosts", "first": 1, **HALF}, 3e9),
+        ({"kind": "goodput", "hosts": "hosts", "count": 1, **HALF}, 1e9),
+        ({"kind": "jain", "hosts": "hosts", **HALF}, 16 / (2 * 10)),
+        ({"kind": "jain", "hosts": "hosts", "from_frac": 0.0, "every_s": 0.05}, (1 + 16 / 20) / 2),
+        ({"kind": "fct", "size": "small"}, (0.010 + 0.011 + 0.020) / 3),
+        ({"kind": "fct", "size": "large", "statistic": "p99"}, 0.030),
+        ({"kind": "query_time"}, (0.012 + 0.030) / 2),
+        ({"kind": "query_time", "statistic": "max"}, 0.030),
+        ({"kind": "query_timeouts"}, 0.5),
+        ({"kind": "rtt"}, 0.002),
+        ({"kind": "marked", "traffic": "ask"}, 0.25),
+        ({"kind": "drops", "ports": ["tor->core"], "over": "dropped"}, 0.75),
+        ({"kind": "drops", "ports": ["*->r0", "tor->*"]}, 4 / 200),
+        ({"kind": "summary", "metric": "loss_frac"}, 4 / 200),
+    ],
+)
+def test_by_hand(measure: dict[str, Any], expected: float) -> None:
+    assert value(made_up(), **measure) == pytest.approx(expected)
+
+
+def test_a_ratio_is_of_the_same_run_and_undefined_over_nothing() -> None:
+    run = made_up()
+    kind = kinds(AnyMeasure)
+    both = {
+        "fast": from_dict(kind["goodput"], {"hosts": "hosts", "first": 1, **HALF}, ""),
+        "slow": from_dict(kind["goodput"], {"hosts": "hosts", "count": 1, **HALF}, ""),
+        "nothing": from_dict(kind["queue"], {"until_frac": 0.5}, ""),
+        "ratio": Ratio(over="fast", under="slow"),
+        "undefined": Ratio(over="fast", under="nothing"),
+    }
+    found = measure_all(both, run)
+    assert found["ratio"] == pytest.approx(3.0)
+    assert math.isnan(found["undefined"])
+
+
+def test_endless_flows_have_no_completion_time() -> None:
+    long = Long(sources="hosts", destinations="remotes", flows=1)
+    scenario = rack(duration_s=0.1).replace(period_s=0.01, workload=(("long", long),))
+    assert math.isnan(value(made_up(scenario), kind="fct"))
+
+
+def test_a_window_without_an_epoch_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"no epoch ends in 0.51 to 0.55"):
+        value(made_up(), kind="throughput", from_frac=0.51, until_frac=0.55)
+
+
+@pytest.mark.parametrize(
+    ("measure", "said"),
+    [
+        ({"kind": "queue", "port": "core->r0"}, "upper ports are watched"),
+        ({"kind": "queue_max", "ports": "leaf*"}, r"Unknown measure.ports 'leaf\*'"),
+        ({"kind": "drops", "ports": ["nowhere"]}, r"measure.ports\[0\]"),
+        ({"kind": "goodput", "hosts": "host"}, "measure.hosts: Unknown"),
+        ({"kind": "goodput", "hosts": "remotes"}, "r0 of 'remotes' is in no neighbourhood"),
+        ({"kind": "goodput", "hosts": "hosts", "first": 2}, "measure.first must be below the 2 hosts"),
+        ({"kind": "goodput", "hosts": "hosts", "from_frac": 1.0}, "from_frac must be below until_frac"),
+        ({"kind": "rtt", "traffic": "web"}, "measure.traffic"),
+        ({"kind": "query_time", "traffic": "web"}, "measure.traffic"),
+        ({"kind": "summary", "metric": "los"}, "loss_frac"),
+    ],
+)
+def test_what_the_scenario_lacks_is_refused_by_name(measure: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        value(made_up(), **measure)
+
+
+def test_queries_are_needed_to_time_them() -> None:
+    other = rack(duration_s=0.1).replace(period_s=0.01, workload=(("all", Permutation(hosts="hosts", size_bytes=1)),))
+    with pytest.raises(ConfigError, match="must name one of the workload's queries"):
+        value(made_up(other), kind="query_time")
