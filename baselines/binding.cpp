@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Python module `ncc.baselines._baselines`: the table of controllers, one connection run by a controller, and what a
 // switch does to a packet.
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -23,12 +24,14 @@ void bind_switch(nb::module_ &m); // of switch_binding.cpp
 namespace
 {
 
-// Columns of an event in `drive`, the fields of ncc_cc_event in order.
-constexpr size_t kEventColumns = 10;
+// Columns of an event in `drive`: the fields of ncc_cc_event in order, with or without those of the delivery rate.
+constexpr size_t kColumns = 10;
+constexpr size_t kRateColumns = 14;
+constexpr size_t kFlags = 9;
 enum Kind : ncc_u8 { kAck = 0, kLoss = 1, kTimeout = 2 };
 
 using Out = std::tuple<ncc_u64, ncc_u64, ncc_u64>;
-using Events = nb::ndarray<const ncc_u64, nb::shape<-1, kEventColumns>, nb::c_contig, nb::device::cpu>;
+using Events = nb::ndarray<const ncc_u64, nb::shape<-1, -1>, nb::c_contig, nb::device::cpu>;
 using Kinds = nb::ndarray<const ncc_u8, nb::shape<-1>, nb::c_contig, nb::device::cpu>;
 using Outs = nb::ndarray<nb::numpy, ncc_u64, nb::shape<-1, 3>>;
 
@@ -81,18 +84,22 @@ class Connection
         const size_t n = kinds.shape(0);
         if (events.shape(0) != n)
             throw nb::value_error("kinds and events differ in length");
+        const size_t columns = events.shape(1);
+        if (columns != kColumns && columns != kRateColumns)
+            throw nb::value_error("events need 10 columns, or 14 with the delivery rate");
         for (size_t i = 0; i < n; ++i) {
             if (kinds(i) > kTimeout)
                 throw nb::value_error("kinds must be 0 (ack), 1 (loss) or 2 (timeout)");
-            if (events(i, kEventColumns - 1) > UINT32_MAX)
+            if (events(i, kFlags) > UINT32_MAX)
                 throw nb::value_error("flags must fit 32 bits");
         }
         auto *rows = new ncc_u64[n * 3];
         nb::capsule owner(rows, [](void *p) noexcept { delete[] static_cast<ncc_u64 *>(p); });
         for (size_t i = 0; i < n; ++i) {
-            const ncc_u64 *e = &events(i, 0);
-            handle(static_cast<Kind>(kinds(i)),
-                   {e[0], e[1], e[2], e[3], e[4], e[5], e[6], e[7], e[8], static_cast<ncc_u32>(e[9])});
+            ncc_u64 e[kRateColumns] = {};
+            std::copy_n(&events(i, 0), columns, e);
+            handle(static_cast<Kind>(kinds(i)), {e[0], e[1], e[2], e[3], e[4], e[5], e[6], e[7], e[8],
+                                                 static_cast<ncc_u32>(e[kFlags]), e[10], e[11], e[12], e[13]});
             rows[3 * i] = out_.cwnd_bytes;
             rows[3 * i + 1] = out_.ssthresh_bytes;
             rows[3 * i + 2] = out_.pacing_bytes_per_s;
@@ -114,10 +121,12 @@ class Connection
 template <Kind kind>
 Out on_event(Connection &self, ncc_u64 now_ns, ncc_u64 rtt_ns, ncc_u64 min_rtt_ns, ncc_u64 srtt_ns,
              ncc_u64 delivered_bytes, ncc_u64 acked_bytes, ncc_u64 inflight_bytes, ncc_u64 una_bytes, ncc_u64 nxt_bytes,
-             ncc_u32 flags)
+             ncc_u32 flags, ncc_u64 total_delivered_bytes, ncc_u64 prior_delivered_bytes, ncc_u64 interval_ns,
+             ncc_u64 lost_bytes)
 {
-    return self.handle(kind, {now_ns, rtt_ns, min_rtt_ns, srtt_ns, delivered_bytes, acked_bytes, inflight_bytes,
-                              una_bytes, nxt_bytes, flags});
+    return self.handle(kind,
+                       {now_ns, rtt_ns, min_rtt_ns, srtt_ns, delivered_bytes, acked_bytes, inflight_bytes, una_bytes,
+                        nxt_bytes, flags, total_delivered_bytes, prior_delivered_bytes, interval_ns, lost_bytes});
 }
 
 template <Kind kind>
@@ -125,7 +134,8 @@ void bind_event(nb::class_<Connection> &type, const char *name)
 {
     type.def(name, &on_event<kind>, nb::kw_only(), "now_ns"_a = 0, "rtt_ns"_a = 0, "min_rtt_ns"_a = 0, "srtt_ns"_a = 0,
              "delivered_bytes"_a = 0, "acked_bytes"_a = 0, "inflight_bytes"_a = 0, "una_bytes"_a = 0, "nxt_bytes"_a = 0,
-             "flags"_a = 0);
+             "flags"_a = 0, "total_delivered_bytes"_a = 0, "prior_delivered_bytes"_a = 0, "interval_ns"_a = 0,
+             "lost_bytes"_a = 0);
 }
 
 // name, summary, ecn, state_bytes, [(name, default, min, max, help)]
@@ -156,6 +166,7 @@ NB_MODULE(_baselines, m)
     m.attr("ECE") = static_cast<int>(NCC_CC_ACK_ECE);
     m.attr("IN_RECOVERY") = static_cast<int>(NCC_CC_ACK_IN_RECOVERY);
     m.attr("APP_LIMITED") = static_cast<int>(NCC_CC_ACK_APP_LIMITED);
+    m.attr("RATE_APP_LIMITED") = static_cast<int>(NCC_CC_ACK_RATE_APP_LIMITED);
     m.attr("ACK") = static_cast<int>(kAck);
     m.attr("LOSS") = static_cast<int>(kLoss);
     m.attr("TIMEOUT") = static_cast<int>(kTimeout);

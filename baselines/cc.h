@@ -14,7 +14,6 @@
  */
 #ifndef NCC_CC_H
 #define NCC_CC_H
-
 #ifdef __bpf__
 typedef unsigned char ncc_u8;
 typedef unsigned int ncc_u32;
@@ -50,6 +49,7 @@ enum ncc_cc_ack_flags {
     NCC_CC_ACK_ECE = 1,         /* this ACK carries ECN-Echo */
     NCC_CC_ACK_IN_RECOVERY = 2, /* the datapath is repairing losses (fast recovery or after a timeout) */
     NCC_CC_ACK_APP_LIMITED = 4, /* the window was not full when this ACK came: more window would not have been used */
+    NCC_CC_ACK_RATE_APP_LIMITED = 8, /* the rate sample measures the application rather than the network */
 };
 
 /* One acknowledgement, or the state of the connection at a loss or timeout (then the per-ACK fields are 0). */
@@ -64,6 +64,11 @@ struct ncc_cc_event {
     ncc_u64 una_bytes;       /* stream offset of the cumulative ACK, after this event */
     ncc_u64 nxt_bytes;       /* stream offset after the last byte ever sent */
     ncc_u32 flags;           /* enum ncc_cc_ack_flags */
+    /* Delivery rate, as in draft-cheng-iccrg-delivery-rate-estimation; 0 unless NCC_CC_REGISTER_RATE asks for it. */
+    ncc_u64 total_delivered_bytes; /* by this connection so far; also at a loss or timeout */
+    ncc_u64 prior_delivered_bytes; /* the same when the latest sent of the packets now acknowledged was sent */
+    ncc_u64 interval_ns; /* since then, of sending or of ACKs, the longer; 0: no sample. Rate: (total - prior) / this */
+    ncc_u64 lost_bytes;  /* by which the payload deemed lost grew with this ACK */
 };
 
 /* What the controller decides, complete after every handler. */
@@ -101,14 +106,17 @@ struct ncc_cc_ops {
                     struct ncc_cc_out *o);
     void (*on_timeout)(void *s, const ncc_u64 *p, const struct ncc_cc_conn *c, const struct ncc_cc_event *e,
                        struct ncc_cc_out *o);
+    ncc_u32 needs_rate; /* whether events carry the delivery rate; costs the datapath a record per packet */
 };
 
 #define NCC_CC_FN static inline __attribute__((unused))
 
 /* Expects struct <name>_state, <name>_params[], <name>_init, <name>_on_ack, <name>_on_loss, <name>_on_timeout.
  * BPF programs call the functions directly (a table of function pointers cannot be loaded). */
+#define NCC_CC_REGISTER(name_, ecn_, summary_) NCC_CC_TABLE_(name_, ecn_, summary_, 0)
+#define NCC_CC_REGISTER_RATE(name_, ecn_, summary_) NCC_CC_TABLE_(name_, ecn_, summary_, 1)
 #ifdef __bpf__
-#define NCC_CC_REGISTER(name_, ecn_, summary_)                                                                         \
+#define NCC_CC_TABLE_(name_, ecn_, summary_, rate_)                                                                    \
     _Static_assert(sizeof(struct name_##_state) <= NCC_CC_STATE_MAX, "state exceeds the socket's private area");
 #else
 #ifdef __cplusplus
@@ -122,7 +130,7 @@ struct ncc_cc_ops {
     {                                                                                                                  \
         name_##_##op_((struct name_##_state *)s, p, c, e, o);                                                          \
     }
-#define NCC_CC_REGISTER(name_, ecn_, summary_)                                                                         \
+#define NCC_CC_TABLE_(name_, ecn_, summary_, rate_)                                                                    \
     NCC_CC_STATIC_ASSERT(sizeof(struct name_##_state) <= NCC_CC_STATE_MAX, "state exceeds the socket's private area"); \
     NCC_CC_STATIC_ASSERT(sizeof(name_##_params) <= NCC_CC_PARAMS_MAX * sizeof(struct ncc_cc_param),                    \
                          "too many parameters");                                                                       \
@@ -142,9 +150,9 @@ struct ncc_cc_ops {
                                                   name_##_init_any,                                                    \
                                                   name_##_on_ack_any,                                                  \
                                                   name_##_on_loss_any,                                                 \
-                                                  name_##_on_timeout_any};
+                                                  name_##_on_timeout_any,                                              \
+                                                  rate_};
 #endif
-
 NCC_CC_FN ncc_u64 ncc_min_u64(ncc_u64 a, ncc_u64 b) { return a < b ? a : b; }
 NCC_CC_FN ncc_u64 ncc_max_u64(ncc_u64 a, ncc_u64 b) { return a > b ? a : b; }
 

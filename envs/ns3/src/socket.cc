@@ -9,6 +9,7 @@
 #include "ns3/tcp-header.h"
 #include "ns3/tcp-rx-buffer.h"
 #include "ns3/tcp-tx-buffer.h"
+#include "ns3/tcp-tx-item.h"
 
 #include <algorithm>
 
@@ -34,9 +35,36 @@ HostSocket::HostSocket(Network &network, uint32_t flow, bool sender, Echo echo)
 {
 }
 
-void HostSocket::SetController(Ptr<CcOps> controller)
+void RateProbe::SkbSent(TcpTxItem *item, bool)
+{
+    const SentRecord record = estimator.Sent(Simulator::Now().GetTimeStep(), idle);
+    TcpTxItem::RateInformation &info = item->GetRateInformation();
+    info.m_firstSent = TimeStep(static_cast<uint64_t>(record.first_sent_ns));
+    info.m_deliveredTime = TimeStep(static_cast<uint64_t>(record.delivered_ns));
+    info.m_delivered = record.delivered_bytes;
+    info.m_isAppLimited = record.app_limited;
+}
+
+void RateProbe::SkbDelivered(TcpTxItem *item)
+{
+    TcpTxItem::RateInformation &info = item->GetRateInformation();
+    if (info.m_deliveredTime == Time::Max()) { // counted when it was acknowledged selectively
+        return;
+    }
+    estimator.Delivered({item->GetLastSent().GetTimeStep(), info.m_firstSent.GetTimeStep(),
+                         info.m_deliveredTime.GetTimeStep(), info.m_delivered, info.m_isAppLimited},
+                        item->GetSeqSize());
+    info.m_deliveredTime = Time::Max();
+    connection_.m_delivered = estimator.delivered_bytes();
+}
+
+void HostSocket::SetController(Ptr<CcOps> controller, bool needs_rate)
 {
     controller_ = controller;
+    if (needs_rate) {
+        rate_ = CreateObject<RateProbe>();
+        m_rateOps = rate_;
+    }
     SetCongestionControlAlgorithm(controller);
 }
 
@@ -78,6 +106,13 @@ void HostSocket::Offer(Ptr<Socket>, uint32_t available)
         return;
     }
     const uint64_t bytes = std::min<uint64_t>(unoffered_bytes_, available);
+    if (rate_ && m_connected) {
+        const bool all_sent = m_txBuffer->SizeFromSequence(m_tcb->m_highTxMark) < m_tcb->m_segmentSize;
+        const uint32_t pipe = m_txBuffer->BytesInFlight();
+        if (all_sent && pipe < m_tcb->m_cWnd && m_txBuffer->GetLost() <= m_txBuffer->GetRetransmitsCount()) {
+            rate_->estimator.AppLimited(pipe);
+        }
+    }
     if (Send(Create<Packet>(static_cast<uint32_t>(bytes)), 0) > 0) {
         unoffered_bytes_ -= bytes;
         if (unoffered_bytes_ == 0) {
@@ -161,7 +196,11 @@ uint32_t HostSocket::SendDataPacket(SequenceNumber32 seq, uint32_t max_size, boo
 {
     const uint64_t offset = Unwrap(seq, una_bytes_);
     const bool retransmission = seq < m_tcb->m_highTxMark.Get();
-    if (m_txBuffer->HeadSequence() == m_tcb->m_highTxMark.Get()) {
+    const bool idle = m_txBuffer->HeadSequence() == m_tcb->m_highTxMark.Get();
+    if (rate_) {
+        rate_->idle = idle;
+    }
+    if (idle) {
         m_retxEvent.Cancel(); // nothing was outstanding: the timer counts from this packet (RFC 6298 5.1, 5.2)
     }
     Outgoing(offset, retransmission, cwr_due_ && !retransmission, true);
@@ -205,6 +244,9 @@ void HostSocket::ReceivedAck(Ptr<Packet> packet, const TcpHeader &header)
     }
     ece_ = header.GetFlags() & TcpHeader::ECE;
     una_before_ = una_bytes_;
+    if (rate_) {
+        rate_->estimator.BeginAck(Simulator::Now().GetTimeStep(), m_txBuffer->GetLost());
+    }
     in_flight_before_ = BytesInFlight();
     if (m_tcb->m_congState == TcpSocketState::CA_CWR && header.GetAckNumber() > m_recover) {
         m_dupAckCount = 0; // ns-3 counts duplicates in CWR, and then aborts if the next one comes in state open
@@ -242,6 +284,7 @@ ncc_cc_event HostSocket::Event(ncc_u32 flags) const
     event.una_bytes = Unwrap(m_txBuffer->HeadSequence(), una_bytes_);
     event.nxt_bytes = Unwrap(m_tcb->m_highTxMark, una_bytes_);
     event.flags = flags;
+    event.total_delivered_bytes = rate_ ? rate_->estimator.delivered_bytes() : 0;
     return event;
 }
 
@@ -256,6 +299,9 @@ ncc_cc_event HostSocket::AckEvent()
     event.rtt_ns = static_cast<ncc_u64>(sample_ns_);
     event.delivered_bytes = delivered;
     event.acked_bytes = una_bytes_ - una_before_;
+    if (rate_) {
+        rate_->estimator.Fill(event, m_txBuffer->GetLost());
+    }
     return event;
 }
 

@@ -3,9 +3,11 @@
 #pragma once
 
 #include "cc_ops.h"
+#include "delivery_rate.h"
 #include "frame.h"
 
 #include "ns3/rtt-estimator.h"
+#include "ns3/tcp-rate-ops.h"
 #include "ns3/tcp-socket-base.h"
 
 namespace ncc
@@ -17,6 +19,31 @@ class Network;
 // one of ns-3's own congestion controls it is ns-3's.
 enum class Echo { kNone, kClassic, kPrecise, kNs3 };
 
+// ns-3 tells it of packets sent and delivered. ns3::TcpRateLinux would estimate by an older rule: it keeps a sample
+// over ACKs that deliver nothing and takes, of packets sent between two ACKs, the first.
+class RateProbe final : public ns3::TcpRateOps
+{
+  public:
+    void SkbSent(ns3::TcpTxItem *item, bool start) override;
+    void SkbDelivered(ns3::TcpTxItem *item) override;
+    void CalculateAppLimited(uint32_t, uint32_t, uint32_t, const ns3::SequenceNumber32 &, const ns3::SequenceNumber32 &,
+                             uint32_t, uint32_t) override
+    {
+    }
+    const TcpRateSample &GenerateSample(uint32_t, uint32_t, bool, uint32_t, const ns3::Time &) override
+    {
+        return sample_;
+    }
+    const TcpRateConnection &GetConnectionRate() override { return connection_; }
+
+    DeliveryRate estimator;
+    bool idle = false; // all that was sent is acknowledged, as the next packet goes out
+
+  private:
+    TcpRateSample sample_;
+    TcpRateConnection connection_;
+};
+
 class HostSocket final : public ns3::TcpSocketBase
 {
   public:
@@ -26,7 +53,7 @@ class HostSocket final : public ns3::TcpSocketBase
     void Open(const ns3::Address &local, const ns3::Address &peer, uint64_t size_bytes);
     // Receiver: waits for the SYN.
     void Await(const ns3::Address &local, const ns3::Address &peer);
-    void SetController(ns3::Ptr<CcOps> controller);
+    void SetController(ns3::Ptr<CcOps> controller, bool needs_rate);
     // Frees the end point and cancels all timers.
     void Shut();
 
@@ -67,6 +94,7 @@ class HostSocket final : public ns3::TcpSocketBase
     bool sender_;
     Echo echo_;
     ns3::Ptr<CcOps> controller_;
+    ns3::Ptr<RateProbe> rate_; // of controllers that want delivery rates
     ns3::Address local_, peer_;
 
     uint64_t size_bytes_ = 0;

@@ -99,7 +99,7 @@ Ptr<HostSocket> Transport::Make(Network &network, uint32_t flow, bool sender, Pt
         ns3_controls_.push_back(control);
         socket->SetCongestionControlAlgorithm(control);
     } else if (sender) {
-        socket->SetController(CreateObject<CcOps>(controller_, *socket, conn_));
+        socket->SetController(CreateObject<CcOps>(controller_, *socket, conn_), controller_.ops->needs_rate != 0);
     } else {
         socket->SetCongestionControlAlgorithm(CreateObject<NoControl>());
     }

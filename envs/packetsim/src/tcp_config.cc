@@ -19,6 +19,7 @@ TcpConfig MakeTcpConfig(const Spec &spec)
     const std::vector<ncc_u64> params = ControllerParams(*config.ops, spec.params);
     std::copy(params.begin(), params.end(), config.params);
     config.ecn = config.ops->ecn;
+    config.needs_rate = config.ops->needs_rate != 0;
     config.mss_bytes = spec.mtu_bytes - kHeaderBytes;
     config.conn = {config.mss_bytes, config.mss_bytes * spec.initial_window_pkts};
     // Window scale takes 3 bytes of options, SACK-permitted 2; options fill whole words.

@@ -34,6 +34,7 @@ struct TcpConfig {
     int64_t min_rto_ns = 0;
     int64_t initial_rto_ns = 0;
     ncc_cc_ecn ecn = NCC_CC_ECN_NONE;
+    bool needs_rate = false; // the controller wants delivery rates
     bool handshake = true;
     bool sack = true;
     bool limited_transmit = true;

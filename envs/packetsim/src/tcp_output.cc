@@ -75,6 +75,9 @@ ncc_cc_event TcpSendingEnd::Event(ncc_u32 flags) const
     event.una_bytes = OffsetBytes(s_.una);
     event.nxt_bytes = OffsetBytes(s_.nxt);
     event.flags = flags;
+    if (config_.needs_rate) {
+        event.total_delivered_bytes = s_.rate.estimator().delivered_bytes();
+    }
     return event;
 }
 
@@ -88,6 +91,11 @@ void TcpSendingEnd::Offer()
     const uint64_t free_bytes = config_.send_buffer_bytes - (s_.offered_bytes - OffsetBytes(s_.una));
     const uint64_t chunk_bytes = std::min<uint64_t>(missing_bytes, std::max(config_.send_buffer_bytes / 4, 1U));
     if (free_bytes >= chunk_bytes) {
+        const bool all_sent = s_.offered_bytes - OffsetBytes(s_.nxt) < config_.mss_bytes;
+        if (config_.needs_rate && all_sent && board_.PipeBytes() < s_.cwnd_bytes &&
+            s_.lost_bytes <= s_.repaired_bytes) {
+            s_.rate.estimator().AppLimited(board_.PipeBytes());
+        }
         s_.offered_bytes += std::min(missing_bytes, free_bytes);
     }
 }
@@ -147,6 +155,9 @@ void TcpSendingEnd::SendData(uint32_t number)
     const uint32_t payload_bytes = board_.PayloadBytes(number);
     if (s_.una == s_.nxt) {
         s_.retransmit.Cancel(); // nothing was outstanding: the timer counts from this packet (RFC 6298 5.1, 5.2)
+    }
+    if (config_.needs_rate) {
+        s_.rate.Sent(network_.rings(), number, s_.una, s_.nxt, network_.now_ns());
     }
     if (retransmission) {
         board_.Repaired(number);

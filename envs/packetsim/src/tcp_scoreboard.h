@@ -195,6 +195,9 @@ class TcpScoreboard
         }
         sent = (sent & ~Sent::kLost) | Sent::kSacked;
         s_.sacked_bytes += bytes;
+        if (config_.needs_rate) {
+            s_.rate.Delivered(number, bytes);
+        }
         if (s_.highest_sack == kNone || s_.highest_sack <= number + 1) { // "+ 1": ns-3 compares with the packet's end
             s_.highest_sack = number;
         }

@@ -29,8 +29,14 @@ void TcpSendingEnd::Ack(const Packet &packet)
     }
     const uint64_t pipe_before = board_.PipeBytes();
     const uint32_t una_before = s_.una;
+    if (config_.needs_rate) {
+        s_.rate.estimator().BeginAck(network_.now_ns(), s_.lost_bytes);
+    }
     bool duplicate = packet.sack != kNone && board_.Update(network_.sack(packet.sack));
     if (number > s_.una) {
+        for (uint32_t acked = s_.una; config_.needs_rate && acked != number; ++acked) {
+            s_.rate.Delivered(acked, board_.PayloadBytes(acked));
+        }
         board_.Discard(number);
     }
     if (!config_.sack) {
@@ -55,6 +61,9 @@ void TcpSendingEnd::Ack(const Packet &packet)
         network_.Delivered(slot_, event.delivered_bytes);
     }
     event.acked_bytes = event.una_bytes - OffsetBytes(una_before);
+    if (config_.needs_rate) {
+        s_.rate.estimator().Fill(event, s_.lost_bytes);
+    }
     ncc_cc_out out{};
     config_.ops->on_ack(s_.controller, config_.params, &config_.conn, &event, &out);
     Apply(out);
@@ -137,6 +146,7 @@ void TcpSendingEnd::Advanced(bool duplicate)
         NewAck(true);
         return;
     }
+    bool recovered = false;
     switch (s_.state) {
     case CongestionState::kOpen:
         break;
@@ -147,7 +157,7 @@ void TcpSendingEnd::Advanced(bool duplicate)
         break;
     case CongestionState::kRecovery:
         s_.dup_acks = 0;
-        s_.cwnd_bytes = s_.ssthresh_bytes;
+        recovered = true;
         [[fallthrough]];
     case CongestionState::kLoss:
         s_.first_partial_ack = true;
@@ -159,6 +169,9 @@ void TcpSendingEnd::Advanced(bool duplicate)
     }
     if (s_.state == CongestionState::kOpen) {
         NewAck(true);
+    }
+    if (recovered) { // until the controller says more; by now the application has had its turn
+        s_.cwnd_bytes = s_.ssthresh_bytes;
     }
 }
 

@@ -9,6 +9,7 @@
 
 #include "packet.h"
 #include "tcp_config.h"
+#include "tcp_rate.h"
 #include "tcp_rings.h"
 #include "timer.h"
 
@@ -64,6 +65,7 @@ struct TcpSender {
     uint32_t syns = 0;              // sent
     int64_t syn_ns = 0;             // when the first was sent
     SackBlocks::Block seen[4] = {}; // blocks of the last ACK that had any: all of it is sacked
+    TcpRate rate;                   // idle unless TcpConfig::needs_rate
 };
 
 } // namespace ncc::packetsim

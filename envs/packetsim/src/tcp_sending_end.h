@@ -84,6 +84,7 @@ class TcpSendingEnd
         s_.retransmit.Cancel();
         s_.pace.Cancel();
         s_.sent.Release(network_.rings());
+        s_.rate.Release(network_.rings());
     }
 
   private:
