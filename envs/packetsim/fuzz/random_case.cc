@@ -160,6 +160,9 @@ class Maker
         Losses &losses = out_.losses;
         if (random_.Chance(0.5)) {
             losses.chance = random_.OneOf({0.001, 0.02, 0.2});
+            if (losses.chance > 0.1) { // timers back off to seconds, and without a sample they stay there
+                spec_.period_ns = std::max<int64_t>(spec_.period_ns, 1'000'000);
+            }
         }
         if (random_.Chance(0.3)) {
             losses.first[random_.Between(0, losses.first.size() - 1)] = static_cast<uint32_t>(random_.Between(1, 4));
