@@ -59,7 +59,7 @@ def _report(options: argparse.Namespace, console: Console) -> None:
     console.print(f"Written to {options.out}", highlight=False)
 
 
-def _stale(found: Mapping[str, Results]) -> dict[str, str]:
+def _stale(found: "Mapping[str, Results]") -> dict[str, str]:
     """Experiments whose YAML says something else than what was run."""
     from ncc.compose import experiment_names
     from ncc.experiment.load import source_digest

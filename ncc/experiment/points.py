@@ -13,7 +13,6 @@ from ncc.baselines.registry import check_params, controllers
 from ncc.compose import load_controller
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.scenario import Scenario, scenario_from_dict
-from ncc.core.workload import Poisson
 from ncc.experiment.spec import Experiment
 from ncc.experiment.table import At
 from ncc.harness.controller import Controller, PolicyLimit
@@ -86,14 +85,10 @@ def _cell(
         "contenders": {each: {"params": dict(c.params)} for each, c in experiment.contenders.items()},
     }
     changes = [experiment.axes[axis].at(x) for axis, x in point.items()]
-    for keys in (*changes, chosen.changes):
+    for keys in (*changes, chosen.changes, experiment.presets[preset].changes):
         for key, value in keys.items():
             _set(plain, key, value)
-    whole = scenario_from_dict(plain["scenario"])
-    for key, value in experiment.presets[preset].changes.items():
-        _set(plain, key, value)
     made = scenario_from_dict(plain["scenario"])
-    _same_network(whole, made, preset)
     controller = _controller(chosen.controller, plain["contenders"][contender]["params"])
     require_marks(made, [controller])
     for measure, kind in experiment.measures.items():
@@ -112,13 +107,6 @@ def _controller(name: str, params: Mapping[str, int]) -> Controller:
     if stack.transport in controllers():
         check_params(stack.transport, merged)
     return controller.replace(stack=stack.replace(params=tuple(merged.items())))
-
-
-def _same_network(whole: Scenario, made: Scenario, preset: str) -> None:
-    """A preset runs less of the same: network, transport and loads are those without it."""
-    loads = [[t.load_frac for _, t in s.workload if isinstance(t, Poisson)] for s in (whole, made)]
-    if (whole.topology, whole.transport, whole.nic, loads[0]) != (made.topology, made.transport, made.nic, loads[1]):
-        raise ConfigError(f"presets.{preset}.changes must leave topology, transport, nic and load_frac as they are")
 
 
 def _set(plain: dict[str, Any], key: str, value: Any) -> None:

@@ -6,6 +6,7 @@ of the network; an axis is what the figure varies. Both change single keys of th
 top: `scenario.topology.mark_threshold_bytes`, `contenders.gemini.params.k_pkts`.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -102,15 +103,16 @@ class Preset(Value, frozen=True, kw_only=True):
 
     def check(self) -> None:
         for key in self.changes:
-            if not any(key.startswith("scenario.") and key.endswith(f".{last}") for last in MAY_CHANGE):
+            if not MAY_CHANGE.fullmatch(key):
                 raise ConfigError(
-                    f"Preset.changes may set scenario keys that end in {', '.join(MAY_CHANGE)}: a preset runs less of "
-                    f"the same, it never alters rates, buffers, RTT, packet size or load; got {key!r}"
+                    "Preset.changes may set scenario.{duration_s, drain_s, period_s} and, of a workload's component, "
+                    "start_s, spread_s and flows: a preset runs less of the same, it never alters rates, buffers, RTT, "
+                    f"packet size or load; got {key!r}"
                 )
 
 
-MAY_CHANGE = ("duration_s", "drain_s", "period_s", "start_s", "spread_s", "flows")
-"""How long and how many. A flow count is a count of long flows (`Long.flows`)."""
+MAY_CHANGE = re.compile(r"scenario\.((duration|drain|period)_s|workload\.[^.]+\.(start_s|spread_s|flows))")
+"""How long and how many. `flows` is the number of long flows (`ncc.core.workload.Long`)."""
 
 
 class PaperValue(Value, frozen=True, kw_only=True):

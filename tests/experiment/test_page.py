@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Results are taken over when they are complete and newer, and the page shows the paper's values beside ours."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ncc.core.errors import ResultError
+from ncc.experiment.checks import Finding
+from ncc.experiment.gather import gather, read_all
+from ncc.experiment.page import html_page, markdown_page
+from ncc.experiment.points import grid_of
+from ncc.experiment.result import FIGURE, JSON, Result
+from ncc.experiment.spec import experiment_from
+from ncc.experiment.table import At, Table
+from ncc.report import main
+from tests.experiment.toy import toy
+
+
+def result(preset: str = "full", seeds: int = 2, holds: bool | None = True, **changes: Any) -> Result:
+    """Of the toy, with made-up numbers: the queue is 10 KB per seed's number, and the link is full."""
+    grid = grid_of("toy", *experiment_from(toy(**changes), "toy"), preset, source="as written")
+    values = {
+        (measure, cell.contender, cell.point): tuple(
+            10e3 * (seed + 1) if measure == "queue" else 1.0 for seed in range(seeds)
+        )
+        for measure in grid.experiment.measures
+        for cell in grid.cells
+    }
+    expected: dict[tuple[str, str, At], float] = {("queue", "gentle", (10.0, "large")): 15e3}
+    return Result(
+        grid=grid,
+        datapath="packetsim",
+        seeds=tuple(range(seeds)),
+        table=Table(axes=grid.axes, contenders=tuple(grid.experiment.contenders), values=values, expected=expected),
+        findings={"less": Finding(holds, "1 < 2 | 3")},
+        problems=(),
+        n_flows=8,
+        wall_s=1.0,
+        cpu_s=1.0,
+        commits=("abc",),
+    )
+
+
+def keep(found: Result, folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    found.save(folder)
+    (folder / FIGURE).write_bytes(b"picture")
+    return folder
+
+
+def test_a_complete_result_is_taken_over_once(tmp_path: Path) -> None:
+    keep(result(), tmp_path / "runs" / "toy" / "packetsim")
+    out = tmp_path / "docs"
+    assert gather(tmp_path / "runs", out) == ["toy on packetsim"]
+    assert (out / "toy_packetsim.png").read_bytes() == b"picture"
+    assert gather(tmp_path / "runs", out) == []
+    assert read_all(out)["toy"]["packetsim"] == result().to_dict() | {
+        "written_at": read_all(out)["toy"]["packetsim"]["written_at"]
+    }
+    assert len((out / "toy.json").read_text().splitlines()) < 100, "a line per cell, not per number"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [result("quick", 1), result(seeds=1), replace(result(), grid=replace(result().grid, source=""))],
+    ids=["quick", "too few seeds", "changed on the command line"],
+)
+def test_what_is_not_the_whole_experiment_is_not_published(other: Result, tmp_path: Path) -> None:
+    keep(other, tmp_path / "runs" / "toy" / "packetsim")
+    assert gather(tmp_path / "runs", tmp_path / "docs") == []
+
+
+def test_the_newest_result_of_a_datapath_wins_and_others_stay(tmp_path: Path) -> None:
+    old = keep(result(holds=False), tmp_path / "runs" / "a" / "packetsim")
+    keep(result(), tmp_path / "runs" / "b" / "packetsim")
+    keep(replace(result(), datapath="ns3"), tmp_path / "runs" / "b" / "ns3")
+    plain = json.loads((old / JSON).read_text())
+    (old / JSON).write_text(json.dumps(plain | {"written_at": "2000-01-01T00:00:00"}))
+    gather(tmp_path / "runs", tmp_path / "docs")
+    found = read_all(tmp_path / "docs")["toy"]
+    assert set(found) == {"ns3", "packetsim"}
+    assert found["packetsim"]["holds"]
+
+
+def test_the_page_has_the_paper_s_values_beside_ours_and_says_what_fails(tmp_path: Path) -> None:
+    results = {"toy": {"packetsim": result(holds=False).to_dict()}}
+    page = markdown_page(results, {"toy": "It has changed."}, ["other"])
+    assert "| queue (KB) | DCTCP | k 10, size large | 15.0 | 15.0 [10.0, 20.0] |" in page
+    assert "**does not hold**: 1 &lt; 2 \\| 3" in page
+    assert "**shape does not hold**, 0 of 1 checks" in page
+    assert "It has changed." in page
+    assert "Not run yet: `other`." in page
+    html = html_page(page)
+    assert html.count("<table>") == sum(line.startswith("| ---") for line in page.splitlines()) == 4
+    assert '<img src="toy_packetsim.png"' in html
+    assert "does not hold</strong>: 1 &lt; 2 | 3" in html
+
+
+def test_verdicts() -> None:
+    assert result().verdict == "shape holds: 1 of 1 checks hold; less: 1 < 2 | 3"
+    assert result(holds=False).verdict.startswith("shape does not hold: 0 of 1 checks hold; less:")
+    spoilt = replace(result(), problems=("seed 1: undelivered",))
+    assert not spoilt.holds
+    assert spoilt.verdict.startswith("shape does not hold: 1 runs must not be used")
+
+
+def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keep(result(), tmp_path / "runs" / "toy" / "packetsim")
+    assert main(["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "docs")]) == 0
+    assert "toy on packetsim: shape holds" in capsys.readouterr().out
+    assert "in configs/experiment no more" in (tmp_path / "docs" / "README.md").read_text()
+    assert (tmp_path / "docs" / "index.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_without_results_it_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--runs", str(tmp_path), "--out", str(tmp_path)]) == 2
+    assert "experiment=<name> preset=full" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"format": 99}', "{}"])
+def test_damaged_results_are_refused(text: str, tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "toy" / "packetsim"
+    folder.mkdir(parents=True)
+    (folder / JSON).write_text(text)
+    with pytest.raises(ResultError, match="run the experiment again"):
+        gather(tmp_path / "runs", tmp_path / "docs")
+    (tmp_path / "toy.json").write_text(text)
+    with pytest.raises(ResultError, match="delete it and report again"):
+        read_all(tmp_path)
