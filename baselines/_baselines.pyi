@@ -1,77 +1,109 @@
-#SPDX - License - Identifier : BSD - 3 - Clause
-""
-    "Built from binding.cpp: the controllers' table, a connection that one of them runs, and the decisions of a switch."
-    ""
+# SPDX-License-Identifier: BSD-3-Clause
+"""Built from binding.cpp: the controllers' table, a connection that one of them runs, and the decisions of a switch."""
 
-    import numpy as np import numpy
-        .typing as npt
+import numpy as np
+import numpy.typing as npt
 
-            STATE_MAX : int ""
-                            "Bytes a controller's state may take."
-                            "" CWND_MAX_BYTES : int ECE : int IN_RECOVERY : int APP_LIMITED : int RATE_APP_LIMITED
-    : int ACK : int LOSS : int TIMEOUT : int PASS : int MARK : int DROP : int RED_ONE : int ""
-                                                                                            "Probability 1 of `red`."
-                                                                                            "" DT_ALPHA_ONE
-    : int ""
-          "Alpha of 1 of `dynamic_threshold`."
-          "" DT_ALPHA_MAX : int DT_SHARED_MAX_BYTES
-    : int
+STATE_MAX: int
+"""Bytes a controller's state may take."""
+CWND_MAX_BYTES: int
+ECE: int
+IN_RECOVERY: int
+APP_LIMITED: int
+RATE_APP_LIMITED: int
+ACK: int
+LOSS: int
+TIMEOUT: int
+PASS: int
+MARK: int
+DROP: int
+RED_ONE: int
+"""Probability 1 of `red`."""
+DT_ALPHA_ONE: int
+"""Alpha of 1 of `dynamic_threshold`."""
+DT_ALPHA_MAX: int
+DT_SHARED_MAX_BYTES: int
 
-          def
-          step_mark(*, size_bytes : int, mark_threshold_bytes : int, queue_bytes : int, packet_bytes : int,
-                    ecn_capable : bool) -> int
-    : ""
-      "PASS, MARK or DROP of `step_mark.h`."
-      ""
+def step_mark(
+    *, size_bytes: int, mark_threshold_bytes: int, queue_bytes: int, packet_bytes: int, ecn_capable: bool
+) -> int:
+    """PASS, MARK or DROP of `step_mark.h`."""
 
-      def red(*, min_bytes : int, max_bytes : int, max_prob : int, queue_bytes : int, ecn_capable : bool, random : int)
-        ->int : ""
-                "PASS or MARK of `red.h`; `random` is 32 uniform bits. Raises `ValueError` outside the header's ranges."
-                ""
+def red(*, min_bytes: int, max_bytes: int, max_prob: int, queue_bytes: int, ecn_capable: bool, random: int) -> int:
+    """PASS or MARK of `red.h`; `random` is 32 uniform bits. Raises `ValueError` outside the header's ranges."""
 
-                def dynamic_threshold(*, private_bytes : int, shared_bytes : int, alpha : int, queue_bytes : int,
-                                      used_bytes : int, packet_bytes : int)
-        ->int : ""
-                "PASS or DROP of `dynamic_threshold.h`. Raises `ValueError` outside the header's ranges."
-                ""
+def dynamic_threshold(
+    *, private_bytes: int, shared_bytes: int, alpha: int, queue_bytes: int, used_bytes: int, packet_bytes: int
+) -> int:
+    """PASS or DROP of `dynamic_threshold.h`. Raises `ValueError` outside the header's ranges."""
 
-                def table()
-        ->list[tuple[str, str, int, int, list[tuple[str, int, int, int, str]]]]
-    : ""
-      "Rows (name, summary, ecn, state_bytes, [(parameter, default, min, max, help)])."
-      ""
+def table() -> list[tuple[str, str, int, int, list[tuple[str, int, int, int, str]]]]:
+    """Rows (name, summary, ecn, state_bytes, [(parameter, default, min, max, help)])."""
 
-      class Connection
-    : ""
-      "One connection; all values as in cc.h. Every method returns (cwnd_bytes, ssthresh_bytes, pacing_bytes_per_s)."
-      ""
+class Connection:
+    """One connection; all values as in cc.h. Every method returns (cwnd_bytes, ssthresh_bytes, pacing_bytes_per_s)."""
 
-      def __init__(self, name : str, mss_bytes : int, init_cwnd_bytes : int, params : list[int])
-        ->None : ""
-                 "Runs `init`. `params` in table order; raises `ValueError` on a wrong name, count or range."
-                 ""
+    def __init__(self, name: str, mss_bytes: int, init_cwnd_bytes: int, params: list[int]) -> None:
+        """Runs `init`. `params` in table order; raises `ValueError` on a wrong name, count or range."""
 
-                 def init(self)
-        ->tuple[int, int, int]
-    : ... def on_ack(self, *, now_ns : int = 0, rtt_ns : int = 0, min_rtt_ns : int = 0, srtt_ns : int = 0,
-                     delivered_bytes : int = 0, acked_bytes : int = 0, inflight_bytes : int = 0, una_bytes : int = 0,
-                     nxt_bytes : int = 0, flags : int = 0, total_delivered_bytes : int = 0,
-                     prior_delivered_bytes : int = 0, interval_ns : int = 0, lost_bytes : int = 0, )
-        ->tuple[int, int, int]
-    : ... def on_loss(self, *, now_ns : int = 0, rtt_ns : int = 0, min_rtt_ns : int = 0, srtt_ns : int = 0,
-                      delivered_bytes : int = 0, acked_bytes : int = 0, inflight_bytes : int = 0, una_bytes : int = 0,
-                      nxt_bytes : int = 0, flags : int = 0, total_delivered_bytes : int = 0,
-                      prior_delivered_bytes : int = 0, interval_ns : int = 0, lost_bytes : int = 0, )
-        ->tuple[int, int, int]
-    : ... def on_timeout(self, *, now_ns : int = 0, rtt_ns : int = 0, min_rtt_ns : int = 0, srtt_ns : int = 0,
-                         delivered_bytes : int = 0, acked_bytes : int = 0, inflight_bytes : int = 0,
-                         una_bytes : int = 0, nxt_bytes : int = 0, flags : int = 0, total_delivered_bytes : int = 0,
-                         prior_delivered_bytes : int = 0, interval_ns : int = 0, lost_bytes : int = 0, )
-        ->tuple[int, int, int] : ... def drive(self, kinds : npt.NDArray[np.uint8], events : npt.NDArray[np.uint64])
-        ->npt.NDArray[np.uint64]
-    : ""
-      "Many events at once: kinds [n] (ACK, LOSS, TIMEOUT), events [n, 10] in the order of cc.h, or [n, 14] with the
-      delivery rate; returns [n, 3]. Raises `ValueError` for other shapes."""
+    def init(self) -> tuple[int, int, int]: ...
+    def on_ack(
+        self,
+        *,
+        now_ns: int = 0,
+        rtt_ns: int = 0,
+        min_rtt_ns: int = 0,
+        srtt_ns: int = 0,
+        delivered_bytes: int = 0,
+        acked_bytes: int = 0,
+        inflight_bytes: int = 0,
+        una_bytes: int = 0,
+        nxt_bytes: int = 0,
+        flags: int = 0,
+        total_delivered_bytes: int = 0,
+        prior_delivered_bytes: int = 0,
+        interval_ns: int = 0,
+        lost_bytes: int = 0,
+    ) -> tuple[int, int, int]: ...
+    def on_loss(
+        self,
+        *,
+        now_ns: int = 0,
+        rtt_ns: int = 0,
+        min_rtt_ns: int = 0,
+        srtt_ns: int = 0,
+        delivered_bytes: int = 0,
+        acked_bytes: int = 0,
+        inflight_bytes: int = 0,
+        una_bytes: int = 0,
+        nxt_bytes: int = 0,
+        flags: int = 0,
+        total_delivered_bytes: int = 0,
+        prior_delivered_bytes: int = 0,
+        interval_ns: int = 0,
+        lost_bytes: int = 0,
+    ) -> tuple[int, int, int]: ...
+    def on_timeout(
+        self,
+        *,
+        now_ns: int = 0,
+        rtt_ns: int = 0,
+        min_rtt_ns: int = 0,
+        srtt_ns: int = 0,
+        delivered_bytes: int = 0,
+        acked_bytes: int = 0,
+        inflight_bytes: int = 0,
+        una_bytes: int = 0,
+        nxt_bytes: int = 0,
+        flags: int = 0,
+        total_delivered_bytes: int = 0,
+        prior_delivered_bytes: int = 0,
+        interval_ns: int = 0,
+        lost_bytes: int = 0,
+    ) -> tuple[int, int, int]: ...
+    def drive(self, kinds: npt.NDArray[np.uint8], events: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        """Many events at once: kinds [n] (ACK, LOSS, TIMEOUT), events [n, 10] in the order of cc.h, or [n, 14] with the
+        delivery rate; returns [n, 3]. Raises `ValueError` for other shapes."""
 
     @property
     def out(self) -> tuple[int, int, int]:

@@ -1,6 +1,6 @@
-#SPDX - License - Identifier : BSD - 3 - Clause
-#Finds every controller header by its NCC_CC_REGISTER line and writes the table of all of them:
-#adding a controller edits nothing else.
+# SPDX-License-Identifier: BSD-3-Clause
+# Finds every controller header by its NCC_CC_REGISTER line and writes the table of all of them:
+# adding a controller edits nothing else.
 file(GLOB ncc_headers CONFIGURE_DEPENDS "${NCC_BASELINES}/*.h")
 set(ncc_includes "")
 set(ncc_rows "")
@@ -18,7 +18,7 @@ file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/generated/ncc_controllers.h" 
 #pragma once
 @ncc_includes@
 static const struct ncc_cc_ops *const ncc_cc_table[] = {
-    @ncc_rows @};
+@ncc_rows@};
 " @ONLY)
 add_library(ncc_controllers INTERFACE)
 target_include_directories(ncc_controllers INTERFACE "${NCC_BASELINES}" "${CMAKE_CURRENT_BINARY_DIR}/generated")
