@@ -32,10 +32,18 @@ def load_experiment(name: str) -> tuple[Experiment, dict[str, Any]]:
 
 
 RUN_KEYS = ("defaults", "scenario", "contenders", "axes", "measures", "presets")
+WORDS = ("label", "reduced", "wall_s", "log")
+"""Keys of entries that decide nothing of a run."""
 
 
 def source_digest(name: str) -> str:
-    """16 hex digits over what an experiment's YAML says of its runs; comments, checks and pictures apart."""
+    """16 hex digits over what an experiment's YAML says of its runs; comments, words, checks and pictures apart."""
     plain = read_config("experiment", "experiment", name)
-    text = json.dumps({key: plain.get(key) for key in RUN_KEYS}, sort_keys=True)
+    text = json.dumps({key: _without_words(plain.get(key)) for key in RUN_KEYS}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _without_words(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_words(part) for key, part in value.items() if key not in WORDS}
+    return value

@@ -23,6 +23,7 @@ from ncc.palette import label
 FORMAT = 1
 FULL = "full"
 JSON, PARQUET, FIGURE = "result.json", "result.parquet", "figure.png"
+NEEDED = {"name", "datapath", "complete", "written_at", "source", "holds", "verdict", "cells"}
 HOLDS, FAILS = "shape holds", "shape does not hold"
 
 
@@ -153,7 +154,7 @@ def read_result(path: Path) -> dict[str, Any]:
         plain = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         raise ResultError(f"{path} cannot be read ({error}); run the experiment again") from None
-    if not isinstance(plain, dict) or plain.get("format") != FORMAT:
+    if not isinstance(plain, dict) or plain.get("format") != FORMAT or not set(plain) >= NEEDED:
         raise ResultError(f"{path} is no result of an experiment in format {FORMAT}; run the experiment again")
     return plain
 

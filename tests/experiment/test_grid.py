@@ -108,6 +108,16 @@ def test_unknown_names() -> None:
         load_experiment("dctcp_quee")
 
 
+def test_words_make_no_other_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    def digest(**changes: Any) -> str:
+        monkeypatch.setattr("ncc.experiment.load.read_config", lambda *_: toy(**changes))
+        return source_digest("toy")
+
+    assert digest() == digest(presets__full__wall_s=9, title="Another", axes__k__label="k")
+    assert digest() != digest(axes__k__values=[10])
+    assert digest() != digest(presets__full__seeds=3)
+
+
 def test_an_axis_gives_what_it_sets() -> None:
     axis = Axis(label="x", values=(2.0,), sets=(Setting(key="a.b", scale=3), Setting(key="c.d", offset=0.5)))
     assert axis.at(2.0) == {"a.b": 6, "c.d": 2.5}

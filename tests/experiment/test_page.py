@@ -121,7 +121,7 @@ def test_without_results_it_says_what_to_do(tmp_path: Path, capsys: pytest.Captu
     assert "experiment=<name> preset=full" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"format": 99}', "{}"])
+@pytest.mark.parametrize("text", ["{", "[]", '{"format": 99}', '{"format": 1}', "{}"])
 def test_damaged_results_are_refused(text: str, tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "toy" / "packetsim"
     folder.mkdir(parents=True)
