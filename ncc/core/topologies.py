@@ -252,7 +252,46 @@ class TwoDatacentres(TopologySpec, frozen=True, tag="two_datacentres"):
         return net.build(groups, areas)
 
 
-AnyTopology = Dumbbell | Rack | ManyToOne | SingleSwitch | LeafSpine | FatTree | TwoDatacentres
+class MultiHop(TopologySpec, frozen=True, tag="multi_hop"):
+    """Two bottlenecks in a row (Alizadeh et al., SIGCOMM 2010, Figure 17): `edge0` to `core`, and `edge1` to host r1.
+
+    `s1` and `s2` are `near` and `cross` senders under `edge0`, `s3` are `far` senders under `edge1`. The receivers are
+    there too: `r1`, one host, and `r2`, as many as `cross`. The trunks that join the edges by `core` have a marking
+    threshold of their own.
+    """
+
+    near: Count = 10
+    cross: Count = 20
+    far: Count = 10
+    host_rate_bps: LineRate = 1 * GBPS
+    trunk_rate_bps: LineRate = 10 * GBPS
+    delay_s: Delay = 10 * US
+    trunk_mark_threshold_bytes: Natural = 30_000
+
+    def check(self) -> None:
+        super().check()
+        pool = (
+            self.shared_buffer_bytes and Pool(size_bytes=self.shared_buffer_bytes, alpha=self.dt_alpha).lone_share_bytes
+        )
+        if self.trunk_mark_threshold_bytes >= self.buffer_bytes + pool:
+            raise ConfigError(
+                f"MultiHop.trunk_mark_threshold_bytes must be below what a queue may take ({self.buffer_bytes + pool}), "
+                f"got {self.trunk_mark_threshold_bytes}"
+            )
+
+    def build(self) -> Topology:
+        net = _Builder(self)
+        edges, core = [net.switch("edge0"), net.switch("edge1")], net.switch("core")
+        marks = self.trunk_mark_threshold_bytes
+        up = [net.link(edge, core, self.trunk_rate_bps, self.delay_s, mark_threshold_bytes=marks) for edge in edges]
+        groups = {"r1": [net.leaf("r1", edges[1], self.host_rate_bps, self.delay_s)]}
+        down = 2 * (len(net.links) - 1) + 1  # `leaf` links run host (a) to switch (b): the odd port is switch to host
+        for name, n, edge in (("s1", self.near, 0), ("s2", self.cross, 0), ("s3", self.far, 1), ("r2", self.cross, 1)):
+            groups[name] = [net.leaf(f"{name}_{i}", edges[edge], self.host_rate_bps, self.delay_s) for i in range(n)]
+        return net.build(groups, [(groups["s1"] + groups["s2"], up[0]), (groups["s3"], down)])
+
+
+AnyTopology = Dumbbell | Rack | ManyToOne | SingleSwitch | LeafSpine | FatTree | TwoDatacentres | MultiHop
 
 
 class _Builder:
@@ -280,10 +319,21 @@ class _Builder:
         self._link(Link(a=host, b=switch, rate_bps=rate_bps, delay_s=delay_s, b_buffer=self._port(switch)))
         return host
 
-    def link(self, a: int, b: int, rate_bps: float, delay_s: float, buffer: Buffer | None = None) -> int:
-        """`buffer` is that of both ends, outside any pool; None: each has what the spec says."""
-        ends = {"a_buffer": buffer or self._port(a), "b_buffer": buffer or self._port(b)}
-        self._link(Link(a=a, b=b, rate_bps=rate_bps, delay_s=delay_s, **ends))
+    def link(
+        self,
+        a: int,
+        b: int,
+        rate_bps: float,
+        delay_s: float,
+        buffer: Buffer | None = None,
+        *,
+        mark_threshold_bytes: int | None = None,
+    ) -> int:
+        """`buffer` is that of both ends, outside any pool; None: each has what the spec says, with its own threshold."""
+        ends = [buffer or self._port(end) for end in (a, b)]
+        if mark_threshold_bytes is not None:
+            ends = [end.replace(mark_threshold_bytes=mark_threshold_bytes) for end in ends]
+        self._link(Link(a=a, b=b, rate_bps=rate_bps, delay_s=delay_s, a_buffer=ends[0], b_buffer=ends[1]))
         return 2 * (len(self.links) - 1)
 
     def _port(self, switch: int) -> Buffer:

@@ -6,7 +6,7 @@ import pytest
 
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario
-from ncc.core.topologies import Dumbbell, ManyToOne, SingleSwitch
+from ncc.core.topologies import Dumbbell, ManyToOne, MultiHop, SingleSwitch
 from ncc.core.topology import Topology
 from ncc.core.workload import AnyTraffic, Long, Queries, endless
 
@@ -89,3 +89,19 @@ def _pool(network: Topology, host: int) -> int | None:
 def test_a_network_marks_if_any_port_does() -> None:
     assert Dumbbell().build().marks
     assert not Dumbbell(mark_threshold_bytes=0).build().marks
+
+
+def test_two_bottlenecks_in_a_row() -> None:
+    network = MultiHop(near=2, cross=3, far=1, trunk_mark_threshold_bytes=97_500).build()
+    assert [network.port_name(area.upper_port) for area in network.neighbourhoods] == ["edge0->core", "edge1->r1"]
+    s1, s3, (r1,) = (network.group(name) for name in ("s1", "s3", "r1"))
+    assert [network.port_name(port) for port in network.path(s1[0], r1)][1:] == [
+        "edge0->core",
+        "core->edge1",
+        "edge1->r1",
+    ]
+    assert [network.port_name(port) for port in network.path(s3[0], r1)][1:] == ["edge1->r1"]
+    marks = {name: network.port_buffer(network.port(name)) for name in ("edge0->core", "edge1->r1")}
+    assert [buffer.mark_threshold_bytes for buffer in marks.values() if buffer] == [97_500, 30_000]
+    with pytest.raises(ConfigError, match="trunk_mark_threshold_bytes must be below what a queue may take"):
+        MultiHop(trunk_mark_threshold_bytes=512_000)

@@ -178,7 +178,7 @@ RACK_FIELDS = (
 )
 SMALL = {"kind": "rack", "hosts": 4, "buffer_bytes": 1499, "mark_threshold_bytes": 0}
 POISSON_FIELDS = "destinations, distribution, kind, link, load_frac, sources"
-KINDS = "dumbbell, fat_tree, leaf_spine, many_to_one, rack, single_switch, two_datacentres"
+KINDS = "dumbbell, fat_tree, leaf_spine, many_to_one, multi_hop, rack, single_switch, two_datacentres"
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,8 @@ KINDS = "dumbbell, fat_tree, leaf_spine, many_to_one, rack, single_switch, two_d
         (set_in(*W, "lod", value=1), f"scenario.workload.background has no field 'lod'; allowed: {POISSON_FIELDS}"),
         (
             set_in(*W, "kind", value="poison"),
-            "scenario.workload.background.kind cannot be 'poison'; allowed: fixed, incast, long, permutation, poisson, queries. Did",
+            "scenario.workload.background.kind cannot be 'poison'; allowed: fixed, incast, long, permutation, poisson, "
+            "queries. Did",
         ),
         (drop(*W, "sources"), "scenario.workload.background.sources is missing"),
         (set_in(*W, "sources", value="host"), "scenario.workload.background.sources: Unknown host group 'host'"),
