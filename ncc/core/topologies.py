@@ -270,12 +270,12 @@ class MultiHop(TopologySpec, frozen=True, tag="multi_hop"):
 
     def check(self) -> None:
         super().check()
-        pool = (
-            self.shared_buffer_bytes and Pool(size_bytes=self.shared_buffer_bytes, alpha=self.dt_alpha).lone_share_bytes
-        )
-        if self.trunk_mark_threshold_bytes >= self.buffer_bytes + pool:
+        reach_bytes = self.buffer_bytes
+        if self.shared_buffer_bytes:
+            reach_bytes += Pool(size_bytes=self.shared_buffer_bytes, alpha=self.dt_alpha).lone_share_bytes
+        if self.trunk_mark_threshold_bytes >= reach_bytes:
             raise ConfigError(
-                f"MultiHop.trunk_mark_threshold_bytes must be below what a queue may take ({self.buffer_bytes + pool}), "
+                f"MultiHop.trunk_mark_threshold_bytes must be below what a queue may take ({reach_bytes}), "
                 f"got {self.trunk_mark_threshold_bytes}"
             )
 
@@ -329,7 +329,7 @@ class _Builder:
         *,
         mark_threshold_bytes: int | None = None,
     ) -> int:
-        """`buffer` is that of both ends, outside any pool; None: each has what the spec says, with its own threshold."""
+        """`buffer` is that of both ends, outside any pool; None: what the spec says, but for a threshold of its own."""
         ends = [buffer or self._port(end) for end in (a, b)]
         if mark_threshold_bytes is not None:
             ends = [end.replace(mark_threshold_bytes=mark_threshold_bytes) for end in ends]
