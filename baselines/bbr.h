@@ -333,7 +333,7 @@ NCC_CC_FN void bbr_on_ack(struct bbr_state *s, const ncc_u64 *p, const struct nc
     bbr_set_pacing(s, p, e);
     bbr_set_cwnd(s, p, c, e);
     /* Restarting from idle, at the estimated rate and without a dip (draft 4.3.4.4). */
-    if (!e->inflight_bytes && (e->flags & NCC_CC_ACK_APP_LIMITED)) {
+    if (!e->inflight_bytes && (e->flags & NCC_CC_ACK_APP_LIMITED) && (e->flags & NCC_CC_ACK_RATE_APP_LIMITED)) {
         s->flags |= BBR_IDLE;
         if (s->mode == BBR_PROBE_BW)
             bbr_pace(s, p, s->peaks[0].rate, BBR_GAIN_ONE);

@@ -3,7 +3,8 @@
 
 Packets are numbered from 0. The link serves 1 Gbps after a queue without end; the base RTT is 100 us. Loss recovery is
 RFC 6675 (three packets acknowledged above a hole make it lost); ECN echo is RFC 3168 or RFC 8257 section 3.2, as the
-controller asks.
+controller asks. Pacing holds packets back by a timer; delivery rates are those of
+draft-cheng-iccrg-delivery-rate-estimation, in packets.
 """
 
 from collections import deque
@@ -33,6 +34,17 @@ class Stimulus:
     """So many times; then it always has data."""
 
 
+@dataclass(frozen=True)
+class Transmission:
+    """What was delivered, and when, as a packet was last sent (P.* of the draft)."""
+
+    sent: int
+    first_sent: int
+    delivered_at: int
+    delivered: int
+    app_limited: bool
+
+
 @dataclass
 class Sender:
     """Runs a controller through a stimulus; `curve` gets (event, cwnd_bytes, ssthresh_bytes) after every event."""
@@ -45,9 +57,11 @@ class Sender:
     def __post_init__(self) -> None:
         self.cc = connect(self.name, MSS, self.init_pkts * MSS, self.params)
         self.ecn = controller(self.name).ecn
-        self.cwnd = self.cc.out[0]
+        self.cwnd, _, self.pacing = self.cc.out
         self.curve: list[tuple[str, int, int]] = []
-        self.now = self.link_free = self.min_rtt = self.srtt = 0
+        self.now = self.link_free = self.pace_free = self.min_rtt = self.srtt = 0
+        self.delivered = self.delivered_at = self.first_sent = self.app_limited = 0
+        self.last_sent: dict[int, Transmission] = {}
         self.una = self.nxt = self.recover = 0
         self.sacked: set[int] = set()
         self.lost: set[int] = set()
@@ -65,7 +79,9 @@ class Sender:
 
     def run(self) -> "Sender":
         while len(self.curve) < self.stimulus.n_acks:
-            self.send()
+            if self.send() and (not self.pipe or self.pace_free <= self.pipe[0][0]):
+                self.now = self.pace_free
+                continue
             if not self.pipe:
                 self.expire()
                 continue
@@ -74,11 +90,15 @@ class Sender:
             self.receive(sent, packet, ce, cwr)
         return self
 
-    def send(self) -> None:
+    def send(self) -> bool:
+        """Whether pacing holds something back."""
         if self.una == self.nxt == self.written and self.stimulus.burst_pkts:
             self.writes += 1
             self.written = self.written + self.stimulus.burst_pkts if self.writes <= self.stimulus.bursts else 1 << 40
         while (self.inflight() + 1) * MSS <= self.cwnd:
+            ready = bool(self.lost) or self.nxt < self.written
+            if ready and self.pacing and self.pace_free > self.now:
+                return True
             if self.lost:
                 packet = min(self.lost)
                 self.lost.remove(packet)
@@ -86,14 +106,22 @@ class Sender:
                 packet = self.nxt
                 self.nxt += 1
             else:
-                return
+                self.app_limited = max(self.delivered + self.inflight(), 1)
+                return False
             nth = self.times_sent.get(packet, 0)
             self.times_sent[packet] = nth + 1
+            self.pace_free = self.now + (MSS * 10**9 // self.pacing if self.pacing else 0)
+            if self.una == packet == self.nxt - 1:
+                self.first_sent = self.delivered_at = self.now
+            self.last_sent[packet] = Transmission(
+                self.now, self.first_sent, self.delivered_at, self.delivered, self.app_limited > 0
+            )
             self.link_free = max(self.link_free, self.now) + PACKET_NS
             if (packet, nth) not in self.stimulus.drops:
                 ce = self.ecn is not Ecn.NONE and nth == 0 and self.stimulus.marks(packet)
                 self.pipe.append((self.link_free + RTT_NS - PACKET_NS, self.now, packet, ce, self.cwr))
                 self.cwr = False
+        return False
 
     def receive(self, sent: int, packet: int, ce: bool, cwr: bool) -> None:
         if cwr:
@@ -116,7 +144,7 @@ class Sender:
         self.unacked = 0
         before = self.inflight()
         full = (before + 1) * MSS > self.cwnd
-        una, sacked = self.una, len(self.sacked)
+        una, known, lost = self.una, self.sacked, len(self.lost)
         self.una = max(self.una, self.rcv_next)
         self.sacked = {p for p in self.got if p >= self.una}
         self.lost = {p for p in self.lost if p >= self.una and p not in self.sacked}
@@ -125,6 +153,7 @@ class Sender:
             self.srtt = self.srtt - self.srtt // 8 + rtt // 8 if self.srtt else rtt
         holes = {p for p in range(self.una, self.nxt) if p not in self.sacked and self.times_sent[p] == 1}
         self.lost |= {p for p in holes if sum(q > p for q in self.sacked) >= 3}
+        rate = self.rate([p for p in (*range(una, self.una), *sorted(self.sacked)) if p not in known])
         if self.recovering and self.una >= self.recover:
             self.recovering = False
         if self.lost and not self.recovering:
@@ -133,12 +162,19 @@ class Sender:
         acked = self.una - una
         flags = (_baselines.ECE if ece else 0) | (_baselines.IN_RECOVERY if self.recovering else 0)
         flags |= 0 if full else _baselines.APP_LIMITED
+        flags |= rate.pop("flags", 0)
         old = self.cwnd
-        delivered = acked + len(self.sacked) - sacked
+        delivered = acked + len(self.sacked) - len(known)
         self.note(
             "ack",
             self.cc.on_ack(
-                rtt_ns=rtt, acked_bytes=acked * MSS, delivered_bytes=delivered * MSS, flags=flags, **self.common()
+                rtt_ns=rtt,
+                acked_bytes=acked * MSS,
+                delivered_bytes=delivered * MSS,
+                lost_bytes=max(len(self.lost) - lost, 0) * MSS,
+                flags=flags,
+                **rate,
+                **self.common(),
             ),
         )
         self.cwr = self.cwr or (ece and self.cwnd < old)
@@ -151,6 +187,23 @@ class Sender:
         self.recovering, self.recover = True, self.nxt
         self.note("timeout", self.cc.on_timeout(**self.common()))
 
+    def rate(self, packets: list[int]) -> dict[str, int]:
+        """The sample of an ACK that newly acknowledges `packets`."""
+        sent = [self.last_sent[packet] for packet in packets]
+        self.delivered += len(packets)
+        if self.app_limited and self.delivered > self.app_limited:
+            self.app_limited = 0
+        if not sent:
+            return {}
+        self.delivered_at = self.now
+        last = max(sent, key=lambda each: (each.sent, each.delivered))
+        self.first_sent = last.sent
+        interval = max(last.sent - last.first_sent, self.now - last.delivered_at)
+        if interval < max(self.min_rtt, 1):
+            return {}
+        flags = _baselines.RATE_APP_LIMITED if last.app_limited else 0
+        return {"prior_delivered_bytes": last.delivered * MSS, "interval_ns": interval, "flags": flags}
+
     def common(self) -> dict[str, int]:
         return {
             "now_ns": self.now,
@@ -159,8 +212,9 @@ class Sender:
             "inflight_bytes": self.inflight() * MSS,
             "una_bytes": self.una * MSS,
             "nxt_bytes": self.nxt * MSS,
+            "total_delivered_bytes": self.delivered * MSS,
         }
 
     def note(self, event: str, out: tuple[int, int, int]) -> None:
-        self.cwnd = out[0]
+        self.cwnd, _, self.pacing = out
         self.curve.append((event, out[0], out[1]))

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""BBR on the simulators: the same on both to the nanosecond, and close to ns-3's own model of it."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from ncc.core.scenario import Scenario, Transport
+from ncc.core.topologies import Dumbbell
+from ncc.envs.ns3 import Ns3Datapath
+from ncc.envs.packetsim import PacketsimDatapath
+from ncc.harness.datapath import HostStack
+from tests.datapaths.runs import MSS, Run, Simulator, drops, engine, fixed, flow, run
+
+LARGE = Transport(send_buffer_bytes=8_000_000, receive_buffer_bytes=8_000_000)
+LINE = 1500 / 1538  # of the link's rate, without framing
+
+
+def dumbbell(pairs: int, delay_s: float, buffer_bytes: int, size_bytes: int, transport: Transport = LARGE) -> Scenario:
+    """1 Gbps between hosts of 2 Gbps; a flow starts every ms."""
+    topology = Dumbbell(
+        pairs=pairs, delay_s=delay_s, host_rate_bps=2e9, buffer_bytes=buffer_bytes, mark_threshold_bytes=0
+    )
+    flows = (flow(f"s{i}", f"r{i}", size_bytes, 0.001 * i) for i in range(pairs))
+    return fixed(topology, *flows, transport=transport)
+
+
+SAME: dict[str, tuple[Scenario, dict[str, int]]] = {
+    "alone": (dumbbell(1, 1e-4, 4_000_000, 5_000_000), {}),
+    "losses": (dumbbell(3, 1e-4, 60_000, 4_000_000), {"probe_rtt_us": 500, "min_rtt_window_us": 10_000}),
+    "without SACK": (dumbbell(2, 1e-4, 60_000, 3_000_000, Transport(sack=False)), {}),
+    "a send buffer below the pipe": (  # whole packets in each of its quarters: ns-3 would send parts
+        dumbbell(2, 1e-3, 4_000_000, 3_000_000, Transport(send_buffer_bytes=72 * MSS)),
+        {"probe_rtt_us": 2000, "min_rtt_window_us": 20_000},
+    ),
+}
+
+
+@pytest.mark.parametrize("title", SAME)
+def test_both_simulators_agree_to_the_nanosecond(title: str) -> None:
+    scenario, params = SAME[title]
+    stack = HostStack(transport="bbr", params=tuple(params.items()))
+    ours, theirs = (
+        run(each, scenario, stack, max_epochs=400, prepare=drops(scenario, left__right=700))
+        for each in (PacketsimDatapath, Ns3Datapath)
+    )
+    assert np.isfinite(ours.records.flows.finish_s).all()
+    for records in ("flows", "ports"):
+        for column in fields(getattr(ours.records, records)):
+            one, two = (getattr(getattr(each.records, records), column.name) for each in (ours, theirs))
+            np.testing.assert_allclose(one, two, rtol=1e-9, err_msg=f"{column.name} of {records}")
+
+
+def long_run(simulator: Simulator, scenario: Scenario, transport: str) -> tuple[Run, np.ndarray, np.ndarray]:
+    """With throughput over that of the link, and mean queue in bytes, in each ms."""
+    done = run(simulator, scenario, transport, max_epochs=300, until_done=False)
+    throughput = done.column("upper_throughput_bps")[:, 0] / 1e9 / LINE
+    return done, throughput, done.column("upper_queue_mean_bytes")[:, 0]
+
+
+def test_a_long_path_as_ns3s_own_model_has_it() -> None:
+    """RTT 6 ms: a pipe of 750 kB. STARTUP, DRAIN, then the gain cycle, in means of 25 ms."""
+    scenario = dumbbell(1, 1e-3, 4_000_000, 300_000_000)
+    _, ours, our_queue = long_run(PacketsimDatapath, scenario, "bbr")
+    _, theirs, their_queue = long_run(Ns3Datapath, scenario, "ns3::TcpBbr")
+    ours, theirs, our_queue, their_queue = (
+        each.reshape(-1, 25).mean(axis=1) for each in (ours, theirs, our_queue, their_queue)
+    )
+    np.testing.assert_allclose(ours, theirs, atol=0.01)
+    np.testing.assert_allclose(our_queue, their_queue, atol=0.06 * 750_000)
+    assert (ours[5:] > 0.985).all()
+    assert our_queue[2:4].min() > 750_000  # STARTUP overshoots: nearly two pipes of queue ...
+    assert our_queue[5:].max() < 0.1 * 750_000  # ... which DRAIN removes
+
+
+@pytest.mark.parametrize("delay_s", [1e-5, 1e-4])
+def test_two_flows_share_as_in_ns3s_own_model(delay_s: float) -> None:
+    scenario = dumbbell(2, delay_s, 4_000_000, 300_000_000)
+    steady = slice(50, 300)
+    own, ours, our_queue = long_run(PacketsimDatapath, scenario, "bbr")
+    ns3s, theirs, their_queue = long_run(Ns3Datapath, scenario, "ns3::TcpBbr")
+    assert ours[steady].mean() == pytest.approx(theirs[steady].mean(), abs=0.002)
+    assert our_queue[steady].mean() == pytest.approx(their_queue[steady].mean(), rel=0.12)
+    shares = [each.records.flows.sent_pkts[0] / each.records.flows.sent_pkts.sum() for each in (own, ns3s)]
+    assert shares[0] == pytest.approx(shares[1], abs=0.02)
+
+
+def test_the_model_finds_the_path(simulator: Simulator) -> None:
+    """The window is 2 x rate x RTT and 3 packets, even, 2 more while probing: rate and RTT as arithmetic has them."""
+    scenario = dumbbell(1, 1e-4, 4_000_000, 100_000_000)
+    datapath = simulator()
+    try:
+        datapath.start(scenario, scenario.flows(1), HostStack(transport="bbr"), 1)
+        windows = set()
+        for epoch in range(120):
+            datapath.step(np.array([np.inf]))
+            if epoch >= 60:
+                windows.add(int(engine(datapath).sender_window(0)[0]) // MSS)
+    finally:
+        datapath.close()
+    rtt_ns = 6 * 100_000 + 2 * (1538 + 78) * 8  # 2, 1 and 2 Gbps are as two hops of 1 Gbps
+    bdp_pkts = rtt_ns / (1538 * 8)
+    least = 2 * -(-(2 * bdp_pkts + 3) // 2)
+    assert windows == {least, least + 2}
