@@ -129,7 +129,9 @@ def _beside(results: Results) -> str:
             row[1 + list(results).index(datapath)] = _cell(cell, measure)
     if not rows:
         return ""
-    return _table(["", "", "", "paper", *results], [[*map(_plain, key), *row] for key, row in rows.items()])
+    sources = dict.fromkeys(_plain(value["source"]) for result in results.values() for value in result["values"])
+    table = _table(["", "", "", "paper", *results], [[*map(_plain, key), *row] for key, row in rows.items()])
+    return f"{table}\n\nThe paper's values: {'; '.join(sources)}."
 
 
 def _values(datapath: str, result: Mapping[str, Any]) -> str:

@@ -120,6 +120,7 @@ class Result:
                 name: {"title": m.title, "scale": m.scale_of, "digits": m.digits_of}
                 for name, m in experiment.measures.items()
             },
+            "values": [value.to_dict() for value in experiment.values],
             "cells": [self._cell(*key) for key in self.table.values],
         }
 

@@ -92,6 +92,7 @@ def test_the_page_has_the_paper_s_values_beside_ours_and_says_what_fails(tmp_pat
     assert "| queue (KB) | DCTCP | k 10, size large | 15.0 | 15.0 [10.0, 20.0] |" in page
     assert "**does not hold**: 1 &lt; 2 \\| 3" in page
     assert "**shape does not hold**, 0 of 1 checks" in page
+    assert "The paper's values: table 1." in page
     assert "It has changed." in page
     assert "Not run yet: `other`." in page
     html = html_page(page)
