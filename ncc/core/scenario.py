@@ -38,7 +38,8 @@ class Transport(Value, frozen=True):
     sack: bool = True
     """Selective acknowledgements and recovery by them (RFC 2018, RFC 6675); False: NewReno's (RFC 6582)."""
     limited_transmit: bool = True
-    """Each of the first duplicate ACKs lets one new segment out (RFC 3042), so that short windows need no timeout."""
+    """Each of the first duplicate ACKs lets one new segment out (RFC 3042), so that short windows need no timeout.
+    Without SACK only: with it, a selective acknowledgement makes room for one anyway (RFC 6675)."""
     dup_ack_pkts: Annotated[int, Meta(ge=1, le=1000)] = 3
     """Duplicate ACKs that mean a loss (RFC 5681 section 3.2); with SACK, DupThresh of RFC 6675."""
     delayed_ack_pkts: Count = 2

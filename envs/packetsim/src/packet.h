@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A packet, by value: it is copied from queue to queue and never allocated.
+// A packet: its headers as the simulation needs them.
 #pragma once
 
 #include <cstdint>
