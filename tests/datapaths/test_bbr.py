@@ -11,7 +11,7 @@ from ncc.core.topologies import Dumbbell
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import MSS, Run, Simulator, drops, engine, fixed, flow, run
+from tests.datapaths.runs import MSS, Run, Simulator, Window, drops, engine, fixed, flow, run
 
 LARGE = Transport(send_buffer_bytes=8_000_000, receive_buffer_bytes=8_000_000)
 LINE = 1500 / 1538  # of the link's rate, without framing
@@ -103,3 +103,14 @@ def test_the_model_finds_the_path(simulator: Simulator) -> None:
     bdp_pkts = rtt_ns / (1538 * 8)
     least = 2 * -(-(2 * bdp_pkts + 3) // 2)
     assert windows == {least, least + 2}
+
+
+def test_pacing_rounds_alike() -> None:
+    """1460 bytes at 12.8 MB/s are 114,062.5 ns: 40 packets apart, a half rounded otherwise would show as 40 ns."""
+    scenario = fixed(Dumbbell(pairs=1), flow("s0", "r0", 41 * MSS))
+    finished = []
+    for each in (PacketsimDatapath, Ns3Datapath):
+        with Window(each, scenario, cwnd_bytes=100_000, pacing_bytes_per_s=12_800_000) as window:
+            window.run(10)
+            finished.append(window.datapath.finish().flows.finish_s[0])
+    assert finished[0] == pytest.approx(finished[1], abs=5e-10)

@@ -181,7 +181,9 @@ void TcpSendingEnd::SendData(uint32_t number)
         s_.cwr_packet = number;
     }
     if (s_.pacing_bytes_per_s > 0 && !s_.pace.on()) {
-        const uint64_t delay_ns = (payload_bytes * NCC_NS_PER_S + s_.pacing_bytes_per_s / 2) / s_.pacing_bytes_per_s;
+        // To the nearest ns; a half goes down, as in ns-3, whose fractions of a second are cut off.
+        const uint64_t delay_ns =
+            (payload_bytes * NCC_NS_PER_S + (s_.pacing_bytes_per_s - 1) / 2) / s_.pacing_bytes_per_s;
         network_.Arm(s_.pace, TimerKind::kPace, slot_, static_cast<int64_t>(delay_ns));
     }
     if (!s_.retransmit.on()) {
