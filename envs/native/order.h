@@ -33,7 +33,8 @@ class FlowOrder
     virtual void Left(uint32_t flow) = 0;
 };
 
-// Throws std::out_of_range for an unknown name.
+// Throws std::out_of_range for an unknown name. Beside those of OrderNames() there is one for tests: "test_fifo" is
+// "fifo" for engines that have a short way for that name.
 std::unique_ptr<FlowOrder> MakeOrder(const std::string &name, const std::vector<FlowView> &flows);
 std::vector<std::string> OrderNames();
 

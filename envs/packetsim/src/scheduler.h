@@ -33,7 +33,7 @@ class Scheduler
             slots *= 2;
         }
         mask_ = static_cast<uint32_t>(slots - 1);
-        heads_.assign(slots, kNil);
+        lists_.assign(slots, {kNil, kNil});
         used_.assign(slots / 64, 0);
         words_used_.assign((slots / 64 + 63) / 64, 0);
     }
@@ -57,12 +57,22 @@ class Scheduler
             free_ = nodes_[node].next;
         }
         const uint32_t bucket = static_cast<uint32_t>(slot) & mask_;
-        uint32_t *place = &heads_[bucket];
-        while (*place != kNil && nodes_[*place].event < event) {
-            place = &nodes_[*place].next;
+        List &list = lists_[bucket];
+        if (list.head == kNil) {
+            nodes_[node] = {event, kNil};
+            list = {node, node};
+        } else if (nodes_[list.tail].event < event) { // always so at one time: the list may then be long
+            nodes_[node] = {event, kNil};
+            nodes_[list.tail].next = node;
+            list.tail = node;
+        } else {
+            uint32_t *place = &list.head;
+            while (nodes_[*place].event < event) {
+                place = &nodes_[*place].next;
+            }
+            nodes_[node] = {event, *place};
+            *place = node;
         }
-        nodes_[node] = {event, *place};
-        *place = node;
         used_[bucket / 64] |= 1ULL << bucket % 64;
         words_used_[bucket / 4096] |= 1ULL << bucket / 64 % 64;
         ++near_;
@@ -76,7 +86,7 @@ class Scheduler
             return far_.top();
         }
         bucket_ = NextBucket();
-        const Event event = nodes_[heads_[bucket_]].event;
+        const Event event = nodes_[lists_[bucket_].head].event;
         if (!far_.empty() && far_.top() < event) {
             top_is_far_ = true;
             return far_.top();
@@ -91,13 +101,14 @@ class Scheduler
             far_.Pop();
             return;
         }
-        const uint32_t node = heads_[bucket_];
+        uint32_t &head = lists_[bucket_].head;
+        const uint32_t node = head;
         now_slot_ = static_cast<uint64_t>(nodes_[node].event.time_ns) >> shift_;
-        heads_[bucket_] = nodes_[node].next;
+        head = nodes_[node].next;
         nodes_[node].next = free_;
         free_ = node;
         --near_;
-        if (heads_[bucket_] == kNil && (used_[bucket_ / 64] &= ~(1ULL << bucket_ % 64)) == 0) {
+        if (head == kNil && (used_[bucket_ / 64] &= ~(1ULL << bucket_ % 64)) == 0) {
             words_used_[bucket_ / 4096] &= ~(1ULL << bucket_ / 64 % 64);
         }
     }
@@ -109,6 +120,11 @@ class Scheduler
     struct Node {
         Event event;
         uint32_t next;
+    };
+    // The events of a bucket, in order.
+    struct List {
+        uint32_t head;
+        uint32_t tail; // void while there is no head
     };
 
     // The first bucket in use from the current slot on, around the calendar.
@@ -139,7 +155,7 @@ class Scheduler
     unsigned shift_ = 0; // a slot is 2^shift ns
     uint32_t mask_;
     uint64_t now_slot_ = 0;            // of the last event popped
-    std::vector<uint32_t> heads_;      // by bucket: its first event, the others in order behind it
+    std::vector<List> lists_;          // by bucket
     std::vector<uint64_t> used_;       // a bit for each bucket
     std::vector<uint64_t> words_used_; // a bit for each word of `used_`
     std::vector<Node> nodes_;
