@@ -23,13 +23,24 @@ class NativeBatch:
     """
 
     def __init__(self, datapath: type[NativeDatapath], n: int, *, threads: int, first: int) -> None:
+        if n < 1 or threads < 1:
+            raise ConfigError(f"n and threads of a batch must be at least 1, got {n} and {threads}")
         self._datapath, self._n, self._threads, self._first = datapath, n, threads, first
         self._batch: Any = None
         self._networks: dict[int, Network] = {}
         self._topology: Topology | None = None
 
     def start(self, row: int, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
-        """See `ncc.harness.networks.Networks.start`; raises as `NativeDatapath.start` does."""
+        """See `ncc.harness.networks.Networks.start`.
+
+        Raises:
+            ConfigError: no such row, a network of another shape than those that are running, or as
+                `NativeDatapath.start`; the others stand where they are.
+            UnknownNameError: as `NativeDatapath.start`.
+            DatapathError: as `NativeDatapath.start`.
+        """
+        if not 0 <= row < self._n:
+            raise ConfigError(f"row must be from 0 to {self._n - 1}, as the batch has {self._n} networks, got {row}")
         spec = self._datapath.spec_of(scenario, flows, stack, seed)
         network, topology = self._datapath.network_of(scenario, spec), scenario.network()
         if self._batch is None:
@@ -37,6 +48,8 @@ class NativeBatch:
             self._batch = extension.Batch(self._n, self._threads)
         try:
             self._batch.put(row, network)
+        except ValueError as error:
+            raise ConfigError(f"Scenario {scenario.name!r} cannot run in this batch: {error}.") from None
         except RuntimeError as error:
             raise DatapathError(f"Cannot start: {error}.") from None
         self._networks[row], self._topology = network, topology

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -244,6 +245,8 @@ def test_another_thread_is_refused_while_a_batch_steps() -> None:
                     batch.step(limits)
             except DatapathError as error:
                 refused.append(str(error))
+            else:
+                over.wait(0.002)  # the other's turn
 
     intruder = threading.Thread(target=intrude)
     intruder.start()
@@ -257,6 +260,53 @@ def test_another_thread_is_refused_while_a_batch_steps() -> None:
     over.set()
     intruder.join()
     assert refused == [f"Cannot {call}: another thread is in step()." for call in ("step", "start")]
+
+
+@pytest.mark.parametrize(("n", "threads"), [(2, 0), (2, -1), (0, 1)])
+def test_a_batch_has_networks_and_threads(n: int, threads: int) -> None:
+    with pytest.raises(ConfigError, match=rf"^n and threads .* at least 1, got {n} and {threads}$"):
+        PacketsimDatapath.batch(n, threads=threads, first=0)
+
+
+@pytest.mark.parametrize("row", [-1, 2])
+def test_a_row_that_a_batch_does_not_have_is_refused(row: int) -> None:
+    batch = PacketsimDatapath.batch(2, threads=1, first=0)
+    with pytest.raises(ConfigError, match=rf"^row must be from 0 to 1, .* got {row}$"):
+        batch.start(row, PAIR, one(), HostStack(), 1)
+    with pytest.raises(DatapathError, match="0 of 2 networks are running"):
+        batch.step(np.full((2, 1), np.inf))
+
+
+def test_networks_of_a_batch_have_one_shape() -> None:
+    other = fixed(Dumbbell(pairs=2), flow("s0", "r0", 100_000))
+    batch = PacketsimDatapath.batch(2, threads=2, first=0)
+    for row in range(2):
+        batch.start(row, PAIR, PAIR.flows(1), HostStack(), 1)
+    said = (
+        r"^Scenario 'test' cannot run in this batch: a network of \d+ hosts .* in row 1, beside one of \d+ hosts .*0\.$"
+    )
+    with pytest.raises(ConfigError, match=said):
+        batch.start(1, other, other.flows(1), HostStack(), 1)
+    measured = batch.step(np.full((2, PAIR.n_agents), np.inf))
+    assert measured.throughput_bps[0].sum() > 0
+    np.testing.assert_array_equal(measured.throughput_bps[0], measured.throughput_bps[1])
+    batch.close()
+    for row in range(2):
+        batch.start(row, other, other.flows(1), HostStack(), 1)
+    np.testing.assert_array_equal(batch.step(np.full((2, other.n_agents), np.inf)).epoch, [1, 1])
+
+
+def test_the_extension_refuses_what_python_cannot_ask_for() -> None:
+    extension: Any = PacketsimDatapath.extension()
+    with pytest.raises(ValueError, match="threads must be at least 1"):
+        extension.Batch(2, 0)
+    batch, network = extension.Batch(2, 1), engine(started())
+    batch.put(0, network)
+    batch.put(0, network)
+    with pytest.raises(ValueError, match="the network of row 0 in row 1 too"):
+        batch.put(1, network)
+    with pytest.raises(ValueError, match="row 2 of a batch of 2 networks"):
+        batch.put(2, network)
 
 
 def _close_copy(datapath: PacketsimDatapath) -> None:

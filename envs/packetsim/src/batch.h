@@ -22,15 +22,30 @@ class Batch
   public:
     Batch(size_t n, size_t threads) : pool_(n, threads), networks_(n), owners_(n) {}
 
-    // Both throw std::runtime_error while another thread is in one of them.
-    // That network from now on; all must have equally many hosts and upper ports.
+    // Both throw std::runtime_error while another thread is in one of them, std::invalid_argument for what cannot be.
+    // That network from now on; it may stand in no other row, and must have as many hosts and upper ports as those.
     void Put(size_t row, nanobind::object network)
     {
         if (row >= networks_.size()) {
-            throw std::invalid_argument("no such row");
+            throw std::invalid_argument("row " + std::to_string(row) + " of a batch of " +
+                                        std::to_string(networks_.size()) + " networks");
         }
+        Network &added = nanobind::cast<Network &>(network);
         const Turn turn(busy_);
-        networks_[row] = nanobind::cast<Network *>(network);
+        for (size_t other = 0; other < networks_.size(); ++other) {
+            if (other == row || networks_[other] == nullptr) {
+                continue;
+            }
+            if (networks_[other] == &added) {
+                throw std::invalid_argument("the network of row " + std::to_string(other) + " in row " +
+                                            std::to_string(row) + " too");
+            }
+            if (const std::string own = Shape(added), others = Shape(*networks_[other]); own != others) {
+                throw std::invalid_argument("a network of " + own + " in row " + std::to_string(row) +
+                                            ", beside one of " + others + " in row " + std::to_string(other));
+            }
+        }
+        networks_[row] = &added;
         owners_[row] = std::move(network);
     }
 
@@ -47,11 +62,6 @@ class Batch
         }
         const size_t n = networks_.size(), agents = networks_[0]->spec().agents.size(),
                      upper_ports = networks_[0]->spec().upper_ports.size();
-        for (const Network *network : networks_) {
-            if (network->spec().agents.size() != agents || network->spec().upper_ports.size() != upper_ports) {
-                throw std::invalid_argument("networks of different shapes");
-            }
-        }
         const auto is = [n](const auto &block, size_t rows, size_t columns) {
             return block.shape(0) == n && block.shape(1) == rows && block.shape(2) == columns;
         };
@@ -81,6 +91,12 @@ class Batch
     }
 
   private:
+    static std::string Shape(const Network &network)
+    {
+        return std::to_string(network.spec().agents.size()) + " hosts and " +
+               std::to_string(network.spec().upper_ports.size()) + " upper ports";
+    }
+
     class Turn
     {
       public:

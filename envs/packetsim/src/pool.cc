@@ -3,9 +3,17 @@
 
 #include <algorithm>
 #include <csignal>
+#include <stdexcept>
 
 namespace ncc::packetsim
 {
+
+ThreadPool::ThreadPool(size_t rows, size_t threads) : rows_(rows), threads_(threads), errors_(rows)
+{
+    if (threads < 1) {
+        throw std::invalid_argument("threads must be at least 1");
+    }
+}
 
 ThreadPool::~ThreadPool()
 {

@@ -18,8 +18,9 @@ class ThreadPool
   public:
     using Task = std::function<void(size_t row)>;
 
-    // The caller of Each is one of the `threads`; the others are started by its first call that has rows for them.
-    ThreadPool(size_t rows, size_t threads) : rows_(rows), threads_(threads), errors_(rows) {}
+    // The caller of Each is one of the `threads`, at least 1 (std::invalid_argument if not); the others are started by
+    // its first call that has rows for them.
+    ThreadPool(size_t rows, size_t threads);
     ~ThreadPool();
     ThreadPool(const ThreadPool &) = delete;
     ThreadPool &operator=(const ThreadPool &) = delete;
