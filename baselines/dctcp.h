@@ -15,12 +15,13 @@
 
 enum { DCTCP_G_SHIFT, DCTCP_ALPHA_INIT, DCTCP_ABC_LIMIT, DCTCP_MIN_CWND };
 
-static const struct ncc_cc_param dctcp_params[] = {
-    {"g_shift", 4, 1, 10, "gain g = 2^-g_shift of alpha's moving average (1/16 in the DCTCP paper, Linux and ns-3)"},
-    {"alpha_init", 1024, 0, 1024, "1/1024: alpha before the first window (RFC 8257 section 3.3 and Linux: 1)"},
-    NCC_RENO_PARAM_ABC_LIMIT,
-    NCC_RENO_PARAM_MIN_CWND,
-};
+/* In the order of the enum; for tables that begin with them too. */
+#define DCTCP_PARAMS                                                                                                   \
+    {"g_shift", 4, 1, 10, "gain g = 2^-g_shift of alpha's moving average (1/16 in the DCTCP paper, Linux and ns-3)"},  \
+        {"alpha_init", 1024, 0, 1024, "1/1024: alpha before the first window (RFC 8257 section 3.3 and Linux: 1)"},    \
+        NCC_RENO_PARAM_ABC_LIMIT, NCC_RENO_PARAM_MIN_CWND
+
+static const struct ncc_cc_param dctcp_params[] = {DCTCP_PARAMS};
 
 struct dctcp_state {
     struct ncc_reno_window w;
@@ -37,8 +38,8 @@ NCC_CC_FN void dctcp_init(struct dctcp_state *s, const ncc_u64 *p, const struct 
     ncc_reno_state(&s->w, o);
 }
 
-/* RFC 8257 section 3.3: M = marked / acked; alpha = (1 - g) alpha + g M, once per window. */
-NCC_CC_FN void dctcp_observe(struct dctcp_state *s, const ncc_u64 *p, const struct ncc_cc_event *e)
+/* RFC 8257 section 3.3: M = marked / acked; alpha = (1 - g) alpha + g M, once per window. Returns whether one ended. */
+NCC_CC_FN int dctcp_observe(struct dctcp_state *s, const ncc_u64 *p, const struct ncc_cc_event *e)
 {
     ncc_u64 bytes = ncc_min_u64(e->delivered_bytes, DCTCP_COUNT_MAX - s->delivered_bytes);
 
@@ -46,7 +47,7 @@ NCC_CC_FN void dctcp_observe(struct dctcp_state *s, const ncc_u64 *p, const stru
     if (e->flags & NCC_CC_ACK_ECE)
         s->marked_bytes += bytes;
     if (e->una_bytes < s->window_end_bytes || !s->delivered_bytes)
-        return;
+        return 0;
     ncc_u32 g = (ncc_u32)p[DCTCP_G_SHIFT];
     ncc_u32 marked_q = (ncc_u32)((s->marked_bytes << DCTCP_ALPHA_SHIFT) / s->delivered_bytes);
     /* The decay rounds up, so that alpha without marks reaches 0 instead of sticking at 2^g - 1. */
@@ -54,13 +55,14 @@ NCC_CC_FN void dctcp_observe(struct dctcp_state *s, const ncc_u64 *p, const stru
     s->window_end_bytes = e->nxt_bytes;
     s->delivered_bytes = 0;
     s->marked_bytes = 0;
+    return 1;
 }
 
 NCC_CC_FN void dctcp_on_ack(struct dctcp_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
                             const struct ncc_cc_event *e, struct ncc_cc_out *o)
 {
     (void)c;
-    dctcp_observe(s, p, e);
+    (void)dctcp_observe(s, p, e);
     ncc_reno_advance(&s->w, e);
     if (ncc_reno_ecn_due(&s->w, e)) { /* cwnd = cwnd (1 - alpha / 2) */
         ncc_u64 cut = (s->w.cwnd_bytes * s->alpha_q) >> (DCTCP_ALPHA_SHIFT + 1);
