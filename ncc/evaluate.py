@@ -4,7 +4,7 @@
 With `experiment=<name>`: run a figure of a paper, and say whether its shape holds; exit status 3 if it does not.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from ncc.cli import run_main
 from ncc.compose import (
     DatapathSpec,
     controller_names,
+    datapath_names,
     datapaths_from,
     experiment_names,
     load_controller,
@@ -60,16 +61,28 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
     spec = from_dict(EvaluateSpec, chosen, "configuration")
     try:
         if experiment is None:
-            _evaluate(spec, plain.get("scenario"), datapaths_from(plain["datapath"]), plain)
+            _evaluate(spec, plain.get("scenario"), _datapaths(plain, overrides), plain)
             return
         if both := [key for key in OWN if key in typed]:
             raise ConfigError(f"an experiment says its own {both[0]}: leave {both[0]}= away, or experiment=")
-        datapaths = datapaths_from(plain["datapath"]) if "datapath" in typed else (load_datapath("packetsim"),)
+        datapaths = _datapaths(plain, overrides) if "datapath" in typed else (load_datapath("packetsim"),)
         name = next(o.split("=", 1)[1] for o in overrides if o.split("=")[0].lstrip("+") == "experiment")
         changed = any(key.startswith("experiment.") for key in typed)
         _experiment(name, experiment, spec, datapaths, plain, as_written=not changed)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("Interrupted. Finished runs are kept; the same command goes on from there.") from None
+
+
+def _datapaths(plain: Mapping[str, Any], overrides: Sequence[str]) -> tuple[DatapathSpec, ...]:
+    """What `datapath=` chose: at least one, and none named twice (Hydra would merge the two without a word)."""
+    known = ", ".join(datapath_names())
+    for key, _, value in (override.partition("=") for override in overrides):
+        names = [name.strip(" '\"") for name in value.strip().strip("[]").split(",")]
+        if key == "datapath" and len(set(names)) != len(names):
+            raise ConfigError(f"datapath names one twice: {', '.join(names)}; name each once, of {known}")
+    if not plain.get("datapath"):
+        raise ConfigError(f"datapath names none; name at least one of {known}")
+    return datapaths_from(plain["datapath"])
 
 
 def _list_controllers() -> None:

@@ -53,11 +53,11 @@ def learning_curve(
         raise ConfigError("no episode ended during training, so there is no learning curve: raise the number of epochs")
     epochs, returns = np.array(points, dtype=np.float64).T
     window = min(len(returns), max(5, len(returns) // 20))
-    middle, low, high = _running(returns, window)
+    at, middle, low, high = _running(epochs, returns, window)
     figure, (axes,) = new_figure(1, width=9.0, height=4.6)
     dark = "#333333"  # colours belong to controllers, which may be drawn as references
-    axes.plot(epochs, middle, color=dark, lw=2, label=f"mean of {window} episodes", zorder=3)
-    axes.fill_between(epochs, low, high, color=dark, alpha=0.15, lw=0, label="middle half of them")
+    axes.plot(at, middle, color=dark, lw=2, label=f"mean of {window} episodes", zorder=3)
+    axes.fill_between(at, low, high, color=dark, alpha=0.15, lw=0, label="middle half of them")
     axes.plot(epochs, returns, ".", ms=4, color=dark, alpha=0.25, label="one episode")
     for name, style in styles(list(references or {})).items():
         axes.axhline((references or {})[name], color=style.colour, ls=style.line or "--", lw=1.5, label=style.label)
@@ -215,12 +215,19 @@ def epoch_timeline(run: Run, path: Path, *, area: int = 0, window_s: tuple[float
     save_figure(figure, path)
 
 
-def _running(values: FloatArray, window: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Mean and quartiles over centred windows that shrink towards both ends."""
+def _running(epochs: FloatArray, values: FloatArray, window: int) -> tuple[FloatArray, ...]:
+    """Mean and quartiles over centred windows of episodes, which shrink towards both ends.
+
+    Returns:
+        Epochs, ascending and each once; mean, lower and upper quartile there. Racks in step end their episodes together
+        and have no order among them: the windows around each of them are averaged.
+    """
+    at, which, count = np.unique(epochs, return_inverse=True, return_counts=True)
     half = window // 2
-    padded = np.pad(values, half, constant_values=np.nan)
+    padded = np.pad(values[np.argsort(epochs, kind="stable")], half, constant_values=np.nan)
     view = np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1)
-    return np.nanmean(view, axis=1), np.nanpercentile(view, 25, axis=1), np.nanpercentile(view, 75, axis=1)
+    curves = np.nanmean(view, axis=1), np.nanpercentile(view, 25, axis=1), np.nanpercentile(view, 75, axis=1)
+    return at, *(np.bincount(np.sort(which), weights=curve) / count for curve in curves)
 
 
 def _percentile(slowdown: FloatArray, q: float) -> float:

@@ -89,6 +89,8 @@ EVALUATE = [
     (("controller=ncc", "scenario=rack"), "run=<folder>"),
     (("run=nowhere",), "nowhere"),
     (("controller=dctcp", "scenario=rack", "seeds=0"), "seeds"),
+    (("controller=dctcp", "scenario=rack", "datapath=[]"), "datapath names none"),
+    (("controller=dctcp", "scenario=rack", "datapath=[packetsim,packetsim]"), "datapath names one twice"),
 ]
 
 
