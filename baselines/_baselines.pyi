@@ -102,8 +102,11 @@ class Connection:
         lost_bytes: int = 0,
     ) -> tuple[int, int, int]: ...
     def drive(self, kinds: npt.NDArray[np.uint8], events: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-        """Many events at once: kinds [n] (ACK, LOSS, TIMEOUT), events [n, 10] in the order of cc.h, or [n, 14] with the
-        delivery rate; returns [n, 3]. Raises `ValueError` for other shapes."""
+        """Many events at once; returns [n, 3].
+
+        `kinds` [n] are ACK, LOSS or TIMEOUT, `events` [n, 10] in the order of cc.h, or [n, 14] with the delivery rate.
+        Raises `ValueError` for other shapes.
+        """
 
     @property
     def out(self) -> tuple[int, int, int]:

@@ -29,8 +29,7 @@ class Learner(Protocol):
     """Learns a policy and keeps everything it needs to go on under one folder."""
 
     racks_per_env: int
-    """How many racks each environment that it asks for should hold: stepped in one call where the datapath can, else by
-    a process each."""
+    """Racks that each environment should hold: stepped in one call where the datapath can, else by a process each."""
     processes: int
     """How many racks are simulated at a time; for forecasts."""
     total_epochs: int
