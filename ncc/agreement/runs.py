@@ -126,9 +126,9 @@ def _group(
     for job in jobs:
         if job.label in found:
             tally.tell(job, "skipped", 1.0)
-    todo = [job for job in jobs if job.label not in found]
+    remaining = [job for job in jobs if job.label not in found]
     task = Task(folder, side.factory, LimiterFactory(None), {"agreement": side.name})
-    with closing(work_off(todo, task, min(workers, len(todo)), tally)) as done:
+    with closing(work_off(remaining, task, min(workers, len(remaining)), tally)) as done:
         for job in done:
             found[job.label] = open_run(_folder(job, folder), verify=False)
     return [found[job.label] for job in jobs]

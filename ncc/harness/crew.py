@@ -46,9 +46,9 @@ class _Worker:
     job: Job
 
 
-def work_off(todo: Sequence[Job], task: Task, workers: int, tally: Tally) -> Generator[Job, None, None]:
+def work_off(remaining: Sequence[Job], task: Task, workers: int, tally: Tally) -> Generator[Job, None, None]:
     """Yield jobs as they are done; however it ends, no worker is left behind."""
-    queue = deque(todo)
+    queue = deque(remaining)
     crew: dict[Connection, _Worker] = {}
     try:
         for _ in range(workers):

@@ -69,9 +69,9 @@ def evaluate(
         for job in jobs:
             if job.label in runs:
                 tally.tell(job, "skipped", 1.0)
-        todo = [job for job in jobs if job.label not in runs]
+        remaining = [job for job in jobs if job.label not in runs]
         task = Task(folder, datapath_factory, limiter_factory, dict(config or {}))
-        with closing(work_off(todo, task, min(workers, len(todo)), tally)) as done:
+        with closing(work_off(remaining, task, min(workers, len(remaining)), tally)) as done:
             for job in done:
                 runs[job.label] = open_run(folders[job.label], verify=False)
         for job in jobs:

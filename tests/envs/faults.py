@@ -4,6 +4,7 @@
 import os
 import signal
 import sys
+from abc import ABC, abstractmethod
 from typing import Any
 
 from ncc.core.errors import DatapathError, UnknownNameError
@@ -14,7 +15,7 @@ from tests.support.mm1 import Mm1Datapath
 HEAVY = ("torch", "ray", "gymnasium", "pettingzoo", "hydra", "scipy", "pyarrow", "matplotlib")
 
 
-class Faulty(Mm1Datapath):
+class Faulty(Mm1Datapath, ABC):
     """Goes wrong in the third epoch."""
 
     def step(self, rate_limits_bps: FloatArray) -> Measurement:
@@ -23,8 +24,9 @@ class Faulty(Mm1Datapath):
             self.fail()
         return measurement
 
+    @abstractmethod
     def fail(self) -> None:
-        raise NotImplementedError
+        """What happens in the third epoch."""
 
 
 class Aborting(Faulty):
