@@ -180,8 +180,7 @@ void Network::RttSample(uint32_t flow, int64_t ns)
 {
     records_[flow].AddRtt(ns);
     Host &host = host_of(spec_.flows[flow].src);
-    host.rtt_sum_ns += static_cast<double>(ns);
-    ++host.rtt_samples;
+    host.AddRtt(ns);
 }
 
 void Network::Fail(const std::string &message)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "live.h"
+#include "measure.h"
 #include "nic.h"
 #include "order.h"
 #include "port.h"
@@ -98,7 +99,7 @@ class Network
         uint32_t live_index = 0; // in its host's list of live flows
         bool acknowledged = false;
     };
-    struct Host {
+    struct Host : HostEpoch {
         uint32_t node = 0;
         ns3::Ptr<ns3::Node> ns3_node;
         ns3::Ptr<ns3::TcpL4Protocol> tcp;
@@ -106,9 +107,6 @@ class Network
         std::unique_ptr<Nic> nic;
         std::vector<uint32_t> live; // flows that have arrived and not been delivered
         uint32_t connections = 0;   // that flows from here have and that have not been freed
-        // of this epoch
-        int64_t goodput_bytes = 0, rtt_samples = 0, tx_bytes_before = 0;
-        double rtt_sum_ns = 0, rtt_mean_ns = 0;
     };
 
     void BuildHosts();

@@ -9,49 +9,16 @@ namespace ncc::packetsim
 
 void Network::Measure(const HostColumns &out, const UpperColumns &upper)
 {
-    const double period_s = static_cast<double>(spec_.period_ns) * 1e-9;
+    const auto view_of = [this](uint32_t slot) -> const FlowView & { return views_[connections_[slot].flow]; };
     for (size_t i = 0; i < spec_.agents.size(); ++i) {
         Host &host = hosts_[host_index_[spec_.agents[i]]];
-        const int64_t tx_bytes = host.nic->totals().tx_bytes;
-        out.rate_limit_bps[i] = host.nic->limit_bps();
-        out.throughput_bps[i] = static_cast<double>(tx_bytes - host.tx_bytes_before) * 8 / period_s;
-        out.goodput_bps[i] = static_cast<double>(host.goodput_bytes) * 8 / period_s;
-        if (host.rtt_samples > 0) {
-            host.rtt_mean_ns = host.rtt_sum_ns / static_cast<double>(host.rtt_samples);
-        }
-        out.rtt_s[i] = host.rtt_mean_ns * 1e-9;
-        out.rtt_samples[i] = host.rtt_samples;
-        int64_t wait_ns = 0, queued_flows = 0;
-        uint64_t queued_bytes = 0;
-        for (uint32_t slot : host.live) {
-            const FlowView &view = views_[connections_[slot].flow];
-            if (view.left_bytes < view.size_bytes) {
-                wait_ns += now_ns_ - view.last_left_ns;
-                queued_bytes += view.size_bytes - view.left_bytes;
-                ++queued_flows;
-            }
-        }
-        out.wait_s[i] = static_cast<double>(wait_ns) * 1e-9;
-        out.queued_bytes[i] = static_cast<double>(queued_bytes);
-        out.queued_flows[i] = queued_flows;
-        out.active_flows[i] = static_cast<int64_t>(host.live.size());
-        host.tx_bytes_before = tx_bytes;
-        host.goodput_bytes = host.rtt_samples = 0;
-        host.rtt_sum_ns = 0;
+        MeasureHost(out, i, host, host.nic->limit_bps(), host.nic->totals().tx_bytes, host.live, view_of, now_ns_,
+                    spec_.period_ns);
     }
     for (size_t i = 0; i < spec_.upper_ports.size(); ++i) {
         Port &port = ports_[spec_.upper_ports[i]];
         const PortTotals now = PortRecord(spec_.upper_ports[i]);
-        PortTotals &before = upper_before_[i];
-        const int64_t sent = now.tx_pkts - before.tx_pkts;
-        upper.throughput_bps[i] = static_cast<double>(now.tx_bytes - before.tx_bytes) * 8 / period_s;
-        upper.queue_bytes[i] = static_cast<double>(port.queue_bytes());
-        upper.queue_mean_bytes[i] = port.TakeQueueIntegral() / static_cast<double>(spec_.period_ns);
-        upper.queue_delay_s[i] =
-            sent > 0 ? static_cast<double>(now.delay_ns - before.delay_ns) * 1e-9 / static_cast<double>(sent) : 0;
-        upper.marked_pkts[i] = now.marked_pkts - before.marked_pkts;
-        upper.dropped_pkts[i] = now.dropped_pkts - before.dropped_pkts;
-        before = now;
+        MeasureUpper(upper, i, now, upper_before_[i], port.queue_bytes(), port.TakeQueueIntegral(), spec_.period_ns);
     }
 }
 

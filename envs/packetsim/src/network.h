@@ -12,6 +12,7 @@
 #include "tcp_rings.h"
 #include "timer.h"
 
+#include "measure.h"
 #include "order.h"
 #include "records.h"
 #include "routes.h"
@@ -106,8 +107,7 @@ class Network
     {
         const Connection &c = connections_[slot];
         records_[c.flow].AddRtt(ns);
-        hosts_[c.src_host].rtt_sum_ns += static_cast<double>(ns);
-        ++hosts_[c.src_host].rtt_samples;
+        hosts_[c.src_host].AddRtt(ns);
     }
     void TimedOut(uint32_t slot) { ++records_[connections_[slot].flow].timeouts; }
     void Fail(const std::string &message);
@@ -139,12 +139,9 @@ class Network
     void Drained(uint32_t slot);
 
   private:
-    struct Host {
+    struct Host : HostEpoch {
         std::unique_ptr<Nic> nic;
         std::vector<uint32_t> live; // connections of flows that have arrived and not been delivered
-        // of this epoch
-        int64_t goodput_bytes = 0, rtt_samples = 0, tx_bytes_before = 0;
-        double rtt_sum_ns = 0, rtt_mean_ns = 0;
     };
 
     void BuildParts();

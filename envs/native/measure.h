@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How an epoch's columns come out of what hosts and ports have counted: ncc/core/measurement.py says what each means.
+#pragma once
+
+#include "order.h"
+#include "records.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ncc
+{
+
+// What a host has counted since the last epoch.
+struct HostEpoch {
+    int64_t goodput_bytes = 0, rtt_samples = 0, tx_bytes_before = 0;
+    double rtt_sum_ns = 0;
+    double rtt_mean_ns = 0; // of the last epoch with a sample
+
+    void AddRtt(int64_t ns)
+    {
+        rtt_sum_ns += static_cast<double>(ns);
+        ++rtt_samples;
+    }
+};
+
+// Row i of the host columns, and a new epoch. `view_of(x)` is the FlowView of an entry of `live`, the flows that have
+// arrived and not been delivered.
+template <typename Live, typename ViewOf>
+void MeasureHost(const HostColumns &out, size_t i, HostEpoch &host, double limit_bps, int64_t tx_bytes,
+                 const Live &live, const ViewOf &view_of, int64_t now_ns, int64_t period_ns)
+{
+    const double period_s = static_cast<double>(period_ns) * 1e-9;
+    out.rate_limit_bps[i] = limit_bps;
+    out.throughput_bps[i] = static_cast<double>(tx_bytes - host.tx_bytes_before) * 8 / period_s;
+    out.goodput_bps[i] = static_cast<double>(host.goodput_bytes) * 8 / period_s;
+    if (host.rtt_samples > 0) {
+        host.rtt_mean_ns = host.rtt_sum_ns / static_cast<double>(host.rtt_samples);
+    }
+    out.rtt_s[i] = host.rtt_mean_ns * 1e-9;
+    out.rtt_samples[i] = host.rtt_samples;
+    int64_t wait_ns = 0, queued_flows = 0;
+    uint64_t queued_bytes = 0;
+    for (const uint32_t entry : live) {
+        const FlowView &view = view_of(entry);
+        if (view.left_bytes < view.size_bytes) {
+            wait_ns += now_ns - view.last_left_ns;
+            queued_bytes += view.size_bytes - view.left_bytes;
+            ++queued_flows;
+        }
+    }
+    out.wait_s[i] = static_cast<double>(wait_ns) * 1e-9;
+    out.queued_bytes[i] = static_cast<double>(queued_bytes);
+    out.queued_flows[i] = queued_flows;
+    out.active_flows[i] = static_cast<int64_t>(live.size());
+    host.tx_bytes_before = tx_bytes;
+    host.goodput_bytes = host.rtt_samples = 0;
+    host.rtt_sum_ns = 0;
+}
+
+// Row i of the upper columns; `before` becomes `now`.
+inline void MeasureUpper(const UpperColumns &out, size_t i, const PortTotals &now, PortTotals &before,
+                         int64_t queue_bytes, double queue_integral_byte_ns, int64_t period_ns)
+{
+    const int64_t sent = now.tx_pkts - before.tx_pkts;
+    out.throughput_bps[i] =
+        static_cast<double>(now.tx_bytes - before.tx_bytes) * 8 / (static_cast<double>(period_ns) * 1e-9);
+    out.queue_bytes[i] = static_cast<double>(queue_bytes);
+    out.queue_mean_bytes[i] = queue_integral_byte_ns / static_cast<double>(period_ns);
+    out.queue_delay_s[i] =
+        sent > 0 ? static_cast<double>(now.delay_ns - before.delay_ns) * 1e-9 / static_cast<double>(sent) : 0;
+    out.marked_pkts[i] = now.marked_pkts - before.marked_pkts;
+    out.dropped_pkts[i] = now.dropped_pkts - before.dropped_pkts;
+    before = now;
+}
+
+} // namespace ncc
