@@ -2,17 +2,45 @@
 #include "pool.h"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <numeric>
 #include <stdexcept>
 
 namespace ncc::packetsim
 {
 
-ThreadPool::ThreadPool(size_t rows, size_t threads) : rows_(rows), threads_(threads), errors_(rows)
+namespace
+{
+
+using Clock = std::chrono::steady_clock;
+
+// Waking a thread takes about as long as a row; what an environment does between two tasks takes less than this.
+constexpr std::chrono::microseconds kAwake{200};
+
+// Returns once `word` is no longer `old`: stays awake for a while, then sleeps.
+template <class Word> void Await(const std::atomic<Word> &word, Word old)
+{
+    const Clock::time_point until = Clock::now() + kAwake;
+    do {
+        for (int i = 0; i < 32; ++i) {
+            if (word.load(std::memory_order_acquire) != old) {
+                return;
+            }
+            __builtin_ia32_pause();
+        }
+    } while (Clock::now() < until);
+    word.wait(old, std::memory_order_acquire);
+}
+
+} // namespace
+
+ThreadPool::ThreadPool(size_t rows, size_t threads) : rows_(rows), threads_(threads), errors_(rows), took_ns_(rows), turns_(rows)
 {
     if (threads < 1) {
         throw std::invalid_argument("threads must be at least 1");
     }
+    std::iota(turns_.begin(), turns_.end(), size_t{0});
 }
 
 ThreadPool::~ThreadPool()
@@ -48,6 +76,9 @@ void ThreadPool::Each(const Task &task)
         pthread_sigmask(SIG_SETMASK, &before, nullptr);
     }
     std::fill(errors_.begin(), errors_.end(), nullptr);
+    if (wanted > 0) {
+        std::sort(turns_.begin(), turns_.end(), [this](size_t a, size_t b) { return took_ns_[a] > took_ns_[b]; });
+    }
     task_ = &task;
     done_.store(0, std::memory_order_relaxed);
     // Whoever takes a row below has seen the task. A helper that is late finds nothing left, or rows of the next task:
@@ -60,7 +91,7 @@ void ThreadPool::Each(const Task &task)
     Share();
     for (size_t done = done_.load(std::memory_order_acquire); done < rows_;
          done = done_.load(std::memory_order_acquire)) {
-        done_.wait(done, std::memory_order_acquire);
+        Await(done_, done);
     }
 }
 
@@ -73,7 +104,7 @@ size_t ThreadPool::failed_row() const
 void ThreadPool::Help()
 {
     for (uint32_t seen = 0;;) {
-        task_number_.wait(seen, std::memory_order_acquire);
+        Await(task_number_, seen);
         seen = task_number_.load(std::memory_order_acquire);
         if (stop_) {
             return;
@@ -84,12 +115,15 @@ void ThreadPool::Help()
 
 void ThreadPool::Share()
 {
-    for (size_t row; (row = next_.fetch_add(1, std::memory_order_acq_rel)) < rows_;) {
+    for (size_t turn; (turn = next_.fetch_add(1, std::memory_order_acq_rel)) < rows_;) {
+        const size_t row = turns_[turn];
+        const Clock::time_point began = Clock::now();
         try {
             (*task_)(row);
         } catch (...) {
             errors_[row] = std::current_exception();
         }
+        took_ns_[row] = (Clock::now() - began).count();
         if (done_.fetch_add(1, std::memory_order_acq_rel) + 1 == rows_) {
             done_.notify_one();
         }

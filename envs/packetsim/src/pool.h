@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Threads that share out the rows of a task, again and again. They stay between tasks, asleep.
+// Threads that share out the rows of a task, again and again. They stay between tasks, asleep. What took longest last
+// time is begun first, so that no thread is left with a long row at the end while the others have nothing to do.
 #pragma once
 
 #include <atomic>
@@ -38,12 +39,14 @@ class ThreadPool
     void Share();
 
     const size_t rows_, threads_;
-    std::vector<std::exception_ptr> errors_;
+    std::vector<std::exception_ptr> errors_; // by row, as is
+    std::vector<int64_t> took_ns_;           // the last time
+    std::vector<size_t> turns_;              // rows in the order in which they are begun
     std::vector<std::thread> helpers_;
     const Task *task_ = nullptr;
     bool stop_ = false;
     // On lines of their own, as all threads write to the first two.
-    alignas(64) std::atomic<size_t> next_{0}; // row; from rows_ on there is nothing to take
+    alignas(64) std::atomic<size_t> next_{0}; // turn; from rows_ on there is nothing to take
     alignas(64) std::atomic<size_t> done_{0};
     alignas(64) std::atomic<uint32_t> task_number_{0};
 };
