@@ -55,11 +55,18 @@ def web_search(topology: AnyTopology, hosts: int, duration_s: float, load_frac: 
     return Scenario(name="web_search", topology=topology, workload=(("websearch", traffic),), duration_s=duration_s)
 
 
+_SHARED = LeafSpine(shared_buffer_bytes=3_000_000, ports_per_pool=64, hosts_per_leaf=4, leaves=4, spines=4)
+
 FABRICS: dict[str, tuple[AnyTopology, AnyTopology, AnyTopology]] = {
     "leaf-spine": (
         LeafSpine(leaves=4, spines=4, hosts_per_leaf=4),
         LeafSpine(leaves=32, spines=32, hosts_per_leaf=32),
         LeafSpine(leaves=4, spines=2, hosts_per_leaf=2),
+    ),
+    "leaf-spine, a buffer per switch": (
+        _SHARED,
+        _SHARED.replace(leaves=32, spines=32, hosts_per_leaf=32),
+        _SHARED.replace(spines=2, hosts_per_leaf=2),
     ),
     "fat tree": (FatTree(k=4), FatTree(k=16), FatTree(k=2)),
 }

@@ -62,7 +62,7 @@ void Network::BuildParts()
     for (const PoolSpec &pool : spec_.pools) {
         pools_.emplace_back(pool);
     }
-    pool_ports_.resize(pools_.size());
+    departures_.resize(pools_.size());
     views_.reserve(spec_.flows.size());
     for (uint32_t port = 0; port < 2 * spec_.links.size(); ++port) {
         const LinkSpec &link = spec_.links[port / 2];
@@ -83,7 +83,6 @@ void Network::BuildParts()
         Pool *pool = nullptr;
         if (queue.pool >= 0) {
             pool = &pools_.at(static_cast<size_t>(queue.pool));
-            pool_ports_[static_cast<size_t>(queue.pool)].push_back(port);
         }
         ports_.back() = Port(queue, pool, PortSeed(spec_.seed, port));
     }

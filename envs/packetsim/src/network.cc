@@ -103,14 +103,16 @@ void Network::Forward(uint32_t index, uint32_t place)
 {
     Port &port = ports_[index];
     Link &link = links_[index];
+    Departures *departures = nullptr;
     if (port.shared()) {
-        const int32_t pool = spec_.links[index / 2].queue[index % 2].pool;
-        for (uint32_t sibling : pool_ports_[static_cast<size_t>(pool)]) {
-            ports_[sibling].Advance(pool_, links_[sibling], now_ns_);
-        }
-    } else {
-        port.Advance(pool_, link, now_ns_);
+        departures = &departures_[static_cast<size_t>(spec_.links[index / 2].queue[index % 2].pool)];
+        departures->Until(now_ns_ * kPsPerNs, [this](uint32_t sibling) {
+            Link &its = links_[sibling];
+            ports_[sibling].Advance(pool_, its, now_ns_);
+            return its.waiting == kNone ? Departures::kNever : its.waiting_ps;
+        });
     }
+    port.Advance(pool_, link, now_ns_);
     InFlight &entry = pool_[place];
     const ncc_verdict verdict = port.Admit(link, entry.packet, now_ns_);
     if (verdict == NCC_DROP) {
@@ -121,6 +123,9 @@ void Network::Forward(uint32_t index, uint32_t place)
     }
     if (!port.control_first() || port.idle(link, now_ns_)) {
         port.Forward(link, place, entry, verdict, now_ns_);
+        if (departures && link.waiting != kNone) {
+            departures->Expect(index, link.waiting_ps);
+        }
         OnLink(index, place);
         return;
     }

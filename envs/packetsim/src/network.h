@@ -4,6 +4,7 @@
 #pragma once
 
 #include "connection.h"
+#include "departures.h"
 #include "link.h"
 #include "nic.h"
 #include "port.h"
@@ -182,7 +183,7 @@ class Network
     PacketPool pool_;
 
     std::vector<Pool> pools_;
-    std::vector<std::vector<uint32_t>> pool_ports_;
+    std::vector<Departures> departures_; // by pool
     std::vector<SackBlocks> sacks_;
     std::vector<uint32_t> free_sacks_, free_slots_;
     std::vector<uint32_t> host_index_, slot_of_flow_;

@@ -19,7 +19,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kAwake{200};
 
 // Returns once `word` is no longer `old`: stays awake for a while, then sleeps.
-template <class Word> void Await(const std::atomic<Word> &word, Word old)
+template <class Word>
+void Await(const std::atomic<Word> &word, Word old)
 {
     const Clock::time_point until = Clock::now() + kAwake;
     do {
@@ -35,7 +36,8 @@ template <class Word> void Await(const std::atomic<Word> &word, Word old)
 
 } // namespace
 
-ThreadPool::ThreadPool(size_t rows, size_t threads) : rows_(rows), threads_(threads), errors_(rows), took_ns_(rows), turns_(rows)
+ThreadPool::ThreadPool(size_t rows, size_t threads)
+    : rows_(rows), threads_(threads), errors_(rows), took_ns_(rows), turns_(rows)
 {
     if (threads < 1) {
         throw std::invalid_argument("threads must be at least 1");
