@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ncc.agents.a3c.config import A3cConfig
+from ncc.bench.engine import NS3_DCTCP
 from ncc.bench.rows import Row, in_turn, over
 from ncc.envs.make import datapath_factory, env_spec
+from ncc.envs.ns3.plain import PPP_BYTES, run_plain
 from ncc.envs.spec import EnvSpec
 from ncc.harness.learner import Progress
 from ncc.racks import RackFactory
@@ -36,13 +38,15 @@ class Learning:
     def rows(self) -> list[Row]:
         """The ratio, and both sides of it."""
         spec = env_spec()
-        fast, slow = in_turn(
+        fast, slow, stock = in_turn(
             self.repeats,
             lambda: agent_steps_per_s(spec, "packetsim", self.racks, self.epochs * self.longer),
             lambda: agent_steps_per_s(spec, "ns3", 1, self.epochs),
+            lambda: plain_agent_steps_per_s(spec),
         )
         return [
             Row("training, agent-steps per CPU second, packetsim over ns-3", over(fast, slow), "x", at_least=30),
+            Row("the same over an ordinary ns-3 program that learns nothing", over(fast, stock), "x"),
             Row("training on packetsim, agent-steps per CPU second", tuple(v / 1e3 for v in fast), "k/s"),
             Row("training on ns-3, agent-steps per CPU second", tuple(v / 1e3 for v in slow), "k/s"),
         ]
@@ -61,3 +65,11 @@ def agent_steps_per_s(spec: EnvSpec, datapath: str, racks: int, epochs: int) -> 
         learner.train(factory, Path(folder), SEED, resume=False, report=report, meta={})
     (first, began_s), (last, ended_s) = reports[0], reports[-1]
     return (last - first) * spec.scenario.n_agents / (ended_s - began_s)
+
+
+def plain_agent_steps_per_s(spec: EnvSpec) -> float:
+    """As many decisions as there would be in an ordinary ns-3 program of the scenario: stock parts, nothing decided."""
+    scenario = spec.scenario
+    scenario = scenario.replace(transport=scenario.transport.replace(frame_overhead_bytes=PPP_BYTES))
+    done = run_plain(scenario, scenario.flows(SEED), NS3_DCTCP, SEED, stop_s=scenario.duration_s)
+    return scenario.duration_s / scenario.period_s * scenario.n_agents / done.cpu_s
