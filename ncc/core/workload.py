@@ -236,8 +236,9 @@ class Queries(Traffic, frozen=True, tag="queries"):
 class Long(Traffic, frozen=True, tag="long"):
     """Flows that never end, `flows` of them: each of ten times the bytes that its sender's line carries in the run.
 
-    Flow i goes from host `first` + i of `sources` to host `first` + i of `destinations`, each in turn where there are
-    fewer. It starts at `start_s` and up to `spread_s` later by its own draw.
+    Flow i goes from host `first` + i of `sources` to host `first` + `shift` + i of `destinations`, each in turn where
+    there are fewer; with a shift, one group can send within itself. It starts at `start_s` and up to `spread_s` later
+    by its own draw.
     """
 
     endless: ClassVar[bool] = True
@@ -246,6 +247,7 @@ class Long(Traffic, frozen=True, tag="long"):
     destinations: Name
     flows: Count
     first: Natural = 0
+    shift: Natural = 0
     start_s: NonNegative = 0.0
     spread_s: NonNegative = 0.0
 
@@ -254,7 +256,9 @@ class Long(Traffic, frozen=True, tag="long"):
         _at_most("flows", self.flows)
         _starts_in("start_s + spread_s", self.start_s + self.spread_s, duration_s)
         if (same := [src for src, dst in zip(*self._ends(topology), strict=True) if src == dst]) != []:
-            raise ConfigError(f"destinations: {topology.nodes[same[0]].name!r} would send to itself")
+            raise ConfigError(
+                f"destinations: {topology.nodes[same[0]].name!r} would send to itself; name another group or a shift"
+            )
 
     def draw(self, topology: Topology, duration_s: float, rng: np.random.Generator) -> Columns:
         src, dst = self._ends(topology)
@@ -265,7 +269,7 @@ class Long(Traffic, frozen=True, tag="long"):
     def _ends(self, topology: Topology) -> tuple[IntArray, IntArray]:
         which = self.first + np.arange(self.flows)
         src, dst = (np.array(topology.group(name)) for name in (self.sources, self.destinations))
-        return src[which % len(src)], dst[which % len(dst)]
+        return src[which % len(src)], dst[(which + self.shift) % len(dst)]
 
 
 AnyTraffic = Poisson | Incast | Permutation | Fixed | Queries | Long

@@ -51,6 +51,18 @@ def test_long_flows_outlast_the_run_and_join_when_told() -> None:
     assert not endless((("one", QUERIES),), flows).any()
 
 
+def test_long_flows_stay_within_a_group_by_a_shift() -> None:
+    """Hosts 1 and 2 of six send to 4 and 5: three further on."""
+    network = Dumbbell(pairs=6)
+    senders = network.build().group("senders")
+    within = Long(sources="senders", destinations="senders", flows=2, first=1, shift=3)
+    flows = scenario(within, topology=network).flows(1)
+    assert set(zip(flows.src.tolist(), flows.dst.tolist(), strict=True)) == {
+        (senders[1], senders[4]),
+        (senders[2], senders[5]),
+    }
+
+
 @pytest.mark.parametrize(
     ("traffic", "changes", "said"),
     [
