@@ -23,25 +23,20 @@ PALETTE = {
     "fixed_share": Style("fixed share", "#777777", "s", "--"),
     "dctcp": Style("DCTCP", "#D55E00", "^", "-"),
     "newreno": Style("NewReno", "#009E73", "D", "--"),
-    "ns3_dctcp": Style("DCTCP (ns-3)", "#E69F00", "<", "--"),
+    "gemini": Style("GEMINI", "#AA8800", "p", "-"),
+    "cubic": Style("CUBIC", "#AA4499", "P", "-."),
+    "bbr": Style("BBR", "#7A0F2E", "X", "-"),
+    "vegas": Style("Vegas", "#332288", ">", "--"),
+    # ns-3's own: paler than ours, dotted, mostly seen beside them.
+    "ns3_dctcp": Style("DCTCP (ns-3)", "#E69F00", "<", ":"),
     "ns3_reno": Style("Reno (ns-3)", "#117733", "d", ":"),
-    "ns3_cubic": Style("CUBIC (ns-3)", "#CC79A7", "P", "-."),
-    "ns3_bbr": Style("BBR (ns-3)", "#882255", "X", "-."),
-    "ns3_vegas": Style("Vegas (ns-3)", "#332288", ">", ":"),
+    "ns3_cubic": Style("CUBIC (ns-3)", "#CC79A7", "8", ":"),
+    "ns3_bbr": Style("BBR (ns-3)", "#CC6677", "h", ":"),
+    "ns3_vegas": Style("Vegas (ns-3)", "#8877CC", "H", ":"),
 }
 
-_COLOURS = (
-    "#332288",
-    "#88CCEE",
-    "#44AA99",
-    "#117733",
-    "#999933",
-    "#DDCC77",
-    "#CC6677",
-    "#882255",
-    "#AA4499",
-    "#000000",
-)
+_COLOURS = ("#000000", "#44AA99", "#00AACC", "#6B8E23", "#E377C2", "#9C755F", "#225555", "#A0A000")
+"""For names of which `PALETTE` says nothing; none of its own."""
 _LINES = ("-", "--", "-.", ":")
 _MARKERS = "osv^D<>PXd"
 _LOOKS = tuple((colour, line) for line in _LINES for colour in _COLOURS)
@@ -50,8 +45,9 @@ _LOOKS = tuple((colour, line) for line in _LINES for colour in _COLOURS)
 def styles(names: Sequence[str]) -> dict[str, Style]:
     """A style for each name, in the order given.
 
-    Names outside `PALETTE` get one that depends on the name alone, so that it is the same in every figure; where two
-    such names of one figure would look alike, the later one in the alphabet moves on to a free look.
+    Names outside `PALETTE` (a new controller need not be entered) get one that depends on the name alone, so that it is
+    the same in every figure; where two such names of one figure would look alike, the later one in the alphabet moves
+    on to a free look.
     """
     taken: set[int] = set()
     chosen: dict[str, Style] = {}
