@@ -31,6 +31,7 @@ class Spec(Protocol):
     min_rto_ns: int
     initial_rto_ns: int
     delayed_ack_ns: int
+    rtt_noise_max_ns: int
     bucket_bytes: int
     small_queue_bytes: int
     period_ns: int

@@ -60,6 +60,7 @@ struct Spec {
     int64_t min_rto_ns = 5'000'000;
     int64_t initial_rto_ns = 20'000'000;
     int64_t delayed_ack_ns = 100'000;
+    int64_t rtt_noise_max_ns = 0; // below 2^32
 
     uint64_t bucket_bytes = 3000;
     uint64_t small_queue_bytes = 6000;

@@ -68,6 +68,7 @@ def spec_of(
     spec.min_rto_ns = to_ns(transport.min_rto_s)
     spec.initial_rto_ns = to_ns(transport.initial_rto_s)
     spec.delayed_ack_ns = to_ns(transport.delayed_ack_s)
+    spec.rtt_noise_max_ns = to_ns(transport.rtt_noise_max_s)
     spec.bucket_bytes = nic.bucket_bytes
     spec.small_queue_bytes = nic.small_queue_bytes
     spec.period_ns = to_ns(scenario.period_s)

@@ -6,23 +6,25 @@ extern "C" {
 #include "cc.h"
 }
 
-enum { TEST_WINDOW_CWND, TEST_WINDOW_AFTER, TEST_WINDOW_PACING };
+enum { TEST_WINDOW_CWND, TEST_WINDOW_AFTER, TEST_WINDOW_PACING, TEST_WINDOW_SHOW_RTT };
 
 static const struct ncc_cc_param test_window_params[] = {
     {"cwnd_bytes", 14600, 0, ~0ULL, "bytes: the window from the given ACK on; 10 packets of 1460 bytes before"},
     {"after_acks", 0, 0, ~0ULL, "ACKs: how many come before it"},
     {"pacing_bytes_per_s", 0, 0, ~0ULL, "bytes/s; 0: unpaced"},
+    {"show_rtt", 0, 0, 1, "1: the last RTT sample in ns stands in the place of ssthresh; 0: the window"},
 };
 
 struct test_window_state {
     ncc_u64 acks;
+    ncc_u64 rtt_ns;
 };
 
 NCC_CC_FN void test_window_set(struct test_window_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
                                struct ncc_cc_out *o)
 {
     o->cwnd_bytes = s->acks < p[TEST_WINDOW_AFTER] ? 10 * c->mss_bytes : p[TEST_WINDOW_CWND];
-    o->ssthresh_bytes = o->cwnd_bytes;
+    o->ssthresh_bytes = p[TEST_WINDOW_SHOW_RTT] ? s->rtt_ns : o->cwnd_bytes;
     o->pacing_bytes_per_s = p[TEST_WINDOW_PACING];
 }
 
@@ -33,9 +35,10 @@ NCC_CC_FN void test_window_init(struct test_window_state *s, const ncc_u64 *p, c
 }
 
 NCC_CC_FN void test_window_on_ack(struct test_window_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
-                                  const struct ncc_cc_event *, struct ncc_cc_out *o)
+                                  const struct ncc_cc_event *e, struct ncc_cc_out *o)
 {
     ++s->acks;
+    s->rtt_ns = e->rtt_ns ? e->rtt_ns : s->rtt_ns;
     test_window_set(s, p, c, o);
 }
 

@@ -47,6 +47,9 @@ class Transport(Value, frozen=True):
     """ns-3's default of 200 ms makes an incast collapse."""
     send_buffer_bytes: Count = 4_194_304
     receive_buffer_bytes: Count = 4_194_304
+    rtt_noise_max_s: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    """Errors of measurement: what a congestion controller hears of each RTT sample is this much too long at most, by a
+    uniform random addition. Retransmission timers and recorded RTTs keep the truth."""
 
     @property
     def mss_bytes(self) -> int:

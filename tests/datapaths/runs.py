@@ -131,8 +131,8 @@ def lost_packet(simulator: Simulator, stack: HostStack, epochs: int = 400) -> tu
 class Window:
     """A datapath whose only flow is driven by the controller for tests (envs/native/test_window.h)."""
 
-    def __init__(self, simulator: Simulator, scenario: Scenario, **params: int) -> None:
-        spec = simulator.spec_of(scenario, scenario.flows(1), HostStack(), 1)
+    def __init__(self, simulator: Simulator, scenario: Scenario, *, seed: int = 1, **params: int) -> None:
+        spec = simulator.spec_of(scenario, scenario.flows(1), HostStack(), seed)
         spec.transport, spec.params = "test_window", list(params.items())
         self.datapath = simulator()
         self.datapath._network = simulator.network_of(scenario, spec)

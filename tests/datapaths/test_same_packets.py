@@ -64,7 +64,7 @@ def random_flows(random: np.random.Generator, network: Topology) -> list[Flow]:
     return made
 
 
-def random_transport(random: np.random.Generator) -> Transport:
+def random_transport(random: np.random.Generator, rtt_noise_max_s: float) -> Transport:
     return Transport(
         mtu_bytes=int(random.choice([577, 1500, 1500, 9000])),
         frame_overhead_bytes=int(random.choice([0, 38])),
@@ -75,6 +75,7 @@ def random_transport(random: np.random.Generator) -> Transport:
         delayed_ack_s=float(random.choice([100 * US, 1 * MS])),
         initial_window_pkts=int(random.choice([1, 2, 10, 30])),
         min_rto_s=float(random.choice([1 * MS, 5 * MS])),
+        rtt_noise_max_s=rtt_noise_max_s,
     )
 
 
@@ -97,7 +98,7 @@ def test_both_simulators_move_the_same_packets(seed: int) -> None:
     random = np.random.default_rng(seed)
     topology = random_topology(random)
     network = topology.build()
-    transport = random_transport(random)
+    transport = random_transport(random, 20 * US if seed % 3 == 0 else 0.0)
     scenario = fixed(
         topology,
         *random_flows(random, network),

@@ -309,6 +309,7 @@ PlainResult RunPlain(const Spec &spec, int64_t stop_ns, bool measure_queues)
             }
         }
     }
+    RefuseRttNoise(spec);
     const LiveSimulation live;
     SetDefaults(spec);
     Config::SetDefault("ns3::TcpL4Protocol::SocketType", TypeIdValue(type));

@@ -30,8 +30,8 @@ uint64_t Unwrap(SequenceNumber32 seq, uint64_t near)
 
 } // namespace
 
-HostSocket::HostSocket(Network &network, uint32_t flow, bool sender, Echo echo)
-    : network_(network), flow_(flow), sender_(sender), echo_(echo)
+HostSocket::HostSocket(Network &network, uint32_t flow, bool sender, Echo echo, const RttNoise &rtt_noise)
+    : network_(network), flow_(flow), sender_(sender), echo_(echo), rtt_noise_(rtt_noise)
 {
 }
 
@@ -130,7 +130,7 @@ void HostSocket::Receive(Frame *frame)
     ce_ = frame->marked;
     cwr_ = frame->window_reduced;
     network_.Release(frame);
-    sample_ns_ = 0;
+    heard_rtt_ns_ = 0;
     if (echo_ == Echo::kNs3 && m_endPoint != nullptr) {
         Ipv4Header header;
         header.SetSource(InetSocketAddress::ConvertFrom(peer_).GetIpv4());
@@ -296,7 +296,7 @@ ncc_cc_event HostSocket::AckEvent()
     const bool full = in_flight_before_ + m_tcb->m_segmentSize > m_tcb->m_cWnd;
     ncc_cc_event event = Event((ece_ ? NCC_CC_ACK_ECE : 0) | (repairing ? NCC_CC_ACK_IN_RECOVERY : 0) |
                                (full ? 0 : NCC_CC_ACK_APP_LIMITED));
-    event.rtt_ns = static_cast<ncc_u64>(sample_ns_);
+    event.rtt_ns = static_cast<ncc_u64>(heard_rtt_ns_);
     event.delivered_bytes = delivered;
     event.acked_bytes = una_bytes_ - una_before_;
     if (rate_) {
@@ -357,8 +357,8 @@ void HostSocket::ReTxTimeout()
 
 void HostSocket::RttSample(int64_t ns)
 {
-    sample_ns_ = ns;
-    min_rtt_ns_ = min_rtt_ns_ == 0 ? ns : std::min(min_rtt_ns_, ns);
+    heard_rtt_ns_ = rtt_noise_.Heard(flow_, rtt_samples_++, ns);
+    min_rtt_ns_ = min_rtt_ns_ == 0 ? heard_rtt_ns_ : std::min(min_rtt_ns_, heard_rtt_ns_);
     if (sender_) {
         network_.RttSample(flow_, ns);
     }

@@ -5,6 +5,7 @@
 #include "cc_ops.h"
 #include "delivery_rate.h"
 #include "frame.h"
+#include "rtt_noise.h"
 
 #include "ns3/rtt-estimator.h"
 #include "ns3/tcp-rate-ops.h"
@@ -47,7 +48,7 @@ class RateProbe final : public ns3::TcpRateOps
 class HostSocket final : public ns3::TcpSocketBase
 {
   public:
-    HostSocket(Network &network, uint32_t flow, bool sender, Echo echo);
+    HostSocket(Network &network, uint32_t flow, bool sender, Echo echo, const RttNoise &rtt_noise);
 
     // Sender: opens the connection and offers the flow's bytes.
     void Open(const ns3::Address &local, const ns3::Address &peer, uint64_t size_bytes);
@@ -93,6 +94,7 @@ class HostSocket final : public ns3::TcpSocketBase
     uint32_t flow_;
     bool sender_;
     Echo echo_;
+    RttNoise rtt_noise_;
     ns3::Ptr<CcOps> controller_;
     ns3::Ptr<RateProbe> rate_; // of controllers that want delivery rates
     ns3::Address local_, peer_;
@@ -107,8 +109,10 @@ class HostSocket final : public ns3::TcpSocketBase
     uint64_t delivered_bytes_ = 0;
     uint64_t received_bytes_ = 0;
 
-    int64_t sample_ns_ = 0; // RTT sample of the packet being processed
+    // RTT samples as the controller hears of them
+    int64_t heard_rtt_ns_ = 0; // of the packet being processed; 0: none
     int64_t min_rtt_ns_ = 0;
+    uint64_t rtt_samples_ = 0;
     uint64_t una_before_ = 0;
     uint32_t in_flight_before_ = 0;
     bool ece_ = false;

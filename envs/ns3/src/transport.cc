@@ -57,7 +57,7 @@ std::vector<ParamRow> TransportParams(const std::string &name)
     return {{"ecn", 0, 0, 1, "1: negotiate ECN (RFC 3168); ns3::TcpDctcp always does"}};
 }
 
-Transport::Transport(const Spec &spec) : echo_(Echo::kNs3)
+Transport::Transport(const Spec &spec) : echo_(Echo::kNs3), rtt_noise_(spec.seed, spec.rtt_noise_max_ns)
 {
     SetDefaults(spec);
     conn_.mss_bytes = spec.mtu_bytes - 40;
@@ -74,6 +74,7 @@ Transport::Transport(const Spec &spec) : echo_(Echo::kNs3)
     if (!TypeId::LookupByNameFailSafe(spec.transport, &type) || !IsNs3Control(type)) {
         throw std::invalid_argument("no transport " + spec.transport);
     }
+    RefuseRttNoise(spec);
     ns3_control_.SetTypeId(type);
     for (const auto &[name, given] : spec.params) {
         ns3_ecn_ = name == "ecn" ? given != 0 : ns3_ecn_;
@@ -83,7 +84,7 @@ Transport::Transport(const Spec &spec) : echo_(Echo::kNs3)
 Ptr<HostSocket> Transport::Make(Network &network, uint32_t flow, bool sender, Ptr<Node> node,
                                 Ptr<TcpL4Protocol> tcp) const
 {
-    Ptr<HostSocket> socket = CreateObject<HostSocket>(network, flow, sender, echo_);
+    Ptr<HostSocket> socket = CreateObject<HostSocket>(network, flow, sender, echo_, rtt_noise_);
     socket->SetNode(node);
     socket->SetTcp(tcp);
     socket->SetRtt(CreateObject<RttProbe>(*socket));
@@ -114,6 +115,14 @@ Ptr<HostSocket> Transport::Sender(Network &network, uint32_t flow, Ptr<Node> nod
 Ptr<HostSocket> Transport::Receiver(Network &network, uint32_t flow, Ptr<Node> node, Ptr<TcpL4Protocol> tcp) const
 {
     return Make(network, flow, false, node, tcp);
+}
+
+void RefuseRttNoise(const Spec &spec)
+{
+    if (spec.rtt_noise_max_ns > 0) {
+        throw std::invalid_argument(spec.transport + " of ns-3 measures RTTs by itself: transport.rtt_noise_max_s must "
+                                                     "be 0, or the controller one of baselines/");
+    }
 }
 
 void SetDefaults(const Spec &spec)

@@ -4,6 +4,7 @@
 
 #include "cc_ops.h"
 #include "controllers.h"
+#include "rtt_noise.h"
 #include "spec.h"
 
 #include "ns3/object-factory.h"
@@ -42,9 +43,13 @@ class Transport
     bool ns3_ecn_ = false;
     ncc_cc_conn conn_;
     Echo echo_;
+    RttNoise rtt_noise_;
     // Some of ns-3's controls (TcpWestwoodPlus) leave events behind that name them: they live as long as the run.
     mutable std::vector<ns3::Ptr<ns3::TcpCongestionOps>> ns3_controls_;
 };
+
+// ns-3's own congestion controls cannot be told of a wrong RTT. Throws std::invalid_argument.
+void RefuseRttNoise(const Spec &spec);
 
 // Sets every ns-3 default that a run depends on: they belong to the process and outlive a simulation.
 void SetDefaults(const Spec &spec);

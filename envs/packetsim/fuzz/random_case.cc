@@ -49,6 +49,7 @@ class Maker
         spec_.limited_transmit = random_.Chance(0.7);
         spec_.dup_ack_pkts = static_cast<uint32_t>(random_.Between(1, 5));
         constexpr size_t kControllers = sizeof(ncc_cc_table) / sizeof(ncc_cc_table[0]);
+        spec_.rtt_noise_max_ns = random_.Chance(0.3) ? 1'000'000 : 0;
         spec_.transport = ncc_cc_table[random_.Between(0, kControllers - 1)]->name;
         if (random_.Chance(0.2)) { // a window of one packet, or one that never shrinks; paced now and then
             const uint64_t mss_bytes = spec_.mtu_bytes - 40;

@@ -34,6 +34,7 @@ TcpConfig MakeTcpConfig(const Spec &spec)
     config.delayed_ack_ns = spec.delayed_ack_ns;
     config.min_rto_ns = spec.min_rto_ns;
     config.initial_rto_ns = spec.initial_rto_ns;
+    config.rtt_noise = RttNoise(spec.seed, spec.rtt_noise_max_ns);
     config.handshake = spec.handshake;
     config.sack = spec.sack;
     config.limited_transmit = spec.limited_transmit;

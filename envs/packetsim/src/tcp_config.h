@@ -2,6 +2,7 @@
 // What all connections of a run share: the controller and TCP's settings.
 #pragma once
 
+#include "rtt_noise.h"
 #include "spec.h"
 
 extern "C" {
@@ -33,6 +34,7 @@ struct TcpConfig {
     int64_t delayed_ack_ns = 0;
     int64_t min_rto_ns = 0;
     int64_t initial_rto_ns = 0;
+    RttNoise rtt_noise{0, 0};
     ncc_cc_ecn ecn = NCC_CC_ECN_NONE;
     bool needs_rate = false; // the controller wants delivery rates
     bool handshake = true;

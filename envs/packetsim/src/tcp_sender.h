@@ -38,8 +38,10 @@ struct TcpSender {
     // Of the packets [una, nxt), the payload that is sacked, lost, repaired: pipe = all - sacked - lost + repaired.
     uint32_t sacked_bytes = 0, lost_bytes = 0, repaired_bytes = 0;
     TcpRing sent;
-    int64_t rto_ns = 0, srtt_ns = 0, rttvar_ns = 0, min_rtt_ns = 0;
-    uint32_t rtt_from = 0; // packets below it give no RTT sample
+    int64_t rto_ns = 0, srtt_ns = 0, rttvar_ns = 0;
+    int64_t min_rtt_ns = 0;   // of the samples as the controller hears of them; 0: there is none
+    uint32_t rtt_samples = 0; // taken
+    uint32_t rtt_from = 0;    // packets below it give no RTT sample
     CongestionState state = CongestionState::kOpen;
     bool established = false;
     bool held_back = false; // a packet would have gone but for the host's queue

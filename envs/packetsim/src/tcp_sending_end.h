@@ -116,20 +116,23 @@ class TcpSendingEnd
         s_.rto_ns = std::max(s_.srtt_ns + std::max(kClockGranularityNs, 4 * s_.rttvar_ns), config_.min_rto_ns);
     }
 
-    void AddSample(int64_t ns)
+    // Returns what the controller hears of it.
+    int64_t AddSample(int64_t ns)
     {
+        const int64_t heard_ns = config_.rtt_noise.Heard(connection_.flow, s_.rtt_samples++, ns);
         if (s_.min_rtt_ns == 0) {
             s_.srtt_ns = ns;
             s_.rttvar_ns = ns / 2;
-            s_.min_rtt_ns = ns;
+            s_.min_rtt_ns = heard_ns;
         } else { // in integers, rounded down
             const int64_t error = ns - s_.srtt_ns;
             s_.srtt_ns = ((s_.srtt_ns << 3) + error) >> 3;
             s_.rttvar_ns = ((s_.rttvar_ns << 2) + (error < 0 ? -error : error) - s_.rttvar_ns) >> 2;
-            s_.min_rtt_ns = std::min(s_.min_rtt_ns, ns);
+            s_.min_rtt_ns = std::min(s_.min_rtt_ns, heard_ns);
         }
         SetRto();
         network_.RttSample(slot_, ns);
+        return heard_ns;
     }
 
     Network &network_;
@@ -139,7 +142,7 @@ class TcpSendingEnd
     TcpScoreboard board_;
     uint32_t slot_;
     // Of the ACK being processed
-    int64_t sample_ns_ = 0;
+    int64_t heard_rtt_ns_ = 0; // RTT sample; 0: none
 };
 
 } // namespace ncc::packetsim
