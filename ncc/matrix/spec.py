@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a matrix consists of, checked before anything runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from ncc.baselines import registry
+from ncc.compose import DatapathSpec, datapaths_from, load_controller, plain_config
+from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.scenario import Scenario, scenario_from_dict
+from ncc.core.value import Count, Name, Natural, Value, from_dict
+from ncc.harness.controller import Controller, PolicyLimit
+from ncc.plan import TrainPlan, require_marks, require_transports
+
+Overrides = tuple[str, ...]
+"""As on a command line."""
+
+
+class CaseSpec(Value, frozen=True):
+    """A network and its traffic."""
+
+    title: Annotated[str, Meta(min_length=1)]
+    overrides: Overrides
+    """Of `ncc.evaluate`; the first chooses the scenario."""
+    policy: Name | None = None
+    """Who learned for it: a key of `MatrixSpec.policies`; None: learned controllers cannot take part."""
+    params: dict[Name, dict[Name, int]] = msgspec.field(default_factory=dict)
+    """By controller: what it must be told of this network, in its own integer units."""
+
+
+class MatrixSpec(Value, frozen=True):
+    """configs/matrix.yaml, the datapath apart."""
+
+    controller: Annotated[tuple[Name, ...], Meta(min_length=1)]
+    seeds: Annotated[int, Meta(ge=1, le=10_000)]
+    first_seed: Natural
+    workers: Count
+    out: Annotated[str, Meta(min_length=1)]
+    docs: str | None
+    cases: Annotated[dict[Name, CaseSpec], Meta(min_length=1)]
+    policies: dict[Name, Overrides]
+    """Trainings, as overrides of `ncc.train`."""
+
+    def check(self) -> None:
+        if len(set(self.controller)) != len(self.controller):
+            raise ConfigError(f"controller names one twice: {', '.join(self.controller)}")
+        for name, case in self.cases.items():
+            if case.policy is not None and case.policy not in self.policies:
+                raise UnknownNameError(f"policy of cases.{name}", case.policy, self.policies)
+            for controller in case.params:
+                if controller not in self.controller:
+                    raise UnknownNameError(f"controller in cases.{name}.params", controller, self.controller)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the matrix, ready to run but for policies that are still to be trained."""
+
+    name: str
+    spec: CaseSpec
+    scenario: Scenario
+    controllers: tuple[Controller, ...]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """All of it."""
+
+    spec: MatrixSpec
+    datapath: DatapathSpec
+    cases: tuple[Case, ...]
+    trainings: Mapping[str, TrainPlan]
+    """Those that the cases need, by name."""
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> "Matrix":
+        """Compose and check every part, inside a main that Hydra composed.
+
+        Raises:
+            ConfigError: names the key, the case or the controller, and what is allowed.
+        """
+        spec = from_dict(MatrixSpec, {key: value for key, value in plain.items() if key != "datapath"}, "configuration")
+        datapaths = datapaths_from(plain["datapath"])
+        if len(datapaths) != 1:
+            raise ConfigError(f"a matrix is of one datapath, got {len(datapaths)}: choose datapath=<name>")
+        controllers = [load_controller(name) for name in spec.controller]
+        learned = [c.name for c in controllers if isinstance(c.limit, PolicyLimit)]
+        require_transports(datapaths, [c for c in controllers if c.name not in learned])
+        cases = [_case(name, case, controllers) for name, case in spec.cases.items()]
+        if learned and (lacking := [case.name for case in cases if case.spec.policy is None]):
+            raise ConfigError(
+                f"{', '.join(learned)} cannot take part in {', '.join(lacking)}: give cases.<name>.policy, or leave "
+                "them out of controller="
+            )
+        needed = dict.fromkeys(case.spec.policy for case in cases if case.spec.policy) if learned else {}
+        trainings = {name: _training(spec.policies[name], datapaths[0].name) for name in needed}
+        return cls(spec, datapaths[0], tuple(cases), trainings)
+
+
+def _case(name: str, spec: CaseSpec, controllers: Sequence[Controller]) -> Case:
+    composed = _compose("evaluate", spec.overrides)
+    if composed["scenario"] is None:
+        raise ConfigError(f"cases.{name}.overrides must choose a scenario: scenario=<name>")
+    scenario = scenario_from_dict(composed["scenario"])
+    told = tuple(_told(controller, spec.params.get(controller.name, {})) for controller in controllers)
+    require_marks(scenario, [controller for controller in told if not isinstance(controller.limit, PolicyLimit)])
+    return Case(name, spec, scenario, told)
+
+
+def _told(controller: Controller, params: Mapping[str, int]) -> Controller:
+    """The controller with these parameters; `check_params` refuses what is unknown or out of range."""
+    if not params:
+        return controller
+    registry.check_params(controller.stack.transport, params)
+    given = {**dict(controller.stack.params), **params}
+    return controller.replace(stack=controller.stack.replace(params=tuple(given.items())))
+
+
+def _training(overrides: Overrides, datapath: str) -> TrainPlan:
+    short = ["evaluation.controllers=[dctcp]", "evaluation.seeds=1"]  # the matrix itself judges
+    plain = _compose("train", (f"datapath={datapath}", f"evaluation.datapaths=[{datapath}]", *short, *overrides))
+    return TrainPlan.from_plain({key: value for key, value in plain.items() if key not in ("resume", "out")})
+
+
+def _compose(main: str, overrides: Sequence[str]) -> dict[str, Any]:
+    from hydra import compose
+
+    return plain_config(compose(main, list(overrides)))
