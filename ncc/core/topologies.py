@@ -223,6 +223,8 @@ class TwoDatacentres(TopologySpec, frozen=True, tag="two_datacentres"):
     delay_s: Delay = 25 * US
     wan_delay_s: Delay = 4.85 * MS
     wan_buffer_bytes: Count = 15_000_000
+    deep_borders: bool = False
+    """The borders' ports towards their own datacentre are like those to the WAN: deep, and without marks."""
 
     def check(self) -> None:
         super().check()
@@ -241,7 +243,8 @@ class TwoDatacentres(TopologySpec, frozen=True, tag="two_datacentres"):
             below: list[int] = []
             for k in range(self.switches):
                 tor = net.switch(f"tor{i}" if self.switches == 1 else f"tor{i}_{k}")
-                up = net.link(tor, border, self.rate_bps, self.delay_s)
+                down = wan if self.deep_borders else None
+                up = net.link(tor, border, self.rate_bps, self.delay_s, b_buffer=down)
                 first = len(below)
                 below += [
                     net.leaf(f"h{i}_{first + j}", tor, self.rate_bps, self.delay_s)
@@ -327,10 +330,14 @@ class _Builder:
         delay_s: float,
         buffer: Buffer | None = None,
         *,
+        b_buffer: Buffer | None = None,
         mark_threshold_bytes: int | None = None,
     ) -> int:
-        """`buffer` is that of both ends, outside any pool; None: what the spec says, but for a threshold of its own."""
-        ends = [buffer or self._port(end) for end in (a, b)]
+        """`buffer` is that of both ends, `b_buffer` of the second, outside any pool.
+
+        None: what the spec says, but for a threshold of its own.
+        """
+        ends = [buffer or self._port(a), b_buffer or buffer or self._port(b)]
         if mark_threshold_bytes is not None:
             ends = [end.replace(mark_threshold_bytes=mark_threshold_bytes) for end in ends]
         self._link(Link(a=a, b=b, rate_bps=rate_bps, delay_s=delay_s, a_buffer=ends[0], b_buffer=ends[1]))

@@ -148,6 +148,18 @@ def test_two_datacentres_mark_inside_only() -> None:
     assert wan.size_bytes == 15_000_000
 
 
+def test_borders_may_be_deep_towards_their_datacentre_too() -> None:
+    shared = {"buffer_bytes": 5000, "shared_buffer_bytes": 500_000, "mark_threshold_bytes": 3000}
+    for change in ({}, {"shared_buffer_bytes": 0}):
+        network = spec.TwoDatacentres(deep_borders=True, **(shared | change)).build()
+        wan = network.port_buffer(network.port("border0->border1"))
+        for i in (0, 1):
+            assert network.port_buffer(network.port(f"border{i}->tor{i}")) == wan
+            up = network.port_buffer(network.port(f"tor{i}->border{i}"))
+            assert up is not None
+            assert (up.size_bytes, up.mark_threshold_bytes) == (5000, 3000)
+
+
 def test_a_datacentre_of_two_switches() -> None:
     network = spec.TwoDatacentres(hosts=6, switches=2).build()
     assert [[network.nodes[host].name for host in area.hosts] for area in network.neighbourhoods] == [

@@ -52,6 +52,8 @@ def made_up(scenario: Scenario | None = None) -> Run:
             scenario,
             10,
             goodput_bps=goodput,
+            rtt_s=np.array([[0.001, 0.005]] * 9 + [[0.004, 0.009]]),
+            rtt_samples=np.array([[0, 0]] * 5 + [[10, 0]] * 4 + [[5, 5]]),
             upper_throughput_bps=goodput.sum(axis=1, keepdims=True),
             upper_queue_bytes=queue,
             upper_queue_mean_bytes=queue / 2,
@@ -98,6 +100,9 @@ PAYLOAD = 1500 / 1538
         ({"kind": "query_time", "statistic": "max"}, 0.030),
         ({"kind": "query_timeouts"}, 0.5),
         ({"kind": "rtt"}, 0.002),
+        ({"kind": "host_rtt", "hosts": "hosts"}, (40 * 0.001 + 5 * 0.004 + 5 * 0.009) / 50),
+        ({"kind": "host_rtt", "hosts": "hosts", "first": 1, **HALF}, 0.009),
+        ({"kind": "host_rtt", "hosts": "hosts", "until_frac": 0.5}, math.nan),
         ({"kind": "marked", "traffic": "ask"}, 0.25),
         ({"kind": "drops", "ports": ["tor->core"], "over": "dropped"}, 0.75),
         ({"kind": "drops", "ports": ["*->r0", "tor->*"]}, 4 / 200),
@@ -105,7 +110,7 @@ PAYLOAD = 1500 / 1538
     ],
 )
 def test_by_hand(measure: dict[str, Any], expected: float) -> None:
-    assert value(made_up(), **measure) == pytest.approx(expected)
+    assert value(made_up(), **measure) == pytest.approx(expected, nan_ok=True)
 
 
 def test_a_ratio_is_of_the_same_run_and_undefined_over_nothing() -> None:
