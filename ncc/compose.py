@@ -7,7 +7,7 @@ defaults to Hydra under `schema/`, so that a YAML states differences only and ev
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.resources import files
@@ -34,6 +34,8 @@ class DatapathSpec(Value, frozen=True):
 
     name: Name
     target: Name
+    reference: bool = False
+    """Others are held against it, whatever the order in which they are named."""
 
     def check(self) -> None:
         if self.name.startswith("."):
@@ -66,6 +68,21 @@ def datapaths_from(plain: Any, where: str = "datapath") -> tuple[DatapathSpec, .
     if not isinstance(plain, Mapping) or not all(isinstance(entry, Mapping) for entry in plain.values()):
         raise ConfigError(f"{where} must be a mapping of names to {{target: package.module:Class}}, got {plain!r}")
     return tuple(from_dict(DatapathSpec, {"name": name, **plain[name]}, f"{where}.{name}") for name in plain)
+
+
+def reference_last(datapaths: Sequence[DatapathSpec]) -> tuple[DatapathSpec, ...]:
+    """The datapaths with the one that the others are held against at the end; without such a one, as they are.
+
+    Raises:
+        ConfigError: several say that they are the reference.
+    """
+    references = [datapath.name for datapath in datapaths if datapath.reference]
+    if len(references) > 1:
+        raise ConfigError(
+            f"one datapath at most can be the reference of the others, got {', '.join(references)}: leave one out or "
+            "set reference to false in its YAML"
+        )
+    return tuple(sorted(datapaths, key=lambda datapath: datapath.reference))
 
 
 def load_target(target: str, where: str) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ncc.comparison import Comparison, compare, comparison
-from ncc.compose import DatapathSpec, LimiterFactory
+from ncc.compose import DatapathSpec, LimiterFactory, reference_last
 from ncc.core.errors import InvalidRunError
 from ncc.core.scenario import Scenario
 from ncc.harness.atomic import file_digest, remove, write_text
@@ -39,6 +39,7 @@ def judge(
     Args:
         policies: the run folder that policy files are relative to.
     """
+    datapaths = reference_last(datapaths)
     factory = LimiterFactory(policies)
     controllers = [factory.resolved(controller) for controller in spec.load()]
     for controller in controllers:
@@ -87,7 +88,7 @@ def judge_runs(
     There the value of a seed is the mean over the runs, so that a learned controller's interval speaks of the flows,
     and the spread between trainings is averaged out; controllers without a policy are the same in every run.
     """
-    results = []
+    results, datapaths = [], reference_last(datapaths)
     for run, folder in zip(runs, folders, strict=True):
         print(f"\nRun {run}")
         results.append(judge(scenario, spec, datapaths, policies=run, folder=folder, config=config))

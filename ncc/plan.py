@@ -28,7 +28,7 @@ class EvaluationSpec(Value, frozen=True):
     """Who is compared, on which datapaths, on how many paired seeds, for how long."""
 
     datapaths: Annotated[tuple[Name, ...], Meta(min_length=1)]
-    """The last is the one that the others are compared with."""
+    """Where; `ncc.compose.reference_last` says with which of them the others are compared."""
     controllers: Annotated[tuple[Name, ...], Meta(min_length=1)]
     seeds: Annotated[int, Meta(ge=1, le=10_000)]
     duration_s: Positive

@@ -4,9 +4,10 @@
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -58,28 +59,25 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
     plan.check_transports()
     if not resume:
         _claim(folder)
-    spec = EnvSpec(scenario=plan.scenario, stack=plan.stack, view=plan.env)
-    factory = RackFactory.for_learner(spec, plan.datapath.load(), plan.seed, learner)
-    made = provenance()
-
-    rates = _epochs_per_s(plan, min(learner.processes, usable_cpus()))
-    agent, where = plan.plain["agent"]["learner"], plan.datapath.name
-    print(f"Training {agent} on {plan.scenario.name} ({plan.scenario.n_agents} hosts, {where}); results in {folder}")
-    _forecast(plan, learner, rates)
-    unseal(folder)
-    plan.save(folder)
-    try:
+    with _resumable(folder):
+        plan.save(folder)
+        spec = EnvSpec(scenario=plan.scenario, stack=plan.stack, view=plan.env)
+        factory = RackFactory.for_learner(spec, plan.datapath.load(), plan.seed, learner)
+        made = provenance()
+        unseal(folder)
+        rates = _epochs_per_s(plan, min(learner.processes, usable_cpus()))
+        agent, where = plan.plain["agent"]["learner"], plan.datapath.name
+        print(
+            f"Training {agent} on {plan.scenario.name} ({plan.scenario.n_agents} hosts, {where}); results in {folder}"
+        )
+        _forecast(plan, learner, rates)
         started = time.perf_counter()
-        _learn(plan, learner, factory, folder, resume=resume)
+        _learn(plan, learner, factory, folder, resume=resume and _begun(folder))
         trained_s = time.perf_counter() - started
         judged = folder / "evaluation"
         result = judge(
             plan.evaluation_scenario, plan.evaluation, plan.judged_on, policies=folder, folder=judged, config=plan.plain
         )
-    except WorkerDiedError as error:
-        raise WorkerDiedError(f"{error}. Continue with: python -m ncc.train resume={folder}") from None
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"Interrupted. Continue with: python -m ncc.train resume={folder}") from None
 
     returns = _report(plan, folder, judged)
     files = [str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")]
@@ -109,6 +107,22 @@ def _claim(folder: Path) -> None:
         raise ConfigError(f"out={folder} is not empty; choose another folder, or continue it with resume={folder}")
     if not os.access(folder, os.W_OK):
         raise ConfigError(f"out={folder} cannot be written; choose another folder")
+
+
+@contextmanager
+def _resumable(folder: Path) -> Iterator[None]:
+    """Say of an interruption how to go on."""
+    try:
+        yield
+    except WorkerDiedError as error:
+        raise WorkerDiedError(f"{error}. Continue with: python -m ncc.train resume={folder}") from None
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"Interrupted. Continue with: python -m ncc.train resume={folder}") from None
+
+
+def _begun(folder: Path) -> bool:
+    """Whether there is something to resume from, or there should be; an interruption may have come before."""
+    return bool(read_learning(folder)) or any((folder / "checkpoints").glob("*"))
 
 
 def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, dict[str, list[float]]]:

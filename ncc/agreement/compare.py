@@ -83,13 +83,13 @@ class Figure:
 
     @property
     def verdict(self) -> str:
-        """`inside` or `outside` by the point estimate; `too few` or nothing where there is nothing to judge."""
+        """`inside` or `outside` by the point estimate; `too few`, `nothing` (0 over 0) or empty: nothing to judge."""
         if self.low is None or self.high is None:
             return ""
-        if self.ours == self.reference == 0:
-            return "inside"
         if not self.enough:
             return "too few"
+        if self.ours == self.reference == 0:
+            return "nothing"
         return "inside" if self.low <= round(self.ratio.estimate, DIGITS) <= self.high else "outside"
 
 

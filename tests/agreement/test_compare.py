@@ -50,7 +50,8 @@ def figure(estimate: float, *, enough: bool = True, low: float | None = 0.95, hi
         (figure(float("nan")), "outside"),
         (figure(2.0, enough=False), "too few"),
         (figure(2.0, low=None, high=None), ""),
-        (replace(figure(float("nan"), enough=False), ours=0.0, reference=0.0), "inside"),
+        (replace(figure(float("nan"), enough=False), ours=0.0, reference=0.0), "too few"),
+        (replace(figure(float("nan")), ours=0.0, reference=0.0), "nothing"),
     ],
 )
 def test_verdicts(made: Figure, verdict: str) -> None:
@@ -61,8 +62,8 @@ def test_equal_runs_agree_and_slower_flows_show_in_every_slowdown(fluid: list[Sa
     same = {f.key: f for f in figures(fluid, fluid, fluid)}
     assert same["slowdown_all_mean"].ratio.estimate == 1
     assert same["throughput_bps"].ratio.estimate == 1
-    assert same["loss_frac"].verdict == "inside"  # nothing is lost on either side
-    assert {f.verdict for f in same.values()} <= {"inside", "too few", ""}
+    assert same["loss_frac"].verdict == "too few"  # nothing is lost on either side
+    assert {f.verdict for f in same.values()} <= {"inside", "too few", "nothing", ""}
     other = {f.key: f for f in figures(slower(fluid, 1.07), fluid, slower(fluid, 1.01))}
     for key, each in other.items():
         if key.startswith("slowdown"):
@@ -72,9 +73,9 @@ def test_equal_runs_agree_and_slower_flows_show_in_every_slowdown(fluid: list[Sa
 
 
 def test_queue_of_nothing_has_no_ratio(fluid: list[Sample]) -> None:
-    # The fluid has no queue: 0 over 0 is agreement, something over 0 is not.
+    # The fluid has no queue: 0 over 0 says nothing, something over 0 is a difference.
     nothing = {f.key: f for f in figures(fluid, fluid, fluid)}["queue_bytes"]
-    assert nothing.verdict == "inside"
+    assert nothing.verdict == "nothing"
     some = {f.key: f for f in figures([replace(s, queue_bytes=10.0) for s in fluid], fluid, fluid)}["queue_bytes"]
     assert some.verdict == "outside"
 

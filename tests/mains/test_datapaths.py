@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncc.compose import datapaths_from, load_datapath
+from ncc.compose import datapaths_from, load_datapath, reference_last
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.harness.manifest import read_manifest
 from ncc.harness.results import load_evaluation
@@ -36,6 +36,15 @@ def test_what_has_a_configuration_can_be_loaded() -> None:
 def test_a_datapath_has_a_name(plain: object) -> None:
     with pytest.raises(ConfigError, match="datapath must be a mapping of names to"):
         datapaths_from(plain)
+
+
+def test_the_reference_comes_last_in_whatever_order_datapaths_are_named() -> None:
+    packetsim, ns3 = load_datapath("packetsim"), load_datapath("ns3")
+    for named in ((packetsim, ns3), (ns3, packetsim)):
+        assert reference_last(named) == (packetsim, ns3)
+    assert reference_last((packetsim,)) == (packetsim,)
+    with pytest.raises(ConfigError, match="one datapath at most can be the reference of the others, got ns3, other"):
+        reference_last((ns3, ns3.replace(name="other")))
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +111,7 @@ def test_judging_on_one_more_datapath_keeps_what_is_there(tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
     assert "kept from before" in done.stderr
     assert run.stat().st_mtime_ns == before
-    assert load_judgement(tmp_path / "judged").datapaths == ("ns3", "fluid")
+    assert load_judgement(tmp_path / "judged").datapaths == ("fluid", "ns3")
 
 
 REFUSED = [

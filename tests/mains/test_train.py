@@ -105,6 +105,37 @@ def test_a_killed_worker_ends_the_run_and_leaves_it_resumable(tmp_path: Path) ->
     assert list(run.glob("checkpoints/*.npz"))
 
 
+def test_a_run_interrupted_before_it_learns_can_be_resumed(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        command("train", *TINY, *SYNC, "out=run"),
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    run = tmp_path / "run"
+    while process.poll() is None and not (run / "config.json").exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)  # the speed of the datapaths is being tried out
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "ncc.train resume=run" in said
+    assert "Traceback" not in said
+    assert not list(run.glob("checkpoints/*.npz"))
+    resumed = ncc("train", "resume=run", cwd=tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+    assert read_learning(run)[-1]["epochs"] == 120
+
+
+def test_many_racks_to_a_process_train_from_end_to_end(tmp_path: Path) -> None:
+    arguments = ("agent.workers=1", "agent.racks=16", "agent.epochs=640", "evaluation.datapaths=[packetsim]")
+    done = ncc("train", *TINY, *arguments, "out=run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = read_learning(tmp_path / "run")
+    assert rows[-1]["epochs"] == 640
+    assert sum(len(row["returns"]) for row in rows) == 32, "20 epochs to an episode, 16 racks"
+
+
 def _a_worker_of(parent: int) -> int:
     """A spawned worker of the learner (not the resource tracker)."""
     for child in map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split()):
