@@ -30,7 +30,8 @@ typedef int64_t ncc_s64;
 #define NCC_CC_STATE_MAX 104
 #define NCC_CC_PARAMS_MAX 16
 #define NCC_NS_PER_S 1000000000ULL
-#define NCC_CC_CWND_MAX (1ULL << 40) /* 1 TB in flight: far above 400 Gbit/s x 200 ms = 10 GB, far below overflow */
+#define NCC_CC_CWND_MAX (1ULL << 40)  /* 1 TB in flight: far above 400 Gbit/s x 200 ms = 10 GB, far below overflow */
+#define NCC_CC_PACING_MAX (~0ULL / 8) /* bytes/s: as bits/s it fits 64 bits; a negative number does not */
 
 /* What the controller asks of the network and of the receiver. */
 enum ncc_cc_ecn {
@@ -75,7 +76,7 @@ struct ncc_cc_event {
 struct ncc_cc_out {
     ncc_u64 cwnd_bytes;         /* window, >= mss_bytes */
     ncc_u64 ssthresh_bytes;     /* informative: what the datapath shows as its slow-start threshold */
-    ncc_u64 pacing_bytes_per_s; /* 0: unpaced, back to back as the window allows */
+    ncc_u64 pacing_bytes_per_s; /* <= NCC_CC_PACING_MAX; 0: unpaced, back to back as the window allows */
 };
 
 /* A tunable: integer, in the unit its help names. */

@@ -37,22 +37,28 @@ inline std::vector<std::string> ControllerNames()
 // A tunable as Python checks it: name, default, least, greatest, help.
 using ParamRow = std::tuple<std::string, uint64_t, uint64_t, uint64_t, std::string>;
 
-// None for an unknown controller.
-inline std::vector<ParamRow> ControllerParamRows(const std::string &name)
+// Of a controller (ncc_cc_ops) or a flow order (ncc_order_ops).
+template <class Ops>
+std::vector<ParamRow> ParamRows(const Ops &ops)
 {
     std::vector<ParamRow> rows;
-    if (const ncc_cc_ops *ops = FindController(name)) {
-        for (ncc_u32 i = 0; i < ops->n_params; ++i) {
-            const ncc_cc_param &p = ops->params[i];
-            rows.emplace_back(p.name, p.def, p.min, p.max, p.help);
-        }
+    for (ncc_u32 i = 0; i < ops.n_params; ++i) {
+        const ncc_cc_param &p = ops.params[i];
+        rows.emplace_back(p.name, p.def, p.min, p.max, p.help);
     }
     return rows;
 }
 
-// In the order of the controller's table: what is given, else the default.
-inline std::vector<ncc_u64> ControllerParams(const ncc_cc_ops &ops,
-                                             const std::vector<std::pair<std::string, uint64_t>> &given)
+// None for an unknown controller.
+inline std::vector<ParamRow> ControllerParamRows(const std::string &name)
+{
+    const ncc_cc_ops *ops = FindController(name);
+    return ops ? ParamRows(*ops) : std::vector<ParamRow>();
+}
+
+// In the order of the table: what is given, else the default.
+template <class Ops>
+std::vector<ncc_u64> ControllerParams(const Ops &ops, const std::vector<std::pair<std::string, uint64_t>> &given)
 {
     std::vector<ncc_u64> values;
     for (ncc_u32 i = 0; i < ops.n_params; ++i) {
@@ -65,12 +71,24 @@ inline std::vector<ncc_u64> ControllerParams(const ncc_cc_ops &ops,
     return values;
 }
 
-// What is wrong with a controller's window; only asked once `cwnd_bytes` is out of range.
-inline std::string WindowFault(const ncc_cc_ops &ops, const ncc_cc_conn &conn, ncc_u64 cwnd_bytes)
+// Whether a datapath can obey what a controller decided.
+inline bool Obeyable(const ncc_cc_conn &conn, const ncc_cc_out &out)
 {
-    return "controller " + std::string(ops.name) + " returned a window of " + std::to_string(cwnd_bytes) +
-           " bytes; allowed are " + std::to_string(conn.mss_bytes) + " (one packet) to " +
-           std::to_string(NCC_CC_CWND_MAX);
+    return out.cwnd_bytes >= conn.mss_bytes && out.cwnd_bytes <= NCC_CC_CWND_MAX &&
+           out.pacing_bytes_per_s <= NCC_CC_PACING_MAX;
+}
+
+// What is wrong with a decision that is not obeyable.
+inline std::string DecisionFault(const ncc_cc_ops &ops, const ncc_cc_conn &conn, const ncc_cc_out &out)
+{
+    const std::string who = "controller " + std::string(ops.name);
+    if (out.pacing_bytes_per_s > NCC_CC_PACING_MAX) {
+        // The controller's arithmetic went below 0: said as the number that it meant.
+        return who + " returned a pacing rate of " + std::to_string(static_cast<ncc_s64>(out.pacing_bytes_per_s)) +
+               " bytes/s; allowed are 0 (unpaced) to " + std::to_string(NCC_CC_PACING_MAX);
+    }
+    return who + " returned a window of " + std::to_string(out.cwnd_bytes) + " bytes; allowed are " +
+           std::to_string(conn.mss_bytes) + " (one packet) to " + std::to_string(NCC_CC_CWND_MAX);
 }
 
 } // namespace ncc

@@ -165,6 +165,15 @@ def test_an_absurd_window_fails_the_run(simulator: Simulator, cwnd_bytes: int) -
             window.run(1)
 
 
+@pytest.mark.parametrize("rate", [-1, -(2**63), -25_000_000])
+def test_a_negative_rate_fails_the_run(simulator: Simulator, rate: int) -> None:
+    with (
+        Window(simulator, BULK, cwnd_bytes=14_600, pacing_bytes_per_s=2**64 + rate) as window,
+        pytest.raises(DatapathError, match=rf"test_window returned a pacing rate of {rate} bytes/s; allowed are 0"),
+    ):
+        window.run(50)
+
+
 def test_the_controller_paces(simulator: Simulator) -> None:
     with Window(simulator, BULK, cwnd_bytes=400_000, pacing_bytes_per_s=25_000_000) as window:
         goodput = window.run(40)

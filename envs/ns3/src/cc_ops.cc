@@ -22,9 +22,10 @@ std::string CcOps::GetName() const { return controller_.ops->name; }
 
 void CcOps::Apply(Ptr<TcpSocketState> tcb)
 {
-    if (out_.cwnd_bytes < conn_.mss_bytes || out_.cwnd_bytes > NCC_CC_CWND_MAX) {
-        socket_.ControllerFault(WindowFault(*controller_.ops, conn_, out_.cwnd_bytes));
+    if (!Obeyable(conn_, out_)) {
+        socket_.ControllerFault(DecisionFault(*controller_.ops, conn_, out_));
         out_.cwnd_bytes = conn_.mss_bytes; // the run has failed; stay within what ns-3 can bear until it stops
+        out_.pacing_bytes_per_s = 0;
     }
     constexpr ncc_u64 kMax = std::numeric_limits<uint32_t>::max(); // ns-3's width
     tcb->m_cWnd = static_cast<uint32_t>(std::min(out_.cwnd_bytes, kMax));
@@ -32,9 +33,8 @@ void CcOps::Apply(Ptr<TcpSocketState> tcb)
     tcb->m_ssThresh = static_cast<uint32_t>(std::min(out_.ssthresh_bytes, kMax));
     tcb->m_pacing = out_.pacing_bytes_per_s > 0;
     if (tcb->m_pacing) {
-        constexpr ncc_u64 kMaxPacing = std::numeric_limits<ncc_u64>::max() / 8;
         tcb->m_paceInitialWindow = true;
-        tcb->m_pacingRate = ns3::DataRate(8 * std::min(out_.pacing_bytes_per_s, kMaxPacing));
+        tcb->m_pacingRate = ns3::DataRate(8 * out_.pacing_bytes_per_s);
     }
 }
 

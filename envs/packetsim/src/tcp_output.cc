@@ -53,16 +53,17 @@ void TcpSendingEnd::Establish()
 
 void TcpSendingEnd::Apply(const ncc_cc_out &out)
 {
-    ncc_u64 cwnd_bytes = out.cwnd_bytes;
-    if (cwnd_bytes < config_.mss_bytes || cwnd_bytes > NCC_CC_CWND_MAX) {
-        network_.Fail(WindowFault(*config_.ops, config_.conn, cwnd_bytes) + " (flow " +
-                      std::to_string(connection_.flow) + ")");
+    ncc_u64 cwnd_bytes = out.cwnd_bytes, pacing_bytes_per_s = out.pacing_bytes_per_s;
+    if (!Obeyable(config_.conn, out)) {
+        network_.Fail(DecisionFault(*config_.ops, config_.conn, out) + " (flow " + std::to_string(connection_.flow) +
+                      ")");
         cwnd_bytes = config_.mss_bytes;
+        pacing_bytes_per_s = 0;
     }
     constexpr ncc_u64 kMax = std::numeric_limits<uint32_t>::max(); // the send buffer is far below
     s_.cwnd_bytes = static_cast<uint32_t>(std::min(cwnd_bytes, kMax));
     s_.ssthresh_bytes = static_cast<uint32_t>(std::min(out.ssthresh_bytes, kMax));
-    s_.pacing_bytes_per_s = out.pacing_bytes_per_s;
+    s_.pacing_bytes_per_s = pacing_bytes_per_s;
 }
 
 ncc_cc_event TcpSendingEnd::Event(ncc_u32 flags) const
