@@ -24,6 +24,17 @@ DT_ALPHA_ONE: int
 DT_ALPHA_MAX: int
 DT_SHARED_MAX_BYTES: int
 
+def orders() -> list[tuple[str, str]]:
+    """Name and summary of every order of `baselines/orders/`."""
+
+def order_key(
+    name: str, params: list[int], *, age_ns: int, waited_ns: int, size_bytes: int, left_bytes: int, delivered_bytes: int
+) -> int:
+    """The key of a flow: the largest goes first. Raises `ValueError` for an unknown order and impossible flows."""
+
+def log2_q16(x: int) -> int:
+    """The logarithm of `flow_order.h`, in units of 2^-16; x from 1 to 2^64 - 1."""
+
 def step_mark(
     *, size_bytes: int, mark_threshold_bytes: int, queue_bytes: int, packet_bytes: int, ecn_capable: bool
 ) -> int:

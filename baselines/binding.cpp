@@ -20,6 +20,7 @@ namespace nb = nanobind;
 using namespace nb::literals;
 
 void bind_switch(nb::module_ &m); // of switch_binding.cpp
+void bind_orders(nb::module_ &m); // of order_binding.cpp
 
 namespace
 {
@@ -182,4 +183,5 @@ NB_MODULE(_baselines, m)
     bind_event<kLoss>(connection, "on_loss");
     bind_event<kTimeout>(connection, "on_timeout");
     bind_switch(m);
+    bind_orders(m);
 }

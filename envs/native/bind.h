@@ -295,9 +295,11 @@ inline void BindSpec(nb::module_ &m)
         .def_rw("transport", &Spec::transport)
         .def_rw("params", &Spec::params)
         .def_rw("order", &Spec::order)
+        .def_rw("order_params", &Spec::order_params)
         .def_rw("seed", &Spec::seed);
     m.def("bad_limit", &BadLimit, "limits_bps"_a);
     m.def("orders", &OrderNames);
+    m.def("order_params", &OrderParamRows, "order"_a);
 }
 
 } // namespace ncc::bind

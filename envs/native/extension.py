@@ -39,6 +39,7 @@ class Spec(Protocol):
     transport: str
     params: Sequence[tuple[str, int]]
     order: str
+    order_params: list[tuple[str, int]]
     seed: int
 
     def set_nodes(self, is_host: NDArray[np.uint8]) -> None: ...
@@ -90,6 +91,10 @@ _Spec = Spec
 _Network = Network
 
 
+ParamRow = tuple[str, int, int, int, str]
+"""Name, default, least, greatest, help."""
+
+
 class Extension(Protocol):
     """The module."""
 
@@ -104,8 +109,12 @@ class Extension(Protocol):
 
     def transports(self) -> list[str]: ...
     def orders(self) -> list[str]: ...
-    def params(self, transport: str) -> list[tuple[str, int, int, int, str]]:
+    def params(self, transport: str) -> list[ParamRow]:
         """Name, default, least, greatest, help."""
+        ...
+
+    def order_params(self, order: str) -> list[ParamRow]:
+        """The same of a flow order."""
         ...
 
 

@@ -2,10 +2,12 @@
 // The order in which a host's flows get their turn under the rate limit.
 #pragma once
 
+#include "controllers.h"
+
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ncc
@@ -20,7 +22,7 @@ struct FlowView {
     uint64_t delivered_bytes; // payload acknowledged
 };
 
-// To add one (say wang2021 eq. 5.22): a subclass here, and a row in `orders` of order.cc.
+// One that is a key per flow is a header in baselines/orders; the datapaths find it there.
 class FlowOrder
 {
   public:
@@ -33,9 +35,13 @@ class FlowOrder
     virtual void Left(uint32_t flow) = 0;
 };
 
-// Throws std::out_of_range for an unknown name. Beside those of OrderNames() there is one for tests: "test_fifo" is
-// "fifo" for engines that have a short way for that name.
-std::unique_ptr<FlowOrder> MakeOrder(const std::string &name, const std::vector<FlowView> &flows);
+// Throws std::out_of_range for an unknown name. `params` overrides the order's own; `flows` outlives what is made.
+// Beside those of OrderNames() there is one for tests: "test_fifo" is "fifo" for engines that have a short way for that
+// name.
+std::unique_ptr<FlowOrder> MakeOrder(const std::string &name,
+                                     const std::vector<std::pair<std::string, uint64_t>> &params,
+                                     const std::vector<FlowView> &flows);
 std::vector<std::string> OrderNames();
+std::vector<ParamRow> OrderParamRows(const std::string &name); // none for "fifo", or an unknown one
 
 } // namespace ncc

@@ -70,6 +70,7 @@ struct Spec {
     std::string transport = "dctcp";
     std::vector<std::pair<std::string, uint64_t>> params;
     std::string order = "fifo";
+    std::vector<std::pair<std::string, uint64_t>> order_params;
     uint64_t seed = 0;
 };
 

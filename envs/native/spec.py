@@ -11,7 +11,7 @@ from ncc.core.flows import FloatArray, FlowTable, IntArray, check_columns
 from ncc.core.scenario import Scenario, Transport
 from ncc.core.topology import Buffer, NodeKind, Topology
 from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES, NS_PER_S, to_ns
-from ncc.envs.native.extension import Extension, Spec
+from ncc.envs.native.extension import Extension, ParamRow, Spec
 from ncc.harness.datapath import HostStack
 
 MAX_ROUTES = 2**26
@@ -172,11 +172,17 @@ def _choose(spec: Spec, module: Extension, stack: HostStack) -> None:
         raise UnknownNameError("transport", stack.transport, known)
     if stack.order not in (orders := module.orders()):
         raise UnknownNameError("flow order", stack.order, orders)
-    ranges = {name: (low, high) for name, _, low, high, _ in module.params(stack.transport)}
-    for name, value in stack.params:
+    _check_params(stack.transport, module.params(stack.transport), stack.params)
+    _check_params(f"flow order {stack.order}", module.order_params(stack.order), stack.order_params)
+    spec.transport, spec.params = stack.transport, list(stack.params)
+    spec.order, spec.order_params = stack.order, list(stack.order_params)
+
+
+def _check_params(whose: str, rows: list[ParamRow], given: tuple[tuple[str, int], ...]) -> None:
+    ranges = {name: (low, high) for name, _, low, high, _ in rows}
+    for name, value in given:
         if name not in ranges:
-            raise UnknownNameError(f"parameter of {stack.transport}", name, ranges)
+            raise UnknownNameError(f"parameter of {whose}", name, ranges)
         low, high = ranges[name]
         if not low <= value <= high:
-            raise ConfigError(f"Parameter {name} of {stack.transport} must be from {low} to {high}, got {value}")
-    spec.transport, spec.order, spec.params = stack.transport, stack.order, list(stack.params)
+            raise ConfigError(f"Parameter {name} of {whose} must be from {low} to {high}, got {value}")

@@ -17,12 +17,14 @@ class HostStack(Value, frozen=True):
     """What runs on every host below the rate limit: a congestion controller and an order among flows.
 
     `transport` names a controller of `baselines/` (say ``dctcp``) or one that the datapath brings itself
-    (``ns3::TcpCubic``). `params` overrides the controller's parameters by name, in its own integer units.
+    (``ns3::TcpCubic``). `order` is ``fifo`` or one of `baselines/orders/`. `params` and `order_params` override the
+    parameters of either by name, in their own integer units.
     """
 
     transport: Name = "dctcp"
     params: tuple[tuple[Name, int], ...] = ()
     order: Name = "fifo"
+    order_params: tuple[tuple[Name, int], ...] = ()
 
 
 @dataclass(frozen=True)

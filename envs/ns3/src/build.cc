@@ -86,8 +86,9 @@ void Network::BuildPorts()
             const uint32_t to = end == 0 ? link.b : link.a;
             const Wire wire(link.rate_bps, link.delay_ns, spec_.frame_overhead_bytes, to);
             if (spec_.is_host[from]) {
-                host_of(from).nic = std::make_unique<Nic>(*this, wire, spec_.bucket_bytes, spec_.small_queue_bytes,
-                                                          spec_.mtu_bytes, MakeOrder(spec_.order, views_));
+                host_of(from).nic =
+                    std::make_unique<Nic>(*this, wire, spec_.bucket_bytes, spec_.small_queue_bytes, spec_.mtu_bytes,
+                                          MakeOrder(spec_.order, spec_.order_params, views_));
             } else {
                 const QueueSpec &queue = link.queue[end];
                 const auto id = static_cast<uint32_t>(2 * i) + static_cast<uint32_t>(end);

@@ -75,7 +75,7 @@ void Network::BuildParts()
             const uint32_t host = host_index_[from];
             std::unique_ptr<FlowOrder> order;
             if (spec_.order != "fifo") { // which the NIC does itself, for speed
-                order = MakeOrder(spec_.order, views_);
+                order = MakeOrder(spec_.order, spec_.order_params, views_);
             }
             hosts_[host].nic = std::make_unique<Nic>(host, port, spec_, std::move(order));
             continue;

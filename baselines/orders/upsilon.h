@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * NCC's flow order (wang2021 section 5.3.3, Algorithm 3): the largest priority coefficient goes first,
+ *
+ *   Upsilon = tau^omega / (s R)     (5.22)
+ *
+ * tau: how long the flow has waited since a byte of it last left the host; s: its size; R: its remaining completion
+ * time, estimated by remaining bytes over current throughput. Only kappa flows are put in order.
+ *
+ * Worked out as a logarithm, which keeps the order and cannot overflow:
+ *   log2 Upsilon = omega log2 tau + log2 throughput - log2 s - log2 remaining.
+ *
+ * Left open by the thesis, and chosen here: throughput is what was delivered over the age of the flow, and one packet
+ * and one microsecond are added to either, so that a flow of which nothing is delivered yet has one; tau counts from
+ * 1 ns; the thesis says neither omega nor kappa. With omega = 0 it is "size times remaining time", shortest first; the
+ * larger omega, the nearer to turns by waiting time, and no flow with omega > 0 waits for ever.
+ */
+#ifndef NCC_ORDER_UPSILON_H
+#define NCC_ORDER_UPSILON_H
+
+#include "flow_order.h"
+
+#define NCC_UPSILON_ZERO (1ULL << 40) /* keys are above it or below, and never negative */
+
+static const struct ncc_cc_param upsilon_params[] = {
+    NCC_ORDER_DEPTH,
+    {"omega_milli", 1000, 0, 10000, "1/1000; weight of the waiting time (wang2021 eq. 5.22)"},
+};
+
+NCC_CC_FN ncc_u64 upsilon_key(const ncc_u64 *p, const struct ncc_order_flow *f)
+{
+    const ncc_u64 remaining_bytes = f->size_bytes - f->delivered_bytes;
+    const ncc_u64 waiting = p[1] * ncc_log2_q16(f->waited_ns + 1) / 1000;
+    const ncc_u64 throughput = ncc_log2_q16(f->delivered_bytes + 1500);
+    const ncc_u64 age = ncc_log2_q16(f->age_ns + 1000);
+
+    return NCC_UPSILON_ZERO + waiting + throughput - age - ncc_log2_q16(f->size_bytes) -
+           ncc_log2_q16(remaining_bytes + 1);
+}
+
+NCC_CC_FN ncc_u32 upsilon_depth(const ncc_u64 *p) { return (ncc_u32)p[0]; }
+
+NCC_ORDER_REGISTER(upsilon, "NCC's flow order, waiting^omega / (size x remaining time) (wang2021 eq. 5.22)")
+
+#endif

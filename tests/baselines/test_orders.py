@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The orders among a host's flows: keys by worked arithmetic, and headers that a kernel would take too."""
+
+import math
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ncc.baselines
+from ncc.baselines._baselines import log2_q16, order_key, orders
+
+FOLDER = Path(ncc.baselines.__file__).parent
+HEADERS = sorted((FOLDER / "orders").glob("*.h"))
+NAMES = [name for name, _ in orders()]
+MS, MB = 1_000_000, 1_000_000
+ONE = 65536
+"""A factor of two in `upsilon`'s key."""
+
+
+def key(name: str, *params: int, age: int = MS, waited: int = 0, size: int = MB, left: int = 0, got: int = 0) -> int:
+    given = params or {"upsilon": (0, 1000)}.get(name, (0,))
+    return order_key(
+        name, list(given), age_ns=age, waited_ns=waited, size_bytes=size, left_bytes=left, delivered_bytes=got
+    )
+
+
+def test_every_header_is_in_the_table() -> None:
+    assert [path.stem for path in HEADERS] == sorted(NAMES)
+    assert all(summary for _, summary in orders())
+
+
+@given(st.integers(1, 2**64 - 1))
+def test_the_logarithm_is_near_and_never_falls(x: int) -> None:
+    assert abs(log2_q16(x) / ONE - math.log2(x)) < 0.008
+    assert log2_q16(min(x + 1, 2**64 - 1)) >= log2_q16(x)
+
+
+@pytest.mark.parametrize("exponent", range(64))
+def test_the_logarithm_of_a_power_of_two_is_exact(exponent: int) -> None:
+    assert log2_q16(1 << exponent) == exponent * ONE
+
+
+def test_srpt_looks_at_what_is_left_and_sjf_at_the_size() -> None:
+    assert key("srpt", size=MB, left=999_000) > key("srpt", size=2_000)
+    assert key("sjf", size=MB, left=999_000) < key("sjf", size=2_000)
+    assert key("srpt", size=MB, left=MB) == 2**64 - 1  # only a repair is left of it
+
+
+def test_fair_gives_the_turn_to_who_has_waited_longest() -> None:
+    assert key("fair", waited=12_000, size=MB) > key("fair", waited=11_999, size=1)
+
+
+def test_upsilon_is_equation_5_22() -> None:
+    # tau^omega / (s R), R = remaining / throughput, throughput = delivered / age. Worked in powers of two, where the
+    # logarithm is exact: the guards are 1 ns, 1500 bytes, 1000 ns and 1 byte.
+    params = (0, 2000)
+    tau, size, age, remaining = 2**10, 2**20, 2**21, 2**19
+    got = key(
+        "upsilon",
+        *params,
+        age=age - 1000,
+        waited=tau - 1,
+        size=size,
+        left=size,
+        got=size - (remaining - 1),
+    )
+    throughput = log2_q16(size - remaining + 1 + 1500) / ONE
+    expected = 2 * 10 + throughput - 21 - 20 - 19
+    assert (got - 2**40) / ONE == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("more", "less"),
+    [
+        ({"waited": 2_000}, {"waited": 1_000}),  # tau
+        ({"size": 10_000}, {"size": MB}),  # s and R
+        ({"left": MB, "got": 900_000}, {"left": MB, "got": 100_000}),  # R
+        ({"age": MS, "left": 50_000, "got": 50_000}, {"age": 9 * MS, "left": 50_000, "got": 50_000}),  # throughput
+    ],
+)
+def test_upsilon_rises_with_waiting_and_falls_with_size_and_remaining_time(
+    more: dict[str, int], less: dict[str, int]
+) -> None:
+    assert key("upsilon", **more) > key("upsilon", **less)
+
+
+def test_without_weight_waiting_does_not_count() -> None:
+    assert key("upsilon", 0, 0, waited=0) == key("upsilon", 0, 0, waited=MS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data())
+def test_keys_of_extremes_do_not_wrap(name: str, data: st.DataObject) -> None:
+    # A flow that waits longer, all else equal, never has the smaller key: wrapping around would show.
+    size = data.draw(st.integers(1, 2**43))
+    left = data.draw(st.integers(0, size))
+    got = data.draw(st.integers(0, left))
+    age = data.draw(st.integers(1, 2**62))
+    waited = data.draw(st.integers(0, age - 1))
+    params = (0, 10_000) if name == "upsilon" else (0,)
+    flow = {"age": age, "size": size, "left": left, "got": got}
+    assert key(name, *params, waited=waited + 1, **flow) >= key(name, *params, waited=waited, **flow)
+
+
+@pytest.mark.parametrize("header", HEADERS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("compiler", ["gcc -std=c11", "g++ -std=c++20", "clang++ -std=c++20", "clang -target bpf -O2"])
+def test_headers_are_restricted_c(header: Path, compiler: str, tmp_path: Path) -> None:
+    command, *options = compiler.split()
+    if shutil.which(command) is None:
+        pytest.skip(f"{command} is not installed")
+    source = tmp_path / ("use.cpp" if "++" in command else "use.c")
+    source.write_text(
+        f'#include "orders/{header.name}"\n'
+        f"ncc_u64 use(const ncc_u64 *p, const struct ncc_order_flow *f);\n"
+        f"ncc_u64 use(const ncc_u64 *p, const struct ncc_order_flow *f) "
+        f"{{ return {header.stem}_key(p, f) + {header.stem}_depth(p); }}\n"
+    )
+    flags = ["-Wall", "-Wextra", "-Wconversion", "-Werror", "-Wno-unused", "-I", str(FOLDER), "-c", str(source)]
+    done = subprocess.run(
+        [command, *options, *flags, "-o", str(tmp_path / "use.o")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_no_flow_can_be_is_refused() -> None:
+    with pytest.raises(ValueError, match="no order called 'lifo'"):
+        key("lifo")
+    with pytest.raises(ValueError, match="takes 2 parameters"):
+        order_key("upsilon", [0], age_ns=1, waited_ns=0, size_bytes=1, left_bytes=0, delivered_bytes=0)
+    with pytest.raises(ValueError, match="must hold"):
+        key("srpt", size=1, left=2)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The order among a host's flows below the rate limit, on every simulator."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.flows import FloatArray
+from ncc.core.scenario import Scenario
+from ncc.core.topologies import Dumbbell, Rack
+from ncc.core.workload import Poisson
+from ncc.harness.datapath import HostStack
+from tests.datapaths.runs import SIMULATORS, Simulator, fixed, flow
+
+KB, MB = 1_000, 1_000_000
+ONE_HOST = Dumbbell(pairs=2)
+"""Flows of one sender meet in its own NIC, and nowhere else."""
+
+
+def finish_s(simulator: Simulator, scenario: Scenario, stack: HostStack, limit_bps: float = math.inf) -> FloatArray:
+    """When each flow was delivered; the limit holds for every host."""
+    datapath = simulator()
+    datapath.start(scenario, scenario.flows(1), stack, 1)
+    limits = np.full(scenario.n_agents, limit_bps)
+    for _ in range(3000):
+        datapath.step(limits)
+        done = datapath.finish().flows.finish_s
+        if not np.isnan(done).any():
+            datapath.close()
+            return np.asarray(done)
+    raise AssertionError("flows are not delivered")
+
+
+def stack(order: str, **params: int) -> HostStack:
+    return HostStack(transport="dctcp", order=order, order_params=tuple(params.items()))
+
+
+@pytest.fixture(params=SIMULATORS, ids=lambda each: each.name)
+def simulator(request: pytest.FixtureRequest) -> Simulator:
+    made: Simulator = request.param
+    return made
+
+
+def test_the_smaller_flow_overtakes_where_sizes_count(simulator: Simulator) -> None:
+    # 4 MB are under way when 100 KB come: alone they take 0.8 ms at 1 Gbit/s, in turns about twice that.
+    scenario = fixed(ONE_HOST, flow("s0", "r0", 4 * MB), flow("s0", "r0", 100 * KB, start_s=0.01))
+    fct_s = {
+        name: finish_s(simulator, scenario, stack(name), 1e9)[1] - 0.01 for name in ("fifo", "fair", "srpt", "sjf")
+    }
+    fct_s["upsilon"] = finish_s(simulator, scenario, stack("upsilon", omega_milli=500), 1e9)[1] - 0.01
+    for name in ("srpt", "sjf", "upsilon"):
+        assert fct_s[name] < 0.7 * fct_s["fifo"], fct_s
+        assert fct_s[name] < 0.7 * fct_s["fair"], fct_s
+
+
+def test_srpt_lets_what_is_nearly_done_finish_and_sjf_does_not(simulator: Simulator) -> None:
+    # When the flow of 500 KB comes, less than that is left of the 2 MB.
+    scenario = fixed(ONE_HOST, flow("s0", "r0", 2 * MB), flow("s0", "r0", 500 * KB, start_s=0.0135))
+    remaining, job = (finish_s(simulator, scenario, stack(name), 1e9) for name in ("srpt", "sjf"))
+    assert remaining[0] < remaining[1]
+    assert job[1] < job[0]
+
+
+def test_fair_gives_equal_flows_equal_shares(simulator: Simulator) -> None:
+    scenario = fixed(ONE_HOST, *(flow("s0", "r0", MB, start_s=1e-4 * i) for i in range(4)))
+    done = finish_s(simulator, scenario, stack("fair"), 1e9)
+    assert np.ptp(done) < 0.1 * done.max()
+    turns = finish_s(simulator, scenario, stack("srpt"), 1e9)
+    assert all(later - earlier > 0.007 for earlier, later in pairwise(sorted(turns)))  # one by one, 8.2 ms each
+
+
+def test_only_kappa_flows_are_put_in_order(simulator: Simulator) -> None:
+    # Two long flows stand before the short one: with kappa = 2 it has to wait until one of them has no packet there.
+    flows = (flow("s0", "r0", 2 * MB), flow("s0", "r0", 2 * MB), flow("s0", "r0", 50 * KB, start_s=0.01))
+    scenario = fixed(ONE_HOST, *flows)
+    all_of_them, two, one = (finish_s(simulator, scenario, stack("srpt", kappa=k), 1e9)[2] for k in (0, 2, 1))
+    assert all_of_them < two
+    assert all_of_them < one
+
+
+def test_no_flow_starves_by_upsilon(simulator: Simulator) -> None:
+    # Short flows take nearly all of the limit; the long one gets what they leave, or more where waiting counts.
+    short = [flow("s0", "r0", 100 * KB, start_s=0.00087 * i) for i in range(120)]
+    scenario = fixed(ONE_HOST, flow("s0", "r0", 400 * KB), *short)
+    starving = finish_s(simulator, scenario, stack("srpt"), 1e9)[0]
+    waiting = finish_s(simulator, scenario, stack("upsilon", omega_milli=3000), 1e9)[0]
+    assert waiting < 0.8 * starving
+
+
+@pytest.mark.parametrize("order", ["fair", "sjf", "srpt", "upsilon"])
+def test_both_simulators_keep_the_same_order(order: str) -> None:
+    web = Poisson(distribution="hadoop", load_frac=0.8, sources="hosts", destinations="remotes", link="tor->core")
+    scenario = Scenario(name="orders", topology=Rack(hosts=4), workload=(("web", web),), duration_s=0.01)
+    assert len(scenario.flows(1)) > 20
+    done = [finish_s(each, scenario, stack(order), 4e9) for each in SIMULATORS]
+    assert np.array_equal(done[0], done[1])
+
+
+def test_unknown_orders_and_parameters_are_refused(simulator: Simulator) -> None:
+    scenario = fixed(ONE_HOST, flow("s0", "r0", KB))
+    with pytest.raises(UnknownNameError, match=r"flow order 'srtp'.*srpt"):
+        finish_s(simulator, scenario, stack("srtp"))
+    with pytest.raises(UnknownNameError, match=r"parameter of flow order upsilon.*'omega'"):
+        finish_s(simulator, scenario, stack("upsilon", omega=1))
+    with pytest.raises(ConfigError, match="omega_milli of flow order upsilon must be from 0 to 10000, got 10001"):
+        finish_s(simulator, scenario, stack("upsilon", omega_milli=10_001))
+    with pytest.raises(UnknownNameError, match="parameter of flow order fifo"):
+        finish_s(simulator, scenario, stack("fifo", kappa=3))
