@@ -31,6 +31,23 @@ def test_a_changed_parameter_moves_the_curve() -> None:
     assert Sender("dctcp", STIMULI["marks"]).run().curve == usual
 
 
+@pytest.mark.parametrize("name", sorted(controllers()))
+def test_every_controller_lives_through_the_six_stimuli(name: str) -> None:
+    """What a header must do whatever its law: come through, with a window that recovers."""
+    drawn = golden.draw(name)
+    assert set(drawn) == set(STIMULI)
+    assert len(STIMULI) == 6
+    for title, rows in drawn.items():
+        cwnd = rows["cwnd_pkts"]
+        assert len(cwnd) == STIMULI[title].n_acks
+        assert min(cwnd) >= 1
+        assert title in ("slow_start", "timeout") or not rows["timeouts"], title
+        assert max(cwnd[-20:]) >= 2, f"{title}: the window stays at one packet"
+    assert len(drawn["single_loss"]["losses"]) == 1
+    assert len(drawn["timeout"]["timeouts"]) >= 3  # a smaller window meets the dropped packets later, one by one
+
+
+# RFC 5681's arithmetic: of the headers that keep NewReno's window in slow start and after a loss.
 @pytest.mark.parametrize("name", ["dctcp", "newreno"])
 def test_slow_start_doubles_then_grows_by_a_packet_a_round(name: str) -> None:
     rows = golden.draw(name)["slow_start"]

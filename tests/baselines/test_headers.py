@@ -13,6 +13,7 @@ import pytest
 
 import ncc.baselines
 from ncc.baselines.registry import controllers
+from tests.baselines import toy
 
 FOLDER = Path(ncc.baselines.__file__).parent
 HEADERS = sorted(FOLDER.glob("*.h"))
@@ -26,22 +27,6 @@ SECTION("t/init") void a(struct {name}_state *s, const ncc_u64 *p, const struct 
 #define HANDLER(op) SECTION("t/" #op) void op(struct {name}_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c, \\
     const struct ncc_cc_event *e, struct ncc_cc_out *o) {{ {name}_##op(s, p, c, e, o); }}
 HANDLER(on_ack) HANDLER(on_loss) HANDLER(on_timeout)
-"""
-
-TOY = """/* SPDX-License-Identifier: BSD-3-Clause */
-#include "cc.h"
-static const struct ncc_cc_param toy_params[] = {{"window_pkts", 7, 1, 100, "packets"}};
-struct toy_state { ncc_u64 cwnd_bytes; };
-NCC_CC_FN void toy_init(struct toy_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c, struct ncc_cc_out *o)
-{
-    s->cwnd_bytes = p[0] * c->mss_bytes;
-    o->cwnd_bytes = s->cwnd_bytes;
-    o->ssthresh_bytes = o->pacing_bytes_per_s = 0;
-}
-#define KEEP(op) NCC_CC_FN void toy_##op(struct toy_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c, \\
-    const struct ncc_cc_event *e, struct ncc_cc_out *o) { (void)e; toy_init(s, p, c, o); }
-KEEP(on_ack) KEEP(on_loss) KEEP(on_timeout)
-NCC_CC_REGISTER(toy, NCC_CC_ECN_NONE, "a window that never moves")
 """
 
 TOY_PROJECT = """cmake_minimum_required(VERSION 3.20)
@@ -162,6 +147,6 @@ def test_a_header_dropped_into_the_folder_is_in_the_table(tmp_path: Path) -> Non
     run(cmake, "--build", build)
     before = run(build / "names").splitlines()
     assert before == [f"{name} 10000" for name in sorted(controllers())]
-    (copy / "toy.h").write_text(TOY)
+    (copy / "toy.h").write_text(toy.HEADER)
     run(cmake, "--build", build)  # no edit, no fresh configure
     assert run(build / "names").splitlines() == sorted([*before, "toy 7000"])

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Adding a controller: one header, one card and one YAML in a copy of the sources, the build, and it runs."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ncc.harness.results import load_evaluation
+from tests.baselines import toy
+from tests.baselines.test_headers import tool
+from tests.house.files import ROOT
+
+SOURCES = ("CMakeLists.txt", "agents", "baselines", "configs", "envs", "ncc", "tests/__init__.py", "tests/baselines")
+ADDED = {
+    "baselines/toy.h": toy.HEADER,
+    "baselines/cards/toy.md": toy.CARD,
+    "configs/controllers/toy.yaml": toy.YAML,
+}
+MODULES = {"_baselines": "baselines", "_packetsim": "envs/packetsim"}
+PACKAGES = next(path for path in sys.path if (Path(path) / "numpy" / "__init__.py").exists())
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    """In the copy, with nothing of the installation: -S leaves out the hook that finds this checkout."""
+    path = os.pathsep.join([str(cwd), PACKAGES])
+    done = subprocess.run(
+        list(command),
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    return done.stdout
+
+
+def python(*arguments: str, cwd: Path) -> str:
+    return run(sys.executable, "-S", *arguments, cwd=cwd)
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sources with three files more, and the modules that are built of them."""
+    folder = tmp_path_factory.mktemp("sources")
+    for name in SOURCES:
+        (folder / name).parent.mkdir(exist_ok=True)
+        if (ROOT / name).is_dir():
+            unwanted = shutil.ignore_patterns("__pycache__", "*.so")
+            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=unwanted)
+        else:
+            shutil.copy(ROOT / name, folder / name)
+    for name, text in ADDED.items():
+        assert not (folder / name).exists()
+        (folder / name).write_text(text)
+    nanobind = run(sys.executable, "-m", "nanobind", "--cmake_dir", cwd=folder).strip()
+    run(
+        tool("cmake"),
+        *("-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}", f"-DCMAKE_CXX_COMPILER={tool('g++')}"),
+        *(f"-Dnanobind_DIR={nanobind}", f"-DPython_EXECUTABLE={sys.executable}", "-DCMAKE_BUILD_TYPE=Release"),
+        *("-S", folder, "-B", folder / "build"),
+        cwd=folder,
+    )
+    run(tool("cmake"), "--build", folder / "build", "--target", *MODULES, cwd=folder)
+    for module, where in MODULES.items():
+        (built,) = (folder / "build").glob(f"{module}.*.so")
+        shutil.copy(built, folder / where)
+    return folder
+
+
+def test_it_runs_through_the_harness_by_its_name(copy: Path) -> None:
+    scenario = ("scenario=dumbbell", "scenario.topology.delay_s=1e-4", "scenario.transport.delayed_ack_pkts=1")
+    told = python(
+        "-m", "ncc.evaluate", "controller=[toy,dctcp]", *scenario, "datapath=packetsim", "seeds=1", "workers=1",
+        "out=o", cwd=copy,
+    )  # fmt: skip
+    assert re.search(r"toy +DCTCP", told)
+    done = load_evaluation(copy / "o" / "packetsim")
+    stored = {run.controller: run for run in done.runs}
+    assert not stored["toy"].problems
+    assert stored["toy"].manifest.facts["controller"]["stack"]["transport"] == "toy"
+    run = stored["toy"].load()
+    assert len(run.flows) == 2
+    # Six links of 100 us there and back; a packet of 1538 bytes on three of them and an ACK of 78 bytes on three. Seven
+    # packets per round trip, as two flows of less than half the bottleneck's rate do not meet.
+    round_trip_s = 6e-4 + 3 * (1538 + 78) * 8e-9
+    fct_s = run.records.flows.finish_s - run.flows.start_s
+    by_hand_s = run.flows.size_bytes / (toy.WINDOW_PKTS * 1460) * round_trip_s
+    assert np.allclose(fct_s, by_hand_s, rtol=0.01)
+    dctcp = stored["dctcp"].load()
+    assert (dctcp.records.flows.finish_s - dctcp.flows.start_s < 0.5 * fct_s).all()
+
+
+def test_its_card_its_parameters_and_its_line_are_found(copy: Path) -> None:
+    table = "from ncc.baselines.registry import controllers; import json; print(json.dumps(sorted(controllers())))"
+    assert "toy" in json.loads(python("-c", table, cwd=copy))
+    held = "tests/baselines/test_registry.py"
+    assert "passed" in python("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "toy", held, cwd=copy)
+
+
+def test_what_tests_every_header_takes_it_in(copy: Path) -> None:
+    """Golden curves are drawn by a command; the properties and the compilers need nothing."""
+    python("-m", "tests.baselines.golden", "toy", cwd=copy)
+    held = [f"tests/baselines/test_{name}.py" for name in ("golden", "properties", "headers")]
+    said = python("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "toy and not dropped", *held, cwd=copy)
+    assert re.search(r"(\d+) passed", said)
+    assert "failed" not in said
