@@ -11,13 +11,23 @@ from ncc.matrix.run import METRICS, Summary
 from ncc.metrics.catalogue import CATALOGUE
 
 README, JSON = "README.md", "results.json"
+DEPTH = 4
+"""Of results.json: summary, cases, a case, its controllers."""
 SPDX = "<!-- SPDX-License-Identifier: BSD-3-Clause -->"
 
 
 def write(summary: Summary, folder: Path) -> None:
     """Write both into `folder`."""
-    write_text(folder / JSON, json.dumps(summary, indent=1, allow_nan=False) + "\n")
+    write_text(folder / JSON, _json(summary, DEPTH) + "\n")
     write_text(folder / README, page(summary))
+
+
+def _json(value: Any, depth: int, indent: str = " ") -> str:
+    """Mappings open over so many levels, what is below on one line: a line per case, controller and metric."""
+    if depth == 0 or not isinstance(value, Mapping) or not value:
+        return json.dumps(value, allow_nan=False)
+    entries = [f"{indent}{json.dumps(key)}: {_json(part, depth - 1, indent + ' ')}" for key, part in value.items()]
+    return "{\n" + ",\n".join(entries) + f"\n{indent[:-1]}}}"
 
 
 def page(summary: Summary) -> str:
@@ -40,10 +50,10 @@ def page(summary: Summary) -> str:
     parts += [text for name, case in cases.items() for text in _case(name, case, summary["controllers"])]
     if summary["trainings"]:
         rows = [
-            [name, t["scenario"], t["learner"], f"{t['epochs']:,}", str(t["seed"])]
+            [name, t["scenario"], ", ".join(f"{key} {value}" for key, value in t["agent"].items()), str(t["seed"])]
             for name, t in summary["trainings"].items()
         ]
-        parts += ["## Trainings", _table(["policy", "scenario", "learner", "epochs", "seed"], rows)]
+        parts += ["## Trainings", _table(["policy", "scenario", "agent", "seed"], rows)]
     return "\n\n".join(parts) + "\n"
 
 

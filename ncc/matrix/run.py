@@ -17,7 +17,6 @@ from ncc.harness.pool import evaluate, jobs_for
 from ncc.harness.progress import Bar, EvaluationProgress
 from ncc.harness.results import Evaluation
 from ncc.matrix.spec import Case, Matrix
-from ncc.metrics.summary import summarise
 from ncc.palette import label
 from ncc.plan import CONFIG, TrainPlan
 from ncc.training import train
@@ -52,7 +51,8 @@ def run_matrix(matrix: Matrix, config: Mapping[str, Any], command: str) -> Summa
     for case in matrix.cases:
         done = _evaluate(matrix, case, out, config)
         problems += [f"{case.name}: {run.label}: {problem}" for run in done.runs for problem in run.problems]
-        cases[case.name] = _summarised(case, done, compare(done))
+        if not problems:
+            cases[case.name] = _summarised(case, done, compare(done))
     if problems:
         raise InvalidRunError(f"some runs must not be used, and no summary is written: {'; '.join(problems)}")
     return {
@@ -75,7 +75,8 @@ def _train(name: str, plan: TrainPlan, folder: Path) -> Summary:
         raise ConfigError(f"{folder} holds the training of another configuration than policies.{name}: delete it")
     train(plan, folder, resume=begun)
     agent = plan.plain["agent"]
-    return {"scenario": plan.scenario.name, "learner": agent["learner"], "epochs": agent["epochs"], "seed": plan.seed}
+    chosen = {key: agent[key] for key in ("learner", "mode", "epochs") if key in agent}
+    return {"scenario": plan.scenario.name, "agent": chosen, "seed": plan.seed}
 
 
 def _evaluate(matrix: Matrix, case: Case, out: Path, config: Mapping[str, Any]) -> Evaluation:
@@ -103,21 +104,15 @@ def _policy(controller: Controller, factory: LimiterFactory) -> dict[str, str]:
 
 
 def _summarised(case: Case, done: Evaluation, compared: Comparison) -> Summary:
-    flows: dict[str, int] = dict.fromkeys(done.controllers, 0)
-    finished, cpu_s = dict(flows), dict.fromkeys(flows, 0.0)
-    for stored in done.runs:
-        run = stored.load()
-        told = summarise(run.scenario, run.flows, run.records.flows, run.records.ports, run.epochs)
-        flows[stored.controller] += len(run.flows)
-        finished[stored.controller] += len(run.flows) - int(told["unfinished"])
-        cpu_s[stored.controller] += run.cpu_s
     controllers = {}
     for name in done.controllers:
+        facts = [run.manifest.facts for run in done.of(name)]
+        flows = sum(fact["n_flows"] for fact in facts)
         cells = {metric: compared.cell(name, metric) for metric in METRICS}
         controllers[name] = {
-            "flows": flows[name],
-            "finished": finished[name],
-            "cpu_s": _number(cpu_s[name], 3),
+            "flows": flows,
+            "finished": flows - int(sum(compared.values[name]["unfinished"])),
+            "cpu_s": _number(sum(fact["cpu_s"] for fact in facts), 3),
             "params": dict(next(c for c in case.controllers if c.name == name).stack.params),
             "metrics": {
                 metric: {

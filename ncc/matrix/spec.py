@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from ncc.baselines import registry
-from ncc.compose import DatapathSpec, datapaths_from, load_controller, plain_config
+from ncc.compose import DatapathSpec, controller_names, datapaths_from, load_controller, plain_config
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import Count, Name, Natural, Value, from_dict
@@ -52,8 +52,8 @@ class MatrixSpec(Value, frozen=True):
             if case.policy is not None and case.policy not in self.policies:
                 raise UnknownNameError(f"policy of cases.{name}", case.policy, self.policies)
             for controller in case.params:
-                if controller not in self.controller:
-                    raise UnknownNameError(f"controller in cases.{name}.params", controller, self.controller)
+                if controller not in (known := controller_names()):
+                    raise UnknownNameError(f"controller in cases.{name}.params", controller, known)
 
 
 @dataclass(frozen=True)
