@@ -2,7 +2,7 @@
 """What a host sees each epoch: itself, its neighbours and the upper node (wang2021 section 5.3.1.2)."""
 
 import math
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from msgspec import Meta
@@ -19,6 +19,8 @@ from ncc.harness.batch import ObsArray
 OWN = ("rate_limit", "rtt", "goodput", "wait", "queued_bytes", "queued_flows")
 """b, d_b, g, d_q, s_q, f_q"""
 NEIGHBOUR = ("throughput", "mean_wait", "queued_bytes")
+POOLED = (*(f"{name} {way}" for way in ("mean", "max") for name in NEIGHBOUR), "busy share", "fair share")
+"""Of all neighbours together; busy are those with queued flows."""
 UPPER = ("throughput", "queue")
 LOW, HIGH = -1.0, 3.0
 """Every entry is clipped to this range."""
@@ -37,7 +39,14 @@ class ObservationSpec(Value, frozen=True):
     | queued_bytes | payload not yet sent | what the host's link carries in a period | `backlog_scale` |
     | queued_flows | flows not yet sent | 1 | `flows_scale` |
     | queue | bytes waiting in the upper port | MTU | its buffer in MTUs, so 1 is a full buffer |
+
+    `neighbours` says how they are seen. ``each``: one after the other, as in the paper; a policy then fits
+    neighbourhoods of one size. ``pooled``: `POOLED`, mean and maximum over them, the share of them that is busy, and
+    what the upper port has for each busy one and the host itself, over the host's link rate: of equal meaning for any
+    number of hosts, and whichever of them is which.
     """
+
+    neighbours: Literal["each", "pooled"] = "each"
 
     rtt_scale: Positive = 20.0
     wait_scale: Positive = 100.0
@@ -49,8 +58,9 @@ class SharedObserver:
     """An `Observer`: own state now; neighbours and upper node `Scenario.sharing_delay_periods` epochs old.
 
     Row n of an observation is, for host n: `OWN`, then `NEIGHBOUR` for each host around its neighbourhood (n+1, n+2,
-    ..., n-1), then `UPPER`: 6 + 3 (N - 1) + 2 numbers, 53 for 16 hosts. Until the delay has passed, others are seen as
-    in the first measurement, when nothing had been sent. Feed every measurement exactly once, in order.
+    ..., n-1), then `UPPER`: 6 + 3 (N - 1) + 2 numbers, 53 for 16 hosts. With pooled neighbours it is `OWN`, `UPPER` and
+    `POOLED`: 16 numbers for any N (`POOLED` is 0 for a host without neighbours). Until the delay has passed, others are
+    seen as in the first measurement, when nothing had been sent. Feed every measurement exactly once, in order.
 
     Reset for several racks it takes `Measurements` and gives each rack what an observer of its own would; `restart`
     begins one of them anew.
@@ -71,7 +81,7 @@ class SharedObserver:
         """
         scales = scales_of(scenario)
         n, areas = scales.n_agents, len(scales.upper_rate_bps)
-        self.obs_dim = obs_dim(scenario)
+        self.obs_dim = obs_dim(self.spec, scenario)
         self._link_bps = scales.link_rate_bps
         # One vector holds a measurement: linear columns first, so that the logarithm takes one slice.
         columns = {"limit": n, "goodput": n, "throughput": n, "upper": areas}
@@ -95,7 +105,8 @@ class SharedObserver:
         self._delay, self._seen = scenario.sharing_delay_periods, 0
         self._ring = np.zeros((*lead, self._delay + 1, size), dtype=np.float32)
         self._flat = self._ring.reshape(*lead, -1)
-        self._index = list(_index(scenario, at, self._delay + 1))
+        self._index = list(_index(self.spec, scenario, at, self._delay + 1))
+        self._pool = _Pool(scenario, at) if self.spec.neighbours == "pooled" else None
 
     def observe(self, measurement: Measurement | Measurements) -> ObsArray:
         """A new array [n_agents, obs_dim] of float32 in [`LOW`, `HIGH`], or [n_racks, n_agents, obs_dim].
@@ -109,8 +120,7 @@ class SharedObserver:
             self._ring[:] = self._raw[..., None, :]
         self._ring[..., slot, :] = self._raw
         self._seen += 1
-        obs: ObsArray = self._flat.take(self._index[slot], axis=-1)
-        return obs
+        return self._seen_from(slot, self._flat)
 
     def restart(self, row: int, measurement: Measurement) -> ObsArray:
         """Begin one of several racks anew with its first measurement; returns its [n_agents, obs_dim].
@@ -122,8 +132,16 @@ class SharedObserver:
         self._normalise(measurement, raw, [rows[row] for rows in self._constants])
         self._ring[row] = raw  # all its slots, so it does not matter which of them is the newest
         self._seen = max(self._seen, 1)
-        obs: ObsArray = self._flat[row].take(self._index[(self._seen - 1) % (self._delay + 1)])
-        return obs
+        return self._seen_from((self._seen - 1) % (self._delay + 1), self._flat[row])
+
+    def _seen_from(self, newest: int, flat: ObsArray) -> ObsArray:
+        obs: ObsArray = flat.take(self._index[newest], axis=-1)
+        if self._pool is None:
+            return obs
+        # A ring of delay + 1 slots: the oldest is the one after the newest.
+        size, oldest = self._raw.shape[-1], (newest + 1) % (self._delay + 1)
+        others = self._pool.of(flat[..., oldest * size : (oldest + 1) * size])
+        return np.concatenate((obs, others), axis=-1)
 
     def _normalise(self, m: Measurement | Measurements, raw: FloatArray, constants: list[FloatArray]) -> None:
         # Right after a simulator's step this code is cold, and every *kind* of numpy call costs microseconds the first
@@ -174,12 +192,37 @@ def _units(spec: ObservationSpec, scenario: Scenario, at: dict[str, slice]) -> t
     return unit, gain
 
 
-def _index(scenario: Scenario, at: dict[str, slice], slots: int) -> IntArray:
-    """[slots, n_agents, obs_dim] where each number of an observation lies in the ring while a slot is the newest."""
+class _Pool:
+    """`POOLED` of every host."""
+
+    def __init__(self, scenario: Scenario, at: dict[str, slice]) -> None:
+        scales = scales_of(scenario)
+        self._near = scales.neighbours
+        starts = [at[name].start for name in ("throughput", "mean_wait", "bytes")]
+        self._index = np.stack([start + self._near for start in starts], axis=1)  # [n_agents, 3, neighbours]
+        self._flows = at["flows"].start + self._near
+        self._share = (scales.upper_rate_bps[scales.area] / scales.link_rate_bps).astype(np.float32)
+
+    def of(self, state: ObsArray) -> ObsArray:
+        """[..., n_agents, 8] from the normalised numbers [..., size] of the epoch that neighbours are seen in."""
+        n_agents, near = self._near.shape
+        if not near:
+            return np.zeros((*state.shape[:-1], n_agents, len(POOLED)), dtype=np.float32)
+        each = state.take(self._index, axis=-1)
+        busy = np.count_nonzero(state.take(self._flows, axis=-1) > 0, axis=-1)
+        fair = np.minimum(self._share / (1 + busy), 1)
+        ends = np.stack((busy / near, fair), axis=-1)
+        pooled: ObsArray = np.concatenate((each.mean(axis=-1), each.max(axis=-1), ends), axis=-1, dtype=np.float32)
+        return pooled
+
+
+def _index(spec: ObservationSpec, scenario: Scenario, at: dict[str, slice], slots: int) -> IntArray:
+    """[slots, n_agents, numbers] where those that are taken as they are lie in the ring while a slot is the newest."""
     scales = scales_of(scenario)
     size, agent = at["queue"].stop, np.arange(scales.n_agents)
     own = [at[name].start + agent for name in ("limit", "rtt", "goodput", "wait", "bytes", "flows")]
-    near = [at[name].start + scales.neighbours for name in ("throughput", "mean_wait", "bytes")]
+    seen = scales.neighbours if spec.neighbours == "each" else scales.neighbours[:, :0]
+    near = [at[name].start + seen for name in ("throughput", "mean_wait", "bytes")]
     upper = [at[name].start + scales.area for name in ("upper", "queue")]
     now = np.stack(own, axis=1)
     old = np.concatenate([np.stack(near, axis=2).reshape(scales.n_agents, -1), np.stack(upper, axis=1)], axis=1)
@@ -189,9 +232,11 @@ def _index(scenario: Scenario, at: dict[str, slice], slots: int) -> IntArray:
     return np.concatenate([newest + now, oldest + old], axis=2)
 
 
-def obs_dim(scenario: Scenario) -> int:
+def obs_dim(spec: ObservationSpec, scenario: Scenario) -> int:
     """Numbers in one host's observation."""
     n_neighbours: int = scales_of(scenario).neighbours.shape[1]
+    if spec.neighbours == "pooled":
+        return len(OWN) + len(UPPER) + len(POOLED)
     return len(OWN) + len(NEIGHBOUR) * n_neighbours + len(UPPER)
 
 

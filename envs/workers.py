@@ -67,7 +67,7 @@ class WorkerRacks:
             ) from None
         RateTable(spec.view.action)
         self.n_racks, self.n_agents = n_racks, spec.scenario.n_agents
-        self.obs_dim, self.n_actions = obs_dim(spec.scenario), spec.view.action.n_actions
+        self.obs_dim, self.n_actions = obs_dim(spec.view.observation, spec.scenario), spec.view.action.n_actions
         self._names = scales_of(spec.scenario).names
         self._first, self._episodes = first_rack, [0] * n_racks
         shared = _Shared.allocate(n_racks, self.n_agents, self.obs_dim)

@@ -27,7 +27,7 @@ def observer(scenario: Scenario = FOUR, spec: ObservationSpec | None = None) -> 
 
 def test_sixteen_hosts_see_53_numbers() -> None:
     scenario = rack(hosts=16)
-    assert obs_dim(scenario) == observer(scenario).obs_dim == 6 + 3 * 15 + 2 == 53
+    assert obs_dim(ObservationSpec(), scenario) == observer(scenario).obs_dim == 6 + 3 * 15 + 2 == 53
     assert observer(scenario).observe(measured(scenario)).shape == (16, 53)
 
 

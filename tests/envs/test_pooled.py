@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Neighbours seen together: numbers of equal meaning whatever the size of the rack."""
+
+from math import log1p
+
+import numpy as np
+import pytest
+
+from ncc.core.measurement import Measurements
+from ncc.core.topologies import LeafSpine
+from ncc.core.workload import Permutation
+from ncc.envs.observation import OWN, POOLED, ObservationSpec, SharedObserver, obs_dim
+from tests.envs.cases import measured, rack
+
+SPEC = ObservationSpec(neighbours="pooled")
+FOUR = rack()
+FIRST = len(OWN) + 2
+"""Of the pooled numbers."""
+
+
+def observer(scenario: object = FOUR, racks: range | None = None) -> SharedObserver:
+    made = SharedObserver(SPEC)
+    made.reset(scenario, racks)  # type: ignore[arg-type]
+    return made
+
+
+@pytest.mark.parametrize("hosts", [2, 4, 16, 64])
+def test_the_size_does_not_depend_on_the_number_of_hosts(hosts: int) -> None:
+    scenario = rack(hosts=hosts)
+    seen = observer(scenario)
+    assert obs_dim(SPEC, scenario) == seen.obs_dim == 16
+    assert seen.observe(measured(scenario)).shape == (hosts, 16)
+
+
+def test_pooled_state_by_hand() -> None:
+    seen = observer()
+    seen.observe(measured(FOUR))
+    loud = measured(
+        FOUR,
+        throughput_bps=[1e8, 2e8, 3e8, 7e8],
+        queued_flows=[0, 2, 0, 1],
+        wait_s=[0, 4e-3, 0, 0],
+        queued_bytes=[0, 125_000, 0, 0],
+        upper_queue_bytes=512_000,
+    )
+    before = seen.observe(loud)
+    assert not before[:, FIRST : FIRST + 7].any(), "what others do now is not known yet"
+    obs = seen.observe(measured(FOUR))
+    pooled = dict(zip(POOLED, obs[:, FIRST:].T, strict=True))
+    np.testing.assert_allclose(pooled["throughput mean"], [0.4, 1.1 / 3, 1 / 3, 0.2], rtol=1e-5)
+    np.testing.assert_allclose(pooled["throughput max"], [0.7, 0.7, 0.7, 0.3], rtol=1e-6)
+    wait = log1p(2) / log1p(100)  # 4 ms over 2 flows, in periods
+    np.testing.assert_allclose(pooled["mean_wait mean"], [wait / 3, 0, wait / 3, wait / 3], rtol=1e-5)
+    np.testing.assert_allclose(pooled["mean_wait max"], [wait, 0, wait, wait], rtol=1e-5)
+    np.testing.assert_allclose(pooled["queued_bytes max"], np.array([1, 0, 1, 1]) * log1p(1) / log1p(100), rtol=1e-5)
+    np.testing.assert_allclose(pooled["busy share"], [2 / 3, 1 / 3, 2 / 3, 1 / 3], rtol=1e-6)
+    # The uplink has 2 Gbit/s, a host 1: two busy neighbours leave 2/3, one leaves 1.
+    np.testing.assert_allclose(pooled["fair share"], [2 / 3, 1, 2 / 3, 1], rtol=1e-6)
+    np.testing.assert_allclose(obs[:, len(OWN) + 1], 1.0)  # the upper queue
+
+
+def test_it_does_not_matter_which_neighbour_is_which() -> None:
+    rng = np.random.default_rng(1)
+    values = {"throughput_bps": rng.random(4) * 1e9, "wait_s": rng.random(4), "queued_flows": np.array([1, 0, 2, 3])}
+    one, other = observer(), observer()
+    turned = {name: np.concatenate([column[:1], column[1:][::-1]]) for name, column in values.items()}
+    seen = []
+    for each, given in ((one, values), (other, turned)):
+        m = measured(FOUR, **given)  # type: ignore[arg-type]
+        each.observe(m)
+        seen.append(each.observe(m)[0])
+    np.testing.assert_allclose(seen[0], seen[1], rtol=1e-6)
+
+
+def test_racks_side_by_side_see_what_each_would_alone() -> None:
+    rng = np.random.default_rng(2)
+    scenario = FOUR.replace(sharing_delay_periods=2)
+    together, alone = observer(scenario, range(3)), [observer(scenario) for _ in range(3)]
+    starts = [measured(scenario) for _ in range(3)]
+    first = [together.restart(row, m) for row, m in enumerate(starts)]
+    np.testing.assert_array_equal(first, [each.observe(m) for each, m in zip(alone, starts, strict=True)])
+    for _ in range(5):
+        epochs = [
+            measured(
+                scenario, throughput_bps=rng.random(4) * 1e9, queued_flows=rng.integers(0, 3, 4), wait_s=rng.random(4)
+            )
+            for _ in range(3)
+        ]
+        obs = together.observe(Measurements.of(epochs))
+        np.testing.assert_array_equal(obs, [each.observe(m) for each, m in zip(alone, epochs, strict=True)])
+
+
+def test_a_host_of_its_own_has_no_neighbours() -> None:
+    scenario = FOUR.replace(
+        topology=LeafSpine(leaves=2, spines=1, hosts_per_leaf=1),
+        workload=(("p", Permutation(hosts="hosts", size_bytes=1)),),
+    )
+    assert not observer(scenario).observe(measured(scenario))[:, FIRST:].any()
