@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from ncc.core.errors import ConfigError, UnknownNameError
-from ncc.core.flows import BoolArray, FloatArray, IntArray
+from ncc.core.flows import BoolArray, FloatArray
 from ncc.core.scenario import Scenario
 from ncc.core.topology import Topology
 from ncc.core.units import BITS_PER_BYTE
@@ -156,33 +156,6 @@ class AtPort(Windowed, frozen=True, kw_only=True):
         return seen.run.epochs.columns[name][:, self.area(seen)].astype(np.float64)
 
 
-EPISODE_RTTS = 2.0
-"""Drops closer than this many round trips are one loss event: a controller answers losses once per window of data."""
-
-
-class LossEvents(Windowed, frozen=True, kw_only=True):
-    """Of whole periods between the loss events of an upper port, the first of which begins in the window."""
-
-    def loss_events(self, seen: Seen, area: int) -> IntArray:
-        """Epochs in which a loss event begins: packets are dropped, and none were for `EPISODE_RTTS`."""
-        epochs = seen.run.epochs
-        dropped = np.flatnonzero(epochs.columns["upper_dropped_pkts"][:, area])
-        hosts = [seen.network.agent_hosts.index(host) for host in seen.network.neighbourhoods[area].hosts]
-        rtt_s = epochs.columns["rtt_s"][dropped][:, hosts].mean(axis=1)
-        begins = dropped[np.diff(epochs.time_s[dropped], prepend=-np.inf) > EPISODE_RTTS * rtt_s]
-        return np.asarray(begins[self.window(seen)[begins]])
-
-    def loss_rate(self, seen: Seen, area: int) -> float:
-        """Loss events over packets that left the port, whole periods; NaN with fewer than two events."""
-        begins = self.loss_events(seen, area)
-        if len(begins) < 2:
-            return math.nan
-        sent_bps = seen.run.epochs.columns["upper_throughput_bps"][begins[0] : begins[-1], area]
-        scenario = seen.run.scenario
-        sent_pkts = sent_bps.sum() * scenario.period_s / (BITS_PER_BYTE * scenario.transport.mtu_bytes)
-        return float((len(begins) - 1) / sent_pkts)
-
-
 class Hosts(Windowed, frozen=True, kw_only=True):
     """Of hosts whose rate can be limited; `hosts` is a group of the topology."""
 
@@ -218,7 +191,7 @@ class Hosts(Windowed, frozen=True, kw_only=True):
         return seen.run.epochs.columns[name][:, at].astype(np.float64)
 
     def in_flight_pkts(self, seen: Seen) -> FloatArray:
-        """Full packets on the way and back, by Little's law: goodput times RTT over the payload; [n_epochs, n_hosts]."""
+        """Full packets under way or waiting, by Little's law: goodput x RTT over payload; [n_epochs, n_hosts]."""
         at = [seen.network.agent_hosts.index(host) for host in self.chosen(seen.network)]
         payload_bits = BITS_PER_BYTE * seen.run.scenario.transport.mss_bytes
         return self.goodput_bps(seen) * seen.run.epochs.columns["rtt_s"][:, at].astype(np.float64) / payload_bits

@@ -16,10 +16,10 @@ from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FloatArray
 from ncc.core.scenario import Scenario
 from ncc.core.topology import Topology
-from ncc.core.units import BITS_PER_BYTE
 from ncc.core.value import Name, Positive
 from ncc.core.workload import Queries, endless
-from ncc.experiment.measure import AtPort, Course, Hosts, LossEvents, Measure, OfTraffic, Seen, Statistic, statistic
+from ncc.experiment.measure import AtPort, Course, Hosts, Measure, OfTraffic, Seen, Statistic, statistic
+from ncc.experiment.response import LossRate, Response
 from ncc.harness.run import Run
 from ncc.metrics.catalogue import CATALOGUE
 from ncc.metrics.fairness import jain_index
@@ -135,7 +135,7 @@ class Jain(Hosts, frozen=True, kw_only=True, tag="jain"):
 
 
 class InFlight(Hosts, frozen=True, kw_only=True, tag="in_flight"):
-    """Full packets that are under way or waiting, by Little's law: of all the hosts together, or of each in the mean."""
+    """Full packets under way or waiting, by Little's law: of all the hosts together, or of each in the mean."""
 
     statistic: Statistic = "mean"
     each: bool = False
@@ -149,47 +149,6 @@ class InFlight(Hosts, frozen=True, kw_only=True, tag="in_flight"):
     def course(self, seen: Seen) -> Course:
         of_hosts = self.in_flight_pkts(seen)
         return seen.run.epochs.time_s, of_hosts.mean(axis=1) if self.each else of_hosts.sum(axis=1)
-
-
-class LossRate(AtPort, LossEvents, frozen=True, kw_only=True, tag="loss_rate"):
-    """Loss events (`LossEvents`) over packets that left a port: the p of response functions, for a lone flow."""
-
-    digits: ClassVar[int] = 8
-
-    def of(self, seen: Seen, others: Callable[[str], float]) -> float:
-        return self.loss_rate(seen, self.area(seen))
-
-
-class Response(Hosts, LossEvents, frozen=True, kw_only=True, tag="response"):
-    """Mean window of a lone sender over what a response function says of the losses and RTT that it met.
-
-    `reno`: sqrt(3 / (2 p)) (RFC 9438 section 4.3 and RFC 8312 table 1); `cubic`: the larger of that and
-    (C (3 + beta) / (4 (1 - beta)))^(1/4) (RTT / p)^(3/4) with C = 0.4 and beta = 0.7 (RFC 9438 section 5), as the
-    RFC's tables have it. Over whole periods between losses.
-    """
-
-    law: Literal["reno", "cubic"]
-
-    def fits(self, where: str, scenario: Scenario) -> None:
-        super().fits(where, scenario)
-        if (n := len(self.chosen(scenario.network()))) != 1:
-            raise ConfigError(f"{where}.hosts must be one host (set count: 1), whose losses these are, got {n}")
-
-    def of(self, seen: Seen, others: Callable[[str], float]) -> float:
-        (host,) = self.chosen(seen.network)
-        area = next(i for i, area in enumerate(seen.network.neighbourhoods) if host in area.hosts)
-        begins = self.loss_events(seen, area)
-        if len(begins) < 2:
-            return math.nan
-        periods = slice(begins[0], begins[-1])
-        pkts, goodput_bps = self.in_flight_pkts(seen)[periods], self.goodput_bps(seen)[periods]
-        payload_bits = BITS_PER_BYTE * seen.run.scenario.transport.mss_bytes
-        rtt_s = pkts.sum() * payload_bits / goodput_bps.sum()
-        p = self.loss_rate(seen, area)
-        expected = math.sqrt(1.5 / p)
-        if self.law == "cubic":
-            expected = max(expected, (0.4 * 3.7 / 1.2) ** 0.25 * (rtt_s / p) ** 0.75)
-        return float(pkts.mean() / expected)
 
 
 class Fct(OfTraffic, frozen=True, kw_only=True, tag="fct"):

@@ -128,6 +128,47 @@ def test_a_ratio_is_of_the_same_run_and_undefined_over_nothing() -> None:
     assert math.isnan(found["undefined"])
 
 
+def lossy(rtt_s: float, drops: tuple[int, ...]) -> Run:
+    """The run with that RTT, and with drops in those epochs of 10 ms."""
+    run = made_up()
+    run.epochs.columns["rtt_s"][:] = rtt_s
+    run.epochs.columns["upper_dropped_pkts"][:, 0] = np.isin(np.arange(11), drops)
+    return run
+
+
+ONE: dict[str, Any] = {"hosts": "hosts", "count": 1, "from_frac": 0.0}
+
+
+def test_packets_in_flight_are_goodput_times_rtt() -> None:
+    run = lossy(0.02, ())
+    assert value(run, kind="in_flight", hosts="hosts", **HALF) == pytest.approx(4e9 * 0.02 / 11680)
+    least = {"each": True, "statistic": "min", "from_frac": 0.0}
+    assert value(run, kind="in_flight", hosts="hosts", **least) == pytest.approx(1e9 * 0.02 / 11680)
+
+
+def test_drops_within_two_round_trips_are_one_loss_event() -> None:
+    """20 and 30 ms are one event, 90 ms another; 16,667 packets lie between them."""
+    run = lossy(0.02, (2, 3, 9))
+    p = 12000 / (4 * 2e7 + 3 * 4e7)
+    assert value(run, kind="loss_rate", from_frac=0.0) == pytest.approx(p)
+    for law in ("reno", "cubic"):
+        expected = 1e9 * 0.02 / 11680 / math.sqrt(1.5 / p)
+        assert value(run, kind="response", **ONE, law=law) == pytest.approx(expected)
+
+
+def test_a_window_is_cubic_s_where_the_rfc_has_that_above_reno_s() -> None:
+    """RFC 9438 section 5, over 45 ms at 1 / 21,667: 1.054 (RTT/p)^(3/4) is 184 packets, sqrt(1.5/p) is 180."""
+    run = lossy(0.045, (1, 10))
+    window = 1e9 * 0.045 / 11680
+    assert window / value(run, kind="response", **ONE, law="cubic") == pytest.approx(183.9, abs=0.1)
+    assert window / value(run, kind="response", **ONE, law="reno") == pytest.approx(180.3, abs=0.1)
+
+
+@pytest.mark.parametrize("measure", [{"kind": "loss_rate"}, {"kind": "response", "law": "reno", **ONE}])
+def test_one_loss_event_has_no_rate(measure: dict[str, Any]) -> None:
+    assert math.isnan(value(lossy(0.02, (2, 3, 9)), **{**measure, **HALF}))
+
+
 def test_endless_flows_have_no_completion_time() -> None:
     long = Long(sources="hosts", destinations="remotes", flows=1)
     scenario = rack(duration_s=0.1).replace(period_s=0.01, workload=(("long", long),))
@@ -149,6 +190,7 @@ def test_a_window_without_an_epoch_is_refused() -> None:
         ({"kind": "goodput", "hosts": "remotes"}, "r0 of 'remotes' is in no neighbourhood"),
         ({"kind": "goodput", "hosts": "hosts", "first": 2}, "measure.first must be below the 2 hosts"),
         ({"kind": "goodput", "hosts": "hosts", "from_frac": 1.0}, "from_frac must be below until_frac"),
+        ({"kind": "response", "law": "reno", "hosts": "hosts"}, r"must be one host \(set count: 1\).*got 2"),
         ({"kind": "rtt", "traffic": "web"}, "measure.traffic"),
         ({"kind": "query_time", "traffic": "web"}, "measure.traffic"),
         ({"kind": "summary", "metric": "los"}, "loss_frac"),
