@@ -26,6 +26,7 @@ enum {
     GEMINI_MAX_CUT,
     GEMINI_PACING_SS,
     GEMINI_PACING_CA,
+    GEMINI_GROWTH_SRTT,
 };
 
 static const struct ncc_cc_param gemini_params[] = {
@@ -40,6 +41,8 @@ static const struct ncc_cc_param gemini_params[] = {
     {"max_cut_permille", 500, 1, 900, "1/1000: the largest cut by ECN, where alpha F is more (DCTCP's at alpha = 1)"},
     {"pacing_ss_pct", 200, 100, 1000, "%: of cwnd / srtt, pacing while cwnd < ssthresh / 2 (Linux)"},
     {"pacing_ca_pct", 120, 100, 1000, "%: of cwnd / srtt, pacing elsewhere (Linux)"},
+    {"growth_srtt", 0, 0, 1,
+     "1: h grows with the smoothed RTT, queues included (what theorem 3.3.2 needs); 0: with RTT_base (as printed)"},
 };
 
 struct gemini_state {
@@ -67,10 +70,10 @@ NCC_CC_FN void gemini_init(struct gemini_state *s, const ncc_u64 *p, const struc
     dctcp_init(&s->d, p, c, o);
 }
 
-/* C x RTT_base in bits. */
-NCC_CC_FN ncc_u64 gemini_bdp_bits(const ncc_u64 *p, const struct ncc_cc_event *e)
+/* C x RTT in bits. */
+NCC_CC_FN ncc_u64 gemini_bdp_bits(const ncc_u64 *p, ncc_u64 rtt_ns)
 {
-    return p[GEMINI_CAPACITY] * ncc_min_u64(e->min_rtt_ns, GEMINI_RTT_MAX_NS) / 1000;
+    return p[GEMINI_CAPACITY] * ncc_min_u64(rtt_ns, GEMINI_RTT_MAX_NS) / 1000;
 }
 
 /* F = 4 K / (C x RTT_base + K) in 2^-20: from 0 to 4. */
@@ -79,7 +82,7 @@ NCC_CC_FN ncc_u64 gemini_factor(const struct gemini_state *s, const ncc_u64 *p, 
     ncc_u64 k = p[GEMINI_K] * p[GEMINI_CAPACITY] * s->d.w.mss_bytes / 1000;
 
     k = ncc_min_u64(ncc_max_u64(k, 1), NCC_CC_CWND_MAX);
-    return (4 * k << GEMINI_SHIFT) / (gemini_bdp_bits(p, e) / 8 + k);
+    return (4 * k << GEMINI_SHIFT) / (gemini_bdp_bits(p, e->min_rtt_ns) / 8 + k);
 }
 
 /* max(f_dcn, f_wan) in 2^-20. */
@@ -93,11 +96,12 @@ NCC_CC_FN ncc_u64 gemini_cut(const struct gemini_state *s, const ncc_u64 *p, con
     return ncc_max_u64(dcn, wan);
 }
 
-/* h = H x C x RTT_base, in 1/1000 packet. */
+/* h = H x C x RTT, in 1/1000 packet. */
 NCC_CC_FN ncc_u64 gemini_step(const ncc_u64 *p, const struct ncc_cc_event *e)
 {
+    ncc_u64 rtt_ns = p[GEMINI_GROWTH_SRTT] ? e->srtt_ns : e->min_rtt_ns;
     /* The bits beyond which every H, at least 1 packet per Gbit, gives the largest step. */
-    ncc_u64 bits = ncc_min_u64(gemini_bdp_bits(p, e), GEMINI_H_MAX * 1000000);
+    ncc_u64 bits = ncc_min_u64(gemini_bdp_bits(p, rtt_ns), GEMINI_H_MAX * 1000000);
 
     return ncc_min_u64(ncc_max_u64(bits * p[GEMINI_H] / 1000000, GEMINI_H_MIN), GEMINI_H_MAX);
 }

@@ -106,6 +106,17 @@ def test_a_round_without_congestion_adds_h_packets(base_ns: int, h: float) -> No
     assert h * PKT * pkts * PKT / (before + h * PKT) - 2 <= gemini.cc.out[0] - before <= h * PKT + 2
 
 
+@pytest.mark.parametrize(("srtt_ns", "h"), [(8 * MS, 0.96), (20 * MS, 2.4), (200 * US, 0.1)])
+def test_growth_may_go_by_the_smoothed_rtt(srtt_ns: int, h: float) -> None:
+    """RTT_base is 8 ms in each; one ACK of 1000 bytes onto 500 packets is h x 1000 / 500 bytes."""
+    cc = connect("gemini", PKT, 1000 * PKT, {"growth_srtt": 1})
+    cc.on_loss(una_bytes=0, nxt_bytes=1, min_rtt_ns=8 * MS)
+    event = {"min_rtt_ns": 8 * MS, "srtt_ns": srtt_ns, "acked_bytes": PKT, "delivered_bytes": PKT}
+    for i in range(500):
+        cc.on_ack(**event, una_bytes=2 + i * PKT, nxt_bytes=2 + (i + 500) * PKT)
+    assert cc.out[0] - 500 * PKT == pytest.approx(h * PKT, rel=0.01)
+
+
 def test_delay_beyond_the_threshold_takes_beta() -> None:
     """The smallest RTT of a window is 5 ms above the base, and a little: at its end 0.8 of the window."""
     gemini = Rounds(100, 10 * MS)
