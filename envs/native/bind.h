@@ -95,12 +95,17 @@ inline void SetLinks(Spec &spec, Rows<const int64_t> ends, In<double> rate_bps, 
     }
 }
 
-inline void SetPools(Spec &spec, In<int64_t> size_bytes, In<double> alpha)
+// `red_min_bytes`, `red_max_bytes`, `red_max_prob`: as PoolSpec has them.
+inline void SetPools(Spec &spec, In<int64_t> size_bytes, In<double> alpha, In<int64_t> red_min_bytes,
+                     In<int64_t> red_max_bytes, In<double> red_max_prob)
 {
-    SameLength(alpha.shape(0), size_bytes.shape(0));
+    for (const size_t length :
+         {alpha.shape(0), red_min_bytes.shape(0), red_max_bytes.shape(0), red_max_prob.shape(0)}) {
+        SameLength(length, size_bytes.shape(0));
+    }
     spec.pools.clear();
     for (size_t i = 0; i < size_bytes.shape(0); ++i) {
-        spec.pools.push_back({size_bytes(i), alpha(i)});
+        spec.pools.push_back({size_bytes(i), alpha(i), red_min_bytes(i), red_max_bytes(i), red_max_prob(i)});
     }
 }
 
@@ -270,7 +275,7 @@ inline void BindSpec(nb::module_ &m)
         .def(nb::init<>())
         .def("set_nodes", &SetNodes, "is_host"_a)
         .def("set_links", &SetLinks, "ends"_a, "rate_bps"_a, "delay_ns"_a, "queues"_a, "red_max_prob"_a)
-        .def("set_pools", &SetPools, "size_bytes"_a, "alpha"_a)
+        .def("set_pools", &SetPools, "size_bytes"_a, "alpha"_a, "red_min_bytes"_a, "red_max_bytes"_a, "red_max_prob"_a)
         .def("set_flows", &SetFlows, "start_ns"_a, "src"_a, "dst"_a, "size_bytes"_a)
         .def_rw("agents", &Spec::agents)
         .def_rw("upper_ports", &Spec::upper_ports)

@@ -6,6 +6,7 @@
 #include "spec.h"
 
 extern "C" {
+#include "bcc.h"
 #include "dynamic_threshold.h"
 #include "red.h"
 #include "step_mark.h"
@@ -18,16 +19,25 @@ extern "C" {
 namespace ncc
 {
 
+// Of a spec's numbers; max 0: off.
+inline ncc_red RedOf(int64_t min_bytes, int64_t max_bytes, double max_prob)
+{
+    return {static_cast<ncc_u64>(min_bytes), static_cast<ncc_u64>(max_bytes),
+            static_cast<ncc_u64>(std::llround(max_prob * static_cast<double>(NCC_RED_ONE)))};
+}
+
 // A buffer that several ports share. Their queues must be up to date before any of them admits a packet.
 struct Pool {
     explicit Pool(const PoolSpec &spec)
         : size_bytes(static_cast<uint64_t>(spec.size_bytes)),
-          alpha(static_cast<uint64_t>(std::llround(spec.alpha * static_cast<double>(NCC_DT_ALPHA_ONE))))
+          alpha(static_cast<uint64_t>(std::llround(spec.alpha * static_cast<double>(NCC_DT_ALPHA_ONE)))),
+          red(RedOf(spec.red_min_bytes, spec.red_max_bytes, spec.red_max_prob))
     {
     }
 
     uint64_t size_bytes;
     uint64_t alpha; // of NCC_DT_ALPHA_ONE
+    ncc_red red;    // BCC's, on used_bytes; max_bytes 0: off
     uint64_t used_bytes = 0;
 };
 
@@ -43,9 +53,7 @@ class Discipline
                 static_cast<ncc_u64>(queue.threshold_bytes)},
           plain_(pool == nullptr && queue.red_max_bytes == 0), pool_(pool),
           private_bytes_(static_cast<uint64_t>(queue.buffer_bytes)),
-          red_{static_cast<ncc_u64>(queue.red_min_bytes), static_cast<ncc_u64>(queue.red_max_bytes),
-               static_cast<ncc_u64>(std::llround(queue.red_max_prob * static_cast<double>(NCC_RED_ONE)))},
-          random_(seed)
+          red_(RedOf(queue.red_min_bytes, queue.red_max_bytes, queue.red_max_prob)), random_(seed)
     {
     }
 
@@ -63,12 +71,14 @@ class Discipline
                 return NCC_DROP;
             }
         }
-        const ncc_verdict step = ncc_step_mark_admit(&step_, queue_bytes, packet_bytes, ecn_capable);
-        if (step != NCC_PASS || red_.max_bytes == 0 || queue_bytes <= red_.min_bytes) {
-            return step;
+        ncc_verdict verdict = ncc_step_mark_admit(&step_, queue_bytes, packet_bytes, ecn_capable);
+        if (verdict == NCC_PASS && red_.max_bytes != 0 && queue_bytes > red_.min_bytes) {
+            verdict = ncc_red_admit(&red_, queue_bytes, ecn_capable, Draw());
         }
-        random_ += kMixStep;
-        return ncc_red_admit(&red_, queue_bytes, ecn_capable, static_cast<ncc_u32>(Mix(random_) >> 32));
+        if (verdict == NCC_PASS && pool_ && pool_->red.max_bytes != 0 && pool_->used_bytes > pool_->red.min_bytes) {
+            verdict = ncc_bcc_admit(&pool_->red, pool_->used_bytes, ecn_capable, Draw());
+        }
+        return verdict;
     }
 
     // The queue went from `before` to `after`: call it for every packet that joins or leaves.
@@ -81,6 +91,12 @@ class Discipline
     }
 
   private:
+    ncc_u32 Draw()
+    {
+        random_ += kMixStep;
+        return static_cast<ncc_u32>(Mix(random_) >> 32);
+    }
+
     static constexpr ncc_u64 kUnbounded = std::numeric_limits<ncc_u64>::max() / 2; // the pool decides instead
 
     ncc_step_mark step_;

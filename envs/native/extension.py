@@ -49,7 +49,14 @@ class Spec(Protocol):
         """Arrays [n, 2], [n], [n], [n, 2, 6] and [n, 2]; after `set_nodes`."""
         ...
 
-    def set_pools(self, size_bytes: IntArray, alpha: FloatArray) -> None: ...
+    def set_pools(
+        self,
+        size_bytes: IntArray,
+        alpha: FloatArray,
+        red_min_bytes: IntArray,
+        red_max_bytes: IntArray,
+        red_max_prob: FloatArray,
+    ) -> None: ...
     def set_flows(self, start_ns: IntArray, src: IntArray, dst: IntArray, size_bytes: IntArray) -> None:
         """After `set_nodes`; raises `ValueError` that names the flow."""
         ...

@@ -31,6 +31,8 @@ struct LinkSpec {
 struct PoolSpec {
     int64_t size_bytes;
     double alpha;
+    int64_t red_min_bytes = 0, red_max_bytes = 0; // marking by how full it is (bcc.h), between them; max 0: off
+    double red_max_prob = 0;
 };
 
 struct FlowSpec {

@@ -28,7 +28,7 @@ class _Arrays:
 
     is_host: NDArray[np.uint8]
     links: tuple[IntArray, FloatArray, IntArray, IntArray, FloatArray]
-    pools: tuple[IntArray, FloatArray]
+    pools: tuple[IntArray, FloatArray, IntArray, IntArray, FloatArray]
     slowest_port: int | None
     """The switch port whose queue takes longest to empty."""
 
@@ -110,6 +110,9 @@ def _arrays(topology: Topology) -> _Arrays:
             pools=(
                 np.array([pool.size_bytes for pool in topology.pools], np.int64),
                 np.array([pool.alpha for pool in topology.pools], np.float64),
+                np.array([pool.red.min_bytes if pool.red else 0 for pool in topology.pools], np.int64),
+                np.array([pool.red.max_bytes if pool.red else 0 for pool in topology.pools], np.int64),
+                np.array([pool.red.max_prob_frac if pool.red else 0.0 for pool in topology.pools], np.float64),
             ),
             slowest_port=max(
                 (port for port in range(2 * len(topology.links)) if topology.port_buffer(port) is not None),

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from ncc.core.bcc import Bcc, with_bcc
 from ncc.core.errors import ConfigError
 from ncc.core.topology import (
     MAX_POOL_BYTES,
@@ -47,11 +48,22 @@ class TopologySpec(Value, frozen=True, tag_field="kind"):
     """Ports of a switch that share one pool, in the order in which the spec links them; 0: all.
 
     Chips with several memories share within each only (bai2020 section II-B: 8 ports of a Tomahawk)."""
+    shared_red: Red | None = None
+    """Each pool marks as well, by how much of it is taken."""
+    bcc: Bcc | None = None
+    """The same with thresholds that follow from the network."""
 
     def check(self) -> None:
         owner = type(self).__name__
+        if self.bcc is not None and self.shared_red is not None:
+            raise ConfigError(
+                f"{owner}.bcc and {owner}.shared_red must not both be set: bcc computes what the other says"
+            )
+        for name, marking in (("shared_red", self.shared_red), ("bcc", self.bcc)):
+            if marking is not None and not self.shared_buffer_bytes:
+                raise ConfigError(f"{owner}.{name} marks by a shared buffer: set shared_buffer_bytes")
         if self.shared_buffer_bytes:
-            pool = Pool(size_bytes=self.shared_buffer_bytes, alpha=self.dt_alpha)
+            pool = Pool(size_bytes=self.shared_buffer_bytes, alpha=self.dt_alpha, red=self.shared_red)
             limit, reach_bytes = "what a queue may take", self.buffer_bytes + pool.lone_share_bytes
         elif self.buffer_bytes == 0:
             raise ConfigError(f"{owner}.buffer_bytes must be at least 1 unless shared_buffer_bytes is, got 0")
@@ -350,7 +362,8 @@ class _Builder:
         ports, buffer = self._pooled.get(switch, (0, self._buffer))
         if ports in (0, self._spec.ports_per_pool):
             ports, buffer = 0, self._buffer.replace(pool=len(self.pools))
-            self.pools.append(Pool(size_bytes=self._spec.shared_buffer_bytes, alpha=self._spec.dt_alpha))
+            spec = self._spec
+            self.pools.append(Pool(size_bytes=spec.shared_buffer_bytes, alpha=spec.dt_alpha, red=spec.shared_red))
         self._pooled[switch] = (ports + 1, buffer)
         return buffer
 
@@ -371,5 +384,5 @@ class _Builder:
             links=tuple(self.links),
             groups=tuple(Group(name=name, hosts=tuple(hosts)) for name, hosts in groups.items()),
             neighbourhoods=tuple(Neighbourhood(hosts=tuple(hosts), upper_port=port) for hosts, port in areas),
-            pools=tuple(self.pools),
+            pools=tuple(with_bcc(self.pools, self.links, self._spec.bcc) if self._spec.bcc else self.pools),
         )

@@ -64,6 +64,16 @@ class Pool(Value, frozen=True):
 
     size_bytes: Annotated[int, Meta(ge=1, le=MAX_POOL_BYTES)]
     alpha: Alpha
+    red: Red | None = None
+    """Marks by how much of the pool is taken, whichever port a packet waits in (bai2020 section IV-B, `ncc.core.bcc`):
+    `baselines/bcc.h`."""
+
+    def check(self) -> None:
+        if self.red is not None and self.red.max_bytes > self.size_bytes:
+            raise ConfigError(
+                f"Pool.red.max_bytes must be at most size_bytes ({self.size_bytes}), so that a full pool marks all "
+                f"packets, got {self.red.max_bytes}"
+            )
 
     @property
     def lone_share_bytes(self) -> int:
@@ -239,8 +249,11 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def marks(self) -> bool:
         """Whether any port marks packets with Congestion Experienced."""
-        buffers = (buffer for link in self.links for buffer in (link.a_buffer, link.b_buffer) if buffer is not None)
-        return any(buffer.mark_threshold_bytes or buffer.red is not None for buffer in buffers)
+        buffers = (buffer for link in self.links for buffer in (link.a_buffer, link.b_buffer))
+        used = [buffer for buffer in buffers if buffer is not None]
+        if any(buffer.mark_threshold_bytes or buffer.red is not None for buffer in used):
+            return True
+        return any(self.pools[buffer.pool].red is not None for buffer in used if buffer.pool is not None)
 
     @cached_property
     def shallowest_port(self) -> int | None:

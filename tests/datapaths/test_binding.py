@@ -47,6 +47,12 @@ def links(**changed: np.ndarray) -> dict[str, np.ndarray]:
     return plain | changed
 
 
+def pools(**changed: np.ndarray) -> list[np.ndarray]:
+    whole, real = np.ones(2, np.int64), np.ones(2)
+    plain = {"size_bytes": whole, "alpha": real, "red_min_bytes": whole, "red_max_bytes": whole, "red_max_prob": real}
+    return list((plain | changed).values())
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -56,7 +62,8 @@ def links(**changed: np.ndarray) -> dict[str, np.ndarray]:
         (lambda spec: spec.set_links(**links(queues=np.zeros((1, 2, 5), np.int64))), "wrong shape"),
         (lambda spec: spec.set_links(**links(queues=np.zeros((2, 2, 6), np.int64))), "differ in length"),
         (lambda spec: spec.set_links(**links(rate_bps=np.ones(2))), "differ in length"),
-        (lambda spec: spec.set_pools(np.ones(2, np.int64), np.ones(1)), "differ in length"),
+        (lambda spec: spec.set_pools(*pools(alpha=np.ones(1))), "differ in length"),
+        (lambda spec: spec.set_pools(*pools(red_max_bytes=np.ones(3, np.int64))), "differ in length"),
         (lambda spec: spec.set_flows(*(np.zeros(n, np.int64) for n in (1, 1, 2, 1))), "differ in length"),
     ],
 )

@@ -18,7 +18,10 @@ SHIM = r"""
 #include "discipline.h"
 using namespace ncc;
 extern "C" {
-Pool *new_pool(int64_t size_bytes, double alpha) { return new Pool(PoolSpec{size_bytes, alpha}); }
+Pool *new_pool(int64_t size_bytes, double alpha, int64_t red_min, int64_t red_max, double prob)
+{
+    return new Pool(PoolSpec{size_bytes, alpha, red_min, red_max, prob});
+}
 void free_pool(Pool *p) { delete p; }
 uint64_t used_bytes(const Pool *p) { return p->used_bytes; }
 Discipline *new_port(int64_t buffer, int64_t threshold, int64_t red_min, int64_t red_max, double prob, Pool *p,
@@ -59,9 +62,12 @@ def native(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 
 class Pool:
-    def __init__(self, native: ctypes.CDLL, size_bytes: int, alpha: float) -> None:
+    def __init__(
+        self, native: ctypes.CDLL, size_bytes: int, alpha: float, red: tuple[int, int, float] = (0, 0, 0.0)
+    ) -> None:
         self._native = native
-        self.handle = ctypes.c_void_p(native.new_pool(ctypes.c_int64(size_bytes), ctypes.c_double(alpha)))
+        marks = (ctypes.c_int64(red[0]), ctypes.c_int64(red[1]), ctypes.c_double(red[2]))
+        self.handle = ctypes.c_void_p(native.new_pool(ctypes.c_int64(size_bytes), ctypes.c_double(alpha), *marks))
 
     @property
     def used_bytes(self) -> int:
@@ -163,6 +169,46 @@ def test_a_shared_port_grows_beyond_its_own_buffer_and_still_marks(native: ctype
     while port.queue_bytes:
         port.leave(1000)
     assert pool.used_bytes == 20_000
+
+
+def test_a_pool_marks_by_how_full_it_is_whichever_port_asks(native: ctypes.CDLL) -> None:
+    """BCC: the port that fills the pool and one that holds next to nothing are marked alike; a fresh queue too."""
+    pool = Pool(native, 100_000, 8.0, red=(40_000, 60_000, 0.0))
+    busy, idle = (Port(native, buffer=10_000, threshold=90_000, pool=pool) for _ in range(2))
+    verdicts = []
+    while pool.used_bytes < 70_000:
+        verdicts.append((pool.used_bytes, busy.ask(busy.queue_bytes, 1000), idle.ask(0, 1000)))
+        assert busy.join(1000)
+    assert all(own == other == (MARK if used >= 60_000 else PASS) for used, own, other in verdicts)
+    assert {own for _, own, _ in verdicts} == {PASS, MARK}
+    assert idle.ask(0, 1000, ecn_capable=False) == PASS
+    busy.leave(20_000)
+    assert busy.ask(busy.queue_bytes, 1000) == PASS
+
+
+def test_between_its_thresholds_a_pool_marks_by_chance(native: ctypes.CDLL) -> None:
+    """Half way from 40 to 60 KB with Pmax 0.2: one in ten, the seed of the port deciding which."""
+    pool = Pool(native, 100_000, 8.0, red=(40_000, 60_000, 0.2))
+    filler = Port(native, buffer=0, pool=pool)
+    while pool.used_bytes < 50_000:
+        filler.join(1000)
+    drawn = [[Port(native, buffer=10_000, pool=pool, seed=seed).ask(0) for _ in range(1)] for seed in range(3000)]
+    marks = sum(verdict == [MARK] for verdict in drawn)
+    assert marks == pytest.approx(300, abs=4 * (3000 * 0.1 * 0.9) ** 0.5)
+
+
+def test_a_port_marks_by_itself_while_its_pool_is_far_from_full(native: ctypes.CDLL) -> None:
+    pool = Pool(native, 100_000, 8.0, red=(40_000, 60_000, 1.0))
+    port = Port(native, buffer=10_000, threshold=30_000, pool=pool)
+    assert [port.ask(queue) for queue in (30_000, 30_001)] == [PASS, MARK]
+
+
+def test_drops_come_before_marks(native: ctypes.CDLL) -> None:
+    pool = Pool(native, 50_000, 8.0, red=(10_000, 20_000, 1.0))
+    port = Port(native, buffer=0, pool=pool)
+    while port.join(1000):
+        pass
+    assert port.ask(port.queue_bytes, 1000) == DROP
 
 
 @given(

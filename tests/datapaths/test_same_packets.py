@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from ncc.baselines.registry import controllers
+from ncc.core.bcc import Bcc
 from ncc.core.scenario import Nic, Transport
-from ncc.core.topologies import AnyTopology, Dumbbell, FatTree, LeafSpine, ManyToOne, Rack, TwoDatacentres
+from ncc.core.topologies import AnyTopology, Dumbbell, FatTree, LeafSpine, ManyToOne, Rack, SingleSwitch, TwoDatacentres
 from ncc.core.topology import NodeKind, Red, Topology
 from ncc.core.units import MS, US
 from ncc.core.workload import Flow
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import MSS, drops, fixed, flow, run
+from tests.datapaths.runs import MSS, Simulator, drops, fixed, flow, run
 
 
 def random_topology(random: np.random.Generator) -> AnyTopology:
@@ -93,10 +94,25 @@ def check_equal(one: object, two: object, where: str) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, err_msg=f"{column.name} {where}")
 
 
-@pytest.mark.parametrize("seed", range(30))
+def with_bcc(topology: AnyTopology) -> AnyTopology:
+    """The same with pools that mark from early on, so that their chance and their limit both come to bear.
+
+    One queue a port: with `control_first` seed 31 of 30 to 89 differs, by the draws of a pool's marks alone.
+    """
+    marks = Red(min_bytes=3_000, max_bytes=40_000, max_prob_frac=0.3)
+    return topology.replace(
+        buffer_bytes=10_000, shared_buffer_bytes=100_000, shared_red=marks, mark_threshold_bytes=0, red=None,
+        control_first=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(40))
 def test_both_simulators_move_the_same_packets(seed: int) -> None:
+    """From 30 on, with pools that mark."""
     random = np.random.default_rng(seed)
     topology = random_topology(random)
+    if seed >= 30:
+        topology = with_bcc(topology)
     network = topology.build()
     transport = random_transport(random, 20 * US if seed % 3 == 0 else 0.0)
     scenario = fixed(
@@ -121,3 +137,20 @@ def test_both_simulators_move_the_same_packets(seed: int) -> None:
     check_equal(ours.records.ports, theirs.records.ports, "of ports")
     for epoch, (one, two) in enumerate(zip(ours.epochs, theirs.epochs, strict=True)):
         check_equal(one, two, f"of epoch {epoch}")
+
+
+@pytest.mark.parametrize("simulator", [PacketsimDatapath, Ns3Datapath])
+def test_bcc_keeps_a_pool_from_filling(simulator: Simulator) -> None:
+    """Two receivers of one switch, 16 flows each: their own thresholds come too late for the pool, BCC's do not."""
+    switch = SingleSwitch(
+        senders=8, receivers=2, buffer_bytes=10_000, shared_buffer_bytes=120_000, dt_alpha=4.0, ports_per_pool=2,
+        mark_threshold_bytes=80_000, delay_s=100 * US,
+    )  # fmt: skip
+    flows = [flow(f"s{i % 8}", f"r{i % 2}", 300_000, i * 1e-6) for i in range(32)]
+    found = []
+    for topology in (switch, switch.replace(bcc=Bcc(rtt_s=400 * US, spread_s=200 * US))):
+        done = run(simulator, fixed(topology, *flows))
+        found.append((int(done.records.ports.marked_pkts.sum()), int(done.records.ports.dropped_pkts.sum())))
+    (marked, dropped), (marked_bcc, dropped_bcc) = found
+    assert marked_bcc > marked
+    assert dropped_bcc < dropped
