@@ -58,7 +58,7 @@ def run_matrix(matrix: Matrix, config: Mapping[str, Any], command: str) -> Summa
     return {
         "command": command,
         "datapath": matrix.datapath.name,
-        "controllers": {name: label(name) for name in spec.controller},
+        "controllers": {name: label(name) for name in matrix.controllers},
         "seeds": list(range(spec.first_seed, spec.first_seed + spec.seeds)),
         "commits": list(commits_of(made for case in cases.values() for made in case.pop("provenance"))),
         "processor": made["processor"],

@@ -35,7 +35,8 @@ class CaseSpec(Value, frozen=True):
 class MatrixSpec(Value, frozen=True):
     """configs/matrix.yaml, the datapath apart."""
 
-    controller: Annotated[tuple[Name, ...], Meta(min_length=1)]
+    controller: Annotated[tuple[Name, ...], Meta(min_length=1)] | None
+    """None: all that run on the datapath."""
     seeds: Annotated[int, Meta(ge=1, le=10_000)]
     first_seed: Natural
     workers: Count
@@ -46,7 +47,7 @@ class MatrixSpec(Value, frozen=True):
     """Trainings, as overrides of `ncc.train`."""
 
     def check(self) -> None:
-        if len(set(self.controller)) != len(self.controller):
+        if self.controller and len(set(self.controller)) != len(self.controller):
             raise ConfigError(f"controller names one twice: {', '.join(self.controller)}")
         for name, case in self.cases.items():
             if case.policy is not None and case.policy not in self.policies:
@@ -76,6 +77,11 @@ class Matrix:
     trainings: Mapping[str, TrainPlan]
     """Those that the cases need, by name."""
 
+    @property
+    def controllers(self) -> tuple[str, ...]:
+        """Who takes part, by name."""
+        return tuple(controller.name for controller in self.cases[0].controllers)
+
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> "Matrix":
         """Compose and check every part, inside a main that Hydra composed.
@@ -87,7 +93,7 @@ class Matrix:
         datapaths = datapaths_from(plain["datapath"])
         if len(datapaths) != 1:
             raise ConfigError(f"a matrix is of one datapath, got {len(datapaths)}: choose datapath=<name>")
-        controllers = [load_controller(name) for name in spec.controller]
+        controllers = _all_on(datapaths[0]) if spec.controller is None else [*map(load_controller, spec.controller)]
         learned = [c.name for c in controllers if isinstance(c.limit, PolicyLimit)]
         require_transports(datapaths, [c for c in controllers if c.name not in learned])
         cases = [_case(name, case, controllers) for name, case in spec.cases.items()]
@@ -101,9 +107,14 @@ class Matrix:
         return cls(spec, datapaths[0], tuple(cases), trainings)
 
 
+def _all_on(datapath: DatapathSpec) -> list[Controller]:
+    has = datapath.load()().transports()
+    return [c for c in map(load_controller, controller_names()) if c.stack.transport in has]
+
+
 def _case(name: str, spec: CaseSpec, controllers: Sequence[Controller]) -> Case:
     composed = _compose("evaluate", spec.overrides)
-    if composed["scenario"] is None:
+    if composed.get("scenario") is None:
         raise ConfigError(f"cases.{name}.overrides must choose a scenario: scenario=<name>")
     scenario = scenario_from_dict(composed["scenario"])
     told = tuple(_told(controller, spec.params.get(controller.name, {})) for controller in controllers)

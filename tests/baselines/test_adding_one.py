@@ -23,14 +23,20 @@ ADDED = {
     "baselines/cards/toy.md": toy.CARD,
     "configs/controllers/toy.yaml": toy.YAML,
 }
+BROKEN = {
+    "baselines/broken.h": toy.BROKEN_HEADER,
+    "configs/controllers/no_window.yaml": toy.broken_yaml("no_window", 1),
+    "configs/controllers/below_zero.yaml": toy.broken_yaml("below_zero", 2),
+    "configs/controllers/beyond.yaml": toy.broken_yaml("beyond", 3),
+}
 MODULES = {"_baselines": "baselines", "_packetsim": "envs/packetsim"}
 PACKAGES = next(path for path in sys.path if (Path(path) / "numpy" / "__init__.py").exists())
 
 
-def run(*command: str | Path, cwd: Path) -> str:
+def tried(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     """In the copy, with nothing of the installation: -S leaves out the hook that finds this checkout."""
     path = os.pathsep.join([str(cwd), PACKAGES])
-    done = subprocess.run(
+    return subprocess.run(
         list(command),
         cwd=cwd,
         env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
@@ -38,6 +44,10 @@ def run(*command: str | Path, cwd: Path) -> str:
         text=True,
         check=False,
     )
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    done = tried(*command, cwd=cwd)
     assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
     return done.stdout
 
@@ -57,7 +67,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=unwanted)
         else:
             shutil.copy(ROOT / name, folder / name)
-    for name, text in ADDED.items():
+    for name, text in (ADDED | BROKEN).items():
         assert not (folder / name).exists()
         (folder / name).write_text(text)
     nanobind = run(sys.executable, "-m", "nanobind", "--cmake_dir", cwd=folder).strip()
@@ -112,3 +122,23 @@ def test_what_tests_every_header_takes_it_in(copy: Path) -> None:
     said = python("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "toy and not dropped", *held, cwd=copy)
     assert re.search(r"(\d+) passed", said)
     assert "failed" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "said"),
+    [
+        ("no_window", 1, "controller broken returned a window of 0 bytes; allowed are 1460 (one packet) to"),
+        ("below_zero", 1, "controller broken returned a pacing rate of -125000000 bytes/s; allowed are 0 (unpaced) to"),
+        ("beyond", 2, "Parameter fault of broken must be from 1 to 2, got 3"),
+    ],
+)
+def test_what_it_may_not_decide_fails_the_run_by_name(copy: Path, name: str, status: int, said: str) -> None:
+    command = (sys.executable, "-S", "-m", "ncc.evaluate", f"controller={name}", "scenario=dumbbell")
+    done = tried(*command, "datapath=packetsim", "seeds=1", "workers=1", f"out={name}", cwd=copy)
+    assert done.returncode == status, done.stderr
+    error = done.stderr.splitlines()[-1]
+    assert said in error
+    assert "Traceback" not in done.stderr
+    assert f"{name!r}, seed 0" in error or status == 2
+    assert "flow " in error or status == 2
+    assert not list((copy / name).rglob("manifest.json")), "no result"
