@@ -1,29 +1,27 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Finds every controller header by its NCC_CC_REGISTER line, and every order of orders/ by its NCC_ORDER_REGISTER line, and
 # writes the tables of all of them: adding one edits nothing else.
-file(GLOB ncc_headers CONFIGURE_DEPENDS "${NCC_BASELINES}/*.h")
-set(ncc_includes "")
-set(ncc_rows "")
-foreach(header IN LISTS ncc_headers)
-  get_filename_component(name "${header}" NAME_WE)
-  file(STRINGS "${header}" registered REGEX "^NCC_CC_REGISTER(_RATE)?\\(${name},")
-  if(registered)
-    string(APPEND ncc_includes "#include \"${name}.h\"\n")
-    string(APPEND ncc_rows "    &${name}_ops,\n")
-  endif()
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${header}")
-endforeach()
-file(GLOB ncc_headers CONFIGURE_DEPENDS "${NCC_BASELINES}/orders/*.h")
-set(ncc_order_rows "")
-foreach(header IN LISTS ncc_headers)
-  get_filename_component(name "${header}" NAME_WE)
-  file(STRINGS "${header}" registered REGEX "^NCC_ORDER_REGISTER\\(${name},")
-  if(registered)
-    string(APPEND ncc_includes "#include \"orders/${name}.h\"\n")
-    string(APPEND ncc_order_rows "    &${name}_order,\n")
-  endif()
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${header}")
-endforeach()
+#
+# ncc_registered(<folder> <regex> <suffix> <rows>): includes of the headers with a line <regex>(<name of the file>,
+# appended to ncc_includes, and rows of their table in <rows>.
+function(ncc_registered folder macro suffix rows)
+  set(includes "")
+  set(table "")
+  file(GLOB headers CONFIGURE_DEPENDS "${NCC_BASELINES}/${folder}*.h")
+  foreach(header IN LISTS headers)
+    get_filename_component(name "${header}" NAME_WE)
+    file(STRINGS "${header}" registered REGEX "^${macro}\\(${name},")
+    if(registered)
+      string(APPEND includes "#include \"${folder}${name}.h\"\n")
+      string(APPEND table "    &${name}${suffix},\n")
+    endif()
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${header}")
+  endforeach()
+  set(ncc_includes "${ncc_includes}${includes}" PARENT_SCOPE)
+  set(${rows} "${table}" PARENT_SCOPE)
+endfunction()
+ncc_registered("" "NCC_CC_REGISTER(_RATE)?" _ops ncc_rows)
+ncc_registered("orders/" NCC_ORDER_REGISTER _order ncc_order_rows)
 file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/generated/ncc_controllers.h" CONTENT
 "/* Written by controllers.cmake. */
 #pragma once
