@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 import ncc.agents
-from ncc.core.errors import ConfigError, ResultError, UnknownNameError
+from ncc.core.errors import ConfigError, DatapathError, ResultError, UnknownNameError
 from ncc.core.scenario import Scenario
 from ncc.core.value import Name, Value, from_dict
 from ncc.harness.controller import Controller, NoLimit, PolicyLimit, ShareLimit
@@ -181,7 +181,7 @@ def runs_on(controller: Controller) -> tuple[str, ...]:
     for name in datapath_names():
         try:
             transports = load_datapath(name).load()().transports()
-        except ConfigError:
+        except (ConfigError, DatapathError):
             continue
         if controller.stack.transport in transports:
             found.append(name)

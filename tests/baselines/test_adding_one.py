@@ -108,6 +108,13 @@ def test_it_runs_through_the_harness_by_its_name(copy: Path) -> None:
     assert (dctcp.records.flows.finish_s - dctcp.flows.start_s < 0.5 * fct_s).all()
 
 
+def test_it_is_listed_with_where_it_runs(copy: Path) -> None:
+    """ns-3 is not built in the copy: it is left out."""
+    lines = {line.split()[0]: line for line in python("-m", "ncc.evaluate", "controller=list", cwd=copy).splitlines()}
+    assert re.fullmatch(r"toy +packetsim +a window that never moves", lines["toy"])
+    assert "nowhere built" in lines["ns3_cubic"]
+
+
 def test_its_card_its_parameters_and_its_line_are_found(copy: Path) -> None:
     table = "from ncc.baselines.registry import controllers; import json; print(json.dumps(sorted(controllers())))"
     assert "toy" in json.loads(python("-c", table, cwd=copy))
