@@ -118,7 +118,7 @@ def test_digest_is_the_same_in_every_process_and_version() -> None:
     scenario = build()
     code = f"from ncc.core.scenario import *; print(scenario_from_dict({PLAIN!r}).digest())"
     elsewhere = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert elsewhere.stdout.strip() == scenario.digest() == "cd016ffb66eae3d3"
+    assert elsewhere.stdout.strip() == scenario.digest() == "af4f2d5309f1dd11"
 
 
 def test_equal_values_have_equal_text_however_they_were_written() -> None:
@@ -174,7 +174,7 @@ def drop(*path: str) -> Edit:
 W = ("workload", "background")
 RACK_FIELDS = (
     "buffer_bytes, control_first, delay_s, dt_alpha, host_rate_bps, hosts, kind, mark_threshold_bytes, ports_per_pool, "
-    "red, remote_rate_bps, remotes, shared_buffer_bytes, uplink_rate_bps"
+    "red, remote_rate_bps, remotes, shared_buffer_bytes, shared_red, uplink_rate_bps"
 )
 SMALL = {"kind": "rack", "hosts": 4, "buffer_bytes": 1499, "mark_threshold_bytes": 0}
 POISSON_FIELDS = "destinations, distribution, kind, link, load_frac, sources"
