@@ -14,6 +14,7 @@ from ncc.core.scenario import Scenario
 from ncc.core.units import BITS_PER_BYTE
 from ncc.core.value import Positive, Value
 from ncc.envs.scales import scales_of
+from ncc.envs.sharing import Mailbox, reliable
 from ncc.harness.batch import ObsArray
 
 OWN = ("rate_limit", "rtt", "goodput", "wait", "queued_bytes", "queued_flows")
@@ -22,6 +23,9 @@ NEIGHBOUR = ("throughput", "mean_wait", "queued_bytes")
 POOLED = (*(f"{name} {way}" for way in ("mean", "max") for name in NEIGHBOUR), "busy share", "fair share")
 """Of all neighbours together; busy are those with queued flows."""
 UPPER = ("throughput", "queue")
+AGE_SCALE = 100.0
+"""Periods."""
+POOLED_AGES = 3
 LOW, HIGH = -1.0, 3.0
 """Every entry is clipped to this range."""
 
@@ -44,9 +48,14 @@ class ObservationSpec(Value, frozen=True):
     neighbourhoods of one size. ``pooled``: `POOLED`, mean and maximum over them, the share of them that is busy, and
     what the upper port has for each busy one and the host itself, over the host's link rate: of equal meaning for any
     number of hosts, and whichever of them is which.
+
+    `ages` adds how old what was heard of each neighbour and of the upper node is, beyond the delay of sharing: ln(1 +
+    periods) / ln(1 + 100), or of pooled neighbours the mean and the maximum, and the upper node's. Of use where
+    messages get lost (`Scenario.sharing_loss_frac`).
     """
 
     neighbours: Literal["each", "pooled"] = "each"
+    ages: bool = False
 
     rtt_scale: Positive = 20.0
     wait_scale: Positive = 100.0
@@ -69,12 +78,13 @@ class SharedObserver:
     def __init__(self, spec: ObservationSpec) -> None:
         self.spec = spec
 
-    def reset(self, scenario: Scenario, racks: range | None = None) -> None:
+    def reset(self, scenario: Scenario, racks: range | None = None, *, seed: int = 0) -> None:
         """Forget the past.
 
         Args:
             scenario: whose hosts are observed.
             racks: numbers of the racks observed together, for a leading axis; None: one, without that axis.
+            seed: decides which messages get lost, if any do; of several racks, `restart` is given each one's.
 
         Raises:
             ConfigError: neighbourhoods of different sizes.
@@ -107,6 +117,9 @@ class SharedObserver:
         self._flat = self._ring.reshape(*lead, -1)
         self._index = list(_index(self.spec, scenario, at, self._delay + 1))
         self._pool = _Pool(scenario, at) if self.spec.neighbours == "pooled" else None
+        self._own, self._seed = _own_index(scenario, at), seed
+        # Where all arrives, what others were is read from the ring.
+        self._mail = None if reliable(scenario) and not self.spec.ages else Mailbox(scenario, at, lead)
 
     def observe(self, measurement: Measurement | Measurements) -> ObsArray:
         """A new array [n_agents, obs_dim] of float32 in [`LOW`, `HIGH`], or [n_racks, n_agents, obs_dim].
@@ -120,9 +133,15 @@ class SharedObserver:
             self._ring[:] = self._raw[..., None, :]
         self._ring[..., slot, :] = self._raw
         self._seen += 1
-        return self._seen_from(slot, self._flat)
+        if self._mail is None:
+            return self._seen_from(slot, self._flat)
+        if self._seen == 1 and self._racks is None:
+            self._mail.begin(self._ring[slot], self._seed)
+        else:
+            self._mail.deliver(self._ring[..., (slot + 1) % (self._delay + 1), :])
+        return self._heard(self._ring[..., slot, :], self._mail.near, self._mail.upper, self._mail.age)
 
-    def restart(self, row: int, measurement: Measurement) -> ObsArray:
+    def restart(self, row: int, measurement: Measurement, *, seed: int = 0) -> ObsArray:
         """Begin one of several racks anew with its first measurement; returns its [n_agents, obs_dim].
 
         Raises:
@@ -132,6 +151,9 @@ class SharedObserver:
         self._normalise(measurement, raw, [rows[row] for rows in self._constants])
         self._ring[row] = raw  # all its slots, so it does not matter which of them is the newest
         self._seen = max(self._seen, 1)
+        if self._mail is not None:
+            self._mail.begin(self._ring[row, 0], seed, row)
+            return self._heard(self._ring[row, 0], self._mail.near[row], self._mail.upper[row], self._mail.age[row])
         return self._seen_from((self._seen - 1) % (self._delay + 1), self._flat[row])
 
     def _seen_from(self, newest: int, flat: ObsArray) -> ObsArray:
@@ -140,8 +162,24 @@ class SharedObserver:
             return obs
         # A ring of delay + 1 slots: the oldest is the one after the newest.
         size, oldest = self._raw.shape[-1], (newest + 1) % (self._delay + 1)
-        others = self._pool.of(flat[..., oldest * size : (oldest + 1) * size])
+        others = self._pool.of_state(flat[..., oldest * size : (oldest + 1) * size])
         return np.concatenate((obs, others), axis=-1)
+
+    def _heard(self, now: ObsArray, near: ObsArray, upper: ObsArray, age: IntArray) -> ObsArray:
+        """From the own state now [..., size] and what is in the mailbox."""
+        own = now.take(self._own, axis=-1)
+        lead = own.shape[:-1]
+        if self._pool is None:
+            parts = [own, near[..., : len(NEIGHBOUR)].reshape(*lead, -1), upper]
+        else:
+            parts = [own, upper, self._pool.of(np.moveaxis(near[..., : len(NEIGHBOUR)], -1, -2), near[..., -1])]
+        if self.spec.ages:
+            old = np.minimum(np.log1p(age) / math.log1p(AGE_SCALE), HIGH)
+            if self._pool is not None:
+                others = old[..., :-1] if age.shape[-1] > 1 else np.zeros((*lead, 1))
+                old = np.stack((others.mean(axis=-1), others.max(axis=-1), old[..., -1]), axis=-1)
+            parts.append(old)
+        return np.concatenate(parts, axis=-1, dtype=np.float32)
 
     def _normalise(self, m: Measurement | Measurements, raw: FloatArray, constants: list[FloatArray]) -> None:
         # Right after a simulator's step this code is cold, and every *kind* of numpy call costs microseconds the first
@@ -203,28 +241,37 @@ class _Pool:
         self._flows = at["flows"].start + self._near
         self._share = (scales.upper_rate_bps[scales.area] / scales.link_rate_bps).astype(np.float32)
 
-    def of(self, state: ObsArray) -> ObsArray:
+    def of_state(self, state: ObsArray) -> ObsArray:
         """[..., n_agents, 8] from the normalised numbers [..., size] of the epoch that neighbours are seen in."""
-        n_agents, near = self._near.shape
+        return self.of(state.take(self._index, axis=-1), state.take(self._flows, axis=-1))
+
+    def of(self, each: ObsArray, flows: ObsArray) -> ObsArray:
+        """[..., n_agents, 8] from `NEIGHBOUR` [..., n_agents, 3, neighbours] and queued flows, without the 3."""
+        near = self._near.shape[1]
         if not near:
-            return np.zeros((*state.shape[:-1], n_agents, len(POOLED)), dtype=np.float32)
-        each = state.take(self._index, axis=-1)
-        busy = np.count_nonzero(state.take(self._flows, axis=-1) > 0, axis=-1)
+            return np.zeros((*flows.shape[:-1], len(POOLED)), dtype=np.float32)
+        busy = np.count_nonzero(flows > 0, axis=-1)
         fair = np.minimum(self._share / (1 + busy), 1)
         ends = np.stack((busy / near, fair), axis=-1)
         pooled: ObsArray = np.concatenate((each.mean(axis=-1), each.max(axis=-1), ends), axis=-1, dtype=np.float32)
         return pooled
 
 
+def _own_index(scenario: Scenario, at: dict[str, slice]) -> IntArray:
+    """[n_agents, 6] where `OWN` lies in the vector."""
+    agent = np.arange(scales_of(scenario).n_agents)
+    columns = [at[name].start + agent for name in ("limit", "rtt", "goodput", "wait", "bytes", "flows")]
+    return np.stack(columns, axis=1)
+
+
 def _index(spec: ObservationSpec, scenario: Scenario, at: dict[str, slice], slots: int) -> IntArray:
     """[slots, n_agents, numbers] where those that are taken as they are lie in the ring while a slot is the newest."""
     scales = scales_of(scenario)
-    size, agent = at["queue"].stop, np.arange(scales.n_agents)
-    own = [at[name].start + agent for name in ("limit", "rtt", "goodput", "wait", "bytes", "flows")]
+    size = at["queue"].stop
     seen = scales.neighbours if spec.neighbours == "each" else scales.neighbours[:, :0]
     near = [at[name].start + seen for name in ("throughput", "mean_wait", "bytes")]
     upper = [at[name].start + scales.area for name in ("upper", "queue")]
-    now = np.stack(own, axis=1)
+    now = _own_index(scenario, at)
     old = np.concatenate([np.stack(near, axis=2).reshape(scales.n_agents, -1), np.stack(upper, axis=1)], axis=1)
     # A ring of delay + 1 slots: the oldest is the one after the newest.
     newest = size * np.arange(slots)[:, None, None]
@@ -236,8 +283,8 @@ def obs_dim(spec: ObservationSpec, scenario: Scenario) -> int:
     """Numbers in one host's observation."""
     n_neighbours: int = scales_of(scenario).neighbours.shape[1]
     if spec.neighbours == "pooled":
-        return len(OWN) + len(UPPER) + len(POOLED)
-    return len(OWN) + len(NEIGHBOUR) * n_neighbours + len(UPPER)
+        return len(OWN) + len(UPPER) + len(POOLED) + (POOLED_AGES if spec.ages else 0)
+    return len(OWN) + len(NEIGHBOUR) * n_neighbours + len(UPPER) + (n_neighbours + 1 if spec.ages else 0)
 
 
 def _blame(m: Measurement | Measurements, racks: range | None) -> str:

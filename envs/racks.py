@@ -84,9 +84,9 @@ class Racks:
             self._n_flows[row] = len(flows)
         self._over.discard(row)
         if not self._lone:
-            return self._observer.restart(row, first)
+            return self._observer.restart(row, first, seed=derive_seed(seed, "sharing"))
         self.measured = first
-        self._observer.reset(scenario)
+        self._observer.reset(scenario, seed=derive_seed(seed, "sharing"))
         return self._observer.observe(first)
 
     def advance(self, limits_bps: FloatArray) -> Epochs:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from ncc.core.errors import ConfigError
+from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FlowTable
 from ncc.core.topologies import AnyTopology
 from ncc.core.topology import Topology
@@ -86,6 +86,12 @@ class Scenario(Value, frozen=True):
     """Time from the start of an epoch until its new rate limits take hold."""
     sharing_delay_periods: Annotated[int, Meta(ge=1, le=100)] = 1
     """Age, in periods, of what a host sees of its neighbours and of the upper node."""
+    sharing_loss_frac: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    """Share of the messages between hosts, and from the upper node, that get lost; what was heard before then stays."""
+    sharing_silent: tuple[Name, ...] = ()
+    """Hosts of which others hear nothing."""
+    sharing_lying: tuple[Name, ...] = ()
+    """Hosts that tell others they were idle, whatever they do."""
     transport: Transport = Transport()
     nic: Nic = Nic()
 
@@ -113,6 +119,7 @@ class Scenario(Value, frozen=True):
             network = self.network()
         except ConfigError as error:
             raise ConfigError(f"Scenario.topology: {error}") from None
+        self._check_sharing(network)
         port = network.shallowest_port
         if port is not None and (reach_bytes := network.reach_bytes(port)) < self.transport.mtu_bytes:
             raise ConfigError(
@@ -134,6 +141,12 @@ class Scenario(Value, frozen=True):
                     f"Scenario.workload offers {load_frac:.2f} of {network.port_name(port)}: with drain_s null (wait "
                     "until every flow finishes) the load must not exceed 1; lower load_frac or set drain_s"
                 )
+
+    def _check_sharing(self, network: Topology) -> None:
+        agents = [network.nodes[host].name for host in network.agent_hosts]
+        for field in ("sharing_silent", "sharing_lying"):
+            if unknown := sorted(set(getattr(self, field)) - set(agents)):
+                raise UnknownNameError(f"host in Scenario.{field}", unknown[0], agents)
 
     def network(self) -> Topology:
         """The topology, built once per process."""

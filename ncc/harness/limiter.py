@@ -8,6 +8,7 @@ import numpy as np
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
+from ncc.core.seeding import derive_seed
 from ncc.harness.batch import ActionArray, ObsArray
 
 
@@ -51,7 +52,9 @@ class FixedShare:
 class Observer(Protocol):
     """Turns measurements into what each host may know (envs/observation)."""
 
-    def reset(self, scenario: Scenario) -> None: ...
+    def reset(self, scenario: Scenario, *, seed: int) -> None:
+        """Forget the past; `seed` decides what is drawn: which shared messages get lost."""
+        ...
 
     def observe(self, measurement: Measurement) -> ObsArray:
         """[n_agents, obs_dim]."""
@@ -84,7 +87,7 @@ class PolicyLimiter:
         self._rng: np.random.Generator | None = None
 
     def reset(self, scenario: Scenario, seed: int) -> None:
-        self._observer.reset(scenario)
+        self._observer.reset(scenario, seed=derive_seed(seed, "sharing"))
         self._actions.reset(scenario)
         self._rng = None if self._greedy else np.random.default_rng(seed)
 
