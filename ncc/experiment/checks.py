@@ -9,12 +9,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import field
+from msgspec import Meta, field
 
 from ncc.core.errors import ConfigError, UnknownNameError
-from ncc.core.value import Name, NonNegative, Positive, Value
+from ncc.core.value import Count, Name, NonNegative, Positive, Value
 from ncc.experiment.measures import AnyMeasure
 from ncc.experiment.table import At, Table
 
@@ -98,6 +98,38 @@ class Order(Check, frozen=True, kw_only=True, tag="order"):
             holds &= one >= bound - slack if self.relation == ">=" else one <= bound + slack
             ratio = f" ({one / other:.3g}x)" if other else ""
             parts.append(f"{_at(table, point)}{measure.text(one)} to {measure.text(other)}{ratio}")
+        return Finding(holds, "; ".join(parts))
+
+
+class Rank(Check, frozen=True, kw_only=True, tag="rank"):
+    """At every point: among `one` and `others`, `one` has the `place`-th smallest value or a smaller one.
+
+    `tolerance` is a share of the value that is at that place: with 0.11, `one` may be that much above it.
+    """
+
+    one: Name
+    others: Annotated[tuple[Name, ...], Meta(min_length=1)]
+    place: Count = 1
+    tolerance: NonNegative = 0.0
+
+    def check(self) -> None:
+        if self.place > len(self.others):
+            raise ConfigError(
+                f"Rank.place must be at most the number of others, got {self.place} of {len(self.others)}"
+            )
+
+    def names(self) -> tuple[str, ...]:
+        return self.one, *self.others
+
+    def judge_at(self, table: Table, measure: AnyMeasure, points: list[At]) -> Finding:
+        parts, holds = [], True
+        for point in points:
+            values = {name: table.value(self.measure, name, point) for name in self.names()}
+            bound = sorted(values.values())[self.place - 1]
+            inside = values[self.one] <= bound + self.tolerance * abs(bound)
+            holds &= inside and not any(math.isnan(value) for value in values.values())
+            order = ", ".join(f"{name} {measure.text(values[name])}" for name in sorted(values, key=values.__getitem__))
+            parts.append(f"{_at(table, point)}{order}")
         return Finding(holds, "; ".join(parts))
 
 
@@ -256,7 +288,7 @@ class Reaches(Check, frozen=True, kw_only=True, tag="reaches"):
         return Finding(holds, "; ".join(parts)) if judged else NOT_JUDGED
 
 
-AnyCheck = Order | Within | Near | Trend | Reaches
+AnyCheck = Order | Rank | Within | Near | Trend | Reaches
 
 
 def _known(what: str, name: str, names: Mapping[str, Any]) -> None:

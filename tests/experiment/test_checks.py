@@ -39,6 +39,7 @@ def judge(of: Table, **check: Any) -> Finding:
 
 
 ORDER = {"kind": "order", "one": "a", "other": "b"}
+RANK = {"kind": "rank", "one": "a", "others": ["b", "c"]}
 WITHIN = {"kind": "within", "contender": "a"}
 TREND = {"kind": "trend", "contender": "a", "axis": "k"}
 REACHES = {"kind": "reaches", "contender": "a", "axis": "k", "level": 5.0, "low": 15, "high": 20}
@@ -81,6 +82,31 @@ def test_verdicts(check: dict[str, Any], a: list[float], b: list[float], holds: 
     found = judge(table(a=a, b=b), **check)
     assert found.holds is holds
     assert found.text
+
+
+@pytest.mark.parametrize(
+    ("more", "a", "holds"),
+    [
+        ({}, [1, 2], True),
+        ({}, [1, 3], False),
+        ({"place": 2}, [3, 5], True),
+        ({"place": 2}, [4.1, 5], False),
+        ({"place": 2, "tolerance": 0.11}, [4, 5.5], True),
+        ({"place": 2, "tolerance": 0.11}, [4, 5.6], False),
+        ({"place": 2, "at": {"k": 10}}, [4, 5.6], True),
+        ({}, [1, math.nan], False),
+    ],
+)
+def test_a_place_among_others(more: dict[str, Any], a: list[float], holds: bool) -> None:
+    found = judge(table(a=a, b=[2, 5], c=[4, 2]), **RANK, **more)
+    assert found.holds is holds
+    assert found.text
+    assert judge(table(a=[1, 2], b=[math.nan, 5], c=[4, 2]), **RANK).holds is False
+
+
+def test_there_is_no_place_behind_the_last() -> None:
+    with pytest.raises(ConfigError, match=r"check.place must be at most the number of others, got 3 of 2"):
+        judge(table(a=[1], b=[1], c=[1]), **RANK, place=3)
 
 
 def test_near_looks_where_the_paper_says_something() -> None:
