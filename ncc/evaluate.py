@@ -65,7 +65,7 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
             return
         if both := [key for key in OWN if key in typed]:
             raise ConfigError(f"an experiment says its own {both[0]}: leave {both[0]}= away, or experiment=")
-        datapaths = _datapaths(plain, overrides) if "datapath" in typed else (load_datapath("packetsim"),)
+        datapaths = _datapaths(plain, overrides) if "datapath" in typed else ()
         name = next(o.split("=", 1)[1] for o in overrides if o.split("=")[0].lstrip("+") == "experiment")
         changed = any(key.startswith("experiment.") for key in typed)
         _experiment(name, experiment, spec, datapaths, plain, as_written=not changed)
@@ -108,8 +108,9 @@ def _experiment(
     *,
     as_written: bool,
 ) -> None:
+    """Run it; without `datapaths`, on `default_datapath`."""
     from ncc.experiment.load import source_digest
-    from ncc.experiment.points import grid_of
+    from ncc.experiment.points import default_datapath, grid_of
     from ncc.experiment.result import FIGURE
     from ncc.experiment.run import require_usable, run_experiment
     from ncc.experiment.spec import experiment_from
@@ -119,6 +120,7 @@ def _experiment(
     source = source_digest(name) if as_written else ""
     grid = grid_of(name, experiment, scenario, spec.preset, source=source)
     seeds = range(spec.first_seed, spec.first_seed + (spec.seeds or preset.seeds))
+    datapaths = datapaths or (load_datapath(default_datapath(grid)),)
     out = Path(spec.out) if spec.out else Path("runs") / "experiments" / f"{name}_{spec.preset}_{grid.digest()[:8]}"
     print(f"{experiment.title}\n{experiment.paper.title}, {experiment.paper.figure}. {experiment.paper.shows.strip()}")
     print(f"Preset {spec.preset}: {preset.reduced}. About {preset.wall_s:g} s on two cores.")

@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any
 
 from ncc.baselines.registry import check_params, controllers
-from ncc.compose import load_controller
+from ncc.compose import datapath_names, load_controller, runs_on
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.experiment.spec import Experiment
@@ -70,6 +70,20 @@ def grid_of(name: str, experiment: Experiment, scenario: Mapping[str, Any], pres
                 where = ", ".join(f"{axis} {_text(x)}" for axis, x in at.items())
                 raise ConfigError(f"experiment {name}, contender {contender!r}, {where}: {error}") from None
     return Grid(name, experiment, preset, axes, tuple(cells), source)
+
+
+def default_datapath(grid: Grid) -> str:
+    """packetsim, or the first datapath that has every contender, where packetsim has not.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    names = ("packetsim", *(name for name in datapath_names() if name != "packetsim"))
+    places = [set(runs_on(cell.controller)) for cell in grid.cells]
+    for name in names:
+        if all(name in each for each in places):
+            return name
+    raise ConfigError(f"experiment {grid.name}: no datapath runs all of {', '.join(grid.experiment.contenders)}")
 
 
 def _cell(
