@@ -97,8 +97,8 @@ def check_equal(one: object, two: object, where: str) -> None:
 def with_bcc(topology: AnyTopology) -> AnyTopology:
     """The same with pools that mark from early on, so that their chance and their limit both come to bear.
 
-    Where marks come by chance and packets are lost as well, a few random networks in a hundred differ: of seeds 30 to 189
-    these do for one (128), RED at ports with 40 KB of their own for five.
+    Where marks come by chance and packets are lost as well, a few random networks in a hundred differ: of seeds 30 to
+    189 one does with these pools (128), and five with RED at ports that have 40 KB of their own.
     """
     marks = Red(min_bytes=3_000, max_bytes=40_000, max_prob_frac=0.3)
     return topology.replace(
