@@ -57,8 +57,8 @@ inline void SetNodes(Spec &spec, In<uint8_t> is_host)
     spec.is_host.assign(is_host.data(), is_host.data() + is_host.shape(0));
 }
 
-// `ends` [n, 2]; `queues` [n, 2, 6]: buffer, threshold, RED min, RED max, pool, control first, as QueueSpec has them;
-// `red_max_prob` [n, 2].
+// `ends` [n, 2]; `queues` [n, 2, 7]: buffer, threshold, RED min, RED max, pool, control first, mark leaving, as
+// QueueSpec has them; `red_max_prob` [n, 2].
 inline void SetLinks(Spec &spec, Rows<const int64_t> ends, In<double> rate_bps, In<int64_t> delay_ns,
                      Rows<const int64_t, 3> queues, Rows<const double> red_max_prob)
 {
@@ -67,7 +67,7 @@ inline void SetLinks(Spec &spec, Rows<const int64_t> ends, In<double> rate_bps, 
     SameLength(delay_ns.shape(0), n);
     SameLength(queues.shape(0), n);
     SameLength(red_max_prob.shape(0), n);
-    if (ends.shape(1) != 2 || queues.shape(1) != 2 || queues.shape(2) != 6 || red_max_prob.shape(1) != 2) {
+    if (ends.shape(1) != 2 || queues.shape(1) != 2 || queues.shape(2) != 7 || red_max_prob.shape(1) != 2) {
         throw std::invalid_argument("link columns of the wrong shape");
     }
     const auto nodes = static_cast<int64_t>(spec.is_host.size());
@@ -86,6 +86,7 @@ inline void SetLinks(Spec &spec, Rows<const int64_t> ends, In<double> rate_bps, 
         q.red_max_prob = red_max_prob(link, i);
         q.pool = static_cast<int32_t>(queues(link, i, 4));
         q.control_first = queues(link, i, 5) != 0;
+        q.mark_leaving = queues(link, i, 6) != 0;
         return q;
     };
     spec.links.clear();

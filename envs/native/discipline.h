@@ -51,8 +51,8 @@ class Discipline
     Discipline(const QueueSpec &queue, Pool *pool, uint64_t seed)
         : step_{pool ? kUnbounded : static_cast<ncc_u64>(queue.buffer_bytes),
                 static_cast<ncc_u64>(queue.threshold_bytes)},
-          plain_(pool == nullptr && queue.red_max_bytes == 0), pool_(pool),
-          private_bytes_(static_cast<uint64_t>(queue.buffer_bytes)),
+          plain_(pool == nullptr && queue.red_max_bytes == 0 && !queue.mark_leaving), leaving_(queue.mark_leaving),
+          pool_(pool), private_bytes_(static_cast<uint64_t>(queue.buffer_bytes)),
           red_(RedOf(queue.red_min_bytes, queue.red_max_bytes, queue.red_max_prob)), random_(seed)
     {
     }
@@ -71,14 +71,14 @@ class Discipline
                 return NCC_DROP;
             }
         }
-        ncc_verdict verdict = ncc_step_mark_admit(&step_, queue_bytes, packet_bytes, ecn_capable);
-        if (verdict == NCC_PASS && red_.max_bytes != 0 && queue_bytes > red_.min_bytes) {
-            verdict = ncc_red_admit(&red_, queue_bytes, ecn_capable, Draw());
-        }
-        if (verdict == NCC_PASS && pool_ && pool_->red.max_bytes != 0 && pool_->used_bytes > pool_->red.min_bytes) {
-            verdict = ncc_bcc_admit(&pool_->red, pool_->used_bytes, ecn_capable, Draw());
-        }
-        return verdict;
+        return Marked(queue_bytes, packet_bytes, ecn_capable && !leaving_);
+    }
+
+    // Whether a packet is to be marked that leaves `queue_bytes` behind, where packets are marked as they leave; else
+    // never.
+    bool MarkLeaving(uint64_t queue_bytes, bool ecn_capable)
+    {
+        return leaving_ && Marked(queue_bytes, 0, ecn_capable) == NCC_MARK;
     }
 
     // The queue went from `before` to `after`: call it for every packet that joins or leaves.
@@ -91,6 +91,19 @@ class Discipline
     }
 
   private:
+    // By the port's own length, by RED on it, by how full the pool is; or dropped by the port's own buffer.
+    ncc_verdict Marked(uint64_t queue_bytes, uint32_t packet_bytes, bool ecn_capable)
+    {
+        ncc_verdict verdict = ncc_step_mark_admit(&step_, queue_bytes, packet_bytes, ecn_capable);
+        if (verdict == NCC_PASS && red_.max_bytes != 0 && queue_bytes > red_.min_bytes) {
+            verdict = ncc_red_admit(&red_, queue_bytes, ecn_capable, Draw());
+        }
+        if (verdict == NCC_PASS && pool_ && pool_->red.max_bytes != 0 && pool_->used_bytes > pool_->red.min_bytes) {
+            verdict = ncc_bcc_admit(&pool_->red, pool_->used_bytes, ecn_capable, Draw());
+        }
+        return verdict;
+    }
+
     ncc_u32 Draw()
     {
         random_ += kMixStep;
@@ -100,7 +113,8 @@ class Discipline
     static constexpr ncc_u64 kUnbounded = std::numeric_limits<ncc_u64>::max() / 2; // the pool decides instead
 
     ncc_step_mark step_;
-    bool plain_; // nothing but step marking
+    bool plain_;   // nothing but step marking of what joins
+    bool leaving_; // what leaves is marked, not what joins
     Pool *pool_;
     uint64_t private_bytes_;
     ncc_red red_;

@@ -18,6 +18,7 @@ struct QueueSpec {
     double red_max_prob = 0;
     int32_t pool = -1;          // shared pool that it may use beyond its own buffer; -1: none
     bool control_first = false; // packets without payload overtake data
+    bool mark_leaving = false;  // packets are marked as they leave the queue, by what is there then
 };
 
 struct LinkSpec {

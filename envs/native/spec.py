@@ -104,7 +104,7 @@ def _arrays(topology: Topology) -> _Arrays:
                 np.array([(link.a, link.b) for link in topology.links], np.int64).reshape(-1, 2),
                 np.array([link.rate_bps for link in topology.links], np.float64),
                 np.array([to_ns(link.delay_s) for link in topology.links], np.int64),
-                np.array([[_queue(b) for b in pair] for pair in buffers], np.int64).reshape(-1, 2, 6),
+                np.array([[_queue(b) for b in pair] for pair in buffers], np.int64).reshape(-1, 2, 7),
                 np.array(red, np.float64).reshape(-1, 2),
             ),
             pools=(
@@ -123,13 +123,14 @@ def _arrays(topology: Topology) -> _Arrays:
     return made
 
 
-def _queue(buffer: Buffer | None) -> tuple[int, int, int, int, int, int]:
-    """The columns of `Spec.set_links`: buffer, threshold, RED from, RED to, pool, control first."""
+def _queue(buffer: Buffer | None) -> tuple[int, int, int, int, int, int, int]:
+    """The columns of `Spec.set_links`: buffer, threshold, RED from, RED to, pool, control first, mark leaving."""
     if buffer is None:
-        return (-1, 0, 0, 0, -1, 0)
+        return (-1, 0, 0, 0, -1, 0, 0)
     low, high = (buffer.red.min_bytes, buffer.red.max_bytes) if buffer.red else (0, 0)
     pool = -1 if buffer.pool is None else buffer.pool
-    return (buffer.size_bytes, buffer.mark_threshold_bytes, low, high, pool, buffer.control_first)
+    rest = (pool, buffer.control_first, buffer.mark_on_departure)
+    return (buffer.size_bytes, buffer.mark_threshold_bytes, low, high, *rest)
 
 
 def _check_widths(transport: Transport, simulator: str) -> None:

@@ -40,6 +40,8 @@ class TopologySpec(Value, frozen=True, tag_field="kind"):
     red: Red | None = None
     control_first: bool = False
     """Packets without payload go ahead of data at switch ports."""
+    mark_on_departure: bool = False
+    """Packets are marked as they leave a queue, not as they join it: `Buffer.mark_on_departure`."""
     shared_buffer_bytes: Annotated[int, Meta(ge=0, le=MAX_POOL_BYTES)] = 0
     """Size of each pool that ports of a switch share beyond their own buffers; 0: none."""
     dt_alpha: Alpha = 1.0
@@ -323,6 +325,7 @@ class _Builder:
             red=spec.red,
             pool=0 if spec.shared_buffer_bytes else None,
             control_first=spec.control_first,
+            mark_on_departure=spec.mark_on_departure,
         )
         self._pooled: dict[int, tuple[int, Buffer]] = {}  # by switch: ports in its newest pool, and their buffer
 

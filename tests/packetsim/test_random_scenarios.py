@@ -38,6 +38,7 @@ def topologies(draw: st.DrawFn, mtu_bytes: int) -> AnyTopology:
     values["buffer_bytes"] = draw(st.integers(2, 60)) * mtu_bytes
     values["mark_threshold_bytes"] = draw(st.integers(0, 1)) * mtu_bytes
     values["control_first"] = draw(st.booleans())
+    values["mark_on_departure"] = draw(st.booleans())
     values["delay_s"] = draw(st.sampled_from([0.0, 1e-9, 1e-5, 1e-3]))
     if draw(st.booleans()):
         values["red"] = Red(min_bytes=mtu_bytes, max_bytes=draw(st.integers(2, 40)) * mtu_bytes)

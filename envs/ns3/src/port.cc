@@ -7,8 +7,8 @@ namespace ncc
 {
 
 Port::Port(const Wire &wire, const QueueSpec &queue, SharedPool *pool, uint64_t seed)
-    : wire_(wire), discipline_(queue, pool, seed), pool_(pool),
-      held_(queue.control_first ? std::make_unique<Held>() : nullptr)
+    : wire_(wire), discipline_(queue, pool, seed), pool_(pool), control_first_(queue.control_first),
+      held_(queue.control_first || queue.mark_leaving ? std::make_unique<Held>() : nullptr)
 {
 }
 
@@ -35,6 +35,14 @@ void Port::Leave(uint32_t bytes, int64_t start_ps, int64_t joined_ns)
     ++totals_.tx_pkts;
     totals_.tx_bytes += bytes;
     totals_.delay_ns += (start_ps + kPsPerNs / 2) / kPsPerNs - joined_ns;
+}
+
+void Port::MarkLeaving(Frame *frame)
+{
+    if (!frame->marked && discipline_.MarkLeaving(static_cast<uint64_t>(queue_bytes_), frame->ecn_capable)) {
+        frame->marked = true;
+        ++totals_.marked_pkts;
+    }
 }
 
 void Port::Advance(int64_t now_ns)
@@ -95,11 +103,12 @@ int64_t Port::Enqueue(Frame *frame, int64_t now_ns)
         Join(frame->ip_bytes);
         if (held_) {
             frame->joined_ns = now_ns;
-            (frame->payload_bytes > 0 ? held_->data : held_->control).push_back(frame);
+            (control_first_ && frame->payload_bytes == 0 ? held_->control : held_->data).push_back(frame);
             return kHeld;
         }
         queue_.push_back({now_ns, start_ps, frame->ip_bytes});
     } else {
+        MarkLeaving(frame);
         ++totals_.tx_pkts;
         totals_.tx_bytes += frame->ip_bytes;
     }
@@ -114,6 +123,7 @@ Port::Started Port::Next(int64_t now_ns)
     Frame *frame = turn.front();
     turn.pop_front();
     Leave(frame->ip_bytes, now_ns * kPsPerNs, frame->joined_ns);
+    MarkLeaving(frame);
     // Events fall on whole nanoseconds: the fraction of the last packet's end is carried on.
     free_ps_ += wire_.SerialisationPs(frame->ip_bytes);
     return {frame, wire_.ArrivalNs(free_ps_)};

@@ -25,7 +25,8 @@ struct SharedPool : Pool {
 
 // As a FIFO of known speed, the port knows when each packet will start when it arrives. So a hop takes one event (the
 // arrival at the far end), and the queue is brought up to date only when somebody asks. A port that lets control
-// packets go first cannot know: it holds what has to wait, and takes a second event for each of those.
+// packets go first cannot know, nor can one that marks what leaves know the marks: they hold what has to wait, and take
+// a second event for each of those.
 class Port
 {
   public:
@@ -78,14 +79,16 @@ class Port
     bool Admit(Frame *frame, bool waits, int64_t now_ns);
     void Join(uint32_t bytes);
     void Leave(uint32_t bytes, int64_t start_ps, int64_t joined_ns);
+    void MarkLeaving(Frame *frame);
     void Integrate(int64_t until_ps);
 
     Wire wire_;
     Discipline discipline_;
     SharedPool *pool_;
     PortTotals totals_;
-    std::deque<Waiting> queue_;  // of a FIFO
-    std::unique_ptr<Held> held_; // with control first; null: a FIFO
+    std::deque<Waiting> queue_; // of a FIFO
+    bool control_first_;
+    std::unique_ptr<Held> held_; // null: a FIFO
     int64_t queue_bytes_ = 0;
     int64_t free_ps_ = 0; // when the transmitter has sent all it was given
     int64_t updated_ps_ = 0;

@@ -75,6 +75,7 @@ class Maker
             queue.red_max_prob = random_.OneOf({0.0, 0.3, 1.0});
         }
         queue.control_first = random_.Chance(0.3);
+        queue.mark_leaving = random_.Chance(0.2);
         return queue;
     }
 

@@ -121,7 +121,7 @@ void Network::Forward(uint32_t index, uint32_t place)
         Gone(entry.packet);
         return;
     }
-    if (!port.control_first() || port.idle(link, now_ns_)) {
+    if (!port.holds() || port.idle(link, now_ns_)) {
         port.Forward(link, place, entry, verdict, now_ns_);
         if (departures && link.waiting != kNone) {
             departures->Expect(index, link.waiting_ps);

@@ -9,7 +9,8 @@ void Port::Hold(PacketPool &pool, uint32_t place, ncc_verdict verdict, int64_t n
     InFlight &entry = pool[place];
     entry.joined_ns = now_ns;
     entry.packet.marked |= verdict == NCC_MARK;
-    (entry.packet.kind == Kind::kData ? waiting_->data : waiting_->control).PushBack(pool, place);
+    const bool ahead = control_first_ && entry.packet.kind != Kind::kData;
+    (ahead ? waiting_->control : waiting_->data).PushBack(pool, place);
     Join(entry.packet.ip_bytes);
 }
 
@@ -19,6 +20,7 @@ uint32_t Port::Next(PacketPool &pool, Link &link, int64_t now_ns)
     const uint32_t place = turn.PopFront(pool);
     InFlight &entry = pool[place];
     Leave(entry.packet.ip_bytes, now_ns * kPsPerNs, entry.joined_ns);
+    MarkLeaving(entry.packet);
     link.Transmit(entry, link.free_ps); // events fall on whole nanoseconds: the fraction of the last end is carried on
     ++entry.packet.hop;
     return place;

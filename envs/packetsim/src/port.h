@@ -16,20 +16,21 @@ namespace ncc::packetsim
 
 // As a FIFO of known speed, the port knows when each packet will start when it arrives. So a hop takes one event (the
 // arrival at the far end), and the queue is brought up to date only when somebody asks. A packet has left the queue
-// once its transmission has begun. A port that lets control packets go first cannot know, and takes a second event.
+// once its transmission has begun. A port that lets control packets go first cannot know, nor can one that marks what
+// leaves know the marks: they take a second event.
 class alignas(64) Port
 {
   public:
     Port() : Port(QueueSpec{}, nullptr, 0) {} // of a host, which has a Nic instead
     Port(const QueueSpec &queue, Pool *pool, uint64_t seed)
-        : waiting_(queue.control_first ? std::make_unique<Classes>() : nullptr), at_switch_(queue.buffer_bytes >= 0),
-          discipline_(queue, pool, seed)
+        : waiting_(queue.control_first || queue.mark_leaving ? std::make_unique<Classes>() : nullptr),
+          control_first_(queue.control_first), at_switch_(queue.buffer_bytes >= 0), discipline_(queue, pool, seed)
     {
     }
 
     bool at_switch() const { return at_switch_; }
     bool shared() const { return discipline_.shared(); }
-    bool control_first() const { return waiting_ != nullptr; }
+    bool holds() const { return waiting_ != nullptr; } // see Hold
 
     // Brings totals, queue and its integral up to `now`.
     void Advance(const PacketPool &pool, Link &link, int64_t now_ns)
@@ -72,6 +73,7 @@ class alignas(64) Port
         ++entry.packet.hop;
         entry.packet.marked |= verdict == NCC_MARK;
         if (start_ps == now_ps) {
+            MarkLeaving(entry.packet);
             ++totals_.tx_pkts;
             totals_.tx_bytes += ip_bytes;
             return;
@@ -83,7 +85,7 @@ class alignas(64) Port
         }
     }
 
-    // With control packets first, `Forward` is for an idle transmitter. `Hold` queues a packet otherwise; while packets
+    // Where `holds`, `Forward` is for an idle transmitter. `Hold` queues a packet otherwise; while packets
     // wait, the caller calls `Next` at `FreeNs`, which changes with each call.
     bool idle(const Link &link, int64_t now_ns) const
     {
@@ -121,6 +123,15 @@ class alignas(64) Port
         fault_in_ = nth;
     }
 
+    void MarkLeaving(Packet &packet)
+    {
+        if (waiting_ && !packet.marked &&
+            discipline_.MarkLeaving(static_cast<uint64_t>(queue_bytes_), packet.ecn_capable)) {
+            packet.marked = true;
+            ++totals_.marked_pkts;
+        }
+    }
+
     void Join(uint32_t bytes)
     {
         const int64_t before = queue_bytes_;
@@ -151,9 +162,9 @@ class alignas(64) Port
 
     int64_t queue_bytes_ = 0;
     uint64_t fault_in_ = 0;
-    std::unique_ptr<Classes> waiting_; // only with control first
+    std::unique_ptr<Classes> waiting_; // only where the port holds packets
     ncc_verdict fault_ = NCC_PASS;
-    bool integrate_ = false, at_switch_;
+    bool integrate_ = false, control_first_ = false, at_switch_;
     Discipline discipline_;
     int64_t updated_ps_ = 0;
     double integral_ = 0;
