@@ -118,7 +118,7 @@ def test_digest_is_the_same_in_every_process_and_version() -> None:
     scenario = build()
     code = f"from ncc.core.scenario import *; print(scenario_from_dict({PLAIN!r}).digest())"
     elsewhere = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert elsewhere.stdout.strip() == scenario.digest() == "885f340701b8c709"
+    assert elsewhere.stdout.strip() == scenario.digest() == "2c1a95cfa5eb4d3b"
 
 
 def test_equal_values_have_equal_text_however_they_were_written() -> None:
@@ -173,8 +173,8 @@ def drop(*path: str) -> Edit:
 
 W = ("workload", "background")
 RACK_FIELDS = (
-    "bcc, buffer_bytes, control_first, delay_s, dt_alpha, host_rate_bps, hosts, kind, mark_threshold_bytes, "
-    "ports_per_pool, red, remote_rate_bps, remotes, shared_buffer_bytes, shared_red, uplink_rate_bps"
+    "bcc, buffer_bytes, control_first, delay_s, dt_alpha, host_rate_bps, hosts, kind, mark_on_departure, "
+    "mark_threshold_bytes, ports_per_pool, red, remote_rate_bps, remotes, shared_buffer_bytes, shared_red, uplink_rate_bps"
 )
 SMALL = {"kind": "rack", "hosts": 4, "buffer_bytes": 1499, "mark_threshold_bytes": 0}
 POISSON_FIELDS = "destinations, distribution, kind, link, load_frac, sources"
