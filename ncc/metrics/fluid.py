@@ -92,32 +92,43 @@ def _certain_ports(network: Topology, out: dict[int, list[tuple[int, int]]], src
 def _run(
     start_s: FloatArray, wire_bits: FloatArray, ports: list[IntArray], capacity_bps: FloatArray, sharing: Sharing
 ) -> FloatArray:
-    """Seconds from arrival to the last bit of every flow."""
-    n, left, done_s = len(start_s), wire_bits.copy(), np.full(len(start_s), np.nan)
+    """Seconds from arrival to the last bit of every flow.
+
+    Time counts from when the network was last idle, so that late flows are as exact as early ones; and every step
+    either lets a flow in or ends one, however little of time such a step is.
+    """
+    n, left, took_s = len(start_s), wire_bits.copy(), np.full(len(start_s), np.nan)
     crosses = np.zeros((n, len(capacity_bps)), dtype=np.bool_)
     for row, path in zip(crosses, ports, strict=True):
         row[path] = True
     used = crosses.any(axis=0)  # ports that no flow ever crosses need not be looked at
     crosses, capacity_bps = crosses[:, used], capacity_bps[used]
     arrivals = np.argsort(start_s, kind="stable")
-    active, arrived, now_s = np.zeros(0, dtype=np.int64), 0, 0.0
+    sorted_s = start_s[arrivals]
+    since_s, idle_s, now_s = sorted_s, 0.0, 0.0
+    active, arrived = np.zeros(0, dtype=np.int64), 0
     while arrived < n or len(active):
         if not len(active):
-            now_s = float(start_s[arrivals[arrived]])
-        upto = int(np.searchsorted(start_s[arrivals], now_s, side="right"))
+            idle_s, now_s = float(sorted_s[arrived]), 0.0
+            since_s = sorted_s - idle_s
+        upto = int(np.searchsorted(since_s, now_s, side="right"))
         active, arrived = np.concatenate([active, arrivals[arrived:upto]]), upto
         mine = crosses[active]
         rate_bps = _fair(mine, capacity_bps) if sharing == "fair" else _srpt(mine, capacity_bps, left[active])
         with np.errstate(divide="ignore"):
-            next_s = now_s + float((left[active] / rate_bps).min())
-        if arrived < n:
-            next_s = min(next_s, float(start_s[arrivals[arrived]]))
-        left[active] -= rate_bps * (next_s - now_s)
-        now_s = next_s
-        over = left[active] <= LEAST_BITS + 1e-12 * wire_bits[active]
-        done_s[active[over]] = now_s
+            lasts_s = left[active] / rate_bps
+        step_s = float(lasts_s.min())
+        ends = lasts_s <= step_s
+        if arrived < n and since_s[arrived] - now_s < step_s:
+            step_s, ends[:] = float(since_s[arrived]) - now_s, False
+            now_s = float(since_s[arrived])
+        else:
+            now_s += step_s
+        left[active] -= rate_bps * step_s
+        over = ends | (left[active] <= LEAST_BITS + 1e-12 * wire_bits[active])
+        took_s[active[over]] = now_s - (start_s[active[over]] - idle_s)
         active = active[~over]
-    return np.asarray(done_s - start_s)
+    return took_s
 
 
 def _fair(crosses: BoolArray, capacity_bps: FloatArray) -> FloatArray:
