@@ -121,8 +121,11 @@ def _resumable(folder: Path) -> Iterator[None]:
 
 
 def _begun(folder: Path) -> bool:
-    """Whether there is something to resume from, or there should be; an interruption may have come before."""
-    return bool(read_learning(folder)) or any((folder / "checkpoints").glob("*"))
+    """Whether there is something to resume from, or there should be; an interruption may have come before.
+
+    A hidden file is none: what a process left that was killed while it wrote its first checkpoint.
+    """
+    return bool(read_learning(folder)) or any((folder / "checkpoints").glob("[!.]*"))
 
 
 def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, dict[str, list[float]]]:
