@@ -184,6 +184,9 @@ def _choose(spec: Spec, module: Extension, stack: HostStack) -> None:
 
 def _check_params(whose: str, rows: list[ParamRow], given: tuple[tuple[str, int], ...]) -> None:
     ranges = {name: (low, high) for name, _, low, high, _ in rows}
+    names = [name for name, _ in given]
+    if twice := [name for name in ranges if names.count(name) > 1]:
+        raise ConfigError(f"Parameter {twice[0]} of {whose} is given {names.count(twice[0])} times: give it once")
     for name, value in given:
         if name not in ranges:
             raise UnknownNameError(f"parameter of {whose}", name, ranges)

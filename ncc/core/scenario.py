@@ -147,6 +147,11 @@ class Scenario(Value, frozen=True):
         for field in ("sharing_silent", "sharing_lying"):
             if unknown := sorted(set(getattr(self, field)) - set(agents)):
                 raise UnknownNameError(f"host in Scenario.{field}", unknown[0], agents)
+        if both := sorted(set(self.sharing_silent) & set(self.sharing_lying)):
+            raise ConfigError(
+                f"Scenario: host {both[0]!r} is in sharing_silent and in sharing_lying, and the silent cannot lie: "
+                "name it in one of them"
+            )
 
     def network(self) -> Topology:
         """The topology, built once per process."""

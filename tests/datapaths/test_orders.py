@@ -109,3 +109,12 @@ def test_unknown_orders_and_parameters_are_refused(simulator: Simulator) -> None
         finish_s(simulator, scenario, stack("upsilon", omega_milli=10_001))
     with pytest.raises(UnknownNameError, match="parameter of flow order fifo"):
         finish_s(simulator, scenario, stack("fifo", kappa=3))
+
+
+def test_a_parameter_given_twice_is_refused(simulator: Simulator) -> None:
+    scenario = fixed(ONE_HOST, flow("s0", "r0", KB))
+    twice = HostStack(order="upsilon", order_params=(("omega_milli", 1), ("omega_milli", 2)))
+    with pytest.raises(ConfigError, match="omega_milli of flow order upsilon is given 2 times: give it once"):
+        finish_s(simulator, scenario, twice, 1e9)
+    with pytest.raises(ConfigError, match="g_shift of dctcp is given 2 times"):
+        finish_s(simulator, scenario, HostStack(params=(("g_shift", 4), ("g_shift", 4))), 1e9)

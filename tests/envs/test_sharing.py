@@ -6,7 +6,7 @@ from math import log1p
 import numpy as np
 import pytest
 
-from ncc.core.errors import UnknownNameError
+from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.measurement import Measurement, Measurements
 from ncc.core.scenario import Scenario
 from ncc.envs.observation import OWN, POOLED, ObservationSpec, SharedObserver, obs_dim
@@ -142,3 +142,8 @@ def test_hosts_that_do_not_exist_are_refused() -> None:
         FOUR.replace(sharing_silent=("h9",))
     with pytest.raises(UnknownNameError, match=r"host in Scenario.sharing_lying 'r0'"):
         FOUR.replace(sharing_lying=("r0",))
+
+
+def test_a_host_both_silent_and_lying_is_refused() -> None:
+    with pytest.raises(ConfigError, match="host 'h1' is in sharing_silent and in sharing_lying"):
+        FOUR.replace(sharing_silent=("h0", "h1"), sharing_lying=("h1", "h2"))

@@ -28,6 +28,7 @@ TRAIN = [
     ("evaluation.controllers=[ncc,dtcp]", "Did you mean 'dctcp'"),
     ("evaluation.controllers=[dctcp,dctcp]", "twice"),
     ("stack.transport=dtcp", "Did you mean 'dctcp'"),
+    ("stack.order_params=[[kappa,1]]", "Unknown parameter of flow order fifo 'kappa'"),
     ("datapath.packetsim.target=nowhere:Thing", "nowhere"),
     ("seed=-1", "seed"),
     ("datapath.packetsim.target=os:getcwd", "os:getcwd"),
