@@ -4,6 +4,8 @@
 With `experiment=<name>`: run a figure of a paper, and say whether its shape holds; exit status 3 if it does not.
 """
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,7 @@ class EvaluateSpec(Value, frozen=True):
 
     run: tuple[str, ...]
     controller: tuple[Name, ...]
+    params: dict[Name, dict[str, Any]]
     seeds: Count | None
     preset: Name
     first_seed: Natural
@@ -40,7 +43,7 @@ class EvaluateSpec(Value, frozen=True):
     out: str | None
 
 
-OWN = ("run", "controller", "scenario", "duration_s")
+OWN = ("run", "controller", "params", "scenario", "duration_s")
 """What an experiment says itself."""
 
 
@@ -58,12 +61,13 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
     for key in ("run", "controller"):
         value = chosen[key]
         chosen[key] = [] if value is None else value if isinstance(value, list) else [value]
+    chosen["params"] = _params(chosen["params"])
     spec = from_dict(EvaluateSpec, chosen, "configuration")
     try:
         if experiment is None:
             _evaluate(spec, plain.get("scenario"), _datapaths(plain, overrides), plain)
             return
-        if both := [key for key in OWN if key in typed]:
+        if both := [key for key in OWN if key in typed or (key == "params" and spec.params)]:
             raise ConfigError(f"an experiment says its own {both[0]}: leave {both[0]}= away, or experiment=")
         datapaths = _datapaths(plain, overrides) if "datapath" in typed else ()
         name = next(o.split("=", 1)[1] for o in overrides if o.split("=")[0].lstrip("+") == "experiment")
@@ -71,6 +75,15 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
         _experiment(name, experiment, spec, datapaths, plain, as_written=not changed)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("Interrupted. Finished runs are kept; the same command goes on from there.") from None
+
+
+def _params(plain: Any) -> dict[str, dict[str, Any]]:
+    """What `params=` chose, by controller; values are checked by who knows their ranges."""
+    for name, given in ({} if plain is None else plain if isinstance(plain, dict) else {"": plain}).items():
+        if not isinstance(given, dict):
+            key = f"params.{name}".rstrip(".")
+            raise ConfigError(f"{key} must name parameters, as +params.gemini.capacity_mbps=10000, got {given!r}")
+    return dict(plain or {})
 
 
 def _datapaths(plain: Mapping[str, Any], overrides: Sequence[str]) -> tuple[DatapathSpec, ...]:
@@ -146,6 +159,9 @@ def _evaluate(
     datapaths: tuple[DatapathSpec, ...],
     plain: dict[str, Any],
 ) -> None:
+    if not spec.controller:
+        known = ", ".join(controller_names())
+        raise ConfigError(f"controller must name at least one of {known}; controller=list says what each is")
     # Imported here: `--help` and `controller=list` answer without what only a run needs.
     from ncc.evaluation import judge, judge_runs, require_valid
     from ncc.harness.manifest import read_manifest
@@ -172,10 +188,14 @@ def _evaluate(
         first_seed=spec.first_seed,
         duration_s=scenario.duration_s,
         workers=spec.workers,
+        params=spec.params,
     )
+    evaluation.load()  # refuses parameters by name, before anything is written
     for run in spec.run:
         read_manifest(Path(run), "training")  # refuses what is unfinished, or was changed since
     leaf = f"{scenario.name}_{scenario.digest()[:8]}"
+    if spec.params:  # other controllers than those of the same names without
+        leaf += f"_{hashlib.sha256(json.dumps(spec.params, sort_keys=True).encode()).hexdigest()[:8]}"
     if not plans:
         folder = Path(spec.out) if spec.out else Path("runs") / f"evaluate_{leaf}"
         require_valid(judge(scenario, evaluation, datapaths, policies=None, folder=folder, config=plain))

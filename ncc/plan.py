@@ -2,12 +2,12 @@
 """A training run as a value: everything `python -m ncc.train` was asked for, checked before anything starts."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from ncc.baselines import registry
 from ncc.compose import DatapathSpec, datapaths_from, learner_configs, load_controller, load_datapath
@@ -34,15 +34,19 @@ class EvaluationSpec(Value, frozen=True):
     duration_s: Positive
     first_seed: Natural = 0
     workers: Annotated[int, Meta(ge=1, le=256)] = 2
+    params: dict[Name, dict[str, Any]] = field(default_factory=dict)
+    """By controller: parameters of its transport over its own; `with_params` checks them."""
 
     def check(self) -> None:
         for what, names in (("controllers", self.controllers), ("datapaths", self.datapaths)):
             if len(set(names)) != len(names):
                 raise ConfigError(f"evaluation.{what} names one twice: {', '.join(names)}")
+        if unknown := sorted(set(self.params) - set(self.controllers)):
+            raise UnknownNameError("controller in params", unknown[0], self.controllers)
 
     def load(self) -> tuple[Controller, ...]:
-        """The controllers themselves."""
-        return tuple(load_controller(name) for name in self.controllers)
+        """The controllers themselves, with `params`."""
+        return tuple(with_params(load_controller(name), self.params.get(name, {})) for name in self.controllers)
 
 
 @dataclass(frozen=True)
@@ -149,6 +153,27 @@ class TrainPlan:
             return cls.from_plain(plain)
         except ConfigError as error:
             raise ResultError(f"{path} is no configuration of this version of ncc ({error}); train again") from None
+
+
+def with_params(controller: Controller, params: Mapping[str, Any]) -> Controller:
+    """The controller with parameters of its transport over its own.
+
+    A transport that a datapath brings itself (ns-3's own) is asked by that datapath, at the start of a run.
+
+    Raises:
+        UnknownNameError: its header has no such parameter; the message lists what exists.
+        ConfigError: out of range; or the controller runs on the stack that its policy was trained on.
+    """
+    limit, stack = controller.limit, controller.stack
+    if params and isinstance(limit, PolicyLimit) and limit.stack == "trained":
+        raise ConfigError(
+            f"controller {controller.name!r} runs on the stack that its policy was trained on, whose parameters are "
+            "those of the training: leave its params away"
+        )
+    merged = {**dict(stack.params), **params}
+    if stack.transport in registry.controllers():
+        registry.check_params(stack.transport, merged)
+    return controller.replace(stack=stack.replace(params=tuple(merged.items())))
 
 
 def require_transports(datapaths: Sequence[DatapathSpec], controllers: Sequence[Controller]) -> None:

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from ncc.baselines.registry import check_params, controllers
 from ncc.compose import datapath_names, load_controller, runs_on
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.experiment.spec import Experiment
 from ncc.experiment.table import At
 from ncc.harness.controller import Controller, PolicyLimit
-from ncc.plan import require_marks
+from ncc.plan import require_marks, with_params
 
 
 @dataclass(frozen=True)
@@ -116,11 +115,7 @@ def _controller(name: str, params: Mapping[str, int]) -> Controller:
     controller = load_controller(name)
     if isinstance(controller.limit, PolicyLimit):
         raise ConfigError(f"controller {name!r} needs a trained policy; an experiment compares what needs none")
-    stack = controller.stack
-    merged = {**dict(stack.params), **params}
-    if stack.transport in controllers():
-        check_params(stack.transport, merged)
-    return controller.replace(stack=stack.replace(params=tuple(merged.items())))
+    return with_params(controller, params)
 
 
 def _set(plain: dict[str, Any], key: str, value: Any) -> None:

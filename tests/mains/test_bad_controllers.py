@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Controllers and networks that do not fit, through the main: refused by name before anything runs."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,18 @@ REFUSED = [
     ),
     (("controller=[cubic,fixed_share]", *RACK, "scenario.topology.mark_threshold_bytes=0"), "'fixed_share' needs ECN"),
     (("experiment=dctcp_quue",), "Unknown experiment 'dctcp_quue'; known: "),
+    (("controller=[]", *RACK), "controller must name at least one of bbr, cubic, "),
+    (("controller=[]", *RACK), "; controller=list says what each is"),
+    (("controller=gemini", *RACK, "+params.gemini.capacity=1"), "gemini 'capacity'; known: abc_limit_pkts"),
+    (
+        ("controller=gemini", *RACK, "+params.gemini.capacity_mbps=0"),
+        "gemini.capacity_mbps must be a whole number from 1",
+    ),
+    (("controller=gemini", *RACK, "+params.gemini.capacity_mbps=fast"), "got 'fast'"),
+    (("controller=gemini", *RACK, "params={gemini: 1}"), "params.gemini must name parameters"),
+    (("controller=gemini", *RACK, "+params.dctcp.g_shift=4"), "Unknown controller in params 'dctcp'; known: gemini"),
+    (("controller=ncc", *RACK, "+params.ncc.g_shift=4"), "'ncc' runs on the stack that its policy was trained on"),
+    ((*QUEUE, "+params.dctcp.g_shift=4"), "an experiment says its own params"),
     (("controller=cubik", *RACK), "Unknown controller 'cubik'; known: bbr, cubic"),
     (("controller=ns3_vegas", *RACK, "datapath=packetsim"), "packetsim has no transport 'ns3::TcpVegas'; it has: bbr"),
 ]
@@ -40,6 +53,17 @@ def test_refused_by_name_with_the_reason(arguments: tuple[str, ...], said: str, 
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert not (tmp_path / "runs").exists()
+
+
+def test_parameters_are_set_and_recorded(tmp_path: Path) -> None:
+    few = ("controller=gemini", *RACK, "duration_s=0.02", "datapath=packetsim")
+    for params in ((), ("+params.gemini.capacity_mbps=10000",), ("params={gemini: {capacity_mbps: 20000}}",)):
+        done = ncc("evaluate", *few, *params, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    runs = tmp_path.glob("runs/*/packetsim/gemini/0/manifest.json")
+    manifests = [json.loads(path.read_text()) for path in runs]
+    found = [manifest["facts"]["controller"]["stack"]["params"] for manifest in manifests]
+    assert sorted(found) == [[], [["capacity_mbps", 10000]], [["capacity_mbps", 20000]]], "a folder each"
 
 
 @pytest.mark.parametrize("name", ["newreno", "cubic", "bbr", "vegas"])
