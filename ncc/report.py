@@ -12,18 +12,21 @@ from ncc.core.errors import ConfigError, NccError
 
 if TYPE_CHECKING:
     from ncc.experiment.gather import Results
+    from ncc.experiment.load import Loaded
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Gather and write; 0, or 2 for settings that cannot be used, 1 for results that cannot be read."""
+    """Gather and write; 0, or 2 for settings that cannot be used, 1 for results that cannot be read or published."""
     options = _parser().parse_args(arguments)
     console = Console(soft_wrap=True)
     try:
-        _report(options, console)
+        refused = _report(options, console)
     except NccError as error:
         console.print(f"error: {error}", style="red", highlight=False, markup=False)
         return 2 if isinstance(error, ConfigError) else 1
-    return 0
+    for why in refused:
+        console.print(f"error: {why}", style="red", highlight=False, markup=False)
+    return 1 if refused else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -33,22 +36,32 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _report(options: argparse.Namespace, console: Console) -> None:
+def _report(options: argparse.Namespace, console: Console) -> list[str]:
+    """Write the page; why results were not taken over."""
     # Imported here: --help answers without what only a report needs.
     from ncc.compose import experiment_names
     from ncc.experiment.gather import gather, read_all
+    from ncc.experiment.load import load_experiment
     from ncc.experiment.page import html_page, markdown_page
     from ncc.harness.atomic import write_text
 
-    taken = gather(options.runs, options.out)
+    taken, refused = gather(options.runs, options.out)
     found = read_all(options.out)
+    if not found and refused:
+        return refused
     if not found:
         raise ConfigError(
             f"no complete result below {options.runs}, and none in {options.out}: run "
             "python -m ncc.evaluate experiment=<name> preset=full first"
         )
     names = experiment_names()
-    page = markdown_page(found, _stale(found), [name for name in names if name not in found])
+    loaded = {name: load_experiment(name) for name in found if name in names}
+    page = markdown_page(
+        found,
+        stale(found, loaded),
+        [name for name in names if name not in found],
+        {name: experiment for name, (experiment, _) in loaded.items()},
+    )
     write_text(options.out / "README.md", page)
     write_text(options.out / "index.html", html_page(page))
     for what in taken:
@@ -57,19 +70,27 @@ def _report(options: argparse.Namespace, console: Console) -> None:
         for datapath, result in results.items():
             console.print(f"{result['name']} on {datapath}: {result['verdict']}", highlight=False, markup=False)
     console.print(f"Written to {options.out}", highlight=False)
+    return refused
 
 
-def _stale(found: "Mapping[str, Results]") -> dict[str, str]:
-    """Experiments whose YAML says something else than what was run."""
-    from ncc.compose import experiment_names
-    from ncc.experiment.load import source_digest
+def stale(found: "Mapping[str, Results]", loaded: "Mapping[str, Loaded]") -> dict[str, str]:
+    """Experiments that would now run something else than what was run, and why that is said.
+
+    Args:
+        loaded: experiments as they are now.
+    """
+    from ncc.experiment.load import runs_digest, source_digest
+    from ncc.experiment.points import grid_of
+    from ncc.experiment.result import FULL
 
     why = {}
-    known = experiment_names()
     for name, results in found.items():
-        if name not in known:
+        if name not in loaded:
             why[name] = "This experiment is in configs/experiment no more."
-        elif old := [datapath for datapath, result in results.items() if result["source"] != source_digest(name)]:
+            continue
+        now = {"runs": runs_digest(grid_of(name, *loaded[name], FULL)), "source": source_digest(name)}
+        keys = {datapath: "runs" if "runs" in result else "source" for datapath, result in results.items()}
+        if old := [datapath for datapath, key in keys.items() if results[datapath][key] != now[key]]:
             why[name] = f"The experiment has changed since it was run on {', '.join(old)}; run it again."
     return why
 

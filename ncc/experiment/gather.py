@@ -4,10 +4,10 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ncc.core.errors import ResultError
-from ncc.experiment.result import FIGURE, JSON, read_result
+from ncc.experiment.result import DIRTY, FIGURE, JSON, read_result
 from ncc.harness.atomic import replacing, write_text
 
 FORMAT = 1
@@ -22,17 +22,29 @@ def figure_name(name: str, datapath: str) -> str:
     return f"{name}_{datapath}.png"
 
 
-def gather(runs: Path, out: Path) -> list[str]:
-    """Take over what is newer below `runs` than in `out`; says what, by experiment and datapath.
+class Gathered(NamedTuple):
+    """What `gather` did."""
 
-    Taken are results of the full preset with all its seeds; a quick one is no result to publish.
+    taken: list[str]
+    """By experiment and datapath."""
+    refused: list[str]
+    """A sentence each: which newer result was left, why, and what to do."""
+
+
+def gather(runs: Path, out: Path) -> Gathered:
+    """Take over what is newer below `runs` than in `out`.
+
+    Taken are results of the full preset with all its seeds; a quick one is no result to publish. Refused are those that
+    nobody can run again: made by files that no commit has.
     """
     newest: dict[tuple[str, str], tuple[str, Path, dict[str, Any]]] = {}
+    dirty: dict[tuple[str, str], tuple[str, Path, dict[str, Any]]] = {}
     for path in sorted(runs.glob(f"*/*/{JSON}")):
         found = read_result(path)
         key = (found["name"], found["datapath"])
-        if found["complete"] and (key not in newest or found["written_at"] > newest[key][0]):
-            newest[key] = (found["written_at"], path, found)
+        kind = dirty if any(commit.endswith(DIRTY) for commit in found["commits"]) else newest
+        if found["complete"] and (key not in kind or found["written_at"] > kind[key][0]):
+            kind[key] = (found["written_at"], path, found)
     taken = []
     for (name, datapath), (written_at, path, found) in newest.items():
         kept = read_kept(out / f"{name}.json") if (out / f"{name}.json").exists() else {}
@@ -45,7 +57,19 @@ def gather(runs: Path, out: Path) -> list[str]:
         plain = {"format": FORMAT, "name": name, "results": dict(sorted(kept.items()))}
         write_text(out / f"{name}.json", _text(plain))
         taken.append(f"{name} on {datapath}")
-    return taken
+    kept_at = {
+        (name, datapath): kept["written_at"] for name, r in read_all(out).items() for datapath, kept in r.items()
+    }
+    return Gathered(
+        taken,
+        [
+            f"{name} on {datapath} is not taken over: runs in {path.parent} were made on a tree with changes that no "
+            f"commit has ({', '.join(found['commits'])}); commit them, delete that folder, and run "
+            f"python -m ncc.evaluate experiment={name} preset=full again"
+            for (name, datapath), (written_at, path, found) in dirty.items()
+            if written_at > kept_at.get((name, datapath), "")
+        ],
+    )
 
 
 def read_all(out: Path) -> dict[str, Results]:

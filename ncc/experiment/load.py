@@ -5,12 +5,17 @@ import hashlib
 import json
 from typing import Any
 
+from ncc.baselines.registry import check_params, controllers
 from ncc.compose import experiment_names, plain_config, read_config, register
 from ncc.core.errors import UnknownNameError
+from ncc.experiment.points import Grid
 from ncc.experiment.spec import Experiment, experiment_from
 
+Loaded = tuple[Experiment, dict[str, Any]]
+"""An experiment and its plain scenario."""
 
-def load_experiment(name: str) -> tuple[Experiment, dict[str, Any]]:
+
+def load_experiment(name: str) -> Loaded:
     """The experiment of configs/experiment/<name>.yaml and its plain scenario.
 
     Raises:
@@ -31,13 +36,33 @@ def load_experiment(name: str) -> tuple[Experiment, dict[str, Any]]:
     return experiment_from(plain_config(composed.experiment), f"experiment/{name}")
 
 
+def runs_digest(grid: Grid) -> str:
+    """16 hex digits over what a grid runs and measures, wherever it is said; words, checks and pictures apart.
+
+    So a change in a scenario that the experiment inherits, in a controller's YAML, in the defaults of its header or in
+    those of a schema gives another one.
+    """
+    stacks = [cell.controller.stack for cell in grid.cells]
+    measures = {name: measure.to_dict() for name, measure in grid.experiment.measures.items()}
+    whole = {
+        "grid": grid.digest(),
+        "params": [check_params(s.transport, dict(s.params)) for s in stacks if s.transport in controllers()],
+        "measures": {name: _without_words(measure) for name, measure in measures.items()},
+        "seeds": grid.experiment.preset(grid.preset).seeds,
+    }
+    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
+
+
 RUN_KEYS = ("defaults", "scenario", "contenders", "axes", "measures", "presets")
 WORDS = ("label", "reduced", "wall_s", "log")
 """Keys of entries that decide nothing of a run."""
 
 
 def source_digest(name: str) -> str:
-    """16 hex digits over what an experiment's YAML says of its runs; comments, words, checks and pictures apart."""
+    """16 hex digits over what an experiment's YAML says of its runs; comments, words, checks and pictures apart.
+
+    What the YAML inherits is not in it: `runs_digest` has that. Results from before they carried one have this alone.
+    """
     plain = read_config("experiment", "experiment", name)
     text = json.dumps({key: _without_words(plain.get(key)) for key in RUN_KEYS}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

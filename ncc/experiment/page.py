@@ -7,6 +7,7 @@ from itertools import product
 from typing import Any
 
 from ncc.experiment.gather import Results, figure_name
+from ncc.experiment.spec import Experiment
 
 SPDX = "<!-- SPDX-License-Identifier: BSD-3-Clause -->"
 HEAD = "# Experiments: the papers' figures, and ours"
@@ -30,12 +31,18 @@ img {{ max-width: 100%; }}
 """
 
 
-def markdown_page(found: Mapping[str, Results], stale: Mapping[str, str], missing: Sequence[str]) -> str:
+def markdown_page(
+    found: Mapping[str, Results],
+    stale: Mapping[str, str],
+    missing: Sequence[str],
+    experiments: Mapping[str, Experiment],
+) -> str:
     """The page as Markdown.
 
     Args:
         stale: by experiment, why its result is not that of the experiment as it is now.
         missing: experiments without a result.
+        experiments: as they are now: their words stand in the page. Without one, those of its result do.
     """
     parts = [
         SPDX,
@@ -45,12 +52,12 @@ def markdown_page(found: Mapping[str, Results], stale: Mapping[str, str], missin
         "are means over seeds [95 % bootstrap interval]; hollow marks in figures are the paper's values. A shape is "
         "what the paper's figure says in words; its numbers are of another machine or simulator, and stand beside "
         "ours.",
-        _overview(found, stale),
+        _overview(found, stale, experiments),
     ]
     if missing:
         parts.append("Not run yet: " + ", ".join(f"`{name}`" for name in missing) + ".")
     for name, results in found.items():
-        parts += _experiment(name, results, stale.get(name, ""))
+        parts += _experiment(name, results, stale.get(name, ""), experiments.get(name))
     return "\n\n".join(parts) + "\n"
 
 
@@ -62,14 +69,14 @@ def html_page(markdown: str) -> str:
     return _HTML.format(spdx=SPDX, body=MarkdownIt("commonmark").enable("table").render(text))
 
 
-def _overview(found: Mapping[str, Results], stale: Mapping[str, str]) -> str:
+def _overview(found: Mapping[str, Results], stale: Mapping[str, str], experiments: Mapping[str, Experiment]) -> str:
     datapaths = sorted({datapath for results in found.values() for datapath in results})
     rows = []
     for name, results in found.items():
-        first = next(iter(results.values()))
+        paper = _words(results, experiments.get(name))["paper"]
         verdicts = [_word(results[d]) if d in results else "" for d in datapaths]
-        old = " (older than the YAML)" if name in stale else ""
-        rows.append([f"[{name}](#{name})", f"{first['paper']['title']}, {first['paper']['figure']}", *verdicts])
+        old = " (older than the experiment)" if name in stale else ""
+        rows.append([f"[{name}](#{name})", f"{_plain(paper['title'])}, {_plain(paper['figure'])}", *verdicts])
         rows[-1][0] += old
     return _table(["", "paper", *datapaths], rows)
 
@@ -81,38 +88,52 @@ def _word(result: Mapping[str, Any]) -> str:
     ) + f", {sum(judged)} of {len(judged)} checks"
 
 
-def _experiment(name: str, results: Results, stale: str) -> list[str]:
+def _words(results: Results, now: Experiment | None) -> dict[str, Any]:
+    """Title, paper, notes and what the checks say (by name), of the experiment as it is now where there is one."""
+    if now is not None:
+        says = {name: check.says for name, check in now.checks.items()}
+        return {"title": now.title, "paper": now.paper.to_dict(), "notes": now.notes, "says": says}
     first = next(iter(results.values()))
-    paper = first["paper"]
+    return {key: first[key] for key in ("title", "paper", "notes")} | {"says": _says(results)}
+
+
+def _says(results: Results) -> dict[str, str]:
+    """What the checks said when they were judged."""
+    return {check["name"]: check["says"] for result in results.values() for check in result["checks"]}
+
+
+def _experiment(name: str, results: Results, stale: str, now: Experiment | None) -> list[str]:
+    words = _words(results, now)
+    paper = words["paper"]
     return [
         f"## {name}",
-        f"**{_plain(first['title'])}** ({_plain(paper['title'])}, {_plain(paper['figure'])}, section "
+        f"**{_plain(words['title'])}** ({_plain(paper['title'])}, {_plain(paper['figure'])}, section "
         f"{_plain(paper['section'])})",
         f"The paper: {_plain(paper['shows'])}",
-        *([f"Set-up: {_plain(first['notes'])}"] if first["notes"] else []),
+        *([f"Set-up: {_plain(words['notes'])}"] if words["notes"] else []),
         *([f"**{stale}**"] if stale else []),
         *(f"![{name} on {datapath}]({figure_name(name, datapath)})" for datapath in results),
-        _checks(results),
+        _checks(results, words["says"]),
         *([beside] if (beside := _beside(results)) else []),
         *(_values(datapath, result) for datapath, result in results.items()),
         *(_facts(datapath, result) for datapath, result in results.items()),
     ]
 
 
-def _checks(results: Results) -> str:
+def _checks(results: Results, says: Mapping[str, str]) -> str:
+    """Every check that there is now (`says`), and at the end those that a result has and the experiment no more."""
     rows = []
-    names = list(dict.fromkeys(check["name"] for result in results.values() for check in result["checks"]))
-    for name in names:
-        said, cells = "", []
+    dropped = {name: said for name, said in _says(results).items() if name not in says}
+    for name, said in [*says.items(), *dropped.items()]:
+        cells = []
         for result in results.values():
             found = next((check for check in result["checks"] if check["name"] == name), None)
             if found is None:
-                cells.append("")
+                cells.append("not judged in this result")
                 continue
-            said = found["says"]
             word = {True: "holds", False: "**does not hold**", None: "not judged"}[found["holds"]]
             cells.append(f"{word}: {_plain(found['numbers'])}")
-        rows.append([_plain(said), *cells])
+        rows.append([_plain(said) + (" (no check of the experiment any more)" if name in dropped else ""), *cells])
     return _table(["expected", *results], rows)
 
 

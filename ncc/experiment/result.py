@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from ncc.core.errors import ResultError
 from ncc.experiment.checks import Finding
+from ncc.experiment.load import runs_digest
 from ncc.experiment.points import Grid
 from ncc.experiment.table import At, Table
 from ncc.harness.atomic import replacing, write_text
@@ -23,7 +24,7 @@ from ncc.palette import label
 FORMAT = 1
 FULL = "full"
 JSON, PARQUET, FIGURE = "result.json", "result.parquet", "figure.png"
-NEEDED = {"name", "datapath", "complete", "written_at", "source", "holds", "verdict", "cells"}
+NEEDED = {"name", "datapath", "complete", "written_at", "source", "commits", "holds", "verdict", "cells"}
 HOLDS, FAILS = "shape holds", "shape does not hold"
 
 
@@ -43,7 +44,7 @@ class Result:
     """Of all runs, one after the other."""
     cpu_s: float
     commits: tuple[str, ...]
-    """That runs were made at; `+`: with changes of their own."""
+    """That runs were made at; `DIRTY` at the end: with changes of their own."""
 
     @property
     def holds(self) -> bool:
@@ -97,6 +98,7 @@ class Result:
             "preset": self.grid.preset,
             "complete": self.complete,
             "source": self.grid.source,
+            "runs": runs_digest(self.grid),
             "reduced": experiment.preset(self.grid.preset).reduced,
             "datapath": self.datapath,
             "seeds": list(self.seeds),
@@ -143,10 +145,14 @@ def contender_label(grid: Grid, name: str) -> str:
     return contender.label or label(contender.controller)
 
 
+DIRTY = "+"
+"""Ends a commit that runs were not made at exactly: files had changes."""
+
+
 def commits_of(provenances: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Commits of runs, short, each once."""
     git = [made["git"] for made in provenances]
-    return tuple(sorted({f"{str(g['commit'])[:10]}{'+' if g['dirty'] else ''}" for g in git}))
+    return tuple(sorted({f"{str(g['commit'])[:10]}{DIRTY if g['dirty'] else ''}" for g in git}))
 
 
 def read_result(path: Path) -> dict[str, Any]:

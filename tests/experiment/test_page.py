@@ -8,16 +8,20 @@ from typing import Any
 
 import pytest
 
+from ncc.baselines.registry import controllers
+from ncc.compose import load_controller
 from ncc.core.errors import ResultError
 from ncc.experiment.checks import Finding
 from ncc.experiment.gather import gather, read_all
+from ncc.experiment.load import source_digest
 from ncc.experiment.page import html_page, markdown_page
 from ncc.experiment.points import grid_of
 from ncc.experiment.result import FIGURE, JSON, Result
 from ncc.experiment.spec import experiment_from
 from ncc.experiment.table import At, Table
-from ncc.report import main
-from tests.experiment.toy import toy
+from ncc.harness.datapath import HostStack
+from ncc.report import main, stale
+from tests.experiment.toy import PLAIN, toy
 
 
 def result(preset: str = "full", seeds: int = 2, holds: bool | None = True, **changes: Any) -> Result:
@@ -55,9 +59,9 @@ def keep(found: Result, folder: Path) -> Path:
 def test_a_complete_result_is_taken_over_once(tmp_path: Path) -> None:
     keep(result(), tmp_path / "runs" / "toy" / "packetsim")
     out = tmp_path / "docs"
-    assert gather(tmp_path / "runs", out) == ["toy on packetsim"]
+    assert gather(tmp_path / "runs", out) == (["toy on packetsim"], [])
     assert (out / "toy_packetsim.png").read_bytes() == b"picture"
-    assert gather(tmp_path / "runs", out) == []
+    assert gather(tmp_path / "runs", out) == ([], [])
     assert read_all(out)["toy"]["packetsim"] == result().to_dict() | {
         "written_at": read_all(out)["toy"]["packetsim"]["written_at"]
     }
@@ -71,7 +75,34 @@ def test_a_complete_result_is_taken_over_once(tmp_path: Path) -> None:
 )
 def test_what_is_not_the_whole_experiment_is_not_published(other: Result, tmp_path: Path) -> None:
     keep(other, tmp_path / "runs" / "toy" / "packetsim")
-    assert gather(tmp_path / "runs", tmp_path / "docs") == []
+    assert gather(tmp_path / "runs", tmp_path / "docs") == ([], [])
+
+
+def test_what_no_commit_gave_is_refused_and_what_is_there_stays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs, out = tmp_path / "runs", tmp_path / "docs"
+    dirty = keep(replace(result(holds=False), commits=("abc", "abc+")), runs / "dirty" / "packetsim")
+    at = json.loads((dirty / JSON).read_text())
+    taken, (why,) = gather(runs, out)
+    assert not taken
+    assert not out.exists()
+    assert "toy on packetsim is not taken over" in why
+    assert "(abc, abc+); commit them, delete that folder, and run python -m ncc.evaluate experiment=toy" in why
+    assert main(["--runs", str(runs), "--out", str(out)]) == 1
+    assert "toy on packetsim is not taken over" in capsys.readouterr().out
+
+    clean = keep(result(), runs / "clean" / "packetsim")
+    plain = json.loads((clean / JSON).read_text())
+    (clean / JSON).write_text(json.dumps(plain | {"written_at": "2000-01-01T00:00:00"}))
+    assert gather(runs, out) == (["toy on packetsim"], [why]), "an older clean one is not hidden"
+    assert main(["--runs", str(runs), "--out", str(out)]) == 1
+    assert read_all(out)["toy"]["packetsim"]["holds"]
+    # What was published before is no news, whatever it was made at.
+    kept = json.loads((out / "toy.json").read_text())
+    (out / "toy.json").write_text(json.dumps(kept | {"results": {"packetsim": at}}))
+    assert gather(runs, out) == ([], [])
+    assert read_all(out)["toy"]["packetsim"] == at
 
 
 def test_the_newest_result_of_a_datapath_wins_and_others_stay(tmp_path: Path) -> None:
@@ -88,7 +119,7 @@ def test_the_newest_result_of_a_datapath_wins_and_others_stay(tmp_path: Path) ->
 
 def test_the_page_has_the_paper_s_values_beside_ours_and_says_what_fails(tmp_path: Path) -> None:
     results = {"toy": {"packetsim": result(holds=False).to_dict()}}
-    page = markdown_page(results, {"toy": "It has changed."}, ["other"])
+    page = markdown_page(results, {"toy": "It has changed."}, ["other"], {})
     assert "| queue (KB) | DCTCP | k 10, size large | 15.0 | 15.0 [10.0, 20.0] |" in page
     assert "**does not hold**: 1 &lt; 2 \\| 3" in page
     assert "**shape does not hold**, 0 of 1 checks" in page
@@ -99,6 +130,77 @@ def test_the_page_has_the_paper_s_values_beside_ours_and_says_what_fails(tmp_pat
     assert html.count("<table>") == sum(line.startswith("| ---") for line in page.splitlines()) == 4
     assert '<img src="toy_packetsim.png"' in html
     assert "does not hold</strong>: 1 &lt; 2 | 3" in html
+
+
+def test_words_are_those_of_the_experiment_as_it_is_now() -> None:
+    results = {"toy": {"packetsim": result().to_dict()}}
+    now, _ = experiment_from(
+        toy(
+            title="Another title",
+            notes="Another note.",
+            paper__figure="Figure 2",
+            checks__less__says="said otherwise",
+            checks__added=PLAIN["checks"]["less"] | {"says": "looked at since"},
+        ),
+        "toy",
+    )
+    page = markdown_page(results, {}, [], {"toy": now})
+    assert "**Another title** (Paper, Figure 2, section 2)" in page
+    assert "[toy](#toy) | Paper, Figure 2 |" in page
+    assert "Set-up: Another note." in page
+    assert "| said otherwise | holds: 1 &lt; 2 \\| 3 |" in page
+    assert "| looked at since | not judged in this result |" in page
+    assert "a shorter queue" not in page
+
+    checks = {"fresh": PLAIN["checks"]["less"] | {"says": "the only one"}}
+    page = markdown_page(results, {}, [], {"toy": experiment_from(toy(checks=checks), "toy")[0]})
+    assert "| the only one | not judged in this result |" in page
+    assert "| a shorter queue (no check of the experiment any more) | holds: 1" in page
+
+
+def test_a_result_is_old_when_what_would_run_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ncc.experiment.load.read_config", lambda *_: toy())
+    found = {"toy": {"packetsim": result().to_dict()}}
+
+    def why(**changes: Any) -> str:
+        return stale(found, {"toy": experiment_from(toy(**changes), "toy")}).get("toy", "")
+
+    assert why() == why(title="Another", checks__less__says="otherwise", measures__queue__label="line") == ""
+    # `read_config` is as it was: these came from what the YAML inherits.
+    assert why(scenario=PLAIN["scenario"] | {"duration_s": 0.2}) == (
+        "The experiment has changed since it was run on packetsim; run it again."
+    )
+    assert why(measures__queue__statistic="max")
+    assert why(presets__full__seeds=3)
+    assert "no more" in stale(found, {})["toy"]
+
+
+def test_defaults_of_headers_and_controllers_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = {"toy": experiment_from(toy(), "toy")}
+    monkeypatch.setattr("ncc.experiment.load.read_config", lambda *_: toy())
+    found = {"toy": {"packetsim": result().to_dict()}}
+    assert not stale(found, loaded)
+    table = controllers()
+    first, *rest = table["newreno"].params
+    other = replace(table["newreno"], params=(replace(first, default=first.default + 1), *rest))
+    with monkeypatch.context() as patched:
+        patched.setattr("ncc.baselines.registry._table", lambda: table | {"newreno": other})
+        assert stale(found, loaded)
+    yaml = load_controller("newreno")
+    monkeypatch.setattr(
+        "ncc.experiment.points.load_controller",
+        lambda name: load_controller(name) if name != "newreno" else yaml.replace(stack=HostStack(transport="vegas")),
+    )
+    assert stale(found, loaded)
+
+
+def test_a_result_from_before_is_held_against_its_yaml(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ncc.experiment.load.read_config", lambda *_: toy())
+    before = result().to_dict()
+    del before["runs"]
+    loaded = {"toy": experiment_from(toy(), "toy")}
+    assert stale({"toy": {"packetsim": before}}, loaded), "its source is that of another YAML"
+    assert not stale({"toy": {"packetsim": before | {"source": source_digest("toy")}}}, loaded)
 
 
 def test_verdicts() -> None:
