@@ -41,12 +41,12 @@ def test_every_row_of_the_engine_is_measured() -> None:
 
 def test_every_row_about_many_hosts_is_measured() -> None:
     rows = Scale(repeats=1, epochs=1, tiny=True).rows()
-    _measured(rows, 5, 1)
+    _measured(rows, 2 * len(FABRICS) + 1, 1)
 
 
 def test_every_row_of_the_batch_and_of_training_is_measured() -> None:
     _measured(Batch(epochs=3, repeats=1, racks=2).rows(), 3, 1)
-    _measured(Learning(epochs=20, repeats=1, racks=2, longer=2).rows(), 3, 1)
+    _measured(Learning(epochs=20, repeats=1, racks=2, longer=2).rows(), 4, 1)
 
 
 @pytest.mark.parametrize("make", [incast, full_rack])
