@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The table as Python sees it, and what it refuses."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -76,9 +77,35 @@ def test_init_forgets_the_past() -> None:
     assert (cc.state, cc.out) == fresh
 
 
-@pytest.mark.parametrize("name", sorted(controllers()))
-def test_every_controller_has_a_card_that_states_its_parameters(name: str) -> None:
-    card = Path(ncc.baselines.__file__).parent / "cards" / f"{name}.md"
+FOLDER = Path(ncc.baselines.__file__).parent
+
+
+def needs_card(header: Path) -> bool:
+    """A controller (it is registered) or what a switch does to a packet (it admits); not what these share."""
+    text, name = header.read_text(), re.escape(header.stem)
+    return bool(re.search(rf"^NCC_CC_REGISTER\w*\({name}\b", text, re.M) or re.search(rf"\bncc_{name}_admit\(", text))
+
+
+DESCRIBED = sorted(header.stem for header in FOLDER.glob("*.h") if needs_card(header))
+
+
+def test_who_needs_a_card_is_found() -> None:
+    assert {"step_mark", "red", "dynamic_threshold", "bcc"} == set(DESCRIBED) - set(controllers())
+    assert set(controllers()) <= set(DESCRIBED)
+    assert {card.stem for card in (FOLDER / "cards").glob("*.md")} <= set(DESCRIBED), "a card of what is not there"
+
+
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_every_controller_and_switch_setting_has_a_card(name: str) -> None:
+    card = FOLDER / "cards" / f"{name}.md"
     assert card.exists(), f"write {card.name}: source, equations, parameters, deviations"
+    text = card.read_text()
+    for section in ("**What.**", "## Equations", "## Parameters", "## Deviations and their effect"):
+        assert section in text, f"{card.name} has no {section!r}"
+
+
+@pytest.mark.parametrize("name", sorted(controllers()))
+def test_a_controller_s_card_states_its_parameters(name: str) -> None:
+    text = (FOLDER / "cards" / f"{name}.md").read_text()
     for param in controller(name).params:
-        assert f"| `{param.name}` | {param.default} | {param.min}..{param.max} |" in card.read_text()
+        assert f"| `{param.name}` | {param.default} | {param.min}..{param.max} |" in text

@@ -33,6 +33,28 @@ def test_nothing_foreign(what: str) -> None:
     assert not found, f"{what}:\n" + "\n".join(found)
 
 
+PLACEHOLDER = re.compile(r"@@|@[A-Z][A-Z0-9_]*@")
+"""What a writer leaves for a number that is still to come."""
+
+
+def test_placeholders_are_recognised() -> None:
+    assert all(PLACEHOLDER.search(text) for text in ("p99 @@B2 p99@@ us", "loss @LOSS_90@"))
+    assert not PLACEHOLDER.search("/scenario/topology@scenario.topology: base; a@B.org, x@Y")
+
+
+def test_no_document_or_configuration_holds_a_placeholder() -> None:
+    folders, kinds = ("baselines/cards/", "docs/", "configs/"), (".md", ".yaml")
+    looked_at = {path: text for path, text in texts().items() if path.startswith(folders) and path.endswith(kinds)}
+    assert {path.split("/")[0] for path in looked_at} == {"baselines", "docs", "configs"}
+    found = [
+        f"{path}:{number}: {line.strip()}"
+        for path, text in looked_at.items()
+        for number, line in enumerate(text.splitlines(), 1)
+        if PLACEHOLDER.search(line)
+    ]
+    assert not found, "fill these in:\n" + "\n".join(found)
+
+
 def requirements() -> list[Requirement]:
     config = tomllib.loads(texts()["pyproject.toml"])
     extras = config["project"]["optional-dependencies"]
