@@ -2,7 +2,7 @@
 """The arrays in which an extension module leaves what it measured."""
 
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,10 @@ _UPPER_FLOATS = ("upper_throughput_bps", "upper_queue_bytes", "upper_queue_mean_
 _UPPER_COUNTS = ("upper_marked_pkts", "upper_dropped_pkts")
 _COLUMNS = _HOST_FLOATS + _HOST_COUNTS + _UPPER_FLOATS + _UPPER_COUNTS
 _PROGRESS = ("now_ns", "epoch", "flows_started", "flows_finished")
+_FIELDS = ("time_s", *_PROGRESS[1:], *_COLUMNS)
+"""Columns are views, [columns] or [n_networks, columns]."""
+
+T = TypeVar("T", Measurement, Measurements)
 
 Arrays = tuple[FloatArray, IntArray, FloatArray, IntArray, IntArray]
 
@@ -41,18 +45,18 @@ class Blocks:
     def measurement(self) -> Measurement:
         """Of the one network."""
         now_ns, epoch, started, finished = self.arrays[4].tolist()
-        return Measurement(
-            time_s=now_ns / NS_PER_S, epoch=epoch, flows_started=started, flows_finished=finished, **self._columns()
-        )
+        return self._made(Measurement, now_ns / NS_PER_S, epoch, started, finished)
 
     def measurements(self) -> Measurements:
         """Of several networks."""
         now_ns, epoch, started, finished = self.arrays[4].T
-        return Measurements(
-            time_s=now_ns / NS_PER_S, epoch=epoch, flows_started=started, flows_finished=finished, **self._columns()
-        )
+        return self._made(Measurements, now_ns / NS_PER_S, epoch, started, finished)
 
-    def _columns(self) -> dict[str, Any]:
+    def _made(self, kind: type[T], *scalars: Any) -> T:
+        # All fields at once: the initialiser of a frozen dataclass sets them one by one, which takes longer than
+        # everything else here. `_FIELDS` is held against the dataclass by a test.
         blocks = self.arrays[:4]
         rows = blocks if blocks[0].ndim == 2 else [block.swapaxes(0, 1) for block in blocks]
-        return dict(zip(_COLUMNS, chain(*rows), strict=True))  # views by name, [columns] or [n_networks, columns]
+        made = object.__new__(kind)
+        made.__dict__.update(zip(_FIELDS, chain(scalars, *rows), strict=True))
+        return made

@@ -24,29 +24,35 @@ class Batch:
 
     epochs: int
     repeats: int
-    racks: int = 16
+    racks: tuple[int, ...] = (16, 64)
 
     def rows(self) -> list[Row]:
         """Wall time by threads, and CPU time where engines have nothing to do."""
         spec = env_spec()
-        one, two = in_turn(self.repeats, *(self._epochs_per_s(spec, threads) for threads in (1, 2)))
+        rows = []
+        for racks in self.racks:
+            one, two = in_turn(self.repeats, *(self._epochs_per_s(spec, racks, threads) for threads in (1, 2)))
+            rows += [
+                Row(f"epochs/s of {racks} racks, 2 threads over 1", over(two, one), "x", at_least=1.8),
+                Row(f"epochs/s of {racks} racks, 1 thread", one, "racks/s"),
+            ]
         (idle,) = in_turn(self.repeats, self._idle_us)
         return [
-            Row(f"epochs/s of {self.racks} racks, 2 threads over 1", over(two, one), "x", at_least=1.8),
-            Row("epochs/s of racks, 1 thread", one, "racks/s"),
+            *rows,
             Row(f"env.step per rack beyond the engine, {IDLE_RACKS} racks of 16 hosts", idle, "us", at_most=5),
         ]
 
-    def _epochs_per_s(self, spec: EnvSpec, threads: int) -> Task:
+    def _epochs_per_s(self, spec: EnvSpec, racks: int, threads: int) -> Task:
         def measure() -> float:
-            env = RackBatch(spec, PacketsimDatapath, SEED, n_racks=self.racks, threads=threads)
+            env = RackBatch(spec, PacketsimDatapath, SEED, n_racks=racks, threads=threads)
             env.reset()
             _steps(env, 30)
             started = time.perf_counter()
-            _steps(env, self.epochs)
+            epochs = max(1, self.epochs * self.racks[0] // racks)
+            _steps(env, epochs)
             spent_s = time.perf_counter() - started
             env.close()
-            return self.racks * self.epochs / spent_s
+            return racks * epochs / spent_s
 
         return measure
 

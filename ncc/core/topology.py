@@ -98,10 +98,10 @@ class Buffer(Value, frozen=True):
     control_first: bool = False
     """Packets without payload (ACKs, handshakes) go ahead of data: strict priority, one buffer for both."""
     mark_on_departure: bool = False
-    """Packets are marked as they leave the queue, by what they leave behind in it and in the pool, and not as they join.
+    """Packets are marked as they leave the queue, by what they leave behind in it and in the pool, not as they join.
 
-    The news is then younger by the time that they waited (the switch of bai2020, section V-B). Simulators spend an event
-    more on every packet that waits."""
+    The news is then younger by the time that they waited (the switch of bai2020, section V-B). Simulators spend an
+    event more on every packet that waits."""
 
     def check(self) -> None:
         if self.pool is None and self.size_bytes == 0:

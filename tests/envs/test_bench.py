@@ -45,7 +45,7 @@ def test_every_row_about_many_hosts_is_measured() -> None:
 
 
 def test_every_row_of_the_batch_and_of_training_is_measured() -> None:
-    _measured(Batch(epochs=3, repeats=1, racks=2).rows(), 3, 1)
+    _measured(Batch(epochs=3, repeats=1, racks=(2, 3)).rows(), 5, 1)
     _measured(Learning(epochs=20, repeats=1, racks=2, longer=2).rows(), 4, 1)
 
 
