@@ -136,7 +136,7 @@ def test_what_tests_every_header_takes_it_in(copy: Path) -> None:
     [
         ("no_window", 1, "controller broken returned a window of 0 bytes; allowed are 1460 (one packet) to"),
         ("below_zero", 1, "controller broken returned a pacing rate of -125000000 bytes/s; allowed are 0 (unpaced) to"),
-        ("beyond", 2, "Parameter fault of broken must be from 1 to 2, got 3"),
+        ("beyond", 2, "broken.fault must be a whole number from 1 to 2"),
     ],
 )
 def test_what_it_may_not_decide_fails_the_run_by_name(copy: Path, name: str, status: int, said: str) -> None:

@@ -21,11 +21,18 @@ WINDOW_PKTS = 7
 CARD = """<!-- SPDX-License-Identifier: BSD-3-Clause -->
 # toy
 
-A window that never moves.
+**What.** A window that never moves.
 
+## Equations
+cwnd = `window_pkts` packets.
+
+## Parameters
 | parameter | default | range |
 |---|---|---|
 | `window_pkts` | 7 | 1..100 |
+
+## Deviations and their effect
+None.
 """
 
 YAML = """# SPDX-License-Identifier: BSD-3-Clause

@@ -166,7 +166,7 @@ def chain(switches: int) -> tuple[Spec, Scenario]:
     spec.set_nodes(np.array([1, 1] + [0] * switches, np.uint8))
     nodes = [0, *range(2, switches + 2), 1]
     ends = np.array(list(pairwise(nodes)))
-    host, switch = (-1, 0, 0, 0, -1, 0), (512_000, 0, 0, 0, -1, 0)
+    host, switch = (-1, 0, 0, 0, -1, 0, 0), (512_000, 0, 0, 0, -1, 0, 0)
     queues = np.array([[host if end < 2 else switch for end in pair] for pair in ends.tolist()])
     n = len(ends)
     spec.set_links(ends, np.full(n, 1e9), np.full(n, 1000), queues, np.zeros((n, 2)))
