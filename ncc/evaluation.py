@@ -50,7 +50,17 @@ def judge(
         remove(folder / name)  # no table outlives the runs it speaks of
     comparisons: dict[str, Comparison] = {}
     for datapath in datapaths:
-        evaluation = _run(scenario, spec, datapath, controllers, factory, folder=folder / datapath.name, config=config)
+        evaluation = run_controllers(
+            scenario,
+            controllers,
+            range(spec.first_seed, spec.first_seed + spec.seeds),
+            datapath,
+            factory,
+            called="evaluating",
+            folder=folder / datapath.name,
+            workers=spec.workers,
+            config=config,
+        )
         comparisons[datapath.name] = compare(evaluation)
         _draw(evaluation, f"{scenario.name} on {datapath.name}")
     result = Judgement(comparisons)
@@ -117,26 +127,32 @@ def _mean(results: Sequence[Comparison]) -> Comparison:
     return comparison(summaries, first.seeds, scenario=first.scenario, n_flows=first.n_flows, invalid=invalid)
 
 
-def _run(
+def run_controllers(
     scenario: Scenario,
-    spec: EvaluationSpec,
-    datapath: DatapathSpec,
     controllers: Sequence[Controller],
+    seeds: Sequence[int],
+    datapath: DatapathSpec,
     factory: LimiterFactory,
     *,
+    called: str,
     folder: Path,
+    workers: int,
     config: Mapping[str, Any],
 ) -> Evaluation:
+    """Every controller (as `factory` resolves it) on every seed; runs that `folder` holds already are kept.
+
+    Raises:
+        As `ncc.harness.pool.evaluate`.
+    """
     inputs = {c.name: {"datapath": datapath.target, **_policy_digest(c, factory)} for c in controllers}
-    seeds = range(spec.first_seed, spec.first_seed + spec.seeds)
     jobs = jobs_for(scenario, controllers, seeds, inputs)
-    with Bar(f"evaluating on {datapath.name}") as bar:
+    with Bar(f"{called} on {datapath.name}") as bar:
         return evaluate(
             jobs,
             folder,
             datapath.load(),
             factory,
-            workers=spec.workers,
+            workers=workers,
             config=config,
             on_progress=EvaluationProgress(bar),
         )

@@ -9,12 +9,9 @@ from typing import Any
 from ncc.comparison import Comparison, compare
 from ncc.compose import LimiterFactory
 from ncc.core.errors import ConfigError, InvalidRunError
+from ncc.evaluation import run_controllers
 from ncc.experiment.result import commits_of
-from ncc.harness.atomic import file_digest
-from ncc.harness.controller import Controller, PolicyLimit
 from ncc.harness.manifest import provenance
-from ncc.harness.pool import evaluate, jobs_for
-from ncc.harness.progress import Bar, EvaluationProgress
 from ncc.harness.results import Evaluation
 from ncc.matrix.spec import Case, Matrix
 from ncc.palette import label
@@ -83,24 +80,17 @@ def _evaluate(matrix: Matrix, case: Case, out: Path, config: Mapping[str, Any]) 
     spec, policy = matrix.spec, case.spec.policy
     factory = LimiterFactory(out / "policies" / policy if policy else None)
     controllers = [factory.resolved(controller) for controller in case.controllers]
-    inputs = {c.name: {"datapath": matrix.datapath.target, **_policy(c, factory)} for c in controllers}
-    jobs = jobs_for(case.scenario, controllers, range(spec.first_seed, spec.first_seed + spec.seeds), inputs)
-    with Bar(f"{case.name} on {matrix.datapath.name}") as bar:
-        return evaluate(
-            jobs,
-            out / case.name,
-            matrix.datapath.load(),
-            factory,
-            workers=spec.workers,
-            config=config,
-            on_progress=EvaluationProgress(bar),
-        )
-
-
-def _policy(controller: Controller, factory: LimiterFactory) -> dict[str, str]:
-    if not isinstance(controller.limit, PolicyLimit):
-        return {}
-    return {"policy": file_digest(factory.path(controller.name, controller.limit))}
+    return run_controllers(
+        case.scenario,
+        controllers,
+        range(spec.first_seed, spec.first_seed + spec.seeds),
+        matrix.datapath,
+        factory,
+        called=case.name,
+        folder=out / case.name,
+        workers=spec.workers,
+        config=config,
+    )
 
 
 def _summarised(case: Case, done: Evaluation, compared: Comparison) -> Summary:

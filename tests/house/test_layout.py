@@ -22,7 +22,6 @@ LINES = 400
 LONG: dict[str, str] = {
     "LICENSES/GPL-2.0-only.txt": "the licence's own text",
     "docs/experiments/README.md": "written by ncc.report, a table per experiment",
-    "docs/experiments/index.html": "the same page in HTML",
 }
 """Files that may be longer than `LINES`, each with the reason."""
 
