@@ -11,7 +11,16 @@ from ncc.core.measurement import Measurement, Measurements
 from ncc.core.topology import Topology
 from ncc.core.units import NS_PER_S
 
-_HOST_FLOATS = ("rate_limit_bps", "throughput_bps", "goodput_bps", "rtt_s", "wait_s", "queued_bytes")
+_HOST_FLOATS = (
+    "rate_limit_bps",
+    "throughput_bps",
+    "goodput_bps",
+    "rtt_s",
+    "wait_s",
+    "queued_bytes",
+    "next_bytes",
+    "active_per_byte",
+)
 _HOST_COUNTS = ("rtt_samples", "queued_flows", "active_flows")
 _UPPER_FLOATS = ("upper_throughput_bps", "upper_queue_bytes", "upper_queue_mean_bytes", "upper_queue_delay_s")
 _UPPER_COUNTS = ("upper_marked_pkts", "upper_dropped_pkts")

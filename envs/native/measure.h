@@ -40,17 +40,23 @@ void MeasureHost(const HostColumns &out, size_t i, HostEpoch &host, double limit
     out.rtt_s[i] = host.rtt_mean_ns * 1e-9;
     out.rtt_samples[i] = host.rtt_samples;
     int64_t wait_ns = 0, queued_flows = 0;
-    uint64_t queued_bytes = 0;
+    uint64_t queued_bytes = 0, next_bytes = UINT64_MAX;
+    double per_byte = 0;
     for (const uint32_t entry : live) {
         const FlowView &view = view_of(entry);
+        per_byte += 1 / static_cast<double>(view.size_bytes);
         if (view.left_bytes < view.size_bytes) {
             wait_ns += now_ns - view.last_left_ns;
-            queued_bytes += view.size_bytes - view.left_bytes;
+            const uint64_t left_over = view.size_bytes - view.left_bytes;
+            queued_bytes += left_over;
+            next_bytes = left_over < next_bytes ? left_over : next_bytes;
             ++queued_flows;
         }
     }
     out.wait_s[i] = static_cast<double>(wait_ns) * 1e-9;
     out.queued_bytes[i] = static_cast<double>(queued_bytes);
+    out.next_bytes[i] = queued_flows > 0 ? static_cast<double>(next_bytes) : 0;
+    out.active_per_byte[i] = per_byte;
     out.queued_flows[i] = queued_flows;
     out.active_flows[i] = static_cast<int64_t>(live.size());
     host.tx_bytes_before = tx_bytes;

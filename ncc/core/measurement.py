@@ -33,10 +33,14 @@ class Measured:
     """[d_q] Sum over queued flows of the time since a byte of the flow last left the host (since arrival if none)."""
     queued_bytes: FloatArray
     """[s_q] Payload of arrived flows that has not yet left the host for the first time."""
+    next_bytes: FloatArray
+    """Such payload of the queued flow that has least of it; 0 if no flow is queued."""
     queued_flows: IntArray
     """[f_q] Flows with such payload."""
     active_flows: IntArray
     """Flows that arrived and are not yet completely delivered."""
+    active_per_byte: FloatArray
+    """Sum of 1/size over those flows, in 1/bytes: the small ones count most."""
 
     upper_throughput_bps: FloatArray
     """Bits of IP packets that left the upper port in the epoch, over the period."""

@@ -120,6 +120,8 @@ class Mm1Datapath:
             rtt_samples=(x > 0).astype(np.int64),
             wait_s=waiting,
             queued_bytes=queued_bytes,
+            next_bytes=queued_bytes / np.maximum(active, 1),
+            active_per_byte=np.zeros(len(load)),
             queued_flows=active.copy(),
             active_flows=active,
             upper_throughput_bps=_sum(self._scales.area, x, len(load)),
