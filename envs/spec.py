@@ -6,6 +6,7 @@ from ncc.core.seeding import derive_seed
 from ncc.core.value import Name, Value
 from ncc.core.workload import Fixed, Permutation
 from ncc.envs.action import ActionSpec
+from ncc.envs.expert import AnyExpert
 from ncc.envs.observation import ObservationSpec
 from ncc.envs.reward import AnyReward, Utility
 from ncc.harness.datapath import HostStack
@@ -33,6 +34,8 @@ class EnvSpec(Value, frozen=True):
     scenario: Scenario
     stack: HostStack = HostStack()
     view: EnvView = EnvView()
+    expert: AnyExpert | None = None
+    """Whom learners may ask (`ncc.harness.batch.Advising`)."""
     purpose: Name = "train"
     """Names the stream of seeds, so that flows of training and evaluation never coincide."""
 

@@ -21,9 +21,9 @@ import ncc.agents
 from ncc.core.errors import ConfigError, DatapathError, ResultError, UnknownNameError
 from ncc.core.scenario import Scenario
 from ncc.core.value import Name, Value, from_dict
-from ncc.harness.controller import Controller, NoLimit, PolicyLimit, ShareLimit
+from ncc.harness.controller import Controller, Formula, PolicyLimit
 from ncc.harness.datapath import Datapath, HostStack
-from ncc.harness.limiter import FixedShare, PolicyLimiter, RateLimiter, Unlimited
+from ncc.harness.limiter import PolicyLimiter, RateLimiter
 
 if TYPE_CHECKING:
     from ncc.agents.policy import MlpPolicy
@@ -102,11 +102,7 @@ class LimiterFactory:
 
     def __call__(self, controller: Controller, scenario: Scenario) -> RateLimiter:
         limit = controller.limit
-        if isinstance(limit, NoLimit):
-            return Unlimited()
-        if isinstance(limit, ShareLimit):
-            return FixedShare()
-        return self._policy(controller.name, limit, scenario)
+        return limit.build() if isinstance(limit, Formula) else self._policy(controller.name, limit, scenario)
 
     def resolved(self, controller: Controller) -> Controller:
         """The controller with the stack its policy was trained on, unless it says that it brings its own."""

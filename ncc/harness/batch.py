@@ -6,7 +6,7 @@ Agents and envs never import each other; both know this.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +54,29 @@ class BatchedEnv(Protocol):
 
     def close(self) -> None:
         """Free simulators and processes; may be called twice."""
+        ...
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What an expert makes of the state that was observed last, both [n_racks, n_agents] action indices."""
+
+    label: ActionArray
+    """What a learner should answer to that observation."""
+    drive: ActionArray
+    """What to do for the expert to be in charge: the same, unless it is a transport, which nobody must limit."""
+
+
+@runtime_checkable
+class Advising(Protocol):
+    """A `BatchedEnv` that knows an expert, for imitation (warm start)."""
+
+    def advice(self) -> Advice:
+        """The expert's on the observations that `reset` or `step` returned last.
+
+        Raises:
+            ConfigError: the environment was given no expert.
+        """
         ...
 
 

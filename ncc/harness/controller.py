@@ -5,20 +5,64 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from ncc.core.value import Name, Value
+from ncc.core.value import Fraction, Name, Value
 from ncc.harness.datapath import HostStack
+from ncc.harness.limiter import FixedShare, RateLimiter, Unlimited
+from ncc.harness.oracles import MaxMin, ShortestFirst
+
+Headroom = Annotated[float, Meta(ge=0, lt=1)]
 
 
 class Limit(Value, frozen=True, tag_field="kind"):
     """Who decides rate limits."""
 
 
-class NoLimit(Limit, frozen=True, tag="none"):
+class Formula(Limit, frozen=True):
+    """A limit that is worked out from measurements and needs no file."""
+
+    def build(self) -> RateLimiter:
+        """The limiter that this describes."""
+        raise TypeError(f"{type(self).__name__} does not say how it is built")
+
+
+class NoLimit(Formula, frozen=True, tag="none"):
     """Nobody: the transport alone."""
 
+    def build(self) -> RateLimiter:
+        return Unlimited()
 
-class ShareLimit(Limit, frozen=True, tag="fixed_share"):
+
+class ShareLimit(Formula, frozen=True, tag="fixed_share"):
     """The upper port's rate over the number of neighbours, always."""
+
+    def build(self) -> RateLimiter:
+        return FixedShare()
+
+
+class MaxMinLimit(Formula, frozen=True, tag="max_min"):
+    """Max-min fair shares with perfect knowledge: `ncc.harness.oracles.MaxMin`."""
+
+    headroom_frac: Headroom = 0.03
+    """Of the upper port's rate, left free: frames are larger than the packets that limits count."""
+
+    def build(self) -> RateLimiter:
+        return MaxMin(self.headroom_frac)
+
+
+class ShortestFirstLimit(Formula, frozen=True, tag="shortest_first"):
+    """The shortest flow's host first, with perfect knowledge: `ncc.harness.oracles.ShortestFirst`."""
+
+    headroom_frac: Headroom = 0.03
+    alike: Annotated[float, Meta(ge=1)] = 4.0
+    """Next flows within this factor count as equally long."""
+    floor_frac: Fraction = 0.05
+    """Of its fair share, that a host has in any case; 0 may starve it."""
+
+    def build(self) -> RateLimiter:
+        return ShortestFirst(self.headroom_frac, self.alike, self.floor_frac)
+
+
+AnyFormula = NoLimit | ShareLimit | MaxMinLimit | ShortestFirstLimit
 
 
 class PolicyLimit(Limit, frozen=True, tag="policy"):
@@ -31,7 +75,7 @@ class PolicyLimit(Limit, frozen=True, tag="policy"):
     """What runs below the limit: what the policy was trained on, or the controller's own stack."""
 
 
-AnyLimit = NoLimit | ShareLimit | PolicyLimit
+AnyLimit = AnyFormula | PolicyLimit
 
 
 class Controller(Value, frozen=True):

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rate limits by formula from what all hosts do at this moment, which no host can know: ceilings, and experts.
+
+Each is worked out per neighbourhood, for its upper port. A host that has nothing queued is never limited, so that a new
+small flow leaves at line rate.
+"""
+
+import numpy as np
+
+from ncc.core.flows import BoolArray, FloatArray, IntArray
+from ncc.core.measurement import Measurement
+from ncc.core.scenario import Scenario
+from ncc.core.units import BITS_PER_BYTE
+
+
+class MaxMin:
+    """Max-min fair shares of the upper port (Bertsekas and Gallager, Data Networks, section 6.5.2), every epoch.
+
+    A host's demand is its queued payload over the period, at most its link's rate. Whoever demands less than the water
+    level is not limited; the others share what is left alike.
+    """
+
+    def __init__(self, headroom_frac: float) -> None:
+        self._use = 1 - headroom_frac
+
+    def reset(self, scenario: Scenario, seed: int) -> None:
+        self._areas, self._period_s = _areas(scenario), scenario.period_s
+        self._n = scenario.n_agents
+
+    def decide(self, measurement: Measurement) -> FloatArray:
+        limits = np.full(self._n, np.inf)
+        for hosts, link_bps, upper_bps in self._areas:
+            demand = np.minimum(measurement.queued_bytes[hosts] * BITS_PER_BYTE / self._period_s, link_bps)
+            level = water_level(demand, self._use * upper_bps)
+            limits[hosts] = np.where(demand > level, level, np.inf)
+        return limits
+
+
+class ShortestFirst:
+    """The upper port goes to the hosts whose next flow has least left: clairvoyant SRPT by rate limits.
+
+    Host i compares its shortest queued flow, h_i bytes, with everybody's: those with less than h_i / `alike` go before
+    it at the rates of their links, and what they leave it shares with those within a factor of `alike`, because equals
+    (the answers of an incast) must not all believe to be first. It always has `floor_frac` of its fair share, so that
+    nobody starves.
+    """
+
+    def __init__(self, headroom_frac: float, alike: float, floor_frac: float) -> None:
+        self._use, self._alike, self._floor = 1 - headroom_frac, alike, floor_frac
+
+    def reset(self, scenario: Scenario, seed: int) -> None:
+        self._areas, self._n = _areas(scenario), scenario.n_agents
+
+    def decide(self, measurement: Measurement) -> FloatArray:
+        limits = np.full(self._n, np.inf)
+        for hosts, link_bps, upper_bps in self._areas:
+            queued = measurement.queued_flows[hosts] > 0
+            if not queued.any():
+                continue
+            room, peers = room_before(measurement.next_bytes[hosts], queued, link_bps, self._use * upper_bps, self._alike)
+            fair = self._use * upper_bps / max(int(queued.sum()), 1)
+            share = np.maximum(room / peers, self._floor * fair)
+            limits[hosts] = np.where(queued & (share < link_bps), share, np.inf)
+        return limits
+
+
+def water_level(demand: FloatArray, capacity: float) -> float:
+    """The level at which demands cut there add up to `capacity`; inf if all of them fit."""
+    if demand.sum() <= capacity:
+        return np.inf
+    rising = np.sort(demand)
+    below = np.concatenate([[0.0], np.cumsum(rising)[:-1]])
+    levels = (capacity - below) / np.arange(len(rising), 0, -1)
+    return float(levels[int(np.argmax(rising >= levels))])
+
+
+def room_before(
+    next_bytes: FloatArray, queued: BoolArray, link_bps: FloatArray, capacity_bps: float, alike: float
+) -> tuple[FloatArray, FloatArray]:
+    """What hosts with shorter flows leave of a port, in bits/s, and how many are alike, the host itself included."""
+    mine = next_bytes[:, None]
+    others = queued[None, :] & ~np.eye(len(queued), dtype=np.bool_)
+    shorter = others & (next_bytes[None, :] < mine / alike)
+    same = others & ~shorter & (next_bytes[None, :] <= mine * alike)
+    return np.maximum(capacity_bps - shorter @ link_bps, 0.0), 1.0 + same.sum(axis=1)
+
+
+def _areas(scenario: Scenario) -> list[tuple[IntArray, FloatArray, float]]:
+    """Agents, rates of their links and the rate of the upper port, by neighbourhood."""
+    network = scenario.network()
+    agents = np.asarray(network.agent_area)
+    link_bps = np.array([network.host_link(host).rate_bps for host in network.agent_hosts])
+    found = []
+    for number, area in enumerate(network.neighbourhoods):
+        hosts = np.flatnonzero(agents == number)
+        found.append((hosts, link_bps[hosts], network.port_rate_bps(area.upper_port)))
+    return found
