@@ -10,14 +10,18 @@ from msgspec import Meta
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
 from ncc.core.scenario import Scenario
-from ncc.core.value import Value
+from ncc.core.value import Positive, Value
+from ncc.envs.observation import ObservationSpec, fair_share_at
 from ncc.envs.scales import scales_of
-from ncc.harness.batch import ActionArray
+from ncc.harness.batch import ActionArray, ObsArray
 
 FEW = 64
 """So many small integers Python compares faster than numpy reduces them."""
 NO_LIMIT_FROM = 0.95
 """Continuous actions from here up to 1 mean no limit; a single point would hardly ever be chosen."""
+
+SHARES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 0.95, 1.05, 1.25, 1.6, 2.2, 3.2, 5.0)
+"""Densest around a fair share, where a few percent decide whether a queue grows."""
 
 
 class ActionSpec(Value, frozen=True):
@@ -28,13 +32,19 @@ class ActionSpec(Value, frozen=True):
     small flow at once. Index 0 means `min_rate_frac`, not silence: the limiter delays ACKs too, and a host that is
     stopped altogether could not even acknowledge what it receives.
 
+    `kind` ``shares``: index k means `shares[k]` times the host's fair share as it is observed, what the upper port has
+    for each busy neighbour and the host itself (`ncc.envs.pooling`), and the top no limit: rates that mean the same for
+    any number of hosts and any link. Where neighbours are not observed it is the upper port's rate over all hosts. No
+    limit is below `min_rate_frac` of the link.
+
     `kind` ``linear`` and ``log``: a number u in [0, 1]; with v = u / 0.95, v < 1 means min + v (1 - min) or
     min ** (1 - v) of the link rate, v >= 1 no limit.
     """
 
-    kind: Literal["levels", "linear", "log"] = "levels"
+    kind: Literal["levels", "shares", "linear", "log"] = "levels"
     levels: Annotated[int, Meta(ge=1, le=1000)] = 10
     min_rate_frac: Annotated[float, Meta(gt=0, lt=1)] = 0.01
+    shares: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=1000)] = SHARES
 
     def check(self) -> None:
         if self.kind == "levels" and self.min_rate_frac >= 1 / self.levels:
@@ -43,62 +53,92 @@ class ActionSpec(Value, frozen=True):
                 f"got {self.min_rate_frac}"
             )
 
+        if list(self.shares) != sorted(set(self.shares)):
+            raise ConfigError(f"ActionSpec.shares must rise, got {list(self.shares)}")
+
     @property
     def n_actions(self) -> int:
         """Number of action indices; 0 for continuous actions."""
-        return self.levels + 1 if self.kind == "levels" else 0
+        return {"levels": self.levels + 1, "shares": len(self.shares) + 1}.get(self.kind, 0)
 
 
 class RateTable:
     """An `ActionMap`: action indices to rate limits.
 
+    Args:
+        spec: the rates.
+        observation: how observations are made; rates may be shares of something that is observed.
+
     Raises:
         ConfigError: the spec is continuous.
     """
 
-    def __init__(self, spec: ActionSpec) -> None:
-        if spec.kind != "levels":
-            raise ConfigError(f"ActionSpec.kind is {spec.kind!r}; action indices need 'levels'")
+    def __init__(self, spec: ActionSpec, observation: ObservationSpec) -> None:
+        if not spec.n_actions:
+            raise ConfigError(f"ActionSpec.kind is {spec.kind!r}; action indices need 'levels' or 'shares'")
         self.spec = spec
+        self._observed = fair_share_at(observation) if spec.kind == "shares" else None
 
     def reset(self, scenario: Scenario) -> None:
         """Work out the table for the hosts of a scenario."""
         scales = scales_of(scenario)
-        frac = np.arange(self.spec.n_actions) / self.spec.levels
-        frac[0], frac[-1] = self.spec.min_rate_frac, np.inf
-        self._names = scales.names
-        self._table = np.outer(scales.link_rate_bps, frac).ravel()
+        shares = self.spec.kind == "shares"
+        frac = np.array([*self.spec.shares, np.inf]) if shares else np.arange(self.spec.n_actions) / self.spec.levels
+        if not shares:
+            frac[0], frac[-1] = self.spec.min_rate_frac, np.inf
+        self._names, self._link_bps = scales.names, scales.link_rate_bps
+        upper_bps, near = scales.upper_rate_bps[scales.area], scales.neighbours.shape[1]
+        unit = np.minimum(upper_bps / (near + 1), scales.link_rate_bps) if shares else scales.link_rate_bps
+        self._frac, self._unit_bps = frac, unit
+        self._middle = np.log(frac[:-1])[:-1] / 2 + np.log(frac[:-1])[1:] / 2
+        self._table = np.outer(unit, frac).ravel()
         self._row = np.arange(scales.n_agents) * self.spec.n_actions
 
-    def rates_bps(self, actions: ActionArray) -> FloatArray:
-        """Limits in bits/s for indices, both [n_agents]; inf means no limit.
+    def rates_bps(self, actions: ActionArray, obs: ObsArray) -> FloatArray:
+        """Limits in bits/s for indices, both [n_agents], chosen on observations [n_agents, obs_dim]; inf: no limit.
 
         Raises:
             ConfigError: wrong shape, not whole numbers, or out of range, naming the host.
         """
         check_actions(actions, self._names, self.spec.n_actions)
-        return self._limits(actions)
+        return self._limits(actions, obs)
 
-    def rack_rates_bps(self, actions: ActionArray, first: int) -> FloatArray:
-        """The same for racks numbered from `first`, both [n_racks, n_agents].
+    def rack_rates_bps(self, actions: ActionArray, obs: ObsArray, first: int) -> FloatArray:
+        """The same for racks numbered from `first`: indices [n_racks, n_agents], observations with another axis.
 
         Raises:
             ConfigError: as above, naming rack and host.
         """
         check_rack_actions(actions, self._names, self.spec.n_actions, first)
-        return self._limits(actions)
+        return self._limits(actions, obs)
 
-    def _limits(self, actions: ActionArray) -> FloatArray:
-        limits: FloatArray = self._table.take(self._row + actions)
-        return limits
+    def nearest(self, limits_bps: FloatArray, obs: ObsArray) -> ActionArray:
+        """Indices [..., n_agents] whose rates come nearest to limits, by ratio; no limit is the top index."""
+        with np.errstate(divide="ignore"):
+            log = np.log(limits_bps / self._unit(obs))
+        found: ActionArray = np.searchsorted(self._middle, log).astype(np.int64)
+        found[np.isinf(limits_bps)] = self.spec.n_actions - 1
+        return found
+
+    def _unit(self, obs: ObsArray) -> FloatArray:
+        """[..., n_agents] bits/s of which the table has multiples."""
+        if self._observed is None:
+            return self._unit_bps
+        return np.asarray(obs[..., self._observed] * self._link_bps, dtype=np.float64)
+
+    def _limits(self, actions: ActionArray, obs: ObsArray) -> FloatArray:
+        if self._observed is None and self.spec.kind == "levels":
+            limits: FloatArray = self._table.take(self._row + actions)
+            return limits
+        return np.maximum(self._frac.take(actions) * self._unit(obs), self.spec.min_rate_frac * self._link_bps)
 
 
 class RateScale:
     """Numbers in [0, 1] to rate limits."""
 
     def __init__(self, spec: ActionSpec) -> None:
-        if spec.kind == "levels":
-            raise ConfigError("ActionSpec.kind is 'levels'; numbers in [0, 1] need 'linear' or 'log'")
+        if spec.n_actions:
+            raise ConfigError(f"ActionSpec.kind is {spec.kind!r}; numbers in [0, 1] need 'linear' or 'log'")
         self.spec = spec
 
     def reset(self, scenario: Scenario) -> None:
@@ -106,8 +146,8 @@ class RateScale:
         scales = scales_of(scenario)
         self._names, self._link_bps = scales.names, scales.link_rate_bps
 
-    def rates_bps(self, actions: npt.ArrayLike) -> FloatArray:
-        """Limits in bits/s [n_agents] for numbers in [0, 1]; inf means no limit.
+    def rates_bps(self, actions: npt.ArrayLike, obs: ObsArray) -> FloatArray:
+        """Limits in bits/s [n_agents] for numbers in [0, 1], whatever was observed; inf means no limit.
 
         Raises:
             ConfigError: wrong shape, NaN, or out of range, naming the host.
@@ -124,9 +164,9 @@ class RateScale:
 AnyRateMap = RateTable | RateScale
 
 
-def rate_map(spec: ActionSpec) -> AnyRateMap:
-    """The map that a spec describes."""
-    return RateTable(spec) if spec.kind == "levels" else RateScale(spec)
+def rate_map(spec: ActionSpec, observation: ObservationSpec) -> AnyRateMap:
+    """The map that a spec describes, for hosts that observe in this way."""
+    return RateTable(spec, observation) if spec.n_actions else RateScale(spec)
 
 
 def check_actions(actions: npt.NDArray[Any], names: tuple[str, ...], n_actions: int) -> None:

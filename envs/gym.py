@@ -45,7 +45,7 @@ class RackEnv(gymnasium.Env[ObsArray, Array]):
     ) -> None:
         spec: EnvSpec = env_spec(**settings)
         self.render_mode = render_mode
-        self._rates = rate_map(spec.view.action)
+        self._rates = rate_map(spec.view.action, spec.view.observation)
         self._rates.reset(spec.scenario)
         self._rack = Rack(spec, datapath_factory(datapath), seed=0)
         self._episode = -1
@@ -67,7 +67,7 @@ class RackEnv(gymnasium.Env[ObsArray, Array]):
         return self._rack.begin(self._episode).ravel(), self._info()
 
     def step(self, action: Array) -> tuple[ObsArray, float, bool, bool, dict[str, Any]]:
-        epoch = self._rack.advance(self._rates.rates_bps(np.asarray(action)))
+        epoch = self._rack.advance(self._rates.rates_bps(np.asarray(action), self._rack.obs))
         info = {**self._info(), "host_rewards": epoch.reward}
         return epoch.obs.ravel(), float(epoch.reward.mean()), epoch.terminated, epoch.truncated, info
 

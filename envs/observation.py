@@ -7,27 +7,28 @@ from typing import Annotated, Literal
 import numpy as np
 from msgspec import Meta
 
-from ncc.core.errors import DatapathError
+from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.measurement import Measurement, Measurements
 from ncc.core.scenario import Scenario
 from ncc.core.units import BITS_PER_BYTE
 from ncc.core.value import Positive, Value
+from ncc.envs.pooling import FAIR, NEIGHBOUR, Pool, Ranked
 from ncc.envs.scales import scales_of
 from ncc.envs.sharing import Mailbox, reliable
 from ncc.harness.batch import ObsArray
 
 OWN = ("rate_limit", "rtt", "goodput", "wait", "queued_bytes", "queued_flows")
 """b, d_b, g, d_q, s_q, f_q"""
-NEIGHBOUR = ("throughput", "mean_wait", "queued_bytes")
-POOLED = (*(f"{name} {way}" for way in ("mean", "max") for name in NEIGHBOUR), "busy share", "fair share")
-"""Of all neighbours together; busy are those with queued flows."""
 UPPER = ("throughput", "queue")
 AGE_SCALE = 100.0
 """Periods."""
 POOLED_AGES = 3
 LOW, HIGH = -1.0, 3.0
 """Every entry is clipped to this range."""
+
+
+_POOLS: dict[str, type[Pool]] = {"pooled": Pool, "ranked": Ranked}
 
 
 class ObservationSpec(Value, frozen=True):
@@ -40,21 +41,22 @@ class ObservationSpec(Value, frozen=True):
     |---|---|---|---|
     | rtt | RTT above base RTT | base RTT (`Scales.base_rtt_s`) | `rtt_scale` |
     | wait, mean_wait | waiting time, sum or mean over queued flows | period | `wait_scale` |
-    | queued_bytes | payload not yet sent | what the host's link carries in a period | `backlog_scale` |
+    | queued_bytes, next bytes | payload not yet sent | what the host's link carries in a period | `backlog_scale` |
     | queued_flows | flows not yet sent | 1 | `flows_scale` |
     | queue | bytes waiting in the upper port | MTU | its buffer in MTUs, so 1 is a full buffer |
 
     `neighbours` says how they are seen. ``each``: one after the other, as in the paper; a policy then fits
     neighbourhoods of one size. ``pooled``: `POOLED`, mean and maximum over them, the share of them that is busy, and
     what the upper port has for each busy one and the host itself, over the host's link rate: of equal meaning for any
-    number of hosts, and whichever of them is which.
+    number of hosts, and whichever of them is which. ``ranked``: those and `RANKED`, how the host's shortest queued flow
+    compares with theirs. ``none``: not at all, the upper node apart.
 
     `ages` adds how old what was heard of each neighbour and of the upper node is, beyond the delay of sharing: ln(1 +
     periods) / ln(1 + 100), or of pooled neighbours the mean and the maximum, and the upper node's. Of use where
     messages get lost (`Scenario.sharing_loss_frac`).
     """
 
-    neighbours: Literal["each", "pooled"] = "each"
+    neighbours: Literal["each", "pooled", "ranked", "none"] = "each"
     ages: bool = False
 
     rtt_scale: Positive = 20.0
@@ -68,8 +70,9 @@ class SharedObserver:
 
     Row n of an observation is, for host n: `OWN`, then `NEIGHBOUR` for each host around its neighbourhood (n+1, n+2,
     ..., n-1), then `UPPER`: 6 + 3 (N - 1) + 2 numbers, 53 for 16 hosts. With pooled neighbours it is `OWN`, `UPPER` and
-    `POOLED`: 16 numbers for any N (`POOLED` is 0 for a host without neighbours). Until the delay has passed, others are
-    seen as in the first measurement, when nothing had been sent. Feed every measurement exactly once, in order.
+    `POOLED`: 16 numbers for any N (`POOLED` is 0 for a host without neighbours); ranked, 25 with `RANKED`. Until the
+    delay has passed, others are seen as in the first measurement, when nothing had been sent. Feed every measurement
+    exactly once, in order.
 
     Reset for several racks it takes `Measurements` and gives each rack what an observer of its own would; `restart`
     begins one of them anew.
@@ -95,7 +98,7 @@ class SharedObserver:
         self._link_bps = scales.link_rate_bps
         # One vector holds a measurement: linear columns first, so that the logarithm takes one slice.
         columns = {"limit": n, "goodput": n, "throughput": n, "upper": areas}
-        columns |= {"rtt": n, "wait": n, "mean_wait": n, "bytes": n, "flows": n, "queue": areas}
+        columns |= {"rtt": n, "wait": n, "mean_wait": n, "bytes": n, "next": n, "flows": n, "queue": areas}
         ends = np.cumsum(list(columns.values()))
         at = {name: slice(end - size, end) for (name, size), end in zip(columns.items(), ends, strict=True)}
         size, lead = int(ends[-1]), () if racks is None else (len(racks),)
@@ -116,7 +119,8 @@ class SharedObserver:
         self._ring = np.zeros((*lead, self._delay + 1, size), dtype=np.float32)
         self._flat = self._ring.reshape(*lead, -1)
         self._index = list(_index(self.spec, scenario, at, self._delay + 1))
-        self._pool = _Pool(scenario, at) if self.spec.neighbours == "pooled" else None
+        pool = _POOLS.get(self.spec.neighbours)
+        self._pool = None if pool is None else pool(scenario, at, self.spec.backlog_scale)
         self._own, self._seed = _own_index(scenario, at), seed
         # Where all arrives, what others were is read from the ring.
         self._mail = None if reliable(scenario) and not self.spec.ages else Mailbox(scenario, at, lead)
@@ -139,7 +143,8 @@ class SharedObserver:
             self._mail.begin(self._ring[slot], self._seed)
         else:
             self._mail.deliver(self._ring[..., (slot + 1) % (self._delay + 1), :])
-        return self._heard(self._ring[..., slot, :], self._mail.near, self._mail.upper, self._mail.age)
+        mail, oldest = self._mail, (slot + 1) % (self._delay + 1)
+        return self._heard(self._ring[..., slot, :], self._ring[..., oldest, :], mail.near, mail.upper, mail.age)
 
     def restart(self, row: int, measurement: Measurement, *, seed: int = 0) -> ObsArray:
         """Begin one of several racks anew with its first measurement; returns its [n_agents, obs_dim].
@@ -152,8 +157,9 @@ class SharedObserver:
         self._ring[row] = raw  # all its slots, so it does not matter which of them is the newest
         self._seen = max(self._seen, 1)
         if self._mail is not None:
-            self._mail.begin(self._ring[row, 0], seed, row)
-            return self._heard(self._ring[row, 0], self._mail.near[row], self._mail.upper[row], self._mail.age[row])
+            mail, state = self._mail, self._ring[row, 0]
+            mail.begin(state, seed, row)
+            return self._heard(state, state, mail.near[row], mail.upper[row], mail.age[row])
         return self._seen_from((self._seen - 1) % (self._delay + 1), self._flat[row])
 
     def _seen_from(self, newest: int, flat: ObsArray) -> ObsArray:
@@ -162,20 +168,24 @@ class SharedObserver:
             return obs
         # A ring of delay + 1 slots: the oldest is the one after the newest.
         size, oldest = self._raw.shape[-1], (newest + 1) % (self._delay + 1)
-        others = self._pool.of_state(flat[..., oldest * size : (oldest + 1) * size])
+        before = flat[..., oldest * size : (oldest + 1) * size]
+        others = self._pool.of(self._pool.told(before), flat[..., newest * size : (newest + 1) * size], before)
         return np.concatenate((obs, others), axis=-1)
 
-    def _heard(self, now: ObsArray, near: ObsArray, upper: ObsArray, age: IntArray) -> ObsArray:
-        """From the own state now [..., size] and what is in the mailbox."""
+    def _heard(self, now: ObsArray, before: ObsArray, near: ObsArray, upper: ObsArray, age: IntArray) -> ObsArray:
+        """From the own state [..., size], now and when neighbours are seen, and what is in the mailbox."""
         own = now.take(self._own, axis=-1)
         lead = own.shape[:-1]
         if self._pool is None:
-            parts = [own, near[..., : len(NEIGHBOUR)].reshape(*lead, -1), upper]
+            told = near[..., : len(NEIGHBOUR)] if self.spec.neighbours == "each" else near[..., :0]
+            parts = [own, told.reshape(*lead, -1), upper]
         else:
-            parts = [own, upper, self._pool.of(np.moveaxis(near[..., : len(NEIGHBOUR)], -1, -2), near[..., -1])]
+            parts = [own, upper, self._pool.of(near, now, before)]
         if self.spec.ages:
             old = np.minimum(np.log1p(age) / math.log1p(AGE_SCALE), HIGH)
-            if self._pool is not None:
+            if self.spec.neighbours == "none":
+                old = old[..., -1:]
+            elif self._pool is not None:
                 others = old[..., :-1] if age.shape[-1] > 1 else np.zeros((*lead, 1))
                 old = np.stack((others.mean(axis=-1), others.max(axis=-1), old[..., -1]), axis=-1)
             parts.append(old)
@@ -196,6 +206,7 @@ class SharedObserver:
                 m.wait_s,
                 m.wait_s,  # to be divided below
                 m.queued_bytes,
+                m.next_bytes,
                 m.queued_flows,
                 m.upper_queue_bytes,
             ),
@@ -222,39 +233,13 @@ def _units(spec: ObservationSpec, scenario: Scenario, at: dict[str, slice]) -> t
     unit[at["rtt"]], gain[at["rtt"]] = 1 / scales.base_rtt_s, 1 / np.log1p(spec.rtt_scale)
     for name in ("wait", "mean_wait"):
         unit[at[name]], gain[at[name]] = 1 / scenario.period_s, 1 / np.log1p(spec.wait_scale)
-    unit[at["bytes"]] = BITS_PER_BYTE / (scales.link_rate_bps * scenario.period_s)
-    gain[at["bytes"]] = 1 / np.log1p(spec.backlog_scale)
+    for name in ("bytes", "next"):
+        unit[at[name]] = BITS_PER_BYTE / (scales.link_rate_bps * scenario.period_s)
+        gain[at[name]] = 1 / np.log1p(spec.backlog_scale)
     gain[at["flows"]] = 1 / np.log1p(spec.flows_scale)
     unit[at["queue"]] = 1 / scenario.transport.mtu_bytes
     gain[at["queue"]] = 1 / np.log1p(scales.upper_buffer_bytes / scenario.transport.mtu_bytes)
     return unit, gain
-
-
-class _Pool:
-    """`POOLED` of every host."""
-
-    def __init__(self, scenario: Scenario, at: dict[str, slice]) -> None:
-        scales = scales_of(scenario)
-        self._near = scales.neighbours
-        starts = [at[name].start for name in ("throughput", "mean_wait", "bytes")]
-        self._index = np.stack([start + self._near for start in starts], axis=1)  # [n_agents, 3, neighbours]
-        self._flows = at["flows"].start + self._near
-        self._share = (scales.upper_rate_bps[scales.area] / scales.link_rate_bps).astype(np.float32)
-
-    def of_state(self, state: ObsArray) -> ObsArray:
-        """[..., n_agents, 8] from the normalised numbers [..., size] of the epoch that neighbours are seen in."""
-        return self.of(state.take(self._index, axis=-1), state.take(self._flows, axis=-1))
-
-    def of(self, each: ObsArray, flows: ObsArray) -> ObsArray:
-        """[..., n_agents, 8] from `NEIGHBOUR` [..., n_agents, 3, neighbours] and queued flows, without the 3."""
-        near = self._near.shape[1]
-        if not near:
-            return np.zeros((*flows.shape[:-1], len(POOLED)), dtype=np.float32)
-        busy = np.count_nonzero(flows > 0, axis=-1)
-        fair = np.minimum(self._share / (1 + busy), 1)
-        ends = np.stack((busy / near, fair), axis=-1)
-        pooled: ObsArray = np.concatenate((each.mean(axis=-1), each.max(axis=-1), ends), axis=-1, dtype=np.float32)
-        return pooled
 
 
 def _own_index(scenario: Scenario, at: dict[str, slice]) -> IntArray:
@@ -282,9 +267,27 @@ def _index(spec: ObservationSpec, scenario: Scenario, at: dict[str, slice], slot
 def obs_dim(spec: ObservationSpec, scenario: Scenario) -> int:
     """Numbers in one host's observation."""
     n_neighbours: int = scales_of(scenario).neighbours.shape[1]
-    if spec.neighbours == "pooled":
-        return len(OWN) + len(UPPER) + len(POOLED) + (POOLED_AGES if spec.ages else 0)
+    if spec.neighbours == "none":
+        return len(OWN) + len(UPPER) + spec.ages
+    if spec.neighbours in _POOLS:
+        return len(OWN) + len(UPPER) + _POOLS[spec.neighbours].size + (POOLED_AGES if spec.ages else 0)
     return len(OWN) + len(NEIGHBOUR) * n_neighbours + len(UPPER) + (n_neighbours + 1 if spec.ages else 0)
+
+
+def fair_share_at(spec: ObservationSpec) -> int | None:
+    """Where a host's fair share of the upper port, over its link's rate, lies in its row; None: neighbours are hidden.
+
+    Raises:
+        ConfigError: neighbours are seen one by one, without such a number.
+    """
+    if spec.neighbours == "none":
+        return None
+    if spec.neighbours not in _POOLS:
+        raise ConfigError(
+            "action.kind 'shares' needs observation.neighbours 'pooled', 'ranked' or 'none', got "
+            f"{spec.neighbours!r}: a fair share must be among what is observed"
+        )
+    return len(OWN) + len(UPPER) + FAIR
 
 
 def _blame(m: Measurement | Measurements, racks: range | None) -> str:

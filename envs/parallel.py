@@ -37,7 +37,7 @@ class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # 
     ) -> None:
         spec = env_spec(**settings)
         self.render_mode = render_mode
-        self._rates = rate_map(spec.view.action)
+        self._rates = rate_map(spec.view.action, spec.view.observation)
         self._rates.reset(spec.scenario)
         self._rack = Rack(spec, datapath_factory(datapath), seed=0)
         self._episode = -1
@@ -80,7 +80,7 @@ class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # 
             wrong = sorted(set(names) ^ set(actions))[0]
             raise ConfigError(f"actions must have exactly one entry per agent; {wrong!r} is missing or unknown")
         chosen = np.concatenate([np.ravel(actions[name]) for name in names])
-        epoch = self._rack.advance(self._rates.rates_bps(chosen))
+        epoch = self._rack.advance(self._rates.rates_bps(chosen, self._rack.obs))
         self._obs = epoch.obs
         infos: dict[str, dict[str, Any]] = {name: {} for name in names}
         result = (

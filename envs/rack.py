@@ -5,14 +5,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ncc.core.errors import ConfigError
+from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement, Measurements
 from ncc.envs.action import RateTable
+from ncc.envs.expert import TransportExpert
 from ncc.envs.racks import Racks
 from ncc.envs.reward import RewardArray
 from ncc.envs.spec import DatapathFactory, EnvSpec
-from ncc.harness.batch import ActionArray, ObsArray, Transition
+from ncc.harness.batch import ActionArray, Advice, ObsArray, Transition
+from ncc.harness.limiter import RateLimiter
 from ncc.harness.networks import InTurn, networks
 
 
@@ -38,6 +40,7 @@ class Rack:
     def __init__(self, spec: EnvSpec, datapath: DatapathFactory, seed: int, rack: int = 0) -> None:
         self._racks = Racks(spec, InTurn(datapath, 1), seed, range(rack, rack + 1))
         self.n_agents, self.obs_dim = self._racks.n_agents, self._racks.obs_dim
+        self._obs: ObsArray | None = None
 
     @property
     def seed(self) -> int:
@@ -54,9 +57,21 @@ class Rack:
         m = self._racks.measured
         return m[0] if isinstance(m, Measurements) else m
 
+    @property
+    def obs(self) -> ObsArray:
+        """[n_agents, obs_dim] what was observed last.
+
+        Raises:
+            DatapathError: no episode has begun.
+        """
+        if self._obs is None:
+            raise DatapathError("no episode is running; reset the environment first")
+        return self._obs
+
     def begin(self, episode: int) -> ObsArray:
         """Start an episode and return its first observation [n_agents, obs_dim]."""
-        return self._racks.begin(0, episode)
+        self._obs = self._racks.begin(0, episode)
+        return self._obs
 
     def advance(self, limits_bps: FloatArray) -> Epoch:
         """Run one epoch under rate limits [n_agents] in bits/s.
@@ -66,6 +81,7 @@ class Rack:
             DatapathError: the episode is over or none has begun, or the datapath failed.
         """
         obs, reward, terminated, truncated, _ = self._racks.advance(limits_bps[None])
+        self._obs = obs[0]
         return Epoch(obs[0], reward[0], bool(terminated[0]), bool(truncated[0]))
 
     def close(self) -> None:
@@ -95,12 +111,15 @@ class RackBatch:
     ) -> None:
         if n_racks < 1 or threads < 1:
             raise ConfigError(f"n_racks and threads must be at least 1, got {n_racks} and {threads}")
-        self._actions = RateTable(spec.view.action)
+        self._actions = RateTable(spec.view.action, spec.view.observation)
         self._actions.reset(spec.scenario)
         made = networks(datapath, n_racks, threads=threads, first=rack)
         self._racks = Racks(spec, made, seed, range(rack, rack + n_racks))
         self.n_racks, self.n_agents, self.obs_dim = n_racks, self._racks.n_agents, self._racks.obs_dim
         self.n_actions = spec.view.action.n_actions
+        self._spec = spec
+        self._expert: RateLimiter | None = None
+        self._obs: ObsArray | None = None
         self._episodes = [0] * n_racks
         self._first, self._shape = rack, (n_racks, self.n_agents)
         self._now, self._began, self._sums = 0, [0] * n_racks, np.zeros(self._shape)
@@ -108,7 +127,8 @@ class RackBatch:
 
     def reset(self, episode: int = 0) -> ObsArray:
         """Start every rack at that episode; returns [n_racks, n_agents, obs_dim]."""
-        return np.stack([self._begin(row, episode) for row in range(self.n_racks)])
+        self._obs = np.stack([self._begin(row, episode) for row in range(self.n_racks)])
+        return self._obs.copy()
 
     def step(self, actions: ActionArray) -> Transition:
         """One epoch with action indices [n_racks, n_agents]; the next episode has begun where one ended.
@@ -118,7 +138,7 @@ class RackBatch:
         """
         if actions.shape != self._shape:
             raise ConfigError(f"actions must have shape {self._shape}, got {actions.shape}")
-        limits_bps = self._actions.rack_rates_bps(actions, self._first)
+        limits_bps = self._actions.rack_rates_bps(actions, self._last_obs(), self._first)
         obs, reward, terminated, truncated, ended = self._racks.advance(limits_bps)
         self._sums += reward
         self._now += 1
@@ -127,7 +147,26 @@ class RackBatch:
             played = self._now - self._began[row]
             self._returns[row].append(float(self._sums[row].mean()) / played)
             obs[row] = self._begin(row, self._episodes[row] + 1)
+        self._obs = obs
         return Transition(obs=obs, reward=reward, terminated=terminated, truncated=truncated, final_obs=final)
+
+    def advice(self) -> Advice:
+        """See `ncc.harness.batch.Advising`: `EnvSpec.expert`'s."""
+        expert, obs = self._spec.expert, self._last_obs()
+        if expert is None:
+            raise ConfigError("this environment was given no expert to ask; set expert, say to {kind: shortest_first}")
+        if self._expert is None:
+            self._expert = expert.build()
+            self._expert.reset(self._spec.scenario, 0)
+        limits_bps = np.stack([self._expert.decide(m) for m in self._racks.each()])
+        label = self._actions.nearest(limits_bps, obs)
+        drive = np.full_like(label, self.n_actions - 1) if isinstance(expert, TransportExpert) else label
+        return Advice(label, drive)
+
+    def _last_obs(self) -> ObsArray:
+        if self._obs is None:
+            raise DatapathError("no episode is running; reset the environment first")
+        return self._obs
 
     @property
     def episode(self) -> int:

@@ -62,6 +62,7 @@ class Racks:
         self._last_epoch_s = spec.scenario.duration_s - spec.scenario.period_s / 2
         self._over = set(range(len(racks)))  # rows whose episode has ended or not begun
         self._n_flows = np.full(len(racks), -1)
+        self._begun: dict[int, Measurement] = {}  # of several racks, those that stand at their start
 
     @property
     def obs_dim(self) -> int:
@@ -84,6 +85,7 @@ class Racks:
             self._n_flows[row] = len(flows)
         self._over.discard(row)
         if not self._lone:
+            self._begun[row] = first
             return self._observer.restart(row, first, seed=derive_seed(seed, "sharing"))
         self.measured = first
         self._observer.reset(scenario, seed=derive_seed(seed, "sharing"))
@@ -105,6 +107,7 @@ class Racks:
             if not self._lone:
                 self._over.update(range(len(self.racks)))
             raise
+        self._begun.clear()
         obs, reward = self._observer.observe(m), self._reward.reward(m)
         # "After the last epoch, and not terminated": True is more than False.
         if isinstance(m, Measurements):
@@ -118,6 +121,20 @@ class Racks:
         ended = [0] if done or cut else []
         self._over.update(ended)
         return Epochs(obs[None], reward[None], _FLAG[done], _FLAG[cut], ended)
+
+    def each(self) -> list[Measurement]:
+        """What was measured last of every rack: of its last epoch, or of its start.
+
+        Raises:
+            DatapathError: a rack has not begun.
+        """
+        m = self.measured
+        if isinstance(m, Measurement):
+            return [m]
+        rows = range(len(self.racks))
+        if len(self._begun) < len(rows) and m is None:
+            raise DatapathError("no episode is running; reset the environment first")
+        return [self._begun[row] if row in self._begun or m is None else m[row] for row in rows]
 
     def close(self) -> None:
         """Free the networks; may be called twice."""

@@ -103,6 +103,8 @@ class Backlog(RewardSpec, frozen=True, tag="backlog"):
 
     flows_scale: Positive = 10.0
     team_frac: Fraction = 1.0
+    weigh_bytes: NonNegative = 0.0
+    """0: every flow counts 1. Above: this over its size, so that slowdown is the metric rather than completion time."""
 
     def build(self) -> Reward:
         return BacklogReward(self)
@@ -203,4 +205,5 @@ class BacklogReward(_Team):
         self.spec = spec
 
     def reward(self, m: Measured) -> RewardArray:
-        return self.mix(m.active_flows / -self.spec.flows_scale, self.spec.team_frac)
+        flows = m.active_per_byte * self.spec.weigh_bytes if self.spec.weigh_bytes else m.active_flows
+        return self.mix(flows / -self.spec.flows_scale, self.spec.team_frac)

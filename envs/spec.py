@@ -7,7 +7,7 @@ from ncc.core.value import Name, Value
 from ncc.core.workload import Fixed, Permutation
 from ncc.envs.action import ActionSpec
 from ncc.envs.expert import AnyExpert
-from ncc.envs.observation import ObservationSpec
+from ncc.envs.observation import ObservationSpec, fair_share_at
 from ncc.envs.reward import AnyReward, Utility
 from ncc.harness.datapath import HostStack
 from ncc.harness.networks import DatapathFactory
@@ -21,6 +21,10 @@ class EnvView(Value, frozen=True):
     observation: ObservationSpec = ObservationSpec()
     action: ActionSpec = ActionSpec()
     reward: AnyReward = Utility()
+
+    def check(self) -> None:
+        if self.action.kind == "shares":
+            fair_share_at(self.observation)  # refuses observations that a share cannot be read from
 
 
 class EnvSpec(Value, frozen=True):

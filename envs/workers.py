@@ -65,7 +65,7 @@ class WorkerRacks:
             raise ConfigError(
                 f"the datapath factory cannot be sent to a worker ({error}); use a class or a function of a module"
             ) from None
-        RateTable(spec.view.action)
+        RateTable(spec.view.action, spec.view.observation)
         self.n_racks, self.n_agents = n_racks, spec.scenario.n_agents
         self.obs_dim, self.n_actions = obs_dim(spec.view.observation, spec.scenario), spec.view.action.n_actions
         self._names = scales_of(spec.scenario).names

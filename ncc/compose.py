@@ -134,7 +134,7 @@ class LimiterFactory:
 
         path, policy, meta = self._load(controller, limit)
         observer = SharedObserver(from_dict(ObservationSpec, _part(meta, "observation", path), f"{path}: observation"))
-        actions = RateTable(from_dict(ActionSpec, _part(meta, "action", path), f"{path}: action"))
+        actions = RateTable(from_dict(ActionSpec, _part(meta, "action", path), f"{path}: action"), observer.spec)
         observer.reset(scenario)
         if observer.obs_dim != policy.obs_dim:
             raise ConfigError(

@@ -74,8 +74,8 @@ class ActionMap(Protocol):
 
     def reset(self, scenario: Scenario) -> None: ...
 
-    def rates_bps(self, actions: ActionArray) -> FloatArray:
-        """[n_agents] limits for [n_agents] indices."""
+    def rates_bps(self, actions: ActionArray, obs: ObsArray) -> FloatArray:
+        """[n_agents] limits for [n_agents] indices, chosen on observations [n_agents, obs_dim]."""
         ...
 
 
@@ -92,4 +92,5 @@ class PolicyLimiter:
         self._rng = None if self._greedy else np.random.default_rng(seed)
 
     def decide(self, measurement: Measurement) -> FloatArray:
-        return self._actions.rates_bps(self._policy.act(self._observer.observe(measurement), self._rng))
+        obs = self._observer.observe(measurement)
+        return self._actions.rates_bps(self._policy.act(obs, self._rng), obs)

@@ -57,7 +57,9 @@ class ShortestFirst:
             queued = measurement.queued_flows[hosts] > 0
             if not queued.any():
                 continue
-            room, peers = room_before(measurement.next_bytes[hosts], queued, link_bps, self._use * upper_bps, self._alike)
+            room, peers = room_before(
+                measurement.next_bytes[hosts], queued, link_bps, self._use * upper_bps, self._alike
+            )
             fair = self._use * upper_bps / max(int(queued.sum()), 1)
             share = np.maximum(room / peers, self._floor * fair)
             limits[hosts] = np.where(queued & (share < link_bps), share, np.inf)

@@ -6,13 +6,17 @@ from hypothesis import strategies as st
 
 from ncc.core.errors import ConfigError
 from ncc.envs.action import ActionSpec, RateScale, RateTable, rate_map
+from ncc.envs.observation import ObservationSpec, fair_share_at
+from ncc.envs.spec import EnvView
 from tests.envs.cases import rack
 
 FOUR = rack()
+UNSEEN = np.zeros((4, 20), np.float32)
+"""Levels of a link do not depend on what is observed."""
 
 
 def table(**settings: object) -> RateTable:
-    made = RateTable(ActionSpec(**settings))  # type: ignore[arg-type]
+    made = RateTable(ActionSpec(**settings), ObservationSpec())  # type: ignore[arg-type]
     made.reset(FOUR)
     return made
 
@@ -25,18 +29,18 @@ def scale(kind: str, **settings: object) -> RateScale:
 
 def test_ten_levels_and_no_limit_on_top() -> None:
     rates = table()
-    got = [rates.rates_bps(np.full(4, k))[0] for k in range(11)]
+    got = [rates.rates_bps(np.full(4, k), UNSEEN)[0] for k in range(11)]
     np.testing.assert_allclose(got, [1e7, 1e8, 2e8, 3e8, 4e8, 5e8, 6e8, 7e8, 8e8, 9e8, np.inf])
 
 
 def test_each_host_gets_its_own_index() -> None:
     np.testing.assert_allclose(
-        table(levels=4, min_rate_frac=0.1).rates_bps(np.array([0, 4, 2, 1])), [1e8, np.inf, 5e8, 2.5e8]
+        table(levels=4, min_rate_frac=0.1).rates_bps(np.array([0, 4, 2, 1]), UNSEEN), [1e8, np.inf, 5e8, 2.5e8]
     )
 
 
 def test_one_level_is_on_or_off() -> None:
-    np.testing.assert_allclose(table(levels=1).rates_bps(np.array([0, 1, 0, 1])), [1e7, np.inf, 1e7, np.inf])
+    np.testing.assert_allclose(table(levels=1).rates_bps(np.array([0, 1, 0, 1]), UNSEEN), [1e7, np.inf, 1e7, np.inf])
 
 
 @pytest.mark.parametrize(
@@ -54,26 +58,26 @@ def test_one_level_is_on_or_off() -> None:
 )
 def test_bad_actions_are_refused_by_name(actions: np.ndarray, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        table().rates_bps(actions)
+        table().rates_bps(actions, UNSEEN)
 
 
 def test_linear_and_log_scales_reach_their_ends() -> None:
     u = np.array([0.0, 0.475, 0.9499999, 0.95])
-    np.testing.assert_allclose(scale("linear").rates_bps(u), [1e7, 5.05e8, 1e9, np.inf], rtol=1e-6)
-    np.testing.assert_allclose(scale("log").rates_bps(u), [1e7, 1e8, 1e9, np.inf], rtol=1e-5)
+    np.testing.assert_allclose(scale("linear").rates_bps(u, UNSEEN), [1e7, 5.05e8, 1e9, np.inf], rtol=1e-6)
+    np.testing.assert_allclose(scale("log").rates_bps(u, UNSEEN), [1e7, 1e8, 1e9, np.inf], rtol=1e-5)
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.sampled_from(["linear", "log"]))
 def test_more_action_is_never_less_rate(a: float, b: float, kind: str) -> None:
     low, high = sorted([a, b])
-    rates = scale(kind).rates_bps(np.array([low, high, 0.0, 1.0]))
+    rates = scale(kind).rates_bps(np.array([low, high, 0.0, 1.0]), UNSEEN)
     assert 1e7 * (1 - 1e-12) <= rates[2] <= rates[0] <= rates[1] <= rates[3] == np.inf
 
 
 @pytest.mark.parametrize("bad", [np.nan, -0.01, 1.01, np.inf])
 def test_bad_continuous_actions_are_refused_by_name(bad: float) -> None:
     with pytest.raises(ConfigError, match=r"host h2 is .*; allowed: numbers in \[0, 1\]"):
-        scale("log").rates_bps(np.array([0.1, 0.2, bad, 0.3]))
+        scale("log").rates_bps(np.array([0.1, 0.2, bad, 0.3]), UNSEEN)
 
 
 def test_specs_that_make_no_sense_are_refused() -> None:
@@ -82,12 +86,52 @@ def test_specs_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"ActionSpec.levels"):
         ActionSpec(levels=0)
     with pytest.raises(ConfigError, match=r"ActionSpec.kind is 'log'; action indices need 'levels'"):
-        RateTable(ActionSpec(kind="log"))
+        RateTable(ActionSpec(kind="log"), ObservationSpec())
     with pytest.raises(ConfigError, match=r"need 'linear' or 'log'"):
         RateScale(ActionSpec())
 
 
 def test_the_spec_chooses_the_map() -> None:
-    assert isinstance(rate_map(ActionSpec()), RateTable)
-    assert isinstance(rate_map(ActionSpec(kind="log")), RateScale)
+    assert isinstance(rate_map(ActionSpec(), ObservationSpec()), RateTable)
+    assert isinstance(rate_map(ActionSpec(kind="log"), ObservationSpec()), RateScale)
     assert (ActionSpec().n_actions, ActionSpec(kind="log").n_actions) == (11, 0)
+
+
+def shares(neighbours: str, hosts: int = 4) -> RateTable:
+    made = RateTable(ActionSpec(kind="shares", shares=(0.5, 1.0, 2.0)), ObservationSpec(neighbours=neighbours))  # type: ignore[arg-type]
+    made.reset(rack(hosts=hosts))
+    return made
+
+
+def seen(share: list[float]) -> np.ndarray:
+    obs = np.zeros((len(share), 25), np.float32)
+    obs[:, fair_share_at(ObservationSpec(neighbours="ranked"))] = share
+    return obs
+
+
+def test_shares_are_of_what_each_host_sees_as_fair() -> None:
+    rates = shares("ranked").rates_bps(np.array([0, 1, 2, 3]), seen([0.5, 0.25, 0.25, 0.1]))
+    np.testing.assert_allclose(rates, [2.5e8, 2.5e8, 5e8, np.inf])
+    least = shares("pooled").rates_bps(np.array([0, 0, 0, 0]), seen([0.5, 0.01, 0.0, 1.0]))
+    np.testing.assert_allclose(least, [2.5e8, 1e7, 1e7, 5e8])  # min_rate_frac
+
+
+def test_without_neighbours_a_share_is_of_all_hosts() -> None:
+    # An uplink of 2 Gbit/s over 8 hosts of 1 Gbit/s.
+    rates = shares("none", hosts=8).rates_bps(np.arange(8) % 4, np.zeros((8, 8), np.float32))
+    np.testing.assert_allclose(rates[:4], [1.25e8, 2.5e8, 5e8, np.inf])
+
+
+@pytest.mark.parametrize("neighbours", ["ranked", "none"])
+def test_nearest_gives_back_what_an_index_means(neighbours: str) -> None:
+    rates, obs = shares(neighbours), seen([0.5, 0.25, 0.2, 0.1])
+    for actions in (np.array([0, 1, 2, 3]), np.array([3, 2, 1, 0])):
+        np.testing.assert_array_equal(rates.nearest(rates.rates_bps(actions, obs), obs), actions)
+    np.testing.assert_array_equal(table().nearest(np.array([1.4e8, 1.42e8, np.inf, 1e6]), UNSEEN), [1, 2, 10, 0])
+
+
+def test_shares_need_an_observed_share() -> None:
+    with pytest.raises(ConfigError, match="'pooled', 'ranked' or 'none', got 'each'"):
+        EnvView(action=ActionSpec(kind="shares"))
+    with pytest.raises(ConfigError, match="must rise"):
+        ActionSpec(kind="shares", shares=(1.0, 0.5))

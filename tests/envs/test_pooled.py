@@ -9,7 +9,8 @@ import pytest
 from ncc.core.measurement import Measurements
 from ncc.core.topologies import LeafSpine
 from ncc.core.workload import Permutation
-from ncc.envs.observation import OWN, POOLED, ObservationSpec, SharedObserver, obs_dim
+from ncc.envs.observation import OWN, ObservationSpec, SharedObserver, obs_dim
+from ncc.envs.pooling import POOLED
 from tests.envs.cases import measured, rack
 
 SPEC = ObservationSpec(neighbours="pooled")

@@ -9,13 +9,16 @@ import pytest
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.measurement import Measurement, Measurements
 from ncc.core.scenario import Scenario
-from ncc.envs.observation import OWN, POOLED, ObservationSpec, SharedObserver, obs_dim
+from ncc.envs.observation import OWN, ObservationSpec, SharedObserver, obs_dim
+from ncc.envs.pooling import POOLED
 from tests.envs.cases import FLOWS, measured, rack, spec
 from tests.envs.test_racks import assert_equal_alone
 
 FOUR = rack()
 SPECS = [
-    ObservationSpec(neighbours=neighbours, ages=ages) for neighbours in ("each", "pooled") for ages in (False, True)
+    ObservationSpec(neighbours=neighbours, ages=ages)
+    for neighbours in ("each", "pooled", "ranked", "none")
+    for ages in (False, True)
 ]
 IDS = [f"{each.neighbours}{'-ages' if each.ages else ''}" for each in SPECS]
 

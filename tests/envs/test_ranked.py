@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How a host's shortest flow compares with its neighbours': what rate limits need to serve short flows first."""
+
+from math import log, log1p
+
+import numpy as np
+import pytest
+
+from ncc.core.measurement import Measurements
+from ncc.envs.observation import OWN, ObservationSpec, SharedObserver, obs_dim
+from ncc.envs.pooling import POOLED, RANKED
+from tests.envs.cases import measured, rack
+
+SPEC = ObservationSpec(neighbours="ranked")
+FOUR = rack()
+FIRST = len(OWN) + 2 + len(POOLED)
+
+
+def observer(racks: range | None = None, spec: ObservationSpec = SPEC) -> SharedObserver:
+    made = SharedObserver(spec)
+    made.reset(FOUR, racks)
+    return made
+
+
+def test_ranks_by_hand() -> None:
+    # Two Gbit/s of uplink for hosts of one; next flows of 10, 30, 300 KB, and an idle host.
+    state = measured(FOUR, queued_flows=[1, 2, 1, 0], next_bytes=[10e3, 30e3, 300e3, 0])
+    seen = observer()
+    seen.observe(measured(FOUR))
+    before = dict(zip(RANKED, seen.observe(state)[:, FIRST:].T, strict=True))
+    np.testing.assert_allclose(before["room after shorter"], 1, err_msg="nothing is heard of the others yet")
+    obs = dict(zip(RANKED, seen.observe(state)[:, FIRST:].T, strict=True))
+    # In units of what a link carries in a period of 1 ms: 125 KB.
+    scaled = [log1p(size / 125e3) / log1p(100) for size in (10e3, 30e3, 300e3, 0)]
+    np.testing.assert_allclose(obs["next bytes"], scaled, rtol=1e-5)
+    np.testing.assert_allclose(obs["next bytes before"], scaled, rtol=1e-5)
+    np.testing.assert_allclose(obs["queued flows before"], np.log1p([1, 2, 1, 0]) / log1p(30), rtol=1e-5)
+    # 300 KB is more than four times the two others, which leave 2 - 2 links; 10 KB and 30 KB are alike.
+    np.testing.assert_allclose(obs["room after much shorter"], [1, 1, 0, 1])
+    np.testing.assert_allclose(obs["room after shorter"], [1, 1, 0, 1])
+    np.testing.assert_allclose(obs["share among alike"], [1, 1, 0, 1])
+
+
+def test_equals_share_what_the_shorter_leave() -> None:
+    state = measured(FOUR, queued_flows=1, next_bytes=[10e3, 100e3, 100e3, 100e3])
+    seen = observer()
+    seen.observe(state)
+    obs = dict(zip(RANKED, seen.observe(state)[:, FIRST:].T, strict=True))
+    np.testing.assert_allclose(obs["room after much shorter"], 1)  # 2 links without one are one
+    np.testing.assert_allclose(obs["share among alike"], [1, 1 / 3, 1 / 3, 1 / 3], rtol=1e-6)
+
+
+def test_the_constants_of_a_scenario() -> None:
+    obs = dict(zip(RANKED, observer().observe(measured(FOUR))[:, FIRST:].T, strict=True))
+    np.testing.assert_allclose(obs["static share"], 1 + log(0.5) / log(100), rtol=1e-6)
+    buffer = FOUR.network().reach_bytes(FOUR.network().neighbourhoods[0].upper_port)
+    np.testing.assert_allclose(obs["buffer"], log1p(buffer * 8 / 2e6) / log1p(100), rtol=1e-6)
+    assert (obs["period"] > 0).all()
+
+
+def test_it_does_not_matter_which_neighbour_is_which() -> None:
+    rng = np.random.default_rng(1)
+    values = {"next_bytes": rng.integers(1, 10**6, 4) * 1.0, "queued_flows": np.array([1, 1, 0, 3])}
+    turned = {name: np.concatenate([column[:1], column[1:][::-1]]) for name, column in values.items()}
+    seen = []
+    for given in (values, turned):
+        one = observer()
+        one.observe(measured(FOUR, **given))  # type: ignore[arg-type]
+        seen.append(one.observe(measured(FOUR, **given))[0])  # type: ignore[arg-type]
+    np.testing.assert_allclose(seen[0], seen[1], rtol=1e-6)
+
+
+def test_racks_side_by_side_see_what_each_would_alone() -> None:
+    rng = np.random.default_rng(2)
+    together, alone = observer(range(3)), [observer() for _ in range(3)]
+    starts = [measured(FOUR) for _ in range(3)]
+    first = [together.restart(row, m) for row, m in enumerate(starts)]
+    np.testing.assert_array_equal(first, [each.observe(m) for each, m in zip(alone, starts, strict=True)])
+    for _ in range(5):
+        epochs = [
+            measured(FOUR, next_bytes=rng.integers(0, 10**6, 4) * 1.0, queued_flows=rng.integers(0, 3, 4))
+            for _ in range(3)
+        ]
+        obs = together.observe(Measurements.of(epochs))
+        np.testing.assert_array_equal(obs, [each.observe(m) for each, m in zip(alone, epochs, strict=True)])
+
+
+@pytest.mark.parametrize("ages", [False, True])
+def test_hidden_neighbours_are_not_observed(ages: bool) -> None:
+    spec = ObservationSpec(neighbours="none", ages=ages)
+    seen = observer(spec=spec)
+    loud = measured(FOUR, throughput_bps=[0, 1e9, 1e9, 1e9], queued_flows=[0, 9, 9, 9], next_bytes=[0, 1e6, 1e6, 1e6])
+    seen.observe(loud)
+    obs = seen.observe(loud)
+    assert obs.shape == (4, obs_dim(spec, FOUR)) == (4, 8 + ages)
+    quiet = observer(spec=spec)
+    quiet.observe(measured(FOUR))
+    np.testing.assert_array_equal(obs[0], quiet.observe(measured(FOUR))[0])
