@@ -8,13 +8,20 @@ from typing import Any
 import numpy as np
 
 from ncc.core.errors import ConfigError
+from ncc.core.scenario import Scenario
+from ncc.core.value import from_dict
 from ncc.harness.results import Evaluation
+from ncc.harness.run import eval_flow_seed
+from ncc.metrics.bounds import BOUNDS, LOWEST, bound_summary, has_bounds
 from ncc.metrics.catalogue import CATALOGUE, Better
-from ncc.metrics.stats import Interval, Statistic, interval
+from ncc.metrics.stats import Interval, Statistic, gap_closed, interval
 from ncc.palette import label
 
 MIN_SEEDS = 5
 """Fewer paired seeds tell nobody apart: a bootstrap interval of two values is those two, whatever its level."""
+
+GAP_START, GAP_METRIC = "dctcp", "fct_mean_s"
+"""The controller from which gaps to the lowest bound are measured, and in what."""
 
 Values = list[float]
 """One per seed, in the order of `Comparison.seeds`; NaN where the metric is undefined or the run is invalid."""
@@ -35,8 +42,15 @@ class Comparison:
     """By controller and seed: why that run must not be used. Its values are left out."""
     statistic: Statistic = "mean"
     level: float = 0.95
+    bounds: Mapping[str, Mapping[str, Values]] = field(default_factory=dict)
+    """By bound (`ncc.metrics.bounds`), then metric: what ideal sharing makes of the same flows. No controller, so it
+    never competes."""
     _known: dict[tuple[str, ...], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """Intervals and ranks worked out so far: a bootstrap is asked for many times while a table finds its width."""
+
+    def __post_init__(self) -> None:
+        if both := sorted(set(self.bounds) & set(self.controllers)):
+            raise ConfigError(f"a controller may not be called {both[0]!r}, as a bound is; give it another name")
 
     @property
     def valid(self) -> bool:
@@ -50,12 +64,31 @@ class Comparison:
             key for key in CATALOGUE if any(np.isfinite(self.values[name][key]).any() for name in self.controllers)
         )
 
-    def cell(self, controller: str, metric: str) -> Interval:
-        """Estimate and bootstrap interval over seeds."""
-        key = (controller, metric)
+    def cell(self, name: str, metric: str) -> Interval:
+        """Estimate and bootstrap interval over seeds, of a controller or a bound."""
+        key = (name, metric)
         if key not in self._known:
-            self._known[key] = interval(self.values[controller][metric], self.statistic, self.level)
+            values = self.bounds[name] if name in self.bounds else self.values[name]
+            self._known[key] = interval(values[metric], self.statistic, self.level)
         found: Interval = self._known[key]
+        return found
+
+    @property
+    def gaps(self) -> dict[str, Interval]:
+        """By controller: how much of the way from DCTCP's mean FCT to the SRPT bound's it goes (`stats.gap_closed`).
+
+        Empty without bounds, or without DCTCP, whose own share is 0 and is left out.
+        """
+        if LOWEST not in self.bounds or GAP_START not in self.controllers:
+            return {}
+        if ("gaps",) not in self._known:
+            start, goal = self.values[GAP_START][GAP_METRIC], self.bounds[LOWEST][GAP_METRIC]
+            self._known["gaps",] = {
+                name: gap_closed(self.values[name][GAP_METRIC], start, goal, self.level)
+                for name in self.controllers
+                if name != GAP_START
+            }
+        found: dict[str, Interval] = self._known["gaps",]
         return found
 
     def best(self, metric: str) -> tuple[str, ...]:
@@ -99,10 +132,12 @@ class Comparison:
             "invalid": {name: {str(s): list(why) for s, why in runs.items()} for name, runs in self.invalid.items()},
             "statistic": self.statistic,
             "level": self.level,
-            "values": {
-                name: {key: [_null(v) for v in values] for key, values in columns.items()}
-                for name, columns in self.values.items()
-            },
+            "values": _plain(self.values),
+            "bounds": _plain(self.bounds),
+            "gap_closed": [
+                {"controller": name, "from": GAP_START, "to": LOWEST, "metric": GAP_METRIC, **_span(gap)}
+                for name, gap in self.gaps.items()
+            ],
             "cells": [{**row, **{k: _null(row[k]) for k in ("estimate", "low", "high")}} for row in self.rows()],
         }
 
@@ -113,24 +148,20 @@ class Comparison:
             scenario=data["scenario"],
             controllers=tuple(data["controllers"]),
             seeds=tuple(data["seeds"]),
-            values={
-                name: {
-                    key: [float("nan") if v is None else float(v) for v in column] for key, column in columns.items()
-                }
-                for name, columns in data["values"].items()
-            },
+            values=_values(data["values"]),
             n_flows=data["n_flows"],
             invalid={name: {int(s): why for s, why in runs.items()} for name, runs in data["invalid"].items()},
             statistic=data["statistic"],
             level=data["level"],
+            bounds=_values(data.get("bounds", {})),  # results from before there were any
         )
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row per metric and controller: the table as plain data."""
+        """A row per metric and controller or bound: the table as plain data."""
         rows = []
         for key in self.metrics:
             best = self.best(key)
-            for name in self.controllers:
+            for name in (*self.controllers, *self.bounds):
                 cell = self.cell(name, key)
                 rows.append(
                     {
@@ -145,6 +176,7 @@ class Comparison:
                         "n_missing": cell.n_missing,
                         "better": str(CATALOGUE[key].better),
                         "best": name in best,
+                        "bound": name in self.bounds,
                     }
                 )
         return rows
@@ -159,6 +191,7 @@ def comparison(
     invalid: Mapping[str, Mapping[int, Sequence[str]]] | None = None,
     statistic: Statistic = "mean",
     level: float = 0.95,
+    bounds: Mapping[str, Mapping[str, Values]] | None = None,
 ) -> Comparison:
     """Compare controllers by the summaries of their runs (`ncc.metrics.summary.summarise`), one per seed each.
 
@@ -181,11 +214,18 @@ def comparison(
         }
         for name, runs in summaries.items()
     }
-    return Comparison(scenario, tuple(summaries), tuple(seeds), values, n_flows, refused, statistic, level)
+    return Comparison(
+        scenario, tuple(summaries), tuple(seeds), values, n_flows, refused, statistic, level, dict(bounds or {})
+    )
 
 
-def compare(evaluation: Evaluation, *, statistic: Statistic = "mean", level: float = 0.95) -> Comparison:
+def compare(
+    evaluation: Evaluation, *, statistic: Statistic = "mean", level: float = 0.95, bounds: bool = False
+) -> Comparison:
     """Compare the controllers of an evaluation on disk.
+
+    Args:
+        bounds: with those of `ncc.metrics.bounds`, if all flows of the scenario complete some time.
 
     Raises:
         ConfigError: the controllers were not run with the same scenario and seeds, so there are no pairs.
@@ -199,15 +239,44 @@ def compare(evaluation: Evaluation, *, statistic: Statistic = "mean", level: flo
         name: {run.seed: run.problems for run in evaluation.of(name) if run.problems} for name in evaluation.controllers
     }
     summaries = evaluation.summaries()
+    scenario = from_dict(Scenario, evaluation.runs[0].manifest.facts["scenario"], "manifest.scenario")
     return comparison(
         {name: [summaries[name][seed] for seed in first] for name in evaluation.controllers},
         first,
-        scenario=evaluation.runs[0].manifest.facts["scenario"]["name"],
+        scenario=scenario.name,
         n_flows=sum(run.manifest.facts["n_flows"] for run in evaluation.of(evaluation.controllers[0])),
         invalid=invalid,
         statistic=statistic,
         level=level,
+        bounds=bounds_of(scenario, first) if bounds and has_bounds(scenario) else {},
     )
+
+
+def bounds_of(scenario: Scenario, seeds: Sequence[int]) -> dict[str, dict[str, Values]]:
+    """`Comparison.bounds` of the flows that these evaluation seeds draw."""
+    found = {}
+    for name in BOUNDS:
+        summaries = [bound_summary(scenario, eval_flow_seed(seed), name) for seed in seeds]
+        found[name] = {key: [summary[key] for summary in summaries] for key in CATALOGUE}
+    return found
+
+
+def _plain(values: Mapping[str, Mapping[str, Values]]) -> dict[str, dict[str, list[float | None]]]:
+    return {
+        name: {key: [_null(v) for v in column] for key, column in columns.items()} for name, columns in values.items()
+    }
+
+
+def _values(plain: Mapping[str, Mapping[str, Sequence[float | None]]]) -> dict[str, dict[str, Values]]:
+    """What `_plain` was made of."""
+    return {
+        name: {key: [float("nan") if v is None else float(v) for v in column] for key, column in columns.items()}
+        for name, columns in plain.items()
+    }
+
+
+def _span(found: Interval) -> dict[str, Any]:
+    return {key: _null(getattr(found, key)) for key in ("estimate", "low", "high")} | {"n_seeds": found.n}
 
 
 def _null(value: float) -> float | None:

@@ -40,6 +40,7 @@ class EvaluateSpec(Value, frozen=True):
     first_seed: Natural
     duration_s: Positive | None
     workers: Count
+    bounds: bool
     out: str | None
 
 
@@ -188,6 +189,7 @@ def _evaluate(
         first_seed=spec.first_seed,
         duration_s=scenario.duration_s,
         workers=spec.workers,
+        bounds=spec.bounds,
         params=spec.params,
     )
     evaluation.load()  # refuses parameters by name, before anything is written

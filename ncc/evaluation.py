@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ncc.comparison import Comparison, compare, comparison
 from ncc.compose import DatapathSpec, LimiterFactory, reference_last
 from ncc.core.errors import InvalidRunError
@@ -14,10 +16,12 @@ from ncc.harness.controller import Controller, PolicyLimit
 from ncc.harness.pool import evaluate, jobs_for
 from ncc.harness.progress import Bar, EvaluationProgress
 from ncc.harness.results import Evaluation
+from ncc.harness.run import eval_flow_seed
 from ncc.judgement import JSON, PARQUET, Judgement
+from ncc.metrics.bounds import BOUNDS, bound_slowdowns, has_bounds
 from ncc.palette import label
 from ncc.plan import EvaluationSpec, require_marks, require_transports
-from ncc.plot import fct_by_size, slowdown_cdf
+from ncc.plot import FlowPoints, fct_by_size, slowdown_cdf
 from ncc.table import markdown, print_judgement
 
 MARKDOWN = "comparison.md"
@@ -48,6 +52,7 @@ def judge(
     require_marks(scenario, controllers)
     for name in (JSON, PARQUET, MARKDOWN):
         remove(folder / name)  # no table outlives the runs it speaks of
+    bounds = _bound_points(scenario, spec) if spec.bounds and has_bounds(scenario) else {}
     comparisons: dict[str, Comparison] = {}
     for datapath in datapaths:
         evaluation = run_controllers(
@@ -61,11 +66,13 @@ def judge(
             workers=spec.workers,
             config=config,
         )
-        comparisons[datapath.name] = compare(evaluation)
-        _draw(evaluation, f"{scenario.name} on {datapath.name}")
+        comparisons[datapath.name] = compare(evaluation, bounds=spec.bounds)
+        _draw(evaluation, f"{scenario.name} on {datapath.name}", bounds)
     result = Judgement(comparisons)
     print()
     print_judgement(result)
+    if spec.bounds and not has_bounds(scenario):
+        print(f"No bounds: {scenario.name} has endless flows, which have no completion time.")
     result.save(folder)
     write_text(folder / MARKDOWN, markdown(result))
     print(f"Written to {folder}")
@@ -124,7 +131,14 @@ def _mean(results: Sequence[Comparison]) -> Comparison:
         for name, bad in result.invalid.items():
             for seed, problems in bad.items():
                 invalid.setdefault(name, {}).setdefault(seed, []).extend(problems)
-    return comparison(summaries, first.seeds, scenario=first.scenario, n_flows=first.n_flows, invalid=invalid)
+    return comparison(
+        summaries,
+        first.seeds,
+        scenario=first.scenario,
+        n_flows=first.n_flows,
+        invalid=invalid,
+        bounds=first.bounds,  # of the flows, whoever was trained
+    )
 
 
 def run_controllers(
@@ -164,9 +178,18 @@ def _policy_digest(controller: Controller, factory: LimiterFactory) -> dict[str,
     return {"policy": file_digest(factory.path(controller.name, controller.limit))}
 
 
-def _draw(evaluation: Evaluation, what: str) -> None:
+def _bound_points(scenario: Scenario, spec: EvaluationSpec) -> dict[str, FlowPoints]:
+    """What `Evaluation.slowdowns` is of controllers, of bounds."""
+    seeds = [eval_flow_seed(seed) for seed in range(spec.first_seed, spec.first_seed + spec.seeds)]
+    size_bytes = np.concatenate([scenario.flows(seed).size_bytes for seed in seeds])
+    return {
+        name: (size_bytes, np.concatenate([bound_slowdowns(scenario, seed, name) for seed in seeds])) for name in BOUNDS
+    }
+
+
+def _draw(evaluation: Evaluation, what: str, bounds: Mapping[str, FlowPoints]) -> None:
     data = evaluation.slowdowns()
     n_flows = len(next(iter(data.values()))[0])
     title = f"{what}: {len(evaluation.manifest.facts['seeds'])} seeds, {n_flows:,} flows per controller"
-    slowdown_cdf(data, evaluation.folder / "slowdown_cdf.png", title=title)
-    fct_by_size(data, evaluation.folder / "fct_by_size.png", title=title)
+    slowdown_cdf(data, evaluation.folder / "slowdown_cdf.png", title=title, bounds=bounds)
+    fct_by_size(data, evaluation.folder / "fct_by_size.png", title=title, bounds=bounds)

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+RULE = "│"
 BEST = "*"
 """A mark; Markdown shows it as bold type."""
 
@@ -47,6 +48,13 @@ class Grid:
     """Heads of the others, (text, style)."""
     rows: tuple[Row, ...]
     lines: tuple[tuple[str, str], ...]
+    apart: int = 0
+    """So many of the last columns stand behind a rule, in grey."""
+
+    @property
+    def rule(self) -> int:
+        """The first column behind the rule."""
+        return len(self.columns) - self.apart
 
 
 def print_grid(grid: Grid, console: Console) -> None:
@@ -72,6 +80,8 @@ def print_grid(grid: Grid, console: Console) -> None:
 def markdown_grid(grid: Grid) -> str:
     """GitHub-flavoured Markdown; cells marked `BEST` are bold."""
     heads = [*grid.leads, *(text.replace("\n", " ") for text, _ in grid.columns)]
+    if grid.apart:  # Markdown has no rules between columns, and no grey
+        heads[-grid.apart :] = [f"*{head}*" for head in heads[-grid.apart :]]
     rules = ["---"] * len(grid.leads) + ["---:"] * len(grid.columns)
     lines = ["|" + "|".join(f" {head} ".replace("  ", " ") for head in heads) + "|", f"|{'|'.join(rules)}|"]
     for row in grid.rows:
@@ -93,14 +103,20 @@ def _table(grid: Grid, columns: Sequence[int], *, stacked: bool) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True)
     for head in grid.leads:
         table.add_column(Text(head), no_wrap=True)
-    for head, style in (grid.columns[i] for i in columns):
+    for i in columns:
+        if _ruled(grid, columns, i):
+            table.add_column(Text(RULE, style="dim"), no_wrap=True)
+        head, style = grid.columns[i]
         table.add_column(Text(head, style=style), justify="right", no_wrap=True)
     for section, rows in groupby(grid.rows, key=lambda row: row.section):
         if section:
             table.add_row(Text(section, style="italic"))
         for row in rows:
             cells = []
-            for cell in (row.cells[i] for i in columns):
+            for i in columns:
+                if _ruled(grid, columns, i):
+                    cells.append(Text(RULE, style="dim"))
+                cell = row.cells[i]
                 text = Text.assemble((cell.middle + (cell.mark or " "), cell.style))
                 if cell.spread:
                     text.append(("\n" if stacked else " ") + cell.spread, style="dim")
@@ -109,6 +125,11 @@ def _table(grid: Grid, columns: Sequence[int], *, stacked: bool) -> Table:
             table.add_row(Text(indent + row.lead[0]), *(Text(lead) for lead in row.lead[1:]), *cells)
         table.add_section()
     return table
+
+
+def _ruled(grid: Grid, columns: Sequence[int], i: int) -> bool:
+    """Whether a rule stands before column i: between those of a block that stand apart and the others."""
+    return grid.apart > 0 and i == grid.rule and i != columns[0]
 
 
 def _blocks(grid: Grid, width: int) -> list[Sequence[int]]:

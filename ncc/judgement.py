@@ -40,7 +40,7 @@ class Judgement:
     def __post_init__(self) -> None:
         if not self.comparisons:
             raise ConfigError("nothing to compare: name at least one datapath")
-        asked = {(c.scenario, c.controllers, c.seeds, c.n_flows) for c in self.comparisons.values()}
+        asked = {(c.scenario, c.controllers, c.seeds, c.n_flows, *c.bounds) for c in self.comparisons.values()}
         if len(asked) > 1:
             raise ConfigError(
                 f"the datapaths {', '.join(self.comparisons)} must have run the same scenario, controllers and seeds"

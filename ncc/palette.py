@@ -27,6 +27,13 @@ PALETTE = {
     "cubic": Style("CUBIC", "#AA4499", "P", "-."),
     "bbr": Style("BBR", "#7A0F2E", "X", "-"),
     "vegas": Style("Vegas", "#332288", ">", "--"),
+    # Ceilings: limits with perfect knowledge, and orders without limits.
+    "max_min": Style("max-min oracle", "#44BB99", "*", "-."),
+    "shortest_first": Style("shortest-first oracle", "#1B7837", "*", "--"),
+    "ncc_order": Style("order only", "#99DDFF", "o", "--"),
+    # Bounds (`ncc.metrics.bounds`): no controllers, so thin and grey.
+    "ideal_fair": Style("ideal fair", "#AAAAAA", "", "--"),
+    "srpt_bound": Style("SRPT bound", "#888888", "", "-"),
     # ns-3's own: paler than ours, dotted, mostly seen beside them.
     "ns3_dctcp": Style("DCTCP (ns-3)", "#E69F00", "<", ":"),
     "ns3_reno": Style("Reno (ns-3)", "#117733", "d", ":"),

@@ -34,6 +34,8 @@ class EvaluationSpec(Value, frozen=True):
     duration_s: Positive
     first_seed: Natural = 0
     workers: Annotated[int, Meta(ge=1, le=256)] = 2
+    bounds: bool = True
+    """Beside the controllers, `ncc.metrics.bounds`; not where flows are endless."""
     params: dict[Name, dict[str, Any]] = field(default_factory=dict)
     """By controller: parameters of its transport over its own; `with_params` checks them."""
 

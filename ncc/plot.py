@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 110
+THIN = 1.0
+"""Width of the lines of bounds."""
 FlowPoints = tuple[IntArray, FloatArray]
 """(size_bytes, fct_slowdown) of one controller's flows, all seeds together; both [n_flows], NaN if undelivered."""
 Bucket = tuple[str, float, float]
@@ -71,20 +73,26 @@ def learning_curve(
 
 
 def slowdown_cdf(
-    data: Mapping[str, FlowPoints], path: Path, *, buckets: Sequence[Bucket] = BUCKETS, title: str = ""
+    data: Mapping[str, FlowPoints],
+    path: Path,
+    *,
+    buckets: Sequence[Bucket] = BUCKETS,
+    title: str = "",
+    bounds: Mapping[str, FlowPoints] | None = None,
 ) -> None:
     """Distribution of FCT slowdown per controller, one panel per size bucket; marks at the 50th, 95th, 99th percentile.
 
-    Undelivered flows count as infinitely slow: such a curve ends below 1.
+    Undelivered flows count as infinitely slow: such a curve ends below 1. `bounds` are drawn thin and without marks.
     """
-    looks = styles(list(data))
+    thin = dict(bounds or {})
+    looks = styles([*data, *thin])
     if not data:
         raise ConfigError("no flows to draw: name at least one controller")
     buckets = [b for b in buckets if any(((size > b[1]) & (size <= b[2])).any() for size, _ in data.values())]
     figure, panels = new_figure(len(buckets), width=max(4.5, 2.9 * len(buckets)), height=4.4, sharey=True)
     for axes, (bucket, low, high) in zip(panels, buckets, strict=True):
         largest, count = 1.0, 0
-        for name, (size, slowdown) in data.items():
+        for name, (size, slowdown) in {**data, **thin}.items():
             chosen = slowdown[(size > low) & (size <= high)]
             count = max(count, len(chosen))
             drawn = np.sort(chosen[np.isfinite(chosen)])
@@ -100,9 +108,10 @@ def slowdown_cdf(
                 where="post",
                 color=style.colour,
                 ls=style.line,
-                lw=1.8,
+                lw=THIN if name in thin else 1.8,
             )
-            axes.plot(drawn[marks], share[marks], style.marker, ms=6, color=style.colour, mec="white", mew=0.6)
+            if name not in thin:
+                axes.plot(drawn[marks], share[marks], style.marker, ms=6, color=style.colour, mec="white", mew=0.6)
         axes.set_xscale("log")
         axes.set_xlim(0.97, max(largest * 1.15, 2.0))
         axes.set_ylim(0, 1.02)
@@ -119,17 +128,25 @@ def slowdown_cdf(
     )
 
 
-def fct_by_size(data: Mapping[str, FlowPoints], path: Path, *, bins: int = 8, title: str = "") -> None:
+def fct_by_size(
+    data: Mapping[str, FlowPoints],
+    path: Path,
+    *,
+    bins: int = 8,
+    title: str = "",
+    bounds: Mapping[str, FlowPoints] | None = None,
+) -> None:
     """Median and 99th percentile of FCT slowdown against flow size, in bins of equal numbers of flows.
 
     There are at most `bins`, and as few as it takes for each to have 100 flows, the least that have a 99th percentile.
     """
     if not data:
         raise ConfigError("no flows to draw: name at least one controller")
-    looks = styles(list(data))
+    thin = dict(bounds or {})
+    looks = styles([*data, *thin])
     figure, panels = new_figure(2, width=9.5, height=4.4)
     curves: dict[str, tuple[FloatArray, FloatArray]] = {}
-    for name, (size, slowdown) in data.items():
+    for name, (size, slowdown) in {**data, **thin}.items():
         rank = np.argsort(size, kind="stable")
         parts = np.array_split(rank, max(1, min(bins, len(rank) // 100)))
         centre = np.array([np.exp(np.mean(np.log(size[part]))) for part in parts])
@@ -146,7 +163,8 @@ def fct_by_size(data: Mapping[str, FlowPoints], path: Path, *, bins: int = 8, ti
         axes.yaxis.set_minor_formatter(_sparse_minor(high / low))
         for name, (centre, level) in curves.items():
             s = looks[name]
-            axes.plot(centre, level[i], color=s.colour, ls=s.line, marker=s.marker, ms=7, mec="white", mew=0.6, lw=1.8)
+            lw = THIN if name in thin else 1.8
+            axes.plot(centre, level[i], color=s.colour, ls=s.line, marker=s.marker, ms=7, mec="white", mew=0.6, lw=lw)
     _finish(figure, looks, title or "FCT slowdown by flow size", path)
 
 
@@ -270,8 +288,9 @@ def _finish(figure: "Figure", looks: Mapping[str, Any], title: str, path: Path) 
     from matplotlib.lines import Line2D
 
     keys = [
-        Line2D([], [], color=s.colour, ls=s.line, marker=s.marker, mec="white", ms=7, lw=1.8, label=s.label)
+        Line2D([], [], color=s.colour, ls=s.line, marker=s.marker, mec="white", ms=7, lw=lw, label=s.label)
         for s in looks.values()
+        for lw in (1.8 if s.marker else THIN,)
     ]
     figure.suptitle(title, x=0.01, ha="left")
     figure.legend(handles=keys, loc="outside lower center", ncols=min(len(keys), 5), frameon=False)

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 from rich.console import Console
 
-from ncc.comparison import MIN_SEEDS
+from ncc.comparison import GAP_START, MIN_SEEDS
 from ncc.grid import BEST, Cell, Grid, Row, markdown_grid, print_grid
 from ncc.judgement import TOLERANCES, Judgement
+from ncc.metrics.bounds import LOWEST
 from ncc.metrics.catalogue import CATALOGUE, Metric
 from ncc.metrics.stats import Interval
 from ncc.palette import label
@@ -29,6 +30,8 @@ ROWS = (
 """What the table shows: all of FCT slowdown by size of flow, then the network."""
 
 STRAYS = "!"
+APART = "bright_black"
+"""Style of what does not compete."""
 
 
 def print_judgement(judgement: Judgement, console: Console | None = None, rows: Sequence[str] = ROWS) -> None:
@@ -54,13 +57,17 @@ def _results(judgement: Judgement, rows: Sequence[str]) -> Grid:
     return Grid(
         title=_title(judgement),
         leads=("", "") if several else ("",),
-        columns=tuple(_head(judgement, name) for name in judgement.any.controllers),
+        columns=(
+            *(_head(judgement, name) for name in judgement.any.controllers),
+            *((label(name), APART) for name in judgement.any.bounds),
+        ),
         rows=tuple(
             _row(judgement, key, datapath, several=several)
             for key in _shown(judgement, rows)
             for datapath in judgement.datapaths
         ),
         lines=tuple(_caption(judgement, rows)),
+        apart=len(judgement.any.bounds),
     )
 
 
@@ -72,6 +79,7 @@ def _row(judgement: Judgement, key: str, datapath: str, *, several: bool) -> Row
         style = "bold green" if best[:1] == (name,) else "green" if name in best else ""
         middle, spread = _cell(metric, comparison.cell(name, key))
         cells.append(Cell(middle, spread, BEST if name in best else "", style))
+    cells += [Cell(*_cell(metric, comparison.cell(name, key)), style=APART) for name in comparison.bounds]
     section, _, short = metric.label.rpartition(", ") if key.startswith("slowdown_") else ("", "", metric.title)
     first = datapath == judgement.datapaths[0]
     lead = (short if first else "", *([datapath] if several else []))
@@ -155,12 +163,38 @@ def _caption(judgement: Judgement, rows: Sequence[str]) -> list[tuple[str, str]]
             lines.append((told, "dim"))
     else:
         lines.append(("One seed: no intervals, so no claim. Use more seeds.", "yellow"))
+    lines += _bounds(judgement)
     shown = _shown(judgement, rows)
     if missing := [CATALOGUE[key].label for key in rows if key not in shown]:
         lines.append((f"Undefined in these runs: {'; '.join(missing)}.", "dim"))
     for datapath in judgement.datapaths:
         lines += _invalid(judgement, datapath)
     return lines
+
+
+def _bounds(judgement: Judgement) -> list[tuple[str, str]]:
+    """What the columns apart are, and how far each controller has come from DCTCP towards the lowest of them."""
+    if not judgement.any.bounds:
+        return []
+    names = ", ".join(label(name) for name in judgement.any.bounds)
+    lines = [
+        (f"{names}: the same flows, all delivered, as ideally shared fluids; no controllers, so never best.", "dim")
+    ]
+    for datapath, found in judgement.comparisons.items():
+        if found.gaps:
+            where = f" on {datapath}" if len(judgement.datapaths) > 1 else ""
+            shares = ", ".join(f"{label(name)} {_share(gap)}" for name, gap in found.gaps.items())
+            what = f"mean FCT, from {label(GAP_START)} (0 %) to {label(LOWEST)} (100 %){where}"
+            lines.append((f"Gap closed, {what}: {shares}.", "dim"))
+    return lines
+
+
+def _share(gap: Interval) -> str:
+    """A share in per cent with its interval; a dash where there is no gap."""
+    if np.isnan(gap.estimate):
+        return "–"  # noqa: RUF001
+    spread = "" if np.isnan(gap.low) else f" [{100 * gap.low:.0f}, {100 * gap.high:.0f}]"
+    return f"{100 * gap.estimate:.0f} %{spread}"
 
 
 def _invalid(judgement: Judgement, datapath: str) -> list[tuple[str, str]]:

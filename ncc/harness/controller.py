@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from ncc.core.value import Fraction, Name, Value
+from ncc.core.value import Name, Value
 from ncc.harness.datapath import HostStack
 from ncc.harness.limiter import FixedShare, RateLimiter, Unlimited
 from ncc.harness.oracles import MaxMin, ShortestFirst
@@ -55,8 +55,8 @@ class ShortestFirstLimit(Formula, frozen=True, tag="shortest_first"):
     headroom_frac: Headroom = 0.03
     alike: Annotated[float, Meta(ge=1)] = 4.0
     """Next flows within this factor count as equally long."""
-    floor_frac: Fraction = 0.05
-    """Of its fair share, that a host has in any case; 0 may starve it."""
+    floor_frac: Annotated[float, Meta(gt=0, le=1)] = 0.05
+    """Of its fair share, that a host has in any case."""
 
     def build(self) -> RateLimiter:
         return ShortestFirst(self.headroom_frac, self.alike, self.floor_frac)

@@ -41,8 +41,8 @@ class ShortestFirst:
 
     Host i compares its shortest queued flow, h_i bytes, with everybody's: those with less than h_i / `alike` go before
     it at the rates of their links, and what they leave it shares with those within a factor of `alike`, because equals
-    (the answers of an incast) must not all believe to be first. It always has `floor_frac` of its fair share, so that
-    nobody starves.
+    (the answers of an incast) must not all believe to be first. It always has `floor_frac` > 0 of its fair share, so
+    that nobody starves: datapaths take no limit of 0.
     """
 
     def __init__(self, headroom_frac: float, alike: float, floor_frac: float) -> None:
@@ -67,13 +67,15 @@ class ShortestFirst:
 
 
 def water_level(demand: FloatArray, capacity: float) -> float:
-    """The level at which demands cut there add up to `capacity`; inf if all of them fit."""
+    """The level at which demands [n_hosts] cut there add up to `capacity`; inf if all of them fit."""
     if demand.sum() <= capacity:
         return np.inf
     rising = np.sort(demand)
     below = np.concatenate([[0.0], np.cumsum(rising)[:-1]])
     levels = (capacity - below) / np.arange(len(rising), 0, -1)
-    return float(levels[int(np.argmax(rising >= levels))])
+    above = rising >= levels
+    above[-1] = True  # as the sum says; added up in another order, rounding may say otherwise
+    return float(levels[int(np.argmax(above))])
 
 
 def room_before(

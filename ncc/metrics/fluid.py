@@ -14,15 +14,17 @@ ideal one exactly where the flow is alone. Data alone takes room; ACKs are not c
 only the ports that all of them have in common hold a flow back, as if the rest were spread perfectly.
 """
 
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 
 from ncc.core.errors import ConfigError
-from ncc.core.flows import BoolArray, FloatArray, FlowTable, IntArray
+from ncc.core.flows import FloatArray, FlowTable, IntArray
 from ncc.core.scenario import Scenario
 from ncc.core.topology import NodeKind, Topology
 from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES
+from ncc.core.workload import endless
 from ncc.metrics.fct import ideal_fct_s
 
 Sharing = Literal["fair", "srpt"]
@@ -36,10 +38,11 @@ def fluid_fct_s(scenario: Scenario, flows: FlowTable, sharing: Sharing) -> Float
     Raises:
         ConfigError: endless flows, which never complete.
     """
-    wire_bits, ports = _wire_bits(scenario, flows), _ports(scenario.network(), flows)
-    if np.isinf(wire_bits).any():
+    if endless(scenario.workload, flows).any():
         raise ConfigError(f"scenario {scenario.name!r} has endless flows, which have no completion time")
-    capacity_bps = np.array([scenario.network().port_rate_bps(p) for p in range(2 * len(scenario.network().links))])
+    network = scenario.network()
+    wire_bits, ports = _wire_bits(scenario, flows), _ports(network, flows)
+    capacity_bps = np.array([network.port_rate_bps(port) for port in range(2 * len(network.links))])
     alone_s = wire_bits / np.array([capacity_bps[mine].min() for mine in ports])
     took_s = _run(flows.start_s, wire_bits, ports, capacity_bps, sharing)
     # A flow that is never held back takes as long as alone; rounding may have it a little sooner.
@@ -55,38 +58,58 @@ def _wire_bits(scenario: Scenario, flows: FlowTable) -> FloatArray:
 
 def _ports(network: Topology, flows: FlowTable) -> list[IntArray]:
     """For each flow the directed ports that all its shortest paths have in common."""
-    out: dict[int, list[tuple[int, int]]] = {}
-    for i, link in enumerate(network.links):
-        out.setdefault(link.a, []).append((link.b, 2 * i))
-        out.setdefault(link.b, []).append((link.a, 2 * i + 1))
-    known: dict[tuple[int, int], IntArray] = {}
-    found = []
-    for pair in zip(flows.src.tolist(), flows.dst.tolist(), strict=True):
-        if pair not in known:
-            known[pair] = np.array(_certain_ports(network, out, *pair), dtype=np.int64)
-        found.append(known[pair])
-    return found
+    routes = _routes(network)
+    return [routes.certain_ports(src, dst) for src, dst in zip(flows.src.tolist(), flows.dst.tolist(), strict=True)]
 
 
-def _certain_ports(network: Topology, out: dict[int, list[tuple[int, int]]], src: int, dst: int) -> list[int]:
-    away, frontier = {dst: 0}, [dst]
-    while frontier and src not in away:
-        reached = []
-        for node in frontier:
-            if node != dst and network.nodes[node].kind is NodeKind.HOST:
-                continue  # hosts forward nothing
-            for peer, _ in out.get(node, []):
-                if peer not in away:
-                    away[peer] = away[node] + 1
-                    reached.append(peer)
-        frontier = reached
-    certain, at = [], {src}
-    while dst not in at:
-        steps = {(peer, port) for node in at for peer, port in out[node] if away.get(peer) == away[node] - 1}
-        if len(steps) == 1:
-            certain.append(next(iter(steps))[1])
-        at = {peer for peer, _ in steps}
-    return certain
+@lru_cache(maxsize=8)
+def _routes(network: Topology) -> "Routes":
+    return Routes(network)
+
+
+class Routes:
+    """Shortest paths of a network, looked up once per pair of hosts."""
+
+    def __init__(self, network: Topology) -> None:
+        self._forwards = [node.kind is not NodeKind.HOST for node in network.nodes]
+        self._out: list[list[tuple[int, int]]] = [[] for _ in network.nodes]
+        for i, link in enumerate(network.links):
+            self._out[link.a].append((link.b, 2 * i))
+            self._out[link.b].append((link.a, 2 * i + 1))
+        self._away: dict[int, dict[int, int]] = {}
+        self._certain: dict[tuple[int, int], IntArray] = {}
+
+    def certain_ports(self, src: int, dst: int) -> IntArray:
+        """Directed ports that all shortest paths from `src` to `dst` have in common, in order."""
+        if (src, dst) not in self._certain:
+            self._certain[src, dst] = np.array(self._walk(src, dst), dtype=np.int64)
+        return self._certain[src, dst]
+
+    def _walk(self, src: int, dst: int) -> list[int]:
+        away = self._hops_to(dst)
+        certain, at = [], {src}
+        while dst not in at:
+            steps = {(peer, port) for node in at for peer, port in self._out[node] if away.get(peer) == away[node] - 1}
+            if len(steps) == 1:
+                certain.append(next(iter(steps))[1])
+            at = {peer for peer, _ in steps}
+        return certain
+
+    def _hops_to(self, dst: int) -> dict[int, int]:
+        """Hops from every node that reaches `dst`; hosts forward nothing."""
+        if dst in self._away:
+            return self._away[dst]
+        away, frontier = {dst: 0}, [dst]
+        while frontier:
+            reached = []
+            for node in frontier:
+                for peer, _ in self._out[node] if node == dst or self._forwards[node] else ():
+                    if peer not in away:
+                        away[peer] = away[node] + 1
+                        reached.append(peer)
+            frontier = reached
+        self._away[dst] = away
+        return away
 
 
 def _run(
@@ -98,11 +121,7 @@ def _run(
     either lets a flow in or ends one, however little of time such a step is.
     """
     n, left, took_s = len(start_s), wire_bits.copy(), np.full(len(start_s), np.nan)
-    crosses = np.zeros((n, len(capacity_bps)), dtype=np.bool_)
-    for row, path in zip(crosses, ports, strict=True):
-        row[path] = True
-    used = crosses.any(axis=0)  # ports that no flow ever crosses need not be looked at
-    crosses, capacity_bps = crosses[:, used], capacity_bps[used]
+    paths, capacity_bps = _table(ports, capacity_bps)
     arrivals = np.argsort(start_s, kind="stable")
     sorted_s = start_s[arrivals]
     since_s, idle_s, now_s = sorted_s, 0.0, 0.0
@@ -113,7 +132,7 @@ def _run(
             since_s = sorted_s - idle_s
         upto = int(np.searchsorted(since_s, now_s, side="right"))
         active, arrived = np.concatenate([active, arrivals[arrived:upto]]), upto
-        mine = crosses[active]
+        mine = paths[active]
         rate_bps = _fair(mine, capacity_bps) if sharing == "fair" else _srpt(mine, capacity_bps, left[active])
         with np.errstate(divide="ignore"):
             lasts_s = left[active] / rate_bps
@@ -131,28 +150,56 @@ def _run(
     return took_s
 
 
-def _fair(crosses: BoolArray, capacity_bps: FloatArray) -> FloatArray:
-    """Progressive filling: all rates rise together; where a port is full, its flows stay as they are."""
-    rate_bps, rising = np.zeros(len(crosses)), np.ones(len(crosses), dtype=np.bool_)
-    room_bps = capacity_bps.copy()
-    while rising.any():
-        sharers = crosses[rising].sum(axis=0)
+def _table(ports: list[IntArray], capacity_bps: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Paths as a table [n_flows, longest], of ports that some flow crosses, and the capacity of those.
+
+    Rows are filled up with one more port at the end, which has room for everybody.
+    """
+    used, at = np.unique(np.concatenate([*ports, np.zeros(0, dtype=np.int64)]), return_inverse=True)
+    length = np.array([len(path) for path in ports], dtype=np.int64)
+    paths = np.full((len(ports), int(length.max(initial=1))), len(used), dtype=np.int64)
+    paths[np.arange(paths.shape[1]) < length[:, None]] = at
+    return paths, np.append(capacity_bps[used], np.inf)
+
+
+def _fair(paths: IntArray, capacity_bps: FloatArray) -> FloatArray:
+    """Progressive filling (Bertsekas and Gallager), every port at once that nothing else can change any more.
+
+    Such a port offers each of its flows less than, or as much as, all other ports on their paths do.
+    """
+    rate_bps, room_bps = np.zeros(len(paths)), capacity_bps.copy()
+    rising = np.arange(len(paths))
+    while len(rising):
+        path = paths[rising]
+        sharers = np.bincount(path.ravel(), minlength=len(room_bps))
         with np.errstate(divide="ignore", invalid="ignore"):
             each_bps = np.where(sharers > 0, room_bps / sharers, np.inf)
-        rise_bps = float(each_bps.min())
-        rate_bps[rising] += rise_bps
-        room_bps -= rise_bps * sharers
-        full = each_bps <= rise_bps * (1 + 1e-12)
-        rising &= ~crosses[:, full].any(axis=1)
+        offers_bps = each_bps[path]
+        least_bps = offers_bps.min(axis=1)
+        held = offers_bps > least_bps[:, None] * (1 + 1e-12)  # elsewhere
+        last = np.bincount(path.ravel(), held.ravel(), minlength=len(room_bps)) == 0
+        full = (last[path] & ~held).any(axis=1)
+        rate_bps[rising[full]] = least_bps[full]
+        taken = np.repeat(least_bps[full], path.shape[1])
+        room_bps -= np.bincount(path[full].ravel(), taken, minlength=len(room_bps))
+        rising = rising[~full]
     return rate_bps
 
 
-def _srpt(crosses: BoolArray, capacity_bps: FloatArray, left: FloatArray) -> FloatArray:
-    """In the order of what is left of them, flows take what is left of their path."""
-    rate_bps, room_bps = np.zeros(len(crosses)), capacity_bps.copy()
-    for flow in np.argsort(left, kind="stable").tolist():
-        rate_bps[flow] = room_bps[crosses[flow]].min()
-        room_bps[crosses[flow]] -= rate_bps[flow]
-        if not room_bps.any():
-            break
+def _srpt(paths: IntArray, capacity_bps: FloatArray, left: FloatArray) -> FloatArray:
+    """In the order of what is left of them, flows take what is left of their path.
+
+    Flows that are first at every port of theirs take together; that comes to the same as one after the other.
+    """
+    rate_bps, room_bps = np.zeros(len(paths)), capacity_bps.copy()
+    waiting, shared = np.argsort(left, kind="stable"), len(capacity_bps) - 1
+    while len(waiting):
+        path, place = paths[waiting], np.arange(len(waiting))[:, None]
+        first = np.full(len(room_bps), len(waiting))
+        np.minimum.at(first, path, place)
+        turn = ((first[path] == place) | (path == shared)).all(axis=1)
+        takes_bps = room_bps[path[turn]].min(axis=1)
+        rate_bps[waiting[turn]] = takes_bps
+        room_bps[path[turn]] -= takes_bps[:, None]
+        waiting = waiting[~turn & (room_bps[path] > 0).all(axis=1)]
     return rate_bps

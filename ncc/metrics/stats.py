@@ -91,6 +91,32 @@ def paired_ratio(
     return _bootstrap((a[both], b[both]), ratio, len(a), level, seed)
 
 
+def gap_closed(
+    ours: npt.ArrayLike, start: npt.ArrayLike, goal: npt.ArrayLike, level: float = 0.95, seed: int = 0
+) -> Interval:
+    """Interval of (mean(start) - mean(ours)) / (mean(start) - mean(goal)), value i of all three of the same flows.
+
+    0 is as far as `start`, 1 as far as `goal`, below 0 worse than `start`. Seeds are resampled together. Where a seed
+    has a NaN it is left out and counted; if `goal` is not below `start` in every seed, all is NaN: there is no gap.
+
+    Raises:
+        ValueError: columns of different lengths, an infinite value, or a level outside (0, 1).
+    """
+    columns = _column(ours, "ours"), _column(start, "start"), _column(goal, "goal")
+    if len({column.shape for column in columns}) > 1:
+        raise ValueError(f"gap_closed needs one value of each per seed, got {[len(column) for column in columns]}")
+    known = np.asarray(~np.isnan(columns).any(axis=0))
+    a, b, c = (column[known] for column in columns)
+    if (c >= b).any():
+        return Interval(np.nan, np.nan, np.nan, len(a), len(known) - len(a))
+
+    def share(x: npt.NDArray[Any], y: npt.NDArray[Any], z: npt.NDArray[Any], axis: int = -1) -> Any:
+        from_start = y.mean(axis=axis)
+        return (from_start - x.mean(axis=axis)) / (from_start - z.mean(axis=axis))
+
+    return _bootstrap((a, b, c), share, len(known), level, seed)
+
+
 def _bootstrap(
     columns: tuple[FloatArray, ...], of: Callable[..., Any], n_all: int, level: float, seed: int
 ) -> Interval:

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from ncc.core.flows import FloatArray, FlowRecords, FlowTable, PortRecords, check_columns
+from ncc.core.flows import BoolArray, FloatArray, FlowRecords, FlowTable, PortRecords, check_columns
 from ncc.core.measurement import Epochs
 from ncc.core.scenario import Scenario
 from ncc.core.topology import NodeKind, Topology
@@ -62,13 +62,9 @@ def summarise(
     if len(ports.tx_pkts) != 2 * len(network.links):
         raise ValueError(f"{len(ports.tx_pkts)} port records for {len(network.links)} links; each link has two ports")
     until_s = float(epochs.time_s[-1])
-    out: dict[str, float] = {}
     ends = ~endless(scenario.workload, flows)
     slowdown = fct_slowdown(scenario, flows, records, until_s)
-    for name, mask in buckets(flows).items():
-        out |= {f"slowdown_{name}_{key}": value for key, value in _spread(slowdown[mask & ends]).items()}
-    fct = _spread(fct_s(flows, records, until_s)[ends])
-    out["fct_mean_s"], out["fct_p99_s"] = fct["mean"], fct["p99"]
+    out = fct_summary(flows, fct_s(flows, records, until_s), slowdown, ends)
     out["goodput_bps"] = _goodput_bps(scenario, flows, records, epochs)
     upper = [area.upper_port for area in network.neighbourhoods]
     out["queue_delay_mean_s"] = _ratio(ports.queue_delay_sum_s[upper].sum(), ports.tx_pkts[upper].sum())
@@ -82,6 +78,22 @@ def summarise(
     out["jain"] = windowed_jain(scenario, epochs)
     out["unfinished"] = float((np.isnan(records.finish_s) & ends).sum())
     return out
+
+
+def fct_summary(
+    flows: FlowTable, took_s: FloatArray, slowdown: FloatArray, ends: BoolArray | None = None
+) -> dict[str, float]:
+    """The metrics of `summarise` that come from completion times, of columns [n_flows].
+
+    Args:
+        ends: flows that count; all if None.
+    """
+    counted = np.ones(len(flows), dtype=np.bool_) if ends is None else ends
+    out: dict[str, float] = {}
+    for name, mask in buckets(flows).items():
+        out |= {f"slowdown_{name}_{key}": value for key, value in _spread(slowdown[mask & counted]).items()}
+    fct = _spread(took_s[counted])
+    return out | {"fct_mean_s": fct["mean"], "fct_p99_s": fct["p99"]}
 
 
 def _goodput_bps(scenario: Scenario, flows: FlowTable, records: FlowRecords, epochs: Epochs) -> float:

@@ -8,17 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ncc.core.errors import ConfigError
 from ncc.core.flows import FlowTable
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import Dumbbell, FatTree, LeafSpine, ManyToOne, Rack
-from ncc.core.workload import Fixed, Flow, Poisson
+from ncc.core.workload import Fixed, Flow, Long, Poisson
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.controller import Controller
 from ncc.harness.datapath import HostStack
 from ncc.harness.limiter import Unlimited
 from ncc.harness.run import run_once
 from ncc.metrics.fct import fct_s, ideal_fct_s
-from ncc.metrics.fluid import _certain_ports, _fair, fluid_fct_s
+from ncc.metrics.fluid import Routes, _fair, _srpt, fluid_fct_s
 
 MB = 1_000_000
 
@@ -74,8 +75,54 @@ def test_late_flows_on_fast_lines_are_as_exact_as_early_ones(late_s: float) -> N
 
 def test_max_min_fills_what_others_cannot_use() -> None:
     # Three flows at port 0 (12), one of them also at port 1 (3): it gets 3 with one sharer of port 1, the others 4.5.
-    crosses = np.array([[True, True], [True, False], [True, False]])
-    assert _fair(crosses, np.array([12.0, 3.0])) == pytest.approx([3, 4.5, 4.5])
+    paths, capacity = np.array([[0, 1], [0, 2], [0, 2]]), np.array([12.0, 3.0, np.inf])
+    assert _fair(paths, capacity) == pytest.approx([3, 4.5, 4.5])
+
+
+PORTS = 4
+NETWORKS = st.tuples(
+    st.lists(st.sets(st.integers(0, PORTS - 1), min_size=1, max_size=3), min_size=1, max_size=10),
+    st.lists(st.sampled_from([1.0, 2.0, 2.5, 10.0]), min_size=PORTS, max_size=PORTS),
+    st.integers(0, 2**32 - 1),
+)
+"""Ports of each flow, capacities, and a seed."""
+
+
+def filled_up(paths: list[set[int]]) -> np.ndarray:
+    return np.array([sorted(path) + [PORTS] * (3 - len(path)) for path in paths])
+
+
+@given(NETWORKS)
+def test_filling_at_once_is_filling_port_by_port(drawn: tuple[list[set[int]], list[float], int]) -> None:
+    paths, capacity, _ = drawn
+    rates, room, rising = np.zeros(len(paths)), np.array(capacity), set(range(len(paths)))
+    while rising:  # all rise together until the next port is full
+        sharers = [sum(port in paths[flow] for flow in rising) for port in range(PORTS)]
+        rise, port = min((room[port] / sharers[port], port) for port in range(PORTS) if sharers[port])
+        for flow in rising:
+            rates[flow] += rise
+        room -= rise * np.array(sharers)
+        rising -= {flow for flow in rising if port in paths[flow]}
+    assert _fair(filled_up(paths), np.array([*capacity, np.inf])) == pytest.approx(rates, rel=1e-9, abs=1e-9)
+
+
+@given(NETWORKS)
+def test_taking_at_once_is_taking_one_after_the_other(drawn: tuple[list[set[int]], list[float], int]) -> None:
+    paths, capacity, seed = drawn
+    left = np.random.default_rng(seed).permutation(len(paths)).astype(np.float64)
+    rates, room = np.zeros(len(paths)), list(capacity)
+    for flow in np.argsort(left):
+        rates[flow] = min(room[port] for port in paths[flow])
+        for port in paths[flow]:
+            room[port] -= rates[flow]
+    assert _srpt(filled_up(paths), np.array([*capacity, np.inf]), left).tolist() == rates.tolist()
+
+
+def test_endless_flows_have_no_bound() -> None:
+    long = Long(sources="hosts", destinations="remotes", flows=1)
+    made = Scenario(name="fluid", topology=Rack(hosts=2), workload=(("long", long),), duration_s=0.05, drain_s=1.0)
+    with pytest.raises(ConfigError, match="scenario 'fluid' has endless flows, which have no completion time"):
+        fluid_fct_s(made, made.flows(0), "fair")
 
 
 @pytest.mark.parametrize(
@@ -91,11 +138,7 @@ def test_ports_that_all_paths_share(topology: object, src: str | None, dst: str 
     network = topology.build()  # type: ignore[attr-defined]
     names = [node.name for node in network.nodes]
     ends = (names.index(src), names.index(dst)) if src and dst else (network.hosts[0], network.hosts[-1])
-    out: dict[int, list[tuple[int, int]]] = {}
-    for i, link in enumerate(network.links):
-        out.setdefault(link.a, []).append((link.b, 2 * i))
-        out.setdefault(link.b, []).append((link.a, 2 * i + 1))
-    ports = _certain_ports(network, out, *ends)
+    ports = Routes(network).certain_ports(*ends)
     assert len(ports) == certain
     path = network.path(*ends)
     assert ports[0] == path[0]

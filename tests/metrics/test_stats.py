@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncc.metrics.stats import Interval, interval, paired_ratio
+from ncc.metrics.stats import Interval, gap_closed, interval, paired_ratio
 
+NAN = math.nan
 STATISTICS: list[Literal["mean", "median", "iqm"]] = ["mean", "median", "iqm"]
 
 
@@ -104,3 +105,29 @@ def test_paired_special_cases() -> None:
         paired_ratio([1.0], [1.0, 2.0])
     with pytest.raises(ValueError, match="values >= 0"):
         paired_ratio([-1.0, 1.0], [1.0, 2.0])
+
+
+def test_a_gap_closed_by_hand() -> None:
+    # From 4 on average to 1: 3 is a third of the way; seeds differ more than controllers, and cancel.
+    start, goal = [2.0, 4.0, 6.0], [1.0, 1.0, 1.0]
+    found = gap_closed([1.0, 3.0, 5.0], start, goal)
+    assert found.estimate == pytest.approx(1 / 3)
+    assert found.low < 1 / 3 < found.high
+    assert gap_closed(goal, start, goal).estimate == 1.0
+    worse = gap_closed([5.0, 7.0, 9.0], start, goal)
+    assert worse.estimate == pytest.approx(-1.0), "worse than the start is below 0"
+    missing = gap_closed([1.0, NAN, 5.0], start, goal)
+    assert (missing.n, missing.n_missing, missing.estimate) == (2, 1, pytest.approx(1 / 3))
+
+
+def test_without_a_gap_nothing_is_closed() -> None:
+    for goal in ([1.0, 2.0], [1.0, 3.0]):
+        found = gap_closed([1.0, 1.0], [2.0, 2.0], goal)
+        assert math.isnan(found.estimate)
+        assert math.isnan(found.low)
+    assert math.isnan(gap_closed([], [], []).estimate)
+    one = gap_closed([1.0], [2.0], [0.0])
+    assert (one.estimate, one.n) == (0.5, 1)
+    assert math.isnan(one.low), "one seed has no interval"
+    with pytest.raises(ValueError, match="one value of each per seed"):
+        gap_closed([1.0], [2.0, 3.0], [0.0, 0.0])

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Bounds beside the controllers: in the table, its files and its pictures, and never among those who compete."""
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from ncc.comparison import Comparison, bounds_of, compare, comparison
+from ncc.core.errors import ConfigError
+from ncc.evaluation import _mean
+from ncc.grid import RULE
+from ncc.harness.results import run_folder, save_evaluation, save_run
+from ncc.harness.run import eval_flow_seed
+from ncc.judgement import Judgement, load_judgement
+from ncc.metrics.bounds import BOUNDS, bound_summary
+from ncc.metrics.catalogue import CATALOGUE
+from ncc.plot import fct_by_size, slowdown_cdf
+from ncc.table import markdown, print_judgement
+from tests.support.experiments import fluid_run, small_rack
+
+NAN = float("nan")
+SEEDS = (1, 2, 3, 4, 5)
+START = (0.010, 0.020, 0.030, 0.040, 0.050)
+
+
+def columns(fct_s: tuple[float, ...], **others: tuple[float, ...]) -> dict[str, list[float]]:
+    filled = {key: [NAN] * len(SEEDS) for key in CATALOGUE}
+    return filled | {"fct_mean_s": list(fct_s)} | {key: list(values) for key, values in others.items()}
+
+
+def example(**fct: tuple[float, ...]) -> Comparison:
+    """DCTCP, another a quarter of the way to the bound, and the bounds: faster than everybody."""
+    fct = fct or {"ncc": tuple(0.9 * v for v in START), "dctcp": START}
+    runs = {
+        name: [dict.fromkeys(CATALOGUE, NAN) | {"fct_mean_s": v, "goodput_bps": 1e9} for v in values]
+        for name, values in fct.items()
+    }
+    bounds = {
+        "ideal_fair": columns(tuple(0.8 * v for v in START)),
+        "srpt_bound": columns(tuple(0.6 * v for v in START)),
+    }
+    return comparison(runs, SEEDS, scenario="rack", n_flows=9, bounds=bounds)
+
+
+def printed(judgement: Judgement, width: int | None = None) -> str:
+    out = io.StringIO()
+    terminal = {"force_terminal": True, "width": width, "color_system": None} if width else {"force_terminal": False}
+    print_judgement(judgement, Console(file=out, **terminal))  # type: ignore[arg-type]
+    return out.getvalue()
+
+
+def test_bounds_never_compete() -> None:
+    found = example()
+    assert found.controllers == ("ncc", "dctcp")
+    assert found.cell("srpt_bound", "fct_mean_s").estimate == pytest.approx(0.018)
+    assert found.best("fct_mean_s") == ("ncc",), "both bounds are faster"
+    assert {row["controller"]: row["bound"] for row in found.rows() if row["metric"] == "fct_mean_s"} == {
+        "ncc": False,
+        "dctcp": False,
+        "ideal_fair": True,
+        "srpt_bound": True,
+    }
+    assert not any(row["best"] for row in found.rows() if row["bound"])
+
+
+def test_the_gap_closed_is_a_share_with_its_interval() -> None:
+    gaps = example().gaps
+    assert list(gaps) == ["ncc"]
+    assert (gaps["ncc"].estimate, gaps["ncc"].low, gaps["ncc"].high) == pytest.approx((0.25, 0.25, 0.25))
+    assert example(ncc=START, newreno=START).gaps == {}, "it starts at DCTCP"
+    beyond = example(ncc=tuple(0.5 * v for v in START), dctcp=tuple(0.6 * v for v in START))
+    assert np.isnan(beyond.gaps["ncc"].estimate), "DCTCP stands where the bound is: there is no gap"
+
+
+def test_they_stand_apart_in_the_table() -> None:
+    lines = printed(Judgement({"ns3": example()})).splitlines()
+    (head,) = (line for line in lines if "ideal fair" in line and "DCTCP" in line)
+    assert head.index("DCTCP") < head.index(RULE) < head.index("ideal fair") < head.index("SRPT bound")
+    (fct,) = (line for line in lines if line.strip().startswith("FCT, mean"))
+    assert [word for word in fct.split() if word[0].isdigit() and word[-1] != "]"] == [
+        "27.000*",
+        "30.000",
+        "24.000",
+        "18.000",
+    ]
+    (goodput,) = (line for line in lines if line.strip().startswith("Goodput"))
+    assert goodput.split(RULE)[1].split() == ["–", "–"]  # noqa: RUF001
+    assert any("no controllers, so never best" in line for line in lines)
+    said = "Gap closed, mean FCT, from DCTCP (0 %) to SRPT bound (100 %): NCC 25 % [25, 25]."
+    assert said in lines
+    assert said in markdown(Judgement({"ns3": example()}))
+    both = printed(Judgement({"packetsim": example(), "ns3": example()}))
+    assert both.count("Gap closed") == 2
+    assert "to SRPT bound (100 %) on packetsim: NCC" in both
+    without = comparison({"a": [dict.fromkeys(CATALOGUE, 1.0)]}, [1])
+    assert RULE not in printed(Judgement({"ns3": without}))
+
+
+@pytest.mark.parametrize("width", [200, 90, 60])
+def test_it_fits_the_terminal_with_the_rule(width: int) -> None:
+    text = printed(Judgement({"packetsim": example(), "ns3": example()}), width)
+    assert max(len(line) for line in text.splitlines() if "Gap" not in line) <= width
+    for word in ("27.000*", "30.000", "24.000", "18.000"):
+        assert word in text
+
+
+def test_markdown_shows_whom_not_to_count() -> None:
+    lines = markdown(Judgement({"ns3": example()})).splitlines()
+    assert lines[2] == "| | NCC | DCTCP | *ideal fair* | *SRPT bound* |"
+    assert lines[3] == "|---|---:|---:|---:|---:|"
+    assert "**27.000**" in lines[4]
+    assert lines[4].count("**") == 2
+
+
+def test_they_come_back_from_disk(tmp_path: Path) -> None:
+    judgement = Judgement({"packetsim": example(), "ns3": example()})
+    judgement.save(tmp_path)
+    back = load_judgement(tmp_path)
+    assert back.to_dict() == judgement.to_dict()
+    assert back.any.bounds["srpt_bound"]["fct_mean_s"] == judgement.any.bounds["srpt_bound"]["fct_mean_s"]
+    rows = pq.read_table(tmp_path / "comparison.parquet").to_pylist()
+    assert {row["controller"] for row in rows if row["bound"]} == set(BOUNDS)
+    plain = json.loads((tmp_path / "comparison.json").read_text())
+    (gap,) = plain["comparisons"]["ns3"]["gap_closed"]
+    assert (gap["controller"], gap["from"], gap["to"], gap["n_seeds"]) == ("ncc", "dctcp", "srpt_bound", 5)
+    assert gap["estimate"] == pytest.approx(0.25)
+    assert not [row for row in plain["agreement"] if row["controller"] in BOUNDS], "they are the same everywhere"
+    for found in plain["comparisons"].values():
+        del found["bounds"]  # as before there were any
+    (tmp_path / "comparison.json").write_text(json.dumps(plain))
+    assert load_judgement(tmp_path).any.bounds == {}
+
+
+def test_an_evaluation_s_bounds_are_of_its_flows(tmp_path: Path) -> None:
+    scenario = small_rack()
+    runs = [fluid_run(seed, scenario=scenario) for seed in (2, 1)]
+    stored = [save_run(run, run_folder(tmp_path, "fluid", run.seed), config={}) for run in runs]
+    evaluation = save_evaluation(tmp_path, stored, config={})
+    assert compare(evaluation).bounds == {}
+    found = compare(evaluation, bounds=True)
+    for name in BOUNDS:
+        wanted = [bound_summary(scenario, eval_flow_seed(seed), name)["fct_mean_s"] for seed in (2, 1)]
+        assert found.bounds[name]["fct_mean_s"] == wanted, "in the order of the seeds"
+    # The fluid datapath shares fairly between flows, without packets: nobody is nearer to the bound.
+    ours, fair = found.values["fluid"]["fct_mean_s"], found.bounds["ideal_fair"]["fct_mean_s"]
+    assert np.array(ours) == pytest.approx(np.array(fair), rel=0.1)
+    assert found.bounds == bounds_of(scenario, (2, 1))
+
+
+def test_a_mean_over_trainings_keeps_them() -> None:
+    assert _mean([example(), example()]).bounds == example().bounds
+
+
+def test_a_controller_cannot_be_called_as_a_bound() -> None:
+    with pytest.raises(ConfigError, match="may not be called 'srpt_bound'"):
+        example(srpt_bound=START)
+
+
+def test_pictures_show_them_too(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    size = rng.integers(500, 10**7, 300)
+    data, bounds = {"ncc": (size, 1 + rng.random(300))}, {"srpt_bound": (size, 1 + 0.1 * rng.random(300))}
+    for draw in (slowdown_cdf, fct_by_size):
+        draw(data, tmp_path / "without.png")
+        draw(data, tmp_path / "with.png", bounds=bounds)
+        assert (tmp_path / "without.png").read_bytes() != (tmp_path / "with.png").read_bytes()

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Limits with perfect knowledge: worked arithmetic, a slow reference, and that nobody is limited without need."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ncc.compose import load_controller
+from ncc.core.errors import ConfigError
+from ncc.core.flows import FloatArray
+from ncc.core.measurement import Measurement
+from ncc.core.scenario import Scenario
+from ncc.core.topologies import LeafSpine, Rack
+from ncc.core.value import from_dict
+from ncc.core.workload import Permutation
+from ncc.harness.controller import Controller, Formula
+from ncc.harness.limiter import Unlimited
+from ncc.harness.oracles import MaxMin, ShortestFirst, room_before, water_level
+from tests.support.fluid import FluidDatapath
+
+G = 1e9
+INF = np.inf
+
+
+def racks(topology: Any = None) -> Scenario:
+    """Four hosts of 1 Gbit/s behind 2 Gbit/s."""
+    return Scenario(
+        name="oracles",
+        topology=topology or Rack(hosts=4, host_rate_bps=G, uplink_rate_bps=2 * G, remotes=1),
+        workload=(("all", Permutation(hosts="hosts", size_bytes=1000)),),
+        duration_s=0.1,
+    )
+
+
+def measured(scenario: Scenario, queued: list[float], shortest: list[float] | None = None) -> Measurement:
+    """Hosts with so many bytes queued, and with so many left of their shortest flow; else all in one flow."""
+    from ncc.harness.datapath import HostStack
+
+    idle = FluidDatapath().start(scenario, scenario.flows(0), HostStack(transport="fluid"), 0)
+    bytes_ = np.array(queued)
+    return replace(
+        idle,
+        queued_bytes=bytes_,
+        queued_flows=(bytes_ > 0).astype(np.int64),
+        next_bytes=bytes_ if shortest is None else np.array(shortest),
+    )
+
+
+def decided(limiter: MaxMin | ShortestFirst, scenario: Scenario, measurement: Measurement) -> list[float]:
+    limiter.reset(scenario, 0)
+    limits = limiter.decide(measurement)
+    assert limits.shape == (scenario.n_agents,)
+    assert (limits > 0).all(), "datapaths take nothing else"
+    return limits.tolist()
+
+
+@pytest.mark.parametrize(
+    ("demand", "capacity", "level"),
+    [
+        ([1, 1, 1], 3, INF),
+        ([1, 2, 3], 3, 1.0),
+        ([1, 4, 4], 6, 2.5),
+        ([0, 0, 9, 9], 6, 3.0),
+        ([0.5, 1, 9], 3, 1.5),
+        ([9], 6, 6.0),
+        ([2, 2, 2], 6, INF),
+        ([], 6, INF),
+    ],
+)
+def test_water_levels_by_hand(demand: list[float], capacity: float, level: float) -> None:
+    assert water_level(np.array(demand, dtype=np.float64), capacity) == pytest.approx(level)
+
+
+DEMANDS = st.lists(st.floats(0, 1e10), min_size=1, max_size=12).map(np.array)
+
+
+@given(DEMANDS, st.floats(1e3, 1e11))
+def test_a_water_level_is_max_min(demand: FloatArray, capacity: float) -> None:
+    level = water_level(demand, capacity)
+    got = np.minimum(demand, level)
+    assert got.sum() <= capacity * (1 + 1e-9)
+    if np.isinf(level):
+        assert demand.sum() <= capacity
+    else:
+        # Nothing is left over; and whoever gets less than it wants gets as much as anybody.
+        assert got.sum() == pytest.approx(capacity, rel=1e-9)
+        assert got[got < demand].min(initial=INF) >= got.max() * (1 - 1e-12)
+
+
+@given(DEMANDS, st.floats(1e3, 1e11))
+def test_a_water_level_is_what_pouring_finds(demand: FloatArray, capacity: float) -> None:
+    # Bisection: pour until the capacity is reached.
+    low, high = 0.0, float(demand.max()) + 1.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.minimum(demand, middle).sum() <= capacity else (low, middle)
+    level = water_level(demand, capacity)
+    assert np.minimum(demand, level) == pytest.approx(np.minimum(demand, low), rel=1e-9, abs=1e-3)
+
+
+@given(st.lists(st.floats(1e-3, 1e10), min_size=2, max_size=12).map(np.array))
+def test_rounding_finds_a_level_where_demands_are_a_hair_above_capacity(demand: FloatArray) -> None:
+    capacity = np.nextafter(demand.sum(), 0)
+    level = water_level(demand, capacity)
+    assert np.minimum(demand, level).sum() == pytest.approx(capacity, rel=1e-9)
+
+
+def test_max_min_limits_only_those_who_want_more() -> None:
+    made = racks()
+    # In 1 ms: 25 kB are 0.2 Gbit/s; 1 MB is more than a link carries, so 1 Gbit/s. 2 - 0.2 is shared by two.
+    limits = decided(MaxMin(0.0), made, measured(made, [25e3, 0, 1e6, 1e6]))
+    assert limits == pytest.approx([INF, INF, 0.9 * G, 0.9 * G])
+    # Headroom: 1.8 - 0.2 is left for two.
+    assert decided(MaxMin(0.1), made, measured(made, [25e3, 0, 1e6, 1e6]))[2] == pytest.approx(0.8 * G)
+    assert decided(MaxMin(0.0), made, measured(made, [1e6, 1e6, 0, 0])) == [INF] * 4, "two links fit"
+
+
+def test_idle_hosts_are_never_limited() -> None:
+    made = racks()
+    for limiter in (MaxMin(0.03), ShortestFirst(0.03, 4.0, 0.05)):
+        assert decided(limiter, made, measured(made, [0, 0, 0, 0])) == [INF] * 4
+        assert decided(limiter, made, measured(made, [0, 5e6, 5e6, 5e6]))[0] == INF
+
+
+def test_the_shortest_go_first_and_the_last_has_its_floor() -> None:
+    made = racks()
+    # Two links fill the port; the third keeps 0.1 of its fair share of a quarter, as does the fourth.
+    limits = decided(ShortestFirst(0.0, 4.0, 0.1), made, measured(made, [1e3, 1e4, 1e5, 1e6]))
+    assert limits == pytest.approx([INF, INF, 0.05 * G, 0.05 * G])
+
+
+def test_what_the_first_leaves_goes_to_the_next() -> None:
+    made = racks(Rack(hosts=4, host_rate_bps=G, uplink_rate_bps=1.5 * G, remotes=1))
+    limits = decided(ShortestFirst(0.0, 4.0, 0.1), made, measured(made, [1e3, 1e4, 1e5, 0]))
+    assert limits == pytest.approx([INF, 0.5 * G, 0.05 * G, INF])
+
+
+def test_a_host_is_judged_by_its_shortest_flow() -> None:
+    made = racks(Rack(hosts=4, host_rate_bps=G, uplink_rate_bps=G, remotes=1))
+    limits = decided(ShortestFirst(0.0, 4.0, 0.1), made, measured(made, [5e6, 1e5, 0, 0], [1e3, 1e5, 0, 0]))
+    assert limits == pytest.approx([INF, 0.05 * G, INF, INF])
+
+
+def test_equals_share() -> None:
+    made = racks()
+    limits = decided(ShortestFirst(0.0, 4.0, 0.05), made, measured(made, [1e5, 1e5, 2e5, 3.9e5]))
+    assert limits == pytest.approx([G / 2] * 4), "all within a factor of four"
+    # The second lies between: a little above the first's 4 times, within 4 of the third.
+    room, peers = room_before(np.array([1.0, 4.1, 16.0]), np.ones(3, dtype=np.bool_), np.full(3, G), 2 * G, 4.0)
+    assert room.tolist() == [2 * G, G, G]
+    assert peers.tolist() == [1, 2, 2]
+
+
+def test_neighbourhoods_do_not_know_each_other() -> None:
+    made = racks(LeafSpine(leaves=2, spines=1, hosts_per_leaf=2, host_rate_bps=G, spine_rate_bps=G))
+    assert made.n_agents == 4
+    area = np.array(made.network().agent_area)
+    queued = np.where(area == 0, 1e3, 1e6)
+    for limiter in (MaxMin(0.0), ShortestFirst(0.0, 4.0, 0.05)):
+        limits = np.array(decided(limiter, made, measured(made, queued.tolist())))
+        assert limits[area == 1] == pytest.approx([G / 2] * 2), "as if the short ones were not there"
+
+
+@given(st.lists(st.floats(0, 1e8), min_size=4, max_size=4), st.floats(1, 100), st.floats(0.001, 1))
+def test_nobody_starves_and_nobody_is_limited_above_its_line(queued: list[float], alike: float, floor: float) -> None:
+    made = racks()
+    bytes_ = [0.0 if one < 1 else one for one in queued]
+    limits = np.array(decided(ShortestFirst(0.03, alike, floor), made, measured(made, bytes_)))
+    limited = np.isfinite(limits)
+    assert (limits[limited] < G).all()
+    n = sum(one > 0 for one in bytes_)
+    assert (limits[limited] >= floor * 0.97 * 2 * G / max(n, 1) * (1 - 1e-12)).all()
+    assert not limited[np.array(bytes_) == 0].any()
+    shortest = min((one for one in bytes_ if one), default=0)
+    first = [i for i, one in enumerate(bytes_) if one == shortest > 0]
+    if first and sum(one <= shortest * alike for one in bytes_ if one) == 1:
+        assert limits[first] == INF, "whoever is first by far has all its line carries"
+
+
+@pytest.mark.parametrize("name", ["max_min", "shortest_first", "ncc_order"])
+def test_what_is_configured_is_built(name: str) -> None:
+    limit = load_controller(name).limit
+    assert isinstance(limit, Formula)
+    built = {"max_min": MaxMin, "shortest_first": ShortestFirst, "ncc_order": Unlimited}
+    assert type(limit.build()) is built[name]
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ({"kind": "max_min", "headroom_frac": 1}, r"controller.limit.headroom_frac must be `float` < 1.0"),
+        ({"kind": "max_min", "headroom_frac": -0.1}, "controller.limit.headroom_frac must be `float` >= 0.0"),
+        ({"kind": "shortest_first", "alike": 0.5}, "controller.limit.alike must be `float` >= 1.0"),
+        ({"kind": "shortest_first", "headroom_frac": 1}, "controller.limit.headroom_frac must be `float` < 1.0"),
+        ({"kind": "shortest_first", "floor_frac": 0}, "controller.limit.floor_frac must be `float` > 0"),
+        ({"kind": "shortest_first", "floor_frac": 1.5}, "controller.limit.floor_frac must be `float` <= 1"),
+        ({"kind": "shortest_frist"}, "shortest_first"),
+    ],
+)
+def test_bad_limits_are_refused_by_name(limit: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        from_dict(Controller, {"name": "c", "limit": limit}, "controller")
