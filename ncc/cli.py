@@ -15,13 +15,13 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from hydra.types import RunMode
 from omegaconf.errors import OmegaConfBaseException
 
-from ncc.compose import controller_names, plain_config, register
+from ncc.compose import controller_names, plain_config, recipe_names, register
 from ncc.core.errors import ConfigError, NccError, UnknownNameError
 
 STATUS_CONFIG = 2
 STATUS_FAILED = 1
 STATUS_INTERRUPTED = 130
-NOT_CHOICES = ("hydra", "schema", "controllers")
+NOT_CHOICES = ("hydra", "schema", "controllers", "recipes")
 """Configuration groups that are not chosen with group=option."""
 
 
@@ -34,7 +34,7 @@ def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> No
     register()
     arguments = sys.argv[1:]
     if {"-h", "--help"} & set(arguments):
-        _user_errors(lambda: _help(name, [a for a in arguments if "=" in a and not a.startswith("-")]))
+        _user_errors(lambda: _help(name, [a for a in arguments if "=" in a and not a.startswith("-")]), main=name)
         return
 
     @hydra.main(version_base=None, config_path="pkg://ncc.configs", config_name=name)
@@ -42,10 +42,10 @@ def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> No
         job = HydraConfig.get()
         overrides = list(job.overrides.task)
         sweep = "" if job.mode is not RunMode.MULTIRUN else f"the sweep ends here, at {' '.join(overrides)}"
-        _user_errors(lambda: main(plain_config(config), overrides), sweep)
+        _user_errors(lambda: main(plain_config(config), overrides), sweep, main=name)
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # raise what cannot be composed, rather than print it in several lines
-    _user_errors(composed)
+    _user_errors(composed, main=name)
 
 
 def usable_cpus() -> int:
@@ -61,15 +61,18 @@ def _help(name: str, overrides: list[str]) -> None:
         config = hydra.compose(name, overrides)
     print(f"python -m ncc.{name} [group=option] [key=value] [+new.key=value] [-m] [--cfg job]\n")
     print("Groups, each with its options:")
-    for group, options in sorted(_groups().items()):
+    for group, options in sorted(_groups(name).items()):
         print(f"  {group}: {', '.join(options)}")
     print(f"  controllers (named in a list): {', '.join(controller_names())}\n")
     print("Configuration, with every key that can be set (-m runs each combination of comma-separated values):\n")
     print(OmegaConf.to_yaml(config), end="")
 
 
-def _groups() -> dict[str, list[str]]:
-    """Groups with their options, from the YAML files and from what `register` stored."""
+def _groups(main: str) -> dict[str, list[str]]:
+    """Groups with their options, from the YAML files and from what `register` stored.
+
+    What is an experiment depends on the main: a recipe of training, or a figure of a paper.
+    """
     from hydra.core.config_store import ConfigStore
 
     groups: dict[str, set[str]] = {}
@@ -85,17 +88,19 @@ def _groups() -> dict[str, list[str]]:
     root = Path(str(files("ncc.configs")))
     for file in root.glob("*/**/*.yaml"):
         groups.setdefault(str(file.parent.relative_to(root)), set()).add(file.stem)
+    if main == "train":
+        groups["experiment"] = {*recipe_names(), "list"}
     return {group: sorted(names) for group, names in groups.items() if group.split("/")[0] not in NOT_CHOICES}
 
 
-def _user_errors(body: Callable[[], None], more: str = "") -> None:
+def _user_errors(body: Callable[[], None], more: str = "", *, main: str) -> None:
     """Run `body`; of an error that a user can act on, print the sentence, and `more` below it, and exit."""
     try:
         body()
     except ConfigError as error:
         _fail(f"error: {error}", STATUS_CONFIG, more)
     except HydraException as error:
-        _fail(f"error: {_composition_error(error)}", STATUS_CONFIG)
+        _fail(f"error: {_composition_error(error, main)}", STATUS_CONFIG)
     except NccError as error:
         _fail(f"error: {error}", STATUS_FAILED, more)
     except KeyboardInterrupt as interrupt:
@@ -109,12 +114,13 @@ def _user_errors(body: Callable[[], None], more: str = "") -> None:
         _fail(f"error: no space left on the disk{where}; free some and run again, or resume", STATUS_FAILED, more)
 
 
-def _composition_error(error: HydraException) -> str:
+def _composition_error(error: HydraException, main: str) -> str:
     """What Hydra says in several lines, as one sentence."""
     cause = error.__cause__
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, option = error.missing_cfg_file.rpartition("/")
-        known = error.options if error.options is not None else _groups().get(group, [])
+        found = _groups(main).get(group, [])
+        known = error.options if error.options is not None and group != "experiment" else found
         return str(UnknownNameError(group or "configuration", option, known))
     if isinstance(cause, OmegaConfBaseException) and cause.full_key and isinstance(cause.parent_node, Mapping):
         parent, _, key = cause.full_key.rpartition(".")

@@ -166,6 +166,11 @@ def experiment_names() -> tuple[str, ...]:
     return _names("experiment")
 
 
+def recipe_names() -> tuple[str, ...]:
+    """Every recipe of training that has a YAML in configs/recipes/experiment."""
+    return _names("recipes/experiment")
+
+
 def datapath_names() -> tuple[str, ...]:
     """Every datapath that has a YAML in configs/datapath."""
     return _names("datapath")

@@ -14,7 +14,10 @@ from ncc.compose import DatapathSpec, datapaths_from, learner_configs, load_cont
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import Name, Natural, Positive, Value, from_dict
-from ncc.envs.spec import EnvView
+from ncc.envs.expert import AnyExpert
+from ncc.envs.families import Families, check_families, families_from
+from ncc.envs.observation import obs_dim
+from ncc.envs.spec import EnvSpec, EnvView
 from ncc.harness.atomic import write_text
 from ncc.harness.controller import Controller, PolicyLimit
 from ncc.harness.datapath import HostStack
@@ -22,6 +25,8 @@ from ncc.harness.run import eval_flow_seed
 
 CONFIG = "config.json"
 PARTS = ("datapath", "scenario", "stack", "env", "agent", "evaluation")
+OPTIONAL = ("families", "expert")
+"""Parts that earlier run folders do not have."""
 
 
 class EvaluationSpec(Value, frozen=True):
@@ -61,6 +66,11 @@ class TrainPlan:
     judged_on: tuple[DatapathSpec, ...]
     """Where results are judged: `evaluation.datapaths`."""
     scenario: Scenario
+    """Where the agent learns, unless there are families; where results are judged in any case."""
+    families: Families
+    """What episodes of training are drawn from, if it names any."""
+    expert: AnyExpert | None
+    """Whom the agent may imitate at first."""
     stack: HostStack
     """What runs below the agent's rate limit while it learns."""
     env: EnvView
@@ -87,6 +97,8 @@ class TrainPlan:
                 datapath if name == datapath.name else load_datapath(name) for name in evaluation.datapaths
             ),
             scenario=scenario_from_dict(plain["scenario"]),
+            families=families_from(plain.get("families") or {}),
+            expert=from_dict(_Expert, {"expert": plain.get("expert")}, "configuration").expert,
             stack=from_dict(HostStack, plain["stack"], "stack"),
             env=from_dict(EnvView, plain["env"], "env"),
             learner=from_dict(configs[name], agent, "agent"),
@@ -95,7 +107,19 @@ class TrainPlan:
         )
         plan.evaluation.load()
         plan.check_evaluation()
+        if plan.families.of:
+            plan.check_families()
         return plan
+
+    def check_families(self) -> None:
+        """Find now what would otherwise end the training at the episode that draws it, or be in the way of judging."""
+        seen = self.env.observation
+        learned, judged = check_families(self.families, seen), obs_dim(seen, self.scenario)
+        if learned != judged:
+            raise ConfigError(
+                f"the families' hosts observe {learned} numbers and those of scenario {self.scenario.name!r}, where "
+                f"results are judged, {judged}: set env.observation.neighbours to pooled, or choose another scenario"
+            )
 
     def check_evaluation(self) -> None:
         """Find now what would otherwise end the run after its training."""
@@ -110,6 +134,11 @@ class TrainPlan:
                 raise ConfigError(
                     f"evaluation.duration_s ({spec.duration_s} s) is so short that seed {seed} draws no flow; raise it"
                 )
+
+    @property
+    def spec(self) -> EnvSpec:
+        """What the agent learns in; with families, its scenario is replaced by theirs."""
+        return EnvSpec(scenario=self.scenario, stack=self.stack, view=self.env, expert=self.expert)
 
     def check_transports(self) -> None:
         """Every datapath has what is to run on it; loads their extension modules.
@@ -215,11 +244,18 @@ def _check_parts(plain: Any) -> None:
     for name in PARTS:
         if not isinstance(plain.get(name), dict):
             raise ConfigError(f"configuration must have {name!r}, a mapping; found {plain.get(name)!r}")
-    if unknown := set(plain) - {*PARTS, "seed"}:
-        raise UnknownNameError("part of the configuration", min(unknown), [*PARTS, "seed"])
+    for name in OPTIONAL:
+        if not isinstance(part := plain.get(name), dict | None):
+            raise ConfigError(f"configuration must have {name!r}, a mapping or null; found {part!r}")
+    if unknown := set(plain) - {*PARTS, *OPTIONAL, "seed"}:
+        raise UnknownNameError("part of the configuration", min(unknown), [*PARTS, *OPTIONAL, "seed"])
     if "seed" not in plain:
         raise ConfigError("configuration must have 'seed', a whole number")
 
 
 class _Seed(Value, frozen=True):
     seed: Natural
+
+
+class _Expert(Value, frozen=True):
+    expert: AnyExpert | None

@@ -4,12 +4,16 @@
 from dataclasses import dataclass
 
 from ncc.cli import usable_cpus
+from ncc.envs.families import Families
+from ncc.envs.mixture import Mixture, require_batching
 from ncc.envs.rack import RackBatch
 from ncc.envs.spec import DatapathFactory, EnvSpec
 from ncc.envs.workers import WorkerRacks
 from ncc.harness.batch import BatchedEnv
 from ncc.harness.learner import Learner
 from ncc.harness.networks import Batching
+
+_ONE_SCENARIO = Families()
 
 
 @dataclass(frozen=True)
@@ -18,6 +22,11 @@ class RackFactory:
 
     Racks step together in the worker's own process where the datapath can do that (`Batching`), and in a process each
     where it cannot. What they give is the same.
+
+    With families, racks are the slots of a `Mixture`, and `spec` says how they are seen.
+
+    Raises:
+        ConfigError: families on a datapath that does not offer `Batching`.
     """
 
     spec: EnvSpec
@@ -26,15 +35,33 @@ class RackFactory:
     racks: int = 1
     threads: int = 1
     """Of each worker, for a datapath that can batch."""
+    families: Families = _ONE_SCENARIO
+
+    def __post_init__(self) -> None:
+        if self.families.of:
+            require_batching(self.datapath)
 
     @classmethod
-    def for_learner(cls, spec: EnvSpec, datapath: DatapathFactory, seed: int, learner: Learner) -> "RackFactory":
+    def for_learner(
+        cls, spec: EnvSpec, datapath: DatapathFactory, seed: int, learner: Learner, families: Families = _ONE_SCENARIO
+    ) -> "RackFactory":
         """With as many racks as the learner asks for, and its workers' share of the processors."""
         workers = max(1, learner.processes // learner.racks_per_env)
-        return cls(spec, datapath, seed, learner.racks_per_env, threads=max(1, usable_cpus() // workers))
+        threads = max(1, usable_cpus() // workers)
+        return cls(spec, datapath, seed, learner.racks_per_env, threads=threads, families=families)
 
     def __call__(self, index: int) -> BatchedEnv:
         first = index * self.racks
+        if self.families.of:
+            return Mixture(
+                self.families,
+                self.spec,
+                self.datapath,
+                self.seed,
+                slot=first,
+                n_slots=self.racks,
+                threads=self.threads,
+            )
         if self.racks == 1 or isinstance(self.datapath, Batching):
             return RackBatch(self.spec, self.datapath, self.seed, first, self.racks, threads=self.threads)
         return WorkerRacks(self.spec, self.datapath, self.seed, self.racks, first_rack=first)

@@ -1,16 +1,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m ncc.train``: train an agent, then judge it beside classical controllers on flows it has never met."""
+"""``python -m ncc.train``: train an agent, then judge it beside classical controllers on flows it has never met.
 
+With `experiment=<name>`: by a recipe, a YAML of configs/recipes/experiment; `experiment=list` shows them.
+"""
+
+from collections.abc import Sequence
 from datetime import datetime
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from ncc.cli import run_main
+from ncc.compose import recipe_names
 from ncc.core.errors import ConfigError
 
 
 def main(plain: dict[str, Any], overrides: list[str]) -> None:
     """Train, evaluate, report; or continue a run that was interrupted."""
+    if "experiment=list" in overrides:
+        _list_recipes()
+        return
+    _require_recipe(overrides)
     # Imported here, and training only once the plan is known to be good: `--help` and bad input answer at once.
     from ncc.plan import TrainPlan
 
@@ -26,6 +36,24 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
     from ncc.training import train
 
     train(plan, folder, resume=resume is not None)
+
+
+def _require_recipe(overrides: Sequence[str]) -> None:
+    """`ConfigError` for a figure of a paper: a group of the same name has those, for `ncc.evaluate`."""
+    for key, _, name in (override.partition("=") for override in overrides):
+        if key.lstrip("+") == "experiment" and name not in (*recipe_names(), "null"):
+            raise ConfigError(
+                f"experiment {name!r} is a figure of a paper, which python -m ncc.evaluate runs; recipes of training "
+                f"are: {', '.join(recipe_names())}"
+            )
+
+
+def _list_recipes() -> None:
+    """Each with its first sentence: the first comment that is neither its package nor its licence."""
+    for name in recipe_names():
+        text = (files("ncc.configs") / "recipes" / "experiment" / f"{name}.yaml").read_text()
+        comments = [line.removeprefix("#").strip() for line in text.splitlines() if line.startswith("#")]
+        print(f"{name:16} {next(c for c in comments if not c.startswith(('@package', 'SPDX')))}")
 
 
 def _new_folder(plain: dict[str, Any]) -> Path:

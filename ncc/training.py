@@ -15,7 +15,6 @@ import numpy as np
 
 from ncc.cli import usable_cpus
 from ncc.core.errors import ConfigError, WorkerDiedError
-from ncc.envs.spec import EnvSpec
 from ncc.evaluation import judge, require_valid
 from ncc.harness.learner import Learner, Progress
 from ncc.harness.manifest import is_sealed, provenance, seal, unseal
@@ -36,6 +35,10 @@ PROBE_S = 3.0
 """Longest wall time of the probe that the forecast rests on."""
 LEARNING_S = 0.2e-3
 """CPU time of the learner per epoch of a rack, roughly; for the forecast only."""
+RACK_HOSTS = 16
+"""Hosts of that rack."""
+FAMILIES = "families"
+"""What the speed of learning in them is listed as, beside the datapaths."""
 DRAIN_FRAC = 0.4
 """Simulated time an evaluation spends beyond its arrivals, roughly, as a share of them; for the forecast only."""
 
@@ -50,26 +53,24 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
         print(f"{folder} is finished; evaluate it with: python -m ncc.evaluate run={folder}")
         return
     learner: Learner = plan.learner.build(batching=isinstance(plan.datapath.load(), Batching))
-    least = math.ceil(plan.scenario.duration_s / plan.scenario.period_s - 1e-9) * learner.processes
-    if learner.total_epochs < least:
+    length, remedy = math.ceil(plan.scenario.duration_s / plan.scenario.period_s - 1e-9), "scenario.duration_s"
+    if plan.families.of:
+        length, remedy = plan.families.epochs, "families.epochs"
+    if learner.total_epochs < (least := length * learner.processes):
         raise ConfigError(
             f"agent.epochs must be at least {least}, an episode of every rack, got {learner.total_epochs}; raise it or "
-            "lower scenario.duration_s"
+            f"lower {remedy}"
         )
+    factory = RackFactory.for_learner(plan.spec, plan.datapath.load(), plan.seed, learner, plan.families)
     plan.check_transports()
     if not resume:
         _claim(folder)
     with _resumable(folder):
         plan.save(folder)
-        spec = EnvSpec(scenario=plan.scenario, stack=plan.stack, view=plan.env)
-        factory = RackFactory.for_learner(spec, plan.datapath.load(), plan.seed, learner)
         made = provenance()
         unseal(folder)
         rates = _epochs_per_s(plan, min(learner.processes, usable_cpus()))
-        agent, where = plan.plain["agent"]["learner"], plan.datapath.name
-        print(
-            f"Training {agent} on {plan.scenario.name} ({plan.scenario.n_agents} hosts, {where}); results in {folder}"
-        )
+        print(f"Training {plan.plain['agent']['learner']} on {_where(plan)}; results in {folder}")
         _forecast(plan, learner, rates)
         started = time.perf_counter()
         _learn(plan, learner, factory, folder, resume=resume and _begun(folder))
@@ -88,10 +89,23 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
         "held_out_returns": returns,
         "valid": result.valid,
     }
+    if plan.families.of:
+        facts["families"] = plan.families.digest()
     seal(folder, "training", facts, files, made)
     pictures = [folder / CURVE, *(judged / datapath.name / "slowdown_cdf.png" for datapath in plan.judged_on)]
     print(f"\nRun folder: {folder}\nPictures: {', '.join(map(str, pictures))}")
     require_valid(result)
+
+
+def _where(plan: TrainPlan) -> str:
+    """What the agent learns in, in words."""
+    if not plan.families.of:
+        return f"{plan.scenario.name} ({plan.scenario.n_agents} hosts, {plan.datapath.name})"
+    names = ", ".join(
+        f"{name} from episode {f.from_episode}" if f.from_episode else name for name, f in plan.families.of.items()
+    )
+    hosts = f"{plan.families.hosts_per_slot} hosts to a slot, {plan.datapath.name}"
+    return f"{names} ({hosts}), judged on {plan.scenario.name}"
 
 
 def _claim(folder: Path) -> None:
@@ -165,6 +179,8 @@ def _learn(plan: TrainPlan, learner: Learner, factory: RackFactory, folder: Path
         "scenario": plan.scenario.to_dict(),
         "stack": plan.stack.to_dict(),
     }
+    if plan.families.of:
+        meta["families"] = plan.families.to_dict()
     with LearningLog(folder, resume=resume) as log, Bar("training", learner.total_epochs, "epochs") as bar:
 
         def report(progress: Progress) -> None:
@@ -179,13 +195,18 @@ def _forecast(plan: TrainPlan, learner: Learner, epochs_per_s: dict[str, float])
     """Say how long it will take, from a probe of every datapath on this machine."""
     cpus = usable_cpus()
     at_a_time = min(learner.processes, cpus)
-    training_s = learner.total_epochs * (1 / epochs_per_s[plan.datapath.name] + LEARNING_S) / at_a_time
+    learned_at, unit = epochs_per_s[plan.datapath.name], f"{plan.scenario.period_s * 1e3:g} ms"
+    learning_s = LEARNING_S
+    if plan.families.of:
+        hosts = plan.families.hosts_per_slot
+        learned_at, unit, learning_s = epochs_per_s[FAMILIES], f"{hosts} hosts", LEARNING_S * hosts / RACK_HOSTS
+    training_s = learner.total_epochs * (1 / learned_at + learning_s) / at_a_time
     e = plan.evaluation
     epochs = len(e.controllers) * e.seeds * e.duration_s * (1 + DRAIN_FRAC) / plan.scenario.period_s
     judging_s = {d.name: epochs / (epochs_per_s[d.name] * min(e.workers, cpus)) for d in plan.judged_on}
     print(
         f"Expected: about {_minutes(training_s)} of training ({learner.total_epochs} epochs of "
-        f"{plan.scenario.period_s * 1e3:g} ms) and {_minutes(sum(judging_s.values()))} of evaluation "
+        f"{unit}) and {_minutes(sum(judging_s.values()))} of evaluation "
         f"({len(e.controllers)} controllers x {e.seeds} seeds; {_each(judging_s, _minutes)}), at epochs/s per core of "
         + _each(epochs_per_s, lambda rate: f"{rate:.0f}")
     )
@@ -202,20 +223,26 @@ def _minutes(seconds: float) -> str:
 def _epochs_per_s(plan: TrainPlan, processes: int) -> dict[str, float]:
     """By datapath: epochs per second of one rack while `processes` of them run side by side, on this machine as it is.
 
-    In processes of their own, because a simulator may abort its interpreter.
+    In processes of their own, because a simulator may abort its interpreter. Of families, as `FAMILIES`, those of a
+    slot.
     """
     others = [datapath for datapath in plan.judged_on if datapath.name != plan.datapath.name]
     stack = plan.controllers()[0].stack  # what the agent learns over may be unknown where it is not judged
     specs = {plan.datapath: plan.stack, **dict.fromkeys(others, stack)}
+    tried = [
+        (datapath.name, datapath, RackFactory(plan.spec.replace(stack=below), datapath.load(), plan.seed))
+        for datapath, below in specs.items()
+    ]
+    if plan.families.of:
+        slot = RackFactory(plan.spec, plan.datapath.load(), plan.seed, families=plan.families)
+        tried.append((FAMILIES, plan.datapath, slot))
     rates = {}
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        for datapath, below in specs.items():
-            spec = EnvSpec(scenario=plan.scenario, stack=below, view=plan.env)
-            factory = RackFactory(spec, datapath.load(), plan.seed)
+        for name, datapath, factory in tried:
             try:
                 with quiet_start():
                     probes = [pool.submit(_probe, factory, index) for index in range(processes)]
-                rates[datapath.name] = sum(probe.result() for probe in probes) / processes
+                rates[name] = sum(probe.result() for probe in probes) / processes
             except BrokenProcessPool:
                 raise WorkerDiedError(
                     f"datapath {datapath.name} ended its process when tried out; its own message is above"

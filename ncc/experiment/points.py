@@ -10,7 +10,8 @@ from itertools import product
 from typing import Any
 
 from ncc.compose import datapath_names, load_controller, runs_on
-from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.errors import ConfigError
+from ncc.core.keys import set_key
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.experiment.spec import Experiment
 from ncc.experiment.table import At
@@ -100,7 +101,7 @@ def _cell(
     changes = [experiment.axes[axis].at(x) for axis, x in point.items()]
     for keys in (*changes, chosen.changes, experiment.presets[preset].changes):
         for key, value in keys.items():
-            _set(plain, key, value)
+            set_key(plain, key, value)
     made = scenario_from_dict(plain["scenario"])
     controller = _controller(chosen.controller, plain["contenders"][contender]["params"])
     require_marks(made, [controller])
@@ -116,20 +117,6 @@ def _controller(name: str, params: Mapping[str, int]) -> Controller:
     if isinstance(controller.limit, PolicyLimit):
         raise ConfigError(f"controller {name!r} needs a trained policy; an experiment compares what needs none")
     return with_params(controller, params)
-
-
-def _set(plain: dict[str, Any], key: str, value: Any) -> None:
-    """Set a key named from the top; all but its last part must be there."""
-    *parents, last = key.split(".")
-    at: Any = plain
-    for i, part in enumerate(parents):
-        if not isinstance(at, dict) or part not in at:
-            known = at if isinstance(at, dict) else {}
-            raise UnknownNameError(f"key {'.'.join(parents[: i + 1])!r}: part", part, known)
-        at = at[part]
-    if not isinstance(at, dict):
-        raise ConfigError(f"key {key!r}: {'.'.join(parents) or 'it'} has no keys of its own")
-    at[last] = value
 
 
 def _text(x: float | str) -> str:

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Episodes of many scenarios in one environment: each slot of it plays whatever its families draw."""
+
+import numpy as np
+
+from ncc.core.errors import ConfigError, DatapathError, NccError
+from ncc.envs.families import Families, check_families
+from ncc.envs.rack import RackBatch
+from ncc.envs.spec import DatapathFactory, EnvSpec
+from ncc.harness.batch import ActionArray, Advice, ObsArray, Transition
+from ncc.harness.networks import Batching
+from ncc.harness.processes import pack_error, unpack_error
+
+
+class Mixture:
+    """A `BatchedEnv` of slots in place of racks: row r is all hosts of the networks that slot r holds.
+
+    A slot holds `Families.hosts_per_slot` hosts: several networks of one scenario where that has fewer, one after the
+    other in its row, each with flows of its own and bit for bit what it would be alone in a `RackBatch`. All episodes
+    have `Families.epochs` epochs; when a slot's is over, the scenario of its next one is drawn. What is drawn depends
+    on (seed, slot, episode) alone, and the flows of network i of slot s on (seed, s * hosts_per_slot + i, episode).
+
+    Args:
+        families: what episodes are drawn from.
+        spec: how they are seen, what runs below, and who may be asked; its scenario is not used.
+        datapath: makes a network; several are stepped in one call (`Batching`).
+        seed: decides scenarios and flows.
+        slot: number of the first slot; the others follow it.
+        n_slots: slots to step together.
+        threads: of the datapath. The results do not depend on it.
+
+    Raises:
+        ConfigError: families that cannot be episodes of one environment, continuous actions, a datapath that does not
+            offer `Batching`, or no slots.
+    """
+
+    def __init__(
+        self,
+        families: Families,
+        spec: EnvSpec,
+        datapath: DatapathFactory,
+        seed: int,
+        *,
+        slot: int = 0,
+        n_slots: int = 1,
+        threads: int = 1,
+    ) -> None:
+        if n_slots < 1 or threads < 1:
+            raise ConfigError(f"n_slots and threads must be at least 1, got {n_slots} and {threads}")
+        require_batching(datapath)
+        if not spec.view.action.n_actions:
+            raise ConfigError(f"ActionSpec.kind is {spec.view.action.kind!r}; a mixture takes action indices: 'levels'")
+        self.n_racks, self.n_agents = n_slots, families.hosts_per_slot
+        self.obs_dim = check_families(families, spec.view.observation)
+        self.n_actions = spec.view.action.n_actions
+        self._families, self._spec, self._datapath, self._seed = families, spec, datapath, seed
+        self._first, self._threads = slot, threads
+        self._slots: list[RackBatch] = []
+        """Each slot's networks; empty while no episode is running."""
+        self._said = [""] * n_slots
+        """Of each slot, what an error begins with."""
+        self._episodes = [0] * n_slots
+        self._returns: list[list[float]] = [[] for _ in range(n_slots)]
+
+    def reset(self, episode: int = 0) -> ObsArray:
+        """Start every slot at that episode; returns [n_slots, hosts_per_slot, obs_dim]."""
+        self.close()
+        begun = [self._begin(row, episode) for row in range(self.n_racks)]
+        self._slots = [racks for racks, _ in begun]
+        return np.stack([obs for _, obs in begun])
+
+    def step(self, actions: ActionArray) -> Transition:
+        """One epoch with action indices [n_slots, hosts_per_slot]; the next episode has begun where one ended.
+
+        Raises:
+            ConfigError: actions of a wrong shape, kind or range, naming slot and host; no epoch has run.
+            DatapathError: no episode is running, or a network failed, naming its slot, family and episode; all slots
+                must be reset then.
+        """
+        self._check(actions)
+        slots = self._running()
+        obs: ObsArray = np.empty((self.n_racks, self.n_agents, self.obs_dim), dtype=np.float32)
+        reward = np.empty((self.n_racks, self.n_agents), dtype=np.float32)
+        truncated = np.zeros(self.n_racks, dtype=np.bool_)
+        try:
+            for row, racks in enumerate(slots):
+                moved = self._step(row, racks, actions[row].reshape(racks.n_racks, racks.n_agents))
+                obs[row] = moved.final_obs.reshape(obs.shape[1:])
+                reward[row] = moved.reward.reshape(-1)
+                truncated[row] = moved.truncated[0]  # of equal length, the networks of a slot end together
+            final = obs.copy() if truncated.any() else obs
+            for row in truncated.nonzero()[0].tolist():
+                self._returns[row].append(float(np.mean(slots[row].take_returns())))
+                slots[row].close()
+                slots[row], obs[row] = self._begin(row, self._episodes[row] + 1)
+        except BaseException:
+            self.close()  # some slots may be an epoch ahead of others
+            raise
+        terminated = np.zeros(self.n_racks, dtype=np.bool_)  # none ever is: arrivals are random
+        return Transition(obs=obs, reward=reward, terminated=terminated, truncated=truncated, final_obs=final)
+
+    def advice(self) -> Advice:
+        """See `ncc.harness.batch.Advising`: `EnvSpec.expert`'s, [n_slots, hosts_per_slot]."""
+        asked = [racks.advice() for racks in self._running()]
+        return Advice(
+            label=np.stack([each.label.reshape(-1) for each in asked]),
+            drive=np.stack([each.drive.reshape(-1) for each in asked]),
+        )
+
+    @property
+    def episode(self) -> int:
+        """The episode that the slowest slot is in."""
+        return min(self._episodes)
+
+    def take_returns(self) -> tuple[float, ...]:
+        """Mean reward per host and epoch of each episode that ended since the last call, slot by slot."""
+        returns = tuple(value for slot in self._returns for value in slot)
+        self._returns = [[] for _ in range(self.n_racks)]
+        return returns
+
+    def close(self) -> None:
+        """Free the networks; may be called twice."""
+        slots, self._slots = self._slots, []
+        for racks in slots:
+            racks.close()
+
+    def _begin(self, row: int, episode: int) -> tuple[RackBatch, ObsArray]:
+        """A slot's networks of an episode, and their first observation [hosts_per_slot, obs_dim]."""
+        slot = self._first + row
+        scenario = self._families.draw(self._seed, slot, episode)
+        self._said[row], self._episodes[row] = f"slot {slot}, family {scenario.name!r}, episode {episode}", episode
+        n, spec = self.n_agents // scenario.n_agents, self._spec.replace(scenario=scenario)
+        racks = RackBatch(spec, self._datapath, self._seed, slot * self.n_agents, n, threads=min(self._threads, n))
+        try:
+            obs = racks.reset(episode)
+        except NccError as error:
+            racks.close()
+            raise unpack_error(pack_error(error), self._said[row]) from error
+        return racks, obs.reshape(self.n_agents, self.obs_dim)
+
+    def _step(self, row: int, racks: RackBatch, actions: ActionArray) -> Transition:
+        try:
+            return racks.step(actions)
+        except NccError as error:
+            raise unpack_error(pack_error(error), self._said[row]) from error
+
+    def _running(self) -> list[RackBatch]:
+        if not self._slots:
+            raise DatapathError("no episode is running; reset the environment first")
+        return self._slots
+
+    def _check(self, actions: ActionArray) -> None:
+        """All of them, before any slot moves."""
+        shape = (self.n_racks, self.n_agents)
+        if actions.shape != shape:
+            raise ConfigError(f"actions must have shape {shape}, got {actions.shape}")
+        allowed = f"allowed: whole numbers 0 to {self.n_actions - 1}"
+        if actions.dtype.kind not in "iu":
+            raise ConfigError(f"actions must be integers, got {actions.dtype}; {allowed}")
+        if actions.min() < 0 or actions.max() >= self.n_actions:
+            row, host = np.argwhere((actions < 0) | (actions >= self.n_actions))[0].tolist()
+            value = actions[row, host]
+            raise ConfigError(f"slot {self._first + row}: action of host {host} is {value}; {allowed}")
+
+
+def require_batching(datapath: DatapathFactory) -> None:
+    """`ConfigError` unless the datapath steps many networks in one call."""
+    offered: object = datapath
+    if not isinstance(offered, Batching):
+        name = getattr(datapath, "name", None) or getattr(datapath, "__name__", "this one")
+        raise ConfigError(
+            f"families need a datapath that steps many networks in one call, which {name} does not: train on "
+            "packetsim, or leave families out"
+        )

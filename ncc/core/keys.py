@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Keys of plain configuration by their dotted names, such as ``topology.mark_threshold_bytes``."""
+
+from typing import Any
+
+from ncc.core.errors import ConfigError, UnknownNameError
+
+
+def set_key(plain: dict[str, Any], key: str, value: Any, *, new: bool = True) -> None:
+    """Set a key named from the top; all but its last part must be there, and that too unless it may be `new`.
+
+    Raises:
+        ConfigError: names the part that is not there, and those that are.
+    """
+    *parents, last = key.split(".")
+    at: Any = plain
+    for i, part in enumerate(parents):
+        if not isinstance(at, dict) or part not in at:
+            known = at if isinstance(at, dict) else {}
+            raise UnknownNameError(f"key {'.'.join(parents[: i + 1])!r}: part", part, known)
+        at = at[part]
+    if not isinstance(at, dict):
+        raise ConfigError(f"key {key!r}: {'.'.join(parents) or 'it'} has no keys of its own")
+    if not new and last not in at:
+        raise UnknownNameError(f"key {key!r}: part", last, at)
+    at[last] = value

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Slots of drawn scenarios: each is the racks it holds, bit for bit, from one episode into the next."""
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.flows import FloatArray
+from ncc.core.measurement import Measurement
+from ncc.core.workload import Poisson
+from ncc.envs.action import ActionSpec
+from ncc.envs.families import Choice, Families, Family, Uniform
+from ncc.envs.mixture import Mixture
+from ncc.envs.observation import ObservationSpec
+from ncc.envs.packetsim.datapath import PacketsimDatapath
+from ncc.envs.rack import RackBatch
+from ncc.envs.spec import EnvSpec, EnvView
+from ncc.harness.batch import Advising
+from ncc.harness.controller import ShortestFirstLimit
+from ncc.harness.networks import InTurn, Networks
+from ncc.racks import RackFactory
+from tests.envs.cases import FLOWS, rack, spec
+from tests.support.mm1 import Mm1Datapath
+
+EPOCHS = 6
+VIEW = EnvView(observation=ObservationSpec(neighbours="pooled"))
+HEAVY = Poisson(distribution="hadoop", load_frac=0.9, sources="hosts", destinations="remotes")
+
+
+def family(varies: dict[str, Any], **settings: Any) -> Family:
+    scenario = rack(HEAVY).to_dict()
+    return Family(scenario={**scenario, "workload": dict(scenario["workload"])}, varies=varies, **settings)
+
+
+FAMILIES = Families(
+    hosts_per_slot=8,
+    epochs=EPOCHS,
+    of={
+        "racks": family(
+            {
+                "topology.hosts": Choice(values=(2, 4, 8)),
+                "workload.traffic.load_frac": Uniform(low=0.3, high=0.9),
+                "period_s": Choice(values=(1e-4, 2e-4)),
+            }
+        ),
+        "late": family({"topology.hosts": Choice(values=(4, 8))}, weight=3, from_episode=2),
+    },
+)
+
+
+class Batched(Mm1Datapath):
+    """Analytic networks that can be had as a batch."""
+
+    def __init__(self) -> None:
+        super().__init__(backlogged=False)
+
+    @classmethod
+    def batch(cls, n: int, *, threads: int, first: int) -> Networks:
+        return InTurn(FLOWS, n, first=first)
+
+
+def mixture(datapath: Any = PacketsimDatapath, families: Families = FAMILIES, **settings: Any) -> Mixture:
+    settings = {"spec": spec(view=VIEW), "seed": 9, **settings}
+    return Mixture(families, datapath=datapath, **settings)
+
+
+def alone(slot: int, episode: int, what: EnvSpec, seed: int = 9) -> RackBatch:
+    """The racks of one slot in one episode."""
+    scenario = FAMILIES.draw(seed, slot, episode)
+    n = 8 // scenario.n_agents
+    return RackBatch(what.replace(scenario=scenario), PacketsimDatapath, seed, slot * 8, n)
+
+
+def test_each_slot_is_what_its_racks_would_be_alone_into_the_next_episodes() -> None:
+    slots, first, start = 3, 5, 1
+    env, rng = mixture(slot=first, n_slots=slots), np.random.default_rng(0)
+    obs, earned = env.reset(start), []
+    assert env.episode == start
+    sizes = set()
+    for episode in range(start, start + 4):
+        singles = [alone(first + row, episode, spec(view=VIEW)) for row in range(slots)]
+        sizes |= {single.n_agents for single in singles}
+        np.testing.assert_array_equal(obs, np.stack([one.reset(episode).reshape(8, -1) for one in singles]))
+        for epoch in range(EPOCHS):
+            actions = rng.integers(0, env.n_actions, (slots, 8))
+            moved, last = env.step(actions), epoch == EPOCHS - 1
+            for row, one in enumerate(singles):
+                ours = one.step(actions[row].reshape(one.n_racks, -1))
+                np.testing.assert_array_equal(moved.reward[row], ours.reward.reshape(-1))
+                np.testing.assert_array_equal(moved.final_obs[row], ours.final_obs.reshape(8, -1))
+                assert ours.truncated.all() == last
+            assert (moved.truncated == last).all()
+            assert not moved.terminated.any()
+            assert (moved.final_obs is not moved.obs) == last, "equal where no episode ended"
+            obs = moved.obs
+        assert env.episode == episode + 1
+        for one in singles:
+            earned.append(np.mean(one.take_returns()))
+            one.close()
+    got = env.take_returns()
+    assert len(got) == 3 * 4
+    assert sorted(got) == sorted(earned)
+    assert env.take_returns() == ()
+    assert len(sizes) > 1, "networks of several sizes took part"
+    env.close()
+    env.close()
+
+
+def test_equal_seeds_repeat_on_any_number_of_threads_and_from_any_episode() -> None:
+    def played(**settings: Any) -> list[np.ndarray]:
+        env, rng = mixture(n_slots=2, **settings), np.random.default_rng(1)
+        seen = [env.reset(0)]
+        for _ in range(2 * EPOCHS):
+            moved = env.step(rng.integers(0, env.n_actions, (2, 8)))
+            seen += [moved.obs, moved.reward]
+        env.close()
+        return seen
+
+    one, other, third = played(), played(threads=2), played(seed=10)
+    assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+    assert not np.array_equal(one[-1], third[-1])
+    again = mixture(n_slots=2)
+    np.testing.assert_array_equal(again.reset(2), one[-2])
+    again.close()
+
+
+def test_slots_and_their_networks_meet_flows_of_their_own() -> None:
+    same = Families(hosts_per_slot=8, epochs=EPOCHS, of={"a": family({})})
+    env = mixture(families=same, n_slots=2)
+    env.reset()
+    top = np.full((2, 8), env.n_actions - 1)
+    rewards = np.stack([env.step(top).reward for _ in range(EPOCHS)])
+    networks = rewards.reshape(EPOCHS, 4, 4)
+    assert all(not np.array_equal(networks[:, i], networks[:, j]) for i in range(4) for j in range(i))
+    env.close()
+
+
+def test_a_worker_has_slots_of_its_own_and_the_factory_travels() -> None:
+    factory = RackFactory(spec(view=VIEW), PacketsimDatapath, 9, 2, families=FAMILIES)
+    env = pickle.loads(pickle.dumps(factory))(3)
+    assert isinstance(env, Mixture)
+    assert (env.n_racks, env.n_agents, env.obs_dim) == (2, 8, 16)
+    there = mixture(slot=6, n_slots=2)
+    np.testing.assert_array_equal(env.reset(), there.reset())
+    for each in (env, there):
+        each.close()
+    assert isinstance(RackFactory(spec(view=VIEW), PacketsimDatapath, 9, 2)(0), RackBatch)
+    with pytest.raises(ConfigError, match=r"which mm1 does not: train on packetsim"):
+        RackFactory(spec(view=VIEW), Mm1Datapath, 9, families=FAMILIES)
+
+
+def test_an_expert_advises_every_slot() -> None:
+    asked = spec(view=VIEW, expert=ShortestFirstLimit())
+    env, rng = mixture(spec=asked, n_slots=2), np.random.default_rng(2)
+    assert isinstance(env, Advising)
+    env.reset()
+    singles = [alone(row, 0, asked) for row in range(2)]
+    for one in singles:
+        one.reset()
+    for _ in range(EPOCHS - 1):
+        advice = env.advice()
+        for row, one in enumerate(singles):
+            np.testing.assert_array_equal(advice.label[row], one.advice().label.reshape(-1))
+            np.testing.assert_array_equal(advice.drive[row], one.advice().drive.reshape(-1))
+        actions = rng.integers(0, env.n_actions, (2, 8))
+        env.step(actions)
+        for row, one in enumerate(singles):
+            one.step(actions[row].reshape(one.n_racks, -1))
+    env.step(np.zeros((2, 8), np.int64))
+    assert env.advice().label.shape == (2, 8), "of the next episode's first observation"
+    env.close()
+    for one in singles:
+        one.close()
+    without = mixture()
+    without.reset()
+    with pytest.raises(ConfigError, match="given no expert"):
+        without.advice()
+    without.close()
+
+
+def test_bad_actions_name_slot_and_host_and_run_no_epoch() -> None:
+    env, twin, top = mixture(slot=4, n_slots=2), mixture(slot=4, n_slots=2), np.full((2, 8), 10)
+    env.reset()
+    twin.reset()
+    bad = top.copy()
+    bad[1, 2] = 11
+    for actions, message in (
+        (bad, r"slot 5: action of host 2 is 11; allowed: whole numbers 0 to 10"),
+        (bad - 12, r"slot 4: action of host 0 is -2; allowed"),
+        (top.astype(float), r"actions must be integers"),
+        (top[:, :3], r"shape \(2, 8\), got \(2, 3\)"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            env.step(actions)
+    np.testing.assert_array_equal(env.step(top).obs, twin.step(top).obs)
+    for each in (env, twin):
+        each.close()
+
+
+def test_nothing_runs_before_a_reset_or_after_the_end() -> None:
+    env, top = mixture(), np.full((1, 8), 10)
+    for act in (lambda: env.step(top), env.advice):
+        with pytest.raises(DatapathError, match="reset the environment first"):
+            act()
+    env.reset()
+    env.close()
+    with pytest.raises(DatapathError, match="reset the environment first"):
+        env.step(top)
+
+
+class Failing(Batched):
+    """Networks that fail in their third epoch."""
+
+    def step(self, rate_limits_bps: FloatArray) -> Measurement:
+        measurement = super().step(rate_limits_bps)
+        if measurement.epoch == 2:
+            raise DatapathError("the network caught fire")
+        return measurement
+
+
+def test_a_slot_that_fails_is_named_and_all_must_start_again() -> None:
+    one = Families(hosts_per_slot=4, epochs=EPOCHS, of={"small": family({})})
+    env, top = mixture(Failing, one, slot=7, n_slots=2), np.full((2, 4), 10)
+    env.reset(3)
+    env.step(top)
+    with pytest.raises(DatapathError, match=r"^slot 7, family 'small', episode 3: the network caught fire$"):
+        env.step(top)
+    with pytest.raises(DatapathError, match="reset the environment first"):
+        env.step(top)
+    env.reset(3)
+    env.step(top)
+    env.close()
+
+
+def test_what_cannot_be_an_environment_is_refused_when_it_is_made() -> None:
+    with pytest.raises(ConfigError, match="n_slots and threads must be at least 1, got 0 and 1"):
+        mixture(n_slots=0)
+    with pytest.raises(ConfigError, match="neighbours to pooled"):
+        mixture(spec=spec())
+    with pytest.raises(ConfigError, match=r"kind is 'log'.*'levels'"):
+        mixture(spec=spec(view=EnvView(observation=VIEW.observation, action=ActionSpec(kind="log"))))
+    with pytest.raises(ConfigError, match="families need a datapath"):
+        mixture(Mm1Datapath)

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Recipes of training by command: `python -m ncc.train experiment=<name>`, and training on families."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import hydra
+import pytest
+
+from ncc.agents.policy import load_policy
+from ncc.compose import experiment_names, plain_config, recipe_names, register
+from ncc.core.errors import ConfigError
+from ncc.core.scenario import Scenario
+from ncc.core.workload import Incast, Poisson
+from ncc.envs.families import Families
+from ncc.harness.controller import ShortestFirstLimit
+from ncc.harness.manifest import read_manifest
+from ncc.learning import read_learning
+from ncc.plan import TrainPlan
+from tests.mains.commands import TINY, ncc
+
+
+def composed(*overrides: str) -> dict[str, Any]:
+    """What `python -m ncc.train` makes of a command line, as the plan takes it."""
+    register()
+    with hydra.initialize_config_module("ncc.configs", version_base=None):
+        plain = plain_config(hydra.compose("train", list(overrides)))
+    return {key: value for key, value in plain.items() if key not in ("out", "resume")}
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_recipe_is_a_plan_and_no_figure_bears_its_name(name: str) -> None:
+    plan = TrainPlan.from_plain(composed(f"experiment={name}"))
+    assert plan.families.of
+    assert name not in experiment_names()
+
+
+def test_the_command_line_wins_over_a_recipe_and_the_recipe_over_the_defaults() -> None:
+    default, recipe = composed(), composed("experiment=ncc")
+    assert (default["stack"]["order"], recipe["stack"]["order"]) == ("fifo", "upsilon")
+    assert (default["env"]["observation"]["neighbours"], recipe["env"]["observation"]["neighbours"]) == (
+        "each",
+        "pooled",
+    )
+    typed = ("experiment=ncc", "agent=a2c", "stack.order=fifo", "agent.racks=3", "families.of.uplink.weight=7")
+    changed = composed(*typed)
+    assert (changed["stack"]["order"], changed["agent"]["racks"], changed["agent"]["mode"]) == ("fifo", 3, "sync")
+    assert changed["families"]["of"]["uplink"]["weight"] == 7
+    assert changed["families"]["of"]["incast"] == recipe["families"]["of"]["incast"]
+
+
+def test_what_ncc_is_judged_by_is_held_out_of_its_training() -> None:
+    families = TrainPlan.from_plain(composed("experiment=ncc")).families
+    drawn = [families.draw(1, slot, episode) for slot in range(40) for episode in range(3)]
+    drawn += [scenario for name in families.of for scenario in families.tried(name)]
+    assert {t.distribution for s in drawn for _, t in s.workload if isinstance(t, Poisson)} == {
+        "cachefollower",
+        "webserver",
+        "datamining",
+    }
+    assert {scenario.n_agents for scenario in drawn} == {4, 8, 16, 32, 64}
+    assert {s.name for s in drawn} == {"uplink", "incast", "many_hosts"}
+    assert all(isinstance(t, Poisson | Incast) for s in drawn for _, t in s.workload)
+    judged = [scenario_of(name) for name in ("rack", "rack_10g", "incast", "dumbbell")]
+    assert not {s.topology for s in drawn} & {s.topology for s in judged}
+
+
+def scenario_of(name: str) -> Scenario:
+    return TrainPlan.from_plain(composed(f"scenario={name}", "evaluation.seeds=1")).scenario
+
+
+def test_recipes_are_listed_and_others_refused_in_a_sentence(tmp_path: Path) -> None:
+    done = ncc("train", "experiment=list", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert tuple(lines) == recipe_names()
+    assert all(len(text) > 10 for text in lines.values())
+    for main, name, said in (
+        ("train", "nc", "Unknown experiment 'nc'; known: list, ncc. Did you mean 'ncc'?"),
+        ("train", "dctcp_queue", "recipes of training are: ncc"),
+        ("evaluate", "ncc", "Unknown experiment 'ncc'; known: bbr_cycle"),
+    ):
+        done = ncc(main, f"experiment={name}", cwd=tmp_path)
+        assert done.returncode == 2
+        assert said in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+BAD = [
+    (("datapath=ns3",), "which ns3 does not"),
+    (("agent.epochs=100",), "lower families.epochs"),
+    (("env.observation.neighbours=each",), "set env.observation.neighbours to pooled"),
+    (("families.hosts_per_slot=48",), "networks of 32 hosts do not fill a slot of families.hosts_per_slot = 48"),
+    (("families.of.uplink.weight=0",), "families.of.uplink.weight"),
+    (("families.of.uplink.scenario.topology.host_rate_bps=-1",), "families.of.uplink.scenario.topology.host_rate_bps"),
+    (("+families.of.uplink.varies.duration_s={kind:choice,values:[1]}",), "families.of.uplink.varies"),
+    (("expert={kind:shortest}",), "shortest_first"),
+]
+
+
+@pytest.mark.parametrize(("typed", "said"), BAD, ids=[" ".join(typed) for typed, _ in BAD])
+def test_train_refuses(typed: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    done = ncc("train", "experiment=ncc", *typed, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not any(tmp_path.iterdir())
+
+
+def test_families_and_an_expert_are_parts_of_a_plan_that_earlier_run_folders_lack() -> None:
+    plain = composed()
+    plan = TrainPlan.from_plain(plain)
+    assert plan.families == Families()
+    assert plan.expert is None
+    earlier = {key: value for key, value in plain.items() if key not in ("families", "expert")}
+    assert TrainPlan.from_plain(earlier).spec == plan.spec
+    asked = TrainPlan.from_plain(composed("expert={kind:shortest_first}"))
+    assert asked.spec.expert == ShortestFirstLimit()
+    with pytest.raises(ConfigError, match=r"'families', a mapping or null; found \[\]"):
+        TrainPlan.from_plain({**plain, "families": []})
+
+
+def test_training_on_families_from_end_to_end(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="training needs the torch extra")
+    few = ("agent=a2c", "agent.racks=2", "agent.epochs=120", "families.epochs=15", "families.hosts_per_slot=64")
+    judged = ("evaluation.seeds=1", "evaluation.datapaths=[packetsim]", "evaluation.controllers=[ncc,dctcp]")
+    done = ncc("train", "experiment=ncc", *TINY, *few, *judged, "out=run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Training a3c on uplink, many_hosts, incast from episode 2 (64 hosts to a slot, packetsim)" in done.stdout
+    assert "120 epochs of 64 hosts" in done.stdout
+    run = tmp_path / "run"
+    assert "policy.npz" in read_manifest(run, "training").files
+    assert sum(len(row["returns"]) for row in read_learning(run)) == 8, "four episodes of each of two slots"
+    _, meta = load_policy(run / "policy.npz")
+    plan = TrainPlan.load(run)
+    assert meta["families"] == json.loads(plan.families.to_json())
+    assert json.loads((run / "config.json").read_text())["families"]["epochs"] == 15
+    elsewhere = ("run=run", "controller=ncc", "scenario=incast", "datapath=packetsim", "duration_s=0.05", "seeds=1")
+    done = ncc("evaluate", *elsewhere, "workers=1", cwd=tmp_path)
+    assert done.returncode == 0, f"32 hosts in place of 4: {done.stderr}"
