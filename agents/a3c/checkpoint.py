@@ -32,6 +32,8 @@ class Checkpoint:
     rng: dict[str, Any] | None = None
     """State of the generator that draws actions; None in `async`. No other generator is in use after the first weights
     are drawn: torch's own never is."""
+    warm_epochs: int = 0
+    """Epochs of the warm start that came before; 0: there was none, or it is still to come."""
 
 
 class CheckpointFolder:
@@ -68,6 +70,7 @@ class CheckpointFolder:
             "epochs": state.epochs,
             "episodes": list(checkpoint.episodes),
             "rng": checkpoint.rng,
+            "warm_epochs": checkpoint.warm_epochs,
         }
         write_arrays(path, KIND, VERSION, arrays, meta)
         for old in sorted(self._folder.glob(_PATTERN))[: -self._keep]:
@@ -119,4 +122,5 @@ def _checkpoint(arrays: Arrays, meta: dict[str, Any]) -> Checkpoint:
     mode, rng, episodes = str(meta["mode"]), meta["rng"], tuple(int(episode) for episode in meta["episodes"])
     if not (isinstance(rng, dict) if mode == "sync" else rng is None) or not episodes:
         raise ValueError("rng or episodes missing")
-    return Checkpoint(shape, mode, int(meta["seed"]), state, episodes, rng)
+    warm_epochs = int(meta.get("warm_epochs", 0))  # what was written before there were warm starts had none
+    return Checkpoint(shape, mode, int(meta["seed"]), state, episodes, rng, warm_epochs)

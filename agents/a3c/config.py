@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
+from ncc.agents.a3c.warm_start import WarmStart
 from ncc.core.errors import ConfigError
 from ncc.core.value import Count, Fraction, NonNegative, Positive, Value
 
@@ -33,7 +34,8 @@ class A3cConfig(Value, frozen=True):
     """Racks in each environment: of every worker in `async`, in all in `sync`. null: `BATCHED_RACKS` where the datapath
     steps many racks in one call (packetsim), else 1, for then each needs a process (ns-3)."""
     epochs: Count = 200_000
-    """Environment epochs to train for, summed over racks and workers; rounded up to whole steps of all racks."""
+    """Environment epochs to train for, summed over racks and workers; rounded up to whole steps of all racks. Those of
+    `warm_start` come on top."""
     rollout: Annotated[int, Meta(ge=1, le=10_000)] | None = None
     """Epochs between updates (t_max of the paper). null: 5 from `BATCHED_RACKS` racks on, 20 below: many racks make an
     update out of fewer epochs."""
@@ -55,6 +57,13 @@ class A3cConfig(Value, frozen=True):
     initial_unlimited_prob: Annotated[float, Meta(gt=0, lt=1)] | None = None
     """Probability of the last action ("no limit") before training; null: all actions alike. A limit drawn at random
     hurts hosts that have little to send, so a start near "no limit" keeps early episodes short."""
+    warm_start: WarmStart | None = None
+    """Where set, the environment's expert is imitated first, in one process and on one environment in either mode."""
+    kl_coef: NonNegative = 0.0
+    """Weight of KL(policy after the warm start || policy), which keeps learning near what was imitated (as Baker et
+    al., NeurIPS 2022, fine-tune an imitator). 0: nothing is computed."""
+    kl_coef_final: NonNegative | None = None
+    """Where set, `kl_coef` goes there linearly over the training."""
     checkpoint_epochs: Count = 10_000
     """Epochs between checkpoints; `sync` then waits for the end of the episode, at most as long again."""
     keep_checkpoints: Annotated[int, Meta(ge=1, le=1000)] = 3
@@ -63,6 +72,18 @@ class A3cConfig(Value, frozen=True):
         """Cross-field checks."""
         if not self.hidden:
             raise ConfigError("A3cConfig.hidden must name at least one layer, for instance [64, 64]")
+        if self.anchored and self.warm_start is None:
+            raise ConfigError("A3cConfig.kl_coef keeps the policy near the warm start; set warm_start, or kl_coef=0")
+
+    @property
+    def anchored(self) -> bool:
+        """Whether the policy is held near its warm start."""
+        return max(self.kl_coef, self.kl_coef_final or 0.0) > 0
+
+    @property
+    def total_epochs(self) -> int:
+        """Epochs of the warm start and of what follows."""
+        return self.epochs + (0 if self.warm_start is None else self.warm_start.epochs)
 
     @property
     def steps(self) -> int:

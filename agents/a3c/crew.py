@@ -12,11 +12,12 @@ import torch
 import torch.multiprocessing  # teaches pipes to pass tensors in shared memory
 
 from ncc.agents.a3c.adam import TrainState
-from ncc.agents.a3c.checkpoint import Checkpoint
+from ncc.agents.a3c.imitation import warm_up
 from ncc.agents.a3c.network import NetShape
 from ncc.agents.a3c.progress import Meter
-from ncc.agents.a3c.run import TrainingRun
+from ncc.agents.a3c.run import TrainingRun, one_thread
 from ncc.agents.a3c.worker import Failed, Message, Ready, Start, Update, WorkerSetup, work
+from ncc.agents.policy import Layer
 from ncc.core.errors import ConfigError, WorkerDiedError
 from ncc.harness.batch import EnvFactory
 from ncc.harness.learner import Report
@@ -27,7 +28,18 @@ GRACE_S = 5.0
 
 
 def train_async(run: TrainingRun, make_env: EnvFactory, report: Report) -> Path:
-    """Train with ``run.config.workers`` processes; see `A3cLearner.train`."""
+    """Train with ``run.config.workers`` processes; see `A3cLearner.train`.
+
+    The warm start comes before the workers, in this process: one environment's racks are enough to imitate.
+    """
+    _check_picklable(make_env)
+    if (warm := run.cold) is not None:
+        with one_thread():
+            env = make_env(0)
+            try:
+                warm_up(run, warm, env, report)
+            finally:
+                env.close()
     crew = Crew(run, make_env)
     try:
         shape = crew.shape()
@@ -35,7 +47,7 @@ def train_async(run: TrainingRun, make_env: EnvFactory, report: Report) -> Path:
         training = _Training(run, shape, state, crew)
         if run.loaded is None:
             training.save()
-        return training.train(Meter(report, state.epochs, run.config.epochs))
+        return training.train(run.meter(report, state))
     finally:
         crew.stop()
 
@@ -56,11 +68,11 @@ class _Training:
         """Run to the end; leaves a checkpoint however it ends."""
         config = self._run.config
         try:
-            self._crew.begin(self._shape, self._state, self._episodes)
+            self._crew.begin(self._shape, self._state, self._episodes, self._run.anchor(self._shape))
             for index, update in self._crew.updates():
                 self._episodes[index] = update.episode
                 meter.add(update.epochs, update.returns, update.scalars)
-                if meter.epochs - self._saved_epochs >= config.checkpoint_epochs:
+                if meter.epochs - self._run.warm_epochs - self._saved_epochs >= config.checkpoint_epochs:
                     meter.flush()  # what a resumed run will not say again is said by now
                     self.save()
             meter.flush()
@@ -78,17 +90,13 @@ class _Training:
         """Write a checkpoint of this moment."""
         state = self._crew.snapshot(self._state)
         self._saved_epochs = state.epochs
-        run = self._run
-        return run.checkpoints.save(Checkpoint(self._shape, "async", run.seed, state, tuple(self._episodes)))
+        return self._run.save(self._shape, state, self._episodes)
 
 
 class Crew:
     """The worker processes.
 
     Each has a pipe of its own, because a queue shared by all would stay locked for good when its holder is killed.
-
-    Raises:
-        ConfigError: `make_env` cannot be handed to another process.
     """
 
     def __init__(self, run: TrainingRun, make_env: EnvFactory) -> None:
@@ -99,7 +107,6 @@ class Crew:
         self._stop.share_memory_()  # type: ignore[no-untyped-call]
         self._processes: list[SpawnProcess] = []
         self._pipes: list[Connection[Start, Message]] = []
-        _check_picklable(make_env)
         try:
             with quiet_start():
                 for index in range(run.config.workers):
@@ -129,11 +136,11 @@ class Crew:
             )
         return shapes.pop()
 
-    def begin(self, shape: NetShape, state: TrainState, episodes: list[int]) -> None:
-        """Hand the shared state to all workers."""
+    def begin(self, shape: NetShape, state: TrainState, episodes: list[int], anchor: tuple[Layer, ...] | None) -> None:
+        """Hand the shared state to all workers, and the policy to stay near if there is one."""
         for index, (pipe, episode) in enumerate(zip(self._pipes, episodes, strict=True)):
             try:
-                pipe.send(Start(shape, state, self._stop, episode))
+                pipe.send(Start(shape, state, self._stop, episode, anchor))
             except OSError:
                 raise self._died(index) from None
 

@@ -14,20 +14,21 @@ from ncc.harness.learner import Report
 
 POLICY_FILE = "policy.npz"
 UNTRAINED_FILE = "policy_untrained.npz"
+WARM_FILE = "policy_warm.npz"
 
 
 class A3cLearner:
     """Trains by `A3cConfig`; see `ncc.harness.learner.Learner`.
 
-    Writes into the run's folder: `policy_untrained.npz` at the start (the weights that training starts from),
-    `checkpoints/`, and `policy.npz` once training is complete.
+    Writes into the run's folder: `policy_untrained.npz` at the start (the weights before anything is learnt),
+    `policy_warm.npz` after the warm start if there is one, `checkpoints/`, and `policy.npz` once training is complete.
     """
 
     def __init__(self, config: A3cConfig) -> None:
         self.config = config
         self.racks_per_env = config.racks or 1
         self.processes = self.racks_per_env * (config.workers if config.mode == "async" else 1)
-        self.total_epochs = config.epochs
+        self.total_epochs = config.total_epochs
 
     def train(
         self,
@@ -43,14 +44,17 @@ class A3cLearner:
 
         Asynchronous training that ends early (a worker died, Ctrl-C, a full disk) leaves a checkpoint of that moment;
         synchronous training goes back to its last one, so that it can continue bit-for-bit. A checkpoint of a finished
-        run resumes with larger `epochs` at a new episode. Policy files hold `meta` and, as `training`, what made them.
+        run resumes with larger `epochs` at a new episode. A warm start that is interrupted starts again; once it is
+        done, it is never repeated. Reports count its epochs first, then those that follow. Policy files hold `meta`
+        and, as `training`, what made them.
 
         Raises:
             ConfigError: PyTorch is missing, `meta` is not JSON, `make_env` cannot be pickled, or the environments
-                contradict themselves or each other.
+                contradict themselves or each other, or know no expert for the warm start.
             WorkerDiedError: a worker process ended early; the last checkpoint can be resumed.
-            ResultError: `resume` without a usable checkpoint or with one of another shape, mode or seed; no `resume`
-                but checkpoints of an earlier run; or the file system refused.
+            ResultError: `resume` without a usable checkpoint, or with one of another shape, mode or seed, or made with
+                a warm start where the configuration has none or the other way round; no `resume` but checkpoints of an
+                earlier run; or the file system refused.
             InvalidRunError: rewards, logits or gradients that are not finite.
         """
         if importlib.util.find_spec("torch") is None:

@@ -6,6 +6,7 @@ deployed is the policy alone.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ncc.agents.a3c.samples import Batch
 from ncc.agents.policy import Layer
 from ncc.harness.batch import ActionArray, ObsArray
 
@@ -68,13 +70,21 @@ class Losses(NamedTuple):
     value: float
     """(return - value)^2 / 2"""
     entropy: float
+    kl: float = 0.0
+    """KL(anchor || policy)"""
 
 
 class ActorCritic:
-    """Both networks, and the observations of the rollout that they act in."""
+    """Both networks, and the observations of the rollout that they act in.
 
-    def __init__(self, shape: NetShape) -> None:
-        self._shape = shape
+    Args:
+        shape: their sizes.
+        anchor: layers of a policy of the same sizes that `learn` can hold this one near; it stays as it is.
+    """
+
+    def __init__(self, shape: NetShape, anchor: Sequence[Layer] | None = None) -> None:
+        self._shape, self.n_actions = shape, shape.n_actions
+        self._anchor: Net = [(torch.tensor(weight), torch.tensor(bias)) for weight, bias in anchor or ()]
         self._params = torch.zeros(shape.size, requires_grad=True)
         self.gradient = torch.zeros(shape.size)
         """[size] what `learn` found last."""
@@ -114,13 +124,49 @@ class ActorCritic:
             values: Float = _forward(self._value, torch.from_numpy(obs)).squeeze(-1).numpy()
         return values
 
+    def observed(self) -> Tensor:
+        """[samples, obs_dim] what the rollout so far acted on."""
+        return torch.cat(self._obs)
+
+    def log_probs(self, obs: Tensor) -> Tensor:
+        """Logarithms [samples, n_actions] of the policy's probabilities."""
+        with torch.no_grad():
+            return torch.log_softmax(_forward(self._policy, obs), -1)
+
+    def imitate(self, batch: Batch, *, weights: Tensor | None, smoothing: float, value_coef: float) -> None:
+        """Leave the gradient of the warm start's loss in `gradient`; the rollout stays as it is.
+
+        loss = cross-entropy to the expert's answers + value_coef (return - value)^2 / 2, means over the samples.
+
+        Args:
+            batch: the samples; returns count where its `counts` say so.
+            weights: [n_actions] of a sample by its label; None: all alike.
+            smoothing: share of the target that is spread over all actions.
+            value_coef: weight of the value's error; 0: the value does not learn.
+        """
+        policy_net, value_net = self._shape.split(self._params)
+        logits = _forward(policy_net, batch.obs)
+        loss = functional.cross_entropy(logits, batch.labels, weights, label_smoothing=smoothing)
+        if value_coef > 0:
+            errors = (batch.returns - _forward(value_net, batch.obs).squeeze(-1)).square() * batch.counts
+            loss = loss + 0.5 * value_coef * errors.sum() / batch.counts.sum().clamp(min=1)
+        self.gradient.zero_()
+        torch.autograd.backward([loss])
+
     def learn(
-        self, actions: ActionArray, advantages: Float, returns: Float, *, value_coef: float, entropy_coef: float
+        self,
+        actions: ActionArray,
+        advantages: Float,
+        returns: Float,
+        *,
+        value_coef: float,
+        entropy_coef: float,
+        kl_coef: float = 0.0,
     ) -> Losses:
         """Leave the gradient of the actor-critic loss (Mnih et al., ICML 2016, Alg. S3) in `gradient`; end the rollout.
 
-        loss = policy + value_coef value - entropy_coef entropy, over all samples of the rollout, with the weights that
-        acted. Advantages and returns are constants in it.
+        loss = policy + value_coef value - entropy_coef entropy + kl_coef kl, over all samples of the rollout, with the
+        weights that acted. Advantages and returns are constants in it.
 
         Args:
             actions: [...] those taken, in the order of the samples, as are
@@ -128,6 +174,7 @@ class ActorCritic:
             returns: [...] targets of the values.
             value_coef: weight of the value's error.
             entropy_coef: weight of the entropy.
+            kl_coef: weight of the distance from the anchor; without an anchor there is none.
         """
         taken, advantage, target = (torch.from_numpy(array).reshape(-1) for array in (actions, advantages, returns))
         obs = torch.cat(self._obs)
@@ -137,10 +184,16 @@ class ActorCritic:
         policy = -(chosen * advantage).mean()
         value = 0.5 * (target - _forward(value_net, obs).squeeze(-1)).square().mean()
         entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
+        loss, kl = policy + value_coef * value - entropy_coef * entropy, 0.0
+        if self._anchor:
+            with torch.no_grad():
+                anchor = torch.log_softmax(_forward(self._anchor, obs), -1)
+            distance = (anchor.exp() * (anchor - log_probs)).sum(-1).mean()
+            loss, kl = loss + kl_coef * distance, distance.item()
         self.gradient.zero_()
-        torch.autograd.backward([policy + value_coef * value - entropy_coef * entropy])
+        torch.autograd.backward([loss])
         self.load(self._params.detach())
-        return Losses(policy.item(), value.item(), entropy.item())
+        return Losses(policy.item(), value.item(), entropy.item(), kl)
 
 
 def _forward(net: Net, x: Tensor) -> Tensor:

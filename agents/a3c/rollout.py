@@ -2,16 +2,24 @@
 """Collecting experience: steps an environment with the current policy and keeps what an update needs."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ncc.agents.a3c.network import ActorCritic
 from ncc.core.errors import ConfigError, InvalidRunError
 from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray
 
 Float = npt.NDArray[np.float32]
 Bool = npt.NDArray[np.bool_]
+
+
+class Actor(Protocol):
+    """Who chooses actions."""
+
+    def act(self, obs: ObsArray, uniform: npt.NDArray[np.float64], actions: ActionArray, values: Float) -> bool:
+        """As `ActorCritic.act`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -86,7 +94,7 @@ class Collector:
         """The first episode number that no rack has taken a step in."""
         return int((self._ended + (self._lengths > 0)).max())
 
-    def collect(self, net: ActorCritic, steps: int, *, stop_at_boundary: bool = False) -> Rollout:
+    def collect(self, net: Actor, steps: int, *, stop_at_boundary: bool = False) -> Rollout:
         """Take `steps` steps, fewer if `stop_at_boundary` and all racks end their episodes together.
 
         Raises:

@@ -25,38 +25,63 @@ def compute_gradient(model: ActorCritic, rollout: Rollout, config: A3cConfig, fr
     Raises:
         InvalidRunError: the gradient is not finite.
     """
+    advantage, returns = returns_of(model, rollout, config, gae_lambda=config.gae_lambda)
+    scaled = advantage
+    if config.normalize_advantage:
+        # By the root mean square and not around the mean: a rollout of a single sample keeps its sign.
+        scaled = advantage / (np.sqrt(np.mean(advantage**2)) + np.float32(1e-8))
+    entropy_coef = scheduled(config.entropy_coef, config.entropy_coef_final, fraction)
+    kl_coef = scheduled(config.kl_coef, config.kl_coef_final, fraction)
+    losses = model.learn(
+        rollout.actions, scaled, returns, value_coef=config.value_coef, entropy_coef=entropy_coef, kl_coef=kl_coef
+    )
+    norm = clip_gradient(model, config.max_grad_norm, f"{fraction:.0%} of the training")
+    distance = {"policy/kl": losses.kl, "policy/kl_coef": kl_coef} if config.anchored else {}
+    return {
+        **distance,
+        "loss/policy": losses.policy,
+        "loss/value": losses.value,
+        "policy/entropy": losses.entropy,
+        "policy/entropy_coef": entropy_coef,
+        "value/mean": float(rollout.values.mean()),
+        "value/explained_variance": explained_variance(advantage, returns),
+        "update/grad_norm": norm,
+        "update/learning_rate": scheduled(config.learning_rate, config.learning_rate_final, fraction),
+    }
+
+
+def returns_of(model: ActorCritic, rollout: Rollout, config: A3cConfig, *, gae_lambda: float) -> tuple[Float, Float]:
+    """Advantages and returns, each [T, n_racks, n_agents], in units of the mean reward per epoch."""
     known = rollout.values
-    advantage, returns = advantages(
+    return advantages(
         rollout.rewards * np.float32(1 - config.gamma),
         known,
         _next_values(model, rollout, known),
         terminated=rollout.terminated,
         truncated=rollout.truncated,
         gamma=config.gamma,
-        gae_lambda=config.gae_lambda,
+        gae_lambda=gae_lambda,
     )
-    scaled = advantage
-    if config.normalize_advantage:
-        # By the root mean square and not around the mean: a rollout of a single sample keeps its sign.
-        scaled = advantage / (np.sqrt(np.mean(advantage**2)) + np.float32(1e-8))
-    entropy_coef = scheduled(config.entropy_coef, config.entropy_coef_final, fraction)
-    losses = model.learn(rollout.actions, scaled, returns, value_coef=config.value_coef, entropy_coef=entropy_coef)
+
+
+def explained_variance(advantage: Float, returns: Float) -> float:
+    """Share of the returns' variance that the value foresaw, at most 1; 0 where all returns are equal."""
+    variance = float(returns.var())
+    return 1 - float(advantage.var()) / variance if variance > 0 else 0.0
+
+
+def clip_gradient(model: ActorCritic, max_norm: float, moment: str) -> float:
+    """Clip ``model.gradient`` to a norm; returns the norm that it had.
+
+    Raises:
+        InvalidRunError: it is not finite; `moment` tells after how much of what.
+    """
     norm = float(model.gradient.norm())
     if not math.isfinite(norm):
-        raise InvalidRunError(f"the gradient is {norm} after {fraction:.0%} of the training; lower agent.learning_rate")
-    if norm > config.max_grad_norm:
-        model.gradient.mul_(config.max_grad_norm / norm)
-    variance = float(returns.var())
-    return {
-        "loss/policy": losses.policy,
-        "loss/value": losses.value,
-        "policy/entropy": losses.entropy,
-        "policy/entropy_coef": entropy_coef,
-        "value/mean": float(known.mean()),
-        "value/explained_variance": 1 - float(advantage.var()) / variance if variance > 0 else 0.0,
-        "update/grad_norm": norm,
-        "update/learning_rate": scheduled(config.learning_rate, config.learning_rate_final, fraction),
-    }
+        raise InvalidRunError(f"the gradient is {norm} after {moment}; lower the learning rate")
+    if norm > max_norm:
+        model.gradient.mul_(max_norm / norm)
+    return norm
 
 
 def _next_values(model: ActorCritic, rollout: Rollout, values: Float) -> Float:

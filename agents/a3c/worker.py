@@ -17,6 +17,7 @@ from ncc.agents.a3c.config import A3cConfig
 from ncc.agents.a3c.network import ActorCritic, NetShape
 from ncc.agents.a3c.rollout import Collector
 from ncc.agents.a3c.update import Scalars, compute_gradient
+from ncc.agents.policy import Layer
 from ncc.core.seeding import generator
 from ncc.harness.batch import EnvFactory
 
@@ -37,6 +38,8 @@ class Start:
     state: TrainState
     stop: torch.Tensor
     episode: int
+    anchor: tuple[Layer, ...] | None
+    """The policy to stay near, if there is one."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ def _work(setup: WorkerSetup, pipe: "Connection[Message, Start]") -> None:
         pipe.send(Ready(env.obs_dim, env.n_actions))
         start = pipe.recv()
         state, params = start.state, torch.empty_like(start.state.params)
-        model = ActorCritic(start.shape)
+        model = ActorCritic(start.shape, start.anchor)
         # The epoch keeps a resumed run from drawing the same actions again.
         rng = generator(setup.seed, "a3c", "actions", setup.index, state.epochs)
         collector = Collector(env, rng, config.steps, start.episode)

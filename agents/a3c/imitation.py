@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The warm start: imitate the environment's expert, and leave a checkpoint that reinforcement learning goes on from."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ncc.agents.a3c.adam import TrainState
+from ncc.agents.a3c.config import A3cConfig
+from ncc.agents.a3c.network import ActorCritic
+from ncc.agents.a3c.progress import Meter
+from ncc.agents.a3c.rollout import Collector, Float
+from ncc.agents.a3c.run import TrainingRun
+from ncc.agents.a3c.samples import Batch, Samples
+from ncc.agents.a3c.update import Scalars, clip_gradient, explained_variance, returns_of, scheduled
+from ncc.agents.a3c.warm_start import WarmStart
+from ncc.core.errors import ConfigError
+from ncc.core.seeding import generator
+from ncc.harness.batch import ActionArray, Advising, BatchedEnv, ObsArray
+from ncc.harness.learner import Report
+
+MAX_WEIGHT = 20.0
+"""Of a sample by `WarmStart.balance`; they weigh 1 on average, and an answer seen once would drown all others."""
+
+
+def warm_up(run: TrainingRun, warm: WarmStart, env: BatchedEnv, report: Report) -> None:
+    """Imitate the expert of `env`; ``run.loaded`` is then the checkpoint to go on from.
+
+    Equal seeds give bit-equal weights on one thread. An interruption leaves the checkpoint of the untrained state: a
+    resumed run starts the warm start again.
+
+    Raises:
+        ConfigError: the environment knows no expert, or its advice contradicts its sizes.
+        InvalidRunError: rewards, logits or gradients that are not finite.
+    """
+    if not isinstance(env, Advising):
+        raise ConfigError(
+            f"agent.warm_start needs an environment that knows an expert, and {type(env).__name__} offers none; set "
+            "`expert` of the environment, or leave out agent.warm_start"
+        )
+    shape = run.shape(env)
+    state = run.begin(shape)
+    if run.loaded is None:
+        run.save_start(shape, state)
+    rng = generator(run.seed, "a3c", "warm")
+    model = ActorCritic(shape)
+    model.load(state.params)
+    pupil = _Pupil(run.config, warm, model, TrainState.fresh(state.params.clone()), env.obs_dim, rng)
+    taught = _Taught(model, env, (env.n_racks, env.n_agents), env.n_actions)
+    collector = Collector(env, rng, warm.rollout, 0)
+    meter = Meter(report, 0, run.config.total_epochs)
+    epochs, handover = 0, warm.driven_frac * warm.epochs
+    while epochs < warm.epochs:
+        drove, taught.expert_drives = taught.expert_drives, epochs < handover
+        if drove and not taught.expert_drives:
+            pupil.samples.forget_returns()
+        until = handover if taught.expert_drives else warm.epochs
+        rollout = collector.collect(taught, min(warm.rollout, math.ceil((until - epochs) / env.n_racks)))
+        advantage, returns = returns_of(model, rollout, run.config, gae_lambda=1.0)
+        new = Batch(
+            model.observed(),
+            taught.labels(),
+            torch.from_numpy(returns).reshape(-1),
+            torch.ones(returns.size),
+        )
+        scalars = pupil.examine(new, advantage)
+        scalars["imitation/expert_drives"] = float(taught.expert_drives)
+        scalars |= pupil.learn(new, epochs / warm.epochs)
+        epochs += rollout.epochs
+        meter.add(rollout.epochs, rollout.returns, scalars)
+    meter.flush()
+    run.finish_warm_start(shape, pupil.state.params, epochs, collector.next_episode)
+
+
+class _Taught:
+    """Acts as the policy or as the expert does, and notes what the expert answers."""
+
+    def __init__(self, model: ActorCritic, expert: Advising, agents: tuple[int, int], n_actions: int) -> None:
+        self.expert_drives = False
+        self._model, self._expert, self._agents, self._n_actions = model, expert, agents, n_actions
+        self._labels: list[Tensor] = []
+
+    def act(self, obs: ObsArray, uniform: npt.NDArray[np.float64], actions: ActionArray, values: Float) -> bool:
+        """As of `ActorCritic`, on the observations that the environment returned last."""
+        # The policy first, whoever drives: the value is needed, and the model keeps the observations.
+        if not self._model.act(obs, uniform, actions, values):
+            return False
+        advice = self._expert.advice()
+        for what, indices in (("label", advice.label), ("drive", advice.drive)):
+            if indices.shape != self._agents or indices.min() < 0 or indices.max() >= self._n_actions:
+                raise ConfigError(
+                    f"advice().{what} must be actions from 0 to {self._n_actions - 1} of shape {list(self._agents)}, "
+                    f"got {indices.min()} to {indices.max()} of shape {list(indices.shape)}"
+                )
+        self._labels.append(torch.tensor(advice.label, dtype=torch.int64).reshape(-1))
+        if self.expert_drives:
+            actions[:] = advice.drive.reshape(-1)
+        return True
+
+    def labels(self) -> Tensor:
+        """[samples] noted since the last call, in the order of `ActorCritic.observed`."""
+        noted = torch.cat(self._labels)
+        self._labels = []
+        return noted
+
+
+@dataclass
+class _Pupil:
+    """The networks and what they learn from."""
+
+    config: A3cConfig
+    warm: WarmStart
+    model: ActorCritic
+    state: TrainState
+    obs_dim: int
+    rng: np.random.Generator
+
+    def __post_init__(self) -> None:
+        self.samples = Samples(self.warm.memory_samples, self.obs_dim)
+
+    def examine(self, new: Batch, advantage: Float) -> Scalars:
+        """How well new samples are answered, before they are learnt from."""
+        log_probs, labels = self.model.log_probs(new.obs), new.labels
+        right = (log_probs.argmax(-1) == labels).float()
+        n_actions = log_probs.shape[-1]
+        counts = torch.bincount(labels, minlength=n_actions)
+        hits = torch.bincount(labels, weights=right, minlength=n_actions)
+        scalars = {
+            "loss/imitation": -log_probs.gather(-1, labels[:, None]).mean().item(),
+            "imitation/accuracy": right.mean().item(),
+            "imitation/recall": (hits[counts > 0] / counts[counts > 0]).mean().item(),
+            "policy/entropy": -(log_probs.exp() * log_probs).sum(-1).mean().item(),
+        }
+        if self.warm.value:
+            scalars["loss/value"] = 0.5 * float(np.square(advantage).mean())
+            scalars["value/explained_variance"] = explained_variance(advantage, new.returns.numpy())
+        return scalars
+
+    def learn(self, new: Batch, fraction: float) -> Scalars:
+        """Keep new samples, and make as many steps of Adam as they are due."""
+        self.samples.add(new)
+        warm, rows = self.warm, min(self.warm.batch_size, len(self.samples))
+        weights = self._weights()
+        learning_rate = scheduled(warm.learning_rate, warm.learning_rate_final, fraction)
+        steps, norms = max(1, round(warm.passes * len(new.labels) / rows)), 0.0
+        self.model.load(self.state.params)
+        for _ in range(steps):
+            self.model.imitate(
+                self.samples.draw(self.rng, rows),
+                weights=weights,
+                smoothing=warm.label_smoothing,
+                value_coef=self.config.value_coef if warm.value else 0.0,
+            )
+            norms += clip_gradient(self.model, self.config.max_grad_norm, f"{fraction:.0%} of the warm start")
+            self.state.apply(self.model.gradient, learning_rate, 0)
+            self.model.load(self.state.params)
+        return {"update/grad_norm": norms / steps, "update/learning_rate": learning_rate}
+
+    def _weights(self) -> Tensor | None:
+        """[n_actions] of a sample by its label."""
+        if self.warm.balance == 0:
+            return None
+        share = self.samples.frequencies(self.model.n_actions)
+        weights = torch.where(share > 0, share.clamp(min=1e-12) ** -self.warm.balance, torch.zeros(()))
+        return (weights / (share * weights).sum()).clamp(max=MAX_WEIGHT)
