@@ -20,7 +20,7 @@ FEW = 64
 NO_LIMIT_FROM = 0.95
 """Continuous actions from here up to 1 mean no limit; a single point would hardly ever be chosen."""
 
-SHARES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 0.95, 1.05, 1.25, 1.6, 2.2, 3.2, 5.0)
+SHARES = (0.1, 0.25, 0.5, 0.7, 0.85, 0.97, 1.1, 1.3, 1.6, 2.0, 2.6, 3.5, 5.0)
 """Densest around a fair share, where a few percent decide whether a queue grows."""
 
 

@@ -66,9 +66,12 @@ AnyFormula = NoLimit | ShareLimit | MaxMinLimit | ShortestFirstLimit
 
 
 class PolicyLimit(Limit, frozen=True, tag="policy"):
-    """A trained policy: a file, relative to the run folder being evaluated."""
+    """A trained policy: a file of the run that is evaluated or, if no run is named, one that comes with the package."""
 
     path: str = "policy.npz"
+    """Relative to the run folder."""
+    pretrained: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:+-]*$")] = ""
+    """Its name in agents/pretrained, for evaluations without a run; empty: it takes a run."""
     greedy: bool = True
     """False: sample its actions."""
     stack: Literal["trained", "own"] = "trained"
