@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 import ncc.agents
+from ncc.agents.packaged import FOLDER, packaged_names, packaged_policy
 from ncc.core.errors import ConfigError, DatapathError, ResultError, UnknownNameError
 from ncc.core.scenario import Scenario
 from ncc.core.value import Name, Value, from_dict
+from ncc.harness.atomic import file_digest
 from ncc.harness.controller import Controller, Formula, PolicyLimit
 from ncc.harness.datapath import Datapath, HostStack
 from ncc.harness.limiter import PolicyLimiter, RateLimiter
@@ -96,9 +98,13 @@ def load_target(target: str, where: str) -> Any:
 
 @dataclass(frozen=True)
 class LimiterFactory:
-    """Builds the rate limiter of a controller in the process that runs it; policies come from `folder`."""
+    """Builds the rate limiter of a controller in the process that runs it.
+
+    Policies come from the run folder `folder`; without one, from those that came with the package, in `packaged`.
+    """
 
     folder: Path | None
+    packaged: Path = FOLDER
 
     def __call__(self, controller: Controller, scenario: Scenario) -> RateLimiter:
         limit = controller.limit
@@ -112,15 +118,27 @@ class LimiterFactory:
         return controller.replace(stack=from_dict(HostStack, _part(meta, "stack", path), f"{path}: stack"))
 
     def path(self, controller: str, limit: PolicyLimit) -> Path:
-        """Where the policy file lies."""
+        """Where the policy file lies; a packaged one is compared with its manifest."""
         path = Path(limit.path)
-        if path.is_absolute():
-            return path
-        if self.folder is None:
+        if path.is_absolute() or self.folder is not None:
+            return (self.folder or Path()) / path
+        if not limit.pretrained:
             raise ConfigError(
                 f"controller {controller!r} needs a trained policy; name the run that made it: run=<folder>"
             )
-        return self.folder / path
+        if limit.pretrained not in (names := packaged_names(self.packaged)):
+            raise ConfigError(
+                f"controller {controller!r} needs a trained policy, and none called {limit.pretrained!r} came with "
+                f"ncc (it has: {', '.join(names) or 'none'}); name the run that made one, run=<folder>, or pack it: "
+                f"python -m ncc.pack <folder> --name {limit.pretrained}"
+            )
+        return packaged_policy(limit.pretrained, self.packaged)
+
+    def inputs(self, controller: Controller) -> dict[str, str]:
+        """Digests of the files that decide what the controller does, by what they are."""
+        if not isinstance(controller.limit, PolicyLimit):
+            return {}
+        return {"policy": file_digest(self.path(controller.name, controller.limit))}
 
     def _load(self, controller: str, limit: PolicyLimit) -> tuple[Path, "MlpPolicy", Mapping[str, Any]]:
         from ncc.agents.policy import load_policy

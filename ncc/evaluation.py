@@ -11,8 +11,8 @@ from ncc.comparison import Comparison, compare, comparison
 from ncc.compose import DatapathSpec, LimiterFactory, reference_last
 from ncc.core.errors import InvalidRunError
 from ncc.core.scenario import Scenario
-from ncc.harness.atomic import file_digest, remove, write_text
-from ncc.harness.controller import Controller, PolicyLimit
+from ncc.harness.atomic import remove, write_text
+from ncc.harness.controller import Controller
 from ncc.harness.pool import evaluate, jobs_for
 from ncc.harness.progress import Bar, EvaluationProgress
 from ncc.harness.results import Evaluation
@@ -41,7 +41,7 @@ def judge(
     Runs go into `folder/<datapath>`, and what lies there already is kept.
 
     Args:
-        policies: the run folder that policy files are relative to.
+        policies: the run folder that policy files are relative to; None: policies that came with the package.
     """
     datapaths = reference_last(datapaths)
     factory = LimiterFactory(policies)
@@ -158,7 +158,7 @@ def run_controllers(
     Raises:
         As `ncc.harness.pool.evaluate`.
     """
-    inputs = {c.name: {"datapath": datapath.target, **_policy_digest(c, factory)} for c in controllers}
+    inputs = {c.name: {"datapath": datapath.target, **factory.inputs(c)} for c in controllers}
     jobs = jobs_for(scenario, controllers, seeds, inputs)
     with Bar(f"{called} on {datapath.name}") as bar:
         return evaluate(
@@ -170,12 +170,6 @@ def run_controllers(
             config=config,
             on_progress=EvaluationProgress(bar),
         )
-
-
-def _policy_digest(controller: Controller, factory: LimiterFactory) -> dict[str, str]:
-    if not isinstance(controller.limit, PolicyLimit):
-        return {}
-    return {"policy": file_digest(factory.path(controller.name, controller.limit))}
 
 
 def _bound_points(scenario: Scenario, spec: EvaluationSpec) -> dict[str, FlowPoints]:

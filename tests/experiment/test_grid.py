@@ -68,7 +68,7 @@ def test_a_setting_is_a_formula(x: float, scale: float, offset: float, expected:
         ({"axes__k__values": [10, 400]}, r"toy, contender 'gentle', k 400, size small: .*mark_threshold_bytes must be"),
         ({"contenders__gentle__changes": {"scenario.topology.mark_threshold_bytes": 0}}, "needs ECN, and no port"),
         ({"contenders__gentle__controller": "dtcp"}, "Unknown controller 'dtcp'.* Did you mean 'dctcp'"),
-        ({"contenders__gentle__controller": "ncc", "contenders__gentle__params": {}}, "needs a trained policy"),
+        ({"contenders__gentle__controller": "ncc_untrained", "contenders__gentle__params": {}}, "trained policy"),
         ({"contenders__gentle__params": {"g_shif": 4}}, "Unknown parameter of dctcp"),
         ({"contenders__gentle__params": {"g_shift": 400}}, "dctcp.g_shift must be"),
         ({"contenders__gentle__changes": {"scenario.topolgy.x": 1}}, "Did you mean 'topology'"),

@@ -50,7 +50,7 @@ def example(**fct: tuple[float, ...]) -> Comparison:
 def printed(judgement: Judgement, width: int | None = None) -> str:
     out = io.StringIO()
     terminal = {"force_terminal": True, "width": width, "color_system": None} if width else {"force_terminal": False}
-    print_judgement(judgement, Console(file=out, **terminal))  # type: ignore[arg-type]
+    print_judgement(judgement, Console(file=out, **terminal))
     return out.getvalue()
 
 

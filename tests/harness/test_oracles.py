@@ -55,7 +55,7 @@ def decided(limiter: MaxMin | ShortestFirst, scenario: Scenario, measurement: Me
     limits = limiter.decide(measurement)
     assert limits.shape == (scenario.n_agents,)
     assert (limits > 0).all(), "datapaths take nothing else"
-    return limits.tolist()
+    return [float(limit) for limit in limits]
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,8 @@ REFUSED = [
     (("controller=gemini", *RACK, "+params.dctcp.g_shift=4"), "Unknown controller in params 'dctcp'; known: gemini"),
     (("controller=ncc", *RACK, "+params.ncc.g_shift=4"), "'ncc' runs on the stack that its policy was trained on"),
     ((*QUEUE, "+params.dctcp.g_shift=4"), "an experiment says its own params"),
+    (("controller=ncc_untrained", *RACK), "'ncc_untrained' needs a trained policy; name the run that made it: run="),
+    (("controller=dctcp", *RACK, "bounds=maybe"), "configuration.bounds"),
     (("controller=cubik", *RACK), "Unknown controller 'cubik'; known: bbr, cubic"),
     (("controller=ns3_vegas", *RACK, "datapath=packetsim"), "packetsim has no transport 'ns3::TcpVegas'; it has: bbr"),
 ]

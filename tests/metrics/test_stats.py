@@ -117,7 +117,8 @@ def test_a_gap_closed_by_hand() -> None:
     worse = gap_closed([5.0, 7.0, 9.0], start, goal)
     assert worse.estimate == pytest.approx(-1.0), "worse than the start is below 0"
     missing = gap_closed([1.0, NAN, 5.0], start, goal)
-    assert (missing.n, missing.n_missing, missing.estimate) == (2, 1, pytest.approx(1 / 3))
+    assert (missing.n, missing.n_missing) == (2, 1)
+    assert missing.estimate == pytest.approx(1 / 3)
 
 
 def test_without_a_gap_nothing_is_closed() -> None:

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``python -m ncc.pack``: put the trained policy of a run into the package, where evaluations find it without a run."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from ncc.core.errors import ConfigError, NccError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Pack and say where; 0, or 2 for settings that cannot be used, 1 for a run that cannot be read."""
+    options = _parser().parse_args(arguments)
+    console = Console(soft_wrap=True)
+    try:
+        for line in pack(options.run, options.name, policy=options.policy, folder=options.out):
+            console.print(line, highlight=False, markup=False)
+    except NccError as error:
+        console.print(f"error: {error}", style="red", highlight=False, markup=False)
+        return 2 if isinstance(error, ConfigError) else 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m ncc.pack", description=__doc__)
+    parser.add_argument("run", type=Path, help="the folder of a finished training run")
+    parser.add_argument("--name", required=True, help="of the policy: what limit.pretrained of a controller names")
+    parser.add_argument("--policy", default="policy.npz", help="which policy of the run (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=None, help="another folder than the package's")
+    return parser
+
+
+def pack(run: Path, name: str, *, policy: str = "policy.npz", folder: Path | None = None) -> list[str]:
+    """Pack a run's policy; lines that say what was done.
+
+    Raises:
+        ConfigError: a name that cannot be used, or the run has no such policy.
+        ResultError: no finished training run, or its files changed since.
+    """
+    # Imported here: --help answers without what only packing needs.
+    from ncc.agents.packaged import FOLDER, package_policy
+    from ncc.core.errors import UnknownNameError
+    from ncc.harness.manifest import read_manifest
+    from ncc.plan import TrainPlan
+
+    manifest = read_manifest(run, "training")
+    policies = [file for file in manifest.files if file.endswith(".npz") and "/" not in file]
+    if policy not in policies:
+        raise UnknownNameError(f"policy of {run}", policy, policies)
+    plan = TrainPlan.load(run)
+    path = package_policy(
+        run / policy,
+        name,
+        seed=plan.seed,
+        recipe=plan.plain,
+        facts=manifest.facts,
+        provenance=manifest.provenance,
+        folder=folder or FOLDER,
+    )
+    git = manifest.provenance["git"]
+    lines = [f"{path}, trained at commit {git['commit']} with seed {plan.seed}"]
+    if git["dirty"] is not False:
+        lines.append("Nobody can train it again: that commit is not all that it was trained with (git: dirty).")
+    return lines
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

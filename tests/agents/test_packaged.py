@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Policies that come with the package: made from a finished run, found by name, and refused where anything differs."""
+
+import json
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import hydra
+import numpy as np
+import pytest
+
+from ncc.agents.packaged import FOLDER, packaged_names, packaged_policy, read_policy_manifest
+from ncc.agents.policy import load_policy
+from ncc.compose import LimiterFactory, load_controller, load_datapath, plain_config, register
+from ncc.core.errors import ConfigError, ResultError, UnknownNameError
+from ncc.evaluation import run_controllers
+from ncc.harness.atomic import file_digest
+from ncc.harness.controller import Controller, PolicyLimit
+from ncc.harness.datapath import HostStack
+from ncc.harness.manifest import provenance, seal
+from ncc.pack import main
+from ncc.plan import TrainPlan
+from tests.house.files import ROOT
+from tests.support.experiments import small_rack
+from tests.support.policies import package, write_policy
+
+
+def finished_run(folder: Path) -> Path:
+    """What `ncc.train` leaves, as far as packing looks at it."""
+    register()
+    with hydra.initialize_config_module("ncc.configs", version_base=None):
+        composed = plain_config(hydra.compose("train", ["seed=7"]))
+    kept = TrainPlan.from_plain({key: v for key, v in composed.items() if key not in ("out", "resume")})
+    kept.save(folder)
+    for i, name in enumerate(("policy.npz", "policy_untrained.npz")):
+        write_policy(folder / name, kept.scenario, action=i)
+    seal(folder, "training", {"seed": 7, "valid": True}, ["config.json", "policy.npz", "policy_untrained.npz"])
+    return folder
+
+
+def test_a_run_s_policy_is_packed_with_all_that_made_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, out = finished_run(tmp_path / "run"), tmp_path / "packed"
+    assert main([str(run), "--name", "mine", "--out", str(out)]) == 0
+    path = packaged_policy("mine", out)
+    assert path.read_bytes() == (run / "policy.npz").read_bytes()
+    found = read_policy_manifest("mine", out)
+    assert found.recipe == json.loads((run / "config.json").read_text())
+    assert (found.seed, found.facts["seed"], found.size_bytes) == (7, 7, path.stat().st_size)
+    assert found.sha256 == file_digest(path)
+    git = json.loads((run / "manifest.json").read_text())["provenance"]["git"]
+    assert found.provenance["git"] == git
+    said = capsys.readouterr().out
+    assert f"trained at commit {git['commit']} with seed 7" in said
+    assert ("Nobody can train it again" in said) == (git["dirty"] is not False)
+    assert main([str(run), "--name", "mine", "--out", str(out), "--policy", "policy_untrained.npz"]) == 0
+    assert packaged_policy("mine", out).read_bytes() == (run / "policy_untrained.npz").read_bytes(), "replaced"
+    assert sorted(path.name for path in out.iterdir()) == ["mine.json", "mine.npz"], "nothing half-written stays"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (("--name", "a/b"), 2, "PolicyManifest.name"),
+        (("--name", "a", "--policy", "polciy.npz"), 2, "known: policy.npz, policy_untrained.npz"),
+    ],
+)
+def test_what_cannot_be_packed_is_refused(
+    arguments: tuple[str, ...], status: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = finished_run(tmp_path / "run")
+    assert main([str(run), *arguments, "--out", str(tmp_path / "out")]) == status
+    assert said in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()
+
+
+def test_only_a_finished_and_unchanged_run_is_packed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--name", "mine", "--out", str(tmp_path / "out")]
+    assert main([str(tmp_path / "nowhere"), *arguments]) == 1
+    assert "is not a finished result" in capsys.readouterr().out
+    run = finished_run(tmp_path / "run")
+    write_policy(run / "policy.npz", small_rack())
+    assert main([str(run), *arguments]) == 1
+    assert "policy.npz" in capsys.readouterr().out
+
+
+def test_whatever_differs_from_the_manifest_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "pretrained"
+    path = package(folder, small_rack())
+    assert packaged_policy("ncc", folder) == path
+    with pytest.raises(UnknownNameError, match=r"packaged policy 'nc'; known: ncc\. Did you mean 'ncc'"):
+        packaged_policy("nc", folder)
+    whole, said = path.read_bytes(), path.with_suffix(".json").read_text()
+    for bad in (whole[:-1], whole[:-1] + b"x", b""):
+        path.write_bytes(bad)
+        with pytest.raises(ResultError, match=r"is not the file that ncc.json beside it vouches for"):
+            packaged_policy("ncc", folder)
+    path.write_bytes(whole)
+    other = {**json.loads(said), "name": "other"}
+    for text in ("{", "[]", "{}", json.dumps({**json.loads(said), "sha256": "x"}), json.dumps(other)):
+        path.with_suffix(".json").write_text(text)
+        with pytest.raises(ResultError, match=r"ncc.json (is no manifest|vouches for a policy called 'other')"):
+            packaged_policy("ncc", folder)
+    path.with_suffix(".json").unlink()
+    with pytest.raises(ResultError, match=r"nothing vouches for the policy 'ncc'"):
+        packaged_policy("ncc", folder)
+
+
+def learned(**limit: object) -> Controller:
+    return Controller(name="ncc", limit=PolicyLimit(pretrained="ncc", **limit))  # type: ignore[arg-type]
+
+
+def test_without_a_run_the_package_s_policy_is_taken_and_with_one_the_run_s(tmp_path: Path) -> None:
+    scenario, folder, run = small_rack(), tmp_path / "pretrained", tmp_path / "run"
+    packed = package(folder, scenario, action=3, stack=HostStack(transport="newreno"))
+    alone = LimiterFactory(None, folder)
+    assert alone.path("ncc", PolicyLimit(pretrained="ncc")) == packed
+    assert alone.inputs(learned()) == {"policy": file_digest(packed)}
+    assert alone.resolved(learned()).stack.transport == "newreno", "what it was trained on"
+    assert alone.resolved(learned(stack="own")).stack.transport == "dctcp"
+    assert alone.inputs(load_controller("dctcp")) == {}
+    named = LimiterFactory(run, folder)
+    with pytest.raises(ResultError, match=r"there is no ncc-policy at .*run/policy\.npz"):
+        named.resolved(learned())
+    own = write_policy(run / "policy.npz", scenario, action=4)
+    assert named.path("ncc", PolicyLimit(pretrained="ncc")) == own
+    assert named.resolved(learned()).stack.transport == "dctcp"
+    assert named.inputs(learned()) != alone.inputs(learned())
+
+
+def test_without_either_it_is_said_what_to_do(tmp_path: Path) -> None:
+    factory = LimiterFactory(None, tmp_path)
+    with pytest.raises(ConfigError, match=r"none called 'ncc' came with ncc \(it has: none\); name the run .*ncc.pack"):
+        factory.resolved(learned())
+    package(tmp_path, small_rack(), name="other")
+    with pytest.raises(ConfigError, match=r"\(it has: other\)"):
+        factory.resolved(learned())
+    with pytest.raises(ConfigError, match="name the run that made it: run=<folder>"):
+        factory.resolved(load_controller("ncc_untrained"))
+    with pytest.raises(ConfigError, match=r"PolicyLimit.pretrained: .*got 'a/b'"):
+        PolicyLimit(pretrained="a/b")
+
+
+def test_a_packaged_policy_is_evaluated_as_any_controller(tmp_path: Path) -> None:
+    scenario, folder = small_rack(duration_s=0.02), tmp_path / "pretrained"
+    packed = package(folder, scenario, action=1)
+
+    def evaluated() -> dict[str, float]:
+        done = run_controllers(
+            scenario,
+            [factory.resolved(learned()), load_controller("dctcp")],
+            [1],
+            load_datapath("packetsim"),
+            factory,
+            called="evaluating",
+            folder=tmp_path / "runs",
+            workers=1,
+            config={},
+        )
+        (run,) = done.of("ncc")
+        assert run.manifest.facts["inputs"]["policy"] == file_digest(packed)
+        return {name: by_seed[1]["fct_mean_s"] for name, by_seed in done.summaries().items()}
+
+    factory = LimiterFactory(None, folder)
+    took_s = evaluated()
+    assert took_s["ncc"] > 1.5 * took_s["dctcp"], "the lowest limits but one"
+    package(folder, scenario, action=2)
+    with pytest.raises(ResultError, match=r"result of another experiment \(inputs differ"):
+        evaluated()
+
+
+def test_what_is_packaged_can_be_used() -> None:
+    for name in packaged_names():
+        policy, meta = load_policy(packaged_policy(name))
+        assert {"observation", "action", "stack"} <= set(meta), name
+        assert read_policy_manifest(name).recipe, name
+        assert np.isfinite(policy.logits(np.zeros((1, policy.obs_dim), dtype=np.float32))).all(), name
+
+
+def test_controllers_name_policies_that_are_packaged_or_say_what_to_do() -> None:
+    limit = load_controller("ncc").limit
+    assert isinstance(limit, PolicyLimit)
+    assert limit.pretrained == "ncc"
+    if "ncc" in packaged_names():
+        assert LimiterFactory(None).path("ncc", limit) == FOLDER / "ncc.npz"
+    else:
+        with pytest.raises(ConfigError, match=r"python -m ncc\.pack <folder> --name ncc"):
+            LimiterFactory(None).path("ncc", limit)
+
+
+def test_wheels_and_source_archives_carry_policies(tmp_path: Path) -> None:
+    """Made from an unpacked source archive, to which a policy is added; without the extension modules."""
+    code = "import sys; from scikit_build_core.build import build_sdist; build_sdist(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=True, capture_output=True)
+    (archive,) = tmp_path.glob("ncc-*.tar.gz")
+    with tarfile.open(archive) as opened:
+        assert any(name.endswith("ncc/agents/pretrained/README.md") for name in opened.getnames())
+        opened.extractall(tmp_path, filter="data")
+    (source,) = (path for path in tmp_path.glob("ncc-*") if path.is_dir())
+    package(source / "ncc" / "agents" / "pretrained", small_rack(), name="added")
+    code = "import sys; from scikit_build_core.build import build_wheel; "
+    code += "build_wheel(sys.argv[1], {'wheel.cmake': 'false'})"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=source, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as opened_wheel:
+        assert {f"ncc/agents/pretrained/added.{kind}" for kind in ("npz", "json")} <= set(opened_wheel.namelist())
+        opened_wheel.extractall(tmp_path / "site")
+    folder = tmp_path / "site" / "ncc" / "agents" / "pretrained"
+    assert packaged_policy("added", folder).is_file()
+    assert provenance()["ncc"] in wheel.name
