@@ -160,7 +160,10 @@ def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, dict[str, 
     # Where the agent learned, if it was judged there: only then do curve and lines speak of the same network.
     shown = plan.datapath.name if plan.datapath.name in returns else plan.judged_on[-1].name
     references = {name: float(values.mean()) for name, values in returns[shown].items()}
-    title = f"Return while learning on {plan.datapath.name}; horizontal lines: mean on the held-out flows on {shown}"
+    learned, judged_on = plan.datapath.name, shown
+    if plan.families.of:  # other networks, so that the lines are no ceiling or floor of the curve
+        learned, judged_on = f"families on {learned}", f"{plan.scenario.name} on {shown}"
+    title = f"Return while learning on {learned}; horizontal lines: mean on the held-out flows on {judged_on}"
     learning_curve(read_learning(folder), folder / CURVE, references=references, title=title)
     return {
         datapath: {name: values.tolist() for name, values in earned.items()} for datapath, earned in returns.items()
