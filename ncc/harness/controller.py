@@ -53,9 +53,9 @@ class ShortestFirstLimit(Formula, frozen=True, tag="shortest_first"):
     """The shortest flow's host first, with perfect knowledge: `ncc.harness.oracles.ShortestFirst`."""
 
     headroom_frac: Headroom = 0.03
-    alike: Annotated[float, Meta(ge=1)] = 4.0
+    alike: Annotated[float, Meta(ge=1)] = 2.0
     """Next flows within this factor count as equally long."""
-    floor_frac: Annotated[float, Meta(gt=0, le=1)] = 0.05
+    floor_frac: Annotated[float, Meta(gt=0, le=1)] = 0.25
     """Of its fair share, that a host has in any case."""
 
     def build(self) -> RateLimiter:
