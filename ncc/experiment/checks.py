@@ -7,70 +7,22 @@ a `tag`, `names` and `judge_at`, and add it to `AnyCheck`.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, field
+import numpy as np
+from msgspec import Meta
 
-from ncc.core.errors import ConfigError, UnknownNameError
-from ncc.core.value import Count, Name, NonNegative, Positive, Value
+from ncc.comparison import MIN_SEEDS
+from ncc.core.errors import ConfigError
+from ncc.core.value import Count, Name, NonNegative, Positive
+from ncc.experiment.check import NOT_JUDGED, Check, Finding, at_text, known_in, numeric_axis
+from ncc.experiment.gap import GapClosed
 from ncc.experiment.measures import AnyMeasure
 from ncc.experiment.table import At, Table
+from ncc.metrics.stats import Interval, interval
 
 NAN = math.nan
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What came of a check."""
-
-    holds: bool | None
-    """None: not judged, because the preset leaves out what it is about."""
-    text: str
-    """The numbers."""
-
-
-NOT_JUDGED = Finding(None, "not judged: the preset leaves these points out")
-
-
-class Check(Value, frozen=True, kw_only=True, tag_field="kind"):
-    """An expectation."""
-
-    says: str
-    """In words, with its source."""
-    measure: Name
-    at: dict[str, float | str] = field(default_factory=dict)
-    """Where it is expected: points by axis; axes that are not named are free."""
-
-    def names(self) -> tuple[str, ...]:
-        """Contenders that it speaks of."""
-        raise TypeError(f"{type(self).__name__} does not say whom it is about")
-
-    def fits(
-        self,
-        where: str,
-        measures: Mapping[str, AnyMeasure],
-        contenders: Mapping[str, Any],
-        axes: Mapping[str, tuple[float | str, ...]],
-    ) -> None:
-        """Raise `ConfigError` naming what it speaks of and the experiment does not have."""
-        _known(f"measure in {where}", self.measure, measures)
-        for name in self.names():
-            _known(f"contender in {where}", name, contenders)
-        for axis, point in self.at.items():
-            _known(f"axis in {where}.at", axis, axes)
-            if point not in axes[axis]:
-                raise UnknownNameError(f"point of axis {axis!r} in {where}.at", f"{point}", map(str, axes[axis]))
-
-    def judge(self, table: Table, measure: AnyMeasure) -> Finding:
-        """Look at the table."""
-        points = table.points(self.at)
-        return self.judge_at(table, measure, points) if points else NOT_JUDGED
-
-    def judge_at(self, table: Table, measure: AnyMeasure, points: list[At]) -> Finding:
-        """The same, of at least one point."""
-        raise TypeError(f"{type(self).__name__} does not say how it judges")
 
 
 class Order(Check, frozen=True, kw_only=True, tag="order"):
@@ -84,6 +36,8 @@ class Order(Check, frozen=True, kw_only=True, tag="order"):
     relation: Literal[">=", "<="]
     factor: Positive = 1.0
     tolerance: NonNegative = 0.0
+    surely: bool = False
+    """Not of the means alone: of the whole interval of paired differences. Fewer than `MIN_SEEDS` seeds have none."""
 
     def names(self) -> tuple[str, ...]:
         return self.one, self.other
@@ -97,8 +51,19 @@ class Order(Check, frozen=True, kw_only=True, tag="order"):
             # Against NaN every comparison is false, so that what is undefined never holds.
             holds &= one >= bound - slack if self.relation == ">=" else one <= bound + slack
             ratio = f" ({one / other:.3g}x)" if other else ""
-            parts.append(f"{_at(table, point)}{measure.text(one)} to {measure.text(other)}{ratio}")
+            sure = ""
+            if self.surely:
+                told = self._interval(table, point)
+                if told.n >= MIN_SEEDS:
+                    holds &= told.low >= -slack if self.relation == ">=" else told.high <= slack
+                    sure = f", difference in [{measure.text(told.low)}, {measure.text(told.high)}]"
+            parts.append(f"{at_text(table, point)}{measure.text(one)} to {measure.text(other)}{ratio}{sure}")
         return Finding(holds, "; ".join(parts))
+
+    def _interval(self, table: Table, point: At) -> Interval:
+        """Of the mean over seeds of `one` less `factor` times `other`."""
+        one, other = (np.array(table.values[self.measure, name, point]) for name in self.names())
+        return interval(one - self.factor * other)
 
 
 class Rank(Check, frozen=True, kw_only=True, tag="rank"):
@@ -129,7 +94,7 @@ class Rank(Check, frozen=True, kw_only=True, tag="rank"):
             inside = values[self.one] <= bound + self.tolerance * abs(bound)
             holds &= inside and not any(math.isnan(value) for value in values.values())
             order = ", ".join(f"{name} {measure.text(values[name])}" for name in sorted(values, key=values.__getitem__))
-            parts.append(f"{_at(table, point)}{order}")
+            parts.append(f"{at_text(table, point)}{order}")
         return Finding(holds, "; ".join(parts))
 
 
@@ -162,7 +127,7 @@ class Within(Check, frozen=True, kw_only=True, tag="within"):
     ) -> None:
         super().fits(where, measures, contenders, axes)
         if self.axis:
-            _numeric(where, self.axis, axes)
+            numeric_axis(where, self.axis, axes)
 
     def judge_at(self, table: Table, measure: AnyMeasure, points: list[At]) -> Finding:
         parts, holds = [], True
@@ -173,7 +138,7 @@ class Within(Check, frozen=True, kw_only=True, tag="within"):
             high = math.inf if self.high is None else self.high * unit
             holds &= low <= value <= high
             share = f" ({value / unit:.3g} of it)" if self.axis else ""
-            parts.append(f"{_at(table, point)}{measure.text(value)}{share}")
+            parts.append(f"{at_text(table, point)}{measure.text(value)}{share}")
         return Finding(holds, "; ".join(parts))
 
 
@@ -196,7 +161,7 @@ class Near(Check, frozen=True, kw_only=True, tag="near"):
             ours = table.value(self.measure, self.contender, point)
             holds &= self.low * theirs <= ours <= self.high * theirs
             ratio = f" ({ours / theirs:.3g}x)" if theirs else ""
-            parts.append(f"{_at(table, point)}{measure.text(ours)} for {measure.text(theirs)}{ratio}")
+            parts.append(f"{at_text(table, point)}{measure.text(ours)} for {measure.text(theirs)}{ratio}")
         return Finding(holds, "; ".join(parts)) if parts else NOT_JUDGED
 
 
@@ -224,14 +189,14 @@ class Trend(Check, frozen=True, kw_only=True, tag="trend"):
         axes: Mapping[str, tuple[float | str, ...]],
     ) -> None:
         super().fits(where, measures, contenders, axes)
-        _known(f"axis in {where}", self.axis, axes)
+        known_in(f"axis in {where}", self.axis, axes)
 
     def judge_at(self, table: Table, measure: AnyMeasure, points: list[At]) -> Finding:
         sign = 1.0 if self.direction == "rises" else -1.0
         parts, holds, judged = [], True, False
         for line in table.lines(self.axis, points).values():
             values = [table.value(self.measure, self.contender, point) for point in line]
-            parts.append(", ".join(f"{_at(table, p)}{measure.text(v)}" for p, v in zip(line, values, strict=True)))
+            parts.append(", ".join(f"{at_text(table, p)}{measure.text(v)}" for p, v in zip(line, values, strict=True)))
             if len(line) < 2:
                 continue
             judged = True
@@ -267,7 +232,7 @@ class Reaches(Check, frozen=True, kw_only=True, tag="reaches"):
         axes: Mapping[str, tuple[float | str, ...]],
     ) -> None:
         super().fits(where, measures, contenders, axes)
-        _numeric(where, self.axis, axes)
+        numeric_axis(where, self.axis, axes)
 
     def judge_at(self, table: Table, measure: AnyMeasure, points: list[At]) -> Finding:
         parts, holds, judged = [], True, False
@@ -288,20 +253,4 @@ class Reaches(Check, frozen=True, kw_only=True, tag="reaches"):
         return Finding(holds, "; ".join(parts)) if judged else NOT_JUDGED
 
 
-AnyCheck = Order | Rank | Within | Near | Trend | Reaches
-
-
-def _known(what: str, name: str, names: Mapping[str, Any]) -> None:
-    if name not in names:
-        raise UnknownNameError(what, name, names)
-
-
-def _numeric(where: str, axis: str, axes: Mapping[str, tuple[float | str, ...]]) -> None:
-    _known(f"axis in {where}", axis, axes)
-    if not all(isinstance(x, float) for x in axes[axis]):
-        raise ConfigError(f"{where}.axis: {axis!r} has cases, not numbers")
-
-
-def _at(table: Table, point: At) -> str:
-    where = table.where(point)
-    return f"{where}: " if where else ""
+AnyCheck = Order | Rank | Within | Near | Trend | Reaches | GapClosed

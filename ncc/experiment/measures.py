@@ -18,6 +18,7 @@ from ncc.core.scenario import Scenario
 from ncc.core.topology import Topology
 from ncc.core.value import Name, Positive
 from ncc.core.workload import Queries, endless
+from ncc.experiment.bound import Bound
 from ncc.experiment.measure import AtPort, Course, Hosts, Measure, OfTraffic, Seen, Statistic, statistic
 from ncc.experiment.response import LossRate, Response
 from ncc.harness.run import Run
@@ -317,6 +318,7 @@ AnyMeasure = (
     | LossRate
     | Response
     | Fct
+    | Bound
     | QueryTime
     | QueryTimeouts
     | Rtt

@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from ncc.compose import datapath_names, load_controller, runs_on
+from ncc.compose import LimiterFactory, datapath_names, load_controller, runs_on
 from ncc.core.errors import ConfigError
 from ncc.core.keys import set_key
 from ncc.core.scenario import Scenario, scenario_from_dict
+from ncc.core.value import from_dict
 from ncc.experiment.spec import Experiment
 from ncc.experiment.table import At
 from ncc.harness.controller import Controller, PolicyLimit
 from ncc.plan import require_marks, with_params
+
+PACKAGED = LimiterFactory(None)
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,8 @@ class Cell:
     scenario: Scenario
     controller: Controller
     """Named after contender and point, so that runs of an experiment can lie in one folder."""
+    inputs: Mapping[str, str]
+    """Digests of the files that it depends on: of its policy, if it has one."""
 
 
 @dataclass(frozen=True)
@@ -42,18 +47,31 @@ class Grid:
     cells: tuple[Cell, ...]
     source: str
     """`ncc.experiment.load.source_digest` of its YAML; empty where the command line changed something of it."""
+    policies: LimiterFactory
+    """Makes the contenders' limiters, from policies that came with the package."""
 
     def digest(self) -> str:
         """16 hex digits that identify what is run, seeds and datapath apart."""
-        whole = "".join(cell.scenario.digest() + cell.controller.digest() for cell in self.cells)
+        whole = "".join(
+            "".join((cell.scenario.digest(), cell.controller.digest(), *cell.inputs.values())) for cell in self.cells
+        )
         return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
 
-def grid_of(name: str, experiment: Experiment, scenario: Mapping[str, Any], preset: str, *, source: str = "") -> Grid:
+def grid_of(
+    name: str,
+    experiment: Experiment,
+    scenario: Mapping[str, Any],
+    preset: str,
+    *,
+    source: str = "",
+    policies: LimiterFactory = PACKAGED,
+) -> Grid:
     """Every contender at every point of a preset.
 
     Args:
         scenario: the plain scenario that points change.
+        policies: where policies of learned contenders come from.
 
     Raises:
         ConfigError: a point that cannot be run, named with what is wrong there.
@@ -65,11 +83,11 @@ def grid_of(name: str, experiment: Experiment, scenario: Mapping[str, Any], pres
         for contender in experiment.contenders:
             at = dict(zip(axes, point, strict=True))
             try:
-                cells.append(_cell(experiment, {**scenario, "name": name}, preset, contender, at))
+                cells.append(_cell(experiment, {**scenario, "name": name}, preset, contender, at, policies=policies))
             except ConfigError as error:
                 where = ", ".join(f"{axis} {_text(x)}" for axis, x in at.items())
                 raise ConfigError(f"experiment {name}, contender {contender!r}, {where}: {error}") from None
-    return Grid(name, experiment, preset, axes, tuple(cells), source)
+    return Grid(name, experiment, preset, axes, tuple(cells), source, policies)
 
 
 def default_datapath(grid: Grid) -> str:
@@ -92,30 +110,56 @@ def _cell(
     preset: str,
     contender: str,
     point: Mapping[str, float | str],
+    *,
+    policies: LimiterFactory,
 ) -> Cell:
     chosen = experiment.contenders[contender]
     plain = {
         "scenario": copy.deepcopy(dict(scenario)),
-        "contenders": {each: {"params": dict(c.params)} for each, c in experiment.contenders.items()},
+        "contenders": {
+            each: copy.deepcopy({"params": c.params, "stack": c.stack, "limit": c.limit})
+            for each, c in experiment.contenders.items()
+        },
     }
     changes = [experiment.axes[axis].at(x) for axis, x in point.items()]
     for keys in (*changes, chosen.changes, experiment.presets[preset].changes):
         for key, value in keys.items():
             set_key(plain, key, value)
     made = scenario_from_dict(plain["scenario"])
-    controller = _controller(chosen.controller, plain["contenders"][contender]["params"])
+    controller = _controller(chosen.controller, **plain["contenders"][contender], policies=policies)
+    policies(controller, made)  # a policy that does not fit the network is said now
     require_marks(made, [controller])
     for measure, kind in experiment.measures.items():
         kind.fits(f"measures.{measure}", made)
     label = re.sub(r"[^A-Za-z0-9_.-]", "-", "+".join([contender, *(f"{k}-{_text(x)}" for k, x in point.items())]))
-    return Cell(contender, tuple(point.values()), made, controller.replace(name=label))
+    inputs = policies.inputs(controller)
+    return Cell(contender, tuple(point.values()), made, controller.replace(name=label), inputs)
 
 
-def _controller(name: str, params: Mapping[str, int]) -> Controller:
-    """The controller of that name with other parameters."""
+def _controller(
+    name: str,
+    *,
+    params: Mapping[str, int],
+    stack: Mapping[str, Any],
+    limit: Mapping[str, Any],
+    policies: LimiterFactory,
+) -> Controller:
+    """The controller of that name with other parameters, and with other fields of its stack and of its limit."""
     controller = load_controller(name)
-    if isinstance(controller.limit, PolicyLimit):
-        raise ConfigError(f"controller {name!r} needs a trained policy; an experiment compares what needs none")
+    if limit:
+        own = controller.limit.to_dict()
+        kept = own if limit.get("kind", own["kind"]) == own["kind"] else {}
+        controller = from_dict(Controller, {**controller.to_dict(), "limit": {**kept, **limit}}, "contender")
+    controller = policies.resolved(controller)
+    if stack:
+        merged = controller.stack.to_dict()
+        for part, its in (("transport", "params"), ("order", "order_params")):
+            if stack.get(part, merged[part]) != merged[part]:
+                merged[its] = []
+        plain = {**controller.to_dict(), "stack": {**merged, **stack}}
+        if isinstance(controller.limit, PolicyLimit):
+            plain["limit"]["stack"] = "own"  # no longer what it was trained on
+        controller = from_dict(Controller, plain, "contender")
     return with_params(controller, params)
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ncc.core.errors import ResultError
-from ncc.experiment.checks import Finding
+from ncc.experiment.check import Finding
 from ncc.experiment.load import runs_digest
 from ncc.experiment.points import Grid
 from ncc.experiment.table import At, Table

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ncc.compose import DatapathSpec, LimiterFactory
+from ncc.compose import DatapathSpec
 from ncc.core.errors import InvalidRunError
 from ncc.experiment.draw import Courses, draw
 from ncc.experiment.measure import Course, Seen
@@ -41,13 +41,17 @@ def run_experiment(
     require_transports([datapath], [cell.controller for cell in grid.cells])
     for name in (JSON, PARQUET, FIGURE):
         remove(folder / name)  # no table outlives the runs it speaks of
-    jobs = [Job(c.scenario, c.controller, seed, {"datapath": datapath.target}) for seed in seeds for c in grid.cells]
+    jobs = [
+        Job(c.scenario, c.controller, seed, {"datapath": datapath.target, **c.inputs})
+        for seed in seeds
+        for c in grid.cells
+    ]
     with Bar(f"{grid.name} on {datapath.name}") as bar:
         done = evaluate(
             jobs,
             folder,
             datapath.load(),
-            LimiterFactory(None),
+            grid.policies,
             workers=workers,
             config=config,
             on_progress=EvaluationProgress(bar),

@@ -3,7 +3,7 @@
 
 Its grid is contenders x the values of each axis x seeds. A contender is a controller with parameters, and what it wants
 of the network; an axis is what the figure varies. Both change single keys of the plain configuration, named from its
-top: `scenario.topology.mark_threshold_bytes`, `contenders.gemini.params.k_pkts`.
+top: `scenario.topology.mark_threshold_bytes`, `contenders.gemini.params.k_pkts`, `contenders.ncc.stack.order`.
 """
 
 import re
@@ -41,6 +41,11 @@ class Contender(Value, frozen=True, kw_only=True):
     """Empty: as the controller is called everywhere."""
     params: dict[str, int] = field(default_factory=dict)
     """Over the controller's own, in its integer units."""
+    stack: dict[str, Any] = field(default_factory=dict)
+    """Fields of its stack (`ncc.harness.datapath.HostStack`) over the controller's own, or over what its policy was
+    trained on. Another transport or order has its own parameters: those of the former are dropped."""
+    limit: dict[str, Any] = field(default_factory=dict)
+    """Fields of its limit (`ncc.harness.controller`) over the controller's own; another `kind` replaces it."""
     changes: dict[str, Any] = field(default_factory=dict)
     """Keys of the configuration that this contender sets for itself, as axes do; they come after the axes."""
 

@@ -3,7 +3,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -11,13 +11,34 @@ from hypothesis import strategies as st
 
 from ncc.core.errors import ConfigError
 from ncc.core.value import from_dict, kinds
-from ncc.experiment.checks import AnyCheck, Finding, Order
-from ncc.experiment.measures import AnyMeasure, Throughput
+from ncc.experiment.bound import Bound
+from ncc.experiment.check import Finding
+from ncc.experiment.checks import AnyCheck, Order
+from ncc.experiment.measures import AnyMeasure, Fct, Throughput
 from ncc.experiment.table import At, Table
 
 K = (10.0, 20.0, 40.0)
 MEASURES: dict[str, AnyMeasure] = {"m": Throughput()}
 PLAIN: dict[str, Any] = {"says": "", "measure": "m"}
+
+
+class Drawn:
+    """Several seeds: fast and slow by contender, and a bound."""
+
+    axes: ClassVar = {"k": (10.0,)}
+    fct: AnyMeasure = Fct()
+    bound: AnyMeasure = Bound(sharing="srpt")
+
+    def table(self, goal: tuple[float, ...] = (0.1, 0.1, 0.1, 0.1, 0.1), **fct: tuple[float, ...]) -> Table:
+        values = {("f", name, (10.0,)): column for name, column in fct.items()}
+        values |= {("b", name, (10.0,)): goal for name in fct}
+        return Table(axes=self.axes, contenders=tuple(fct), values=values)  # type: ignore[arg-type]
+
+    def judge(self, of: Table, **check: Any) -> Finding:
+        made = from_dict(kinds(AnyCheck)[check["kind"]], {"says": "", "measure": "f", **check}, "check")
+        measures = {"f": self.fct, "b": self.bound, "median": Fct(statistic="p50"), "use": Throughput()}
+        made.fits("check", measures, dict.fromkeys(of.contenders), self.axes)
+        return made.judge(of, self.fct)  # type: ignore[no-any-return]
 
 
 def table(expected: Mapping[float, float] | None = None, **by_contender: list[float]) -> Table:
@@ -156,3 +177,67 @@ def test_an_order_and_its_reverse_cover_everything(a: float, b: float, factor: f
 def test_what_cannot_be_judged_is_refused(check: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         judge(table(a=[1, 2, 3], b=[1, 2, 3]), **check)
+
+
+SLOW, FAST = (0.4, 0.6, 0.5, 0.7, 0.3), (0.2, 0.4, 0.3, 0.5, 0.1)
+GAP = {"kind": "gap_closed", "from": "a", "one": "b", "bound": "b"}
+
+
+@pytest.mark.parametrize(
+    ("bounds", "holds"),
+    [
+        ({"low": 0.499}, True),
+        ({"low": 0.501}, False),
+        ({"low": 0.0, "high": 0.4}, False),
+        ({"low": -1, "high": 1}, True),
+    ],
+)
+def test_a_gap_closed_is_a_share_of_the_way_to_the_bound(bounds: dict[str, float], holds: bool) -> None:
+    # From 500 ms to 100 ms, and 300 ms is half of the way.
+    found = Drawn().judge(Drawn().table(a=SLOW, b=FAST), **GAP, **bounds)
+    assert found.holds is holds
+    assert found.text.startswith("50 % [")
+    assert found.text.endswith("]: 300.000 on the way from 500.000 to 100.000")
+
+
+def test_where_there_is_no_gap_none_is_closed() -> None:
+    found = Drawn().judge(Drawn().table((0.5,) * 5, a=SLOW, b=FAST), **GAP, low=-9)
+    assert (found.holds, found.text) == (False, "no gap: 300.000 on the way from 500.000 to 500.000")
+    spoilt = Drawn().judge(Drawn().table(a=(math.nan, *SLOW[1:]), b=FAST), **GAP, low=-9)
+    assert spoilt.holds is False
+    worse = Drawn().judge(Drawn().table(a=FAST, b=SLOW), **GAP, low=0)
+    assert worse.holds is False
+    assert worse.text.startswith("-100 %")
+    one = Drawn().judge(Drawn().table((0.1,), a=(0.5,), b=(0.2,)), **GAP, low=0.7)
+    assert (one.holds, one.text.split(":")[0]) == (True, "75 %"), "one seed has no interval"
+
+
+@pytest.mark.parametrize(
+    ("check", "said"),
+    [
+        ({**GAP, "low": 0, "bound": "f"}, "measure of kind bound in check 'f'; known: b"),
+        ({**GAP, "low": 0, "measure": "median"}, "'median' must be of kind fct, with the size, statistic and traffic"),
+        ({**GAP, "low": 0, "measure": "use"}, "'use' must be of kind fct"),
+        ({**GAP, "low": 0, "from": "b"}, "from and one must be two contenders"),
+        ({**GAP, "low": 0, "from": "c"}, "contender in check 'c'"),
+        ({**GAP, "low": 1, "high": 0}, "low must not be above high"),
+        (GAP, "low"),
+    ],
+)
+def test_gaps_of_what_has_none_are_refused(check: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        Drawn().judge(Drawn().table(a=SLOW, b=FAST), **check)
+
+
+def test_an_order_may_have_to_be_sure() -> None:
+    order = {**ORDER, "relation": ">=", "one": "a", "other": "b"}
+    # On average a is above b, but in two seeds of five it is not: the interval of their differences holds 0.
+    near = (0.45, 0.65, 0.4, 0.6, 0.25)
+    told, unsure = (Drawn().judge(Drawn().table(a=SLOW, b=b), **order, surely=True) for b in (FAST, near))
+    assert Drawn().judge(Drawn().table(a=SLOW, b=near), **order).holds is True
+    assert (told.holds, unsure.holds) == (True, False)
+    assert "difference in [200.000, 200.000]" in told.text
+    wide = Drawn().judge(Drawn().table(a=SLOW, b=near), **order, surely=True, tolerance=0.2)
+    assert wide.holds is True, "a tenth of a second is allowed"
+    few = Drawn().judge(Drawn().table(a=SLOW[:4], b=near[:4]), **order, surely=True)
+    assert "difference" not in few.text, "a quick preset has too few seeds: its means are judged"

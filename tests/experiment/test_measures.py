@@ -2,6 +2,7 @@
 """Every measure by worked arithmetic on a run that was made up."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ncc.experiment.measures import AnyMeasure, Ratio, measure_all
 from ncc.harness.controller import Controller
 from ncc.harness.datapath import Records
 from ncc.harness.run import Run
+from ncc.metrics.fluid import fluid_fct_s
 from tests.metrics.examples import epochs, flow_records, flow_table, port_records, rack
 
 QUERIES = Queries(fan_in=2, response_bytes=200, interval_s=0.05, sources="hosts", destinations="remotes")
@@ -175,6 +177,27 @@ def test_endless_flows_have_no_completion_time() -> None:
     assert math.isnan(value(made_up(scenario), kind="fct"))
 
 
+def test_a_bound_is_of_the_run_s_flows(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = made_up()
+    # The run's flows are made up; the fluids are given to match them.
+    monkeypatch.setattr("ncc.experiment.bound.bound_fct_s", lambda *_: np.array([0.001, 0.002, 0.020, 0.006]))
+    assert value(run, kind="bound", sharing="fair", size="small") == pytest.approx(0.003)
+    assert value(run, kind="bound", sharing="srpt", statistic="max", traffic="ask") == 0.020
+    monkeypatch.undo()
+    drawn = run.scenario.flows(run.flow_seed)
+    run = replace(run, flows=drawn)
+    for sharing in ("fair", "srpt"):
+        expected = fluid_fct_s(run.scenario, drawn, sharing)
+        assert value(run, kind="bound", sharing=sharing) == expected.mean()
+
+
+def test_endless_flows_have_no_bound() -> None:
+    long = Long(sources="hosts", destinations="remotes", flows=1)
+    scenario = rack(duration_s=0.1).replace(period_s=0.01, workload=(("long", long),))
+    with pytest.raises(ConfigError, match="measure: scenario 'test' has endless flows"):
+        value(made_up(scenario), kind="bound", sharing="fair")
+
+
 def test_a_window_without_an_epoch_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"no epoch ends in 0.51 to 0.55"):
         value(made_up(), kind="throughput", from_frac=0.51, until_frac=0.55)
@@ -191,6 +214,8 @@ def test_a_window_without_an_epoch_is_refused() -> None:
         ({"kind": "goodput", "hosts": "hosts", "first": 2}, "measure.first must be below the 2 hosts"),
         ({"kind": "goodput", "hosts": "hosts", "from_frac": 1.0}, "from_frac must be below until_frac"),
         ({"kind": "response", "law": "reno", "hosts": "hosts"}, r"must be one host \(set count: 1\).*got 2"),
+        ({"kind": "bound", "sharing": "fair", "traffic": "web"}, "measure.traffic"),
+        ({"kind": "bound", "sharing": "unfair"}, "sharing"),
         ({"kind": "rtt", "traffic": "web"}, "measure.traffic"),
         ({"kind": "query_time", "traffic": "web"}, "measure.traffic"),
         ({"kind": "summary", "metric": "los"}, "loss_frac"),

@@ -11,7 +11,7 @@ import pytest
 from ncc.baselines.registry import controllers
 from ncc.compose import load_controller
 from ncc.core.errors import ResultError
-from ncc.experiment.checks import Finding
+from ncc.experiment.check import Finding
 from ncc.experiment.gather import gather, read_all
 from ncc.experiment.load import source_digest
 from ncc.experiment.page import html_page, markdown_page

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What checks are made of: the base class, and what comes of one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import field
+
+from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.value import Name, Value
+from ncc.experiment.measures import AnyMeasure
+from ncc.experiment.table import At, Table
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What came of a check."""
+
+    holds: bool | None
+    """None: not judged, because the preset leaves out what it is about."""
+    text: str
+    """The numbers."""
+
+
+NOT_JUDGED = Finding(None, "not judged: the preset leaves these points out")
+
+
+class Check(Value, frozen=True, kw_only=True, tag_field="kind"):
+    """An expectation."""
+
+    says: str
+    """In words, with its source."""
+    measure: Name
+    at: dict[str, float | str] = field(default_factory=dict)
+    """Where it is expected: points by axis; axes that are not named are free."""
+
+    def names(self) -> tuple[str, ...]:
+        """Contenders that it speaks of."""
+        raise TypeError(f"{type(self).__name__} does not say whom it is about")
+
+    def fits(
+        self,
+        where: str,
+        measures: Mapping[str, AnyMeasure],
+        contenders: Mapping[str, Any],
+        axes: Mapping[str, tuple[float | str, ...]],
+    ) -> None:
+        """Raise `ConfigError` naming what it speaks of and the experiment does not have."""
+        known_in(f"measure in {where}", self.measure, measures)
+        for name in self.names():
+            known_in(f"contender in {where}", name, contenders)
+        for axis, point in self.at.items():
+            known_in(f"axis in {where}.at", axis, axes)
+            if point not in axes[axis]:
+                raise UnknownNameError(f"point of axis {axis!r} in {where}.at", f"{point}", map(str, axes[axis]))
+
+    def judge(self, table: Table, measure: AnyMeasure) -> Finding:
+        """Look at the table."""
+        points = table.points(self.at)
+        return self.judge_at(table, measure, points) if points else NOT_JUDGED
+
+    def judge_at(self, table: Table, measure: AnyMeasure, points: list[At]) -> Finding:
+        """The same, of at least one point."""
+        raise TypeError(f"{type(self).__name__} does not say how it judges")
+
+
+def known_in(what: str, name: str, names: Mapping[str, Any]) -> None:
+    """`UnknownNameError` unless `names` holds `name`."""
+    if name not in names:
+        raise UnknownNameError(what, name, names)
+
+
+def numeric_axis(where: str, axis: str, axes: Mapping[str, tuple[float | str, ...]]) -> None:
+    """Raise `ConfigError` unless the axis exists and has numbers."""
+    known_in(f"axis in {where}", axis, axes)
+    if not all(isinstance(x, float) for x in axes[axis]):
+        raise ConfigError(f"{where}.axis: {axis!r} has cases, not numbers")
+
+
+def at_text(table: Table, point: At) -> str:
+    """A point and a colon, for a finding's text."""
+    where = table.where(point)
+    return f"{where}: " if where else ""
