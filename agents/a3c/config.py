@@ -43,6 +43,9 @@ class A3cConfig(Value, frozen=True):
     gae_lambda: Fraction = 1.0
     """1: n-step returns, as in the paper. Below: generalised advantage estimation (Schulman et al., 2016)."""
     normalize_advantage: bool = True
+    normalize_per_rack: bool = False
+    """Each rack's by themselves: where racks are networks of different kinds (`families`), the one with the largest
+    rewards does not decide alone."""
     entropy_coef: NonNegative = 0.01
     entropy_coef_final: NonNegative | None = None
     """Where set, `entropy_coef` goes there linearly over the training."""

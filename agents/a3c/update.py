@@ -29,7 +29,8 @@ def compute_gradient(model: ActorCritic, rollout: Rollout, config: A3cConfig, fr
     scaled = advantage
     if config.normalize_advantage:
         # By the root mean square and not around the mean: a rollout of a single sample keeps its sign.
-        scaled = advantage / (np.sqrt(np.mean(advantage**2)) + np.float32(1e-8))
+        over = (0, 2) if config.normalize_per_rack else None
+        scaled = advantage / (np.sqrt(np.mean(advantage**2, axis=over, keepdims=True)) + np.float32(1e-8))
     entropy_coef = scheduled(config.entropy_coef, config.entropy_coef_final, fraction)
     kl_coef = scheduled(config.kl_coef, config.kl_coef_final, fraction)
     losses = model.learn(

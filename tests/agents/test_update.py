@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from ncc.agents.a3c.config import A3cConfig
-from ncc.agents.a3c.network import ActorCritic, NetShape, initial_params
+from ncc.agents.a3c.network import ActorCritic, NetShape, initial_params, policy_layers
 from ncc.agents.a3c.rollout import Collector
 from ncc.agents.a3c.update import compute_gradient, scheduled
+from ncc.agents.policy import MlpPolicy
 from ncc.harness.batch import ActionArray, ObsArray, Transition
 
 STEPS, RACKS, HOSTS, OBS = 6, 2, 3, 4
@@ -101,6 +102,31 @@ def test_advantages_are_brought_to_mean_square_one(model: ActorCritic) -> None:
     rms = np.sqrt(2 * plain["loss/value"])
     assert normal["loss/policy"] == pytest.approx(plain["loss/policy"] / rms, rel=1e-4)
     assert normal["loss/value"] == plain["loss/value"]
+
+
+def test_each_rack_may_be_brought_there_by_itself(model: ActorCritic) -> None:
+    losses = {}
+    for per_rack in (False, True):
+        env = ScriptedEnv()
+        env.reward[:, 1] *= 100
+        rollout = Collector(env, np.random.default_rng(1), STEPS, 0).collect(model, STEPS)
+        observed = model.observed().numpy().reshape(STEPS, RACKS, HOSTS, OBS)
+        # gamma 0: an advantage is a reward less its value.
+        advantage = env.reward - rollout.values
+        rms = np.sqrt(np.mean(advantage**2, axis=(0, 2) if per_rack else None, keepdims=True))
+        log_prob = np.log(chosen(model, observed, rollout.actions))
+        config = A3cConfig(mode="sync", gamma=0.0, normalize_per_rack=per_rack)
+        losses[per_rack] = compute_gradient(model, rollout, config, 0.5)["loss/policy"]
+        assert losses[per_rack] == pytest.approx(float(-(log_prob * advantage / rms).mean()), rel=1e-4)
+    assert losses[True] != pytest.approx(losses[False], rel=0.05)
+
+
+def chosen(model: ActorCritic, obs: ObsArray, actions: ActionArray) -> np.ndarray:
+    """Probabilities that the policy gives to the actions taken."""
+    layers = policy_layers(NetShape(OBS, (8,), 2), model._params.detach())
+    logits = MlpPolicy(layers).logits(obs)
+    odds = np.exp(logits - logits.max(-1, keepdims=True))
+    return np.take_along_axis(odds / odds.sum(-1, keepdims=True), actions[..., None], -1)[..., 0]
 
 
 def test_the_gradient_is_clipped_by_its_norm(model: ActorCritic) -> None:
