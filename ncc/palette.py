@@ -28,8 +28,8 @@ PALETTE = {
     "bbr": Style("BBR", "#7A0F2E", "X", "-"),
     "vegas": Style("Vegas", "#332288", ">", "--"),
     # Ceilings: limits with perfect knowledge, and orders without limits.
-    "max_min": Style("max-min oracle", "#44BB99", "*", "-."),
-    "shortest_first": Style("shortest-first oracle", "#1B7837", "*", "--"),
+    "max_min": Style("max-min oracle", "#44BB99", "s", "-."),
+    "shortest_first": Style("shortest-first oracle", "#1B7837", "D", "--"),
     "ncc_order": Style("order only", "#99DDFF", "o", "--"),
     # Bounds (`ncc.metrics.bounds`): no controllers, so thin and grey.
     "ideal_fair": Style("ideal fair", "#AAAAAA", "", "--"),
