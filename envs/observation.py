@@ -63,6 +63,9 @@ class ObservationSpec(Value, frozen=True):
     wait_scale: Positive = 100.0
     backlog_scale: Positive = 100.0
     flows_scale: Annotated[float, Meta(ge=1)] = 30.0
+    ceiling: Annotated[float, Meta(ge=LOW, le=HIGH)] = HIGH
+    """What is larger is shown as this: 1 hides by how much a `scale` is exceeded, which training may never have met.
+    Neighbours are ranked by what they really told."""
 
 
 class SharedObserver:
@@ -165,12 +168,15 @@ class SharedObserver:
     def _seen_from(self, newest: int, flat: ObsArray) -> ObsArray:
         obs: ObsArray = flat.take(self._index[newest], axis=-1)
         if self._pool is None:
-            return obs
+            return self._cut(obs)
         # A ring of delay + 1 slots: the oldest is the one after the newest.
         size, oldest = self._raw.shape[-1], (newest + 1) % (self._delay + 1)
         before = flat[..., oldest * size : (oldest + 1) * size]
         others = self._pool.of(self._pool.told(before), flat[..., newest * size : (newest + 1) * size], before)
-        return np.concatenate((obs, others), axis=-1)
+        return self._cut(np.concatenate((obs, others), axis=-1))
+
+    def _cut(self, obs: ObsArray) -> ObsArray:
+        return obs if self.spec.ceiling == HIGH else np.minimum(obs, np.float32(self.spec.ceiling), out=obs)
 
     def _heard(self, now: ObsArray, before: ObsArray, near: ObsArray, upper: ObsArray, age: IntArray) -> ObsArray:
         """From the own state [..., size], now and when neighbours are seen, and what is in the mailbox."""
@@ -189,7 +195,7 @@ class SharedObserver:
                 others = old[..., :-1] if age.shape[-1] > 1 else np.zeros((*lead, 1))
                 old = np.stack((others.mean(axis=-1), others.max(axis=-1), old[..., -1]), axis=-1)
             parts.append(old)
-        return np.concatenate(parts, axis=-1, dtype=np.float32)
+        return self._cut(np.concatenate(parts, axis=-1, dtype=np.float32))
 
     def _normalise(self, m: Measurement | Measurements, raw: FloatArray, constants: list[FloatArray]) -> None:
         # Right after a simulator's step this code is cold, and every *kind* of numpy call costs microseconds the first

@@ -96,3 +96,20 @@ def test_hidden_neighbours_are_not_observed(ages: bool) -> None:
     quiet = observer(spec=spec)
     quiet.observe(measured(FOUR))
     np.testing.assert_array_equal(obs[0], quiet.observe(measured(FOUR))[0])
+
+
+@pytest.mark.parametrize("loss_frac", [0.0, 1e-12])
+def test_a_ceiling_hides_how_large_and_not_who_is_larger(loss_frac: float) -> None:
+    scenario = FOUR.replace(sharing_loss_frac=loss_frac)
+    state = measured(FOUR, queued_flows=[1, 1, 1, 0], next_bytes=[30e6, 300e6, 30e3, 0.0])
+    shown = {}
+    for ceiling in (3.0, 1.0):
+        seen = SharedObserver(SPEC.replace(ceiling=ceiling))
+        seen.reset(scenario)
+        seen.observe(state)
+        shown[ceiling] = seen.observe(state)
+    np.testing.assert_array_equal(shown[1.0], np.minimum(shown[3.0], 1))
+    obs = dict(zip(RANKED, shown[1.0][:, FIRST:].T, strict=True))
+    np.testing.assert_array_equal(obs["next bytes"][:2], 1)
+    assert obs["room after much shorter"][1] == 0
+    assert obs["room after much shorter"][0] == 1
