@@ -20,6 +20,13 @@ class Style:
 PALETTE = {
     "ncc": Style("NCC", "#0072B2", "o", "-"),
     "ncc_untrained": Style("NCC untrained", "#56B4E9", "v", ":"),
+    "ncc_warm": Style("NCC, warm start only", "#00A6D6", "D", "--"),
+    "ncc_cold": Style("NCC, no warm start", "#EE7733", "<", "-."),
+    "ncc_alone": Style("NCC, neighbours unheard", "#004488", "s", "--"),
+    "ncc_utility": Style("NCC, reward utility", "#AA6644", "P", ":"),
+    "ncc_profit": Style("NCC, reward profit less penalty", "#661100", "X", ":"),
+    "ncc_slowdown": Style("NCC, reward slowdown", "#882255", "h", ":"),
+    "ncc_levels": Style("NCC, absolute rates", "#999933", "d", "-."),
     "fixed_share": Style("fixed share", "#777777", "s", "--"),
     "dctcp": Style("DCTCP", "#D55E00", "^", "-"),
     "newreno": Style("NewReno", "#009E73", "D", "--"),
