@@ -28,7 +28,7 @@ RANKED = (
 )
 """`next bytes` is what is left of the host's shortest queued flow, now and when neighbours are seen; room is what
 neighbours whose next flow is (much) shorter leave of the upper port at their links' rates; the rest is constant."""
-ALIKE = 4.0
+ALIKE = 2.0
 """Much shorter: by more than this factor; alike: within it."""
 CONTEXT_SCALE = 100.0
 

@@ -35,7 +35,7 @@ def test_ranks_by_hand() -> None:
     np.testing.assert_allclose(obs["next bytes"], scaled, rtol=1e-5)
     np.testing.assert_allclose(obs["next bytes before"], scaled, rtol=1e-5)
     np.testing.assert_allclose(obs["queued flows before"], np.log1p([1, 2, 1, 0]) / log1p(30), rtol=1e-5)
-    # 300 KB is more than four times the two others, which leave 2 - 2 links; 10 KB and 30 KB are alike.
+    # 300 KB is more than twice what the two others have, which leave 2 - 2 links.
     np.testing.assert_allclose(obs["room after much shorter"], [1, 1, 0, 1])
     np.testing.assert_allclose(obs["room after shorter"], [1, 1, 0, 1])
     np.testing.assert_allclose(obs["share among alike"], [1, 1, 0, 1])
