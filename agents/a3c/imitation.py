@@ -3,6 +3,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +51,7 @@ def warm_up(run: TrainingRun, warm: WarmStart, env: BatchedEnv, report: Report) 
     model = ActorCritic(shape)
     model.load(state.params)
     pupil = _Pupil(run.config, warm, model, TrainState.fresh(state.params.clone()), env.obs_dim, rng)
-    taught = _Taught(model, env, (env.n_racks, env.n_agents), env.n_actions)
+    taught = _Taught(model, env, (env.n_racks, env.n_agents), env.n_actions, warm.every)
     collector = Collector(env, rng, warm.rollout, 0)
     meter = Meter(report, 0, run.config.total_epochs)
     epochs, handover = 0, warm.driven_frac * warm.epochs
@@ -61,27 +62,38 @@ def warm_up(run: TrainingRun, warm: WarmStart, env: BatchedEnv, report: Report) 
         until = handover if taught.expert_drives else warm.epochs
         rollout = collector.collect(taught, min(warm.rollout, math.ceil((until - epochs) / env.n_racks)))
         advantage, returns = returns_of(model, rollout, run.config, gae_lambda=1.0)
-        new = Batch(
-            model.observed(),
-            taught.labels(),
-            torch.from_numpy(returns).reshape(-1),
-            torch.ones(returns.size),
-        )
-        scalars = pupil.examine(new, advantage)
-        scalars["imitation/expert_drives"] = float(taught.expert_drives)
-        scalars |= pupil.learn(new, epochs / warm.epochs)
+        asked = taught.take_asked()
+        scalars: Scalars = {"imitation/expert_drives": float(taught.expert_drives)}
+        if asked.epochs:
+            obs = model.observed().view(len(returns), -1, env.obs_dim)[asked.epochs].reshape(-1, env.obs_dim)
+            kept = returns[asked.epochs]
+            new = Batch(obs, asked.labels, torch.from_numpy(kept).reshape(-1), torch.ones(kept.size))
+            scalars |= pupil.examine(new, advantage[asked.epochs])
+            scalars |= pupil.learn(new, epochs / warm.epochs)
         epochs += rollout.epochs
         meter.add(rollout.epochs, rollout.returns, scalars)
     meter.flush()
     run.finish_warm_start(shape, pupil.state.params, epochs, collector.next_episode)
 
 
-class _Taught:
-    """Acts as the policy or as the expert does, and notes what the expert answers."""
+class _Asked(NamedTuple):
+    """The epochs of a rollout in which the expert was asked."""
 
-    def __init__(self, model: ActorCritic, expert: Advising, agents: tuple[int, int], n_actions: int) -> None:
+    epochs: list[int]
+    labels: Tensor
+    """[len(epochs) * racks * agents]"""
+
+
+class _Taught:
+    """Acts as the policy or as the expert does, and notes what the expert answers in one epoch out of `every`."""
+
+    def __init__(
+        self, model: ActorCritic, expert: Advising, agents: tuple[int, int], n_actions: int, every: int
+    ) -> None:
         self.expert_drives = False
         self._model, self._expert, self._agents, self._n_actions = model, expert, agents, n_actions
+        self._every, self._now, self._taken = every, 0, 0
+        self._epochs: list[int] = []
         self._labels: list[Tensor] = []
 
     def act(self, obs: ObsArray, uniform: npt.NDArray[np.float64], actions: ActionArray, values: Float) -> bool:
@@ -89,6 +101,10 @@ class _Taught:
         # The policy first, whoever drives: the value is needed, and the model keeps the observations.
         if not self._model.act(obs, uniform, actions, values):
             return False
+        due, epoch = self._now % self._every == 0, self._now - self._taken
+        self._now += 1
+        if not due and not self.expert_drives:
+            return True  # asking takes longer than the epoch
         advice = self._expert.advice()
         for what, indices in (("label", advice.label), ("drive", advice.drive)):
             if indices.shape != self._agents or indices.min() < 0 or indices.max() >= self._n_actions:
@@ -96,16 +112,19 @@ class _Taught:
                     f"advice().{what} must be actions from 0 to {self._n_actions - 1} of shape {list(self._agents)}, "
                     f"got {indices.min()} to {indices.max()} of shape {list(indices.shape)}"
                 )
-        self._labels.append(torch.tensor(advice.label, dtype=torch.int64).reshape(-1))
+        if due:
+            self._epochs.append(epoch)
+            self._labels.append(torch.tensor(advice.label, dtype=torch.int64).reshape(-1))
         if self.expert_drives:
             actions[:] = advice.drive.reshape(-1)
         return True
 
-    def labels(self) -> Tensor:
-        """[samples] noted since the last call, in the order of `ActorCritic.observed`."""
-        noted = torch.cat(self._labels)
-        self._labels = []
-        return noted
+    def take_asked(self) -> _Asked:
+        """What was noted since the last call, in the order of `ActorCritic.observed`."""
+        labels = torch.cat(self._labels) if self._labels else torch.zeros(0, dtype=torch.int64)
+        asked = _Asked(self._epochs, labels)
+        self._epochs, self._labels, self._taken = [], [], self._now
+        return asked
 
 
 @dataclass

@@ -30,6 +30,9 @@ class WarmStart(Value, frozen=True):
     rollout: Annotated[int, Meta(ge=1, le=10_000)] = 50
     """Epochs of each rack between two rounds of learning. Returns are followed up to there, then the value stands in:
     several times 1 / (1 - gamma) makes the value's targets good from the start."""
+    every: Count = 1
+    """One epoch in so many is learnt from. Neighbouring ones are nearly alike: with more of them left out, the same
+    number of samples comes from more episodes."""
     passes: Annotated[float, Meta(gt=0, le=100)] = 4.0
     """How often each sample is learnt from on average: what a round costs is in proportion to what it collected."""
     batch_size: Annotated[int, Meta(ge=1, le=1_000_000)] = 512
