@@ -70,6 +70,8 @@ def warm_up(run: TrainingRun, warm: WarmStart, env: BatchedEnv, report: Report) 
             new = Batch(obs, asked.labels, torch.from_numpy(kept).reshape(-1), torch.ones(kept.size))
             scalars |= pupil.examine(new, advantage[asked.epochs])
             scalars |= pupil.learn(new, epochs / warm.epochs)
+        else:
+            model.load(pupil.state.params)  # begins the next rollout
         epochs += rollout.epochs
         meter.add(rollout.epochs, rollout.returns, scalars)
     meter.flush()

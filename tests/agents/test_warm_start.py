@@ -149,6 +149,39 @@ def test_either_may_drive_all_the_time(tmp_path: Path, driven_frac: float, drive
     assert sum(same) == pytest.approx(driven, abs=10)
 
 
+class Counted(SteeringEnv):
+    """Notes in which epochs it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.epoch = 0
+        self.asked: list[int] = []
+
+    def advice(self) -> Advice:
+        self.asked.append(self.epoch)
+        return super().advice()
+
+    def step(self, actions: ActionArray) -> Transition:
+        self.epoch += 1
+        return super().step(actions)
+
+
+def test_skipped_epochs_are_not_learnt_from_and_the_expert_is_not_asked(tmp_path: Path) -> None:
+    warm = WARM.replace(every=4, driven_frac=0.25, rollout=10)
+    env = Counted()
+    train(tmp_path, env, CONFIG.replace(warm_start=warm))
+    steps = warm.epochs // env.n_racks
+    driven = range(steps // 4)
+    assert env.asked == [*driven, *(t for t in range(steps) if t % 4 == 0 and t not in driven)]
+    assert hit_frac(tmp_path / "policy_warm.npz") > 0.9
+
+
+def test_nothing_is_learnt_from_a_rollout_without_an_answer(tmp_path: Path) -> None:
+    # Rollouts of 5 epochs, one in 8 learnt from: every other rollout has none.
+    config = SHORT.replace(warm_start=BRIEF.replace(every=8, rollout=5))
+    assert train(tmp_path, SteeringEnv(), config)
+
+
 def warm_model(folder: Path) -> tuple[ActorCritic, Any]:
     """The networks after the warm start and at most one update, and their weights."""
     checkpoint = CheckpointFolder(folder, 3).load("sync", 1)
