@@ -10,6 +10,7 @@ from ncc.core.scenario import Scenario
 from ncc.core.units import BITS_PER_BYTE
 from ncc.envs.scales import scales_of
 from ncc.harness.batch import ObsArray
+from ncc.harness.oracles import ALIKE, SLACK_PERIODS
 
 NEIGHBOUR = ("throughput", "mean_wait", "queued_bytes")
 POOLED = (*(f"{name} {way}" for way in ("mean", "max") for name in NEIGHBOUR), "busy share", "fair share")
@@ -27,9 +28,8 @@ RANKED = (
     "buffer",
 )
 """`next bytes` is what is left of the host's shortest queued flow, now and when neighbours are seen; room is what
-neighbours whose next flow is (much) shorter leave of the upper port at their links' rates; the rest is constant."""
-ALIKE = 2.0
-"""Much shorter: by more than this factor; alike: within it."""
+neighbours whose next flow is (much) shorter leave of the upper port at their links' rates; the rest is constant. Much
+shorter and alike are as for `ncc.harness.oracles.ShortestFirst`."""
 CONTEXT_SCALE = 100.0
 
 
@@ -94,10 +94,10 @@ class Ranked(Pool):
     def of(self, near: ObsArray, now: ObsArray, before: ObsArray) -> ObsArray:
         mine = now.take(self._next, axis=-1)
         left: FloatArray = np.expm1(mine * self._gain)[..., None]
-        theirs = np.expm1(near[..., 4] * self._gain)
-        busy = near[..., 3] > 0
-        much = busy & (theirs * ALIKE < left)
-        alike = busy & ~much & (theirs <= left * ALIKE)
+        theirs = np.expm1(near[..., 4] * self._gain) * self._links  # in what the host's own link carries in a period
+        busy, slack = near[..., 3] > 0, SLACK_PERIODS * self._links
+        much = busy & (theirs + slack < left / ALIKE)
+        alike = busy & ~much & (theirs <= (left + SLACK_PERIODS) * ALIKE)
         room = np.maximum(self._share - (much * self._links).sum(axis=-1), 0)
         behind = np.maximum(self._share - ((busy & (theirs < left)) * self._links).sum(axis=-1), 0)
         ranks = np.minimum((room, behind, room / (1 + alike.sum(axis=-1))), 1)

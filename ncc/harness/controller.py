@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from ncc.core.value import Name, Value
+from ncc.core.value import Name, NonNegative, Value
 from ncc.harness.datapath import HostStack
 from ncc.harness.limiter import FixedShare, RateLimiter, Unlimited
-from ncc.harness.oracles import MaxMin, ShortestFirst
+from ncc.harness.oracles import ALIKE, SLACK_PERIODS, MaxMin, ShortestFirst
 
 Headroom = Annotated[float, Meta(ge=0, lt=1)]
 
@@ -53,13 +53,15 @@ class ShortestFirstLimit(Formula, frozen=True, tag="shortest_first"):
     """The shortest flow's host first, with perfect knowledge: `ncc.harness.oracles.ShortestFirst`."""
 
     headroom_frac: Headroom = 0.03
-    alike: Annotated[float, Meta(ge=1)] = 2.0
-    """Next flows within this factor count as equally long."""
-    floor_frac: Annotated[float, Meta(gt=0, le=1)] = 0.25
+    alike: Annotated[float, Meta(ge=1)] = ALIKE
+    """Next flows within this factor count as equally long, and"""
+    slack_periods: NonNegative = SLACK_PERIODS
+    """those that differ by no more than a link carries in so many periods."""
+    floor_frac: Annotated[float, Meta(gt=0, le=1)] = 0.1
     """Of its fair share, that a host has in any case."""
 
     def build(self) -> RateLimiter:
-        return ShortestFirst(self.headroom_frac, self.alike, self.floor_frac)
+        return ShortestFirst(self.headroom_frac, self.alike, self.floor_frac, self.slack_periods)
 
 
 AnyFormula = NoLimit | ShareLimit | MaxMinLimit | ShortestFirstLimit

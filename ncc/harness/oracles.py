@@ -12,6 +12,10 @@ from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.core.units import BITS_PER_BYTE
 
+ALIKE = 1.5
+SLACK_PERIODS = 2.0
+"""When next flows count as equally long, for `ShortestFirst` and for observations that rank them."""
+
 
 class MaxMin:
     """Max-min fair shares of the upper port (Bertsekas and Gallager, Data Networks, section 6.5.2), every epoch.
@@ -39,17 +43,21 @@ class MaxMin:
 class ShortestFirst:
     """The upper port goes to the hosts whose next flow has least left: clairvoyant SRPT by rate limits.
 
-    Host i compares its shortest queued flow, h_i bytes, with everybody's: those with less than h_i / `alike` go before
-    it at the rates of their links, and what they leave it shares with those within a factor of `alike`, because equals
-    (the answers of an incast) must not all believe to be first. It always has `floor_frac` > 0 of its fair share, so
-    that nobody starves: datapaths take no limit of 0.
+    Host i compares its shortest queued flow, h_i bytes, with everybody's: those with less than h_i / `alike`, by more
+    than their link carries in `slack_periods`, go before it at the rates of their links, and what they leave it shares
+    with those that are alike (`room_before`). Equals, the answers of an incast, must not all believe to be first; and
+    who would be done before a limit takes hold leaves nothing to wait for: without the slack the port rests for part of
+    the time. A host always has `floor_frac` > 0 of its fair share, so that nobody starves: datapaths take no limit of
+    0.
     """
 
-    def __init__(self, headroom_frac: float, alike: float, floor_frac: float) -> None:
+    def __init__(self, headroom_frac: float, alike: float, floor_frac: float, slack_periods: float) -> None:
         self._use, self._alike, self._floor = 1 - headroom_frac, alike, floor_frac
+        self._slack_periods = slack_periods
 
     def reset(self, scenario: Scenario, seed: int) -> None:
         self._areas, self._n = _areas(scenario), scenario.n_agents
+        self._slack_s = self._slack_periods * scenario.period_s
 
     def decide(self, measurement: Measurement) -> FloatArray:
         limits = np.full(self._n, np.inf)
@@ -57,9 +65,9 @@ class ShortestFirst:
             queued = measurement.queued_flows[hosts] > 0
             if not queued.any():
                 continue
-            room, peers = room_before(
-                measurement.next_bytes[hosts], queued, link_bps, self._use * upper_bps, self._alike
-            )
+            next_bytes, slack_bytes = measurement.next_bytes[hosts], link_bps * self._slack_s / BITS_PER_BYTE
+            capacity_bps = self._use * upper_bps
+            room, peers = room_before(next_bytes, queued, link_bps, capacity_bps, self._alike, slack_bytes)
             fair = self._use * upper_bps / max(int(queued.sum()), 1)
             share = np.maximum(room / peers, self._floor * fair)
             limits[hosts] = np.where(queued & (share < link_bps), share, np.inf)
@@ -79,13 +87,18 @@ def water_level(demand: FloatArray, capacity: float) -> float:
 
 
 def room_before(
-    next_bytes: FloatArray, queued: BoolArray, link_bps: FloatArray, capacity_bps: float, alike: float
+    next_bytes: FloatArray,
+    queued: BoolArray,
+    link_bps: FloatArray,
+    capacity_bps: float,
+    alike: float,
+    slack_bytes: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
     """What hosts with shorter flows leave of a port, in bits/s, and how many are alike, the host itself included."""
     mine = next_bytes[:, None]
     others = queued[None, :] & ~np.eye(len(queued), dtype=np.bool_)
-    shorter = others & (next_bytes[None, :] < mine / alike)
-    same = others & ~shorter & (next_bytes[None, :] <= mine * alike)
+    shorter = others & (next_bytes + slack_bytes < mine / alike)
+    same = others & ~shorter & ~shorter.T  # neither goes before the other
     return np.maximum(capacity_bps - shorter @ link_bps, 0.0), 1.0 + same.sum(axis=1)
 
 

@@ -23,26 +23,26 @@ def observer(racks: range | None = None, spec: ObservationSpec = SPEC) -> Shared
 
 
 def test_ranks_by_hand() -> None:
-    # Two Gbit/s of uplink for hosts of one; next flows of 10, 30, 300 KB, and an idle host.
-    state = measured(FOUR, queued_flows=[1, 2, 1, 0], next_bytes=[10e3, 30e3, 300e3, 0])
+    # Two Gbit/s of uplink for hosts of one; next flows of 0.1, 0.3 and 3 MB, and an idle host.
+    state = measured(FOUR, queued_flows=[1, 2, 1, 0], next_bytes=[100e3, 300e3, 3e6, 0])
     seen = observer()
     seen.observe(measured(FOUR))
     before = dict(zip(RANKED, seen.observe(state)[:, FIRST:].T, strict=True))
     np.testing.assert_allclose(before["room after shorter"], 1, err_msg="nothing is heard of the others yet")
     obs = dict(zip(RANKED, seen.observe(state)[:, FIRST:].T, strict=True))
     # In units of what a link carries in a period of 1 ms: 125 KB.
-    scaled = [log1p(size / 125e3) / log1p(100) for size in (10e3, 30e3, 300e3, 0)]
+    scaled = [log1p(size / 125e3) / log1p(100) for size in (100e3, 300e3, 3e6, 0)]
     np.testing.assert_allclose(obs["next bytes"], scaled, rtol=1e-5)
     np.testing.assert_allclose(obs["next bytes before"], scaled, rtol=1e-5)
     np.testing.assert_allclose(obs["queued flows before"], np.log1p([1, 2, 1, 0]) / log1p(30), rtol=1e-5)
-    # 300 KB is more than twice what the two others have, which leave 2 - 2 links.
+    # 3 MB is much more than the two others have, which leave 2 - 2 links; those differ by less than 2 periods' worth.
     np.testing.assert_allclose(obs["room after much shorter"], [1, 1, 0, 1])
     np.testing.assert_allclose(obs["room after shorter"], [1, 1, 0, 1])
-    np.testing.assert_allclose(obs["share among alike"], [1, 1, 0, 1])
+    np.testing.assert_allclose(obs["share among alike"], [1, 1, 0, 2 / 3], rtol=1e-6)
 
 
 def test_equals_share_what_the_shorter_leave() -> None:
-    state = measured(FOUR, queued_flows=1, next_bytes=[10e3, 100e3, 100e3, 100e3])
+    state = measured(FOUR, queued_flows=1, next_bytes=[10e3, 1e6, 1e6, 1e6])
     seen = observer()
     seen.observe(state)
     obs = dict(zip(RANKED, seen.observe(state)[:, FIRST:].T, strict=True))
