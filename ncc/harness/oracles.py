@@ -67,7 +67,9 @@ class ShortestFirst:
                 continue
             next_bytes, slack_bytes = measurement.next_bytes[hosts], link_bps * self._slack_s / BITS_PER_BYTE
             capacity_bps = self._use * upper_bps
-            room, peers = room_before(next_bytes, queued, link_bps, capacity_bps, self._alike, slack_bytes)
+            room, peers = room_before(
+                next_bytes, queued, link_bps, capacity_bps, alike=self._alike, slack_bytes=slack_bytes
+            )
             fair = self._use * upper_bps / max(int(queued.sum()), 1)
             share = np.maximum(room / peers, self._floor * fair)
             limits[hosts] = np.where(queued & (share < link_bps), share, np.inf)
@@ -91,6 +93,7 @@ def room_before(
     queued: BoolArray,
     link_bps: FloatArray,
     capacity_bps: float,
+    *,
     alike: float,
     slack_bytes: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
