@@ -18,6 +18,9 @@ INSTALL = mkdir -p build && touch $(VENV)/.built.new && flock build/.lock \
 NATIVE := $(shell find CMakeLists.txt baselines envs -name '*.h' -o -name '*.cc' -o -name '*.cpp' -o -name '*.c' \
 	-o -name '*.cmake' -o -name CMakeLists.txt)
 
+# What shows what NCC is worth. A shape that does not hold (status 3) stays to be read; whatever else fails ends it.
+NCC_EXPERIMENTS := $(filter-out ncc_datapaths,$(basename $(notdir $(wildcard configs/experiment/ncc_*.yaml))))
+
 # Every check says in one sentence what is missing and which Debian or Ubuntu package brings it.
 define CHECK
 wrong=0
@@ -55,7 +58,7 @@ endef
 export REQUIREMENTS
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 train: $(VENV)/.built ## train NCC on packetsim, then compare it with DCTCP there and on ns-3 (ARGS="seed=3 ...": Hydra overrides)
 	$(BIN)/python -m ncc.train $(ARGS)
@@ -68,6 +71,13 @@ bench: $(VENV)/.built ## measure speed, as ratios within one run
 
 agreement: $(VENV)/.built ## compare packetsim with ns-3 and write docs/agreement
 	$(BIN)/python -m ncc.agreement $(ARGS)
+
+ncc-report: $(VENV)/.built ## run all that shows what NCC is worth, in full, and write docs/experiments (ARGS="workers=2": Hydra overrides)
+	for name in $(NCC_EXPERIMENTS); do \
+	  $(BIN)/python -m ncc.evaluate experiment=$$name preset=full $(ARGS) || [ $$? -eq 3 ]; \
+	done
+	$(BIN)/python -m ncc.evaluate experiment=ncc_datapaths preset=full datapath=[packetsim,ns3] $(ARGS) || [ $$? -eq 3 ]
+	$(BIN)/python -m ncc.report
 
 sanitize: $(VENV)/.packages ## run packetsim in random networks, with sanitizers (ARGS="--seeds 5000 --sanitizers thread")
 	$(BIN)/python -m tests.packetsim.sanitized $(ARGS)
@@ -102,4 +112,4 @@ $(VENV)/.built: $(VENV)/.packages $(NATIVE)
 	@echo "Building the extension modules (a minute or two the first time)."
 	@$(INSTALL)
 
-.PHONY: help train test bench agreement sanitize lint build clean
+.PHONY: help train test bench agreement ncc-report sanitize lint build clean

@@ -24,6 +24,16 @@ class Finding:
 
 
 NOT_JUDGED = Finding(None, "not judged: the preset leaves these points out")
+NOWHERE = Finding(None, "not judged: its condition is met at no point")
+
+
+class Where(Value, frozen=True, kw_only=True):
+    """Points at which somebody's measure is above a level: "wherever DCTCP pays timeouts"."""
+
+    measure: Name
+    contender: Name
+    above: float
+    """In SI."""
 
 
 class Check(Value, frozen=True, kw_only=True, tag_field="kind"):
@@ -34,6 +44,8 @@ class Check(Value, frozen=True, kw_only=True, tag_field="kind"):
     measure: Name
     at: dict[str, float | str] = field(default_factory=dict)
     """Where it is expected: points by axis; axes that are not named are free."""
+    where: Where | None = None
+    """Of these, only points where this is so."""
 
     def names(self) -> tuple[str, ...]:
         """Contenders that it speaks of."""
@@ -50,6 +62,9 @@ class Check(Value, frozen=True, kw_only=True, tag_field="kind"):
         known_in(f"measure in {where}", self.measure, measures)
         for name in self.names():
             known_in(f"contender in {where}", name, contenders)
+        if self.where is not None:
+            known_in(f"measure in {where}.where", self.where.measure, measures)
+            known_in(f"contender in {where}.where", self.where.contender, contenders)
         for axis, point in self.at.items():
             known_in(f"axis in {where}.at", axis, axes)
             if point not in axes[axis]:
@@ -58,7 +73,13 @@ class Check(Value, frozen=True, kw_only=True, tag_field="kind"):
     def judge(self, table: Table, measure: AnyMeasure) -> Finding:
         """Look at the table."""
         points = table.points(self.at)
-        return self.judge_at(table, measure, points) if points else NOT_JUDGED
+        if not points:
+            return NOT_JUDGED
+        if (limit := self.where) is not None:
+            values = {point: table.value(limit.measure, limit.contender, point) for point in points}
+            # What is undefined may be above, so that a run that went wrong does not take its point away.
+            points = [point for point, value in values.items() if not value <= limit.above]
+        return self.judge_at(table, measure, points) if points else NOWHERE
 
     def judge_at(self, table: Table, measure: AnyMeasure, points: list[At]) -> Finding:
         """The same, of at least one point."""

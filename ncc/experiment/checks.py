@@ -69,13 +69,15 @@ class Order(Check, frozen=True, kw_only=True, tag="order"):
 class Rank(Check, frozen=True, kw_only=True, tag="rank"):
     """At every point: among `one` and `others`, `one` has the `place`-th smallest value or a smaller one.
 
-    `tolerance` is a share of the value that is at that place: with 0.11, `one` may be that much above it.
+    With `largest`, the `place`-th largest or a larger one. `tolerance` is a share of the value that is at that place:
+    with 0.11, `one` may be that much above it, or below.
     """
 
     one: Name
     others: Annotated[tuple[Name, ...], Meta(min_length=1)]
     place: Count = 1
     tolerance: NonNegative = 0.0
+    largest: bool = False
 
     def check(self) -> None:
         if self.place > len(self.others):
@@ -90,10 +92,11 @@ class Rank(Check, frozen=True, kw_only=True, tag="rank"):
         parts, holds = [], True
         for point in points:
             values = {name: table.value(self.measure, name, point) for name in self.names()}
-            bound = sorted(values.values())[self.place - 1]
-            inside = values[self.one] <= bound + self.tolerance * abs(bound)
-            holds &= inside and not any(math.isnan(value) for value in values.values())
-            order = ", ".join(f"{name} {measure.text(values[name])}" for name in sorted(values, key=values.__getitem__))
+            ranked = sorted(values, key=values.__getitem__, reverse=self.largest)
+            bound = values[ranked[self.place - 1]]
+            ahead = values[self.one] - bound if not self.largest else bound - values[self.one]
+            holds &= ahead <= self.tolerance * abs(bound) and not any(math.isnan(value) for value in values.values())
+            order = ", ".join(f"{name} {measure.text(values[name])}" for name in ranked)
             parts.append(f"{at_text(table, point)}{order}")
         return Finding(holds, "; ".join(parts))
 

@@ -11,6 +11,8 @@ from ncc.experiment.spec import Experiment
 
 SPDX = "<!-- SPDX-License-Identifier: BSD-3-Clause -->"
 HEAD = "# Experiments: the papers' figures, and ours"
+AGREE_FRAC = 0.05
+"""Ratios of two datapaths further from 1 are set in bold."""
 _HTML = """<!DOCTYPE html>
 {spdx}
 <html lang="en">
@@ -116,6 +118,7 @@ def _experiment(name: str, results: Results, stale: str, now: Experiment | None)
         _checks(results, words["says"]),
         *([beside] if (beside := _beside(results)) else []),
         *(_values(datapath, result) for datapath, result in results.items()),
+        *([ratios] if (ratios := _ratios(results)) else []),
         *(_facts(datapath, result) for datapath, result in results.items()),
     ]
 
@@ -165,6 +168,35 @@ def _values(datapath: str, result: Mapping[str, Any]) -> str:
             rows.append([_plain(measure["title"]), *map(_text, point), *shown])
     heads = [axis["label"] for axis in result["axes"].values()]
     return f"On {datapath}:\n\n" + _table(["", *map(_plain, heads), *map(_plain, result["contenders"].values())], rows)
+
+
+def _ratios(results: Results) -> str:
+    """One datapath's means over the other's, where both ran the same on the same seeds; else nothing."""
+    one, other = max(results), min(results)  # packetsim and ns3, which is what others are held against
+    ours, theirs = results[one], results[other]
+    if one == other or any(ours.get(key) is None or ours[key] != theirs.get(key) for key in ("runs", "seeds")):
+        return ""
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    found = {(c["measure"], c["contender"], tuple(c["at"])): c["value"] for c in theirs["cells"]}
+    for cell in ours["cells"]:
+        measure, contender, at = key = (cell["measure"], cell["contender"], tuple(cell["at"]))
+        row = rows.setdefault((ours["measures"][measure]["title"], *map(_text, at)), {})
+        row[contender] = _ratio(cell["value"], found.get(key))
+    names = ours["contenders"]
+    heads = ["", *(_plain(axis["label"]) for axis in ours["axes"].values()), *map(_plain, names.values())]
+    table = _table(heads, [[_plain(key[0]), *key[1:], *(row[name] for name in names)] for key, row in rows.items()])
+    return (
+        f"Agreement: {one} over {other}, means on the same flows; bold where they are more than 5 % apart:\n\n{table}"
+    )
+
+
+def _ratio(ours: float | None, theirs: float | None) -> str:
+    if ours == theirs and ours is not None:
+        return "1.000"
+    if ours is None or not theirs:
+        return "–"  # noqa: RUF001
+    apart = abs(ours / theirs - 1) > AGREE_FRAC
+    return f"**{ours / theirs:.3f}**" if apart else f"{ours / theirs:.3f}"
 
 
 def _facts(datapath: str, result: Mapping[str, Any]) -> str:

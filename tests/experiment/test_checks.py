@@ -61,6 +61,7 @@ def judge(of: Table, **check: Any) -> Finding:
 
 ORDER = {"kind": "order", "one": "a", "other": "b"}
 RANK = {"kind": "rank", "one": "a", "others": ["b", "c"]}
+PAYS = {"measure": "m", "contender": "b"}
 WITHIN = {"kind": "within", "contender": "a"}
 TREND = {"kind": "trend", "contender": "a", "axis": "k"}
 REACHES = {"kind": "reaches", "contender": "a", "axis": "k", "level": 5.0, "low": 15, "high": 20}
@@ -80,6 +81,10 @@ NEAR = {"kind": "near", "contender": "a", "low": 0.5, "high": 2.0}
         ({**ORDER, "relation": "<=", "factor": 0.95}, [0.95, 0.9, 0.9], [1, 1, 1], True),
         ({**ORDER, "relation": "<=", "factor": 0.95}, [0.96, 0.9, 0.9], [1, 1, 1], False),
         ({**ORDER, "relation": "<="}, [1, math.nan, 1], [1, 1, 1], False),
+        ({**ORDER, "relation": "<=", "where": {**PAYS, "above": 1}}, [9, 2, 3], [1, 2, 3], True),
+        ({**ORDER, "relation": "<=", "where": {**PAYS, "above": 0.9}}, [9, 2, 3], [1, 2, 3], False),
+        ({**ORDER, "relation": "<=", "where": {**PAYS, "above": 3}}, [9, 2, 3], [1, 2, 3], None),
+        ({**ORDER, "relation": "<=", "where": {**PAYS, "above": 3}}, [0, 0, 0], [1, math.nan, 3], False),
         ({**WITHIN, "low": 1}, [1, 2, 3], [0, 0, 0], True),
         ({**WITHIN, "low": 1, "high": 2.5}, [1, 2, 3], [0, 0, 0], False),
         ({**WITHIN, "high": 2}, [1, math.nan, 2], [0, 0, 0], False),
@@ -91,6 +96,9 @@ NEAR = {"kind": "near", "contender": "a", "low": 0.5, "high": 2.0}
         ({**TREND, "direction": "rises", "tolerance": 0.4, "total": 1.5}, [1, 3, 2], [0, 0, 0], False),
         ({**TREND, "direction": "falls"}, [3, 2, 1], [0, 0, 0], True),
         ({**TREND, "direction": "falls"}, [3, 3.1, 1], [0, 0, 0], False),
+        ({**RANK, "others": ["b"], "largest": True}, [3, 2, 2], [3, 1, 2], True),
+        ({**RANK, "others": ["b"], "largest": True}, [3, 2, 1.9], [3, 1, 2], False),
+        ({**RANK, "others": ["b"], "largest": True, "tolerance": 0.06}, [3, 2, 1.9], [3, 1, 2], True),
         (REACHES, [4, 5, 6], [0, 0, 0], True),
         (REACHES, [5, 5, 6], [0, 0, 0], False),
         (REACHES, [4, 4, 6], [0, 0, 0], False),
@@ -99,7 +107,7 @@ NEAR = {"kind": "near", "contender": "a", "low": 0.5, "high": 2.0}
         ({**REACHES, "below": True}, [6, math.nan, 4], [0, 0, 0], False),
     ],
 )
-def test_verdicts(check: dict[str, Any], a: list[float], b: list[float], holds: bool) -> None:
+def test_verdicts(check: dict[str, Any], a: list[float], b: list[float], holds: bool | None) -> None:
     found = judge(table(a=a, b=b), **check)
     assert found.holds is holds
     assert found.text

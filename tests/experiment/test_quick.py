@@ -11,17 +11,19 @@ from ncc.experiment.load import load_experiment
 from ncc.experiment.points import default_datapath, grid_of
 from ncc.experiment.result import FIGURE
 from ncc.experiment.run import run_experiment
+from tests.experiment.stand_ins import with_stand_ins
 
 
 @pytest.mark.parametrize("name", experiment_names())
 def test_the_quick_preset_runs(name: str, tmp_path: Path) -> None:
     experiment, scenario = load_experiment(name)
-    grid = grid_of(name, experiment, scenario, "quick")
+    policies = with_stand_ins(experiment, tmp_path / "policies")
+    grid = grid_of(name, experiment, scenario, "quick", policies=policies)
     datapath = load_datapath(default_datapath(grid))
     seeds = range(experiment.presets["quick"].seeds)
-    result = run_experiment(grid, datapath, seeds, tmp_path, workers=2, config={})
+    result = run_experiment(grid, datapath, seeds, tmp_path / "out", workers=2, config={})
     assert not result.problems
-    assert (tmp_path / FIGURE).read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "out" / FIGURE).read_bytes().startswith(b"\x89PNG")
     assert set(result.findings) == set(experiment.checks)
     judged = [finding for finding in result.findings.values() if finding.holds is not None]
     assert judged, "a preset that leaves everything out says nothing"

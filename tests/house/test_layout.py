@@ -90,8 +90,8 @@ def test_documents_mention_existing_files_only(path: str) -> None:
 
 
 def test_make_targets_in_documents_exist() -> None:
-    targets = set(re.findall(r"^([a-z]+):", texts()["Makefile"], re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", texts()["Makefile"], re.MULTILINE))
     for path, text in texts().items():
         if path.endswith(".md"):
-            named = set(re.findall(r"`make ([a-z]+)", text))
+            named = set(re.findall(r"`make ([a-z-]+)", text))
             assert named <= targets, f"{path}: no make target {sorted(named - targets)}"
