@@ -151,7 +151,7 @@ def test_equals_share() -> None:
     assert limits == pytest.approx([G / 2] * 4), "all within a factor of four"
     # The second lies between: a little above the first's 4 times, within 4 of the third.
     room, peers = room_before(
-        np.array([1.0, 4.1, 16.0]), np.ones(3, dtype=np.bool_), np.full(3, G), 2 * G, 4.0, np.zeros(3)
+        np.array([1.0, 4.1, 16.0]), np.ones(3, dtype=np.bool_), np.full(3, G), 2 * G, alike=4.0, slack_bytes=np.zeros(3)
     )
     assert room.tolist() == [2 * G, G, G]
     assert peers.tolist() == [1, 2, 2]
