@@ -34,7 +34,9 @@ def draw(result: Result, courses: Courses, path: Path) -> None:
     figure, axes = new_figure(lines * per_line, width=0.6 + 4.6 * per_line, height=0.9 + 3.5 * lines, lines=lines)
     looks = _looks(result)
     for panel, where in zip(panels, axes, strict=False):
-        if panel.over_time:
+        if panel.side_by_side:
+            _side_by_side(result, panel, where, looks)
+        elif panel.over_time:
             _over_time(result, courses, panel, where, looks)
         else:
             _over_axis(result, panel, where, looks)
@@ -44,7 +46,8 @@ def draw(result: Result, courses: Courses, path: Path) -> None:
     seeds = f"{len(result.seeds)} seed{'s' if len(result.seeds) != 1 else ''}"
     figure.suptitle(f"{experiment.title}\n{paper.title}, {paper.figure}; {result.datapath}, {seeds}", x=0.01, ha="left")
     entries = {name: handle for where in axes for handle, name in zip(*where.get_legend_handles_labels(), strict=True)}
-    figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=4, frameon=False)
+    if entries:
+        figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=4, frameon=False)
     save_figure(figure, path)
 
 
@@ -94,6 +97,26 @@ def _over_axis(result: Result, panel: Panel, where: "Axes", looks: Mapping[str, 
         where.minorticks_off()
     where.set_xlabel(spec.label)
     _frame(panel, where, measure.title, scale)
+
+
+def _side_by_side(result: Result, panel: Panel, where: "Axes", looks: Mapping[str, Style]) -> None:
+    table, measure = result.table, result.grid.experiment.measures[panel.measure]
+    names = [contender_label(result.grid, name) for name in looks]
+    for shift, point in enumerate(table.points(panel.at)):
+        for row, (name, look) in enumerate(looks.items()):
+            cell = table.cell(panel.measure, name, point)
+            spread = np.array([[cell.estimate - cell.low], [cell.high - cell.estimate]])
+            style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "ms": 6, "capsize": 2.5, "lw": 1.6}
+            scale = measure.scale_of
+            where.errorbar([scale * cell.estimate], [row + 0.15 * shift], xerr=np.nan_to_num(scale * spread), **style)
+    where.set_yticks(range(len(names)), names, fontsize=8)
+    where.invert_yaxis()
+    where.set_xlabel(measure.title)
+    if panel.log_y:
+        where.set_xscale("log")
+    else:
+        where.set_xlim(left=min(0.0, where.get_xlim()[0]))
+    where.set_title(panel.title, loc="left", fontsize=10)
 
 
 def _over_time(result: Result, courses: Courses, panel: Panel, where: "Axes", looks: Mapping[str, Style]) -> None:

@@ -142,12 +142,18 @@ class Panel(Value, frozen=True, kw_only=True):
     log_y: bool = False
     over_time: bool = False
     """The measure's course in the first seed, a line per contender and point, in place of its value."""
+    side_by_side: bool = False
+    """Contenders one below the other, by name, in place of lines along an axis: for many at few points."""
     at: dict[str, float | str] = field(default_factory=dict)
     """Points that are shown; all that are left open."""
     lines: dict[str, float] = field(default_factory=dict)
     """Vertical lines, by what they say."""
     levels: dict[str, float] = field(default_factory=dict)
     """Horizontal lines, in the measure's SI unit."""
+
+    def check(self) -> None:
+        if self.side_by_side and (self.over_time or self.x or self.lines or self.levels):
+            raise ConfigError("Panel.side_by_side shows single values: leave x, over_time, lines and levels away")
 
 
 class Experiment(Value, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """From a YAML to runs: what each contender meets at each point, and what is refused by name."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.experiment.load import load_experiment, source_digest
 from ncc.experiment.points import Grid, grid_of
 from ncc.experiment.spec import Axis, Setting, experiment_from
+from tests.experiment.stand_ins import with_stand_ins
 from tests.experiment.toy import toy
 
 
@@ -18,11 +20,12 @@ def grid(preset: str = "full", **changes: Any) -> Grid:
 
 
 @pytest.mark.parametrize("name", experiment_names())
-def test_every_experiment_can_be_run(name: str) -> None:
+def test_every_experiment_can_be_run(name: str, tmp_path: Path) -> None:
     experiment, scenario = load_experiment(name)
+    policies = with_stand_ins(experiment, tmp_path / "policies")
     assert set(experiment.presets) == {"quick", "full"}
     for preset in experiment.presets:
-        made = grid_of(name, experiment, scenario, preset)
+        made = grid_of(name, experiment, scenario, preset, policies=policies)
         assert len({cell.controller.name for cell in made.cells}) == len(made.cells)
     assert len(source_digest(name)) == 16
 
@@ -85,6 +88,7 @@ def test_a_setting_is_a_formula(x: float, scale: float, offset: float, expected:
         ({"values": [{"measure": "q", "contender": "gentle", "value": 1, "source": "x"}]}, r"measure in values\[0\]"),
         ({"panels": [{"measure": "queue", "x": "j"}]}, r"axis in panels\[0\]"),
         ({"panels": []}, "panels"),
+        ({"panels": [{"measure": "queue", "side_by_side": True, "x": "k"}]}, "side_by_side shows single values"),
         ({"measures__r": {"kind": "ratio", "over": "queue", "under": "r"}}, "measure that is no ratio"),
         (
             {"presets__full__changes": {"scenario.topology.buffer_bytes": 9000}},
