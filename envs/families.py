@@ -17,7 +17,7 @@ from ncc.core.errors import ConfigError
 from ncc.core.keys import set_key
 from ncc.core.scenario import MAX_EPOCHS, Scenario, scenario_from_dict
 from ncc.core.seeding import generator
-from ncc.core.value import Name, Natural, Positive, Value, from_dict
+from ncc.core.value import Count, Name, Natural, Positive, Value, from_dict
 from ncc.envs.observation import ObservationSpec, obs_dim
 from ncc.envs.scales import scales_of
 from ncc.envs.spec import EnvSpec
@@ -144,6 +144,11 @@ class Families(Value, frozen=True):
     hosts_per_slot: Annotated[int, Meta(ge=1, le=4096)] = 64
     epochs: Annotated[int, Meta(ge=1, le=MAX_EPOCHS)] = 500
     """Length of every episode in epochs, whatever `Scenario.period_s` is drawn."""
+    stuck_frac: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    """Share of the time in which a slot's hosts hold limits drawn at random, whatever they decide: so that learners
+    meet what good decisions never lead to, a rack in which all hold back for instance, and the way out of it."""
+    stuck_epochs: Count = 100
+    """How long each time."""
     of: dict[Name, Family] = field(default_factory=dict)
     """The families themselves; none: training takes place on one scenario."""
 

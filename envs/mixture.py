@@ -4,6 +4,7 @@
 import numpy as np
 
 from ncc.core.errors import ConfigError, DatapathError, NccError
+from ncc.core.seeding import generator
 from ncc.envs.families import Families, check_families
 from ncc.envs.rack import RackBatch
 from ncc.envs.spec import DatapathFactory, EnvSpec
@@ -61,6 +62,7 @@ class Mixture:
         """Of each slot, what an error begins with."""
         self._episodes = [0] * n_slots
         self._returns: list[list[float]] = [[] for _ in range(n_slots)]
+        self._stuck = [_Stuck(families, self.n_agents, self.n_actions) for _ in range(n_slots)]
 
     def reset(self, episode: int = 0) -> ObsArray:
         """Start every slot at that episode; returns [n_slots, hosts_per_slot, obs_dim]."""
@@ -84,7 +86,8 @@ class Mixture:
         truncated = np.zeros(self.n_racks, dtype=np.bool_)
         try:
             for row, racks in enumerate(slots):
-                moved = self._step(row, racks, actions[row].reshape(racks.n_racks, racks.n_agents))
+                done = self._stuck[row].instead_of(actions[row])
+                moved = self._step(row, racks, done.reshape(racks.n_racks, racks.n_agents))
                 obs[row] = moved.final_obs.reshape(obs.shape[1:])
                 reward[row] = moved.reward.reshape(-1)
                 truncated[row] = moved.truncated[0]  # of equal length, the networks of a slot end together
@@ -128,6 +131,7 @@ class Mixture:
         """A slot's networks of an episode, and their first observation [hosts_per_slot, obs_dim]."""
         slot = self._first + row
         scenario = self._families.draw(self._seed, slot, episode)
+        self._stuck[row].begin(generator(self._seed, "families", "stuck", slot, episode))
         self._said[row], self._episodes[row] = f"slot {slot}, family {scenario.name!r}, episode {episode}", episode
         n, spec = self.n_agents // scenario.n_agents, self._spec.replace(scenario=scenario)
         racks = RackBatch(spec, self._datapath, self._seed, slot * self.n_agents, n, threads=min(self._threads, n))
@@ -161,6 +165,32 @@ class Mixture:
             row, host = np.argwhere((actions < 0) | (actions >= self.n_actions))[0].tolist()
             value = actions[row, host]
             raise ConfigError(f"slot {self._first + row}: action of host {host} is {value}; {allowed}")
+
+
+class _Stuck:
+    """When a slot's hosts do something else than they decide: `Families.stuck_frac`."""
+
+    def __init__(self, families: Families, n_agents: int, n_actions: int) -> None:
+        self._n_agents, self._n_actions, self._epochs = n_agents, n_actions, families.stuck_epochs
+        free_epochs = families.stuck_epochs * (1 / families.stuck_frac - 1) if families.stuck_frac else np.inf
+        self._odds = 1 / (free_epochs + 1)
+        """Of getting stuck after an epoch that was not."""
+
+    def begin(self, rng: np.random.Generator) -> None:
+        self._rng, self._left = rng, 0
+
+    def instead_of(self, actions: ActionArray) -> ActionArray:
+        """[n_agents] what the hosts do."""
+        if not self._odds:
+            return actions
+        if not self._left and self._rng.random() < self._odds:
+            # Below a bound drawn first: so that often all of them hold back.
+            self._left = self._epochs
+            self._held = self._rng.integers(0, self._rng.integers(1, self._n_actions + 1), self._n_agents)
+        if not self._left:
+            return actions
+        self._left -= 1
+        return self._held
 
 
 def require_batching(datapath: DatapathFactory) -> None:

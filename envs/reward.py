@@ -103,6 +103,10 @@ class Backlog(RewardSpec, frozen=True, tag="backlog"):
 
     flows_scale: Positive = 10.0
     team_frac: Fraction = 1.0
+    left_frac: Fraction = 0.0
+    """How much of a flow counts only while its bytes are undelivered: 0, it counts 1 until it is complete; 1, the share
+    of it that is left. The first is the metric, but for a long flow an epoch's rate changes nothing within the horizon;
+    the second pays for every byte at once, by 1/size (the fractional flow time of scheduling theory)."""
     weigh_bytes: NonNegative = 0.0
     """0: every flow counts 1. Above: this over its size, so that slowdown is the metric rather than completion time."""
 
@@ -205,5 +209,8 @@ class BacklogReward(_Team):
         self.spec = spec
 
     def reward(self, m: Measured) -> RewardArray:
-        flows = m.active_per_byte * self.spec.weigh_bytes if self.spec.weigh_bytes else m.active_flows
-        return self.mix(flows / -self.spec.flows_scale, self.spec.team_frac)
+        spec = self.spec
+        flows = m.active_per_byte * spec.weigh_bytes if spec.weigh_bytes else m.active_flows
+        if spec.left_frac:
+            flows = (1 - spec.left_frac) * flows + spec.left_frac * m.active_left
+        return self.mix(flows / -spec.flows_scale, spec.team_frac)

@@ -35,7 +35,7 @@ template <typename T>
 using Column = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 
 // Columns of an epoch: see records.h.
-constexpr size_t kHostFloats = 8, kHostCounts = 3, kUpperFloats = 4, kUpperCounts = 2, kProgress = 4;
+constexpr size_t kHostFloats = 9, kHostCounts = 3, kUpperFloats = 4, kUpperCounts = 2, kProgress = 4;
 
 template <typename T>
 Column<T> Own(std::vector<T> values)
@@ -164,7 +164,7 @@ void MeasureInto(Network &network, const Blocks &to)
     const size_t n = network.spec().agents.size(), m = network.spec().upper_ports.size();
     double *h = to.hosts, *u = to.uppers;
     int64_t *hc = to.host_counts, *uc = to.upper_counts;
-    network.Measure({h, h + n, h + 2 * n, h + 3 * n, h + 4 * n, h + 5 * n, h + 6 * n, h + 7 * n, hc, hc + n, hc + 2 * n},
+    network.Measure({h, h + n, h + 2 * n, h + 3 * n, h + 4 * n, h + 5 * n, h + 6 * n, h + 7 * n, h + 8 * n, hc, hc + n, hc + 2 * n},
                     {u, u + m, u + 2 * m, u + 3 * m, uc, uc + m});
     to.progress[0] = network.now_ns();
     to.progress[1] = network.epoch();

@@ -20,6 +20,7 @@ _HOST_FLOATS = (
     "queued_bytes",
     "next_bytes",
     "active_per_byte",
+    "active_left",
 )
 _HOST_COUNTS = ("rtt_samples", "queued_flows", "active_flows")
 _UPPER_FLOATS = ("upper_throughput_bps", "upper_queue_bytes", "upper_queue_mean_bytes", "upper_queue_delay_s")

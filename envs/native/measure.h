@@ -41,10 +41,12 @@ void MeasureHost(const HostColumns &out, size_t i, HostEpoch &host, double limit
     out.rtt_samples[i] = host.rtt_samples;
     int64_t wait_ns = 0, queued_flows = 0;
     uint64_t queued_bytes = 0, next_bytes = UINT64_MAX;
-    double per_byte = 0;
+    double per_byte = 0, left = 0;
     for (const uint32_t entry : live) {
         const FlowView &view = view_of(entry);
-        per_byte += 1 / static_cast<double>(view.size_bytes);
+        const double size = static_cast<double>(view.size_bytes);
+        per_byte += 1 / size;
+        left += static_cast<double>(view.size_bytes - view.delivered_bytes) / size;
         if (view.left_bytes < view.size_bytes) {
             wait_ns += now_ns - view.last_left_ns;
             const uint64_t left_over = view.size_bytes - view.left_bytes;
@@ -57,6 +59,7 @@ void MeasureHost(const HostColumns &out, size_t i, HostEpoch &host, double limit
     out.queued_bytes[i] = static_cast<double>(queued_bytes);
     out.next_bytes[i] = queued_flows > 0 ? static_cast<double>(next_bytes) : 0;
     out.active_per_byte[i] = per_byte;
+    out.active_left[i] = left;
     out.queued_flows[i] = queued_flows;
     out.active_flows[i] = static_cast<int64_t>(live.size());
     host.tx_bytes_before = tx_bytes;

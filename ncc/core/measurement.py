@@ -41,6 +41,8 @@ class Measured:
     """Flows that arrived and are not yet completely delivered."""
     active_per_byte: FloatArray
     """Sum of 1/size over those flows, in 1/bytes: the small ones count most."""
+    active_left: FloatArray
+    """Sum over those flows of the share of their payload that is not acknowledged yet."""
 
     upper_throughput_bps: FloatArray
     """Bits of IP packets that left the upper port in the epoch, over the period."""

@@ -58,6 +58,7 @@ DESCRIPTIONS = {
     "queued_flows": "flows with such payload",
     "active_flows": "flows that arrived and are not completely delivered",
     "active_per_byte": "sum of 1/size in bytes over those flows",
+    "active_left": "sum over those flows of the share of their payload not acknowledged yet",
     "upper_throughput_bps": "the neighbourhood's upper port: bits of IP packets that left it, over the period",
     "upper_queue_bytes": "the upper port: bytes waiting at the end of the epoch",
     "upper_queue_mean_bytes": "the upper port: bytes waiting, time average over the epoch",

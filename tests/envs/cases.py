@@ -59,6 +59,7 @@ def measured(scenario: Scenario, epoch: int = 0, **columns: Any) -> Measurement:
         queued_bytes=zeros,
         next_bytes=zeros,
         active_per_byte=zeros,
+        active_left=zeros,
         queued_flows=none,
         active_flows=none,
         upper_throughput_bps=np.zeros(areas),

@@ -244,3 +244,36 @@ def test_what_cannot_be_an_environment_is_refused_when_it_is_made() -> None:
         mixture(spec=spec(view=EnvView(observation=VIEW.observation, action=ActionSpec(kind="log"))))
     with pytest.raises(ConfigError, match="families need a datapath"):
         mixture(Mm1Datapath)
+
+
+def stuck(frac: float, seed: int = 1, n_slots: int = 3) -> Mixture:
+    families = FAMILIES.replace(epochs=100, stuck_frac=frac, stuck_epochs=10)
+    return Mixture(families, EnvSpec(scenario=rack(), view=VIEW), PacketsimDatapath, seed, n_slots=n_slots)
+
+
+def limits_of(env: Mixture, epochs: int) -> np.ndarray:
+    """[epochs, slots, hosts] whether a host was limited while everybody decided not to be."""
+    env.reset()
+    unlimited = np.full((env.n_racks, env.n_agents), env.n_actions - 1)
+    seen = []
+    for _ in range(epochs):
+        obs = env.step(unlimited).final_obs
+        seen.append(obs[..., 0] < 1)  # the limit over the link's rate
+    env.close()
+    return np.array(seen)
+
+
+def test_hosts_get_stuck_for_the_share_of_time_that_was_asked_for() -> None:
+    held = limits_of(stuck(0.3), 800).any(axis=2)
+    assert 0.2 < held.mean() < 0.4
+    assert not limits_of(stuck(0.0), 50).any()
+    # At least ten epochs each time, and slots by themselves.
+    edges = np.flatnonzero(np.diff(held[:100, 0].astype(int)))
+    assert all(later - earlier >= 10 for earlier, later in zip(edges, edges[1:], strict=False) if held[earlier + 1, 0])
+    assert (held[:, 0] != held[:, 1]).any()
+
+
+def test_when_and_at_what_hosts_get_stuck_depends_on_the_seed_alone() -> None:
+    first, again, other = (limits_of(stuck(0.3, seed), 150) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()

@@ -117,6 +117,7 @@ class FluidDatapath:
             queued_bytes=queued,
             next_bytes=np.where(counts > 0, np.where(mine & live, self._left, np.inf).min(axis=1, initial=1e18), 0.0),
             active_per_byte=mine @ (live / self._flows.size_bytes),
+            active_left=mine @ (np.where(live, self._left, 0.0) / self._flows.size_bytes),
             queued_flows=counts,
             active_flows=counts,
             upper_throughput_bps=self._uses[upper] @ moved_bytes * BITS_PER_BYTE / period,

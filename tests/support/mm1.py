@@ -122,6 +122,7 @@ class Mm1Datapath:
             queued_bytes=queued_bytes,
             next_bytes=queued_bytes / np.maximum(active, 1),
             active_per_byte=np.zeros(len(load)),
+            active_left=active.astype(np.float64),
             queued_flows=active.copy(),
             active_flows=active,
             upper_throughput_bps=_sum(self._scales.area, x, len(load)),
