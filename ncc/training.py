@@ -56,10 +56,10 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
     length, remedy = math.ceil(plan.scenario.duration_s / plan.scenario.period_s - 1e-9), "scenario.duration_s"
     if plan.families.of:
         length, remedy = plan.families.epochs, "families.epochs"
-    if learner.total_epochs < (least := length * learner.processes):
+    if learner.online_epochs < (least := length * learner.processes):
         raise ConfigError(
-            f"agent.epochs must be at least {least}, an episode of every rack, got {learner.total_epochs}; raise it or "
-            f"lower {remedy}"
+            f"agent.epochs must be at least {least}, an episode of every rack, got {learner.online_epochs}; raise it "
+            f"or lower {remedy}"
         )
     factory = RackFactory.for_learner(plan.spec, plan.datapath.load(), plan.seed, learner, plan.families)
     plan.check_transports()

@@ -28,7 +28,7 @@ class A3cLearner:
         self.config = config
         self.racks_per_env = config.racks or 1
         self.processes = self.racks_per_env * (config.workers if config.mode == "async" else 1)
-        self.total_epochs = config.total_epochs
+        self.total_epochs, self.online_epochs = config.total_epochs, config.epochs
 
     def train(
         self,

@@ -34,6 +34,8 @@ class Learner(Protocol):
     """How many racks are simulated at a time; for forecasts."""
     total_epochs: int
     """Environment epochs that `train` will consume, summed over racks."""
+    online_epochs: int
+    """Those of them in which it learns from its own reward: all, unless it first imitates."""
 
     def train(
         self,

@@ -149,6 +149,26 @@ def test_what_waits_in_the_host_is_measured(simulator: Simulator) -> None:
     assert 5e-4 < wait_s.max() <= 1.5e-3
 
 
+def test_the_shortest_queued_flow_and_what_is_left_of_all_are_measured(simulator: Simulator) -> None:
+    sizes = np.array([1_000_000, 30_000, 8_000])
+    flows = [flow("s0", "r0", size, start) for size, start in zip(sizes.tolist(), (0.0, 0.0105, 0.0205), strict=True)]
+    done = run(simulator, fixed(FAST, *flows), limits=np.array([8e6]))
+    columns = ("next_bytes", "queued_bytes", "queued_flows", "active_flows", "active_per_byte", "active_left")
+    shortest, queued, n_queued, active, per_byte, left = (done.column(name)[:, 0] for name in columns)
+    alone = n_queued == 1
+    np.testing.assert_array_equal(shortest[alone], queued[alone])
+    assert (shortest[n_queued > 1] < queued[n_queued > 1] / 2).all()
+    assert not shortest[n_queued == 0].any()
+    # Flow by flow: who is there counts 1/size, and of its payload what is not acknowledged.
+    ends_s = np.array([m.time_s for m in done.epochs[1:]])[:, None]
+    there = (ends_s > np.array([0.0, 0.0105, 0.0205])) & ~(ends_s >= done.records.flows.finish_s)
+    np.testing.assert_allclose(per_byte, there @ (1 / sizes), rtol=1e-9)
+    np.testing.assert_array_equal(active, there.sum(axis=1))
+    assert ((left > 0) == (active > 0)).all()
+    assert (left <= active).all()
+    assert (np.diff(left)[np.diff(active) == 0] <= 0).all(), "it only falls, unless flows come"
+
+
 def test_idle_hosts_report_nothing(simulator: Simulator) -> None:
     done = run(simulator, fixed(Dumbbell(pairs=2), flow("s0", "r0", 10_000)), max_epochs=3, until_done=False)
     for name in (
@@ -156,8 +176,11 @@ def test_idle_hosts_report_nothing(simulator: Simulator) -> None:
         "goodput_bps",
         "wait_s",
         "queued_bytes",
+        "next_bytes",
         "queued_flows",
         "active_flows",
+        "active_per_byte",
+        "active_left",
         "rtt_samples",
     ):
         assert not done.column(name)[:, 1].any(), name

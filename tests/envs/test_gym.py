@@ -175,7 +175,12 @@ def test_bad_input_is_refused_by_name() -> None:
 
 def test_settings_are_values_or_mappings_and_typos_are_named() -> None:
     plain = {"kind": "backlog", "flows_scale": 3.0}
-    assert env_spec(rack(), reward=plain).view.reward.to_dict() == {**plain, "team_frac": 1.0, "weigh_bytes": 0.0}
+    assert env_spec(rack(), reward=plain).view.reward.to_dict() == {
+        **plain,
+        "team_frac": 1.0,
+        "left_frac": 0.0,
+        "weigh_bytes": 0.0,
+    }
     assert env_spec(rack().to_dict()).scenario == rack()
     assert env_spec(rack(), reward=env_spec(reward=plain).view.reward) == env_spec(rack(), reward=plain)
     with pytest.raises(ConfigError, match=r"env.reward.*allowed: backlog, profit_penalty, utility"):

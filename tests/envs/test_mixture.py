@@ -2,13 +2,14 @@
 """Slots of drawn scenarios: each is the racks it holds, bit for bit, from one episode into the next."""
 
 import pickle
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError, DatapathError
-from ncc.core.flows import FloatArray
+from ncc.core.flows import BoolArray, FloatArray
 from ncc.core.measurement import Measurement
 from ncc.core.workload import Poisson
 from ncc.envs.action import ActionSpec
@@ -251,25 +252,25 @@ def stuck(frac: float, seed: int = 1, n_slots: int = 3) -> Mixture:
     return Mixture(families, EnvSpec(scenario=rack(), view=VIEW), PacketsimDatapath, seed, n_slots=n_slots)
 
 
-def limits_of(env: Mixture, epochs: int) -> np.ndarray:
+def limits_of(env: Mixture, epochs: int) -> BoolArray:
     """[epochs, slots, hosts] whether a host was limited while everybody decided not to be."""
     env.reset()
     unlimited = np.full((env.n_racks, env.n_agents), env.n_actions - 1)
     seen = []
     for _ in range(epochs):
         obs = env.step(unlimited).final_obs
-        seen.append(obs[..., 0] < 1)  # the limit over the link's rate
+        seen.append(np.asarray(obs[..., 0] < 1))  # the limit over the link's rate
     env.close()
     return np.array(seen)
 
 
 def test_hosts_get_stuck_for_the_share_of_time_that_was_asked_for() -> None:
-    held = limits_of(stuck(0.3), 800).any(axis=2)
+    held: BoolArray = np.asarray(limits_of(stuck(0.3), 800).any(axis=2))
     assert 0.2 < held.mean() < 0.4
     assert not limits_of(stuck(0.0), 50).any()
     # At least ten epochs each time, and slots by themselves.
     edges = np.flatnonzero(np.diff(held[:100, 0].astype(int)))
-    assert all(later - earlier >= 10 for earlier, later in zip(edges, edges[1:], strict=False) if held[earlier + 1, 0])
+    assert all(later - earlier >= 10 for earlier, later in pairwise(edges.tolist()) if held[earlier + 1, 0])
     assert (held[:, 0] != held[:, 1]).any()
 
 

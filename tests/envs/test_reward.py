@@ -140,6 +140,17 @@ class TestBacklog:
         np.testing.assert_allclose(pay(Backlog(flows_scale=10, team_frac=0), m), [0, -0.5, -1, -0.5])
         np.testing.assert_allclose(pay(Backlog(flows_scale=10, team_frac=1), m), -0.5)
 
+    def test_long_flows_may_count_by_what_is_left_of_them_and_short_ones_more(self) -> None:
+        m = measured(
+            FOUR, active_flows=[0, 5, 10, 5], active_left=[0, 1, 7.5, 5], active_per_byte=[0, 1e-4, 2e-4, 3e-3]
+        )
+        alone = Backlog(flows_scale=10, team_frac=0)
+        np.testing.assert_allclose(pay(alone.replace(left_frac=1.0), m), [0, -0.1, -0.75, -0.5])
+        np.testing.assert_allclose(pay(alone.replace(left_frac=0.5), m), [0, -0.3, -0.875, -0.5])
+        np.testing.assert_allclose(pay(alone.replace(weigh_bytes=1e4), m), [0, -0.1, -0.2, -3], rtol=1e-6)
+        both = alone.replace(weigh_bytes=1e4, left_frac=1.0)
+        np.testing.assert_allclose(pay(both, m), pay(alone.replace(left_frac=1.0), m))
+
     def test_an_episode_sums_to_minus_the_flow_completion_times(self) -> None:
         """Little's law, on flows that all end within the episode."""
         scenario = rack(listed((0.0, "h0", 200_000), (1e-3, "h1", 400_000), (3e-3, "h0", 50_000)), periods=20)

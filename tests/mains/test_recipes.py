@@ -90,7 +90,7 @@ def test_recipes_are_listed_and_others_refused_in_a_sentence(tmp_path: Path) -> 
 BAD = [
     (("datapath=ns3",), "which ns3 does not"),
     (("agent.epochs=100",), "lower families.epochs"),
-    (("env.observation.neighbours=each",), "set env.observation.neighbours to pooled"),
+    (("env.observation.neighbours=each", "env.action.kind=levels"), "set env.observation.neighbours to pooled"),
     (("families.hosts_per_slot=48",), "networks of 32 hosts do not fill a slot of families.hosts_per_slot = 48"),
     (("families.of.uplink.weight=0",), "families.of.uplink.weight"),
     (("families.of.uplink.scenario.topology.host_rate_bps=-1",), "families.of.uplink.scenario.topology.host_rate_bps"),
@@ -124,11 +124,12 @@ def test_families_and_an_expert_are_parts_of_a_plan_that_earlier_run_folders_lac
 def test_training_on_families_from_end_to_end(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="training needs the torch extra")
     few = ("agent=a2c", "agent.racks=2", "agent.epochs=120", "families.epochs=15", "families.hosts_per_slot=64")
+    warm = ("agent.warm_start.epochs=60", "agent.warm_start.batch_size=64", "agent.warm_start.memory_samples=1000")
     judged = ("evaluation.seeds=1", "evaluation.datapaths=[packetsim]", "evaluation.controllers=[ncc,dctcp]")
-    done = ncc("train", "experiment=ncc", *TINY, *few, *judged, "out=run", cwd=tmp_path)
+    done = ncc("train", "experiment=ncc", *TINY, *few, *warm, *judged, "out=run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "Training a3c on uplink, many_hosts, incast from episode 2 (64 hosts to a slot, packetsim)" in done.stdout
-    assert "120 epochs of 64 hosts" in done.stdout
+    assert "Training a3c on uplink, many_hosts, incast from episode 1 (64 hosts to a slot, packetsim)" in done.stdout
+    assert "180 epochs of 64 hosts" in done.stdout
     run = tmp_path / "run"
     assert "policy.npz" in read_manifest(run, "training").files
     assert sum(len(row["returns"]) for row in read_learning(run)) == 8, "four episodes of each of two slots"
