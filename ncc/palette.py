@@ -26,7 +26,7 @@ PALETTE = {
     "ncc_utility": Style("NCC, reward utility", "#AA6644", "P", ":"),
     "ncc_profit": Style("NCC, reward profit less penalty", "#661100", "X", ":"),
     "ncc_slowdown": Style("NCC, reward slowdown", "#882255", "h", ":"),
-    "ncc_backlog": Style("NCC, reward unfinished flows", "#661100", "*", ":"),
+    "ncc_backlog": Style("NCC, reward unfinished flows", "#994455", "*", ":"),
     "ncc_levels": Style("NCC, absolute rates", "#999933", "d", "-."),
     "fixed_share": Style("fixed share", "#777777", "s", "--"),
     "dctcp": Style("DCTCP", "#D55E00", "^", "-"),
