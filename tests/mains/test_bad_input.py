@@ -87,7 +87,7 @@ def test_an_infinite_wait_with_too_much_load_is_refused(tmp_path: Path) -> None:
 EVALUATE = [
     (("controller=dtcp", "scenario=rack"), "Did you mean 'dctcp'"),
     (("controller=dctcp",), "scenario=rack"),
-    (("controller=ncc", "scenario=rack"), "run=<folder>"),
+    (("controller=ncc_untrained", "scenario=rack"), "run=<folder>"),
     (("run=nowhere",), "nowhere"),
     (("controller=dctcp", "scenario=rack", "seeds=0"), "seeds"),
     (("controller=dctcp", "scenario=rack", "datapath=[]"), "datapath names none"),

@@ -132,7 +132,8 @@ def test_training_on_families_from_end_to_end(tmp_path: Path) -> None:
     assert "180 epochs of 64 hosts" in done.stdout
     run = tmp_path / "run"
     assert "policy.npz" in read_manifest(run, "training").files
-    assert sum(len(row["returns"]) for row in read_learning(run)) == 8, "four episodes of each of two slots"
+    # Of each of two slots: two episodes of imitation, four of its own.
+    assert sum(len(row["returns"]) for row in read_learning(run)) == 12
     _, meta = load_policy(run / "policy.npz")
     plan = TrainPlan.load(run)
     assert meta["families"] == json.loads(plan.families.to_json())
