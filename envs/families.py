@@ -145,8 +145,10 @@ class Families(Value, frozen=True):
     epochs: Annotated[int, Meta(ge=1, le=MAX_EPOCHS)] = 500
     """Length of every episode in epochs, whatever `Scenario.period_s` is drawn."""
     stuck_frac: Annotated[float, Meta(ge=0, lt=1)] = 0.0
-    """Share of the time in which a slot's hosts hold limits drawn at random, whatever they decide: so that learners
-    meet what good decisions never lead to, a rack in which all hold back for instance, and the way out of it."""
+    """Share of the time, the start of an episode apart, in which a slot's hosts hold limits drawn at random, whatever
+    they decide: so that learners meet what good decisions never lead to, a rack in which all hold back for instance,
+    and the way out of it. What is decided meanwhile has no effect, which is noise to a learner's gradient and no
+    bias."""
     stuck_epochs: Count = 100
     """How long each time."""
     of: dict[Name, Family] = field(default_factory=dict)

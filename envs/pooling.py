@@ -48,7 +48,7 @@ class Pool:
         self._near = scales.neighbours
         starts = [at[name].start for name in ("throughput", "mean_wait", "bytes", "flows", "next")]
         self._index = np.stack([start + self._near for start in starts], axis=-1)  # [n_agents, neighbours, 5]
-        self._share = (scales.upper_rate_bps[scales.area] / scales.link_rate_bps).astype(np.float32)
+        self._share = (scales.upper_capacity_bps[scales.area] / scales.link_rate_bps).astype(np.float32)
 
     def told(self, state: ObsArray) -> ObsArray:
         """[..., n_agents, neighbours, 5] what neighbours tell of themselves, from states [..., size]."""
@@ -64,7 +64,9 @@ class Pool:
         """
         lead, n = near.shape[:-2], self._near.shape[1]
         if not n:
-            return np.zeros((*lead, len(POOLED)), dtype=np.float32)
+            nobody = np.zeros((*lead, len(POOLED)), dtype=np.float32)
+            nobody[..., FAIR] = np.minimum(self._share, 1)
+            return nobody
         three = near[..., : len(NEIGHBOUR)]
         busy = np.count_nonzero(near[..., 3] > 0, axis=-1)
         ends = np.stack((busy / n, np.minimum(self._share / (1 + busy), 1)), axis=-1)
@@ -84,8 +86,10 @@ class Ranked(Pool):
         self._next, self._flows = at["next"].start + np.arange(n), at["flows"].start + np.arange(n)
         own_bps = scales.link_rate_bps
         self._links = (own_bps[self._near] / own_bps[:, None]).astype(np.float32)
-        upper_bps, peers = scales.upper_rate_bps[scales.area], self._near.shape[1] + 1
-        static = 1 + np.log(np.minimum(upper_bps / (peers * own_bps), 1)) / math.log(CONTEXT_SCALE)
+        peers, upper_bps = self._near.shape[1] + 1, scales.upper_rate_bps[scales.area]
+        static = 1 + np.log(np.minimum(scales.upper_capacity_bps[scales.area] / (peers * own_bps), 1)) / math.log(
+            CONTEXT_SCALE
+        )
         period = np.log1p(scenario.period_s / scales.base_rtt_s) / math.log1p(CONTEXT_SCALE)
         buffered = scales.upper_buffer_bytes[scales.area] * BITS_PER_BYTE / (upper_bps * scenario.period_s)
         buffer = np.log1p(buffered) / math.log1p(CONTEXT_SCALE)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
+from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measured
 from ncc.core.scenario import Scenario
@@ -110,6 +111,13 @@ class Backlog(RewardSpec, frozen=True, tag="backlog"):
     weigh_bytes: NonNegative = 0.0
     """0: every flow counts 1. Above: this over its size, so that slowdown is the metric rather than completion time."""
 
+    def check(self) -> None:
+        if self.weigh_bytes and self.left_frac:
+            raise ConfigError(
+                f"Backlog.weigh_bytes and left_frac must not both be above 0, got {self.weigh_bytes} and "
+                f"{self.left_frac}: one counts flows by 1/size, the other by what is left of them; set one to 0"
+            )
+
     def build(self) -> Reward:
         return BacklogReward(self)
 
@@ -191,7 +199,7 @@ class ProfitPenaltyReward(_Team):
         ratio = np.minimum(limit_bps / np.maximum(m.goodput_bps, limit_bps / spec.ratio_max), spec.ratio_max)
         profit = self.mean((ratio * np.log(b) - spec.rho * np.log(d)) * is_busy)
 
-        upper_bps = scales.upper_rate_bps[scales.area]
+        upper_bps = scales.upper_capacity_bps[scales.area]
         others_bps = (self.mean(m.goodput_bps) * self._size - m.goodput_bps) / upper_bps
         b_upper = limit_bps / upper_bps
         crowding = others_bps / np.maximum(1 - b_upper, spec.slack_min_frac) * b_upper
@@ -212,5 +220,5 @@ class BacklogReward(_Team):
         spec = self.spec
         flows = m.active_per_byte * spec.weigh_bytes if spec.weigh_bytes else m.active_flows
         if spec.left_frac:
-            flows = (1 - spec.left_frac) * flows + spec.left_frac * m.active_left
+            flows = flows + spec.left_frac * (m.active_left - flows)
         return self.mix(flows / -spec.flows_scale, spec.team_frac)

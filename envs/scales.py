@@ -30,6 +30,8 @@ class Scales:
     """[n_agents, neighbours - 1] agents i+1, i+2, ... i-1 around the neighbourhood of agent i."""
     upper_rate_bps: FloatArray
     """[n_neighbourhoods] rate of the upper port."""
+    upper_capacity_bps: FloatArray
+    """[n_neighbourhoods] the same of all ports that lead up: more than one where there are several equal ways."""
     upper_buffer_bytes: FloatArray
     """[n_neighbourhoods] the longest that the queue of the upper port may get."""
 
@@ -67,6 +69,7 @@ def scales_of(scenario: Scenario) -> Scales:
         area=np.asarray(network.agent_area, dtype=np.int64),
         neighbours=(first[:, None, None] + around).reshape(len(areas) * size, size - 1),
         upper_rate_bps=np.array([network.port_rate_bps(area.upper_port) for area in areas]),
+        upper_capacity_bps=np.array([network.upper_capacity_bps(area) for area in areas]),
         upper_buffer_bytes=np.array([network.reach_bytes(area.upper_port) for area in areas], dtype=np.float64),
     )
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """An environment as data: what runs, what hosts see, what they may do and what they are paid for."""
 
+from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario
 from ncc.core.seeding import derive_seed
 from ncc.core.value import Name, Value
@@ -25,6 +26,11 @@ class EnvView(Value, frozen=True):
     def check(self) -> None:
         if self.action.kind == "shares":
             fair_share_at(self.observation)  # refuses observations that a share cannot be read from
+            if self.observation.ceiling < 1:
+                raise ConfigError(
+                    "observation.ceiling must be at least 1 with action.kind 'shares', which are of the fair share as "
+                    f"it is observed, got {self.observation.ceiling}"
+                )
 
 
 class EnvSpec(Value, frozen=True):

@@ -164,6 +164,7 @@ def _evaluate(
         known = ", ".join(controller_names())
         raise ConfigError(f"controller must name at least one of {known}; controller=list says what each is")
     # Imported here: `--help` and `controller=list` answer without what only a run needs.
+    from ncc.envs.make import DEFAULT_SCENARIO
     from ncc.evaluation import judge, judge_runs, require_valid
     from ncc.harness.manifest import read_manifest
     from ncc.plan import EvaluationSpec, TrainPlan
@@ -179,7 +180,8 @@ def _evaluate(
         if any(plan.evaluation_scenario != scenario for plan in plans):
             raise ConfigError("the runs were evaluated on different scenarios; say which to use here: scenario=<name>")
     else:
-        raise ConfigError("name a run to evaluate (run=<folder>) or a scenario (scenario=rack)")
+        scenario = DEFAULT_SCENARIO
+        print(f"No scenario is named: {scenario.name}")
     if spec.duration_s is not None:
         scenario = scenario.replace(duration_s=spec.duration_s)
     evaluation = EvaluationSpec(

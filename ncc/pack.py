@@ -41,7 +41,7 @@ def pack(run: Path, name: str, *, policy: str = "policy.npz", folder: Path | Non
     """
     # Imported here: --help answers without what only packing needs.
     from ncc.agents.packaged import FOLDER, package_policy
-    from ncc.core.errors import UnknownNameError
+    from ncc.core.errors import ResultError, UnknownNameError
     from ncc.harness.manifest import read_manifest
     from ncc.plan import TrainPlan
 
@@ -49,13 +49,15 @@ def pack(run: Path, name: str, *, policy: str = "policy.npz", folder: Path | Non
     policies = [file for file in manifest.files if file.endswith(".npz") and "/" not in file]
     if policy not in policies:
         raise UnknownNameError(f"policy of {run}", policy, policies)
+    if not manifest.facts.get("valid", False):
+        raise ResultError(f"{run} was judged by runs that must not be used; train again before packing its policy")
     plan = TrainPlan.load(run)
     path = package_policy(
         run / policy,
         name,
         seed=plan.seed,
         recipe=plan.plain,
-        facts=manifest.facts,
+        facts={"policy": policy, **manifest.facts},
         provenance=manifest.provenance,
         folder=folder or FOLDER,
     )

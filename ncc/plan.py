@@ -107,6 +107,11 @@ class TrainPlan:
         )
         plan.evaluation.load()
         plan.check_evaluation()
+        if plan.expert is None and getattr(plan.learner, "needs_expert", False):
+            raise ConfigError(
+                "agent.warm_start imitates an expert and none is set: set expert, say to {kind: shortest_first}, or "
+                "agent.warm_start to null"
+            )
         if plan.families.of:
             plan.check_families()
         return plan

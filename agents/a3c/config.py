@@ -89,6 +89,11 @@ class A3cConfig(Value, frozen=True):
         return self.epochs + (0 if self.warm_start is None else self.warm_start.epochs)
 
     @property
+    def needs_expert(self) -> bool:
+        """Whether the environment must know somebody to imitate."""
+        return self.warm_start is not None
+
+    @property
     def steps(self) -> int:
         """Epochs between updates, once `build` has chosen."""
         return 20 if self.rollout is None else self.rollout

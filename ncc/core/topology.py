@@ -239,6 +239,25 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Line rate of a directed port."""
         return self.links[port // 2].rate_bps
 
+    def upper_capacity_bps(self, area: Neighbourhood) -> float:
+        """What a neighbourhood may send in all: by all ports that lead away from it where its upper port does.
+
+        Of several equal ways (a leaf's spines) the upper port is the first, and stands for the others' queues.
+        """
+        away, frontier = dict.fromkeys(area.hosts, 0), list(area.hosts)
+        peers: dict[int, list[tuple[int, int]]] = {}
+        for i, link in enumerate(self.links):
+            peers.setdefault(link.a, []).append((link.b, 2 * i))
+            peers.setdefault(link.b, []).append((link.a, 2 * i + 1))
+        while frontier:
+            reached = [peer for node in frontier for peer, _ in peers[node] if peer not in away]
+            steps = away[frontier[0]] + 1
+            frontier = list(dict.fromkeys(reached))
+            away |= dict.fromkeys(frontier, steps)
+        link = self.links[area.upper_port // 2]
+        node = link.b if area.upper_port % 2 else link.a
+        return sum(self.port_rate_bps(port) for peer, port in peers[node] if away[peer] > away[node])
+
     def port_buffer(self, port: int) -> Buffer | None:
         """The egress buffer of a directed port; None at a host's end."""
         link = self.links[port // 2]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What no contender can beat, as a measure: completion times of the run's flows under ideal sharing."""
+"""Yardsticks as a measure: completion times of the run's flows under ideal sharing."""
 
 from collections.abc import Callable
 from typing import ClassVar, Literal

@@ -63,7 +63,8 @@ class GapClosed(Check, frozen=True, kw_only=True, tag="gap_closed"):
             goal = table.value(self.bound, self.origin, point)
             share = (start - ours) / (start - goal) if start > goal else math.nan
             holds &= self.low <= share <= (math.inf if self.high is None else self.high)
-            what = "no gap" if math.isnan(share) else f"{100 * share:.0f} %{self._spread(table, point)}"
+            undefined = "undefined" if math.isnan(start - goal) else "no gap"
+            what = undefined if math.isnan(share) else f"{100 * share:.0f} %{self._spread(table, point)}"
             numbers = f"{measure.text(ours)} on the way from {measure.text(start)} to {measure.text(goal)}"
             parts.append(f"{at_text(table, point)}{what}: {numbers}")
         return Finding(holds, "; ".join(parts))

@@ -70,7 +70,7 @@ class ShortestFirst:
             room, peers = room_before(
                 next_bytes, queued, link_bps, capacity_bps, alike=self._alike, slack_bytes=slack_bytes
             )
-            fair = self._use * upper_bps / max(int(queued.sum()), 1)
+            fair = capacity_bps / int(queued.sum())
             share = np.maximum(room / peers, self._floor * fair)
             limits[hosts] = np.where(queued & (share < link_bps), share, np.inf)
         return limits
@@ -106,12 +106,12 @@ def room_before(
 
 
 def _areas(scenario: Scenario) -> list[tuple[IntArray, FloatArray, float]]:
-    """Agents, rates of their links and the rate of the upper port, by neighbourhood."""
+    """Agents, rates of their links and what the ways up carry together, by neighbourhood."""
     network = scenario.network()
     agents = np.asarray(network.agent_area)
     link_bps = np.array([network.host_link(host).rate_bps for host in network.agent_hosts])
     found = []
     for number, area in enumerate(network.neighbourhoods):
         hosts = np.flatnonzero(agents == number)
-        found.append((hosts, link_bps[hosts], network.port_rate_bps(area.upper_port)))
+        found.append((hosts, link_bps[hosts], network.upper_capacity_bps(area)))
     return found

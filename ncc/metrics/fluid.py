@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What no transport can beat: flows as fluids, without packets, queues, windows or delay in what senders know.
+"""Yardsticks: flows as fluids, without packets, queues, windows or delay in what senders know.
 
 At every moment each flow has a rate; ports carry at most their own. Two ways to share:
 
@@ -7,7 +7,8 @@ At every moment each flow has a rate; ports carry at most their own. Two ways to
   fair transport would give.
 - ``srpt``: shortest remaining first over the whole network, known to all at once: flows take what is left of their path
   in the order of their remaining bytes. On a single bottleneck nothing has a smaller mean completion time (Schrage,
-  Operations Research 1968); in a network it is the usual yardstick (pFabric, SIGCOMM 2013, section 3).
+  Operations Research 1968), so that it is a bound. In a network it is not, but the usual yardstick (pFabric, SIGCOMM
+  2013, section 3): behind hosts slower than their uplink an order that looks ahead can do better, by a little.
 
 A flow's completion time is its ideal one (`ncc.metrics.fct`), and on top the time that sharing costs it: so it is the
 ideal one exactly where the flow is alone. Data alone takes room; ACKs are not counted. Of several paths of equal cost

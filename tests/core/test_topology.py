@@ -83,6 +83,24 @@ class TestEverySpec:
         assert SPECS[kind].build() == SPECS[kind].build()
 
 
+@pytest.mark.parametrize(
+    ("made", "capacity_bps"),
+    [
+        (spec.Rack(uplink_rate_bps=4 * GBPS), 4 * GBPS),
+        (spec.ManyToOne(senders=3, rate_bps=2 * GBPS), 2 * GBPS),
+        (spec.LeafSpine(leaves=2, spines=3, hosts_per_leaf=4, spine_rate_bps=5 * GBPS), 15 * GBPS),
+        (spec.FatTree(k=4, rate_bps=10 * GBPS), 20 * GBPS),
+        (spec.SingleSwitch(senders=4, receivers=3, rate_bps=1 * GBPS), 3 * GBPS),
+    ],
+    ids=lambda value: getattr(value, "__struct_config__", None) and type(value).__name__,
+)
+def test_a_neighbourhood_may_send_by_all_ways_up(made: spec.TopologySpec, capacity_bps: float) -> None:
+    network = made.build()
+    assert [network.upper_capacity_bps(area) for area in network.neighbourhoods] == [capacity_bps] * len(
+        network.neighbourhoods
+    )
+
+
 @given(st.integers(2, 5), st.integers(1, 4), st.integers(1, 5))
 def test_leaf_spine_counts(leaves: int, spines: int, hosts: int) -> None:
     network = spec.LeafSpine(leaves=leaves, spines=spines, hosts_per_leaf=hosts).build()

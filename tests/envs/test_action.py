@@ -5,10 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncc.core.errors import ConfigError
+from ncc.core.topologies import LeafSpine
+from ncc.core.workload import Permutation
 from ncc.envs.action import ActionSpec, RateScale, RateTable, rate_map
-from ncc.envs.observation import ObservationSpec, fair_share_at
+from ncc.envs.observation import ObservationSpec, SharedObserver, fair_share_at
 from ncc.envs.spec import EnvView
-from tests.envs.cases import rack
+from tests.envs.cases import measured, rack
 
 FOUR = rack()
 UNSEEN = np.zeros((4, 20), np.float32)
@@ -130,7 +132,24 @@ def test_nearest_gives_back_what_an_index_means(neighbours: str) -> None:
     np.testing.assert_array_equal(table().nearest(np.array([1.4e8, 1.42e8, np.inf, 1e6]), UNSEEN), [1, 2, 10, 0])
 
 
+def test_a_host_without_neighbours_has_a_share_too() -> None:
+    scenario = rack().replace(
+        topology=LeafSpine(leaves=2, spines=2, hosts_per_leaf=1, host_rate_bps=1e9, spine_rate_bps=2.5e8),
+        workload=(("p", Permutation(hosts="hosts", size_bytes=1)),),
+    )
+    observation = ObservationSpec(neighbours="ranked")
+    seen_by = SharedObserver(observation)
+    seen_by.reset(scenario)
+    rates = RateTable(ActionSpec(kind="shares", shares=(0.5, 1.0)), observation)
+    rates.reset(scenario)
+    # Two ways up of 250 Mbit/s each.
+    limits = rates.rates_bps(np.array([1, 2]), seen_by.observe(measured(scenario)))
+    assert limits.tolist() == [5e8, np.inf]
+
+
 def test_shares_need_an_observed_share() -> None:
+    with pytest.raises(ConfigError, match="ceiling must be at least 1 with"):
+        EnvView(action=ActionSpec(kind="shares"), observation=ObservationSpec(neighbours="ranked", ceiling=0.5))
     with pytest.raises(ConfigError, match="'pooled', 'ranked' or 'none', got 'each'"):
         EnvView(action=ActionSpec(kind="shares"))
     with pytest.raises(ConfigError, match="must rise"):

@@ -96,4 +96,6 @@ def test_a_host_of_its_own_has_no_neighbours() -> None:
         topology=LeafSpine(leaves=2, spines=1, hosts_per_leaf=1),
         workload=(("p", Permutation(hosts="hosts", size_bytes=1)),),
     )
-    assert not observer(scenario).observe(measured(scenario))[:, FIRST:].any()
+    pooled = dict(zip(POOLED, observer(scenario).observe(measured(scenario))[:, FIRST:].T, strict=True))
+    assert pooled.pop("fair share").tolist() == [1, 1], "the way up is its own"
+    assert not np.stack(list(pooled.values())).any()

@@ -148,8 +148,8 @@ class TestBacklog:
         np.testing.assert_allclose(pay(alone.replace(left_frac=1.0), m), [0, -0.1, -0.75, -0.5])
         np.testing.assert_allclose(pay(alone.replace(left_frac=0.5), m), [0, -0.3, -0.875, -0.5])
         np.testing.assert_allclose(pay(alone.replace(weigh_bytes=1e4), m), [0, -0.1, -0.2, -3], rtol=1e-6)
-        both = alone.replace(weigh_bytes=1e4, left_frac=1.0)
-        np.testing.assert_allclose(pay(both, m), pay(alone.replace(left_frac=1.0), m))
+        with pytest.raises(ConfigError, match="must not both be above 0"):
+            Backlog(weigh_bytes=1e4, left_frac=1.0)
 
     def test_an_episode_sums_to_minus_the_flow_completion_times(self) -> None:
         """Little's law, on flows that all end within the episode."""

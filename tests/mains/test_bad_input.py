@@ -86,7 +86,6 @@ def test_an_infinite_wait_with_too_much_load_is_refused(tmp_path: Path) -> None:
 
 EVALUATE = [
     (("controller=dtcp", "scenario=rack"), "Did you mean 'dctcp'"),
-    (("controller=dctcp",), "scenario=rack"),
     (("controller=ncc_untrained", "scenario=rack"), "run=<folder>"),
     (("run=nowhere",), "nowhere"),
     (("controller=dctcp", "scenario=rack", "seeds=0"), "seeds"),
