@@ -114,9 +114,19 @@ def _side_by_side(result: Result, panel: Panel, where: "Axes", looks: Mapping[st
     where.set_xlabel(measure.title)
     if panel.log_y:
         where.set_xscale("log")
+        _plain_numbers(where)
     else:
         where.set_xlim(left=min(0.0, where.get_xlim()[0]))
     where.set_title(panel.title, loc="left", fontsize=10)
+
+
+def _plain_numbers(where: "Axes") -> None:
+    """1, 2, 5 of each decade: less than one is often shown, and powers of ten would run into each other."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    where.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    where.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    where.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _over_time(result: Result, courses: Courses, panel: Panel, where: "Axes", looks: Mapping[str, Style]) -> None:
