@@ -164,8 +164,9 @@ void MeasureInto(Network &network, const Blocks &to)
     const size_t n = network.spec().agents.size(), m = network.spec().upper_ports.size();
     double *h = to.hosts, *u = to.uppers;
     int64_t *hc = to.host_counts, *uc = to.upper_counts;
-    network.Measure({h, h + n, h + 2 * n, h + 3 * n, h + 4 * n, h + 5 * n, h + 6 * n, h + 7 * n, h + 8 * n, hc, hc + n, hc + 2 * n},
-                    {u, u + m, u + 2 * m, u + 3 * m, uc, uc + m});
+    network.Measure(
+        {h, h + n, h + 2 * n, h + 3 * n, h + 4 * n, h + 5 * n, h + 6 * n, h + 7 * n, h + 8 * n, hc, hc + n, hc + 2 * n},
+        {u, u + m, u + 2 * m, u + 3 * m, uc, uc + m});
     to.progress[0] = network.now_ns();
     to.progress[1] = network.epoch();
     to.progress[2] = network.flows_started();

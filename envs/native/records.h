@@ -29,7 +29,8 @@ struct PortTotals {
 
 // One epoch, arrays of the caller.
 struct HostColumns {
-    double *rate_limit_bps, *throughput_bps, *goodput_bps, *rtt_s, *wait_s, *queued_bytes, *next_bytes, *active_per_byte, *active_left;
+    double *rate_limit_bps, *throughput_bps, *goodput_bps, *rtt_s, *wait_s, *queued_bytes, *next_bytes,
+        *active_per_byte, *active_left;
     int64_t *rtt_samples, *queued_flows, *active_flows;
 };
 struct UpperColumns {
