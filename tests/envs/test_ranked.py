@@ -9,6 +9,7 @@ import pytest
 from ncc.core.measurement import Measurements
 from ncc.envs.observation import OWN, ObservationSpec, SharedObserver, obs_dim
 from ncc.envs.pooling import POOLED, RANKED
+from ncc.harness.oracles import ALIKE, SLACK_PERIODS, room_before
 from tests.envs.cases import measured, rack
 
 SPEC = ObservationSpec(neighbours="ranked")
@@ -113,3 +114,20 @@ def test_a_ceiling_hides_how_large_and_not_who_is_larger(loss_frac: float) -> No
     np.testing.assert_array_equal(obs["next bytes"][:2], 1)
     assert obs["room after much shorter"][1] == 0
     assert obs["room after much shorter"][0] == 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_host_ranks_itself_as_the_oracle_does(seed: int) -> None:
+    """One rule in two places: the oracle's in bytes, the observation's in what is told; alike where nothing is late."""
+    rng = np.random.default_rng(seed)
+    queued = rng.integers(0, 3, 4)
+    next_bytes = np.where(queued > 0, np.exp(rng.uniform(np.log(1e3), np.log(1e7), 4)), 0.0)
+    state, seen = measured(FOUR, queued_flows=queued, next_bytes=next_bytes), observer()
+    seen.observe(state)
+    obs = dict(zip(RANKED, seen.observe(state)[:, FIRST:].T, strict=True))
+    link = np.full(4, 1e9)
+    slack = SLACK_PERIODS * link * FOUR.period_s / 8
+    room, peers = room_before(next_bytes, queued > 0, link, 2e9, alike=ALIKE, slack_bytes=slack)
+    busy = queued > 0  # who has nothing queued is not asked
+    np.testing.assert_allclose(obs["room after much shorter"][busy], np.minimum(room / 1e9, 1)[busy], rtol=1e-5)
+    np.testing.assert_allclose(obs["share among alike"][busy], np.minimum(room / peers / 1e9, 1)[busy], rtol=1e-5)
