@@ -8,13 +8,15 @@ import pytest
 from tests.house.files import ROOT, texts
 
 BSD, GPL = "BSD-3-Clause", "GPL-2.0-only"
+GPL_FOLDERS = ("envs/ns3/", "envs/linux/bpf/")
+"""What links ns-3, and what loads into the kernel."""
 SILENT = {".json", ".csv", ".typed", ".ipynb"}
 """Formats that hold no comments; they go by the licence of ncc, BSD-3-Clause."""
 SPDX = re.compile(r"SPDX-License-Identifier: (\S+)")
 
 
 def expected(path: str) -> str:
-    return GPL if path.startswith("envs/ns3/") else BSD
+    return GPL if path.startswith(GPL_FOLDERS) else BSD
 
 
 SPEAKING = sorted(
@@ -29,7 +31,7 @@ def test_the_first_lines_name_the_licence(path: str) -> None:
 
 
 def test_silent_formats_are_not_gpl() -> None:
-    assert not [path for path in texts() if path not in SPEAKING and path.startswith("envs/ns3/")]
+    assert not [path for path in texts() if path not in SPEAKING and path.startswith(GPL_FOLDERS)]
 
 
 def test_the_texts_are_there() -> None:

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the programs in the kernel and user space share: the rows of the memory-mapped maps. layout.py says the same to
+ * numpy, and a test compares both. Each part has one writer. Rates count bytes of IP packets where a host is limited
+ * and bytes of payload where a flow is reported or overridden; times are CLOCK_MONOTONIC.
+ */
+#ifndef NCC_INTF_H
+#define NCC_INTF_H
+
+#include "cc.h"
+
+#define NCC_FLOWS_MAX 4096 /* slots: connections that are reported at the same time */
+#define NCC_HOSTS_MAX 256
+#define NCC_NO_HOST 0xFFFFFFFFu
+
+enum ncc_flow_state {
+    NCC_FLOW_FREE = 0,
+    NCC_FLOW_LIVE = 1,
+    NCC_FLOW_FINISHED = 2, /* closed; the counters stay until user space gives the slot back */
+};
+
+/* One connection, written by the kernel; `seq` is odd while it writes. Counters begin with the connection. */
+struct ncc_report {
+    ncc_u32 seq;
+    ncc_u32 state;      /* enum ncc_flow_state */
+    ncc_u32 generation; /* of the slot: how many connections have had it */
+    ncc_u32 flow;       /* SO_MARK: row in the flow table + 1; 0: unknown */
+    ncc_u32 host;       /* index of the agent it obeys, or NCC_NO_HOST */
+    ncc_u32 src, dst;   /* IPv4, network order */
+    ncc_u32 ports;      /* source port << 16 | destination port, host order */
+    ncc_u64 began_ns;
+    ncc_u64 updated_ns; /* of the last ACK, or of the end */
+    ncc_u64 rtt_ns;     /* last sample; 0: none */
+    ncc_u64 srtt_ns;
+    ncc_u64 min_rtt_ns;
+    ncc_u64 rtt_sum_ns; /* of all samples */
+    ncc_u64 rtt_samples;
+    ncc_u64 delivered_bytes; /* acknowledged, cumulatively or selectively, each byte once */
+    ncc_u64 acked_bytes;     /* of these, cumulatively */
+    ncc_u64 marked_bytes;    /* of delivered, by ACKs with ECN-Echo */
+    ncc_u64 lost_bytes;      /* deemed lost */
+    ncc_u64 sent_bytes;      /* with retransmissions */
+    ncc_u64 retrans_bytes;
+    ncc_u64 sent_packets; /* with retransmissions */
+    ncc_u64 inflight_bytes;
+    ncc_u64 unsent_bytes; /* written by the application and not sent yet */
+    ncc_u64 cwnd_bytes;
+    ncc_u64 ssthresh_bytes;
+    ncc_u64 pacing_bytes_per_s;   /* in force; 0: unpaced */
+    ncc_u64 delivery_bytes_per_s; /* last rate sample; 0: none */
+    ncc_u64 decision;             /* of the host, last one that this flow has applied */
+    ncc_u64 decided_ns;           /* when it first applied it */
+    ncc_u64 share_bytes_per_s;    /* of the host's limit, as payload; 0: no limit */
+    ncc_u64 reserved;
+    ncc_u32 mss_bytes;
+    ncc_u32 header_bytes; /* IP and TCP, of a data packet */
+    ncc_u32 acks;         /* handled */
+    ncc_u32 recoveries;
+    ncc_u32 timeouts;
+    ncc_u32 fallbacks; /* times it stopped obeying because user space was silent */
+    ncc_u32 ca_state;  /* enum tcp_ca_state */
+    ncc_u32 app_limited;
+};
+
+/* One connection, written by user space. Each field takes effect by itself, at the next ACK. */
+struct ncc_decision {
+    ncc_u32 generation; /* of the report that it is meant for; nothing here applies to another */
+    ncc_u32 weight;     /* share of the host's rate, 1 .. NCC_WEIGHT_MAX; 0 is 1 */
+    ncc_u64 cwnd_bytes; /* overrides the controller's; 0: do not */
+    ncc_u64 pacing_bytes_per_s;
+    ncc_u64 reserved;
+};
+#define NCC_WEIGHT_MAX 65535u
+
+/* One host. User space writes the first half, the kernel the second. */
+struct ncc_host {
+    ncc_u64 rate_bytes_per_s; /* of IP packets with data leaving the host; 0: no limit */
+    ncc_u64 decision;         /* number of the decision, copied into the reports */
+    ncc_u64 reserved_user[6];
+    ncc_s64 weight_sum; /* effective weight of the flows that have data, in 1/NCC_CLAIM_ONE */
+    ncc_s64 flows;      /* that have data */
+    ncc_u64 reserved_kernel[6];
+};
+#define NCC_CLAIM_ONE 64
+
+/* One for all. User space writes the first half, the kernel the second. */
+struct ncc_agent {
+    ncc_u64 beat_ns;    /* user space was alive; 0: it has not begun */
+    ncc_u64 timeout_ns; /* silence after which limits and overrides are ignored */
+    ncc_u64 reserved_user[6];
+    ncc_u64 started;    /* connections that send data */
+    ncc_u64 finished;   /* of these */
+    ncc_u64 unreported; /* of these, that found no free slot */
+    ncc_u64 fallbacks;  /* connections that stopped obeying, each time */
+    ncc_u64 late_inits; /* connections whose `init` the kernel skipped */
+    ncc_u64 clamped;    /* ACKs on which the window or rate asked for was out of bounds */
+    ncc_u64 acks;
+    ncc_u64 reserved_kernel;
+};
+
+_Static_assert(sizeof(struct ncc_report) == 256, "a report is four cache lines");
+_Static_assert(sizeof(struct ncc_decision) == 32, "two decisions share a cache line");
+_Static_assert(sizeof(struct ncc_host) == 128, "writers of a host do not share a cache line");
+_Static_assert(sizeof(struct ncc_agent) == 128, "writers of the agent's area do not share a cache line");
+
+#endif

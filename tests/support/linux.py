@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a test of the Linux datapath needs of the machine. Where that is missing it skips by name, and is counted."""
+
+import os
+import shutil
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import ncc.envs.linux
+
+CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_PERFMON, CAP_BPF = 12, 21, 38, 39
+
+
+def objects_folder() -> Path | None:
+    """Where the build left programs, if it did."""
+    found = [path for path in (Path(entry) / "objects" for entry in ncc.envs.linux.__path__) if path.is_dir()]
+    return found[0] if found else None
+
+
+def _capable(number: int) -> bool:
+    status = Path("/proc/self/status").read_text()
+    effective = int(status.split("CapEff:")[1].split()[0], 16)
+    return bool(effective >> number & 1)
+
+
+def _objects() -> bool:
+    folder = objects_folder()
+    return folder is not None and any(folder.glob("shim_*.bpf.o"))
+
+
+NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
+    "clang": ("clang is not installed", lambda: shutil.which("clang") is not None),
+    "objects": ("the BPF objects were not built (clang and libbpf-dev, then make build)", _objects),
+    "btf": ("the kernel has no BTF (/sys/kernel/btf/vmlinux)", Path("/sys/kernel/btf/vmlinux").exists),
+    "root": ("not root", lambda: os.geteuid() == 0),
+    "bpf": ("CAP_BPF and CAP_PERFMON are missing", lambda: _capable(CAP_BPF) and _capable(CAP_PERFMON)),
+    "net": (
+        "CAP_NET_ADMIN and CAP_SYS_ADMIN are missing",
+        lambda: _capable(CAP_NET_ADMIN) and _capable(CAP_SYS_ADMIN),
+    ),
+    "pyroute2": ("pyroute2 is not installed (extra ncc[linux])", lambda: find_spec("pyroute2") is not None),
+}
+"""What may be asked for: the reason to skip, and whether it is there."""
+
+KERNEL = ("btf", "bpf", "objects")
+"""Programs can be loaded."""
+TRAFFIC = ("root", *KERNEL, "net", "pyroute2")
+"""And real traffic sent through namespaces."""
+
+
+def needs(*what: str) -> pytest.MarkDecorator:
+    """Mark for a test (or `pytestmark`) that runs only where everything named is there.
+
+    Names are keys of `NEEDS`; `needs(*TRAFFIC)` for all of a real run.
+    """
+    missing = [reason for reason, there in (NEEDS[name] for name in what) if not there()]
+    return pytest.mark.skipif(bool(missing), reason="linux: " + ("; ".join(missing) or "everything is there"))
