@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the headers of baselines/ say, for user space: names and parameters, and the keys of all flows in one call.
+// ncc/envs/linux/headers.py is the same in Python types.
+#include "controllers.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <stdexcept>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace
+{
+
+using ncc::ParamRow;
+using Given = std::vector<std::pair<std::string, uint64_t>>;
+using In = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Out = nb::ndarray<uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+const ncc_cc_ops &Controller(const std::string &name)
+{
+    for (const ncc_cc_ops *ops : ncc_cc_table) {
+        if (name == ops->name) {
+            return *ops;
+        }
+    }
+    throw std::invalid_argument("no controller called " + name);
+}
+
+const ncc_order_ops *Order(const std::string &name)
+{
+    for (const ncc_order_ops *ops : ncc_order_table) {
+        if (name == ops->name) {
+            return ops;
+        }
+    }
+    return nullptr;
+}
+
+std::vector<std::string> Orders()
+{
+    std::vector<std::string> names = {"fifo"};
+    for (const ncc_order_ops *ops : ncc_order_table) {
+        names.emplace_back(ops->name);
+    }
+    return names;
+}
+
+const ncc_order_ops &KeyedOrder(const std::string &name)
+{
+    if (const ncc_order_ops *ops = Order(name)) {
+        return *ops;
+    }
+    throw std::invalid_argument("no order with keys called " + name);
+}
+
+void OrderKeys(const std::string &name, const Given &params, In age_ns, In waited_ns, In size_bytes, In left_bytes,
+               In delivered_bytes, Out keys)
+{
+    const ncc_order_ops &ops = KeyedOrder(name);
+    const std::vector<ncc_u64> values = ncc::ControllerParams(ops, params);
+    const size_t n = keys.shape(0);
+    for (const size_t length :
+         {age_ns.shape(0), waited_ns.shape(0), size_bytes.shape(0), left_bytes.shape(0), delivered_bytes.shape(0)}) {
+        if (length != n) {
+            throw std::invalid_argument("columns differ in length");
+        }
+    }
+    for (size_t i = 0; i < n; ++i) {
+        const ncc_order_flow flow = {static_cast<ncc_u64>(age_ns(i)), static_cast<ncc_u64>(waited_ns(i)),
+                                     static_cast<ncc_u64>(size_bytes(i)), static_cast<ncc_u64>(left_bytes(i)),
+                                     static_cast<ncc_u64>(delivered_bytes(i))};
+        if (flow.size_bytes < 1 || flow.left_bytes > flow.size_bytes || flow.delivered_bytes > flow.left_bytes ||
+            flow.waited_ns > flow.age_ns) {
+            throw std::invalid_argument(
+                "1 <= size_bytes >= left_bytes >= delivered_bytes and age_ns >= waited_ns must hold");
+        }
+        keys(i) = ops.key(values.data(), &flow);
+    }
+}
+
+} // namespace
+
+NB_MODULE(_headers, m)
+{
+    m.def("transports", &ncc::ControllerNames);
+    m.def("params", [](const std::string &name) { return ncc::ParamRows(Controller(name)); }, "transport"_a);
+    m.def("ecn", [](const std::string &name) { return static_cast<int>(Controller(name).ecn); }, "transport"_a);
+    m.def("orders", &Orders);
+    m.def(
+        "order_params",
+        [](const std::string &name) {
+            const ncc_order_ops *ops = Order(name);
+            return ops ? ncc::ParamRows(*ops) : std::vector<ParamRow>();
+        },
+        "order"_a);
+    m.def(
+        "order_depth",
+        [](const std::string &name, const Given &params) {
+            const ncc_order_ops &ops = KeyedOrder(name);
+            return ops.depth(ncc::ControllerParams(ops, params).data());
+        },
+        "order"_a, "params"_a);
+    m.def("order_keys", &OrderKeys, "order"_a, "params"_a, nb::kw_only(), "age_ns"_a, "waited_ns"_a, "size_bytes"_a,
+          "left_bytes"_a, "delivered_bytes"_a, "keys"_a);
+}
