@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A switch port as a tc program: it sees every packet before the port's queue does, marks or drops it by the queue as
+ * it is (the scheduler's own backlog, not a model of it), and counts. A second program, run by user space, samples all
+ * ports at once.
+ *
+ * The packet that waits for its tokens counts as waiting, where the simulators count it as in transmission: a queue
+ * reads up to one packet longer here. Two packets that join on two processors at the same instant do not see each
+ * other.
+ */
+#include <linux/bpf.h>
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "switch.h"
+
+#define NCC_ETH_P_IP 0x0800
+#define NCC_PASS_ON (-1) /* TC_ACT_UNSPEC: to whatever comes next */
+#define NCC_SHOOT 2      /* TC_ACT_SHOT */
+#define NCC_TCP 6
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* The few kernel fields that are read, found by name when the program is loaded. */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct atomic64 {
+    __s64 counter;
+};
+struct local_count {
+    struct atomic64 a;
+};
+struct local64_count {
+    struct local_count a;
+};
+struct u64_stats_count {
+    struct local64_count v;
+};
+struct gnet_stats_basic_sync {
+    struct u64_stats_count bytes;
+    struct u64_stats_count packets;
+};
+struct gnet_stats_queue {
+    __u32 backlog;
+};
+struct qdisc_skb_head {
+    __u32 qlen;
+};
+struct Qdisc {
+    struct qdisc_skb_head q;
+    struct gnet_stats_basic_sync bstats;
+    struct gnet_stats_queue qstats;
+};
+struct net_device {
+    struct Qdisc *qdisc;
+    unsigned short hard_header_len;
+};
+struct sk_buff {
+    struct net_device *dev;
+};
+#pragma clang attribute pop
+
+extern void *bpf_cast_to_kern_ctx(void *) __ksym;
+
+struct port_state {
+    struct bpf_spin_lock lock;
+    ncc_u64 device; /* address of the port's network device; 0 before its first packet */
+    ncc_u64 last_ns;
+    ncc_u64 queue_bytes; /* after the last packet joined, or at the last sample */
+    ncc_u64 queue_pkts;
+    struct ncc_switch_stats stats;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(map_flags, BPF_F_MMAPABLE);
+    __uint(max_entries, NCC_SWITCH_PORTS);
+    __type(key, __u32);
+    __type(value, struct ncc_switch_port);
+} ports SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(map_flags, BPF_F_MMAPABLE);
+    __uint(max_entries, NCC_SWITCH_POOLS);
+    __type(key, __u32);
+    __type(value, struct ncc_switch_pool);
+} pools SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(map_flags, BPF_F_MMAPABLE);
+    __uint(max_entries, NCC_SWITCH_PORTS);
+    __type(key, __u32);
+    __type(value, struct ncc_switch_stats);
+} port_stats SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, NCC_SWITCH_PORTS);
+    __type(key, __u32);
+    __type(value, struct port_state);
+} states SEC(".maps");
+
+/* A scheduler counts link-layer headers too. */
+static __always_inline void read_queue(ncc_u64 address, struct ncc_switch_queue *queue)
+{
+    struct net_device *device = (void *)address;
+    struct Qdisc *qdisc = BPF_CORE_READ(device, qdisc);
+    const ncc_u64 header = BPF_CORE_READ(device, hard_header_len);
+    const ncc_u64 backlog = BPF_CORE_READ(qdisc, qstats.backlog);
+
+    queue->pkts = BPF_CORE_READ(qdisc, q.qlen);
+    queue->bytes = backlog > queue->pkts * header ? backlog - queue->pkts * header : 0;
+    queue->tx_pkts = BPF_CORE_READ(qdisc, bstats.packets.v.a.a.counter);
+    queue->tx_bytes = BPF_CORE_READ(qdisc, bstats.bytes.v.a.a.counter) - queue->tx_pkts * header;
+}
+
+static __always_inline ncc_u64 backlog_bytes(ncc_u64 address)
+{
+    struct net_device *device = (void *)address;
+    struct Qdisc *qdisc = BPF_CORE_READ(device, qdisc);
+    const ncc_u64 backlog = BPF_CORE_READ(qdisc, qstats.backlog);
+    const ncc_u64 headers = (ncc_u64)BPF_CORE_READ(qdisc, q.qlen) * BPF_CORE_READ(device, hard_header_len);
+
+    return backlog > headers ? backlog - headers : 0;
+}
+
+/* What all ports take of a pool now. */
+static __always_inline ncc_u64 used_bytes(const struct ncc_switch_pool *pool)
+{
+    ncc_u64 used = 0;
+
+    for (__u32 i = 0; i < NCC_SWITCH_POOL_PORTS && i < pool->n_ports; i++) {
+        const __u32 index = pool->ports[i];
+        const struct ncc_switch_port *port = bpf_map_lookup_elem(&ports, &index);
+        const struct port_state *state = bpf_map_lookup_elem(&states, &index);
+
+        if (port && state && state->device)
+            used += ncc_dynamic_threshold_share(port->size_bytes, backlog_bytes(state->device));
+    }
+    return ncc_min_u64(used, pool->size_bytes);
+}
+
+/* Call it with the lock held. */
+static __always_inline void advance(struct port_state *state, const struct ncc_switch_port *port,
+                                    const struct ncc_switch_queue *queue, ncc_u64 now_ns)
+{
+    if (now_ns > state->last_ns) {
+        ncc_switch_integrate(port, &state->stats, state->queue_bytes, state->queue_pkts, queue,
+                             now_ns - state->last_ns);
+        state->last_ns = now_ns;
+    }
+    state->queue_bytes = queue->bytes;
+    state->queue_pkts = queue->pkts;
+    state->stats.queue_max_bytes = ncc_max_u64(state->stats.queue_max_bytes, queue->bytes);
+}
+
+static __always_inline int has_payload(struct __sk_buff *skb)
+{
+    __u8 version, protocol, offset;
+    __u16 total;
+    __u32 header;
+
+    if (bpf_skb_load_bytes_relative(skb, 0, &version, 1, BPF_HDR_START_NET) ||
+        bpf_skb_load_bytes_relative(skb, 2, &total, 2, BPF_HDR_START_NET) ||
+        bpf_skb_load_bytes_relative(skb, 9, &protocol, 1, BPF_HDR_START_NET))
+        return 1;
+    header = (version & 15) * 4;
+    if (protocol != NCC_TCP || bpf_skb_load_bytes_relative(skb, header + 12, &offset, 1, BPF_HDR_START_NET))
+        return 1;
+    return bpf_ntohs(total) > header + (offset >> 4) * 4;
+}
+
+SEC("tc") int ncc_switch_join(struct __sk_buff *skb)
+{
+    const __u32 index = skb->ifindex - NCC_SWITCH_FIRST_INDEX;
+    const __u32 segments = skb->gso_segs ? skb->gso_segs : 1;
+    const struct ncc_switch_port *port = bpf_map_lookup_elem(&ports, &index);
+    struct port_state *state = bpf_map_lookup_elem(&states, &index);
+    const struct ncc_switch_pool *pool;
+    struct ncc_switch_queue queue;
+    enum ncc_verdict verdict = NCC_PASS;
+    struct net_device *device;
+    ncc_u64 packet_bytes, used = 0, now_ns;
+    int marked = 0;
+    __u8 tos = 0;
+
+    if (!port || !state || !port->rate_bytes_per_s || skb->protocol != bpf_htons(NCC_ETH_P_IP) ||
+        bpf_skb_load_bytes_relative(skb, 1, &tos, 1, BPF_HDR_START_NET))
+        return NCC_PASS_ON;
+    device = BPF_CORE_READ((struct sk_buff *)bpf_cast_to_kern_ctx(skb), dev);
+    state->device = (ncc_u64)device;
+    packet_bytes = skb->wire_len - (ncc_u64)segments * BPF_CORE_READ(device, hard_header_len);
+    read_queue(state->device, &queue);
+    if (port->finite) {
+        const ncc_u64 random = (ncc_u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
+        const __u32 shared = port->pool;
+
+        pool = shared == NCC_SWITCH_NO_POOL ? (void *)0 : bpf_map_lookup_elem(&pools, &shared);
+        if (pool)
+            used = used_bytes(pool);
+        verdict = ncc_switch_admit(port, pool, queue.bytes, used, packet_bytes, (tos & 3) != 0, random);
+        if (verdict == NCC_MARK)
+            marked = bpf_skb_ecn_set_ce(skb) != 0;
+    }
+    if (port->control_class)
+        skb->priority = has_payload(skb) ? port->data_class : port->control_class;
+    now_ns = bpf_ktime_get_ns();
+    bpf_spin_lock(&state->lock);
+    advance(state, port, &queue, now_ns);
+    if (verdict == NCC_DROP) {
+        state->stats.dropped_pkts += segments;
+    } else {
+        state->stats.joined_pkts += segments;
+        state->stats.joined_bytes += packet_bytes;
+        state->stats.marked_pkts += marked ? segments : 0;
+        state->stats.largest_bytes = ncc_max_u64(state->stats.largest_bytes, packet_bytes);
+        if (queue.pkts) { /* into an empty queue it does not wait */
+            state->queue_bytes += packet_bytes;
+            state->queue_pkts++;
+            state->stats.queue_max_bytes = ncc_max_u64(state->stats.queue_max_bytes, state->queue_bytes);
+        }
+    }
+    bpf_spin_unlock(&state->lock);
+    return verdict == NCC_DROP ? NCC_SHOOT : NCC_PASS_ON;
+}
+
+/* Brings the statistics of all ports up to now. */
+SEC("syscall") int ncc_switch_sample(void *context __attribute__((unused)))
+{
+    for (__u32 i = 0; i < NCC_SWITCH_PORTS; i++) {
+        const __u32 index = i;
+        const struct ncc_switch_port *port = bpf_map_lookup_elem(&ports, &index);
+        struct port_state *state = bpf_map_lookup_elem(&states, &index);
+        struct ncc_switch_stats *out = bpf_map_lookup_elem(&port_stats, &index);
+        struct ncc_switch_queue queue = {};
+        ncc_u64 now_ns;
+
+        if (!port || !state || !out || !port->rate_bytes_per_s)
+            break;
+        if (state->device)
+            read_queue(state->device, &queue);
+        now_ns = bpf_ktime_get_ns();
+        bpf_spin_lock(&state->lock);
+        advance(state, port, &queue, now_ns);
+        state->stats.now_ns = now_ns;
+        state->stats.tx_pkts = queue.tx_pkts;
+        state->stats.tx_bytes = queue.tx_bytes;
+        state->stats.queue_bytes = queue.bytes;
+        state->stats.queue_pkts = queue.pkts;
+        *out = state->stats;
+        bpf_spin_unlock(&state->lock);
+    }
+    return 0;
+}

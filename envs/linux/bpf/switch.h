@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What user space and the program of the switch ports share, and the decision on a packet: the headers of baselines/
+ * put together as `envs/native/discipline.h` does for simulators. `envs/linux/switch.py` has the same layout for numpy.
+ */
+#ifndef NCC_SWITCH_H
+#define NCC_SWITCH_H
+
+#include "bcc.h"
+#include "dynamic_threshold.h"
+#include "red.h"
+#include "step_mark.h"
+
+#define NCC_SWITCH_PORTS 256      /* directed ports of a rack, hosts' included */
+#define NCC_SWITCH_POOLS 16       /* shared buffers */
+#define NCC_SWITCH_POOL_PORTS 32  /* ports that share one */
+#define NCC_SWITCH_FIRST_INDEX 16 /* of a network device: that of port 0. Below lie the namespace's own devices */
+#define NCC_SWITCH_NO_POOL (~0U)
+
+/* A directed port: written before its first packet, never after. */
+struct ncc_switch_port {
+    ncc_u64 rate_bytes_per_s; /* 0: no such port */
+    ncc_u64 frame_overhead_bytes;
+    ncc_u64 size_bytes; /* its own buffer */
+    ncc_u64 mark_threshold_bytes;
+    struct ncc_red red;    /* max_bytes 0: off */
+    ncc_u32 pool;          /* NCC_SWITCH_NO_POOL: none */
+    ncc_u32 finite;        /* 0: a host's port, which neither marks nor drops */
+    ncc_u32 control_class; /* of packets without payload, a handle of the port's scheduler; 0: no packet goes first */
+    ncc_u32 data_class;
+};
+
+struct ncc_switch_pool {
+    ncc_u64 size_bytes;
+    ncc_u64 alpha; /* of NCC_DT_ALPHA_ONE */
+    struct ncc_red red;
+    ncc_u32 n_ports;
+    ncc_u32 unused;
+    ncc_u32 ports[NCC_SWITCH_POOL_PORTS];
+};
+
+/* What happened at a port since it was made; bytes are of IP packets. Written by the sampling program only. */
+struct ncc_switch_stats {
+    ncc_u64 now_ns; /* of CLOCK_MONOTONIC */
+    ncc_u64 joined_pkts;
+    ncc_u64 joined_bytes;
+    ncc_u64 tx_pkts; /* that left the queue */
+    ncc_u64 tx_bytes;
+    ncc_u64 marked_pkts;
+    ncc_u64 dropped_pkts;
+    ncc_u64 queue_bytes; /* waiting now */
+    ncc_u64 queue_pkts;
+    ncc_u64 queue_max_bytes; /* a packet that joins included */
+    ncc_u64 queue_byte_ns;   /* integral of the queue over time */
+    ncc_u64 queue_pkt_ns;    /* the same in packets: the sum of their waits (Little) */
+    ncc_u64 largest_bytes;   /* of a packet; above the MTU where segmentation is left to the device */
+};
+
+_Static_assert(sizeof(struct ncc_switch_port) == 72, "switch.py has another layout");
+_Static_assert(sizeof(struct ncc_switch_pool) == 176, "switch.py has another layout");
+_Static_assert(sizeof(struct ncc_switch_stats) == 104, "switch.py has another layout");
+
+/* A queue at an instant. */
+struct ncc_switch_queue {
+    ncc_u64 bytes, pkts;       /* waiting */
+    ncc_u64 tx_bytes, tx_pkts; /* that have left */
+};
+
+/* Of a packet that joins `queue_bytes` where `used_bytes` of the pool are taken. A packet is marked if any marker says
+ * so (bai2020 section IV). `random`: 64 uniform bits, fresh for every packet. `pool` may be null. */
+NCC_CC_FN enum ncc_verdict ncc_switch_admit(const struct ncc_switch_port *port, const struct ncc_switch_pool *pool,
+                                            ncc_u64 queue_bytes, ncc_u64 used_bytes, ncc_u32 packet_bytes,
+                                            int ecn_capable, ncc_u64 random)
+{
+    struct ncc_step_mark step = {port->size_bytes, port->mark_threshold_bytes};
+    enum ncc_verdict verdict;
+
+    if (pool) {
+        const struct ncc_dynamic_threshold threshold = {port->size_bytes, pool->size_bytes, pool->alpha};
+
+        if (ncc_dynamic_threshold_admit(&threshold, queue_bytes, used_bytes, packet_bytes) == NCC_DROP)
+            return NCC_DROP;
+        step.size_bytes = ~0ULL; /* the pool has decided */
+    }
+    verdict = ncc_step_mark_admit(&step, queue_bytes, packet_bytes, ecn_capable);
+    if (verdict == NCC_PASS && port->red.max_bytes)
+        verdict = ncc_red_admit(&port->red, queue_bytes, ecn_capable, (ncc_u32)random);
+    if (verdict == NCC_PASS && pool && pool->red.max_bytes)
+        verdict = ncc_bcc_admit(&pool->red, used_bytes, ecn_capable, (ncc_u32)(random >> 32));
+    return verdict;
+}
+
+/* Adds to the integrals what a queue held in the `elapsed_ns` in which it went from `then` to `now`. Between the two
+ * nothing joined, so it shrank at line rate and may have been empty at the end. */
+NCC_CC_FN void ncc_switch_integrate(const struct ncc_switch_port *port, struct ncc_switch_stats *stats,
+                                    ncc_u64 then_bytes, ncc_u64 then_pkts, const struct ncc_switch_queue *now,
+                                    ncc_u64 elapsed_ns)
+{
+    if (now->pkts == 0) {
+        const ncc_u64 wire_bytes = then_bytes + then_pkts * port->frame_overhead_bytes;
+
+        elapsed_ns = ncc_min_u64(elapsed_ns, wire_bytes * NCC_NS_PER_S / port->rate_bytes_per_s);
+    }
+    stats->queue_byte_ns += (then_bytes + now->bytes) * elapsed_ns / 2;
+    stats->queue_pkt_ns += (then_pkts + now->pkts) * elapsed_ns / 2;
+}
+
+#endif
