@@ -6,6 +6,7 @@ defaults to Hydra under `schema/`, so that a YAML states differences only and ev
 """
 
 import importlib
+import json
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ class DatapathSpec(Value, frozen=True):
 
     name: Name
     target: Name
+    settings: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Of its own, for a class that has any: its `configured(settings, where)` gives what is called instead."""
     reference: bool = False
     """Others are held against it, whatever the order in which they are named."""
 
@@ -51,7 +54,16 @@ class DatapathSpec(Value, frozen=True):
             hasattr(found, verb) for verb in ("transports", "start", "step", "finish", "close")
         ):
             raise ConfigError(f"{where}: {self.target!r} is no datapath class; it must offer ncc.harness.Datapath")
-        return cast(Callable[[], Datapath], found)
+        if not self.settings:
+            return cast(Callable[[], Datapath], found)
+        if not hasattr(found, "configured"):
+            raise ConfigError(f"datapath.{self.name}.settings: {self.name} has none; leave them away")
+        return cast(Callable[[], Datapath], found.configured(self.settings, f"datapath.{self.name}.settings"))
+
+    @property
+    def identity(self) -> str:
+        """What tells its runs from those of another datapath, or of the same with other settings."""
+        return self.target + (f" {json.dumps(self.settings, sort_keys=True)}" if self.settings else "")
 
     def require(self, stack: HostStack, whose: str, remedy: str) -> None:
         """`ConfigError` if the datapath lacks the stack's transport; says what it has, and `remedy`."""

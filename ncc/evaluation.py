@@ -158,7 +158,7 @@ def run_controllers(
     Raises:
         As `ncc.harness.pool.evaluate`.
     """
-    inputs = {c.name: {"datapath": datapath.target, **factory.inputs(c)} for c in controllers}
+    inputs = {c.name: {"datapath": datapath.identity, **factory.inputs(c)} for c in controllers}
     jobs = jobs_for(scenario, controllers, seeds, inputs)
     with Bar(f"{called} on {datapath.name}") as bar:
         return evaluate(

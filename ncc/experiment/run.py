@@ -42,7 +42,7 @@ def run_experiment(
     for name in (JSON, PARQUET, FIGURE):
         remove(folder / name)  # no table outlives the runs it speaks of
     jobs = [
-        Job(c.scenario, c.controller, seed, {"datapath": datapath.target, **c.inputs})
+        Job(c.scenario, c.controller, seed, {"datapath": datapath.identity, **c.inputs})
         for seed in seeds
         for c in grid.cells
     ]

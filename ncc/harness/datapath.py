@@ -36,6 +36,17 @@ class Records:
 
 
 @runtime_checkable
+class Alone(Protocol):
+    """What a datapath class (or whatever makes one) says if real time passes in its runs.
+
+    Where `alone` is true they share the machine with no other run: an evaluation does them one after the other,
+    whatever number of workers it was given.
+    """
+
+    alone: bool
+
+
+@runtime_checkable
 class Datapath(Protocol):
     """A network that can be stepped.
 

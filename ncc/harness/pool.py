@@ -11,6 +11,7 @@ from typing import Any
 
 from ncc.core.errors import ConfigError, ResultError
 from ncc.harness.crew import Task, work_off
+from ncc.harness.datapath import Alone
 from ncc.harness.jobs import DatapathFactory, Job, JobEvent, LimiterFactory, OnProgress, Tally, jobs_for
 from ncc.harness.manifest import check_plain, is_sealed, provenance, unseal
 from ncc.harness.results import Evaluation, StoredRun, open_run, run_folder, run_identity, save_evaluation
@@ -38,7 +39,7 @@ def evaluate(
     Args:
         datapath_factory: picklable; called once in each worker.
         limiter_factory: picklable; called in the worker for each job.
-        workers: processes at a time, >= 1.
+        workers: processes at a time, >= 1; one at a time where the datapath says that it must be `Alone`.
         config: resolved configuration for the manifests.
 
     Raises:
@@ -70,6 +71,9 @@ def evaluate(
             if job.label in runs:
                 tally.tell(job, "skipped", 1.0)
         remaining = [job for job in jobs if job.label not in runs]
+        made_by: object = datapath_factory
+        if isinstance(made_by, Alone) and made_by.alone:
+            workers = 1
         task = Task(folder, datapath_factory, limiter_factory, dict(config or {}))
         with closing(work_off(remaining, task, min(workers, len(remaining)), tally)) as done:
             for job in done:

@@ -131,6 +131,7 @@ def save_run(
     facts = {
         **run_identity(run.scenario, run.controller, run.seed, run.flow_seed, inputs or {}),
         "datapath": run.datapath,
+        "datapath_facts": dict(run.datapath_facts),
         "valid": run.valid,
         "problems": list(run.problems),
         "fallbacks": list(run.fallbacks),
@@ -223,6 +224,7 @@ def _load(folder: Path, manifest: Manifest) -> Run:
             epochs=epochs,
             fallbacks=tuple(facts["fallbacks"]),
             problems=tuple(facts["problems"]),
+            datapath_facts=facts.get("datapath_facts", {}),  # which runs of earlier versions do not have
             **{k: facts[k] for k in ("datapath", "seed", "flow_seed", "started_at", "finished_at", "wall_s", "cpu_s")},
         )
     except (KeyError, TypeError, ConfigError) as error:

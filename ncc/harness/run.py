@@ -4,9 +4,9 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -46,6 +46,16 @@ class ReportsFallbacks(Protocol):
         ...
 
 
+@runtime_checkable
+class ReportsFacts(Protocol):
+    """A datapath whose runs come with facts of their own, which a result must not be without."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Plain data of the run that has just been finished."""
+        ...
+
+
 @dataclass(frozen=True)
 class Run:
     """Everything a run produced. `problems` is empty exactly when its numbers may be used."""
@@ -67,6 +77,8 @@ class Run:
     """CPU time of the process during the run, all threads."""
     fallbacks: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    datapath_facts: Mapping[str, Any] = field(default_factory=dict)
+    """What the datapath itself says of the run (`ReportsFacts`)."""
 
     @property
     def valid(self) -> bool:
@@ -162,6 +174,7 @@ def run_once(
         cpu_s=time.process_time() - cpu,
         fallbacks=fallbacks,
         problems=tuple(_problems(scenario, flows, records, measurement)) + tuple(f"fallback: {f}" for f in fallbacks),
+        datapath_facts=dict(datapath.facts) if isinstance(datapath, ReportsFacts) else {},
     )
     for problem in run.problems:
         log.warning("INVALID run of %s: %s", run.label, problem)
