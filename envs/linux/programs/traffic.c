@@ -112,16 +112,23 @@ static void set_option(int fd, int level, int name, int value, const char *what)
     }
 }
 
-/* A TCP socket of a host, with what both ends have in common. */
-static int make_socket(uint32_t host)
+static void enter(uint32_t host)
 {
     if (setns(namespaces[host], CLONE_NEWNET)) {
         fail("namespace %s cannot be entered: %s", hosts[host].netns, strerror(errno));
     }
+}
+
+/* A TCP socket of a host, with what both ends have in common.
+ * The program itself lives in the first host's namespace, so that whoever removes what a crashed run left finds it. */
+static int make_socket(uint32_t host)
+{
+    enter(host);
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         fail("no socket in namespace %s: %s", hosts[host].netns, strerror(errno));
     }
+    enter(0);
     if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, table->congestion, (socklen_t)strlen(table->congestion))) {
         fail("the kernel has no congestion control called %s: %s", table->congestion, strerror(errno));
     }
@@ -511,8 +518,9 @@ static void listen_everywhere(void)
         if (namespaces[i] < 0) {
             fail("namespace %s cannot be opened: %s", hosts[i].netns, strerror(errno));
         }
-        fd = make_socket(i);
+        enter(i);
         set_ecn(hosts[i].netns);
+        fd = make_socket(i);
         set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR");
         if (bind(fd, (struct sockaddr *)&here, sizeof(here)) || listen(fd, 4096)) {
             fail("host %u cannot listen in namespace %s: %s", i, hosts[i].netns, strerror(errno));

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`Traffic`: the program that sends a run's flows through real sockets, and the table by which it is followed.
+
+The program (programs/traffic.c) holds both ends of every flow. What it knows lies in memory that both sides map, so
+that reading it costs no system call.
+"""
+
+import contextlib
+import mmap
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from pathlib import Path
+from select import select
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import ncc.envs.linux
+from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.flows import FlowTable, IntArray
+
+MAGIC = 0x6E636331
+CONGESTION_MAX = 15
+"""Characters in the name of a congestion control (TCP_CA_NAME_MAX less the end)."""
+NETNS_MAX = 55
+READY_WITHIN_S = 20.0
+"""From the program's start until every host listens; and for an answer of the running program."""
+SLACK_S = 5.0
+"""What the program lives beyond its deadline at most before it is killed by `close`."""
+PORT = 5001
+"""Where every receiving host listens."""
+
+WAITING, CONNECTING, SENDING, HANDED, DELIVERED, DONE, FAILED = range(7)
+"""`FLOW['state']`."""
+RUNNING, ALL_DONE, OUT_OF_TIME = range(3)
+"""`HEADER['over']`."""
+
+
+def _fields(kind: str, names: str) -> list[tuple[str, str]]:
+    return [(name, kind) for name in names.split()]
+
+
+HEADER = np.dtype(
+    [
+        *_fields("<u4", "magic header_bytes host_bytes flow_bytes n_hosts n_flows"),
+        *_fields("<u8", "start_ns deadline_ns sample_ns"),
+        *_fields("<u4", "send_buffer_bytes receive_buffer_bytes ecn priority outlive over"),
+        ("congestion", "S16"),
+        ("samples", "<u8"),
+        ("pad", "<u8", (4,)),
+    ]
+)
+"""`struct ncc_traffic_header`."""
+HOST = np.dtype([("address", "V4"), ("pad", "<u4"), ("netns", "S56")])
+"""`struct ncc_traffic_host`; the address is in network order."""
+FLOW = np.dtype(
+    [
+        *_fields("<u8", "start_ns size_bytes"),
+        *_fields("<u4", "src dst state"),
+        ("error", "<i4"),
+        *_fields("<u8", "opened_ns finish_ns handed_bytes received_bytes acked_bytes left_bytes rtt_sum_us"),
+        *_fields("<u4", "rtt_samples rtt_us min_rtt_us sent_pkts retransmitted_pkts timeouts ce_pkts cwnd_pkts"),
+        ("pad", "<u8"),
+    ]
+)
+"""`struct ncc_traffic_flow`."""
+STRUCTS = {"ncc_traffic_header": HEADER, "ncc_traffic_host": HOST, "ncc_traffic_flow": FLOW}
+"""By their names in C."""
+
+
+@dataclass(frozen=True)
+class Sender:
+    """A host of the traffic program: a network namespace under /var/run/netns and its address there."""
+
+    netns: str
+    address: str
+
+
+@dataclass(frozen=True)
+class TrafficOptions:
+    """How the program sends."""
+
+    congestion: str
+    """TCP_CONGESTION of both ends of every flow."""
+    deadline_s: float
+    """After time 0, when the program ends itself whatever is left."""
+    send_buffer_bytes: int = 4_194_304
+    receive_buffer_bytes: int = 4_194_304
+    ecn: int = 1
+    """net.ipv4.tcp_ecn of every host's namespace: 0 none, 1 asked for by everybody, 2 only answered."""
+    sample_s: float = 0.0
+    """Period of TCP_INFO of live flows; 0: none but at a flow's end and on `Traffic.snapshot`."""
+    priority: int = 0
+    """Of SCHED_FIFO; 0: SCHED_OTHER."""
+    outlive: bool = False
+    """Whether flows go on when the process that began them ends."""
+
+
+def program() -> Path:
+    """The traffic program, as the build left it.
+
+    Raises:
+        DatapathError: it is not built.
+    """
+    for entry in ncc.envs.linux.__path__:
+        if (path := Path(entry) / "objects" / "traffic").exists():
+            return path
+    raise DatapathError("The traffic program is not built (it takes a C compiler): run `make build` in a checkout.")
+
+
+class Traffic:
+    """A run's flows; `begin` lets them go. All errors are `DatapathError` but where it says otherwise.
+
+    Args:
+        hosts: those that flows name.
+        flows: what to send.
+        src: shape [n_flows], row in `hosts` of each flow's sender; `dst`: of its receiver.
+
+    Raises:
+        ConfigError: a name is too long, or the flows do not fit the hosts.
+    """
+
+    def __init__(
+        self, hosts: Sequence[Sender], flows: FlowTable, src: IntArray, dst: IntArray, options: TrafficOptions
+    ) -> None:
+        self._fd, self._map = -1, None
+        self._process: subprocess.Popen[bytes] | None = None
+        _check(hosts, flows, src, dst, options)
+        rows = self._make_table(hosts, len(flows))
+        header, self.flows = self.header, rows
+        header["deadline_ns"] = round(options.deadline_s * 1e9)
+        header["sample_ns"] = round(options.sample_s * 1e9)
+        for name in ("send_buffer_bytes", "receive_buffer_bytes", "ecn", "priority", "outlive"):
+            header[name] = getattr(options, name)
+        header["congestion"] = options.congestion.encode()
+        rows["start_ns"] = np.rint(flows.start_s * 1e9).astype(np.uint64)
+        rows["size_bytes"], rows["src"], rows["dst"] = flows.size_bytes, src, dst
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the program
+        try:
+            self._launch(options)
+        except BaseException:
+            self.close()
+            raise
+
+    def _make_table(self, hosts: Sequence[Sender], n_flows: int) -> NDArray[Any]:
+        size = HEADER.itemsize + len(hosts) * HOST.itemsize + n_flows * FLOW.itemsize
+        self._fd = os.memfd_create("ncc-traffic", os.MFD_CLOEXEC)
+        os.ftruncate(self._fd, size)
+        table = mmap.mmap(self._fd, size)
+        self.header = np.frombuffer(table, HEADER, 1)[0:1]
+        """[1] of `HEADER`."""
+        self.header["magic"] = MAGIC
+        self.header["header_bytes"], self.header["host_bytes"] = HEADER.itemsize, HOST.itemsize
+        self.header["flow_bytes"] = FLOW.itemsize
+        self.header["n_hosts"], self.header["n_flows"] = len(hosts), n_flows
+        rows = np.frombuffer(table, HOST, len(hosts), HEADER.itemsize)
+        for row, host in zip(rows, hosts, strict=True):
+            row["address"], row["netns"] = IPv4Address(host.address).packed, host.netns.encode()
+        return np.frombuffer(table, FLOW, n_flows, HEADER.itemsize + len(hosts) * HOST.itemsize)
+
+    def _launch(self, options: TrafficOptions) -> None:
+        self._process = subprocess.Popen(
+            [str(program()), str(self._fd)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            pass_fds=(self._fd,),
+            start_new_session=options.outlive,
+            process_group=None if options.outlive else 0,  # Ctrl-C is for whoever waits for the run
+            bufsize=0,
+        )
+        self._answer("r")
+
+    @property
+    def pid(self) -> int:
+        """Of the program."""
+        return self._running().pid
+
+    def begin(self, start_ns: int) -> None:
+        """Let time 0 be `start_ns` on CLOCK_MONOTONIC."""
+        self._say(start_ns.to_bytes(8, "little"))
+
+    def snapshot(self) -> None:
+        """Bring TCP_INFO of all live flows into the table now; of flows that have ended it is there already."""
+        if self.over:
+            return
+        self._say(b"s")
+        self._answer("s")
+
+    @property
+    def over(self) -> bool:
+        """Whether the program has ended by itself: every flow is done or failed, or time is up."""
+        return int(self.header["over"][0]) != RUNNING
+
+    def check(self) -> None:
+        """Raise `DatapathError` with the program's own words if it ended otherwise."""
+        process = self._running()
+        if process.poll() is not None and not self.over:
+            raise DatapathError(self._obituary(process))
+
+    def close(self) -> None:
+        """End the program and free the table; flows that are under way end unfinished. May be called twice."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+            self._errors.close()
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise DatapathError("The traffic program has been closed.")
+        return self._process
+
+    def _say(self, what: bytes) -> None:
+        process = self._running()
+        assert process.stdin is not None
+        try:
+            process.stdin.write(what)
+        except BrokenPipeError:
+            process.wait()
+            if not self.over:
+                raise DatapathError(self._obituary(process)) from None
+
+    def _answer(self, expected: str) -> None:
+        process = self._running()
+        assert process.stdout is not None
+        ready, _, _ = select([process.stdout], [], [], READY_WITHIN_S)
+        if not ready:
+            raise DatapathError(f"The traffic program did not answer within {READY_WITHIN_S:g} s.")
+        if (said := process.stdout.read(1)) == expected.encode() or (said == b"" and self.over):
+            return
+        process.wait()
+        raise DatapathError(self._obituary(process))
+
+    def _obituary(self, process: subprocess.Popen[bytes]) -> str:
+        self._errors.seek(0)
+        said = self._errors.read().decode(errors="replace").strip().removeprefix("traffic: ").rstrip(".")
+        if process.returncode < 0:
+            said = f"killed by signal {-process.returncode}"
+        return f"The traffic program ended before its flows did: {said or f'exit status {process.returncode}'}."
+
+    def __enter__(self) -> "Traffic":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _check(hosts: Sequence[Sender], flows: FlowTable, src: IntArray, dst: IntArray, options: TrafficOptions) -> None:
+    if not 1 <= len(options.congestion) <= CONGESTION_MAX:
+        raise ConfigError(
+            f"A congestion control's name must have 1 to {CONGESTION_MAX} characters, got {options.congestion!r}"
+        )
+    for host in hosts:
+        if not 1 <= len(host.netns) <= NETNS_MAX:
+            raise ConfigError(f"A namespace's name must have 1 to {NETNS_MAX} characters, got {host.netns!r}")
+    for ends in (src, dst):
+        if ends.shape != (len(flows),) or (len(flows) and not (ends.min() >= 0 and ends.max() < len(hosts))):
+            raise ConfigError(f"Each of {len(flows)} flows needs a row of {len(hosts)} hosts at either end")
+    if bad := np.flatnonzero((src == dst) | (flows.size_bytes < 1)).tolist():
+        what = "must go from one host to another" if src[bad[0]] == dst[bad[0]] else "needs a size of at least 1 byte"
+        raise ConfigError(f"The flow table cannot be used: flow {bad[0]} {what}.")
+
+
+def names_of_kernel() -> tuple[str, ...]:
+    """Congestion controls that the kernel has now (net.ipv4.tcp_available_congestion_control)."""
+    with contextlib.suppress(OSError):
+        return tuple(Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split())
+    return ()
