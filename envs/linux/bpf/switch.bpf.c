@@ -8,7 +8,7 @@
  * reads up to one packet longer here. Two packets that join on two processors at the same instant do not see each
  * other.
  */
-#include <linux/bpf.h>
+#include "kernel.h"
 
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_endian.h>
@@ -17,14 +17,21 @@
 #include "switch.h"
 
 #define NCC_ETH_P_IP 0x0800
-#define NCC_PASS_ON (-1) /* TC_ACT_UNSPEC: to whatever comes next */
-#define NCC_SHOOT 2      /* TC_ACT_SHOT */
-#define NCC_TCP 6
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* The few kernel fields that are read, found by name when the program is loaded. */
+/* linux/bpf.h, linux/pkt_cls.h */
+enum { BPF_HDR_START_NET = 1 };
+enum { TC_ACT_UNSPEC = -1, TC_ACT_SHOT = 2 };
+struct bpf_spin_lock {
+    __u32 val;
+};
+
+/* As in kernel.h: found by name when the program is loaded. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct __sk_buff {
+    __u32 ifindex, protocol, gso_segs, wire_len;
+};
 struct atomic64 {
     __s64 counter;
 };
@@ -157,22 +164,6 @@ static __always_inline void advance(struct port_state *state, const struct ncc_s
     state->stats.queue_max_bytes = ncc_max_u64(state->stats.queue_max_bytes, queue->bytes);
 }
 
-static __always_inline int has_payload(struct __sk_buff *skb)
-{
-    __u8 version, protocol, offset;
-    __u16 total;
-    __u32 header;
-
-    if (bpf_skb_load_bytes_relative(skb, 0, &version, 1, BPF_HDR_START_NET) ||
-        bpf_skb_load_bytes_relative(skb, 2, &total, 2, BPF_HDR_START_NET) ||
-        bpf_skb_load_bytes_relative(skb, 9, &protocol, 1, BPF_HDR_START_NET))
-        return 1;
-    header = (version & 15) * 4;
-    if (protocol != NCC_TCP || bpf_skb_load_bytes_relative(skb, header + 12, &offset, 1, BPF_HDR_START_NET))
-        return 1;
-    return bpf_ntohs(total) > header + (offset >> 4) * 4;
-}
-
 SEC("tc") int ncc_switch_join(struct __sk_buff *skb)
 {
     const __u32 index = skb->ifindex - NCC_SWITCH_FIRST_INDEX;
@@ -189,7 +180,7 @@ SEC("tc") int ncc_switch_join(struct __sk_buff *skb)
 
     if (!port || !state || !port->rate_bytes_per_s || skb->protocol != bpf_htons(NCC_ETH_P_IP) ||
         bpf_skb_load_bytes_relative(skb, 1, &tos, 1, BPF_HDR_START_NET))
-        return NCC_PASS_ON;
+        return TC_ACT_UNSPEC;
     device = BPF_CORE_READ((struct sk_buff *)bpf_cast_to_kern_ctx(skb), dev);
     state->device = (ncc_u64)device;
     packet_bytes = skb->wire_len - (ncc_u64)segments * BPF_CORE_READ(device, hard_header_len);
@@ -205,8 +196,6 @@ SEC("tc") int ncc_switch_join(struct __sk_buff *skb)
         if (verdict == NCC_MARK)
             marked = bpf_skb_ecn_set_ce(skb) != 0;
     }
-    if (port->control_class)
-        skb->priority = has_payload(skb) ? port->data_class : port->control_class;
     now_ns = bpf_ktime_get_ns();
     bpf_spin_lock(&state->lock);
     advance(state, port, &queue, now_ns);
@@ -224,7 +213,7 @@ SEC("tc") int ncc_switch_join(struct __sk_buff *skb)
         }
     }
     bpf_spin_unlock(&state->lock);
-    return verdict == NCC_DROP ? NCC_SHOOT : NCC_PASS_ON;
+    return verdict == NCC_DROP ? TC_ACT_SHOT : TC_ACT_UNSPEC;
 }
 
 /* Brings the statistics of all ports up to now. */

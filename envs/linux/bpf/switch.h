@@ -23,11 +23,9 @@ struct ncc_switch_port {
     ncc_u64 frame_overhead_bytes;
     ncc_u64 size_bytes; /* its own buffer */
     ncc_u64 mark_threshold_bytes;
-    struct ncc_red red;    /* max_bytes 0: off */
-    ncc_u32 pool;          /* NCC_SWITCH_NO_POOL: none */
-    ncc_u32 finite;        /* 0: a host's port, which neither marks nor drops */
-    ncc_u32 control_class; /* of packets without payload, a handle of the port's scheduler; 0: no packet goes first */
-    ncc_u32 data_class;
+    struct ncc_red red; /* max_bytes 0: off */
+    ncc_u32 pool;       /* NCC_SWITCH_NO_POOL: none */
+    ncc_u32 finite;     /* 0: a host's port, which neither marks nor drops */
 };
 
 struct ncc_switch_pool {
@@ -56,7 +54,7 @@ struct ncc_switch_stats {
     ncc_u64 largest_bytes;   /* of a packet; above the MTU where segmentation is left to the device */
 };
 
-_Static_assert(sizeof(struct ncc_switch_port) == 72, "switch.py has another layout");
+_Static_assert(sizeof(struct ncc_switch_port) == 64, "switch.py has another layout");
 _Static_assert(sizeof(struct ncc_switch_pool) == 176, "switch.py has another layout");
 _Static_assert(sizeof(struct ncc_switch_stats) == 104, "switch.py has another layout");
 

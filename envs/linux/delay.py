@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`Delay`: a running delay program (programs/delay.c), which is both ends of one link with a delay worth the name."""
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from select import select
+
+import ncc.envs.linux
+from ncc.core.errors import DatapathError
+from ncc.core.units import to_ns
+
+HOP_S = 30e-6
+"""What a link costs by itself, at most, on a machine with time for it: a shorter delay is not set."""
+MIN_DELAY_S = 100e-6
+"""The smallest delay that the program holds."""
+RING_PKTS = 32_768
+"""Packets under way in one direction: 10 ms at 10 Gbit/s, and 50 ms at 7.8 Gbit/s."""
+ANSWER_WITHIN_S = 10.0
+
+
+@dataclass(frozen=True)
+class End:
+    """A device that the program makes."""
+
+    namespace: Path
+    device: str
+    index: int
+
+
+@dataclass(frozen=True)
+class DelayCounts:
+    """What the program has done so far, both directions together."""
+
+    passed_pkts: int
+    dropped_pkts: int
+    """Because the ring was full, or the other end refused."""
+    late_max_s: float
+    late_sum_s: float
+    """Beyond the delay, of all packets passed."""
+
+
+def program() -> Path:
+    """The delay program, as the build left it.
+
+    Raises:
+        DatapathError: it is not built.
+    """
+    for entry in ncc.envs.linux.__path__:
+        if (path := Path(entry) / "objects" / "delay").exists():
+            return path
+    raise DatapathError("The delay program is not built (it takes a C compiler): run `make build` in a checkout.")
+
+
+class Delay:
+    """The two devices of a link; what enters one leaves the other `delay_s` later. They go with the program.
+
+    Raises:
+        DatapathError: the program is not built or cannot make the devices.
+    """
+
+    def __init__(self, a: End, b: End, delay_s: float, mtu_bytes: int) -> None:
+        command = [str(program()), str(to_ns(delay_s)), str(RING_PKTS), str(mtu_bytes)]
+        for end in (a, b):
+            command += [str(end.namespace), end.device, str(end.index)]
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            process_group=0,  # Ctrl-C is for whoever waits for the run
+        )
+        try:
+            self._answer()
+        except BaseException:
+            self.close()
+            raise
+
+    def counts(self) -> DelayCounts:
+        """As of now.
+
+        Raises:
+            DatapathError: the program has ended.
+        """
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(b"?\n")
+        except (BrokenPipeError, ValueError):
+            raise DatapathError("The delay program of a link has ended.") from None
+        passed, dropped, late_max, late_sum = map(int, self._answer().split())
+        return DelayCounts(passed, dropped, late_max / 1e9, late_sum / 1e9)
+
+    def close(self) -> None:
+        """End the program; its devices go. May be called twice."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+    def _answer(self) -> str:
+        process = self._process
+        assert process.stdout is not None
+        assert process.stderr is not None
+        if not select([process.stdout], [], [], ANSWER_WITHIN_S)[0]:
+            raise DatapathError(f"The delay program of a link did not answer within {ANSWER_WITHIN_S:g} s.")
+        if said := process.stdout.readline():
+            return said.decode()
+        raise DatapathError(
+            f"The delay program of a link ended: {process.stderr.read().decode(errors='replace').strip()}."
+        )

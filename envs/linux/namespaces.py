@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Network namespaces that a run makes for itself, named after its process so that none is ever left behind.
+
+A name tells who made it (`ncc-<pid>-<start time of that process>-...`), so that whoever comes later can tell the
+namespaces of a crashed run from those of a running one: `sweep`.
+"""
+
+import ctypes
+import os
+import re
+import select
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ncc.core.errors import DatapathError
+
+try:
+    from pyroute2 import netns
+except ImportError:
+    raise DatapathError("The Linux rack needs pyroute2, which is not installed: pip install 'ncc[linux]'.") from None
+
+PREFIX = "ncc"
+NAME_MAX = 55
+"""Characters: what the traffic program holds of a name."""
+GONE_WITHIN_S = 5.0
+"""How long a killed process may take to go."""
+_OWNED = re.compile(rf"{PREFIX}-(\d+)-(\d+)-")
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_NEED_ROOT = (
+    "The Linux rack needs root, or CAP_SYS_ADMIN and CAP_NET_ADMIN, to make network namespaces ({}): run it with sudo, "
+    "or use datapath=packetsim."
+)
+
+
+def _start_ticks(pid: int) -> int | None:
+    """When a process began, in ticks since boot; None if there is none of that number."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    state, *fields = stat.rpartition(")")[2].split()
+    return None if state in "ZX" else int(fields[18])  # field 22 of proc(5); the state is field 3
+
+
+def owner() -> str:
+    """What begins the names of this process's namespaces."""
+    return f"{PREFIX}-{os.getpid()}-{_start_ticks(os.getpid())}"
+
+
+def path(name: str) -> Path:
+    """The file that stands for a namespace; whoever opens it may enter."""
+    return Path(netns.NETNS_RUN_DIR) / name
+
+
+def create(name: str) -> None:
+    """Make a namespace.
+
+    Raises:
+        DatapathError: not allowed, or the name is too long.
+    """
+    if len(name) > NAME_MAX:
+        raise DatapathError(f"A namespace's name must have at most {NAME_MAX} characters, got {name!r}.")
+    failed: list[OSError] = []
+
+    def make() -> None:
+        """In a thread of its own, which leaves its first namespace for good."""
+        try:
+            if _LIBC.unshare(os.CLONE_NEWNET if hasattr(os, "CLONE_NEWNET") else 0x40000000):
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+            netns.attach(name, threading.get_native_id())
+        except OSError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=make, name="ncc-namespace")
+    thread.start()
+    thread.join()
+    if failed:
+        remove(name)
+        if isinstance(failed[0], PermissionError):
+            raise DatapathError(_NEED_ROOT.format(failed[0].strerror)) from None
+        raise DatapathError(f"Cannot make network namespace {name}: {failed[0]}.") from None
+
+
+@contextmanager
+def inside(name: str) -> Iterator[None]:
+    """The calling thread is in a namespace for as long as the block lasts: what it opens there stays there."""
+    here = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        netns.setns(name, flags=0)
+        try:
+            yield
+        finally:
+            netns.setns(here)
+    finally:
+        os.close(here)
+
+
+def processes(name: str) -> list[int]:
+    """Processes that live in a namespace, this one excepted."""
+    try:
+        place = path(name).stat()
+    except FileNotFoundError:
+        return []
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+                its = (entry / "ns" / "net").stat()
+                if (its.st_dev, its.st_ino) == (place.st_dev, place.st_ino):
+                    found.append(int(entry.name))
+    return found
+
+
+def remove(name: str) -> None:
+    """End every process in a namespace and remove it; nothing happens if there is no such namespace.
+
+    Its devices, queues and programs go with it, a moment later.
+    """
+    for pid in processes(name):
+        _kill(pid, name)
+    with suppress(FileNotFoundError):
+        netns.remove(name)
+
+
+def _kill(pid: int, name: str) -> None:
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        if pid not in processes(name):  # the number may have been given to another since
+            return
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+        if not select.select([process], [], [], GONE_WITHIN_S)[0]:
+            raise DatapathError(f"Process {pid} in network namespace {name} does not end on SIGKILL; end it by hand.")
+    except ProcessLookupError:
+        return
+    finally:
+        os.close(process)
+
+
+def sweep() -> tuple[str, ...]:
+    """Remove the namespaces of runs whose process is gone, with any processes in them; returns their names."""
+    swept = []
+    for name in sorted(netns.listnetns()):
+        owned = _OWNED.match(name)
+        if owned and _start_ticks(int(owned[1])) != int(owned[2]):
+            remove(name)
+            swept.append(name)
+    return tuple(swept)

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`Rack`: a topology of network namespaces on this machine, through which the kernel's own TCP talks.
+
+Every host and every switch is a namespace; a link is a veth pair, or the two devices of a delay program where its
+delay is worth setting. Each directed port of the topology is one device: a token bucket filter empties its queue at
+the link's rate, frames counted as simulators count them, and the program of `switch` marks, drops and counts. Nothing
+outside the namespaces is touched, and everything goes with them.
+
+What differs from the simulators: the rate of a port is held over some packets, not between any two (`BURST_S`); a link
+takes about `delay.HOP_S` by itself, in place of the shortest delays; a host's own queue is the kernel's.
+"""
+
+import os
+from contextlib import ExitStack
+from itertools import count
+from types import TracebackType
+
+from pyroute2 import IPRoute, NetlinkError
+
+from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.flows import PortRecords
+from ncc.core.scenario import Nic, Transport
+from ncc.core.topology import Link, NodeKind, Topology
+from ncc.core.units import BITS_PER_BYTE
+from ncc.envs.linux import namespaces, queues, stack
+from ncc.envs.linux.delay import HOP_S, MIN_DELAY_S, Delay, End
+from ncc.envs.linux.namespaces import sweep
+from ncc.envs.linux.switch import FIRST_INDEX, Switch, check_switch
+
+__all__ = ["Rack", "check_rack", "sweep"]
+
+ETHERNET_BYTES = 14
+"""Link-layer header that a veth counts with each packet; a delay program's device has none."""
+BURST_S = 100e-6
+"""What a port may send at once, in time at its rate: timers that wake the queue are late by tens of microseconds."""
+SEGMENTED_BYTES = 65_536
+"""Of one packet with segmentation offload."""
+UNBOUNDED_BYTES = 2**30
+"""Of the kernel's own limit, where the switch's program decides or a host's TCP does."""
+_ONLINK = 4
+_serial = count()
+
+
+def check_rack(topology: Topology, transport: Transport) -> None:
+    """Raise `ConfigError` for what a topology asks and a rack does not offer, naming the first."""
+    if len(topology.links) != len(topology.nodes) - 1:
+        raise ConfigError(
+            f"The Linux rack takes trees only, one way from each node to each other: {len(topology.nodes)} nodes need "
+            f"{len(topology.nodes) - 1} links, got {len(topology.links)}."
+        )
+    for other in topology.hosts[1:]:
+        topology.path(topology.hosts[0], other)
+    if transport.frame_overhead_bytes < ETHERNET_BYTES:
+        raise ConfigError(
+            f"Scenario.transport.frame_overhead_bytes must be at least {ETHERNET_BYTES} (Ethernet's header) on the "
+            f"Linux rack, got {transport.frame_overhead_bytes}."
+        )
+    for i, link in enumerate(topology.links):
+        if HOP_S < link.delay_s < MIN_DELAY_S:
+            raise ConfigError(
+                f"Link {topology.port_name(2 * i)} of the Linux rack must have a delay of at most {HOP_S * 1e6:g} us, "
+                f"which is what it costs by itself, or of at least {MIN_DELAY_S * 1e6:g} us, got {link.delay_s * 1e6:g}."
+            )
+    check_switch(topology)
+
+
+class Rack:
+    """A topology, up and running; `close` takes it down. Use it as a context manager.
+
+    Args:
+        topology: a tree.
+        transport: of the scenario; `stack.not_honoured` says what the kernel does otherwise.
+        nic: likewise.
+        segmentation_offload: whether hosts hand up to 64 kB to their device at once. Faster, and then a mark or a drop
+            hits all of it.
+
+    Raises:
+        ConfigError: something that a rack does not offer.
+        DatapathError: not root, or the kernel lacks something.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        transport: Transport = Transport(),  # noqa: B008 - frozen
+        nic: Nic = Nic(),  # noqa: B008 - frozen
+        *,
+        segmentation_offload: bool = False,
+    ) -> None:
+        check_rack(topology, transport)
+        self.topology = topology
+        self.transport, self.nic = transport, nic
+        self.segmentation_offload = segmentation_offload
+        self.delays: dict[int, Delay] = {}
+        """By index of the link, those that have one."""
+        self._prefix = f"{namespaces.owner()}-{next(_serial)}"
+        self._routes: dict[int, IPRoute] = {}
+        self._undo = ExitStack()
+        sweep()
+        try:
+            self._build()
+        except NetlinkError as error:
+            self.close()
+            raise DatapathError(f"The kernel refuses a part of the Linux rack: {error}.") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def namespace(self, node: int) -> str:
+        """Name of a node's namespace, as `ip netns` knows it."""
+        return f"{self._prefix}-{node}-{self.topology.nodes[node].name}"[: namespaces.NAME_MAX]
+
+    def address(self, host: int) -> str:
+        """IPv4 address of a host."""
+        if self.topology.nodes[host].kind is not NodeKind.HOST:
+            raise ConfigError(f"Node {self.topology.nodes[host].name} is a switch, which has no address.")
+        return f"10.{host + 1 >> 16}.{host + 1 >> 8 & 255}.{host + 1 & 255}"
+
+    def records(self) -> PortRecords:
+        """Totals of every directed port as of now."""
+        return self.switch.records()
+
+    def close(self) -> None:
+        """Take everything down, with any process that is left in it; may be called twice."""
+        self._undo.close()
+        self._routes.clear()
+        self.delays.clear()
+
+    def __enter__(self) -> "Rack":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _build(self) -> None:
+        for node in range(len(self.topology.nodes)):
+            self._add_node(node)
+        self.switch = Switch(self.topology, self.transport.frame_overhead_bytes)
+        self._undo.callback(self.switch.close)
+        for i, link in enumerate(self.topology.links):
+            self._add_link(i, link)
+        for port in range(2 * len(self.topology.links)):
+            self._add_port(port)
+        for node in range(len(self.topology.nodes)):
+            self._add_routes(node)
+
+    def _add_node(self, node: int) -> None:
+        name = self.namespace(node)
+        namespaces.create(name)
+        self._undo.callback(namespaces.remove, name)
+        is_host = self.topology.nodes[node].kind is NodeKind.HOST
+        with namespaces.inside(name):
+            stack.apply(stack.of_every_node())
+            stack.apply(stack.of_host(self.transport, self.nic) if is_host else stack.of_switch())
+            self._routes[node] = IPRoute()
+        self._undo.callback(self._routes[node].close)
+        self._routes[node].link("set", index=1, state="up")
+
+    def _add_link(self, i: int, link: Link) -> None:
+        if link.delay_s >= MIN_DELAY_S:
+            ends = [
+                End(namespaces.path(self.namespace(node)), _device(port), FIRST_INDEX + port)
+                for node, port in ((link.a, 2 * i), (link.b, 2 * i + 1))
+            ]
+            self.delays[i] = Delay(ends[0], ends[1], link.delay_s, self.transport.mtu_bytes)
+            self._undo.callback(self.delays[i].close)
+            return
+        other = os.open(namespaces.path(self.namespace(link.b)), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            peer = {
+                "index": FIRST_INDEX + 2 * i + 1,
+                "attrs": [
+                    ["IFLA_IFNAME", _device(2 * i + 1)],
+                    ["IFLA_ADDRESS", _mac(2 * i + 1)],
+                    ["IFLA_NET_NS_FD", other],
+                ],
+            }
+            data = ["IFLA_INFO_DATA", {"attrs": [["VETH_INFO_PEER", peer]]}]
+            self._routes[link.a].link(
+                "add",
+                ifname=_device(2 * i),
+                index=FIRST_INDEX + 2 * i,
+                address=_mac(2 * i),
+                linkinfo={"attrs": [["IFLA_INFO_KIND", "veth"], data]},
+            )
+        finally:
+            os.close(other)
+
+    def _ends(self, port: int) -> tuple[int, int]:
+        link = self.topology.links[port // 2]
+        return (link.b, link.a) if port % 2 else (link.a, link.b)
+
+    def _add_port(self, port: int) -> None:
+        """Size of packets, queue, program, and the way to the other end."""
+        node, _ = self._ends(port)
+        route, device, delayed = self._routes[node], FIRST_INDEX + port, port // 2 in self.delays
+        segments = {} if self.segmentation_offload else {"gso_max_segs": 1}
+        route.link("set", index=device, mtu=self.transport.mtu_bytes, txqlen=4096, **segments)
+        header_bytes = 0 if delayed else ETHERNET_BYTES
+        rate_bytes_per_s = round(self.topology.port_rate_bps(port) / BITS_PER_BYTE)
+        largest = SEGMENTED_BYTES if self.segmentation_offload else 2 * self.transport.mtu_bytes
+        message = queues.token_bucket(
+            device,
+            rate_bytes_per_s=rate_bytes_per_s,
+            burst_bytes=max(largest + 2 * header_bytes, round(rate_bytes_per_s * BURST_S)),
+            limit_bytes=UNBOUNDED_BYTES,
+            overhead_bytes=self.transport.frame_overhead_bytes - header_bytes,
+        )
+        with namespaces.inside(self.namespace(node)):
+            queues.send(message, f"the queue of port {self.topology.port_name(port)} (CONFIG_NET_SCH_TBF)")
+        self.switch.attach(route, port)
+        route.link("set", index=device, state="up")
+        if not delayed:
+            route.neigh("add", dst=_gateway(port ^ 1), lladdr=_mac(port ^ 1), ifindex=device, state="permanent")
+
+    def _add_routes(self, node: int) -> None:
+        """To every host by its next port; a host has one way to all, and the metrics that its TCP takes from it."""
+        if self.topology.nodes[node].kind is NodeKind.HOST:
+            link = next(i for i, link in enumerate(self.topology.links) if node in (link.a, link.b))
+            port = 2 * link + (self.topology.links[link].b == node)
+            route, device = self._routes[node], FIRST_INDEX + port
+            route.addr("add", index=device, address=self.address(node), prefixlen=32)
+            metrics = stack.metrics(self.transport)
+            self._add_route(node, "0.0.0.0/0", port, prefsrc=self.address(node), metrics=metrics)
+            return
+        for host in self.topology.hosts:
+            self._add_route(node, f"{self.address(host)}/32", self.topology.path(node, host)[0])
+
+    def _add_route(self, node: int, to: str, port: int, **more: object) -> None:
+        self._routes[node].route(
+            "add", dst=to, gateway=_gateway(port ^ 1), oif=FIRST_INDEX + port, flags=_ONLINK, **more
+        )
+
+
+def _device(port: int) -> str:
+    return f"p{port}"
+
+
+def _mac(port: int) -> str:
+    return f"02:00:00:00:{port >> 8:02x}:{port & 255:02x}"
+
+
+def _gateway(port: int) -> str:
+    """What a port is called by routes that lead to it; nobody answers to it."""
+    return f"169.254.{port + 1 >> 8}.{port + 1 & 255}"

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a scenario's transport means to the kernel's TCP: settings of a namespace, metrics of a route, and what is left."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ncc.core.errors import DatapathError
+from ncc.core.scenario import Nic, Transport
+
+MS_PER_S = 1000
+KERNEL_INITIAL_RTO_S = 1.0
+"""TCP_TIMEOUT_INIT."""
+SKB_OVERHEAD = 2
+"""Memory that a packet is charged for beside its payload: at most as much again for packets of 1500 bytes."""
+
+
+def of_every_node() -> dict[str, str]:
+    """Settings of hosts and switches: nothing but the run's own packets on the links."""
+    settings = {"net/ipv4/conf/all/rp_filter": "0", "net/ipv4/conf/default/rp_filter": "0"}
+    if Path("/proc/sys/net/ipv6").exists():
+        settings |= {"net/ipv6/conf/all/disable_ipv6": "1", "net/ipv6/conf/default/disable_ipv6": "1"}
+    return settings
+
+
+def of_switch() -> dict[str, str]:
+    """Settings of a switch's namespace."""
+    return {"net/ipv4/ip_forward": "1"}
+
+
+def of_host(transport: Transport, nic: Nic) -> dict[str, str]:
+    """Settings of a host's namespace.
+
+    `tcp_tso_rtt_log` 0 lets paced flows send packet by packet. Buffers count memory, of which a packet takes about
+    twice its payload, so that the window may reach what the scenario says.
+    """
+    send, receive = transport.send_buffer_bytes, transport.receive_buffer_bytes
+    return {
+        "net/ipv4/tcp_ecn": "1",
+        "net/ipv4/tcp_no_metrics_save": "1",
+        "net/ipv4/tcp_tso_rtt_log": "0",
+        "net/ipv4/tcp_timestamps": "0",
+        "net/ipv4/tcp_sack": str(int(transport.sack)),
+        "net/ipv4/tcp_reordering": str(transport.dup_ack_pkts),
+        "net/ipv4/tcp_wmem": f"4096 {send} {SKB_OVERHEAD * send}",
+        "net/ipv4/tcp_rmem": f"4096 {receive} {SKB_OVERHEAD * receive}",
+        "net/ipv4/tcp_limit_output_bytes": str(SKB_OVERHEAD * nic.small_queue_bytes),
+        "net/ipv4/ip_local_port_range": "10000 65535",
+    }
+
+
+def metrics(transport: Transport) -> dict[str, int]:
+    """Metrics of a host's route, as iproute2 names them; `rto_min` in ms, of which the kernel makes whole jiffies."""
+    found = {
+        "initcwnd": transport.initial_window_pkts,
+        "rto_min": max(1, round(transport.min_rto_s * MS_PER_S)),
+    }
+    if transport.delayed_ack_pkts == 1:
+        found["quickack"] = 1
+    return found
+
+
+def not_honoured(transport: Transport) -> tuple[str, ...]:
+    """What a scenario asks of TCP and the kernel does otherwise, a sentence each."""
+    said = []
+    if transport.initial_rto_s != KERNEL_INITIAL_RTO_S:
+        said.append(
+            f"transport.initial_rto_s is {KERNEL_INITIAL_RTO_S:g} s in Linux, not {transport.initial_rto_s:g} s: a lost "
+            "SYN costs that."
+        )
+    if not transport.handshake:
+        said.append("transport.handshake false is not offered: every flow begins with SYN and SYN-ACK.")
+    if not transport.sack and not transport.limited_transmit:
+        said.append("transport.limited_transmit false is not offered: Linux always does it.")
+    if transport.delayed_ack_pkts > 2:
+        said.append(f"transport.delayed_ack_pkts is at most 2 in Linux, not {transport.delayed_ack_pkts}.")
+    if transport.delayed_ack_pkts > 1:
+        said.append(
+            f"transport.delayed_ack_s is 40 ms in Linux, or just below min_rto_s, not {transport.delayed_ack_s:g} s."
+        )
+    if transport.rtt_noise_max_s:
+        said.append("transport.rtt_noise_max_s is not offered: the kernel's controllers hear the RTT as it is.")
+    return tuple(said)
+
+
+def apply(settings: Mapping[str, str]) -> None:
+    """Write settings of the calling thread's namespace.
+
+    Raises:
+        DatapathError: the kernel has no such setting or refuses the value.
+    """
+    for name, value in settings.items():
+        try:
+            (Path("/proc/sys") / name).write_text(value)
+        except OSError as error:
+            raise DatapathError(
+                f"Cannot set {name.replace('/', '.')} to {value!r} in a namespace: {error.strerror}."
+            ) from None
