@@ -25,7 +25,7 @@ function(ncc_bpf name source)
   set(object "${NCC_LINUX_OBJECTS}/${name}.bpf.o")
   add_custom_command(
     OUTPUT "${object}"
-    COMMAND "${NCC_CLANG}" -O2 -g -Wall -Wextra -Werror -target bpf -mcpu=v3 -D__TARGET_ARCH_x86
+    COMMAND "${NCC_CLANG}" -O2 -g -Wall -Wextra -Wno-unused-parameter -Werror -target bpf -mcpu=v3 -D__TARGET_ARCH_x86
             "-I${NCC_BASELINES}" "-I${NCC_LINUX}/bpf" "-I${NCC_LIBBPF_HEADERS}" ${ARGN}
             -MD -MF "${object}.d" -c "${source}" -o "${object}"
     DEPENDS "${source}" DEPFILE "${object}.d" VERBATIM COMMENT "BPF object ${name}")

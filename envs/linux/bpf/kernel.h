@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The few types of the kernel that the programs use. The loader finds each field by its name in the running kernel's
+ * BTF, so neither order nor size matters here, and no headers of a kernel are needed to build.
+ */
+#ifndef NCC_KERNEL_H
+#define NCC_KERNEL_H
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef short __s16;
+typedef unsigned int __u32;
+typedef int __s32;
+typedef unsigned long long __u64;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef _Bool bool;
+
+/* linux/bpf.h */
+enum bpf_map_type {
+    BPF_MAP_TYPE_HASH = 1,
+    BPF_MAP_TYPE_ARRAY = 2,
+    BPF_MAP_TYPE_QUEUE = 22,
+    BPF_MAP_TYPE_SK_STORAGE = 24,
+};
+enum { BPF_F_NO_PREALLOC = 1, BPF_F_MMAPABLE = 1 << 10, BPF_SK_STORAGE_GET_F_CREATE = 1 };
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct sock_common {
+    __be32 skc_daddr, skc_rcv_saddr;
+    __be16 skc_dport;
+    __u16 skc_num;
+};
+
+struct sock {
+    struct sock_common __sk_common;
+    __u32 sk_mark;
+    __u32 sk_pacing_status;
+    unsigned long sk_pacing_rate;
+};
+
+struct inet_connection_sock {
+    __u8 icsk_ca_state : 5;
+    struct {
+        __u8 pending;
+    } icsk_ack;
+};
+
+struct minmax_sample {
+    __u32 t, v;
+};
+
+struct minmax {
+    struct minmax_sample s[3];
+};
+
+struct tcp_sock {
+    __u32 snd_cwnd, snd_ssthresh;
+    __u32 snd_una, snd_nxt, write_seq, rcv_nxt, high_seq;
+    __u32 packets_out, sacked_out, lost_out, retrans_out, max_packets_out;
+    __u32 delivered, delivered_ce, lost;
+    __u32 srtt_us; /* times 8 */
+    struct minmax rtt_min;
+    __u32 mss_cache;
+    __u32 data_segs_out;
+    __u64 bytes_sent, bytes_acked, bytes_retrans;
+    __u64 tcp_clock_cache; /* CLOCK_MONOTONIC, ns, refreshed with every packet */
+    __u16 tcp_header_len;
+    __u16 total_rto;
+    __u8 ecn_flags;
+    __u8 is_cwnd_limited : 1;
+};
+
+struct rate_sample {
+    __s32 delivered; /* packets; negative: no sample */
+    long interval_us;
+    long rtt_us;
+    bool is_app_limited;
+};
+
+enum tcp_ca_event { CA_EVENT_TX_START, CA_EVENT_ECN_NO_CE = 4, CA_EVENT_ECN_IS_CE = 5 };
+
+struct tcp_congestion_ops {
+    __u32 (*ssthresh)(struct sock *sk);
+    void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
+    __u32 (*undo_cwnd)(struct sock *sk);
+    void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs); /* since Linux 6.10 */
+    void (*init)(struct sock *sk);
+    void (*release)(struct sock *sk);
+    char name[16];
+    __u32 flags;
+};
+
+#pragma clang attribute pop
+
+/* net/tcp.h, net/inet_connection_sock.h, net/sock.h: macros, which BTF does not know. */
+enum { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
+enum { TCP_ECN_OK = 1, TCP_ECN_DEMAND_CWR = 4 };
+enum { TCP_CONG_NON_RESTRICTED = 1, TCP_CONG_NEEDS_ECN = 2 };
+enum { ICSK_ACK_TIMER = 2, ICSK_ACK_NOW = 16 };
+enum { SK_PACING_NONE = 0, SK_PACING_NEEDED = 1 };
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What user space reads of a connection. One socket is handled by one CPU at a time, so a row has one writer. */
+#ifndef NCC_SHIM_REPORT_H
+#define NCC_SHIM_REPORT_H
+
+#include "shim.h"
+
+#define SHIM_FENCE() asm volatile("" ::: "memory") /* x86-64 keeps stores in order; the compiler must too */
+
+static __always_inline void shim_begin_row(struct ncc_report *r)
+{
+    *(volatile ncc_u32 *)&r->seq = r->seq | 1;
+    SHIM_FENCE();
+}
+
+static __always_inline void shim_end_row(struct ncc_report *r)
+{
+    SHIM_FENCE();
+    *(volatile ncc_u32 *)&r->seq = (r->seq | 1) + 1;
+}
+
+static __always_inline __u64 shim_inflight_pkts(const struct tcp_sock *tp)
+{
+    return tp->packets_out - tp->sacked_out - tp->lost_out + tp->retrans_out;
+}
+
+static __always_inline __u32 shim_header_bytes(const struct tcp_sock *tp)
+{
+    return 20 + tp->tcp_header_len; /* IPv4 without options */
+}
+
+/* Everything that changes. */
+static __always_inline void shim_fill_row(struct ncc_report *r, const struct shim_flow *f, const struct tcp_sock *tp,
+                                          __u64 now_ns)
+{
+    const struct sock *sk = (const void *)tp;
+    __u64 mss = f->conn.mss_bytes;
+
+    r->updated_ns = now_ns;
+    r->rtt_ns = f->rtt_ns;
+    r->srtt_ns = (__u64)tp->srtt_us * 125;
+    r->min_rtt_ns = f->min_rtt_ns;
+    r->rtt_sum_ns = f->rtt_sum_ns;
+    r->rtt_samples = f->rtt_samples;
+    r->delivered_bytes = f->delivered_bytes;
+    r->acked_bytes = f->una_bytes;
+    r->marked_bytes = f->marked_bytes;
+    r->lost_bytes = f->lost_bytes;
+    r->sent_bytes = tp->bytes_sent;
+    r->retrans_bytes = tp->bytes_retrans;
+    r->sent_packets = tp->data_segs_out;
+    r->inflight_bytes = shim_inflight_pkts(tp) * mss;
+    r->unsent_bytes = tp->write_seq - tp->snd_nxt;
+    r->cwnd_bytes = tp->snd_cwnd * mss;
+    r->ssthresh_bytes = f->out.ssthresh_bytes;
+    r->pacing_bytes_per_s = sk->sk_pacing_status == SK_PACING_NONE ? 0 : sk->sk_pacing_rate;
+    r->delivery_bytes_per_s = f->delivery_bytes_per_s;
+    r->decision = f->decision;
+    r->decided_ns = f->decided_ns;
+    r->share_bytes_per_s = f->share_bytes_per_s;
+    r->mss_bytes = f->conn.mss_bytes;
+    r->header_bytes = shim_header_bytes(tp);
+    r->acks = f->acks;
+    r->recoveries = f->recoveries;
+    r->timeouts = f->timeouts;
+    r->fallbacks = f->fallbacks;
+    r->ca_state = f->ca_state;
+    r->app_limited = !BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited);
+}
+
+/* A slot for a connection that sends data for the first time. */
+static __always_inline void shim_open_row(struct sock *sk, struct shim_flow *f)
+{
+    struct ncc_agent *a = shim_agent();
+    struct ncc_report *r;
+    __u32 slot = 0;
+
+    f->opened = 1;
+    if (!a)
+        return;
+    shim_count(&a->started);
+    if (bpf_map_pop_elem(&free_slots, &slot) || slot >= NCC_FLOWS_MAX) {
+        shim_count(&a->unreported);
+        return;
+    }
+    f->slot = slot + 1;
+    r = shim_row(f);
+    if (!r)
+        return;
+    shim_begin_row(r);
+    f->generation = r->generation + 1;
+    r->generation = f->generation;
+    r->state = NCC_FLOW_LIVE;
+    r->flow = sk->sk_mark;
+    r->host = f->host;
+    r->src = sk->__sk_common.skc_rcv_saddr;
+    r->dst = sk->__sk_common.skc_daddr;
+    r->ports = (__u32)sk->__sk_common.skc_num << 16 | __builtin_bswap16(sk->__sk_common.skc_dport);
+    r->began_ns = f->began_ns;
+    shim_fill_row(r, f, (const struct tcp_sock *)sk, f->began_ns);
+    shim_end_row(r);
+}
+
+static __always_inline void shim_close_row(const struct sock *sk, struct shim_flow *f, __u64 now_ns)
+{
+    struct ncc_agent *a = shim_agent();
+    struct ncc_report *r = shim_row(f);
+
+    if (a && f->opened) {
+        shim_count(&a->finished);
+        __sync_fetch_and_add(&a->acks, (ncc_u64)f->acks);
+    }
+    if (!r)
+        return;
+    shim_begin_row(r);
+    shim_fill_row(r, f, (const struct tcp_sock *)sk, now_ns);
+    r->inflight_bytes = 0;
+    r->state = NCC_FLOW_FINISHED;
+    shim_end_row(r);
+    f->slot = 0;
+}
+
+#endif

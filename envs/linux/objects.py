@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the build made for the Linux datapath: programs for the kernel (`*.bpf.o`) and helper programs."""
+
+from functools import cache
+from pathlib import Path
+
+import ncc.envs.linux
+from ncc.core.errors import DatapathError, UnknownNameError
+
+SUFFIX = ".bpf.o"
+_SHIM = "shim_"
+NAME_BYTES = 15
+"""A congestion control's name in the kernel, TCP_CA_NAME_MAX without the terminating zero."""
+
+
+@cache
+def folder() -> Path:
+    """Where they are.
+
+    Raises:
+        DatapathError: there are none; the message says what the build lacked.
+    """
+    for entry in ncc.envs.linux.__path__:
+        found = Path(entry) / "objects"
+        if found.is_dir():
+            return found
+    raise DatapathError(
+        "The Linux datapath's programs were not built: install clang, libbpf-dev and gcc, then run `make build` (in a "
+        "checkout) or reinstall ncc."
+    )
+
+
+def bpf_objects() -> dict[str, Path]:
+    """Programs for the kernel, by name; empty where none was built."""
+    try:
+        return {path.name.removesuffix(SUFFIX): path for path in sorted(folder().glob(f"*{SUFFIX}"))}
+    except DatapathError:
+        return {}
+
+
+def bpf_object(name: str) -> Path:
+    """One of them.
+
+    Raises:
+        DatapathError: none was built.
+        UnknownNameError: there is no such one.
+    """
+    built = {path.name.removesuffix(SUFFIX): path for path in folder().glob(f"*{SUFFIX}")}
+    if not built:
+        raise DatapathError(
+            "The Linux datapath's programs for the kernel were not built: install clang and libbpf-dev, then run "
+            "`make build` (in a checkout) or reinstall ncc."
+        )
+    if name not in built:
+        raise UnknownNameError("BPF object", name, built)
+    return built[name]
+
+
+def helper(name: str) -> Path:
+    """A helper program.
+
+    Raises:
+        DatapathError: it was not built.
+    """
+    path = folder() / name
+    if not path.is_file():
+        raise DatapathError(
+            f"The Linux datapath's helper program {name} was not built: install gcc, then run `make build` (in a "
+            "checkout) or reinstall ncc."
+        )
+    return path
+
+
+def controllers() -> tuple[str, ...]:
+    """Controllers of `baselines/` that were compiled for the kernel."""
+    return tuple(name.removeprefix(_SHIM) for name in bpf_objects() if name.startswith(_SHIM))
+
+
+def controller_object(controller: str) -> Path:
+    """The program that runs a controller in the kernel.
+
+    Raises:
+        DatapathError: none was built.
+        UnknownNameError: that controller was not.
+    """
+    built = controllers()
+    if built and controller not in built:
+        raise UnknownNameError("controller in the kernel", controller, built)
+    return bpf_object(_SHIM + controller)
+
+
+def congestion_name(controller: str) -> str:
+    """What a socket asks for by TCP_CONGESTION to be run by `controller`."""
+    return f"ncc_{controller}"

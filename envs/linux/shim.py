@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A controller of `baselines/` in the kernel: reports of every connection, limits and overrides for it."""
+
+import ipaddress
+import struct
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ncc.baselines.registry import check_params
+from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.flows import FloatArray
+from ncc.envs.linux import layout, objects
+from ncc.envs.linux.libbpf import BPF_F_LINK, Object, Program
+
+READS = 100
+"""Times a report is read again while the kernel is writing it: each takes microseconds, writing one less than one."""
+STRUCT_OPS = "shim"
+RATE_MAX = 2.0**40
+"""Bytes/s: the kernel's program takes more for this."""
+
+
+class Shim:
+    """Controller `controller`, registered with the kernel as `name` until `close`, or until this process ends.
+
+    Any socket of the machine, in any network namespace, that asks for `name` by TCP_CONGESTION is run by it. Limits and
+    overrides hold only while `beat` is called more often than every `timeout_s`: if not, from the next ACK on the
+    controller decides alone, and each connection that stops obeying is counted.
+
+    A host's limit is on bytes of IP packets with data; it is split by weight among those of its connections that have
+    data. What some do not use goes to the others, to within an eighth of each share and after some milliseconds; when
+    many wake up at once the host may be above its limit that long (`bpf/shim_share.h`). A connection always gets a
+    packet out every 50 ms, whatever the limit says.
+
+    Args:
+        controller: name of a header of `baselines/`.
+        params: parameters that differ from their defaults.
+        timeout_s: silence after which limits and overrides are ignored, > 0.
+
+    Raises:
+        ConfigError: `timeout_s` or a parameter is out of range.
+        UnknownNameError: no such controller or parameter.
+        DatapathError: it was not built, or the kernel refuses it.
+    """
+
+    def __init__(self, controller: str, params: Sequence[tuple[str, int]] = (), *, timeout_s: float) -> None:
+        if not 0 < timeout_s < 1e9:
+            raise ConfigError(f"Shim.timeout_s must be a positive number of seconds, got {timeout_s!r}.")
+        path = objects.controller_object(controller)
+        values = check_params(controller, dict(params))
+        self.controller = controller
+        self.name = objects.congestion_name(controller)
+        """What sockets ask for by TCP_CONGESTION."""
+        self.slots: NDArray[np.intp] = np.empty(0, np.intp)
+        """Of the rows that the last call of `flows` returned: theirs in `decisions`."""
+        self._object: Object | None = Object(path)
+        try:
+            self._load(list(values.values()), int(timeout_s * 1e9))
+        except BaseException:
+            self.close()
+            raise
+
+    def _load(self, values: list[int], timeout_ns: int) -> None:
+        loaded = self._loaded()
+        loaded.map(STRUCT_OPS).add_flags(BPF_F_LINK)
+        loaded.map(".rodata.params").initial().view("<u8")[: len(values)] = values
+        loaded.load()
+        self.reports: NDArray[np.void] = loaded.map("reports").view(layout.REPORT)
+        """[FLOWS_MAX] rows of `layout.REPORT`, which the kernel writes at any time; `flows` makes consistent copies."""
+        self.decisions: NDArray[np.void] = loaded.map("decisions").view(layout.DECISION)
+        """[FLOWS_MAX] rows of `layout.DECISION`, by the same slots; set `generation` to the report's."""
+        self.hosts: NDArray[np.void] = loaded.map("hosts").view(layout.HOST)
+        """[HOSTS_MAX] rows of `layout.HOST`."""
+        self.agent: NDArray[np.void] = loaded.map("agent").view(layout.AGENT)
+        """[1] row of `layout.AGENT`."""
+        self._addresses = loaded.map("addresses")
+        self._free = loaded.map("free_slots")
+        self.agent["timeout_ns"] = timeout_ns
+        for slot in range(layout.FLOWS_MAX):
+            self._free.update(None, struct.pack("=I", slot))
+        loaded.register(STRUCT_OPS)
+
+    def add_host(self, index: int, address: str) -> None:
+        """Connections from `address` (IPv4) obey the limit of agent `index`. A host may have several addresses.
+
+        Raises:
+            ConfigError: the index or the address cannot be.
+        """
+        if not 0 <= index < layout.HOSTS_MAX:
+            raise ConfigError(f"A host's index must be from 0 to {layout.HOSTS_MAX - 1}, got {index}.")
+        try:
+            packed = ipaddress.IPv4Address(address).packed
+        except ValueError as error:
+            raise ConfigError(f"A host's address must be an IPv4 address, got {address!r} ({error}).") from error
+        self._loaded()
+        self._addresses.update(packed, struct.pack("=I", index))
+
+    def beat(self, now_ns: int | None = None) -> None:
+        """Say that limits and overrides are looked after: `now_ns` is `time.monotonic_ns()`."""
+        self.agent["beat_ns"] = time.monotonic_ns() if now_ns is None else now_ns
+
+    def limit(self, rates_bps: FloatArray) -> None:
+        """Limit hosts 0 to n - 1 to bits of IP packets with data per second, inf: not at all; a new decision.
+
+        Raises:
+            ConfigError: more rates than hosts, or one is NaN, zero or negative.
+        """
+        rates = np.asarray(rates_bps, dtype=np.float64)
+        if rates.ndim != 1 or len(rates) > layout.HOSTS_MAX:
+            raise ConfigError(f"Limits must be one number per host, {layout.HOSTS_MAX} at most, got {rates.shape}.")
+        if not (rates > 0).all():
+            host = int(np.flatnonzero(~(rates > 0))[0])
+            raise ConfigError(f"The limit of host {host} must be above 0 bit/s (inf: none), got {rates[host]}.")
+        bytes_per_s = np.where(np.isinf(rates), 0.0, np.clip(rates / 8, 1.0, RATE_MAX))
+        rows = self.hosts[: len(rates)]
+        rows["rate_bytes_per_s"] = bytes_per_s.astype(np.uint64)
+        rows["decision"] += np.uint64(1)
+
+    def read(self, slots: NDArray[np.intp]) -> NDArray[np.void]:
+        """Consistent copies of the reports in `slots`, [len(slots)].
+
+        Raises:
+            DatapathError: one of them was being written whenever it was read.
+        """
+        rows: NDArray[np.void] = np.empty(len(slots), layout.REPORT)
+        torn = np.arange(len(slots))
+        for _ in range(READS):
+            before = self.reports["seq"][slots[torn]]
+            rows[torn] = self.reports[slots[torn]]
+            after = self.reports["seq"][slots[torn]]
+            torn = torn[(before != after) | (before % 2 == 1)]
+            if not len(torn):
+                return rows
+        raise DatapathError(
+            f"The report of connection {slots[torn[0]]} changed each of the {READS} times it was read: the machine is "
+            "too loaded for this agent."
+        )
+
+    def flows(self) -> NDArray[np.void]:
+        """Consistent copies of the reports of connections that live, and once of each that has ended.
+
+        A slot whose last report has been read here is given back for another connection.
+        """
+        self._loaded()
+        slots = np.flatnonzero(self.reports["state"] != layout.FREE)
+        rows = self.read(slots)
+        ended = slots[rows["state"] == layout.FINISHED]
+        self.reports["state"][ended] = layout.FREE
+        for slot in ended:
+            self._free.update(None, struct.pack("=I", slot))
+        self.slots = slots
+        return rows
+
+    def counters(self) -> dict[str, int]:
+        """What the kernel has counted since the start, by the names in `layout.COUNTERS`."""
+        return {name: int(self.agent[name][0]) for name in layout.COUNTERS}
+
+    def programs(self) -> dict[str, Program]:
+        """The loaded programs, by name, for their cost."""
+        return {program.name: program for program in self._loaded().programs()}
+
+    def close(self) -> None:
+        """Unregister. Connections that it still runs go on under the controller alone once the beat is too old."""
+        if self._object is not None:
+            self._object.close()
+            self._object = None
+
+    def __enter__(self) -> "Shim":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _loaded(self) -> Object:
+        if self._object is None:
+            raise DatapathError(f"This shim ({self.name}) is closed: make another.")
+        return self._object
