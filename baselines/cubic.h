@@ -96,17 +96,18 @@ NCC_CC_FN ncc_u64 cubic_rise(const ncc_u64 *p, ncc_u32 mss_bytes, ncc_u64 distan
 }
 
 /* K: the cube root of drop / C (RFC 9438 figure 2), bit by bit, as the largest K at which C K^3 is no more than the
- * drop. So the curve starts where the window is, to the last bit of time. */
+ * drop. So the curve starts where the window is, to the last bit of time. Without a branch on the bit: the kernel's
+ * verifier would follow both ways of each, 2^CUBIC_TIME_BITS in all. */
 NCC_CC_FN ncc_u64 cubic_root(const ncc_u64 *p, ncc_u32 mss_bytes, ncc_u64 drop_bytes)
 {
     ncc_u64 k = 0;
     ncc_u32 bit;
 
     for (bit = CUBIC_TIME_BITS; bit > 0; --bit) {
-        ncc_u64 longer = k | 1ULL << (bit - 1);
+        ncc_u64 rise = cubic_rise(p, mss_bytes, k | 1ULL << (bit - 1));
 
-        if (cubic_rise(p, mss_bytes, longer) <= drop_bytes)
-            k = longer;
+        /* Both are below 2^63, so the top bit of the difference says whether rise <= drop. */
+        k |= (rise - drop_bytes - 1) >> 63 << (bit - 1);
     }
     return k;
 }
