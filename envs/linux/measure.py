@@ -60,15 +60,17 @@ class Meter:
     def __init__(self, scenario: Scenario, flows: FlowTable, first: PortCounters) -> None:
         topology = scenario.network()
         n = len(flows)
-        self._n_agents = len(topology.agent_hosts)
+        self.n_agents = len(topology.agent_hosts)
         area_of, limited = topology.limited_to
-        index = np.full(len(topology.nodes), self._n_agents)
-        index[list(topology.agent_hosts)] = np.arange(self._n_agents)
+        index = np.full(len(topology.nodes), self.n_agents)
+        index[list(topology.agent_hosts)] = np.arange(self.n_agents)
         self.start_s, self.size_bytes = flows.start_s, flows.size_bytes
         self.agent: IntArray = index[flows.src]
         """Row among the agents of each flow's sender; n_agents: none."""
         self.limited: BoolArray = limited[area_of[flows.src], flows.dst]
         """Whether a flow leaves its neighbourhood, and so is under its host's limit."""
+        self.inside_rows: IntArray = np.flatnonzero(~self.limited & (self.agent < self.n_agents))
+        """Flows of agents that stay inside their neighbourhood."""
         self.delivered_bytes, self.left_bytes = np.zeros(n, np.int64), np.zeros(n, np.int64)
         self.rtt_sum_s, self.rtt_samples = np.zeros(n), np.zeros(n, np.int64)
         self.last_left_s = flows.start_s.copy()
@@ -76,7 +78,7 @@ class Meter:
         self._before: list[IntArray] = [np.zeros(n, np.int64) for _ in range(3)]
         self._rtt_before = np.zeros(n)
         self._started = self._finished = 0
-        self._rtt_s = _base_rtts(scenario, flows, self.agent, self._n_agents)
+        self._rtt_s = _base_rtts(scenario, flows, self.agent, self.n_agents)
         self._uppers = np.array([area.upper_port for area in topology.neighbourhoods], np.int64)
         self._hosts = host_ports(topology)
         self._ports = first
@@ -135,8 +137,8 @@ class Meter:
             flows_started=self._started,
             flows_finished=self._finished,
             rate_limit_bps=limits_bps.copy(),
-            throughput_bps=sent * BITS_PER_BYTE / interval_s if interval_s > 0 else np.zeros(self._n_agents),
-            goodput_bps=goodput * BITS_PER_BYTE / interval_s if interval_s > 0 else np.zeros(self._n_agents),
+            throughput_bps=sent * BITS_PER_BYTE / interval_s if interval_s > 0 else np.zeros(self.n_agents),
+            goodput_bps=goodput * BITS_PER_BYTE / interval_s if interval_s > 0 else np.zeros(self.n_agents),
             rtt_s=self._rtt_s.copy(),
             rtt_samples=rtt_samples.astype(np.int64),
             **self._queued(time_s),
@@ -153,7 +155,7 @@ class Meter:
         return self._by_agent(rows, delivered), self._by_agent(rows, rtt_sum), self._by_agent(rows, samples)
 
     def _by_agent(self, rows: IntArray, values: FloatArray | IntArray | None = None) -> FloatArray:
-        sums = np.bincount(self.agent[rows], values, self._n_agents + 1)[: self._n_agents]
+        sums = np.bincount(self.agent[rows], values, self.n_agents + 1)[: self.n_agents]
         return sums.astype(np.float64)
 
     def _queued(self, time_s: float) -> dict[str, Any]:
@@ -161,12 +163,12 @@ class Meter:
         size, left_over = self.size_bytes[live], self.size_bytes[live] - self.left_bytes[live]
         waits = (left_over > 0) & self.limited[live]
         queued, waiting_bytes = live[waits], left_over[waits]
-        least = np.full(self._n_agents + 1, np.inf)
+        least = np.full(self.n_agents + 1, np.inf)
         np.minimum.at(least, self.agent[queued], waiting_bytes)
         return {
             "wait_s": self._by_agent(queued, time_s - self.last_left_s[queued]),
             "queued_bytes": self._by_agent(queued, waiting_bytes),
-            "next_bytes": np.where(np.isinf(least), 0.0, least)[: self._n_agents],
+            "next_bytes": np.where(np.isinf(least), 0.0, least)[: self.n_agents],
             "queued_flows": self._by_agent(queued).astype(np.int64),
             "active_flows": self._by_agent(live).astype(np.int64),
             "active_per_byte": self._by_agent(live, 1 / size),

@@ -5,7 +5,6 @@ The program (programs/traffic.c) holds both ends of every flow. What it knows li
 that reading it costs no system call.
 """
 
-import contextlib
 import mmap
 import os
 import subprocess
@@ -13,16 +12,15 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
-from pathlib import Path
 from select import select
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-import ncc.envs.linux
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FlowTable, IntArray
+from ncc.envs.linux import objects
 
 MAGIC = 0x6E636331
 CONGESTION_MAX = 15
@@ -30,8 +28,6 @@ CONGESTION_MAX = 15
 NETNS_MAX = 55
 READY_WITHIN_S = 20.0
 """From the program's start until every host listens; and for an answer of the running program."""
-SLACK_S = 5.0
-"""What the program lives beyond its deadline at most before it is killed by `close`."""
 PORT = 5001
 """Where every receiving host listens."""
 
@@ -101,18 +97,6 @@ class TrafficOptions:
     """Whether flows go on when the process that began them ends."""
 
 
-def program() -> Path:
-    """The traffic program, as the build left it.
-
-    Raises:
-        DatapathError: it is not built.
-    """
-    for entry in ncc.envs.linux.__path__:
-        if (path := Path(entry) / "objects" / "traffic").exists():
-            return path
-    raise DatapathError("The traffic program is not built (it takes a C compiler): run `make build` in a checkout.")
-
-
 class Traffic:
     """A run's flows; `begin` lets them go. All errors are `DatapathError` but where it says otherwise.
 
@@ -165,7 +149,7 @@ class Traffic:
 
     def _launch(self, options: TrafficOptions) -> None:
         self._process = subprocess.Popen(
-            [str(program()), str(self._fd)],
+            [str(objects.helper("traffic")), str(self._fd)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -271,10 +255,3 @@ def _check(hosts: Sequence[Sender], flows: FlowTable, src: IntArray, dst: IntArr
     if bad := np.flatnonzero((src == dst) | (flows.size_bytes < 1)).tolist():
         what = "must go from one host to another" if src[bad[0]] == dst[bad[0]] else "needs a size of at least 1 byte"
         raise ConfigError(f"The flow table cannot be used: flow {bad[0]} {what}.")
-
-
-def names_of_kernel() -> tuple[str, ...]:
-    """Congestion controls that the kernel has now (net.ipv4.tcp_available_congestion_control)."""
-    with contextlib.suppress(OSError):
-        return tuple(Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split())
-    return ()

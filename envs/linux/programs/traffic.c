@@ -129,14 +129,16 @@ static int make_socket(uint32_t host)
         fail("no socket in namespace %s: %s", hosts[host].netns, strerror(errno));
     }
     enter(0);
-    if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, table->congestion, (socklen_t)strlen(table->congestion))) {
-        fail("the kernel has no congestion control called %s: %s", table->congestion, strerror(errno));
-    }
     /* The kernel doubles both, for what a packet takes beside its payload. */
     set_option(fd, SOL_SOCKET, SO_SNDBUFFORCE, (int)table->send_buffer_bytes, "SO_SNDBUFFORCE");
     set_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, (int)table->receive_buffer_bytes, "SO_RCVBUFFORCE");
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
     return fd;
+}
+
+static int set_congestion(int fd)
+{
+    return setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, table->congestion, (socklen_t)strlen(table->congestion));
 }
 
 static struct key *find_key(uint32_t address, uint16_t port)
@@ -238,7 +240,7 @@ static void open_flow(uint32_t i)
     set_option(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1, "IP_BIND_ADDRESS_NO_PORT");
     flow->opened_ns = now_ns();
     flow->state = NCC_TRAFFIC_CONNECTING;
-    if (bind(fd, (struct sockaddr *)&here, sizeof(here)) ||
+    if (set_congestion(fd) || bind(fd, (struct sockaddr *)&here, sizeof(here)) ||
         (connect(fd, (struct sockaddr *)&there, sizeof(there)) && errno != EINPROGRESS)) {
         end_flow(i, NCC_TRAFFIC_FAILED, errno);
         return;
@@ -521,6 +523,9 @@ static void listen_everywhere(void)
         enter(i);
         set_ecn(hosts[i].netns);
         fd = make_socket(i);
+        if (set_congestion(fd)) { /* whose connections have it too */
+            fail("the kernel has no congestion control called %s: %s", table->congestion, strerror(errno));
+        }
         set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR");
         if (bind(fd, (struct sockaddr *)&here, sizeof(here)) || listen(fd, 4096)) {
             fail("host %u cannot listen in namespace %s: %s", i, hosts[i].netns, strerror(errno));

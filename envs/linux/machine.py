@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The machine that a run has to itself: one run at a time, what else it does, and who goes first."""
+
+import fcntl
+import os
+import time
+from pathlib import Path
+
+from ncc.core.errors import DatapathError
+
+LOCK = Path("/run/ncc-linux.lock")
+"""Held by whoever has a run on this machine; it goes with the process."""
+DECISIONS_PRIORITY = 50
+TRAFFIC_PRIORITY = 40
+"""Of SCHED_FIFO: below the decisions, above everything else."""
+WATCHED_S = 0.2
+
+
+def take_machine() -> int:
+    """A descriptor that holds the machine until it is closed.
+
+    Raises:
+        DatapathError: another run has it, or it cannot be had.
+    """
+    try:
+        lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise DatapathError(f"Cannot open {LOCK}: {error.strerror}; runs on linux take root.") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
+        os.close(lock)
+        raise DatapathError(
+            f"Another run on linux has this machine (process {holder}), and two would falsify each other: wait for it."
+        ) from None
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    return lock
+
+
+def busy_frac(watched_s: float = WATCHED_S) -> float:
+    """Share of all cores that is in use, while this process sleeps for `watched_s`."""
+    before = _cpu_times()
+    time.sleep(watched_s)
+    busy, total = (now - then for now, then in zip(_cpu_times(), before, strict=True))
+    return busy / total if total > 0 else 0.0
+
+
+def _cpu_times() -> tuple[int, int]:
+    """(busy, all) in ticks since boot; waiting for a disk is idle."""
+    with Path("/proc/stat").open() as file:
+        ticks = [int(value) for value in file.readline().split()[1:9]]
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
+
+
+class Realtime:
+    """SCHED_FIFO for the calling thread, from `enter` to `leave`; both may be called twice."""
+
+    def __init__(self) -> None:
+        self._before: tuple[int, os.sched_param] | None = None
+
+    def enter(self) -> None:
+        """Go first.
+
+        Raises:
+            DatapathError: not allowed.
+        """
+        if self._before is not None:
+            return
+        before = (os.sched_getscheduler(0), os.sched_getparam(0))
+        try:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(DECISIONS_PRIORITY))
+        except PermissionError:
+            raise DatapathError(
+                "SCHED_FIFO is refused (it takes CAP_SYS_NICE, and a control group that allows it): set "
+                "datapath.linux.settings.scheduling=other, and expect missed periods on a machine with other work."
+            ) from None
+        self._before = before
+
+    def leave(self) -> None:
+        """Be as before."""
+        before, self._before = self._before, None
+        if before is not None:
+            os.sched_setscheduler(0, *before)

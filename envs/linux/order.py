@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A flow order as weights: what the shim can do of "the flow with the largest key goes next".
+
+The kernel paces connections and does not queue their packets, so an order becomes shares of the host's rate. Of the
+flows of a host the first in order has `FIRST`, and every next one a `STEP`th of the one before, at least `LEAST`: the
+first has 3/4 of the rate while it uses it, and what it does not use goes to the others. A steeper ladder would starve
+new connections, which have the least weight until they are first reported. Keys are worked out once a period, from what
+the host knew at the last reports.
+"""
+
+import numpy as np
+
+from ncc.core.flows import FloatArray, IntArray
+from ncc.core.units import NS_PER_S
+from ncc.envs.linux.headers import Params, headers
+from ncc.envs.linux.measure import Meter
+
+FIRST = 16
+STEP = 4
+LEAST = 1
+
+
+class Weights:
+    """Of all live flows, by the keys of one header."""
+
+    def __init__(self, order: str, params: Params) -> None:
+        self._order, self._params = order, list(params)
+        self._depth = headers().order_depth(order, self._params)
+
+    def of(self, meter: Meter, time_s: float) -> tuple[IntArray, IntArray]:
+        """Rows of the live flows of agents and the weight of each, both [n]."""
+        rows = meter.live[meter.agent[meter.live] < meter.n_agents]
+        age_s = time_s - meter.start_s[rows]
+        keys = np.zeros(len(rows), np.uint64)
+        headers().order_keys(
+            self._order,
+            self._params,
+            age_ns=_ns(age_s),
+            waited_ns=np.minimum(_ns(time_s - meter.last_left_s[rows]), _ns(age_s)),
+            size_bytes=meter.size_bytes[rows],
+            left_bytes=meter.left_bytes[rows],
+            delivered_bytes=meter.delivered_bytes[rows],
+            keys=keys,
+        )
+        return rows, by_rank(meter.agent[rows], keys, rows, self._depth)
+
+
+def by_rank(agent: IntArray, keys: np.ndarray, rows: IntArray, depth: int) -> IntArray:
+    """Weights of flows by the rank of their key among those of their host; all have shape [n].
+
+    With a `depth` only so many flows of a host, those that came first (the least `rows`), are put in order; the others
+    have the least weight.
+    """
+    late = _ranks(agent, rows) >= depth if depth else np.zeros(len(rows), np.bool_)
+    # Largest first: of unsigned numbers, by their complement. Of equals the one that came first.
+    rank = _ranks(agent, late, ~keys, rows)
+    weights: IntArray = np.where(late, LEAST, np.maximum(FIRST // STEP ** np.minimum(rank, 8), LEAST))
+    return weights
+
+
+def _ranks(agent: IntArray, *least_first: np.ndarray) -> IntArray:
+    """Rank of each entry among those of its host, by the first of these columns, then the next."""
+    order = np.lexsort((*reversed(least_first), agent))
+    sorted_agents = agent[order]
+    starts = np.flatnonzero(np.r_[True, sorted_agents[1:] != sorted_agents[:-1]]) if len(order) else order
+    first = np.repeat(starts, np.diff(np.r_[starts, len(order)]))
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order)) - first
+    return ranks
+
+
+def _ns(seconds: FloatArray) -> IntArray:
+    return np.maximum(np.rint(seconds * NS_PER_S), 0).astype(np.int64)

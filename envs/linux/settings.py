@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the Linux datapath itself can be told, in configs/datapath/linux.yaml and on the command line."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from ncc.core.errors import ConfigError
+from ncc.core.value import Fraction, Value
+
+
+class LinuxSettings(Value, frozen=True):
+    """How runs take place on this machine."""
+
+    scheduling: Literal["fifo", "other"] = "fifo"
+    """Of the decisions and of the traffic: `fifo` (SCHED_FIFO) goes ahead of whatever else runs here."""
+    heartbeat_timeout_s: Annotated[float, Meta(ge=1e-3, le=10)] = 0.05
+    """Silence of the decisions after which connections fall back to their controller alone, and that is counted."""
+    segmentation_offload: bool = False
+    """Hosts hand up to 64 kB to their device at once: faster, and then a mark or a drop hits all of it."""
+    busy: Literal["refuse", "label"] = "label"
+    """What is done when the machine has other work before a run: `refuse` it, or say so in the result's facts."""
+    busy_frac: Fraction = 0.25
+    """Of all cores: from here on it counts as busy. A loaded machine costs goodput and doubles queues."""
+    missed_frac: Fraction = 0.02
+    """Share of periods without a decision from which a run is not to be used."""
+    longest_s: Annotated[float, Meta(gt=0, le=3600)] = 600.0
+    """No run takes longer: its flows end then, even if nobody is left to end them."""
+    outlive: bool = False
+    """Flows go on, until `longest_s` at most, should the process that decides be killed."""
+
+    def check_length(self, duration_s: float, drain_s: float | None) -> float:
+        """Seconds after which the traffic ends by itself; `ConfigError` if a scenario takes longer than is allowed."""
+        wanted_s = duration_s if drain_s is None else duration_s + drain_s
+        if wanted_s > self.longest_s:
+            raise ConfigError(
+                f"Scenario.duration_s and drain_s make {wanted_s:g} s, and a run on linux takes at most "
+                f"{self.longest_s:g} s of real time: shorten them, or raise datapath.linux.settings.longest_s"
+            )
+        return self.longest_s
