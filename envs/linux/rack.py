@@ -6,8 +6,10 @@ delay is worth setting. Each directed port of the topology is one device: a toke
 the link's rate, frames counted as simulators count them, and the program of `switch` marks, drops and counts. Nothing
 outside the namespaces is touched, and everything goes with them.
 
-What differs from the simulators: the rate of a port is held over some packets, not between any two (`BURST_S`); a link
-takes about `delay.HOP_S` by itself, in place of the shortest delays; a host's own queue is the kernel's.
+What differs from the simulators: the rate of a port is held over some packets, not between any two (`BURST_S`); a hop
+takes some 8 us by itself, in place of the shortest delays (`delay.HOP_S`); packets that join a port on two processors
+at the same instant do not see each other, so a buffer may be exceeded by one packet a processor; a host's own queue is
+the kernel's.
 """
 
 import os
@@ -58,8 +60,8 @@ def check_rack(topology: Topology, transport: Transport) -> None:
     for i, link in enumerate(topology.links):
         if HOP_S < link.delay_s < MIN_DELAY_S:
             raise ConfigError(
-                f"Link {topology.port_name(2 * i)} of the Linux rack must have a delay of at most {HOP_S * 1e6:g} us, "
-                f"which is what it costs by itself, or of at least {MIN_DELAY_S * 1e6:g} us, got {link.delay_s * 1e6:g}."
+                f"Link {topology.port_name(2 * i)} of the Linux rack must have a delay of at most {HOP_S * 1e6:g} us "
+                f"(then it is what a hop takes) or of at least {MIN_DELAY_S * 1e6:g} us, got {link.delay_s * 1e6:g} us."
             )
     check_switch(topology)
 

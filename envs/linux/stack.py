@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a scenario's transport means to the kernel's TCP: settings of a namespace, metrics of a route, and what is left."""
+"""What a scenario's transport means to the kernel's TCP: settings of a namespace, metrics of a route, and the rest."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -64,8 +64,8 @@ def not_honoured(transport: Transport) -> tuple[str, ...]:
     said = []
     if transport.initial_rto_s != KERNEL_INITIAL_RTO_S:
         said.append(
-            f"transport.initial_rto_s is {KERNEL_INITIAL_RTO_S:g} s in Linux, not {transport.initial_rto_s:g} s: a lost "
-            "SYN costs that."
+            f"transport.initial_rto_s is {KERNEL_INITIAL_RTO_S:g} s in Linux, not {transport.initial_rto_s:g} s: a "
+            "lost SYN costs that."
         )
     if not transport.handshake:
         said.append("transport.handshake false is not offered: every flow begins with SYN and SYN-ACK.")

@@ -2,19 +2,18 @@
 """`Switch`: the program at every port of a rack (bpf/switch.bpf.c), what it is told and what it has counted."""
 
 import ctypes
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from pyroute2 import IPRoute
 
-import ncc.envs.linux
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import IntArray, PortRecords
 from ncc.core.topology import Red, Topology
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S
 from ncc.envs.linux.libbpf import Object, libbpf, reason
+from ncc.envs.linux.objects import bpf_object
 from ncc.envs.linux.queues import EGRESS
 
 PORTS_MAX = 256
@@ -126,21 +125,6 @@ def pool_rows(topology: Topology) -> npt.NDArray[Any]:
     return rows
 
 
-def program() -> Path:
-    """The program's object, as the build left it.
-
-    Raises:
-        DatapathError: it is not built.
-    """
-    for entry in ncc.envs.linux.__path__:
-        if (path := Path(entry) / "objects" / "switch.bpf.o").exists():
-            return path
-    raise DatapathError(
-        "The program of the rack's switches is not built (it takes clang and libbpf's headers, packages clang and "
-        "libbpf-dev): run `make build` in a checkout."
-    )
-
-
 class _RunOptions(ctypes.Structure):
     """`struct bpf_test_run_opts`, whose first field is its size: nothing of it is needed."""
 
@@ -157,7 +141,7 @@ class Switch:
 
     def __init__(self, topology: Topology, frame_overhead_bytes: int) -> None:
         check_switch(topology)
-        self._object = Object(program())
+        self._object = Object(bpf_object("switch"))
         try:
             self._object.load()
             rows, pools = port_rows(topology, frame_overhead_bytes), pool_rows(topology)
