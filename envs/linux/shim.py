@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ncc.baselines.registry import check_params
 from ncc.core.errors import ConfigError, DatapathError
-from ncc.core.flows import FloatArray
+from ncc.core.flows import FloatArray, IntArray
 from ncc.envs.linux import layout, objects
 from ncc.envs.linux.libbpf import BPF_F_LINK, Object, Program
 
@@ -55,6 +55,8 @@ class Shim:
         """What sockets ask for by TCP_CONGESTION."""
         self.slots: NDArray[np.intp] = np.empty(0, np.intp)
         """Of the rows that the last call of `flows` returned: theirs in `decisions`."""
+        self._live: NDArray[np.void] = np.empty(0, layout.REPORT)
+        self._live_slots = self.slots
         self._object: Object | None = Object(path)
         try:
             self._load(list(values.values()), int(timeout_s * 1e9))
@@ -118,6 +120,24 @@ class Shim:
         rows["rate_bytes_per_s"] = bytes_per_s.astype(np.uint64)
         rows["decision"] += np.uint64(1)
 
+    def weigh(self, flows: IntArray, weights: IntArray) -> None:
+        """Weights of flows by their numbers (SO_MARK), both [n], from the next ACK of each on.
+
+        Flows that the last call of `flows` did not report as live are passed over.
+
+        Raises:
+            ConfigError: a weight is not from 1 to `layout.WEIGHT_MAX`.
+        """
+        if len(weights) and not (weights.min() >= 1 and weights.max() <= layout.WEIGHT_MAX):
+            raise ConfigError(f"A flow's weight must be from 1 to {layout.WEIGHT_MAX}, got {weights}.")
+        live = self._live
+        at = np.searchsorted(live["flow"], flows)
+        known = np.flatnonzero(at < len(live))
+        known = known[live["flow"][at[known]] == flows[known]]
+        slots = self._live_slots[at[known]]
+        self.decisions["weight"][slots] = weights[known]
+        self.decisions["generation"][slots] = live["generation"][at[known]]
+
     def read(self, slots: NDArray[np.intp]) -> NDArray[np.void]:
         """Consistent copies of the reports in `slots`, [len(slots)].
 
@@ -151,6 +171,9 @@ class Shim:
         for slot in ended:
             self._free.update(None, struct.pack("=I", slot))
         self.slots = slots
+        live = np.flatnonzero(rows["state"] == layout.LIVE)
+        live = live[np.argsort(rows["flow"][live], kind="stable")]
+        self._live, self._live_slots = rows[live], slots[live]
         return rows
 
     def counters(self) -> dict[str, int]:

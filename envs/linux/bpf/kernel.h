@@ -33,6 +33,7 @@ struct sock_common {
     __be32 skc_daddr, skc_rcv_saddr;
     __be16 skc_dport;
     __u16 skc_num;
+    volatile __u8 skc_state;
 };
 
 struct sock {
@@ -101,6 +102,7 @@ enum { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
 enum { TCP_ECN_OK = 1, TCP_ECN_DEMAND_CWR = 4 };
 enum { TCP_CONG_NON_RESTRICTED = 1, TCP_CONG_NEEDS_ECN = 2 };
 enum { ICSK_ACK_TIMER = 2, ICSK_ACK_NOW = 16 };
+enum { TCP_SYN_SENT = 2, TCP_SYN_RECV = 3 };
 enum { SK_PACING_NONE = 0, SK_PACING_NEEDED = 1 };
 
 #endif

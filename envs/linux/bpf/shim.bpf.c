@@ -198,12 +198,14 @@ static __always_inline struct shim_flow *shim_begin(struct sock *sk)
     return f;
 }
 
+/* 0: not a connection yet. The kernel has the SYN acknowledged to the controller before it calls `init`. */
 static __always_inline struct shim_flow *shim_find(struct sock *sk)
 {
     struct shim_flow *f = bpf_sk_storage_get(&flows, sk, 0, 0);
+    __u8 state = sk->__sk_common.skc_state;
     struct ncc_agent *a;
 
-    if (f)
+    if (f || state == TCP_SYN_SENT || state == TCP_SYN_RECV)
         return f;
     a = shim_agent();
     if (a)

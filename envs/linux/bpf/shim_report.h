@@ -103,6 +103,7 @@ static __always_inline void shim_open_row(struct sock *sk, struct shim_flow *f)
 
 static __always_inline void shim_close_row(const struct sock *sk, struct shim_flow *f, __u64 now_ns)
 {
+    const struct tcp_sock *tp = (const struct tcp_sock *)sk;
     struct ncc_agent *a = shim_agent();
     struct ncc_report *r = shim_row(f);
 
@@ -113,8 +114,13 @@ static __always_inline void shim_close_row(const struct sock *sk, struct shim_fl
     if (!r)
         return;
     shim_begin_row(r);
-    shim_fill_row(r, f, (const struct tcp_sock *)sk, now_ns);
+    /* A socket that was aborted has been wiped before this: what it counted by the last ACK stays. */
+    r->sent_bytes = ncc_max_u64(r->sent_bytes, tp->bytes_sent);
+    r->retrans_bytes = ncc_max_u64(r->retrans_bytes, tp->bytes_retrans);
+    r->sent_packets = ncc_max_u64(r->sent_packets, tp->data_segs_out);
+    r->updated_ns = now_ns;
     r->inflight_bytes = 0;
+    r->unsent_bytes = 0;
     r->state = NCC_FLOW_FINISHED;
     shim_end_row(r);
     f->slot = 0;

@@ -11,7 +11,7 @@
 
 #include "shim.h"
 
-#define SHIM_USE_LEAST (NCC_CLAIM_ONE / 4)
+#define SHIM_USE_LEAST (NCC_CLAIM_ONE / 16)
 #define SHIM_USE_FULL (NCC_CLAIM_ONE * 7 / 8) /* from here on it counts as all: pacing is not exact */
 #define SHIM_RISE_NS 1000000ULL               /* a share is claimed again after this */
 #define SHIM_FALL_NS 4000000ULL               /* and given up after this, or one RTT if that is longer */
