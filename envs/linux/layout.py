@@ -62,5 +62,14 @@ AGENT = np.dtype(
 )
 """`struct ncc_agent`: likewise."""
 
-STRUCTS = {"ncc_report": REPORT, "ncc_decision": DECISION, "ncc_host": HOST, "ncc_agent": AGENT}
+CALLBACKS = np.dtype([*_u8("acks run right skipped garbled last_wrong"), ("reserved", "<u8", (2,))])
+"""`struct ncc_callbacks`: what a test of the machine counts."""
+
+STRUCTS = {
+    "ncc_report": REPORT,
+    "ncc_decision": DECISION,
+    "ncc_host": HOST,
+    "ncc_agent": AGENT,
+    "ncc_callbacks": CALLBACKS,
+}
 """By their names in C."""

@@ -98,6 +98,17 @@ struct ncc_agent {
     ncc_u64 reserved_kernel;
 };
 
+/* What a test of the machine counts (callbacks.bpf.c). */
+struct ncc_callbacks {
+    ncc_u64 acks;
+    ncc_u64 run;     /* times the callback ran */
+    ncc_u64 right;   /* ACKs that found what it returns */
+    ncc_u64 skipped; /* ACKs that found something else, though it had not run */
+    ncc_u64 garbled; /* ACKs that found something else, though it had */
+    ncc_u64 last_wrong;
+    ncc_u64 reserved[2];
+};
+
 _Static_assert(sizeof(struct ncc_report) == 256, "a report is four cache lines");
 _Static_assert(sizeof(struct ncc_decision) == 32, "two decisions share a cache line");
 _Static_assert(sizeof(struct ncc_host) == 128, "writers of a host do not share a cache line");
