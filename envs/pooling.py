@@ -9,8 +9,9 @@ from ncc.core.flows import FloatArray
 from ncc.core.scenario import Scenario
 from ncc.core.units import BITS_PER_BYTE
 from ncc.envs.scales import scales_of
+from ncc.envs.sharing import TOLD
 from ncc.harness.batch import ObsArray
-from ncc.harness.oracles import ALIKE, SLACK_PERIODS
+from ncc.harness.oracles import ALIKE, SLACK_PERIODS, claims
 
 NEIGHBOUR = ("throughput", "mean_wait", "queued_bytes")
 POOLED = (*(f"{name} {way}" for way in ("mean", "max") for name in NEIGHBOUR), "busy share", "fair share")
@@ -28,8 +29,8 @@ RANKED = (
     "buffer",
 )
 """`next bytes` is what is left of the host's shortest queued flow, now and when neighbours are seen; room is what
-neighbours whose next flow is (much) shorter leave of the upper port at their links' rates; the rest is constant. Much
-shorter and alike are as for `ncc.harness.oracles.ShortestFirst`."""
+neighbours whose next flow is (much) shorter leave of the upper port; the rest is constant. Much shorter, alike and what
+those take are as for `ncc.harness.oracles.ShortestFirst`."""
 CONTEXT_SCALE = 100.0
 
 
@@ -46,19 +47,19 @@ class Pool:
     def __init__(self, scenario: Scenario, at: dict[str, slice], next_scale: float) -> None:
         scales = scales_of(scenario)
         self._near = scales.neighbours
-        starts = [at[name].start for name in ("throughput", "mean_wait", "bytes", "flows", "next")]
-        self._index = np.stack([start + self._near for start in starts], axis=-1)  # [n_agents, neighbours, 5]
+        starts = [at[name].start for name in TOLD]
+        self._index = np.stack([start + self._near for start in starts], axis=-1)  # [n_agents, neighbours, 6]
         self._share = (scales.upper_capacity_bps[scales.area] / scales.link_rate_bps).astype(np.float32)
 
     def told(self, state: ObsArray) -> ObsArray:
-        """[..., n_agents, neighbours, 5] what neighbours tell of themselves, from states [..., size]."""
+        """[..., n_agents, neighbours, 6] what neighbours tell of themselves, from states [..., size]."""
         return state.take(self._index, axis=-1)
 
     def of(self, near: ObsArray, now: ObsArray, before: ObsArray) -> ObsArray:
         """[..., n_agents, 8].
 
         Args:
-            near: as from `told`: throughput, mean wait, queued bytes, queued flows, next bytes.
+            near: `ncc.envs.sharing.TOLD`, as from `told`.
             now: [..., size] the own state, and
             before: what it was when neighbours were seen.
         """
@@ -102,8 +103,9 @@ class Ranked(Pool):
         busy, slack = near[..., 3] > 0, SLACK_PERIODS * self._links
         much = busy & (theirs + slack < left / ALIKE)
         alike = busy & ~much & (theirs <= (left + SLACK_PERIODS) * ALIKE)
-        room = np.maximum(self._share - (much * self._links).sum(axis=-1), 0)
-        behind = np.maximum(self._share - ((busy & (theirs < left)) * self._links).sum(axis=-1), 0)
+        claimed = claims(near[..., 0], near[..., 5], np.ones_like(self._links)) * self._links
+        room = np.maximum(self._share - (much * claimed).sum(axis=-1), 0)
+        behind = np.maximum(self._share - ((busy & (theirs < left)) * claimed).sum(axis=-1), 0)
         ranks = np.minimum((room, behind, room / (1 + alike.sum(axis=-1))), 1)
         own = (mine, before.take(self._next, axis=-1), before.take(self._flows, axis=-1))
         context = np.broadcast_to(self._context, (*mine.shape, self._context.shape[-1]))

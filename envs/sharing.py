@@ -9,7 +9,7 @@ from ncc.core.scenario import Scenario
 from ncc.envs.scales import scales_of
 from ncc.harness.batch import ObsArray
 
-TOLD = ("throughput", "mean_wait", "bytes", "flows", "next")
+TOLD = ("throughput", "mean_wait", "bytes", "flows", "next", "limit")
 """What neighbours send of themselves, by column of the observer's vector."""
 UPPER = ("upper", "queue")
 """What the upper node sends."""
@@ -28,7 +28,7 @@ class Mailbox:
     `sharing_silent`, so that they stay as they were at the start: idle; those of `sharing_lying` say they are idle.
 
     Attributes:
-        near: [..., n_agents, neighbours, 5] `TOLD`, in the order of `Scales.neighbours`.
+        near: [..., n_agents, neighbours, 6] `TOLD`, in the order of `Scales.neighbours`.
         upper: [..., n_agents, 2] `UPPER`.
         age: [..., n_agents, neighbours + 1] periods since the newest message that arrived was due; the last column is
             the upper node's.

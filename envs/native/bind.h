@@ -134,6 +134,17 @@ inline void SetFlows(Spec &spec, In<int64_t> start_ns, In<int64_t> src, In<int64
     }
 }
 
+// Which flows' data, and whose ACKs, are under their host's rate limit; of each flow, as FlowSpec has it.
+inline void SetLimited(Spec &spec, In<uint8_t> data, In<uint8_t> acks)
+{
+    SameLength(data.shape(0), spec.flows.size());
+    SameLength(acks.shape(0), spec.flows.size());
+    for (size_t i = 0; i < spec.flows.size(); ++i) {
+        spec.flows[i].limited[0] = data(i) != 0;
+        spec.flows[i].limited[1] = acks(i) != 0;
+    }
+}
+
 // Index of the first limit that cannot be used, or -1.
 inline int64_t BadLimit(const nb::ndarray<const double, nb::c_contig, nb::device::cpu> &limits_bps)
 {
@@ -279,6 +290,7 @@ inline void BindSpec(nb::module_ &m)
         .def("set_links", &SetLinks, "ends"_a, "rate_bps"_a, "delay_ns"_a, "queues"_a, "red_max_prob"_a)
         .def("set_pools", &SetPools, "size_bytes"_a, "alpha"_a, "red_min_bytes"_a, "red_max_bytes"_a, "red_max_prob"_a)
         .def("set_flows", &SetFlows, "start_ns"_a, "src"_a, "dst"_a, "size_bytes"_a)
+        .def("set_limited", &SetLimited, "data"_a, "acks"_a)
         .def_rw("agents", &Spec::agents)
         .def_rw("upper_ports", &Spec::upper_ports)
         .def_rw("mtu_bytes", &Spec::mtu_bytes)

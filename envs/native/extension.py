@@ -61,6 +61,10 @@ class Spec(Protocol):
         """After `set_nodes`; raises `ValueError` that names the flow."""
         ...
 
+    def set_limited(self, data: NDArray[np.uint8], acks: NDArray[np.uint8]) -> None:
+        """After `set_flows`: of each flow, whether its data and its ACKs are under their host's rate limit."""
+        ...
+
 
 class Network(Protocol):
     """A simulation that has been built."""

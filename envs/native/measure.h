@@ -13,7 +13,7 @@ namespace ncc
 
 // What a host has counted since the last epoch.
 struct HostEpoch {
-    int64_t goodput_bytes = 0, rtt_samples = 0, tx_bytes_before = 0;
+    int64_t goodput_bytes = 0, rtt_samples = 0, limited_bytes_before = 0;
     double rtt_sum_ns = 0;
     double rtt_mean_ns = 0; // of the last epoch with a sample
 
@@ -25,14 +25,14 @@ struct HostEpoch {
 };
 
 // Row i of the host columns, and a new epoch. `view_of(x)` is the FlowView of an entry of `live`, the flows that have
-// arrived and not been delivered.
+// arrived and not been delivered; `limited_bytes` counts what the NIC has sent under its limit.
 template <typename Live, typename ViewOf>
-void MeasureHost(const HostColumns &out, size_t i, HostEpoch &host, double limit_bps, int64_t tx_bytes,
+void MeasureHost(const HostColumns &out, size_t i, HostEpoch &host, double limit_bps, int64_t limited_bytes,
                  const Live &live, const ViewOf &view_of, int64_t now_ns, int64_t period_ns)
 {
     const double period_s = static_cast<double>(period_ns) * 1e-9;
     out.rate_limit_bps[i] = limit_bps;
-    out.throughput_bps[i] = static_cast<double>(tx_bytes - host.tx_bytes_before) * 8 / period_s;
+    out.throughput_bps[i] = static_cast<double>(limited_bytes - host.limited_bytes_before) * 8 / period_s;
     out.goodput_bps[i] = static_cast<double>(host.goodput_bytes) * 8 / period_s;
     if (host.rtt_samples > 0) {
         host.rtt_mean_ns = host.rtt_sum_ns / static_cast<double>(host.rtt_samples);
@@ -47,7 +47,7 @@ void MeasureHost(const HostColumns &out, size_t i, HostEpoch &host, double limit
         const double size = static_cast<double>(view.size_bytes);
         per_byte += 1 / size;
         left += static_cast<double>(view.size_bytes - view.delivered_bytes) / size;
-        if (view.left_bytes < view.size_bytes) {
+        if (view.limited && view.left_bytes < view.size_bytes) {
             wait_ns += now_ns - view.last_left_ns;
             const uint64_t left_over = view.size_bytes - view.left_bytes;
             queued_bytes += left_over;
@@ -62,7 +62,7 @@ void MeasureHost(const HostColumns &out, size_t i, HostEpoch &host, double limit
     out.active_left[i] = left;
     out.queued_flows[i] = queued_flows;
     out.active_flows[i] = static_cast<int64_t>(live.size());
-    host.tx_bytes_before = tx_bytes;
+    host.limited_bytes_before = limited_bytes;
     host.goodput_bytes = host.rtt_samples = 0;
     host.rtt_sum_ns = 0;
 }

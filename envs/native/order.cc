@@ -15,11 +15,20 @@ namespace
 class Fifo final : public FlowOrder
 {
   public:
+    explicit Fifo(const std::vector<FlowView> &flows) : flows_(flows) {}
+
     void Joined(uint32_t flow) override { turns_.push_back(flow); }
     uint32_t Next(int64_t) override { return turns_.front(); }
-    void Left(uint32_t) override { turns_.pop_front(); }
+    uint32_t NextUnlimited(int64_t) override
+    {
+        const auto found =
+            std::find_if(turns_.begin(), turns_.end(), [this](uint32_t flow) { return !flows_[flow].limited; });
+        return found == turns_.end() ? kNoFlow : *found;
+    }
+    void Left(uint32_t flow) override { turns_.erase(std::find(turns_.begin(), turns_.end(), flow)); }
 
   private:
+    const std::vector<FlowView> &flows_;
     std::deque<uint32_t> turns_;
 };
 
@@ -57,6 +66,27 @@ class Keyed final : public FlowOrder
             }
         }
         return queue_[best].flow;
+    }
+
+    uint32_t NextUnlimited(int64_t now_ns) override
+    {
+        const size_t depth = ops_.depth(params_.data());
+        uint32_t best = kNoFlow;
+        ncc_u64 best_key = 0;
+        size_t seen = 0;
+        for (const Waiting &each : queue_) {
+            if (flows_[each.flow].limited) {
+                continue;
+            }
+            if (const ncc_u64 key = Key(each.flow, now_ns); best == kNoFlow || key > best_key) {
+                best = each.flow;
+                best_key = key;
+            }
+            if (++seen == depth) {
+                break;
+            }
+        }
+        return best;
     }
 
     void Left(uint32_t flow) override
@@ -110,7 +140,7 @@ std::unique_ptr<FlowOrder> MakeOrder(const std::string &name,
                                      const std::vector<FlowView> &flows)
 {
     if (name == "fifo" || name == "test_fifo") {
-        return std::make_unique<Fifo>();
+        return std::make_unique<Fifo>(flows);
     }
     const ncc_order_ops *ops = Find(name);
     if (ops == nullptr) {

@@ -20,7 +20,10 @@ struct FlowView {
     uint64_t size_bytes;
     uint64_t left_bytes;      // payload that has left the host at least once
     uint64_t delivered_bytes; // payload acknowledged
+    bool limited = true;      // under the host's rate limit
 };
+
+constexpr uint32_t kNoFlow = UINT32_MAX;
 
 // One that is a key per flow is a header in baselines/orders; the datapaths find it there.
 class FlowOrder
@@ -29,9 +32,11 @@ class FlowOrder
     virtual ~FlowOrder() = default;
     // A data packet of `flow` joined its queue.
     virtual void Joined(uint32_t flow) = 0;
-    // The flow whose oldest packet goes next; called only while packets wait. `view(flow)` describes a flow.
+    // The flow whose oldest packet goes next; called only while packets wait.
     virtual uint32_t Next(int64_t now_ns) = 0;
-    // That packet of `flow` left.
+    // The same among flows that are not under the rate limit; kNoFlow: none of them has a packet waiting.
+    virtual uint32_t NextUnlimited(int64_t now_ns) = 0;
+    // The oldest packet of `flow` left.
     virtual void Left(uint32_t flow) = 0;
 };
 

@@ -40,6 +40,8 @@ struct FlowSpec {
     int64_t start_ns;
     uint32_t src, dst; // node ids
     uint64_t size_bytes;
+    // Whether its data is under its sender's rate limit, and its ACKs under its receiver's.
+    bool limited[2] = {true, true};
 };
 
 struct Spec {

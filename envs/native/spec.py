@@ -61,6 +61,10 @@ def spec_of(
         )
     except ValueError as error:
         raise ConfigError(f"The flow table cannot be used: {error}.") from None
+    area_of, limited = topology.limited_to
+    spec.set_limited(
+        limited[area_of[flows.src], flows.dst].astype(np.uint8), limited[area_of[flows.dst], flows.src].astype(np.uint8)
+    )
     spec.agents = topology.agent_hosts
     spec.upper_ports = [area.upper_port for area in topology.neighbourhoods]
     for name in _SAME:

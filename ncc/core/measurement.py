@@ -20,9 +20,10 @@ class Measured:
     """
 
     rate_limit_bps: FloatArray
-    """[b] Limit in force at the end of the epoch on bits of IP packets leaving the NIC; inf means no limit."""
+    """[b] Limit in force at the end of the epoch on bits of IP packets that leave the NIC for nodes beyond the
+    neighbourhood (`Topology.limited_to`); inf means no limit."""
     throughput_bps: FloatArray
-    """Bits of IP packets that left the NIC in the epoch (data, retransmissions, ACKs), over the period."""
+    """Bits of such packets that left the NIC in the epoch (data, retransmissions, ACKs), over the period."""
     goodput_bps: FloatArray
     """[g] Payload newly acknowledged (cumulatively or selectively, each byte once), over the period."""
     rtt_s: FloatArray
@@ -32,13 +33,13 @@ class Measured:
     wait_s: FloatArray
     """[d_q] Sum over queued flows of the time since a byte of the flow last left the host (since arrival if none)."""
     queued_bytes: FloatArray
-    """[s_q] Payload of arrived flows that has not yet left the host for the first time."""
+    """[s_q] Payload of arrived flows to nodes beyond that has not yet left the host for the first time."""
     next_bytes: FloatArray
     """Such payload of the queued flow that has least of it; 0 if no flow is queued."""
     queued_flows: IntArray
     """[f_q] Flows with such payload."""
     active_flows: IntArray
-    """Flows that arrived and are not yet completely delivered."""
+    """Flows that arrived, wherever they go, and are not yet completely delivered."""
     active_per_byte: FloatArray
     """Sum of 1/size over those flows, in 1/bytes: the small ones count most."""
     active_left: FloatArray

@@ -11,9 +11,11 @@ from functools import cached_property
 from typing import Annotated
 
 import msgspec
+import numpy as np
 from msgspec import Meta
 
 from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.flows import BoolArray, IntArray
 from ncc.core.value import Count, Delay, Fraction, LineRate, Name, Natural, Value
 
 Alpha = Annotated[float, Meta(ge=1 / 1024, le=1024)]
@@ -244,19 +246,51 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         Of several equal ways (a leaf's spines) the upper port is the first, and stands for the others' queues.
         """
-        away, frontier = dict.fromkeys(area.hosts, 0), list(area.hosts)
-        peers: dict[int, list[tuple[int, int]]] = {}
-        for i, link in enumerate(self.links):
-            peers.setdefault(link.a, []).append((link.b, 2 * i))
-            peers.setdefault(link.b, []).append((link.a, 2 * i + 1))
+        return sum(self.port_rate_bps(port) for port in self._ways_up(area))
+
+    def beyond(self, area: Neighbourhood) -> BoolArray:
+        """[n_nodes] nodes that a neighbourhood's hosts reach by its ways up alone: what is sent there leaves it."""
+        ways_up = set(self._ways_up(area))
+        outside = np.ones(len(self.nodes), dtype=np.bool_)
+        frontier = list(area.hosts)
         while frontier:
-            reached = [peer for node in frontier for peer, _ in peers[node] if peer not in away]
+            outside[frontier] = False
+            peers = [peer for node in frontier for peer, port in self._peers[node] if port not in ways_up]
+            frontier = [peer for peer in dict.fromkeys(peers) if outside[peer]]
+        return outside
+
+    @cached_property
+    def limited_to(self) -> tuple[IntArray, BoolArray]:
+        """What a host's rate limit is of: packets to nodes beyond its neighbourhood's ways up.
+
+        Returns:
+            by node its neighbourhood, n_neighbourhoods if none, and a table [n_neighbourhoods + 1, n_nodes]: whether
+            packets to a node are under the limit of a host of that neighbourhood. Without one, all are.
+        """
+        area_of = np.full(len(self.nodes), len(self.neighbourhoods))
+        area_of[list(self.agent_hosts)] = self.agent_area
+        everything = np.ones(len(self.nodes), dtype=np.bool_)
+        return area_of, np.stack([*(self.beyond(area) for area in self.neighbourhoods), everything])
+
+    @cached_property
+    def _peers(self) -> dict[int, list[tuple[int, int]]]:
+        """By node, its neighbours and the ports to them."""
+        peers: dict[int, list[tuple[int, int]]] = {node: [] for node in range(len(self.nodes))}
+        for i, link in enumerate(self.links):
+            peers[link.a].append((link.b, 2 * i))
+            peers[link.b].append((link.a, 2 * i + 1))
+        return peers
+
+    def _ways_up(self, area: Neighbourhood) -> list[int]:
+        away, frontier = dict.fromkeys(area.hosts, 0), list(area.hosts)
+        while frontier:
+            reached = [peer for node in frontier for peer, _ in self._peers[node] if peer not in away]
             steps = away[frontier[0]] + 1
             frontier = list(dict.fromkeys(reached))
             away |= dict.fromkeys(frontier, steps)
         link = self.links[area.upper_port // 2]
         node = link.b if area.upper_port % 2 else link.a
-        return sum(self.port_rate_bps(port) for peer, port in peers[node] if away[peer] > away[node])
+        return [port for peer, port in self._peers[node] if away[peer] > away[node]]
 
     def port_buffer(self, port: int) -> Buffer | None:
         """The egress buffer of a directed port; None at a host's end."""

@@ -15,6 +15,10 @@ from ncc.core.units import BITS_PER_BYTE
 ALIKE = 1.5
 SLACK_PERIODS = 2.0
 """When next flows count as equally long, for `ShortestFirst` and for observations that rank them."""
+HELD_FRAC = 0.8
+GROWTH = 2.0
+START_FRAC = 0.1
+"""What a host with shorter flows will take, for both: see `claims`."""
 
 
 class MaxMin:
@@ -44,11 +48,11 @@ class ShortestFirst:
     """The upper port goes to the hosts whose next flow has least left: clairvoyant SRPT by rate limits.
 
     Host i compares its shortest queued flow, h_i bytes, with everybody's: those with less than h_i / `alike`, by more
-    than their link carries in `slack_periods`, go before it at the rates of their links, and what they leave it shares
-    with those that are alike (`room_before`). Equals, the answers of an incast, must not all believe to be first; and
-    who would be done before a limit takes hold leaves nothing to wait for: without the slack the port rests for part of
-    the time. A host always has `floor_frac` > 0 of its fair share, so that nobody starves: datapaths take no limit of
-    0.
+    than their link carries in `slack_periods`, go before it with what they can use (`claims`), and what they leave
+    it shares with those that are alike (`room_before`). Equals, the answers of an incast, must not all believe to be
+    first; and who would be done before a limit takes hold leaves nothing to wait for: without the slack the port rests
+    for part of the time. A host always has `floor_frac` > 0 of its fair share, so that nobody starves: datapaths take
+    no limit of 0.
     """
 
     def __init__(self, headroom_frac: float, alike: float, floor_frac: float, slack_periods: float) -> None:
@@ -67,8 +71,9 @@ class ShortestFirst:
                 continue
             next_bytes, slack_bytes = measurement.next_bytes[hosts], link_bps * self._slack_s / BITS_PER_BYTE
             capacity_bps = self._use * upper_bps
+            claimed_bps = claims(measurement.throughput_bps[hosts], measurement.rate_limit_bps[hosts], link_bps)
             room, peers = room_before(
-                next_bytes, queued, link_bps, capacity_bps, alike=self._alike, slack_bytes=slack_bytes
+                next_bytes, queued, claimed_bps, capacity_bps, alike=self._alike, slack_bytes=slack_bytes
             )
             fair = capacity_bps / int(queued.sum())
             share = np.maximum(room / peers, self._floor * fair)
@@ -88,10 +93,21 @@ def water_level(demand: FloatArray, capacity: float) -> float:
     return float(levels[int(np.argmax(above))])
 
 
+def claims(sent: FloatArray, limit: FloatArray, link: FloatArray) -> FloatArray:
+    """What a host with queued flows is to be left of the port, from what it sent in the last period, in any unit.
+
+    Whoever filled `HELD_FRAC` of its limit or link may want all that its link carries. Whom its transport holds back,
+    as one that waits for ACKs across a WAN, cannot use that: it gets `GROWTH` times what it sent, as a window
+    may double in slow start, and `START_FRAC` of the link to begin with.
+    """
+    held = sent >= HELD_FRAC * np.minimum(limit, link)
+    return np.where(held, link, np.minimum(GROWTH * sent + START_FRAC * link, link))
+
+
 def room_before(
     next_bytes: FloatArray,
     queued: BoolArray,
-    link_bps: FloatArray,
+    claimed_bps: FloatArray,
     capacity_bps: float,
     *,
     alike: float,
@@ -102,7 +118,7 @@ def room_before(
     others = queued[None, :] & ~np.eye(len(queued), dtype=np.bool_)
     shorter = others & (next_bytes + slack_bytes < mine / alike)
     same = others & ~shorter & ~shorter.T  # neither goes before the other
-    return np.maximum(capacity_bps - shorter @ link_bps, 0.0), 1.0 + same.sum(axis=1)
+    return np.maximum(capacity_bps - shorter @ claimed_bps, 0.0), 1.0 + same.sum(axis=1)
 
 
 def _areas(scenario: Scenario) -> list[tuple[IntArray, FloatArray, float]]:

@@ -347,3 +347,23 @@ def test_absurd_specs_are_refused(make: object, message: str) -> None:
     assert callable(make)
     with pytest.raises(ConfigError, match=message):
         make()
+
+
+def test_what_leaves_a_neighbourhood() -> None:
+    rack = spec.Rack(hosts=3, remotes=2).build()
+    area_of, limited = rack.limited_to
+    names = [node.name for node in rack.nodes]
+    to = dict(zip(names, limited[0].tolist(), strict=True))
+    assert {name for name, beyond in to.items() if beyond} == {"core", "r0", "r1"}
+    assert area_of[names.index("h1")] == 0
+    assert limited[area_of[names.index("r0")]].all(), "a host without neighbours is limited in all that it sends"
+
+
+def test_other_leaves_are_beyond_by_any_spine_and_other_datacentres_too() -> None:
+    fabric = spec.LeafSpine(leaves=2, spines=2, hosts_per_leaf=2).build()
+    _, limited = fabric.limited_to
+    for i, area in enumerate(fabric.neighbourhoods):
+        others = set(fabric.hosts) - set(area.hosts)
+        assert not limited[i, list(area.hosts)].any()
+        assert limited[i, list(others)].all()
+        assert fabric.upper_capacity_bps(area) == 2 * fabric.port_rate_bps(area.upper_port)

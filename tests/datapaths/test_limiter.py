@@ -6,8 +6,9 @@ import pytest
 
 from ncc.core.flows import FloatArray
 from ncc.core.scenario import Nic
-from ncc.core.topologies import Dumbbell, ManyToOne
+from ncc.core.topologies import Dumbbell, ManyToOne, Rack
 from ncc.core.units import BITS_PER_BYTE, MBPS
+from ncc.harness.datapath import HostStack
 from tests.datapaths.runs import MSS, Run, Simulator, drops, fixed, flow, over_transports, run
 
 FAST = Dumbbell(pairs=1, bottleneck_rate_bps=2e9)  # the host's own link and limit decide
@@ -184,3 +185,42 @@ def test_idle_hosts_report_nothing(simulator: Simulator) -> None:
         "rtt_samples",
     ):
         assert not done.column(name)[:, 1].any(), name
+
+
+RACK = Rack(hosts=3, host_rate_bps=1e9, uplink_rate_bps=1e9, remotes=2)
+"""h0 to h2 are neighbours, and everything to r0 and r1 crosses their uplink."""
+
+
+def first_host(done: Run, name: str) -> FloatArray:
+    return done.column(name)[:, 0]
+
+
+@pytest.mark.parametrize("order", ["fifo", "fair", "srpt"])
+def test_a_limit_is_of_what_leaves_the_neighbourhood(simulator: Simulator, order: str) -> None:
+    """Under 10 Mbit/s 1 MB takes 0.8 s; beside it, 1 MB to a neighbour goes at line rate and is not measured."""
+    scenario = fixed(RACK, flow("h0", "r0", 1_000_000), flow("h0", "h1", 1_000_000, 2e-3))
+    limits = np.array([10e6, np.inf, np.inf])
+    done = run(simulator, scenario, HostStack(order=order), limits=limits, max_epochs=500)
+    assert np.isnan(done.records.flows.finish_s[0])
+    assert done.fct_s[1] == pytest.approx(1_000_000 * 8 * 1538 / MSS / 1e9, rel=0.1)
+    assert first_host(done, "throughput_bps")[10:].mean() == pytest.approx(10e6, rel=0.02)
+    assert first_host(done, "goodput_bps")[2:12].mean() > 700e6, "all that the host sends is acknowledged"
+    assert first_host(done, "queued_flows").max() == 1
+    assert first_host(done, "queued_bytes").max() <= 1_000_000
+    assert first_host(done, "active_flows").max() == 2
+
+
+def test_acks_are_limited_where_they_go_beyond(simulator: Simulator) -> None:
+    """At 1 Mbit/s the ACKs of 3 MB to r0 take hundreds of milliseconds; those to h1 do not wait behind them."""
+    flows = (flow("r0", "h0", 3_000_000), flow("h1", "h0", 3_000_000))
+    done = run(simulator, fixed(RACK, *flows), limits=np.array([1e6, np.inf, np.inf]), max_epochs=400)
+    alone = run(simulator, fixed(RACK, *flows), limits=np.full(3, np.inf), max_epochs=400)
+    assert done.fct_s[0] > 2 * alone.fct_s[0]
+    assert done.fct_s[1] < alone.fct_s[1] * 1.05
+    assert first_host(done, "throughput_bps").max() < 1.1e6 + 3000 * 8 / 1e-3
+
+
+def test_who_has_no_neighbours_inside_is_limited_whole(simulator: Simulator) -> None:
+    done = run(simulator, fixed(FAST, BULK), limits=np.array([50e6]), max_epochs=100)
+    assert first_host(done, "throughput_bps")[10:].mean() == pytest.approx(50e6, rel=0.02)
+    assert first_host(done, "goodput_bps")[10:].mean() < 50e6

@@ -189,7 +189,9 @@ def test_settings_are_values_or_mappings_and_typos_are_named() -> None:
         make(observation={"rtt_scales": 1})
     with pytest.raises(ConfigError, match=r"action must be a value or a mapping of its fields, got list"):
         make(action=[1])
-    with pytest.raises(UnknownNameError, match=r"Unknown datapath 'ns4'; known: ns3, packetsim. Did you mean 'ns3'\?"):
+    with pytest.raises(
+        UnknownNameError, match=r"Unknown datapath 'ns4'; known: linux, ns3, packetsim. Did you mean 'ns3'\?"
+    ):
         RackEnv(datapath="ns4")
 
 

@@ -9,7 +9,7 @@ import pytest
 from ncc.core.measurement import Measurements
 from ncc.envs.observation import OWN, ObservationSpec, SharedObserver, obs_dim
 from ncc.envs.pooling import POOLED, RANKED
-from ncc.harness.oracles import ALIKE, SLACK_PERIODS, room_before
+from ncc.harness.oracles import ALIKE, SLACK_PERIODS, claims, room_before
 from tests.envs.cases import measured, rack
 
 SPEC = ObservationSpec(neighbours="ranked")
@@ -25,7 +25,7 @@ def observer(racks: range | None = None, spec: ObservationSpec = SPEC) -> Shared
 
 def test_ranks_by_hand() -> None:
     # Two Gbit/s of uplink for hosts of one; next flows of 0.1, 0.3 and 3 MB, and an idle host.
-    state = measured(FOUR, queued_flows=[1, 2, 1, 0], next_bytes=[100e3, 300e3, 3e6, 0])
+    state = measured(FOUR, throughput_bps=1e9, queued_flows=[1, 2, 1, 0], next_bytes=[100e3, 300e3, 3e6, 0])
     seen = observer()
     seen.observe(measured(FOUR))
     before = dict(zip(RANKED, seen.observe(state)[:, FIRST:].T, strict=True))
@@ -43,7 +43,7 @@ def test_ranks_by_hand() -> None:
 
 
 def test_equals_share_what_the_shorter_leave() -> None:
-    state = measured(FOUR, queued_flows=1, next_bytes=[10e3, 1e6, 1e6, 1e6])
+    state = measured(FOUR, throughput_bps=1e9, queued_flows=1, next_bytes=[10e3, 1e6, 1e6, 1e6])
     seen = observer()
     seen.observe(state)
     obs = dict(zip(RANKED, seen.observe(state)[:, FIRST:].T, strict=True))
@@ -102,7 +102,7 @@ def test_hidden_neighbours_are_not_observed(ages: bool) -> None:
 @pytest.mark.parametrize("loss_frac", [0.0, 1e-12])
 def test_a_ceiling_hides_how_large_and_not_who_is_larger(loss_frac: float) -> None:
     scenario = FOUR.replace(sharing_loss_frac=loss_frac)
-    state = measured(FOUR, queued_flows=[1, 1, 1, 0], next_bytes=[30e6, 300e6, 30e3, 0.0])
+    state = measured(FOUR, throughput_bps=1e9, queued_flows=[1, 1, 1, 0], next_bytes=[30e6, 300e6, 30e3, 0.0])
     shown = {}
     for ceiling in (3.0, 1.0):
         seen = SharedObserver(SPEC.replace(ceiling=ceiling))
@@ -122,12 +122,14 @@ def test_a_host_ranks_itself_as_the_oracle_does(seed: int) -> None:
     rng = np.random.default_rng(seed)
     queued = rng.integers(0, 3, 4)
     next_bytes = np.where(queued > 0, np.exp(rng.uniform(np.log(1e3), np.log(1e7), 4)), 0.0)
-    state, seen = measured(FOUR, queued_flows=queued, next_bytes=next_bytes), observer()
+    link = np.full(4, 1e9)
+    limit, sent = rng.choice([3e8, 1e9, np.inf], 4), rng.choice([0.0, 1e8, 2.9e8, 1e9], 4)
+    state = measured(FOUR, rate_limit_bps=limit, throughput_bps=sent, queued_flows=queued, next_bytes=next_bytes)
+    seen = observer()
     seen.observe(state)
     obs = dict(zip(RANKED, seen.observe(state)[:, FIRST:].T, strict=True))
-    link = np.full(4, 1e9)
     slack = SLACK_PERIODS * link * FOUR.period_s / 8
-    room, peers = room_before(next_bytes, queued > 0, link, 2e9, alike=ALIKE, slack_bytes=slack)
+    room, peers = room_before(next_bytes, queued > 0, claims(sent, limit, link), 2e9, alike=ALIKE, slack_bytes=slack)
     busy = queued > 0  # who has nothing queued is not asked
     np.testing.assert_allclose(obs["room after much shorter"][busy], np.minimum(room / 1e9, 1)[busy], rtol=1e-5)
     np.testing.assert_allclose(obs["share among alike"][busy], np.minimum(room / peers / 1e9, 1)[busy], rtol=1e-5)

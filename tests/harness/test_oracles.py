@@ -19,7 +19,7 @@ from ncc.core.value import from_dict
 from ncc.core.workload import Permutation
 from ncc.harness.controller import Controller, Formula
 from ncc.harness.limiter import Unlimited
-from ncc.harness.oracles import MaxMin, ShortestFirst, room_before, water_level
+from ncc.harness.oracles import MaxMin, ShortestFirst, claims, room_before, water_level
 from tests.support.fluid import FluidDatapath
 
 G = 1e9
@@ -37,13 +37,17 @@ def racks(topology: Any = None) -> Scenario:
 
 
 def measured(scenario: Scenario, queued: list[float], shortest: list[float] | None = None) -> Measurement:
-    """Hosts with so many bytes queued, and with so many left of their shortest flow; else all in one flow."""
+    """Hosts with so many bytes queued, and with so many left of their shortest flow; else all in one flow.
+
+    Each has sent what its link carries.
+    """
     from ncc.harness.datapath import HostStack
 
     idle = FluidDatapath().start(scenario, scenario.flows(0), HostStack(transport="fluid"), 0)
     bytes_ = np.array(queued)
     return replace(
         idle,
+        throughput_bps=np.full(len(bytes_), G),
         queued_bytes=bytes_,
         queued_flows=(bytes_ > 0).astype(np.int64),
         next_bytes=bytes_ if shortest is None else np.array(shortest),
@@ -165,6 +169,15 @@ def test_who_is_soon_done_is_nobody_to_wait_for() -> None:
     assert near == pytest.approx([G / 2, G / 2, INF, INF])
     far = decided(ShortestFirst(0.0, 2.0, 0.1, 2.0), made, measured(made, [1e3, 510e3, 0, 0]))
     assert far == pytest.approx([INF, 0.05 * G, INF, INF])
+
+
+def test_whom_its_transport_holds_back_is_left_what_it_can_use() -> None:
+    # Sent 0.1 of 1 Gbit/s without a limit: 2 x 0.1 and 0.1 to begin with. Under a limit of 0.1, all that it wants.
+    limits, sent = np.array([INF, 0.1 * G, 0.2 * G, INF]), np.array([0.1, 0.1, 0.1, 0.0]) * G
+    assert claims(sent, limits, np.full(4, G)) / G == pytest.approx([0.3, 1.0, 0.3, 0.1])
+    made = racks(Rack(hosts=4, host_rate_bps=G, uplink_rate_bps=G, remotes=1))
+    first = replace(measured(made, [1e3, 1e6, 0, 0]), throughput_bps=np.array([0.1, 0.5, 0.0, 0.0]) * G)
+    assert decided(ShortestFirst(0.0, 4.0, 0.1, 0.0), made, first) == pytest.approx([INF, 0.7 * G, INF, INF])
 
 
 def test_neighbourhoods_do_not_know_each_other() -> None:

@@ -44,7 +44,7 @@ Network::Network(const Spec &spec)
     nic_of_flow_.resize(spec_.flows.size());
     for (size_t i = 0; i < spec_.flows.size(); ++i) {
         const FlowSpec &flow = spec_.flows[i];
-        views_[i] = {flow.start_ns, flow.start_ns, flow.size_bytes, 0, 0};
+        views_[i] = {flow.start_ns, flow.start_ns, flow.size_bytes, 0, 0, flow.limited[0]};
         Host &host = host_of(flow.src);
         nic_of_flow_[i] = host.nic.get();
         // Before the first sample a host reports the base RTT of its longest path.

@@ -87,6 +87,7 @@ class Network
 
     // From NICs and frames
     FlowQueue &queue(uint32_t flow) { return connections_[flow]->queue; }
+    const FlowSpec &flow(uint32_t number) const { return spec_.flows[number]; }
     void Left(const Frame &frame, int64_t now_ns);
     void Drained(uint32_t flow);
     void Arrive(Frame *frame);

@@ -44,26 +44,29 @@ void Nic::Send(Frame *frame)
 {
     const int64_t now_ns = Now();
     frame->joined_ns = now_ns;
-    const bool idle = control_.empty() && data_frames_ == 0 && !wire_pending_;
-    if (idle && free_ps_ <= now_ns * kPsPerNs && bucket_.WaitNs(frame->ip_bytes, now_ns) == 0) {
-        Transmit(frame, now_ns);
+    const bool limited = Limited(*frame);
+    const bool idle = !Waits() && !wire_pending_ && free_ps_ <= now_ns * kPsPerNs;
+    if (idle && (!limited || bucket_.WaitNs(frame->ip_bytes, now_ns) == 0)) {
+        Transmit(frame, limited, now_ns);
         network_.Left(*frame, now_ns);
         return;
     }
     queue_bytes_ += frame->ip_bytes;
     totals_.queue_max_bytes = std::max(totals_.queue_max_bytes, queue_bytes_);
     if (frame->payload_bytes == 0) {
-        control_.push_back(frame);
-        if (token_event_.IsPending()) { // a data packet waits for its tokens; a small one may need none
-            token_event_.Cancel();
-            ServeAt(0);
-        }
+        control_[limited].push_back(frame);
     } else {
         FlowQueue &queue = network_.queue(frame->flow);
         queue.frames.push_back(frame);
         queue.bytes += frame->ip_bytes;
         ++data_frames_;
+        unlimited_frames_ += !limited;
         order_->Joined(frame->flow);
+    }
+    if (token_event_.IsPending() && (frame->payload_bytes == 0 || !limited)) {
+        // A data packet waits for its tokens; a small one may need none, and one without a limit does.
+        token_event_.Cancel();
+        ServeAt(0);
     }
     if (!wire_pending_ && !token_event_.IsPending()) {
         ServeAt(0);
@@ -83,49 +86,63 @@ void Nic::ServeAt(int64_t delay_ns)
     token_event_ = ns3::Simulator::Schedule(ns3::TimeStep(delay_ns), &Nic::Serve, this);
 }
 
-Frame *Nic::Head(int64_t now_ns)
+bool Nic::Limited(const Frame &frame) const { return network_.flow(frame.flow).limited[frame.to_receiver ? 0 : 1]; }
+
+Nic::Turn Nic::Next(int64_t now_ns)
 {
-    if (!control_.empty()) {
-        return control_.front();
+    if (!control_[0].empty()) {
+        return {&control_[0], false};
     }
-    return network_.queue(order_->Next(now_ns)).frames.front();
+    Turn turn{&control_[1], true};
+    if (control_[1].empty()) {
+        turn.frames = &network_.queue(order_->Next(now_ns)).frames;
+        turn.limited = Limited(*turn.frames->front());
+    }
+    if (turn.limited) {
+        turn.wait_ns = bucket_.WaitNs(turn.frames->front()->ip_bytes, now_ns);
+    }
+    if (turn.wait_ns > 0 && unlimited_frames_ > 0) {
+        return {&network_.queue(order_->NextUnlimited(now_ns)).frames, false};
+    }
+    return turn;
 }
 
 void Nic::Serve()
 {
-    if (control_.empty() && data_frames_ == 0) {
+    if (!Waits()) {
         return;
     }
     const int64_t now_ns = Now();
-    Frame *frame = Head(now_ns);
-    const int64_t wait_ns = bucket_.WaitNs(frame->ip_bytes, now_ns);
-    if (wait_ns > 0) {
-        ServeAt(wait_ns);
+    const Turn turn = Next(now_ns);
+    if (turn.wait_ns > 0) {
+        ServeAt(turn.wait_ns);
         return;
     }
+    Frame *frame = turn.frames->front();
+    turn.frames->pop_front();
     queue_bytes_ -= frame->ip_bytes;
-    if (frame->payload_bytes == 0) {
-        control_.pop_front();
-    } else {
-        FlowQueue &queue = network_.queue(frame->flow);
-        queue.frames.pop_front();
-        queue.bytes -= frame->ip_bytes;
+    if (frame->payload_bytes > 0) {
+        network_.queue(frame->flow).bytes -= frame->ip_bytes;
         --data_frames_;
+        unlimited_frames_ -= !turn.limited;
         order_->Left(frame->flow);
     }
-    Transmit(frame, now_ns);
+    Transmit(frame, turn.limited, now_ns);
     network_.Left(*frame, now_ns);
     if (frame->payload_bytes > 0) {
         network_.Drained(frame->flow); // TCP may hand down more
     }
-    if ((!control_.empty() || data_frames_ > 0) && !wire_pending_) {
+    if (Waits() && !wire_pending_) {
         ServeAt(0);
     }
 }
 
-void Nic::Transmit(Frame *frame, int64_t now_ns)
+void Nic::Transmit(Frame *frame, bool limited, int64_t now_ns)
 {
-    bucket_.Take(frame->ip_bytes);
+    if (limited) {
+        bucket_.Take(frame->ip_bytes);
+        limited_bytes_ += frame->ip_bytes;
+    }
     ++totals_.tx_pkts;
     totals_.tx_bytes += frame->ip_bytes;
     totals_.delay_ns += now_ns - frame->joined_ns;

@@ -22,9 +22,10 @@ struct FlowQueue {
     uint64_t bytes = 0;
 };
 
-// Packets leave when their transmission begins. Handshake packets and pure ACKs go ahead of data; every packet is
-// charged to the token bucket. Nothing is ever dropped here: back-pressure bounds the queues (`HasRoom`). Repairs that
-// ns-3 sends without asking for the window come on top: the first of a fast recovery and one on each partial ACK in it.
+// Packets leave when their transmission begins. Handshake packets and pure ACKs go ahead of data; those under the limit
+// (FlowSpec::limited) are charged to the token bucket, and while they wait for it the others go. Nothing is ever
+// dropped here: back-pressure bounds the queues (`HasRoom`). Repairs that ns-3 sends without asking for the window come
+// on top: the first of a fast recovery and one on each partial ACK in it.
 //
 // What the transport's RTT sees: the clock of a segment starts when TCP hands it down, so an RTT sample contains the
 // wait in the flow's own queue (at most `small_queue_bytes` ahead of it, repairs apart) and the turns of the other
@@ -52,6 +53,7 @@ class Nic
     }
 
     const PortTotals &totals() const { return totals_; }
+    int64_t limited_bytes() const { return limited_bytes_; } // sent under the limit, of IP packets
     const Wire &wire() const { return wire_; }
 
   private:
@@ -60,17 +62,28 @@ class Nic
         void Notify() override;
     };
 
+    // Whose oldest frame goes next, and how long it has to wait for tokens.
+    struct Turn {
+        std::deque<Frame *> *frames;
+        bool limited;
+        int64_t wait_ns = 0;
+    };
+
     void Serve(); // the next packet, if the wire is free and the bucket holds its size
-    Frame *Head(int64_t now_ns);
-    void Transmit(Frame *frame, int64_t now_ns);
+    Turn Next(int64_t now_ns);
+    bool Waits() const { return data_frames_ > 0 || !control_[0].empty() || !control_[1].empty(); }
+    bool Limited(const Frame &frame) const;
+    void Transmit(Frame *frame, bool limited, int64_t now_ns);
     void ServeAt(int64_t delay_ns);
 
     Network &network_;
     Wire wire_;
     PortTotals totals_;
     std::unique_ptr<FlowOrder> order_;
-    std::deque<Frame *> control_;
+    std::deque<Frame *> control_[2]; // not under the limit; under it
     uint64_t data_frames_ = 0;
+    uint64_t unlimited_frames_ = 0; // of them
+    int64_t limited_bytes_ = 0;
     int64_t queue_bytes_ = 0;
     uint64_t small_queue_bytes_;
     uint32_t mtu_bytes_;

@@ -110,7 +110,7 @@ void Network::CheckFlows()
                                         " bytes; at most " + std::to_string(kMaxPackets) + " packets of " +
                                         std::to_string(mss_bytes_) + " bytes are allowed");
         }
-        views_.push_back({flow.start_ns, flow.start_ns, flow.size_bytes, 0, 0});
+        views_.push_back({flow.start_ns, flow.start_ns, flow.size_bytes, 0, 0, flow.limited[0]});
     }
     records_.resize(spec_.flows.size());
     slot_of_flow_.assign(spec_.flows.size(), kNone);

@@ -33,7 +33,8 @@ struct Connection {
     uint32_t in_network = 0;             // packets that have been sent and have neither arrived nor been dropped
     uint32_t live_index = 0;             // in its host's list of live flows
     bool acknowledged = false;
-    bool over = false; // both ends are gone; late duplicates may still be on their way
+    bool limited[2] = {true, true}; // by Packet::way: whether its packets are under their host's rate limit
+    bool over = false;              // both ends are gone; late duplicates may still be on their way
     FlowQueue queue;
     TcpSender sender;
     TcpReceiver receiver;

@@ -12,7 +12,7 @@ void Network::Measure(const HostColumns &out, const UpperColumns &upper)
     const auto view_of = [this](uint32_t slot) -> const FlowView & { return views_[connections_[slot].flow]; };
     for (size_t i = 0; i < spec_.agents.size(); ++i) {
         Host &host = hosts_[host_index_[spec_.agents[i]]];
-        MeasureHost(out, i, host, host.nic->limit_bps(), host.nic->totals().tx_bytes, host.live, view_of, now_ns_,
+        MeasureHost(out, i, host, host.nic->limit_bps(), host.nic->limited_bytes(), host.live, view_of, now_ns_,
                     spec_.period_ns);
     }
     for (size_t i = 0; i < spec_.upper_ports.size(); ++i) {

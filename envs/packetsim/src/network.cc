@@ -266,6 +266,7 @@ void Network::StartFlow(uint32_t flow)
     connection.flow = flow;
     connection.src_host = host_index_[spec.src];
     connection.dst_host = host_index_[spec.dst];
+    std::copy(std::begin(spec.limited), std::end(spec.limited), connection.limited);
     connection.packets = static_cast<uint32_t>((spec.size_bytes + mss_bytes_ - 1) / mss_bytes_);
     connection.last_bytes =
         static_cast<uint32_t>(spec.size_bytes - static_cast<uint64_t>(connection.packets - 1) * mss_bytes_);

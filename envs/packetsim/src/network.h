@@ -87,6 +87,7 @@ class Network
         ++sent_;
         hosts_[packet.to_receiver() ? c.src_host : c.dst_host].nic->Send(*this, packet);
     }
+    bool limited(const Packet &packet) const { return connections_[packet.connection].limited[packet.way()]; }
     bool HasRoom(uint32_t slot) const
     {
         const uint64_t bytes = connections_[slot].queue.bytes;

@@ -44,9 +44,10 @@ void Nic::Send(Network &network, const Packet &packet)
     PacketPool &pool = network.pool();
     const uint32_t place = pool.Take(packet);
     pool[place].joined_ns = now_ns;
-    const bool idle = waiting_pkts() == 0 && !wire_pending_;
-    if (idle && free_ps_ <= now_ns * kPsPerNs && bucket_.WaitNs(packet.ip_bytes, now_ns) == 0) {
-        Transmit(network, place, now_ns);
+    const bool limited = network.limited(packet);
+    const bool idle = waiting_pkts() == 0 && !wire_pending_ && free_ps_ <= now_ns * kPsPerNs;
+    if (idle && (!limited || bucket_.WaitNs(packet.ip_bytes, now_ns) == 0)) {
+        Transmit(network, place, limited, now_ns);
         network.Left(packet, now_ns, now_ns);
         return;
     }
@@ -55,17 +56,19 @@ void Nic::Send(Network &network, const Packet &packet)
     if (packet.kind == Kind::kData) {
         Append(pool, network.connection(packet.connection).queue, place);
         ++data_pkts_;
+        unlimited_pkts_ += !limited;
         if (order_) {
             order_->Joined(network.connection(packet.connection).flow);
         } else {
             turns_.push_back(packet.connection);
         }
     } else {
-        Append(pool, control_, place);
-        if (token_word_ != 0) { // a data packet waits for its tokens; a small one may need none
-            token_word_ = 0;
-            ServeAt(network, 0);
-        }
+        Append(pool, control_[limited], place);
+    }
+    if (token_word_ != 0 && (packet.kind != Kind::kData || !limited)) {
+        // A data packet waits for its tokens; a small one may need none, and one without a limit does.
+        token_word_ = 0;
+        ServeAt(network, 0);
     }
     if (!wire_pending_ && token_word_ == 0) {
         ServeAt(network, 0);
@@ -90,49 +93,82 @@ uint32_t Nic::NextFlow(Network &network, int64_t now_ns)
     return order_ ? network.slot_of(order_->Next(now_ns)) : turns_.front();
 }
 
+uint32_t Nic::NextUnlimited(Network &network, int64_t now_ns)
+{
+    if (order_) {
+        return network.slot_of(order_->NextUnlimited(now_ns));
+    }
+    return *std::find_if(turns_.begin(), turns_.end(),
+                         [&](uint32_t slot) { return !network.connection(slot).limited[0]; });
+}
+
+Nic::Turn Nic::Next(Network &network, int64_t now_ns)
+{
+    if (!control_[0].packets.empty()) {
+        return {&control_[0], kNone, false};
+    }
+    Turn turn{&control_[1], kNone, true};
+    if (control_[1].packets.empty()) {
+        const uint32_t slot = NextFlow(network, now_ns);
+        Connection &connection = network.connection(slot);
+        turn = {&connection.queue, slot, connection.limited[0]};
+    }
+    if (turn.limited) {
+        const Packet &head = network.pool()[turn.queue->packets.front()].packet;
+        turn.wait_ns = bucket_.WaitNs(head.ip_bytes, now_ns);
+    }
+    if (turn.wait_ns > 0 && unlimited_pkts_ > 0) {
+        const uint32_t slot = NextUnlimited(network, now_ns);
+        return {&network.connection(slot).queue, slot, false};
+    }
+    return turn;
+}
+
 void Nic::Serve(Network &network)
 {
     if (waiting_pkts() == 0) {
         return;
     }
-    const bool control = !control_.packets.empty();
     const int64_t now_ns = network.now_ns();
-    PacketPool &pool = network.pool();
-    const uint32_t slot = control ? kNone : NextFlow(network, now_ns);
-    FlowQueue &queue = control ? control_ : network.connection(slot).queue;
-    const InFlight &head = pool[queue.packets.front()];
-    const int64_t joined_ns = head.joined_ns;
-    const Packet packet = head.packet;
-    const int64_t wait_ns = bucket_.WaitNs(packet.ip_bytes, now_ns);
-    if (wait_ns > 0) {
-        ServeAt(network, wait_ns);
+    const Turn turn = Next(network, now_ns);
+    if (turn.wait_ns > 0) {
+        ServeAt(network, turn.wait_ns);
         return;
     }
+    PacketPool &pool = network.pool();
+    const InFlight &head = pool[turn.queue->packets.front()];
+    const int64_t joined_ns = head.joined_ns;
+    const Packet packet = head.packet;
     queue_bytes_ -= packet.ip_bytes;
-    const uint32_t place = RemoveHead(pool, queue);
-    if (!control) {
+    const uint32_t place = RemoveHead(pool, *turn.queue);
+    const bool data = turn.slot != kNone;
+    if (data) {
         --data_pkts_;
+        unlimited_pkts_ -= !turn.limited;
         if (order_) {
-            order_->Left(network.connection(slot).flow);
+            order_->Left(network.connection(turn.slot).flow);
         } else {
-            turns_.pop_front();
+            turns_.erase(std::find(turns_.begin(), turns_.end(), turn.slot)); // the first, as a rule
         }
     }
-    Transmit(network, place, now_ns);
+    Transmit(network, place, turn.limited, now_ns);
     network.Left(packet, joined_ns, now_ns);
-    if (!control) {
-        network.Drained(slot); // TCP may hand down more
+    if (data) {
+        network.Drained(turn.slot); // TCP may hand down more
     }
     if (waiting_pkts() > 0 && !wire_pending_) {
         ServeAt(network, 0);
     }
 }
 
-void Nic::Transmit(Network &network, uint32_t place, int64_t now_ns)
+void Nic::Transmit(Network &network, uint32_t place, bool limited, int64_t now_ns)
 {
     InFlight &entry = network.pool()[place];
     const uint32_t ip_bytes = entry.packet.ip_bytes;
-    bucket_.Take(ip_bytes);
+    if (limited) {
+        bucket_.Take(ip_bytes);
+        limited_bytes_ += ip_bytes;
+    }
     ++totals_.tx_pkts;
     totals_.tx_bytes += ip_bytes;
     totals_.delay_ns += now_ns - entry.joined_ns;

@@ -20,8 +20,9 @@ namespace ncc::packetsim
 
 class Network;
 
-// As envs/ns3/src/nic.h: packets leave when their transmission begins; packets without payload go ahead of data; every
-// packet is charged to the token bucket; nothing is dropped, back-pressure (Network::HasRoom) bounds the queues.
+// As envs/ns3/src/nic.h: packets leave when their transmission begins; packets without payload go ahead of data; those
+// under the limit are charged to the token bucket, and while they wait for it the others go; nothing is dropped,
+// back-pressure (Network::HasRoom) bounds the queues.
 class Nic
 {
   public:
@@ -34,7 +35,8 @@ class Nic
     uint32_t port() const { return port_; }
     double limit_bps() const { return bucket_.limit_bps(); }
     const PortTotals &totals() const { return totals_; }
-    uint64_t waiting_pkts() const { return data_pkts_ + control_.packets.size(); }
+    int64_t limited_bytes() const { return limited_bytes_; } // sent under the limit, of IP packets
+    uint64_t waiting_pkts() const { return data_pkts_ + control_[0].packets.size() + control_[1].packets.size(); }
 
     // Bits of IP packets per second, > 0; infinity takes the limiter out. Takes hold at once, also for a packet that
     // already waits for tokens.
@@ -54,17 +56,29 @@ class Nic
     }
 
   private:
+    // Whose oldest packet goes next, and how long it has to wait for tokens.
+    struct Turn {
+        FlowQueue *queue;
+        uint32_t slot; // kNone: packets without payload
+        bool limited;
+        int64_t wait_ns = 0;
+    };
+
     void Serve(Network &network); // the next packet, if the wire is free and the bucket holds its size
-    void Transmit(Network &network, uint32_t place, int64_t now_ns);
-    void ServeAt(Network &network, int64_t delay_ns);
+    Turn Next(Network &network, int64_t now_ns);
     uint32_t NextFlow(Network &network, int64_t now_ns);
+    uint32_t NextUnlimited(Network &network, int64_t now_ns);
+    void Transmit(Network &network, uint32_t place, bool limited, int64_t now_ns);
+    void ServeAt(Network &network, int64_t delay_ns);
 
     uint32_t host_, port_;
     bool wire_pending_ = false;
     uint64_t token_word_ = 0; // of the event that waits for tokens; 0: none
     int64_t free_ps_ = 0;     // when the wire has sent all it was given
     uint64_t data_pkts_ = 0;
-    FlowQueue control_;
+    uint64_t unlimited_pkts_ = 0; // of them
+    int64_t limited_bytes_ = 0;
+    FlowQueue control_[2]; // not under the limit; under it
     int64_t queue_bytes_ = 0;
     TokenBucket bucket_;
     PortTotals totals_;
