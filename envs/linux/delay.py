@@ -7,7 +7,7 @@ from pathlib import Path
 from select import select
 
 from ncc.core.errors import DatapathError
-from ncc.core.units import to_ns
+from ncc.core.units import bdp_bytes, to_ns
 from ncc.envs.linux.objects import helper
 
 HOP_S = 30e-6
@@ -16,8 +16,9 @@ OWN_S = 50e-6
 """What the program itself costs a packet, waking up mostly; packets are let go that much early."""
 MIN_DELAY_S = 200e-6
 """The smallest delay that is held to some 10 %."""
-RING_PKTS = 32_768
-"""Packets under way in one direction: 10 ms at 10 Gbit/s, and 50 ms at 7.8 Gbit/s."""
+SPARE_PKTS = 1024
+SMALL_BYTES = 250
+"""What packets measure at least on average, for the number of them that may be under way at once."""
 ANSWER_WITHIN_S = 10.0
 
 
@@ -49,8 +50,9 @@ class Delay:
         DatapathError: the program is not built or cannot make the devices.
     """
 
-    def __init__(self, a: End, b: End, delay_s: float, mtu_bytes: int) -> None:
-        command = [str(helper("delay")), str(to_ns(delay_s - OWN_S)), str(RING_PKTS), str(mtu_bytes)]
+    def __init__(self, a: End, b: End, delay_s: float, rate_bps: float, mtu_bytes: int) -> None:
+        ring_pkts = SPARE_PKTS + int(bdp_bytes(rate_bps, delay_s) / SMALL_BYTES)
+        command = [str(helper("delay")), str(to_ns(delay_s - OWN_S)), str(ring_pkts), str(mtu_bytes)]
         for end in (a, b):
             command += [str(end.namespace), end.device, str(end.index)]
         self._process = subprocess.Popen(
@@ -66,6 +68,11 @@ class Delay:
         except BaseException:
             self.close()
             raise
+
+    @property
+    def pid(self) -> int:
+        """Of the program."""
+        return self._process.pid
 
     def counts(self) -> DelayCounts:
         """As of now.

@@ -35,7 +35,7 @@ _NEED_ROOT = (
 )
 
 
-def _start_ticks(pid: int) -> int | None:
+def start_ticks(pid: int) -> int | None:
     """When a process began, in ticks since boot; None if there is none of that number."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
@@ -47,7 +47,7 @@ def _start_ticks(pid: int) -> int | None:
 
 def owner() -> str:
     """What begins the names of this process's namespaces."""
-    return f"{PREFIX}-{os.getpid()}-{_start_ticks(os.getpid())}"
+    return f"{PREFIX}-{os.getpid()}-{start_ticks(os.getpid())}"
 
 
 def path(name: str) -> Path:
@@ -147,7 +147,7 @@ def sweep() -> tuple[str, ...]:
     swept = []
     for name in sorted(netns.listnetns()):
         owned = _OWNED.match(name)
-        if owned and _start_ticks(int(owned[1])) != int(owned[2]):
+        if owned and start_ticks(int(owned[1])) != int(owned[2]):
             remove(name)
             swept.append(name)
     return tuple(swept)

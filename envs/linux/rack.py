@@ -164,7 +164,7 @@ class Rack:
                 End(namespaces.path(self.namespace(node)), _device(port), FIRST_INDEX + port)
                 for node, port in ((link.a, 2 * i), (link.b, 2 * i + 1))
             ]
-            self.delays[i] = Delay(ends[0], ends[1], link.delay_s, self.transport.mtu_bytes)
+            self.delays[i] = Delay(ends[0], ends[1], link.delay_s, link.rate_bps, self.transport.mtu_bytes)
             self._undo.callback(self.delays[i].close)
             return
         other = os.open(namespaces.path(self.namespace(link.b)), os.O_RDONLY | os.O_CLOEXEC)

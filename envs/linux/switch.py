@@ -141,6 +141,7 @@ class Switch:
 
     def __init__(self, topology: Topology, frame_overhead_bytes: int) -> None:
         check_switch(topology)
+        self._sample, self._stats = -1, np.zeros(0, STATS)
         self._object = Object(bpf_object("switch"))
         try:
             self._object.load()
@@ -171,7 +172,13 @@ class Switch:
         )
 
     def sample(self) -> Stats:
-        """[n_ports] of `STATS`, all ports as of now; a view, which the next call overwrites. Takes microseconds."""
+        """[n_ports] of `STATS`, all ports as of now; a view, which the next call overwrites. Takes microseconds.
+
+        Raises:
+            DatapathError: the switch is closed.
+        """
+        if self._sample < 0:
+            raise DatapathError("The rack is closed: its ports can no longer be sampled.")
         options = _RunOptions(size=ctypes.sizeof(_RunOptions))
         if error := libbpf().lib.bpf_prog_test_run_opts(self._sample, ctypes.byref(options)):
             raise DatapathError(f"The kernel would not sample the ports of the rack: {reason(error)}.")
@@ -191,6 +198,7 @@ class Switch:
 
     def close(self) -> None:
         """Unload it; ports that still have it keep it until their namespace goes."""
+        self._sample, self._stats = -1, np.zeros(0, STATS)  # the number may soon be another file's
         self._object.close()
 
 

@@ -85,7 +85,7 @@ static uint64_t number(const char *text)
 static int tun(char **end)
 {
     struct ifreq request = {0};
-    int namespace = open(end[0], O_RDONLY | O_CLOEXEC), index = (int)number(end[2]), device;
+    int index = (int)number(end[2]), namespace = open(end[0], O_RDONLY | O_CLOEXEC), device;
 
     if (namespace < 0 || setns(namespace, CLONE_NEWNET))
         fail(end[0]);

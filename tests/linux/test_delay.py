@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The delay of a link: as long as asked for, in both directions, at full rate, and gone with whoever asked."""
+
+import subprocess
+
+import msgspec
+import numpy as np
+import pytest
+
+from ncc.core.errors import DatapathError
+from ncc.core.topologies import Dumbbell
+from ncc.core.topology import Topology
+from tests.support.linux import TRAFFIC, needs
+
+if needs("pyroute2").args[0]:
+    pytest.skip("linux: pyroute2 is not installed (extra ncc[linux])", allow_module_level=True)
+
+from ncc.envs.linux.delay import Delay, End
+from ncc.envs.linux.namespaces import path
+from ncc.envs.linux.objects import helper
+from ncc.envs.linux.rack import Rack
+from tests.linux.sockets import bulk, round_trips_s, settled
+
+RATE_BPS = 200e6
+WAN_S = 5e-3
+BASE = Dumbbell(pairs=1, host_rate_bps=RATE_BPS, bottleneck_rate_bps=RATE_BPS, buffer_bytes=500_000)
+
+
+def wan(delay_s: float, mark_threshold_bytes: int = 0) -> Topology:
+    """Two hosts with that delay between their switches."""
+    network = BASE.replace(mark_threshold_bytes=mark_threshold_bytes).build()
+    first, *others = network.links
+    return msgspec.structs.replace(network, links=(first.replace(delay_s=delay_s), *others))
+
+
+def ends(rack: Rack) -> tuple[int, int]:
+    """The two hosts."""
+    src, dst = rack.topology.hosts
+    return src, dst
+
+
+pytestmark = needs(*TRAFFIC)
+
+
+@pytest.mark.parametrize("delay_s", [1e-3, WAN_S, 20e-3])
+def test_a_round_trip_takes_twice_the_delay(delay_s: float) -> None:
+    def measure() -> tuple[float, float]:
+        with Rack(wan(delay_s)) as rack:
+            src, dst = ends(rack)
+            took = round_trips_s(rack, src, dst, 40)
+            return float(took.min()), float(np.median(took))
+
+    least, median = settled(measure, lambda it: it[1] < 2.04 * delay_s)
+    assert 2 * delay_s * 0.99 < least
+    assert median == pytest.approx(2 * delay_s, rel=0.05, abs=200e-6)  # waking up takes up to 100 us each way
+
+
+def test_the_smallest_delay() -> None:
+    def measure() -> float:
+        with Rack(wan(200e-6)) as rack:
+            return float(np.median(round_trips_s(rack, *ends(rack), 60)))
+
+    with Rack(BASE.build()) as plain:
+        hops_s = float(np.median(round_trips_s(plain, *ends(plain), 60)))
+    assert hops_s < 200e-6
+    took = settled(measure, lambda it: it < hops_s + 440e-6)
+    assert 380e-6 < took < hops_s + 600e-6
+
+
+def test_a_flow_fills_a_delayed_link() -> None:
+    def measure() -> tuple[float, int, int]:
+        with Rack(wan(WAN_S)) as rack:
+            src, dst = ends(rack)
+            done = bulk(rack, [(src, dst)], warm_s=1.0, for_s=1.5)
+            return float(done.goodput_bps[0]), rack.delays[0].counts().dropped_pkts, int(rack.records().tx_pkts.sum())
+
+    goodput_bps, dropped, sent = settled(measure, lambda it: it[0] > 0.95 * RATE_BPS * 1460 / 1538)
+    assert goodput_bps > 0.9 * RATE_BPS * 1460 / 1538
+    assert dropped == 0
+    assert sent > 10_000
+
+
+def test_the_program_counts_what_passes() -> None:
+    with Rack(wan(WAN_S)) as rack:
+        round_trips_s(rack, *ends(rack), 10)
+        counts = rack.delays[0].counts()
+    assert counts.passed_pkts == 20
+    assert 0 < counts.late_sum_s <= 20 * counts.late_max_s
+
+
+def test_a_program_that_ended_says_so() -> None:
+    with Rack(wan(WAN_S)) as rack:
+        delay = rack.delays[0]
+        delay.close()
+        delay.close()
+        with pytest.raises(DatapathError, match="The delay program of a link has ended"):
+            delay.counts()
+
+
+def test_devices_that_cannot_be_made_are_named() -> None:
+    nowhere = End(path("ncc-not-there"), "p0", 16)
+    with pytest.raises(DatapathError, match=r"ended: delay: .*ncc-not-there: No such file or directory"):
+        Delay(nowhere, nowhere, 1e-3, RATE_BPS, 1500)
+
+
+@pytest.mark.parametrize("arguments", [[], ["1", "2", "x", *"abcdef"], ["1", "1", "1500", *"abcdef"]])
+def test_wrong_arguments_are_refused(arguments: list[str]) -> None:
+    ended = subprocess.run([helper("delay"), *arguments], capture_output=True, text=True, timeout=10, check=False)
+    assert ended.returncode in (1, 2)
+    assert ended.stderr.startswith(("usage:", "delay: "))

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The rack goes up, carries packets between all its hosts, and leaves nothing behind, whatever happens to it."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.scenario import Nic, Transport
+from ncc.core.topologies import Dumbbell, LeafSpine, ManyToOne
+from tests.support.linux import TRAFFIC, needs
+
+if needs("pyroute2").args[0]:
+    pytest.skip("linux: pyroute2 is not installed (extra ncc[linux])", allow_module_level=True)
+
+from pyroute2 import IPRoute, netns
+
+from ncc.envs.linux import namespaces, stack
+from ncc.envs.linux.libbpf import libbpf
+from ncc.envs.linux.rack import Rack, check_rack, sweep
+from tests.linux.sockets import bulk, round_trips_s
+
+SMALL = ManyToOne(senders=2, rate_bps=200e6)
+WAN = Dumbbell(pairs=1, host_rate_bps=200e6, bottleneck_rate_bps=200e6, delay_s=300e-6)
+"""With a delay program at every link."""
+GONE_WITHIN_S = 10.0
+BUILT_AND_WAITING = """
+import subprocess, sys, time
+from ncc.core.topologies import Dumbbell
+from ncc.envs.linux import namespaces
+from ncc.envs.linux.rack import Rack
+rack = Rack(Dumbbell(pairs=1, host_rate_bps=200e6, bottleneck_rate_bps=200e6, delay_s=300e-6).build())
+with namespaces.inside(rack.namespace(rack.topology.hosts[0])):
+    child = subprocess.Popen(["sleep", "300"], start_new_session=True)
+print(child.pid, *(delay.pid for delay in rack.delays.values()), flush=True)
+time.sleep(300)
+"""
+BUILDING_FOR_EVER = """
+from ncc.core.topologies import Dumbbell
+from ncc.envs.linux.rack import Rack
+spec = Dumbbell(pairs=2, host_rate_bps=200e6, bottleneck_rate_bps=200e6, delay_s=300e-6)
+print("began", flush=True)
+while True:
+    Rack(spec.build()).close()
+"""
+AS_NOBODY = """
+import os
+from ncc.core.errors import DatapathError
+from ncc.core.topologies import ManyToOne
+from ncc.envs.linux.rack import Rack
+topology = ManyToOne(senders=2).build()
+os.setuid(65534)
+try:
+    Rack(topology)
+except DatapathError as error:
+    print(error)
+"""
+
+
+def namespaces_of(pid: int) -> set[str]:
+    return {name for name in netns.listnetns() if name.startswith(f"{namespaces.PREFIX}-{pid}-")}
+
+
+def switch_programs() -> list[int]:
+    """Ids of the switch's programs that the kernel holds, whoever loaded them."""
+    lib, found, at = libbpf().lib, [], ctypes.c_uint32(0)
+    tags = set()
+    with Rack(SMALL.build()) as rack:
+        for fd in (rack.switch._join, rack.switch._sample):
+            tags.add(_tag(fd))
+    while not lib.bpf_prog_get_next_id(at, ctypes.byref(at)):
+        fd = lib.bpf_prog_get_fd_by_id(at)
+        if fd >= 0:
+            if _tag(fd) in tags:
+                found.append(at.value)
+            os.close(fd)
+    return found
+
+
+def _tag(fd: int) -> str:
+    return Path(f"/proc/self/fdinfo/{fd}").read_text().split("prog_tag:")[1].split()[0]
+
+
+def global_settings() -> dict[str, str]:
+    """What a rack could have changed for everybody, in this namespace."""
+    root = Path("/proc/sys/net")
+    files = [*root.glob("ipv4/tcp_*"), *root.glob("ipv4/ip_*"), *root.glob("ipv4/conf/*/*"), *root.glob("core/*")]
+    return {str(file): file.read_text() for file in files if file.is_file() and os.access(file, os.R_OK)}
+
+
+def alive(pid: int) -> bool:
+    return namespaces.start_ticks(pid) is not None
+
+
+def entries(of: str) -> int:
+    """Descriptors (`fd`) or threads (`task`) of this process."""
+    return len(list(Path(f"/proc/self/{of}").iterdir()))
+
+
+def wait_for(condition: Callable[[], object], what: str) -> None:
+    until = time.monotonic() + GONE_WITHIN_S
+    while not condition():
+        assert time.monotonic() < until, what
+        time.sleep(0.05)
+
+
+class TestRefusals:
+    def test_more_than_one_way(self) -> None:
+        with pytest.raises(ConfigError, match=r"takes trees only.*8 nodes need 7 links, got 8"):
+            check_rack(LeafSpine(leaves=2, spines=2, hosts_per_leaf=2).build(), Transport())
+
+    def test_a_delay_between_a_hop_and_what_the_program_holds(self) -> None:
+        with pytest.raises(ConfigError, match=r"left->right .*at most 30 us .*at least 200 us, got 100 us"):
+            check_rack(Dumbbell(delay_s=100e-6).build(), Transport())
+        for delay_s in (0.0, 20e-6, 200e-6, 5e-3):
+            check_rack(Dumbbell(delay_s=delay_s).build(), Transport())
+
+    def test_a_frame_smaller_than_ethernets_header(self) -> None:
+        with pytest.raises(ConfigError, match="frame_overhead_bytes must be at least 14"):
+            check_rack(SMALL.build(), Transport(frame_overhead_bytes=0))
+
+    def test_what_the_kernels_tcp_does_otherwise_is_said(self) -> None:
+        said = stack.not_honoured(Transport(initial_rto_s=1.0, delayed_ack_pkts=1))
+        assert said == ()
+        asked = Transport(initial_rto_s=0.02, handshake=False, rtt_noise_max_s=1e-3, delayed_ack_pkts=4)
+        said = stack.not_honoured(asked)
+        for field in ("initial_rto_s", "handshake", "delayed_ack_pkts", "delayed_ack_s", "rtt_noise_max_s"):
+            assert [line for line in said if line.startswith(f"transport.{field} ")], field
+
+    @needs("root", "pyroute2")
+    def test_without_root_one_sentence_says_so(self) -> None:
+        ended = subprocess.run(
+            [sys.executable, "-c", AS_NOBODY], capture_output=True, text=True, timeout=60, check=True
+        )
+        assert "needs root, or CAP_SYS_ADMIN and CAP_NET_ADMIN" in ended.stdout
+        assert ended.stdout.count("\n") == 1
+
+
+@needs(*TRAFFIC)
+class TestNetwork:
+    def test_every_host_reaches_every_other_and_packets_are_counted_on_the_way(self) -> None:
+        network = Dumbbell(pairs=2, host_rate_bps=200e6, bottleneck_rate_bps=200e6).build()
+        with Rack(network) as rack:
+            for src in network.hosts:
+                for dst in network.hosts:
+                    if src != dst:
+                        assert round_trips_s(rack, src, dst, 2).max() < 1.0
+            tx = rack.records().tx_pkts
+        for port in range(2 * len(network.links)):
+            crossing = sum(
+                port in network.path(src, dst) for src in network.hosts for dst in network.hosts if src != dst
+            )
+            assert tx[port] == 4 * crossing, network.port_name(port)
+
+    def test_two_racks_do_not_meet(self) -> None:
+        with Rack(SMALL.build()) as one, Rack(SMALL.build()) as other:
+            src, dst = one.topology.hosts[:2]
+            assert one.namespace(src) != other.namespace(src)
+            round_trips_s(one, src, dst, 5)
+            assert one.records().tx_pkts.sum() == 20
+            assert other.records().tx_pkts.sum() == 0
+
+    def test_settings_hold_inside_only(self) -> None:
+        before = global_settings()
+        transport = Transport(min_rto_s=0.02, initial_window_pkts=7, sack=False, dup_ack_pkts=5, delayed_ack_pkts=1)
+        with Rack(SMALL.build(), transport, Nic(small_queue_bytes=9000)) as rack:
+            host = rack.topology.hosts[0]
+            with namespaces.inside(rack.namespace(host)):
+                inside = {
+                    name: Path(f"/proc/sys/net/ipv4/tcp_{name}").read_text().split()[-1]
+                    for name in ("ecn", "sack", "reordering", "tso_rtt_log", "timestamps", "limit_output_bytes")
+                }
+                with IPRoute() as route:
+                    (default,) = [found for found in route.get_routes(table=254) if found["dst_len"] == 0]
+            assert inside == {
+                "ecn": "1", "sack": "0", "reordering": "5", "tso_rtt_log": "0", "timestamps": "0",
+                "limit_output_bytes": "18000",
+            }  # fmt: skip
+            metrics = default.get_attr("RTA_METRICS")
+            asked = {name: metrics.get_attr(f"RTAX_{name}") for name in ("RTO_MIN", "INITCWND", "QUICKACK")}
+            assert asked == {"RTO_MIN": 20, "INITCWND": 7, "QUICKACK": 1}
+            assert global_settings() == before
+        assert global_settings() == before
+
+    def test_segmentation_is_left_to_the_device_where_asked_for(self) -> None:
+        with Rack(SMALL.build(), segmentation_offload=True) as rack:
+            src, dst = rack.topology.group("senders")[0], rack.topology.group("receiver")[0]
+            done = bulk(rack, [(src, dst)], warm_s=0.2, for_s=0.5)
+        assert done.last["largest_bytes"].max() > 3 * 1500
+        assert done.goodput_bps[0] > 150e6
+
+    def test_a_switch_has_no_address(self) -> None:
+        with Rack(SMALL.build()) as rack, pytest.raises(ConfigError, match="tor is a switch, which has no address"):
+            rack.address(0)
+
+
+@needs(*TRAFFIC)
+class TestNothingIsLeft:
+    def test_after_twenty_racks(self) -> None:
+        programs = switch_programs()
+        with IPRoute() as route:
+            links = {link.get_attr("IFLA_IFNAME") for link in route.get_links()}
+        files, threads = entries("fd"), entries("task")
+        for i in range(20):
+            with Rack((WAN if i % 4 == 0 else SMALL).build()) as rack:
+                src, dst = rack.topology.hosts[:2]
+                round_trips_s(rack, src, dst, 2)
+                pids = [delay.pid for delay in rack.delays.values()]
+                assert len(pids) == (3 if i % 4 == 0 else 0)
+            rack.close()
+            assert not namespaces_of(os.getpid())
+            assert not [pid for pid in pids if alive(pid)]
+        with IPRoute() as route:
+            assert {link.get_attr("IFLA_IFNAME") for link in route.get_links()} == links
+        assert entries("fd") == files
+        assert entries("task") == threads
+        wait_for(lambda: len(switch_programs()) <= len(programs), "the switch's programs are still loaded")
+
+    def test_after_an_error_while_building(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(*_: object) -> None:
+            raise DatapathError("no routes today")
+
+        monkeypatch.setattr(Rack, "_add_routes", fail)
+        with pytest.raises(DatapathError, match="no routes today"):
+            Rack(WAN.build())
+        assert not namespaces_of(os.getpid())
+
+    def test_processes_inside_end_with_it(self) -> None:
+        with Rack(SMALL.build()) as rack:
+            with namespaces.inside(rack.namespace(rack.topology.hosts[0])):
+                child = subprocess.Popen(["sleep", "100"])
+            assert child.poll() is None
+        assert child.wait(5) == -signal.SIGKILL
+
+    def test_a_killed_run_is_swept_with_its_processes(self) -> None:
+        with subprocess.Popen([sys.executable, "-c", BUILT_AND_WAITING], stdout=subprocess.PIPE, text=True) as run:
+            assert run.stdout is not None
+            try:
+                child, *delays = map(int, run.stdout.readline().split())
+                assert len(delays) == 3
+                assert not set(sweep()) & namespaces_of(run.pid)  # of a run that lives
+                assert len(namespaces_of(run.pid)) == 4
+            finally:
+                run.kill()
+            run.wait()
+        wait_for(lambda: not any(map(alive, delays)), "a delay program outlives its run")
+        assert alive(child)
+        left = namespaces_of(run.pid)
+        assert len(left) == 4
+        assert left <= set(sweep())
+        assert not namespaces_of(run.pid)
+        assert not alive(child)
+        assert not set(sweep()) & left
+
+    @pytest.mark.parametrize("after_s", [0.0, 0.06, 0.13])
+    def test_a_run_killed_at_any_moment_is_swept_by_the_next(self, after_s: float) -> None:
+        with subprocess.Popen([sys.executable, "-c", BUILDING_FOR_EVER], stdout=subprocess.PIPE, text=True) as run:
+            assert run.stdout is not None
+            run.stdout.readline()
+            wait_for(lambda: namespaces_of(run.pid), "nothing was built")
+            time.sleep(after_s)
+            run.kill()
+            run.wait()
+        with Rack(SMALL.build()):
+            assert not namespaces_of(run.pid)

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a port of the rack does to real packets: rate, buffer, marks, shared pools, and what it counts of them."""
+
+import time
+
+import numpy as np
+import pytest
+
+from ncc.baselines import _baselines as headers
+from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.flows import check_columns
+from ncc.core.topologies import Dumbbell, ManyToOne, TopologySpec
+from ncc.core.topology import Red, Topology
+from tests.support.linux import TRAFFIC, needs
+
+if needs("pyroute2").args[0]:
+    pytest.skip("linux: pyroute2 is not installed (extra ncc[linux])", allow_module_level=True)
+
+from ncc.envs.linux import switch
+from ncc.envs.linux.rack import Rack
+from tests.linux.sockets import Transfer, bulk, settled
+
+MTU = 1500
+RATE_BPS = 200e6
+GOODPUT_BPS = RATE_BPS * 1460 / 1538
+"""Payload of full packets, with 38 bytes of frame beside each."""
+DROP_TAIL = ManyToOne(senders=4, rate_bps=RATE_BPS, buffer_bytes=300_000, mark_threshold_bytes=0)
+TWO_DOORS = Dumbbell(pairs=4, host_rate_bps=50e6, bottleneck_rate_bps=500e6, mark_threshold_bytes=0)
+"""Four senders and two receivers: the queues are in the ports towards these."""
+
+
+class TestLayout:
+    def test_numbers_are_those_of_the_headers(self) -> None:
+        assert switch.ALPHA_ONE == headers.DT_ALPHA_ONE
+        assert switch.PROBABILITY_ONE == headers.RED_ONE
+
+    def test_ports_say_what_the_topology_says(self) -> None:
+        spec = DROP_TAIL.replace(
+            mark_threshold_bytes=30_000, red=Red(min_bytes=10_000, max_bytes=50_000, max_prob_frac=0.5)
+        )
+        network = spec.build()
+        rows = switch.port_rows(network, 38)
+        down = rows[network.port("tor->receiver")]
+        assert (down["rate_bytes_per_s"], down["frame_overhead_bytes"]) == (25_000_000, 38)
+        assert (down["size_bytes"], down["mark_threshold_bytes"], down["finite"]) == (300_000, 30_000, 1)
+        assert down["red"].tolist() == (10_000, 50_000, 2**31)
+        assert down["pool"] == switch.NO_POOL
+        up = rows[network.port("s0->tor")]
+        assert (up["finite"], up["size_bytes"], up["rate_bytes_per_s"]) == (0, 0, 25_000_000)
+
+    def test_pools_list_their_ports(self) -> None:
+        network = DROP_TAIL.replace(shared_buffer_bytes=200_000, dt_alpha=2.0).build()
+        (pool,) = switch.pool_rows(network)
+        assert (pool["size_bytes"], pool["alpha"], pool["n_ports"]) == (200_000, 2048, 5)
+        listed = pool["ports"][: pool["n_ports"]]
+        assert all(network.port_buffer(int(port)) is not None for port in listed)
+        assert (switch.port_rows(network, 38)["pool"][listed] == 0).all()
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("field", ["control_first", "mark_on_departure"])
+    def test_what_a_port_cannot_do_is_refused_by_name(self, field: str) -> None:
+        network = DROP_TAIL.replace(**{field: True}).build()
+        with pytest.raises(ConfigError, match=f"does not offer {field}, which port tor->receiver asks for"):
+            switch.check_switch(network)
+
+    def test_too_many_links(self) -> None:
+        with pytest.raises(ConfigError, match="at most 128 links, got 129"):
+            switch.check_switch(DROP_TAIL.replace(senders=128).build())
+
+    def test_too_many_ports_in_a_pool(self) -> None:
+        with pytest.raises(ConfigError, match="at most 32 ports share a buffer, got 33 of pool 0"):
+            switch.check_switch(DROP_TAIL.replace(senders=32, shared_buffer_bytes=1_000_000).build())
+
+
+def incast(spec: TopologySpec, congestion: str = "cubic") -> tuple[Topology, Transfer]:
+    """All senders send to the one receiver."""
+    network = spec.build()
+    with Rack(network) as rack:
+        receiver = network.group("receiver")[0]
+        return network, bulk(rack, [(src, receiver) for src in network.group("senders")], congestion=congestion)
+
+
+@needs(*TRAFFIC)
+class TestQueue:
+    def test_drop_tail_fills_the_buffer_at_full_goodput(self) -> None:
+        port = DROP_TAIL.build().port("tor->receiver")
+        _, done = settled(
+            lambda: incast(DROP_TAIL),
+            lambda it: it[1].goodput_bps.sum() > 0.97 * GOODPUT_BPS and it[1].queue_mean_bytes(port) > 200_000,
+        )
+        assert done.goodput_bps.sum() == pytest.approx(GOODPUT_BPS, rel=0.04)
+        assert done.queue_mean_bytes(port) > 180_000
+        assert 300_000 - MTU <= done.last["queue_max_bytes"][port] <= 300_000 + 2 * MTU
+        assert done.last["dropped_pkts"][port] > 0
+        assert done.last["marked_pkts"].sum() == 0
+        assert done.last["largest_bytes"].max() == MTU  # not segmented by the device
+
+    def test_what_is_counted_agrees(self) -> None:
+        network, done = incast(DROP_TAIL)
+        port, last = network.port("tor->receiver"), done.last
+        assert last["joined_bytes"][port] == last["tx_bytes"][port] + last["queue_bytes"][port]
+        assert last["joined_pkts"][port] == last["tx_pkts"][port] + last["queue_pkts"][port]
+        wait_s = done.grown(port, "queue_pkt_ns") / done.grown(port, "tx_pkts") / 1e9
+        drained_s = done.queue_mean_bytes(port) * 1538 / 1500 * 8 / RATE_BPS
+        assert wait_s == pytest.approx(drained_s, rel=0.1)
+        sent = sum(int(last["tx_bytes"][network.port(f"s{i}->tor")]) for i in range(4))
+        assert sent >= last["tx_bytes"][port]
+        tx_bps = 8e9 * done.grown(port, "tx_bytes") / done.grown(port, "now_ns")
+        assert tx_bps < 1.01 * RATE_BPS * 1500 / 1538
+
+    def test_step_marking_keeps_the_queue_at_the_threshold(self) -> None:
+        spec = DROP_TAIL.replace(mark_threshold_bytes=30_000)
+        port = spec.build().port("tor->receiver")
+        _, done = settled(lambda: incast(spec), lambda it: 15_000 < it[1].queue_mean_bytes(port) < 40_000)
+        assert 10_000 < done.queue_mean_bytes(port) < 45_000
+        assert done.last["queue_max_bytes"][port] > 30_000
+        assert done.grown(port, "marked_pkts") > 100
+        assert done.last["dropped_pkts"][port] == 0
+        others = np.delete(done.last["marked_pkts"], port)
+        assert others.sum() == 0
+
+    def test_a_threshold_that_is_not_reached_marks_nothing(self) -> None:
+        spec = DROP_TAIL.replace(senders=1, mark_threshold_bytes=30_000)
+        _, done = incast(spec)  # one sender at the rate of the port: no queue
+        assert done.goodput_bps.sum() > 0.9 * GOODPUT_BPS
+        assert done.last["marked_pkts"].sum() == 0
+
+    def test_red_marks_by_its_own_line(self) -> None:
+        spec = DROP_TAIL.replace(red=Red(min_bytes=20_000, max_bytes=120_000, max_prob_frac=0.2))
+        network, done = incast(spec)
+        port = network.port("tor->receiver")
+        assert done.grown(port, "marked_pkts") > 50
+        assert 10_000 < done.queue_mean_bytes(port) < 120_000
+        assert done.last["dropped_pkts"][port] == 0
+
+
+@needs(*TRAFFIC)
+class TestSharedBuffer:
+    SHARED = DROP_TAIL.replace(buffer_bytes=20_000, shared_buffer_bytes=200_000, dt_alpha=1.0)
+
+    def test_a_lone_queue_takes_its_share_of_the_pool(self) -> None:
+        network, done = incast(self.SHARED)
+        port = network.port("tor->receiver")
+        reach = network.reach_bytes(port)
+        assert reach == 120_000
+        assert reach - 2 * MTU <= done.last["queue_max_bytes"][port] <= reach + 6 * MTU  # ACKs' ports share it too
+        assert done.last["dropped_pkts"][port] > 0
+
+    def test_two_full_queues_get_less_each(self) -> None:
+        spec = TWO_DOORS.replace(buffer_bytes=20_000, shared_buffer_bytes=200_000)
+        network = spec.build()
+        with Rack(network) as rack:
+            senders, receivers = network.group("senders"), network.group("receivers")
+            pairs = [(src, receivers[i % 2]) for i, src in enumerate(senders)]
+            pairs += [(src, receivers[(i + 1) % 2]) for i, src in enumerate(senders)]
+            done = bulk(rack, pairs, warm_s=1.0)
+        lengths = [done.queue_mean_bytes(network.port(f"right->r{i}")) for i in (0, 1)]
+        third = 20_000 + 200_000 / 3
+        assert max(lengths) < third + 15_000
+        assert min(lengths) > 0.4 * third
+
+    def test_the_pool_marks_before_it_is_full(self) -> None:
+        shared = Red(min_bytes=20_000, max_bytes=80_000, max_prob_frac=0.2)
+        network, done = incast(self.SHARED.replace(shared_red=shared))
+        port = network.port("tor->receiver")
+        assert done.grown(port, "marked_pkts") > 50
+        assert done.last["dropped_pkts"][port] == 0
+        assert done.queue_mean_bytes(port) < 100_000
+
+
+@needs(*TRAFFIC)
+def test_a_sample_of_all_ports_takes_microseconds() -> None:
+    with Rack(DROP_TAIL.replace(senders=16).build()) as rack:
+        rack.switch.sample()
+        took = []
+        for _ in range(200):
+            began = time.perf_counter()
+            rack.switch.sample()
+            took.append(time.perf_counter() - began)
+        assert np.median(took) < 100e-6
+
+
+@needs(*TRAFFIC)
+def test_records_are_of_every_port_until_the_rack_is_closed() -> None:
+    with Rack(DROP_TAIL.build()) as rack:
+        check_columns(rack.records())
+        assert rack.records().tx_pkts.shape == (10,)
+    with pytest.raises(DatapathError, match="The rack is closed"):
+        rack.records()
