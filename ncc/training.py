@@ -231,10 +231,10 @@ def _epochs_per_s(plan: TrainPlan, processes: int) -> dict[str, float]:
     """
     others = [datapath for datapath in plan.judged_on if datapath.name != plan.datapath.name]
     stack = plan.controllers()[0].stack  # what the agent learns over may be unknown where it is not judged
-    specs = {plan.datapath: plan.stack, **dict.fromkeys(others, stack)}
+    below = [(plan.datapath, plan.stack), *((datapath, stack) for datapath in others)]
     tried = [
-        (datapath.name, datapath, RackFactory(plan.spec.replace(stack=below), datapath.load(), plan.seed))
-        for datapath, below in specs.items()
+        (datapath.name, datapath, RackFactory(plan.spec.replace(stack=stack), datapath.load(), plan.seed))
+        for datapath, stack in below
     ]
     if plan.families.of:
         slot = RackFactory(plan.spec, plan.datapath.load(), plan.seed, families=plan.families)
