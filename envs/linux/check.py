@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What this machine can do of the Linux datapath, tried in the order in which one thing needs another.
+
+Nothing is left behind: whatever is tried is tried in a network namespace of its own, or taken back at once.
+"""
+
+import ctypes
+import os
+import platform
+import re
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from ncc.core.errors import DatapathError, NccError
+from ncc.envs.linux import objects
+from ncc.envs.linux.libbpf import BPF_F_LINK, Object, libbpf
+
+KERNEL_LEAST = (6, 10)
+"""Since then `cong_control` is told of the ACK, and what is registered goes with its process (6.4)."""
+BTF = Path("/sys/kernel/btf/vmlinux")
+CAPABILITIES = {
+    "CAP_BPF": (39, "to load programs"),
+    "CAP_PERFMON": (38, "to let programs read the kernel's structures"),
+    "CAP_NET_ADMIN": (12, "to set up devices and queues, and to attach programs to them"),
+    "CAP_SYS_ADMIN": (21, "to make network namespaces"),
+}
+OWN_CONTROLLERS = ("cubic", "bbr", "dctcp")
+"""Of the kernel, references for ours."""
+HELPERS = ("traffic", "delay")
+"""Programs in programs/."""
+CLONE_NEWNET = 0x40000000
+
+
+class State(Enum):
+    """What became of a check."""
+
+    THERE = "yes"
+    MISSING = "no"
+    UNTRIED = "not tried"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    name: str
+    state: State
+    needed: bool
+    """Whether no run is possible without it."""
+    sentence: str
+    """What was found, or what is missing and what to do."""
+
+
+def can_run(rows: list[Row]) -> bool:
+    """Whether everything needed is there."""
+    return all(row.state is State.THERE for row in rows if row.needed)
+
+
+def check_machine() -> list[Row]:
+    """All checks. Works for any user; what may not be tried is said to be so."""
+    rows: list[Row] = []
+    for check in (_kernel, _btf, _capabilities, _realtime, _libbpf, _objects, _struct_ops, _pyroute2, _queues, _own):
+        rows.extend(check(rows))
+    return rows
+
+
+def _row(name: str, fine: bool, found: str, missing: str, *, needed: bool = True) -> Row:
+    return Row(name, State.THERE if fine else State.MISSING, needed, found if fine else missing)
+
+
+def _lacking(rows: list[Row], *names: str) -> str:
+    """Those of the checks before that did not succeed, in words."""
+    return ", ".join(row.name for row in rows if row.name in names and row.state is not State.THERE)
+
+
+def _kernel(_: list[Row]) -> Iterator[Row]:
+    system, release = platform.system(), platform.release()
+    found = re.match(r"(\d+)\.(\d+)", release)
+    fine = system == "Linux" and found is not None and (int(found[1]), int(found[2])) >= KERNEL_LEAST
+    least = ".".join(map(str, KERNEL_LEAST))
+    yield _row("kernel", fine, f"{system} {release}", f"this is {system} {release}: boot Linux {least} or later")
+
+
+def _btf(_: list[Row]) -> Iterator[Row]:
+    missing = f"{BTF} does not exist: boot a kernel built with CONFIG_DEBUG_INFO_BTF"
+    yield _row("BTF", BTF.exists(), "the kernel describes its types", missing)
+
+
+def capabilities() -> int:
+    """Those in force, as a bit mask."""
+    try:
+        return int(re.findall(r"^CapEff:\s*([0-9a-f]+)", Path("/proc/self/status").read_text(), re.MULTILINE)[0], 16)
+    except (OSError, IndexError):  # not Linux: none
+        return 0
+
+
+def _capabilities(_: list[Row]) -> Iterator[Row]:
+    held = capabilities()
+    for name, (bit, purpose) in CAPABILITIES.items():
+        yield _row(name, bool(held >> bit & 1), purpose, f"it is needed {purpose}: run as root (sudo)")
+
+
+def _realtime(_: list[Row]) -> Iterator[Row]:
+    name, missing = "SCHED_FIFO", "periods are missed on a machine with other work: run as root (CAP_SYS_NICE), outside"
+    missing += " control groups with cpu.rt_runtime_us 0"
+    before = (os.sched_getscheduler(0), os.sched_getparam(0))
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+        os.sched_setscheduler(0, *before)
+    except PermissionError:
+        yield Row(name, State.MISSING, False, missing)
+        return
+    yield Row(name, State.THERE, False, "decisions can go before everything else (CAP_SYS_NICE)")
+
+
+def _libbpf(_: list[Row]) -> Iterator[Row]:
+    try:
+        major, minor = libbpf().version
+    except DatapathError as error:
+        yield Row("libbpf", State.MISSING, True, str(error))
+        return
+    missing = f"it is version {major}.{minor}: install 1.0 or later (package libbpf1)"
+    yield _row("libbpf", major >= 1, f"version {major}.{minor}", missing)
+
+
+def _objects(_: list[Row]) -> Iterator[Row]:
+    shims = objects.controllers()
+    missing = "they were not built: install clang and libbpf-dev, then run `make build` or reinstall ncc"
+    yield _row("BPF objects", bool(shims), f"controllers {', '.join(shims)}", missing)
+    try:
+        lacking = [name for name in HELPERS if not (objects.folder() / name).is_file()]
+    except DatapathError:
+        lacking = list(HELPERS)
+    missing = f"{', '.join(lacking)} not built: install gcc, then run `make build` or reinstall ncc"
+    yield _row("helper programs", not lacking, ", ".join(HELPERS), missing)
+
+
+def _struct_ops(rows: list[Row]) -> Iterator[Row]:
+    name = "struct_ops"
+    if lacking := _lacking(rows, "kernel", "BTF", "CAP_BPF", "CAP_PERFMON", "libbpf", "BPF objects"):
+        yield Row(name, State.UNTRIED, True, f"controllers can be registered only with: {lacking}")
+        return
+    try:
+        with Object(objects.bpf_object("callbacks")) as loaded:
+            loaded.map("callbacks").add_flags(BPF_F_LINK)
+            loaded.load()
+            loaded.register("callbacks")
+    except NccError as error:
+        yield Row(name, State.MISSING, True, f"no controller can be registered: {error}")
+        return
+    yield Row(name, State.THERE, True, "a controller was registered and taken back")
+
+
+def _pyroute2(_: list[Row]) -> Iterator[Row]:
+    fine = find_spec("pyroute2") is not None
+    found = f"version {version('pyroute2')}" if fine else ""
+    yield _row("pyroute2", fine, found, "it sets up networks: pip install 'ncc[linux]'")
+
+
+_QUEUES: dict[str, tuple[bool, dict[str, object], str]] = {
+    "tbf": (True, {"rate": 10**6, "burst": 10**4, "limit": 10**5}, "CONFIG_NET_SCH_TBF"),
+    "clsact": (True, {}, "CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_ACT"),
+    "htb": (False, {}, "CONFIG_NET_SCH_HTB"),
+    "netem": (False, {}, "CONFIG_NET_SCH_NETEM; delays do without"),
+}
+"""Queueing disciplines: whether a run needs it, how it is asked for, what brings it."""
+
+
+def _queues(rows: list[Row]) -> Iterator[Row]:
+    if lacking := _lacking(rows, "CAP_NET_ADMIN", "CAP_SYS_ADMIN", "pyroute2"):
+        for name, (needed, _, _) in _QUEUES.items():
+            yield Row(name, State.UNTRIED, needed, f"queues can be tried only with: {lacking}")
+        return
+    for name, (needed, arguments, option) in _QUEUES.items():
+        refused = in_own_namespace(partial(_try_queue, name, arguments))
+        missing = f"the kernel refuses it ({refused}): boot one with {option}"
+        yield _row(name, not refused, "a queue of this kind was set up", missing, needed=needed)
+
+
+def _try_queue(name: str, arguments: dict[str, object]) -> str:
+    """Give the loopback device of the calling thread's namespace a queue; why that is refused, or nothing."""
+    from pyroute2 import IPRoute, NetlinkError
+
+    with IPRoute() as route:
+        try:
+            route.tc("add", name, index=1, **arguments)
+        except NetlinkError as error:
+            return os.strerror(error.code)
+    return ""
+
+
+def in_own_namespace(call: Callable[[], str]) -> str:
+    """What `call` returns in a network namespace that is made for it and gone afterwards.
+
+    Raises:
+        DatapathError: not allowed.
+    """
+    results: list[str] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.unshare(CLONE_NEWNET):  # of this thread only, which ends with it
+            failed.append(DatapathError(f"No network namespace can be made: {os.strerror(ctypes.get_errno())}."))
+            return
+        try:
+            results.append(call())
+        except Exception as error:  # noqa: BLE001 - raised again in the thread that asked
+            failed.append(error)
+
+    thread = threading.Thread(target=run, name="ncc-check")
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return results[0]
+
+
+def _own(_: list[Row]) -> Iterator[Row]:
+    try:
+        there = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    except OSError:  # no networking at all: then none
+        there = []
+    for name in OWN_CONTROLLERS:
+        missing = f"no reference beside ours: load the module tcp_{name} (modprobe) or boot a kernel with it"
+        yield _row(f"kernel's {name}", name in there, f"linux::{name}", missing, needed=False)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``python -m ncc.host``: this machine as a host of real traffic.
+
+``check`` prints what the machine can do of the Linux datapath and what is missing; its exit status is 0 if a run is
+possible and 1 if not. With ``--callbacks`` it also sends traffic through network namespaces of its own, for some
+seconds, and counts how often the kernel takes something else for what a program returns.
+"""
+
+import argparse
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from ncc.core.errors import NccError
+from ncc.envs.linux.check import Row, State, can_run, check_machine
+
+STYLES = {State.THERE: "green", State.MISSING: "red", State.UNTRIED: "yellow"}
+
+
+def table(rows: Sequence[Row]) -> Table:
+    """For the terminal, in the order of the tests."""
+    result = Table(title="This machine and the Linux datapath", title_justify="left")
+    result.add_column("what", no_wrap=True)
+    result.add_column("there", no_wrap=True)
+    result.add_column("needed", no_wrap=True)
+    result.add_column("found, or what to do", overflow="fold")
+    for row in rows:
+        style = STYLES[row.state] if row.needed or row.state is State.THERE else "yellow"
+        result.add_row(row.name, f"[{style}]{row.state.value}[/]", "yes" if row.needed else "no", row.sentence)
+    return result
+
+
+def check(console: Console, callbacks_s: float) -> int:
+    """Print the table; 0 if a run is possible, else 1."""
+    rows = check_machine()
+    console.print(table(rows))
+    if not can_run(rows):
+        first = next(row for row in rows if row.needed and row.state is not State.THERE)
+        console.print(f"No run on linux is possible here; the first thing missing is {first.name}.", highlight=False)
+        return 1
+    console.print("Runs on linux are possible here.", highlight=False)
+    if callbacks_s:
+        from ncc.envs.linux.callbacks import count_callbacks
+
+        with console.status("counting callbacks"):
+            counted = count_callbacks(callbacks_s)
+        console.print(counted.sentence(), highlight=False, soft_wrap=True)
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; 0 if it succeeded, 1 if not, 2 for wrong arguments."""
+    parser = argparse.ArgumentParser(prog="python -m ncc.host", description=__doc__.split("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    checking = commands.add_parser("check", help="what this machine can do of the Linux datapath")
+    checking.add_argument(
+        "--callbacks",
+        nargs="?",
+        type=float,
+        const=10.0,
+        default=0.0,
+        metavar="SECONDS",
+        help="also count callbacks that the kernel skips, for so long (10)",
+    )
+    options = parser.parse_args(arguments)
+    console = Console()
+    try:
+        return check(console, options.callbacks)
+    except NccError as error:
+        console.print(f"error: {error}", style="red", highlight=False, soft_wrap=True)
+        return 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
