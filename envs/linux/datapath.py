@@ -28,13 +28,13 @@ from typing import Any
 import numpy as np
 
 from ncc.core.errors import ConfigError, DatapathError
-from ncc.core.flows import FloatArray, FlowRecords, FlowTable
+from ncc.core.flows import FloatArray, FlowRecords, FlowTable, IntArray
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.core.units import NS_PER_S, to_ns
 from ncc.core.value import from_dict
 from ncc.envs.linux import machine, traffic
-from ncc.envs.linux.measure import Meter, PortCounters
+from ncc.envs.linux.measure import PORT_COUNTERS, Meter
 from ncc.envs.linux.senders import KERNEL, KernelSenders, Senders, ShimSenders, check_stack, transports
 from ncc.envs.linux.settings import LinuxSettings
 from ncc.envs.linux.traffic import Sender, Traffic, TrafficOptions
@@ -42,6 +42,8 @@ from ncc.harness.datapath import HostStack, Records
 
 LEAD_NS = 5_000_000
 """From the first `step` to time 0, so that nobody is late for it."""
+CHECK_PERIODS = 50
+"""How often it is looked whether the traffic program still runs."""
 LATE_QUANTILES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 
 
@@ -191,6 +193,7 @@ class _Run:
         # Here, not above: without pyroute2 there is no rack, and still a list of transports.
         from ncc.envs.linux.rack import Rack
         from ncc.envs.linux.stack import not_honoured
+        from ncc.envs.linux.switch import STATS
 
         topology, scenario = self.topology, self.scenario
         self._not_honoured = not_honoured(scenario.transport)
@@ -202,6 +205,7 @@ class _Run:
                 segmentation_offload=self.settings.segmentation_offload,
             )
         )
+        self._counters = [list(STATS.names or ()).index(name) for name in PORT_COUNTERS]
         self._senders = self._steering(stack)
         self._undo.callback(self._senders.close)
         row = {host: i for i, host in enumerate(topology.hosts)}
@@ -231,7 +235,7 @@ class _Run:
             send_buffer_bytes=transport.send_buffer_bytes,
             receive_buffer_bytes=transport.receive_buffer_bytes,
             sample_s=self.scenario.period_s if self._senders.samples else 0.0,
-            priority=machine.TRAFFIC_PRIORITY if settings.scheduling == "fifo" else 0,
+            nice=machine.TRAFFIC_NICE if settings.scheduling == "fifo" else 0,
             outlive=settings.outlive,
         )
 
@@ -247,8 +251,8 @@ class _Run:
             raise ConfigError(
                 f"rate_limits_bps must have shape ({len(hosts)},), one per agent host, got {limits.shape}"
             )
-        if (bad := np.flatnonzero(~(limits > 0))).size:
-            index = int(bad[0])
+        if not (limits > 0).all():
+            index = int(np.flatnonzero(~(limits > 0))[0])
             raise ConfigError(
                 f"rate_limits_bps of host {self.topology.nodes[hosts[index]].name} (index {index}) must be above 0 "
                 f"bits/s, or inf for no limit, got {limits[index]}"
@@ -256,7 +260,8 @@ class _Run:
         return limits
 
     def step(self, limits_bps: FloatArray) -> Measurement:
-        self._traffic.check()
+        if self._epoch % CHECK_PERIODS == 0:
+            self._traffic.check()
         if self._start_ns == 0:
             self._begin()
         if self._latency_ns:
@@ -271,7 +276,10 @@ class _Run:
         return self._measured(interval_s, limits_bps)
 
     def _begin(self) -> None:
-        gc.collect()  # of what building left, now rather than in a period
+        # What is there now stays: looking through it again takes milliseconds, and may come in any period.
+        gc.collect()
+        gc.freeze()
+        self._undo.callback(gc.unfreeze)
         if self.settings.scheduling == "fifo":
             self._realtime.enter()
         self._start_ns = self._read_ns = time.monotonic_ns() + LEAD_NS
@@ -304,16 +312,11 @@ class _Run:
             ports=self._ports(),
         )
 
-    def _ports(self) -> PortCounters:
+    def _ports(self) -> IntArray:
         stats = self._rack.switch.sample()
-        return PortCounters(
-            **{
-                name: stats[name].astype(np.int64)
-                for name in ("tx_pkts", "tx_bytes", "marked_pkts", "dropped_pkts", "queue_bytes")
-            },
-            queue_byte_s=stats["queue_byte_ns"] / NS_PER_S,
-            queue_delay_s=stats["queue_pkt_ns"] / NS_PER_S,
-        )
+        # Rows of 64-bit counters: one copy, then columns by their numbers.
+        counters: IntArray = stats.view(np.int64).reshape(len(stats), -1)[:, self._counters]
+        return counters
 
     def records(self) -> Records:
         """Flows that ended after the last period count as unfinished, as the last measurement says."""
@@ -350,6 +353,7 @@ class _Run:
             "agent_cpu_frac": round(self._cpu_frac, 4),
             "not_honoured": list(self._not_honoured),
             "shim": self._senders.counters(),
+            "torn_reports": self._senders.torn,
             "failed_flows": self._failed(),
         }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the headers of baselines/ say, for user space: names and parameters, and the keys of all flows in one call.
-// ncc/envs/linux/headers.py is the same in Python types.
+// ncc/envs/linux/extension.py is the same in Python types.
 #include "controllers.h"
 
 #include <nanobind/nanobind.h>
@@ -87,8 +87,11 @@ void OrderKeys(const std::string &name, const Given &params, In age_ns, In waite
 
 } // namespace
 
-NB_MODULE(_headers, m)
+void bind_reports(nb::module_ &m); // reports.cc
+
+NB_MODULE(_linux, m)
 {
+    bind_reports(m);
     m.def("transports", &ncc::ControllerNames);
     m.def("params", [](const std::string &name) { return ncc::ParamRows(Controller(name)); }, "transport"_a);
     m.def("ecn", [](const std::string &name) { return static_cast<int>(Controller(name).ecn); }, "transport"_a);

@@ -11,8 +11,9 @@ from ncc.core.errors import DatapathError
 LOCK = Path("/run/ncc-linux.lock")
 """Held by whoever has a run on this machine; it goes with the process."""
 DECISIONS_PRIORITY = 50
-TRAFFIC_PRIORITY = 40
-"""Of SCHED_FIFO: below the decisions, above everything else."""
+"""Of SCHED_FIFO."""
+TRAFFIC_NICE = -20
+"""Ahead of everything that is not SCHED_FIFO."""
 WATCHED_S = 0.2
 
 

@@ -7,7 +7,6 @@ first data is not acknowledged yet nothing has left. When the receiver has every
 if its last ACK is still on its way.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,28 +15,22 @@ from ncc.core.flows import BoolArray, FloatArray, FlowTable, IntArray
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.core.topology import Topology
-from ncc.core.units import BITS_PER_BYTE
+from ncc.core.units import BITS_PER_BYTE, NS_PER_S
+from ncc.envs.linux.extension import HOST_SUMS, extension
 from ncc.metrics.fct import base_rtt_s
 
-
-@dataclass(frozen=True)
-class PortCounters:
-    """What ports have counted since the start; all have shape [n_ports]. Bytes are of IP packets."""
-
-    tx_pkts: IntArray
-    tx_bytes: IntArray
-    marked_pkts: IntArray
-    dropped_pkts: IntArray
-    queue_bytes: IntArray
-    """Waiting now."""
-    queue_byte_s: FloatArray
-    """The queue's integral over time."""
-    queue_delay_s: FloatArray
-    """Sum of the waits of packets."""
-
-    def at(self, ports: IntArray) -> "PortCounters":
-        """Those of some ports."""
-        return PortCounters(**{name: getattr(self, name)[ports] for name in self.__dataclass_fields__})
+PORT_COUNTERS = (
+    "tx_pkts",
+    "tx_bytes",
+    "marked_pkts",
+    "dropped_pkts",
+    "queue_bytes",
+    "queue_byte_ns",
+    "queue_pkt_ns",
+)
+"""What a port has counted since the start: bytes are of IP packets, `queue_bytes` wait now, and the last two are the
+queue's integrals over time in bytes and in packets; the latter is the sum of the packets' waits (Little)."""
+_TX_PKTS, _TX_BYTES, _MARKED, _DROPPED, _QUEUE, _BYTE_NS, _PKT_NS = range(len(PORT_COUNTERS))
 
 
 def host_ports(topology: Topology) -> IntArray:
@@ -57,14 +50,14 @@ class Meter:
         live: rows of flows that have arrived and not been delivered.
     """
 
-    def __init__(self, scenario: Scenario, flows: FlowTable, first: PortCounters) -> None:
+    def __init__(self, scenario: Scenario, flows: FlowTable, first: IntArray) -> None:
         topology = scenario.network()
         n = len(flows)
         self.n_agents = len(topology.agent_hosts)
         area_of, limited = topology.limited_to
         index = np.full(len(topology.nodes), self.n_agents)
         index[list(topology.agent_hosts)] = np.arange(self.n_agents)
-        self.start_s, self.size_bytes = flows.start_s, flows.size_bytes
+        self.start_s, self.size_bytes = flows.start_s, np.array(flows.size_bytes, np.int64)
         self.agent: IntArray = index[flows.src]
         """Row among the agents of each flow's sender; n_agents: none."""
         self.limited: BoolArray = limited[area_of[flows.src], flows.dst]
@@ -75,8 +68,13 @@ class Meter:
         self.rtt_sum_s, self.rtt_samples = np.zeros(n), np.zeros(n, np.int64)
         self.last_left_s = flows.start_s.copy()
         self.live = np.zeros(0, np.int64)
-        self._before: list[IntArray] = [np.zeros(n, np.int64) for _ in range(3)]
-        self._rtt_before = np.zeros(n)
+        self.flows = extension().Flows(
+            self.size_bytes, self.delivered_bytes, self.left_bytes, self.rtt_sum_s, self.rtt_samples
+        )
+        """These arrays, for the extension."""
+        zeros = np.zeros(n, np.int64)
+        self._before = extension().Before(zeros, zeros.copy(), np.zeros(n), zeros.copy(), self.last_left_s)
+        self._limited = self.limited.astype(np.uint8)
         self._started = self._finished = 0
         self._rtt_s = _base_rtts(scenario, flows, self.agent, self.n_agents)
         self._uppers = np.array([area.upper_port for area in topology.neighbourhoods], np.int64)
@@ -110,91 +108,69 @@ class Meter:
         interval_s: float,
         limits_bps: FloatArray,
         finished: BoolArray,
-        ports: PortCounters,
+        ports: IntArray,
     ) -> Measurement:
         """The epoch that ends at `time_s`, `interval_s` after the last one did.
 
         Args:
             limits_bps: [n_agents], in force.
             finished: [n_flows] whether the receiver has every byte.
-            ports: of all directed ports.
+            ports: [n_ports, PORT_COUNTERS] of all directed ports.
         """
         now_started = int(np.searchsorted(self.start_s, time_s, side="right"))
         came = np.concatenate([self.live, np.arange(self._started, now_started)])
-        done = finished[came]
-        over = came[done]
-        self.delivered_bytes[over] = self.left_bytes[over] = self.size_bytes[over]
-        self._started, self._finished = now_started, self._finished + len(over)
-        goodput, rtt_sum, rtt_samples = self._gained(came, time_s)
-        self.live = came[~done]
-        got = rtt_samples > 0
-        self._rtt_s = np.where(got, rtt_sum / np.where(got, rtt_samples, 1), self._rtt_s)
+        sums = np.empty((len(HOST_SUMS), self.n_agents))
+        left = extension().measure(
+            came=came,
+            flows=self.flows,
+            before=self._before,
+            agent=self.agent,
+            limited=self._limited,
+            finished=finished.view(np.uint8),
+            time_s=time_s,
+            sums=sums,
+        )
+        self.live = came[:left]
+        self._started, self._finished = now_started, self._finished + len(came) - left
         before, self._ports = self._ports, ports
-        sent = (ports.tx_bytes - before.tx_bytes)[self._hosts]
-        return Measurement(
+        bits_per_s = BITS_PER_BYTE / interval_s if interval_s > 0 else 0.0
+        # All fields at once: the initialiser of a frozen dataclass sets them one by one.
+        made = object.__new__(Measurement)
+        made.__dict__.update(
             time_s=time_s,
             epoch=epoch,
+            rate_limit_bps=limits_bps.copy(),
+            throughput_bps=(ports[self._hosts, _TX_BYTES] - before[self._hosts, _TX_BYTES]) * bits_per_s,
+            upper_queue_bytes=ports[self._uppers, _QUEUE].astype(np.float64),
             flows_started=self._started,
             flows_finished=self._finished,
-            rate_limit_bps=limits_bps.copy(),
-            throughput_bps=sent * BITS_PER_BYTE / interval_s if interval_s > 0 else np.zeros(self.n_agents),
-            goodput_bps=goodput * BITS_PER_BYTE / interval_s if interval_s > 0 else np.zeros(self.n_agents),
-            rtt_s=self._rtt_s.copy(),
-            rtt_samples=rtt_samples.astype(np.int64),
-            **self._queued(time_s),
-            **self._uppers_of(before, interval_s),
+            **self._host_columns(sums, bits_per_s),
+            **_upper_columns(ports[self._uppers] - before[self._uppers], bits_per_s),
         )
+        return made
 
-    def _gained(self, rows: IntArray, time_s: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """By agent: bytes delivered, sum of RTT samples and their number since the last epoch."""
-        counts: list[IntArray] = [self.delivered_bytes, self.left_bytes, self.rtt_samples]
-        delivered, left, samples = (_gain(rows, *pair) for pair in zip(counts, self._before, strict=True))
-        rtt_sum = self.rtt_sum_s[rows] - self._rtt_before[rows]
-        self._rtt_before[rows] = self.rtt_sum_s[rows]
-        self.last_left_s[rows[left > 0]] = time_s
-        return self._by_agent(rows, delivered), self._by_agent(rows, rtt_sum), self._by_agent(rows, samples)
-
-    def _by_agent(self, rows: IntArray, values: FloatArray | IntArray | None = None) -> FloatArray:
-        sums = np.bincount(self.agent[rows], values, self.n_agents + 1)[: self.n_agents]
-        return sums.astype(np.float64)
-
-    def _queued(self, time_s: float) -> dict[str, Any]:
-        live = self.live
-        size, left_over = self.size_bytes[live], self.size_bytes[live] - self.left_bytes[live]
-        waits = (left_over > 0) & self.limited[live]
-        queued, waiting_bytes = live[waits], left_over[waits]
-        least = np.full(self.n_agents + 1, np.inf)
-        np.minimum.at(least, self.agent[queued], waiting_bytes)
-        return {
-            "wait_s": self._by_agent(queued, time_s - self.last_left_s[queued]),
-            "queued_bytes": self._by_agent(queued, waiting_bytes),
-            "next_bytes": np.where(np.isinf(least), 0.0, least)[: self.n_agents],
-            "queued_flows": self._by_agent(queued).astype(np.int64),
-            "active_flows": self._by_agent(live).astype(np.int64),
-            "active_per_byte": self._by_agent(live, 1 / size),
-            "active_left": self._by_agent(live, (size - self.delivered_bytes[live]) / size),
-        }
-
-    def _uppers_of(self, before: PortCounters, interval_s: float) -> dict[str, Any]:
-        now, then = self._ports.at(self._uppers), before.at(self._uppers)
-        sent = now.tx_pkts - then.tx_pkts
-        span_s = interval_s if interval_s > 0 else np.inf
-        return {
-            "upper_throughput_bps": (now.tx_bytes - then.tx_bytes) * BITS_PER_BYTE / span_s,
-            "upper_queue_bytes": now.queue_bytes.astype(np.float64),
-            "upper_queue_mean_bytes": (now.queue_byte_s - then.queue_byte_s) / span_s,
-            "upper_queue_delay_s": np.where(
-                sent > 0, (now.queue_delay_s - then.queue_delay_s) / np.maximum(sent, 1), 0.0
-            ),
-            "upper_marked_pkts": now.marked_pkts - then.marked_pkts,
-            "upper_dropped_pkts": now.dropped_pkts - then.dropped_pkts,
-        }
+    def _host_columns(self, sums: FloatArray, bits_per_s: float) -> dict[str, Any]:
+        columns: dict[str, Any] = dict(zip(HOST_SUMS, sums, strict=True))
+        counts = sums.astype(np.int64)
+        for name in ("rtt_samples", "queued_flows", "active_flows"):
+            columns[name] = counts[HOST_SUMS.index(name)]
+        samples, rtt_sum = columns["rtt_samples"], columns.pop("rtt_sum_s")
+        self._rtt_s = np.where(samples > 0, rtt_sum / np.maximum(samples, 1), self._rtt_s)
+        columns["goodput_bps"] = columns.pop("goodput_bytes") * bits_per_s
+        columns["rtt_s"] = self._rtt_s
+        return columns
 
 
-def _gain(rows: IntArray, now: IntArray, before: IntArray) -> IntArray:
-    gained: IntArray = now[rows] - before[rows]
-    before[rows] = now[rows]
-    return gained
+def _upper_columns(gained: IntArray, bits_per_s: float) -> dict[str, Any]:
+    """Of what upper ports have counted in an epoch, [n_neighbourhoods, PORT_COUNTERS]."""
+    sent = gained[:, _TX_PKTS]
+    return {
+        "upper_throughput_bps": gained[:, _TX_BYTES] * bits_per_s,
+        "upper_queue_mean_bytes": gained[:, _BYTE_NS] * (bits_per_s / BITS_PER_BYTE / NS_PER_S),
+        "upper_queue_delay_s": np.where(sent > 0, gained[:, _PKT_NS] / NS_PER_S / np.maximum(sent, 1), 0.0),
+        "upper_marked_pkts": gained[:, _MARKED],
+        "upper_dropped_pkts": gained[:, _DROPPED],
+    }
 
 
 def _base_rtts(scenario: Scenario, flows: FlowTable, agent: IntArray, n_agents: int) -> FloatArray:

@@ -12,7 +12,8 @@ import numpy as np
 
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.units import NS_PER_S
-from ncc.envs.linux.headers import Params, headers
+from ncc.envs.linux.extension import extension
+from ncc.envs.linux.headers import Params
 from ncc.envs.linux.measure import Meter
 
 FIRST = 16
@@ -25,14 +26,14 @@ class Weights:
 
     def __init__(self, order: str, params: Params) -> None:
         self._order, self._params = order, list(params)
-        self._depth = headers().order_depth(order, self._params)
+        self._depth = extension().order_depth(order, self._params)
 
     def of(self, meter: Meter, time_s: float) -> tuple[IntArray, IntArray]:
         """Rows of the live flows of agents and the weight of each, both [n]."""
         rows = meter.live[meter.agent[meter.live] < meter.n_agents]
         age_s = time_s - meter.start_s[rows]
         keys = np.zeros(len(rows), np.uint64)
-        headers().order_keys(
+        extension().order_keys(
             self._order,
             self._params,
             age_ns=_ns(age_s),

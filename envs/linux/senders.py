@@ -10,9 +10,9 @@ import numpy as np
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.topology import Topology
-from ncc.core.units import NS_PER_S
-from ncc.envs.linux import objects
-from ncc.envs.linux.headers import check_params, headers
+from ncc.envs.linux import layout, objects
+from ncc.envs.linux.extension import REPORT_FIELDS, extension
+from ncc.envs.linux.headers import check_params
 from ncc.envs.linux.measure import Meter
 from ncc.envs.linux.order import Weights
 from ncc.envs.linux.shim import Shim
@@ -33,6 +33,8 @@ class Senders(Protocol):
     """TCP_CONGESTION of both ends."""
     ecn: int
     """net.ipv4.tcp_ecn of hosts."""
+    torn: int
+    """Reports that could not be read at a period's end, and were at the next."""
     samples: bool
     """Whether the traffic program must ask TCP_INFO every period, because nobody else says what connections do."""
 
@@ -71,7 +73,7 @@ def check_stack(stack: HostStack) -> None:
     """Raise as `Datapath.start` does for what a stack names and is not there."""
     if stack.transport not in (known := transports()):
         raise UnknownNameError("transport", stack.transport, known)
-    if stack.order not in (orders := headers().orders()):
+    if stack.order not in (orders := extension().orders()):
         raise UnknownNameError("flow order", stack.order, orders)
     if stack.transport.startswith(KERNEL):
         if stack.params:
@@ -84,8 +86,8 @@ def check_stack(stack: HostStack) -> None:
                 "kernel's: set stack.order to fifo"
             )
         return
-    check_params(stack.transport, headers().params(stack.transport), stack.params)
-    check_params(f"flow order {stack.order}", headers().order_params(stack.order), stack.order_params)
+    check_params(stack.transport, extension().params(stack.transport), stack.params)
+    check_params(f"flow order {stack.order}", extension().order_params(stack.order), stack.order_params)
 
 
 class ShimSenders:
@@ -94,30 +96,37 @@ class ShimSenders:
     samples = False
 
     def __init__(self, stack: HostStack, addresses: Sequence[str], topology: Topology, *, timeout_s: float) -> None:
-        self.ecn = int(headers().ecn(stack.transport) != 0)
+        self.ecn = int(extension().ecn(stack.transport) != 0)
         self._shim = Shim(stack.transport, stack.params, timeout_s=timeout_s)
         self.congestion = self._shim.name
         self._topology = topology
         self._weights = Weights(stack.order, stack.order_params) if stack.order != "fifo" else None
-        self._known: tuple[Any, Any, IntArray] = (np.zeros(0, np.int64), np.zeros(0, np.uint32), np.zeros(0, np.int64))
-        """Slots with reports of a flow of the run, their generations and the flows' rows."""
+        self._limits = b""
+        reports = self._shim.reports
+        self._reports = reports.view(np.uint8).reshape(len(reports), reports.itemsize)
+        self._fields = [int(layout.REPORT.fields[name][1]) for name in REPORT_FIELDS]  # type: ignore[index]
+        # Slots in use at the last reports, the first `_n`: whose they are.
+        self._slots, self._rows = np.zeros(len(reports), np.int64), np.zeros(len(reports), np.int64)
+        self._generations, self._n, self.torn = np.zeros(len(reports), np.uint32), 0, 0
         for index, address in enumerate(addresses):
             self._shim.add_host(index, address)
 
     def decide(self, limits_bps: FloatArray, now_ns: int, meter: Meter, time_s: float) -> None:
         self._shim.beat(now_ns)
-        self._check_limits(limits_bps, meter)
-        self._shim.limit(limits_bps)
+        if (limits := limits_bps.tobytes()) != self._limits:
+            self._check_limits(limits_bps, meter)
+            self._shim.limit(limits_bps)
+            self._limits = limits
         if self._weights is not None and len(meter.live):
             self._weigh(*self._weights.of(meter, time_s), len(meter.size_bytes))
 
     def _weigh(self, rows: IntArray, weights: IntArray, n_flows: int) -> None:
         """Give flows their weights in the slots that the last reports came from."""
-        weight = np.ones(n_flows, np.uint32)
+        weight = np.ones(n_flows + 1, np.uint32)  # the last is that of connections that are no flow of the run
         weight[rows] = weights
-        slots, generation, flows = self._known
-        self._shim.decisions["weight"][slots] = weight[flows]
-        self._shim.decisions["generation"][slots] = generation
+        slots = self._slots[: self._n]
+        self._shim.decisions["weight"][slots] = weight[self._rows[: self._n]]
+        self._shim.decisions["generation"][slots] = self._generations[: self._n]
 
     def _check_limits(self, limits_bps: FloatArray, meter: Meter) -> None:
         inside = meter.inside_rows
@@ -133,18 +142,18 @@ class ShimSenders:
             )
 
     def hear(self, meter: Meter, traffic: Traffic) -> None:
-        reports: Any = self._shim.flows()
-        rows = reports["flow"].astype(np.int64) - 1
-        known = (rows >= 0) & (rows < len(meter.size_bytes))
-        reports, rows = reports[known], rows[known]
-        self._known = (self._shim.slots[known], reports["generation"], rows)
-        meter.heard(
-            rows,
-            _signed(reports["delivered_bytes"]),
-            _signed(reports["sent_bytes"]) - _signed(reports["retrans_bytes"]),
-            reports["rtt_sum_ns"] / NS_PER_S,
-            _signed(reports["rtt_samples"]),
+        self._n, ended, torn = extension().collect(
+            reports=self._reports,
+            fields=self._fields,
+            ended_state=layout.FINISHED,
+            flows=meter.flows,
+            slots=self._slots,
+            generations=self._generations,
+            rows=self._rows,
         )
+        self.torn += torn
+        if ended:
+            self._shim.give_back(ended)
 
     def counters(self) -> dict[str, int]:
         return self._shim.counters()
@@ -157,6 +166,7 @@ class KernelSenders:
     """One of the kernel's own, as an independent reference: no limit, no order, and TCP_INFO for reports."""
 
     samples = True
+    torn = 0
 
     def __init__(self, stack: HostStack, topology: Topology) -> None:
         self.congestion = stack.transport.removeprefix(KERNEL)

@@ -13,7 +13,7 @@ class LinuxSettings(Value, frozen=True):
     """How runs take place on this machine."""
 
     scheduling: Literal["fifo", "other"] = "fifo"
-    """Of the decisions and of the traffic: `fifo` (SCHED_FIFO) goes ahead of whatever else runs here."""
+    """Of the decisions: `fifo` (SCHED_FIFO) goes ahead of whatever else runs here, and the traffic has nice -20."""
     heartbeat_timeout_s: Annotated[float, Meta(ge=1e-3, le=10)] = 0.05
     """Silence of the decisions after which connections fall back to their controller alone, and that is counted."""
     segmentation_offload: bool = False

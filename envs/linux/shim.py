@@ -78,10 +78,11 @@ class Shim:
         self.agent: NDArray[np.void] = loaded.map("agent").view(layout.AGENT)
         """[1] row of `layout.AGENT`."""
         self._addresses = loaded.map("addresses")
-        self._free = loaded.map("free_slots")
+        self.free_slots = loaded.map("free_slots")
+        """Queue of slots that no connection has; `flows` puts those of finished ones back."""
         self.agent["timeout_ns"] = timeout_ns
         for slot in range(layout.FLOWS_MAX):
-            self._free.update(None, struct.pack("=I", slot))
+            self.free_slots.update(None, struct.pack("=I", slot))
         loaded.register(STRUCT_OPS)
 
     def add_host(self, index: int, address: str) -> None:
@@ -166,15 +167,18 @@ class Shim:
         self._loaded()
         slots = np.flatnonzero(self.reports["state"] != layout.FREE)
         rows = self.read(slots)
-        ended = slots[rows["state"] == layout.FINISHED]
-        self.reports["state"][ended] = layout.FREE
-        for slot in ended:
-            self._free.update(None, struct.pack("=I", slot))
+        self.give_back(slots[rows["state"] == layout.FINISHED])
         self.slots = slots
         live = np.flatnonzero(rows["state"] == layout.LIVE)
         live = live[np.argsort(rows["flow"][live], kind="stable")]
         self._live, self._live_slots = rows[live], slots[live]
         return rows
+
+    def give_back(self, slots: Sequence[int] | NDArray[np.intp]) -> None:
+        """Let other connections have slots whose last report has been read."""
+        self.reports["state"][slots] = layout.FREE
+        for slot in slots:
+            self.free_slots.update(None, struct.pack("=I", slot))
 
     def counters(self) -> dict[str, int]:
         """What the kernel has counted since the start, by the names in `layout.COUNTERS`."""

@@ -45,7 +45,9 @@ HEADER = np.dtype(
     [
         *_fields("<u4", "magic header_bytes host_bytes flow_bytes n_hosts n_flows"),
         *_fields("<u8", "start_ns deadline_ns sample_ns"),
-        *_fields("<u4", "send_buffer_bytes receive_buffer_bytes ecn priority outlive over"),
+        *_fields("<u4", "send_buffer_bytes receive_buffer_bytes ecn"),
+        ("nice", "<i4"),
+        *_fields("<u4", "outlive over"),
         ("congestion", "S16"),
         ("samples", "<u8"),
         ("pad", "<u8", (4,)),
@@ -91,8 +93,8 @@ class TrafficOptions:
     """net.ipv4.tcp_ecn of every host's namespace: 0 none, 1 asked for by everybody, 2 only answered."""
     sample_s: float = 0.0
     """Period of TCP_INFO of live flows; 0: none but at a flow's end and on `Traffic.snapshot`."""
-    priority: int = 0
-    """Of SCHED_FIFO; 0: SCHED_OTHER."""
+    nice: int = 0
+    """Of the program, -20 to 19. (As SCHED_FIFO it might take so much of a core that the kernel stops all such.)"""
     outlive: bool = False
     """Whether flows go on when the process that began them ends."""
 
@@ -119,7 +121,7 @@ class Traffic:
         header, self.flows = self.header, rows
         header["deadline_ns"] = round(options.deadline_s * 1e9)
         header["sample_ns"] = round(options.sample_s * 1e9)
-        for name in ("send_buffer_bytes", "receive_buffer_bytes", "ecn", "priority", "outlive"):
+        for name in ("send_buffer_bytes", "receive_buffer_bytes", "ecn", "nice", "outlive"):
             header[name] = getattr(options, name)
         header["congestion"] = options.congestion.encode()
         rows["start_ns"] = np.rint(flows.start_s * 1e9).astype(np.uint64)

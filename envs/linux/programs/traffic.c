@@ -470,13 +470,12 @@ static void *array(size_t n, size_t each)
 static void prepare(void)
 {
     struct rlimit files;
-    struct sched_param priority = {.sched_priority = (int)table->priority};
 
     getrlimit(RLIMIT_NOFILE, &files);
     files.rlim_cur = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &files);
-    if (table->priority && sched_setscheduler(0, SCHED_FIFO, &priority)) {
-        fail("SCHED_FIFO is refused: %s", strerror(errno));
+    if (setpriority(PRIO_PROCESS, 0, table->nice)) {
+        fail("nice %d is refused: %s", table->nice, strerror(errno));
     }
     ends = array(table->n_flows, sizeof(*ends));
     live = array(table->n_flows, sizeof(*live));

@@ -37,10 +37,10 @@ struct ncc_traffic_header {
     uint64_t deadline_ns; /* after time 0, when the program ends itself, whatever is left */
     uint64_t sample_ns;   /* period of the samples of live flows; 0: none */
     uint32_t send_buffer_bytes, receive_buffer_bytes;
-    uint32_t ecn;      /* of net.ipv4.tcp_ecn, in every host's namespace */
-    uint32_t priority; /* of SCHED_FIFO; 0: SCHED_OTHER */
-    uint32_t outlive;  /* whether to go on when the process that started this one ends */
-    uint32_t over;     /* enum ncc_traffic_over */
+    uint32_t ecn;     /* of net.ipv4.tcp_ecn, in every host's namespace */
+    int32_t nice;     /* of the program, -20 .. 19 */
+    uint32_t outlive; /* whether to go on when the process that started this one ends */
+    uint32_t over;    /* enum ncc_traffic_over */
     char congestion[16];
     uint64_t samples; /* rounds of samples made so far */
     uint64_t pad[4];

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Module ncc/envs/linux/_linux: what user space of the Linux datapath does in C++. headers.cc: what the headers of
+# baselines/ say; reports.cc: what a period takes of every connection.
+nanobind_add_module(_linux NB_STATIC NB_DOMAIN ncc_linux "${NCC_ENVS}/linux/headers.cc" "${NCC_ENVS}/linux/reports.cc")
+target_link_libraries(_linux PRIVATE ncc_controllers)
+target_include_directories(_linux PRIVATE "${NCC_ENVS}/native")
+target_compile_options(_linux PRIVATE -Wall -Wextra -O3)
+install(TARGETS _linux LIBRARY DESTINATION ncc/envs/linux)
