@@ -13,6 +13,7 @@ the kernel's.
 """
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import count
 from types import TracebackType
@@ -96,11 +97,12 @@ class Rack:
         self.delays: dict[int, Delay] = {}
         """By index of the link, those that have one."""
         self._prefix = f"{namespaces.owner()}-{next(_serial)}"
-        self._routes: dict[int, IPRoute] = {}
         self._undo = ExitStack()
         sweep()
         try:
-            self._build()
+            # pyroute2 runs an event loop, of which a thread has one at most, and a notebook's has one already.
+            with ThreadPoolExecutor(1, "ncc-rack") as builder:
+                builder.submit(self._build).result()
         except NetlinkError as error:
             self.close()
             raise DatapathError(f"The kernel refuses a part of the Linux rack: {error}.") from error
@@ -125,7 +127,6 @@ class Rack:
     def close(self) -> None:
         """Take everything down, with any process that is left in it; may be called twice."""
         self._undo.close()
-        self._routes.clear()
         self.delays.clear()
 
     def __enter__(self) -> "Rack":
@@ -135,18 +136,19 @@ class Rack:
         self.close()
 
     def _build(self) -> None:
-        for node in range(len(self.topology.nodes)):
-            self._add_node(node)
-        self.switch = Switch(self.topology, self.transport.frame_overhead_bytes)
-        self._undo.callback(self.switch.close)
-        for i, link in enumerate(self.topology.links):
-            self._add_link(i, link)
-        for port in range(2 * len(self.topology.links)):
-            self._add_port(port)
-        for node in range(len(self.topology.nodes)):
-            self._add_routes(node)
+        with ExitStack() as sockets:
+            self._routes = [self._add_node(node, sockets) for node in range(len(self.topology.nodes))]
+            self.switch = Switch(self.topology, self.transport.frame_overhead_bytes)
+            self._undo.callback(self.switch.close)
+            for i, link in enumerate(self.topology.links):
+                self._add_link(i, link)
+            for port in range(2 * len(self.topology.links)):
+                self._add_port(port)
+            for node in range(len(self.topology.nodes)):
+                self._add_routes(node)
 
-    def _add_node(self, node: int) -> None:
+    def _add_node(self, node: int, sockets: ExitStack) -> IPRoute:
+        """What speaks to the node's namespace."""
         name = self.namespace(node)
         namespaces.create(name)
         self._undo.callback(namespaces.remove, name)
@@ -154,9 +156,10 @@ class Rack:
         with namespaces.inside(name):
             stack.apply(stack.of_every_node())
             stack.apply(stack.of_host(self.transport, self.nic) if is_host else stack.of_switch())
-            self._routes[node] = IPRoute()
-        self._undo.callback(self._routes[node].close)
-        self._routes[node].link("set", index=1, state="up")
+            route = IPRoute()
+        sockets.callback(route.close)
+        route.link("set", index=1, state="up")
+        return route
 
     def _add_link(self, i: int, link: Link) -> None:
         if link.delay_s >= MIN_DELAY_S:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The rack goes up, carries packets between all its hosts, and leaves nothing behind, whatever happens to it."""
 
+import asyncio
 import ctypes
 import os
 import signal
@@ -195,6 +196,15 @@ class TestNetwork:
             done = bulk(rack, [(src, dst)], warm_s=0.2, for_s=0.5)
         assert done.last["largest_bytes"].max() > 3 * 1500
         assert done.goodput_bps[0] > 150e6
+
+    def test_it_goes_up_where_an_event_loop_runs(self) -> None:
+        """As in a notebook."""
+
+        async def ports() -> int:
+            with Rack(SMALL.build()) as rack:
+                return len(rack.switch.sample())
+
+        assert asyncio.run(ports()) == 6
 
     def test_a_switch_has_no_address(self) -> None:
         with Rack(SMALL.build()) as rack, pytest.raises(ConfigError, match="tor is a switch, which has no address"):

@@ -18,6 +18,7 @@ if needs("pyroute2").args[0]:
 
 from ncc.envs.linux import switch
 from ncc.envs.linux.rack import Rack
+from ncc.envs.linux.shim import Shim
 from tests.linux.sockets import Transfer, bulk, settled
 
 MTU = 1500
@@ -119,6 +120,19 @@ class TestQueue:
         assert done.last["dropped_pkts"][port] == 0
         others = np.delete(done.last["marked_pkts"], port)
         assert others.sum() == 0
+
+    @pytest.mark.parametrize("threshold_bytes", [20_000, 60_000])
+    def test_dctcp_keeps_its_mean_at_the_threshold(self, threshold_bytes: int) -> None:
+        spec = DROP_TAIL.replace(mark_threshold_bytes=threshold_bytes)
+        port = spec.build().port("tor->receiver")
+        with Shim("dctcp", timeout_s=1.0) as shim:
+            _, done = settled(
+                lambda: incast(spec, shim.name),
+                lambda it: it[1].queue_mean_bytes(port) == pytest.approx(threshold_bytes, rel=0.1),
+            )
+        assert done.queue_mean_bytes(port) == pytest.approx(threshold_bytes, rel=0.2)
+        assert done.goodput_bps.sum() == pytest.approx(GOODPUT_BPS, rel=0.05)
+        assert done.last["dropped_pkts"][port] == 0
 
     def test_a_threshold_that_is_not_reached_marks_nothing(self) -> None:
         spec = DROP_TAIL.replace(senders=1, mark_threshold_bytes=30_000)
