@@ -166,8 +166,10 @@ class _Run:
         self.scenario, self.flows, self.settings = scenario, flows, settings
         self.topology = scenario.network()
         self._undo = ExitStack()
-        self._realtime = machine.Realtime()
+        own, self._traffic_cores = machine.split_cores() if settings.cores == "split" else ((), ())
+        self._realtime, self._cores = machine.Realtime(), machine.Cores(own)
         self._undo.callback(self._realtime.leave)
+        self._undo.callback(self._cores.leave)
         self._period_ns = to_ns(scenario.period_s)
         self._latency_ns = to_ns(scenario.decision_latency_s)
         self._epoch = self._missed = 0
@@ -182,6 +184,7 @@ class _Run:
             raise
 
     def _build(self, stack: HostStack) -> None:
+        machine.require()
         self._undo.callback(os.close, machine.take_machine())
         self._busy_frac = machine.busy_frac()
         if self._busy_frac > self.settings.busy_frac and self.settings.busy == "refuse":
@@ -237,6 +240,8 @@ class _Run:
             sample_s=self.scenario.period_s if self._senders.samples else 0.0,
             nice=machine.TRAFFIC_NICE if settings.scheduling == "fifo" else 0,
             outlive=settings.outlive,
+            keep=tuple(self._senders.links()),
+            cores=self._traffic_cores,
         )
 
     def first(self) -> Measurement:
@@ -280,6 +285,7 @@ class _Run:
         gc.collect()
         gc.freeze()
         self._undo.callback(gc.unfreeze)
+        self._cores.enter()
         if self.settings.scheduling == "fifo":
             self._realtime.enter()
         self._start_ns = self._read_ns = time.monotonic_ns() + LEAD_NS
@@ -321,6 +327,7 @@ class _Run:
     def records(self) -> Records:
         """Flows that ended after the last period count as unfinished, as the last measurement says."""
         self._realtime.leave()
+        self._cores.leave()
         if self._start_ns:
             self._cpu_frac = (time.thread_time() - self._cpu_s) / (time.monotonic() - self._wall_s)
             self._traffic.snapshot()
@@ -365,7 +372,7 @@ class _Run:
 
     def fallbacks(self) -> tuple[str, ...]:
         said, counters, timeout_s = [], self._senders.counters(), self.settings.heartbeat_timeout_s
-        if self._missed > self.settings.missed_frac * self._epoch:
+        if self._senders.steers and self._missed > self.settings.missed_frac * self._epoch:
             said.append(f"{self._missed} of {self._epoch} periods had no decision: the machine is too loaded")
         if n := counters.get("fallbacks", 0):
             said.append(f"decisions stopped for more than {timeout_s:g} s, and connections fell back {n} times")

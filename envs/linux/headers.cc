@@ -91,6 +91,7 @@ void bind_reports(nb::module_ &m); // reports.cc
 
 NB_MODULE(_linux, m)
 {
+    nb::set_leak_warnings(false); // a run that an error ended is still in the traceback when the interpreter goes
     bind_reports(m);
     m.def("transports", &ncc::ControllerNames);
     m.def("params", [](const std::string &name) { return ncc::ParamRows(Controller(name)); }, "transport"_a);

@@ -2,6 +2,7 @@
 """The system's libbpf, as much of it as is needed to load programs and look into maps."""
 
 import ctypes as c
+import errno
 import mmap
 import os
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ BPF_F_LINK = 1 << 13
 BPF_STRUCT_OPS = 44
 """`enum bpf_attach_type`: a link to a struct_ops map; what it registers goes with its last descriptor."""
 BPF_STATS_RUN_TIME = 0
+BTF_KIND_STRUCT = 4
 WARN = 0
 _LOG_LINES = 40
 
@@ -31,6 +33,10 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "bpf_object__open_file": (_P, [_S, _P]),
     "bpf_object__load": (_I, [_P]),
     "bpf_object__close": (None, [_P]),
+    "bpf_object__btf": (_P, [_P]),
+    "btf__find_by_name_kind": (_I, [_P, _S, _U]),
+    "btf__type_by_id": (_P, [_P, _U]),
+    "btf__name_by_offset": (_S, [_P, _U]),
     "bpf_object__find_map_by_name": (_P, [_P, _S]),
     "bpf_object__find_program_by_name": (_P, [_P, _S]),
     "bpf_object__next_program": (_P, [_P, _P]),
@@ -45,6 +51,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "bpf_map__initial_value": (_P, [_P, c.POINTER(c.c_size_t)]),
     "bpf_map__attach_struct_ops": (_P, [_P]),
     "bpf_link__destroy": (_I, [_P]),
+    "bpf_link__fd": (_I, [_P]),
     "bpf_link_create": (_I, [_I, _I, _I, _P]),
     "bpf_program__name": (_S, [_P]),
     "bpf_program__section_name": (_S, [_P]),
@@ -53,7 +60,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "bpf_program__set_log_buf": (_I, [_P, _P, c.c_size_t]),
     "bpf_map_update_elem": (_I, [_I, _P, _P, c.c_uint64]),
     "bpf_map_lookup_elem": (_I, [_I, _P, _P]),
-    "bpf_map_delete_elem": (_I, [_I, _P]),
+    "bpf_map_lookup_and_delete_elem": (_I, [_I, _P, _P]),
     "bpf_enable_stats": (_I, [_I]),
 }
 _PRINT = c.CFUNCTYPE(_I, _I, _S, _P)
@@ -155,14 +162,19 @@ class Map:
         """Set an element; without a key, push it onto a queue."""
         self._check(libbpf().lib.bpf_map_update_elem(self.fd, key, value, 0), "update")
 
-    def delete(self, key: bytes) -> None:
-        """Remove an element."""
-        self._check(libbpf().lib.bpf_map_delete_elem(self.fd, key), "delete from")
-
     def lookup(self, key: bytes) -> bytes:
         """A copy of an element."""
         value = c.create_string_buffer(self.value_bytes)
         self._check(libbpf().lib.bpf_map_lookup_elem(self.fd, key, value), "look into")
+        return value.raw
+
+    def pop(self) -> bytes | None:
+        """The head of a queue, taken off it; None if it is empty."""
+        value = c.create_string_buffer(self.value_bytes)
+        result = libbpf().lib.bpf_map_lookup_and_delete_elem(self.fd, None, value)
+        if result == -errno.ENOENT:
+            return None
+        self._check(result, "pop from")
         return value.raw
 
     def _check(self, result: int, what: str) -> None:
@@ -239,6 +251,22 @@ class Object:
             raise DatapathError(f"BPF object {self.path.name} has no program {name!r}: rebuild it with make build.")
         return Program(at)
 
+    def fields(self, struct: str) -> tuple[int, dict[str, int]]:
+        """Of a struct that its programs know: size, and offset of each field, in bytes.
+
+        Raises:
+            DatapathError: they know none of that name.
+        """
+        lib = self._library.lib
+        btf = lib.bpf_object__btf(self._open())
+        number = lib.btf__find_by_name_kind(btf, struct.encode(), BTF_KIND_STRUCT) if btf else -1
+        if number < 0:
+            raise DatapathError(f"BPF object {self.path.name} does not describe struct {struct}: rebuild it.")
+        words = c.cast(lib.btf__type_by_id(btf, number), c.POINTER(_U))  # struct btf_type, then its btf_members
+        members = range(words[1] & 0xFFFF)
+        names = (lib.btf__name_by_offset(btf, words[3 + 3 * i]).decode() for i in members)
+        return words[2], {name: (words[5 + 3 * i] & 0xFFFFFF) // 8 for i, name in zip(members, names, strict=True)}
+
     def load(self) -> None:
         """Create its maps and have its programs verified.
 
@@ -275,6 +303,11 @@ class Object:
                 "registered it, and has to end first."
             )
         self._links.append(fd)
+
+    @property
+    def links(self) -> list[int]:
+        """Descriptors of what is registered: it stays for as long as a process holds one."""
+        return self._links or [int(self._library.lib.bpf_link__fd(link)) for link in self._attached]
 
     def close(self) -> None:
         """Unregister and unload; what sockets still use goes when they close."""

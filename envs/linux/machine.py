@@ -4,9 +4,11 @@
 import fcntl
 import os
 import time
+from functools import cache
 from pathlib import Path
 
 from ncc.core.errors import DatapathError
+from ncc.envs.linux.check import State, check_machine
 
 LOCK = Path("/run/ncc-linux.lock")
 """Held by whoever has a run on this machine; it goes with the process."""
@@ -15,6 +17,18 @@ DECISIONS_PRIORITY = 50
 TRAFFIC_NICE = -20
 """Ahead of everything that is not SCHED_FIFO."""
 WATCHED_S = 0.2
+
+
+@cache
+def require() -> None:
+    """Look once in a process whether runs are possible here.
+
+    Raises:
+        DatapathError: they are not; says the first thing that is missing, and what to do.
+    """
+    for row in check_machine():
+        if row.needed and row.state is not State.THERE:
+            raise DatapathError(f"No run on linux is possible here: {row.name}: {row.sentence}.")
 
 
 def take_machine() -> int:
@@ -53,6 +67,28 @@ def _cpu_times() -> tuple[int, int]:
     with Path("/proc/stat").open() as file:
         ticks = [int(value) for value in file.readline().split()[1:9]]
     return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
+
+
+def split_cores() -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Cores for the decisions, and for the traffic; with one core, that one for both."""
+    cores = sorted(os.sched_getaffinity(0))
+    return tuple(cores[-1:]), tuple(cores[:-1] or cores)
+
+
+class Cores:
+    """The calling thread on some cores, from `enter` to `leave`; both may be called twice."""
+
+    def __init__(self, cores: tuple[int, ...]) -> None:
+        self._cores, self._before = cores, os.sched_getaffinity(0)
+
+    def enter(self) -> None:
+        """Be there; on none: stay."""
+        if self._cores:
+            os.sched_setaffinity(0, self._cores)
+
+    def leave(self) -> None:
+        """Be where it was before."""
+        os.sched_setaffinity(0, self._before)
 
 
 class Realtime:

@@ -35,6 +35,8 @@ class Senders(Protocol):
     """net.ipv4.tcp_ecn of hosts."""
     torn: int
     """Reports that could not be read at a period's end, and were at the next."""
+    steers: bool
+    """Whether anything was decided so far that connections have to obey: a limit, or an order among flows."""
     samples: bool
     """Whether the traffic program must ask TCP_INFO every period, because nobody else says what connections do."""
 
@@ -48,6 +50,10 @@ class Senders(Protocol):
 
     def counters(self) -> dict[str, int]:
         """For the record."""
+        ...
+
+    def links(self) -> list[int]:
+        """Descriptors that keep the congestion control registered."""
         ...
 
     def close(self) -> None:
@@ -102,6 +108,7 @@ class ShimSenders:
         self._topology = topology
         self._weights = Weights(stack.order, stack.order_params) if stack.order != "fifo" else None
         self._limits = b""
+        self.steers = self._weights is not None
         reports = self._shim.reports
         self._reports = reports.view(np.uint8).reshape(len(reports), reports.itemsize)
         self._fields = [int(layout.REPORT.fields[name][1]) for name in REPORT_FIELDS]  # type: ignore[index]
@@ -115,6 +122,7 @@ class ShimSenders:
         self._shim.beat(now_ns)
         if (limits := limits_bps.tobytes()) != self._limits:
             self._check_limits(limits_bps, meter)
+            self.steers |= bool(np.isfinite(limits_bps).any())
             self._shim.limit(limits_bps)
             self._limits = limits
         if self._weights is not None and len(meter.live):
@@ -158,6 +166,9 @@ class ShimSenders:
     def counters(self) -> dict[str, int]:
         return self._shim.counters()
 
+    def links(self) -> list[int]:
+        return self._shim.links
+
     def close(self) -> None:
         self._shim.close()
 
@@ -165,8 +176,7 @@ class ShimSenders:
 class KernelSenders:
     """One of the kernel's own, as an independent reference: no limit, no order, and TCP_INFO for reports."""
 
-    samples = True
-    torn = 0
+    samples, steers, torn = True, False, 0
 
     def __init__(self, stack: HostStack, topology: Topology) -> None:
         self.congestion = stack.transport.removeprefix(KERNEL)
@@ -195,6 +205,9 @@ class KernelSenders:
 
     def counters(self) -> dict[str, int]:
         return {}
+
+    def links(self) -> list[int]:
+        return []
 
     def close(self) -> None:
         return

@@ -14,6 +14,9 @@ class LinuxSettings(Value, frozen=True):
 
     scheduling: Literal["fifo", "other"] = "fifo"
     """Of the decisions: `fifo` (SCHED_FIFO) goes ahead of whatever else runs here, and the traffic has nice -20."""
+    cores: Literal["split", "shared"] = "split"
+    """`split`: of what belongs to the run, decisions have the last core to themselves and the traffic the others, for a
+    network that is busy on a core keeps even SCHED_FIFO waiting. With one core they share it."""
     heartbeat_timeout_s: Annotated[float, Meta(ge=1e-3, le=10)] = 0.05
     """Silence of the decisions after which connections fall back to their controller alone, and that is counted."""
     segmentation_offload: bool = False
@@ -23,7 +26,7 @@ class LinuxSettings(Value, frozen=True):
     busy_frac: Fraction = 0.25
     """Of all cores: from here on it counts as busy. A loaded machine costs goodput and doubles queues."""
     missed_frac: Fraction = 0.02
-    """Share of periods without a decision from which a run is not to be used."""
+    """Share of periods without a decision from which a run is not to be used, if there was anything to decide."""
     longest_s: Annotated[float, Meta(gt=0, le=3600)] = 600.0
     """No run takes longer: its flows end then, even if nobody is left to end them."""
     outlive: bool = False

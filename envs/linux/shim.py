@@ -184,9 +184,19 @@ class Shim:
         """What the kernel has counted since the start, by the names in `layout.COUNTERS`."""
         return {name: int(self.agent[name][0]) for name in layout.COUNTERS}
 
+    def params(self) -> tuple[int, ...]:
+        """Parameters as the program has them, in the order of the header's table."""
+        raw = np.frombuffer(self._loaded().map(".rodata.params").lookup(struct.pack("=I", 0)), "<u8")
+        return tuple(raw[: len(check_params(self.controller, {}))].tolist())
+
     def programs(self) -> dict[str, Program]:
         """The loaded programs, by name, for their cost."""
         return {program.name: program for program in self._loaded().programs()}
+
+    @property
+    def links(self) -> list[int]:
+        """Descriptors that another process may be given, so that the registration outlives this one."""
+        return self._loaded().links
 
     def close(self) -> None:
         """Unregister. Connections that it still runs go on under the controller alone once the beat is too old."""

@@ -97,6 +97,10 @@ class TrafficOptions:
     """Of the program, -20 to 19. (As SCHED_FIFO it might take so much of a core that the kernel stops all such.)"""
     outlive: bool = False
     """Whether flows go on when the process that began them ends."""
+    keep: tuple[int, ...] = ()
+    """Descriptors that the program then holds: what it needs of that process."""
+    cores: tuple[int, ...] = ()
+    """Where the program runs; empty: wherever the kernel likes."""
 
 
 class Traffic:
@@ -155,11 +159,13 @@ class Traffic:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            pass_fds=(self._fd,),
+            pass_fds=(self._fd, *(options.keep if options.outlive else ())),
             start_new_session=options.outlive,
             process_group=None if options.outlive else 0,  # Ctrl-C is for whoever waits for the run
             bufsize=0,
         )
+        if options.cores:
+            os.sched_setaffinity(self._process.pid, options.cores)
         self._answer("r")
 
     @property
