@@ -12,7 +12,7 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import IntArray, PortRecords
 from ncc.core.topology import Red, Topology
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S
-from ncc.envs.linux.libbpf import Object, libbpf, reason
+from ncc.envs.linux.libbpf import Object, Program, libbpf, reason
 from ncc.envs.linux.objects import bpf_object
 from ncc.envs.linux.queues import EGRESS
 
@@ -183,6 +183,10 @@ class Switch:
         if error := libbpf().lib.bpf_prog_test_run_opts(self._sample, ctypes.byref(options)):
             raise DatapathError(f"The kernel would not sample the ports of the rack: {reason(error)}.")
         return self._stats
+
+    def programs(self) -> tuple[Program, ...]:
+        """Those in the kernel: what each port's packets meet, and what samples the ports."""
+        return tuple(self._object.program(name) for name in ("ncc_switch_join", "ncc_switch_sample"))
 
     def records(self) -> PortRecords:
         """Totals of every directed port as of now."""

@@ -69,6 +69,7 @@ struct sk_buff {
 #pragma clang attribute pop
 
 extern void *bpf_cast_to_kern_ctx(void *) __ksym;
+extern void *bpf_rdonly_cast(const void *, __u32) __ksym;
 
 struct port_state {
     struct bpf_spin_lock lock;
@@ -110,28 +111,27 @@ struct {
     __type(value, struct port_state);
 } states SEC(".maps");
 
-/* A scheduler counts link-layer headers too. */
-static __always_inline void read_queue(ncc_u64 address, struct ncc_switch_queue *queue)
+/* The device at an address: its fields are read as they are, and as 0 if it is gone. */
+static __always_inline const struct net_device *device_at(ncc_u64 address)
 {
-    struct net_device *device = (void *)address;
-    struct Qdisc *qdisc = BPF_CORE_READ(device, qdisc);
-    const ncc_u64 header = BPF_CORE_READ(device, hard_header_len);
-    const ncc_u64 backlog = BPF_CORE_READ(qdisc, qstats.backlog);
-
-    queue->pkts = BPF_CORE_READ(qdisc, q.qlen);
-    queue->bytes = backlog > queue->pkts * header ? backlog - queue->pkts * header : 0;
-    queue->tx_pkts = BPF_CORE_READ(qdisc, bstats.packets.v.a.a.counter);
-    queue->tx_bytes = BPF_CORE_READ(qdisc, bstats.bytes.v.a.a.counter) - queue->tx_pkts * header;
+    return bpf_rdonly_cast((void *)address, bpf_core_type_id_kernel(struct net_device));
 }
 
-static __always_inline ncc_u64 backlog_bytes(ncc_u64 address)
+/* Of IP packets: a scheduler counts link-layer headers too. */
+static __always_inline ncc_u64 backlog_bytes(const struct net_device *device)
 {
-    struct net_device *device = (void *)address;
-    struct Qdisc *qdisc = BPF_CORE_READ(device, qdisc);
-    const ncc_u64 backlog = BPF_CORE_READ(qdisc, qstats.backlog);
-    const ncc_u64 headers = (ncc_u64)BPF_CORE_READ(qdisc, q.qlen) * BPF_CORE_READ(device, hard_header_len);
+    const ncc_u64 backlog = device->qdisc->qstats.backlog;
+    const ncc_u64 headers = (ncc_u64)device->qdisc->q.qlen * device->hard_header_len;
 
     return backlog > headers ? backlog - headers : 0;
+}
+
+static __always_inline void read_queue(const struct net_device *device, struct ncc_switch_queue *queue)
+{
+    queue->pkts = device->qdisc->q.qlen;
+    queue->bytes = backlog_bytes(device);
+    queue->tx_pkts = device->qdisc->bstats.packets.v.a.a.counter;
+    queue->tx_bytes = device->qdisc->bstats.bytes.v.a.a.counter - queue->tx_pkts * device->hard_header_len;
 }
 
 /* What all ports take of a pool now. */
@@ -145,7 +145,7 @@ static __always_inline ncc_u64 used_bytes(const struct ncc_switch_pool *pool)
         const struct port_state *state = bpf_map_lookup_elem(&states, &index);
 
         if (port && state && state->device)
-            used += ncc_dynamic_threshold_share(port->size_bytes, backlog_bytes(state->device));
+            used += ncc_dynamic_threshold_share(port->size_bytes, backlog_bytes(device_at(state->device)));
     }
     return ncc_min_u64(used, pool->size_bytes);
 }
@@ -173,7 +173,7 @@ SEC("tc") int ncc_switch_join(struct __sk_buff *skb)
     const struct ncc_switch_pool *pool;
     struct ncc_switch_queue queue;
     enum ncc_verdict verdict = NCC_PASS;
-    struct net_device *device;
+    const struct net_device *device;
     ncc_u64 packet_bytes, used = 0, now_ns;
     int marked = 0;
     __u8 tos = 0;
@@ -181,10 +181,10 @@ SEC("tc") int ncc_switch_join(struct __sk_buff *skb)
     if (!port || !state || !port->rate_bytes_per_s || skb->protocol != bpf_htons(NCC_ETH_P_IP) ||
         bpf_skb_load_bytes_relative(skb, 1, &tos, 1, BPF_HDR_START_NET))
         return TC_ACT_UNSPEC;
-    device = BPF_CORE_READ((struct sk_buff *)bpf_cast_to_kern_ctx(skb), dev);
+    device = ((struct sk_buff *)bpf_cast_to_kern_ctx(skb))->dev;
     state->device = (ncc_u64)device;
-    packet_bytes = skb->wire_len - (ncc_u64)segments * BPF_CORE_READ(device, hard_header_len);
-    read_queue(state->device, &queue);
+    packet_bytes = skb->wire_len - (ncc_u64)segments * device->hard_header_len;
+    read_queue(device, &queue);
     if (port->finite) {
         const ncc_u64 random = (ncc_u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
         const __u32 shared = port->pool;
@@ -230,7 +230,7 @@ SEC("syscall") int ncc_switch_sample(void *context __attribute__((unused)))
         if (!port || !state || !out || !port->rate_bytes_per_s)
             break;
         if (state->device)
-            read_queue(state->device, &queue);
+            read_queue(device_at(state->device), &queue);
         now_ns = bpf_ktime_get_ns();
         bpf_spin_lock(&state->lock);
         advance(state, port, &queue, now_ns);
