@@ -70,8 +70,19 @@ def test_the_two_cells_are_those_of_the_main_tables(tmp_path: Path) -> None:
     same = {"name": "same", "duration_s": 1.0}
     assert uplink.replace(**same) == one("ncc_uplink", sizes="websearch", load=80.0).replace(**same)
     assert incast.replace(**same) == one("ncc_incast", sizes="websearch", fan_in=32.0).replace(**same)
-    for name in ("ncc_sharing", "ncc_period", "ncc_datapaths"):
+    for name in ("ncc_sharing", "ncc_period"):
         assert load_experiment(name)[0].axes["cell"] == load_experiment("ncc_ablation")[0].axes["cell"]
+
+
+def test_ns3_judges_all_cells_of_the_main_tables(tmp_path: Path) -> None:
+    def scenarios(name: str) -> list[Scenario]:
+        cells = grid(name, tmp_path / name).cells
+        return [c.scenario.replace(name="same") for c in cells if c.contender == "ncc"]
+
+    main = [*scenarios("ncc_uplink"), *scenarios("ncc_incast")]
+    judged = scenarios("ncc_datapaths")
+    assert len(judged) == len(main) == 10
+    assert all(scenario in judged for scenario in main)
 
 
 def test_ablations_have_a_recipe_or_come_from_a_run_of_ncc_s() -> None:
