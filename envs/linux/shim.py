@@ -9,10 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ncc.baselines.registry import check_params
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.envs.linux import layout, objects
+from ncc.envs.linux.extension import extension
+from ncc.envs.linux.headers import check_params
 from ncc.envs.linux.libbpf import BPF_F_LINK, Object, Program
 
 READS = 100
@@ -49,7 +50,10 @@ class Shim:
         if not 0 < timeout_s < 1e9:
             raise ConfigError(f"Shim.timeout_s must be a positive number of seconds, got {timeout_s!r}.")
         path = objects.controller_object(controller)
-        values = check_params(controller, dict(params))
+        rows = extension().params(controller)
+        check_params(controller, rows, tuple(params))
+        given = dict(params)
+        values = [given.get(name, default) for name, default, *_ in rows]
         self.controller = controller
         self.name = objects.congestion_name(controller)
         """What sockets ask for by TCP_CONGESTION."""
@@ -59,7 +63,7 @@ class Shim:
         self._live_slots = self.slots
         self._object: Object | None = Object(path)
         try:
-            self._load(list(values.values()), int(timeout_s * 1e9))
+            self._load(values, int(timeout_s * 1e9))
         except BaseException:
             self.close()
             raise
@@ -187,7 +191,7 @@ class Shim:
     def params(self) -> tuple[int, ...]:
         """Parameters as the program has them, in the order of the header's table."""
         raw = np.frombuffer(self._loaded().map(".rodata.params").lookup(struct.pack("=I", 0)), "<u8")
-        return tuple(raw[: len(check_params(self.controller, {}))].tolist())
+        return tuple(raw[: len(extension().params(self.controller))].tolist())
 
     def programs(self) -> dict[str, Program]:
         """The loaded programs, by name, for their cost."""

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Real flows from one host to another over a bottleneck, steered by a shim, each run bounded in time."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ncc.core.errors import DatapathError
+from ncc.core.flows import FlowTable
+from ncc.core.topologies import Dumbbell
+from ncc.envs.linux import layout, machine
+from ncc.envs.linux.rack import Rack
+from ncc.envs.linux.shim import Shim
+from ncc.envs.linux.traffic import DONE, Sender, Traffic, TrafficOptions
+
+T = TypeVar("T")
+RATE_BPS = 200e6
+BEAT_S = 0.002
+WAIT_S = 120.0
+"""For another run on this machine to end."""
+HOST = 0
+"""Index of the sender as an agent."""
+
+
+@dataclass
+class Lab:
+    """A run: flows are numbered 1 to n (SO_MARK), in the order of their sizes."""
+
+    rack: Rack
+    traffic: Traffic
+    shim: Shim | None
+    source: str
+    """Address of the sender."""
+    finished: dict[int, NDArray[np.void]] = field(default_factory=dict)
+    """Last reports of flows that have ended, by their number."""
+
+    def live(self) -> NDArray[np.void]:
+        """Reports of live flows, by their number; those that have ended go to `finished`."""
+        assert self.shim is not None
+        rows = self.shim.flows()
+        for row in rows[rows["state"] == layout.FINISHED]:
+            self.finished[int(row["flow"])] = row
+        live: NDArray[np.void] = rows[rows["state"] == layout.LIVE]
+        return np.sort(live, order="flow")
+
+    def run(self, for_s: float = 20.0, *, each: Callable[["Lab"], object] | None = None, beat: bool = True) -> bool:
+        """Until all flows have ended or for so long; whether they have. `each` is called about every `BEAT_S`."""
+        until = time.monotonic() + for_s
+        while not self.traffic.over and time.monotonic() < until:
+            if beat and self.shim is not None:
+                self.shim.beat()
+            if each is not None:
+                each(self)
+            time.sleep(BEAT_S)
+        self.traffic.check()
+        return self.traffic.over
+
+    def gone(self, counted: int) -> None:
+        """Wait until the kernel has let go of so many connections, which it does a moment after their ends."""
+        assert self.shim is not None
+        until = time.monotonic() + 5
+        while self.shim.counters()["finished"] < counted and time.monotonic() < until:
+            time.sleep(0.01)
+        self.live()
+
+    def done(self) -> NDArray[Any]:
+        """Whether each flow was delivered to the last byte."""
+        return np.asarray(self.traffic.flows["state"] == DONE)
+
+
+@contextmanager
+def lab(
+    sizes_bytes: Sequence[int],
+    controller: str,
+    *,
+    congestion: str | None = None,
+    before: Callable[[str], object] | None = None,
+    rate_bps: float = RATE_BPS,
+    mark_bytes: int = 30_000,
+    buffer_bytes: int = 150_000,
+    delay_s: float = 0.0,
+    ecn: bool = True,
+    timeout_s: float = 0.1,
+    deadline_s: float = 30.0,
+) -> Iterator[Lab]:
+    """A bottleneck of `rate_bps` behind a host five times as fast; flows begin at once.
+
+    With `congestion` there is no shim of ours. `before` is called with the sender's address when the rack is up.
+    """
+    dumbbell = Dumbbell(
+        pairs=1,
+        host_rate_bps=5 * rate_bps,
+        bottleneck_rate_bps=rate_bps,
+        delay_s=delay_s,
+        buffer_bytes=buffer_bytes,
+        mark_threshold_bytes=mark_bytes,
+    )
+    topology, n = dumbbell.build(), len(sizes_bytes)
+    ends = [next(h for h in topology.hosts if topology.nodes[h].name == name) for name in ("s0", "r0")]
+    flows = FlowTable(
+        start_s=np.zeros(n),
+        src=np.full(n, ends[0]),
+        dst=np.full(n, ends[1]),
+        size_bytes=np.array(sizes_bytes),
+        traffic=np.zeros(n, np.int64),
+    )
+    with ExitStack() as stack:
+        stack.enter_context(exclusively())
+        rack = stack.enter_context(Rack(topology))
+        shim = None
+        if congestion is None:
+            shim = stack.enter_context(registered(controller, timeout_s=timeout_s))
+            shim.add_host(HOST, rack.address(ends[0]))
+            congestion = shim.name
+        if before is not None:
+            before(rack.address(ends[0]))
+        hosts = [Sender(rack.namespace(end), rack.address(end)) for end in ends]
+        options = TrafficOptions(congestion=congestion, deadline_s=deadline_s, ecn=int(ecn))
+        zeros = np.zeros(n, np.int64)
+        traffic = stack.enter_context(Traffic(hosts, flows, zeros, zeros + 1, options))
+        traffic.begin(time.monotonic_ns())
+        yield Lab(rack, traffic, shim, rack.address(ends[0]))
+
+
+@contextmanager
+def exclusively() -> Iterator[None]:
+    """Nobody else runs flows on this machine meanwhile."""
+    held = _patiently(machine.take_machine)
+    try:
+        yield
+    finally:
+        os.close(held)
+
+
+def registered(controller: str, params: Sequence[tuple[str, int]] = (), *, timeout_s: float) -> Shim:
+    """A shim, as soon as nobody else on this machine has one of that name."""
+    return _patiently(lambda: Shim(controller, params, timeout_s=timeout_s))
+
+
+def _patiently(attempt: Callable[[], T]) -> T:
+    until = time.monotonic() + WAIT_S
+    while True:
+        try:
+            return attempt()
+        except DatapathError as error:
+            if time.monotonic() > until or not ("wait for it" in str(error) or "registered it" in str(error)):
+                raise
+            time.sleep(0.2)
+
+
+def ip_bytes(rows: NDArray[np.void]) -> float:
+    """Bytes of IP packets with data that these flows have sent."""
+    return float((rows["sent_bytes"] * (1 + rows["header_bytes"] / rows["mss_bytes"])).sum())
+
+
+def sent_bps(run: Lab, for_s: float, *, beat: bool = True, each: Callable[[Lab], object] | None = None) -> float:
+    """Bits of IP packets with data that the live flows send in a second, over `for_s`."""
+    before, began = run.live(), time.monotonic_ns()
+    run.run(for_s, beat=beat, each=each)
+    after, ended = run.live(), time.monotonic_ns()
+    assert list(before["flow"]) == list(after["flow"]), "a flow ended meanwhile"
+    return (ip_bytes(after) - ip_bytes(before)) * 8e9 / (ended - began)

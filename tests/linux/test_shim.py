@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Controllers in the kernel, on real TCP between namespaces: what they do, what steers them, and what they survive."""
+
+import signal
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
+from ncc.envs.linux import layout, objects
+from ncc.envs.linux.shim import Shim
+from tests.linux.lab import HOST, RATE_BPS, Lab, lab, registered, sent_bps
+from tests.support.linux import KERNEL, TRAFFIC, needs
+
+MB = 1_000_000
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+ENDLESS = 500 * MB
+"""Bytes: longer than any run here."""
+
+AGENT = """
+import sys, time
+import numpy as np
+from ncc.envs.linux.shim import Shim
+shim = Shim("dctcp", timeout_s=0.1)
+shim.add_host(0, sys.argv[1])
+shim.limit(np.array([float(sys.argv[2])]))
+print(shim.name, flush=True)
+while True:
+    shim.beat()
+    time.sleep(0.002)
+"""
+
+
+def limit(run: Lab, rate_bps: float) -> None:
+    assert run.shim is not None
+    run.shim.limit(np.array([rate_bps]))
+
+
+@needs(*TRAFFIC)
+@pytest.mark.parametrize("controller", objects.controllers())
+def test_flows_are_delivered(controller: str) -> None:
+    seen: list[np.ndarray] = []
+    with lab([3 * MB, 2 * MB], controller) as run:
+        assert run.run(each=lambda lab: seen.append(lab.live()))
+        assert run.done().all()
+        assert run.shim is not None
+        run.gone(2)
+        counters = run.shim.counters()
+    assert (counters["started"], counters["finished"], counters["unreported"]) == (2, 2, 0)
+    assert counters["late_inits"] == counters["fallbacks"] == counters["clamped"] == 0
+    assert {number: int(row["delivered_bytes"]) for number, row in run.finished.items()} == {1: 3 * MB, 2: 2 * MB}
+    for row in run.finished.values():
+        assert row["sent_bytes"] - row["retrans_bytes"] == row["delivered_bytes"] == row["acked_bytes"]
+        assert row["host"] == HOST
+        assert 0 < row["min_rtt_ns"] <= row["rtt_sum_ns"] / row["rtt_samples"] < 100e6
+        assert row["acks"] > 100
+    windows = np.concatenate([rows["cwnd_bytes"] / rows["mss_bytes"] for rows in seen])
+    assert len(windows) > 10
+    assert windows.min() >= 1
+    assert windows.max() < 5000  # 30 times what the bottleneck and its buffer hold
+    hosts = run.shim.hosts[HOST]
+    assert (hosts["weight_sum"], hosts["flows"]) == (0, 0)
+
+
+@needs(*TRAFFIC)
+def test_dctcp_answers_marks_in_proportion() -> None:
+    with lab([ENDLESS] * 2, "dctcp", mark_bytes=30_000) as run:
+        run.run(1.0)
+        before = run.live()
+        run.run(1.0)
+        after = run.live()
+    marked = float(after["marked_bytes"].sum() - before["marked_bytes"].sum())
+    delivered = float(after["delivered_bytes"].sum() - before["delivered_bytes"].sum())
+    assert 0.05 < marked / delivered < 0.95  # neither deaf nor marked whatever it does
+    assert delivered * 8 > 0.85 * RATE_BPS  # halving at each mark would not get there
+    assert after["lost_bytes"].sum() == 0
+    assert (after["cwnd_bytes"].sum() < 150_000).all()  # of a buffer of 150 kB it uses what K allows
+
+
+@needs(*TRAFFIC)
+def test_without_ecn_a_controller_meets_losses() -> None:
+    with lab([ENDLESS] * 2, "newreno", ecn=False, mark_bytes=0, buffer_bytes=30_000) as run:
+        run.run(1.5)
+        rows = run.live()
+    assert (rows["recoveries"] + rows["timeouts"] > 0).all()
+    assert rows["lost_bytes"].sum() > 0
+    assert rows["marked_bytes"].sum() == 0
+    assert rows["delivered_bytes"].sum() * 8 / 1.5 > 0.6 * RATE_BPS
+
+
+@needs(*TRAFFIC)
+@pytest.mark.parametrize("controller", ["dctcp", "gemini", "newreno", "bbr"])
+def test_a_host_keeps_to_its_limit(controller: str) -> None:
+    with lab([ENDLESS] * 4, controller) as run:
+        limit(run, 80e6)
+        run.run(0.3)
+        assert sent_bps(run, 1.0) == pytest.approx(80e6, rel=0.05)
+        rows = run.live()
+        assert (rows["decision"] == 1).all()
+        assert (rows["decided_ns"] > 0).all()
+        limit(run, 40e6)
+        run.run(0.1)
+        assert sent_bps(run, 1.0) == pytest.approx(40e6, rel=0.05)
+        limit(run, np.inf)
+        run.run(0.1)
+        assert sent_bps(run, 0.5) > 120e6
+
+
+@needs(*TRAFFIC)
+def test_a_limit_is_split_by_weight() -> None:
+    with lab([ENDLESS] * 3, "dctcp") as run:
+        limit(run, 100e6)
+        run.run(0.2)
+        run.live()
+        assert run.shim is not None
+        run.shim.weigh(np.array([1, 3, 99]), np.array([6, 3, 5]))  # flow 2 has what every flow begins with, 1
+        run.run(0.1)
+        before = run.live()["sent_bytes"].astype(float)
+        run.run(1.0)
+        shares = run.live()["sent_bytes"] - before
+    assert shares / shares.sum() == pytest.approx(np.array([0.6, 0.1, 0.3]), rel=0.15)
+
+
+@needs(*TRAFFIC)
+def test_what_one_flow_does_not_use_goes_to_the_others() -> None:
+    """A flow that its own pacing holds back leaves most of its share: 100 Mbit/s for two, and one takes 10."""
+
+    def hold_back(run: Lab) -> None:
+        assert run.shim is not None
+        rows = run.shim.flows()
+        slot = run.shim.slots[rows["flow"] == 1][0]
+        run.shim.decisions["pacing_bytes_per_s"][slot] = 10e6 / 8
+        run.shim.decisions["generation"][slot] = run.shim.reports["generation"][slot]
+
+    with lab([ENDLESS] * 2, "dctcp") as run:
+        limit(run, 100e6)
+        run.run(0.2)
+        hold_back(run)
+        run.run(0.3)
+        before = run.live()["sent_bytes"].astype(float)
+        run.run(1.0)
+        held, free = (run.live()["sent_bytes"] - before) * 8
+    assert held == pytest.approx(10e6, rel=0.15)
+    assert 75e6 < free < 92e6
+
+
+@needs(*TRAFFIC)
+def test_silence_lifts_limits_and_a_beat_brings_them_back() -> None:
+    with lab([ENDLESS] * 3, "dctcp") as run:
+        assert run.shim is not None
+        limit(run, 20e6)
+        run.run(0.3)
+        assert sent_bps(run, 0.5) < 25e6
+        assert run.shim.counters()["fallbacks"] == 0
+        run.run(0.3, beat=False)  # longer than the timeout
+        assert sent_bps(run, 0.5, beat=False) > 120e6
+        assert run.shim.counters()["fallbacks"] == 3
+        assert (run.live()["fallbacks"] == 1).all()
+        run.run(0.2)
+        assert sent_bps(run, 0.5) < 25e6
+        assert run.shim.counters()["fallbacks"] == 3
+
+
+@needs(*TRAFFIC)
+def test_before_the_first_beat_nobody_obeys_and_nobody_falls_back() -> None:
+    with lab([10 * MB], "dctcp") as run:
+        limit(run, 5e6)
+        assert run.run(10.0, beat=False)
+        assert run.done().all()
+        assert run.shim is not None
+        assert run.shim.counters()["fallbacks"] == 0
+
+
+@needs(*TRAFFIC)
+def test_an_override_holds_for_the_connection_it_was_meant_for() -> None:
+    def cap(run: Lab, earlier: int) -> None:
+        assert run.shim is not None
+        rows = run.shim.flows()
+        decisions = run.shim.decisions
+        decisions["cwnd_bytes"][run.shim.slots] = 2 * rows["mss_bytes"]
+        decisions["generation"][run.shim.slots] = rows["generation"] - np.uint32(earlier)
+
+    with lab([ENDLESS], "newreno") as run:
+        run.run(0.3)
+        cap(run, earlier=1)  # for the one before it
+        run.run(0.3)
+        assert run.live()["cwnd_bytes"][0] > 4 * run.live()["mss_bytes"][0]
+        cap(run, earlier=0)
+        run.run(0.3)
+        assert run.live()["cwnd_bytes"][0] == 2 * run.live()["mss_bytes"][0]
+
+
+@needs(*TRAFFIC)
+@pytest.mark.parametrize("rate", [1, 2**63, 2**64 - 1], ids=["a byte a second", "2^63", "2^64 - 1"])
+def test_values_that_nobody_means_are_survived(rate: int) -> None:
+    """The limit of a byte a second leaves each flow a packet every 50 ms; once it is gone all go on."""
+    with lab([4 * MB] * 3, "dctcp") as run:
+        run.run(0.1)
+        assert run.shim is not None
+        shim = run.shim
+        shim.flows()
+        shim.hosts["rate_bytes_per_s"][HOST] = rate
+        shim.decisions["generation"][shim.slots] = shim.reports["generation"][shim.slots]
+        shim.decisions["weight"][shim.slots] = [0, 2**32 - 1, 1][: len(shim.slots)]
+        shim.decisions["cwnd_bytes"][shim.slots] = [1, 2**32 - 1, 2**64 - 1][: len(shim.slots)]
+        shim.decisions["pacing_bytes_per_s"][shim.slots] = [1, 2**64 - 1, 2**63][: len(shim.slots)]
+        shim.hosts["weight_sum"][HOST] = -(2**62)
+        run.run(0.5)
+        if rate == 1:  # else windows without bounds drown the bottleneck
+            assert (run.live()["updated_ns"] > time.monotonic_ns() - 400_000_000).all(), "a flow got nothing out"
+        assert shim.counters()["clamped"] > 0
+        shim.hosts["rate_bytes_per_s"][HOST] = 0
+        shim.decisions["generation"] = 0
+        assert run.run(15.0)
+        assert run.done().all()
+
+
+@needs(*TRAFFIC)
+def test_a_killed_agent_leaves_no_limit_and_another_takes_over() -> None:
+    agents: list[subprocess.Popen[str]] = []
+
+    def start(source: str) -> None:
+        agent = subprocess.Popen([sys.executable, "-c", AGENT, source, "8e6"], stdout=subprocess.PIPE, text=True)
+        agents.append(agent)
+        assert agent.stdout is not None
+        assert agent.stdout.readline().strip() == "ncc_dctcp"
+
+    try:
+        with lab([6 * MB] * 3, "dctcp", congestion="ncc_dctcp", before=start) as run:
+            assert "ncc_dctcp" in AVAILABLE.read_text().split()
+            assert not run.run(1.0), "no limit was in force"
+            agents[0].send_signal(signal.SIGKILL)
+            agents[0].wait(10)
+            killed = time.monotonic()
+            assert "ncc_dctcp" not in AVAILABLE.read_text().split()
+            with Shim("dctcp", timeout_s=0.1) as another:  # for connections from now on
+                assert another.name in AVAILABLE.read_text().split()
+            assert run.run(15.0)
+            assert run.done().all()
+            assert time.monotonic() - killed < 6.0  # at 8 Mbit/s it would take 17 s
+    finally:
+        for agent in agents:
+            agent.kill()
+            agent.wait()
+            if agent.stdout is not None:
+                agent.stdout.close()
+
+
+@needs(*TRAFFIC)
+def test_without_a_free_slot_a_flow_runs_unreported_and_is_counted() -> None:
+    shim = registered("dctcp", timeout_s=0.1)
+    try:
+        taken = 0
+        while shim.free_slots.pop() is not None:
+            taken += 1
+        assert taken == layout.FLOWS_MAX
+        with lab([MB, MB], "dctcp", congestion=shim.name) as run:
+            shim.add_host(HOST, run.source)
+            shim.limit(np.array([30e6]))
+            began = time.monotonic()
+            assert run.run(each=lambda _: shim.beat())
+            assert run.done().all()
+            assert time.monotonic() - began > 0.4  # the limit holds for them too: 16 Mbit at 30 Mbit/s
+        assert len(shim.flows()) == 0
+        assert shim.counters()["unreported"] == shim.counters()["started"] == 2
+    finally:
+        shim.close()
+
+
+@needs(*TRAFFIC)
+def test_a_last_report_is_read_once_and_then_its_slot_is_used_again() -> None:
+    with lab([MB, MB], "newreno") as run:
+        assert run.shim is not None
+        for _ in range(layout.FLOWS_MAX):  # two slots for two flows
+            run.shim.free_slots.pop()
+        first = [int(slot) for slot in (0, 1)]
+        for slot in first:
+            run.shim.free_slots.update(None, struct.pack("=I", slot))
+        assert run.run()
+        until = time.monotonic() + 5
+        while run.shim.counters()["finished"] < run.shim.counters()["started"] and time.monotonic() < until:
+            time.sleep(0.01)
+        rows = run.shim.flows()
+        assert (rows["state"] == layout.FINISHED).all()
+        assert len(run.shim.flows()) == 0
+        freed = []
+        while (popped := run.shim.free_slots.pop()) is not None:
+            freed.append(struct.unpack("=I", popped)[0])
+        assert set(freed) >= set(run.shim.slots.tolist())
+
+
+@needs(*KERNEL)
+def test_a_controller_is_registered_once_and_goes_with_its_shim() -> None:
+    with registered("vegas", timeout_s=1.0) as shim:
+        assert shim.name in AVAILABLE.read_text().split()
+        with pytest.raises(DatapathError, match="another process may have registered it"):
+            Shim("vegas", timeout_s=1.0)
+        assert shim.name in AVAILABLE.read_text().split()
+    assert shim.name not in AVAILABLE.read_text().split()
+    shim.close()
+    with pytest.raises(DatapathError, match=r"This shim \(ncc_vegas\) is closed"):
+        shim.flows()
+    with pytest.raises(DatapathError, match="is closed"):
+        shim.add_host(0, "10.0.0.1")
+
+
+@needs(*KERNEL)
+def test_the_controller_gets_its_parameters() -> None:
+    with registered("dctcp", [("g_shift", 7)], timeout_s=1.0) as shim:
+        values = shim.params()
+    assert values[:2] == (7, 1024)
+
+
+@needs("objects")
+def test_settings_that_cannot_be_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"Shim\.timeout_s must be a positive number of seconds, got 0"):
+        Shim("dctcp", timeout_s=0)
+    with pytest.raises(ConfigError, match=r"timeout_s .* nan"):
+        Shim("dctcp", timeout_s=float("nan"))
+    with pytest.raises(UnknownNameError, match="controller in the kernel 'toggle'"):
+        Shim("toggle", timeout_s=1.0)
+    with pytest.raises(UnknownNameError, match="parameter of dctcp 'h'"):
+        Shim("dctcp", [("h", 1)], timeout_s=1.0)
+    with pytest.raises(ConfigError, match="Parameter g_shift of dctcp must be from 1 to 10, got 11"):
+        Shim("dctcp", [("g_shift", 11)], timeout_s=1.0)
+
+
+@needs(*KERNEL)
+def test_decisions_that_cannot_be_never_reach_the_kernel() -> None:
+    with registered("newreno", timeout_s=1.0) as shim:
+        shim.limit(np.array([8e6, np.inf, 1e300]))
+        assert shim.hosts["rate_bytes_per_s"][:3].tolist() == [10**6, 0, 2**40]
+        for bad in (np.nan, 0.0, -1.0, -np.inf):
+            with pytest.raises(ConfigError, match=r"The limit of host 1 must be above 0 bit/s"):
+                shim.limit(np.array([8e6, bad]))
+        with pytest.raises(ConfigError, match="one number per host, 256 at most"):
+            shim.limit(np.ones(layout.HOSTS_MAX + 1))
+        assert shim.hosts["rate_bytes_per_s"][:3].tolist() == [10**6, 0, 2**40]
+        assert shim.hosts["decision"][:4].tolist() == [1, 1, 1, 0]
+        with pytest.raises(ConfigError, match="weight must be from 1 to 65535"):
+            shim.weigh(np.array([1]), np.array([0]))
+        with pytest.raises(ConfigError, match="index must be from 0 to 255, got 256"):
+            shim.add_host(256, "10.0.0.1")
+        with pytest.raises(ConfigError, match="must be an IPv4 address, got 'fe80::1'"):
+            shim.add_host(0, "fe80::1")
+        assert shim.flows().shape == (0,)
+        assert shim.counters() == dict.fromkeys(layout.COUNTERS, 0)
