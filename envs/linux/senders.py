@@ -10,6 +10,7 @@ import numpy as np
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.topology import Topology
+from ncc.core.units import NS_PER_S
 from ncc.envs.linux import layout, objects
 from ncc.envs.linux.extension import REPORT_FIELDS, extension
 from ncc.envs.linux.headers import check_params
@@ -107,6 +108,7 @@ class ShimSenders:
         self.congestion = self._shim.name
         self._topology = topology
         self._weights = Weights(stack.order, stack.order_params) if stack.order != "fifo" else None
+        self._timeout_ns, self._beat_ns = round(timeout_s * NS_PER_S), 0
         self._limits = b""
         self.steers = self._weights is not None
         reports = self._shim.reports
@@ -119,7 +121,10 @@ class ShimSenders:
             self._shim.add_host(index, address)
 
     def decide(self, limits_bps: FloatArray, now_ns: int, meter: Meter, time_s: float) -> None:
+        if now_ns - self._beat_ns > self._timeout_ns:  # after a silence whoever decided meanwhile may have left others
+            self._limits = b""
         self._shim.beat(now_ns)
+        self._beat_ns = now_ns
         if (limits := limits_bps.tobytes()) != self._limits:
             self._check_limits(limits_bps, meter)
             self.steers |= bool(np.isfinite(limits_bps).any())

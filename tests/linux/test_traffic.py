@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The program that sends a run's flows: every byte arrives, it is where it should be in time, and nothing is left."""
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ncc.envs.linux
+from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.flows import FlowTable
+from ncc.core.topologies import Dumbbell
+from ncc.envs.linux import traffic
+from ncc.envs.linux.traffic import Sender, Traffic, TrafficOptions
+from tests.support.linux import TRAFFIC, needs
+
+PROGRAMS = Path(ncc.envs.linux.__file__).parent / "programs"
+CUBIC = TrafficOptions(congestion="cubic", deadline_s=20.0)
+
+
+def table(start_s: list[float], size_bytes: list[int], pairs: int = 1) -> FlowTable:
+    """Flows of pair i modulo `pairs`; hosts are numbered s0, r0, s1, r1, ..."""
+    n = len(start_s)
+    pair = np.arange(n) % pairs
+    return FlowTable(np.array(start_s), 2 * pair, 2 * pair + 1, np.array(size_bytes), np.zeros(n, np.int64))
+
+
+@contextmanager
+def hosts(pairs: int = 1, rate_bps: float = 400e6) -> Iterator[tuple[Any, list[Sender]]]:
+    """A rack, and its hosts in the order of `table`."""
+    from ncc.envs.linux.rack import Rack
+
+    topology = Dumbbell(pairs=pairs, host_rate_bps=rate_bps, bottleneck_rate_bps=rate_bps, buffer_bytes=200_000).build()
+    ids = {node.name: i for i, node in enumerate(topology.nodes)}
+    with Rack(topology) as rack:
+        order = [ids[f"{side}{i}"] for i in range(pairs) for side in "sr"]
+        yield rack, [Sender(rack.namespace(host), rack.address(host)) for host in order]
+
+
+def finish(sending: Traffic, for_s: float = 20.0) -> None:
+    until = time.monotonic() + for_s
+    while not sending.over and time.monotonic() < until:
+        sending.check()
+        time.sleep(0.005)
+    assert sending.over
+
+
+@needs("root")
+@pytest.mark.parametrize("struct", sorted(traffic.STRUCTS))
+def test_numpy_and_c_agree(struct: str, tmp_path: Path) -> None:
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("linux: no C compiler is installed")
+    row = traffic.STRUCTS[struct]
+    lines = [f'printf("{name} %zu\\n", offsetof(struct {struct}, {name}));' for name in row.names or ()]
+    source = tmp_path / "rows.c"
+    source.write_text(
+        '#include <stddef.h>\n#include <stdio.h>\n#include "traffic.h"\n'
+        f'int main(void) {{ printf("%zu\\n", sizeof(struct {struct})); {" ".join(lines)} }}\n'
+    )
+    subprocess.run([compiler, "-Wall", "-Werror", f"-I{PROGRAMS}", source, "-o", tmp_path / "rows"], check=True)
+    size, *rows = subprocess.run([tmp_path / "rows"], check=True, capture_output=True, text=True).stdout.splitlines()
+    assert row.fields is not None
+    assert int(size) == row.itemsize
+    assert dict(line.split() for line in rows) == {name: str(row.fields[name][1]) for name in row.names or ()}
+
+
+@needs(*TRAFFIC)
+def test_every_byte_arrives_and_the_counters_say_so() -> None:
+    sizes = [1, 1459, 1460, 1461, 20_000, 65_536, 65_537, 300_000, 2_000_000] * 4
+    flows = table([0.002 * i for i in range(len(sizes))], sizes, pairs=2)
+    with hosts(2) as (_, ends), Traffic(ends, flows, flows.src, flows.dst, CUBIC) as sending:
+        start_ns = time.monotonic_ns() + 5_000_000
+        sending.begin(start_ns)
+        finish(sending)
+        rows = sending.flows
+        assert (rows["state"] == traffic.DONE).all()
+        for column in ("handed_bytes", "received_bytes", "acked_bytes", "left_bytes"):
+            assert (rows[column] == flows.size_bytes).all(), column
+        packets = -(-flows.size_bytes // 1460)
+        assert (rows["sent_pkts"] >= packets).all()
+        assert (rows["sent_pkts"] - rows["retransmitted_pkts"] <= 1.01 * packets + 2).all()  # few short ones in between
+        late_s = (rows["opened_ns"] - np.uint64(start_ns)).astype(np.int64) / 1e9 - flows.start_s
+        assert (late_s >= 0).all()
+        assert np.median(late_s) < 0.05  # microseconds on a machine without other work
+        assert (rows["finish_ns"] > rows["opened_ns"]).all()
+        assert (rows["min_rtt_us"] > 0).all()
+        left = subprocess.run(
+            ["ip", "netns", "exec", ends[0].netns, "ss", "-Htan", "state", "time-wait"],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert left.stdout == ""
+
+
+@needs(*TRAFFIC)
+def test_a_snapshot_shows_flows_that_are_under_way() -> None:
+    flows = table([0.0], [50_000_000])
+    with hosts(rate_bps=50e6) as (_, ends), Traffic(ends, flows, flows.src, flows.dst, CUBIC) as sending:
+        sending.begin(time.monotonic_ns())
+        time.sleep(0.4)
+        assert sending.flows["sent_pkts"][0] == 0
+        sending.snapshot()
+        row = sending.flows[0]
+        assert row["state"] == traffic.SENDING
+        assert row["sent_pkts"] > 100
+        assert 0 < row["acked_bytes"] <= row["left_bytes"] <= row["handed_bytes"] < 50_000_000
+
+
+@needs(*TRAFFIC)
+def test_samples_are_taken_every_period() -> None:
+    flows = table([0.0], [50_000_000])
+    options = TrafficOptions(congestion="cubic", deadline_s=20.0, sample_s=0.001)
+    with hosts(rate_bps=50e6) as (_, ends), Traffic(ends, flows, flows.src, flows.dst, options) as sending:
+        sending.begin(time.monotonic_ns())
+        time.sleep(0.4)
+        row = sending.flows[0].copy()
+        assert 100 < sending.header["samples"][0] < 450
+        assert row["rtt_samples"] > 50
+        assert row["rtt_sum_us"] / row["rtt_samples"] > row["min_rtt_us"] > 0
+
+
+@needs(*TRAFFIC)
+def test_it_ends_by_itself_when_its_time_is_over() -> None:
+    flows = table([0.0, 5.0], [500_000_000, 1000])
+    options = TrafficOptions(congestion="cubic", deadline_s=0.3)
+    with hosts(rate_bps=50e6) as (_, ends), Traffic(ends, flows, flows.src, flows.dst, options) as sending:
+        sending.begin(time.monotonic_ns())
+        finish(sending, 2.0)
+        assert sending.header["over"][0] == traffic.OUT_OF_TIME
+        assert sending.flows["state"].tolist() == [traffic.SENDING, traffic.WAITING]
+        assert sending.flows["sent_pkts"][0] > 0
+        sending.check()
+
+
+@needs(*TRAFFIC)
+def test_flows_of_a_host_that_leaves_stay_unfinished_and_the_others_go_on() -> None:
+    flows = table([0.0, 0.0, 0.3], [5_000_000, 5_000_000, 1000], pairs=2)
+    flows.src[2], flows.dst[2] = 0, 1
+    with hosts(2, 50e6) as (_, ends), Traffic(ends, flows, flows.src, flows.dst, CUBIC) as sending:
+        sending.begin(time.monotonic_ns())
+        time.sleep(0.1)
+        links = subprocess.run(
+            ["ip", "-n", ends[0].netns, "-o", "link"], capture_output=True, text=True, check=True
+        ).stdout.split("\n")
+        device = next(line.split(": ")[1].split("@")[0] for line in links if ": lo:" not in line and line)
+        subprocess.run(["ip", "-n", ends[0].netns, "link", "del", device], check=True)
+        time.sleep(2.0)
+        states = sending.flows["state"].tolist()
+        assert states[0] not in (traffic.DELIVERED, traffic.DONE)
+        assert states[1] == traffic.DONE
+        assert states[2] == traffic.FAILED
+        assert sending.flows["error"][2] == errno.EADDRNOTAVAIL  # which went with the device
+
+
+@needs(*TRAFFIC)
+def test_a_program_that_was_killed_is_missed() -> None:
+    flows = table([0.0], [500_000_000])
+    with hosts(rate_bps=50e6) as (_, ends), Traffic(ends, flows, flows.src, flows.dst, CUBIC) as sending:
+        sending.begin(time.monotonic_ns())
+        os.kill(sending.pid, signal.SIGKILL)
+        time.sleep(0.1)
+        with pytest.raises(DatapathError, match=r"ended before its flows did: killed by signal 9\."):
+            sending.check()
+        with pytest.raises(DatapathError, match="killed by signal 9"):
+            sending.snapshot()
+
+
+@needs(*TRAFFIC)
+def test_what_it_cannot_do_it_says_in_a_sentence() -> None:
+    flows = table([0.0], [1000])
+    with hosts() as (_, ends):
+        with pytest.raises(DatapathError, match=r"no congestion control called ncc_none: No such file or directory\.$"):
+            Traffic(ends, flows, flows.src, flows.dst, TrafficOptions(congestion="ncc_none", deadline_s=1.0))
+        gone = [Sender("ncc-nowhere", "10.0.0.1"), ends[1]]
+        with pytest.raises(DatapathError, match="namespace ncc-nowhere cannot be opened"):
+            Traffic(gone, flows, flows.src, flows.dst, CUBIC)
+        sending = Traffic(ends, flows, flows.src, flows.dst, CUBIC)
+        sending.close()
+        sending.close()
+        with pytest.raises(DatapathError, match="has been closed"):
+            sending.check()
+
+
+def test_flows_that_cannot_be_sent_are_refused() -> None:
+    ends, flows = [Sender("a", "10.0.0.1"), Sender("b", "10.0.0.2")], table([0.0], [1000])
+    with pytest.raises(ConfigError, match="flow 0 must go from one host to another"):
+        Traffic(ends, flows, flows.src, flows.src, CUBIC)
+    with pytest.raises(ConfigError, match="needs a row of 2 hosts"):
+        Traffic(ends, flows, flows.src, flows.dst + 1, CUBIC)
+    with pytest.raises(ConfigError, match="flow 0 needs a size of at least 1 byte"):
+        Traffic(ends, table([0.0], [0]), flows.src, flows.dst, CUBIC)
+    with pytest.raises(ConfigError, match="1 to 15 characters"):
+        Traffic(ends, flows, flows.src, flows.dst, TrafficOptions(congestion="x" * 16, deadline_s=1.0))
+
+
+STARTER = """
+import sys, time
+from tests.linux.test_traffic import table
+from ncc.envs.linux.traffic import Sender, Traffic, TrafficOptions
+names, outlive = sys.argv[1:5], sys.argv[5] == "outlive"
+flows = table([0.0, 0.6], [2_000_000, 2_000_000])
+ends = [Sender(names[0], names[1]), Sender(names[2], names[3])]
+sending = Traffic(ends, flows, flows.src, flows.dst, TrafficOptions("cubic", deadline_s=20.0, outlive=outlive))
+sending.begin(time.monotonic_ns())
+print(sending.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def started(ends: list[Sender], how: str) -> tuple[subprocess.Popen[str], int]:
+    """A process that sends, and the pid of its program."""
+    names = [part for end in ends for part in (end.netns, end.address)]
+    starter = subprocess.Popen([sys.executable, "-c", STARTER, *names, how], stdout=subprocess.PIPE, text=True)
+    assert starter.stdout is not None
+    return starter, int(starter.stdout.readline())
+
+
+def kill(starter: subprocess.Popen[str]) -> None:
+    starter.kill()
+    starter.wait()
+    assert starter.stdout is not None
+    starter.stdout.close()
+
+
+@needs(*TRAFFIC)
+def test_it_ends_with_the_process_that_started_it() -> None:
+    with hosts(rate_bps=50e6) as (_, ends):
+        starter, pid = started(ends, "end")
+        kill(starter)
+        until = time.monotonic() + 2
+        while alive(pid) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert not alive(pid)
+
+
+@needs(*TRAFFIC)
+def test_it_goes_on_without_that_process_if_told_so() -> None:
+    with hosts(rate_bps=50e6) as (_, ends):
+        starter, pid = started(ends, "outlive")
+        seen = next(path for path in Path(f"/proc/{pid}/fd").iterdir() if "ncc-traffic" in str(path.readlink()))
+        with seen.open("rb") as file:
+            kill(starter)
+            until = time.monotonic() + 10
+            while alive(pid) and time.monotonic() < until:
+                time.sleep(0.05)
+            content = file.read()
+        rows = np.frombuffer(content[-2 * traffic.FLOW.itemsize :], traffic.FLOW)
+        assert rows["state"].tolist() == [traffic.DONE] * 2
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
