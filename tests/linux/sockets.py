@@ -11,23 +11,31 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from ncc.core.flows import FloatArray
-from ncc.envs.linux import namespaces
+from ncc.envs.linux import machine, namespaces
 from ncc.envs.linux.rack import Rack
 from ncc.envs.linux.switch import STATS
 
 T = TypeVar("T")
 PORT = 5000
 TRIES = 4
+BUSY_FRAC = 0.3
+"""Of all cores, with work of others."""
 
 
 def settled(measure: Callable[[], T], good: Callable[[T], bool]) -> T:
-    """What is measured, again if the machine seems to have been busy with something else; the last if it always is."""
+    """What is measured, again if it is not good; skips, by name, if the machine has other work all the time."""
+    found, busy_frac = measure(), 0.0
     for _ in range(TRIES - 1):
-        if good(found := measure()):
+        if good(found):
             return found
-    return measure()
+        busy_frac = max(busy_frac, machine.busy_frac())
+        found = measure()
+    if not good(found) and busy_frac > BUSY_FRAC:
+        pytest.skip(f"linux: this machine is busy ({busy_frac:.0%} of its cores), too much so to measure")
+    return found
 
 
 @dataclass(frozen=True)

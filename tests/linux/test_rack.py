@@ -75,7 +75,7 @@ def programs_of(rack: Rack) -> list[int]:
 
 
 def loaded(program: int) -> bool:
-    fd = libbpf().lib.bpf_prog_get_fd_by_id(ctypes.c_uint32(program))
+    fd: int = libbpf().lib.bpf_prog_get_fd_by_id(ctypes.c_uint32(program))
     if fd >= 0:
         os.close(fd)
     return fd >= 0
