@@ -133,7 +133,8 @@ def _experiment(
     preset = experiment.preset(spec.preset)
     source = source_digest(name) if as_written else ""
     grid = grid_of(name, experiment, scenario, spec.preset, source=source)
-    seeds = range(spec.first_seed, spec.first_seed + (spec.seeds or preset.seeds))
+    first_seed = spec.first_seed + preset.first_seed
+    seeds = range(first_seed, first_seed + (spec.seeds or preset.seeds))
     datapaths = datapaths or (load_datapath(default_datapath(grid)),)
     out = Path(spec.out) if spec.out else Path("runs") / "experiments" / f"{name}_{spec.preset}_{grid.digest()[:8]}"
     print(f"{experiment.title}\n{experiment.paper.title}, {experiment.paper.figure}. {experiment.paper.shows.strip()}")

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from msgspec import Meta, field
 
 from ncc.core.errors import ConfigError, UnknownNameError
-from ncc.core.value import Count, Name, NonNegative, Value, from_dict
+from ncc.core.value import Count, Name, Natural, NonNegative, Value, from_dict
 from ncc.experiment.checks import AnyCheck
 from ncc.experiment.measures import AnyMeasure, Ratio
 
@@ -97,6 +97,8 @@ class Preset(Value, frozen=True, kw_only=True):
     """How much is run. It may change how long and how often, never what the network is or how loaded."""
 
     seeds: Count
+    first_seed: Natural = 0
+    """Above 0 where something was chosen by what the seeds before it showed."""
     reduced: Text
     """What is less than in the paper, and what is not."""
     wall_s: NonNegative
