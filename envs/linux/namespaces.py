@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Network namespaces that a run makes for itself, named after its process so that none is ever left behind.
 
-A name tells who made it (`ncc-<pid>-<start time of that process>-...`), so that whoever comes later can tell the
-namespaces of a crashed run from those of a running one: `sweep`.
+A name tells who made it (`ncc-<pid>-<start time of that process>-<its pid namespace>-...`), so that whoever comes later
+can tell the namespaces of a crashed run from those of a running one, or of another container: `sweep`.
 """
 
 import ctypes
@@ -27,7 +27,7 @@ NAME_MAX = 55
 """Characters: what the traffic program holds of a name."""
 GONE_WITHIN_S = 5.0
 """How long a killed process may take to go."""
-_OWNED = re.compile(rf"{PREFIX}-(\d+)-(\d+)-")
+_OWNED = re.compile(rf"{PREFIX}-(\d+)-(\d+)-(\d+)-")
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _NEED_ROOT = (
     "The Linux rack needs root, or CAP_SYS_ADMIN and CAP_NET_ADMIN, to make network namespaces ({}): run it with sudo, "
@@ -47,7 +47,11 @@ def start_ticks(pid: int) -> int | None:
 
 def owner() -> str:
     """What begins the names of this process's namespaces."""
-    return f"{PREFIX}-{os.getpid()}-{start_ticks(os.getpid())}"
+    return f"{PREFIX}-{os.getpid()}-{start_ticks(os.getpid())}-{_pid_namespace()}"
+
+
+def _pid_namespace() -> int:
+    return Path("/proc/self/ns/pid").stat().st_ino
 
 
 def path(name: str) -> Path:
@@ -143,11 +147,14 @@ def _kill(pid: int, name: str) -> None:
 
 
 def sweep() -> tuple[str, ...]:
-    """Remove the namespaces of runs whose process is gone, with any processes in them; returns their names."""
-    swept = []
+    """Remove the namespaces of runs whose process is gone, with any processes in them; returns their names.
+
+    Flows that were asked to outlive their run end with it too.
+    """
+    swept, here = [], _pid_namespace()
     for name in sorted(netns.listnetns()):
         owned = _OWNED.match(name)
-        if owned and start_ticks(int(owned[1])) != int(owned[2]):
+        if owned and int(owned[3]) == here and start_ticks(int(owned[1])) != int(owned[2]):
             remove(name)
             swept.append(name)
     return tuple(swept)

@@ -264,6 +264,21 @@ class TestNothingIsLeft:
         assert not alive(child)
         assert not set(sweep()) & left
 
+    def test_only_namespaces_of_dead_processes_of_here_are_swept(self) -> None:
+        pid, start, here = namespaces.owner().removeprefix(f"{namespaces.PREFIX}-").split("-")
+        dead = f"{namespaces.PREFIX}-{pid}-{int(start) - 1}-{here}-0-0-x"  # the number was another's before
+        others = [f"{namespaces.PREFIX}-{pid}-1-1-0-0-x", f"{namespaces.PREFIX}-mine", f"{namespaces.owner()}-0-0-x"]
+        try:
+            for name in (dead, *others):
+                namespaces.create(name)
+            assert dead in sweep()
+            left = set(netns.listnetns())
+            assert dead not in left
+            assert left >= set(others)
+        finally:
+            for name in others:
+                namespaces.remove(name)
+
     @pytest.mark.parametrize("after_s", [0.0, 0.06, 0.13])
     def test_a_run_killed_at_any_moment_is_swept_by_the_next(self, after_s: float) -> None:
         with subprocess.Popen([sys.executable, "-c", BUILDING_FOR_EVER], stdout=subprocess.PIPE, text=True) as run:
