@@ -117,7 +117,8 @@ class Meter:
             finished: [n_flows] whether the receiver has every byte.
             ports: [n_ports, PORT_COUNTERS] of all directed ports.
         """
-        now_started = int(np.searchsorted(self.start_s, time_s, side="right"))
+        # At time 0 nothing has arrived, not even what arrives then.
+        now_started = int(np.searchsorted(self.start_s, time_s, side="right")) if epoch > 0 else 0
         came = np.concatenate([self.live, np.arange(self._started, now_started)])
         sums = np.empty((len(HOST_SUMS), self.n_agents))
         left = extension().measure(

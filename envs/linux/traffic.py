@@ -118,7 +118,7 @@ class Traffic:
     def __init__(
         self, hosts: Sequence[Sender], flows: FlowTable, src: IntArray, dst: IntArray, options: TrafficOptions
     ) -> None:
-        self._fd, self._map = -1, None
+        self._fd = self._alive = -1
         self._process: subprocess.Popen[bytes] | None = None
         _check(hosts, flows, src, dst, options)
         rows = self._make_table(hosts, len(flows))
@@ -164,6 +164,7 @@ class Traffic:
             process_group=None if options.outlive else 0,  # Ctrl-C is for whoever waits for the run
             bufsize=0,
         )
+        self._alive = os.pidfd_open(self._process.pid)
         if options.cores:
             os.sched_setaffinity(self._process.pid, options.cores)
         self._answer("r")
@@ -192,7 +193,9 @@ class Traffic:
     def check(self) -> None:
         """Raise `DatapathError` with the program's own words if it ended otherwise."""
         process = self._running()
-        if process.poll() is not None and not self.over:
+        # By its descriptor, so that a process that was forked meanwhile may ask as well.
+        if select([self._alive], [], [], 0)[0] and not self.over:
+            process.wait()
             raise DatapathError(self._obituary(process))
 
     def close(self) -> None:
@@ -204,6 +207,8 @@ class Traffic:
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
                     pipe.close()
+            if self._alive >= 0:
+                os.close(self._alive)
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
