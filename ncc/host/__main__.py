@@ -4,6 +4,8 @@
 ``check`` prints what the machine can do of the Linux datapath and what is missing; its exit status is 0 if a run is
 possible and 1 if not. With ``--callbacks`` it also sends traffic through network namespaces of its own, for some
 seconds, and counts how often the kernel takes something else for what a program returns.
+
+``cost`` measures what our controllers take per ACK in the kernel, beside the kernel's own CUBIC.
 """
 
 import argparse
@@ -49,6 +51,28 @@ def check(console: Console, callbacks_s: float) -> int:
     return 0
 
 
+def cost(console: Console, seconds: float, controllers: Sequence[str]) -> int:
+    """Print what an ACK costs; always 0."""
+    from ncc.envs.linux import objects
+    from ncc.envs.linux.cost import measure
+
+    with console.status("measuring"):
+        costs, counting_ns = measure(tuple(controllers) or objects.controllers(), seconds)
+    result = Table(title="Congestion control in the kernel, per ACK", title_justify="left")
+    for heading in ("controller", "ns", "over the kernel's cubic", "ACKs"):
+        result.add_column(heading, justify="left" if heading == "controller" else "right")
+    for row in costs:
+        over = row.ns_per_ack / costs[0].ns_per_ack if costs[0].ns_per_ack else float("nan")
+        result.add_row(row.name, f"{row.ns_per_ack:.0f}", f"{over:.2f}", str(row.acks))
+    console.print(result)
+    console.print(
+        f"By the kernel's clock for BPF programs, less the {counting_ns:.0f} ns that it counts for an empty one.",
+        highlight=False,
+        soft_wrap=True,
+    )
+    return 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; 0 if it succeeded, 1 if not, 2 for wrong arguments."""
     parser = argparse.ArgumentParser(prog="python -m ncc.host", description=__doc__.split("\n")[0])
@@ -63,9 +87,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="SECONDS",
         help="also count callbacks that the kernel skips, for so long (10)",
     )
+    costing = commands.add_parser("cost", help="what an ACK costs in the kernel, ours beside the kernel's own CUBIC")
+    costing.add_argument("controllers", nargs="*", metavar="controller", help="of ours; all if none is named")
+    costing.add_argument("--seconds", type=float, default=3.0, help="of traffic for each (3)")
     options = parser.parse_args(arguments)
     console = Console()
     try:
+        if options.command == "cost":
+            return cost(console, options.seconds, options.controllers)
         return check(console, options.callbacks)
     except NccError as error:
         console.print(f"error: {error}", style="red", highlight=False, soft_wrap=True)

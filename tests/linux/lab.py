@@ -6,24 +6,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ncc.core.errors import DatapathError
 from ncc.core.flows import FlowTable
 from ncc.core.topologies import Dumbbell
 from ncc.envs.linux import layout, machine
 from ncc.envs.linux.rack import Rack
 from ncc.envs.linux.shim import Shim
 from ncc.envs.linux.traffic import DONE, Sender, Traffic, TrafficOptions
+from tests.linux.patience import patiently
 
-T = TypeVar("T")
 RATE_BPS = 200e6
 BEAT_S = 0.002
-WAIT_S = 120.0
-"""For another run on this machine to end."""
 HOST = 0
 """Index of the sender as an agent."""
 
@@ -131,7 +128,7 @@ def lab(
 @contextmanager
 def exclusively() -> Iterator[None]:
     """Nobody else runs flows on this machine meanwhile."""
-    held = _patiently(machine.take_machine)
+    held = patiently(machine.take_machine)
     try:
         yield
     finally:
@@ -140,18 +137,7 @@ def exclusively() -> Iterator[None]:
 
 def registered(controller: str, params: Sequence[tuple[str, int]] = (), *, timeout_s: float) -> Shim:
     """A shim, as soon as nobody else on this machine has one of that name."""
-    return _patiently(lambda: Shim(controller, params, timeout_s=timeout_s))
-
-
-def _patiently(attempt: Callable[[], T]) -> T:
-    until = time.monotonic() + WAIT_S
-    while True:
-        try:
-            return attempt()
-        except DatapathError as error:
-            if time.monotonic() > until or not ("wait for it" in str(error) or "registered it" in str(error)):
-                raise
-            time.sleep(0.2)
+    return patiently(lambda: Shim(controller, params, timeout_s=timeout_s))
 
 
 def ip_bytes(rows: NDArray[np.void]) -> float:

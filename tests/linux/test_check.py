@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ncc.core.errors import DatapathError
+from ncc.core.errors import ConfigError, DatapathError
 from ncc.envs.linux import check, objects
 from ncc.envs.linux.callbacks import Callbacks, count_callbacks
 from ncc.envs.linux.check import Row, State, can_run, check_machine
+from ncc.envs.linux.cost import measure
 from ncc.host.__main__ import main
+from tests.linux.patience import patiently
 from tests.support.linux import TRAFFIC, needs
 
 ORDER = [
@@ -94,15 +96,29 @@ def test_optional_things_do_not_stop_a_run() -> None:
 
 @needs(*TRAFFIC)
 def test_skipped_callbacks_are_counted() -> None:
-    from tests.linux.lab import exclusively
-
-    with exclusively():
-        counted = count_callbacks(1.0)
+    counted = patiently(lambda: count_callbacks(1.0))
     assert counted.acks > 1000
     assert counted.right > 50
     assert 0 <= counted.run - counted.right - counted.garbled <= 4  # of each flow the last has no ACK after it
     assert counted.wrong < 0.1 * counted.right  # else nothing here could work
     assert f"{counted.wrong} arrived as something else" in counted.sentence()
+
+
+@needs(*TRAFFIC)
+def test_what_an_ack_costs_is_measured() -> None:
+    if "cubic" not in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split():
+        pytest.skip("linux: the kernel has no CUBIC of its own")
+    costs, counting_ns = patiently(lambda: measure(("dctcp", "newreno"), 0.5))
+    assert [cost.name for cost in costs] == ["kernel's cubic", "dctcp", "newreno"]
+    assert all(cost.acks > 300 for cost in costs)
+    assert 0 < counting_ns < 10_000
+    assert all(0 <= cost.ns_per_ack < 100_000 for cost in costs)
+
+
+@needs(*TRAFFIC)
+def test_a_trial_ends() -> None:
+    with pytest.raises(ConfigError, match="lasts from 0 to 60 s, got 61"):
+        count_callbacks(61)
 
 
 def test_the_sentence_about_callbacks() -> None:
@@ -111,5 +127,3 @@ def test_the_sentence_about_callbacks() -> None:
         "Of 100 answers of a callback 2 arrived as something else (2 times it had not run, 0 times it had; the last "
         "was 7), in 900 ACKs."
     )
-    with pytest.raises(DatapathError, match="lasts from 0 to 60 s, got 61"):
-        count_callbacks(61)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Some seconds of real traffic to try the machine with: bulk flows from one host to another over a bottleneck."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+
+from ncc.core.errors import ConfigError
+from ncc.core.flows import FlowTable
+from ncc.core.topologies import Dumbbell
+from ncc.envs.linux.machine import take_machine
+from ncc.envs.linux.rack import Rack
+from ncc.envs.linux.traffic import Sender, Traffic, TrafficOptions
+
+RATE_BPS = 200e6
+SECONDS_MAX = 60.0
+POLL_S = 0.02
+
+
+@contextmanager
+def trial(
+    congestion: str, seconds: float, *, flows: int = 4, mark_bytes: int = 30_000, ecn: bool = True
+) -> Iterator[Callable[[float], None]]:
+    """Flows run by TCP_CONGESTION `congestion`, for at most `seconds`; what is yielded waits for so long of them.
+
+    Raises:
+        ConfigError: `seconds` is not above 0, or too long.
+        DatapathError: the machine cannot (`python -m ncc.host check`), or has another run.
+    """
+    if not 0 < seconds <= SECONDS_MAX:
+        raise ConfigError(f"A trial lasts from 0 to {SECONDS_MAX:g} s, got {seconds:g}.")
+    dumbbell = Dumbbell(
+        pairs=1, host_rate_bps=5 * RATE_BPS, bottleneck_rate_bps=RATE_BPS, delay_s=0, mark_threshold_bytes=mark_bytes
+    )
+    topology = dumbbell.build()
+    ends = [next(h for h in topology.hosts if topology.nodes[h].name == name) for name in ("s0", "r0")]
+    table = FlowTable(
+        start_s=np.zeros(flows),
+        src=np.full(flows, ends[0]),
+        dst=np.full(flows, ends[1]),
+        size_bytes=np.full(flows, int(RATE_BPS * SECONDS_MAX)),
+        traffic=np.zeros(flows, np.int64),
+    )
+    zeros = np.zeros(flows, np.int64)
+    with ExitStack() as stack:
+        stack.callback(os.close, take_machine())
+        rack = stack.enter_context(Rack(topology))
+        hosts = [Sender(rack.namespace(end), rack.address(end)) for end in ends]
+        options = TrafficOptions(congestion=congestion, deadline_s=seconds, ecn=int(ecn))
+        traffic = stack.enter_context(Traffic(hosts, table, zeros, zeros + 1, options))
+
+        def wait(for_s: float) -> None:
+            until = time.monotonic() + for_s
+            while not traffic.over and time.monotonic() < until:
+                traffic.check()
+                time.sleep(POLL_S)
+
+        traffic.begin(time.monotonic_ns())
+        yield wait

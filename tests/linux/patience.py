@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Waiting for what only one process of a machine can have at a time."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from ncc.core.errors import DatapathError
+
+T = TypeVar("T")
+WAIT_S = 120.0
+
+
+def patiently(attempt: Callable[[], T]) -> T:
+    """What `attempt` returns, as soon as no other run has the machine or a controller's name."""
+    until = time.monotonic() + WAIT_S
+    while True:
+        try:
+            return attempt()
+        except DatapathError as error:
+            if time.monotonic() > until or not ("wait for it" in str(error) or "registered it" in str(error)):
+                raise
+            time.sleep(0.2)
