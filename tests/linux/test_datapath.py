@@ -5,17 +5,11 @@ Other work on the machine makes it miss periods; what is asserted here holds nev
 """
 
 import json
-import multiprocessing
 import os
 import pickle
-import signal
 import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from dataclasses import fields
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,78 +19,15 @@ from ncc.compose import load_controller, load_datapath
 from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
 from ncc.core.flows import FloatArray, check_columns
 from ncc.core.measurement import Measurement
-from ncc.core.scenario import Scenario, Transport
-from ncc.core.topologies import Dumbbell, ManyToOne
+from ncc.core.topologies import Dumbbell
 from ncc.core.workload import Fixed, Flow
-from ncc.envs.linux import machine
 from ncc.envs.linux.datapath import LinuxDatapath
 from ncc.envs.linux.senders import kernel_controls
 from ncc.envs.linux.settings import LinuxSettings
-from ncc.harness.datapath import Alone, Datapath, HostStack, Records
-from ncc.harness.limiter import Unlimited
-from ncc.harness.run import run_once
+from ncc.harness.datapath import Alone, Datapath, HostStack
+from tests.linux.runs import LONG, PAIR, SETTINGS, TRANSPORT, UNLIMITED, scenario, start, throughput, until_done
 from tests.mains.commands import ncc
 from tests.support.linux import TRAFFIC, needs
-
-LAB = ManyToOne(senders=2, rate_bps=1e8, delay_s=10e-6, buffer_bytes=150_000, mark_threshold_bytes=20_000)
-TRANSPORT = Transport(min_rto_s=0.01)
-SETTINGS = LinuxSettings(busy="label", missed_frac=1.0)
-WAIT_S = 120.0
-
-
-def scenario(*flows: tuple[str, int, float], duration_s: float = 0.5, topology: Any = LAB, **more: Any) -> Scenario:
-    """Flows (sender, bytes, start) to the receiver."""
-    fixed = Fixed(flows=tuple(Flow(start_s=at, src=src, dst="receiver", size_bytes=n) for src, n, at in flows))
-    return Scenario(
-        name="test",
-        topology=topology,
-        workload=(("fixed", fixed),),
-        **{"duration_s": duration_s, "drain_s": 20.0, "transport": TRANSPORT} | more,
-    )
-
-
-PAIR = scenario(("s0", 300_000, 0.0), ("s1", 100_000, 0.05))
-LONG = scenario(("s0", 200_000_000, 0.0), ("s0", 200_000_000, 0.0), ("s1", 200_000_000, 0.0), drain_s=2.0)
-UNLIMITED = np.full(2, np.inf)
-
-
-@pytest.fixture
-def datapath() -> Iterator[LinuxDatapath]:
-    made = LinuxDatapath(SETTINGS)
-    yield made
-    made.close()
-
-
-def start(datapath: LinuxDatapath, what: Scenario, stack: HostStack | None = None) -> Measurement:
-    """As `start`, when another run lets go of the machine."""
-    until = time.monotonic() + WAIT_S
-    while True:
-        try:
-            return datapath.start(what, what.flows(1), stack or HostStack(), 1)
-        except DatapathError as error:
-            if "has this machine" not in str(error) or time.monotonic() > until:
-                raise
-            time.sleep(0.2)
-
-
-def until_done(
-    datapath: LinuxDatapath, what: Scenario, limits: FloatArray = UNLIMITED
-) -> tuple[list[Measurement], Records]:
-    epochs: list[Measurement] = []
-    while not epochs or (epochs[-1].flows_finished < len(what.flows(1)) and epochs[-1].time_s < 15):
-        epochs.append(datapath.step(limits))
-    return epochs, datapath.finish()
-
-
-def throughput(datapath: LinuxDatapath, limits: FloatArray, for_s: float) -> FloatArray:
-    """[n_agents] bits/s over periods that take so long in all."""
-    bits, began, last = np.zeros(len(limits)), time.monotonic(), None
-    while time.monotonic() < began + for_s:
-        now = datapath.step(limits)
-        # A rate is over the time since the measurement before, which missed periods make longer.
-        bits += now.throughput_bps * (now.time_s - (last.time_s if last else now.time_s - 0.001))
-        last = now
-    return bits / for_s
 
 
 def test_it_is_a_datapath_that_wants_to_be_alone() -> None:
@@ -293,166 +224,6 @@ def test_one_run_at_a_time(datapath: LinuxDatapath) -> None:
     other = LinuxDatapath(SETTINGS)
     with pytest.raises(DatapathError, match=rf"Another run on linux has this machine \(process {os.getpid()}\)"):
         other.start(PAIR, PAIR.flows(1), HostStack(), 1)
-
-
-@needs(*TRAFFIC)
-def test_missed_periods_are_skipped_and_counted() -> None:
-    datapath = LinuxDatapath(SETTINGS.replace(missed_frac=0.1))
-    try:
-        start(datapath, LONG)
-        before = datapath.step(np.array([20e6, 20e6]))
-        time.sleep(0.03)
-        after = datapath.step(np.array([20e6, 20e6]))
-        assert after.epoch - before.epoch >= 30
-        assert after.time_s == pytest.approx(after.epoch * 0.001)
-        datapath.finish()
-        assert datapath.facts["missed_periods"] >= 29
-        assert "periods had no decision" in datapath.fallbacks[0]
-    finally:
-        datapath.close()
-
-
-@needs(*TRAFFIC)
-def test_a_busy_machine_is_refused_or_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "busy_frac", lambda: 0.9)
-    strict, mild = (LinuxDatapath(SETTINGS.replace(busy=busy)) for busy in ("refuse", "label"))
-    with pytest.raises(DatapathError, match=r"This machine is busy: 90% of its cores are in use, at most 25% may be"):
-        start(strict, PAIR)
-    try:
-        start(mild, PAIR)
-        mild.step(UNLIMITED)
-        mild.finish()
-        assert mild.facts["busy"] is True
-    finally:
-        mild.close()
-
-
-@needs(*TRAFFIC)
-def test_a_dead_traffic_program_ends_the_run_in_a_sentence(datapath: LinuxDatapath) -> None:
-    start(datapath, LONG)
-    datapath.step(UNLIMITED)
-    assert datapath._run is not None
-    os.kill(datapath._run._traffic.pid, signal.SIGKILL)
-    with pytest.raises(DatapathError, match=r"traffic program ended before its flows did: killed by signal 9\."):
-        throughput(datapath, UNLIMITED, 1.0)
-
-
-@needs(*TRAFFIC)
-def test_a_host_that_leaves_is_a_problem_of_the_run(caplog: pytest.LogCaptureFixture) -> None:
-    class Leaving(LinuxDatapath):
-        """Host s0 loses its line in period 50."""
-
-        def step(self, rate_limits_bps: FloatArray) -> Measurement:
-            now = super().step(rate_limits_bps)
-            assert self._run is not None
-            if now.epoch >= 50 and not getattr(self, "gone", False):
-                self.gone = True
-                host = self._run.topology.agent_hosts[0]
-                name = self._run._rack.namespace(host)
-                subprocess.run(["ip", "-n", name, "link", "set", f"p{self._port(host)}", "down"], check=True)
-            return now
-
-        def _port(self, host: int) -> int:
-            assert self._run is not None
-            return next(
-                2 * i + (link.b == host) for i, link in enumerate(self._run.topology.links) if host in (link.a, link.b)
-            )
-
-    what = scenario(("s0", 3_000_000, 0.0), ("s1", 1_000_000, 0.0), drain_s=1.0)
-    datapath = Leaving(SETTINGS)
-    try:
-        start(datapath, what)
-        datapath.close()
-        run = run_once(datapath, what, load_controller("dctcp"), Unlimited(), 1, flow_seed=1)
-    finally:
-        datapath.close()
-    assert np.isnan(run.records.flows.finish_s[0])
-    assert np.isfinite(run.records.flows.finish_s[1])
-    assert not run.valid
-    assert "1 of 2 flows were not delivered" in run.problems[0]
-    assert "s0 to receiver" in run.problems[0]
-
-
-def decide(datapath: LinuxDatapath, limits: FloatArray) -> None:
-    """What an agent does until it is killed."""
-    while True:
-        datapath.step(limits)
-
-
-@needs(*TRAFFIC)
-def test_without_its_agent_flows_fall_back_and_another_takes_over() -> None:
-    datapath = LinuxDatapath(SETTINGS.replace(scheduling="other", cores="shared", heartbeat_timeout_s=0.05))
-    limits = np.array([10e6, 10e6])
-    try:
-        start(datapath, LONG)
-        assert datapath._run is not None
-        datapath.step(limits)
-        agent = multiprocessing.get_context("fork").Process(target=decide, args=(datapath, limits))
-        agent.start()
-        time.sleep(0.6)
-        sent = [int(np.asarray(datapath._run._rack.switch.sample()["tx_bytes"]).max())]
-        time.sleep(0.5)
-        sent.append(int(np.asarray(datapath._run._rack.switch.sample()["tx_bytes"]).max()))
-        assert (sent[1] - sent[0]) * 8 / 0.5 == pytest.approx(20e6, rel=0.2)
-        assert agent.pid is not None
-        os.kill(agent.pid, signal.SIGKILL)
-        agent.join()
-        time.sleep(0.3)
-        sent.append(int(np.asarray(datapath._run._rack.switch.sample()["tx_bytes"]).max()))
-        time.sleep(0.5)
-        sent.append(int(np.asarray(datapath._run._rack.switch.sample()["tx_bytes"]).max()))
-        assert (sent[3] - sent[2]) * 8 / 0.5 > 70e6  # no cap is left behind
-        fallbacks = datapath._run._senders.counters()["fallbacks"]
-        assert fallbacks >= 3  # each connection
-        throughput(datapath, limits, 0.4)  # the next agent
-        assert throughput(datapath, limits, 0.6) == pytest.approx(limits, rel=0.15)
-        datapath.finish()
-        assert any("fell back" in said for said in datapath.fallbacks)
-    finally:
-        datapath.close()
-
-
-OUTLIVED = """
-import os, sys, time
-import numpy as np
-from tests.linux.test_datapath import SETTINGS, scenario, start
-from ncc.envs.linux.datapath import LinuxDatapath
-datapath = LinuxDatapath(SETTINGS.replace(outlive=True, longest_s=30.0))
-what = scenario(("s0", 1_500_000, 0.0), ("s1", 1_500_000, 0.0), ("s0", 100_000, 0.4), drain_s=20.0)
-start(datapath, what)
-for _ in range(200):
-    datapath.step(np.array([5e6, 5e6]))
-print(datapath._run._traffic.pid, flush=True)
-while True:
-    datapath.step(np.array([5e6, 5e6]))
-"""
-
-
-@needs(*TRAFFIC)
-def test_flows_finish_when_everything_else_is_killed() -> None:
-    from ncc.envs.linux import traffic
-    from ncc.envs.linux.rack import sweep
-    from tests.linux.test_traffic import alive
-
-    run = subprocess.Popen([sys.executable, "-c", OUTLIVED], stdout=subprocess.PIPE, text=True)
-    try:
-        assert run.stdout is not None
-        pid = int(run.stdout.readline())
-        table = next(p for p in Path(f"/proc/{pid}/fd").iterdir() if "ncc-traffic" in str(p.readlink()))
-        with table.open("rb") as file:
-            run.kill()
-            run.wait()
-            run.stdout.close()
-            until = time.monotonic() + 10
-            while alive(pid) and time.monotonic() < until:
-                time.sleep(0.05)
-            rows = np.frombuffer(file.read()[-3 * traffic.FLOW.itemsize :], traffic.FLOW)
-        # At 5 Mbit/s the long ones would have taken 2.4 s more, and the last began when nobody was left.
-        assert rows["state"].tolist() == [traffic.DONE] * 3
-        assert (int(rows["finish_ns"].max()) - int(rows["opened_ns"].min())) / 1e9 < 2.0
-    finally:
-        run.kill()
-        sweep()
 
 
 @needs(*TRAFFIC)

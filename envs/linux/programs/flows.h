@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Both ends of every flow: how a flow is opened, sent, received, measured and closed. Part of traffic.c. */
+#ifndef NCC_LINUX_FLOWS_H
+#define NCC_LINUX_FLOWS_H
+
+#include "traffic.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/tcp.h> /* the kernel's, whose tcp_info is longer than libc's */
+
+#define CHUNK_BYTES 65536   /* handed to a socket at once */
+#define UNSENT_BYTES 262144 /* that wait in a socket: 4 ms at 500 Mbit/s, should this process not get a turn */
+#define WAKE_BYTES 65536    /* that a receiver waits for, so that it wakes for packets by the dozen */
+#define CLOSING_NS 500000   /* how often delivered flows are asked whether their last ACK is there */
+#define EVENTS 256
+
+/* The kernel's tcp_info from 6.7 on, which headers of older systems do not have: it counts timeouts. */
+struct long_tcp_info {
+    struct tcp_info known;
+    uint32_t more[16];
+};
+#define TOTAL_RTO_AT (offsetof(struct tcp_info, tcpi_snd_wnd) + 3 * sizeof(uint32_t)) /* a u16 */
+
+enum kind { KIND_TIMER, KIND_CONTROL, KIND_LISTENER, KIND_SENDER, KIND_RECEIVER };
+
+struct ends {
+    int sender, receiver; /* -1: none */
+};
+
+/* Who a connection that arrives belongs to. */
+struct key {
+    uint32_t address;
+    uint32_t port; /* in network order; 0: free */
+    uint32_t flow;
+};
+
+static struct ncc_traffic_header *table;
+static struct ncc_traffic_host *hosts;
+static struct ncc_traffic_flow *flows;
+static struct ends *ends;
+static struct key *keys;
+static uint32_t key_mask;
+static uint32_t *live, n_live;       /* opened, not done */
+static uint32_t *closing, n_closing; /* delivered, not acknowledged whole */
+static uint32_t next_flow, n_over;
+static int poller, timer, *namespaces;
+static uint64_t next_sample_ns;
+static char zeros[CHUNK_BYTES];
+
+static void fail(const char *format, ...)
+{
+    va_list values;
+
+    va_start(values, format);
+    fputs("traffic: ", stderr);
+    vfprintf(stderr, format, values);
+    fputs(".\n", stderr);
+    va_end(values);
+    exit(1);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void watch(int operation, int fd, uint32_t events, enum kind kind, uint32_t index)
+{
+    struct epoll_event event = {.events = events, .data.u64 = (uint64_t)kind << 32 | index};
+
+    if (epoll_ctl(poller, operation, fd, &event)) {
+        fail("epoll_ctl failed: %s", strerror(errno));
+    }
+}
+
+static void set_option(int fd, int level, int name, int value, const char *what)
+{
+    if (setsockopt(fd, level, name, &value, sizeof(value))) {
+        fail("a socket cannot be given %s = %d: %s", what, value, strerror(errno));
+    }
+}
+
+static void enter(uint32_t host)
+{
+    if (setns(namespaces[host], CLONE_NEWNET)) {
+        fail("namespace %s cannot be entered: %s", hosts[host].netns, strerror(errno));
+    }
+}
+
+/* A TCP socket of a host, with what both ends have in common.
+ * The program itself lives in the first host's namespace, so that whoever removes what a crashed run left finds it. */
+static int make_socket(uint32_t host)
+{
+    enter(host);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        fail("no socket in namespace %s: %s", hosts[host].netns, strerror(errno));
+    }
+    enter(0);
+    /* The kernel doubles both, for what a packet takes beside its payload. */
+    set_option(fd, SOL_SOCKET, SO_SNDBUFFORCE, (int)table->send_buffer_bytes, "SO_SNDBUFFORCE");
+    set_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, (int)table->receive_buffer_bytes, "SO_RCVBUFFORCE");
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
+    return fd;
+}
+
+static int set_congestion(int fd)
+{
+    return setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, table->congestion, (socklen_t)strlen(table->congestion));
+}
+
+static struct key *find_key(uint32_t address, uint16_t port)
+{
+    uint32_t at = (address * 2654435761u) ^ (port * 40503u);
+
+    for (at &= key_mask; keys[at].port; at = (at + 1) & key_mask) {
+        if (keys[at].address == address && keys[at].port == port) {
+            break;
+        }
+    }
+    return &keys[at];
+}
+
+static void sample(uint32_t i, int count)
+{
+    struct ncc_traffic_flow *flow = &flows[i];
+    struct long_tcp_info all = {0};
+    socklen_t length = sizeof(all);
+    uint16_t timeouts;
+
+    if (ends[i].sender < 0 || getsockopt(ends[i].sender, IPPROTO_TCP, TCP_INFO, &all, &length)) {
+        return;
+    }
+    if (length < TOTAL_RTO_AT + sizeof(timeouts)) {
+        fail("this kernel does not count timeouts (TCP_INFO of %u bytes): it must be 6.7 or later", length);
+    }
+    memcpy(&timeouts, (const char *)&all + TOTAL_RTO_AT, sizeof(timeouts));
+    /* bytes_acked counts the SYN as one. */
+    const uint64_t acked = all.known.tcpi_bytes_acked ? all.known.tcpi_bytes_acked - 1 : 0;
+    const uint64_t left = all.known.tcpi_bytes_sent - all.known.tcpi_bytes_retrans;
+    flow->acked_bytes = acked < flow->size_bytes ? acked : flow->size_bytes;
+    flow->left_bytes = left < flow->size_bytes ? left : flow->size_bytes;
+    flow->min_rtt_us = all.known.tcpi_min_rtt == UINT32_MAX ? 0 : all.known.tcpi_min_rtt;
+    flow->rtt_us = all.known.tcpi_rtt;
+    if (count && all.known.tcpi_rtt) {
+        flow->rtt_sum_us += all.known.tcpi_rtt;
+        ++flow->rtt_samples;
+    }
+    flow->sent_pkts = all.known.tcpi_data_segs_out;
+    flow->retransmitted_pkts = all.known.tcpi_total_retrans;
+    flow->timeouts = timeouts;
+    flow->ce_pkts = all.known.tcpi_delivered_ce;
+    flow->cwnd_pkts = all.known.tcpi_snd_cwnd;
+}
+
+static void close_silently(int *fd)
+{
+    if (*fd >= 0) {
+        set_option(*fd, IPPROTO_TCP, TCP_REPAIR, 1, "TCP_REPAIR");
+        close(*fd);
+        *fd = -1;
+    }
+}
+
+static void end_flow(uint32_t i, enum ncc_traffic_state state, int error)
+{
+    sample(i, 1);
+    close_silently(&ends[i].sender);
+    close_silently(&ends[i].receiver);
+    flows[i].error = error;
+    __atomic_store_n(&flows[i].state, state, __ATOMIC_RELEASE);
+    ++n_over;
+    for (uint32_t k = 0; k < n_live; ++k) {
+        if (live[k] == i) {
+            live[k] = live[--n_live];
+            break;
+        }
+    }
+    for (uint32_t k = 0; k < n_closing; ++k) {
+        if (closing[k] == i) {
+            closing[k] = closing[--n_closing];
+            break;
+        }
+    }
+}
+
+static int socket_error(int fd)
+{
+    int error = 0;
+    socklen_t length = sizeof(error);
+
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) ? errno : error;
+}
+
+static void open_flow(uint32_t i)
+{
+    struct ncc_traffic_flow *flow = &flows[i];
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = hosts[flow->src].address};
+    struct sockaddr_in there = {
+        .sin_family = AF_INET, .sin_addr.s_addr = hosts[flow->dst].address, .sin_port = htons(NCC_TRAFFIC_PORT)};
+    socklen_t length = sizeof(here);
+    const int fd = make_socket(flow->src);
+
+    ends[i].sender = fd;
+    live[n_live++] = i;
+    set_option(fd, SOL_SOCKET, SO_MARK, (int)i + 1, "SO_MARK");
+    set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES, "TCP_NOTSENT_LOWAT");
+    set_option(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1, "IP_BIND_ADDRESS_NO_PORT");
+    flow->opened_ns = now_ns();
+    flow->state = NCC_TRAFFIC_CONNECTING;
+    if (set_congestion(fd) || bind(fd, (struct sockaddr *)&here, sizeof(here)) ||
+        (connect(fd, (struct sockaddr *)&there, sizeof(there)) && errno != EINPROGRESS)) {
+        end_flow(i, NCC_TRAFFIC_FAILED, errno);
+        return;
+    }
+    if (getsockname(fd, (struct sockaddr *)&here, &length)) {
+        fail("getsockname failed: %s", strerror(errno));
+    }
+    *find_key(here.sin_addr.s_addr, here.sin_port) = (struct key){here.sin_addr.s_addr, here.sin_port, i};
+    watch(EPOLL_CTL_ADD, fd, EPOLLOUT, KIND_SENDER, i);
+}
+
+static void send_some(uint32_t i, uint32_t events)
+{
+    struct ncc_traffic_flow *flow = &flows[i];
+    int error;
+
+    if (ends[i].sender < 0) {
+        return;
+    }
+    if (events & (EPOLLERR | EPOLLHUP)) {
+        error = socket_error(ends[i].sender);
+        end_flow(i, NCC_TRAFFIC_FAILED, error ? error : ECONNRESET);
+        return;
+    }
+    flow->state = NCC_TRAFFIC_SENDING;
+    for (int turn = 0; turn < 4 && flow->handed_bytes < flow->size_bytes; ++turn) {
+        const uint64_t rest = flow->size_bytes - flow->handed_bytes;
+        const int more = rest > CHUNK_BYTES; /* so that no short packet leaves between two chunks */
+        const ssize_t n =
+            send(ends[i].sender, zeros, more ? CHUNK_BYTES : rest, MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0));
+        if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+            return;
+        }
+        if (n < 0) {
+            end_flow(i, NCC_TRAFFIC_FAILED, errno);
+            return;
+        }
+        flow->handed_bytes += (uint64_t)n;
+    }
+    if (flow->handed_bytes == flow->size_bytes) {
+        flow->state = NCC_TRAFFIC_HANDED;
+        watch(EPOLL_CTL_MOD, ends[i].sender, 0, KIND_SENDER, i);
+    }
+}
+
+static void wake_after(uint32_t i)
+{
+    const uint64_t rest = flows[i].size_bytes - flows[i].received_bytes;
+
+    set_option(ends[i].receiver, SOL_SOCKET, SO_RCVLOWAT, rest < WAKE_BYTES ? (int)rest : WAKE_BYTES, "SO_RCVLOWAT");
+}
+
+static void receive_some(uint32_t i, uint32_t events)
+{
+    struct ncc_traffic_flow *flow = &flows[i];
+    const int fd = ends[i].receiver;
+    uint64_t rest;
+    ssize_t n;
+
+    if (fd < 0) {
+        return;
+    }
+    rest = flow->size_bytes - flow->received_bytes;
+    n = recv(fd, NULL, rest, MSG_TRUNC | MSG_DONTWAIT); /* taken off the queue without being copied */
+    if (n < 0 && (errno == EAGAIN || errno == EINTR) && !(events & (EPOLLERR | EPOLLHUP))) {
+        return;
+    }
+    if (n <= 0) {
+        end_flow(i, NCC_TRAFFIC_FAILED, n < 0 ? errno : ECONNRESET);
+        return;
+    }
+    flow->received_bytes += (uint64_t)n;
+    if (flow->received_bytes == flow->size_bytes) {
+        __atomic_store_n(&flow->finish_ns, now_ns(), __ATOMIC_RELEASE);
+        flow->state = NCC_TRAFFIC_DELIVERED;
+        watch(EPOLL_CTL_DEL, fd, 0, KIND_RECEIVER, i);
+        closing[n_closing++] = i;
+    } else if (rest - (uint64_t)n < WAKE_BYTES) {
+        wake_after(i);
+    }
+}
+
+static void accept_all(int listener)
+{
+    struct sockaddr_in peer;
+    socklen_t length = sizeof(peer);
+    int fd;
+
+    while ((fd = accept4(listener, (struct sockaddr *)&peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+        const struct key *key = find_key(peer.sin_addr.s_addr, peer.sin_port);
+        if (!key->port || ends[key->flow].receiver >= 0) {
+            close(fd); /* of nobody here */
+            continue;
+        }
+        ends[key->flow].receiver = fd;
+        wake_after(key->flow);
+        watch(EPOLL_CTL_ADD, fd, EPOLLIN, KIND_RECEIVER, key->flow);
+        length = sizeof(peer);
+    }
+    if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+        fail("accept failed: %s", strerror(errno));
+    }
+}
+
+/* Flows whose last byte is acknowledged, or whose sender will never hear of it. */
+static void close_delivered(void)
+{
+    for (uint32_t k = n_closing; k-- > 0;) {
+        const uint32_t i = closing[k];
+        int unacked = 0;
+        if (ioctl(ends[i].sender, SIOCOUTQ, &unacked) || unacked == 0) {
+            end_flow(i, NCC_TRAFFIC_DONE, 0);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the Linux datapath survives, and what it says: a late or dead agent, a dead program, a host that leaves."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ncc.compose import load_controller
+from ncc.core.errors import DatapathError
+from ncc.core.flows import FloatArray
+from ncc.core.measurement import Measurement
+from ncc.envs.linux import machine
+from ncc.envs.linux.datapath import LinuxDatapath
+from ncc.harness.limiter import Unlimited
+from ncc.harness.run import run_once
+from tests.linux.runs import LONG, PAIR, SETTINGS, UNLIMITED, scenario, start, throughput
+from tests.support.linux import TRAFFIC, needs
+
+
+@needs(*TRAFFIC)
+def test_missed_periods_are_skipped_and_counted() -> None:
+    datapath = LinuxDatapath(SETTINGS.replace(missed_frac=0.1))
+    try:
+        start(datapath, LONG)
+        before = datapath.step(np.array([20e6, 20e6]))
+        time.sleep(0.03)
+        after = datapath.step(np.array([20e6, 20e6]))
+        assert after.epoch - before.epoch >= 30
+        assert after.time_s == pytest.approx(after.epoch * 0.001)
+        datapath.finish()
+        assert datapath.facts["missed_periods"] >= 29
+        assert "periods had no decision" in datapath.fallbacks[0]
+    finally:
+        datapath.close()
+
+
+@needs(*TRAFFIC)
+def test_a_busy_machine_is_refused_or_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "busy_frac", lambda: 0.9)
+    strict, mild = (LinuxDatapath(SETTINGS.replace(busy=busy)) for busy in ("refuse", "label"))
+    with pytest.raises(DatapathError, match=r"This machine is busy: 90% of its cores are in use, at most 25% may be"):
+        start(strict, PAIR)
+    try:
+        start(mild, PAIR)
+        mild.step(UNLIMITED)
+        mild.finish()
+        assert mild.facts["busy"] is True
+    finally:
+        mild.close()
+
+
+@needs(*TRAFFIC)
+def test_a_dead_traffic_program_ends_the_run_in_a_sentence(datapath: LinuxDatapath) -> None:
+    start(datapath, LONG)
+    datapath.step(UNLIMITED)
+    assert datapath._run is not None
+    os.kill(datapath._run._traffic.pid, signal.SIGKILL)
+    with pytest.raises(DatapathError, match=r"traffic program ended before its flows did: killed by signal 9\."):
+        throughput(datapath, UNLIMITED, 1.0)
+
+
+@needs(*TRAFFIC)
+def test_a_host_that_leaves_is_a_problem_of_the_run(caplog: pytest.LogCaptureFixture) -> None:
+    class Leaving(LinuxDatapath):
+        """Host s0 loses its line in period 50."""
+
+        def step(self, rate_limits_bps: FloatArray) -> Measurement:
+            now = super().step(rate_limits_bps)
+            assert self._run is not None
+            if now.epoch >= 50 and not getattr(self, "gone", False):
+                self.gone = True
+                host = self._run.topology.agent_hosts[0]
+                name = self._run._rack.namespace(host)
+                subprocess.run(["ip", "-n", name, "link", "set", f"p{self._port(host)}", "down"], check=True)
+            return now
+
+        def _port(self, host: int) -> int:
+            assert self._run is not None
+            return next(
+                2 * i + (link.b == host) for i, link in enumerate(self._run.topology.links) if host in (link.a, link.b)
+            )
+
+    what = scenario(("s0", 3_000_000, 0.0), ("s1", 1_000_000, 0.0), drain_s=1.0)
+    datapath = Leaving(SETTINGS)
+    try:
+        start(datapath, what)
+        datapath.close()
+        run = run_once(datapath, what, load_controller("dctcp"), Unlimited(), 1, flow_seed=1)
+    finally:
+        datapath.close()
+    assert np.isnan(run.records.flows.finish_s[0])
+    assert np.isfinite(run.records.flows.finish_s[1])
+    assert not run.valid
+    assert "1 of 2 flows were not delivered" in run.problems[0]
+    assert "s0 to receiver" in run.problems[0]
+
+
+def decide(datapath: LinuxDatapath, limits: FloatArray) -> None:
+    """What an agent does until it is killed."""
+    while True:
+        datapath.step(limits)
+
+
+@needs(*TRAFFIC)
+def test_without_its_agent_flows_fall_back_and_another_takes_over() -> None:
+    datapath = LinuxDatapath(SETTINGS.replace(scheduling="other", cores="shared", heartbeat_timeout_s=0.05))
+    limits = np.array([10e6, 10e6])
+    try:
+        start(datapath, LONG)
+        assert datapath._run is not None
+        datapath.step(limits)
+        agent = multiprocessing.get_context("fork").Process(target=decide, args=(datapath, limits))
+        agent.start()
+        time.sleep(0.6)
+        sent = [int(np.asarray(datapath._run._rack.switch.sample()["tx_bytes"]).max())]
+        time.sleep(0.5)
+        sent.append(int(np.asarray(datapath._run._rack.switch.sample()["tx_bytes"]).max()))
+        assert (sent[1] - sent[0]) * 8 / 0.5 == pytest.approx(20e6, rel=0.2)
+        assert agent.pid is not None
+        os.kill(agent.pid, signal.SIGKILL)
+        agent.join()
+        time.sleep(0.3)
+        sent.append(int(np.asarray(datapath._run._rack.switch.sample()["tx_bytes"]).max()))
+        time.sleep(0.5)
+        sent.append(int(np.asarray(datapath._run._rack.switch.sample()["tx_bytes"]).max()))
+        assert (sent[3] - sent[2]) * 8 / 0.5 > 70e6  # no cap is left behind
+        fallbacks = datapath._run._senders.counters()["fallbacks"]
+        assert fallbacks >= 3  # each connection
+        throughput(datapath, limits, 0.4)  # the next agent
+        assert throughput(datapath, limits, 0.6) == pytest.approx(limits, rel=0.15)
+        datapath.finish()
+        assert any("fell back" in said for said in datapath.fallbacks)
+    finally:
+        datapath.close()
+
+
+OUTLIVED = """
+import os, sys, time
+import numpy as np
+from tests.linux.runs import SETTINGS, scenario, start
+from ncc.envs.linux.datapath import LinuxDatapath
+datapath = LinuxDatapath(SETTINGS.replace(outlive=True, longest_s=30.0))
+what = scenario(("s0", 1_500_000, 0.0), ("s1", 1_500_000, 0.0), ("s0", 100_000, 0.4), drain_s=20.0)
+start(datapath, what)
+for _ in range(200):
+    datapath.step(np.array([5e6, 5e6]))
+print(datapath._run._traffic.pid, flush=True)
+while True:
+    datapath.step(np.array([5e6, 5e6]))
+"""
+
+
+@needs(*TRAFFIC)
+def test_flows_finish_when_everything_else_is_killed() -> None:
+    from ncc.envs.linux import traffic
+    from ncc.envs.linux.rack import sweep
+    from tests.linux.test_traffic import alive
+
+    run = subprocess.Popen([sys.executable, "-c", OUTLIVED], stdout=subprocess.PIPE, text=True)
+    try:
+        assert run.stdout is not None
+        pid = int(run.stdout.readline())
+        table = next(p for p in Path(f"/proc/{pid}/fd").iterdir() if "ncc-traffic" in str(p.readlink()))
+        with table.open("rb") as file:
+            run.kill()
+            run.wait()
+            run.stdout.close()
+            until = time.monotonic() + 10
+            while alive(pid) and time.monotonic() < until:
+                time.sleep(0.05)
+            rows = np.frombuffer(file.read()[-3 * traffic.FLOW.itemsize :], traffic.FLOW)
+        # At 5 Mbit/s the long ones would have taken 2.4 s more, and the last began when nobody was left.
+        assert rows["state"].tolist() == [traffic.DONE] * 3
+        assert (int(rows["finish_ns"].max()) - int(rows["opened_ns"].min())) / 1e9 < 2.0
+    finally:
+        run.kill()
+        sweep()
