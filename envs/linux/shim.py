@@ -33,7 +33,7 @@ class Shim:
     A host's limit is on bytes of IP packets with data; it is split by weight among those of its connections that have
     data. What some do not use goes to the others, to within an eighth of each share and after some milliseconds; when
     many wake up at once the host may be above its limit that long (`bpf/shim_share.h`). A connection always gets a
-    packet out every 50 ms, whatever the limit says.
+    packet out every 100 ms, whatever the limit says.
 
     Args:
         controller: name of a header of `baselines/`.

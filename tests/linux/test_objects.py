@@ -81,6 +81,7 @@ def test_a_shim_says_who_it_is(name: str) -> None:
 def test_the_verifier_goes_through_as_much_as_before(name: str) -> None:
     """A number that has changed for a reason: python -m tests.linux.verifier."""
     before, now = json.loads(verifier.COUNTS.read_text()), verifier.counts(name)
+    assert name in before, "a new object: python -m tests.linux.verifier"
     assert set(now) == set(before[name])
     for program, count in now.items():
         least = before[name][program]

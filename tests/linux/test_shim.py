@@ -198,7 +198,7 @@ def test_an_override_holds_for_the_connection_it_was_meant_for() -> None:
 @needs(*TRAFFIC)
 @pytest.mark.parametrize("rate", [1, 2**63, 2**64 - 1], ids=["a byte a second", "2^63", "2^64 - 1"])
 def test_values_that_nobody_means_are_survived(rate: int) -> None:
-    """The limit of a byte a second leaves each flow a packet every 50 ms; once it is gone all go on."""
+    """The limit of a byte a second leaves each flow a packet every 100 ms; once it is gone all go on."""
     with lab([4 * MB] * 3, "dctcp") as run:
         run.run(0.1)
         assert run.shim is not None

@@ -18,7 +18,7 @@
 
 #define NCC_CWND_PKTS_MAX (1ULL << 24) /* 16 million packets in flight: 24 GB */
 #define NCC_RATE_MAX (1ULL << 40)      /* bytes/s; times a weight in 1/NCC_CLAIM_ONE it fits 64 bits */
-#define NCC_TURNS_PER_S 20             /* the slowest rate: a packet each 50 ms, so that every limit can be lifted */
+#define NCC_TURNS_PER_S 10             /* the slowest rate: a packet each 100 ms, so that every limit can be lifted */
 #define NCC_UNPACED (~0UL)             /* sk_pacing_rate: as fast as it goes */
 #define NCC_KERNEL_BURST_PKTS 10       /* the kernel does not pace a connection's first packets */
 

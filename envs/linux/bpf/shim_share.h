@@ -14,7 +14,8 @@
 #define SHIM_USE_LEAST (NCC_CLAIM_ONE / 16)
 #define SHIM_USE_FULL (NCC_CLAIM_ONE * 7 / 8) /* from here on it counts as all: pacing is not exact */
 #define SHIM_RISE_NS 1000000ULL               /* a share is claimed again after this */
-#define SHIM_FALL_NS 4000000ULL               /* and given up after this, or one RTT if that is longer */
+#define SHIM_FALL_NS 8000000ULL               /* and given up after this, or one RTT if that is longer, ... */
+#define SHIM_FALL_PKTS 16 /* ... when it could have sent so many: packets come one or two at a time */
 #define SHIM_ALLOWED_US_MAX (1ULL << 20)
 
 static __always_inline void shim_claim(struct shim_flow *f, __u64 claim)
@@ -59,7 +60,8 @@ static __always_inline void shim_use(struct shim_flow *f, __u64 sent_bytes, __u6
     used = (sent_bytes - f->window_sent_bytes) * NCC_CLAIM_ONE / ncc_max_u64(f->window_allowed_bytes, 1);
     if (used >= SHIM_USE_FULL)
         f->use = NCC_CLAIM_ONE;
-    else if (age < ncc_max_u64(SHIM_FALL_NS, srtt_ns))
+    else if (age < ncc_max_u64(SHIM_FALL_NS, srtt_ns) ||
+             f->window_allowed_bytes < SHIM_FALL_PKTS * (__u64)f->conn.mss_bytes)
         return;
     else
         f->use = ncc_max_u64(used, SHIM_USE_LEAST);
