@@ -24,6 +24,9 @@ def _u8(names: str) -> list[Field]:
     return [(name, "<u8") for name in names.split()]
 
 
+PARAMS = np.dtype([("values", "<u8", (16,)), ("controller", "S16")])
+"""`struct ncc_params`: what a program is made for."""
+
 REPORT = np.dtype(
     [
         *_u4("seq state generation flow host src dst ports"),
@@ -66,6 +69,7 @@ CALLBACKS = np.dtype([*_u8("acks run right skipped garbled last_wrong"), ("reser
 """`struct ncc_callbacks`: what a test of the machine counts."""
 
 STRUCTS = {
+    "ncc_params": PARAMS,
     "ncc_report": REPORT,
     "ncc_decision": DECISION,
     "ncc_host": HOST,

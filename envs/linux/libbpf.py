@@ -62,6 +62,10 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "bpf_map_lookup_elem": (_I, [_I, _P, _P]),
     "bpf_map_lookup_and_delete_elem": (_I, [_I, _P, _P]),
     "bpf_enable_stats": (_I, [_I]),
+    "bpf_prog_get_next_id": (_I, [_U, c.POINTER(_U)]),
+    "bpf_prog_get_fd_by_id": (_I, [_U]),
+    "bpf_map_get_fd_by_id": (_I, [_U]),
+    "bpf_obj_get_info_by_fd": (_I, [_I, _P, c.POINTER(_U)]),
 }
 _PRINT = c.CFUNCTYPE(_I, _I, _S, _P)
 
@@ -114,34 +118,18 @@ def reason(number: int) -> str:
     return os.strerror(abs(number))
 
 
-class Map:
-    """A map of an object: its shape, and once it is loaded its contents."""
+class KernelMap:
+    """A map in the kernel, by a descriptor of it."""
 
-    def __init__(self, pointer: int) -> None:
-        self._pointer = pointer
-        lib = libbpf().lib
-        self.name: str = lib.bpf_map__name(pointer).decode()
-        self.value_bytes: int = lib.bpf_map__value_size(pointer)
-        self.entries: int = lib.bpf_map__max_entries(pointer)
+    def __init__(self, name: str, value_bytes: int, entries: int, fd: int) -> None:
+        self.name, self.value_bytes, self.entries = name, value_bytes, entries
+        self._fd = fd
         self._memory: mmap.mmap | None = None
 
     @property
     def fd(self) -> int:
-        """File descriptor; negative before the object is loaded."""
-        return int(libbpf().lib.bpf_map__fd(self._pointer))
-
-    def add_flags(self, flags: int) -> None:
-        """Before the object is loaded."""
-        lib = libbpf().lib
-        self._check(lib.bpf_map__set_map_flags(self._pointer, lib.bpf_map__map_flags(self._pointer) | flags), "set")
-
-    def initial(self) -> NDArray[np.uint8]:
-        """Bytes of a data section, to be written before the object is loaded."""
-        size = c.c_size_t()
-        at = libbpf().lib.bpf_map__initial_value(self._pointer, c.byref(size))
-        if not at:
-            raise DatapathError(f"Map {self.name} of a BPF object has no initial value: rebuild it with make build.")
-        return np.ctypeslib.as_array(c.cast(at, c.POINTER(c.c_uint8)), (size.value,))
+        """File descriptor."""
+        return self._fd
 
     def view(self, row: np.dtype[np.void]) -> NDArray[np.void]:
         """Its rows as they are in the kernel, shared, not copied: [entries].
@@ -180,6 +168,34 @@ class Map:
     def _check(self, result: int, what: str) -> None:
         if result:
             raise DatapathError(f"The kernel would not {what} map {self.name}: {reason(result)}.")
+
+
+class Map(KernelMap):
+    """A map of an object: its shape, and once it is loaded its contents."""
+
+    def __init__(self, pointer: int) -> None:
+        self._pointer = pointer
+        lib = libbpf().lib
+        name, size, entries = (getattr(lib, f"bpf_map__{what}") for what in ("name", "value_size", "max_entries"))
+        super().__init__(name(pointer).decode(), size(pointer), entries(pointer), -1)
+
+    @property
+    def fd(self) -> int:
+        """File descriptor; negative before the object is loaded."""
+        return int(libbpf().lib.bpf_map__fd(self._pointer))
+
+    def add_flags(self, flags: int) -> None:
+        """Before the object is loaded."""
+        lib = libbpf().lib
+        self._check(lib.bpf_map__set_map_flags(self._pointer, lib.bpf_map__map_flags(self._pointer) | flags), "set")
+
+    def initial(self) -> NDArray[np.uint8]:
+        """Bytes of a data section, to be written before the object is loaded."""
+        size = c.c_size_t()
+        at = libbpf().lib.bpf_map__initial_value(self._pointer, c.byref(size))
+        if not at:
+            raise DatapathError(f"Map {self.name} of a BPF object has no initial value: rebuild it with make build.")
+        return np.ctypeslib.as_array(c.cast(at, c.POINTER(c.c_uint8)), (size.value,))
 
 
 class Program:

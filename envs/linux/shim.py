@@ -2,9 +2,10 @@
 """A controller of `baselines/` in the kernel: reports of every connection, limits and overrides for it."""
 
 import ipaddress
+import os
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +15,14 @@ from ncc.core.flows import FloatArray, IntArray
 from ncc.envs.linux import layout, objects
 from ncc.envs.linux.extension import extension
 from ncc.envs.linux.headers import check_params
-from ncc.envs.linux.libbpf import BPF_F_LINK, Object, Program
+from ncc.envs.linux.libbpf import BPF_F_LINK, KernelMap, Object, Program
+from ncc.envs.linux.orphans import maps_of
 
 READS = 100
 """Times a report is read again while the kernel is writing it: each takes microseconds, writing one less than one."""
 STRUCT_OPS = "shim"
+CONTROL = "shim_cong_control"
+"""The program that handles an ACK."""
 RATE_MAX = 2.0**40
 """Bytes/s: the kernel's program takes more for this."""
 
@@ -47,20 +51,14 @@ class Shim:
     """
 
     def __init__(self, controller: str, params: Sequence[tuple[str, int]] = (), *, timeout_s: float) -> None:
-        if not 0 < timeout_s < 1e9:
-            raise ConfigError(f"Shim.timeout_s must be a positive number of seconds, got {timeout_s!r}.")
+        _check_timeout(timeout_s)
         path = objects.controller_object(controller)
         rows = extension().params(controller)
         check_params(controller, rows, tuple(params))
         given = dict(params)
         values = [given.get(name, default) for name, default, *_ in rows]
-        self.controller = controller
-        self.name = objects.congestion_name(controller)
-        """What sockets ask for by TCP_CONGESTION."""
-        self.slots: NDArray[np.intp] = np.empty(0, np.intp)
-        """Of the rows that the last call of `flows` returned: theirs in `decisions`."""
-        self._live: NDArray[np.void] = np.empty(0, layout.REPORT)
-        self._live_slots = self.slots
+        self._name(controller)
+        self._adopted: dict[str, KernelMap] = {}
         self._object: Object | None = Object(path)
         try:
             self._load(values, int(timeout_s * 1e9))
@@ -68,29 +66,74 @@ class Shim:
             self.close()
             raise
 
+    @classmethod
+    def adopt(cls, controller: str, *, timeout_s: float) -> "Shim":
+        """The shim of an agent that has ended, with the connections that it left: they obey again from the next beat.
+
+        Connections that begin later are run by it only if somebody else has kept it registered.
+
+        Raises:
+            ConfigError: `timeout_s` is out of range.
+            DatapathError: nobody left connections under `controller`, or their agent is alive.
+        """
+        _check_timeout(timeout_s)
+        alive = False
+        for maps in list(maps_of(CONTROL)):
+            shim = cls.__new__(cls)
+            shim._name(controller)
+            shim._object, shim._adopted = None, maps
+            try:
+                if _controller_of(maps) == controller:
+                    shim._look(maps)
+                    silent = time.monotonic_ns() - int(shim.agent["beat_ns"][0]) > int(shim.agent["timeout_ns"][0])
+                    if silent and (shim.reports["state"] == layout.LIVE).any():
+                        shim.agent["timeout_ns"] = int(timeout_s * 1e9)
+                        return shim
+                    alive |= not silent
+            except BaseException:
+                shim.close()
+                raise
+            shim.close()
+        why = "the agent of those that are there is alive" if alive else "there are none"
+        raise DatapathError(f"No connections are left to adopt that {controller} runs: {why}.")
+
     def _load(self, values: list[int], timeout_ns: int) -> None:
         loaded = self._loaded()
         loaded.map(STRUCT_OPS).add_flags(BPF_F_LINK)
-        loaded.map(".rodata.params").initial().view("<u8")[: len(values)] = values
+        loaded.map(".rodata.params").initial().view(layout.PARAMS)["values"][0, : len(values)] = values
         loaded.load()
-        self.reports: NDArray[np.void] = loaded.map("reports").view(layout.REPORT)
-        """[FLOWS_MAX] rows of `layout.REPORT`, which the kernel writes at any time; `flows` makes consistent copies."""
-        self.decisions: NDArray[np.void] = loaded.map("decisions").view(layout.DECISION)
-        """[FLOWS_MAX] rows of `layout.DECISION`, by the same slots; set `generation` to the report's."""
-        self.hosts: NDArray[np.void] = loaded.map("hosts").view(layout.HOST)
-        """[HOSTS_MAX] rows of `layout.HOST`."""
-        self.agent: NDArray[np.void] = loaded.map("agent").view(layout.AGENT)
-        """[1] row of `layout.AGENT`."""
-        self._addresses = loaded.map("addresses")
-        self.free_slots = loaded.map("free_slots")
-        """Queue of slots that no connection has; `flows` puts those of finished ones back."""
+        self._look({entry.name: entry for entry in loaded.maps()})
         self.agent["timeout_ns"] = timeout_ns
         for slot in range(layout.FLOWS_MAX):
             self.free_slots.update(None, struct.pack("=I", slot))
         loaded.register(STRUCT_OPS)
 
+    def _name(self, controller: str) -> None:
+        self.controller = controller
+        self.name = objects.congestion_name(controller)
+        """What sockets ask for by TCP_CONGESTION."""
+        self.slots: NDArray[np.intp] = np.empty(0, np.intp)
+        """Of the rows that the last call of `flows` returned: theirs in `decisions`."""
+        self._live: NDArray[np.void] = np.empty(0, layout.REPORT)
+        self._live_slots = self.slots
+
+    def _look(self, maps: Mapping[str, KernelMap]) -> None:
+        self.reports: NDArray[np.void] = maps["reports"].view(layout.REPORT)
+        """[FLOWS_MAX] rows of `layout.REPORT`, which the kernel writes at any time; `flows` makes consistent copies."""
+        self.decisions: NDArray[np.void] = maps["decisions"].view(layout.DECISION)
+        """[FLOWS_MAX] rows of `layout.DECISION`, by the same slots; set `generation` to the report's."""
+        self.hosts: NDArray[np.void] = maps["hosts"].view(layout.HOST)
+        """[HOSTS_MAX] rows of `layout.HOST`."""
+        self.agent: NDArray[np.void] = maps["agent"].view(layout.AGENT)
+        """[1] row of `layout.AGENT`."""
+        self._addresses = maps["addresses"]
+        self.free_slots = maps["free_slots"]
+        """Queue of slots that no connection has; `flows` puts those of finished ones back."""
+
     def add_host(self, index: int, address: str) -> None:
-        """Connections from `address` (IPv4) obey the limit of agent `index`. A host may have several addresses.
+        """Connections that begin from now on at `address` (IPv4) obey the limit of agent `index`.
+
+        A host may have several addresses.
 
         Raises:
             ConfigError: the index or the address cannot be.
@@ -101,7 +144,7 @@ class Shim:
             packed = ipaddress.IPv4Address(address).packed
         except ValueError as error:
             raise ConfigError(f"A host's address must be an IPv4 address, got {address!r} ({error}).") from error
-        self._loaded()
+        self._check_open()
         self._addresses.update(packed, struct.pack("=I", index))
 
     def beat(self, now_ns: int | None = None) -> None:
@@ -168,7 +211,7 @@ class Shim:
 
         A slot whose last report has been read here is given back for another connection.
         """
-        self._loaded()
+        self._check_open()
         slots = np.flatnonzero(self.reports["state"] != layout.FREE)
         rows = self.read(slots)
         self.give_back(slots[rows["state"] == layout.FINISHED])
@@ -190,8 +233,8 @@ class Shim:
 
     def params(self) -> tuple[int, ...]:
         """Parameters as the program has them, in the order of the header's table."""
-        raw = np.frombuffer(self._loaded().map(".rodata.params").lookup(struct.pack("=I", 0)), "<u8")
-        return tuple(raw[: len(extension().params(self.controller))].tolist())
+        raw = np.frombuffer(self._loaded().map(".rodata.params").lookup(struct.pack("=I", 0)), layout.PARAMS)
+        return tuple(raw["values"][0, : len(extension().params(self.controller))].tolist())
 
     def programs(self) -> dict[str, Program]:
         """The loaded programs, by name, for their cost."""
@@ -207,6 +250,9 @@ class Shim:
         if self._object is not None:
             self._object.close()
             self._object = None
+        adopted, self._adopted = self._adopted, {}
+        for entry in adopted.values():
+            os.close(entry.fd)
 
     def __enter__(self) -> "Shim":
         return self
@@ -214,7 +260,26 @@ class Shim:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _loaded(self) -> Object:
-        if self._object is None:
+    def _check_open(self) -> None:
+        if self._object is None and not self._adopted:
             raise DatapathError(f"This shim ({self.name}) is closed: make another.")
+
+    def _loaded(self) -> Object:
+        self._check_open()
+        if self._object is None:
+            raise DatapathError(f"This shim ({self.name}) was adopted: its programs are another process's.")
         return self._object
+
+
+def _check_timeout(timeout_s: float) -> None:
+    if not 0 < timeout_s < 1e9:
+        raise ConfigError(f"Shim.timeout_s must be a positive number of seconds, got {timeout_s!r}.")
+
+
+def _controller_of(maps: Mapping[str, KernelMap]) -> str:
+    """What `struct ncc_params` says of the program that these maps belong to; nothing if it is none of ours."""
+    for name, entry in maps.items():
+        if ".rodata" in name and entry.value_bytes == layout.PARAMS.itemsize:
+            (row,) = np.frombuffer(entry.lookup(struct.pack("=I", 0)), layout.PARAMS)
+            return str(row["controller"].decode())
+    return ""

@@ -15,7 +15,7 @@ from ncc.envs.linux.libbpf import Object
 from tests.support.linux import needs
 
 INCLUDES = [f"-I{Path(ncc.baselines.__file__).parent}", f"-I{Path(ncc.envs.linux.__file__).parent / 'bpf'}"]
-SHIM_STRUCTS = ("ncc_report", "ncc_decision", "ncc_host", "ncc_agent")
+SHIM_STRUCTS = ("ncc_params", "ncc_report", "ncc_decision", "ncc_host", "ncc_agent")
 
 
 def offsets(row: np.dtype[np.void]) -> dict[str, int]:

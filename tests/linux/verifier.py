@@ -20,7 +20,7 @@ def counts(name: str) -> dict[str, int]:
     with Object(objects.bpf_object(name)) as loaded:
         if name.startswith("shim_"):
             values = list(check_params(name.removeprefix("shim_"), {}).values())
-            loaded.map(".rodata.params").initial().view("<u8")[: len(values)] = values
+            loaded.map(".rodata.params").initial().view("<u8")[: len(values)] = values  # they come first
         loaded.load()
         return {program.name: program.facts()["verified_insns"] for program in loaded.programs()}
 

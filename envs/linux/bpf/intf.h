@@ -19,6 +19,12 @@ enum ncc_flow_state {
     NCC_FLOW_FINISHED = 2, /* closed; the counters stay until user space gives the slot back */
 };
 
+/* What a program is made for; written before it is loaded, and never again. */
+struct ncc_params {
+    ncc_u64 values[NCC_CC_PARAMS_MAX]; /* in the order of the controller's table */
+    char controller[16];
+};
+
 /* One connection, written by the kernel; `seq` is odd while it writes. Counters begin with the connection. */
 struct ncc_report {
     ncc_u32 seq;

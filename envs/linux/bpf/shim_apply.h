@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the controller and user space say, put into the socket. */
+#ifndef NCC_SHIM_APPLY_H
+#define NCC_SHIM_APPLY_H
+
+#include "shim.h"
+#include "shim_report.h"
+#include "shim_share.h"
+
+/* Whether user space is alive, so that its limits and overrides hold. */
+static __always_inline int shim_obeys(struct shim_flow *f, __u64 now_ns)
+{
+    struct ncc_agent *a = shim_agent();
+    __u64 beat_ns;
+    int obeys;
+
+    if (!a)
+        return 0;
+    beat_ns = *(volatile ncc_u64 *)&a->beat_ns;
+    obeys = beat_ns && (beat_ns > now_ns || now_ns - beat_ns <= a->timeout_ns);
+    if (!obeys && beat_ns && f->obeying != SHIM_ALONE) {
+        ++f->fallbacks;
+        shim_count(&a->fallbacks);
+    }
+    if (obeys || beat_ns)
+        f->obeying = obeys ? SHIM_OBEYS : SHIM_ALONE;
+    return obeys;
+}
+
+/* What the kernel itself derives from window and RTT where nobody paces: it sizes bursts and the queue below TCP. */
+static __always_inline __u64 shim_burst_rate(const struct shim_flow *f, const struct tcp_sock *tp)
+{
+    __u64 srtt_us = tp->srtt_us >> 3, cwnd = ncc_min_u64(f->out.cwnd_bytes, NCC_RATE_MAX);
+
+    if (!srtt_us)
+        return NCC_UNPACED;
+    return cwnd * (f->out.cwnd_bytes < f->out.ssthresh_bytes / 2 ? 2000000 : 1200000) / srtt_us;
+}
+
+/* Window and rate of the socket: the controller's, under what user space says. */
+static __always_inline void shim_apply(struct sock *sk, struct shim_flow *f, __u64 now_ns)
+{
+    struct tcp_sock *tp = (struct tcp_sock *)sk;
+    __u64 mss = f->conn.mss_bytes, cwnd = f->out.cwnd_bytes, pacing = f->out.pacing_bytes_per_s, pkts, least;
+    struct ncc_agent *a = shim_agent();
+    struct ncc_host *h = shim_host(f);
+    __u32 weight = 1, slot = f->slot - 1;
+    int obeys = shim_obeys(f, now_ns), clamped = 0;
+    struct ncc_decision *d = f->slot ? bpf_map_lookup_elem(&decisions, &slot) : 0;
+
+    if (obeys && d && *(volatile ncc_u32 *)&d->generation == f->generation) {
+        __u64 own_cwnd = *(volatile ncc_u64 *)&d->cwnd_bytes, own_pacing = *(volatile ncc_u64 *)&d->pacing_bytes_per_s;
+
+        weight = *(volatile ncc_u32 *)&d->weight;
+        weight = weight < 1 ? 1 : weight > NCC_WEIGHT_MAX ? NCC_WEIGHT_MAX : weight;
+        cwnd = own_cwnd ? own_cwnd : cwnd;
+        pacing = own_pacing ? own_pacing : pacing;
+    }
+    if (h) {
+        __u64 number = *(volatile ncc_u64 *)&h->decision;
+
+        shim_use(f, tp->bytes_sent, (__u64)tp->srtt_us * 125, now_ns);
+        if (f->claim)
+            shim_claim(f, weight * f->use);
+        f->share_bytes_per_s = obeys ? shim_share(f, h, weight, shim_header_bytes(tp)) : 0;
+        if (obeys && number != f->decision) {
+            f->decision = number;
+            f->decided_ns = now_ns;
+        }
+    }
+    if (f->share_bytes_per_s && (!pacing || f->share_bytes_per_s < pacing))
+        pacing = f->share_bytes_per_s;
+    least = NCC_TURNS_PER_S * mss;
+    if (pacing && pacing < least) {
+        pacing = least;
+        clamped = 1;
+    }
+    if (cwnd > NCC_CWND_PKTS_MAX * mss) {
+        clamped = cwnd < NCC_CC_CWND_MAX; /* that is "no limit", which some controllers say */
+        cwnd = NCC_CWND_PKTS_MAX * mss;
+    }
+    pkts = ncc_max_u64((cwnd + mss - 1) / mss, 1); /* bytes go while less than the window is in flight */
+    if (f->share_bytes_per_s && tp->data_segs_out < NCC_KERNEL_BURST_PKTS) {
+        /* Here the window has to do what pacing does later: one RTT's share. */
+        __u64 fit = pacing * ((__u64)tp->srtt_us >> 3) / 1000000 / mss;
+
+        pkts = ncc_min_u64(pkts, ncc_max_u64(fit, 2));
+    }
+    if (clamped && a)
+        shim_count(&a->clamped);
+    tp->snd_cwnd = (__u32)pkts;
+    tp->snd_ssthresh = (__u32)ncc_min_u64(ncc_max_u64(f->out.ssthresh_bytes / mss, 2), 0x7FFFFFFF);
+    sk->sk_pacing_rate = pacing ? ncc_min_u64(pacing, NCC_CC_PACING_MAX) : shim_burst_rate(f, tp);
+    if (sk->sk_pacing_status <= SK_PACING_NEEDED) /* else the queueing discipline fq paces */
+        sk->sk_pacing_status = pacing ? SK_PACING_NEEDED : SK_PACING_NONE;
+}
+
+static __always_inline void shim_idle(struct shim_flow *f) { shim_claim(f, 0); }
+
+static __always_inline void shim_busy(struct sock *sk, struct shim_flow *f, __u64 now_ns)
+{
+    if (!f->opened)
+        shim_open_row(sk, f);
+    if (f->claim)
+        return;
+    f->use = NCC_CLAIM_ONE;
+    shim_window(f, ((struct tcp_sock *)sk)->bytes_sent, now_ns);
+    shim_claim(f, NCC_CLAIM_ONE);
+}
+
+#endif

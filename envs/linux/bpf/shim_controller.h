@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The controller of baselines/ that this program is compiled for: NCC_CONTROLLER, from NCC_CONTROLLER_HEADER. */
+#ifndef NCC_SHIM_CONTROLLER_H
+#define NCC_SHIM_CONTROLLER_H
+
+#include "cc.h"
+#undef NCC_CC_TABLE_ /* what a header says of itself, as constants */
+#define NCC_CC_TABLE_(name_, ecn_, summary_, rate_)                                                                    \
+    enum { name_##_ecn = (ecn_), name_##_n_params = sizeof(name_##_params) / sizeof(name_##_params[0]) };              \
+    _Static_assert(sizeof(struct name_##_state) <= NCC_CC_STATE_MAX, "state exceeds the socket's private area");       \
+    _Static_assert(name_##_n_params <= NCC_CC_PARAMS_MAX, "too many parameters");
+#include NCC_CONTROLLER_HEADER
+
+#include "shim.h"
+
+#define PASTE_(a, b) a##_##b
+#define PASTE(a, b) PASTE_(a, b)
+#define CC(what) PASTE(NCC_CONTROLLER, what)
+#define QUOTE_(a) #a
+#define QUOTE(a) QUOTE_(a)
+
+/* `values` are written by user space before the program is loaded. */
+const volatile struct ncc_params params SEC(".rodata.params") = {.controller = QUOTE(NCC_CONTROLLER)};
+
+static __always_inline const ncc_u64 *shim_params(void)
+{
+    const ncc_u64 *p = (const ncc_u64 *)params.values;
+
+    asm volatile("" : "+r"(p)); /* else the compiler takes the zeros above for the values */
+    return p;
+}
+
+/*
+ * Functions that are not static are verified once, by themselves, for any contents of what they point to: a controller
+ * of many branches would else be verified again for every path that leads to it.
+ */
+__noinline int shim_cc_init(struct CC(state) * s, const struct ncc_cc_conn *c, struct ncc_cc_out *o)
+{
+    if (s && c && o)
+        CC(init)(s, shim_params(), c, o);
+    return 0;
+}
+
+#define SHIM_HANDLER(op)                                                                                               \
+    __noinline int shim_cc_##op(struct CC(state) * s, const struct ncc_cc_conn *c, const struct ncc_cc_event *e,       \
+                                struct ncc_cc_out *o)                                                                  \
+    {                                                                                                                  \
+        if (s && c && e && o)                                                                                          \
+            CC(op)(s, shim_params(), c, e, o);                                                                         \
+        return 0;                                                                                                      \
+    }
+SHIM_HANDLER(on_ack)
+SHIM_HANDLER(on_loss)
+SHIM_HANDLER(on_timeout)
+
+static __always_inline void *shim_state(struct shim_flow *f) { return f->controller; }
+
+#endif

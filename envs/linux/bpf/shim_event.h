@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Events of cc.h, read off the socket. */
+#ifndef NCC_SHIM_EVENT_H
+#define NCC_SHIM_EVENT_H
+
+#include "shim_controller.h"
+
+static __always_inline __u32 shim_ca_state(struct sock *sk)
+{
+    return BPF_CORE_READ_BITFIELD((struct inet_connection_sock *)sk, icsk_ca_state);
+}
+
+/* The connection as it is; of this ACK, what needs no more than the socket. */
+static __always_inline void shim_event(struct ncc_cc_event *e, struct sock *sk, const struct shim_flow *f, __u64 now_ns)
+{
+    const struct tcp_sock *tp = (struct tcp_sock *)sk;
+
+    e->now_ns = now_ns;
+    e->min_rtt_ns = f->min_rtt_ns;
+    e->srtt_ns = (__u64)tp->srtt_us * 125;
+    e->inflight_bytes = shim_inflight_pkts(tp) * f->conn.mss_bytes;
+    e->una_bytes = f->una_bytes;
+    e->nxt_bytes = tp->bytes_acked - f->acked_from + (tp->snd_nxt - tp->snd_una);
+    e->total_delivered_bytes = f->total_pkts * f->conn.mss_bytes;
+}
+
+/* Losses and timeouts since the last ACK. */
+static __always_inline void shim_losses(struct sock *sk, struct shim_flow *f, __u64 now_ns)
+{
+    const struct tcp_sock *tp = (struct tcp_sock *)sk;
+    __u32 state = shim_ca_state(sk), high_seq = tp->high_seq;
+    __u16 timeouts = tp->total_rto - (__u16)f->total_rto;
+    /* A recovery that ends and another that begins with the same ACK differ in what had been sent. */
+    int recovery = state == TCP_CA_Recovery && (f->ca_state != TCP_CA_Recovery || f->high_seq != high_seq);
+
+    f->ca_state = state;
+    f->high_seq = high_seq;
+    f->total_rto = tp->total_rto;
+    if (timeouts || recovery) {
+        struct ncc_cc_event e = {.flags = NCC_CC_ACK_IN_RECOVERY};
+
+        shim_event(&e, sk, f, now_ns);
+        f->timeouts += timeouts;
+        if (timeouts)
+            shim_cc_on_timeout(shim_state(f), &f->conn, &e, &f->out);
+        if (recovery) {
+            ++f->recoveries;
+            shim_cc_on_loss(shim_state(f), &f->conn, &e, &f->out);
+        }
+    }
+}
+
+static __always_inline void shim_rtt(struct shim_flow *f, struct ncc_cc_event *e, long rtt_us)
+{
+    if (rtt_us <= 0)
+        return;
+    f->rtt_ns = (__u64)rtt_us * 1000;
+    f->rtt_sum_ns += f->rtt_ns;
+    ++f->rtt_samples;
+    f->min_rtt_ns = f->min_rtt_ns ? ncc_min_u64(f->min_rtt_ns, f->rtt_ns) : f->rtt_ns;
+    e->rtt_ns = f->rtt_ns;
+}
+
+/* Counters are compared with the last ACK that was handled, so that one whose callback was skipped is not lost. */
+static __always_inline void shim_ack(struct sock *sk, struct shim_flow *f, const struct rate_sample *rs, __u64 now_ns)
+{
+    const struct tcp_sock *tp = (struct tcp_sock *)sk;
+    __u64 mss = f->conn.mss_bytes, una = tp->bytes_acked - f->acked_from, delivered = una + tp->sacked_out * mss;
+    __u32 lost = shim_grown(&f->lost_pkts, tp->lost), marked = shim_grown(&f->marked_pkts, tp->delivered_ce);
+    struct ncc_cc_event e = {};
+
+    f->total_pkts += shim_grown(&f->delivered_pkts, tp->delivered);
+    f->lost_bytes += lost * mss;
+    shim_rtt(f, &e, rs->rtt_us);
+    e.acked_bytes = una - f->una_bytes;
+    f->una_bytes = una;
+    if (delivered > f->delivered_bytes) {
+        e.delivered_bytes = delivered - f->delivered_bytes;
+        f->delivered_bytes = delivered;
+    }
+    if (marked) {
+        e.flags |= NCC_CC_ACK_ECE;
+        f->marked_bytes += e.delivered_bytes;
+    }
+    if (f->ca_state >= TCP_CA_Recovery)
+        e.flags |= NCC_CC_ACK_IN_RECOVERY;
+    /* As the kernel has it: in slow start the window may run ahead of what is sent, up to twice. */
+    if (!BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited) &&
+        !(f->out.cwnd_bytes < f->out.ssthresh_bytes && tp->snd_cwnd < 2 * tp->max_packets_out))
+        e.flags |= NCC_CC_ACK_APP_LIMITED;
+    shim_event(&e, sk, f, now_ns);
+    e.lost_bytes = lost * mss;
+    e.prior_delivered_bytes = e.total_delivered_bytes;
+    if (rs->delivered > 0 && rs->interval_us > 0) {
+        __u64 sampled = (__u64)(__u32)rs->delivered * mss;
+
+        e.prior_delivered_bytes -= ncc_min_u64(sampled, e.total_delivered_bytes);
+        e.interval_ns = (__u64)rs->interval_us * 1000;
+        f->delivery_bytes_per_s = sampled * 1000000 / (__u64)rs->interval_us;
+        if (rs->is_app_limited)
+            e.flags |= NCC_CC_ACK_RATE_APP_LIMITED;
+    }
+    shim_cc_on_ack(shim_state(f), &f->conn, &e, &f->out);
+}
+
+#endif
