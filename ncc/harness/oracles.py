@@ -96,12 +96,14 @@ def water_level(demand: FloatArray, capacity: float) -> float:
 def claims(sent: FloatArray, limit: FloatArray, link: FloatArray) -> FloatArray:
     """What a host with queued flows is to be left of the port, from what it sent in the last period, in any unit.
 
-    Whoever filled `HELD_FRAC` of its limit or link may want all that its link carries. Whom its transport holds back,
-    as one that waits for ACKs across a WAN, cannot use that: it gets `GROWTH` times what it sent, as a window
-    may double in slow start, and `START_FRAC` of the link to begin with.
+    Whoever filled `HELD_FRAC` of its limit or link, but for `START_FRAC` of the link, may want all that its link
+    carries; of a low limit a short period says little, as packets are few. Whom its transport holds back, as one that
+    waits for ACKs across a WAN, cannot use that: it gets `GROWTH` times what it sent, as a window may double in slow
+    start, and `START_FRAC` of the link to begin with.
     """
-    held = sent >= HELD_FRAC * np.minimum(limit, link)
-    return np.where(held, link, np.minimum(GROWTH * sent + START_FRAC * link, link))
+    start = START_FRAC * link
+    held = sent + start >= HELD_FRAC * np.minimum(limit, link)
+    return np.where(held, link, np.minimum(GROWTH * sent + start, link))
 
 
 def room_before(

@@ -172,9 +172,10 @@ def test_who_is_soon_done_is_nobody_to_wait_for() -> None:
 
 
 def test_whom_its_transport_holds_back_is_left_what_it_can_use() -> None:
-    # Sent 0.1 of 1 Gbit/s without a limit: 2 x 0.1 and 0.1 to begin with. Under a limit of 0.1, all that it wants.
-    limits, sent = np.array([INF, 0.1 * G, 0.2 * G, INF]), np.array([0.1, 0.1, 0.1, 0.0]) * G
+    # Sent 0.1 of 1 Gbit/s without a limit: 2 x 0.1 and 0.1 to begin with. Under a limit of 0.2, all that it wants.
+    limits, sent = np.array([INF, 0.2 * G, 0.3 * G, INF]), np.array([0.1, 0.1, 0.1, 0.0]) * G
     assert claims(sent, limits, np.full(4, G)) / G == pytest.approx([0.3, 1.0, 0.3, 0.1])
+    assert claims(np.zeros(1), np.full(1, 0.04 * G), np.full(1, G)) == G, "in 0.1 ms not even a packet"
     made = racks(Rack(hosts=4, host_rate_bps=G, uplink_rate_bps=G, remotes=1))
     first = replace(measured(made, [1e3, 1e6, 0, 0]), throughput_bps=np.array([0.1, 0.5, 0.0, 0.0]) * G)
     assert decided(ShortestFirst(0.0, 4.0, 0.1, 0.0), made, first) == pytest.approx([INF, 0.7 * G, INF, INF])
