@@ -18,7 +18,11 @@ from ncc.envs.linux.rack import Rack
 from ncc.envs.linux.shim import Shim
 from ncc.envs.linux.traffic import DONE, Sender, Traffic, TrafficOptions
 from tests.linux.patience import patiently
+from tests.linux.sockets import settled
 
+MB = 1_000_000
+ENDLESS = 500 * MB
+"""Bytes: longer than any run here."""
 RATE_BPS = 200e6
 BEAT_S = 0.002
 HOST = 0
@@ -152,3 +156,13 @@ def sent_bps(run: Lab, for_s: float, *, beat: bool = True, each: Callable[[Lab],
     after, ended = run.live(), time.monotonic_ns()
     assert list(before["flow"]) == list(after["flow"]), "a flow ended meanwhile"
     return (ip_bytes(after) - ip_bytes(before)) * 8e9 / (ended - began)
+
+
+def near(run: Lab, rate_bps: float) -> float:
+    """What the host sends at a limit; measured again if it is less, for a busy machine sends late."""
+    return settled(lambda: sent_bps(run, 0.8), lambda bps: bps > 0.95 * rate_bps)
+
+
+def limit(run: Lab, rate_bps: float) -> None:
+    assert run.shim is not None
+    run.shim.limit(np.array([rate_bps]))
