@@ -16,7 +16,7 @@
 enum ncc_flow_state {
     NCC_FLOW_FREE = 0,
     NCC_FLOW_LIVE = 1,
-    NCC_FLOW_FINISHED = 2, /* closed; the counters stay until user space gives the slot back */
+    NCC_FLOW_FINISHED = 2, /* closed; the counters stay until user space says that it is free */
 };
 
 /* What a program is made for; written before it is loaded, and never again. */
