@@ -5,12 +5,17 @@ Each is worked out per neighbourhood, for its upper port. A host that has nothin
 small flow leaves at line rate.
 """
 
+from typing import Any, TypeVar
+
 import numpy as np
+from numpy.typing import NDArray
 
 from ncc.core.flows import BoolArray, FloatArray, IntArray
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.core.units import BITS_PER_BYTE
+
+Real = TypeVar("Real", bound=np.floating[Any])
 
 ALIKE = 1.5
 SLACK_PERIODS = 2.0
@@ -93,7 +98,7 @@ def water_level(demand: FloatArray, capacity: float) -> float:
     return float(levels[int(np.argmax(above))])
 
 
-def claims(sent: FloatArray, limit: FloatArray, link: FloatArray) -> FloatArray:
+def claims(sent: NDArray[Real], limit: NDArray[Real], link: NDArray[Real]) -> NDArray[Real]:
     """What a host with queued flows is to be left of the port, from what it sent in the last period, in any unit.
 
     Whoever filled `HELD_FRAC` of its limit or link, but for `START_FRAC` of the link, may want all that its link
@@ -103,7 +108,8 @@ def claims(sent: FloatArray, limit: FloatArray, link: FloatArray) -> FloatArray:
     """
     start = START_FRAC * link
     held = sent + start >= HELD_FRAC * np.minimum(limit, link)
-    return np.where(held, link, np.minimum(GROWTH * sent + start, link))
+    claimed: NDArray[Real] = np.where(held, link, np.minimum(GROWTH * sent + start, link))
+    return claimed
 
 
 def room_before(
