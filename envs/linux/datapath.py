@@ -374,7 +374,7 @@ class _Run:
         said, counters, timeout_s = [], self._senders.counters(), self.settings.heartbeat_timeout_s
         if self._senders.steers and self._missed > self.settings.missed_frac * self._epoch:
             said.append(f"{self._missed} of {self._epoch} periods had no decision: the machine is too loaded")
-        if n := counters.get("fallbacks", 0):
+        if self._senders.steers and (n := counters.get("fallbacks", 0)):
             said.append(f"decisions stopped for more than {timeout_s:g} s, and connections fell back {n} times")
         if n := counters.get("unreported", 0):
             said.append(f"{n} connections found no free slot: they were neither reported nor limited")

@@ -2,10 +2,14 @@
 """A flow order as weights: what the shim can do of "the flow with the largest key goes next".
 
 The kernel paces connections and does not queue their packets, so an order becomes shares of the host's rate. Of the
-flows of a host the first in order has `FIRST`, and every next one a `STEP`th of the one before, at least `LEAST`: the
-first has 3/4 of the rate while it uses it, and what it does not use goes to the others. A steeper ladder would starve
-new connections, which have the least weight until they are first reported. Keys are worked out once a period, from what
-the host knew at the last reports.
+flows of a host the first in order has `FIRST`, and every next one a `STEP`th of the one before, at least `LEAST`; what
+the first does not use goes to the others, some milliseconds later. Keys are worked out once a period, from what the
+host knew at the last reports.
+
+So an order is much weaker here than in a simulator. A steeper ladder makes it no stronger but slower: a flow whose
+turn comes sends when its pacing timer, armed at the rate it had, goes off; a new one has the least weight until it is
+first reported; and in an incast the window holds the first flow back, not its share. There (scenario lab_incast, NCC)
+the mean FCT was 55 ms with equal weights, 57 with 4:2:1, 66 with 16:4:1 and 190 with 256:16:1.
 """
 
 import numpy as np
@@ -16,8 +20,8 @@ from ncc.envs.linux.extension import extension
 from ncc.envs.linux.headers import Params
 from ncc.envs.linux.measure import Meter
 
-FIRST = 16
-STEP = 4
+FIRST = 4
+STEP = 2
 LEAST = 1
 
 

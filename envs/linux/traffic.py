@@ -106,6 +106,8 @@ class TrafficOptions:
 class Traffic:
     """A run's flows; `begin` lets them go. All errors are `DatapathError` but where it says otherwise.
 
+    Unless it is to outlive, the program ends with the thread that made it.
+
     Args:
         hosts: those that flows name.
         flows: what to send.
