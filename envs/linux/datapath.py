@@ -186,6 +186,9 @@ class _Run:
     def _build(self, stack: HostStack) -> None:
         machine.require()
         self._undo.callback(os.close, machine.take_machine())
+        if self.settings.scheduling == "fifo":  # now rather than at the first step
+            self._realtime.enter()
+            self._realtime.leave()
         self._busy_frac = machine.busy_frac()
         if self._busy_frac > self.settings.busy_frac and self.settings.busy == "refuse":
             raise DatapathError(

@@ -3,6 +3,7 @@
 
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -182,3 +183,38 @@ def test_flows_finish_when_everything_else_is_killed() -> None:
     finally:
         run.kill()
         sweep()
+
+
+STARTED = """
+from ncc.core.errors import DatapathError
+from tests.linux.runs import PAIR, SETTINGS, start
+from ncc.envs.linux.datapath import LinuxDatapath
+datapath = LinuxDatapath(SETTINGS)
+try:
+    start(datapath, PAIR)
+except DatapathError as error:
+    print(error)
+finally:
+    datapath.close()
+"""
+
+
+@needs(*TRAFFIC)
+@pytest.mark.parametrize(
+    ("dropped", "said"),
+    [
+        ("-all", "No run on linux is possible here: CAP_BPF: it is needed to load programs: run as root (sudo).\n"),
+        ("-net_admin", "No run on linux is possible here: CAP_NET_ADMIN: it is needed to set up devices"),
+        (
+            "-sys_nice",
+            "SCHED_FIFO is refused (it takes CAP_SYS_NICE, and a control group that allows it): set datapath.l",
+        ),
+    ],
+)
+def test_without_privileges_it_says_which_in_a_sentence(dropped: str, said: str) -> None:
+    if shutil.which("setpriv") is None:
+        pytest.skip("linux: setpriv is not installed (package util-linux)")
+    command = ["setpriv", f"--bounding-set={dropped}", "--inh-caps=-all", sys.executable, "-c", STARTED]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(said)
+    assert len(done.stdout.splitlines()) == 1
