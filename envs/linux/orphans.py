@@ -33,12 +33,21 @@ def maps_of(program: str) -> Iterator[dict[str, KernelMap]]:
         if fd < 0:
             raise DatapathError(f"The kernel's programs cannot be looked at ({reason(fd)}): run as root.")
         try:
-            ids = (c.c_uint32 * _MAPS_MAX)()
-            count, _, name = _info(fd, _PROGRAM, _PROGRAM.pack(_MAPS_MAX, c.addressof(ids), b""))
-            if _text(name) == program[:NAME_BYTES]:
-                yield _open_maps(ids[: min(count, _MAPS_MAX)])
+            if (maps := maps_if(fd, program)) is not None:
+                yield maps
         finally:
             os.close(fd)
+
+
+def maps_if(fd: int, program: str) -> dict[str, KernelMap] | None:
+    """The maps of the program behind a descriptor, if it has that name; their descriptors are to be closed.
+
+    Raises:
+        DatapathError: not allowed, or no program is behind it.
+    """
+    ids = (c.c_uint32 * _MAPS_MAX)()
+    count, _, name = _info(fd, _PROGRAM, _PROGRAM.pack(_MAPS_MAX, c.addressof(ids), b""))
+    return _open_maps(ids[: min(count, _MAPS_MAX)]) if _text(name) == program[:NAME_BYTES] else None
 
 
 def _open_maps(ids: list[int]) -> dict[str, KernelMap]:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Whose congestion control a run's connections have: one of our headers by the shim, or one of the kernel's own."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.topology import Topology
 from ncc.core.units import NS_PER_S
@@ -25,6 +26,8 @@ KERNEL = "linux::"
 NO_ECN = ("bbr",)
 """Of the kernel's own those that do not slow down for marks: packets that say otherwise would never be dropped."""
 US = 1_000_000
+ADOPTED_WITHIN_S = 0.2
+"""Beyond the timeout of the shim's heartbeat."""
 
 
 class Senders(Protocol):
@@ -102,9 +105,13 @@ class ShimSenders:
 
     samples = False
 
-    def __init__(self, stack: HostStack, addresses: Sequence[str], topology: Topology, *, timeout_s: float) -> None:
+    def __init__(
+        self, stack: HostStack, addresses: Sequence[str], topology: Topology, *, timeout_s: float, adopt: bool = False
+    ) -> None:
+        """With `adopt`, steer the connections that a process left which was killed."""
         self.ecn = int(extension().ecn(stack.transport) != 0)
-        self._shim = Shim(stack.transport, stack.params, timeout_s=timeout_s)
+        adopted = _adopt(stack.transport, timeout_s) if adopt else None
+        self._shim = adopted or Shim(stack.transport, stack.params, timeout_s=timeout_s)
         self.congestion = self._shim.name
         self._topology = topology
         self._weights = Weights(stack.order, stack.order_params) if stack.order != "fifo" else None
@@ -176,6 +183,18 @@ class ShimSenders:
 
     def close(self) -> None:
         self._shim.close()
+
+
+def _adopt(transport: str, timeout_s: float) -> Shim:
+    """The shim that a killed process left, which counts as silent only after its timeout."""
+    until = time.monotonic() + timeout_s + ADOPTED_WITHIN_S
+    while True:
+        try:
+            return Shim.adopt(transport, timeout_s=timeout_s)
+        except DatapathError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.01)
 
 
 class KernelSenders:

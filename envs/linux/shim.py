@@ -77,23 +77,29 @@ class Shim:
             DatapathError: nobody left connections under `controller`, or their agent is alive.
         """
         _check_timeout(timeout_s)
-        alive = False
-        for maps in list(maps_of(CONTROL)):
-            shim = cls.__new__(cls)
-            shim._name(controller)
-            shim._object, shim._adopted = None, maps
-            try:
-                if _controller_of(maps) == controller:
-                    shim._look(maps)
-                    silent = time.monotonic_ns() - int(shim.agent["beat_ns"][0]) > int(shim.agent["timeout_ns"][0])
-                    if silent and (shim.reports["state"] == layout.LIVE).any():
-                        shim.agent["timeout_ns"] = int(timeout_s * 1e9)
-                        return shim
-                    alive |= not silent
-            except BaseException:
+        alive, left = False, []
+        try:
+            for maps in maps_of(CONTROL):
+                shim = cls.__new__(cls)
+                shim._name(controller)
+                shim._object, shim._adopted = None, maps
+                left.append(shim)
+                if _controller_of(maps) != controller:
+                    left.pop().close()
+                    continue
+                shim._look(maps)
+                silent = time.monotonic_ns() - int(shim.agent["beat_ns"][0]) > int(shim.agent["timeout_ns"][0])
+                if not silent or not (shim.reports["state"] == layout.LIVE).any():
+                    left.pop().close()
+                alive |= not silent
+            if left:  # what somebody left before may linger until its connections give up
+                last = max(left, key=lambda shim: int(shim.agent["beat_ns"][0]))
+                left.remove(last)
+                last.agent["timeout_ns"] = int(timeout_s * 1e9)
+                return last
+        finally:
+            for shim in left:
                 shim.close()
-                raise
-            shim.close()
         why = "the agent of those that are there is alive" if alive else "there are none"
         raise DatapathError(f"No connections are left to adopt that {controller} runs: {why}.")
 

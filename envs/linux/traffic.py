@@ -28,6 +28,8 @@ CONGESTION_MAX = 15
 NETNS_MAX = 55
 READY_WITHIN_S = 20.0
 """From the program's start until every host listens; and for an answer of the running program."""
+TABLE = "ncc-traffic"
+"""What the file of the table is called in /proc."""
 PORT = 5001
 """Where every receiving host listens."""
 
@@ -141,7 +143,7 @@ class Traffic:
 
     def _make_table(self, hosts: Sequence[Sender], n_flows: int) -> NDArray[Any]:
         size = HEADER.itemsize + len(hosts) * HOST.itemsize + n_flows * FLOW.itemsize
-        self._fd = os.memfd_create("ncc-traffic", os.MFD_CLOEXEC)
+        self._fd = os.memfd_create(TABLE, os.MFD_CLOEXEC)
         os.ftruncate(self._fd, size)
         table = mmap.mmap(self._fd, size)
         self.header = np.frombuffer(table, HEADER, 1)[0:1]

@@ -31,6 +31,8 @@ def scenario(*flows: tuple[str, int, float], duration_s: float = 0.5, topology: 
 
 PAIR = scenario(("s0", 300_000, 0.0), ("s1", 100_000, 0.05))
 LONG = scenario(("s0", 200_000_000, 0.0), ("s0", 200_000_000, 0.0), ("s1", 200_000_000, 0.0), drain_s=2.0)
+LEFT = scenario(("s0", 1_500_000, 0.0), ("s1", 1_500_000, 0.0), ("s0", 100_000, 0.4))
+"""For a process that is killed."""
 UNLIMITED = np.full(2, np.inf)
 
 

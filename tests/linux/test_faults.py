@@ -8,7 +8,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,11 +20,13 @@ from ncc.compose import load_controller
 from ncc.core.errors import DatapathError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
-from ncc.envs.linux import machine
+from ncc.envs.linux import machine, traffic
 from ncc.envs.linux.datapath import LinuxDatapath
+from ncc.harness.datapath import HostStack
 from ncc.harness.limiter import Unlimited
 from ncc.harness.run import run_once
-from tests.linux.runs import LONG, PAIR, SETTINGS, UNLIMITED, scenario, start, throughput
+from tests.linux.runs import LEFT, LONG, PAIR, SETTINGS, UNLIMITED, scenario, start, throughput, until_done
+from tests.linux.test_traffic import alive
 from tests.support.linux import TRAFFIC, needs
 
 
@@ -143,28 +148,27 @@ def test_without_its_agent_flows_fall_back_and_another_takes_over() -> None:
 
 
 OUTLIVED = """
-import os, sys, time
+import sys, time
 import numpy as np
-from tests.linux.runs import SETTINGS, scenario, start
+from tests.linux.runs import LEFT, SETTINGS, start
 from ncc.envs.linux.datapath import LinuxDatapath
 datapath = LinuxDatapath(SETTINGS.replace(outlive=True, longest_s=30.0))
-what = scenario(("s0", 1_500_000, 0.0), ("s1", 1_500_000, 0.0), ("s0", 100_000, 0.4), drain_s=20.0)
-start(datapath, what)
+start(datapath, LEFT)
+limits = np.array([float(sys.argv[1])] * 2)
 for _ in range(200):
-    datapath.step(np.array([5e6, 5e6]))
+    datapath.step(limits)
 print(datapath._run._traffic.pid, flush=True)
 while True:
-    datapath.step(np.array([5e6, 5e6]))
+    datapath.step(limits)
 """
 
 
-@needs(*TRAFFIC)
-def test_flows_finish_when_everything_else_is_killed() -> None:
-    from ncc.envs.linux import traffic
+@contextmanager
+def killed(limit_bps: float) -> Iterator[tuple[int, Any]]:
+    """A run of `LEFT` whose process was killed after a while: its traffic program, and the file of its table."""
     from ncc.envs.linux.rack import sweep
-    from tests.linux.test_traffic import alive
 
-    run = subprocess.Popen([sys.executable, "-c", OUTLIVED], stdout=subprocess.PIPE, text=True)
+    run = subprocess.Popen([sys.executable, "-c", OUTLIVED, str(limit_bps)], stdout=subprocess.PIPE, text=True)
     try:
         assert run.stdout is not None
         pid = int(run.stdout.readline())
@@ -173,16 +177,46 @@ def test_flows_finish_when_everything_else_is_killed() -> None:
             run.kill()
             run.wait()
             run.stdout.close()
-            until = time.monotonic() + 10
-            while alive(pid) and time.monotonic() < until:
-                time.sleep(0.05)
-            rows = np.frombuffer(file.read()[-3 * traffic.FLOW.itemsize :], traffic.FLOW)
-        # At 5 Mbit/s the long ones would have taken 2.4 s more, and the last began when nobody was left.
-        assert rows["state"].tolist() == [traffic.DONE] * 3
-        assert (int(rows["finish_ns"].max()) - int(rows["opened_ns"].min())) / 1e9 < 2.0
+            yield pid, file
     finally:
         run.kill()
         sweep()
+
+
+@needs(*TRAFFIC)
+def test_flows_finish_when_everything_else_is_killed() -> None:
+    with killed(5e6) as (pid, file):
+        until = time.monotonic() + 10
+        while alive(pid) and time.monotonic() < until:
+            time.sleep(0.05)
+        rows = np.frombuffer(file.read()[-3 * traffic.FLOW.itemsize :], traffic.FLOW)
+    # At 5 Mbit/s the long ones would have taken 2.4 s each, and the last began when nobody was left.
+    assert rows["state"].tolist() == [traffic.DONE] * 3
+    assert (int(rows["finish_ns"].max()) - int(rows["opened_ns"].min())) / 1e9 < 2.0
+
+
+@needs(*TRAFFIC)
+def test_another_process_takes_over_what_a_killed_one_left() -> None:
+    datapath, flows = LinuxDatapath(SETTINGS), LEFT.flows(1)
+    limits = np.array([8e6, 4e6])
+    with killed(1e6):
+        # Silence lifts the limits: be there before the flows are.
+        began = datapath.take_over(LEFT, flows, HostStack())
+        try:
+            assert began.time_s >= 0.2
+            assert began.flows_started >= 2
+            assert (began.goodput_bps > 0).all()
+            throughput(datapath, limits, 0.1)
+            assert throughput(datapath, limits, 0.3) == pytest.approx(limits, rel=0.2)
+            epochs, records = until_done(datapath, LEFT)
+            assert np.isfinite(records.flows.finish_s).all()
+            assert (records.flows.sent_pkts >= -(-flows.size_bytes // 1460)).all()
+            assert records.ports.tx_bytes.max() > flows.size_bytes.sum()
+            assert epochs[-1].flows_finished == 3
+        finally:
+            datapath.close()
+    with pytest.raises(DatapathError, match="No run on linux was left that sends these flows"):
+        datapath.take_over(LEFT, flows, HostStack())
 
 
 STARTED = """
