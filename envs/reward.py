@@ -71,7 +71,8 @@ class ProfitPenalty(RewardSpec, frozen=True, tag="profit_penalty"):
     limit (no limit counts as the link rate), g goodput, d mean RTT and C the upper port's rate:
 
     All of b, g and d are of the epoch measured; the paper pairs the new b with g and d of the period before, which a
-    reward for the action just taken cannot. g is goodput, where the paper says actual sending rate.
+    reward for the action just taken cannot. g is goodput, where the paper says actual sending rate, and goodput of all
+    that the host sends, also to neighbours, while b limits what leaves the neighbourhood.
 
     Profit_n = mean over the neighbourhood of (b_i/g_i) ln b_i - rho ln d_i, 0 for an idle host. b and g are over the
     link rate, so ln b <= 0: a limit that leaves much undelivered (b/g > 1) costs more. Guards: b/g in [0, `ratio_max`],

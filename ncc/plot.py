@@ -196,7 +196,7 @@ def epoch_timeline(run: Run, path: Path, *, area: int = 0, window_s: tuple[float
     through = column["upper_throughput_bps"][:, area] / GBPS
     sent.plot(time_ms, through, color="black", lw=1.2, label=f"{network.port_name(upper)} carried")
     sent.set_ylim(0, 1.08 * max(top, rate_gbps))
-    sent.set_ylabel("hosts sent, stacked\n[Gbit/s]")
+    sent.set_ylabel("hosts sent to beyond\nthe rack, stacked [Gbit/s]")
     _legend_right(sent)
 
     line = np.array([network.host_link(network.agent_hosts[host]).rate_bps for host in hosts])

@@ -8,8 +8,9 @@ so. Every packet costs its IP bytes plus `frame_overhead_bytes` of wire time.
 A packet has left a host or port when its transmission begins. Not modelled: ARP, ICMP, link layers' own queues, and the
 closing of connections (an end is freed when its flow is acknowledged; no FIN is sent).
 
-The rate limit acts below TCP on every packet, ACKs and retransmissions included; handshake packets and pure ACKs go
-ahead of data. TCP hands down at most `nic.small_queue_bytes` per flow and nothing is dropped inside the host, so an RTT
+The rate limit acts below TCP on every packet to nodes beyond the neighbourhood (`Topology.limited_to`), ACKs and
+retransmissions included; while those wait for tokens, the others go. Handshake packets and pure ACKs go ahead of data.
+TCP hands down at most `nic.small_queue_bytes` per flow and nothing is dropped inside the host, so an RTT
 sample contains the wait of those bytes (and of other flows' turns meanwhile) but not of what TCP still holds back. Only
 some repairs come on top, because ns-3 sends them without asking how much may go: one packet where a fast recovery
 begins, and one on each partial ACK in it.

@@ -255,7 +255,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         frontier = list(area.hosts)
         while frontier:
             outside[frontier] = False
-            peers = [peer for node in frontier for peer, port in self._peers[node] if port not in ways_up]
+            peers = [peer for node in frontier for peer, port in self.peers[node] if port not in ways_up]
             frontier = [peer for peer in dict.fromkeys(peers) if outside[peer]]
         return outside
 
@@ -273,24 +273,26 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return area_of, np.stack([*(self.beyond(area) for area in self.neighbourhoods), everything])
 
     @cached_property
-    def _peers(self) -> dict[int, list[tuple[int, int]]]:
-        """By node, its neighbours and the ports to them."""
+    def peers(self) -> dict[int, list[tuple[int, int]]]:
+        """By node, the nodes that it has links to and the ports that lead there, lowest node id first."""
         peers: dict[int, list[tuple[int, int]]] = {node: [] for node in range(len(self.nodes))}
         for i, link in enumerate(self.links):
             peers[link.a].append((link.b, 2 * i))
             peers[link.b].append((link.a, 2 * i + 1))
+        for out in peers.values():
+            out.sort()
         return peers
 
     def _ways_up(self, area: Neighbourhood) -> list[int]:
         away, frontier = dict.fromkeys(area.hosts, 0), list(area.hosts)
         while frontier:
-            reached = [peer for node in frontier for peer, _ in self._peers[node] if peer not in away]
+            reached = [peer for node in frontier for peer, _ in self.peers[node] if peer not in away]
             steps = away[frontier[0]] + 1
             frontier = list(dict.fromkeys(reached))
             away |= dict.fromkeys(frontier, steps)
         link = self.links[area.upper_port // 2]
         node = link.b if area.upper_port % 2 else link.a
-        return [port for peer, port in self._peers[node] if away[peer] > away[node]]
+        return [port for peer, port in self.peers[node] if away[peer] > away[node]]
 
     def port_buffer(self, port: int) -> Buffer | None:
         """The egress buffer of a directed port; None at a host's end."""
@@ -341,13 +343,6 @@ def _shortest_path(topology: Topology, src: int, dst: int) -> tuple[int, ...]:
     memo: dict[tuple[int, int], tuple[int, ...]] = topology.__dict__.setdefault("_paths", {})
     if (src, dst) in memo:
         return memo[src, dst]
-    edges: dict[int, list[tuple[int, int]]] = topology.__dict__.setdefault("_edges", {})
-    if not edges:
-        for i, link in enumerate(topology.links):
-            edges.setdefault(link.a, []).append((link.b, 2 * i))
-            edges.setdefault(link.b, []).append((link.a, 2 * i + 1))
-        for out in edges.values():
-            out.sort()
     via: dict[int, tuple[int, int]] = {src: (-1, -1)}
     frontier = [src]
     while frontier and dst not in via:
@@ -355,7 +350,7 @@ def _shortest_path(topology: Topology, src: int, dst: int) -> tuple[int, ...]:
         for node in frontier:
             if node != src and topology.nodes[node].kind is NodeKind.HOST:
                 continue
-            for peer, port in edges.get(node, []):
+            for peer, port in topology.peers[node]:
                 if peer not in via:
                     via[peer] = (node, port)
                     reached.append(peer)

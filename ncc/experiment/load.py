@@ -44,11 +44,13 @@ def runs_digest(grid: Grid) -> str:
     """
     stacks = [cell.controller.stack for cell in grid.cells]
     measures = {name: measure.to_dict() for name, measure in grid.experiment.measures.items()}
+    preset = grid.experiment.preset(grid.preset)
     whole = {
         "grid": grid.digest(),
         "params": [check_params(s.transport, dict(s.params)) for s in stacks if s.transport in controllers()],
         "measures": {name: _without_words(measure) for name, measure in measures.items()},
-        "seeds": grid.experiment.preset(grid.preset).seeds,
+        "seeds": preset.seeds,
+        **({"first_seed": preset.first_seed} if preset.first_seed else {}),
     }
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -54,7 +54,8 @@ class Result:
     @property
     def complete(self) -> bool:
         """Whether this is the experiment as it is written, in full, with all its seeds: what may be published."""
-        enough = len(self.seeds) >= self.grid.experiment.presets[self.grid.preset].seeds
+        preset = self.grid.experiment.presets[self.grid.preset]
+        enough = len(self.seeds) >= preset.seeds and min(self.seeds) >= preset.first_seed
         return bool(self.grid.source) and self.grid.preset == FULL and enough
 
     @property

@@ -35,8 +35,9 @@ def windowed_jain(scenario: Scenario, epochs: Epochs, window_s: float = WINDOW_S
 
     The run is cut into windows of `window_s` (whole epochs, at least one; a rest at the end is left out). A host counts
     in a window when it was backlogged (`queued_bytes` > 0) at the end of every epoch of it: what it did not get, it
-    wanted. In each window and neighbourhood with at least two such hosts, the index is taken of their mean goodput;
-    the result is the mean over these. NaN if there is none.
+    wanted. What it sends to neighbours is in its goodput too, though it never makes it backlogged. In each window and
+    neighbourhood with at least two such hosts, the index is taken of their mean goodput; the result is the mean over
+    these. NaN if there is none.
     """
     network = scenario.network()
     per_window = max(1, round(window_s / scenario.period_s))

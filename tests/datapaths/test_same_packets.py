@@ -107,7 +107,10 @@ def with_bcc(topology: AnyTopology) -> AnyTopology:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", [seed for seed in range(41) if seed != 33])  # with_bcc says why
+MARKED_ELSEWHERE = pytest.mark.xfail(strict=True, raises=AssertionError, reason="`with_bcc` says what differs")
+
+
+@pytest.mark.parametrize("seed", [*range(33), pytest.param(33, marks=MARKED_ELSEWHERE), *range(34, 41)])
 def test_both_simulators_move_the_same_packets(seed: int) -> None:
     """From 30 on, with pools that mark."""
     random = np.random.default_rng(seed)

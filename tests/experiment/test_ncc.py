@@ -2,6 +2,7 @@
 """The experiments that show what NCC is worth: held out of its training, alike for all, enough seeds."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,11 @@ from ncc.compose import experiment_names, load_controller, recipe_names
 from ncc.core.scenario import Scenario
 from ncc.core.workload import Poisson
 from ncc.experiment.gather import Results
-from ncc.experiment.load import load_experiment
+from ncc.experiment.load import load_experiment, runs_digest
 from ncc.experiment.page import markdown_page
 from ncc.experiment.points import Grid, grid_of
+from ncc.experiment.result import Result
+from ncc.experiment.table import Table
 from ncc.harness.controller import PolicyLimit
 from tests.experiment.stand_ins import with_stand_ins
 
@@ -117,3 +120,21 @@ def test_two_datapaths_are_held_against_each_other_on_the_page() -> None:
     assert re.search(r"\| measure \| 1 \| 1\.000 \|", page(0.0, 0.0))
     assert re.search(r"\| measure \| 1 \| – \|", page(0.1, 0.0))  # noqa: RUF001
     assert "packetsim over ns3" not in page(1.0, 1.0, seeds=3), "on other flows"
+
+
+def test_results_of_seeds_that_something_was_chosen_by_are_not_published(tmp_path: Path) -> None:
+    """Where a preset begins later, its results are others, and those of the seeds before are not the experiment."""
+    found = grid("ncc_wan", tmp_path / "wan")
+    full = found.experiment.presets["full"]
+    assert full.first_seed > 0
+    earlier = replace(
+        found, experiment=found.experiment.replace(presets={"full": full.replace(first_seed=0)}), source="as written"
+    )
+    assert runs_digest(earlier) != runs_digest(found)
+    result = Result(
+        grid=replace(found, source="as written"), datapath="packetsim", seeds=tuple(range(full.seeds)),
+        table=Table(axes={}, contenders=(), values={}), findings={}, problems=(), n_flows=1, wall_s=1.0, cpu_s=1.0,
+        commits=(),
+    )  # fmt: skip
+    assert not result.complete
+    assert replace(result, seeds=tuple(range(full.first_seed, full.first_seed + full.seeds))).complete

@@ -155,6 +155,9 @@ class Maker
                 most = 1ULL << random_.Between(36, 37);
             }
             spec_.flows.push_back({start_ns, spec_.agents[src], spec_.agents[dst], random_.Between(1, most)});
+            for (bool &limited : spec_.flows.back().limited) {
+                limited = random_.Chance(0.5);
+            }
         }
     }
 
