@@ -28,6 +28,9 @@ NO_ECN = ("bbr",)
 US = 1_000_000
 ADOPTED_WITHIN_S = 0.2
 """Beyond the timeout of the shim's heartbeat."""
+WEIGH_NS = 8_000_000
+"""Weights are worked out anew no sooner than after this, in which the kernel passes on what a flow leaves of its share.
+More often they cost: a flow that claims more by its new weight still sends at its old rate until its next ACK."""
 
 
 class Senders(Protocol):
@@ -111,33 +114,34 @@ class ShimSenders:
         """With `adopt`, steer the connections that a process left which was killed."""
         self.ecn = int(extension().ecn(stack.transport) != 0)
         adopted = _adopt(stack.transport, timeout_s) if adopt else None
-        self._shim = adopted or Shim(stack.transport, stack.params, timeout_s=timeout_s)
-        self.congestion = self._shim.name
+        self.shim = adopted or Shim(stack.transport, stack.params, timeout_s=timeout_s)
+        self.congestion = self.shim.name
         self._topology = topology
         self._weights = Weights(stack.order, stack.order_params) if stack.order != "fifo" else None
         self._timeout_ns, self._beat_ns = round(timeout_s * NS_PER_S), 0
-        self._limits = b""
+        self._limits, self._weighed_ns = b"", 0
         self.steers = self._weights is not None
-        reports = self._shim.reports
+        reports = self.shim.reports
         self._reports = reports.view(np.uint8).reshape(len(reports), reports.itemsize)
         self._fields = [int(layout.REPORT.fields[name][1]) for name in REPORT_FIELDS]  # type: ignore[index]
         # Slots in use at the last reports, the first `_n`: whose they are.
         self._slots, self._rows = np.zeros(len(reports), np.int64), np.zeros(len(reports), np.int64)
         self._generations, self._n, self.torn = np.zeros(len(reports), np.uint32), 0, 0
         for index, address in enumerate(addresses):
-            self._shim.add_host(index, address)
+            self.shim.add_host(index, address)
 
     def decide(self, limits_bps: FloatArray, now_ns: int, meter: Meter, time_s: float) -> None:
         if now_ns - self._beat_ns > self._timeout_ns:  # after a silence whoever decided meanwhile may have left others
             self._limits = b""
-        self._shim.beat(now_ns)
+        self.shim.beat(now_ns)
         self._beat_ns = now_ns
         if (limits := limits_bps.tobytes()) != self._limits:
             self._check_limits(limits_bps, meter)
             self.steers |= bool(np.isfinite(limits_bps).any())
-            self._shim.limit(limits_bps)
+            self.shim.limit(limits_bps)
             self._limits = limits
-        if self._weights is not None and len(meter.live):
+        if self._weights is not None and len(meter.live) and now_ns - self._weighed_ns >= WEIGH_NS:
+            self._weighed_ns = now_ns
             self._weigh(*self._weights.of(meter, time_s), len(meter.size_bytes))
 
     def _weigh(self, rows: IntArray, weights: IntArray, n_flows: int) -> None:
@@ -145,8 +149,8 @@ class ShimSenders:
         weight = np.ones(n_flows + 1, np.uint32)  # the last is that of connections that are no flow of the run
         weight[rows] = weights
         slots = self._slots[: self._n]
-        self._shim.decisions["weight"][slots] = weight[self._rows[: self._n]]
-        self._shim.decisions["generation"][slots] = self._generations[: self._n]
+        self.shim.decisions["weight"][slots] = weight[self._rows[: self._n]]
+        self.shim.decisions["generation"][slots] = self._generations[: self._n]
 
     def _check_limits(self, limits_bps: FloatArray, meter: Meter) -> None:
         inside = meter.inside_rows
@@ -173,16 +177,16 @@ class ShimSenders:
         )
         self.torn += torn
         if ended:
-            self._shim.give_back(ended)
+            self.shim.give_back(ended)
 
     def counters(self) -> dict[str, int]:
-        return self._shim.counters()
+        return self.shim.counters()
 
     def links(self) -> list[int]:
-        return self._shim.links
+        return self.shim.links
 
     def close(self) -> None:
-        self._shim.close()
+        self.shim.close()
 
 
 def _adopt(transport: str, timeout_s: float) -> Shim:
