@@ -48,6 +48,11 @@ PALETTE = {
     "ns3_cubic": Style("CUBIC (ns-3)", "#CC79A7", "8", ":"),
     "ns3_bbr": Style("BBR (ns-3)", "#CC6677", "h", ":"),
     "ns3_vegas": Style("Vegas (ns-3)", "#8877CC", "H", ":"),
+    # The kernel's own, likewise.
+    "linux_dctcp": Style("DCTCP (Linux)", "#B8860B", "<", ":"),
+    "linux_reno": Style("Reno (Linux)", "#66A61E", "d", ":"),
+    "linux_cubic": Style("CUBIC (Linux)", "#DDA0DD", "8", ":"),
+    "linux_bbr": Style("BBR (Linux)", "#B5475C", "h", ":"),
 }
 
 _COLOURS = ("#000000", "#44AA99", "#00AACC", "#6B8E23", "#E377C2", "#9C755F", "#225555", "#A0A000")

@@ -28,6 +28,7 @@ from ncc.core.value import from_dict
 from ncc.envs.linux.run import Run
 from ncc.envs.linux.senders import check_stack, transports
 from ncc.envs.linux.settings import LinuxSettings
+from ncc.envs.linux.shim import Shim
 from ncc.harness.datapath import HostStack, Records
 
 
@@ -127,6 +128,11 @@ class LinuxDatapath:
     def fallbacks(self) -> tuple[str, ...]:
         """What the run did otherwise than asked, a sentence each; known after `finish`."""
         return self._fallbacks
+
+    @property
+    def shim(self) -> Shim | None:
+        """Reports and decisions of the run that is under way; None without one, and for the kernel's own."""
+        return self._run.shim if self._run is not None else None
 
     def close(self) -> None:
         """Take everything down; the object may be started again."""

@@ -20,6 +20,7 @@ from ncc.envs.linux import machine, traffic
 from ncc.envs.linux.measure import PORT_COUNTERS, Meter
 from ncc.envs.linux.senders import KERNEL, KernelSenders, Senders, ShimSenders
 from ncc.envs.linux.settings import LinuxSettings
+from ncc.envs.linux.shim import Shim
 from ncc.envs.linux.stack import not_honoured
 from ncc.envs.linux.traffic import Sender, Traffic, TrafficOptions
 from ncc.harness.datapath import HostStack, Records
@@ -152,6 +153,11 @@ class Run:
             keep=(*self._senders.links(), *(program.fd for program in self._rack.switch.programs())),
             cores=self._traffic_cores,
         )
+
+    @property
+    def shim(self) -> Shim | None:
+        """What steers; None for the kernel's own congestion controls."""
+        return self._senders.shim if isinstance(self._senders, ShimSenders) else None
 
     def first(self) -> Measurement:
         """At time 0, when nothing has been sent; or where a run that was left stands."""

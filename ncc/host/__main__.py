@@ -6,10 +6,14 @@ possible and 1 if not. With ``--callbacks`` it also sends traffic through networ
 seconds, and counts how often the kernel takes something else for what a program returns.
 
 ``cost`` measures what our controllers take per ACK in the kernel, beside the kernel's own CUBIC.
+
+``report`` measures all that the Linux datapath has to show and writes docs/linux; it takes twenty minutes, a quiet
+machine and a checkout. With ``--quick`` it takes some minutes and writes runs/host/quick.
 """
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -90,11 +94,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     costing = commands.add_parser("cost", help="what an ACK costs in the kernel, ours beside the kernel's own CUBIC")
     costing.add_argument("controllers", nargs="*", metavar="controller", help="of ours; all if none is named")
     costing.add_argument("--seconds", type=float, default=3.0, help="of traffic for each (3)")
+    reporting = commands.add_parser("report", help="measure everything, and write docs/linux")
+    reporting.add_argument("--quick", action="store_true", help="less of everything, for a look")
+    reporting.add_argument("--out", type=Path, help="where it goes: docs/linux, or runs/host/quick")
+    reporting.add_argument("--parts", nargs="*", metavar="part", help="of it; all if this is not given, none: the page")
     options = parser.parse_args(arguments)
     console = Console()
     try:
         if options.command == "cost":
             return cost(console, options.seconds, options.controllers)
+        if options.command == "report":
+            from ncc.host.report import report
+
+            return report(console, options.out, options.parts, quick=options.quick)
         return check(console, options.callbacks)
     except NccError as error:
         console.print(f"error: {error}", style="red", highlight=False, soft_wrap=True)

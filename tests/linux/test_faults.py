@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ncc.agents.policy import MlpPolicy
 from ncc.compose import load_controller
-from ncc.core.errors import DatapathError
+from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
 from ncc.envs.linux import machine, traffic
@@ -28,6 +29,9 @@ from ncc.harness.run import run_once
 from tests.linux.runs import LEFT, LONG, PAIR, SETTINGS, UNLIMITED, scenario, start, throughput, until_done
 from tests.linux.test_traffic import alive
 from tests.support.linux import TRAFFIC, needs
+
+Record = Callable[[str, object], None]
+"""Pytest's `record_property`; what is "measured" goes into the report of `python -m ncc.host report`."""
 
 
 @needs(*TRAFFIC)
@@ -63,17 +67,20 @@ def test_a_busy_machine_is_refused_or_said_to_be_so(monkeypatch: pytest.MonkeyPa
 
 
 @needs(*TRAFFIC)
-def test_a_dead_traffic_program_ends_the_run_in_a_sentence(datapath: LinuxDatapath) -> None:
+def test_a_dead_traffic_program_ends_the_run_in_a_sentence(datapath: LinuxDatapath, record_property: Record) -> None:
     start(datapath, LONG)
     datapath.step(UNLIMITED)
     assert datapath._run is not None
     os.kill(datapath._run._traffic.pid, signal.SIGKILL)
-    with pytest.raises(DatapathError, match=r"traffic program ended before its flows did: killed by signal 9\."):
+    with pytest.raises(
+        DatapathError, match=r"traffic program ended before its flows did: killed by signal 9\."
+    ) as said:
         throughput(datapath, UNLIMITED, 1.0)
+    record_property("measured", f"the run ends: {said.value}")
 
 
 @needs(*TRAFFIC)
-def test_a_host_that_leaves_is_a_problem_of_the_run(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_host_that_leaves_is_a_problem_of_the_run(record_property: Record) -> None:
     class Leaving(LinuxDatapath):
         """Host s0 loses its line in period 50."""
 
@@ -106,6 +113,11 @@ def test_a_host_that_leaves_is_a_problem_of_the_run(caplog: pytest.LogCaptureFix
     assert not run.valid
     assert "1 of 2 flows were not delivered" in run.problems[0]
     assert "s0 to receiver" in run.problems[0]
+    record_property(
+        "measured",
+        f"the other host's flow ended after {run.records.flows.finish_s[1]:.2f} s; the run is "
+        f"invalid: {run.problems[0]}",
+    )
 
 
 def decide(datapath: LinuxDatapath, limits: FloatArray) -> None:
@@ -115,7 +127,7 @@ def decide(datapath: LinuxDatapath, limits: FloatArray) -> None:
 
 
 @needs(*TRAFFIC)
-def test_without_its_agent_flows_fall_back_and_another_takes_over() -> None:
+def test_without_its_agent_flows_fall_back_and_another_takes_over(record_property: Record) -> None:
     datapath = LinuxDatapath(SETTINGS.replace(scheduling="other", cores="shared", heartbeat_timeout_s=0.05))
     limits = np.array([10e6, 10e6])
     try:
@@ -140,11 +152,50 @@ def test_without_its_agent_flows_fall_back_and_another_takes_over() -> None:
         fallbacks = datapath._run._senders.counters()["fallbacks"]
         assert fallbacks >= 3  # each connection
         throughput(datapath, limits, 0.4)  # the next agent
-        assert throughput(datapath, limits, 0.6) == pytest.approx(limits, rel=0.15)
+        again = throughput(datapath, limits, 0.6)
+        assert again == pytest.approx(limits, rel=0.15)
+        record_property(
+            "measured",
+            f"two hosts limited to 10 Mbit/s each sent {(sent[1] - sent[0]) * 16e-6:.1f} Mbit/s in all; from 0.3 s "
+            f"after the kill {(sent[3] - sent[2]) * 16e-6:.1f} of a line of 100; {fallbacks} fallbacks of 3 "
+            f"connections; under the next agent {again.sum() / 1e6:.1f}",
+        )
         datapath.finish()
         assert any("fell back" in said for said in datapath.fallbacks)
     finally:
         datapath.close()
+
+
+@needs(*TRAFFIC)
+def test_a_policy_that_answers_nan_is_refused_and_leaves_no_limit(
+    datapath: LinuxDatapath, record_property: Record
+) -> None:
+    """Its network says so, and if it did not the datapath would; then nobody decides, and connections fall back."""
+    weights = np.ones((3, 4), np.float32)
+    with pytest.raises(ConfigError, match="weights that are not finite"):
+        MlpPolicy([(weights * np.float32(np.nan), weights[:, 0])])
+    with pytest.raises(ConfigError, match="got NaN or infinity"):
+        MlpPolicy([(weights, weights[:, 0])]).act(np.full((2, 4), np.nan, np.float32), None)
+    start(datapath, LONG)
+    limits = np.array([10e6, 10e6])
+    throughput(datapath, limits, 0.3)
+    limited = throughput(datapath, limits, 0.3).sum()
+    with pytest.raises(ConfigError, match=r"rate_limits_bps of host s1 .* got nan") as said:
+        datapath.step(np.array([10e6, np.nan]))
+    assert datapath._run is not None
+    time.sleep(0.3)
+    sent = [int(np.asarray(datapath._run._rack.switch.sample()["tx_bytes"]).max())]
+    time.sleep(0.5)
+    sent.append(int(np.asarray(datapath._run._rack.switch.sample()["tx_bytes"]).max()))
+    alone_bps = (sent[1] - sent[0]) * 8 / 0.5
+    assert limited == pytest.approx(20e6, rel=0.2)
+    assert alone_bps > 70e6
+    assert datapath._run._senders.counters()["fallbacks"] >= 3
+    record_property(
+        "measured",
+        f"{limited / 1e6:.1f} Mbit/s under limits of 20 in all; refused ({said.value}); from 0.3 s later "
+        f"{alone_bps / 1e6:.1f} of a line of 100",
+    )
 
 
 OUTLIVED = """
@@ -184,7 +235,7 @@ def killed(limit_bps: float) -> Iterator[tuple[int, Any]]:
 
 
 @needs(*TRAFFIC)
-def test_flows_finish_when_everything_else_is_killed() -> None:
+def test_flows_finish_when_everything_else_is_killed(record_property: Record) -> None:
     with killed(5e6) as (pid, file):
         until = time.monotonic() + 10
         while alive(pid) and time.monotonic() < until:
@@ -192,11 +243,15 @@ def test_flows_finish_when_everything_else_is_killed() -> None:
         rows = np.frombuffer(file.read()[-3 * traffic.FLOW.itemsize :], traffic.FLOW)
     # At 5 Mbit/s the long ones would have taken 2.4 s each, and the last began when nobody was left.
     assert rows["state"].tolist() == [traffic.DONE] * 3
-    assert (int(rows["finish_ns"].max()) - int(rows["opened_ns"].min())) / 1e9 < 2.0
+    took_s = (int(rows["finish_ns"].max()) - int(rows["opened_ns"].min())) / 1e9
+    assert took_s < 2.0
+    record_property(
+        "measured", f"all 3 flows delivered {took_s:.2f} s after the first began; under the limit 2.4 s or more"
+    )
 
 
 @needs(*TRAFFIC)
-def test_another_process_takes_over_what_a_killed_one_left() -> None:
+def test_another_process_takes_over_what_a_killed_one_left(record_property: Record) -> None:
     datapath, flows = LinuxDatapath(SETTINGS), LEFT.flows(1)
     limits = np.array([8e6, 4e6])
     with killed(1e6):
@@ -207,7 +262,13 @@ def test_another_process_takes_over_what_a_killed_one_left() -> None:
             assert began.flows_started >= 2
             assert (began.goodput_bps > 0).all()
             throughput(datapath, limits, 0.1)
-            assert throughput(datapath, limits, 0.3) == pytest.approx(limits, rel=0.2)
+            sent = throughput(datapath, limits, 0.3)
+            assert sent == pytest.approx(limits, rel=0.2)
+            record_property(
+                "measured",
+                f"limited to 8 and 4 Mbit/s by the process that took over at {began.time_s:.2f} s, hosts sent "
+                f"{sent[0] / 1e6:.2f} and {sent[1] / 1e6:.2f}; all 3 flows were delivered",
+            )
             epochs, records = until_done(datapath, LEFT)
             assert np.isfinite(records.flows.finish_s).all()
             assert (records.flows.sent_pkts >= -(-flows.size_bytes // 1460)).all()
@@ -220,7 +281,7 @@ def test_another_process_takes_over_what_a_killed_one_left() -> None:
 
 
 STARTED = """
-from ncc.core.errors import DatapathError
+from ncc.core.errors import ConfigError, DatapathError
 from tests.linux.runs import PAIR, SETTINGS, start
 from ncc.envs.linux.datapath import LinuxDatapath
 datapath = LinuxDatapath(SETTINGS)

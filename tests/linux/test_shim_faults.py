@@ -37,7 +37,7 @@ while True:
 
 @needs(*TRAFFIC)
 @pytest.mark.parametrize("rate", [1, 2**63, 2**64 - 1], ids=["a byte a second", "2^63", "2^64 - 1"])
-def test_values_that_nobody_means_are_survived(rate: int) -> None:
+def test_values_that_nobody_means_are_survived(rate: int, record_property: Callable[[str, object], None]) -> None:
     """The limit of a byte a second leaves each flow a packet every 100 ms; once it is gone all go on."""
     with lab([4 * MB] * 3, "dctcp") as run:
         run.run(0.1)
@@ -53,11 +53,17 @@ def test_values_that_nobody_means_are_survived(rate: int) -> None:
         run.run(0.5)
         if rate == 1:  # else windows without bounds drown the bottleneck
             assert (run.live()["updated_ns"] > time.monotonic_ns() - 400_000_000).all(), "a flow got nothing out"
-        assert shim.counters()["clamped"] > 0
+        clamped = shim.counters()["clamped"]
+        assert clamped > 0
         shim.hosts["rate_bytes_per_s"][HOST] = 0
         shim.decisions["generation"] = 0
+        began = time.monotonic()
         assert run.run(15.0)
         assert run.done().all()
+        took_s = time.monotonic() - began
+        record_property(
+            "measured", f"{clamped} ACKs asked for too much or too little; all 3 flows ended {took_s:.2f} s later"
+        )
 
 
 @pytest.fixture
@@ -81,7 +87,9 @@ def agent() -> Iterator[Callable[[str], subprocess.Popen[str]]]:
 
 
 @needs(*TRAFFIC)
-def test_a_killed_agent_leaves_no_limit(agent: Callable[[str], subprocess.Popen[str]]) -> None:
+def test_a_killed_agent_leaves_no_limit(
+    agent: Callable[[str], subprocess.Popen[str]], record_property: Callable[[str, object], None]
+) -> None:
     agents: list[subprocess.Popen[str]] = []
     with lab([6 * MB] * 3, "dctcp", congestion="ncc_dctcp", before=lambda at: agents.append(agent(at))) as run:
         assert "ncc_dctcp" in AVAILABLE.read_text().split()
@@ -94,11 +102,17 @@ def test_a_killed_agent_leaves_no_limit(agent: Callable[[str], subprocess.Popen[
             assert another.name in AVAILABLE.read_text().split()
         assert run.run(15.0)
         assert run.done().all()
-        assert time.monotonic() - killed < 6.0  # at 8 Mbit/s it would take 17 s
+        took_s = time.monotonic() - killed
+        assert took_s < 6.0  # at 8 Mbit/s it would take 17 s
+        record_property(
+            "measured", f"all 3 flows ended {took_s:.2f} s after the kill; under its limit it would take 17 s"
+        )
 
 
 @needs(*TRAFFIC)
-def test_another_agent_takes_over_what_a_killed_one_left(agent: Callable[[str], subprocess.Popen[str]]) -> None:
+def test_another_agent_takes_over_what_a_killed_one_left(
+    agent: Callable[[str], subprocess.Popen[str]], record_property: Callable[[str, object], None]
+) -> None:
     agents: list[subprocess.Popen[str]] = []
     with lab([ENDLESS] * 3, "dctcp", congestion="ncc_dctcp", before=lambda at: agents.append(agent(at))) as run:
         run.run(0.5)
@@ -111,10 +125,17 @@ def test_another_agent_takes_over_what_a_killed_one_left(agent: Callable[[str], 
             run.shim = adopted
             assert adopted.name == "ncc_dctcp"
             assert adopted.counters()["fallbacks"] == 3
-            assert sent_bps(run, 0.5, beat=False) > 120e6
+            alone_bps = sent_bps(run, 0.5, beat=False)
+            assert alone_bps > 120e6
             limit(run, 30e6)
             run.run(0.2)
-            assert near(run, 30e6) == pytest.approx(30e6, rel=0.05)
+            sent = near(run, 30e6)
+            assert sent == pytest.approx(30e6, rel=0.05)
+            record_property(
+                "measured",
+                f"3 fallbacks of 3 connections; {alone_bps / 1e6:.0f} Mbit/s alone, {sent / 1e6:.2f} under the limit "
+                "of 30 of the agent that adopted them",
+            )
             with pytest.raises(DatapathError, match="was adopted: its programs are another process's"):
                 adopted.programs()
         with pytest.raises(DatapathError, match="is closed"):
@@ -147,7 +168,9 @@ def few_slots(*slots: int) -> Iterator[tuple[list[Shim], Callable[[str], None]]]
 
 
 @needs(*TRAFFIC)
-def test_without_a_free_slot_a_flow_runs_unreported_and_is_counted() -> None:
+def test_without_a_free_slot_a_flow_runs_unreported_and_is_counted(
+    record_property: Callable[[str, object], None],
+) -> None:
     with few_slots() as (shims, start), lab([MB, MB], "dctcp", congestion="ncc_dctcp", before=start) as run:
         began = time.monotonic()
         assert run.run(each=lambda _: shims[0].beat())
@@ -155,6 +178,9 @@ def test_without_a_free_slot_a_flow_runs_unreported_and_is_counted() -> None:
         assert time.monotonic() - began > 0.4  # the limit holds for them too: 16 Mbit at 30 Mbit/s
         assert len(shims[0].flows()) == 0
         assert shims[0].counters()["unreported"] == shims[0].counters()["started"] == 2
+        record_property(
+            "measured", "2 of 2 flows without a slot ended within the limit, and were counted as unreported"
+        )
 
 
 @needs(*TRAFFIC)
