@@ -196,7 +196,7 @@ def test_an_order_lets_the_short_flow_pass(datapath: LinuxDatapath) -> None:
     assert took["srpt"] < 0.75 * took["fifo"]
 
 
-@needs(*TRAFFIC)
+@needs(*TRAFFIC, "ip")
 def test_close_twice_restart_and_out_of_order_calls(datapath: LinuxDatapath) -> None:
     with pytest.raises(DatapathError, match=r"step\(\).*start\(\)"):
         datapath.step(UNLIMITED)

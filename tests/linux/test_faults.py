@@ -79,7 +79,7 @@ def test_a_dead_traffic_program_ends_the_run_in_a_sentence(datapath: LinuxDatapa
     record_property("measured", f"the run ends: {said.value}")
 
 
-@needs(*TRAFFIC)
+@needs(*TRAFFIC, "ip")
 def test_a_host_that_leaves_is_a_problem_of_the_run(record_property: Record) -> None:
     class Leaving(LinuxDatapath):
         """Host s0 loses its line in period 50."""

@@ -179,8 +179,11 @@ class TestSharedBuffer:
 
     def test_the_pool_marks_before_it_is_full(self) -> None:
         shared = Red(min_bytes=20_000, max_bytes=80_000, max_prob_frac=0.2)
-        network, done = incast(self.SHARED.replace(shared_red=shared))
-        port = network.port("tor->receiver")
+        port = self.SHARED.build().port("tor->receiver")
+        _, done = settled(
+            lambda: incast(self.SHARED.replace(shared_red=shared)),
+            lambda found: not found[1].last["dropped_pkts"][port],
+        )
         assert done.grown(port, "marked_pkts") > 50
         assert done.last["dropped_pkts"][port] == 0
         assert done.queue_mean_bytes(port) < 100_000

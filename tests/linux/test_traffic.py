@@ -75,7 +75,7 @@ def test_numpy_and_c_agree(struct: str, tmp_path: Path) -> None:
     assert dict(line.split() for line in rows) == {name: str(row.fields[name][1]) for name in row.names or ()}
 
 
-@needs(*TRAFFIC)
+@needs(*TRAFFIC, "ip")
 def test_every_byte_arrives_and_the_counters_say_so() -> None:
     sizes = [1, 1459, 1460, 1461, 20_000, 65_536, 65_537, 300_000, 2_000_000] * 4
     flows = table([0.002 * i for i in range(len(sizes))], sizes, pairs=2)
@@ -142,7 +142,7 @@ def test_it_ends_by_itself_when_its_time_is_over() -> None:
         sending.check()
 
 
-@needs(*TRAFFIC)
+@needs(*TRAFFIC, "ip")
 def test_flows_of_a_host_that_leaves_stay_unfinished_and_the_others_go_on() -> None:
     flows = table([0.0, 0.0, 0.3], [5_000_000, 5_000_000, 1000], pairs=2)
     flows.src[2], flows.dst[2] = 0, 1

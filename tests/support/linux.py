@@ -41,6 +41,7 @@ NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
         "CAP_NET_ADMIN and CAP_SYS_ADMIN are missing",
         lambda: _capable(CAP_NET_ADMIN) and _capable(CAP_SYS_ADMIN),
     ),
+    "ip": ("ip and ss are not installed (package iproute2)", lambda: all(map(shutil.which, ("ip", "ss")))),
     "pyroute2": ("pyroute2 is not installed (extra ncc[linux])", lambda: find_spec("pyroute2") is not None),
 }
 """What may be asked for: the reason to skip, and whether it is there."""
