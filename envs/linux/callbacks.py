@@ -8,7 +8,7 @@ from there may be anything. The shim depends on no such value; this says how oft
 from dataclasses import dataclass
 
 from ncc.core.errors import DatapathError
-from ncc.envs.linux import layout, objects
+from ncc.envs.linux import layout, machine, objects
 from ncc.envs.linux.libbpf import BPF_F_LINK, Object
 
 MARK_BYTES = 15_000
@@ -52,11 +52,12 @@ def count_callbacks(seconds: float) -> Callbacks:
 
     Raises:
         ConfigError: `seconds` is not above 0, or too long.
-        DatapathError: the machine cannot (`python -m ncc.host check`), or nothing was asked of the callback.
+        DatapathError: the machine cannot (`python -m ncc.host check`) or has a run, or nothing was asked.
     """
-    from ncc.envs.linux.trial import trial
+    from ncc.envs.linux.trial import check_seconds, trial
 
-    with Object(objects.bpf_object("callbacks")) as loaded:
+    check_seconds(seconds)
+    with machine.alone(), Object(objects.bpf_object("callbacks")) as loaded:
         loaded.map("callbacks").add_flags(BPF_F_LINK)
         loaded.load()
         loaded.register("callbacks")

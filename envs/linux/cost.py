@@ -11,11 +11,11 @@ from an empty program, and taken off. Not counted: what the kernel does for its 
 from dataclasses import dataclass
 
 from ncc.core.errors import DatapathError
-from ncc.envs.linux import objects
+from ncc.envs.linux import machine, objects
 from ncc.envs.linux.extension import extension
 from ncc.envs.linux.libbpf import BPF_F_LINK, Object, Program, statistics
 from ncc.envs.linux.shim import Shim
-from ncc.envs.linux.trial import trial
+from ncc.envs.linux.trial import check_seconds, trial
 
 WARM_S = 0.2
 KERNEL_CUBIC = "kernel_cubic"
@@ -38,8 +38,16 @@ def measure(controllers: tuple[str, ...], seconds: float) -> tuple[list[Cost], f
     Raises:
         ConfigError: `seconds` is not above 0, or too long.
         UnknownNameError: no such controller was built.
-        DatapathError: the machine cannot (`python -m ncc.host check`), or its CUBIC is not there.
+        DatapathError: the machine cannot (`python -m ncc.host check`) or has a run, or its CUBIC is not there.
     """
+    check_seconds(seconds)
+    for name in controllers:
+        objects.controller_object(name)
+    with machine.alone():
+        return _measure(controllers, seconds)
+
+
+def _measure(controllers: tuple[str, ...], seconds: float) -> tuple[list[Cost], float]:
     with Object(objects.bpf_object(KERNEL_CUBIC)) as loaded:
         loaded.map(KERNEL_CUBIC).add_flags(BPF_F_LINK)
         loaded.load()

@@ -13,7 +13,8 @@ Connections are closed without packets, as in simulators. What a scenario asks a
 `facts`, with everything else that a result must not be without: missed periods, lateness, load, counters of the shim.
 
 The rate limit is on IP packets with data, held by pacing (`shim`): `nic.bucket_bytes` has no counterpart, and pure ACKs
-are not limited. `throughput_bps` counts all packets that the host sent, ACKs included.
+are not limited. `throughput_bps` counts all packets that the host sent, ACKs included, also those to nodes inside its
+neighbourhood; `facts` say so where a run has such flows.
 """
 
 from collections.abc import Mapping
@@ -25,8 +26,9 @@ from ncc.core.flows import FloatArray, FlowTable
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
+from ncc.envs.linux.delay import MIN_DELAY_S
 from ncc.envs.linux.run import Run
-from ncc.envs.linux.senders import check_stack, transports
+from ncc.envs.linux.senders import KERNEL, check_stack, transports
 from ncc.envs.linux.settings import LinuxSettings
 from ncc.envs.linux.shim import Shim
 from ncc.harness.datapath import HostStack, Records
@@ -81,7 +83,7 @@ class LinuxDatapath:
         """
         self.close()
         check_stack(stack)
-        _check_scenario(scenario, self.settings)
+        _check_scenario(scenario, stack, self.settings)
         self._facts, self._fallbacks = {}, ()
         self._run = run = Run(scenario, flows, stack, self.settings)
         return run.first()
@@ -97,7 +99,8 @@ class LinuxDatapath:
         """
         self.close()
         check_stack(stack)
-        _check_scenario(scenario, self.settings)
+        _check_scenario(scenario, stack, self.settings)
+        _check_outlive(scenario, "take_over")
         self._facts, self._fallbacks = {}, ()
         self._run = run = Run(scenario, flows, stack, self.settings, take_over=True)
         return run.first()
@@ -151,7 +154,7 @@ class LinuxDatapath:
         return self._run
 
 
-def _check_scenario(scenario: Scenario, settings: LinuxSettings) -> None:
+def _check_scenario(scenario: Scenario, stack: HostStack, settings: LinuxSettings) -> None:
     if not scenario.transport.handshake:
         raise ConfigError(
             "Scenario.transport.handshake must be true on linux, whose connections always begin with one: set it so, "
@@ -163,6 +166,21 @@ def _check_scenario(scenario: Scenario, settings: LinuxSettings) -> None:
             "so, or use datapath=packetsim"
         )
     settings.check_length(scenario.duration_s, scenario.drain_s)
+    if not stack.transport.startswith(KERNEL):
+        settings.check_heartbeat(scenario.period_s, scenario.decision_latency_s)
+    if settings.outlive:
+        _check_outlive(scenario, "datapath.linux.settings.outlive")
+
+
+def _check_outlive(scenario: Scenario, what: str) -> None:
+    topology = scenario.network()
+    for i, link in enumerate(topology.links):
+        if link.delay_s >= MIN_DELAY_S:
+            raise ConfigError(
+                f"{what} needs links that go on without the process that made them, and the delay of "
+                f"{topology.port_name(2 * i)} ({link.delay_s * 1e6:g} us) ends with it: use links of less than "
+                f"{MIN_DELAY_S * 1e6:g} us"
+            )
 
 
 DATAPATH = LinuxDatapath

@@ -3,7 +3,10 @@
 
 import fcntl
 import os
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -28,7 +31,7 @@ def require() -> None:
     """
     for row in check_machine():
         if row.needed and row.state is not State.THERE:
-            raise DatapathError(f"No run on linux is possible here: {row.name}: {row.sentence}.")
+            raise DatapathError(f"No run on linux is possible here: {row.name}: {row.sentence.rstrip('.')}.")
 
 
 def take_machine() -> int:
@@ -40,7 +43,7 @@ def take_machine() -> int:
     try:
         lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise DatapathError(f"Cannot open {LOCK}: {error.strerror}; runs on linux take root.") from None
+        raise DatapathError(f"Cannot open {LOCK}: {error.strerror}; a run on linux takes root (sudo).") from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -52,6 +55,16 @@ def take_machine() -> int:
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     return lock
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Hold the machine for as long as the block lasts; raises as `take_machine`."""
+    lock = take_machine()
+    try:
+        yield
+    finally:
+        os.close(lock)
 
 
 def busy_frac(watched_s: float = WATCHED_S) -> float:
@@ -76,26 +89,37 @@ def split_cores() -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 class Cores:
-    """The calling thread on some cores, from `enter` to `leave`; both may be called twice."""
+    """The calling thread on some cores, from `enter` to `leave`; both may be called twice, `leave` from any thread.
+
+    Threads and processes that it makes meanwhile are on these cores too.
+    """
 
     def __init__(self, cores: tuple[int, ...]) -> None:
-        self._cores, self._before = cores, os.sched_getaffinity(0)
+        self._cores = cores
+        self._before: tuple[int, set[int]] | None = None
 
     def enter(self) -> None:
         """Be there; on none: stay."""
-        if self._cores:
+        if self._cores and self._before is None:
+            self._before = threading.get_native_id(), os.sched_getaffinity(0)
             os.sched_setaffinity(0, self._cores)
 
     def leave(self) -> None:
         """Be where it was before."""
-        os.sched_setaffinity(0, self._before)
+        before, self._before = self._before, None
+        if before is not None:
+            with suppress(ProcessLookupError):  # the thread has ended
+                os.sched_setaffinity(*before)
 
 
 class Realtime:
-    """SCHED_FIFO for the calling thread, from `enter` to `leave`; both may be called twice."""
+    """SCHED_FIFO for the calling thread, from `enter` to `leave`; both may be called twice, `leave` from any thread.
+
+    Threads and processes that it makes meanwhile are not: they have the usual scheduling.
+    """
 
     def __init__(self) -> None:
-        self._before: tuple[int, os.sched_param] | None = None
+        self._before: tuple[int, int, os.sched_param] | None = None
 
     def enter(self) -> None:
         """Go first.
@@ -105,9 +129,9 @@ class Realtime:
         """
         if self._before is not None:
             return
-        before = (os.sched_getscheduler(0), os.sched_getparam(0))
+        before = (threading.get_native_id(), os.sched_getscheduler(0), os.sched_getparam(0))
         try:
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(DECISIONS_PRIORITY))
+            os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(DECISIONS_PRIORITY))
         except PermissionError:
             raise DatapathError(
                 "SCHED_FIFO is refused (it takes CAP_SYS_NICE, and a control group that allows it): set "
@@ -119,4 +143,5 @@ class Realtime:
         """Be as before."""
         before, self._before = self._before, None
         if before is not None:
-            os.sched_setscheduler(0, *before)
+            with suppress(ProcessLookupError):  # the thread has ended
+                os.sched_setscheduler(*before)

@@ -64,6 +64,8 @@ class Meter:
         """Whether a flow leaves its neighbourhood, and so is under its host's limit."""
         self.inside_rows: IntArray = np.flatnonzero(~self.limited & (self.agent < self.n_agents))
         """Flows of agents that stay inside their neighbourhood."""
+        acks_inside = ~limited[area_of[flows.dst], flows.src] & (index[flows.dst] < self.n_agents)
+        self._inside = len(self.inside_rows) > 0 or bool(acks_inside.any())
         self.delivered_bytes, self.left_bytes = np.zeros(n, np.int64), np.zeros(n, np.int64)
         self.rtt_sum_s, self.rtt_samples = np.zeros(n), np.zeros(n, np.int64)
         self.last_left_s = flows.start_s.copy()
@@ -80,6 +82,15 @@ class Meter:
         self._uppers = np.array([area.upper_port for area in topology.neighbourhoods], np.int64)
         self._hosts = host_ports(topology)
         self._ports = first
+
+    def not_honoured(self) -> tuple[str, ...]:
+        """What columns say otherwise than `ncc.core.measurement` does, a sentence each."""
+        if not self._inside:
+            return ()
+        return (
+            "throughput_bps counts all packets that a host sent, also those to nodes inside its neighbourhood, of "
+            "which this run has some.",
+        )
 
     def heard(
         self,

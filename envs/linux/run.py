@@ -19,7 +19,7 @@ from ncc.core.units import NS_PER_S, to_ns
 from ncc.envs.linux import machine, traffic
 from ncc.envs.linux.measure import PORT_COUNTERS, Meter
 from ncc.envs.linux.senders import KERNEL, KernelSenders, Senders, ShimSenders
-from ncc.envs.linux.settings import LinuxSettings
+from ncc.envs.linux.settings import GRACE_S, LinuxSettings
 from ncc.envs.linux.shim import Shim
 from ncc.envs.linux.stack import not_honoured
 from ncc.envs.linux.traffic import Sender, Traffic, TrafficOptions
@@ -54,6 +54,7 @@ class Run:
         self._undo.callback(self._cores.leave)
         self._period_ns = to_ns(scenario.period_s)
         self._latency_ns = to_ns(scenario.decision_latency_s)
+        self._longest_s = settings.check_length(scenario.duration_s, scenario.drain_s)
         self._epoch = self._missed = 0
         self._late_ns: list[int] = []
         self._start_ns = self._read_ns = 0
@@ -71,8 +72,8 @@ class Run:
 
     def _prepare(self) -> None:
         """The machine, and whether it can be had."""
+        self._undo.enter_context(machine.alone())
         machine.require()
-        self._undo.callback(os.close, machine.take_machine())
         if self.settings.scheduling == "fifo":  # now rather than at the first step
             self._realtime.enter()
             self._realtime.leave()
@@ -144,7 +145,7 @@ class Run:
         return TrafficOptions(
             congestion=self._senders.congestion,
             ecn=self._senders.ecn,
-            deadline_s=settings.check_length(self.scenario.duration_s, self.scenario.drain_s),
+            deadline_s=self._longest_s,
             send_buffer_bytes=transport.send_buffer_bytes,
             receive_buffer_bytes=transport.receive_buffer_bytes,
             sample_s=self.scenario.period_s if self._senders.samples else 0.0,
@@ -218,10 +219,11 @@ class Run:
             missed = 1 + (now_ns - end_ns) // self._period_ns
             self._missed, self._epoch = self._missed + missed, self._epoch + missed
             end_ns += missed * self._period_ns
-        if end_ns > self._start_ns + round(self.settings.longest_s * NS_PER_S):
+        if end_ns > self._start_ns + round(self._longest_s * NS_PER_S):
             raise DatapathError(
-                f"The run has lasted {self.settings.longest_s:g} s, and its flows have ended unfinished: shorten the "
-                "scenario, or raise datapath.linux.settings.longest_s."
+                f"The run has lasted {self._longest_s:g} s, and its flows have ended unfinished: it goes on for "
+                f"{GRACE_S:g} s at most after Scenario.duration_s and drain_s, and for "
+                "datapath.linux.settings.longest_s in all."
             )
         _sleep_until(end_ns)
         self._late_ns.append(time.monotonic_ns() - end_ns)
@@ -276,7 +278,7 @@ class Run:
             "missed_periods": self._missed,
             "late_us": {name: round(float(np.quantile(late_us, q)), 1) for name, q in LATE_QUANTILES.items()},
             "agent_cpu_frac": round(self._cpu_frac, 4),
-            "not_honoured": list(not_honoured(self.scenario.transport)),
+            "not_honoured": [*not_honoured(self.scenario.transport, self.scenario.nic), *self.meter.not_honoured()],
             "shim": self._senders.counters(),
             "torn_reports": self._senders.torn,
             "failed_flows": self._failed(),
@@ -295,7 +297,10 @@ class Run:
         if self._senders.steers and (n := counters.get("fallbacks", 0)):
             said.append(f"decisions stopped for more than {timeout_s:g} s, and connections fell back {n} times")
         if n := counters.get("unreported", 0):
-            said.append(f"{n} connections found no free slot: they were neither reported nor limited")
+            said.append(
+                f"{n} connections found no free slot: they were neither reported nor weighed or overridden; their "
+                "host's limit holds"
+            )
         for row, why in list(self._failed().items())[:3]:
             said.append(f"the connection of flow {row} ended early: {why}")
         return tuple(said)

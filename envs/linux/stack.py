@@ -59,9 +59,12 @@ def metrics(transport: Transport) -> dict[str, int]:
     return found
 
 
-def not_honoured(transport: Transport) -> tuple[str, ...]:
-    """What a scenario asks of TCP and the kernel does otherwise, a sentence each."""
-    said = []
+def not_honoured(transport: Transport, nic: Nic) -> tuple[str, ...]:
+    """What a scenario asks of TCP and the NIC and the kernel does otherwise, a sentence each."""
+    said = [
+        f"nic.bucket_bytes ({nic.bucket_bytes}) has no counterpart in Linux, where pacing holds rate limits packet by "
+        "packet."
+    ]
     if transport.initial_rto_s != KERNEL_INITIAL_RTO_S:
         said.append(
             f"transport.initial_rto_s is {KERNEL_INITIAL_RTO_S:g} s in Linux, not {transport.initial_rto_s:g} s: a "

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Some seconds of real traffic to try the machine with: bulk flows from one host to another over a bottleneck."""
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,7 +10,6 @@ import numpy as np
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FlowTable
 from ncc.core.topologies import Dumbbell
-from ncc.envs.linux.machine import take_machine
 from ncc.envs.linux.rack import Rack
 from ncc.envs.linux.traffic import Sender, Traffic, TrafficOptions
 
@@ -20,18 +18,25 @@ SECONDS_MAX = 60.0
 POLL_S = 0.02
 
 
+def check_seconds(seconds: float) -> None:
+    """`ConfigError` for what a trial cannot last."""
+    if not 0 < seconds <= SECONDS_MAX:
+        raise ConfigError(f"A trial lasts from 0 to {SECONDS_MAX:g} s, got {seconds:g}.")
+
+
 @contextmanager
 def trial(
     congestion: str, seconds: float, *, flows: int = 4, mark_bytes: int = 30_000, ecn: bool = True
 ) -> Iterator[Callable[[float], None]]:
     """Flows run by TCP_CONGESTION `congestion`, for at most `seconds`; what is yielded waits for so long of them.
 
+    Whoever calls it has the machine (`machine.alone`).
+
     Raises:
         ConfigError: `seconds` is not above 0, or too long.
-        DatapathError: the machine cannot (`python -m ncc.host check`), or has another run.
+        DatapathError: the machine cannot (`python -m ncc.host check`).
     """
-    if not 0 < seconds <= SECONDS_MAX:
-        raise ConfigError(f"A trial lasts from 0 to {SECONDS_MAX:g} s, got {seconds:g}.")
+    check_seconds(seconds)
     dumbbell = Dumbbell(
         pairs=1, host_rate_bps=5 * RATE_BPS, bottleneck_rate_bps=RATE_BPS, delay_s=0, mark_threshold_bytes=mark_bytes
     )
@@ -46,7 +51,6 @@ def trial(
     )
     zeros = np.zeros(flows, np.int64)
     with ExitStack() as stack:
-        stack.callback(os.close, take_machine())
         rack = stack.enter_context(Rack(topology))
         hosts = [Sender(rack.namespace(end), rack.address(end)) for end in ends]
         options = TrafficOptions(congestion=congestion, deadline_s=seconds, ecn=int(ecn))

@@ -16,6 +16,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
+from types import FrameType
 from typing import Any, cast
 
 import ncc.harness.run
@@ -106,6 +107,7 @@ def _hear(pipe: Connection, worker: _Worker, task: Task) -> RunProgress | None:
 def _worker(pipe: Connection, task: Task) -> None:
     """Run jobs until the parent hangs up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends the workers
+    signal.signal(signal.SIGTERM, _leave)  # which is how; a datapath that holds more than memory has to be closed
     logging.getLogger(ncc.harness.run.__name__).setLevel(logging.ERROR)  # the parent warns of invalid runs
     datapath: Datapath | None = None
     try:
@@ -136,8 +138,15 @@ def _worker(pipe: Connection, task: Task) -> None:
     except (BrokenPipeError, ConnectionResetError):
         return  # the parent is gone: nobody waits for this any more
     finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if datapath is not None:
             datapath.close()
+
+
+def _leave(number: int, _: FrameType | None) -> None:
+    """End in order, once."""
+    signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(128 + number)
 
 
 class _Throttle:

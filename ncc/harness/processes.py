@@ -18,8 +18,8 @@ from ncc.core.errors import NccError
 
 EXIT_S = 10.0
 """How long a process that closed its pipe may take to exit before it counts as one that did not."""
-TERMINATE_S = 5.0
-"""How long a terminated process may take before it is killed."""
+TERMINATE_S = 10.0
+"""How long a terminated process may take to put in order what it leaves, before it is killed."""
 _BLAS_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 

@@ -7,6 +7,8 @@ seconds, and counts how often the kernel takes something else for what a program
 
 ``cost`` measures what our controllers take per ACK in the kernel, beside the kernel's own CUBIC.
 
+``sweep`` removes what runs left behind whose process was killed, with the flows that were to outlive it.
+
 ``report`` measures all that the Linux datapath has to show and writes docs/linux; it takes twenty minutes, a quiet
 machine and a checkout. With ``--quick`` it takes some minutes and writes runs/host/quick.
 """
@@ -77,6 +79,17 @@ def cost(console: Console, seconds: float, controllers: Sequence[str]) -> int:
     return 0
 
 
+def sweep(console: Console) -> int:
+    """Remove what dead runs left, and print it; always 0."""
+    from ncc.envs.linux import machine, namespaces
+
+    with machine.alone():
+        swept = namespaces.sweep()
+    said = f"Removed {len(swept)} namespaces: {', '.join(swept)}." if swept else "No run left anything behind."
+    console.print(said, highlight=False, soft_wrap=True)
+    return 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; 0 if it succeeded, 1 if not, 2 for wrong arguments."""
     parser = argparse.ArgumentParser(prog="python -m ncc.host", description=__doc__.split("\n")[0])
@@ -94,6 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     costing = commands.add_parser("cost", help="what an ACK costs in the kernel, ours beside the kernel's own CUBIC")
     costing.add_argument("controllers", nargs="*", metavar="controller", help="of ours; all if none is named")
     costing.add_argument("--seconds", type=float, default=3.0, help="of traffic for each (3)")
+    commands.add_parser("sweep", help="remove what runs left behind whose process was killed")
     reporting = commands.add_parser("report", help="measure everything, and write docs/linux")
     reporting.add_argument("--quick", action="store_true", help="less of everything, for a look")
     reporting.add_argument("--out", type=Path, help="where it goes: docs/linux, or runs/host/quick")
@@ -103,6 +117,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.command == "cost":
             return cost(console, options.seconds, options.controllers)
+        if options.command == "sweep":
+            return sweep(console)
         if options.command == "report":
             from ncc.host.report import report
 

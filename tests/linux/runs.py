@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ncc.core.errors import DatapathError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario, Transport
@@ -15,11 +14,11 @@ from ncc.core.workload import Fixed, Flow
 from ncc.envs.linux.datapath import LinuxDatapath
 from ncc.envs.linux.settings import LinuxSettings
 from ncc.harness.datapath import HostStack, Records
+from tests.linux.patience import patiently
 
 LAB = ManyToOne(senders=2, rate_bps=1e8, delay_s=10e-6, buffer_bytes=150_000, mark_threshold_bytes=20_000)
 TRANSPORT = Transport(min_rto_s=0.01)
 SETTINGS = LinuxSettings(busy="label", missed_frac=1.0)
-WAIT_S = 120.0
 
 
 def scenario(*flows: tuple[str, int, float], duration_s: float = 0.5, topology: Any = LAB, **more: Any) -> Scenario:
@@ -38,14 +37,7 @@ UNLIMITED = np.full(2, np.inf)
 
 def start(datapath: LinuxDatapath, what: Scenario, stack: HostStack | None = None) -> Measurement:
     """As `start`, when another run lets go of the machine."""
-    until = time.monotonic() + WAIT_S
-    while True:
-        try:
-            return datapath.start(what, what.flows(1), stack or HostStack(), 1)
-        except DatapathError as error:
-            if "has this machine" not in str(error) or time.monotonic() > until:
-                raise
-            time.sleep(0.2)
+    return patiently(lambda: datapath.start(what, what.flows(1), stack or HostStack(), 1))
 
 
 def until_done(

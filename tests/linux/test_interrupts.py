@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whoever ends an evaluation before it is done leaves nothing of it on the machine."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ncc.host.__main__ import main
+from tests.linux.lab import exclusively
+from tests.mains.commands import command
+from tests.support.linux import TRAFFIC, needs
+
+NETNS = Path("/run/netns")
+GONE_WITHIN_S = 2.0
+SLOWLY = 5
+"""Times as long, on a machine with other work."""
+
+
+def namespaces(of: int) -> list[str]:
+    """Of the runs of a process and of its children."""
+    children = Path(f"/proc/{of}/task/{of}/children")
+    pids = {str(of), *(children.read_text().split() if children.exists() else ())}
+    return [name for name in _all() if name.split("-")[1] in pids]
+
+
+def _all() -> list[str]:
+    return [entry.name for entry in NETNS.glob("ncc-*")]
+
+
+def until(found: Callable[[], bool], for_s: float) -> bool:
+    end = time.monotonic() + for_s
+    while not found() and time.monotonic() < end:
+        time.sleep(0.005)
+    return found()
+
+
+def sending(of: list[str]) -> bool:
+    """Whether packets of flows pass: a host of these namespaces has sent some."""
+    for name in of:
+        done = subprocess.run(["ip", "-n", name, "-s", "-j", "link"], capture_output=True, text=True, check=False)
+        links = json.loads(done.stdout) if done.returncode == 0 else []
+        if any(link["stats64"]["tx"]["bytes"] > 100_000 for link in links):
+            return True
+    return False
+
+
+@needs(*TRAFFIC)
+@pytest.mark.parametrize("when", ["building", "sending"])
+def test_ctrl_c_leaves_nothing_behind(when: str, tmp_path: Path) -> None:
+    asked = command("evaluate", "datapath=linux", "scenario=lab_incast", "controller=dctcp", "duration_s=20", "seeds=1")
+    with exclusively():  # nobody has it now, and who comes next waits
+        pass
+    with (tmp_path / "said").open("w+") as said:
+        run = subprocess.Popen([*asked, "out=judged"], cwd=tmp_path, stdout=said, stderr=said, process_group=0)
+        try:
+            mine: list[str] = []
+
+            def begun() -> bool:
+                mine[:] = namespaces(run.pid)
+                return run.poll() is not None or (bool(mine) and (when == "building" or sending(mine)))
+
+            assert until(begun, 60)
+            if "has this machine" in (tmp_path / "said").read_text():
+                pytest.skip("linux: another run has this machine")
+            if when == "sending":
+                time.sleep(0.5)
+                mine = namespaces(run.pid)
+            assert run.poll() is None, (tmp_path / "said").read_text()
+            workers = {name.split("-")[1] for name in mine}
+            os.killpg(run.pid, signal.SIGINT)
+            assert until(lambda: not [n for n in _all() if n.split("-")[1] in workers], GONE_WITHIN_S * SLOWLY)
+            assert run.wait(10 * SLOWLY) != 0
+        finally:
+            run.kill()
+            run.wait()
+    assert not [name for name in _all() if name.split("-")[1] in workers]  # nor made any more
+
+
+KILLED = """
+import os, signal
+from ncc.core.topologies import Dumbbell
+from ncc.envs.linux.rack import Rack
+rack = Rack(Dumbbell(pairs=1, host_rate_bps=1e8, bottleneck_rate_bps=1e8, buffer_bytes=150_000).build())
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@needs(*TRAFFIC)
+def test_what_dead_runs_left_can_be_swept(capsys: pytest.CaptureFixture[str]) -> None:
+    left = subprocess.Popen([sys.executable, "-c", KILLED])
+    left.wait()
+    mine = f"ncc-{left.pid}-"
+    assert [name for name in _all() if name.startswith(mine)]
+    with exclusively():
+        assert main(["sweep"]) == 1
+        assert "Another run on linux has this machine" in capsys.readouterr().out
+    assert main(["sweep"]) == 0
+    assert mine in capsys.readouterr().out
+    assert not [name for name in _all() if name.startswith(mine)]
+    assert main(["sweep"]) == 0
