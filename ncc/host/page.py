@@ -9,6 +9,8 @@ from ncc.core.errors import ConfigError
 from ncc.palette import label
 
 Part = Mapping[str, Any]
+GOALS = "goals"
+DECIDES = {"rule": "a rule that decides anew each period", "policy": "the trained policy, with its order"}
 LABELS = {"ncc_fifo": "NCC, no order"}
 
 
@@ -19,13 +21,43 @@ def filled(text: str, results: Mapping[str, Part]) -> str:
         ConfigError: the page lacks the marks of a part.
     """
     for name, table in TABLES.items():
-        begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
-        found = re.search(f"{re.escape(begin)}\n.*?{re.escape(end)}", text, re.DOTALL)
-        if found is None:
-            raise ConfigError(f"the page lacks a place for {name}: a line {begin!r}, then a line {end!r}")
         body = f"{table(results[name])}\n\n{_made(name, results[name])}" if name in results else "Not measured yet."
-        text = text[: found.start()] + f"{begin}\n{body}\n{end}" + text[found.end() :]
-    return text
+        text = _put(text, name, body)
+    return _put(text, GOALS, _goals(results))
+
+
+def _put(text: str, name: str, body: str) -> str:
+    begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+    found = re.search(f"{re.escape(begin)}\n.*?{re.escape(end)}", text, re.DOTALL)
+    if found is None:
+        raise ConfigError(f"the page lacks a place for {name}: a line {begin!r}, then a line {end!r}")
+    return text[: found.start()] + f"{begin}\n{body}\n{end}" + text[found.end() :]
+
+
+def _goals(results: Mapping[str, Part]) -> str:
+    """What was aimed at beside what was measured; a row per case, the worst of its runs."""
+    rows = []
+    for decides, title in DECIDES.items():
+        found = [row for row in results.get("deadlines", {}).get("rows", []) if row["decides"] == decides]
+        for key, goal, what in (("missed_frac", 0.002, "missed periods"), ("cpu_frac", 0.15, "CPU of the agent")):
+            if found:
+                worst = 100 * max(row[key] for row in found)
+                rows.append(_goal(f"{what}, {title}", f"< {100 * goal:g} %", f"{worst:.2g} %", worst < 100 * goal))
+    for row in results.get("effect", {}).get("rows", []):
+        ms = row["p50_us"] / 1e3
+        rows.append(_goal(f"decision to effect, {row['flows']} flows, p50", "< 1 ms", f"{ms:.2f} ms", ms < 1))
+    for row in results.get("rates", {}).get("rows", []):
+        if row["datapath"] == "linux":
+            span, met = f"{row['lowest']:.3f} to {row['highest']:.3f}", row["hosts_within_goal_frac"] == 1
+            rows.append(_goal(f"sent over allowed, {row['case']}; {row['decides']}", "0.95 to 1.05", span, met))
+    if (found := results.get("faults", {}).get("rows", [])) != []:
+        passed = sum(row["outcome"] == "passed" for row in found)
+        rows.append(_goal("tests of faults", "all pass", f"{passed} of {len(found)}", passed == len(found)))
+    return _table(("what", "goal", "measured, worst run", "met"), rows, 1) if rows else "Not measured yet."
+
+
+def _goal(what: str, goal: str, measured: str, met: bool) -> tuple[str, str, str, str]:
+    return what, goal, measured, "yes" if met else "**no**"
 
 
 def _made(name: str, part: Part) -> str:
@@ -65,7 +97,7 @@ def _name(controller: str) -> str:
 def _deadlines(part: Part) -> str:
     rows = [
         (
-            {"policy": "trained policy, with its order", "rule": "rule: a new limit each period"}[row["decides"]],
+            DECIDES[row["decides"]],
             f"{row['periods']:,}",
             str(row["missed"]),
             f"{100 * row['missed_frac']:.3f}",
