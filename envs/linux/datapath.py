@@ -68,7 +68,11 @@ class LinuxDatapath:
         return Configured(from_dict(LinuxSettings, plain, where))
 
     def transports(self) -> tuple[str, ...]:
-        """Headers that were built for the kernel, and the kernel's own congestion controls."""
+        """Headers that were built for the kernel, and the kernel's own congestion controls.
+
+        Raises:
+            DatapathError: nothing was built for the kernel; says what the build lacked.
+        """
         return transports()
 
     def start(self, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:

@@ -33,9 +33,24 @@ def folder() -> Path:
 def bpf_objects() -> dict[str, Path]:
     """Programs for the kernel, by name; empty where none was built."""
     try:
-        return {path.name.removesuffix(SUFFIX): path for path in sorted(folder().glob(f"*{SUFFIX}"))}
+        return require_built()
     except DatapathError:
         return {}
+
+
+def require_built() -> dict[str, Path]:
+    """Programs for the kernel, by name.
+
+    Raises:
+        DatapathError: none was built; the message says what the build lacked.
+    """
+    built = {path.name.removesuffix(SUFFIX): path for path in sorted(folder().glob(f"*{SUFFIX}"))}
+    if not built:
+        raise DatapathError(
+            "The Linux datapath's programs for the kernel were not built: install clang and libbpf-dev, then run "
+            "`make build` (in a checkout) or reinstall ncc."
+        )
+    return built
 
 
 def bpf_object(name: str) -> Path:
@@ -45,12 +60,7 @@ def bpf_object(name: str) -> Path:
         DatapathError: none was built.
         UnknownNameError: there is no such one.
     """
-    built = {path.name.removesuffix(SUFFIX): path for path in folder().glob(f"*{SUFFIX}")}
-    if not built:
-        raise DatapathError(
-            "The Linux datapath's programs for the kernel were not built: install clang and libbpf-dev, then run "
-            "`make build` (in a checkout) or reinstall ncc."
-        )
+    built = require_built()
     if name not in built:
         raise UnknownNameError("BPF object", name, built)
     return built[name]

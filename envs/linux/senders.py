@@ -69,7 +69,12 @@ class Senders(Protocol):
 
 
 def transports() -> tuple[str, ...]:
-    """Our headers that were built for the kernel, and the kernel's own as ``linux::cubic`` and so on."""
+    """Our headers that were built for the kernel, and the kernel's own as ``linux::cubic`` and so on.
+
+    Raises:
+        DatapathError: nothing was built for the kernel, without which no run is possible.
+    """
+    objects.require_built()
     return (*objects.controllers(), *(KERNEL + name for name in kernel_controls()))
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a scenario's transport means to the kernel's TCP: settings of a namespace, metrics of a route, and the rest."""
 
+import math
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,6 +12,9 @@ from ncc.core.scenario import Nic, Transport
 MS_PER_S = 1000
 KERNEL_INITIAL_RTO_S = 1.0
 """TCP_TIMEOUT_INIT."""
+ROUNDING = 1e-6
+_MONOTONIC_COARSE = 6
+"""CLOCK_MONOTONIC_COARSE of linux/time.h, which advances with the jiffies."""
 SKB_OVERHEAD = 2
 """Memory that a packet is charged for beside its payload: at most as much again for packets of 1500 bytes."""
 
@@ -59,12 +64,30 @@ def metrics(transport: Transport) -> dict[str, int]:
     return found
 
 
+def jiffy_s() -> float:
+    """In which the kernel keeps timers."""
+    return time.clock_getres(_MONOTONIC_COARSE)
+
+
+def min_rto_s(transport: Transport) -> float:
+    """The least retransmission timeout that the kernel makes of the scenario's."""
+    jiffies = math.ceil(metrics(transport)["rto_min"] / MS_PER_S / jiffy_s() - ROUNDING)
+    return jiffies * jiffy_s()
+
+
 def not_honoured(transport: Transport, nic: Nic) -> tuple[str, ...]:
     """What a scenario asks of TCP and the NIC and the kernel does otherwise, a sentence each."""
     said = [
         f"nic.bucket_bytes ({nic.bucket_bytes}) has no counterpart in Linux, where pacing holds rate limits packet by "
-        "packet."
+        "packet.",
+        "transport: Linux finds losses by time too (RACK), and with SACK probes for lost tails (TLP); simulators "
+        "do neither.",
     ]
+    if abs((kept_s := min_rto_s(transport)) - transport.min_rto_s) > ROUNDING:
+        said.append(
+            f"transport.min_rto_s is {kept_s * MS_PER_S:g} ms here, in whole jiffies of {jiffy_s() * MS_PER_S:g} ms, "
+            f"not {transport.min_rto_s * MS_PER_S:g} ms."
+        )
     if transport.initial_rto_s != KERNEL_INITIAL_RTO_S:
         said.append(
             f"transport.initial_rto_s is {KERNEL_INITIAL_RTO_S:g} s in Linux, not {transport.initial_rto_s:g} s: a "

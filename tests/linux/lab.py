@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Real flows from one host to another over a bottleneck, steered by a shim, each run bounded in time."""
 
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,11 +12,11 @@ from numpy.typing import NDArray
 
 from ncc.core.flows import FlowTable
 from ncc.core.topologies import Dumbbell
-from ncc.envs.linux import layout, machine
+from ncc.envs.linux import layout
 from ncc.envs.linux.rack import Rack
 from ncc.envs.linux.shim import Shim
 from ncc.envs.linux.traffic import DONE, Sender, Traffic, TrafficOptions
-from tests.linux.patience import patiently
+from tests.linux.patience import exclusively, patiently
 from tests.linux.sockets import settled
 
 MB = 1_000_000
@@ -127,16 +126,6 @@ def lab(
         traffic = stack.enter_context(Traffic(hosts, flows, zeros, zeros + 1, options))
         traffic.begin(time.monotonic_ns())
         yield Lab(rack, traffic, shim, rack.address(ends[0]))
-
-
-@contextmanager
-def exclusively() -> Iterator[None]:
-    """Nobody else runs flows on this machine meanwhile."""
-    held = patiently(machine.take_machine)
-    try:
-        yield
-    finally:
-        os.close(held)
 
 
 def registered(controller: str, params: Sequence[tuple[str, int]] = (), *, timeout_s: float) -> Shim:

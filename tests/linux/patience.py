@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Waiting for what only one process of a machine can have at a time."""
 
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import pytest
 
 from ncc.core.errors import DatapathError
+from ncc.envs.linux import machine
 
 T = TypeVar("T")
 WAIT_S = 120.0
@@ -25,3 +28,13 @@ def patiently(attempt: Callable[[], T]) -> T:
             if time.monotonic() > until:
                 pytest.skip(f"linux: another run has this machine for longer than {WAIT_S:g} s")
             time.sleep(0.2)
+
+
+@contextmanager
+def exclusively() -> Iterator[None]:
+    """Nobody else runs flows on this machine meanwhile."""
+    held = patiently(machine.take_machine)
+    try:
+        yield
+    finally:
+        os.close(held)

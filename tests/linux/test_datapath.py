@@ -19,12 +19,13 @@ from ncc.compose import load_controller, load_datapath
 from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
 from ncc.core.flows import FloatArray, check_columns
 from ncc.core.measurement import Measurement
-from ncc.core.topologies import Dumbbell
+from ncc.core.topologies import Dumbbell, ManyToOne
 from ncc.core.workload import Fixed, Flow
 from ncc.envs.linux.datapath import LinuxDatapath
 from ncc.envs.linux.senders import kernel_controls
 from ncc.envs.linux.settings import LinuxSettings
 from ncc.harness.datapath import Alone, Datapath, HostStack
+from tests.linux.patience import exclusively
 from tests.linux.runs import LONG, PAIR, SETTINGS, TRANSPORT, UNLIMITED, scenario, start, throughput, until_done
 from tests.mains.commands import ncc
 from tests.support.linux import TRAFFIC, needs
@@ -42,6 +43,7 @@ def test_it_is_a_datapath_that_wants_to_be_alone() -> None:
         LinuxDatapath.configured({"scheduling": "fast"}, "datapath.linux.settings")
 
 
+@needs("objects")
 def test_transports_are_ours_and_the_kernels(datapath: LinuxDatapath) -> None:
     assert {f"linux::{name}" for name in kernel_controls()} <= set(datapath.transports())
     assert not [name for name in datapath.transports() if name.startswith(("linux::ncc", "ncc"))]
@@ -72,6 +74,11 @@ def test_unknown_names_are_refused_with_what_exists(datapath: LinuxDatapath) -> 
         ({"transport": TRANSPORT.replace(handshake=False)}, "transport.handshake must be true on linux"),
         ({"transport": TRANSPORT.replace(rtt_noise_max_s=1e-3)}, "rtt_noise_max_s must be 0 on linux"),
         ({"drain_s": 1000.0}, r"make 1000\.5 s, and a run on linux takes at most 600 s"),
+        (
+            {"period_s": 0.03},
+            r"period_s and decision_latency_s make 0\.03 s, and on linux they may take 0\.025 s, half of",
+        ),
+        ({"period_s": 0.02, "decision_latency_s": 0.01}, r"make 0\.03 s"),
     ],
 )
 @needs("objects")
@@ -79,6 +86,24 @@ def test_what_linux_cannot_do_is_refused(datapath: LinuxDatapath, changed: dict[
     what = PAIR.replace(**changed)
     with pytest.raises(ConfigError, match=said):
         datapath.start(what, what.flows(1), HostStack(), 1)
+
+
+@needs("objects")
+def test_flows_cannot_outlive_links_with_a_delay() -> None:
+    topology = ManyToOne(senders=2, rate_bps=1e8, delay_s=1e-3, buffer_bytes=150_000)
+    what = scenario(("s0", 1000, 0.0), topology=topology)
+    said = r"links that go on without the process that made them, and the delay of .* \(1000 us\) ends with it"
+    with pytest.raises(ConfigError, match="outlive needs " + said):
+        LinuxDatapath(SETTINGS.replace(outlive=True)).start(what, what.flows(1), HostStack(), 1)
+    with pytest.raises(ConfigError, match="take_over needs " + said):
+        LinuxDatapath(SETTINGS).take_over(what, what.flows(1), HostStack())
+
+
+def test_traffic_ends_soon_after_its_scenario() -> None:
+    settings = LinuxSettings(longest_s=60.0)
+    assert settings.check_length(2.0, 3.0) == 15.0
+    assert settings.check_length(2.0, 55.0) == 60.0
+    assert settings.check_length(2.0, None) == 60.0
 
 
 @needs(*TRAFFIC)
@@ -182,6 +207,8 @@ def test_limits_are_refused_where_flows_stay_in_the_neighbourhood(datapath: Linu
     datapath.step(np.array([np.inf, 1e7]))
     with pytest.raises(ConfigError, match=r"limit of host s0 .* also for flow 0, which stays inside"):
         datapath.step(np.array([1e7, 1e7]))
+    datapath.finish()
+    assert any("nodes inside its neighbourhood" in said for said in datapath.facts["not_honoured"])
 
 
 @needs(*TRAFFIC)
@@ -228,6 +255,8 @@ def test_one_run_at_a_time(datapath: LinuxDatapath) -> None:
 
 @needs(*TRAFFIC)
 def test_evaluate_prints_the_same_table_and_keeps_the_facts(tmp_path: Any) -> None:
+    with exclusively():  # nobody has the machine now
+        pass
     done = ncc(
         "evaluate",
         "datapath=linux",
@@ -246,3 +275,4 @@ def test_evaluate_prints_the_same_table_and_keeps_the_facts(tmp_path: Any) -> No
     assert facts["datapath_facts"]["periods"] >= 300
     assert facts["datapath_facts"]["settings"]["missed_frac"] == 1.0
     assert any("initial_rto_s" in said for said in facts["datapath_facts"]["not_honoured"])
+    assert not any("throughput_bps" in said for said in facts["datapath_facts"]["not_honoured"])

@@ -26,6 +26,7 @@ from ncc.envs.linux.datapath import LinuxDatapath
 from ncc.harness.datapath import HostStack
 from ncc.harness.limiter import Unlimited
 from ncc.harness.run import run_once
+from tests.linux.patience import exclusively
 from tests.linux.runs import LEFT, LONG, PAIR, SETTINGS, UNLIMITED, scenario, start, throughput, until_done
 from tests.linux.test_traffic import alive
 from tests.support.linux import TRAFFIC, needs
@@ -219,6 +220,8 @@ def killed(limit_bps: float) -> Iterator[tuple[int, Any]]:
     """A run of `LEFT` whose process was killed after a while: its traffic program, and the file of its table."""
     from ncc.envs.linux.rack import sweep
 
+    with exclusively():  # nobody has the machine now
+        pass
     run = subprocess.Popen([sys.executable, "-c", OUTLIVED, str(limit_bps)], stdout=subprocess.PIPE, text=True)
     try:
         assert run.stdout is not None
@@ -309,6 +312,8 @@ finally:
 def test_without_privileges_it_says_which_in_a_sentence(dropped: str, said: str) -> None:
     if shutil.which("setpriv") is None:
         pytest.skip("linux: setpriv is not installed (package util-linux)")
+    with exclusively():  # nobody has the machine now
+        pass
     command = ["setpriv", f"--bounding-set={dropped}", "--inh-caps=-all", sys.executable, "-c", STARTED]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(said)

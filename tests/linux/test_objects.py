@@ -11,9 +11,11 @@ import pytest
 import ncc.baselines
 import ncc.envs.linux
 from ncc.baselines.registry import Ecn, controller, controllers
+from ncc.compose import load_datapath
 from ncc.core.errors import DatapathError, UnknownNameError
 from ncc.envs.linux import objects
 from ncc.envs.linux.libbpf import Object
+from ncc.harness.datapath import HostStack
 from tests.linux import verifier
 from tests.linux.elf import sections
 from tests.support.linux import KERNEL, needs
@@ -108,6 +110,8 @@ def test_without_a_build_the_error_says_what_to_install(monkeypatch: pytest.Monk
         with pytest.raises(DatapathError, match="install clang and libbpf-dev, then run `make build`"):
             objects.controller_object("dctcp")
         assert objects.controllers() == ()
+        with pytest.raises(DatapathError, match="install clang and libbpf-dev, then run `make build`"):
+            load_datapath("linux").require(HostStack(), "controller dctcp", "leave it out")
     finally:
         objects.folder.cache_clear()
 

@@ -3,6 +3,7 @@
 
 import asyncio
 import ctypes
+import math
 import os
 import signal
 import subprocess
@@ -121,10 +122,15 @@ class TestRefusals:
             check_rack(SMALL.build(), Transport(frame_overhead_bytes=0))
 
     def test_what_the_kernels_tcp_does_otherwise_is_said(self) -> None:
-        said = stack.not_honoured(Transport(initial_rto_s=1.0, delayed_ack_pkts=1))
-        assert said == ()
+        jiffy_s = stack.jiffy_s()
+        said = stack.not_honoured(Transport(initial_rto_s=1.0, delayed_ack_pkts=1, min_rto_s=10 * jiffy_s), Nic())
+        assert [line.split()[0] for line in said] == ["nic.bucket_bytes", "transport:"]
+        said = stack.not_honoured(Transport(min_rto_s=2.5 * jiffy_s), Nic())
+        ms = round(2.5 * jiffy_s * 1e3)
+        kept_ms = math.ceil(ms / jiffy_s / 1e3) * jiffy_s * 1e3
+        assert (f"transport.min_rto_s is {kept_ms:g} ms here" in " ".join(said)) == (abs(ms - kept_ms) > 1e-6)
         asked = Transport(initial_rto_s=0.02, handshake=False, rtt_noise_max_s=1e-3, delayed_ack_pkts=4)
-        said = stack.not_honoured(asked)
+        said = stack.not_honoured(asked, Nic())
         for field in ("initial_rto_s", "handshake", "delayed_ack_pkts", "delayed_ack_s", "rtt_noise_max_s"):
             assert [line for line in said if line.startswith(f"transport.{field} ")], field
 
