@@ -13,6 +13,8 @@ import numpy as np
 
 from ncc.compose import load_datapath
 from ncc.core.scenario import Scenario
+from ncc.core.topologies import Dumbbell, ManyToOne
+from ncc.core.workload import Long
 from ncc.harness.controller import Controller
 from ncc.harness.datapath import Datapath
 from ncc.harness.run import Run
@@ -41,6 +43,8 @@ class Variant:
     controllers: tuple[str, ...] = CONTROLLERS
     busy: bool = False
     """With a loop that never rests on every core."""
+    lines_bps: float = 0.0
+    """If any: the flows' hosts are joined in pairs by a line of 200 Mbit/s, and their own lines are as fast as this."""
 
 
 VARIANTS = (
@@ -52,6 +56,11 @@ VARIANTS = (
     Variant("links of 200 us, delayed ACKs after 8 ms", "linux", ("scenario.topology.delay_s=2e-4", ACK_LATE)),
     Variant("links of 200 us, delayed ACKs after 8 ms", "packetsim", ("scenario.topology.delay_s=2e-4", ACK_LATE)),
     Variant("the kernel's own", "linux", controllers=("linux_cubic",)),
+    *(
+        Variant(f"in pairs, hosts' lines of {bps / 1e6:g} Mbit/s", datapath, controllers=("dctcp",), lines_bps=bps)
+        for bps in (2e8, 2e9)
+        for datapath in ("linux", "packetsim")
+    ),
     Variant("a busy loop on every core", "linux", controllers=("dctcp",), busy=True),
 )
 
@@ -64,7 +73,7 @@ def figures(run: Run) -> dict[str, float]:
     passed_s = np.diff(run.epochs.time_s, prepend=0.0)[at]
     sent_bits = float(columns["upper_throughput_bps"][:, 0] @ passed_s)
     flows, ports, network = run.records.flows, run.records.ports, run.scenario.network()
-    receiver = next(p for p in host_ports(network) if p not in _senders(run.scenario))
+    receivers = [port for port in host_ports(network) if port not in _senders(run.scenario)]
     return {
         "goodput_mbps": float(columns["goodput_bps"].sum(axis=1) @ passed_s / passed_s.sum()) / 1e6,
         "queue_kb": float(columns["upper_queue_mean_bytes"][:, 0] @ passed_s / passed_s.sum()) / 1e3,
@@ -72,7 +81,7 @@ def figures(run: Run) -> dict[str, float]:
         "retransmitted_pct": 100 * float(flows.retransmitted_pkts.sum()) / float(flows.sent_pkts.sum()),
         "timeouts": float(flows.timeouts.sum()),
         "rtt_mean_us": 1e6 * float(np.nanmean(flows.rtt_mean_s)),
-        "acks_per_packet": float(ports.tx_pkts[receiver]) / float(flows.sent_pkts.sum()),
+        "acks_per_packet": float(ports.tx_pkts[receivers].sum()) / float(flows.sent_pkts.sum()),
         "jain": float(jain_index(columns["goodput_bps"].mean(axis=0))),
         "busy_pct": 100 * float(run.datapath_facts.get("busy_frac_before", 0.0)),
     }
@@ -87,6 +96,21 @@ def _senders(scenario: Scenario) -> list[int]:
 def scenario(rate_mbps: int, *overrides: str) -> Scenario:
     """Four to one at this rate."""
     return lab("lab_long", f"scenario.topology.rate_bps={rate_mbps * 1e6:g}", *overrides)
+
+
+def _in_pairs(what: Scenario, lines_bps: float) -> Scenario:
+    topology = what.topology
+    assert isinstance(topology, ManyToOne)
+    pairs = Dumbbell(
+        pairs=topology.senders,
+        host_rate_bps=lines_bps,
+        bottleneck_rate_bps=topology.rate_bps,
+        delay_s=topology.delay_s,
+        buffer_bytes=topology.buffer_bytes,
+        mark_threshold_bytes=topology.mark_threshold_bytes,
+    )
+    flows = Long(sources="senders", destinations="receivers", flows=topology.senders, spread_s=0.01)
+    return what.replace(topology=pairs, workload=(("long", flows),))
 
 
 def _controller(name: str, rate_mbps: int) -> Controller:
@@ -126,6 +150,8 @@ def variants(preset: Preset) -> dict[str, Any]:
     with watched() as load:
         for variant in VARIANTS:
             what = scenario(RATES_MBPS[0], *variant.overrides)
+            if variant.lines_bps:
+                what = _in_pairs(what, variant.lines_bps)
             with _busy() if variant.busy else nullcontext():
                 for name in variant.controllers:
                     row = _row(
