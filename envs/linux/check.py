@@ -19,11 +19,19 @@ from pathlib import Path
 
 from ncc.core.errors import DatapathError, NccError
 from ncc.envs.linux import objects
-from ncc.envs.linux.libbpf import BPF_F_LINK, Object, libbpf
+from ncc.envs.linux.libbpf import BPF_F_LINK, Object, RegisteredError, libbpf
 
 KERNEL_LEAST = (6, 10)
 """Since then `cong_control` is told of the ACK, and what is registered goes with its process (6.4)."""
 BTF = Path("/sys/kernel/btf/vmlinux")
+PROCESSORS = ("x86_64",)
+"""Whose registers our programs for the kernel are built to read."""
+TUN = Path("/dev/net/tun")
+RUN = Path("/run")
+"""Of the machine's lock, and of the names of namespaces."""
+UID_MAP = Path("/proc/self/uid_map")
+EVERY_UID = ["0", "0", "4294967295"]
+"""The map of the namespace that the machine's own root is in."""
 CAPABILITIES = {
     "CAP_BPF": (39, "to load programs"),
     "CAP_PERFMON": (38, "to let programs read the kernel's structures"),
@@ -34,6 +42,8 @@ OWN_CONTROLLERS = ("cubic", "bbr", "dctcp")
 """Of the kernel, references for ours."""
 HELPERS = ("traffic", "delay")
 """Programs in programs/."""
+LOADING = ("processor", "kernel", "BTF", "CAP_BPF", "CAP_PERFMON", "user namespace", "libbpf", "BPF objects")
+"""What it takes to load a program."""
 CLONE_NEWNET = 0x40000000
 
 
@@ -65,7 +75,7 @@ def can_run(rows: list[Row]) -> bool:
 def check_machine() -> list[Row]:
     """All checks. Works for any user; what may not be tried is said to be so."""
     rows: list[Row] = []
-    for check in (_kernel, _btf, _capabilities, _realtime, _libbpf, _objects, _struct_ops, _pyroute2, _queues, _own):
+    for check in CHECKS:
         rows.extend(check(rows))
     return rows
 
@@ -87,6 +97,12 @@ def _kernel(_: list[Row]) -> Iterator[Row]:
     yield _row("kernel", fine, f"{system} {release}", f"this is {system} {release}: boot Linux {least} or later")
 
 
+def _processor(_: list[Row]) -> Iterator[Row]:
+    found, least = platform.machine(), " or ".join(PROCESSORS)
+    missing = f"this is {found}, and programs for the kernel are built for {least}: use such a machine"
+    yield _row("processor", found in PROCESSORS, found, missing)
+
+
 def _btf(_: list[Row]) -> Iterator[Row]:
     missing = f"{BTF} does not exist: boot a kernel built with CONFIG_DEBUG_INFO_BTF"
     yield _row("BTF", BTF.exists(), "the kernel describes its types", missing)
@@ -103,12 +119,21 @@ def capabilities() -> int:
 def _capabilities(_: list[Row]) -> Iterator[Row]:
     held = capabilities()
     for name, (bit, purpose) in CAPABILITIES.items():
-        yield _row(name, bool(held >> bit & 1), purpose, f"it is needed {purpose}: run as root (sudo)")
+        yield _row(name, bool(held >> bit & 1), purpose, f"it is needed {purpose}, which takes root (sudo)")
+
+
+def _user_namespace(_: list[Row]) -> Iterator[Row]:
+    try:
+        own = UID_MAP.read_text().split() != EVERY_UID
+    except OSError:  # a kernel without them, or not Linux
+        own = False
+    missing = "this process is in one (a rootless container?), whose root is not the machine's: it takes root outside"
+    yield _row("user namespace", not own, "the machine's own", missing)
 
 
 def _realtime(_: list[Row]) -> Iterator[Row]:
-    name, missing = "SCHED_FIFO", "periods are missed on a machine with other work: run as root (CAP_SYS_NICE), outside"
-    missing += " control groups with cpu.rt_runtime_us 0"
+    name, missing = "SCHED_FIFO", "periods are missed on a machine with other work: it takes root (CAP_SYS_NICE),"
+    missing += " outside control groups with cpu.rt_runtime_us 0"
     before = (os.sched_getscheduler(0), os.sched_getparam(0))
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
@@ -123,7 +148,7 @@ def _libbpf(_: list[Row]) -> Iterator[Row]:
     try:
         major, minor = libbpf().version
     except DatapathError as error:
-        yield Row("libbpf", State.MISSING, True, str(error))
+        yield Row("libbpf", State.MISSING, True, _phrase(error))
         return
     missing = f"it is version {major}.{minor}: install 1.0 or later (package libbpf1)"
     yield _row("libbpf", major >= 1, f"version {major}.{minor}", missing)
@@ -143,7 +168,7 @@ def _objects(_: list[Row]) -> Iterator[Row]:
 
 def _struct_ops(rows: list[Row]) -> Iterator[Row]:
     name = "struct_ops"
-    if lacking := _lacking(rows, "kernel", "BTF", "CAP_BPF", "CAP_PERFMON", "libbpf", "BPF objects"):
+    if lacking := _lacking(rows, *LOADING):
         yield Row(name, State.UNTRIED, True, f"controllers can be registered only with: {lacking}")
         return
     try:
@@ -151,10 +176,47 @@ def _struct_ops(rows: list[Row]) -> Iterator[Row]:
             loaded.map("callbacks").add_flags(BPF_F_LINK)
             loaded.load()
             loaded.register("callbacks")
+    except RegisteredError:
+        yield Row(name, State.THERE, True, "another process has a controller registered")
+        return
     except NccError as error:
-        yield Row(name, State.MISSING, True, f"no controller can be registered: {error}")
+        yield Row(name, State.MISSING, True, f"no controller can be registered: {_phrase(error)}")
         return
     yield Row(name, State.THERE, True, "a controller was registered and taken back")
+
+
+def _switch(rows: list[Row]) -> Iterator[Row]:
+    name = "switch program"
+    if lacking := _lacking(rows, *LOADING, "CAP_NET_ADMIN"):
+        yield Row(name, State.UNTRIED, True, f"it can be loaded only with: {lacking}")
+        return
+    try:
+        with Object(objects.bpf_object("switch")) as loaded:
+            loaded.load()
+    except NccError as error:
+        yield Row(name, State.MISSING, True, f"no switch can mark and count: {_phrase(error)}")
+        return
+    yield Row(name, State.THERE, True, "it marks, drops and counts at ports")
+
+
+def _places(_: list[Row]) -> Iterator[Row]:
+    """Asked of the kernel, not tried: whoever may write there may be reading, too."""
+    fine = os.access(RUN, os.W_OK | os.X_OK)
+    missing = f"the machine's lock and namespaces' names are there: make {RUN} writable, which takes root (sudo)"
+    yield _row("/run", fine, "it can be written", missing)
+    try:
+        os.close(os.open(TUN, os.O_RDWR | os.O_CLOEXEC))
+        refused = ""
+    except OSError as error:
+        refused = str(error.strerror)
+    missing = (
+        f"{TUN} cannot be opened ({refused}), which links with a delay take: modprobe tun, or let a container have it"
+    )
+    yield _row("TUN", not refused, "links can have a delay", missing, needed=False)
+
+
+def _phrase(error: NccError) -> str:
+    return str(error).removesuffix(".")
 
 
 def _pyroute2(_: list[Row]) -> Iterator[Row]:
@@ -178,7 +240,10 @@ def _queues(rows: list[Row]) -> Iterator[Row]:
             yield Row(name, State.UNTRIED, needed, f"queues can be tried only with: {lacking}")
         return
     for name, (needed, arguments, option) in _QUEUES.items():
-        refused = in_own_namespace(partial(_try_queue, name, arguments))
+        try:
+            refused = in_own_namespace(partial(_try_queue, name, arguments))
+        except DatapathError as error:
+            refused = _phrase(error)
         missing = f"the kernel refuses it ({refused}): boot one with {option}"
         yield _row(name, not refused, "a queue of this kind was set up", missing, needed=needed)
 
@@ -230,3 +295,22 @@ def _own(_: list[Row]) -> Iterator[Row]:
     for name in OWN_CONTROLLERS:
         missing = f"no reference beside ours: load the module tcp_{name} (modprobe) or boot a kernel with it"
         yield _row(f"kernel's {name}", name in there, f"linux::{name}", missing, needed=False)
+
+
+CHECKS: tuple[Callable[[list[Row]], Iterator[Row]], ...] = (
+    _processor,
+    _kernel,
+    _btf,
+    _capabilities,
+    _user_namespace,
+    _places,
+    _realtime,
+    _libbpf,
+    _objects,
+    _struct_ops,
+    _switch,
+    _pyroute2,
+    _queues,
+    _own,
+)
+"""In the order in which one thing needs another."""

@@ -5,11 +5,12 @@ import ctypes as c
 import errno
 import mmap
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,8 @@ BPF_STATS_RUN_TIME = 0
 BTF_KIND_STRUCT = 4
 WARN = 0
 _LOG_LINES = 40
+_MISLEADING = re.compile("memlock|ulimit -l", re.IGNORECASE)
+"""Hints at a limit that kernels since 5.11 do not ask about: what lacks is a privilege."""
 
 _P, _S, _I, _U = c.c_void_p, c.c_char_p, c.c_int, c.c_uint32
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
@@ -68,6 +71,10 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "bpf_obj_get_info_by_fd": (_I, [_I, _P, c.POINTER(_U)]),
 }
 _PRINT = c.CFUNCTYPE(_I, _I, _S, _P)
+
+
+class RegisteredError(DatapathError):
+    """A congestion control of that name is registered already, which says that the kernel can."""
 
 
 class Libbpf:
@@ -300,25 +307,30 @@ class Object:
         """Register the struct_ops map `name` for as long as this object is open and this process lives.
 
         Raises:
-            DatapathError: the kernel refuses, for example because something of that name is registered already.
+            RegisteredError: another process has registered it.
+            DatapathError: the kernel refuses otherwise.
         """
         lib, entry = self._library.lib, self.map(name)
         link = lib.bpf_map__attach_struct_ops(entry._pointer)
         if not link:
-            raise DatapathError(
-                f"The kernel would not register {name} of {self.path.name} ({reason(c.get_errno())}): another process "
-                f"may have registered it, and has to end first.{self._complaint()}"
-            )
+            self._refuse(name, c.get_errno())
         self._attached.append(link)
         if self._library.version >= (1, 2):  # there it is a link of the kernel's already
             return
         fd = lib.bpf_link_create(entry.fd, 0, BPF_STRUCT_OPS, None)
         if fd < 0:
-            raise DatapathError(
-                f"The kernel would not register {name} of {self.path.name} ({reason(fd)}): another process may have "
-                "registered it, and has to end first."
-            )
+            self._refuse(name, -fd)
         self._links.append(fd)
+
+    def _refuse(self, name: str, number: int) -> NoReturn:
+        if number == errno.EEXIST:
+            raise RegisteredError(
+                f"The kernel would not register {name} of {self.path.name}: another process has registered it, and has "
+                "to end first."
+            )
+        raise DatapathError(
+            f"The kernel would not register {name} of {self.path.name} ({reason(number)}).{self._complaint()}"
+        )
 
     @property
     def links(self) -> list[int]:
@@ -348,7 +360,7 @@ class Object:
         return self._pointer
 
     def _complaint(self) -> str:
-        said = " ".join(self._library.said[-6:])
+        said = " ".join(line for line in self._library.said[-6:] if not _MISLEADING.search(line))
         return f" libbpf: {said}" if said else ""
 
 

@@ -30,7 +30,7 @@ GONE_WITHIN_S = 5.0
 _OWNED = re.compile(rf"{PREFIX}-(\d+)-(\d+)-(\d+)-")
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _NEED_ROOT = (
-    "The Linux rack needs root, or CAP_SYS_ADMIN and CAP_NET_ADMIN, to make network namespaces ({}): run it with sudo, "
+    "The Linux rack takes root (sudo), or CAP_SYS_ADMIN and CAP_NET_ADMIN, to make network namespaces ({}): run it so, "
     "or use datapath=packetsim."
 )
 

@@ -31,7 +31,7 @@ def maps_of(program: str) -> Iterator[dict[str, KernelMap]]:
         if fd == -2:  # ENOENT: it has gone meanwhile
             continue
         if fd < 0:
-            raise DatapathError(f"The kernel's programs cannot be looked at ({reason(fd)}): run as root.")
+            raise DatapathError(f"The kernel's programs cannot be looked at ({reason(fd)}): it takes root (sudo).")
         try:
             if (maps := maps_if(fd, program)) is not None:
                 yield maps
@@ -56,7 +56,9 @@ def _open_maps(ids: list[int]) -> dict[str, KernelMap]:
         for number in ids:
             fd = libbpf().lib.bpf_map_get_fd_by_id(number)
             if fd < 0:
-                raise DatapathError(f"Map {number} of the kernel cannot be opened ({reason(fd)}): run as root.")
+                raise DatapathError(
+                    f"Map {number} of the kernel cannot be opened ({reason(fd)}): it takes root (sudo)."
+                )
             stack.callback(os.close, fd)
             value_bytes, entries, name = _info(fd, _MAP, bytes(_MAP.size))
             maps[_text(name)] = KernelMap(_text(name), value_bytes, entries, fd)

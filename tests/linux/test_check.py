@@ -12,14 +12,15 @@ from ncc.envs.linux import check, objects
 from ncc.envs.linux.callbacks import Callbacks, count_callbacks
 from ncc.envs.linux.check import Row, State, can_run, check_machine
 from ncc.envs.linux.cost import measure
+from ncc.envs.linux.libbpf import BPF_F_LINK, Object, libbpf
 from ncc.host.__main__ import main
 from tests.linux.patience import patiently
-from tests.support.linux import TRAFFIC, needs
+from tests.support.linux import KERNEL, TRAFFIC, needs
 
 ORDER = [
-    "kernel", "BTF", "CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN", "CAP_SYS_ADMIN", "SCHED_FIFO", "libbpf", "BPF objects",
-    "helper programs", "struct_ops", "pyroute2", "tbf", "clsact", "htb", "netem", "kernel's cubic", "kernel's bbr",
-    "kernel's dctcp",
+    "processor", "kernel", "BTF", "CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN", "CAP_SYS_ADMIN", "user namespace", "/run",
+    "TUN", "SCHED_FIFO", "libbpf", "BPF objects", "helper programs", "struct_ops", "switch program", "pyroute2", "tbf",
+    "clsact", "htb", "netem", "kernel's cubic", "kernel's bbr", "kernel's dctcp",
 ]  # fmt: skip
 
 WITHOUT_CAPABILITIES = """
@@ -57,7 +58,7 @@ def test_it_works_without_any_privilege() -> None:
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     said = " ".join(done.stdout.replace("│", " ").split())
-    assert "CAP_BPF no yes it is needed to load programs: run as root (sudo)" in said
+    assert "CAP_BPF no yes it is needed to load programs, which takes root (sudo)" in said
     assert "struct_ops not tried yes" in said
     assert "the first thing missing is" in said
 
@@ -77,7 +78,44 @@ def test_what_is_missing_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatc
     untried = rows["struct_ops"]
     assert untried.state is State.UNTRIED
     assert untried.sentence.startswith("controllers can be registered only with: kernel, BTF, CAP_BPF, CAP_PERFMON")
+    assert rows["switch program"].sentence.startswith("it can be loaded only with: kernel, BTF, CAP_BPF")
     assert rows["tbf"].sentence == "queues can be tried only with: CAP_NET_ADMIN, CAP_SYS_ADMIN, pyroute2"
+
+
+def test_containers_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "uid_map").write_text("         0     100000      65536\n")
+    monkeypatch.setattr(check, "UID_MAP", tmp_path / "uid_map")
+    monkeypatch.setattr(check, "TUN", tmp_path / "none")
+    monkeypatch.setattr(check, "RUN", tmp_path / "none")
+    monkeypatch.setattr(check, "PROCESSORS", ("pdp11",))
+    rows = by_name(check_machine())
+    assert "rootless container" in rows["user namespace"].sentence
+    assert "modprobe tun" in rows["TUN"].sentence
+    assert not rows["TUN"].needed
+    assert "writable, which takes root" in rows["/run"].sentence
+    assert "are built for pdp11" in rows["processor"].sentence
+    assert rows["struct_ops"].state is State.UNTRIED
+
+
+@needs(*KERNEL)
+def test_a_controller_that_another_process_registered_is_there() -> None:
+    with Object(objects.bpf_object("callbacks")) as loaded:
+        loaded.map("callbacks").add_flags(BPF_F_LINK)
+        loaded.load()
+        patiently(lambda: loaded.register("callbacks"))
+        row = by_name(check_machine())["struct_ops"]
+        assert row.state is State.THERE
+        assert row.sentence == "another process has a controller registered"
+
+
+@needs("objects")
+def test_hints_at_limits_that_are_not_there_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = libbpf()
+    hint = "libbpf: permission error while running as root; try raising 'ulimit -l'? current value: 8 MB"
+    monkeypatch.setattr(library, "said", [hint, "libbpf: prog 'a': BPF program load failed"])
+    with Object(objects.bpf_object("callbacks")) as opened:
+        library.said[:] = [hint, "libbpf: prog 'a': BPF program load failed"]
+        assert opened._complaint() == " libbpf: libbpf: prog 'a': BPF program load failed"
 
 
 def test_a_library_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -301,7 +301,10 @@ finally:
 @pytest.mark.parametrize(
     ("dropped", "said"),
     [
-        ("-all", "No run on linux is possible here: CAP_BPF: it is needed to load programs: run as root (sudo).\n"),
+        (
+            "-all",
+            "No run on linux is possible here: CAP_BPF: it is needed to load programs, which takes root (sudo).\n",
+        ),
         ("-net_admin", "No run on linux is possible here: CAP_NET_ADMIN: it is needed to set up devices"),
         (
             "-sys_nice",

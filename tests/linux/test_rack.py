@@ -139,7 +139,7 @@ class TestRefusals:
         ended = subprocess.run(
             [sys.executable, "-c", AS_NOBODY], capture_output=True, text=True, timeout=60, check=True
         )
-        assert "needs root, or CAP_SYS_ADMIN and CAP_NET_ADMIN" in ended.stdout
+        assert "takes root (sudo), or CAP_SYS_ADMIN and CAP_NET_ADMIN" in ended.stdout
         assert ended.stdout.count("\n") == 1
 
 
