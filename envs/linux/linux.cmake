@@ -32,6 +32,10 @@ function(ncc_bpf name source)
   set(ncc_bpf_objects "${ncc_bpf_objects};${object}" PARENT_SCOPE)
 endfunction()
 
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+  message(WARNING "ncc: programs of the Linux datapath are built for x86_64, and this is ${CMAKE_SYSTEM_PROCESSOR}: "
+                  "no run on linux is possible here. Everything else works.")
+endif()
 if(ncc_bpf_missing)
   message(WARNING "ncc: no programs for the Linux datapath are built: ${ncc_bpf_missing}. Everything else works.")
 else()

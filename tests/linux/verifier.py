@@ -2,16 +2,19 @@
 """``python -m tests.linux.verifier`` rewrites verifier.json: instructions that the kernel's verifier went through.
 
 It gives up at a million; a change that multiplies a number should be seen before it is there. Numbers differ by kernel
-and by compiler.
+and by compiler, of which the file says which they were.
 """
 
 import json
+import platform
+import re
 from pathlib import Path
 
 from ncc.baselines.registry import check_params
 from ncc.envs.linux import objects
 from ncc.envs.linux.libbpf import Object
 
+CLANG = re.compile(rb"clang version [ -~]+")
 COUNTS = Path(__file__).parent / "verifier.json"
 
 
@@ -25,7 +28,13 @@ def counts(name: str) -> dict[str, int]:
         return {program.name: program.facts()["verified_insns"] for program in loaded.programs()}
 
 
+def made_by() -> dict[str, str]:
+    """Whose numbers these would be: the kernel, and the compiler of the objects as they say themselves."""
+    made = {version for path in objects.bpf_objects().values() for version in CLANG.findall(path.read_bytes())}
+    return {"kernel": platform.release(), "clang": b", ".join(sorted(made)).decode()}
+
+
 if __name__ == "__main__":
     found = {name: counts(name) for name in objects.bpf_objects()}
-    COUNTS.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n")
+    COUNTS.write_text(json.dumps({"made_by": made_by(), "objects": found}, indent=2, sort_keys=True) + "\n")
     print(f"{COUNTS}: {sum(map(len, found.values()))} programs")  # noqa: T201
