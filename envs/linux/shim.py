@@ -23,6 +23,7 @@ READS = 100
 STRUCT_OPS = "shim"
 CONTROL = "shim_cong_control"
 """The program that handles an ACK."""
+TIME_MAX_NS = 2**63
 RATE_MAX = 2.0**40
 """Bytes/s: the kernel's program takes more for this."""
 
@@ -144,18 +145,25 @@ class Shim:
         Raises:
             ConfigError: the index or the address cannot be.
         """
-        if not 0 <= index < layout.HOSTS_MAX:
-            raise ConfigError(f"A host's index must be from 0 to {layout.HOSTS_MAX - 1}, got {index}.")
+        if not 0 <= _whole(index) < layout.HOSTS_MAX:
+            raise ConfigError(f"A host's index must be a whole number from 0 to {layout.HOSTS_MAX - 1}, got {index!r}")
         try:
             packed = ipaddress.IPv4Address(address).packed
         except ValueError as error:
-            raise ConfigError(f"A host's address must be an IPv4 address, got {address!r} ({error}).") from error
+            raise ConfigError(f"A host's address must be an IPv4 address, got {address!r} ({error})") from None
         self._check_open()
         self._addresses.update(packed, struct.pack("=I", index))
 
     def beat(self, now_ns: int | None = None) -> None:
-        """Say that limits and overrides are looked after: `now_ns` is `time.monotonic_ns()`."""
-        self.agent["beat_ns"] = time.monotonic_ns() if now_ns is None else now_ns
+        """Say that limits and overrides are looked after: `now_ns` is `time.monotonic_ns()`.
+
+        Raises:
+            ConfigError: no time of that clock.
+        """
+        at_ns = time.monotonic_ns() if now_ns is None else now_ns
+        if not 0 <= _whole(at_ns) < TIME_MAX_NS:
+            raise ConfigError(f"Shim.beat takes a time of time.monotonic_ns(), a whole number, got {at_ns!r}")
+        self.agent["beat_ns"] = at_ns
 
     def limit(self, rates_bps: FloatArray) -> None:
         """Limit hosts 0 to n - 1 to bits of IP packets with data per second, inf: not at all; a new decision.
@@ -275,6 +283,11 @@ class Shim:
         if self._object is None:
             raise DatapathError(f"This shim ({self.name}) was adopted: its programs are another process's.")
         return self._object
+
+
+def _whole(number: object) -> int:
+    """The number as Python's own; -1 for what is no whole number."""
+    return int(number) if isinstance(number, int | np.integer) else -1
 
 
 def _check_timeout(timeout_s: float) -> None:

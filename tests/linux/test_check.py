@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
 from ncc.envs.linux import check, objects
 from ncc.envs.linux.callbacks import Callbacks, count_callbacks
 from ncc.envs.linux.check import Row, State, can_run, check_machine
 from ncc.envs.linux.cost import measure
 from ncc.envs.linux.libbpf import BPF_F_LINK, Object, libbpf
 from ncc.host.__main__ import main
-from tests.linux.patience import patiently
+from tests.linux.patience import exclusively, patiently
 from tests.support.linux import KERNEL, TRAFFIC, needs
 
 ORDER = [
@@ -151,6 +151,12 @@ def test_what_an_ack_costs_is_measured() -> None:
     assert all(cost.acks > 300 for cost in costs)
     assert 0 < counting_ns < 10_000
     assert all(0 <= cost.ns_per_ack < 100_000 for cost in costs)
+
+
+@needs(*TRAFFIC)
+def test_names_are_looked_at_before_the_machine_is_taken() -> None:
+    with exclusively(), pytest.raises(UnknownNameError, match="Did you mean 'dctcp'"):
+        measure(("dtcp",), 0.5)
 
 
 @needs(*TRAFFIC)

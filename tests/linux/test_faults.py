@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -119,6 +120,56 @@ def test_a_host_that_leaves_is_a_problem_of_the_run(record_property: Record) -> 
         f"the other host's flow ended after {run.records.flows.finish_s[1]:.2f} s; the run is "
         f"invalid: {run.problems[0]}",
     )
+
+
+@needs(*TRAFFIC)
+def test_what_a_run_starts_is_not_ahead_of_everything_and_its_thread_is_as_before() -> None:
+    policies: list[int] = []
+
+    def look() -> None:
+        policies.append(os.sched_getscheduler(0))
+
+    def run() -> None:
+        """As a thread of its own, whose scheduling somebody else gives back."""
+        realtime.enter()
+        cores.enter()
+        mine.append(threading.get_native_id())
+        policies.append(os.sched_getscheduler(0))
+        cores_of.append(os.sched_getaffinity(0))
+        made = threading.Thread(target=look)
+        made.start()
+        made.join()
+        done = subprocess.run(
+            [sys.executable, "-c", "import os; print(os.sched_getscheduler(0))"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        policies.append(int(done.stdout))
+        entered.set()
+        left.wait(10)
+
+    before = os.sched_getaffinity(0)
+    realtime, cores = machine.Realtime(), machine.Cores((min(before),))
+    mine: list[int] = []
+    cores_of: list[set[int]] = []
+    entered, left = threading.Event(), threading.Event()
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert entered.wait(10)
+    try:
+        assert policies == [os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.SCHED_OTHER, os.SCHED_OTHER]
+        assert cores_of == [{min(before)}]
+        realtime.leave()
+        cores.leave()
+        assert os.sched_getscheduler(mine[0]) == os.SCHED_OTHER
+        assert os.sched_getaffinity(mine[0]) == before
+        assert os.sched_getaffinity(0) == before
+    finally:
+        left.set()
+        thread.join()
+    realtime.leave()
+    cores.leave()
 
 
 def decide(datapath: LinuxDatapath, limits: FloatArray) -> None:

@@ -232,9 +232,14 @@ def test_decisions_that_cannot_be_never_reach_the_kernel() -> None:
         assert shim.hosts["decision"][:4].tolist() == [1, 1, 1, 0]
         with pytest.raises(ConfigError, match="weight must be from 1 to 65535"):
             shim.weigh(np.array([1]), np.array([0]))
-        with pytest.raises(ConfigError, match="index must be from 0 to 255, got 256"):
+        with pytest.raises(ConfigError, match="index must be a whole number from 0 to 255, got 256"):
             shim.add_host(256, "10.0.0.1")
         with pytest.raises(ConfigError, match="must be an IPv4 address, got 'fe80::1'"):
             shim.add_host(0, "fe80::1")
+        with pytest.raises(ConfigError, match=r"index must be a whole number from 0 to 255, got 0\.5"):
+            shim.add_host(0.5, "10.0.0.1")  # type: ignore[arg-type]
+        for wrong in (-1, 1e9, "now"):
+            with pytest.raises(ConfigError, match="a whole number, got "):
+                shim.beat(wrong)  # type: ignore[arg-type]
         assert shim.flows().shape == (0,)
         assert shim.counters() == dict.fromkeys(layout.COUNTERS, 0)
