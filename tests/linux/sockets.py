@@ -3,6 +3,7 @@
 
 import contextlib
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -100,6 +101,14 @@ def connected(
         listener.listen()
         sender.connect((rack.address(dst), port))
         return sender, listener.accept()[0]
+
+
+def rto_s(rack: Rack, src: int, dst: int) -> float:
+    """Retransmission timeout of a connection that has just been made between two hosts, where nothing else is sent."""
+    here, there = connected(rack, src, dst, PORT)
+    with here, there:
+        (rto_us,) = struct.unpack_from("=I", here.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 16), 8)
+    return float(rto_us) / 1e6
 
 
 def _send(sender: socket.socket, over: threading.Event) -> None:

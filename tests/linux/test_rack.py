@@ -27,7 +27,7 @@ from pyroute2 import IPRoute, netns
 from ncc.envs.linux import namespaces, stack
 from ncc.envs.linux.libbpf import libbpf
 from ncc.envs.linux.rack import Rack, check_rack, sweep
-from tests.linux.sockets import bulk, round_trips_s
+from tests.linux.sockets import bulk, round_trips_s, rto_s
 
 SMALL = ManyToOne(senders=2, rate_bps=200e6)
 WAN = Dumbbell(pairs=1, host_rate_bps=200e6, bottleneck_rate_bps=200e6, delay_s=300e-6)
@@ -175,17 +175,26 @@ class TestNetwork:
             with namespaces.inside(rack.namespace(host)):
                 inside = {
                     name: Path(f"/proc/sys/net/ipv4/tcp_{name}").read_text().split()[-1]
-                    for name in ("ecn", "sack", "reordering", "tso_rtt_log", "timestamps", "limit_output_bytes")
+                    for name in (
+                        "ecn",
+                        "sack",
+                        "reordering",
+                        "tso_rtt_log",
+                        "timestamps",
+                        "limit_output_bytes",
+                        "early_retrans",
+                    )
                 }
                 with IPRoute() as route:
                     (default,) = [found for found in route.get_routes(table=254) if found["dst_len"] == 0]
             assert inside == {
                 "ecn": "1", "sack": "0", "reordering": "5", "tso_rtt_log": "0", "timestamps": "0",
-                "limit_output_bytes": "18000",
+                "limit_output_bytes": "18000", "early_retrans": "0",
             }  # fmt: skip
             metrics = default.get_attr("RTA_METRICS")
             asked = {name: metrics.get_attr(f"RTAX_{name}") for name in ("RTO_MIN", "INITCWND", "QUICKACK")}
             assert asked == {"RTO_MIN": 20, "INITCWND": 7, "QUICKACK": 1}
+            assert rto_s(rack, host, rack.topology.hosts[1]) < 0.02 + 0.02  # and not the kernel's 0.2 s
             assert global_settings() == before
         assert global_settings() == before
 
