@@ -148,7 +148,7 @@ def run_once(
     measurement = datapath.start(scenario, flows, controller.stack, derive_seed(seed, "eval", "datapath"))
     measured: list[Measurement] = []
     over = False
-    while not over and len(measured) < last_epoch:
+    while not over and measurement.epoch < last_epoch:  # periods may be missed
         measurement = datapath.step(limiter.decide(measurement))
         measured.append(measurement)
         # Endless flows are watched until the arrivals end, and not longer.
