@@ -37,7 +37,7 @@ def of_switch() -> dict[str, str]:
 def of_host(transport: Transport, nic: Nic) -> dict[str, str]:
     """Settings of a host's namespace.
 
-    `tcp_tso_rtt_log` 0 lets paced flows send packet by packet. `tcp_early_retrans` 0 leaves lost tails to the timeout, as
+    `tcp_tso_rtt_log` 0 lets paced flows send packet by packet. `tcp_early_retrans` 0 leaves tails to the timeout as
     in simulators: of bursts over a short buffer, probes spare Linux two thirds of its timeouts. Buffers count memory,
     of which a packet takes about twice its payload, so that the window may reach what the scenario says.
     """
