@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Decisions every millisecond for 16 hosts and 256 flows: are they in time, what do they cost, and when do they act?"""
 
+import os
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,8 @@ from ncc.core.flows import FloatArray, IntArray
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.core.units import NS_PER_S
-from ncc.envs.linux import layout
+from ncc.envs.linux import layout, machine
+from ncc.envs.linux.run import LATE_QUANTILES
 from ncc.envs.linux.shim import Shim
 from ncc.harness.controller import Controller
 from ncc.harness.limiter import RateLimiter
@@ -22,6 +25,7 @@ from ncc.harness.run import eval_flow_seed
 from ncc.host.runs import Preset, contender, lab, linux, patiently, watched
 
 US_PER_NS = 1e-3
+PERIOD_S = 1e-3
 PART = 0.9
 """Of the fair share, payload and headers together, around which limits swing: the limit holds, not the transport."""
 SWING = 0.05
@@ -71,6 +75,40 @@ def deadlines(preset: Preset) -> dict[str, Any]:
                 facts = _hold(scenario, controller, limiter, seed)
             rows.append({"decides": name, "seed": seed, **facts, "load": load})
     return {"scenario": scenario.name, "hosts": scenario.n_agents, "flows": 256, "rows": rows}
+
+
+def timer(preset: Preset) -> dict[str, Any]:
+    """The same loop with nothing to do and no traffic: what the machine itself makes late."""
+    own, _ = machine.split_cores()
+    cores, first = machine.Cores(own), machine.Realtime()
+    with watched() as load, ExitStack() as undo:
+        undo.callback(os.close, patiently(machine.take_machine))
+        undo.callback(cores.leave)
+        undo.callback(first.leave)
+        cores.enter()
+        first.enter()
+        late_ns = np.zeros(round(preset.hold_s / PERIOD_S), np.int64)
+        began_ns, stolen = time.monotonic_ns(), _stolen_ticks()
+        for i in range(len(late_ns)):
+            end_ns = began_ns + round((i + 1) * PERIOD_S * NS_PER_S)
+            while (left_ns := end_ns - time.monotonic_ns()) > 0:
+                time.sleep(left_ns / NS_PER_S)
+            late_ns[i] = time.monotonic_ns() - end_ns
+        stolen = _stolen_ticks() - stolen
+    late_us = late_ns * US_PER_NS
+    return {
+        "periods": len(late_ns),
+        "late": int((late_ns > PERIOD_S * NS_PER_S).sum()),
+        "late_us": {name: round(float(np.quantile(late_us, q)), 1) for name, q in LATE_QUANTILES.items()},
+        "stolen_s": stolen / os.sysconf("SC_CLK_TCK"),
+        "load": load,
+    }
+
+
+def _stolen_ticks() -> int:
+    """Of all cores since boot, while a hypervisor ran something else."""
+    with Path("/proc/stat").open() as file:
+        return int(file.readline().split()[8])
 
 
 def _steps(scenario: Scenario, controller: Controller, limiter: RateLimiter, seed: int, **of: Any) -> Iterator[Any]:

@@ -112,6 +112,15 @@ def _deadlines(part: Part) -> str:
     return _table((*head, "fallbacks"), rows)
 
 
+def _timer(part: Part) -> str:
+    late = part["late_us"]
+    return (
+        f"Of {part['periods']:,} periods {part['late']} ({100 * part['late'] / part['periods']:.3f} %) began more than "
+        f"a period late: p50 {late['p50']:.0f} us, p99 {late['p99']:.0f}, max {late['max']:.0f}. The hypervisor says "
+        f"that it took {part['stolen_s']:.2f} s of all cores meanwhile."
+    )
+
+
 def _effect(part: Part) -> str:
     rows = [
         (
@@ -225,6 +234,7 @@ def _faults(part: Part) -> str:
 
 TABLES: dict[str, Callable[[Part], str]] = {
     "deadlines": _deadlines,
+    "timer": _timer,
     "effect": _effect,
     "cost": _cost,
     "callbacks": _callbacks,

@@ -14,7 +14,7 @@ from ncc.envs.linux.check import can_run, check_machine
 from ncc.harness.atomic import write_text
 from ncc.harness.manifest import provenance
 from ncc.host.costs import callbacks, cost, verifier
-from ncc.host.deadlines import deadlines, effect
+from ncc.host.deadlines import deadlines, effect, timer
 from ncc.host.faults import faults
 from ncc.host.page import filled
 from ncc.host.parity import parity, variants
@@ -23,6 +23,7 @@ from ncc.host.runs import FULL, QUICK, Preset
 
 PARTS: dict[str, Callable[[Preset], dict[str, Any]]] = {
     "deadlines": deadlines,
+    "timer": timer,
     "effect": effect,
     "cost": cost,
     "callbacks": callbacks,
