@@ -23,7 +23,7 @@ def grid(preset: str = "full", **changes: Any) -> Grid:
 def test_every_experiment_can_be_run(name: str, tmp_path: Path) -> None:
     experiment, scenario = load_experiment(name)
     policies = with_stand_ins(experiment, tmp_path / "policies")
-    assert set(experiment.presets) == {"quick", "full"}
+    assert {"quick", "full"} <= set(experiment.presets)
     for preset in experiment.presets:
         made = grid_of(name, experiment, scenario, preset, policies=policies)
         assert len({cell.controller.name for cell in made.cells}) == len(made.cells)

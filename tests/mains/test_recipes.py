@@ -14,6 +14,7 @@ from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.workload import Incast, Poisson
 from ncc.envs.families import Choice, Families, Family
+from ncc.experiment.load import load_experiment
 from ncc.harness.controller import ShortestFirstLimit
 from ncc.harness.manifest import read_manifest
 from ncc.learning import read_learning
@@ -60,9 +61,12 @@ def test_what_ncc_is_judged_by_is_held_out_of_its_training() -> None:
         "datamining",
     }
     assert {scenario.n_agents for scenario in drawn} == {4, 8, 16, 32, 64}
-    assert {s.name for s in drawn} == {"uplink", "incast", "many_hosts"}
+    assert {s.name for s in drawn} == {"uplink", "incast", "many_hosts", "datacentres"}
     assert all(isinstance(t, Poisson | Incast) for s in drawn for _, t in s.workload)
-    # The uplink that NCC is judged on cannot be drawn; incasts are judged inside the ranges of their family.
+    # The uplink and the WAN that NCC is judged on cannot be drawn; incasts are judged inside their family's ranges.
+    wan = scenario_from_dict(load_experiment("ncc_wan")[1]).topology.to_dict()
+    assert wan["kind"] == "two_datacentres"
+    assert not [each for each, family in families.of.items() if may_draw(family, wan)]
     for name in ("rack", "rack_10g"):
         judged = scenario_of(name).topology.to_dict()
         assert not [each for each, family in families.of.items() if may_draw(family, judged)]
@@ -152,7 +156,10 @@ def test_training_on_families_from_end_to_end(tmp_path: Path) -> None:
     judged = ("evaluation.seeds=1", "evaluation.datapaths=[packetsim]", "evaluation.controllers=[ncc,dctcp]")
     done = ncc("train", "experiment=ncc", *TINY, *few, *warm, *judged, "out=run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "Training a3c on uplink, many_hosts, incast from episode 1 (64 hosts to a slot, packetsim)" in done.stdout
+    assert (
+        "Training a3c on uplink, many_hosts, incast from episode 1, datacentres (64 hosts to a slot, packetsim)"
+        in done.stdout
+    )
     assert "180 epochs of 64 hosts" in done.stdout
     run = tmp_path / "run"
     assert "policy.npz" in read_manifest(run, "training").files
