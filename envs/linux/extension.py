@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from ncc.core.errors import DatapathError
 from ncc.core.flows import FloatArray, IntArray
+from ncc.envs.native.extension import ParamRow
 
-ParamRow = tuple[str, int, int, int, str]
-"""Name, default, least, greatest, help."""
 REPORT_FIELDS = (
     "seq",
     "state",

@@ -71,7 +71,7 @@ def busy_frac(watched_s: float = WATCHED_S) -> float:
     """Share of all cores that is in use, while this process sleeps for `watched_s`."""
     before = _cpu_times()
     time.sleep(watched_s)
-    busy, total = (now - then for now, then in zip(_cpu_times(), before, strict=True))
+    busy, total = (end - start for end, start in zip(_cpu_times(), before, strict=True))
     return busy / total if total > 0 else 0.0
 
 

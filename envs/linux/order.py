@@ -17,8 +17,8 @@ import numpy as np
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.units import NS_PER_S
 from ncc.envs.linux.extension import extension
-from ncc.envs.linux.headers import Params
 from ncc.envs.linux.measure import Meter
+from ncc.envs.native.params import Params
 
 FIRST = 4
 STEP = 2

@@ -14,11 +14,11 @@ from ncc.core.topology import Topology
 from ncc.core.units import NS_PER_S
 from ncc.envs.linux import layout, objects
 from ncc.envs.linux.extension import REPORT_FIELDS, extension
-from ncc.envs.linux.headers import check_params
 from ncc.envs.linux.measure import Meter
 from ncc.envs.linux.order import Weights
 from ncc.envs.linux.shim import Shim
 from ncc.envs.linux.traffic import Traffic
+from ncc.envs.native.params import check_params
 from ncc.harness.datapath import HostStack
 
 KERNEL = "linux::"

@@ -14,9 +14,9 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.envs.linux import layout, objects
 from ncc.envs.linux.extension import extension
-from ncc.envs.linux.headers import check_params
 from ncc.envs.linux.libbpf import BPF_F_LINK, KernelMap, Object, Program
 from ncc.envs.linux.orphans import maps_of
+from ncc.envs.native.params import check_params
 
 READS = 100
 """Times a report is read again while the kernel is writing it: each takes microseconds, writing one less than one."""

@@ -11,7 +11,8 @@ from ncc.core.flows import FloatArray, FlowTable, IntArray, check_columns
 from ncc.core.scenario import Scenario, Transport
 from ncc.core.topology import Buffer, NodeKind, Topology
 from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES, NS_PER_S, to_ns
-from ncc.envs.native.extension import Extension, ParamRow, Spec
+from ncc.envs.native.extension import Extension, Spec
+from ncc.envs.native.params import check_params
 from ncc.harness.datapath import HostStack
 
 MAX_ROUTES = 2**26
@@ -180,20 +181,7 @@ def _choose(spec: Spec, module: Extension, stack: HostStack) -> None:
         raise UnknownNameError("transport", stack.transport, known)
     if stack.order not in (orders := module.orders()):
         raise UnknownNameError("flow order", stack.order, orders)
-    _check_params(stack.transport, module.params(stack.transport), stack.params)
-    _check_params(f"flow order {stack.order}", module.order_params(stack.order), stack.order_params)
+    check_params(stack.transport, module.params(stack.transport), stack.params)
+    check_params(f"flow order {stack.order}", module.order_params(stack.order), stack.order_params)
     spec.transport, spec.params = stack.transport, list(stack.params)
     spec.order, spec.order_params = stack.order, list(stack.order_params)
-
-
-def _check_params(whose: str, rows: list[ParamRow], given: tuple[tuple[str, int], ...]) -> None:
-    ranges = {name: (low, high) for name, _, low, high, _ in rows}
-    names = [name for name, _ in given]
-    if twice := [name for name in ranges if names.count(name) > 1]:
-        raise ConfigError(f"Parameter {twice[0]} of {whose} is given {names.count(twice[0])} times: give it once")
-    for name, value in given:
-        if name not in ranges:
-            raise UnknownNameError(f"parameter of {whose}", name, ranges)
-        low, high = ranges[name]
-        if not low <= value <= high:
-            raise ConfigError(f"Parameter {name} of {whose} must be from {low} to {high}, got {value}")

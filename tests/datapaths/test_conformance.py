@@ -21,6 +21,7 @@ from ncc.envs.native.base import NativeDatapath
 from ncc.envs.native.extension import Network, load
 from ncc.harness.datapath import Datapath, HostStack
 from tests.datapaths.runs import MSS, Simulator, engine, fixed, flow, over_transports, run
+from tests.support.measurements import check_measurement
 
 PAIR = fixed(Dumbbell(pairs=2), flow("s0", "r0", 200_000), flow("s1", "r1", 50_000, 0.001))
 UNLIMITED = np.full(2, np.inf)
@@ -46,14 +47,7 @@ def test_measurements_and_records_have_the_documented_shapes(simulator: Simulato
     assert [m.epoch for m in done.epochs] == list(range(len(done.epochs)))
     assert done.epochs[-1].time_s == pytest.approx(done.epochs[-1].epoch * PAIR.period_s, abs=1e-12)
     for measurement in done.epochs:
-        for field in fields(Measurement):
-            value = getattr(measurement, field.name)
-            if field.name.startswith("upper_"):
-                assert value.shape == (1,), field.name
-            elif field.name not in ("time_s", "epoch", "flows_started", "flows_finished"):
-                assert value.shape == (2,), field.name
-            assert np.all(np.isfinite(value)) or field.name == "rate_limit_bps"
-            assert np.all(np.asarray(value) >= 0), field.name
+        check_measurement(measurement, n_agents=2)
 
 
 def test_start_has_sent_nothing(datapath: NativeDatapath) -> None:

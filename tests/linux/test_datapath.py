@@ -8,7 +8,6 @@ import json
 import os
 import pickle
 import subprocess
-from dataclasses import fields
 from itertools import pairwise
 from typing import Any
 
@@ -18,7 +17,6 @@ import pytest
 from ncc.compose import load_controller, load_datapath
 from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
 from ncc.core.flows import FloatArray, check_columns
-from ncc.core.measurement import Measurement
 from ncc.core.topologies import Dumbbell, ManyToOne
 from ncc.core.workload import Fixed, Flow
 from ncc.envs.linux.datapath import LinuxDatapath
@@ -29,6 +27,7 @@ from tests.linux.patience import patiently
 from tests.linux.runs import LONG, PAIR, SETTINGS, TRANSPORT, UNLIMITED, scenario, start, throughput, until_done
 from tests.mains.commands import ncc
 from tests.support.linux import TRAFFIC, needs
+from tests.support.measurements import check_measurement
 
 
 def test_it_is_a_datapath_that_wants_to_be_alone() -> None:
@@ -125,14 +124,7 @@ def test_a_run_has_the_documented_shapes_and_delivers(datapath: LinuxDatapath, t
     assert all(now.epoch > before.epoch for before, now in pairwise(epochs))
     assert epochs[-1].time_s == pytest.approx(epochs[-1].epoch * PAIR.period_s)
     for measurement in epochs:
-        for field in fields(Measurement):
-            value = getattr(measurement, field.name)
-            if field.name.startswith("upper_"):
-                assert value.shape == (1,), field.name
-            elif field.name not in ("time_s", "epoch", "flows_started", "flows_finished"):
-                assert value.shape == (2,), field.name
-            assert np.all(np.isfinite(value)) or field.name == "rate_limit_bps"
-            assert np.all(np.asarray(value) >= 0), field.name
+        check_measurement(measurement, n_agents=2)
     assert epochs[-1].flows_finished == 2
     assert not epochs[-1].active_flows.any()
 

@@ -10,9 +10,9 @@ from ncc.core.scenario import Scenario
 from ncc.core.topologies import ManyToOne
 from ncc.core.workload import Fixed, Flow
 from ncc.envs.linux.extension import extension
-from ncc.envs.linux.headers import check_params
 from ncc.envs.linux.measure import PORT_COUNTERS, Meter
 from ncc.envs.linux.order import FIRST, LEAST, STEP, Weights, by_rank
+from ncc.envs.native.params import check_params
 
 ORDERS = [name for name, _ in _baselines.orders()]
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is asked of the headers of `baselines/` before a run: names and parameters."""
+"""What is asked of the headers of `baselines/` before a run on any datapath: names and ranges of parameters."""
 
 from ncc.core.errors import ConfigError, UnknownNameError
-from ncc.envs.linux.extension import ParamRow
+from ncc.envs.native.extension import ParamRow
 
 Params = tuple[tuple[str, int], ...]
 
