@@ -32,6 +32,8 @@ PAIR = scenario(("s0", 300_000, 0.0), ("s1", 100_000, 0.05))
 LONG = scenario(("s0", 200_000_000, 0.0), ("s0", 200_000_000, 0.0), ("s1", 200_000_000, 0.0), drain_s=2.0)
 LEFT = scenario(("s0", 1_500_000, 0.0), ("s1", 1_500_000, 0.0), ("s0", 100_000, 0.4))
 """For a process that is killed."""
+LEFT_LONG = scenario(("s0", 20_000_000, 0.0), ("s1", 20_000_000, 0.0), ("s0", 100_000, 0.4))
+"""The same, with seconds of traffic left for whoever takes over, however long that takes to start."""
 UNLIMITED = np.full(2, np.inf)
 
 
