@@ -17,6 +17,11 @@ FloatArray32 = npt.NDArray[np.float32]
 Layer = tuple[FloatArray32, FloatArray32]
 """Weights [outputs, inputs] and bias [outputs] of one affine layer."""
 
+POLICY_FILE = "policy.npz"
+"""The trained policy in a run's folder,"""
+UNTRAINED_FILE = "policy_untrained.npz"
+"""and what it was before anything was learnt."""
+
 KIND = "ncc-policy"
 VERSION = 1
 _RESERVED = ("kind", "version", "obs_dim", "n_actions", "activation")

@@ -14,10 +14,10 @@ import torch.multiprocessing  # teaches pipes to pass tensors in shared memory
 from ncc.agents.a3c.adam import TrainState
 from ncc.agents.a3c.imitation import warm_up
 from ncc.agents.a3c.network import NetShape
-from ncc.agents.a3c.progress import Meter
 from ncc.agents.a3c.run import TrainingRun, one_thread
 from ncc.agents.a3c.worker import Failed, Message, Ready, Start, Update, WorkerSetup, work
 from ncc.agents.policy import Layer
+from ncc.agents.progress import Meter
 from ncc.core.errors import ConfigError, WorkerDiedError
 from ncc.harness.batch import EnvFactory
 from ncc.harness.learner import Report

@@ -12,8 +12,6 @@ from ncc.core.errors import ConfigError
 from ncc.harness.batch import EnvFactory
 from ncc.harness.learner import Report
 
-POLICY_FILE = "policy.npz"
-UNTRAINED_FILE = "policy_untrained.npz"
 WARM_FILE = "policy_warm.npz"
 
 

@@ -13,11 +13,11 @@ from torch import Tensor
 from ncc.agents.a3c.adam import TrainState
 from ncc.agents.a3c.checkpoint import Checkpoint, CheckpointFolder, check_shape
 from ncc.agents.a3c.config import A3cConfig
-from ncc.agents.a3c.learner import POLICY_FILE, UNTRAINED_FILE, WARM_FILE
+from ncc.agents.a3c.learner import WARM_FILE
 from ncc.agents.a3c.network import NetShape, initial_params, policy_layers
-from ncc.agents.a3c.progress import Meter
 from ncc.agents.a3c.warm_start import WarmStart
-from ncc.agents.policy import Layer, load_policy, save_policy
+from ncc.agents.policy import POLICY_FILE, UNTRAINED_FILE, Layer, load_policy, save_policy
+from ncc.agents.progress import Meter
 from ncc.core.errors import ConfigError, ResultError
 from ncc.core.seeding import derive_seed, generator
 from ncc.harness.learner import Report

@@ -14,8 +14,7 @@ import pytest
 
 from ncc.agents.a3c.checkpoint import Checkpoint, CheckpointFolder
 from ncc.agents.a3c.config import A3cConfig
-from ncc.agents.a3c.learner import POLICY_FILE
-from ncc.agents.policy import load_policy
+from ncc.agents.policy import POLICY_FILE, load_policy
 from ncc.core.errors import ConfigError, WorkerDiedError
 from ncc.harness.batch import BatchedEnv
 from ncc.harness.learner import Progress

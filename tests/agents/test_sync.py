@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from ncc.agents.a3c.config import A3cConfig
-from ncc.agents.a3c.learner import POLICY_FILE, UNTRAINED_FILE
 from ncc.agents.arrays import read_arrays, write_arrays
-from ncc.agents.policy import load_policy
+from ncc.agents.policy import POLICY_FILE, UNTRAINED_FILE, load_policy
 from ncc.core.errors import ConfigError, InvalidRunError, ResultError
 from ncc.harness.batch import ActionArray, ObsArray, Transition
 from ncc.harness.learner import Progress
