@@ -40,6 +40,7 @@ class EvaluateSpec(Value, frozen=True):
     first_seed: Natural
     duration_s: Positive | None
     workers: Count
+    record: bool
     bounds: bool
     out: str | None
 
@@ -58,12 +59,23 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
         _list_experiments()
         return
     experiment = plain.pop("experiment", None)
-    chosen = {key: value for key, value in plain.items() if key not in ("scenario", "datapath")}
+    chosen = {key: value for key, value in plain.items() if key not in ("scenario", "datapath", "env")}
     for key in ("run", "controller"):
         value = chosen[key]
         chosen[key] = [] if value is None else value if isinstance(value, list) else [value]
     chosen["params"] = _params(chosen["params"])
     spec = from_dict(EvaluateSpec, chosen, "configuration")
+    if not spec.record:
+        if seen := sorted(key for key in typed if key.partition(".")[0].partition("/")[0] == "env"):
+            raise ConfigError(
+                f"{seen[0]} says how recorded hosts are seen and paid: give record=true, or leave it away"
+            )
+        del plain["record"], plain["env"]  # which decide nothing
+    elif experiment is not None:
+        raise ConfigError(
+            "an experiment is judged on held-out flows and records nothing: leave record away, or name scenario= in "
+            "place of experiment="
+        )
     try:
         if experiment is None:
             _evaluate(spec, plain.get("scenario"), _datapaths(plain, overrides), plain)
@@ -201,15 +213,27 @@ def _evaluate(
     leaf = f"{scenario.name}_{scenario.digest()[:8]}"
     if spec.params:  # other controllers than those of the same names without
         leaf += f"_{hashlib.sha256(json.dumps(spec.params, sort_keys=True).encode()).hexdigest()[:8]}"
+    recording, kind = None, "evaluations"
+    if spec.record:
+        from ncc.envs.recording import Recording
+        from ncc.envs.spec import EnvView
+
+        recording, kind = Recording(from_dict(EnvView, plain["env"], "env")), "recordings"
+        leaf += f"_{recording.view.digest()[:8]}"
+        print("Recorded runs have flows of their own, never those that are held out for judging.")
     if not plans:
-        folder = Path(spec.out) if spec.out else Path("runs") / f"evaluate_{leaf}"
-        require_valid(judge(scenario, evaluation, datapaths, policies=None, folder=folder, config=plain))
+        name = f"evaluate_{leaf}" if recording is None else f"record_{leaf}"
+        folder = Path(spec.out) if spec.out else Path("runs") / name
+        judged = judge(scenario, evaluation, datapaths, policies=None, folder=folder, config=plain, recording=recording)
+        require_valid(judged)
         return
     runs = [Path(run) for run in spec.run]
     if spec.out and len({run.name for run in runs}) < len(runs):
         raise ConfigError("two of the runs have folders of one name, which would meet under out; leave out= away")
-    folders = [Path(spec.out) / run.name if spec.out else run / "evaluations" / leaf for run in runs]
-    require_valid(judge_runs(scenario, evaluation, datapaths, runs=runs, folders=folders, config=plain))
+    folders = [Path(spec.out) / run.name if spec.out else run / kind / leaf for run in runs]
+    require_valid(
+        judge_runs(scenario, evaluation, datapaths, runs=runs, folders=folders, config=plain, recording=recording)
+    )
 
 
 if __name__ == "__main__":

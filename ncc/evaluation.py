@@ -11,6 +11,7 @@ from ncc.comparison import Comparison, compare, comparison
 from ncc.compose import DatapathSpec, LimiterFactory, reference_last
 from ncc.core.errors import InvalidRunError
 from ncc.core.scenario import Scenario
+from ncc.envs.recording import Recording
 from ncc.harness.atomic import remove, write_text
 from ncc.harness.controller import Controller
 from ncc.harness.pool import evaluate, jobs_for
@@ -35,6 +36,7 @@ def judge(
     policies: Path | None,
     folder: Path,
     config: Mapping[str, Any],
+    recording: Recording | None = None,
 ) -> Judgement:
     """Run every controller on every seed on every datapath; print and draw what came of it.
 
@@ -42,6 +44,7 @@ def judge(
 
     Args:
         policies: the run folder that policy files are relative to; None: policies that came with the package.
+        recording: record every run, which then has other flows than those that are held out; there are no bounds.
     """
     datapaths = reference_last(datapaths)
     factory = LimiterFactory(policies)
@@ -50,9 +53,12 @@ def judge(
         factory(controller, scenario)  # a missing or damaged policy is said now, not after minutes of simulation
     require_transports(datapaths, controllers)
     require_marks(scenario, controllers)
+    if recording is not None:
+        recording.check(scenario)
+    with_bounds = spec.bounds and recording is None
     for name in (JSON, PARQUET, MARKDOWN):
         remove(folder / name)  # no table outlives the runs it speaks of
-    bounds = _bound_points(scenario, spec) if spec.bounds and has_bounds(scenario) else {}
+    bounds = _bound_points(scenario, spec) if with_bounds and has_bounds(scenario) else {}
     comparisons: dict[str, Comparison] = {}
     for datapath in datapaths:
         evaluation = run_controllers(
@@ -65,13 +71,14 @@ def judge(
             folder=folder / datapath.name,
             workers=spec.workers,
             config=config,
+            recording=recording,
         )
-        comparisons[datapath.name] = compare(evaluation, bounds=spec.bounds)
+        comparisons[datapath.name] = compare(evaluation, bounds=with_bounds)
         _draw(evaluation, f"{scenario.name} on {datapath.name}", bounds)
     result = Judgement(comparisons)
     print()
     print_judgement(result)
-    if spec.bounds and not has_bounds(scenario):
+    if with_bounds and not has_bounds(scenario):
         print(f"No bounds: {scenario.name} has endless flows, which have no completion time.")
     result.save(folder)
     write_text(folder / MARKDOWN, markdown(result))
@@ -99,6 +106,7 @@ def judge_runs(
     runs: Sequence[Path],
     folders: Sequence[Path],
     config: Mapping[str, Any],
+    recording: Recording | None = None,
 ) -> Judgement:
     """`judge` each training run; for several, one more table over all of them.
 
@@ -108,7 +116,9 @@ def judge_runs(
     results, datapaths = [], reference_last(datapaths)
     for run, folder in zip(runs, folders, strict=True):
         print(f"\nRun {run}")
-        results.append(judge(scenario, spec, datapaths, policies=run, folder=folder, config=config))
+        results.append(
+            judge(scenario, spec, datapaths, policies=run, folder=folder, config=config, recording=recording)
+        )
     if len(results) == 1:
         return results[0]
     print(f"\nMean over {len(runs)} runs")
@@ -152,6 +162,7 @@ def run_controllers(
     folder: Path,
     workers: int,
     config: Mapping[str, Any],
+    recording: Recording | None = None,
 ) -> Evaluation:
     """Every controller (as `factory` resolves it) on every seed; runs that `folder` holds already are kept.
 
@@ -159,7 +170,9 @@ def run_controllers(
         As `ncc.harness.pool.evaluate`.
     """
     inputs = {c.name: {"datapath": datapath.identity, **factory.inputs(c)} for c in controllers}
-    jobs = jobs_for(scenario, controllers, seeds, inputs)
+    if recording is not None:
+        inputs = {name: {**found, "recorded": recording.view.digest()} for name, found in inputs.items()}
+    jobs = jobs_for(scenario, controllers, seeds, inputs, "eval" if recording is None else "record")
     with Bar(f"{called} on {datapath.name}") as bar:
         return evaluate(
             jobs,
@@ -169,6 +182,7 @@ def run_controllers(
             workers=workers,
             config=config,
             on_progress=EvaluationProgress(bar),
+            recorder_factory=recording,
         )
 
 

@@ -22,7 +22,7 @@ from typing import Any, cast
 import ncc.harness.run
 from ncc.core.errors import NccError, WorkerDiedError
 from ncc.harness.datapath import Datapath
-from ncc.harness.jobs import DatapathFactory, Job, LimiterFactory, Tally
+from ncc.harness.jobs import DatapathFactory, Job, LimiterFactory, RecorderFactory, Tally
 from ncc.harness.processes import PackedError, end, killed_by, pack_error, quiet_start, unpack_error
 from ncc.harness.results import run_folder, save_run
 from ncc.harness.run import RunProgress, run_once
@@ -39,6 +39,7 @@ class Task:
     datapath_factory: DatapathFactory
     limiter_factory: LimiterFactory
     config: Mapping[str, Any]
+    recorder_factory: RecorderFactory | None = None
 
 
 @dataclass
@@ -119,6 +120,7 @@ def _worker(pipe: Connection, task: Task) -> None:
             try:
                 datapath = datapath or task.datapath_factory()
                 limiter = task.limiter_factory(job.controller, job.scenario)
+                recorder = None if task.recorder_factory is None else task.recorder_factory()
                 run = run_once(
                     datapath,
                     job.scenario,
@@ -127,9 +129,11 @@ def _worker(pipe: Connection, task: Task) -> None:
                     job.seed,
                     flow_seed=job.flow_seed,
                     progress=_Throttle(pipe),
+                    watch=None if recorder is None else recorder.watch,
                 )
                 where = run_folder(task.folder, job.controller.name, job.seed)
-                save_run(run, where, config=task.config, inputs=job.inputs)
+                episode = None if recorder is None else recorder.episode(run)
+                save_run(run, where, config=task.config, inputs=job.inputs, episode=episode)
                 datapath.close()
             except NccError as error:
                 pipe.send(pack_error(error))

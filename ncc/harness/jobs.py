@@ -3,16 +3,32 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
+from ncc.core.flows import FloatArray
+from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.harness.controller import Controller
 from ncc.harness.datapath import Datapath
+from ncc.harness.episodes import Episode
 from ncc.harness.limiter import RateLimiter
-from ncc.harness.run import eval_flow_seed
+from ncc.harness.run import Run, eval_flow_seed, recording_flow_seed
 
 DatapathFactory = Callable[[], Datapath]
 LimiterFactory = Callable[[Controller, Scenario], RateLimiter]
+
+
+class Recorder(Protocol):
+    """Watches one run (`ncc.harness.run.Watch`) and says what it is to an agent (envs/recording)."""
+
+    def watch(self, measurement: Measurement, limits_bps: FloatArray | None) -> None: ...
+
+    def episode(self, run: Run) -> Episode:
+        """What has been watched."""
+        ...
+
+
+RecorderFactory = Callable[[], Recorder]
 
 
 @dataclass(frozen=True)
@@ -24,11 +40,13 @@ class Job:
     seed: int
     inputs: Mapping[str, str] = field(default_factory=dict)
     """Names and digests of what else decides the outcome (datapath, policy file); compared when resuming."""
+    purpose: Literal["eval", "record"] = "eval"
+    """What for. Who learns from recorded runs must not have met the flows that it is judged on."""
 
     @property
     def flow_seed(self) -> int:
-        """Depends on `seed` alone, so that all controllers meet the same flows."""
-        return eval_flow_seed(self.seed)
+        """Depends on `purpose` and `seed` alone, so that all controllers meet the same flows."""
+        return eval_flow_seed(self.seed) if self.purpose == "eval" else recording_flow_seed(self.seed)
 
     @property
     def label(self) -> str:
@@ -59,13 +77,16 @@ def jobs_for(
     controllers: Sequence[Controller],
     seeds: Sequence[int],
     inputs: Mapping[str, Mapping[str, str]] | None = None,
+    purpose: Literal["eval", "record"] = "eval",
 ) -> list[Job]:
     """Every controller under every seed, seed by seed, so that what an interrupted evaluation has done is paired.
 
     Args:
         inputs: `Job.inputs` by controller name.
     """
-    return [Job(scenario, c, seed, dict((inputs or {}).get(c.name, {}))) for seed in seeds for c in controllers]
+    return [
+        Job(scenario, c, seed, dict((inputs or {}).get(c.name, {})), purpose) for seed in seeds for c in controllers
+    ]
 
 
 class Tally:

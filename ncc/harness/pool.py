@@ -12,7 +12,16 @@ from typing import Any
 from ncc.core.errors import ConfigError, ResultError
 from ncc.harness.crew import Task, work_off
 from ncc.harness.datapath import Alone
-from ncc.harness.jobs import DatapathFactory, Job, JobEvent, LimiterFactory, OnProgress, Tally, jobs_for
+from ncc.harness.jobs import (
+    DatapathFactory,
+    Job,
+    JobEvent,
+    LimiterFactory,
+    OnProgress,
+    RecorderFactory,
+    Tally,
+    jobs_for,
+)
 from ncc.harness.manifest import check_plain, is_sealed, provenance, unseal
 from ncc.harness.results import Evaluation, StoredRun, open_run, run_folder, run_identity, save_evaluation
 
@@ -30,6 +39,7 @@ def evaluate(
     workers: int = 1,
     config: Mapping[str, Any] | None = None,
     on_progress: OnProgress | None = None,
+    recorder_factory: RecorderFactory | None = None,
 ) -> Evaluation:
     """Do the jobs that `folder` does not hold yet and seal it as an evaluation, runs in the order of `jobs`.
 
@@ -41,6 +51,7 @@ def evaluate(
         limiter_factory: picklable; called in the worker for each job.
         workers: processes at a time, >= 1; one at a time where the datapath says that it must be `Alone`.
         config: resolved configuration for the manifests.
+        recorder_factory: picklable; called in the worker for each job, whose run is recorded beside its results.
 
     Raises:
         ConfigError: a job occurs twice, or `workers` is below 1.
@@ -74,7 +85,7 @@ def evaluate(
         made_by: object = datapath_factory
         if isinstance(made_by, Alone) and made_by.alone:
             workers = 1
-        task = Task(folder, datapath_factory, limiter_factory, dict(config or {}))
+        task = Task(folder, datapath_factory, limiter_factory, dict(config or {}), recorder_factory)
         with closing(work_off(remaining, task, min(workers, len(remaining)), tally)) as done:
             for job in done:
                 runs[job.label] = open_run(folders[job.label], verify=False)

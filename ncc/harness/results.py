@@ -2,8 +2,9 @@
 """Results on disk.
 
 A run is a folder: `flows.parquet`, `epochs.parquet`, `ports.parquet` (columns: `ncc.harness.columns`) and
-`manifest.json`. An evaluation is a folder of runs, `<controller>/<seed>/`, with a manifest over theirs. A folder
-becomes a result when its manifest is written, which happens last; see `ncc.harness.manifest`.
+`manifest.json`; of a recorded run also `episode.parquet` (`ncc.harness.episodes`). An evaluation is a folder of runs,
+`<controller>/<seed>/`, with a manifest over theirs. A folder becomes a result when its manifest is written, which
+happens last; see `ncc.harness.manifest`.
 """
 
 import json
@@ -24,6 +25,8 @@ from ncc.harness.atomic import replacing
 from ncc.harness.columns import epochs_from, flows_from, numpy_column, ports_from, tables
 from ncc.harness.controller import Controller
 from ncc.harness.datapath import Records
+from ncc.harness.episodes import FILE as EPISODE
+from ncc.harness.episodes import Episode, write_episode
 from ncc.harness.manifest import MANIFEST, Manifest, provenance, read_manifest, seal, unseal
 from ncc.harness.run import Run
 from ncc.metrics.summary import summarise
@@ -111,13 +114,19 @@ def run_folder(root: Path, controller: str, seed: int) -> Path:
 
 
 def save_run(
-    run: Run, folder: Path, *, config: Mapping[str, Any], inputs: Mapping[str, str] | None = None
+    run: Run,
+    folder: Path,
+    *,
+    config: Mapping[str, Any],
+    inputs: Mapping[str, str] | None = None,
+    episode: Episode | None = None,
 ) -> StoredRun:
     """Write a run; until its manifest is there, at the very end, nothing of it reads as a result.
 
     Args:
         config: the resolved configuration that led to the run, for the record.
         inputs: digests of what else the run depends on (a policy file); a resumed evaluation compares them.
+        episode: what was recorded of the run, if anything was; it lies beside the tables.
 
     Raises:
         ResultError: the disk is full or refuses; what stood in `folder` is then no result any more either.
@@ -127,6 +136,10 @@ def save_run(
     for name, table in tables(run).items():
         with replacing(folder / f"{name}.parquet") as temporary:
             pq.write_table(table, temporary, compression="zstd")
+    files = [f"{name}.parquet" for name in TABLES]
+    if episode is not None:
+        write_episode(folder / EPISODE, episode)
+        files.append(EPISODE)
     unfinished = int(np.isnan(run.records.flows.finish_s).sum())
     facts = {
         **run_identity(run.scenario, run.controller, run.seed, run.flow_seed, inputs or {}),
@@ -145,7 +158,7 @@ def save_run(
         "cpu_s": run.cpu_s,
         "config": dict(config),
     }
-    return StoredRun(folder, seal(folder, RUN, facts, [f"{name}.parquet" for name in TABLES], made))
+    return StoredRun(folder, seal(folder, RUN, facts, files, made))
 
 
 def run_identity(

@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from ncc.core.errors import ConfigError, DatapathError, InvalidRunError
-from ncc.core.flows import FlowTable
+from ncc.core.flows import FloatArray, FlowTable
 from ncc.core.measurement import Epochs, Measurement, stack
 from ncc.core.scenario import Scenario
 from ncc.core.seeding import derive_seed
@@ -106,6 +106,20 @@ def eval_flow_seed(seed: int) -> int:
     return derive_seed(seed, "eval", "flows")
 
 
+def recording_flow_seed(seed: int) -> int:
+    """Seed of the flow list of a run that is recorded to learn from: never an evaluation's, nor one of training."""
+    return derive_seed(seed, "record", "flows")
+
+
+def limiter_seed(seed: int) -> int:
+    """What `run_once` resets the limiter with."""
+    return derive_seed(seed, "eval", "limiter")
+
+
+Watch = Callable[[Measurement, FloatArray | None], None]
+"""Told of the start of a run (no limits), and of each epoch with the limits [n_agents] that were decided for it."""
+
+
 def run_once(
     datapath: Datapath,
     scenario: Scenario,
@@ -115,6 +129,7 @@ def run_once(
     *,
     flow_seed: int,
     progress: Callable[[RunProgress], None] | None = None,
+    watch: Watch | None = None,
 ) -> Run:
     """Run until every flow is delivered, or `duration_s + drain_s` is over (`drain_s` None: no end but that).
 
@@ -125,6 +140,7 @@ def run_once(
         seed: what the datapath and the limiter draw from (each from its own stream).
         flow_seed: what the flow list is drawn from; see `eval_flow_seed`.
         progress: called after every epoch.
+        watch: takes note of what happens, and changes nothing.
 
     Returns:
         The run; `problems` lists undelivered flows, impossible records and fallbacks, and each is logged as a warning.
@@ -144,13 +160,18 @@ def run_once(
     needed = len(flows) - int(endless(scenario.workload, flows).sum())
     started_at, wall, cpu = now(), time.perf_counter(), time.process_time()
 
-    limiter.reset(scenario, derive_seed(seed, "eval", "limiter"))
+    limiter.reset(scenario, limiter_seed(seed))
     measurement = datapath.start(scenario, flows, controller.stack, derive_seed(seed, "eval", "datapath"))
     measured: list[Measurement] = []
+    if watch is not None:
+        watch(measurement, None)
     over = False
     while not over and measurement.epoch < last_epoch:  # periods may be missed
-        measurement = datapath.step(limiter.decide(measurement))
+        limits_bps = limiter.decide(measurement)
+        measurement = datapath.step(limits_bps)
         measured.append(measurement)
+        if watch is not None:
+            watch(measurement, limits_bps)
         # Endless flows are watched until the arrivals end, and not longer.
         watched = needed == len(flows) or measurement.time_s > scenario.duration_s - 1e-9
         over = watched and measurement.flows_finished >= needed

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Recorded episodes on disk: what an agent would have seen of a run, what was done there, and what it is paid.
+
+A file holds one run, in one row group: a row per epoch and host, epoch by epoch (columns: `DESCRIPTIONS`), and what it
+was recorded by as JSON in the schema's metadata (`EpisodeInfo`). Environments write such files and agents learn from
+them; neither knows the other.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ncc.core.errors import ConfigError, ResultError
+from ncc.core.flows import IntArray
+from ncc.core.value import Count, Natural, Value, from_json
+from ncc.harness.atomic import replacing
+from ncc.harness.batch import ActionArray, ObsArray
+
+FORMAT = 1
+"""Raised whenever older readers would misread a newer file."""
+FILE = "episode.parquet"
+"""What it is called beside the tables of its run."""
+KEY = b"ncc.episode"
+"""Of the schema's metadata."""
+
+DESCRIPTIONS = {
+    "controller": "who acted; with the seed it names the episode",
+    "seed": "of the run",
+    "host": "name of the host",
+    "epoch": "number of the epoch that ended with the observation",
+    "time_s": "when it ended, simulated time",
+    "obs": "what the host saw then",
+    "action": "index of what was done in the epoch that followed; null after the last",
+    "reward": "what that epoch paid the host; null after the last",
+    "terminated": "whether every flow had been delivered by its end: nothing follows; null after the last",
+    "truncated": "whether time was up at its end: more would have followed; null after the last",
+}
+
+
+class EpisodeInfo(Value, frozen=True):
+    """What a recording is of, and by what it was seen."""
+
+    observation: dict[str, Any]
+    """Specs as an environment has them; here and to agents they are plain data."""
+    action: dict[str, Any]
+    reward: dict[str, Any]
+    scenario: str
+    scenario_digest: str
+    datapath: str
+    controller: str
+    seed: Natural
+    flow_seed: str
+    """What the flows were drawn with, in decimal: JSON has no whole numbers of that size."""
+    obs_dim: Count
+    n_actions: Count
+    hosts: tuple[str, ...]
+    problems: tuple[str, ...] = ()
+    """Why the run must not be used."""
+    format: int = FORMAT
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One recorded run of T epochs with n hosts."""
+
+    info: EpisodeInfo
+    epoch: IntArray
+    """[T + 1]"""
+    time_s: Any
+    """[T + 1] float64"""
+    obs: ObsArray
+    """[T + 1, n, obs_dim]; the last is what followed the last action."""
+    actions: ActionArray
+    """[T, n]"""
+    reward: Any
+    """[T, n] float32"""
+    terminated: bool
+    """After the last epoch every flow had been delivered."""
+
+    @property
+    def truncated(self) -> bool:
+        """Time was up after the last epoch."""
+        return not self.terminated
+
+    @property
+    def label(self) -> str:
+        """For messages."""
+        return f"controller {self.info.controller!r}, seed {self.info.seed}, on {self.info.datapath}"
+
+
+def write_episode(path: Path, episode: Episode) -> None:
+    """Write a file, whole or not at all.
+
+    Raises:
+        ResultError: the disk is full or refuses.
+    """
+    table = _table(episode)
+    with replacing(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd", row_group_size=max(len(table), 1))
+
+
+def read_episodes(where: str | Path | Sequence[str | Path]) -> tuple[Episode, ...]:
+    """The episodes of files, of folders (any `FILE` below them) or of patterns (`runs/*/ncc`), in the order of paths.
+
+    Raises:
+        ResultError: nothing there, no recording or a damaged one, another format, or of a run that must not be used.
+        ConfigError: they do not fit together: seen, acted in or paid in different ways.
+    """
+    named = [where] if isinstance(where, str | Path) else list(where)
+    paths = sorted({path for name in named for path in _paths(str(name))})
+    if not paths:
+        raise ResultError(
+            "no recorded episodes are named; record some with: python -m ncc.evaluate record=true controller=[...]"
+        )
+    episodes = tuple(read_episode(path) for path in paths)
+    first = episodes[0]
+    for path, episode in zip(paths, episodes, strict=True):
+        for part in ("observation", "action", "reward"):
+            if getattr(episode.info, part) != getattr(first.info, part):
+                raise ConfigError(
+                    f"{path} was recorded with another {part} than {paths[0]}; name recordings of one env= only"
+                )
+        if episode.info.obs_dim != first.info.obs_dim:
+            raise ConfigError(
+                f"{path} has {episode.info.obs_dim} numbers per observation and {paths[0]} has {first.info.obs_dim}; "
+                "name recordings of scenarios with equally large neighbourhoods"
+            )
+    return episodes
+
+
+def require_seen_as(episodes: Sequence[Episode], specs: Mapping[str, Any], obs_dim: int, n_actions: int) -> None:
+    """`ConfigError` unless episodes were recorded with these specs (`observation`, `action`, plain data) and sizes."""
+    for episode in episodes:
+        info = episode.info
+        for part in ("observation", "action"):
+            recorded, wanted = getattr(info, part), msgspec.to_builtins(specs[part])
+            if recorded != wanted:
+                keys = [key for key in {**recorded, **wanted} if recorded.get(key) != wanted.get(key)]
+                raise ConfigError(
+                    f"the episode of {episode.label} was recorded with another env.{part} than this run's "
+                    f"({_told(keys, recorded, wanted)}); record again with this run's env, or train "
+                    "with the recording's"
+                )
+        if (info.obs_dim, info.n_actions) != (obs_dim, n_actions):
+            raise ConfigError(
+                f"the episode of {episode.label} has {info.obs_dim} numbers per observation and {info.n_actions} "
+                f"actions, this run's environment {obs_dim} and {n_actions}; record the scenario that you train for"
+            )
+
+
+def read_episode(path: Path) -> Episode:
+    """The episode of one file; errors as in `read_episodes`."""
+    try:
+        with pq.ParquetFile(path) as file:
+            meta = (file.schema_arrow.metadata or {}).get(KEY)
+            if meta is None:
+                raise ResultError(f"{path} is no recording of ncc; name what python -m ncc.evaluate record=true wrote")
+            info = _info(path, meta)
+            table = file.read(["epoch", "time_s", "obs", "action", "reward", "terminated", "truncated"])
+    except (OSError, pa.ArrowException, KeyError) as error:
+        raise ResultError(f"{path} cannot be read as a recording ({error}); record it again") from None
+    if info.problems:
+        raise ResultError(f"{path} is of a run that must not be used ({info.problems[0]}); leave it out")
+    return _episode(path, info, table)
+
+
+def _info(path: Path, meta: bytes) -> EpisodeInfo:
+    try:
+        found = msgspec.json.decode(meta)
+        version = found.get("format") if isinstance(found, dict) else None
+        if version != FORMAT:
+            raise ResultError(
+                f"{path} is a recording of format {version!r} and this ncc reads format {FORMAT}: record it again, or "
+                "use the ncc that wrote it"
+            )
+        return from_json(EpisodeInfo, meta, "metadata")
+    except (msgspec.DecodeError, ConfigError) as error:
+        raise ResultError(f"{path} does not say how it was recorded ({error}); record it again") from None
+
+
+def _episode(path: Path, info: EpisodeInfo, table: pa.Table) -> Episode:
+    """Columns back to arrays over epochs and hosts."""
+    n = len(info.hosts)
+    if n == 0 or len(table) % n or len(table) < 2 * n:
+        raise ResultError(f"{path} has {len(table)} rows, not two or more for each of {n} hosts; record it again")
+    rows = len(table) - n  # after the last epoch there is only an observation
+    obs = table.column("obs").combine_chunks()
+    columns = {name: table.column(name).slice(0, rows) for name in ("action", "reward", "terminated", "truncated")}
+    if any(column.null_count for column in columns.values()) or obs.null_count or obs.type.list_size != info.obs_dim:
+        raise ResultError(f"{path} lacks numbers that its metadata promise; record it again")
+    flat = obs.flatten().to_numpy()
+    actions = columns["action"].to_numpy().astype(np.int64).reshape(-1, n)
+    reward = columns["reward"].to_numpy().astype(np.float32).reshape(-1, n)
+    ends = {name: columns[name].to_numpy().reshape(-1, n) for name in ("terminated", "truncated")}
+    over = ends["terminated"] | ends["truncated"]
+    if over[:-1].any() or not over[-1].all() or (ends["terminated"] & ends["truncated"]).any():
+        raise ResultError(f"{path} does not hold one episode with one end; record it again")
+    if not (np.isfinite(flat).all() and np.isfinite(reward).all()):
+        raise ResultError(f"{path} holds numbers that are not finite; record it again")
+    if actions.min() < 0 or actions.max() >= info.n_actions:
+        raise ResultError(f"{path} holds actions beyond 0 to {info.n_actions - 1}; record it again")
+    return Episode(
+        info=info,
+        epoch=table.column("epoch").to_numpy()[::n].copy(),
+        time_s=table.column("time_s").to_numpy()[::n].copy(),
+        obs=np.array(flat, dtype=np.float32).reshape(-1, n, info.obs_dim),
+        actions=actions,
+        reward=reward,
+        terminated=bool(ends["terminated"][-1].all()),
+    )
+
+
+def _table(episode: Episode) -> pa.Table:
+    info, n, epochs = episode.info, len(episode.info.hosts), len(episode.actions)
+    expected = (epochs + 1, n, info.obs_dim)
+    if epochs == 0 or episode.obs.shape != expected or episode.reward.shape != (epochs, n):
+        raise ResultError(
+            f"the episode of {episode.label} has observations {episode.obs.shape}, actions {episode.actions.shape} and "
+            f"rewards {episode.reward.shape}, which do not fit {n} hosts with {info.obs_dim} numbers each"
+        )
+    rows, last = (epochs + 1) * n, np.arange((epochs + 1) * n) >= epochs * n
+    end = np.arange(rows) // n == epochs - 1
+
+    def acted(values: Any, kind: pa.DataType) -> pa.Array:
+        """What there is no more of after the last epoch."""
+        return pa.array(np.concatenate([values.ravel(), np.zeros(n, dtype=values.dtype)]), kind, mask=last)
+
+    flags = {"terminated": end & episode.terminated, "truncated": end & episode.truncated}
+    flat = pa.array(np.ascontiguousarray(episode.obs, dtype=np.float32).ravel())
+    columns = {
+        "controller": _repeated(np.zeros(rows, dtype=np.int32), [info.controller]),
+        "seed": pa.array(np.full(rows, info.seed, dtype=np.int64)),
+        "host": _repeated(np.tile(np.arange(n, dtype=np.int32), epochs + 1), list(info.hosts)),
+        "epoch": pa.array(np.repeat(episode.epoch.astype(np.int64), n)),
+        "time_s": pa.array(np.repeat(np.asarray(episode.time_s, dtype=np.float64), n)),
+        "obs": pa.FixedSizeListArray.from_arrays(flat, info.obs_dim),
+        "action": acted(episode.actions, pa.int32()),
+        "reward": acted(np.asarray(episode.reward, dtype=np.float32), pa.float32()),
+        **{name: pa.array(values, pa.bool_(), mask=last) for name, values in flags.items()},
+    }
+    fields = [
+        pa.field(name, column.type, metadata={"description": DESCRIPTIONS[name]}) for name, column in columns.items()
+    ]
+    return pa.Table.from_arrays(list(columns.values()), schema=pa.schema(fields, metadata={KEY: info.to_json()}))
+
+
+def _repeated(index: Any, names: list[str]) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(index), pa.array(names, pa.string()))
+
+
+def _paths(name: str) -> list[Path]:
+    """The files that a file, folder or pattern names."""
+    found: list[Path] = []
+    named = Path(name)
+    matching = [named] if named.exists() else sorted(Path(named.anchor).glob(str(named.relative_to(named.anchor))))
+    for path in matching:
+        found += sorted(path.rglob(FILE)) if path.is_dir() else [path]
+    if not found:
+        raise ResultError(
+            f"{name} names no recorded episode (a file, a folder with {FILE} in it, or a pattern); record some with: "
+            "python -m ncc.evaluate record=true controller=[...]"
+        )
+    return found
+
+
+def _told(keys: Sequence[str], recorded: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {recorded.get(key)!r} in place of {wanted.get(key)!r}" for key in sorted(keys))
