@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ray RLlib over the same environments; the only place that imports ray."""

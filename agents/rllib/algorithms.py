@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From our settings to RLlib's."""
+
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.algorithms.appo import APPO, APPOConfig
+from ray.rllib.algorithms.impala import IMPALA, IMPALAConfig
+from ray.rllib.algorithms.ppo import PPO, PPOConfig
+from ray.rllib.callbacks.callbacks import RLlibCallback
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+
+from ncc.agents.rllib.batches import HostBatches
+from ncc.agents.rllib.config import RllibConfig
+from ncc.agents.rllib.env_runner import BatchedEnvRunner
+from ncc.agents.rllib.module import HostModule
+from ncc.agents.rllib.optimizers import AppoLearner, ImpalaLearner, PpoLearner
+from ncc.agents.rllib.settings import EnvSettings
+from ncc.core.seeding import derive_seed
+
+MARGIN_ROLLOUTS = 4
+"""Rollouts that an env runner may have begun beyond the last one heard of."""
+WAIT_S = 0.2
+"""How long the asynchronous algorithms wait for an answer before they look again."""
+NEVER = 10_000
+"""Restarts of an env runner, and so as many as it takes."""
+
+
+class Homeless:
+    """An algorithm without a folder of its own, for which RLlib would make one in the user's home."""
+
+    def _setup_logdir(self: Any) -> None:
+        self._logdir = tempfile.gettempdir()  # named only: loggers and Tune, which write there, are not in use
+
+
+class Waits(Homeless):
+    """An asynchronous algorithm that waits while no env runner lives, where RLlib would collect by itself."""
+
+    def _sample_and_get_connector_states(self: Any) -> Any:
+        if self.env_runner is None and not self.env_runner_group.num_healthy_remote_workers():
+            time.sleep(WAIT_S)
+            return [], [], [], set()
+        return super()._sample_and_get_connector_states()  # type: ignore[misc]
+
+
+class HomelessPpo(Homeless, PPO):  # type: ignore[misc]
+    """PPO."""
+
+
+class WaitingAppo(Waits, APPO):  # type: ignore[misc]
+    """APPO."""
+
+
+class WaitingImpala(Waits, IMPALA):  # type: ignore[misc]
+    """IMPALA."""
+
+
+class NewEpisodes(RLlibCallback):  # type: ignore[misc]
+    """An env runner that was started again goes on behind every episode that the lost one may have begun."""
+
+    def on_env_runners_recreated(
+        self, *, algorithm: Any, env_runner_group: Any, env_runner_indices: list[int], **_: Any
+    ) -> None:
+        """Called before anything is asked of them."""
+        settings: EnvSettings = algorithm.config.env_config["settings"]
+        for index in env_runner_indices:
+            worker = settings.worker(index)
+            heard = algorithm.next_episodes.get(worker, settings.episodes[worker])
+            algorithm.next_episodes[worker] = heard + MARGIN_ROLLOUTS * settings.rollout
+            begin = partial(_begin, episode=algorithm.next_episodes[worker])
+            env_runner_group.foreach_env_runner(begin, remote_worker_ids=[index], local_env_runner=False)
+
+
+def _begin(env_runner: Any, episode: int) -> None:
+    env_runner.begin(episode)
+
+
+def algorithm_config(config: RllibConfig, settings: EnvSettings) -> AlgorithmConfig:
+    """RLlib's configuration of an online algorithm, once `RllibConfig.build` has chosen racks and rollout."""
+    racks, rollout = config.racks or 1, config.rollout or 1
+    made = _BASES[config.algorithm]()
+    made.framework("torch")
+    made.environment(env_config={"settings": settings}, disable_env_checking=True)
+    made.env_runners(
+        env_runner_cls=BatchedEnvRunner,
+        num_env_runners=config.env_runners,
+        create_local_env_runner=config.env_runners == 0,
+        num_envs_per_env_runner=1,
+        rollout_fragment_length=rollout,
+        merge_env_runner_states=False,
+        use_env_runner_state_server=False,
+        sample_timeout_s=None,
+    )
+    made.learners(num_learners=0, num_gpus_per_learner=0)
+    made.fault_tolerance(restart_failed_env_runners=True, max_num_env_runner_restarts=NEVER)
+    made.callbacks(callbacks_class=NewEpisodes)
+    made.debugging(seed=derive_seed(settings.seed, "rllib") % 2**31, log_level="ERROR")
+    made.reporting(min_time_s_per_iteration=None, min_sample_timesteps_per_iteration=0)
+    made.experimental(_validate_config=False)  # it compares minibatches, in samples, with batches in epochs
+    made.rl_module(
+        rl_module_spec=RLModuleSpec(
+            module_class=HostModule,
+            model_config={
+                "hidden": config.hidden,
+                "seed": derive_seed(settings.seed, "a3c", "init"),
+                "unlimited_prob": config.initial_unlimited_prob,
+            },
+        )
+    )
+    made.training(
+        gamma=config.gamma,
+        lr=_schedule(config.learning_rate, config.learning_rate_final, config.epochs),
+        grad_clip=config.max_grad_norm,
+        grad_clip_by="global_norm",
+        entropy_coeff=_schedule(config.entropy_coef, config.entropy_coef_final, config.epochs),
+        learner_connector=partial(
+            HostBatches, gamma=config.gamma, gae_lambda=config.gae_lambda if config.algorithm == "ppo" else None
+        ),
+        add_default_connectors_to_learner_pipeline=False,
+    )
+    if config.algorithm == "ppo":
+        made.training(
+            learner_class=PpoLearner,
+            train_batch_size_per_learner=rollout * racks * config.collectors,
+            num_epochs=config.passes,
+            minibatch_size=config.minibatch,
+            shuffle_batch_per_epoch=True,
+            clip_param=config.clip,
+            vf_clip_param=float("inf"),
+            vf_loss_coeff=0.5 * config.value_coef,  # RLlib's PPO leaves the half out
+            use_kl_loss=False,
+        )
+        return made
+    made.reporting(min_time_s_per_iteration=WAIT_S)
+    made.training(
+        learner_class=AppoLearner if config.algorithm == "appo" else ImpalaLearner,
+        train_batch_size_per_learner=rollout,  # RLlib multiplies answers by the fragment's length: each is a batch
+        vf_loss_coeff=config.value_coef,
+        timeout_s_sampler_manager=WAIT_S,
+    )
+    if config.algorithm == "appo":
+        # RLlib compares epochs of all racks with a size in epochs of one.
+        made.training(clip_param=config.clip, use_kl_loss=False, target_network_update_freq=racks)
+    return made
+
+
+def _schedule(start: float, final: float | None, epochs: int) -> Any:
+    """RLlib's way to say that a setting goes linearly to `final`; constant without it."""
+    return start if final is None else [[0, start], [epochs, final]]
+
+
+_BASES: dict[str, Callable[[], AlgorithmConfig]] = {
+    "ppo": partial(PPOConfig, algo_class=HomelessPpo),
+    "appo": partial(APPOConfig, algo_class=WaitingAppo),
+    "impala": partial(IMPALAConfig, algo_class=WaitingImpala),
+}

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From `RackRollout`s to the train batch, in place of RLlib's connectors, which work episode by episode.
+
+What follows a rollout or a truncation is worth gamma times the learner's value of it: for PPO inside the advantages,
+for V-trace added to the last reward, after which nothing follows. Both are what RLlib's extra time step is meant to do.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium.spaces import Space
+from ray.rllib.connectors.connector_v2 import ConnectorV2
+from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.rl_module.multi_rl_module import MultiRLModule
+from ray.rllib.evaluation.postprocessing import Postprocessing
+from torch import Tensor
+
+from ncc.agents.a3c.returns import advantages
+from ncc.agents.rllib.module import HostModule
+from ncc.agents.rllib.rollout import Float, RackRollout
+from ncc.harness.batch import ObsArray
+
+Batch = dict[str, Tensor]
+
+
+class HostBatches(ConnectorV2):  # type: ignore[misc]
+    """The whole learner pipeline; `gae_lambda` None: V-trace, whose loss makes its own advantages."""
+
+    def __init__(
+        self,
+        input_observation_space: Space[Any] | None = None,
+        input_action_space: Space[Any] | None = None,
+        *,
+        gamma: float,
+        gae_lambda: float | None,
+    ) -> None:
+        super().__init__(input_observation_space, input_action_space)
+        self._gamma, self._gae_lambda = gamma, gae_lambda
+
+    def __call__(
+        self, *, rl_module: MultiRLModule, batch: dict[str, Any], episodes: list[RackRollout], **_: Any
+    ) -> dict[str, Batch]:
+        module: HostModule = rl_module[DEFAULT_MODULE_ID].unwrapped()
+        if self._gae_lambda is None:
+            made = vtrace_batch(module, episodes, gamma=self._gamma)
+        else:
+            made = ppo_batch(module, episodes, gamma=self._gamma, gae_lambda=self._gae_lambda)
+        return {**batch, DEFAULT_MODULE_ID: made}
+
+
+def ppo_batch(module: HostModule, rollouts: Sequence[RackRollout], *, gamma: float, gae_lambda: float) -> Batch:
+    """Samples [all epochs of all hosts] with generalised advantages, which have mean square 1 as in A3C."""
+    found, returns = [], []
+    for rollout in rollouts:
+        values = values_of(module, rollout.obs)
+        advantage, targets = advantages(
+            rollout.rewards,
+            values,
+            _following(module, rollout, values),
+            terminated=rollout.terminated,
+            truncated=rollout.truncated,
+            gamma=gamma,
+            gae_lambda=gae_lambda,
+        )
+        found.append(advantage.reshape(-1))
+        returns.append(targets.reshape(-1))
+    advantage = np.concatenate(found)
+    scale = np.sqrt(np.mean(advantage**2)) + np.float32(1e-8)
+    logits = _rows([rollout.logits for rollout in rollouts])
+    actions = torch.from_numpy(np.concatenate([rollout.actions.reshape(-1) for rollout in rollouts]))
+    return {
+        Columns.OBS: _rows([rollout.obs for rollout in rollouts]),
+        Columns.ACTIONS: actions,
+        Columns.ACTION_DIST_INPUTS: logits,
+        Columns.ACTION_LOGP: _log_probs(logits, actions),
+        Postprocessing.ADVANTAGES: torch.from_numpy(advantage / scale),
+        Postprocessing.VALUE_TARGETS: torch.from_numpy(np.concatenate(returns)),
+    }
+
+
+def vtrace_batch(module: HostModule, rollouts: Sequence[RackRollout], *, gamma: float) -> Batch:
+    """Samples in runs of T epochs of one host each, T as RLlib's `rollout_fragment_length`."""
+    rewards, ended = [], []
+    for rollout in rollouts:
+        reward, end = rollout.rewards.copy(), rollout.terminated.copy()
+        if rollout.cut:
+            for (t, rack), value in zip(rollout.cut, values_of(module, rollout.cut_obs), strict=True):
+                reward[t, rack] += gamma * value
+                end[t, rack] = True
+        goes_on = ~end[-1][:, None]
+        reward[-1] += gamma * values_of(module, rollout.last_obs) * goes_on
+        end[-1] = True
+        rewards.append(_runs(reward))
+        ended.append(_runs(np.broadcast_to(end[..., None], reward.shape)))
+    logits = _rows([np.moveaxis(rollout.logits, 0, 2) for rollout in rollouts])
+    actions = torch.from_numpy(np.concatenate([_runs(rollout.actions) for rollout in rollouts]))
+    return {
+        Columns.OBS: _rows([np.moveaxis(rollout.obs, 0, 2) for rollout in rollouts]),
+        Columns.ACTIONS: actions,
+        Columns.ACTION_DIST_INPUTS: logits,
+        Columns.ACTION_LOGP: _log_probs(logits, actions),
+        Columns.REWARDS: torch.from_numpy(np.concatenate(rewards)),
+        Columns.TERMINATEDS: torch.from_numpy(np.concatenate(ended)),
+        Columns.LOSS_MASK: torch.ones(len(actions), dtype=torch.bool),
+    }
+
+
+def values_of(module: HostModule, obs: ObsArray) -> Float:
+    """Values [...] of observations [..., obs_dim]."""
+    with torch.no_grad():
+        # Arrays that Ray hands over can only be read, which PyTorch warns of.
+        writable = torch.from_numpy(np.require(obs, requirements="W"))
+        values: Float = module.compute_values({Columns.OBS: writable}).numpy()
+    return values
+
+
+def _following(module: HostModule, rollout: RackRollout, values: Float) -> Float:
+    """[T, R, N] value of what followed each epoch in the same episode."""
+    following = np.empty_like(values)
+    following[:-1] = values[1:]
+    following[-1] = values_of(module, rollout.last_obs)
+    if rollout.cut:
+        for (t, rack), value in zip(rollout.cut, values_of(module, rollout.cut_obs), strict=True):
+            following[t, rack] = value
+    return following
+
+
+def _rows(arrays: Sequence[Float]) -> Tensor:
+    """[..., size] one after another as [rows, size]."""
+    return torch.from_numpy(np.concatenate([array.reshape(-1, array.shape[-1]) for array in arrays]))
+
+
+def _runs(array: Any) -> Any:
+    """[T, R, N] with time last, flat."""
+    return np.moveaxis(array, 0, 2).reshape(-1)
+
+
+def _log_probs(logits: Tensor, actions: Tensor) -> Tensor:
+    return torch.log_softmax(logits, -1).gather(-1, actions[:, None]).squeeze(-1)

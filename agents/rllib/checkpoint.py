@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checkpoints: RLlib's own, as whole folders that are there or not, with what RLlib does not know."""
+
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ncc.agents.a3c.network import NetShape
+from ncc.core.errors import ResultError
+from ncc.harness.atomic import sync_folder
+
+KIND = "ncc-rllib-checkpoint"
+VERSION = 1
+RUN = "run.json"
+_PATTERN = "checkpoint-*"
+
+
+@dataclass(frozen=True)
+class RunState:
+    """Where a training stands, beside what RLlib stores."""
+
+    algorithm: str
+    seed: int
+    shape: str
+    """As `NetShape` says it."""
+    epochs: int
+    episodes: tuple[int, ...]
+    """Next episode number of each env runner."""
+
+
+class CheckpointFolder:
+    """The checkpoints of one run, named by the epochs learnt from; the newest `keep` are kept."""
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        self._folder, self._keep = folder / "checkpoints", keep
+
+    def newest(self) -> Path | None:
+        """The last checkpoint, if there is any."""
+        return max(self._folder.glob(_PATTERN), default=None)
+
+    def must_be_empty(self) -> None:
+        """Refuse to mix two runs."""
+        found = self.newest()
+        if found is not None:
+            raise ResultError(f"{found} belongs to an earlier training; resume that run or choose another folder")
+
+    def save(self, algorithm: Any, state: RunState) -> Path:
+        """Write one, then drop the oldest beyond `keep`.
+
+        Raises:
+            ResultError: the file system refused; earlier checkpoints are untouched.
+        """
+        path = self._folder / f"checkpoint-{state.epochs:015d}"
+        temporary = self._folder / f".{path.name}.{os.getpid()}.partial"
+        try:
+            temporary.mkdir(parents=True)
+            try:
+                algorithm.save_to_path(str(temporary.resolve()))
+                text = json.dumps({"kind": KIND, "version": VERSION, **asdict(state)}, indent=1)
+                (temporary / RUN).write_text(text + "\n")
+                _flush(temporary)
+                if path.exists():  # of the same epochs: nothing was learnt in between
+                    shutil.rmtree(path)
+                temporary.rename(path)
+                sync_folder(self._folder)
+            finally:
+                shutil.rmtree(temporary, ignore_errors=True)
+        except OSError as error:
+            raise ResultError(
+                f"cannot write {path}: {error.strerror or error}; free some space or choose another folder, then resume"
+            ) from error
+        for old in sorted(self._folder.glob(_PATTERN))[: -self._keep]:
+            shutil.rmtree(old)
+        return path
+
+    def load(self, algorithm: str, seed: int) -> tuple[Path, RunState]:
+        """The newest checkpoint and its state.
+
+        Raises:
+            ResultError: none there, damaged, or made with another algorithm or seed.
+        """
+        path = self.newest()
+        if path is None:
+            raise ResultError(f"{self._folder} holds no checkpoint to resume from; train without resume first")
+        state = _read(path)
+        for what, found, asked in (("algorithm", state.algorithm, algorithm), ("seed", state.seed, seed)):
+            if found != asked:
+                raise ResultError(f"{path} was made with {what} {found}, not {asked}; resume with {what}={found}")
+        return path, state
+
+
+def check_shape(state: RunState, shape: NetShape) -> None:
+    """Refuse a checkpoint that does not fit the environment and the configured network."""
+    if state.shape != str(shape):
+        raise ResultError(
+            f"the checkpoint holds networks of shape {state.shape} (obs_dim-hidden-n_actions), but the environment and "
+            f"agent.hidden ask for {shape}; resume with the configuration that made it"
+        )
+
+
+def _read(path: Path) -> RunState:
+    try:
+        plain = json.loads((path / RUN).read_bytes())
+        if (plain.pop("kind"), plain.pop("version")) != (KIND, VERSION):
+            raise ValueError(f"not version {VERSION} of {KIND}")
+        return RunState(**{**plain, "episodes": tuple(int(number) for number in plain["episodes"])})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ResultError(f"{path} is no whole checkpoint ({error}); delete it to resume from the one before") from None
+
+
+def _flush(folder: Path) -> None:
+    """To the disk, so that a rename never survives what it names."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            handle = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)

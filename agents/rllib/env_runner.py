@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The batched env runner: one forward pass per epoch for all hosts of all racks, and arrays instead of episodes."""
+
+import logging
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import ray
+import torch
+from gymnasium.spaces import Box, Discrete, Space
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.core import COMPONENT_RL_MODULE, DEFAULT_AGENT_ID, DEFAULT_MODULE_ID
+from ray.rllib.core.columns import Columns
+from ray.rllib.env import INPUT_ENV_SINGLE_SPACES, INPUT_ENV_SPACES
+from ray.rllib.env.env_runner import EnvRunner
+from ray.rllib.utils.checkpoints import Checkpointable
+from ray.rllib.utils.metrics import (
+    NUM_AGENT_STEPS_SAMPLED,
+    NUM_ENV_STEPS_SAMPLED,
+    NUM_ENV_STEPS_SAMPLED_LIFETIME,
+    NUM_MODULE_STEPS_SAMPLED,
+    WEIGHTS_SEQ_NO,
+)
+
+from ncc.agents.a3c.rollout import Collector
+from ncc.agents.rllib.module import HostModule
+from ncc.agents.rllib.rollout import Float, RackRollout
+from ncc.agents.rllib.settings import EnvSettings
+from ncc.core.seeding import generator
+from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray
+
+RETURNS = "ncc_returns"
+"""Metric: mean reward per host and epoch of each episode that ended."""
+NEXT_EPISODE = "ncc_next_episode"
+"""Metric, by env runner: the first episode number that no rack of it has taken a step in."""
+
+
+def host_spaces(env: BatchedEnv) -> tuple[Space[Any], Space[Any]]:
+    """What one host observes and does."""
+    return Box(-np.inf, np.inf, (env.obs_dim,), np.float32), Discrete(env.n_actions)
+
+
+class BatchedEnvRunner(EnvRunner, Checkpointable):  # type: ignore[misc]
+    """Collects `RackRollout`s from ``make_env(worker)``; `env_config` holds an `EnvSettings`."""
+
+    def __init__(self, *, config: AlgorithmConfig, **kwargs: Any) -> None:
+        logging.getLogger("ray").setLevel(logging.ERROR)  # RLlib warns of what RLlib itself still does
+        super().__init__(config=config, **kwargs)
+        torch.set_num_threads(1)
+        self._settings: EnvSettings = self.config.env_config["settings"]
+        self._worker = self._settings.worker(self.worker_index)
+        self._weights_seq_no = 0
+        self.env: BatchedEnv | None = None
+        self._collector: Collector | None = None
+        self.make_env()
+        self.make_module()
+
+    def make_env(self) -> None:
+        self.stop()
+        self.env = self._settings.make_env(self._worker)
+        self._episode = self._settings.episodes[self._worker]
+        self._collector = None
+
+    def make_module(self) -> None:
+        spec = self.config.get_rl_module_spec(spaces=self.get_spaces(), inference_only=True)
+        self.module: HostModule = spec.build()
+
+    def begin(self, episode: int) -> None:
+        """Go on at that episode number, whatever was collected so far."""
+        self._episode, self._collector = episode, None
+
+    def sample(self, **_: Any) -> list[RackRollout]:
+        """One rollout of all racks.
+
+        Raises:
+            InvalidRunError: a reward or a logit is not finite.
+        """
+        assert self.env is not None
+        if self._collector is None:
+            # The episode keeps a resumed or restarted runner from drawing the same actions again.
+            rng = generator(self._settings.seed, "rllib", "actions", self._worker, self._episode)
+            self._collector = Collector(self.env, rng, self._settings.rollout, self._episode)
+        actor = _Recorder(self.module)
+        taken = self._collector.collect(actor, self._settings.rollout)
+        hosts = taken.actions.shape
+        found = RackRollout(
+            obs=np.stack(actor.obs).reshape(*hosts, -1),
+            actions=taken.actions.copy(),
+            logits=np.stack(actor.logits).reshape(*hosts, -1),
+            rewards=taken.rewards * np.float32(self._settings.reward_scale),
+            terminated=taken.terminated.copy(),
+            truncated=taken.truncated.copy(),
+            last_obs=taken.last_obs,
+            cut=taken.cut,
+            cut_obs=np.stack(taken.cut_obs) if taken.cut else np.empty((0, *taken.last_obs.shape[1:]), np.float32),
+        )
+        self._log(found, taken.returns)
+        return [found]
+
+    def _log(self, found: RackRollout, returns: tuple[float, ...]) -> None:
+        assert self._collector is not None
+        log, samples = self.metrics.log_value, found.agent_steps()
+        log(NUM_ENV_STEPS_SAMPLED, len(found), reduce="sum")
+        log(NUM_ENV_STEPS_SAMPLED_LIFETIME, len(found), reduce="lifetime_sum")
+        log((NUM_AGENT_STEPS_SAMPLED, DEFAULT_AGENT_ID), samples, reduce="sum")
+        log((NUM_MODULE_STEPS_SAMPLED, DEFAULT_MODULE_ID), samples, reduce="sum")
+        log((NEXT_EPISODE, str(self._worker)), self._collector.next_episode, reduce="max", window=1)
+        log(RETURNS, list(returns), reduce="item_series")
+
+    def get_metrics(self) -> Any:
+        return self.metrics.reduce()
+
+    def get_spaces(self) -> dict[str, tuple[Space[Any], Space[Any]]]:
+        assert self.env is not None
+        spaces = host_spaces(self.env)
+        return {INPUT_ENV_SPACES: spaces, INPUT_ENV_SINGLE_SPACES: spaces, DEFAULT_MODULE_ID: spaces}
+
+    def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> dict[str, Any]:
+        state: dict[str, Any] = {}
+        if self._check_component(COMPONENT_RL_MODULE, components, not_components):
+            state[COMPONENT_RL_MODULE] = {DEFAULT_MODULE_ID: self.module.get_state(**kwargs)}
+            state[WEIGHTS_SEQ_NO] = self._weights_seq_no
+        return state
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        number = state.get(WEIGHTS_SEQ_NO, 0)
+        if COMPONENT_RL_MODULE in state and (number == 0 or number > self._weights_seq_no):
+            weights = state[COMPONENT_RL_MODULE]
+            weights = ray.get(weights) if isinstance(weights, ray.ObjectRef) else weights
+            self.module.set_state(weights.get(DEFAULT_MODULE_ID, weights))
+        self._weights_seq_no = max(number, self._weights_seq_no)
+
+    def get_ctor_args_and_kwargs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return (), {"config": self.config}
+
+    def get_checkpointable_components(self) -> list[tuple[str, Any]]:
+        return [(COMPONENT_RL_MODULE, self.module)]
+
+    def assert_healthy(self) -> None:
+        assert self.env is not None
+
+    def stop(self) -> None:
+        if self.env is not None:
+            self.env.close()
+
+
+class _Recorder:
+    """Acts with a module and keeps what it saw and answered."""
+
+    def __init__(self, module: HostModule) -> None:
+        self._module = module
+        self.obs: list[ObsArray] = []
+        self.logits: list[Float] = []
+
+    def act(self, obs: ObsArray, uniform: npt.NDArray[np.float64], actions: ActionArray, values: Float) -> bool:
+        """As `ncc.agents.a3c.network.ActorCritic.act`; values are left to the learner."""
+        seen = torch.tensor(obs)
+        with torch.no_grad():
+            logits = self._module.forward_exploration({Columns.OBS: seen})[Columns.ACTION_DIST_INPUTS]
+            upto = torch.softmax(logits, -1).cumsum_(-1).numpy()
+        self.obs.append(seen.numpy())
+        self.logits.append(logits.numpy())
+        if not np.isfinite(upto).all():
+            return False
+        actions[:] = (upto[:, :-1] <= uniform[:, None]).sum(-1)
+        return True

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The learner that the training main sees; Ray is loaded when `train` is called."""
+
+import importlib.util
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ncc.agents.rllib.config import RllibConfig
+from ncc.core.errors import ConfigError
+from ncc.harness.batch import EnvFactory
+from ncc.harness.learner import Report
+
+NEEDED = ("ray", "torch")
+
+
+def require_installed() -> None:
+    """`ConfigError` unless everything that RLlib needs is there; nothing is imported."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ConfigError(f'agent=rllib_* needs {" and ".join(missing)}, not installed here: pip install "ncc[rllib]"')
+
+
+class RllibLearner:
+    """Trains by `RllibConfig`; see `ncc.harness.learner.Learner`.
+
+    Writes into the run's folder what A3C writes: `policy_untrained.npz` at the start, `checkpoints/`, and `policy.npz`
+    once training is complete. A checkpoint is a folder: RLlib's own, and `run.json` beside it.
+    """
+
+    def __init__(self, config: RllibConfig) -> None:
+        self.config = config
+        self.racks_per_env = config.racks or 1
+        self.processes = self.racks_per_env * config.collectors
+        self.total_epochs = self.online_epochs = config.total_epochs
+
+    def train(
+        self,
+        make_env: EnvFactory,
+        folder: Path,
+        seed: int,
+        *,
+        resume: bool,
+        report: Report,
+        meta: Mapping[str, Any],
+    ) -> Path:
+        """Train to the configured number of epochs and return the policy file.
+
+        Ctrl-C ends the training after the update that is being made, and leaves a checkpoint of that moment. A resumed
+        run goes on at episodes that were not met before. An env runner that dies is started again; what it had
+        collected since its last answer is lost.
+
+        Raises:
+            ConfigError: Ray or PyTorch is missing, the cluster cannot be reached, or Ray does not start here.
+            WorkerDiedError: no env runner is left; the last checkpoint can be resumed.
+            ResultError: `resume` without a usable checkpoint, or with one of another algorithm, shape or seed; no
+                `resume` but checkpoints of an earlier run; or the file system refused.
+            InvalidRunError: rewards, logits or losses that are not finite.
+        """
+        require_installed()
+        from ncc.agents.rllib.run import train
+
+        return train(self.config, make_env, folder, seed, resume=resume, report=report, meta=meta)

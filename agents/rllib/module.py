@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A3C's networks as an RLModule: what RLlib trains is what `ncc.agents.policy` runs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.learner.utils import make_target_network
+from ray.rllib.core.rl_module.apis import (
+    TARGET_NETWORK_ACTION_DIST_INPUTS,
+    InferenceOnlyAPI,
+    TargetNetworkAPI,
+    ValueFunctionAPI,
+)
+from ray.rllib.core.rl_module.torch import TorchRLModule
+from torch import Tensor, nn
+
+from ncc.agents.a3c.network import Net, NetShape, initial_params
+from ncc.agents.policy import Layer
+
+
+class HostModule(TorchRLModule, InferenceOnlyAPI, ValueFunctionAPI, TargetNetworkAPI):  # type: ignore[misc]
+    """Separate tanh networks of one host's observation: logits of its actions, and the value.
+
+    `model_config` has `hidden` (sizes), `seed` (of the weights) and `unlimited_prob` (see `initial_params`). Equal
+    seeds give A3C's weights. Batches are {"obs": [..., obs_dim]}.
+    """
+
+    def setup(self) -> None:
+        config = self.model_config
+        shape = NetShape(self.observation_space.shape[0], tuple(config["hidden"]), int(self.action_space.n))
+        policy, value = shape.split(initial_params(shape, config["seed"], config["unlimited_prob"]))
+        self.policy, self.value = _layers(policy), _layers(value)
+
+    @property
+    def shape(self) -> NetShape:
+        """Sizes of both networks."""
+        affine = [layer for layer in self.policy if isinstance(layer, nn.Linear)]
+        sizes = [layer.out_features for layer in affine]
+        return NetShape(affine[0].in_features, tuple(sizes[:-1]), sizes[-1])
+
+    def _forward(self, batch: Mapping[str, Any], **_: Any) -> dict[str, Tensor]:
+        return {Columns.ACTION_DIST_INPUTS: self.policy(batch[Columns.OBS])}
+
+    def compute_values(self, batch: Mapping[str, Any], embeddings: Tensor | None = None) -> Tensor:
+        """[...] values, in units of the mean reward per epoch."""
+        values: Tensor = self.value(batch[Columns.OBS]).squeeze(-1)
+        return values
+
+    def get_non_inference_attributes(self) -> list[str]:
+        """What env runners do without."""
+        return ["value", "old_policy"]
+
+    def make_target_networks(self) -> None:
+        self.old_policy = make_target_network(self.policy)
+
+    def get_target_network_pairs(self) -> list[tuple[nn.Module, nn.Module]]:
+        return [(self.policy, self.old_policy)]
+
+    def forward_target(self, batch: Mapping[str, Any]) -> dict[str, Tensor]:
+        return {TARGET_NETWORK_ACTION_DIST_INPUTS: self.old_policy(batch[Columns.OBS])}
+
+
+def policy_layers(module: HostModule) -> list[Layer]:
+    """The policy's weights and biases as numpy copies, for `ncc.agents.policy`."""
+    return policy_layers_of(module.policy.state_dict())
+
+
+def policy_layers_of(state: Mapping[str, Any]) -> list[Layer]:
+    """The same from the policy's state: "0.weight", "0.bias", "2.weight", ... tensors or arrays."""
+    numbers = sorted({int(name.split(".")[0]) for name in state})
+    return [
+        (torch.as_tensor(state[f"{i}.weight"]).numpy().copy(), torch.as_tensor(state[f"{i}.bias"]).numpy().copy())
+        for i in numbers
+    ]
+
+
+def _layers(net: Net) -> nn.Sequential:
+    """Affine layers with these weights, copied, and tanh between them."""
+    parts: list[nn.Module] = []
+    for weight, bias in net:
+        affine = nn.utils.skip_init(nn.Linear, weight.shape[1], weight.shape[0])
+        with torch.no_grad():
+            affine.weight.copy_(weight)
+            affine.bias.copy_(bias)
+        parts += [affine, nn.Tanh()]
+    return nn.Sequential(*parts[:-1])

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""RLlib's learners with A3C's Adam; their losses are RLlib's own."""
+
+from typing import Any
+
+import torch
+from ray.rllib.algorithms.appo.torch.appo_torch_learner import APPOTorchLearner
+from ray.rllib.algorithms.impala.torch.impala_torch_learner import IMPALATorchLearner
+from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
+
+from ncc.agents.a3c.adam import BETA1, BETA2, EPS
+
+
+class SameAdam:
+    """Adam with A3C's constants: RLlib's learners use PyTorch's."""
+
+    def configure_optimizers_for_module(self: Any, module_id: str, config: Any = None) -> None:
+        """As RLlib's own; the rate comes from `config.lr`."""
+        params = self.get_parameters(self._module[module_id])
+        optimizer = torch.optim.Adam(params, betas=(BETA1, BETA2), eps=EPS)
+        self.register_optimizer(module_id=module_id, optimizer=optimizer, params=params, lr_or_lr_schedule=config.lr)
+
+
+class PpoLearner(SameAdam, PPOTorchLearner):  # type: ignore[misc]
+    """PPO."""
+
+
+class AppoLearner(SameAdam, APPOTorchLearner):  # type: ignore[misc]
+    """APPO."""
+
+
+class ImpalaLearner(SameAdam, IMPALATorchLearner):  # type: ignore[misc]
+    """IMPALA."""

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One training with RLlib in one folder: start or resume, iterate, checkpoint, write policies."""
+
+import math
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS, NUM_ENV_STEPS_SAMPLED
+
+from ncc.agents.policy import POLICY_FILE, UNTRAINED_FILE, save_policy
+from ncc.agents.progress import Meter
+from ncc.agents.rllib.algorithms import algorithm_config
+from ncc.agents.rllib.checkpoint import CheckpointFolder, RunState, check_shape
+from ncc.agents.rllib.cluster import connected
+from ncc.agents.rllib.config import RllibConfig
+from ncc.agents.rllib.env_runner import NEXT_EPISODE, RETURNS
+from ncc.agents.rllib.module import HostModule, policy_layers
+from ncc.agents.rllib.settings import EnvSettings
+from ncc.core.errors import InvalidRunError, WorkerDiedError
+from ncc.harness.batch import EnvFactory
+from ncc.harness.learner import Report
+
+SILENCE_S = 120.0
+"""How long no env runner may answer before the training counts as dead: restarting one takes some seconds."""
+SCALARS = {
+    "policy_loss": "loss/policy",
+    "mean_pi_loss": "loss/policy",
+    "vf_loss": "loss/value",
+    "mean_vf_loss": "loss/value",
+    "total_loss": "loss/total",
+    "entropy": "policy/entropy",
+    "curr_entropy_coeff": "policy/entropy_coef",
+    "vf_explained_var": "value/explained_variance",
+    "gradients_default_optimizer_global_norm": "update/grad_norm",
+    "default_optimizer_learning_rate": "update/learning_rate",
+}
+"""What RLlib calls its numbers, and what A3C calls them. IMPALA's own vf_loss is a sum; its mean comes later."""
+
+
+def train(
+    config: RllibConfig,
+    make_env: EnvFactory,
+    folder: Path,
+    seed: int,
+    *,
+    resume: bool,
+    report: Report,
+    meta: Mapping[str, Any],
+) -> Path:
+    """Train; see `RllibLearner.train`."""
+    checkpoints = CheckpointFolder(folder, config.keep_checkpoints)
+    loaded: tuple[Path, RunState] | None = None
+    if resume:
+        loaded = checkpoints.load(config.algorithm, seed)
+    else:
+        checkpoints.must_be_empty()
+    with connected(config.address, config.wheel, cpus=config.env_runners + 1), _deferred_interrupt() as interrupt:
+        run = Run(Job(config, folder, seed, meta), make_env, checkpoints, loaded, interrupt)
+        try:
+            return run.learn(report)
+        finally:
+            run.algorithm.stop()
+
+
+@dataclass
+class Interrupt:
+    """Whether Ctrl-C was pressed."""
+
+    pressed: bool = False
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be trained, and where it goes."""
+
+    config: RllibConfig
+    folder: Path
+    seed: int
+    meta: Mapping[str, Any]
+
+
+class Run:
+    """An algorithm of RLlib's and what we keep of it."""
+
+    def __init__(
+        self,
+        job: Job,
+        make_env: EnvFactory,
+        checkpoints: CheckpointFolder,
+        loaded: tuple[Path, RunState] | None,
+        interrupt: Interrupt,
+    ) -> None:
+        config = job.config
+        self._config, self._folder, self._seed, self._meta = config, job.folder, job.seed, job.meta
+        self._checkpoints, self._interrupt = checkpoints, interrupt
+        self.epochs, episodes = 0, (0,) * config.collectors
+        if loaded is not None:
+            self.epochs = loaded[1].epochs
+            known = loaded[1].episodes
+            episodes = (*known, *(0,) * config.collectors)[: config.collectors]
+        settings = EnvSettings(make_env, job.seed, config.rollout or 1, 1 - config.gamma, episodes)
+        self.algorithm: Any = algorithm_config(config, settings).build_algo()
+        self.algorithm.next_episodes = dict(enumerate(episodes))
+        module = self._module()
+        if loaded is not None:
+            check_shape(loaded[1], module.shape)
+        self._save_policy(UNTRAINED_FILE, 0)
+        if loaded is not None:
+            self.algorithm.restore_from_path(str(loaded[0].resolve()))
+
+    def learn(self, report: Report) -> Path:
+        """Iterate until all epochs are used; the policy's file."""
+        meter = Meter(report, self.epochs, self._config.total_epochs)
+        saved, heard_s = self.epochs, time.monotonic()
+        if not self.epochs:
+            self._save_checkpoint()
+        while self.epochs < self._config.total_epochs:
+            result = self.algorithm.train()
+            found = result.get(ENV_RUNNER_RESULTS, {})
+            epochs = int(found.get(NUM_ENV_STEPS_SAMPLED, 0))
+            self.epochs += epochs
+            for worker, episode in found.get(NEXT_EPISODE, {}).items():
+                number = int(worker)
+                self.algorithm.next_episodes[number] = max(self.algorithm.next_episodes.get(number, 0), int(episode))
+            if epochs:
+                heard_s = time.monotonic()
+                returns = [value for values in found.get(RETURNS, []) for value in values]
+                meter.add(epochs, returns, self._scalars(result))
+            elif time.monotonic() - heard_s > SILENCE_S:
+                meter.flush()
+                self._save_checkpoint()
+                raise WorkerDiedError(f"no env runner has answered for {SILENCE_S:.0f} s")
+            if self._interrupt.pressed:
+                meter.flush()
+                self._save_checkpoint()
+                raise KeyboardInterrupt
+            if self.epochs - saved >= self._config.checkpoint_epochs:
+                meter.flush()  # what a resumed run will not say again is said by now
+                self._save_checkpoint()
+                saved = self.epochs
+        meter.flush()
+        self._save_checkpoint()
+        return self._save_policy(POLICY_FILE, self.epochs)
+
+    def _scalars(self, result: Mapping[str, Any]) -> dict[str, float]:
+        """The learner's numbers.
+
+        Raises:
+            InvalidRunError: one of them is not finite.
+        """
+        told = result.get(LEARNER_RESULTS, {}).get(DEFAULT_MODULE_ID, {})
+        scalars = {ours: float(told[theirs]) for theirs, ours in SCALARS.items() if theirs in told}
+        for name, value in scalars.items():
+            if not math.isfinite(value) and name.startswith(("loss/", "update/grad")):
+                raise InvalidRunError(f"{name} is {value} after {self.epochs} epochs; lower the learning rate")
+        return scalars
+
+    def _module(self) -> HostModule:
+        """The network that learns."""
+        module: HostModule = self.algorithm.learner_group._learner.module[DEFAULT_MODULE_ID].unwrapped()
+        return module
+
+    def _save_policy(self, name: str, epochs: int) -> Path:
+        path = self._folder / name
+        training = {
+            "learner": "rllib",
+            "algorithm": self._config.algorithm,
+            "form": self._config.form,
+            "seed": self._seed,
+            "epochs": epochs,
+        }
+        save_policy(path, policy_layers(self._module()), {**self._meta, "training": training})
+        return path
+
+    def _save_checkpoint(self) -> Path:
+        episodes = tuple(self.algorithm.next_episodes[worker] for worker in range(self._config.collectors))
+        shape = str(self._module().shape)
+        state = RunState(self._config.algorithm, self._seed, shape, self.epochs, episodes)
+        return self._checkpoints.save(self.algorithm, state)
+
+
+@contextmanager
+def _deferred_interrupt() -> Iterator[Interrupt]:
+    """Ctrl-C is noted, and acted upon between updates; a second one ends at once."""
+    interrupt = Interrupt()
+
+    def note(_number: int, _frame: FrameType | None) -> None:
+        if interrupt.pressed:
+            raise KeyboardInterrupt
+        interrupt.pressed = True
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield interrupt
+    finally:
+        signal.signal(signal.SIGINT, before)
