@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``python -m ncc.bench``: how fast everything is, as ratios within one run.
 
-Ratios of CPU time, taken turn by turn, hold on a busy machine too; rows that say epochs/s are wall time and need two
-free cores.
+Ratios of CPU time, taken turn by turn, hold on a busy machine too; rows that say epochs/s, and the group learners, are
+wall time and need two free cores.
 """
 
 import argparse
@@ -56,12 +56,19 @@ def _environment(quick: bool) -> list[Row]:
     return Environment(spec=env_spec(), epochs=150 if quick else 400, repeats=2 if quick else 5).rows()
 
 
+def _learners(quick: bool) -> list[Row]:
+    from ncc.bench.learners import Learners
+
+    return Learners(epochs=20_000 if quick else 100_000, repeats=1 if quick else 3).rows()
+
+
 GROUPS: dict[str, tuple[str, Group]] = {
     "ns3": ("packetsim over ns-3", _over_ns3),
     "bound": ("packetsim over a bare event loop", _over_bare),
     "scale": ("packetsim from 16 hosts to 1024", _scale),
     "batch": ("Racks of packetsim stepped together", _batch),
     "training": ("Training on packetsim over training on ns-3", _training),
+    "learners": ("Learners by what they get through", _learners),
     "environment": ("The environment on ns-3", _environment),
 }
 
@@ -88,8 +95,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cores = len(os.sched_getaffinity(0))
     console.print(
         f"{cores} cores; load average {load:.1f} before, {os.getloadavg()[0]:.1f} after; "
-        f"{time.perf_counter() - began:.0f} s. Rows about epochs/s are wall time: they need two free cores, the others "
-        "do not."
+        f"{time.perf_counter() - began:.0f} s. Rows about epochs/s, and learners, are wall time: they need two free "
+        "cores, the others do not."
     )
     return 0
 
