@@ -18,10 +18,13 @@ from ncc.agents.rllib.batches import HostBatches
 from ncc.agents.rllib.config import RllibConfig
 from ncc.agents.rllib.env_runner import BatchedEnvRunner
 from ncc.agents.rllib.module import HostModule
+from ncc.agents.rllib.multi_agent import HostsEnvRunner, RackMultiAgentEnv
 from ncc.agents.rllib.optimizers import AppoLearner, ImpalaLearner, PpoLearner
 from ncc.agents.rllib.settings import EnvSettings
 from ncc.core.seeding import derive_seed
 
+HOSTS = "hosts"
+"""The one policy in the form multi_agent: its name must not be RLlib's for a single agent."""
 MARGIN_ROLLOUTS = 4
 """Rollouts that an env runner may have begun beyond the last one heard of."""
 WAIT_S = 0.2
@@ -86,7 +89,7 @@ def algorithm_config(config: RllibConfig, settings: EnvSettings) -> AlgorithmCon
     made.framework("torch")
     made.environment(env_config={"settings": settings}, disable_env_checking=True)
     made.env_runners(
-        env_runner_cls=BatchedEnvRunner,
+        env_runner_cls=BatchedEnvRunner if config.form == "batched" else HostsEnvRunner,
         num_env_runners=config.env_runners,
         create_local_env_runner=config.env_runners == 0,
         num_envs_per_env_runner=1,
@@ -113,15 +116,20 @@ def algorithm_config(config: RllibConfig, settings: EnvSettings) -> AlgorithmCon
     )
     made.training(
         gamma=config.gamma,
-        lr=_schedule(config.learning_rate, config.learning_rate_final, config.epochs),
+        lr=schedule(config.learning_rate, config.learning_rate_final, config.epochs),
         grad_clip=config.max_grad_norm,
         grad_clip_by="global_norm",
-        entropy_coeff=_schedule(config.entropy_coef, config.entropy_coef_final, config.epochs),
-        learner_connector=partial(
-            HostBatches, gamma=config.gamma, gae_lambda=config.gae_lambda if config.algorithm == "ppo" else None
-        ),
-        add_default_connectors_to_learner_pipeline=False,
+        entropy_coeff=schedule(config.entropy_coef, config.entropy_coef_final, config.epochs),
     )
+    if config.form == "batched":
+        gae_lambda = config.gae_lambda if config.algorithm == "ppo" else None
+        made.training(
+            learner_connector=partial(HostBatches, gamma=config.gamma, gae_lambda=gae_lambda),
+            add_default_connectors_to_learner_pipeline=False,
+        )
+    else:
+        made.environment(env=RackMultiAgentEnv)
+        made.multi_agent(policies={HOSTS}, policy_mapping_fn=_one_policy)
     if config.algorithm == "ppo":
         made.training(
             learner_class=PpoLearner,
@@ -130,6 +138,7 @@ def algorithm_config(config: RllibConfig, settings: EnvSettings) -> AlgorithmCon
             minibatch_size=config.minibatch,
             shuffle_batch_per_epoch=True,
             clip_param=config.clip,
+            lambda_=config.gae_lambda,
             vf_clip_param=float("inf"),
             vf_loss_coeff=0.5 * config.value_coef,  # RLlib's PPO leaves the half out
             use_kl_loss=False,
@@ -143,12 +152,20 @@ def algorithm_config(config: RllibConfig, settings: EnvSettings) -> AlgorithmCon
         timeout_s_sampler_manager=WAIT_S,
     )
     if config.algorithm == "appo":
-        # RLlib compares epochs of all racks with a size in epochs of one.
-        made.training(clip_param=config.clip, use_kl_loss=False, target_network_update_freq=racks)
+        made.training(
+            clip_param=config.clip,
+            use_kl_loss=False,
+            target_network_update_freq=racks,  # RLlib compares epochs of all racks with a size in epochs of one
+            circular_buffer_iterations_per_batch=1,  # with more, RLlib's reports and counters fall behind for good
+        )
     return made
 
 
-def _schedule(start: float, final: float | None, epochs: int) -> Any:
+def _one_policy(_agent: str, _episode: Any, **_: Any) -> str:
+    return HOSTS
+
+
+def schedule(start: float, final: float | None, epochs: int) -> Any:
     """RLlib's way to say that a setting goes linearly to `final`; constant without it."""
     return start if final is None else [[0, start], [epochs, final]]
 

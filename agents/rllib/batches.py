@@ -20,7 +20,8 @@ from torch import Tensor
 
 from ncc.agents.a3c.returns import advantages
 from ncc.agents.rllib.module import HostModule
-from ncc.agents.rllib.rollout import Float, RackRollout
+from ncc.agents.rllib.rollout import FailedRollout, Float, RackRollout
+from ncc.core.errors import InvalidRunError
 from ncc.harness.batch import ObsArray
 
 Batch = dict[str, Tensor]
@@ -41,13 +42,17 @@ class HostBatches(ConnectorV2):  # type: ignore[misc]
         self._gamma, self._gae_lambda = gamma, gae_lambda
 
     def __call__(
-        self, *, rl_module: MultiRLModule, batch: dict[str, Any], episodes: list[RackRollout], **_: Any
+        self, *, rl_module: MultiRLModule, batch: dict[str, Any], episodes: list[RackRollout | FailedRollout], **_: Any
     ) -> dict[str, Batch]:
+        rollouts = [rollout for rollout in episodes if isinstance(rollout, RackRollout)]
+        for failed in episodes:
+            if isinstance(failed, FailedRollout):
+                raise InvalidRunError(failed.message)
         module: HostModule = rl_module[DEFAULT_MODULE_ID].unwrapped()
         if self._gae_lambda is None:
-            made = vtrace_batch(module, episodes, gamma=self._gamma)
+            made = vtrace_batch(module, rollouts, gamma=self._gamma)
         else:
-            made = ppo_batch(module, episodes, gamma=self._gamma, gae_lambda=self._gae_lambda)
+            made = ppo_batch(module, rollouts, gamma=self._gamma, gae_lambda=self._gae_lambda)
         return {**batch, DEFAULT_MODULE_ID: made}
 
 

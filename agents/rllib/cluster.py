@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 import signal
+import sys
 import tempfile
 import time
 import warnings
@@ -33,11 +34,10 @@ EXIT_S = 20.0
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_BACKEND_LOG_LEVEL": "fatal",
     "PYTHONWARNINGS": "ignore::DeprecationWarning,ignore::FutureWarning,ignore::UserWarning",
 }
 """For this process while Ray starts, and so for all that Ray starts: no report to its makers, no notes to developers of
-Ray. Errors are raised as exceptions, which name them; what its C++ logs besides concerns restarts and metrics."""
+Ray. Errors are shown."""
 
 
 @contextmanager
@@ -147,6 +147,29 @@ def _end_processes(session: Path) -> None:
                 except ProcessLookupError:
                     continue
         time.sleep(0.1)
+
+
+@contextmanager
+def held_stderr() -> Iterator[None]:
+    """What this process prints on standard error inside is shown only if it fails.
+
+    Ray's C++ logs there, as an error, that an env runner that is started again needs what this process has.
+    """
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            os.dup2(kept, 2)
+            file.seek(0)
+            sys.stderr.write(file.read().decode(errors="replace"))
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, 2)
+            os.close(kept)
 
 
 @contextmanager

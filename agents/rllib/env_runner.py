@@ -25,8 +25,9 @@ from ray.rllib.utils.metrics import (
 
 from ncc.agents.a3c.rollout import Collector
 from ncc.agents.rllib.module import HostModule
-from ncc.agents.rllib.rollout import Float, RackRollout
+from ncc.agents.rllib.rollout import FailedRollout, Float, RackRollout
 from ncc.agents.rllib.settings import EnvSettings
+from ncc.core.errors import NccError
 from ncc.core.seeding import generator
 from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray
 
@@ -34,6 +35,11 @@ RETURNS = "ncc_returns"
 """Metric: mean reward per host and epoch of each episode that ended."""
 NEXT_EPISODE = "ncc_next_episode"
 """Metric, by env runner: the first episode number that no rack of it has taken a step in."""
+
+
+def quiet() -> None:
+    """For a process of Ray's: no warnings of what RLlib itself still does; errors are shown."""
+    logging.getLogger("ray").setLevel(logging.ERROR)
 
 
 def host_spaces(env: BatchedEnv) -> tuple[Space[Any], Space[Any]]:
@@ -45,7 +51,7 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):  # type: ignore[misc]
     """Collects `RackRollout`s from ``make_env(worker)``; `env_config` holds an `EnvSettings`."""
 
     def __init__(self, *, config: AlgorithmConfig, **kwargs: Any) -> None:
-        logging.getLogger("ray").setLevel(logging.ERROR)  # RLlib warns of what RLlib itself still does
+        quiet()
         super().__init__(config=config, **kwargs)
         torch.set_num_threads(1)
         self._settings: EnvSettings = self.config.env_config["settings"]
@@ -70,12 +76,14 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):  # type: ignore[misc]
         """Go on at that episode number, whatever was collected so far."""
         self._episode, self._collector = episode, None
 
-    def sample(self, **_: Any) -> list[RackRollout]:
-        """One rollout of all racks.
+    def sample(self, **_: Any) -> list[RackRollout | FailedRollout]:
+        """One rollout of all racks, or why there is none."""
+        try:
+            return [self._collect()]
+        except NccError as error:
+            return [FailedRollout(f"env runner {self._worker}: {error}")]
 
-        Raises:
-            InvalidRunError: a reward or a logit is not finite.
-        """
+    def _collect(self) -> RackRollout:
         assert self.env is not None
         if self._collector is None:
             # The episode keeps a resumed or restarted runner from drawing the same actions again.
@@ -96,7 +104,7 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):  # type: ignore[misc]
             cut_obs=np.stack(taken.cut_obs) if taken.cut else np.empty((0, *taken.last_obs.shape[1:]), np.float32),
         )
         self._log(found, taken.returns)
-        return [found]
+        return found
 
     def _log(self, found: RackRollout, returns: tuple[float, ...]) -> None:
         assert self._collector is not None

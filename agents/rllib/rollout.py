@@ -45,3 +45,20 @@ class RackRollout:
     def agent_steps(self) -> int:
         """Samples: epochs of a host."""
         return int(self.actions.size)
+
+
+@dataclass(frozen=True)
+class FailedRollout:
+    """What an env runner hands over that cannot go on, so that the learner says why: RLlib would restart it forever."""
+
+    message: str
+
+    def __len__(self) -> int:
+        return 1
+
+    def env_steps(self) -> int:
+        """More than is ever waited for."""
+        return 2**53
+
+    def agent_steps(self) -> int:
+        return 2**53
