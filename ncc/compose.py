@@ -154,11 +154,16 @@ class LimiterFactory:
 
     def _load(self, controller: str, limit: PolicyLimit) -> tuple[Path, "MlpPolicy", Mapping[str, Any]]:
         from ncc.agents.policy import load_policy
+        from ncc.deployed import SUFFIX, load_policy_file
 
         path = self.path(controller, limit)
+        if path.suffix == SUFFIX:
+            found = load_policy_file(path)
+            return path, found.policy, found.header.to_dict()
         return (path, *load_policy(path))
 
     def _policy(self, controller: str, limit: PolicyLimit, scenario: Scenario) -> RateLimiter:
+        from ncc.deployed import HeldLimiter, RateBounds, table_bounds
         from ncc.envs.action import ActionSpec, RateTable
         from ncc.envs.observation import ObservationSpec, SharedObserver
 
@@ -172,7 +177,11 @@ class LimiterFactory:
                 f"{observer.obs_dim}: this policy fits neighbourhoods of one size only; choose a scenario with as many "
                 "hosts per neighbourhood as it was trained on"
             )
-        return PolicyLimiter(policy, observer, actions, greedy=limit.greedy)
+        limiter = PolicyLimiter(policy, observer, actions, greedy=limit.greedy)
+        if "limits" not in meta:
+            return limiter
+        bounds = from_dict(RateBounds, _part(meta, "limits", path), f"{path}: limits")
+        return limiter if bounds == table_bounds(actions.spec) else HeldLimiter(limiter, bounds)
 
 
 def _part(meta: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
@@ -187,7 +196,10 @@ def controller_names() -> tuple[str, ...]:
 
 
 def load_controller(name: str) -> Controller:
-    """The controller that configs/controllers/<name>.yaml describes."""
+    """The controller that configs/controllers/<name>.yaml describes, or a policy file `<name>` in the current folder."""
+    if name.endswith(".ncc"):
+        path = Path(name).resolve()
+        return Controller(name=path.name, summary="A policy file", limit=PolicyLimit(path=str(path)))
     return from_dict(Controller, read_config("controllers", "controller", name), f"controllers/{name}")
 
 

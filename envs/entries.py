@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What each number of an observation, and each action, is: for whoever reads a policy without its scenario."""
+
+from typing import Literal
+
+from ncc.core.errors import ConfigError
+from ncc.core.value import NonNegative, Positive, Value
+from ncc.envs.action import ActionSpec
+from ncc.envs.observation import OWN, UPPER, ObservationSpec
+from ncc.envs.pooling import NEIGHBOUR, POOLED, RANKED
+
+_POOLED = {"pooled": POOLED, "ranked": (*POOLED, *RANKED)}
+_POOLED_AGES = ("age mean", "age max")
+
+
+class ActionTable(Value, frozen=True):
+    """Rates by action index: max(multiples[k] x unit, `floor_frac` x link rate); None, always the last: no limit."""
+
+    unit: Literal["link rate", "fair share"]
+    """The rate of the host's link, or its fair share of the upper port as it is observed."""
+    multiples: tuple[Positive | None, ...]
+    floor_frac: NonNegative
+    """Of the host's link rate."""
+
+
+def action_table(spec: ActionSpec) -> ActionTable:
+    """What `ncc.envs.action.RateTable` makes of a spec, in numbers that need no scenario.
+
+    Raises:
+        ConfigError: the spec is continuous.
+    """
+    if spec.kind == "shares":
+        return ActionTable(unit="fair share", multiples=(*spec.shares, None), floor_frac=spec.min_rate_frac)
+    if spec.kind == "levels":
+        levels = (k / spec.levels for k in range(1, spec.levels))
+        return ActionTable(unit="link rate", multiples=(spec.min_rate_frac, *levels, None), floor_frac=0.0)
+    raise ConfigError(f"ActionSpec.kind is {spec.kind!r}; a table of actions needs 'levels' or 'shares'")
+
+
+def neighbours_of(spec: ObservationSpec, obs_dim: int) -> int | None:
+    """How many neighbours make observations of `obs_dim` numbers; None where that fits any number of them.
+
+    Raises:
+        ConfigError: no number of neighbours does.
+    """
+    if spec.neighbours == "each":
+        one, rest = len(NEIGHBOUR) + spec.ages, len(OWN) + len(UPPER) + spec.ages
+        near, left = divmod(obs_dim - rest, one)
+        if near >= 0 and not left:
+            return near
+        needed = f"{rest} + {one} per neighbour"
+    else:
+        found = len(_fixed(spec))
+        if found == obs_dim:
+            return None
+        needed = str(found)
+    raise ConfigError(f"observations with neighbours {spec.neighbours!r} have {needed} numbers, got {obs_dim}")
+
+
+def entry_names(spec: ObservationSpec, obs_dim: int) -> tuple[str, ...]:
+    """The names of an observation's `obs_dim` numbers, as `ncc.envs.observation.SharedObserver` orders them.
+
+    Raises:
+        ConfigError: observations of this kind cannot have so many.
+    """
+    near = neighbours_of(spec, obs_dim)
+    if near is None:
+        return _fixed(spec)
+    each = tuple(f"neighbour {i} {name}" for i in range(1, near + 1) for name in NEIGHBOUR)
+    ages = (*(f"neighbour {i} age" for i in range(1, near + 1)), "upper age") if spec.ages else ()
+    return (*OWN, *each, *(f"upper {name}" for name in UPPER), *ages)
+
+
+def _fixed(spec: ObservationSpec) -> tuple[str, ...]:
+    pooled = _POOLED.get(spec.neighbours, ())
+    ages = ((*(_POOLED_AGES if pooled else ()), "upper age")) if spec.ages else ()
+    return (*OWN, *(f"upper {name}" for name in UPPER), *pooled, *ages)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a host makes of a policy's rate limits before it holds them: within bounds, and not too far from the last."""
+
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta
+
+from ncc.core.errors import ConfigError
+from ncc.core.flows import FloatArray
+from ncc.core.measurement import Measurement
+from ncc.core.scenario import Scenario
+from ncc.core.value import Positive, Value
+from ncc.envs.action import ActionSpec
+from ncc.envs.entries import action_table
+from ncc.envs.scales import scales_of
+from ncc.harness.limiter import RateLimiter
+
+Ratio = Annotated[float, Meta(gt=1)]
+
+
+class RateBounds(Value, frozen=True):
+    """Bounds and slew limits of a host's rate limit."""
+
+    min_rate_frac: Annotated[float, Meta(gt=0, le=1)]
+    """Of the host's link rate: no limit is lower."""
+    max_rate_frac: Positive
+    """Of the host's link rate: no limit is higher, though *no limit* stays none."""
+    rise_ratio: Ratio | None = None
+    """A limit is at most so many times the last; None: any. Once that reaches the link's rate, no limit may follow."""
+    fall_ratio: Ratio | None = None
+    """A limit is at least the last over this, no limit counting as the link's rate; None: any."""
+
+    def check(self) -> None:
+        if self.min_rate_frac > self.max_rate_frac:
+            raise ConfigError(
+                f"RateBounds.min_rate_frac must not exceed max_rate_frac ({self.max_rate_frac}), "
+                f"got {self.min_rate_frac}"
+            )
+
+    def hold(self, limits_bps: FloatArray, before_bps: FloatArray, link_bps: FloatArray) -> FloatArray:
+        """The limits to be held, in bits/s; inf is no limit, and NaN stays NaN. Bounds come before slew limits.
+
+        Args:
+            limits_bps: [...] decided,
+            before_bps: [...] held until now, and
+            link_bps: [...] rates of the hosts' links.
+        """
+        last = np.minimum(before_bps, link_bps)
+        held = limits_bps
+        if self.rise_ratio is not None:
+            highest = last * self.rise_ratio
+            held = np.minimum(held, np.where(highest >= link_bps, np.inf, highest))
+        if self.fall_ratio is not None:
+            held = np.maximum(held, last / self.fall_ratio)
+        bounded = np.clip(held, self.min_rate_frac * link_bps, self.max_rate_frac * link_bps)
+        return np.where(np.isposinf(held), np.inf, bounded)
+
+
+def table_bounds(spec: ActionSpec) -> RateBounds:
+    """Bounds within which lies whatever a table of actions can say, so that they change none of it.
+
+    Raises:
+        ConfigError: the spec is continuous.
+    """
+    finite = [multiple for multiple in action_table(spec).multiples if multiple is not None]
+    # A fair share is observed as at most the link's rate.
+    return RateBounds(min_rate_frac=spec.min_rate_frac, max_rate_frac=max(*finite, spec.min_rate_frac))
+
+
+class HeldLimiter:
+    """A `RateLimiter` whose limits are held to bounds, as a host holds them."""
+
+    def __init__(self, limiter: RateLimiter, bounds: RateBounds) -> None:
+        self._limiter, self._bounds = limiter, bounds
+
+    def reset(self, scenario: Scenario, seed: int) -> None:
+        self._limiter.reset(scenario, seed)
+        self._link_bps = scales_of(scenario).link_rate_bps
+        self._held = np.full(len(self._link_bps), np.inf)
+
+    def decide(self, measurement: Measurement) -> FloatArray:
+        self._held = self._bounds.hold(self._limiter.decide(measurement), self._held, self._link_bps)
+        return self._held

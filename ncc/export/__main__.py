@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``python -m ncc.export``: a trained policy as one file for hosts, which need neither PyTorch nor ONNX to run it.
+
+``python -m ncc.export run=<folder> out=policy.ncc`` writes the file (``policy=<name>``: of a packaged policy).
+``python -m ncc.export inspect policy.ncc`` checks it in full and says what it holds.
+``python -m ncc.export check policy.ncc`` also compares numpy and onnxruntime with PyTorch on recorded observations.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ncc.core.errors import ConfigError, NccError
+
+
+def main(plain: dict[str, Any], _: list[str]) -> None:
+    """Export, and say what was written."""
+    # Imported here: `--help` answers without what only exporting needs.
+    from ncc.core.value import from_dict
+    from ncc.deployed import load_policy_file
+    from ncc.export.source import ExportSpec
+    from ncc.export.write import export
+
+    path = export(from_dict(ExportSpec, plain, "configuration"))
+    found = load_policy_file(path)
+    print(f"{path}, {path.stat().st_size:,} bytes, SHA-256 {found.sha256}")
+    print(f"To see what it holds: python -m ncc.export inspect {path}")
+
+
+def look(arguments: Sequence[str]) -> int:
+    """``inspect`` or ``check``; 0, or 1 for a file that is refused and 2 for settings that cannot be used."""
+    from ncc.deployed import load_policy_file
+
+    options = _parser().parse_args(arguments)
+    try:
+        found = load_policy_file(options.file)
+        if options.verb == "inspect":
+            from ncc.export.inspect import lines
+
+            print(*lines(found, str(options.file)), sep="\n")
+        else:
+            from ncc.export.check import check_lines
+
+            print(*check_lines(found, str(options.file), options.samples), sep="\n")
+    except NccError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2 if isinstance(error, ConfigError) else 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m ncc.export")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    for verb, says in (
+        ("inspect", "check a policy file in full and say what it holds"),
+        ("check", "also compare numpy and onnxruntime with PyTorch on recorded observations"),
+    ):
+        one = verbs.add_parser(verb, help=says, description=says)
+        one.add_argument("file", type=Path, help="a policy file")
+        if verb == "check":
+            one.add_argument("--samples", type=_count, default=10_000, help="observations (default: %(default)s)")
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to 1000000, got {text!r}")
+    return int(text)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] in (["inspect"], ["check"]):
+        raise SystemExit(look(sys.argv[1:]))
+    from ncc.cli import run_main
+
+    run_main("export", main)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a policy file says of itself, in lines for the terminal."""
+
+import json
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
+from ncc.deployed.file import PolicyFile
+from ncc.deployed.header import PolicyHeader
+from ncc.deployed.limits import RateBounds
+from ncc.harness.controller import Controller
+from ncc.harness.datapath import HostStack
+
+PER_LINE = 6
+"""Names of numbers."""
+
+
+def lines(found: PolicyFile, where: str) -> list[str]:
+    """A field per line; everything that others may have put there is quoted where it could be more than a word."""
+    header = found.header
+    rows = [
+        ("policy", f"{header.name}: {_shape(header)}, {header.n_weights:,} weights, {header.activation}"),
+        ("file", f"format {header.format}, {sum(found.sizes_bytes.values()):,} bytes in parts, SHA-256 {found.sha256}"),
+        *(("part", f"{name}, {size:,} bytes") for name, size in found.sizes_bytes.items()),
+        ("observation", _observation(header)),
+        *(("", text) for text in _entries(header)),
+        ("actions", _actions(header)),
+        ("period", f"{header.period_s:g} s (trained with {' to '.join(f'{s:g}' for s in header.trained_period_s)} s)"),
+        ("limits", _limits(header.limits)),
+        ("stack", _stack(header.stack)),
+        ("fallback", _fallback(header.fallback)),
+        *(("trained", text) for text in _origin(header)),
+    ]
+    return [f"{where}: checked in full", *(f"{name:12} {text}".rstrip() for name, text in rows)]
+
+
+def _shape(header: PolicyHeader) -> str:
+    hidden = "".join(f" -> {outputs}" for outputs, _ in header.layers[:-1])
+    return f"{header.obs_dim} numbers{hidden} -> {header.n_actions} actions"
+
+
+def _observation(header: PolicyHeader) -> str:
+    spec, near = header.observation, header.neighbours
+    scales = ", ".join(f"{name} {getattr(spec, name + '_scale'):g}" for name in ("rtt", "wait", "backlog", "flows"))
+    who = "any number of neighbours" if near is None else f"{near} neighbours"
+    low, high = header.entry_range
+    return (
+        f"neighbours {spec.neighbours} ({who}), ages {'yes' if spec.ages else 'no'}; scales: {scales}; "
+        f"numbers from {low:g} to {min(high, spec.ceiling):g}:"
+    )
+
+
+def _entries(header: PolicyHeader) -> list[str]:
+    names = iter(header.entries)
+    return [", ".join(row) for row in iter(lambda: tuple(islice(names, PER_LINE)), ())]
+
+
+def _actions(header: PolicyHeader) -> str:
+    table = header.table
+    said = ", ".join("no limit" if multiple is None else f"{multiple:g}" for multiple in table.multiples)
+    floor = f"; at least {table.floor_frac:g} of the link rate" if table.floor_frac else ""
+    return f"times the {table.unit}: {said}{floor}"
+
+
+def _limits(bounds: RateBounds) -> str:
+    ratios = ((bounds.rise_ratio, "rise at most"), (bounds.fall_ratio, "fall at most"))
+    slew = [f"{name} {ratio:g}-fold per period" for ratio, name in ratios if ratio is not None]
+    return f"{bounds.min_rate_frac:g} to {bounds.max_rate_frac:g} of the link rate, or none; " + (
+        ", ".join(slew) or "no slew limits"
+    )
+
+
+def _stack(stack: HostStack) -> str:
+    def said(name: str, params: tuple[tuple[str, int], ...]) -> str:
+        return name + "".join(f" {key}={value}" for key, value in params)
+
+    return f"{said(stack.transport, stack.params)}, order {said(stack.order, stack.order_params)}"
+
+
+def _fallback(controller: Controller) -> str:
+    return f"{controller.name}: {_stack(controller.stack)}, no limit"
+
+
+def _origin(header: PolicyHeader) -> list[str]:
+    origin = header.origin
+    git = origin.provenance.get("git")
+    commit = git.get("commit") if isinstance(git, Mapping) else None
+    dirty = git.get("dirty") if isinstance(git, Mapping) else None
+    clean = {False: "", True: " with changes"}.get(dirty if isinstance(dirty, bool) else None, " in an unknown state")
+    return [
+        f"from {json.dumps(origin.source)}, seed {origin.seed}, at commit {_quoted(commit)}{clean}, "
+        f"by ncc {_quoted(origin.provenance.get('ncc'))} on {_quoted(origin.provenance.get('written_at'))}; "
+        f"exported by ncc {_quoted(origin.exported_by)}",
+        f"its .npz has SHA-256 {origin.policy_sha256}",
+        f"scenario {_quoted(_name(header.training.get('scenario')))}, families {_families(header.training)}",
+    ]
+
+
+def _families(training: Mapping[str, Any]) -> str:
+    families = training.get("families")
+    of = families.get("of") if isinstance(families, Mapping) else None
+    return ", ".join(map(_quoted, of)) if isinstance(of, Mapping) and of else "none"
+
+
+def _name(scenario: object) -> object:
+    return scenario.get("name") if isinstance(scenario, Mapping) else None
+
+
+def _quoted(text: object) -> str:
+    """As it is if it can only be a word; else as JSON, which shows what a terminal would obey."""
+    plain = isinstance(text, str) and text.isascii() and text.isprintable() and " " not in text and text != ""
+    return str(text) if plain else json.dumps(text)[:200]
