@@ -196,8 +196,10 @@ def controller_names() -> tuple[str, ...]:
 
 
 def load_controller(name: str) -> Controller:
-    """The controller that configs/controllers/<name>.yaml describes, or a policy file `<name>` in the current folder."""
-    if name.endswith(".ncc"):
+    """The controller that configs/controllers/<name>.yaml describes; of <file>.ncc, that policy file in this folder."""
+    from ncc.deployed import SUFFIX
+
+    if name.endswith(SUFFIX):
         path = Path(name).resolve()
         return Controller(name=path.name, summary="A policy file", limit=PolicyLimit(path=str(path)))
     return from_dict(Controller, read_config("controllers", "controller", name), f"controllers/{name}")
