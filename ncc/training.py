@@ -92,7 +92,8 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
     if plan.families.of:
         facts["families"] = plan.families.digest()
     seal(folder, "training", facts, files, made)
-    pictures = [folder / CURVE, *(judged / datapath.name / "slowdown_cdf.png" for datapath in plan.judged_on)]
+    curve = [folder / CURVE] if (folder / CURVE).exists() else []
+    pictures = [*curve, *(judged / datapath.name / "slowdown_cdf.png" for datapath in plan.judged_on)]
     print(f"\nRun folder: {folder}\nPictures: {', '.join(map(str, pictures))}")
     require_valid(result)
 
@@ -164,7 +165,9 @@ def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, dict[str, 
     if plan.families.of:  # other networks, so that the lines are no ceiling or floor of the curve
         learned, judged_on = f"families on {learned}", f"{plan.scenario.name} on {shown}"
     title = f"Return while learning on {learned}; horizontal lines: mean on the held-out flows on {judged_on}"
-    learning_curve(read_learning(folder), folder / CURVE, references=references, title=title)
+    rows = read_learning(folder)
+    if any(row["returns"] for row in rows):  # who learns from recorded episodes plays none
+        learning_curve(rows, folder / CURVE, references=references, title=title)
     return {
         datapath: {name: values.tolist() for name, values in earned.items()} for datapath, earned in returns.items()
     }

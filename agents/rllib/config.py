@@ -40,7 +40,8 @@ class RllibConfig(Value, frozen=True):
     epochs: Count = 200_000
     """Environment epochs to train for, summed over racks and env runners; rounded up to whole updates."""
     rollout: Annotated[int, Meta(ge=1, le=10_000)] | None = None
-    """Epochs between updates. null: enough for `PPO_EPOCHS` or `VTRACE_EPOCHS` from the racks of an env runner."""
+    """Epochs between updates. null: enough for `PPO_EPOCHS` or `VTRACE_EPOCHS` from the racks of an env runner; of
+    recorded ones `PPO_EPOCHS`."""
     gamma: Annotated[float, Meta(ge=0, lt=1)] = 0.99
     gae_lambda: Fraction = 1.0
     """Of PPO; APPO and IMPALA use V-trace (Espeholt et al., ICML 2018), which has none."""
@@ -57,7 +58,7 @@ class RllibConfig(Value, frozen=True):
     passes: Annotated[int, Meta(ge=1, le=1000)] = 4
     """Of PPO: how often an update goes over what was collected."""
     minibatch: Count = 3200
-    """Of PPO: samples of a gradient step. One host's epoch is one sample (RLlib: an agent step)."""
+    """Of PPO, MARWIL and BC: samples of a gradient step. One host's epoch is one sample (RLlib: an agent step)."""
     hidden: tuple[Annotated[int, Meta(ge=1, le=4096)], ...] = (64, 64)
     """Sizes of the tanh layers, of the policy and of the value alike."""
     initial_unlimited_prob: Annotated[float, Meta(gt=0, lt=1)] | None = None
@@ -70,7 +71,9 @@ class RllibConfig(Value, frozen=True):
     wheel: str | None = None
     """Path of ncc's wheel, handed to the cluster's workers; null: they have ncc installed."""
     episodes: str | None = None
-    """Of marwil and bc: Parquet file or folder with the recorded episodes."""
+    """Of marwil and bc: a file, a folder or a pattern (runs/record_*) of recorded episodes."""
+    beta: Fraction = 1.0
+    """Of marwil: actions weigh exp(beta * advantage over its root mean square); 0 is bc with a value."""
 
     def check(self) -> None:
         """Cross-field checks."""
@@ -84,6 +87,15 @@ class RllibConfig(Value, frozen=True):
         if not self.offline and self.episodes is not None:
             raise ConfigError(
                 f"RllibConfig.episodes is for marwil and bc; {self.algorithm} collects its own: leave it null"
+            )
+        if self.offline and (self.env_runners or self.entropy_coef):
+            raise ConfigError(
+                f"RllibConfig.env_runners and entropy_coef must be 0 with {self.algorithm}, where nobody collects and "
+                f"the loss has no entropy, got {self.env_runners} and {self.entropy_coef}"
+            )
+        if self.offline and self.address is not None:
+            raise ConfigError(
+                f"RllibConfig.address is for env runners, which {self.algorithm} has none of: leave it null"
             )
         if self.form == "multi_agent" and self.offline:
             raise ConfigError(f"RllibConfig.form multi_agent steps environments, which {self.algorithm} never does")
@@ -121,8 +133,9 @@ class RllibConfig(Value, frozen=True):
         from ncc.agents.rllib.learner import RllibLearner, require_installed
 
         require_installed()
-        racks = (BATCHED_RACKS if batching and self.form == "batched" else 1) if self.racks is None else self.racks
-        at_once = PPO_EPOCHS if self.algorithm == "ppo" else VTRACE_EPOCHS
+        several = batching and self.form == "batched" and not self.offline
+        racks = (BATCHED_RACKS if several else 1) if self.racks is None else self.racks
+        at_once = VTRACE_EPOCHS if self.algorithm in ("appo", "impala") else PPO_EPOCHS
         rollout = max(1, at_once // racks) if self.rollout is None else self.rollout
         return RllibLearner(self.replace(racks=racks, rollout=rollout))
 

@@ -11,16 +11,17 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.exceptions import RayError
 from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS, NUM_ENV_STEPS_SAMPLED
 
 from ncc.agents.policy import POLICY_FILE, UNTRAINED_FILE, save_policy
 from ncc.agents.progress import Meter
 from ncc.agents.rllib.algorithms import algorithm_config
 from ncc.agents.rllib.checkpoint import CheckpointFolder, RunState, check_shape
-from ncc.agents.rllib.cluster import connected
+from ncc.agents.rllib.cluster import connected, held_stderr
 from ncc.agents.rllib.config import RllibConfig
 from ncc.agents.rllib.env_runner import NEXT_EPISODE, RETURNS
+from ncc.agents.rllib.offline import in_process, offline_algorithm
 from ncc.agents.rllib.module import HostModule, policy_layers
 from ncc.agents.rllib.settings import EnvSettings
 from ncc.core.errors import InvalidRunError, WorkerDiedError
@@ -38,6 +39,8 @@ SCALARS = {
     "entropy": "policy/entropy",
     "curr_entropy_coeff": "policy/entropy_coef",
     "vf_explained_var": "value/explained_variance",
+    "vf_explained_variance": "value/explained_variance",
+    "moving_avg_sqd_adv_norm": "value/squared_advantage",
     "gradients_default_optimizer_global_norm": "update/grad_norm",
     "default_optimizer_learning_rate": "update/learning_rate",
 }
@@ -61,7 +64,8 @@ def train(
         loaded = checkpoints.load(config.algorithm, seed)
     else:
         checkpoints.must_be_empty()
-    with connected(config.address, config.wheel, cpus=config.env_runners + 1), _deferred_interrupt() as interrupt:
+    ray = in_process() if config.offline else connected(config.address, config.wheel, cpus=config.env_runners + 1)
+    with ray, _deferred_interrupt() as interrupt:
         run = Run(Job(config, folder, seed, meta), make_env, checkpoints, loaded, interrupt)
         try:
             return run.learn(report)
@@ -105,8 +109,19 @@ class Run:
             self.epochs = loaded[1].epochs
             known = loaded[1].episodes
             episodes = (*known, *(0,) * config.collectors)[: config.collectors]
-        settings = EnvSettings(make_env, job.seed, config.rollout or 1, 1 - config.gamma, episodes)
-        self.algorithm: Any = algorithm_config(config, settings).build_algo()
+        self.algorithm: Any
+        if config.offline:
+            self.algorithm = offline_algorithm(config, make_env, job.meta, job.seed, episodes[0])
+        else:
+            settings = EnvSettings(make_env, job.seed, config.rollout or 1, 1 - config.gamma, episodes)
+            try:
+                with held_stderr():
+                    self.algorithm = algorithm_config(config, settings).build_algo()
+            except (IndexError, RayError) as error:  # RLlib asks the first env runner for its spaces
+                raise WorkerDiedError(
+                    f"no env runner started ({type(error).__name__}); its own message is above"
+                ) from None
+        self._module_id = next(iter(self.algorithm.learner_group._learner.module.keys()))
         self.algorithm.next_episodes = dict(enumerate(episodes))
         module = self._module()
         if loaded is not None:
@@ -124,14 +139,17 @@ class Run:
         while self.epochs < self._config.total_epochs:
             result = self.algorithm.train()
             found = result.get(ENV_RUNNER_RESULTS, {})
-            epochs = int(found.get(NUM_ENV_STEPS_SAMPLED, 0))
+            epochs = _whole(found.get(NUM_ENV_STEPS_SAMPLED, 0))
             self.epochs += epochs
             for worker, episode in found.get(NEXT_EPISODE, {}).items():
+                if math.isnan(episode):  # of an env runner that has died and said nothing since
+                    continue
                 number = int(worker)
-                self.algorithm.next_episodes[number] = max(self.algorithm.next_episodes.get(number, 0), int(episode))
+                self.algorithm.next_episodes[number] = max(self.algorithm.next_episodes[number], _whole(episode))
             if epochs:
                 heard_s = time.monotonic()
-                returns = [value for values in found.get(RETURNS, []) for value in values]
+                told = found.get(RETURNS)
+                returns = [value for values in told for value in values] if isinstance(told, list) else []
                 meter.add(epochs, returns, self._scalars(result))
             elif time.monotonic() - heard_s > SILENCE_S:
                 meter.flush()
@@ -155,7 +173,7 @@ class Run:
         Raises:
             InvalidRunError: one of them is not finite.
         """
-        told = result.get(LEARNER_RESULTS, {}).get(DEFAULT_MODULE_ID, {})
+        told = result.get(LEARNER_RESULTS, {}).get(self._module_id, {})
         scalars = {ours: float(told[theirs]) for theirs, ours in SCALARS.items() if theirs in told}
         for name, value in scalars.items():
             if not math.isfinite(value) and name.startswith(("loss/", "update/grad")):
@@ -164,7 +182,7 @@ class Run:
 
     def _module(self) -> HostModule:
         """The network that learns."""
-        module: HostModule = self.algorithm.learner_group._learner.module[DEFAULT_MODULE_ID].unwrapped()
+        module: HostModule = self.algorithm.learner_group._learner.module[self._module_id].unwrapped()
         return module
 
     def _save_policy(self, name: str, epochs: int) -> Path:
@@ -184,6 +202,11 @@ class Run:
         shape = str(self._module().shape)
         state = RunState(self._config.algorithm, self._seed, shape, self.epochs, episodes)
         return self._checkpoints.save(self.algorithm, state)
+
+
+def _whole(told: float) -> int:
+    """A count of RLlib's, which is NaN where nothing was counted in an iteration."""
+    return 0 if math.isnan(told) else int(told)
 
 
 @contextmanager

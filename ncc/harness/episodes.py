@@ -139,7 +139,7 @@ def require_seen_as(episodes: Sequence[Episode], specs: Mapping[str, Any], obs_d
     for episode in episodes:
         info = episode.info
         for part in ("observation", "action"):
-            recorded, wanted = getattr(info, part), msgspec.to_builtins(specs[part])
+            recorded, wanted = _plain(getattr(info, part)), _plain(specs[part])
             if recorded != wanted:
                 keys = [key for key in {**recorded, **wanted} if recorded.get(key) != wanted.get(key)]
                 raise ConfigError(
@@ -267,6 +267,12 @@ def _paths(name: str) -> list[Path]:
             "python -m ncc.evaluate record=true controller=[...]"
         )
     return found
+
+
+def _plain(spec: Any) -> dict[str, Any]:
+    """As JSON gives it back: lists, not tuples."""
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(spec))
+    return plain
 
 
 def _told(keys: Sequence[str], recorded: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:

@@ -23,7 +23,7 @@ from ncc.harness.episodes import (
 )
 
 EPOCHS, HOSTS, NUMBERS = 5, 3, 4
-SPECS = {"observation": {"neighbours": "each"}, "action": {"kind": "levels", "levels": 2}}
+SPECS = {"observation": {"neighbours": "each"}, "action": {"kind": "levels", "levels": 2, "shares": (0.5, 2.0)}}
 
 
 def episode(seed: int = 1, *, terminated: bool = False, **changes: Any) -> Episode:
@@ -57,7 +57,7 @@ def test_what_is_written_is_read_bit_for_bit(tmp_path: Path, terminated: bool) -
     wrote = episode(terminated=terminated)
     write_episode(tmp_path / FILE, wrote)
     (read,) = read_episodes(tmp_path)
-    assert read.info == wrote.info
+    assert read.info.to_json() == wrote.info.to_json()
     for name in ("epoch", "time_s", "obs", "actions", "reward"):
         assert np.array_equal(getattr(read, name), getattr(wrote, name)), name
         assert getattr(read, name).dtype == getattr(wrote, name).dtype, name
@@ -180,11 +180,14 @@ def test_recordings_of_several_environments_do_not_mix(tmp_path: Path, part: str
         read_episodes(tmp_path)
 
 
-def test_a_run_learns_from_what_it_would_see_and_do_itself() -> None:
+def test_a_run_learns_from_what_it_would_see_and_do_itself(tmp_path: Path) -> None:
     episodes = [episode()]
+    write_episode(tmp_path / FILE, episodes[0])
+    read_again = read_episodes(tmp_path)
     require_seen_as(episodes, SPECS, NUMBERS, 3)
+    require_seen_as(read_again, SPECS, NUMBERS, 3)
     with pytest.raises(ConfigError, match=r"another env\.action than this run's \(levels 2 in place of 10\)"):
-        require_seen_as(episodes, {**SPECS, "action": {"kind": "levels", "levels": 10}}, NUMBERS, 11)
+        require_seen_as(episodes, {**SPECS, "action": {**SPECS["action"], "levels": 10}}, NUMBERS, 11)
     with pytest.raises(ConfigError, match=r"another env\.observation"):
         require_seen_as(episodes, {**SPECS, "observation": {"neighbours": "ranked"}}, NUMBERS, 3)
     with pytest.raises(ConfigError, match=r"has 4 numbers per observation and 3 actions, .* environment 9 and 3"):
