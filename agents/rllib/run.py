@@ -21,8 +21,8 @@ from ncc.agents.rllib.checkpoint import CheckpointFolder, RunState, check_shape
 from ncc.agents.rllib.cluster import connected, held_stderr
 from ncc.agents.rllib.config import RllibConfig
 from ncc.agents.rllib.env_runner import NEXT_EPISODE, RETURNS
-from ncc.agents.rllib.offline import in_process, offline_algorithm
 from ncc.agents.rllib.module import HostModule, policy_layers
+from ncc.agents.rllib.offline import in_process, offline_algorithm
 from ncc.agents.rllib.settings import EnvSettings
 from ncc.core.errors import InvalidRunError, WorkerDiedError
 from ncc.harness.batch import EnvFactory
