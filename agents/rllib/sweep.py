@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Trials run by Ray Tune, so many at a time, on this machine or on a cluster. What a trial is, its `Job` knows."""
+
+import logging
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
+
+import ray
+from ray import tune
+from ray.tune.schedulers import AsyncHyperBandScheduler
+
+from ncc.agents.rllib.cluster import connected
+from ncc.agents.rllib.report import FAILED, RUNNING, STOPPED, Report
+from ncc.core.errors import ConfigError
+
+TRIES = 3
+"""How often a trial is started, at most, when the machine below it dies."""
+_TUNE = {
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # its own logs of results: ours are in the run folders
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Ctrl-C is ours
+    "RAY_AIR_NEW_OUTPUT": "0",  # the newer one prints even where it is told not to
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0",
+}
+
+
+class Job(Protocol):
+    """A trial: travels by pickle to where it runs, and is called there only."""
+
+    name: str
+
+    def step(self) -> Report:
+        """Start if need be, go on for a moment, and say how it goes; not called again once it does not run."""
+
+    def end(self) -> None:
+        """Leave no process; called last, however the trial ended."""
+
+
+Tell = Callable[[str, Report], None]
+"""Called with a job's name whenever it says something."""
+
+
+@dataclass(frozen=True)
+class TuneSettings:
+    """How trials are run."""
+
+    concurrent: int
+    cpus: int
+    """Of each trial."""
+    asha: tuple[float, float] | None
+    """Percent at the first rung, and reduction from rung to rung; None: no trial is ended early."""
+    address: str | None
+    wheel: str | None
+    storage: Path
+    """A folder for Tune's own state; removed at the end."""
+
+
+def run_jobs(jobs: Sequence[Job], settings: TuneSettings, tell: Tell, interrupted: Callable[[], None]) -> None:
+    """Run all of them.
+
+    Args:
+        jobs: in the order in which they start.
+        settings: how.
+        tell: hears of every report, and of ends that jobs do not know of: `STOPPED`, and `FAILED` by Ray.
+        interrupted: called once when Ctrl-C is pressed; from then on every job's `step` must end it.
+
+    Raises:
+        ConfigError: Ray does not start, the cluster cannot be reached, or no node has `cpus`.
+        KeyboardInterrupt: Ctrl-C was pressed, and all jobs have ended since.
+    """
+    watch = _Watch([job.name for job in jobs], tell)
+    with _environment(), _interrupts(watch, interrupted), _ray(settings):
+        try:
+            _run(jobs, settings, watch)
+        finally:
+            shutil.rmtree(settings.storage, ignore_errors=True)
+    if watch.interrupt.is_set():
+        raise KeyboardInterrupt
+
+
+def _run(jobs: Sequence[Job], settings: TuneSettings, watch: "_Watch") -> None:
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # `tell` says it
+    scheduler = None
+    if settings.asha is not None:
+        first_percent, reduction = settings.asha
+        scheduler = AsyncHyperBandScheduler(
+            time_attr="percent",
+            metric="value",
+            mode="max",
+            grace_period=first_percent,
+            max_t=100,
+            reduction_factor=reduction,
+            stop_last_trials=False,  # after its last epoch a trial is still judged
+        )
+    # Not `tune.Tuner`: it would want a checkpoint of every trial at its end.
+    tune.run(
+        tune.with_resources(tune.with_parameters(_Trainable, jobs=list(jobs)), {"CPU": settings.cpus}),
+        config={"job": tune.grid_search(list(range(len(jobs))))},
+        max_concurrent_trials=settings.concurrent,
+        scheduler=scheduler,
+        name="state",
+        storage_path=str(settings.storage),
+        callbacks=[watch],
+        stop=_Stopper(watch),
+        max_failures=TRIES - 1,
+        raise_on_failed_trial=False,
+        verbose=0,
+    )
+
+
+class _Trainable(tune.Trainable):
+    """A job in an actor of Ray's."""
+
+    def setup(self, config: dict[str, Any], jobs: Sequence[Job]) -> None:
+        self._job = jobs[config["job"]]
+
+    def step(self) -> dict[str, Any]:
+        report = self._job.step()
+        return {**asdict(report), "done": report.state != RUNNING}
+
+    def cleanup(self) -> None:
+        self._job.end()
+
+
+class _Watch(tune.Callback):
+    """Hands on what trials report, and knows which of them run."""
+
+    def __init__(self, names: Sequence[str], tell: Tell) -> None:
+        self._names, self._tell = names, tell
+        self._running: set[str] = set()
+        self._awaited: set[str] | None = None
+        self.interrupt = threading.Event()
+
+    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        self._running.add(trial.trial_id)
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        self._tell(self._name(trial), _report(result))
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        self._gone(trial)
+        last = _report(trial.last_result)
+        if last.state == RUNNING:
+            self._tell(self._name(trial), Report(STOPPED, last.percent, last.value))
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        self._gone(trial)
+        said = str(trial.get_error() or "").strip().splitlines()
+        self._tell(self._name(trial), Report(FAILED, said=f"Ray lost it {TRIES} times: {said[0] if said else '?'}"))
+
+    def all_ended(self) -> bool:
+        """Whether Ctrl-C was pressed and what ran then has ended; what starts later ends by itself."""
+        if not self.interrupt.is_set():
+            return False
+        if self._awaited is None:
+            self._awaited = set(self._running)
+        return not self._awaited & self._running
+
+    def _gone(self, trial: Any) -> None:
+        self._running.discard(trial.trial_id)
+
+    def _name(self, trial: Any) -> str:
+        return self._names[trial.config["job"]]
+
+
+class _Stopper(tune.Stopper):
+    """Ends the whole run once an interrupt has been dealt with."""
+
+    def __init__(self, watch: _Watch) -> None:
+        self._watch = watch
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}  # for Tune's snapshots, which nobody reads: what is kept are the run folders
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        return self._watch.all_ended()
+
+
+def _report(result: dict[str, Any]) -> Report:
+    return Report(result["state"], result["percent"], result["value"], result["said"])
+
+
+@contextmanager
+def _ray(settings: TuneSettings) -> Iterator[None]:
+    try:
+        with connected(settings.address, settings.wheel, cpus=settings.concurrent * settings.cpus):
+            most = max(int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"])
+            if most < settings.cpus:
+                raise ConfigError(f"cpus={settings.cpus} of a trial are more than any node has, {most}: lower cpus")
+            yield
+    except ConfigError as error:
+        # There they are an agent's settings, here the sweep's own.
+        raise ConfigError(str(error).replace("agent.address", "address").replace("agent.wheel", "wheel")) from None
+
+
+@contextmanager
+def _interrupts(watch: _Watch, interrupted: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C is noted; a second one ends at once."""
+
+    def note(_number: int, _frame: FrameType | None) -> None:
+        if watch.interrupt.is_set():
+            raise KeyboardInterrupt
+        watch.interrupt.set()
+        interrupted()
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    """Tune's settings inside, where the user has not made them."""
+    ours = {name: value for name, value in _TUNE.items() if name not in os.environ}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name in ours:
+            os.environ.pop(name, None)

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``python -m ncc.sweep``: train once for every combination of settings, rank them by their return on held-out flows.
+
+Trials are kept; the same command goes on from there. Exit status 1 if a trial failed; such trials are named.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ncc.cli import run_main
+from ncc.core.errors import ConfigError
+from ncc.sweep.space import quoted_list
+
+SPACE = "space."
+
+
+def main(plain: dict[str, Any], overrides: list[str], typed: Sequence[str]) -> None:
+    """Check all of it, train what is not there yet, rank.
+
+    Args:
+        plain: configs/sweep.yaml with the command line.
+        overrides: those that Hydra read.
+        typed: those of `space`, whose keys are no keys of configs/sweep.yaml.
+    """
+    # Imported here: `--help` answers without what only a run needs.
+    from ncc.sweep.page import JSON, show
+    from ncc.sweep.run import require_ray, run_sweep
+    from ncc.sweep.spec import Sweep
+
+    require_ray()
+    sweep = Sweep.from_plain(plain, dict(map(_entry, typed)))
+    command = " ".join(["python -m ncc.sweep", *overrides, *typed])
+    try:
+        summary = run_sweep(sweep, command)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("Interrupted. Trials are kept; the same command goes on from there.") from None
+    show(summary)
+    print(f"Written to {Path(sweep.spec.out) / JSON}")
+    summary.require_no_failures()
+
+
+def _entry(argument: str) -> tuple[str, Any]:
+    """Key and value of `space.<key>=<value>`."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    key, _, value = argument.removeprefix(SPACE).partition("=")
+    try:
+        # A key of groups, such as env/reward, is one to Hydra only where it knows the group: the value alone is read.
+        read = OverridesParser.create().parse_override(f"value={value}")
+    except HydraException:
+        raise ConfigError(f"cannot read {argument!r}; write space.<key>=[a, b], in quotes for the shell") from None
+    if read.is_sweep_override():
+        raise ConfigError(f"space.{key} needs brackets around its values: 'space.{key}=[{value}]'")
+    return key, read.value()
+
+
+if __name__ == "__main__":
+    arguments = sys.argv[1:]
+    own = [argument for argument in arguments if argument.startswith(SPACE) and "=" in argument]
+    sys.argv[1:] = [quoted_list(a) if a.startswith("train=") else a for a in arguments if a not in own]
+    run_main("sweep", lambda plain, overrides: main(plain, overrides, own))

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a sweep consists of, checked before anything is trained."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from ncc.compose import plain_config, reference_last
+from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.value import Count, Natural, Value, from_dict
+from ncc.harness.networks import Batching
+from ncc.plan import TrainPlan
+from ncc.sweep.space import Point, Space, override, point_name, points, space_from
+
+ASHA = "asha"
+OWN = ("out", "resume")
+"""What the sweep itself says of each trial."""
+RANKED = "ncc"
+"""The controller whose return ranks the trials."""
+SEED = "seed"
+"""The key over whose values means are taken."""
+
+
+class AshaSpec(Value, frozen=True):
+    """Asynchronous successive halving (Li et al., MLSys 2020), by the share of its own epochs that a trial has done."""
+
+    first_percent: Annotated[float, Meta(ge=1, le=99)]
+    reduction: Annotated[float, Meta(gt=1, le=100)]
+
+
+class SweepSpec(Value, frozen=True):
+    """configs/sweep.yaml, the space apart."""
+
+    train: tuple[str, ...]
+    samples: Annotated[int, Meta(ge=1, le=100_000)] | None
+    sample_seed: Natural
+    concurrent: Count
+    cpus: Count
+    scheduler: str | None
+    """`ASHA`, or None: no trial is ended early."""
+    asha: AshaSpec
+    address: str | None
+    wheel: str | None
+    out: Annotated[str, Meta(min_length=1)]
+
+    def check(self) -> None:
+        if self.scheduler not in (None, ASHA):
+            raise UnknownNameError("scheduler", self.scheduler, (ASHA, "null"))
+        if self.wheel is not None and self.address is None:
+            raise ConfigError("wheel is for the nodes of a cluster: set address, or leave wheel null")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One training."""
+
+    name: str
+    """Of its folder."""
+    point: Point
+    overrides: tuple[str, ...]
+    """Its command line, the folder apart."""
+    plan: TrainPlan
+    total_epochs: int
+
+    @property
+    def setting(self) -> Point:
+        """What it tries, the seed apart."""
+        return {key: value for key, value in self.point.items() if key != SEED}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """All of it."""
+
+    spec: SweepSpec
+    space: Space
+    trials: tuple[Trial, ...]
+    datapath: str
+    """Where returns are compared: the reference among those that trials are judged on."""
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any], typed: Mapping[str, Any]) -> "Sweep":
+        """Compose and check every trial, inside a main that Hydra composed.
+
+        Args:
+            plain: configs/sweep.yaml.
+            typed: of `space`, by key with dots.
+
+        Raises:
+            ConfigError: names the key or the trial, and what is allowed.
+        """
+        rest = {key: value for key, value in plain.items() if key != "space"}
+        spec: SweepSpec = from_dict(SweepSpec, rest, "configuration")
+        if not isinstance(described := plain["space"] or {}, Mapping):
+            raise ConfigError(f"space must be a mapping of keys to values, got {described!r}")
+        space = space_from(described, typed)
+        _check_keys(spec.train, space)
+        trials = tuple(_trial(spec, point) for point in points(space, spec.samples, spec.sample_seed))
+        plan = trials[0].plan
+        if RANKED not in plan.evaluation.controllers:
+            raise ConfigError(f"evaluation.controllers must have {RANKED}, whose return ranks the trials")
+        return cls(spec, space, trials, reference_last(plan.judged_on)[-1].name)
+
+
+def trial_folder(sweep: Sweep, trial: Trial) -> Path:
+    """Where it trains."""
+    return Path(sweep.spec.out) / "trials" / trial.name
+
+
+def _check_keys(train: Sequence[str], space: Space) -> None:
+    common = {text.split("=")[0].lstrip("+~") for text in train}
+    for key in (*common, *space):
+        if key in OWN:
+            raise ConfigError(f"{key} of each trial is said by the sweep: leave it out")
+    for key in space:
+        if key in common:
+            raise ConfigError(f"{key} is both in space and in train: leave one out")
+        if key.split(".")[0] == "evaluation":
+            raise ConfigError(f"space.{key}: trials are compared by one evaluation; say it in train")
+
+
+def _trial(spec: SweepSpec, point: Point) -> Trial:
+    from hydra import compose
+
+    overrides = (*spec.train, *(override(key, value) for key, value in point.items()))
+    name = point_name(point)
+    plain = plain_config(compose("train", list(overrides)))
+    try:
+        plan = TrainPlan.from_plain({key: value for key, value in plain.items() if key not in OWN})
+        learner = plan.learner.build(batching=isinstance(plan.datapath.load(), Batching))
+    except ConfigError as error:
+        raise ConfigError(f"trial {name}: {error}") from None
+    return Trial(name, point, overrides, plan, learner.total_epochs)
