@@ -15,6 +15,7 @@ from ray.rllib.connectors.connector_v2 import ConnectorV2
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.learner.training_data import TrainingData
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+from ray.rllib.utils.checkpoints import Checkpointable
 from ray.rllib.utils.metrics import (
     ENV_RUNNER_RESULTS,
     LEARNER_RESULTS,
@@ -129,6 +130,10 @@ class FromMemory(Homeless):
             timesteps={NUM_ENV_STEPS_SAMPLED_LIFETIME: after},
         )
         self.metrics.aggregate(results, key=LEARNER_RESULTS)
+
+    def restore_from_path(self: Any, path: Any, *args: Any, **kwargs: Any) -> None:
+        """Without RLlib's second half, which hands weights to env runners whether there are any or not."""
+        Checkpointable.restore_from_path(self, path, *args, **kwargs)
 
 
 class FromMemoryMarwil(FromMemory, MARWIL):  # type: ignore[misc]
