@@ -12,6 +12,9 @@ from ncc.harness.batch import ObsArray
 
 OPSET, IR_VERSION = 13, 8
 """Of ONNX; old ones, that every run time reads."""
+TOLERANCE = 1e-5
+"""Largest difference of two logits that is none."""
+PROBED = 64
 INPUT, OUTPUT, ROWS = "observation", "logits", "hosts"
 
 Logits = Callable[[ObsArray], FloatArray32]
@@ -67,12 +70,12 @@ def holds_weights(model: bytes, policy: MlpPolicy) -> bool:
     return True
 
 
-def onnx_logits(model: bytes, where: str) -> Logits:
-    """The model in onnxruntime, on one core.
+def onnx_logits(model: bytes, policy: MlpPolicy, where: str) -> Logits:
+    """The model in onnxruntime, on one core, after comparing it with the policy on some observations.
 
     Raises:
         ConfigError: onnxruntime is not installed.
-        ResultError: it cannot run the model.
+        ResultError: it cannot run the model, or the model is of another policy.
     """
     try:
         import onnxruntime
@@ -94,6 +97,17 @@ def onnx_logits(model: bytes, where: str) -> Logits:
         found: FloatArray32 = session.run([OUTPUT], {INPUT: np.ascontiguousarray(obs, np.float32)})[0]
         return found
 
+    probe = np.random.default_rng(0).uniform(-1, 1, (PROBED, policy.obs_dim)).astype(np.float32)
+    try:
+        agree = np.allclose(logits(probe), policy.logits(probe), rtol=TOLERANCE, atol=TOLERANCE)
+    except Exception as error:  # noqa: BLE001 - as above, and of other shapes
+        raise ResultError(
+            f"{where}: its model takes other observations ({_first_line(error)}); export it again"
+        ) from None
+    if not agree:
+        raise ResultError(
+            f"{where} contradicts itself: its model works out other logits than its weights; export it again"
+        )
     return logits
 
 

@@ -6,7 +6,7 @@ from itertools import count
 
 import numpy as np
 
-from ncc.agents.export.model import Logits, onnx_logits
+from ncc.agents.export.model import TOLERANCE, Logits, onnx_logits
 from ncc.agents.policy import FloatArray32, MlpPolicy
 from ncc.core.errors import ConfigError, InvalidRunError, ResultError
 from ncc.core.scenario import scenario_from_dict
@@ -18,8 +18,6 @@ from ncc.envs.observation import SharedObserver
 from ncc.harness.batch import ActionArray, ObsArray
 from ncc.harness.limiter import PolicyLimiter
 
-TOLERANCE = 1e-5
-"""Largest difference of two logits that is none."""
 SAMPLES = 10_000
 
 
@@ -86,7 +84,7 @@ def compare(found: PolicyFile, obs: ObsArray, where: str) -> list[Agreement]:
     """
     run_times: dict[str, Logits] = {"numpy": found.policy.logits}
     if _installed("onnxruntime"):
-        run_times["onnxruntime"] = onnx_logits(found.model, where)
+        run_times["onnxruntime"] = onnx_logits(found.model, found.policy, where)
     true = torch_logits(found.policy, obs) if _installed("torch") else found.policy.logits(obs)
     agreements = []
     for name, logits in run_times.items():

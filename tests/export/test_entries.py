@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Names of what is observed, and tables of actions, are those of the environments."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import ConfigError
+from ncc.core.scenario import Scenario
+from ncc.envs.action import ActionSpec, RateTable
+from ncc.envs.entries import action_table, entry_names, neighbours_of
+from ncc.envs.observation import ObservationSpec, fair_share_at, obs_dim
+from tests.support.experiments import small_rack
+
+SPECS = [
+    ObservationSpec(neighbours=near, ages=ages)  # type: ignore[arg-type]
+    for near, ages in product(("each", "pooled", "ranked", "none"), (False, True))
+]
+
+
+def rack(hosts: int) -> Scenario:
+    return small_rack(topology={"kind": "rack", "hosts": hosts, "uplink_rate_bps": 2e9, "remotes": 2})
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec.neighbours}{'_ages' if spec.ages else ''}")
+def test_there_is_a_name_for_every_number(spec: ObservationSpec) -> None:
+    for hosts in (2, 4, 16):
+        size = obs_dim(spec, rack(hosts))
+        names = entry_names(spec, size)
+        assert len(names) == len(set(names)) == size
+        assert neighbours_of(spec, size) == (hosts - 1 if spec.neighbours == "each" else None)
+        assert names[:2] == ("rate_limit", "rtt")
+        if spec.neighbours in ("pooled", "ranked"):
+            assert fair_share_at(spec) == names.index("fair share")
+    with pytest.raises(ConfigError, match="numbers, got 7"):
+        entry_names(spec, 7)
+
+
+@pytest.mark.parametrize("spec", [ActionSpec(), ActionSpec(levels=1), ActionSpec(kind="shares"), ActionSpec(levels=7)])
+def test_tables_are_what_hosts_get(spec: ActionSpec) -> None:
+    observation, table = ObservationSpec(neighbours="pooled"), action_table(spec)
+    rates = RateTable(spec, observation)
+    rates.reset(small_rack())
+    obs = np.full((4, 16), 0.25, dtype=np.float32)
+    unit = 1e9 if table.unit == "link rate" else 0.25e9
+    assert len(table.multiples) == spec.n_actions
+    for action, multiple in enumerate(table.multiples):
+        expected = np.inf if multiple is None else max(multiple * unit, table.floor_frac * 1e9)
+        assert rates.rates_bps(np.full(4, action), obs) == pytest.approx(np.full(4, expected), rel=1e-12)
+    with pytest.raises(ConfigError, match="needs 'levels' or 'shares'"):
+        action_table(ActionSpec(kind="linear"))
