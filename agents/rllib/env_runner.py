@@ -114,7 +114,8 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):  # type: ignore[misc]
         log((NUM_AGENT_STEPS_SAMPLED, DEFAULT_AGENT_ID), samples, reduce="sum")
         log((NUM_MODULE_STEPS_SAMPLED, DEFAULT_MODULE_ID), samples, reduce="sum")
         log((NEXT_EPISODE, str(self._worker)), self._collector.next_episode, reduce="max", window=1)
-        log(RETURNS, list(returns), reduce="item_series")
+        for value in returns:
+            log(RETURNS, value, reduce="item_series")
 
     def get_metrics(self) -> Any:
         return self.metrics.reduce()

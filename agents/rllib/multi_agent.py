@@ -99,7 +99,8 @@ class HostsEnvRunner(MultiAgentEnvRunner):  # type: ignore[misc]
         episodes: list[MultiAgentEpisode] = super().sample(**kwargs)
         rack = self._rack()
         self.metrics.log_value((NEXT_EPISODE, str(rack.worker)), rack.next_episode, reduce="max", window=1)
-        self.metrics.log_value(RETURNS, list(rack.returns), reduce="item_series")
+        for value in rack.returns:
+            self.metrics.log_value(RETURNS, value, reduce="item_series")
         rack.returns.clear()
         return episodes
 

@@ -149,7 +149,7 @@ class Run:
             if epochs:
                 heard_s = time.monotonic()
                 told = found.get(RETURNS)
-                returns = [value for values in told for value in values] if isinstance(told, list) else []
+                returns = [float(value) for value in told] if isinstance(told, list) else []
                 meter.add(epochs, returns, self._scalars(result))
             elif time.monotonic() - heard_s > SILENCE_S:
                 meter.flush()

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from ncc.agents.a3c.config import A3cConfig
+from ncc.agents.rllib.config import RllibConfig
 from ncc.harness.batch import EnvFactory
 from ncc.harness.learner import Progress
 
 
 def fit(
-    config: A3cConfig,
+    config: A3cConfig | RllibConfig,
     make_env: EnvFactory,
     folder: Path,
     *,

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Settings that cannot be used are refused in one sentence, before anything starts; nothing here starts Ray."""
+
+import importlib.util
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from ncc.agents.rllib.config import BATCHED_RACKS, RllibConfig
+from ncc.core.errors import ConfigError
+
+needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="rllib: ray is not installed")
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"algorithm": "marwil", "env_runners": 0, "entropy_coef": 0.0}, "record=true"),
+        ({"algorithm": "ppo", "episodes": "episodes.parquet"}, "leave it null"),
+        ({"form": "multi_agent", "racks": 2}, "must be 1 in the form multi_agent, got 2"),
+        ({"hidden": ()}, "at least one layer"),
+        ({"wheel": "ncc.whl"}, "set address"),
+        ({"algorithm": "dqn"}, "algorithm"),
+        ({"gamma": 1.0}, "gamma"),
+        ({"env_runners": -1}, "env_runners"),
+    ],
+)
+def test_bad_settings_are_refused(fields: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=told) as refused:
+        RllibConfig(**fields)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("missing", ["ray", "torch"])
+def test_what_to_install_is_said(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else found(name))
+    with pytest.raises(ConfigError, match=rf'needs {missing}.*pip install "ncc\[rllib\]"'):
+        RllibConfig().build()
+
+
+@needs_ray
+@pytest.mark.parametrize(
+    ("fields", "batching", "racks", "rollout"),
+    [
+        ({}, True, BATCHED_RACKS, 50),
+        ({}, False, 1, 800),
+        ({"algorithm": "impala"}, True, BATCHED_RACKS, 10),
+        ({"form": "multi_agent"}, True, 1, 800),
+        ({"racks": 4, "rollout": 7}, True, 4, 7),
+    ],
+)
+def test_racks_and_rollout_are_chosen(fields: dict[str, Any], batching: bool, racks: int, rollout: int) -> None:
+    learner = RllibConfig(**fields).build(batching=batching)
+    assert (learner.racks_per_env, learner.config.rollout) == (racks, rollout)
+    assert learner.processes == racks * 2
+
+
+def test_settings_load_no_framework() -> None:
+    code = "import sys, ncc.agents.rllib.learner as _; print('ray' in sys.modules, 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]

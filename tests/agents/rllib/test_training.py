@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Training with RLlib: it learns, counts on after an interruption, and outlives its env runners."""
+
+import json
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ray", reason="rllib: ray is not installed (ncc[rllib])")
+
+from ncc.agents.policy import POLICY_FILE, load_policy
+from ncc.agents.rllib.config import RllibConfig
+from ncc.core.errors import InvalidRunError, ResultError
+from ncc.harness.batch import ActionArray, BatchedEnv, Transition
+from ncc.harness.learner import Progress
+from tests.agents.fitting import fit
+from tests.agents.toy_envs import Identity, IdentityEnv
+
+pytestmark = [pytest.mark.rllib, pytest.mark.usefixtures("ray_here")]
+SMALL = RllibConfig(
+    env_runners=0, racks=4, rollout=10, epochs=400, hidden=(8,), minibatch=40, checkpoint_epochs=100, gamma=0.9
+)
+
+
+@dataclass(frozen=True)
+class Noted:
+    """`Identity` whose environments write down which episodes they start."""
+
+    folder: Path
+    lengths: tuple[int, ...] = (20, 20)
+    killed: bool = False
+    """Whether worker 0 dies once, after 60 epochs."""
+
+    def __call__(self, worker: int) -> BatchedEnv:
+        return NotingEnv(self, worker)
+
+
+class NotingEnv(IdentityEnv):
+    def __init__(self, told: Noted, worker: int) -> None:
+        super().__init__(1 + worker, told.lengths)
+        self._note, self._marker = told.folder / f"worker{worker}", told.folder / "killed"
+        self._left = 60 if told.killed and worker == 0 else -1
+
+    def _draw(self, rack: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+        with self._note.open("a") as file:
+            file.write(f"{rack} {self._episodes[rack]}\n")
+        return super()._draw(rack)
+
+    def step(self, actions: ActionArray) -> Transition:
+        self._left -= 1
+        if self._left == 0 and not self._marker.exists():
+            self._marker.touch()
+            signal.raise_signal(signal.SIGKILL)
+        return super().step(actions)
+
+
+class NanEnv(IdentityEnv):
+    def step(self, actions: ActionArray) -> Transition:
+        moved = super().step(actions)
+        moved.reward[1, 0] = np.nan
+        return moved
+
+
+def nan(worker: int) -> BatchedEnv:
+    return NanEnv(1, (20, 20))
+
+
+def run_state(folder: Path) -> dict[str, Any]:
+    newest = max((folder / "checkpoints").iterdir())
+    state: dict[str, Any] = json.loads((newest / "run.json").read_text())
+    return state
+
+
+def right_frac(folder: Path, name: str = POLICY_FILE) -> float:
+    """How often the policy, drawn from, answers an identity environment rightly."""
+    policy, _ = load_policy(folder / name)
+    obs = np.tile(np.eye(4, dtype=np.float32), (500, 1))
+    return float((policy.act(obs, np.random.default_rng(5)) == np.tile(np.arange(4), 500)).mean())
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "env_runners", "epochs"), [("ppo", 0, 6_000), ("appo", 1, 24_000), ("impala", 1, 24_000)]
+)
+def test_identity_is_learnt(tmp_path: Path, algorithm: Any, env_runners: int, epochs: int) -> None:
+    config = RllibConfig(
+        algorithm=algorithm,
+        env_runners=env_runners,
+        racks=8,
+        rollout=25,
+        epochs=epochs,
+        minibatch=100,
+        gamma=0.5,
+        learning_rate=3e-3,
+        entropy_coef=0.001,
+        checkpoint_epochs=10**6,
+    )
+    reports = fit(config, Identity((50,) * 8), tmp_path)
+    returns = [value for report in reports for value in report.returns]
+    assert right_frac(tmp_path, "policy_untrained.npz") == pytest.approx(0.25, abs=0.05)
+    assert right_frac(tmp_path) > 0.8
+    assert np.mean(returns[:8]) < 0.5
+    assert np.mean(returns[-8:]) > 0.7
+    assert reports[-1].epochs == run_state(tmp_path)["epochs"] >= epochs
+    assert {"loss/policy", "loss/value", "policy/entropy", "update/grad_norm"} <= set(reports[-1].scalars)
+
+
+def test_a_returns_unit_is_the_mean_reward_per_host_and_epoch(tmp_path: Path) -> None:
+    reports = fit(SMALL, Identity((20,) * 4), tmp_path)
+    returns = [value for report in reports for value in report.returns]
+    assert len(returns) == 400 / 20
+    for value in returns:  # 20 epochs of 2 hosts, each pays 0 or 1
+        assert value * 40 == pytest.approx(round(value * 40), abs=1e-4)
+
+
+def test_ctrl_c_leaves_a_checkpoint_and_a_resumed_run_counts_on(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    run = tmp_path / "run"
+    run.mkdir()
+
+    def press(progress: Progress) -> None:
+        if progress.epochs >= 100:
+            signal.raise_signal(signal.SIGINT)
+
+    config = SMALL.replace(racks=2, rollout=20, epochs=2000)
+    with pytest.raises(KeyboardInterrupt):
+        fit(config, Noted(notes), run, hear=press)
+    state = run_state(run)
+    assert 100 <= state["epochs"] < 2000
+    assert not (run / POLICY_FILE).exists()
+    first = (notes / "worker0").read_text()
+    reports = fit(config, Noted(notes), run, resume=True)
+    assert reports[0] == Progress(state["epochs"], 2000)
+    assert reports[-1].epochs == run_state(run)["epochs"] == 2000
+    _, meta = load_policy(run / POLICY_FILE)
+    assert meta["training"]["epochs"] == 2000
+    used = [int(line.split()[1]) for line in first.splitlines()]
+    later = [int(line.split()[1]) for line in (notes / "worker0").read_text()[len(first) :].splitlines()]
+    assert min(later) == state["episodes"][0] >= max(used) - 1  # the last of the first life was drawn, not stepped
+    with pytest.raises(ResultError, match="earlier training"):
+        fit(config, Noted(notes), run)
+    with pytest.raises(ResultError, match="resume with algorithm=ppo"):
+        fit(config.replace(algorithm="appo"), Noted(notes), run, resume=True)
+    with pytest.raises(ResultError, match="resume with the configuration that made it"):
+        fit(config.replace(hidden=(9,), epochs=3000), Noted(notes), run, resume=True)
+
+
+def test_a_killed_env_runner_costs_what_was_in_flight(tmp_path: Path) -> None:
+    notes, run = tmp_path / "notes", tmp_path / "run"
+    notes.mkdir()
+    run.mkdir()
+    config = SMALL.replace(env_runners=2, racks=2, rollout=20, epochs=2400)
+    reports = fit(config, Noted(notes, killed=True), run)
+    assert (notes / "killed").exists()
+    assert reports[-1].epochs >= 2400
+    starts = [tuple(map(int, line.split())) for line in (notes / "worker0").read_text().splitlines()]
+    assert len(set(starts)) == len(starts), "an episode was met twice"
+    gaps = np.diff(sorted(episode for rack, episode in starts if rack == 0))
+    assert gaps.max() > 1, "it never started again"
+
+
+def test_what_fails_in_an_env_runner_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRunError, match="env runner 0: reward of host 0 in rack 1 is nan"):
+        fit(SMALL.replace(env_runners=1), nan, tmp_path)
+    assert not (tmp_path / POLICY_FILE).exists()
+
+
+def test_checkpoints_are_kept_by_number_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
+    config = SMALL.replace(keep_checkpoints=2)
+    fit(config, Identity((20,) * 4), tmp_path)
+    kept = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
+    assert kept == ["checkpoint-000000000000360", "checkpoint-000000000000400"]
+    (tmp_path / "checkpoints" / kept[1] / "run.json").write_text("{}")
+    with pytest.raises(ResultError, match="delete it to resume from the one before"):
+        fit(config, Identity((20,) * 4), tmp_path, resume=True)
