@@ -59,7 +59,7 @@ def in_process() -> Iterator[None]:
             logger.setLevel(level)
 
 
-class MarwilLearner(SameAdam, MARWILTorchLearner):  # type: ignore[misc]
+class MarwilLearner(SameAdam, MARWILTorchLearner):
     """RLlib's, which leaves the moving mean of squared advantages out of its checkpoints."""
 
     def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class MarwilLearner(SameAdam, MARWILTorchLearner):  # type: ignore[misc]
             self.moving_avg_sqd_adv_norms_per_module[name] = self._get_tensor_variable(value)
 
 
-class Mixed(ConnectorV2):  # type: ignore[misc]
+class Mixed(ConnectorV2):
     """Last in the learner pipeline: leaves out the steps that RLlib only added to bootstrap from, and mixes the rest.
 
     RLlib itself would cut minibatches out of one episode after another.
@@ -101,11 +101,11 @@ class _Mixing:
         return pipeline
 
 
-class MixingMarwilConfig(_Mixing, MARWILConfig):  # type: ignore[misc]
+class MixingMarwilConfig(_Mixing, MARWILConfig):
     """MARWIL's."""
 
 
-class MixingBcConfig(_Mixing, BCConfig):  # type: ignore[misc]
+class MixingBcConfig(_Mixing, BCConfig):
     """BC's."""
 
 
@@ -136,11 +136,11 @@ class FromMemory(Homeless):
         Checkpointable.restore_from_path(self, path, *args, **kwargs)
 
 
-class FromMemoryMarwil(FromMemory, MARWIL):  # type: ignore[misc]
+class FromMemoryMarwil(FromMemory, MARWIL):
     """MARWIL."""
 
 
-class FromMemoryBc(FromMemory, BC):  # type: ignore[misc]
+class FromMemoryBc(FromMemory, BC):
     """BC."""
 
 

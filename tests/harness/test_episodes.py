@@ -23,7 +23,10 @@ from ncc.harness.episodes import (
 )
 
 EPOCHS, HOSTS, NUMBERS = 5, 3, 4
-SPECS = {"observation": {"neighbours": "each"}, "action": {"kind": "levels", "levels": 2, "shares": (0.5, 2.0)}}
+SPECS: dict[str, Any] = {
+    "observation": {"neighbours": "each"},
+    "action": {"kind": "levels", "levels": 2, "shares": (0.5, 2.0)},
+}
 
 
 def episode(seed: int = 1, *, terminated: bool = False, **changes: Any) -> Episode:
@@ -175,7 +178,8 @@ def test_a_run_that_must_not_be_used_is_not_learnt_from(tmp_path: Path) -> None:
 @pytest.mark.parametrize("part", ["observation", "action", "reward"])
 def test_recordings_of_several_environments_do_not_mix(tmp_path: Path, part: str) -> None:
     write_episode(tmp_path / "a" / FILE, episode(1))
-    write_episode(tmp_path / "b" / FILE, episode(2, **{part: {"kind": "other"}}))
+    changes: dict[str, Any] = {part: {"kind": "other"}}
+    write_episode(tmp_path / "b" / FILE, episode(2, **changes))
     with pytest.raises(ConfigError, match=rf"b/{FILE} was recorded with another {part} than .*a/{FILE}"):
         read_episodes(tmp_path)
 

@@ -39,6 +39,9 @@ class ToyEnv:
         pass
 
 
+TOY: Any = ToyEnv
+
+
 def right(obs: np.ndarray) -> np.ndarray:
     """The first number says which action is right."""
     return (obs[..., 0] * ACTIONS).astype(np.int64)
@@ -84,7 +87,7 @@ def config(episodes: Path | str, **changes: Any) -> RllibConfig:
 
 def train(made: RllibConfig, folder: Path, *, resume: bool = False, heard: list[Progress] | None = None) -> Path:
     report = (heard if heard is not None else []).append
-    return made.build().train(ToyEnv, folder, 1, resume=resume, report=report, meta=SPECS)
+    return made.build().train(TOY, folder, 1, resume=resume, report=report, meta=SPECS)
 
 
 def accuracy(policy: Path) -> float:
@@ -175,7 +178,7 @@ def test_value_targets_are_discounted_sums_and_go_on_where_time_was_up(tmp_path:
     recording = episode(1, good=False, epochs=3, terminated=terminated)
     write_episode(tmp_path / FILE, recording)
     made = config(tmp_path, algorithm="marwil", gamma=0.5)
-    algorithm = offline_algorithm(made.build().config, ToyEnv, SPECS, 1, 0)
+    algorithm = offline_algorithm(made.build().config, TOY, SPECS, 1, 0)
     learner = algorithm.learner_group._learner
     batch = learner._learner_connector(
         rl_module=learner.module, batch={}, episodes=algorithm.recorded.take(3), shared_data={}, metrics=None
@@ -204,13 +207,11 @@ def test_recordings_that_do_not_fit_are_refused(recorded: Path, tmp_path: Path) 
         ({**SPECS, "observation": {"seen": "else"}}, r"another env\.observation"),
     ):
         with pytest.raises(ConfigError, match=said):
-            other.train(ToyEnv, tmp_path / "run", 1, resume=False, report=print, meta=specs)
+            other.train(TOY, tmp_path / "run", 1, resume=False, report=print, meta=specs)
 
-    class Larger(ToyEnv):
-        obs_dim = 9
-
+    larger: Any = type("Larger", (ToyEnv,), {"obs_dim": 9})
     with pytest.raises(ConfigError, match="environment 9 and 5; record the scenario that you train for"):
-        other.train(Larger, tmp_path / "run", 1, resume=False, report=print, meta=SPECS)
+        other.train(larger, tmp_path / "run", 1, resume=False, report=print, meta=SPECS)
     assert not (tmp_path / "run").exists()
 
 
