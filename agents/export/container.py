@@ -114,7 +114,8 @@ def _take(data: bytes, at: int, parts: dict[str, bytes], where: str) -> int:
     begin = at + _LOCAL.size
     if begin > len(data):
         raise ResultError(f"{where} is cut short within its part {len(parts)}; {_REMEDY}")
-    *_, crc, _, size, length, _ = _LOCAL.unpack_from(data, at)
+    fields: tuple[int, ...] = _LOCAL.unpack_from(data, at)[1:]
+    *_, crc, _, size, length, _ = fields
     name = data[begin : begin + length].decode("latin-1")
     middle, end = begin + length, begin + length + size
     if end > len(data):

@@ -25,7 +25,7 @@ class RateBounds(Value, frozen=True):
     min_rate_frac: Annotated[float, Meta(gt=0, le=1)]
     """Of the host's link rate: no limit is lower."""
     max_rate_frac: Positive
-    """Of the host's link rate: no limit is higher, though *no limit* stays none."""
+    """Of the host's link rate: no limit is higher. From 1 on there may be none at all."""
     rise_ratio: Ratio | None = None
     """A limit is at most so many times the last; None: any. Once that reaches the link's rate, no limit may follow."""
     fall_ratio: Ratio | None = None
@@ -54,7 +54,7 @@ class RateBounds(Value, frozen=True):
         if self.fall_ratio is not None:
             held = np.maximum(held, last / self.fall_ratio)
         bounded = np.clip(held, self.min_rate_frac * link_bps, self.max_rate_frac * link_bps)
-        return np.where(np.isposinf(held), np.inf, bounded)
+        return np.where(np.isposinf(held), np.inf, bounded) if self.max_rate_frac >= 1 else bounded
 
 
 def table_bounds(spec: ActionSpec) -> RateBounds:
@@ -65,7 +65,7 @@ def table_bounds(spec: ActionSpec) -> RateBounds:
     """
     finite = [multiple for multiple in action_table(spec).multiples if multiple is not None]
     # A fair share is observed as at most the link's rate.
-    return RateBounds(min_rate_frac=spec.min_rate_frac, max_rate_frac=max(*finite, spec.min_rate_frac))
+    return RateBounds(min_rate_frac=spec.min_rate_frac, max_rate_frac=max(*finite, 1.0))
 
 
 class HeldLimiter:

@@ -87,7 +87,7 @@ def _origin(header: PolicyHeader) -> list[str]:
     git = origin.provenance.get("git")
     commit = git.get("commit") if isinstance(git, Mapping) else None
     dirty = git.get("dirty") if isinstance(git, Mapping) else None
-    clean = {False: "", True: " with changes"}.get(dirty if isinstance(dirty, bool) else None, " in an unknown state")
+    clean = "" if dirty is False else " with changes" if dirty is True else " in an unknown state"
     return [
         f"from {json.dumps(origin.source)}, seed {origin.seed}, at commit {_quoted(commit)}{clean}, "
         f"by ncc {_quoted(origin.provenance.get('ncc'))} on {_quoted(origin.provenance.get('written_at'))}; "

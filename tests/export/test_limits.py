@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Bounds and slew limits of rate limits."""
 
+from typing import Literal
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,9 +26,11 @@ def held(bounds: RateBounds, limits: object, before: FloatArray = NONE) -> list[
     return [float(limit) for limit in found]
 
 
-def test_bounds_apply_to_limits_and_not_to_their_absence() -> None:
+def test_bounds_apply_to_limits_and_below_the_link_s_rate_to_their_absence() -> None:
     bounds = RateBounds(min_rate_frac=0.01, max_rate_frac=0.5)
-    assert held(bounds, [0, 1e8, 9e8, np.inf]) == [1e7, 1e8, 5e8, np.inf]
+    assert held(bounds, [0, 1e8, 9e8, np.inf]) == [1e7, 1e8, 5e8, 5e8]
+    above = bounds.replace(max_rate_frac=1)
+    assert held(above, [0, 1e8, 2e9, np.inf]) == [1e7, 1e8, 1e9, np.inf], "no limit is the link's rate"
     assert np.isnan(held(bounds, [np.nan] * 4)).all()
 
 
@@ -42,12 +46,12 @@ def test_slew_limits_count_from_what_was_held_and_no_limit_as_the_link_s_rate() 
 def test_bounds_that_contradict_themselves_are_refused() -> None:
     for changes in ({"min_rate_frac": 0.6}, {"min_rate_frac": 0}, {"rise_ratio": 1.0}, {"fall_ratio": 0.5}):
         with pytest.raises(ConfigError, match="RateBounds"):
-            RateBounds(**{"min_rate_frac": 0.01, "max_rate_frac": 0.5, **changes})  # type: ignore[arg-type]
+            RateBounds(**{"min_rate_frac": 0.01, "max_rate_frac": 0.5, **changes})
 
 
 @pytest.mark.parametrize("kind", ["shares", "levels"])
-def test_the_table_s_own_bounds_change_nothing(kind: str) -> None:
-    spec, observation = ActionSpec(kind=kind), ObservationSpec(neighbours="ranked")  # type: ignore[arg-type]
+def test_the_table_s_own_bounds_change_nothing(kind: Literal["shares", "levels"]) -> None:
+    spec, observation = ActionSpec(kind=kind), ObservationSpec(neighbours="ranked")
     table, scenario = RateTable(spec, observation), small_rack()
     table.reset(scenario)
     bounds = table_bounds(spec)

@@ -224,7 +224,7 @@ def test_a_policy_file_is_evaluated_as_the_policy_that_was_exported(
     )
     ncc_too, file, held = (done.summaries()[name][1] for name in names)
     np.testing.assert_equal(ncc_too, file)  # in every metric; those of no flow are NaN in both
-    assert held["fct_mean_s"] > 2 * file["fct_mean_s"], "at most 2 % of the link"
+    assert held["fct_mean_s"] > 5 * file["fct_mean_s"], "at most 2 % of the link"
 
 
 def test_a_policy_file_that_cannot_be_used_is_refused_by_evaluations(

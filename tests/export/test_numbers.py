@@ -11,12 +11,12 @@ import torch
 from torch import nn
 
 from ncc.agents.export.container import SUMS, pack, sums_of, unpack
-from ncc.agents.export.model import holds_weights, onnx_logits, onnx_model
+from ncc.agents.export.model import TOLERANCE, holds_weights, onnx_logits, onnx_model
 from ncc.agents.policy import FloatArray32, Layer, MlpPolicy
 from ncc.core.errors import InvalidRunError, ResultError
 from ncc.deployed.file import packed, policy_file_from
 from ncc.export import check
-from ncc.export.check import TOLERANCE, compare, record
+from ncc.export.check import compare, record
 from ncc.harness.batch import ObsArray
 from tests.export.files import exported, with_header
 
@@ -69,7 +69,7 @@ def test_all_run_times_work_out_the_same(name: str, recorded: ObsArray) -> None:
 def random_layers(*sizes: int) -> list[Layer]:
     rng = np.random.default_rng(3)
     return [
-        (rng.normal(size=(out, inputs)).astype(np.float32) / 4, rng.normal(size=out).astype(np.float32))
+        (rng.normal(size=(out, inputs), scale=0.25).astype(np.float32), rng.normal(size=out).astype(np.float32))
         for inputs, out in pairwise(sizes)
     ]
 
