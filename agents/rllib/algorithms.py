@@ -29,6 +29,9 @@ MARGIN_ROLLOUTS = 4
 """Rollouts that an env runner may have begun beyond the last one heard of."""
 WAIT_S = 0.2
 """How long the asynchronous algorithms wait for an answer before they look again."""
+PROBE_S, PROBE_EVERY_S = 1.0, 10.0
+"""How long an env runner that died may take to say that it is back, and how often it is asked: where its node is gone,
+nobody answers, and those that live wait meanwhile."""
 NEVER = 10_000
 """Restarts of an env runner, and so as many as it takes."""
 
@@ -38,6 +41,14 @@ class Homeless:
 
     def _setup_logdir(self: Any) -> None:
         self._logdir = tempfile.gettempdir()  # named only: loggers and Tune, which write there, are not in use
+
+    def restore_env_runners(self: Any, env_runner_group: Any) -> list[int]:
+        """As RLlib's, which is called after each update, but every `PROBE_EVERY_S` only."""
+        if time.monotonic() < getattr(self, "_probed_s", -PROBE_EVERY_S) + PROBE_EVERY_S:
+            return []
+        restored: list[int] = super().restore_env_runners(env_runner_group)  # type: ignore[misc]
+        self._probed_s = time.monotonic()
+        return restored
 
 
 class Waits(Homeless):
@@ -100,6 +111,7 @@ def algorithm_config(config: RllibConfig, settings: EnvSettings) -> AlgorithmCon
     )
     made.learners(num_learners=0, num_gpus_per_learner=0)
     made.fault_tolerance(restart_failed_env_runners=True, max_num_env_runner_restarts=NEVER)
+    made.fault_tolerance(env_runner_health_probe_timeout_s=PROBE_S)
     made.callbacks(callbacks_class=NewEpisodes)
     made.debugging(seed=derive_seed(settings.seed, "rllib") % 2**31, log_level="ERROR")
     made.reporting(min_time_s_per_iteration=None, min_sample_timesteps_per_iteration=0)

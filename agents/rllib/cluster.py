@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -29,6 +30,8 @@ OBJECT_STORE_BYTES = 300 * 2**20
 ATTEMPTS = 3
 PAUSE_S = 5.0
 """Between attempts, times their number."""
+ANSWER_S = 10.0
+"""How long the head of a cluster may take to answer."""
 EXIT_S = 20.0
 """How long Ray's processes may take to go after `ray.shutdown`, before they are killed."""
 _QUIET = {
@@ -110,9 +113,12 @@ def _join(address: str, wheel: str | None) -> None:
         if not Path(wheel).is_file():
             raise ConfigError(f"agent.wheel: there is no file {wheel}; build it with: pip wheel . --no-deps")
         runtime_env["py_modules"] = [str(Path(wheel).resolve())]
+    host, _, port = address.rpartition(":")
     try:
+        if port.isdecimal():  # Ray itself would try for minutes
+            socket.create_connection((host, int(port)), ANSWER_S).close()
         ray.init(address=address, runtime_env=runtime_env, logging_level=logging.ERROR, log_to_driver=True)
-    except (OSError, RuntimeError, TimeoutError, ValueError, ray.exceptions.RayError) as error:
+    except (OSError, OverflowError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         ray.shutdown()
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ConfigError(
