@@ -94,6 +94,17 @@ class RateTable:
         self._table = np.outer(unit, frac).ravel()
         self._row = np.arange(scales.n_agents) * self.spec.n_actions
 
+    def tables(self) -> dict[str, Any]:
+        """The rates by what they are made of, for `ncc.envs.linux.decide`: max(frac x unit, floor)."""
+        n = len(self._names)
+        levels = self._observed is None and self.spec.kind == "levels"
+        return {
+            "frac": self._frac,
+            "unit_bps": self._unit_bps,
+            "floor_bps": np.zeros(n) if levels else self.spec.min_rate_frac * self._link_bps,
+            "observed": -1 if self._observed is None else self._observed,
+        }
+
     def rates_bps(self, actions: ActionArray, obs: ObsArray) -> FloatArray:
         """Limits in bits/s for indices, both [n_agents], chosen on observations [n_agents, obs_dim]; inf: no limit.
 

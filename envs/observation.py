@@ -2,7 +2,7 @@
 """What a host sees each epoch: itself, its neighbours and the upper node (wang2021 section 5.3.1.2)."""
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import Meta
@@ -164,6 +164,23 @@ class SharedObserver:
             mail.begin(state, seed, row)
             return self._heard(state, state, mail.near[row], mail.upper[row], mail.age[row])
         return self._seen_from((self._seen - 1) % (self._delay + 1), self._flat[row])
+
+    def tables(self) -> dict[str, Any] | None:
+        """What a host's numbers are made of, by name, for `ncc.envs.linux.decide`, which makes them in one call.
+
+        None where that has no equal: neighbours that are not pooled, ages, messages that get lost, several racks.
+        """
+        if self._racks is not None or self._mail is not None or self._pool is None:
+            return None
+        names = ("unit", "offset", "least", "most", "gain")
+        return {
+            **dict(zip(names, self._constants[: len(names)], strict=True)),
+            "areas": int(self._at["queue"].stop - self._at["queue"].start),
+            "link_bps": self._link_bps,
+            "ceiling": self.spec.ceiling,
+            "delay": self._delay,
+            **self._pool.tables(),
+        }
 
     def _seen_from(self, newest: int, flat: ObsArray) -> ObsArray:
         obs: ObsArray = flat.take(self._index[newest], axis=-1)

@@ -2,6 +2,7 @@
 """All neighbours of a host as a few numbers of equal meaning for any number of them, and whichever of them is which."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from ncc.core.units import BITS_PER_BYTE
 from ncc.envs.scales import scales_of
 from ncc.envs.sharing import TOLD
 from ncc.harness.batch import ObsArray
-from ncc.harness.oracles import ALIKE, SLACK_PERIODS, claims
+from ncc.harness.oracles import ALIKE, GROWTH, HELD_FRAC, SLACK_PERIODS, START_FRAC, claims
 
 NEIGHBOUR = ("throughput", "mean_wait", "queued_bytes")
 POOLED = (*(f"{name} {way}" for way in ("mean", "max") for name in NEIGHBOUR), "busy share", "fair share")
@@ -46,10 +47,14 @@ class Pool:
 
     def __init__(self, scenario: Scenario, at: dict[str, slice], next_scale: float) -> None:
         scales = scales_of(scenario)
-        self._near = scales.neighbours
+        self._near, self._area = scales.neighbours, scales.area
         starts = [at[name].start for name in TOLD]
         self._index = np.stack([start + self._near for start in starts], axis=-1)  # [n_agents, neighbours, 6]
         self._share = (scales.upper_capacity_bps[scales.area] / scales.link_rate_bps).astype(np.float32)
+
+    def tables(self) -> dict[str, Any]:
+        """What it is made of, for `SharedObserver.tables`."""
+        return {"area": self._area, "near": self._near, "share": self._share, "ranks": None}
 
     def told(self, state: ObsArray) -> ObsArray:
         """[..., n_agents, neighbours, 6] what neighbours tell of themselves, from states [..., size]."""
@@ -95,6 +100,11 @@ class Ranked(Pool):
         buffered = scales.upper_buffer_bytes[scales.area] * BITS_PER_BYTE / (upper_bps * scenario.period_s)
         buffer = np.log1p(buffered) / math.log1p(CONTEXT_SCALE)
         self._context: ObsArray = np.stack((static, period, buffer), axis=-1).astype(np.float32)
+
+    def tables(self) -> dict[str, Any]:
+        rules = {"gain": self._gain, "alike": ALIKE, "slack": SLACK_PERIODS}
+        taking = {"held": HELD_FRAC, "growth": GROWTH, "start": START_FRAC}
+        return super().tables() | {"ranks": {**rules, **taking, "links": self._links, "context": self._context}}
 
     def of(self, near: ObsArray, now: ObsArray, before: ObsArray) -> ObsArray:
         mine = now.take(self._next, axis=-1)

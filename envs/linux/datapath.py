@@ -26,12 +26,14 @@ from ncc.core.flows import FloatArray, FlowTable
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
+from ncc.envs.linux.decide import hastened
 from ncc.envs.linux.delay import MIN_DELAY_S
 from ncc.envs.linux.run import Run
 from ncc.envs.linux.senders import KERNEL, check_stack, transports
 from ncc.envs.linux.settings import LinuxSettings
 from ncc.envs.linux.shim import Shim
 from ncc.harness.datapath import HostStack, Records
+from ncc.harness.limiter import RateLimiter
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,10 @@ class LinuxDatapath:
             DatapathError: nothing was built for the kernel; says what the build lacked.
         """
         return transports()
+
+    def hastened(self, limiter: RateLimiter) -> RateLimiter:
+        """A trained policy as one call (`ncc.envs.linux.decide`); see `ncc.harness.run.Hastens`."""
+        return hastened(limiter)
 
     def start(self, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
         """Build the rack; time begins with the first `step`. Ends an earlier run of this object.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The extension module of the Linux datapath as Python sees it; headers.cc and reports.cc are the same in C++.
+"""The extension module of the Linux datapath as Python sees it; in C++ it is the .cc files beside this one.
 
 What is said of headers is compiled in from the same sources as the kernel's programs; nothing here needs privileges.
 """
@@ -26,19 +26,20 @@ REPORT_FIELDS = (
     "rtt_samples",
 )
 """Of `layout.REPORT`, whose offsets `collect` takes."""
-HOST_SUMS = (
-    "goodput_bytes",
-    "rtt_sum_s",
-    "rtt_samples",
+HOST_REALS = (
+    "throughput_bps",
+    "goodput_bps",
+    "rtt_s",
     "wait_s",
     "queued_bytes",
     "next_bytes",
-    "queued_flows",
-    "active_flows",
     "active_per_byte",
     "active_left",
 )
-"""Rows of what `measure` fills."""
+HOST_COUNTS = ("rtt_samples", "queued_flows", "active_flows")
+UPPER_REALS = ("upper_throughput_bps", "upper_queue_bytes", "upper_queue_mean_bytes", "upper_queue_delay_s")
+UPPER_COUNTS = ("upper_marked_pkts", "upper_dropped_pkts")
+"""Rows of what `Epochs.end` fills, columns of `ncc.core.measurement`."""
 
 
 class Flows(Protocol):
@@ -47,6 +48,63 @@ class Flows(Protocol):
 
 class Before(Protocol):
     """The same as they were when the last period ended."""
+
+
+class Epochs(Protocol):
+    """What hosts and upper ports have done from one call of `end` to the next."""
+
+    def end(  # noqa: PLR0917 - names take time, every period
+        self,
+        time_s: float,
+        arrivals: bool,
+        interval_s: float,
+        finished: NDArray[Any],
+        ports: IntArray,
+        host_reals: FloatArray,
+        host_counts: IntArray,
+        upper_reals: FloatArray,
+        upper_counts: IntArray,
+    ) -> tuple[int, int, int]:
+        """Fill rows [`HOST_REALS`, n_agents] and so on; without `arrivals` no flow has come yet.
+
+        Returns how many flows are live, at the front of `live`; how many have arrived; and how many are delivered.
+        """
+        ...
+
+
+class Decider(Protocol):
+    """A policy and all that it is fed with, of one scenario's hosts (decide.py)."""
+
+    obs: NDArray[Any]
+    """[n_agents, obs_dim] float32, as of the last `decide`; a copy, as are `logits` [n_agents, n_actions]."""
+    logits: NDArray[Any]
+
+    def decide(  # noqa: PLR0917 - as above
+        self,
+        rate_limit: FloatArray,
+        goodput: FloatArray,
+        throughput: FloatArray,
+        rtt: FloatArray,
+        wait: FloatArray,
+        queued: FloatArray,
+        next: FloatArray,  # noqa: A002
+        flows: IntArray,
+        upper_throughput: FloatArray,
+        upper_queue: FloatArray,
+        limits: FloatArray,
+    ) -> bool:
+        """Fill `limits` [n_agents] from a measurement's columns of these names; false: a number is not finite."""
+        ...
+
+
+class Steering(Protocol):
+    """Rates of hosts in the memory of a map (limits.py)."""
+
+    def steer(
+        self, limits: FloatArray, decided: bool, interval_s: float, sent_bps: FloatArray, waiting_bytes: FloatArray
+    ) -> None:
+        """See `ncc.envs.linux.limits.Limits.put`."""
+        ...
 
 
 class Extension(Protocol):
@@ -82,6 +140,35 @@ class Extension(Protocol):
         """Fill `keys` (uint64): the largest goes first. All have shape [n_flows]; `flow_order.h` says what each is."""
         ...
 
+    def Decider(self, **tables: Any) -> Decider: ...  # noqa: N802
+    def Steering(  # noqa: N802
+        self,
+        *,
+        hosts: NDArray[Any],
+        rate_at: int,
+        decision_at: int,
+        n: int,
+        most: float,
+        horizon_s: float,
+        trim_frac: float,
+    ) -> Steering:
+        """Of the first `n` rows of `hosts` [n_rows, bytes], in which rate and decision lie at these offsets."""
+        ...
+
+    def rank_weights(  # noqa: PLR0917 - as above
+        self,
+        agent: IntArray,
+        keys: NDArray[Any],
+        rows: IntArray,
+        depth: int,
+        first: int,
+        step: int,
+        least: int,
+        weights: IntArray,
+    ) -> None:
+        """Fill `weights` as `ncc.envs.linux.order.by_rank` says; all arrays have shape [n]."""
+        ...
+
     def Flows(  # noqa: N802
         self,
         size_bytes: IntArray,
@@ -104,12 +191,13 @@ class Extension(Protocol):
         reports: NDArray[Any],
         fields: list[int],
         ended_state: int,
+        used: int,
         flows: Any,
         slots: IntArray,
         generations: NDArray[Any],
         rows: IntArray,
     ) -> tuple[int, list[int], int]:
-        """Take in all reports in use, of `reports` [n_slots, bytes].
+        """Take in all reports in use, of the first `used` of `reports` [n_slots, bytes].
 
         Fills `slots`, `generations` (uint32) and `rows` (of the flow, -1: of no flow of the run). Returns how many, the
         slots whose connections have ended, and how many reports were passed over this time: whoever reads with
@@ -117,19 +205,21 @@ class Extension(Protocol):
         """
         ...
 
-    def measure(
+    def Epochs(  # noqa: N802
         self,
         *,
-        came: IntArray,
         flows: Any,
         before: Any,
+        start_s: FloatArray,
         agent: IntArray,
         limited: NDArray[Any],
-        finished: NDArray[Any],
-        time_s: float,
-        sums: FloatArray,
-    ) -> int:
-        """Fill `sums` [HOST_SUMS, n_agents] from the flows in `came`, and keep at its front those that are left."""
+        rtt_s: FloatArray,
+        host_ports: IntArray,
+        upper_ports: IntArray,
+        ports: IntArray,
+        live: IntArray,
+    ) -> Epochs:
+        """All of one run. `live` [n_flows] and `rtt_s` [n_agents] are written; `agent` may be n_agents: of none."""
         ...
 
 

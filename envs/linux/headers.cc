@@ -88,11 +88,15 @@ void OrderKeys(const std::string &name, const Given &params, In age_ns, In waite
 } // namespace
 
 void bind_reports(nb::module_ &m); // reports.cc
+void bind_decide(nb::module_ &m);  // decide.cc
+void bind_steer(nb::module_ &m);   // steer.cc
 
 NB_MODULE(_linux, m)
 {
     nb::set_leak_warnings(false); // a run that an error ended is still in the traceback when the interpreter goes
     bind_reports(m);
+    bind_decide(m);
+    bind_steer(m);
     m.def("transports", &ncc::ControllerNames);
     m.def("params", [](const std::string &name) { return ncc::ParamRows(Controller(name)); }, "transport"_a);
     m.def("ecn", [](const std::string &name) { return static_cast<int>(Controller(name).ecn); }, "transport"_a);

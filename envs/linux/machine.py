@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from ncc.core.errors import DatapathError
+from ncc.core.units import NS_PER_S
 from ncc.envs.linux.check import State, check_machine
 
 LOCK = Path("/run/ncc-linux.lock")
@@ -80,6 +81,11 @@ def _cpu_times() -> tuple[int, int]:
     with Path("/proc/stat").open() as file:
         ticks = [int(value) for value in file.readline().split()[1:9]]
     return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
+
+
+def waited_s() -> float:
+    """For how long the calling thread has been ready and another ran in its place, by the kernel's account."""
+    return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / NS_PER_S
 
 
 def split_cores() -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -7,16 +7,13 @@ first data is not acknowledged yet nothing has left. When the receiver has every
 if its last ACK is still on its way.
 """
 
-from typing import Any
-
 import numpy as np
 
 from ncc.core.flows import BoolArray, FloatArray, FlowTable, IntArray
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.core.topology import Topology
-from ncc.core.units import BITS_PER_BYTE, NS_PER_S
-from ncc.envs.linux.extension import HOST_SUMS, extension
+from ncc.envs.linux.extension import HOST_COUNTS, HOST_REALS, UPPER_COUNTS, UPPER_REALS, extension
 from ncc.metrics.fct import base_rtt_s
 
 PORT_COUNTERS = (
@@ -30,7 +27,7 @@ PORT_COUNTERS = (
 )
 """What a port has counted since the start: bytes are of IP packets, `queue_bytes` wait now, and the last two are the
 queue's integrals over time in bytes and in packets; the latter is the sum of the packets' waits (Little)."""
-_TX_PKTS, _TX_BYTES, _MARKED, _DROPPED, _QUEUE, _BYTE_NS, _PKT_NS = range(len(PORT_COUNTERS))
+_THROUGHPUT, _QUEUED = HOST_REALS.index("throughput_bps"), HOST_REALS.index("queued_bytes")
 
 
 def host_ports(topology: Topology) -> IntArray:
@@ -47,7 +44,10 @@ class Meter:
         delivered_bytes: acknowledged, each byte once.
         left_bytes: of the payload, that has left the host at least once; at least what is delivered.
         last_left_s: when a byte of it last left the host, as far as epochs tell; its arrival if none has.
-        live: rows of flows that have arrived and not been delivered.
+        live: rows of flows that have arrived and not been delivered; the next epoch overwrites it.
+        interval_s: how long the last epoch was; 0 before the first.
+        sent_bps: [n_agents] `throughput_bps` of the last epoch.
+        waiting_bytes: [n_agents] its `queued_bytes`.
     """
 
     def __init__(self, scenario: Scenario, flows: FlowTable, first: IntArray) -> None:
@@ -70,18 +70,25 @@ class Meter:
         self.rtt_sum_s, self.rtt_samples = np.zeros(n), np.zeros(n, np.int64)
         self.last_left_s = flows.start_s.copy()
         self.live = np.zeros(0, np.int64)
+        self.interval_s, self.sent_bps, self.waiting_bytes = 0.0, np.zeros(self.n_agents), np.zeros(self.n_agents)
         self.flows = extension().Flows(
             self.size_bytes, self.delivered_bytes, self.left_bytes, self.rtt_sum_s, self.rtt_samples
         )
         """These arrays, for the extension."""
         zeros = np.zeros(n, np.int64)
-        self._before = extension().Before(zeros, zeros.copy(), np.zeros(n), zeros.copy(), self.last_left_s)
-        self._limited = self.limited.astype(np.uint8)
-        self._started = self._finished = 0
-        self._rtt_s = _base_rtts(scenario, flows, self.agent, self.n_agents)
-        self._uppers = np.array([area.upper_port for area in topology.neighbourhoods], np.int64)
-        self._hosts = host_ports(topology)
-        self._ports = first
+        self._live, self._n_areas = np.zeros(n, np.int64), len(topology.neighbourhoods)
+        self._epochs = extension().Epochs(
+            flows=self.flows,
+            before=extension().Before(zeros, zeros.copy(), np.zeros(n), zeros.copy(), self.last_left_s),
+            start_s=self.start_s,
+            agent=self.agent,
+            limited=self.limited.astype(np.uint8),
+            rtt_s=_base_rtts(scenario, flows, self.agent, self.n_agents),
+            host_ports=host_ports(topology),
+            upper_ports=np.array([area.upper_port for area in topology.neighbourhoods], np.int64),
+            ports=first,
+            live=self._live,
+        )
 
     def not_honoured(self) -> tuple[str, ...]:
         """What columns say otherwise than `ncc.core.measurement` does, a sentence each."""
@@ -128,61 +135,40 @@ class Meter:
             finished: [n_flows] whether the receiver has every byte.
             ports: [n_ports, PORT_COUNTERS] of all directed ports.
         """
+        host_reals, host_counts = np.empty((len(HOST_REALS), n := self.n_agents)), np.empty((len(HOST_COUNTS), n), int)
+        upper_reals = np.empty((len(UPPER_REALS), self._n_areas))
+        upper_counts = np.empty((len(UPPER_COUNTS), self._n_areas), int)
         # At time 0 nothing has arrived, not even what arrives then.
-        now_started = int(np.searchsorted(self.start_s, time_s, side="right")) if epoch > 0 else 0
-        came = np.concatenate([self.live, np.arange(self._started, now_started)])
-        sums = np.empty((len(HOST_SUMS), self.n_agents))
-        left = extension().measure(
-            came=came,
-            flows=self.flows,
-            before=self._before,
-            agent=self.agent,
-            limited=self._limited,
-            finished=finished.view(np.uint8),
-            time_s=time_s,
-            sums=sums,
+        live, started, delivered = self._epochs.end(
+            time_s,
+            epoch > 0,
+            interval_s,
+            finished.view(np.uint8),
+            ports,
+            host_reals,
+            host_counts,
+            upper_reals,
+            upper_counts,
         )
-        self.live = came[:left]
-        self._started, self._finished = now_started, self._finished + len(came) - left
-        before, self._ports = self._ports, ports
-        bits_per_s = BITS_PER_BYTE / interval_s if interval_s > 0 else 0.0
+        self.live, self.interval_s = self._live[:live], interval_s
+        self.sent_bps, self.waiting_bytes = host_reals[_THROUGHPUT], host_reals[_QUEUED]
         # All fields at once: the initialiser of a frozen dataclass sets them one by one.
         made = object.__new__(Measurement)
         made.__dict__.update(
             time_s=time_s,
             epoch=epoch,
             rate_limit_bps=limits_bps.copy(),
-            throughput_bps=(ports[self._hosts, _TX_BYTES] - before[self._hosts, _TX_BYTES]) * bits_per_s,
-            upper_queue_bytes=ports[self._uppers, _QUEUE].astype(np.float64),
-            flows_started=self._started,
-            flows_finished=self._finished,
-            **self._host_columns(sums, bits_per_s),
-            **_upper_columns(ports[self._uppers] - before[self._uppers], bits_per_s),
+            flows_started=started,
+            flows_finished=delivered,
         )
+        for names, rows in (
+            (HOST_REALS, host_reals),
+            (HOST_COUNTS, host_counts),
+            (UPPER_REALS, upper_reals),
+            (UPPER_COUNTS, upper_counts),
+        ):
+            made.__dict__.update(zip(names, rows, strict=True))
         return made
-
-    def _host_columns(self, sums: FloatArray, bits_per_s: float) -> dict[str, Any]:
-        columns: dict[str, Any] = dict(zip(HOST_SUMS, sums, strict=True))
-        counts = sums.astype(np.int64)
-        for name in ("rtt_samples", "queued_flows", "active_flows"):
-            columns[name] = counts[HOST_SUMS.index(name)]
-        samples, rtt_sum = columns["rtt_samples"], columns.pop("rtt_sum_s")
-        self._rtt_s = np.where(samples > 0, rtt_sum / np.maximum(samples, 1), self._rtt_s)
-        columns["goodput_bps"] = columns.pop("goodput_bytes") * bits_per_s
-        columns["rtt_s"] = self._rtt_s
-        return columns
-
-
-def _upper_columns(gained: IntArray, bits_per_s: float) -> dict[str, Any]:
-    """Of what upper ports have counted in an epoch, [n_neighbourhoods, PORT_COUNTERS]."""
-    sent = gained[:, _TX_PKTS]
-    return {
-        "upper_throughput_bps": gained[:, _TX_BYTES] * bits_per_s,
-        "upper_queue_mean_bytes": gained[:, _BYTE_NS] * (bits_per_s / BITS_PER_BYTE / NS_PER_S),
-        "upper_queue_delay_s": np.where(sent > 0, gained[:, _PKT_NS] / NS_PER_S / np.maximum(sent, 1), 0.0),
-        "upper_marked_pkts": gained[:, _MARKED],
-        "upper_dropped_pkts": gained[:, _DROPPED],
-    }
 
 
 def _base_rtts(scenario: Scenario, flows: FlowTable, agent: IntArray, n_agents: int) -> FloatArray:

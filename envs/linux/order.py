@@ -53,25 +53,12 @@ class Weights:
 def by_rank(agent: IntArray, keys: np.ndarray, rows: IntArray, depth: int) -> IntArray:
     """Weights of flows by the rank of their key among those of their host; all have shape [n].
 
-    With a `depth` only so many flows of a host, those that came first (the least `rows`), are put in order; the others
-    have the least weight.
+    Of equal keys the flow that came first goes first. With a `depth` only so many flows of a host, those that came
+    first (the least `rows`), are put in order; the others have the least weight.
     """
-    late = _ranks(agent, rows) >= depth if depth else np.zeros(len(rows), np.bool_)
-    # Largest first: of unsigned numbers, by their complement. Of equals the one that came first.
-    rank = _ranks(agent, late, ~keys, rows)
-    weights: IntArray = np.where(late, LEAST, np.maximum(FIRST // STEP ** np.minimum(rank, 8), LEAST))
+    weights = np.empty(len(rows), np.int64)
+    extension().rank_weights(agent, keys, rows, depth, FIRST, STEP, LEAST, weights)
     return weights
-
-
-def _ranks(agent: IntArray, *least_first: np.ndarray) -> IntArray:
-    """Rank of each entry among those of its host, by the first of these columns, then the next."""
-    order = np.lexsort((*reversed(least_first), agent))
-    sorted_agents = agent[order]
-    starts = np.flatnonzero(np.r_[True, sorted_agents[1:] != sorted_agents[:-1]]) if len(order) else order
-    first = np.repeat(starts, np.diff(np.r_[starts, len(order)]))
-    ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.arange(len(order)) - first
-    return ranks
 
 
 def _ns(seconds: FloatArray) -> IntArray:

@@ -26,6 +26,8 @@ template <typename T>
 using Column = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Bytes = nb::ndarray<uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Table = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Integers = nb::ndarray<int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Counters = nb::ndarray<const int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>; // [ports, kPortCounters]
 
 constexpr int kReads = 100; // of a report that the kernel is writing: writing one takes less than a microsecond
 
@@ -81,10 +83,11 @@ void Hear(const Flows &flows, size_t row, uint64_t delivered, uint64_t left, dou
     }
 }
 
-// Of every slot in use: its index, its generation and the row of its flow (-1: of no flow of the run); and the slots
-// whose connections have ended; and how many were passed over this time, because their writer is stopped in the middle.
+// Of every slot in use, which are among the first `used`: its index, its generation and the row of its flow (-1: of no
+// flow of the run); and the slots whose connections have ended; and how many were passed over this time, because their
+// writer is stopped in the middle.
 std::tuple<size_t, std::vector<int64_t>, size_t> Collect(Bytes reports, const std::vector<size_t> &fields,
-                                                         uint32_t ended_state, const Flows &flows,
+                                                         uint32_t ended_state, size_t used, const Flows &flows,
                                                          Column<int64_t> slots, Column<uint32_t> generations,
                                                          Column<int64_t> rows)
 {
@@ -96,7 +99,7 @@ std::tuple<size_t, std::vector<int64_t>, size_t> Collect(Bytes reports, const st
                        fields[5], fields[6], fields[7], fields[8]};
     std::vector<int64_t> ended;
     size_t n = 0, torn = 0;
-    for (size_t slot = 0; slot < reports.shape(0); ++slot) {
+    for (size_t slot = 0; slot < std::min(used, reports.shape(0)); ++slot) {
         const uint8_t *row = reports.data() + slot * reports.shape(1);
         Report report;
         if (Load<uint32_t>(row, at.state) == 0) {
@@ -122,63 +125,149 @@ std::tuple<size_t, std::vector<int64_t>, size_t> Collect(Bytes reports, const st
     return {n, std::move(ended), torn};
 }
 
-// Rows of what `Measure` fills; `HOST_SUMS` of extension.py.
-enum Sum { kGoodput, kRttSum, kRttSamples, kWait, kQueued, kNext, kQueuedFlows, kActive, kPerByte, kActiveLeft, kSums };
-
 // What was counted when the last epoch ended.
 struct Before {
     Column<int64_t> delivered, left, rtt_samples;
     Column<double> rtt_sum_s, last_left_s;
 };
 
-// Sums by agent over `came`, flows that had arrived and not been delivered when the epoch began or have arrived in it;
-// keeps at its front those that are left. `agent` of a flow that no agent sends is the number of agents.
-size_t Measure(Column<int64_t> came, const Flows &flows, Before before, Column<const int64_t> agent,
-               Column<const uint8_t> limited, Column<const uint8_t> finished, double time_s, Table sums)
+// Rows of what `Epochs::End` fills; `HOST_REALS` and so on of extension.py.
+enum HostReal { kThroughput, kGoodput, kRtt, kWait, kQueued, kNext, kPerByte, kActiveLeft, kHostReals };
+enum HostCount { kRttSamples, kQueuedFlows, kActive, kHostCounts };
+enum UpperReal { kUpperThroughput, kUpperQueue, kUpperMean, kUpperDelay, kUpperReals };
+enum UpperCount { kUpperMarked, kUpperDropped, kUpperCounts };
+// Columns of a port's counters: `PORT_COUNTERS` of measure.py.
+enum PortCounter { kTxPkts, kTxBytes, kMarked, kDropped, kQueueBytes, kByteNs, kPktNs, kPortCounters };
+
+// The epochs of one run: what hosts and upper ports have done between two calls.
+class Epochs
 {
-    const size_t agents = sums.shape(1);
-    if (sums.shape(0) != kSums) {
-        throw std::invalid_argument("the table of sums has the wrong shape");
-    }
-    std::fill_n(sums.data(), sums.size(), 0.0);
-    size_t kept = 0;
-    for (size_t i = 0; i < came.shape(0); ++i) {
-        const auto row = static_cast<size_t>(came(i));
-        const auto host = static_cast<size_t>(agent(row));
-        const int64_t size = flows.size(row);
-        if (finished(row)) {
-            flows.delivered(row) = flows.left(row) = size;
-        } else {
-            came(kept++) = static_cast<int64_t>(row);
+  public:
+    // `agent` of a flow that no agent sends is the number of agents; `live` has room for all flows; `rtt_s` is what is
+    // said of a host until its first sample.
+    Epochs(Flows flows, Before before, Column<const double> start_s, Column<const int64_t> agent,
+           Column<const uint8_t> limited, Column<double> rtt_s, Column<const int64_t> host_ports,
+           Column<const int64_t> upper_ports, const Counters &ports, Column<int64_t> live)
+        : flows_(flows), before_(before), start_s_(start_s), agent_(agent), limited_(limited), rtt_s_(rtt_s),
+          host_ports_(host_ports), upper_ports_(upper_ports), live_(live),
+          ports_(ports.data(), ports.data() + ports.size())
+    {
+        const size_t n = flows.size.shape(0);
+        if (start_s.shape(0) != n || agent.shape(0) != n || limited.shape(0) != n || live.shape(0) != n ||
+            before.left.shape(0) != n || host_ports.shape(0) != rtt_s.shape(0) || ports.shape(1) != kPortCounters) {
+            throw std::invalid_argument("columns of flows, hosts or ports differ in length");
         }
-        const int64_t delivered = flows.delivered(row), left = flows.left(row);
-        if (left > before.left(row)) {
-            before.last_left_s(row) = time_s;
-        }
-        if (host < agents) {
-            sums(kGoodput, host) += static_cast<double>(delivered - before.delivered(row));
-            sums(kRttSum, host) += flows.rtt_sum_s(row) - before.rtt_sum_s(row);
-            sums(kRttSamples, host) += static_cast<double>(flows.rtt_samples(row) - before.rtt_samples(row));
-            if (!finished(row)) {
-                sums(kActive, host) += 1;
-                sums(kPerByte, host) += 1 / static_cast<double>(size);
-                sums(kActiveLeft, host) += static_cast<double>(size - delivered) / static_cast<double>(size);
-            }
-            if (left < size && limited(row)) {
-                const auto rest = static_cast<double>(size - left);
-                sums(kWait, host) += time_s - before.last_left_s(row);
-                sums(kQueued, host) += rest;
-                sums(kNext, host) = sums(kQueuedFlows, host) > 0 ? std::min(sums(kNext, host), rest) : rest;
-                sums(kQueuedFlows, host) += 1;
+        for (const auto &of : {host_ports, upper_ports}) {
+            for (size_t i = 0; i < of.shape(0); ++i) {
+                if (of(i) < 0 || static_cast<size_t>(of(i)) >= ports.shape(0)) {
+                    throw std::invalid_argument("there is no such port");
+                }
             }
         }
-        before.delivered(row) = delivered;
-        before.left(row) = left;
-        before.rtt_sum_s(row) = flows.rtt_sum_s(row);
-        before.rtt_samples(row) = flows.rtt_samples(row);
     }
-    return kept;
-}
+
+    // Ends the epoch at `time_s`, `interval_s` after the last. Returns how many flows are live, at the front of `live`;
+    // how many have arrived; and how many of those are delivered.
+    std::tuple<size_t, size_t, size_t> End(double time_s, bool arrivals, double interval_s,
+                                           Column<const uint8_t> finished, const Counters &ports, Table host_reals,
+                                           Integers host_counts, Table upper_reals, Integers upper_counts)
+    {
+        const size_t agents = rtt_s_.shape(0), uppers = upper_ports_.shape(0);
+        if (finished.shape(0) != live_.shape(0) || ports.size() != ports_.size() || host_reals.shape(0) != kHostReals ||
+            host_counts.shape(0) != kHostCounts || host_reals.shape(1) != agents || host_counts.shape(1) != agents ||
+            upper_reals.shape(0) != kUpperReals || upper_counts.shape(0) != kUpperCounts ||
+            upper_reals.shape(1) != uppers || upper_counts.shape(1) != uppers) {
+            throw std::invalid_argument("finished, ports or outputs have the wrong shape");
+        }
+        while (arrivals && started_ < live_.shape(0) && start_s_(started_) <= time_s) {
+            live_(n_live_++) = static_cast<int64_t>(started_++);
+        }
+        std::fill_n(host_reals.data(), host_reals.size(), 0.0);
+        std::fill_n(host_counts.data(), host_counts.size(), 0);
+        Count(time_s, finished, host_reals, host_counts);
+        const double bits_per_s = interval_s > 0 ? 8 / interval_s : 0;
+        for (size_t host = 0; host < agents; ++host) {
+            if (host_counts(kRttSamples, host) > 0) {
+                rtt_s_(host) = host_reals(kRtt, host) / static_cast<double>(host_counts(kRttSamples, host));
+            }
+            host_reals(kRtt, host) = rtt_s_(host);
+            host_reals(kGoodput, host) *= bits_per_s;
+            host_reals(kThroughput, host) = Grown(ports, host_ports_(host), kTxBytes) * bits_per_s;
+        }
+        for (size_t i = 0; i < uppers; ++i) {
+            const int64_t port = upper_ports_(i);
+            const double sent = Grown(ports, port, kTxPkts);
+            upper_reals(kUpperThroughput, i) = Grown(ports, port, kTxBytes) * bits_per_s;
+            upper_reals(kUpperQueue, i) = static_cast<double>(ports(static_cast<size_t>(port), kQueueBytes));
+            upper_reals(kUpperMean, i) = Grown(ports, port, kByteNs) * (bits_per_s / 8 / 1e9);
+            upper_reals(kUpperDelay, i) = sent > 0 ? Grown(ports, port, kPktNs) / 1e9 / sent : 0;
+            upper_counts(kUpperMarked, i) = static_cast<int64_t>(Grown(ports, port, kMarked));
+            upper_counts(kUpperDropped, i) = static_cast<int64_t>(Grown(ports, port, kDropped));
+        }
+        std::copy_n(ports.data(), ports_.size(), ports_.data());
+        return {n_live_, started_, started_ - n_live_};
+    }
+
+  private:
+    double Grown(const Counters &ports, int64_t port, PortCounter counter) const
+    {
+        const auto row = static_cast<size_t>(port);
+        return static_cast<double>(ports(row, counter) - ports_[row * kPortCounters + counter]);
+    }
+
+    // Sums by agent over the flows that are live or have arrived in the epoch; keeps those that are left.
+    void Count(double time_s, const Column<const uint8_t> &finished, Table &reals, Integers &counts)
+    {
+        size_t kept = 0;
+        for (size_t i = 0; i < n_live_; ++i) {
+            const auto row = static_cast<size_t>(live_(i));
+            const auto host = static_cast<size_t>(agent_(row));
+            const int64_t size = flows_.size(row);
+            if (finished(row)) {
+                flows_.delivered(row) = flows_.left(row) = size;
+            } else {
+                live_(kept++) = static_cast<int64_t>(row);
+            }
+            const int64_t delivered = flows_.delivered(row), left = flows_.left(row);
+            if (left > before_.left(row)) {
+                before_.last_left_s(row) = time_s;
+            }
+            if (host < rtt_s_.shape(0)) {
+                reals(kGoodput, host) += static_cast<double>(delivered - before_.delivered(row));
+                reals(kRtt, host) += flows_.rtt_sum_s(row) - before_.rtt_sum_s(row);
+                counts(kRttSamples, host) += flows_.rtt_samples(row) - before_.rtt_samples(row);
+                if (!finished(row)) {
+                    ++counts(kActive, host);
+                    reals(kPerByte, host) += 1 / static_cast<double>(size);
+                    reals(kActiveLeft, host) += static_cast<double>(size - delivered) / static_cast<double>(size);
+                }
+                if (left < size && limited_(row)) {
+                    const auto rest = static_cast<double>(size - left);
+                    reals(kWait, host) += time_s - before_.last_left_s(row);
+                    reals(kQueued, host) += rest;
+                    reals(kNext, host) = counts(kQueuedFlows, host) ? std::min(reals(kNext, host), rest) : rest;
+                    ++counts(kQueuedFlows, host);
+                }
+            }
+            before_.delivered(row) = delivered;
+            before_.left(row) = left;
+            before_.rtt_sum_s(row) = flows_.rtt_sum_s(row);
+            before_.rtt_samples(row) = flows_.rtt_samples(row);
+        }
+        n_live_ = kept;
+    }
+
+    Flows flows_;
+    Before before_;
+    Column<const double> start_s_;
+    Column<const int64_t> agent_;
+    Column<const uint8_t> limited_;
+    Column<double> rtt_s_;
+    Column<const int64_t> host_ports_, upper_ports_;
+    Column<int64_t> live_;
+    std::vector<int64_t> ports_; // as of the last epoch's end
+    size_t n_live_ = 0, started_ = 0;
+};
 
 } // namespace
 
@@ -207,8 +296,15 @@ void bind_reports(nb::module_ &m)
                Column<double> last_left_s) { new (self) Before{delivered, left, rtt_samples, rtt_sum_s, last_left_s}; },
             "delivered_bytes"_a.noconvert(), "left_bytes"_a.noconvert(), "rtt_sum_s"_a.noconvert(),
             "rtt_samples"_a.noconvert(), "last_left_s"_a.noconvert());
-    m.def("collect", &Collect, nb::kw_only(), "reports"_a.noconvert(), "fields"_a, "ended_state"_a, "flows"_a,
+    m.def("collect", &Collect, nb::kw_only(), "reports"_a.noconvert(), "fields"_a, "ended_state"_a, "used"_a, "flows"_a,
           "slots"_a.noconvert(), "generations"_a.noconvert(), "rows"_a.noconvert());
-    m.def("measure", &Measure, nb::kw_only(), "came"_a.noconvert(), "flows"_a, "before"_a, "agent"_a.noconvert(),
-          "limited"_a.noconvert(), "finished"_a.noconvert(), "time_s"_a, "sums"_a.noconvert());
+    nb::class_<Epochs>(m, "Epochs")
+        .def(nb::init<Flows, Before, Column<const double>, Column<const int64_t>, Column<const uint8_t>, Column<double>,
+                      Column<const int64_t>, Column<const int64_t>, const Counters &, Column<int64_t>>(),
+             nb::kw_only(), "flows"_a, "before"_a, "start_s"_a.noconvert(), "agent"_a.noconvert(),
+             "limited"_a.noconvert(), "rtt_s"_a.noconvert(), "host_ports"_a.noconvert(), "upper_ports"_a.noconvert(),
+             "ports"_a.noconvert(), "live"_a.noconvert())
+        .def("end", &Epochs::End, "time_s"_a, "arrivals"_a, "interval_s"_a, "finished"_a.noconvert(),
+             "ports"_a.noconvert(), "host_reals"_a.noconvert(), "host_counts"_a.noconvert(),
+             "upper_reals"_a.noconvert(), "upper_counts"_a.noconvert());
 }

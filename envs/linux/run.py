@@ -59,9 +59,9 @@ class Run:
         self._late_ns: list[int] = []
         self._start_ns = self._read_ns = 0
         self._begun = False
-        self._cpu_s = self._wall_s = self._cpu_frac = 0.0
+        self._cpu_s = self._wall_s = self._ready_s = self._cpu_frac = self._waited_s = 0.0
         self._finish_ns = np.zeros(len(flows), np.uint64)
-        self._columns: list[int] = []
+        self._columns = np.zeros(0, np.int64)
         self._busy_frac = 0.0
         try:
             self._prepare()
@@ -79,7 +79,7 @@ class Run:
             self._realtime.leave()
         from ncc.envs.linux.switch import STATS
 
-        self._columns = [list(STATS.names or ()).index(name) for name in PORT_COUNTERS]
+        self._columns = np.array([list(STATS.names or ()).index(name) for name in PORT_COUNTERS])
 
     def _build(self, stack: HostStack) -> None:
         # Here, not above: without pyroute2 there is no rack, and still a list of transports.
@@ -135,7 +135,14 @@ class Run:
         senders: Senders = (
             KernelSenders(stack, self.topology)
             if stack.transport.startswith(KERNEL)
-            else ShimSenders(stack, addresses, self.topology, timeout_s=self.settings.heartbeat_timeout_s, adopt=adopt)
+            else ShimSenders(
+                stack,
+                addresses,
+                self.topology,
+                timeout_s=self.settings.heartbeat_timeout_s,
+                trim_frac=self.settings.trim_frac,
+                adopt=adopt,
+            )
         )
         self._undo.callback(senders.close)
         return senders
@@ -173,7 +180,7 @@ class Run:
             raise ConfigError(
                 f"rate_limits_bps must have shape ({len(hosts)},), one per agent host, got {limits.shape}"
             )
-        if not (limits > 0).all():
+        if not limits.min(initial=np.inf) > 0:  # nor NaN
             index = int(np.flatnonzero(~(limits > 0))[0])
             raise ConfigError(
                 f"rate_limits_bps of host {self.topology.nodes[hosts[index]].name} (index {index}) must be above 0 "
@@ -206,7 +213,7 @@ class Run:
         if self.settings.scheduling == "fifo":
             self._realtime.enter()
         self._begun = True
-        self._cpu_s, self._wall_s = time.thread_time(), time.monotonic()
+        self._cpu_s, self._wall_s, self._ready_s = time.thread_time(), time.monotonic(), machine.waited_s()
         if self._start_ns == 0:
             self._start_ns = self._read_ns = time.monotonic_ns() + LEAD_NS
             self._traffic.begin(self._start_ns)
@@ -241,7 +248,7 @@ class Run:
     def _ports(self) -> IntArray:
         stats = self._switch.sample()
         # Rows of 64-bit counters: one copy, then columns by their numbers.
-        counters: IntArray = stats.view(np.int64).reshape(len(stats), -1)[:, self._columns]
+        counters: IntArray = stats.view(np.int64).reshape(len(stats), -1).take(self._columns, axis=1)
         return counters
 
     def records(self) -> Records:
@@ -249,6 +256,7 @@ class Run:
         self._realtime.leave()
         self._cores.leave()
         if self._begun:
+            self._waited_s = machine.waited_s() - self._ready_s
             self._cpu_frac = (time.thread_time() - self._cpu_s) / (time.monotonic() - self._wall_s)
             self._traffic.snapshot()
         rows, meter = self._traffic.flows, self.meter
@@ -277,6 +285,8 @@ class Run:
             "periods": self._epoch,
             "missed_periods": self._missed,
             "late_us": {name: round(float(np.quantile(late_us, q)), 1) for name, q in LATE_QUANTILES.items()},
+            "late_periods_s": round(float(late_us[late_us > self._period_ns / 1e3].sum()) / 1e6, 6),
+            "waited_s": round(self._waited_s, 6),
             "agent_cpu_frac": round(self._cpu_frac, 4),
             "not_honoured": [*not_honoured(self.scenario.transport, self.scenario.nic), *self.meter.not_honoured()],
             "shim": self._senders.counters(),

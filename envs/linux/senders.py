@@ -14,6 +14,7 @@ from ncc.core.topology import Topology
 from ncc.core.units import NS_PER_S
 from ncc.envs.linux import layout, objects
 from ncc.envs.linux.extension import REPORT_FIELDS, extension
+from ncc.envs.linux.limits import Limits
 from ncc.envs.linux.measure import Meter
 from ncc.envs.linux.order import Weights
 from ncc.envs.linux.shim import Shim
@@ -114,7 +115,14 @@ class ShimSenders:
     samples = False
 
     def __init__(
-        self, stack: HostStack, addresses: Sequence[str], topology: Topology, *, timeout_s: float, adopt: bool = False
+        self,
+        stack: HostStack,
+        addresses: Sequence[str],
+        topology: Topology,
+        *,
+        timeout_s: float,
+        trim_frac: float,
+        adopt: bool = False,
     ) -> None:
         """With `adopt`, steer the connections that a process left which was killed."""
         self.ecn = int(extension().ecn(stack.transport) != 0)
@@ -123,6 +131,7 @@ class ShimSenders:
         self.congestion = self.shim.name
         self._topology = topology
         self._weights = Weights(stack.order, stack.order_params) if stack.order != "fifo" else None
+        self._put = Limits(self.shim, len(topology.agent_hosts), trim_frac)
         self._timeout_ns, self._beat_ns = round(timeout_s * NS_PER_S), 0
         self._limits, self._weighed_ns = b"", 0
         self.steers = self._weights is not None
@@ -140,11 +149,17 @@ class ShimSenders:
             self._limits = b""
         self.shim.beat(now_ns)
         self._beat_ns = now_ns
-        if (limits := limits_bps.tobytes()) != self._limits:
+        if decided := (limits := limits_bps.tobytes()) != self._limits:
             self._check_limits(limits_bps, meter)
             self.steers |= bool(np.isfinite(limits_bps).any())
-            self.shim.limit(limits_bps)
             self._limits = limits
+        self._put.put(
+            limits_bps,
+            decided=decided,
+            interval_s=meter.interval_s,
+            sent_bps=meter.sent_bps,
+            waiting=meter.waiting_bytes,
+        )
         if self._weights is not None and len(meter.live) and now_ns - self._weighed_ns >= WEIGH_NS:
             self._weighed_ns = now_ns
             self._weigh(*self._weights.of(meter, time_s), len(meter.size_bytes))
@@ -175,6 +190,7 @@ class ShimSenders:
             reports=self._reports,
             fields=self._fields,
             ended_state=layout.FINISHED,
+            used=self.shim.used(),
             flows=meter.flows,
             slots=self._slots,
             generations=self._generations,

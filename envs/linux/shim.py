@@ -241,6 +241,10 @@ class Shim:
         for slot in slots:
             self.free_slots.update(None, struct.pack("=I", slot))
 
+    def used(self) -> int:
+        """So many slots, the first ones, have ever had a connection: they are given out in turn and back to the end."""
+        return min(int(self.agent["started"][0]), layout.FLOWS_MAX)
+
     def counters(self) -> dict[str, int]:
         """What the kernel has counted since the start, by the names in `layout.COUNTERS`."""
         return {name: int(self.agent[name][0]) for name in layout.COUNTERS}

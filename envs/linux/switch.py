@@ -131,6 +131,10 @@ class _RunOptions(ctypes.Structure):
     _fields_ = (("size", ctypes.c_size_t), ("rest", ctypes.c_uint64 * 9))
 
 
+_NOTHING = _RunOptions(size=ctypes.sizeof(_RunOptions))
+_OPTIONS = ctypes.byref(_NOTHING)
+
+
 class Switch:
     """The program, loaded for a topology; `attach` puts it at its ports. `close` may be called twice.
 
@@ -179,8 +183,7 @@ class Switch:
         """
         if self._sample < 0:
             raise DatapathError("The rack is closed: its ports can no longer be sampled.")
-        options = _RunOptions(size=ctypes.sizeof(_RunOptions))
-        if error := libbpf().lib.bpf_prog_test_run_opts(self._sample, ctypes.byref(options)):
+        if error := libbpf().lib.bpf_prog_test_run_opts(self._sample, _OPTIONS):
             raise DatapathError(f"The kernel would not sample the ports of the rack: {reason(error)}.")
         return self._stats
 

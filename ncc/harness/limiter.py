@@ -83,14 +83,14 @@ class PolicyLimiter:
     """A policy, its observation and its action table: what NCC runs on hosts."""
 
     def __init__(self, policy: Policy, observer: Observer, actions: ActionMap, *, greedy: bool = True) -> None:
-        self._policy, self._observer, self._actions, self._greedy = policy, observer, actions, greedy
+        self.policy, self.observer, self.actions, self.greedy = policy, observer, actions, greedy
         self._rng: np.random.Generator | None = None
 
     def reset(self, scenario: Scenario, seed: int) -> None:
-        self._observer.reset(scenario, seed=derive_seed(seed, "sharing"))
-        self._actions.reset(scenario)
-        self._rng = None if self._greedy else np.random.default_rng(seed)
+        self.observer.reset(scenario, seed=derive_seed(seed, "sharing"))
+        self.actions.reset(scenario)
+        self._rng = None if self.greedy else np.random.default_rng(seed)
 
     def decide(self, measurement: Measurement) -> FloatArray:
-        obs = self._observer.observe(measurement)
-        return self._actions.rates_bps(self._policy.act(obs, self._rng), obs)
+        obs = self.observer.observe(measurement)
+        return self.actions.rates_bps(self.policy.act(obs, self._rng), obs)

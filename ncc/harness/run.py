@@ -56,6 +56,15 @@ class ReportsFacts(Protocol):
         ...
 
 
+@runtime_checkable
+class Hastens(Protocol):
+    """A datapath in whose runs real time passes, so that what a decision takes counts."""
+
+    def hastened(self, limiter: RateLimiter) -> RateLimiter:
+        """What decides as `limiter` does, and faster if there is such; else `limiter` itself."""
+        ...
+
+
 @dataclass(frozen=True)
 class Run:
     """Everything a run produced. `problems` is empty exactly when its numbers may be used."""
@@ -160,6 +169,8 @@ def run_once(
     needed = len(flows) - int(endless(scenario.workload, flows).sum())
     started_at, wall, cpu = now(), time.perf_counter(), time.process_time()
 
+    if isinstance(datapath, Hastens):
+        limiter = datapath.hastened(limiter)
     limiter.reset(scenario, limiter_seed(seed))
     measurement = datapath.start(scenario, flows, controller.stack, derive_seed(seed, "eval", "datapath"))
     measured: list[Measurement] = []

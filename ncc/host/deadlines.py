@@ -17,6 +17,7 @@ from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.core.units import NS_PER_S
 from ncc.envs.linux import layout, machine
+from ncc.envs.linux.decide import hastened
 from ncc.envs.linux.run import LATE_QUANTILES
 from ncc.envs.linux.shim import Shim
 from ncc.harness.controller import Controller
@@ -70,7 +71,8 @@ def deadlines(preset: Preset) -> dict[str, Any]:
     rows = []
     for name, controller in deciders().items():
         for seed in range(1, preset.holds + 1):
-            limiter = Timed(LimiterFactory(None)(controller, scenario) if name == "policy" else Swinging())
+            decides = LimiterFactory(None)(controller, scenario) if name == "policy" else Swinging()
+            limiter = Timed(hastened(decides))
             with watched() as load:
                 facts = _hold(scenario, controller, limiter, seed)
             rows.append({"decides": name, "seed": seed, **facts, "load": load})
@@ -88,18 +90,20 @@ def timer(preset: Preset) -> dict[str, Any]:
         cores.enter()
         first.enter()
         late_ns = np.zeros(round(preset.hold_s / PERIOD_S), np.int64)
-        began_ns, stolen = time.monotonic_ns(), _stolen_ticks()
+        began_ns, stolen, waited_s = time.monotonic_ns(), _stolen_ticks(), machine.waited_s()
         for i in range(len(late_ns)):
             end_ns = began_ns + round((i + 1) * PERIOD_S * NS_PER_S)
             while (left_ns := end_ns - time.monotonic_ns()) > 0:
                 time.sleep(left_ns / NS_PER_S)
             late_ns[i] = time.monotonic_ns() - end_ns
-        stolen = _stolen_ticks() - stolen
+        stolen, waited_s = _stolen_ticks() - stolen, machine.waited_s() - waited_s
     late_us = late_ns * US_PER_NS
     return {
         "periods": len(late_ns),
         "late": int((late_ns > PERIOD_S * NS_PER_S).sum()),
         "late_us": {name: round(float(np.quantile(late_us, q)), 1) for name, q in LATE_QUANTILES.items()},
+        "late_periods_s": round(float(late_ns[late_ns > PERIOD_S * NS_PER_S].sum()) / NS_PER_S, 6),
+        "waited_s": round(waited_s, 6),
         "stolen_s": stolen / os.sysconf("SC_CLK_TCK"),
         "load": load,
     }
@@ -134,6 +138,8 @@ def _hold(scenario: Scenario, controller: Controller, limiter: Timed, seed: int)
         "missed": facts["missed_periods"],
         "missed_frac": facts["missed_periods"] / periods,
         "late_us": facts["late_us"],
+        "late_periods_s": facts["late_periods_s"],
+        "waited_s": facts["waited_s"],
         "cpu_frac": facts["agent_cpu_frac"],
         "decider_cpu_frac": round(limiter.cpu_ns / NS_PER_S / seconds, 4),
         "torn_reports": facts["torn_reports"],

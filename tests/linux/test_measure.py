@@ -150,6 +150,7 @@ class Reports:
             reports=self.rows.view(np.uint8).reshape(FLOWS_MAX, REPORT.itemsize),
             fields=[REPORT.fields[name][1] for name in REPORT_FIELDS],
             ended_state=FINISHED,
+            used=FLOWS_MAX,
             flows=self.meter.flows,
             slots=self.slots,
             generations=self.generations,
