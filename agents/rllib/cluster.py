@@ -15,7 +15,6 @@ import socket
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +31,8 @@ PAUSE_S = 5.0
 """Between attempts, times their number."""
 ANSWER_S = 10.0
 """How long the head of a cluster may take to answer."""
+LONGEST_TEMPORARY = 20
+"""Characters: a socket's path may have 107 on Linux, and Ray's session takes some 85."""
 EXIT_S = 20.0
 """How long Ray's processes may take to go after `ray.shutdown`, before they are killed."""
 _QUIET = {
@@ -60,7 +61,7 @@ def connected(address: str | None, wheel: str | None, cpus: int) -> Iterator[Non
         return
     logging.getLogger("ray.rllib").setLevel(logging.ERROR)
     handler = signal.getsignal(signal.SIGTERM)
-    session = Path(tempfile.mkdtemp(prefix="ncc-ray-")) if address is None else None
+    session = Path(tempfile.mkdtemp(prefix="ncc-ray-", dir=_temporary())) if address is None else None
     try:
         with _environment(_QUIET):
             if session is None:
@@ -75,6 +76,12 @@ def connected(address: str | None, wheel: str | None, cpus: int) -> Iterator[Non
         if session is not None:
             _end_processes(session)
             shutil.rmtree(session, ignore_errors=True)
+
+
+def _temporary() -> str:
+    """The system's temporary folder, or /tmp where its path would be too long for the sockets below."""
+    usual = tempfile.gettempdir()
+    return usual if len(usual) <= LONGEST_TEMPORARY else "/tmp"
 
 
 def _start(session: Path, cpus: int) -> None:
@@ -99,9 +106,9 @@ def _start(session: Path, cpus: int) -> None:
             if attempt == ATTEMPTS:
                 raise ConfigError(
                     f"Ray did not start in {ATTEMPTS} attempts ({reason}); wait until the machine is less loaded, "
-                    f"check that {session.parent} (TMPDIR) has room and a short path, or name a cluster: agent.address"
+                    f"check that {session.parent} has room, or name a cluster: agent.address"
                 ) from None
-            warnings.warn(f"Ray did not start ({reason}); trying again", RuntimeWarning, stacklevel=2)
+            logging.getLogger(__name__).warning("Ray did not start (%s); trying again", reason)
             time.sleep(PAUSE_S * attempt)
         else:
             return

@@ -11,7 +11,6 @@ import torch
 from gymnasium.spaces import Box, Discrete, Space
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core import COMPONENT_RL_MODULE, DEFAULT_AGENT_ID, DEFAULT_MODULE_ID
-from ray.rllib.core.columns import Columns
 from ray.rllib.env import INPUT_ENV_SINGLE_SPACES, INPUT_ENV_SPACES
 from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.utils.checkpoints import Checkpointable
@@ -35,6 +34,9 @@ RETURNS = "ncc_returns"
 """Metric: mean reward per host and epoch of each episode that ended."""
 NEXT_EPISODE = "ncc_next_episode"
 """Metric, by env runner: the first episode number that no rack of it has taken a step in."""
+
+ENOUGH = 2**31
+"""Epochs that an env runner claims when it failed: RLlib then asks for no more before it calls the learner."""
 
 
 def quiet() -> None:
@@ -81,6 +83,8 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):  # type: ignore[misc]
         try:
             return [self._collect()]
         except NccError as error:
+            self.metrics.log_value(NUM_ENV_STEPS_SAMPLED, ENOUGH, reduce="sum")
+            self.metrics.log_value(NUM_ENV_STEPS_SAMPLED_LIFETIME, ENOUGH, reduce="lifetime_sum")
             return [FailedRollout(f"env runner {self._worker}: {error}")]
 
     def _collect(self) -> RackRollout:
@@ -166,7 +170,7 @@ class _Recorder:
         """As `ncc.agents.a3c.network.ActorCritic.act`; values are left to the learner."""
         seen = torch.tensor(obs)
         with torch.no_grad():
-            logits = self._module.forward_exploration({Columns.OBS: seen})[Columns.ACTION_DIST_INPUTS]
+            logits = self._module.policy(seen)  # RLlib's forward_exploration walks through all layers before each
             upto = torch.softmax(logits, -1).cumsum_(-1).numpy()
         self.obs.append(seen.numpy())
         self.logits.append(logits.numpy())

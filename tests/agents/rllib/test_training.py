@@ -3,6 +3,7 @@
 
 import json
 import signal
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,9 @@ class NotingEnv(IdentityEnv):
     def __init__(self, told: Noted, worker: int) -> None:
         super().__init__(1 + worker, told.lengths)
         self._note, self._marker = told.folder / f"worker{worker}", told.folder / "killed"
+        self._again = told.folder / "again"
+        if worker == 0 and self._marker.exists():
+            self._again.touch()
         self._left = 60 if told.killed and worker == 0 else -1
 
     def _draw(self, rack: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
@@ -55,6 +59,8 @@ class NotingEnv(IdentityEnv):
         if self._left == 0 and not self._marker.exists():
             self._marker.touch()
             signal.raise_signal(signal.SIGKILL)
+        if self._marker.exists() and not self._again.exists():
+            time.sleep(0.05)  # so that the other worker's second life begins before the training is over
         return super().step(actions)
 
 
