@@ -170,7 +170,8 @@ class _Watch(tune.Callback):
         self._running.discard(trial.trial_id)
 
     def _name(self, trial: Any) -> str:
-        return self._names[trial.config["job"]]
+        job: int = trial.config["job"]
+        return self._names[job]
 
 
 class _Stopper(tune.Stopper):

@@ -4,6 +4,7 @@
 Trials are kept; the same command goes on from there. Exit status 1 if a trial failed; such trials are named.
 """
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,13 +17,13 @@ from ncc.sweep.space import quoted_list
 SPACE = "space."
 
 
-def main(plain: dict[str, Any], overrides: list[str], typed: Sequence[str]) -> None:
+def main(plain: dict[str, Any], typed: Sequence[str], command: str) -> None:
     """Check all of it, train what is not there yet, rank.
 
     Args:
-        plain: configs/sweep.yaml with the command line.
-        overrides: those that Hydra read.
-        typed: those of `space`, whose keys are no keys of configs/sweep.yaml.
+        plain: configs/sweep.yaml with what Hydra read of the command line.
+        typed: what was typed of `space`, whose keys are no keys of configs/sweep.yaml.
+        command: the whole command line.
     """
     # Imported here: `--help` answers without what only a run needs.
     from ncc.sweep.page import JSON, show
@@ -31,7 +32,6 @@ def main(plain: dict[str, Any], overrides: list[str], typed: Sequence[str]) -> N
 
     require_ray()
     sweep = Sweep.from_plain(plain, dict(map(_entry, typed)))
-    command = " ".join(["python -m ncc.sweep", *overrides, *typed])
     try:
         summary = run_sweep(sweep, command)
     except KeyboardInterrupt:
@@ -61,4 +61,4 @@ if __name__ == "__main__":
     arguments = sys.argv[1:]
     own = [argument for argument in arguments if argument.startswith(SPACE) and "=" in argument]
     sys.argv[1:] = [quoted_list(a) if a.startswith("train=") else a for a in arguments if a not in own]
-    run_main("sweep", lambda plain, overrides: main(plain, overrides, own))
+    run_main("sweep", lambda plain, _: main(plain, own, shlex.join(["python", "-m", "ncc.sweep", *arguments])))

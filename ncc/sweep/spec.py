@@ -100,6 +100,8 @@ class Sweep:
         _check_keys(spec.train, space)
         trials = tuple(_trial(spec, point) for point in points(space, spec.samples, spec.sample_seed))
         plan = trials[0].plan
+        for trial in trials:
+            _require_comparable(trials[0], trial)
         if RANKED not in plan.evaluation.controllers:
             raise ConfigError(f"evaluation.controllers must have {RANKED}, whose return ranks the trials")
         return cls(spec, space, trials, reference_last(plan.judged_on)[-1].name)
@@ -118,8 +120,22 @@ def _check_keys(train: Sequence[str], space: Space) -> None:
     for key in space:
         if key in common:
             raise ConfigError(f"{key} is both in space and in train: leave one out")
-        if key.split(".")[0] == "evaluation":
-            raise ConfigError(f"space.{key}: trials are compared by one evaluation; say it in train")
+
+
+def _require_comparable(first: Trial, other: Trial) -> None:
+    """`ConfigError` unless a return means the same for both."""
+    one, two = first.plan, other.plan
+    same = {
+        "scenario": one.scenario == two.scenario,
+        "evaluation": one.evaluation == two.evaluation,
+        "env.reward": one.env.reward == two.env.reward,
+    }
+    for part, equal in same.items():
+        if not equal:
+            raise ConfigError(
+                f"trials {first.name} and {other.name} differ in {part}, so that their returns cannot be compared: "
+                "take that out of space, and make a sweep for each"
+            )
 
 
 def _trial(spec: SweepSpec, point: Point) -> Trial:

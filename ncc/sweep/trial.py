@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ncc.agents.rllib.report import FAILED, FINISHED, RUNNING, STOPPED, UNFINISHED, Report
+from ncc.agents.rllib.report import FAILED, FINISHED, RUNNING, UNFINISHED, Report
 from ncc.harness.manifest import is_sealed
 from ncc.learning import LEARNING, RECENT, read_learning
 from ncc.plan import CONFIG
@@ -192,6 +192,3 @@ def end_all(folder: str, patience_s: float) -> None:
                 with suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
         time.sleep(0.1)
-
-
-__all__ = ["STOPPED", "TrialJob", "Watch", "end_all", "own_variables", "processes_of"]
