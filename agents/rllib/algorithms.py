@@ -61,19 +61,19 @@ class Waits(Homeless):
         return super()._sample_and_get_connector_states()  # type: ignore[misc]
 
 
-class HomelessPpo(Homeless, PPO):  # type: ignore[misc]
+class HomelessPpo(Homeless, PPO):
     """PPO."""
 
 
-class WaitingAppo(Waits, APPO):  # type: ignore[misc]
+class WaitingAppo(Waits, APPO):
     """APPO."""
 
 
-class WaitingImpala(Waits, IMPALA):  # type: ignore[misc]
+class WaitingImpala(Waits, IMPALA):
     """IMPALA."""
 
 
-class NewEpisodes(RLlibCallback):  # type: ignore[misc]
+class NewEpisodes(RLlibCallback):
     """An env runner that was started again goes on behind every episode that the lost one may have begun."""
 
     def on_env_runners_recreated(

@@ -27,7 +27,7 @@ from ncc.harness.batch import ObsArray
 Batch = dict[str, Tensor]
 
 
-class HostBatches(ConnectorV2):  # type: ignore[misc]
+class HostBatches(ConnectorV2):
     """The whole learner pipeline; `gae_lambda` None: V-trace, whose loss makes its own advantages."""
 
     def __init__(

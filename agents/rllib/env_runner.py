@@ -49,7 +49,7 @@ def host_spaces(env: BatchedEnv) -> tuple[Space[Any], Space[Any]]:
     return Box(-np.inf, np.inf, (env.obs_dim,), np.float32), Discrete(env.n_actions)
 
 
-class BatchedEnvRunner(EnvRunner, Checkpointable):  # type: ignore[misc]
+class BatchedEnvRunner(EnvRunner, Checkpointable):
     """Collects `RackRollout`s from ``make_env(worker)``; `env_config` holds an `EnvSettings`."""
 
     def __init__(self, *, config: AlgorithmConfig, **kwargs: Any) -> None:

@@ -20,7 +20,7 @@ from ncc.agents.a3c.network import Net, NetShape, initial_params
 from ncc.agents.policy import Layer
 
 
-class HostModule(TorchRLModule, InferenceOnlyAPI, ValueFunctionAPI, TargetNetworkAPI):  # type: ignore[misc]
+class HostModule(TorchRLModule, InferenceOnlyAPI, ValueFunctionAPI, TargetNetworkAPI):
     """Separate tanh networks of one host's observation: logits of its actions, and the value.
 
     `model_config` has `hidden` (sizes), `seed` (of the weights) and `unlimited_prob` (see `initial_params`). Equal
@@ -80,7 +80,7 @@ def _layers(net: Net) -> nn.Sequential:
     """Affine layers with these weights, copied, and tanh between them."""
     parts: list[nn.Module] = []
     for weight, bias in net:
-        affine = nn.utils.skip_init(nn.Linear, weight.shape[1], weight.shape[0])
+        affine = nn.Linear(weight.shape[1], weight.shape[0])
         with torch.no_grad():
             affine.weight.copy_(weight)
             affine.bias.copy_(bias)

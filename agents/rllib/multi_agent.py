@@ -17,7 +17,7 @@ from ncc.harness.batch import ObsArray
 Hosts = dict[str, Any]
 
 
-class RackMultiAgentEnv(MultiAgentEnv):  # type: ignore[misc]
+class RackMultiAgentEnv(MultiAgentEnv):
     """One rack of a `BatchedEnv`. `config` is RLlib's `EnvContext` with an `EnvSettings`.
 
     Raises:
@@ -82,7 +82,7 @@ class RackMultiAgentEnv(MultiAgentEnv):  # type: ignore[misc]
         return dict(zip(self.agents, np.array(obs, np.float32), strict=True))
 
 
-class HostsEnvRunner(MultiAgentEnvRunner):  # type: ignore[misc]
+class HostsEnvRunner(MultiAgentEnvRunner):
     """RLlib's env runner, which also says what ours does and can go on at another episode."""
 
     def __init__(self, *, config: Any, **kwargs: Any) -> None:

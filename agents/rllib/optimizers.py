@@ -21,13 +21,13 @@ class SameAdam:
         self.register_optimizer(module_id=module_id, optimizer=optimizer, params=params, lr_or_lr_schedule=config.lr)
 
 
-class PpoLearner(SameAdam, PPOTorchLearner):  # type: ignore[misc]
+class PpoLearner(SameAdam, PPOTorchLearner):
     """PPO."""
 
 
-class AppoLearner(SameAdam, APPOTorchLearner):  # type: ignore[misc]
+class AppoLearner(SameAdam, APPOTorchLearner):
     """APPO."""
 
 
-class ImpalaLearner(SameAdam, IMPALATorchLearner):  # type: ignore[misc]
+class ImpalaLearner(SameAdam, IMPALATorchLearner):
     """IMPALA."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The whole way from the command: each algorithm on packetsim, PPO on ns-3; nothing stays behind."""
+"""The whole way from the command: IMPALA on packetsim, PPO on ns-3; nothing stays behind."""
 
 import importlib.util
 import os
@@ -59,7 +59,6 @@ def left_behind(short: Path, tmp_path: Path) -> list[str]:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("agent=rllib_ppo", "agent.epochs=600", "evaluation.datapaths=[packetsim]"),
         ("agent=rllib_impala", "agent.epochs=600", "evaluation.datapaths=[packetsim]"),
         ("agent=rllib_ppo", "datapath=ns3", "agent.epochs=600", "evaluation.datapaths=[packetsim]"),
     ],

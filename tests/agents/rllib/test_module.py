@@ -89,7 +89,7 @@ def test_the_target_network_follows_only_when_told() -> None:
     obs = {"obs": torch.ones(1, OBS)}
     with torch.no_grad():
         before = made.forward_target(obs)["target_network_action_dist_inputs"].clone()
-        made.policy[0].weight.add_(1.0)
+        next(made.policy.parameters()).add_(1.0)
         assert torch.equal(made.forward_target(obs)["target_network_action_dist_inputs"], before)
         assert not torch.allclose(made.forward_inference(obs)["action_dist_inputs"], before)
 
@@ -128,7 +128,8 @@ def test_vtrace_on_policy_gives_n_step_returns() -> None:
     values = values_of(made, batch["obs"].numpy())
 
     def by_time(flat: "Tensor") -> "Tensor":
-        return make_time_major(flat, trajectory_len=T)
+        swapped: Tensor = make_time_major(flat, trajectory_len=T)
+        return swapped
 
     discounts = GAMMA * (1 - by_time(batch["terminateds"]).float())
     targets, _ = vtrace_torch(

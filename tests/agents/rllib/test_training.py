@@ -16,7 +16,7 @@ pytest.importorskip("ray", reason="rllib: ray is not installed (ncc[rllib])")
 from ncc.agents.policy import POLICY_FILE, load_policy
 from ncc.agents.rllib.config import RllibConfig
 from ncc.core.errors import InvalidRunError, ResultError
-from ncc.harness.batch import ActionArray, BatchedEnv, Transition
+from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray, Transition
 from ncc.harness.learner import Progress
 from tests.agents.fitting import fit
 from tests.agents.toy_envs import Identity, IdentityEnv
@@ -45,9 +45,13 @@ class NotingEnv(IdentityEnv):
         super().__init__(1 + worker, told.lengths)
         self._note, self._marker = told.folder / f"worker{worker}", told.folder / "killed"
         self._again = told.folder / "again"
-        if worker == 0 and self._marker.exists():
-            self._again.touch()
+        self._worker = worker
         self._left = 60 if told.killed and worker == 0 else -1
+
+    def reset(self, episode: int = 0) -> ObsArray:
+        if self._worker == 0 and self._marker.exists():
+            self._again.touch()
+        return super().reset(episode)
 
     def _draw(self, rack: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
         with self._note.open("a") as file:
