@@ -108,21 +108,23 @@ class TrialJob:
             status = self._process.wait(STEP_S)
         except subprocess.TimeoutExpired:
             return self._watch.report()
+        self._process = None
         if status == 0 and is_sealed(Path(self.folder)):
             return Report(FINISHED, 100.0, self._watch.report().value)
         return Report(FAILED, said=f"status {status}: {self._last_words()}")
 
     def end(self) -> None:
         """Interrupt the training, if there is one, and see that its whole process group goes."""
-        if self._process is None or self._process.poll() is not None:
+        process, self._process = self._process, None
+        if process is None or process.poll() is not None:
             return
-        self._process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGINT)
         try:
-            self._process.wait(END_S)
+            process.wait(END_S)
         except subprocess.TimeoutExpired:
             with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
     def _started(self) -> "subprocess.Popen[bytes]":
         end_all(self.folder, END_S)  # a worker of Ray's may have died, and left one that is about to end
