@@ -150,6 +150,8 @@ class Extension(Protocol):
         n: int,
         most: float,
         horizon_s: float,
+        memory_s: float,
+        below: float,
         trim_frac: float,
     ) -> Steering:
         """Of the first `n` rows of `hosts` [n_rows, bytes], in which rate and decision lie at these offsets."""

@@ -2,16 +2,16 @@
 """Hosts' limits as rates that the kernel paces by, corrected by what came of them.
 
 A connection is paced at its share of its host's rate, by a timer that was armed at the share it had; its first packets
-are not paced at all; and shares are passed on some milliseconds after they are left. So a host sends a few percent more
+are not paced at all; and shares are passed on some milliseconds after they are left. So a host sends some percent more
 or less than it may. What it was allowed and has not sent is therefore added up, as bytes that are *due* (below 0: it
 has sent too much), and the rate that is written is
 
-    limit + due / HORIZON_S, at most `trim_frac` above or below the limit.
+    limit + due / HORIZON_S, at most `trim_frac` above the limit, and `BELOW` times that below it.
 
-`due` counts only while the host has payload waiting and a finite limit, and is bounded to what that correction can make
-good within the horizon: who was held back by its transport, not by its limit, may exceed it by `trim_frac` for
-HORIZON_S afterwards and not longer. A host that falls idle has nothing due to it; what it has sent too much, its
-silence makes good. A limit that is lifted ends both.
+`due` counts only while the host has payload waiting and a finite limit, and no more is remembered than that correction
+makes good in MEMORY_S: who was held back by its transport, not by its limit, may exceed it by `trim_frac` for about
+MEMORY_S afterwards and not longer. A host that falls idle has nothing due to it; what it has sent too much, its silence
+makes good. A limit that is lifted ends both.
 """
 
 import numpy as np
@@ -21,15 +21,19 @@ from ncc.envs.linux import layout
 from ncc.envs.linux.extension import extension
 from ncc.envs.linux.shim import RATE_MAX, Shim
 
-HORIZON_S = 0.02
-"""In which what is due is made good: some RTTs, so that the kernel has obeyed before it is asked for more."""
+HORIZON_S = 0.01
+"""In which what is due is made good where it is little: some RTTs, so that the kernel has obeyed before it is asked for
+more."""
+MEMORY_S = 0.02
+BELOW = 3.0
+"""A flow of some twenty packets has sent half of them before it is paced: there is little time for the rest."""
 
 
 class Limits:
     """Of the first `n` hosts of a shim.
 
     Args:
-        trim_frac: how far rates may be from limits, 0 to 0.5 of them.
+        trim_frac: how far rates may be above limits, 0 to 0.3 of them.
     """
 
     def __init__(self, shim: Shim, n: int, trim_frac: float) -> None:
@@ -42,6 +46,8 @@ class Limits:
             n=n,
             most=RATE_MAX,
             horizon_s=HORIZON_S,
+            memory_s=MEMORY_S,
+            below=BELOW,
             trim_frac=trim_frac,
         )
 

@@ -26,9 +26,10 @@ class Steering
 {
   public:
     // `hosts` is the map's memory, a row for each host; `rate_at` and `decision_at` are offsets in a row.
-    Steering(Bytes hosts, size_t rate_at, size_t decision_at, size_t n, double most, double horizon_s, double trim_frac)
+    Steering(Bytes hosts, size_t rate_at, size_t decision_at, size_t n, double most, double horizon_s, double memory_s,
+             double below, double trim_frac)
         : hosts_(hosts), rate_at_(rate_at), decision_at_(decision_at), most_(most), horizon_s_(horizon_s),
-          trim_frac_(trim_frac), limits_(n, INFINITY), due_bytes_(n)
+          memory_s_(memory_s), below_(below), trim_frac_(trim_frac), limits_(n, INFINITY), due_bytes_(n)
     {
         if (n > hosts.shape(0) || std::max(rate_at, decision_at) + sizeof(uint64_t) > hosts.shape(1)) {
             throw std::invalid_argument("there are more hosts than rows, or rows end before their fields");
@@ -51,11 +52,12 @@ class Steering
                 due = waiting_bytes(i) > 0 ? due : std::min(due, 0.0);
             }
             limits_[i] = limits(i);
-            const double rate = limits(i) / 8, bound = trim_frac_ * rate * horizon_s_;
+            const double rate = limits(i) / 8, trim = trim_frac_ * rate, bound = trim * memory_s_;
             uint64_t written = 0; // no limit
             if (!std::isinf(rate)) {
-                due = std::clamp(due, -bound, bound);
-                written = static_cast<uint64_t>(std::clamp(rate + due / horizon_s_, 1.0, most_));
+                due = std::clamp(due, -below_ * bound, bound);
+                written = static_cast<uint64_t>(
+                    std::clamp(rate + std::clamp(due / horizon_s_, -below_ * trim, trim), 1.0, most_));
             }
             Store(i, rate_at_, written);
             if (decided) {
@@ -73,7 +75,7 @@ class Steering
 
     Bytes hosts_;
     size_t rate_at_, decision_at_;
-    double most_, horizon_s_, trim_frac_;
+    double most_, horizon_s_, memory_s_, below_, trim_frac_;
     std::vector<double> limits_, due_bytes_; // in force; and what hosts were allowed and did not send, or less than 0
 };
 
@@ -119,8 +121,9 @@ void RankWeights(Column<const int64_t> agent, Column<const uint64_t> keys, Colum
 void bind_steer(nb::module_ &m)
 {
     nb::class_<Steering>(m, "Steering")
-        .def(nb::init<Bytes, size_t, size_t, size_t, double, double, double>(), nb::kw_only(), "hosts"_a.noconvert(),
-             "rate_at"_a, "decision_at"_a, "n"_a, "most"_a, "horizon_s"_a, "trim_frac"_a)
+        .def(nb::init<Bytes, size_t, size_t, size_t, double, double, double, double, double>(), nb::kw_only(),
+             "hosts"_a.noconvert(), "rate_at"_a, "decision_at"_a, "n"_a, "most"_a, "horizon_s"_a, "memory_s"_a,
+             "below"_a, "trim_frac"_a)
         .def("steer", &Steering::Steer, "limits"_a.noconvert(), "decided"_a, "interval_s"_a, "sent_bps"_a.noconvert(),
              "waiting_bytes"_a.noconvert());
     m.def("rank_weights", &RankWeights, "agent"_a.noconvert(), "keys"_a.noconvert(), "rows"_a.noconvert(), "depth"_a,
