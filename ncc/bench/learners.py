@@ -11,6 +11,7 @@ from ncc.agents.a3c.config import A3cConfig
 from ncc.agents.rllib.config import RllibConfig
 from ncc.bench.rows import Row, in_turn, over
 from ncc.cli import usable_cpus
+from ncc.core.value import from_dict
 from ncc.envs.make import datapath_factory, env_spec
 from ncc.harness.learner import Progress
 from ncc.racks import RackFactory
@@ -52,9 +53,9 @@ class Learners:
 
     def _rllib(self, algorithm: str, form: str) -> RllibConfig:
         epochs = self.epochs if form == "batched" else self.epochs // SLOWER
-        return RllibConfig.from_dict(
-            {"algorithm": algorithm, "form": form, "epochs": epochs, "checkpoint_epochs": NEVER}
-        )
+        plain = {"algorithm": algorithm, "form": form, "epochs": epochs, "checkpoint_epochs": NEVER}
+        made: RllibConfig = from_dict(RllibConfig, plain, "agent")
+        return made
 
     def _stable(self) -> float:
         from ncc.bench.stable import agent_steps_per_s

@@ -2,7 +2,6 @@
 """Stable-Baselines3's A2C on our environment: an independent learner to hold our own against."""
 
 import time
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -62,7 +61,7 @@ class HostVecEnv(VecEnv):  # type: ignore[misc] # untyped here
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
         return [False] * len(self._rows(indices))
 
-    def _rows(self, indices: Any) -> Iterable[int]:
+    def _rows(self, indices: Any) -> list[int]:
         return list(self._get_indices(indices))
 
 

@@ -96,8 +96,8 @@ def run_learners(spec: LearnersSpec, command: str) -> Summary:
 
 def _epochs_in(wall_s: float, done: Iterable[Training]) -> int:
     """Epochs that take so long, by the median of what these took; a thousand at least."""
-    rates, starts_s = zip(*(training.speed() for training in done), strict=True)
-    rate, start_s = statistics.median(rates), statistics.median(starts_s)
+    speeds = [training.speed() for training in done]
+    rate, start_s = (statistics.median(speed[i] for speed in speeds) for i in range(2))
     return 1000 * max(1, round(rate * (wall_s - start_s) / 1000))
 
 
