@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ncc.agents.a3c.config import A3cConfig
-from ncc.agents.rllib.config import RllibConfig
+from ncc.agents.rllib.config import PPO_EPOCHS, RllibConfig
 from ncc.bench.rows import Row, in_turn, over
 from ncc.cli import usable_cpus
 from ncc.core.value import from_dict
@@ -20,6 +20,8 @@ SEED = 1
 NEVER = 10**9
 SLOWER = 20
 """How many times fewer epochs are enough for the form multi_agent."""
+LEAST = 6 * PPO_EPOCHS
+"""Three updates of PPO with two env runners: the first is start-up."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Learners:
         return A3cConfig(mode="sync", epochs=self.epochs, checkpoint_epochs=NEVER)
 
     def _rllib(self, algorithm: str, form: str) -> RllibConfig:
-        epochs = self.epochs if form == "batched" else self.epochs // SLOWER
+        epochs = self.epochs if form == "batched" else max(LEAST, self.epochs // SLOWER)
         plain = {"algorithm": algorithm, "form": form, "epochs": epochs, "checkpoint_epochs": NEVER}
         made: RllibConfig = from_dict(RllibConfig, plain, "agent")
         return made
