@@ -118,9 +118,17 @@ class Comparison:
 
     def _alike(self, one: str, other: str, metric: str) -> bool:
         """Whether the seeds that both have cannot tell the two apart."""
-        differences = np.array(self.values[one][metric]) - np.array(self.values[other][metric])
-        found = interval(differences, self.statistic, self.level)
+        found = self.difference(one, other, metric)
         return found.n < MIN_SEEDS or 0.0 in found
+
+    def difference(self, one: str, other: str, metric: str) -> Interval:
+        """`one`'s value less `other`'s, paired by seed, with the interval over them."""
+        key = (one, other, metric)
+        if key not in self._known:
+            differences = np.array(self.values[one][metric]) - np.array(self.values[other][metric])
+            self._known[key] = interval(differences, self.statistic, self.level)
+        found: Interval = self._known[key]
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with the values of every seed; undefined numbers are null."""

@@ -58,13 +58,14 @@ def judge(
     with_bounds = spec.bounds and recording is None
     for name in (JSON, PARQUET, MARKDOWN):
         remove(folder / name)  # no table outlives the runs it speaks of
-    bounds = _bound_points(scenario, spec) if with_bounds and has_bounds(scenario) else {}
+    seeds = range(spec.first_seed, spec.first_seed + spec.seeds)
+    bounds = bound_points(scenario, seeds) if with_bounds and has_bounds(scenario) else {}
     comparisons: dict[str, Comparison] = {}
     for datapath in datapaths:
         evaluation = run_controllers(
             scenario,
             controllers,
-            range(spec.first_seed, spec.first_seed + spec.seeds),
+            seeds,
             datapath,
             factory,
             called="evaluating",
@@ -186,12 +187,12 @@ def run_controllers(
         )
 
 
-def _bound_points(scenario: Scenario, spec: EvaluationSpec) -> dict[str, FlowPoints]:
-    """What `Evaluation.slowdowns` is of controllers, of bounds."""
-    seeds = [eval_flow_seed(seed) for seed in range(spec.first_seed, spec.first_seed + spec.seeds)]
-    size_bytes = np.concatenate([scenario.flows(seed).size_bytes for seed in seeds])
+def bound_points(scenario: Scenario, seeds: Sequence[int]) -> dict[str, FlowPoints]:
+    """What `Evaluation.slowdowns` is of controllers, of bounds on the flows of these evaluation seeds."""
+    drawn = [eval_flow_seed(seed) for seed in seeds]
+    size_bytes = np.concatenate([scenario.flows(seed).size_bytes for seed in drawn])
     return {
-        name: (size_bytes, np.concatenate([bound_slowdowns(scenario, seed, name) for seed in seeds])) for name in BOUNDS
+        name: (size_bytes, np.concatenate([bound_slowdowns(scenario, seed, name) for seed in drawn])) for name in BOUNDS
     }
 
 

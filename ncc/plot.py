@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Figures of a run, an evaluation and a training, each one PNG file that is whole or not there.
+"""Figures of a run, an evaluation and a training, each one file, PNG or SVG by its suffix, whole or not there.
+
+A `narrow` one is for a phone: panels and legends below each other.
 
 matplotlib is imported when the first figure is drawn; its Agg canvas needs no display and no global state.
 """
@@ -23,8 +25,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 110
+NARROW = 4.4
+"""Inches wide."""
+POINTS = 400
+"""Points of a curve that are drawn, evenly spread over the shares of flows, and"""
+TAIL = 50
+"""so many of the slowest flows besides."""
 THIN = 1.0
 """Width of the lines of bounds."""
+_BELOW: Any = {"loc": "outside lower center", "frameon": False}
+"""A legend's place."""
 FlowPoints = tuple[IntArray, FloatArray]
 """(size_bytes, fct_slowdown) of one controller's flows, all seeds together; both [n_flows], NaN if undelivered."""
 Bucket = tuple[str, float, float]
@@ -39,7 +49,12 @@ BUCKETS: tuple[Bucket, ...] = (
 
 
 def learning_curve(
-    rows: Iterable[Mapping[str, Any]], path: Path, *, references: Mapping[str, float] | None = None, title: str = ""
+    rows: Iterable[Mapping[str, Any]],
+    path: Path,
+    *,
+    references: Mapping[str, float] | None = None,
+    title: str = "",
+    narrow: bool = False,
 ) -> None:
     """Returns against epochs: every episode faint, their running mean strong, its interquartile range shaded.
 
@@ -55,20 +70,20 @@ def learning_curve(
         raise ConfigError("no episode ended during training, so there is no learning curve: raise the number of epochs")
     epochs, returns = np.array(points, dtype=np.float64).T
     window = min(len(returns), max(5, len(returns) // 20))
-    at, middle, low, high = _running(epochs, returns, window)
-    figure, (axes,) = new_figure(1, width=9.0, height=4.6)
+    at, middle, low, high = (column[_thinned(len(column))] for column in _running(epochs, returns, window))
+    figure, (axes,) = new_figure(1, width=NARROW if narrow else 9.0, height=4.6)
     dark = "#333333"  # colours belong to controllers, which may be drawn as references
     axes.plot(at, middle, color=dark, lw=2, label=f"mean of {window} episodes", zorder=3)
     axes.fill_between(at, low, high, color=dark, alpha=0.15, lw=0, label="middle half of them")
-    axes.plot(epochs, returns, ".", ms=4, color=dark, alpha=0.25, label="one episode")
+    axes.plot(epochs, returns, ".", ms=4, color=dark, alpha=0.25, label="one episode", rasterized=True)
     for name, style in styles(list(references or {})).items():
         axes.axhline((references or {})[name], color=style.colour, ls=style.line or "--", lw=1.5, label=style.label)
-    axes.set_xlabel("training epochs (decisions, all racks together)")
+    axes.set_xlabel("training epochs" if narrow else "training epochs (decisions, all racks together)")
     axes.set_ylabel("return (mean reward per host and epoch)")
     axes.set_title(title or "Learning curve", loc="left")
     axes.xaxis.set_major_formatter(_thousands)
     axes.set_xlim(0, 1.01 * epochs.max())
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
+    figure.legend(*axes.get_legend_handles_labels(), ncols=_legend_columns(narrow), **_BELOW)
     save_figure(figure, path)
 
 
@@ -79,6 +94,7 @@ def slowdown_cdf(
     buckets: Sequence[Bucket] = BUCKETS,
     title: str = "",
     bounds: Mapping[str, FlowPoints] | None = None,
+    narrow: bool = False,
 ) -> None:
     """Distribution of FCT slowdown per controller, one panel per size bucket; marks at the 50th, 95th, 99th percentile.
 
@@ -89,7 +105,9 @@ def slowdown_cdf(
     if not data:
         raise ConfigError("no flows to draw: name at least one controller")
     buckets = [b for b in buckets if any(((size > b[1]) & (size <= b[2])).any() for size, _ in data.values())]
-    figure, panels = new_figure(len(buckets), width=max(4.5, 2.9 * len(buckets)), height=4.4, sharey=True)
+    n = len(buckets)
+    width, height = (NARROW, 1.2 + 2.6 * n) if narrow else (max(4.5, 2.9 * n), 4.4)
+    figure, panels = new_figure(n, width=width, height=height, sharey=True, lines=n if narrow else 1)
     for axes, (bucket, low, high) in zip(panels, buckets, strict=True):
         largest, count = 1.0, 0
         for name, (size, slowdown) in {**data, **thin}.items():
@@ -100,11 +118,12 @@ def slowdown_cdf(
                 continue
             largest = max(largest, drawn[-1])
             share = np.arange(1, len(drawn) + 1) / len(chosen)
-            marks = np.unique([i for q in (0.5, 0.95, 0.99) if (i := int(np.searchsorted(share, q))) < len(drawn)])
+            marks = [i for q in (0.5, 0.95, 0.99) if (i := int(np.searchsorted(share, q))) < len(drawn)]
+            shown = _thinned(len(drawn))
             style = looks[name]
             axes.step(
-                np.append(drawn[0], drawn),
-                np.append(0.0, share),
+                np.append(drawn[0], drawn[shown]),
+                np.append(0.0, share[shown]),
                 where="post",
                 color=style.colour,
                 ls=style.line,
@@ -119,12 +138,14 @@ def slowdown_cdf(
         axes.xaxis.set_minor_formatter(_sparse_minor(largest))
         axes.set_title(f"{bucket}  (n = {count:,})", loc="left", fontsize=10)
         axes.set_xlabel("FCT slowdown")
-    panels[0].set_ylabel("share of flows")
+    for axes in panels if narrow else panels[:1]:
+        axes.set_ylabel("share of flows")
     _finish(
         figure,
         looks,
         title or "FCT slowdown (1: alone in the network); marks at the 50th, 95th and 99th percentile",
         path,
+        narrow=narrow,
     )
 
 
@@ -168,7 +189,9 @@ def fct_by_size(
     _finish(figure, looks, title or "FCT slowdown by flow size", path)
 
 
-def epoch_timeline(run: Run, path: Path, *, area: int = 0, window_s: tuple[float, float] | None = None) -> None:
+def epoch_timeline(
+    run: Run, path: Path, *, area: int = 0, window_s: tuple[float, float] | None = None, narrow: bool = False
+) -> None:
     """One neighbourhood over time: what its hosts sent, the limits they had, and the upper port's queue.
 
     Args:
@@ -185,19 +208,21 @@ def epoch_timeline(run: Run, path: Path, *, area: int = 0, window_s: tuple[float
     column = {name: grid[shown] for name, grid in run.epochs.columns.items()}
     time_ms = run.epochs.time_s[shown] / MS
     edges_ms = np.concatenate([[time_ms[0] - run.scenario.period_s / MS], time_ms])
-    figure, (sent, limits, queue) = new_figure(3, width=9.5, height=7.6, rows=True, ratios=(3, 2, 2))
+    figure, (sent, limits, queue) = new_figure(
+        3, width=NARROW if narrow else 9.5, height=8.6 if narrow else 7.6, rows=True, ratios=(3, 2, 2)
+    )
 
     upper = network.neighbourhoods[area].upper_port
     shades = _shades(len(hosts))
     rates = column["throughput_bps"][:, hosts].T / GBPS
-    sent.stackplot(time_ms, rates, colors=shades, lw=0)
+    sent.stackplot(time_ms, rates, colors=shades, lw=0, rasterized=True)
     top, rate_gbps = float(rates.sum(axis=0).max(initial=0.0)), network.port_rate_bps(upper) / GBPS
     sent.axhline(rate_gbps, color="black", ls="--", lw=1.2, label=f"line rate of {network.port_name(upper)}")
     through = column["upper_throughput_bps"][:, area] / GBPS
     sent.plot(time_ms, through, color="black", lw=1.2, label=f"{network.port_name(upper)} carried")
     sent.set_ylim(0, 1.08 * max(top, rate_gbps))
     sent.set_ylabel("hosts sent to beyond\nthe rack, stacked [Gbit/s]")
-    _legend_right(sent)
+    _legend_beside(sent, narrow)
 
     line = np.array([network.host_link(network.agent_hosts[host]).rate_bps for host in hosts])
     share = column["rate_limit_bps"][:, hosts] / line
@@ -206,23 +231,21 @@ def epoch_timeline(run: Run, path: Path, *, area: int = 0, window_s: tuple[float
     limits.set_facecolor("#e8e8e8")
     limits.set_yticks(*_host_ticks([network.nodes[network.agent_hosts[host]].name for host in hosts]))
     limits.set_ylabel("rate limit of host")
-    bar = figure.colorbar(mesh, cax=limits.inset_axes((1.015, 0.0, 0.02, 1.0)))
-    bar.set_label("share of line rate\n(grey: no limit)")
+    _bar_beside(figure, mesh, limits, "share of line rate", narrow)
 
     queue.plot(
-        time_ms, column["upper_queue_bytes"][:, area] / 1e3, color="#D55E00", lw=1.2, label="at the end of the epoch"
+        time_ms, column["upper_queue_bytes"][:, area] / 1e3, color="#333333", lw=1.0, label="at the end of the epoch"
     )
     queue.plot(
-        time_ms, column["upper_queue_mean_bytes"][:, area] / 1e3, color="#0072B2", lw=1.2, label="mean of the epoch"
+        time_ms, column["upper_queue_mean_bytes"][:, area] / 1e3, color="#999999", lw=1.6, label="mean of the epoch"
     )
-    link = network.links[upper // 2]
-    buffer = link.a_buffer if upper % 2 == 0 else link.b_buffer
+    buffer = network.port_buffer(upper)
     if buffer is not None and buffer.mark_threshold_bytes:
         queue.axhline(buffer.mark_threshold_bytes / 1e3, color="black", ls=":", lw=1.2, label="marking threshold")
     queue.set_ylim(bottom=0)
     queue.set_ylabel(f"queue of {network.port_name(upper)}\n[kB]")
     queue.set_xlabel("simulated time [ms]")
-    _legend_right(queue)
+    _legend_beside(queue, narrow)
     for axes in (sent, limits, queue):
         axes.set_xlim(edges_ms[0], edges_ms[-1])
     figure.suptitle(
@@ -283,7 +306,7 @@ def new_figure(
     return figure, list(axes.ravel())
 
 
-def _finish(figure: "Figure", looks: Mapping[str, Any], title: str, path: Path) -> None:
+def _finish(figure: "Figure", looks: Mapping[str, Any], title: str, path: Path, *, narrow: bool = False) -> None:
     """Title, one legend below for all panels, and the file."""
     from matplotlib.lines import Line2D
 
@@ -293,18 +316,45 @@ def _finish(figure: "Figure", looks: Mapping[str, Any], title: str, path: Path) 
         for lw in (1.8 if s.marker else THIN,)
     ]
     figure.suptitle(title, x=0.01, ha="left")
-    figure.legend(handles=keys, loc="outside lower center", ncols=min(len(keys), 5), frameon=False)
+    figure.legend(handles=keys, ncols=min(len(keys), _legend_columns(narrow)), **_BELOW)
     save_figure(figure, path)
 
 
-def _legend_right(axes: "Axes") -> None:
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.02), frameon=False, fontsize=9, borderaxespad=0)
+def _legend_columns(narrow: bool) -> int:
+    return 2 if narrow else 5
+
+
+def _legend_beside(axes: "Axes", narrow: bool) -> None:
+    """To the right; above, where there is no room."""
+    at: Any = {"loc": "lower left", "bbox_to_anchor": (-0.02, 1.0)} if narrow else {"bbox_to_anchor": (1.01, 1.02)}
+    axes.legend(**{"loc": "upper left", "frameon": False, "fontsize": 9, "borderaxespad": 0, **at})
+
+
+def _bar_beside(figure: "Figure", mesh: Any, axes: "Axes", what: str, narrow: bool) -> None:
+    """The key of `mesh`'s colours, likewise."""
+    if not narrow:
+        bar = figure.colorbar(mesh, cax=axes.inset_axes((1.015, 0.0, 0.02, 1.0)))
+        bar.set_label(f"{what}\n(grey: no limit)")
+        return
+    bar = figure.colorbar(mesh, cax=axes.inset_axes((0.0, 1.04, 1.0, 0.06)), orientation="horizontal")
+    bar.ax.xaxis.set(ticks_position="top", label_position="top")
+    bar.set_label(f"{what} (grey: no limit)", fontsize=9)
+
+
+def _thinned(n: int) -> IntArray:
+    """Which of n ordered flows are drawn: at most `POINTS` and the `TAIL` slowest, each exactly where it is."""
+    spread = np.linspace(0, n - 1, min(n, POINTS)).astype(np.int64)
+    return np.union1d(spread, np.arange(max(0, n - TAIL), n))
 
 
 def save_figure(figure: "Figure", path: Path) -> None:
-    """Write a PNG file, whole or not at all."""
-    with replacing(path) as temporary:
-        figure.savefig(temporary, format="png", dpi=DPI)
+    """Write a PNG file or, by its suffix, an SVG file that keeps text as text; whole or not at all."""
+    from matplotlib import rc_context
+
+    svg = path.suffix == ".svg"
+    fixed: Any = {"Date": None, "Creator": None} if svg else None  # equal figures are equal files
+    with replacing(path) as temporary, rc_context({"svg.fonttype": "none", "svg.hashsalt": "ncc"}):
+        figure.savefig(temporary, format="svg" if svg else "png", dpi=DPI, metadata=fixed)
 
 
 def _shades(n: int) -> list[Any]:

@@ -10,10 +10,11 @@ import numpy as np
 from rich.console import Console
 
 from ncc.comparison import GAP_START, MIN_SEEDS
+from ncc.core.errors import UnknownNameError
 from ncc.grid import BEST, Cell, Grid, Row, markdown_grid, print_grid
 from ncc.judgement import TOLERANCES, Judgement
 from ncc.metrics.bounds import LOWEST
-from ncc.metrics.catalogue import CATALOGUE, Metric
+from ncc.metrics.catalogue import CATALOGUE, Better, Metric
 from ncc.metrics.stats import Interval
 from ncc.palette import label
 
@@ -30,6 +31,7 @@ ROWS = (
 """What the table shows: all of FCT slowdown by size of flow, then the network."""
 
 STRAYS = "!"
+BETTER, WORSE = "✓", "✗"
 APART = "bright_black"
 """Style of what does not compete."""
 
@@ -37,7 +39,7 @@ APART = "bright_black"
 def print_judgement(judgement: Judgement, console: Console | None = None, rows: Sequence[str] = ROWS) -> None:
     """Print the table, and how far datapaths agree."""
     console = console or Console()
-    for i, grid in enumerate(_grids(judgement, rows)):
+    for i, grid in enumerate(grids(judgement, rows)):
         if i:
             console.print()
         print_grid(grid, console)
@@ -45,10 +47,11 @@ def print_judgement(judgement: Judgement, console: Console | None = None, rows: 
 
 def markdown(judgement: Judgement, rows: Sequence[str] = ROWS) -> str:
     """The same as GitHub-flavoured Markdown; the best, and who cannot be told from it, in bold."""
-    return "\n".join(markdown_grid(grid) for grid in _grids(judgement, rows))
+    return "\n".join(markdown_grid(grid) for grid in grids(judgement, rows))
 
 
-def _grids(judgement: Judgement, rows: Sequence[str]) -> list[Grid]:
+def grids(judgement: Judgement, rows: Sequence[str] = ROWS) -> list[Grid]:
+    """The table, and where there are several datapaths, how far they agree."""
     return [_results(judgement, rows), *([_agreement(judgement)] if len(judgement.datapaths) > 1 else [])]
 
 
@@ -112,6 +115,57 @@ def _agreement(judgement: Judgement) -> Grid:
         rows=tuple(rows),
         lines=tuple(lines),
     )
+
+
+def differences(judgement: Judgement, reference: str, rows: Sequence[str] = ROWS) -> Grid:
+    """Every controller less `reference`, on the same flows; marked where the interval leaves out 0.
+
+    Raises:
+        UnknownNameError: `reference` was not compared.
+    """
+    if reference not in judgement.any.controllers:
+        raise UnknownNameError("reference", reference, judgement.any.controllers)
+    several, others = len(judgement.datapaths) > 1, [n for n in judgement.any.controllers if n != reference]
+    lines = []
+    for key in _shown(judgement, rows):
+        for datapath in judgement.datapaths:
+            comparison, metric = judgement.comparisons[datapath], CATALOGUE[key]
+            cells = []
+            for name in others:
+                found = comparison.difference(name, reference, key)
+                told = found.n >= MIN_SEEDS and 0.0 not in found
+                better = {Better.LOWER: found.high < 0, Better.HIGHER: found.low > 0}.get(metric.better, False)
+                mark, style = (BETTER, "green") if better else (WORSE, "red")
+                judged = told and metric.better is not Better.NEITHER
+                cells.append(Cell(*_signed(metric, found), mark if judged else "", style if judged else ""))
+            lead = (metric.title if datapath == judgement.datapaths[0] else "", *([datapath] if several else []))
+            lines.append(Row(lead, tuple(cells), title=metric.title))
+    percent = f"{judgement.any.level * 100:g} %"
+    below = [(f"Below 0: less than {label(reference)}. Seeds are paired, for they share their flows.", "dim")]
+    if len(judgement.any.seeds) < MIN_SEEDS:
+        below.append((f"Fewer than {MIN_SEEDS} seeds: nobody is told apart. Use more.", "yellow"))
+    else:
+        marks = f"{BETTER} better, {WORSE} worse than {label(reference)}"
+        below.append((f"{marks}: the paired {percent} interval leaves out 0. No mark: not told apart.", "dim"))
+    return Grid(
+        title=f"Difference to {label(reference)}, paired by seed",
+        leads=("", *([""] if several else [])),
+        columns=tuple((label(name), "bold") for name in others),
+        rows=tuple(lines),
+        lines=tuple(below),
+    )
+
+
+def _signed(metric: Metric, found: Interval) -> tuple[str, str]:
+    """A difference and its interval, each with its sign."""
+
+    def text(value: float) -> str:
+        shown = metric.text(value)
+        return f"+{shown}" if value > 0 else shown.replace("-", "\N{MINUS SIGN}")
+
+    if np.isnan(found.low) or found.low == found.high:
+        return text(found.estimate), ""
+    return text(found.estimate), f"[{text(found.low)}, {text(found.high)}]"
 
 
 def _ratio(ratio: Interval) -> tuple[str, str]:

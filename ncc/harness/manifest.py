@@ -9,10 +9,13 @@ import hashlib
 import json
 import os
 import platform
+import shlex
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +58,7 @@ def provenance() -> dict[str, Any]:
     """Versions, commit, machine and its load now: plain data for a manifest. Never fails, never imports a package."""
     return {
         "ncc": ncc.__version__,
+        "command": _command(),
         "git": git_state(Path(ncc.__file__).resolve().parent.parent),
         "python": platform.python_version(),
         "packages": {name: found for name in _PACKAGES if (found := _version(name)) is not None},
@@ -188,6 +192,14 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def _command() -> str | None:
+    """What was typed, if a module or script was run; a worker's own command line says nothing."""
+    typed = sys.orig_argv[1:]
+    if parent_process() is not None or not typed or typed[0] == "-c":
+        return None
+    return shlex.join(["python", *typed])
 
 
 def _load() -> dict[str, float] | None:

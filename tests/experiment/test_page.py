@@ -20,7 +20,7 @@ from ncc.experiment.result import FIGURE, JSON, Result
 from ncc.experiment.spec import experiment_from
 from ncc.experiment.table import At, Table
 from ncc.harness.datapath import HostStack
-from ncc.report import main, stale
+from ncc.report.experiments import main, stale
 from tests.experiment.toy import PLAIN, toy
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m ncc.report``: gather the experiments' results, and write them as one page, docs/experiments/."""
+"""Gather the experiments' results, and write them as one page, docs/experiments/."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m ncc.report", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m ncc.report",
+        description=__doc__,
+        epilog="A page of runs of your own, one HTML file: python -m ncc.report run=[<folder>, ...] "
+        "(run=<folder> --help says more).",
+    )
     parser.add_argument("--runs", type=Path, default=Path("runs/experiments"), help="where ncc.evaluate left results")
     parser.add_argument("--out", type=Path, default=Path("docs/experiments"), help="where the page and its tables are")
     return parser
@@ -93,7 +98,3 @@ def stale(found: "Mapping[str, Results]", loaded: "Mapping[str, Loaded]") -> dic
         if old := [datapath for datapath, key in keys.items() if results[datapath][key] != now[key]]:
             why[name] = f"The experiment has changed since it was run on {', '.join(old)}; run it again."
     return why
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

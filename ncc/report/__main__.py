@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``python -m ncc.report run=[<folder>, ...]``: what runs came to, as one self-contained HTML file.
+
+Without ``run=``: gather the experiments' results into docs/experiments (``--help`` says more).
+"""
+
+import sys
+from typing import Any
+
+
+def main(plain: dict[str, Any], _: list[str]) -> None:
+    """Read the runs, write their page and say where it is."""
+    # Imported here: `--help` answers without what only a report needs.
+    from ncc.core.value import from_dict
+    from ncc.report.write import ReportSpec, write_report
+
+    if isinstance(plain["run"], str):
+        plain = {**plain, "run": [plain["run"]]}
+    path = write_report(from_dict(ReportSpec, plain, "configuration"))
+    print(f"{path}, {path.stat().st_size:,} bytes: open it in any browser")
+
+
+if __name__ == "__main__":
+    if not any("=" in argument and not argument.startswith("-") for argument in sys.argv[1:]):
+        from ncc.report.experiments import main as experiments
+
+        raise SystemExit(experiments())
+    from ncc.cli import run_main
+
+    run_main("report", main)

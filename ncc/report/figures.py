@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The figures of a report, each embedded twice: as wide as a page, and for a phone."""
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ncc.comparison import Comparison
+from ncc.core.errors import UnknownNameError
+from ncc.core.units import MS
+from ncc.drawing import amount, sketch, topology_drawing
+from ncc.evaluation import bound_points
+from ncc.harness.results import Evaluation
+from ncc.harness.run import Run
+from ncc.metrics.catalogue import CATALOGUE
+from ncc.palette import label
+from ncc.plot import epoch_timeline, learning_curve, slowdown_cdf
+from ncc.report.sources import Source, Training
+
+EPOCHS = 1000
+"""Epochs of a run that are drawn, from its first."""
+TITLED = "slowdown_all_p50", "slowdown_all_p99"
+Draw = Callable[[Path, bool], None]
+"""Writes a figure to a path; whether narrow."""
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A figure in a page."""
+
+    alt: str
+    caption: str
+    wide: str
+    """A data URI."""
+    narrow: str = ""
+    """Likewise, for a phone; empty: the wide one will do."""
+
+
+def topology_figure(source: Source) -> Embedded:
+    """The network."""
+    network = source.scenario.network()
+    words = sketch(network).words
+    return _embedded(
+        lambda path, _: topology_drawing(network, path),
+        f"Drawing of the network. {words}.",
+        "The network; links with their rate and delay, each way. Bold: what neighbours share towards the rest.",
+        both=False,
+    )
+
+
+def cdf_figure(source: Source, datapath: str) -> Embedded:
+    """Slowdowns by size of flow."""
+    evaluation, comparison = source.evaluations[datapath], source.judgement.comparisons[datapath]
+    data = evaluation.slowdowns()
+    bounds = bound_points(source.scenario, comparison.seeds) if comparison.bounds else {}
+    told = "; ".join(_points(comparison, name) for name in comparison.controllers)
+    return _embedded(
+        lambda path, narrow: slowdown_cdf(data, path, bounds=bounds, title=f"On {datapath}", narrow=narrow),
+        f"Distribution of FCT slowdown on {datapath} by size of flow. Over all flows, {told}.",
+        f"FCT slowdown on {datapath} by size of flow (1: alone in the network), all seeds together, invalid runs too. "
+        "Marks: 50th, 95th and 99th percentile. A curve that ends below 1 has flows that were not delivered.",
+    )
+
+
+def curve_figure(training: Training, judged_on: Sequence[str]) -> Embedded | None:
+    """Returns while learning; None for an agent that plays no episodes."""
+    if not any(row["returns"] for row in training.rows):
+        return None
+    returns: Mapping[str, Mapping[str, list[float]]] = training.manifest.facts["held_out_returns"]
+    learned_on = next(iter(training.config["datapath"]))
+    shown = learned_on if learned_on in returns else judged_on[-1]
+    references = {name: sum(values) / len(values) for name, values in returns[shown].items()}
+    told = ", ".join(f"{label(name)} {value:+.3f}" for name, value in references.items())
+    return _embedded(
+        lambda path, narrow: learning_curve(
+            training.rows, path, references=references, title=f"Return while learning on {learned_on}", narrow=narrow
+        ),
+        f"Learning curve on {learned_on}. Mean return on the held-out flows on {shown}: {told}.",
+        f"Return (mean reward per host and epoch) while learning on {learned_on}. Horizontal lines: mean return on the "
+        f"held-out flows on {shown}: {told}.",
+    )
+
+
+def timeline_figure(evaluation: Evaluation, datapath: str, controller: str, seed: int) -> Embedded:
+    """One controller's epochs for one seed.
+
+    Raises:
+        UnknownNameError: the evaluation has no such run.
+    """
+    if controller not in evaluation.controllers:
+        raise UnknownNameError("controller in timeline", controller, evaluation.controllers)
+    found = {run.seed: run for run in evaluation.of(controller)}
+    if seed not in found:
+        raise UnknownNameError("seed", str(seed), map(str, found))
+    run = found[seed].load()
+    n = min(EPOCHS, len(run.epochs.time_s))
+    end_s = float(run.epochs.time_s[n - 1])
+    part = f"its first {n} of {len(run.epochs.time_s)} epochs" if n < len(run.epochs.time_s) else f"its {n} epochs"
+    invalid = f" INVALID: {'; '.join(run.problems)}." if run.problems else ""
+    says = f"{label(controller)} on {datapath}, seed {seed}, {part}: {_peak(run, n)}.{invalid}"
+    return _embedded(
+        lambda path, narrow: epoch_timeline(run, path, window_s=(0.0, end_s), narrow=narrow),
+        f"Time series of rates, rate limits and queue. {says}",
+        says,
+    )
+
+
+def _peak(run: Run, n: int) -> str:
+    """What the first neighbourhood's upper port did, in figures."""
+    network = run.scenario.network()
+    port = network.neighbourhoods[0].upper_port
+    columns = run.epochs.columns
+    queue, carried = columns["upper_queue_bytes"][:n, 0], columns["upper_throughput_bps"][:n, 0]
+    at = int(queue.argmax())
+    return (
+        f"{network.port_name(port)} carried {amount(float(carried.mean()), 'bit/s')} on average; its queue was "
+        f"{amount(float(columns['upper_queue_mean_bytes'][:n, 0].mean()), 'B')} on average and at most "
+        f"{amount(float(queue[at]), 'B')} at the end of an epoch, {run.epochs.time_s[at] / MS:.4g} ms after the start"
+    )
+
+
+def _points(comparison: Comparison, name: str) -> str:
+    """Median and 99th percentile, as the table has them."""
+    median, p99 = (CATALOGUE[key].text(comparison.cell(name, key).estimate) for key in TITLED)
+    return f"{label(name)} has a median of {median} and a 99th percentile of {p99}"
+
+
+def _embedded(draw: Draw, alt: str, caption: str, *, both: bool = True) -> Embedded:
+    with TemporaryDirectory() as folder:
+        uris = []
+        for narrow in (False, True) if both else (False,):
+            path = Path(folder) / f"{narrow}.svg"
+            draw(path, narrow)
+            uris.append("data:image/svg+xml;base64," + base64.b64encode(path.read_bytes()).decode())
+    return Embedded(alt, caption, *uris)

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The page: what each folder has to say, and one HTML file of it that refers to nothing else."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import groupby
+from typing import Any
+
+import ncc
+from ncc.comparison import MIN_SEEDS
+from ncc.core.errors import UnknownNameError
+from ncc.grid import BEST, Grid
+from ncc.harness.manifest import now
+from ncc.judgement import TOLERANCES, Judgement
+from ncc.metrics.catalogue import CATALOGUE
+from ncc.palette import Style, label, styles
+from ncc.report.figures import Embedded, cdf_figure, curve_figure, timeline_figure, topology_figure
+from ncc.report.sources import Source
+from ncc.report.words import Rows, provenance_rows, scenario_rows, training_rows
+from ncc.table import BETTER, STRAYS, WORSE, differences, grids
+
+GENERATOR = "ncc.report 1"
+"""Stands in every page: by it a report is known, and may be replaced by a newer one."""
+REFERENCE = "dctcp"
+HEADLINE = "slowdown_all_mean", "slowdown_all_p99", "goodput_bps", "queue_delay_mean_s"
+"""What the overview shows."""
+_LINES = {"-": "solid", "--": "dashed", "-.": "dashed", ":": "dotted"}
+_MARKS = {BEST: "best", BETTER: "better", WORSE: "worse", STRAYS: "strays"}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One folder's section."""
+
+    anchor: str
+    source: Source
+    reference: str
+    warnings: Sequence[str]
+    """What must not be overlooked."""
+    scenario: Rows
+    topology: Embedded | None
+    """None: `same_as` has it."""
+    same_as: str
+    """The anchor of an earlier part with the same scenario; empty if there is none."""
+    training: Rows
+    curve: Embedded | None
+    comparison: Grid
+    differences: Grid | None
+    agreement: Grid | None
+    cdfs: Sequence[Embedded]
+    timelines: Sequence[Embedded]
+    provenance: Sequence[tuple[str, Rows]]
+    configs: Sequence[tuple[str, str]]
+    """(what, JSON)."""
+
+
+def part_of(source: Source, choices: Mapping[str, Any], earlier: Sequence[Part]) -> Part:
+    """Work out and draw what a section shows.
+
+    Args:
+        choices: `reference`, `timeline` and `seed` of `ncc.report.write.ReportSpec`.
+
+    Raises:
+        UnknownNameError: a choice names what was not run.
+    """
+    judgement, training = source.judgement, source.training
+    names = judgement.any.controllers
+    reference = choices["reference"] or (REFERENCE if REFERENCE in names else names[-1])
+    if reference not in names:
+        raise UnknownNameError(f"reference in {source.folder}", reference, names)
+    seed = min(judgement.any.seeds) if choices["seed"] is None else choices["seed"]
+    drawn = dict.fromkeys((names[0], reference) if choices["timeline"] is None else choices["timeline"])
+    same = next((part.anchor for part in earlier if part.source.scenario == source.scenario), "")
+    found = grids(judgement)
+    where = judgement.reference
+    return Part(
+        anchor=f"run{len(earlier) + 1}",
+        source=source,
+        reference=reference,
+        warnings=warnings(source),
+        scenario=[] if same else scenario_rows(source.scenario),
+        topology=None if same else topology_figure(source),
+        same_as=same,
+        training=[] if training is None else training_rows(training),
+        curve=None if training is None else curve_figure(training, judgement.datapaths),
+        comparison=found[0],
+        differences=differences(judgement, reference) if len(names) > 1 else None,
+        agreement=found[1] if len(found) > 1 else None,
+        cdfs=[cdf_figure(source, datapath) for datapath in judgement.datapaths],
+        timelines=[timeline_figure(source.evaluations[where], where, name, seed) for name in drawn],
+        provenance=provenance_rows(source),
+        configs=_configs(source),
+    )
+
+
+def warnings(source: Source) -> list[str]:
+    """What makes numbers unusable or weaker than they look, one sentence each."""
+    judgement, found = source.judgement, []
+    for datapath, evaluation in source.evaluations.items():
+        for run in evaluation.runs:
+            if run.problems:
+                told = "; ".join(run.problems)
+                found.append(f"INVALID, left out: {label(run.controller)} on {datapath}, seed {run.seed}: {told}")
+        found += [f"Fell back on {datapath}: {who}: {'; '.join(why)}" for who, why in _fallbacks(source, datapath)]
+        found += _facts(datapath, [run.manifest.facts.get("datapath_facts", {}) for run in evaluation.runs])
+        if evaluation.manifest.provenance["git"]["dirty"]:
+            found.append(f"The runs on {datapath} were made by code with changes that no commit has.")
+    if len(judgement.any.seeds) < MIN_SEEDS:
+        found.append(f"{len(judgement.any.seeds)} seeds, fewer than {MIN_SEEDS}: no claim can rest on these intervals.")
+    return found + _strays(judgement)
+
+
+def _fallbacks(source: Source, datapath: str) -> list[tuple[str, Sequence[str]]]:
+    return list(source.evaluations[datapath].manifest.facts["fallbacks"].items())
+
+
+def _facts(datapath: str, facts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What a datapath says of its own runs that a reader must know."""
+    found = []
+    if busy := sum(bool(one.get("busy")) for one in facts):
+        found.append(f"On {datapath} the machine was busy with something else before {busy} of {len(facts)} runs.")
+    if missed := sum(one.get("missed_periods", 0) for one in facts):
+        found.append(f"On {datapath} {missed} of {sum(one.get('periods', 0) for one in facts)} periods were missed.")
+    said = dict.fromkeys(text for one in facts for text in one.get("not_honoured", ()))
+    return found + [f"On {datapath}: {text}" for text in said]
+
+
+def _strays(judgement: Judgement) -> list[str]:
+    far = [
+        f"{label(name)} in {CATALOGUE[metric].label} ({judgement.ratio(datapath, name, metric).estimate:.3f})"
+        for datapath in judgement.datapaths[:-1]
+        for metric in TOLERANCES
+        for name in judgement.any.controllers
+        if judgement.strays(datapath, name, metric)
+    ]
+    return [f"The datapaths do not agree within the tolerance: {'; '.join(far)}."] if far else []
+
+
+def _configs(source: Source) -> list[tuple[str, str]]:
+    if source.training is not None:
+        return [("Configuration of the training", json.dumps(source.training.config, indent=1))]
+    return [
+        (f"Configuration of the evaluation on {datapath}", json.dumps(evaluation.manifest.facts["config"], indent=1))
+        for datapath, evaluation in source.evaluations.items()
+    ]
+
+
+def render(parts: Sequence[Part], title: str | None) -> str:
+    """The HTML text.
+
+    Args:
+        title: None: the scenarios' names.
+    """
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["groupby_section"] = lambda rows: [
+        (section, list(same)) for section, same in groupby(rows, key=lambda row: row.section)
+    ]
+    folder = files("ncc.report")
+    names = list(dict.fromkeys(name for part in parts for name in _everyone(part)))
+    looks = {style.label: swatch(style) for style in styles(names).values()}
+    scenarios = ", ".join(dict.fromkeys(part.source.scenario.name for part in parts))
+    page: str = environment.from_string((folder / "page.html.jinja").read_text(encoding="utf-8")).render(
+        title=title or f"Report: {scenarios}",
+        generator=GENERATOR,
+        style=(folder / "page.css").read_text(encoding="utf-8"),
+        written=now()[:16].replace("T", " ") + " UTC",
+        version=ncc.__version__,
+        parts=parts,
+        overview=[overview(part) for part in parts],
+        headline=[CATALOGUE[key].title for key in HEADLINE],
+        looks=looks,
+        marks=_MARKS,
+        label=label,
+    )
+    return page
+
+
+def overview(part: Part) -> list[list[str]]:
+    """Of a folder, on the datapath that the others are held against: the first controller's cells, and reference's."""
+    comparison = part.source.judgement.any
+    rows = []
+    for name in dict.fromkeys((comparison.controllers[0], part.reference)):
+        cells = [CATALOGUE[key].text(comparison.cell(name, key).estimate) for key in HEADLINE]
+        rows.append([label(name), part.source.judgement.reference, *cells])
+    return rows
+
+
+def swatch(style: Style) -> str:
+    """CSS of a controller's line."""
+    return f"border-top: 3px {_LINES[style.line]} {style.colour}"
+
+
+def _everyone(part: Part) -> tuple[str, ...]:
+    return (*part.source.judgement.any.controllers, *part.source.judgement.any.bounds)

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a report is of: finished folders that `ncc.train` or `ncc.evaluate` made, read through their manifests.
+
+Nothing is taken from a table that lies beside the runs: it is worked out again from the runs themselves, whose files
+their manifests vouch for, and held against that table.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ncc.comparison import Comparison, compare
+from ncc.core.errors import ConfigError, ResultError
+from ncc.core.scenario import Scenario
+from ncc.core.value import from_dict
+from ncc.harness.manifest import MANIFEST, Manifest, is_sealed, read_manifest
+from ncc.harness.results import EVALUATION, Evaluation, load_evaluation
+from ncc.harness.run import eval_flow_seed
+from ncc.judgement import JSON, Judgement, load_judgement
+from ncc.learning import read_learning
+from ncc.plan import CONFIG
+
+TRAINING = "training"
+JUDGED = "evaluation"
+"""Where a training keeps the evaluation that it ends with."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """How the policy came about."""
+
+    manifest: Manifest
+    config: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]]
+    """Of the learning log."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One of the folders, read and checked."""
+
+    folder: Path
+    scenario: Scenario
+    evaluations: Mapping[str, Evaluation]
+    """By datapath; the others are held against the last."""
+    judgement: Judgement
+    training: Training | None = None
+
+    @property
+    def name(self) -> str:
+        """The folder's own."""
+        return self.folder.resolve().name
+
+
+def read_source(folder: Path) -> Source:
+    """Read a folder and check every file of it that the report rests on.
+
+    Raises:
+        ConfigError: there is no such folder.
+        ResultError: it is unfinished, damaged, of another version, or holds no evaluation.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"run={folder} is no folder; name one that ncc.train or ncc.evaluate made")
+    if is_sealed(folder):
+        kind = _kind(folder)
+        if kind == EVALUATION:
+            return _source(folder, {"": load_evaluation(folder)})
+        if kind != TRAINING:
+            raise ResultError(f"{folder} is of kind {kind!r} and holds no evaluation; name the folder above it")
+        manifest = read_manifest(folder, TRAINING)
+        training = Training(manifest, _config(folder), read_learning(folder))
+        return _judged(folder, folder / JUDGED, training)
+    if (folder / CONFIG).is_file():
+        raise ResultError(
+            f"{folder} is a training that is not finished; continue it with: python -m ncc.train resume={folder}"
+        )
+    return _judged(folder, folder, None)
+
+
+def _judged(folder: Path, judged: Path, training: Training | None) -> Source:
+    """What `ncc.evaluation.judge` left in `judged`."""
+    if not (judged / JSON).is_file():
+        if any(judged.glob(f"*/*/*/{MANIFEST}")):
+            raise ResultError(
+                f"{judged} is an evaluation that is not finished: the command that began it goes on there"
+            )
+        raise ResultError(f"{folder} holds no evaluation; name a folder that ncc.train or ncc.evaluate made")
+    stated = load_judgement(judged)
+    source = _source(folder, {name: load_evaluation(judged / name) for name in stated.datapaths}, training)
+    for datapath, comparison in source.judgement.comparisons.items():
+        if not _equal(stated.comparisons[datapath], comparison):
+            raise ResultError(
+                f"{judged / JSON} says something else of {datapath} than the runs beside it: made by another version, "
+                "or changed; evaluate again (finished runs are kept)"
+            )
+    return source
+
+
+def _source(folder: Path, evaluations: Mapping[str, Evaluation], training: Training | None = None) -> Source:
+    first = next(iter(evaluations.values())).runs[0].manifest.facts
+    try:
+        scenario = from_dict(Scenario, first["scenario"], "manifest.scenario")
+    except ConfigError as error:
+        raise ResultError(f"{folder} has a scenario that this version of ncc cannot read ({error})") from None
+    named = {name or str(run.manifest.facts["datapath"]): e for name, e in evaluations.items() for run in e.runs}
+    comparisons = {name: compare(evaluation, bounds=_bounded(evaluation)) for name, evaluation in named.items()}
+    try:
+        judgement = Judgement(comparisons)
+    except ConfigError as error:
+        raise ResultError(f"{folder} cannot be compared: {error}") from None
+    return Source(folder, scenario, named, judgement, training)
+
+
+def _bounded(evaluation: Evaluation) -> bool:
+    """Whether the bounds are of its flows: it was not recorded, and nobody left them away."""
+    config = evaluation.manifest.facts["config"]
+    wanted = config.get("bounds", config.get("evaluation", {}).get("bounds", True))
+    drawn = all(run.manifest.facts["flow_seed"] == eval_flow_seed(run.seed) for run in evaluation.runs)
+    return bool(wanted) and drawn
+
+
+def _equal(one: Comparison, other: Comparison) -> bool:
+    """Whether two comparisons have the same values, but for the last digits of what is summed in another order."""
+    same = (one.controllers, one.seeds, one.n_flows) == (other.controllers, other.seeds, other.n_flows)
+    if not same or {k: dict(v) for k, v in one.invalid.items()}.keys() != other.invalid.keys():
+        return False
+    pairs = [(one.values[name], other.values[name]) for name in one.controllers]
+    return all(
+        np.allclose(a.get(key, np.nan), b[key], rtol=1e-9, atol=0.0, equal_nan=True) for a, b in pairs for key in b
+    )
+
+
+def _kind(folder: Path) -> str:
+    """What the manifest calls itself; `read_manifest` then says whether it may."""
+    try:
+        data = json.loads((folder / MANIFEST).read_bytes())
+        return str(data["kind"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ResultError(f"{folder / MANIFEST} cannot be read ({error!r}); run it again") from None
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads((folder / CONFIG).read_bytes())
+    except (OSError, ValueError) as error:
+        raise ResultError(f"{folder / CONFIG} cannot be read ({error}); train again") from None
+    return found

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A scenario, a training and where results come from: in words, and in rows of (what, value)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ncc.core.scenario import Scenario
+from ncc.core.topology import Topology
+from ncc.core.workload import AnyTraffic, Fixed, Incast, Long, Permutation, Poisson, Queries, offered_load
+from ncc.drawing import amount
+from ncc.harness.results import Evaluation
+from ncc.report.sources import Source, Training
+
+Rows = list[tuple[str, str]]
+SHORT = 12
+"""Digits of a hash that are shown."""
+
+
+def scenario_rows(scenario: Scenario) -> Rows:
+    """What was run, but for the controllers."""
+    network, transport = scenario.network(), scenario.transport
+    hosts = sum(1 for node in network.nodes if node.kind == "host")
+    loads = [
+        f"{network.port_name(port)} {100 * load:.3g} %"
+        for port, load in offered_load(scenario.workload, network).items()
+    ]
+    return [
+        (
+            "Network",
+            f"{scenario.topology.__struct_config__.tag}: {hosts} hosts, {len(network.nodes) - hosts} switches, "
+            f"{len(network.links)} links; {scenario.n_agents} hosts are controlled",
+        ),
+        ("Shared way up", _ways_up(network)),
+        *((f"Traffic: {name}", traffic_words(traffic, network)) for name, traffic in scenario.workload),
+        *([("Offered payload", "; ".join(loads))] if loads else []),
+        ("Buffer of its port", _buffer(network)),
+        ("Arrivals", f"for {amount(scenario.duration_s, 's')}, then {_drain(scenario)}"),
+        ("Decisions", f"every {amount(scenario.period_s, 's')}{_latency(scenario)}; {_sharing(scenario)}"),
+        (
+            "TCP",
+            f"MTU {transport.mtu_bytes} bytes, initial window {transport.initial_window_pkts} packets, RTO at least "
+            f"{amount(transport.min_rto_s, 's')} (first {amount(transport.initial_rto_s, 's')}), an ACK for every "
+            f"{transport.delayed_ack_pkts} packets, {'SACK' if transport.sack else 'no SACK'}",
+        ),
+        ("Digest", scenario.digest()),
+    ]
+
+
+def traffic_words(traffic: AnyTraffic, network: Topology) -> str:
+    """What one component of a workload does."""
+    match traffic:
+        case Poisson():
+            rate = traffic.arrivals_per_s(network)
+            return (
+                f"{rate:,.4g} flows a second from {traffic.sources} to {traffic.destinations}, a Poisson process, "
+                f"sizes from the table {traffic.distribution!r}"
+            )
+        case Incast():
+            return (
+                f"{traffic.events_per_s:g} times a second, at random, {traffic.fan_in} of {traffic.sources} send "
+                f"{amount(traffic.bytes_per_server, 'B')} each to one of {traffic.destinations}, starting within "
+                f"{amount(traffic.jitter_s, 's')}"
+            )
+        case Queries():
+            return (
+                f"every {amount(traffic.interval_s, 's')} {traffic.fan_in} of {traffic.sources} answer the first of "
+                f"{traffic.destinations} with {amount(traffic.response_bytes, 'B')} together"
+            )
+        case Permutation():
+            return (
+                f"every host of {traffic.hosts} sends {amount(traffic.size_bytes, 'B')} to another at "
+                f"{amount(traffic.start_s, 's')}"
+            )
+        case Long():
+            return f"{traffic.flows} flows from {traffic.sources} to {traffic.destinations} that never end"
+        case Fixed():
+            return f"{len(traffic.flows)} listed flows, {amount(sum(f.size_bytes for f in traffic.flows), 'B')} in all"
+
+
+def _ways_up(network: Topology) -> str:
+    ports = [area.upper_port for area in network.neighbourhoods]
+    names = ", ".join(
+        f"{network.port_name(port)} ({amount(network.port_rate_bps(port), 'bit/s')})" for port in ports[:3]
+    )
+    return names + (f" and {len(ports) - 3} more" if len(ports) > 3 else "")
+
+
+def _buffer(network: Topology) -> str:
+    buffer = network.port_buffer(network.neighbourhoods[0].upper_port)
+    if buffer is None:
+        return "none"
+    shared = f" and a share of {amount(network.pools[buffer.pool].size_bytes, 'B')}" if buffer.pool is not None else ""
+    marks = (
+        f"marks above {amount(buffer.mark_threshold_bytes, 'B')}" if buffer.mark_threshold_bytes else "no step marks"
+    )
+    return f"{amount(buffer.size_bytes, 'B')}{shared}, {marks}{', RED' if buffer.red is not None else ''}"
+
+
+def _drain(scenario: Scenario) -> str:
+    if scenario.drain_s is None:
+        return "until every flow is delivered"
+    return f"until every flow is delivered, {amount(scenario.drain_s, 's')} at most"
+
+
+def _latency(scenario: Scenario) -> str:
+    return f", in force {amount(scenario.decision_latency_s, 's')} later" if scenario.decision_latency_s else ""
+
+
+def _sharing(scenario: Scenario) -> str:
+    said = [f"neighbours are seen {scenario.sharing_delay_periods} periods late"]
+    if scenario.sharing_loss_frac:
+        said.append(f"{100 * scenario.sharing_loss_frac:g} % of their messages are lost")
+    if scenario.sharing_silent:
+        said.append(f"silent: {', '.join(scenario.sharing_silent)}")
+    if scenario.sharing_lying:
+        said.append(f"lying: {', '.join(scenario.sharing_lying)}")
+    return "; ".join(said)
+
+
+def training_rows(training: Training) -> Rows:
+    """How the policy was trained."""
+    config, facts = training.config, training.manifest.facts
+    agent, rewards = config["agent"], config["env"].get("reward")
+    epochs = max((row["epochs"] for row in training.rows), default=0)
+    rows = [
+        ("Agent", str(agent["learner"])),
+        ("Learned on", ", ".join(config["datapath"])),
+        ("Seed", str(facts["seed"])),
+        ("Epochs", f"{epochs:,} reported"),
+        ("Took", _minutes(facts["trained_s"])),
+    ]
+    if isinstance(rewards, Mapping) and "kind" in rewards:
+        rows.insert(2, ("Reward", str(rewards["kind"])))
+    if (config.get("families") or {}).get("of"):
+        rows.append(("Families", ", ".join(config["families"]["of"])))
+    return rows
+
+
+def provenance_rows(source: Source) -> list[tuple[str, Rows]]:
+    """By result: who made it, of what, where, when; with the hash of its manifest's file list."""
+    parts = []
+    if source.training is not None:
+        manifest = source.training.manifest
+        parts.append(("Training", made_rows(manifest.provenance) + _files(len(manifest.files))))
+    for datapath, evaluation in source.evaluations.items():
+        parts.append((f"Evaluation on {datapath}", evaluation_rows(evaluation)))
+    return parts
+
+
+def evaluation_rows(evaluation: Evaluation) -> Rows:
+    """Of one evaluation: what made it, its seeds, what each controller is."""
+    facts, runs = evaluation.manifest.facts, evaluation.runs
+    files = sum(len(run.manifest.files) for run in runs)
+    rows = made_rows(evaluation.manifest.provenance)
+    commits = sorted({str(run.manifest.provenance["git"]["commit"])[:SHORT] for run in runs})
+    rows += [
+        ("Runs made at commits", ", ".join(commits)),
+        ("Seeds", _ranges(facts["seeds"])),
+        ("Flow seeds", _ranges_or_count([run.manifest.facts["flow_seed"] for run in runs])),
+        ("Computing", f"{_minutes(facts['wall_s_sum'])} wall, {_minutes(facts['cpu_s_sum'])} CPU, all runs together"),
+        *_files(files + len(evaluation.manifest.files)),
+    ]
+    for name in evaluation.controllers:
+        first = evaluation.of(name)[0].manifest.facts
+        policy = f", policy {first['inputs']['policy'][:SHORT]}" if "policy" in first["inputs"] else ""
+        stack = first["controller"]["stack"]
+        params = ", ".join(f"{key}={value}" for key, value in stack["params"])
+        what = f"{stack['transport']}{f' ({params})' if params else ''}, {stack['order']} order"
+        rows.append((f"Controller {name}", f"{what}, digest {first['controller_digest'][:SHORT]}{policy}"))
+    return rows
+
+
+def made_rows(made: Mapping[str, Any]) -> Rows:
+    """Of `ncc.harness.manifest.provenance`."""
+    git = made["git"]
+    commit = git["commit"] or f"unknown: {git.get('note', '')}"
+    if git["dirty"]:
+        commit += f", with changes that no commit has ({git.get('changes')})"
+    load = made.get("load_average")
+    return [
+        ("Command", made.get("command") or "not recorded"),
+        ("Commit", commit),
+        (
+            "Versions",
+            ", ".join([f"ncc {made['ncc']}", f"Python {made['python']}", *map(" ".join, made["packages"].items())]),
+        ),
+        ("Machine", f"{made['processor']}, {made['cpus_usable']} of {made['cpus']} CPUs; {made['platform']}"),
+        *([("Load average", f"{load['1_min']:.2f} (1 min) when it ended")] if load else []),
+        ("Written", made["written_at"]),
+    ]
+
+
+def _files(n: int) -> Rows:
+    return [("Files", f"{n} checked against their SHA-256")]
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds < 120 else f"{seconds / 60:.3g} min"
+
+
+def _ranges(seeds: Sequence[int]) -> str:
+    ordered = sorted(seeds)
+    if len(ordered) > 2 and ordered[-1] - ordered[0] == len(ordered) - 1:
+        return f"{ordered[0]} to {ordered[-1]}"
+    return ", ".join(map(str, ordered))
+
+
+def _ranges_or_count(seeds: Sequence[int]) -> str:
+    found = sorted(set(seeds))
+    return f"{len(found)}, one per seed, the same for every controller: {', '.join(map(str, found))}"
