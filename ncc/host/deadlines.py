@@ -102,7 +102,6 @@ def timer(preset: Preset) -> dict[str, Any]:
         "periods": len(late_ns),
         "late": int((late_ns > PERIOD_S * NS_PER_S).sum()),
         "late_us": {name: round(float(np.quantile(late_us, q)), 1) for name, q in LATE_QUANTILES.items()},
-        "late_periods_s": round(float(late_ns[late_ns > PERIOD_S * NS_PER_S].sum()) / NS_PER_S, 6),
         "waited_s": round(waited_s, 6),
         "stolen_s": stolen / os.sysconf("SC_CLK_TCK"),
         "load": load,
@@ -115,7 +114,7 @@ def _stolen_ticks() -> int:
         return int(file.readline().split()[8])
 
 
-def _steps(scenario: Scenario, controller: Controller, limiter: RateLimiter, seed: int, **of: Any) -> Iterator[Any]:
+def steps(scenario: Scenario, controller: Controller, limiter: RateLimiter, seed: int, **of: Any) -> Iterator[Any]:
     """The datapath after each period; nothing is kept, as an agent would."""
     limiter.reset(scenario, seed)
     with closing(linux(**of)) as datapath:
@@ -130,7 +129,7 @@ def _steps(scenario: Scenario, controller: Controller, limiter: RateLimiter, see
 
 def _hold(scenario: Scenario, controller: Controller, limiter: Timed, seed: int) -> dict[str, Any]:
     facts: dict[str, Any] = {}
-    for datapath in _steps(scenario, controller, limiter, seed):
+    for datapath in steps(scenario, controller, limiter, seed):
         facts = dict(datapath.facts)
     periods, seconds = facts["periods"], facts["periods"] * scenario.period_s
     return {
@@ -160,7 +159,7 @@ def effect(preset: Preset) -> dict[str, Any]:
 def _effect(scenario: Scenario) -> dict[str, Any]:
     after_ns: list[IntArray] = []
     live = hosts = periods = 0
-    for datapath in _steps(scenario, contender("dctcp"), Swinging(), 1):
+    for datapath in steps(scenario, contender("dctcp"), Swinging(), 1):
         if (shim := datapath.shim) is None:
             raise DatapathError("Effects of decisions can be timed of our own controllers only.")
         if datapath.facts:  # it has ended

@@ -102,23 +102,44 @@ def _deadlines(part: Part) -> str:
             str(row["missed"]),
             f"{100 * row['missed_frac']:.3f}",
             *(f"{row['late_us'][q]:.0f}" for q in ("p50", "p99", "max")),
+            *(f"{1e3 * row[name]:.1f}" for name in ("late_periods_s", "waited_s")),
             f"{100 * row['cpu_frac']:.1f}",
             f"{100 * row['decider_cpu_frac']:.1f}",
             str(row["shim"]["fallbacks"]),
         )
         for row in part["rows"]
     ]
-    head = ("who decides", "periods", "missed", "%", "late p50 (us)", "p99", "max", "CPU, all (%)", "of it deciding")
-    return _table((*head, "fallbacks"), rows)
+    head = ("who decides", "periods", "missed", "%", "late p50 (us)", "p99", "max", "more than a period late (ms)")
+    return _table((*head, "waited (ms)", "CPU, all (%)", "of it deciding", "fallbacks"), rows)
 
 
 def _timer(part: Part) -> str:
     late = part["late_us"]
     return (
         f"Of {part['periods']:,} periods {part['late']} ({100 * part['late'] / part['periods']:.3f} %) began more than "
-        f"a period late: p50 {late['p50']:.0f} us, p99 {late['p99']:.0f}, max {late['max']:.0f}. The hypervisor says "
-        f"that it took {part['stolen_s']:.2f} s of all cores meanwhile."
+        f"a period late: p50 {late['p50']:.0f} us, p99 {late['p99']:.0f}, max {late['max']:.0f}. For "
+        f"{1e3 * part['waited_s']:.1f} ms in all the loop was ready and another task ran. The hypervisor says that it took "
+        f"{part['stolen_s']:.2f} s of all cores meanwhile."
     )
+
+
+def _pauses(part: Part) -> str:
+    rows = [
+        (
+            f"{row['periods']:,}",
+            str(row["missed_periods"]),
+            f"{1e3 * row['waited_s']:.1f}",
+            str(row["gaps"]),
+            f"{1e3 * row['gaps_s']:.0f}",
+            f"{1e3 * row['longest_s']:.1f}",
+            str(row["idle"]),
+            str(row["together"]),
+        )
+        for row in part["rows"]
+    ]
+    head = ("periods", "missed", "waited (ms)", f"gaps over {1e3 * part['gap_s']:g} ms", "in all (ms)", "longest (ms)")
+    together = f"begin within the same {1e3 * part['within_s']:g} of {1e3 * part['every_s']:g} ms"
+    return _table((*head, "of an idle core", together), rows, 0)
 
 
 def _effect(part: Part) -> str:
@@ -235,6 +256,7 @@ def _faults(part: Part) -> str:
 TABLES: dict[str, Callable[[Part], str]] = {
     "deadlines": _deadlines,
     "timer": _timer,
+    "pauses": _pauses,
     "effect": _effect,
     "cost": _cost,
     "callbacks": _callbacks,

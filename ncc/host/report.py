@@ -18,12 +18,14 @@ from ncc.host.deadlines import deadlines, effect, timer
 from ncc.host.faults import faults
 from ncc.host.page import filled
 from ncc.host.parity import parity, variants
+from ncc.host.pauses import pauses
 from ncc.host.policy import rates, table
 from ncc.host.runs import FULL, QUICK, Preset
 
 PARTS: dict[str, Callable[[Preset], dict[str, Any]]] = {
     "deadlines": deadlines,
     "timer": timer,
+    "pauses": pauses,
     "effect": effect,
     "cost": cost,
     "callbacks": callbacks,

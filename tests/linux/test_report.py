@@ -46,13 +46,15 @@ def test_a_goal_is_met_only_by_the_worst_run() -> None:
     late = {"p50": 1.0, "p99": 2.0, "max": 3.0}
     load = {"busy_frac_before": 0.1, "load_average_before": 0.2, "load_average_after": 0.3}
     rows = [
-        {"decides": "rule", "periods": 1000, "missed": n, "missed_frac": n / 1000, "late_us": late, "cpu_frac": 0.1,
-         "decider_cpu_frac": 0.0, "shim": {"fallbacks": 0}, "load": load}
+        {"decides": "rule", "periods": 1000, "missed": n, "missed_frac": n / 1000, "late_us": late,
+         "late_periods_s": 0.0045, "waited_s": 0.001, "cpu_frac": 0.1, "decider_cpu_frac": 0.0,
+         "shim": {"fallbacks": 0}, "load": load}
         for n in (0, 3)
     ]  # fmt: skip
     found = filled(page, {"deadlines": VERIFIED | {"rows": rows}})
     assert "| missed periods, a rule that decides anew each period | < 0.2 % | 0.3 % | **no** |" in found
     assert "| CPU of the agent, a rule that decides anew each period | < 15 % | 10 % | yes |" in found
+    assert "| 3 | 0.300 | 1 | 2 | 3 | 4.5 | 1.0 | 10.0 | 0.0 | 0 |" in found
     assert "before it others used 10 % of the cores, load average 0.2 to 0.3" in found
 
 
