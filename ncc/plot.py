@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 DPI = 110
 NARROW = 4.4
 """Inches wide."""
-POINTS = 400
+POINTS = 250
 """Points of a curve that are drawn, evenly spread over the shares of flows, and"""
-TAIL = 50
+TAIL = 30
 """so many of the slowest flows besides."""
 THIN = 1.0
 """Width of the lines of bounds."""
@@ -83,7 +83,7 @@ def learning_curve(
     axes.set_title(title or "Learning curve", loc="left")
     axes.xaxis.set_major_formatter(_thousands)
     axes.set_xlim(0, 1.01 * epochs.max())
-    figure.legend(*axes.get_legend_handles_labels(), ncols=_legend_columns(narrow), **_BELOW)
+    figure.legend(*axes.get_legend_handles_labels(), ncols=_legend_columns(figure), **_BELOW)
     save_figure(figure, path)
 
 
@@ -145,7 +145,6 @@ def slowdown_cdf(
         looks,
         title or "FCT slowdown (1: alone in the network); marks at the 50th, 95th and 99th percentile",
         path,
-        narrow=narrow,
     )
 
 
@@ -306,7 +305,7 @@ def new_figure(
     return figure, list(axes.ravel())
 
 
-def _finish(figure: "Figure", looks: Mapping[str, Any], title: str, path: Path, *, narrow: bool = False) -> None:
+def _finish(figure: "Figure", looks: Mapping[str, Any], title: str, path: Path) -> None:
     """Title, one legend below for all panels, and the file."""
     from matplotlib.lines import Line2D
 
@@ -316,12 +315,13 @@ def _finish(figure: "Figure", looks: Mapping[str, Any], title: str, path: Path, 
         for lw in (1.8 if s.marker else THIN,)
     ]
     figure.suptitle(title, x=0.01, ha="left")
-    figure.legend(handles=keys, ncols=min(len(keys), _legend_columns(narrow)), **_BELOW)
+    figure.legend(handles=keys, ncols=min(len(keys), _legend_columns(figure)), **_BELOW)
     save_figure(figure, path)
 
 
-def _legend_columns(narrow: bool) -> int:
-    return 2 if narrow else 5
+def _legend_columns(figure: "Figure") -> int:
+    """As many as fit, names being about so long."""
+    return min(5, int(figure.get_figwidth() / 1.9))
 
 
 def _legend_beside(axes: "Axes", narrow: bool) -> None:
@@ -358,11 +358,10 @@ def save_figure(figure: "Figure", path: Path) -> None:
 
 
 def _shades(n: int) -> list[Any]:
+    """Greys: colours belong to controllers."""
     from matplotlib import colormaps
 
-    return (
-        [colormaps["tab20"](i % 20) for i in range(n)] if n <= 20 else list(colormaps["viridis"](np.linspace(0, 1, n)))
-    )
+    return list(colormaps["Greys"](np.linspace(0.2, 0.7, n)))
 
 
 def _host_ticks(names: Sequence[str]) -> tuple[list[float], list[str]]:

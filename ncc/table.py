@@ -83,10 +83,17 @@ def _row(judgement: Judgement, key: str, datapath: str, *, several: bool) -> Row
         middle, spread = _cell(metric, comparison.cell(name, key))
         cells.append(Cell(middle, spread, BEST if name in best else "", style))
     cells += [Cell(*_cell(metric, comparison.cell(name, key)), style=APART) for name in comparison.bounds]
-    section, _, short = metric.label.rpartition(", ") if key.startswith("slowdown_") else ("", "", metric.title)
+    section, short = _named(key)
     first = datapath == judgement.datapaths[0]
     lead = (short if first else "", *([datapath] if several else []))
     return Row(lead, tuple(cells), title=metric.title, section=section)
+
+
+def _named(key: str) -> tuple[str, str]:
+    """The section that a metric stands in, and its name there."""
+    metric = CATALOGUE[key]
+    section, _, short = metric.label.rpartition(", ") if key.startswith("slowdown_") else ("", "", metric.title)
+    return section, short
 
 
 def _agreement(judgement: Judgement) -> Grid:
@@ -138,8 +145,9 @@ def differences(judgement: Judgement, reference: str, rows: Sequence[str] = ROWS
                 mark, style = (BETTER, "green") if better else (WORSE, "red")
                 judged = told and metric.better is not Better.NEITHER
                 cells.append(Cell(*_signed(metric, found), mark if judged else "", style if judged else ""))
-            lead = (metric.title if datapath == judgement.datapaths[0] else "", *([datapath] if several else []))
-            lines.append(Row(lead, tuple(cells), title=metric.title))
+            section, short = _named(key)
+            lead = (short if datapath == judgement.datapaths[0] else "", *([datapath] if several else []))
+            lines.append(Row(lead, tuple(cells), title=metric.title, section=section))
     percent = f"{judgement.any.level * 100:g} %"
     below = [(f"Below 0: less than {label(reference)}. Seeds are paired, for they share their flows.", "dim")]
     if len(judgement.any.seeds) < MIN_SEEDS:

@@ -2,6 +2,7 @@
 """The figures of a report, each embedded twice: as wide as a page, and for a phone."""
 
 import base64
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,9 @@ from ncc.report.sources import Source, Training
 EPOCHS = 1000
 """Epochs of a run that are drawn, from its first."""
 TITLED = "slowdown_all_p50", "slowdown_all_p99"
+PX_PER_PT = 96 / 72
+_FINER = re.compile(rb"(\d\.\d\d)\d+")
+"""Coordinates to a hundredth of a point: half the size, and nobody sees it."""
 Draw = Callable[[Path, bool], None]
 """Writes a figure to a path; whether narrow."""
 
@@ -34,6 +38,7 @@ class Embedded:
     caption: str
     wide: str
     """A data URI."""
+    width_px: int
     narrow: str = ""
     """Likewise, for a phone; empty: the wide one will do."""
 
@@ -129,9 +134,11 @@ def _points(comparison: Comparison, name: str) -> str:
 
 def _embedded(draw: Draw, alt: str, caption: str, *, both: bool = True) -> Embedded:
     with TemporaryDirectory() as folder:
-        uris = []
+        uris, width_px = [], 0
         for narrow in (False, True) if both else (False,):
             path = Path(folder) / f"{narrow}.svg"
             draw(path, narrow)
-            uris.append("data:image/svg+xml;base64," + base64.b64encode(path.read_bytes()).decode())
-    return Embedded(alt, caption, *uris)
+            svg = _FINER.sub(rb"\1", path.read_bytes())
+            uris.append("data:image/svg+xml;base64," + base64.b64encode(svg).decode())
+            width_px = width_px or round(float(svg.partition(b' width="')[2].partition(b"pt")[0]) * PX_PER_PT)
+    return Embedded(alt, caption, uris[0], width_px, *uris[1:])

@@ -99,14 +99,14 @@ def warnings(source: Source) -> list[str]:
     """What makes numbers unusable or weaker than they look, one sentence each."""
     judgement, found = source.judgement, []
     for datapath, evaluation in source.evaluations.items():
-        for run in evaluation.runs:
-            if run.problems:
-                told = "; ".join(run.problems)
-                found.append(f"INVALID, left out: {label(run.controller)} on {datapath}, seed {run.seed}: {told}")
+        for name, bad in judgement.comparisons[datapath].invalid.items():
+            told = "; ".join(f"seed {seed}: {', '.join(why)}" for seed, why in bad.items())
+            found.append(f"INVALID, left out: {label(name)} on {datapath}, {len(bad)} of its runs: {told}")
         found += [f"Fell back on {datapath}: {who}: {'; '.join(why)}" for who, why in _fallbacks(source, datapath)]
         found += _facts(datapath, [run.manifest.facts.get("datapath_facts", {}) for run in evaluation.runs])
-        if evaluation.manifest.provenance["git"]["dirty"]:
-            found.append(f"The runs on {datapath} were made by code with changes that no commit has.")
+    dirty = [name for name, e in source.evaluations.items() if e.manifest.provenance["git"]["dirty"]]
+    if dirty:
+        found.append(f"The runs on {' and '.join(dirty)} were made by code with changes that no commit has.")
     if len(judgement.any.seeds) < MIN_SEEDS:
         found.append(f"{len(judgement.any.seeds)} seeds, fewer than {MIN_SEEDS}: no claim can rest on these intervals.")
     return found + _strays(judgement)

@@ -63,8 +63,7 @@ def read_source(folder: Path) -> Source:
         ConfigError: there is no such folder.
         ResultError: it is unfinished, damaged, of another version, or holds no evaluation.
     """
-    if not folder.is_dir():
-        raise ConfigError(f"run={folder} is no folder; name one that ncc.train or ncc.evaluate made")
+    require_folder(folder)
     if is_sealed(folder):
         kind = _kind(folder)
         if kind == EVALUATION:
@@ -79,6 +78,12 @@ def read_source(folder: Path) -> Source:
             f"{folder} is a training that is not finished; continue it with: python -m ncc.train resume={folder}"
         )
     return _judged(folder, folder, None)
+
+
+def require_folder(folder: Path) -> None:
+    """Raise `ConfigError` unless it is there."""
+    if not folder.is_dir():
+        raise ConfigError(f"run={folder} is no folder; name one that ncc.train or ncc.evaluate made")
 
 
 def _judged(folder: Path, judged: Path, training: Training | None) -> Source:

@@ -27,8 +27,9 @@ def scenario_rows(scenario: Scenario) -> Rows:
     return [
         (
             "Network",
-            f"{scenario.topology.__struct_config__.tag}: {hosts} hosts, {len(network.nodes) - hosts} switches, "
-            f"{len(network.links)} links; {scenario.n_agents} hosts are controlled",
+            f"{scenario.topology.__struct_config__.tag}: {_several(hosts, 'host')}, "
+            f"{_several(len(network.nodes) - hosts, 'switch')}, {_several(len(network.links), 'link')}; "
+            f"{_several(scenario.n_agents, 'host')} under control",
         ),
         ("Shared way up", _ways_up(network)),
         *((f"Traffic: {name}", traffic_words(traffic, network)) for name, traffic in scenario.workload),
@@ -52,29 +53,38 @@ def traffic_words(traffic: AnyTraffic, network: Topology) -> str:
         case Poisson():
             rate = traffic.arrivals_per_s(network)
             return (
-                f"{rate:,.4g} flows a second from {traffic.sources} to {traffic.destinations}, a Poisson process, "
-                f"sizes from the table {traffic.distribution!r}"
+                f"{rate:,.4g} flows a second from {traffic.sources!r} to {traffic.destinations!r}, a Poisson "
+                f"process, sizes from the table {traffic.distribution!r}"
             )
         case Incast():
             return (
-                f"{traffic.events_per_s:g} times a second, at random, {traffic.fan_in} of {traffic.sources} send "
-                f"{amount(traffic.bytes_per_server, 'B')} each to one of {traffic.destinations}, starting within "
-                f"{amount(traffic.jitter_s, 's')}"
+                f"{traffic.events_per_s:g} times a second, at random, {traffic.fan_in} hosts of {traffic.sources!r} "
+                f"send {amount(traffic.bytes_per_server, 'B')} each to one of {traffic.destinations!r}"
+                f"{_jitter(traffic.jitter_s)}"
             )
         case Queries():
             return (
-                f"every {amount(traffic.interval_s, 's')} {traffic.fan_in} of {traffic.sources} answer the first of "
-                f"{traffic.destinations} with {amount(traffic.response_bytes, 'B')} together"
+                f"every {amount(traffic.interval_s, 's')} {traffic.fan_in} hosts of {traffic.sources!r} answer the "
+                f"first of {traffic.destinations!r} with {amount(traffic.response_bytes, 'B')} together"
+                f"{_jitter(traffic.jitter_s)}"
             )
         case Permutation():
             return (
-                f"every host of {traffic.hosts} sends {amount(traffic.size_bytes, 'B')} to another at "
+                f"every host of {traffic.hosts!r} sends {amount(traffic.size_bytes, 'B')} to another at "
                 f"{amount(traffic.start_s, 's')}"
             )
         case Long():
-            return f"{traffic.flows} flows from {traffic.sources} to {traffic.destinations} that never end"
+            return f"{traffic.flows} flows from {traffic.sources!r} to {traffic.destinations!r} that never end"
         case Fixed():
             return f"{len(traffic.flows)} listed flows, {amount(sum(f.size_bytes for f in traffic.flows), 'B')} in all"
+
+
+def _jitter(jitter_s: float) -> str:
+    return f", starting within {amount(jitter_s, 's')}" if jitter_s else ""
+
+
+def _several(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 'es' if what.endswith('ch') else 's'}"
 
 
 def _ways_up(network: Topology) -> str:
@@ -107,7 +117,7 @@ def _latency(scenario: Scenario) -> str:
 
 
 def _sharing(scenario: Scenario) -> str:
-    said = [f"neighbours are seen {scenario.sharing_delay_periods} periods late"]
+    said = [f"neighbours are seen {_several(scenario.sharing_delay_periods, 'period')} late"]
     if scenario.sharing_loss_frac:
         said.append(f"{100 * scenario.sharing_loss_frac:g} % of their messages are lost")
     if scenario.sharing_silent:

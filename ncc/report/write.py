@@ -12,7 +12,7 @@ from ncc.core.value import Name, Natural, Value
 from ncc.harness.atomic import write_text
 from ncc.harness.progress import Bar
 from ncc.report.page import GENERATOR, Part, part_of, render
-from ncc.report.sources import Source, read_source
+from ncc.report.sources import Source, read_source, require_folder
 
 FILE = "report.html"
 RUNS = Path("runs")
@@ -21,7 +21,7 @@ RUNS = Path("runs")
 class ReportSpec(Value, frozen=True):
     """What the command line asked for: configs/report.yaml."""
 
-    run: Annotated[tuple[str, ...], Meta(min_length=1)]
+    run: tuple[str, ...]
     out: str | None = None
     overwrite: bool = False
     title: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
@@ -30,6 +30,10 @@ class ReportSpec(Value, frozen=True):
     seed: Natural | None = None
 
     def check(self) -> None:
+        if not self.run:
+            raise ConfigError(
+                "run names no folder; name one that ncc.train or ncc.evaluate made, or several: run=[a, b]"
+            )
         if len({Path(run).resolve() for run in self.run}) < len(self.run):
             raise ConfigError(f"run names a folder twice: {', '.join(self.run)}")
 
@@ -43,6 +47,8 @@ def write_report(spec: ReportSpec) -> Path:
     """
     path = _path(spec)
     _claim(path, overwrite=spec.overwrite)
+    for folder in spec.run:
+        require_folder(Path(folder))
     parts: list[Part] = []
     with Bar("reporting", 2 * len(spec.run), "steps") as bar:
         sources: list[Source] = []

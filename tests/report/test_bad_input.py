@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What cannot be reported is refused by one sentence, and no file is touched."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ncc.core.errors import ConfigError, NccError, ResultError
+from ncc.report.write import ReportSpec, write_report
+from tests.mains.commands import ncc
+
+
+@pytest.fixture
+def copy(trained: Path, tmp_path: Path) -> Path:
+    """The training's folder, to be damaged."""
+    return shutil.copytree(trained, tmp_path / "run")
+
+
+def refused(run: Path, out: Path, kind: type[NccError] = ResultError, **choices: object) -> str:
+    with pytest.raises(kind) as found:
+        write_report(ReportSpec(run=(str(run),), out=str(out), **choices))  # type: ignore[arg-type]
+    assert not out.exists()
+    return str(found.value)
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    assert "is no folder; name one" in refused(tmp_path / "gone", tmp_path / "r.html", ConfigError)
+
+
+def test_a_folder_without_an_evaluation(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert "holds no evaluation" in refused(tmp_path / "empty", tmp_path / "r.html")
+
+
+def test_an_unfinished_training(copy: Path, tmp_path: Path) -> None:
+    (copy / "manifest.json").unlink()
+    assert f"python -m ncc.train resume={copy}" in refused(copy, tmp_path / "r.html")
+
+
+def test_an_unfinished_evaluation(copy: Path, tmp_path: Path) -> None:
+    (copy / "evaluation" / "comparison.json").unlink()
+    assert "is an evaluation that is not finished" in refused(copy / "evaluation", tmp_path / "r.html")
+    (copy / "evaluation" / "ns3" / "manifest.json").unlink()
+    assert "comparison.json is missing" in refused(copy, tmp_path / "r.html")
+
+
+def test_a_damaged_file(copy: Path, tmp_path: Path) -> None:
+    flows = copy / "evaluation" / "ns3" / "dctcp" / "0" / "flows.parquet"
+    flows.write_bytes(flows.read_bytes()[:-1] + b"x")
+    assert "flows.parquet differs from what its manifest hashed" in refused(copy, tmp_path / "r.html")
+
+
+def test_another_version(copy: Path, tmp_path: Path) -> None:
+    manifest = json.loads((copy / "manifest.json").read_text())
+    (copy / "manifest.json").write_text(json.dumps({**manifest, "format": 2}))
+    assert "has format 2; this ncc reads format 1" in refused(copy, tmp_path / "r.html")
+
+
+def test_a_table_that_contradicts_the_runs(copy: Path, tmp_path: Path) -> None:
+    path = copy / "evaluation" / "comparison.json"
+    data = json.loads(path.read_text())
+    data["comparisons"]["ns3"]["values"]["dctcp"]["goodput_bps"][0] *= 1.01
+    path.write_text(json.dumps(data))
+    assert "says something else of ns3 than the runs beside it" in refused(copy / "evaluation", tmp_path / "r.html")
+
+
+def test_a_single_run_is_no_evaluation(trained: Path, tmp_path: Path) -> None:
+    run = trained / "evaluation" / "ns3" / "dctcp" / "0"
+    assert "is of kind 'run' and holds no evaluation" in refused(run, tmp_path / "r.html")
+
+
+@pytest.mark.parametrize(
+    ("choices", "says"),
+    [
+        ({"reference": "cubic"}, "Unknown reference"),
+        ({"timeline": ("cubic",)}, "Unknown controller in timeline 'cubic'"),
+        ({"seed": 9}, "Unknown seed '9'; known: 0, 1"),
+    ],
+)
+def test_names_that_were_not_run(trained: Path, tmp_path: Path, choices: dict[str, object], says: str) -> None:
+    assert says in refused(trained, tmp_path / "r.html", ConfigError, **choices)
+
+
+def test_a_file_that_is_no_report_is_kept(page: Path, trained: Path, tmp_path: Path) -> None:
+    other = tmp_path / "mine.html"
+    other.write_text("my own page")
+    spec = ReportSpec(run=(str(trained / "evaluation" / "packetsim"),), out=str(other))
+    with pytest.raises(ConfigError, match="is no report; choose another file, or replace it: overwrite=true"):
+        write_report(spec)
+    assert other.read_text() == "my own page"
+    write_report(spec.replace(overwrite=True))
+    first = other.read_text()
+    assert "ncc.report 1" in first
+    write_report(spec.replace(title="Again"))  # its own kind needs no leave
+    assert "<h1>Again</h1>" in other.read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.html"]
+
+
+@pytest.mark.parametrize(("name", "says"), [("", "is a folder; name a file"), ("page.txt", "must end in .html")])
+def test_files_that_cannot_be(trained: Path, tmp_path: Path, name: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        write_report(ReportSpec(run=(str(trained),), out=str(tmp_path / name)))
+
+
+def test_the_command(trained: Path, tmp_path: Path) -> None:
+    done = ncc("report", f"run=[{trained}/evaluation]", "out=page.html", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "page.html").stat().st_size > 100_000
+    assert "page.html" in done.stdout
+    for arguments, status, says in (
+        (("run=gone",), 2, "error: run=gone is no folder"),
+        (("out=a.html",), 2, "run names no folder; name one"),
+        ((f"run=[{trained},{trained}]",), 2, "names a folder twice"),
+        (("run=gone", "colour=red"), 2, "Unknown key 'colour'"),
+    ):
+        done = ncc("report", *arguments, cwd=tmp_path)
+        assert done.returncode == status, done.stderr
+        assert says in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
