@@ -118,8 +118,8 @@ def _timer(part: Part) -> str:
     return (
         f"Of {part['periods']:,} periods {part['late']} ({100 * part['late'] / part['periods']:.3f} %) began more than "
         f"a period late: p50 {late['p50']:.0f} us, p99 {late['p99']:.0f}, max {late['max']:.0f}. For "
-        f"{1e3 * part['waited_s']:.1f} ms in all the loop was ready and another task ran. The hypervisor says that it took "
-        f"{part['stolen_s']:.2f} s of all cores meanwhile."
+        f"{1e3 * part['waited_s']:.1f} ms in all the loop was ready and another task ran. The hypervisor says that it "
+        f"took {part['stolen_s']:.2f} s of all cores meanwhile."
     )
 
 

@@ -64,7 +64,7 @@ def test_a_page_without_a_place_is_refused() -> None:
 
 
 def test_an_unknown_part_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="the report has no part 'speed'; it has: deadlines, timer, effect, cost"):
+    with pytest.raises(ConfigError, match="the report has no part 'speed'; it has: deadlines, timer, pauses, effect"):
         report(Console(), tmp_path, ["speed"], quick=True)
     assert not list(tmp_path.iterdir())
 
