@@ -196,9 +196,12 @@ def _figures(row: Part) -> list[str]:
     return [_cell(row[key], digits) for key, _, digits in _FIGURES]
 
 
-def _problems(rows: Iterable[Part], name: Callable[[Part], str]) -> str:
+HELD, LEFT_OUT = "Runs with problems, which the figures hold all the same", "Invalid runs, which are left out"
+
+
+def _problems(rows: Iterable[Part], name: Callable[[Part], str], what: str = HELD) -> str:
     said = [f"{name(row)}, {problem}" for row in rows for problem in row["problems"]]
-    return "\n\nRuns with problems, which the figures hold all the same:\n\n- " + "\n- ".join(said) if said else ""
+    return f"\n\n{what}:\n\n- " + "\n- ".join(said) if said else ""
 
 
 def _parity(part: Part) -> str:
@@ -232,7 +235,7 @@ def _rates(part: Part) -> str:
     head = ("flows", "who decides", "datapath", "sent over allowed", "hosts, range", "hosts within 5 % (%)")
     more = (f"windows of {part['window_periods']} periods within 5 % (%)", "periods missed (%)")
     return _table((*head, *more), rows, 3) + _problems(
-        part["rows"], lambda r: f"{r['case']}, {r['decides']}, {r['datapath']}"
+        part["rows"], lambda r: f"{r['case']}, {r['decides']}, {r['datapath']}", LEFT_OUT
     )
 
 

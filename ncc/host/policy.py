@@ -9,6 +9,7 @@ import numpy as np
 
 from ncc.comparison import Comparison, bounds_of, comparison
 from ncc.compose import LimiterFactory, load_datapath
+from ncc.core.errors import DatapathError
 from ncc.core.scenario import Scenario
 from ncc.harness.controller import Controller
 from ncc.harness.datapath import Datapath
@@ -87,10 +88,17 @@ def _followed(runs: list[Run]) -> dict[str, Any]:
     """Of the periods in which a host has a finite limit and payload waiting: sent over allowed.
 
     Both are in IP packets with data, summed over all such periods of a host (`hosts`, one number for each host and
-    seed) and over windows of `WINDOW` periods that are all like that.
+    seed) and over windows of `WINDOW` periods that are all like that. Invalid runs are left
+    out, and named.
+
+    Raises:
+        DatapathError: there is no other.
     """
+    valid = [run for run in runs if run.valid]
+    if not valid:
+        raise DatapathError(f"None of these runs is valid: {'; '.join(runs[0].problems)}.")
     hosts, windows = [], []
-    for run in runs:
+    for run in valid:
         after = run.epochs.time_s > WARM_S
         passed_s = np.diff(run.epochs.time_s, prepend=0.0)[after, None]
         limit, sent, waits = (
@@ -111,7 +119,7 @@ def _followed(runs: list[Run]) -> dict[str, Any]:
         "hosts_within_goal_frac": float(np.mean(np.abs(ratio - 1) <= GOAL)),
         "windows": len(windows),
         "windows_within_goal_frac": float(np.mean(np.abs(np.array(windows) - 1) <= GOAL)) if windows else None,
-        "missed_frac": float(np.mean([_missed(run) for run in runs])),
+        "missed_frac": float(np.mean([_missed(run) for run in valid])),
         "problems": [f"seed {run.seed}: {problem}" for run in runs for problem in run.problems],
     }
 
