@@ -105,27 +105,32 @@ def _paper() -> dict[str, object]:
 
 def _sketch(network: Topology, *, whole: bool) -> Sketch:
     """Args: whole: switches of one name but for their number are one box."""
-    levels, keys, members = _levels(network), {}, Counter[Hashable]()
+    levels, members = _levels(network), Counter[Hashable]()
+    keys: dict[int, Hashable] = {}
+    named: dict[Hashable, str] = {}
     hosts_of: dict[Hashable, list[int]] = {}
+    groups_of: dict[Hashable, tuple[str, ...]] = {}
     for node, found in enumerate(network.nodes):
         if found.kind is NodeKind.SWITCH:
             keys[node] = ("switch", _stem(found.name) if whole else node)
             members[keys[node]] += 1
+            named[keys[node]] = _stem(found.name)
     for node, found in enumerate(network.nodes):
         if found.kind is NodeKind.HOST:
             peer, link = network.peers[node][0][0], network.host_link(node)
-            named = (group.name for group in network.groups if node in group.hosts)
-            groups = tuple(dict.fromkeys(_stem(name) if whole else name for name in named))
+            called = (group.name for group in network.groups if node in group.hosts)
+            groups = tuple(dict.fromkeys(_stem(name) if whole else name for name in called))
             keys[node] = ("hosts", keys[peer], groups, link.rate_bps, link.delay_s)
             hosts_of.setdefault(keys[node], []).append(node)
-    boxes = {}
+            groups_of[keys[node]] = groups
+    boxes: dict[Hashable, Box] = {}
     for node, found in enumerate(network.nodes):
         if (key := keys[node]) in boxes:
             continue
         if key in hosts_of:
-            boxes[key] = Box(_hosts_text(network, hosts_of[key], key[2]), 0)
+            boxes[key] = Box(_hosts_text(network, hosts_of[key], groups_of[key]), 0)
         else:
-            name = f"{members[key]} × {key[1]}" if members[key] > 1 else found.name  # noqa: RUF001
+            name = f"{members[key]} × {named[key]}" if members[key] > 1 else found.name  # noqa: RUF001
             boxes[key] = Box(name, levels[node])
     links: dict[tuple[Hashable, Hashable], Counter[tuple[float, float]]] = {}
     ends = []
