@@ -21,7 +21,7 @@ def scenario_rows(scenario: Scenario) -> Rows:
     network, transport = scenario.network(), scenario.transport
     hosts = sum(1 for node in network.nodes if node.kind == "host")
     loads = [
-        f"{network.port_name(port)} {100 * load:.3g} %"
+        f"{_number(100 * load)} % of the rate of {network.port_name(port)}"
         for port, load in offered_load(scenario.workload, network).items()
     ]
     return [
@@ -53,7 +53,7 @@ def traffic_words(traffic: AnyTraffic, network: Topology) -> str:
         case Poisson():
             rate = traffic.arrivals_per_s(network)
             return (
-                f"{rate:,.4g} flows a second from {traffic.sources!r} to {traffic.destinations!r}, a Poisson "
+                f"{_number(rate)} flows a second from {traffic.sources!r} to {traffic.destinations!r}, a Poisson "
                 f"process, sizes from the table {traffic.distribution!r}"
             )
         case Incast():
@@ -81,6 +81,10 @@ def traffic_words(traffic: AnyTraffic, network: Topology) -> str:
 
 def _jitter(jitter_s: float) -> str:
     return f", starting within {amount(jitter_s, 's')}" if jitter_s else ""
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def _several(n: int, what: str) -> str:
