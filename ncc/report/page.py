@@ -108,7 +108,9 @@ def warnings(source: Source) -> list[str]:
     if dirty:
         found.append(f"The runs on {' and '.join(dirty)} were made by code with changes that no commit has.")
     if len(judgement.any.seeds) < MIN_SEEDS:
-        found.append(f"Fewer than {MIN_SEEDS} seeds ({len(judgement.any.seeds)}): no claim can rest on these intervals.")
+        found.append(
+            f"Fewer than {MIN_SEEDS} seeds ({len(judgement.any.seeds)}): no claim can rest on these intervals."
+        )
     return found + _strays(judgement)
 
 
