@@ -182,6 +182,7 @@ def _learn(plan: TrainPlan, learner: Learner, factory: RackFactory, folder: Path
     meta = {
         "observation": plan.env.observation.to_dict(),
         "action": plan.env.action.to_dict(),
+        "reward": plan.env.reward.to_dict(),
         "scenario": plan.scenario.to_dict(),
         "stack": plan.stack.to_dict(),
     }

@@ -157,7 +157,7 @@ def offline_algorithm(config: RllibConfig, make_env: EnvFactory, meta: Mapping[s
     Args:
         config: with `rollout`, the recorded epochs of an update.
         make_env: what the policy is for; asked for its sizes.
-        meta: with `observation` and `action`, as recordings must have been made.
+        meta: with `observation`, `action` and, for marwil, `reward`, as recordings must have been made.
         seed: decides weights and order.
         taken: host episodes that earlier updates have taken.
 
@@ -168,9 +168,9 @@ def offline_algorithm(config: RllibConfig, make_env: EnvFactory, meta: Mapping[s
     spaces, sizes = host_spaces(env), (env.obs_dim, env.n_actions)
     env.close()
     episodes = read_episodes(config.episodes or ())
-    require_seen_as(episodes, meta, *sizes)
-    recorded = Recorded(episodes, seed, 1 - config.gamma, taken)
     marwil = config.algorithm == "marwil"
+    require_seen_as(episodes, meta, *sizes, paid=marwil)
+    recorded = Recorded(episodes, seed, 1 - config.gamma, taken)
     made = MixingMarwilConfig(FromMemoryMarwil) if marwil else MixingBcConfig(FromMemoryBc)
     made.framework("torch")
     made.environment(observation_space=spaces[0], action_space=spaces[1])

@@ -134,11 +134,22 @@ def read_episodes(where: str | Path | Sequence[str | Path]) -> tuple[Episode, ..
     return episodes
 
 
-def require_seen_as(episodes: Sequence[Episode], specs: Mapping[str, Any], obs_dim: int, n_actions: int) -> None:
-    """`ConfigError` unless episodes were recorded with these specs (`observation`, `action`, plain data) and sizes."""
+def require_seen_as(
+    episodes: Sequence[Episode], specs: Mapping[str, Any], obs_dim: int, n_actions: int, *, paid: bool = True
+) -> None:
+    """`ConfigError` unless episodes were recorded with these specs and sizes.
+
+    Args:
+        episodes: what was recorded.
+        specs: `observation`, `action` and `reward`, plain data.
+        obs_dim: numbers per observation.
+        n_actions: number of actions.
+        paid: whether rewards matter to who learns; if not, `reward` may differ.
+    """
+    parts = ("observation", "action", "reward") if paid else ("observation", "action")
     for episode in episodes:
         info = episode.info
-        for part in ("observation", "action"):
+        for part in parts:
             recorded, wanted = _plain(getattr(info, part)), _plain(specs[part])
             if recorded != wanted:
                 keys = [key for key in {**recorded, **wanted} if recorded.get(key) != wanted.get(key)]

@@ -24,7 +24,11 @@ pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="rllib: ray is not installed (ncc[rllib])"),
 ]
 EPOCHS, HOSTS, NUMBERS, ACTIONS = 100, 4, 3, 5
-SPECS: dict[str, Any] = {"observation": {"seen": "toy"}, "action": {"shares": [0.5, 2.0]}}
+SPECS: dict[str, Any] = {
+    "observation": {"seen": "toy"},
+    "action": {"shares": [0.5, 2.0]},
+    "reward": {"kind": "distance"},
+}
 
 
 class ToyEnv:
@@ -54,7 +58,6 @@ def episode(seed: int, *, good: bool, epochs: int = EPOCHS, terminated: bool = F
     actions = right(obs[:-1]) if good else rng.integers(0, ACTIONS, (epochs, HOSTS))
     info = EpisodeInfo(
         **SPECS,
-        reward={},
         scenario="toy",
         scenario_digest="0123456789abcdef",
         datapath="toy",
@@ -208,6 +211,12 @@ def test_recordings_that_do_not_fit_are_refused(recorded: Path, tmp_path: Path) 
     ):
         with pytest.raises(ConfigError, match=said):
             other.train(TOY, tmp_path / "run", 1, resume=False, report=print, meta=specs)
+
+    paid = {**SPECS, "reward": {"kind": "utility"}}
+    with pytest.raises(ConfigError, match=r"another env\.reward .*\(kind 'distance' in place of 'utility'\)"):
+        marwil = config(recorded / "good", algorithm="marwil").build()
+        marwil.train(TOY, tmp_path / "run", 1, resume=False, report=print, meta=paid)
+    other.train(TOY, tmp_path / "bc", 1, resume=False, report=print, meta=paid)  # bc reads no rewards
 
     larger: Any = type("Larger", (ToyEnv,), {"obs_dim": 9})
     with pytest.raises(ConfigError, match="environment 9 and 5; record the scenario that you train for"):
