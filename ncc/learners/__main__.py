@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``python -m ncc.learners``: train by several learners for as many epochs and for as long, and compare the results.
 
-Trainings are kept; one that was interrupted is resumed by the same command.
+Finished trainings are kept. One that was interrupted is begun again by the same command, for its time counts.
 """
 
 from pathlib import Path
@@ -22,7 +22,9 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
     try:
         summary = run_learners(spec, command)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("Interrupted. Trainings are kept; the same command goes on from there.") from None
+        raise KeyboardInterrupt(
+            "Interrupted. Finished trainings are kept; the same command goes on from there."
+        ) from None
     folders = [Path(spec.out), *([Path(spec.docs)] if spec.docs else [])]
     for folder in folders:
         write(summary, folder)

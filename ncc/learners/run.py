@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The trainings of a comparison, each in a process of its own, and what they say of themselves."""
 
+import shutil
 import statistics
 import subprocess
 import sys
@@ -87,7 +88,9 @@ def run_learners(spec: LearnersSpec, command: str) -> Summary:
         "epochs": spec.epochs,
         "wall_s": spec.wall_s,
         "overrides": {name: list(spec.learners[name]) for name in spec.learners},
-        "commits": sorted({f"{m['git']['commit'][:10]}{' with changes' if m['git']['dirty'] else ''}" for m in made}),
+        "commits": sorted(
+            {f"{str(m['git']['commit'])[:10]}{' with changes' if m['git']['dirty'] else ''}" for m in made}
+        ),
         "processor": made[0]["processor"],
         "cpus": made[0]["cpus_usable"],
         "trainings": trainings,
@@ -108,11 +111,9 @@ def _train(spec: LearnersSpec, kind: str, name: str, seed: int, epochs: int) -> 
         _must_match(folder, overrides)
         if is_sealed(folder):
             return Training(folder, seed)
-        arguments = [f"resume={folder}"]
-    else:
-        arguments = [*overrides, f"out={folder}"]
+        shutil.rmtree(folder)  # begun again: resumed, its clock would count two starts
     print(f"\n{name}, seed {seed}, {epochs} epochs:", flush=True)
-    done = subprocess.run([sys.executable, "-m", "ncc.train", *arguments], check=False)
+    done = subprocess.run([sys.executable, "-m", "ncc.train", *overrides, f"out={folder}"], check=False)
     if done.returncode:
         raise InvalidRunError(
             f"the training of {name} with seed {seed} ended with status {done.returncode}; what it said is above"

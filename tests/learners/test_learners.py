@@ -9,6 +9,7 @@ import pytest
 
 from ncc.harness.manifest import is_sealed
 from ncc.learners.page import JSON, PICTURE, README, gains, page
+from ncc.learning import read_learning
 from tests.mains.commands import ncc
 
 OTHERS = ("~learners.rllib_ppo", "~learners.rllib_appo", "~learners.rllib_impala")
@@ -47,9 +48,14 @@ def test_it_trains_compares_and_keeps(tmp_path: Path) -> None:
 
     kept = tmp_path / "runs" / "learners" / "a3c_epochs_s1" / "policy.npz"
     before = kept.stat().st_mtime_ns
+    cut = tmp_path / "runs" / "learners" / "a3c_epochs_s2"
+    (cut / "manifest.json").unlink()  # as if it had been interrupted
+    (cut / "policy.npz").unlink()
     again = ncc("learners", *SHORT, cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert kept.stat().st_mtime_ns == before
+    assert is_sealed(cut), "begun again and finished"
+    assert len(read_learning(cut)) > 0
 
     other = ncc("learners", *SHORT, "learners.a3c=['agent=a2c','agent.gamma=0.5']", cwd=tmp_path)
     assert other.returncode == 2
