@@ -16,12 +16,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import ray
 
+from ncc.agents.rllib.config import require_wheel
 from ncc.core.errors import ConfigError
 
 OBJECT_STORE_BYTES = 300 * 2**20
@@ -62,20 +63,21 @@ def connected(address: str | None, wheel: str | None, cpus: int) -> Iterator[Non
     logging.getLogger("ray.rllib").setLevel(logging.ERROR)
     handler = signal.getsignal(signal.SIGTERM)
     session = Path(tempfile.mkdtemp(prefix="ncc-ray-", dir=_temporary())) if address is None else None
-    try:
-        with _environment(_QUIET):
-            if session is None:
-                _join(str(address), wheel)
-            else:
-                _start(session, max(cpus, len(os.sched_getaffinity(0))))
-        yield
-    finally:
-        ray.shutdown()
-        if signal.getsignal(signal.SIGTERM) is not handler and handler is not None:
-            signal.signal(signal.SIGTERM, handler)  # Ray puts its own there
-        if session is not None:
-            _end_processes(session)
-            shutil.rmtree(session, ignore_errors=True)
+    with nullcontext() if session is None else _hidden("RAY_ADDRESS"):  # a private Ray is not the one named there
+        try:
+            with _environment(_QUIET):
+                if session is None:
+                    _join(str(address), wheel)
+                else:
+                    _start(session, max(cpus, len(os.sched_getaffinity(0))))
+            yield
+        finally:
+            ray.shutdown()
+            if signal.getsignal(signal.SIGTERM) is not handler and handler is not None:
+                signal.signal(signal.SIGTERM, handler)  # Ray puts its own there
+            if session is not None:
+                _end_processes(session)
+                shutil.rmtree(session, ignore_errors=True)
 
 
 def _temporary() -> str:
@@ -91,6 +93,7 @@ def _start(session: Path, cpus: int) -> None:
     for attempt in range(1, ATTEMPTS + 1):
         try:
             ray.init(
+                address="local",
                 num_cpus=cpus,
                 num_gpus=0,
                 include_dashboard=False,
@@ -99,7 +102,7 @@ def _start(session: Path, cpus: int) -> None:
                 logging_level=logging.ERROR,
                 log_to_driver=True,
             )
-        except (OSError, RuntimeError, TimeoutError, ray.exceptions.RayError) as error:
+        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             ray.shutdown()
             _end_processes(session)
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -117,8 +120,7 @@ def _start(session: Path, cpus: int) -> None:
 def _join(address: str, wheel: str | None) -> None:
     runtime_env: dict[str, Any] = {"env_vars": _QUIET}
     if wheel is not None:
-        if not Path(wheel).is_file():
-            raise ConfigError(f"agent.wheel: there is no file {wheel}; build it with: pip wheel . --no-deps")
+        require_wheel(wheel)
         runtime_env["py_modules"] = [str(Path(wheel).resolve())]
     host, _, port = address.rpartition(":")
     try:
@@ -195,3 +197,14 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
     finally:
         for name in ours:
             os.environ.pop(name, None)
+
+
+@contextmanager
+def _hidden(name: str) -> Iterator[None]:
+    """Without this environment variable inside, for this process and for those that it starts."""
+    value = os.environ.pop(name, None)
+    try:
+        yield
+    finally:
+        if value is not None:
+            os.environ[name] = value

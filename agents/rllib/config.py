@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Settings of RLlib's algorithms; importing them loads neither Ray nor PyTorch."""
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
@@ -69,7 +71,7 @@ class RllibConfig(Value, frozen=True):
     address: str | None = None
     """An existing Ray cluster: auto, or host:port of its head. null: a Ray of this run's own on this machine."""
     wheel: str | None = None
-    """Path of ncc's wheel, handed to the cluster's workers; null: they have ncc installed."""
+    """Path of ncc's wheel (a .whl file), handed to the cluster's workers; null: they have ncc installed."""
     episodes: str | None = None
     """Of marwil and bc: a file, a folder or a pattern (runs/record_*) of recorded episodes."""
     beta: Fraction = 1.0
@@ -101,8 +103,7 @@ class RllibConfig(Value, frozen=True):
             raise ConfigError(f"RllibConfig.form multi_agent steps environments, which {self.algorithm} never does")
         if self.form == "multi_agent" and self.racks not in (None, 1):
             raise ConfigError(f"RllibConfig.racks must be 1 in the form multi_agent, got {self.racks}")
-        if self.wheel is not None and self.address is None:
-            raise ConfigError("RllibConfig.wheel is for the workers of a cluster; set address, or leave wheel null")
+        check_cluster(self.address, self.wheel, "RllibConfig.")
 
     @property
     def offline(self) -> bool:
@@ -128,16 +129,50 @@ class RllibConfig(Value, frozen=True):
         """The learner, for a datapath that steps many racks in one call or not; it loads Ray in training.
 
         Raises:
-            ConfigError: Ray or PyTorch is not installed.
+            ConfigError: Ray or PyTorch is not installed, or `wheel` is not there.
         """
         from ncc.agents.rllib.learner import RllibLearner, require_installed
 
         require_installed()
+        if self.wheel is not None:
+            require_wheel(self.wheel)
         several = batching and self.form == "batched" and not self.offline
         racks = (BATCHED_RACKS if several else 1) if self.racks is None else self.racks
         at_once = VTRACE_EPOCHS if self.algorithm in ("appo", "impala") else PPO_EPOCHS
         rollout = max(1, at_once // racks) if self.rollout is None else self.rollout
         return RllibLearner(self.replace(racks=racks, rollout=rollout))
+
+
+def check_cluster(address: str | None, wheel: str | None, of: str = "agent.") -> None:
+    """Whether that can name a Ray cluster and what its workers get; nothing is looked up.
+
+    Args:
+        address: auto, host:port of the head, or None: no cluster.
+        wheel: path of ncc's wheel, or None.
+        of: what stands before the settings' names in the message.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    if address not in (None, "auto"):
+        _, _, port = str(address).partition(":")
+        if not re.fullmatch(r"[\w.-]+:[0-9]{1,5}", str(address), re.ASCII) or not 0 < int(port) < 2**16:
+            raise ConfigError(
+                f"{of}address must be auto or host:port of a Ray cluster's head, such as 10.0.0.1:6379, got "
+                f"{address!r}; null starts a Ray of the run's own"
+            )
+    if wheel is None:
+        return
+    if address is None:
+        raise ConfigError(f"{of}wheel is for the workers of a cluster; set address, or leave wheel null")
+    if not wheel.endswith(".whl"):
+        raise ConfigError(f"{of}wheel must be a .whl file, got {wheel!r}; build it with: pip wheel . --no-deps")
+
+
+def require_wheel(wheel: str) -> None:
+    """`ConfigError` unless the wheel is a file."""
+    if not Path(wheel).is_file():
+        raise ConfigError(f"agent.wheel: there is no file {wheel}; build it with: pip wheel . --no-deps")
 
 
 CONFIG = RllibConfig

@@ -41,6 +41,7 @@ def start(short: Path, tmp_path: Path, *arguments: str) -> "subprocess.Popen[str
     """With a home and a temporary folder of its own."""
     (tmp_path / "home").mkdir()
     places = {"HOME": str(tmp_path / "home"), "TMPDIR": str(short), "MPLCONFIGDIR": str(tmp_path / "mpl")}
+    places["RAY_ADDRESS"] = "127.0.0.1:1"  # of a cluster that is not there, which a Ray of the run's own must not seek
     return subprocess.Popen(
         command("train", *arguments, *SMALL, *TINY, f"out={tmp_path / 'run'}"),
         cwd=tmp_path,

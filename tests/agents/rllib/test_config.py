@@ -4,6 +4,7 @@
 import importlib.util
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,11 @@ needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="
         ({"form": "multi_agent", "racks": 2}, "must be 1 in the form multi_agent, got 2"),
         ({"hidden": ()}, "at least one layer"),
         ({"wheel": "ncc.whl"}, "set address"),
+        ({"wheel": "ncc", "address": "auto"}, "wheel must be a .whl file, got 'ncc'"),
+        *(
+            ({"address": address}, f"address must be auto or host:port .* got {address!r}")
+            for address in ("", "local", "head", "head:", ":6379", "head:0", "head:65536", "ray://head:10001", "h:1:2")
+        ),
         ({"algorithm": "dqn"}, "algorithm"),
         ({"gamma": 1.0}, "gamma"),
         ({"env_runners": -1}, "env_runners"),
@@ -31,6 +37,21 @@ def test_bad_settings_are_refused(fields: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigError, match=told) as refused:
         RllibConfig(**fields)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("address", ["auto", "127.0.0.1:1", "head-1.example:65535"])
+def test_addresses_of_clusters_are_taken(address: str) -> None:
+    assert RllibConfig(address=address).address == address
+
+
+@needs_ray
+def test_a_wheel_that_is_not_there_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    wheel = tmp_path / "ncc.whl"
+    config = RllibConfig(address="auto", wheel=str(wheel))
+    with pytest.raises(ConfigError, match=r"agent\.wheel: there is no file .*ncc\.whl"):
+        config.build()
+    wheel.touch()
+    config.build()
 
 
 @pytest.mark.parametrize("missing", ["ray", "torch"])
