@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ncc.core.errors import ConfigError, InvalidRunError
+from ncc.experiment.result import commits_of
 from ncc.harness.manifest import is_sealed, read_manifest
 from ncc.learners.spec import LearnersSpec
 from ncc.learning import read_learning
@@ -88,9 +89,7 @@ def run_learners(spec: LearnersSpec, command: str) -> Summary:
         "epochs": spec.epochs,
         "wall_s": spec.wall_s,
         "overrides": {name: list(spec.learners[name]) for name in spec.learners},
-        "commits": sorted(
-            {f"{str(m['git']['commit'])[:10]}{' with changes' if m['git']['dirty'] else ''}" for m in made}
-        ),
+        "commits": list(commits_of(made)),
         "processor": made[0]["processor"],
         "cpus": made[0]["cpus_usable"],
         "trainings": trainings,

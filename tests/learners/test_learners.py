@@ -18,7 +18,7 @@ SHORT = (
     "learners.a3c=['agent=a2c','agent.racks=4','agent.checkpoint_epochs=1000']",
     "common=['evaluation.datapaths=[packetsim]','evaluation.controllers=[ncc,ncc_untrained,dctcp]',"
     "'evaluation.seeds=2','evaluation.duration_s=0.02','scenario.duration_s=0.02']",
-    "seeds=2",
+    "seeds=1",
     "epochs=8000",
     "wall_s=3",
 )
@@ -32,7 +32,7 @@ def test_it_trains_compares_and_keeps(tmp_path: Path) -> None:
     assert (tmp_path / "shown" / PICTURE).stat().st_size > 10_000
     for kind in ("epochs", "wall"):
         trainings = summary["trainings"][kind]["a3c"]
-        assert [t["seed"] for t in trainings] == [1, 2]
+        assert [t["seed"] for t in trainings] == [1]
         for training, gain in zip(trainings, gains(trainings), strict=True):
             assert set(training["returns"]) == {"ncc", "ncc_untrained", "dctcp"}
             assert gain == pytest.approx(
@@ -42,13 +42,13 @@ def test_it_trains_compares_and_keeps(tmp_path: Path) -> None:
             assert (np.diff(epochs) > 0).all()
             assert (np.diff(walls) > 0).all()
             assert is_sealed(tmp_path / "runs" / "learners" / f"a3c_{kind}_s{training['seed']}")
-    assert [t["epochs"] for t in summary["trainings"]["epochs"]["a3c"]] == [8000, 8000]
+    assert [t["epochs"] for t in summary["trainings"]["epochs"]["a3c"]] == [8000]
     (long,) = {t["epochs"] for t in summary["trainings"]["wall"]["a3c"]}
     assert long % 1000 == 0
 
     kept = tmp_path / "runs" / "learners" / "a3c_epochs_s1" / "policy.npz"
     before = kept.stat().st_mtime_ns
-    cut = tmp_path / "runs" / "learners" / "a3c_epochs_s2"
+    cut = tmp_path / "runs" / "learners" / "a3c_wall_s1"
     (cut / "manifest.json").unlink()  # as if it had been interrupted
     (cut / "policy.npz").unlink()
     again = ncc("learners", *SHORT, cwd=tmp_path)
