@@ -4,6 +4,7 @@
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -29,6 +30,7 @@ from ncc.agents.rllib.env_runner import NEXT_EPISODE, host_spaces
 from ncc.agents.rllib.module import HostModule
 from ncc.agents.rllib.optimizers import SameAdam
 from ncc.agents.rllib.recorded import Recorded
+from ncc.core.errors import ConfigError
 from ncc.core.seeding import derive_seed
 from ncc.harness.batch import EnvFactory
 from ncc.harness.episodes import read_episodes, require_seen_as
@@ -37,6 +39,8 @@ ADVANTAGE_RATE = 0.01
 """Of the moving mean of squared advantages, per minibatch: RLlib's own, 1e-8, leaves it where it starts."""
 VALUE_ERROR = 0.1
 """Of an untrained value, roughly, in units of the mean reward per epoch: no advantage is beyond doubt at first."""
+RECORDINGS = "recordings.sha256"
+"""Beside RLlib's own files in a checkpoint."""
 _SCALE = "ncc_squared_advantage"
 
 
@@ -117,9 +121,9 @@ class FromMemory(Homeless):
 
     def training_step(self: Any) -> None:
         """One update: whole episodes of hosts, once each, in minibatches; said as env runners say what they collect."""
-        before = int(self.recorded.taken_epochs)
+        before = self.recorded.taken_epochs
         episodes = self.recorded.take(self.update_epochs)
-        after = int(self.recorded.taken_epochs)
+        after = self.recorded.taken_epochs
         log = self.metrics.log_value
         log((ENV_RUNNER_RESULTS, NUM_ENV_STEPS_SAMPLED), after - before, reduce="sum")
         log((ENV_RUNNER_RESULTS, NEXT_EPISODE, "0"), self.recorded.position, reduce="max", window=1)
@@ -131,9 +135,29 @@ class FromMemory(Homeless):
         )
         self.metrics.aggregate(results, key=LEARNER_RESULTS)
 
+    def save_to_path(self: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
+        """RLlib's, and what was learnt from."""
+        saved = super().save_to_path(path, *args, **kwargs)  # type: ignore[misc]
+        (Path(path) / RECORDINGS).write_text(self.recorded.digest + "\n")
+        return saved
+
     def restore_from_path(self: Any, path: Any, *args: Any, **kwargs: Any) -> None:
-        """Without RLlib's second half, which hands weights to env runners whether there are any or not."""
+        """Without RLlib's second half, which hands weights to env runners whether there are any or not.
+
+        Raises:
+            ConfigError: what is recorded is not what the checkpoint learnt from.
+        """
+        told = Path(path) / RECORDINGS
+        if not told.is_file() or told.read_text().strip() != self.recorded.digest:
+            raise ConfigError(
+                f"{path} has learnt from other recordings than agent.episodes names now; put back those that it began "
+                "with, or train anew with another out="
+            )
         Checkpointable.restore_from_path(self, path, *args, **kwargs)
+
+    def cleanup(self: Any) -> None:
+        """RLlib's own: there are no env runners to wait for."""
+        super(Homeless, self).cleanup()  # type: ignore[misc]
 
 
 class FromMemoryMarwil(FromMemory, MARWIL):

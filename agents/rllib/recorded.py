@@ -6,6 +6,7 @@ objects, and decodes and buffers episodes, for data that here is tens of MB and 
 cores those actors take the learner's. What RLlib does from an episode on, connectors, loss and optimiser, is the same.
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,7 +14,7 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
 from ncc.agents.rllib.rollout import Float
 from ncc.core.seeding import derive_seed, generator
-from ncc.harness.episodes import Episode
+from ncc.harness.episodes import Episode, episodes_digest
 
 
 class Recorded:
@@ -26,24 +27,31 @@ class Recorded:
         position: host episodes taken so far, for a training that goes on.
 
     Attributes:
-        pass_epochs: epochs of racks in everything that was recorded; a host's epoch is its share of one.
-        taken_epochs: those taken so far.
+        digest: of everything that was recorded.
     """
 
     def __init__(self, episodes: Sequence[Episode], seed: int, reward_scale: float, position: int = 0) -> None:
         self._episodes, self._seed, self.position = episodes, seed, position
         self._rewards = [episode.reward * np.float32(reward_scale) for episode in episodes]
         self._units = [(i, host) for i, episode in enumerate(episodes) for host in range(episode.actions.shape[1])]
-        self._epochs = [len(episodes[i].actions) / len(episodes[i].info.hosts) for i, _ in self._units]
-        self.pass_epochs = sum(len(episode.actions) for episode in episodes)
+        # A host's epoch is its share of one of its rack. Shares are whole: sums of floats would depend on the order.
+        self._shares_per_epoch = math.lcm(*(len(episode.info.hosts) for episode in episodes))
+        each = [len(e.actions) * self._shares_per_epoch // len(e.info.hosts) for e in episodes]
+        self._shares = [each[i] for i, _ in self._units]
+        self.digest = episodes_digest(episodes)
         passes, begun = divmod(position, len(self._units))
-        self.taken_epochs = passes * self.pass_epochs + sum(self._epochs[unit] for unit in self._order(passes)[:begun])
+        self._taken = passes * sum(self._shares) + sum(self._shares[unit] for unit in self._order(passes)[:begun])
+
+    @property
+    def taken_epochs(self) -> int:
+        """Whole epochs of racks taken so far."""
+        return self._taken // self._shares_per_epoch
 
     def take(self, epochs: int) -> list[SingleAgentEpisode]:
         """The next whole episodes with so many epochs of racks or more."""
         taken: list[SingleAgentEpisode] = []
-        upto = self.taken_epochs + epochs
-        while self.taken_epochs < upto:
+        upto = self._taken + epochs * self._shares_per_epoch
+        while self._taken < upto:
             number, at = divmod(self.position, len(self._units))
             unit = self._order(number)[at]
             i, host = self._units[unit]
@@ -62,7 +70,7 @@ class Recorded:
                 )
             )
             self.position += 1
-            self.taken_epochs += self._epochs[unit]
+            self._taken += self._shares[unit]
         return taken
 
     def mean_square_return(self, gamma: float) -> float:

@@ -6,6 +6,7 @@ was recorded by as JSON in the schema's metadata (`EpisodeInfo`). Environments w
 them; neither knows the other.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,13 +110,13 @@ def read_episodes(where: str | Path | Sequence[str | Path]) -> tuple[Episode, ..
     """The episodes of files, of folders (any `FILE` below them) or of patterns (`runs/*/ncc`), in the order of paths.
 
     Raises:
-        ResultError: nothing there, no recording or a damaged one, another format, or of a run that must not be used.
-        ConfigError: they do not fit together: seen, acted in or paid in different ways.
+        ResultError: no recording or a damaged one, another format, or of a run that must not be used.
+        ConfigError: nothing there, or they do not fit together: seen, acted in or paid in different ways.
     """
     named = [where] if isinstance(where, str | Path) else list(where)
     paths = sorted({path for name in named for path in _paths(str(name))})
     if not paths:
-        raise ResultError(
+        raise ConfigError(
             "no recorded episodes are named; record some with: python -m ncc.evaluate record=true controller=[...]"
         )
     episodes = tuple(read_episode(path) for path in paths)
@@ -163,6 +164,16 @@ def require_seen_as(
                 f"the episode of {episode.label} has {info.obs_dim} numbers per observation and {info.n_actions} "
                 f"actions, this run's environment {obs_dim} and {n_actions}; record the scenario that you train for"
             )
+
+
+def episodes_digest(episodes: Sequence[Episode]) -> str:
+    """64 hex digits that differ once an episode, its description or the order does."""
+    digest = hashlib.sha256()
+    for episode in episodes:
+        digest.update(f"{episode.info.to_json()}{episode.terminated}".encode())
+        for values in (episode.epoch, episode.obs, episode.actions, episode.reward):
+            digest.update(f"{values.dtype}{values.shape}".encode() + np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest()
 
 
 def read_episode(path: Path) -> Episode:
@@ -273,7 +284,7 @@ def _paths(name: str) -> list[Path]:
     for path in matching:
         found += sorted(path.rglob(FILE)) if path.is_dir() else [path]
     if not found:
-        raise ResultError(
+        raise ConfigError(
             f"{name} names no recorded episode (a file, a folder with {FILE} in it, or a pattern); record some with: "
             "python -m ncc.evaluate record=true controller=[...]"
         )

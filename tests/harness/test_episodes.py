@@ -26,6 +26,7 @@ EPOCHS, HOSTS, NUMBERS = 5, 3, 4
 SPECS: dict[str, Any] = {
     "observation": {"neighbours": "each"},
     "action": {"kind": "levels", "levels": 2, "shares": (0.5, 2.0)},
+    "reward": {"kind": "utility"},
 }
 
 
@@ -33,7 +34,6 @@ def episode(seed: int = 1, *, terminated: bool = False, **changes: Any) -> Episo
     rng = np.random.default_rng(seed)
     info = EpisodeInfo(
         **SPECS,
-        reward={"kind": "utility"},
         scenario="small",
         scenario_digest="0123456789abcdef",
         datapath="fluid",
@@ -110,11 +110,11 @@ def test_files_folders_and_patterns_are_read_once_each_in_order(tmp_path: Path) 
 
 
 def test_what_is_not_there_or_no_recording_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ResultError, match=r"nowhere names no recorded episode.*record=true"):
+    with pytest.raises(ConfigError, match=r"nowhere names no recorded episode.*record=true"):
         read_episodes(tmp_path / "nowhere")
-    with pytest.raises(ResultError, match="names no recorded episode"):
+    with pytest.raises(ConfigError, match="names no recorded episode"):
         read_episodes(tmp_path)  # an empty folder
-    with pytest.raises(ResultError, match="no recorded episodes are named"):
+    with pytest.raises(ConfigError, match="no recorded episodes are named"):
         read_episodes([])
     (tmp_path / "text.parquet").write_text("no Parquet")
     with pytest.raises(ResultError, match="cannot be read as a recording"):
@@ -194,6 +194,10 @@ def test_a_run_learns_from_what_it_would_see_and_do_itself(tmp_path: Path) -> No
         require_seen_as(episodes, {**SPECS, "action": {**SPECS["action"], "levels": 10}}, NUMBERS, 11)
     with pytest.raises(ConfigError, match=r"another env\.observation"):
         require_seen_as(episodes, {**SPECS, "observation": {"neighbours": "ranked"}}, NUMBERS, 3)
+    backlog = {**SPECS, "reward": {"kind": "backlog"}}
+    with pytest.raises(ConfigError, match=r"another env\.reward than this run's \(kind 'utility' in place of"):
+        require_seen_as(episodes, backlog, NUMBERS, 3)
+    require_seen_as(episodes, backlog, NUMBERS, 3, paid=False)
     with pytest.raises(ConfigError, match=r"has 4 numbers per observation and 3 actions, .* environment 9 and 3"):
         require_seen_as(episodes, SPECS, 9, 3)
 

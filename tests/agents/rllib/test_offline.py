@@ -12,7 +12,7 @@ import pytest
 
 from ncc.agents.policy import load_policy
 from ncc.agents.rllib.config import RllibConfig
-from ncc.core.errors import ConfigError, ResultError
+from ncc.core.errors import ConfigError
 from ncc.harness.episodes import FILE, Episode, EpisodeInfo, read_episodes, write_episode
 from ncc.harness.learner import Progress
 from ncc.harness.manifest import is_sealed, read_manifest
@@ -51,11 +51,11 @@ def right(obs: np.ndarray) -> np.ndarray:
     return (obs[..., 0] * ACTIONS).astype(np.int64)
 
 
-def episode(seed: int, *, good: bool, epochs: int = EPOCHS, terminated: bool = False) -> Episode:
+def episode(seed: int, *, good: bool, epochs: int = EPOCHS, terminated: bool = False, hosts: int = HOSTS) -> Episode:
     """Actions that are right, or drawn at random; a wrong one costs by its distance."""
     rng = np.random.default_rng([seed, good])
-    obs = rng.random((epochs + 1, HOSTS, NUMBERS), dtype=np.float32)
-    actions = right(obs[:-1]) if good else rng.integers(0, ACTIONS, (epochs, HOSTS))
+    obs = rng.random((epochs + 1, hosts, NUMBERS), dtype=np.float32)
+    actions = right(obs[:-1]) if good else rng.integers(0, ACTIONS, (epochs, hosts))
     info = EpisodeInfo(
         **SPECS,
         scenario="toy",
@@ -66,7 +66,7 @@ def episode(seed: int, *, good: bool, epochs: int = EPOCHS, terminated: bool = F
         flow_seed="1",
         obs_dim=NUMBERS,
         n_actions=ACTIONS,
-        hosts=tuple(f"h{i}" for i in range(HOSTS)),
+        hosts=tuple(f"h{i}" for i in range(hosts)),
     )
     reward = -np.abs(actions - right(obs[:-1])).astype(np.float32) / 4
     times = np.arange(epochs + 1)
@@ -153,7 +153,7 @@ def test_a_pass_takes_every_host_of_every_episode_once_and_each_pass_in_another_
     episodes = [episode(1, good=True, epochs=10), episode(2, good=True, epochs=30)]
     source = Recorded(episodes, seed=1, reward_scale=0.5)
     passes = [source.take(40), source.take(40)]
-    assert source.taken_epochs == pytest.approx(80)
+    assert source.taken_epochs == 80
     orders = []
     for taken in passes:
         assert len(taken) == 2 * HOSTS
@@ -163,13 +163,46 @@ def test_a_pass_takes_every_host_of_every_episode_once_and_each_pass_in_another_
     assert sorted(orders[0]) == sorted(orders[1])
     assert orders[0] != orders[1]
     again = Recorded(episodes, seed=1, reward_scale=0.5, position=2 * HOSTS)
-    assert again.taken_epochs == pytest.approx(40)
+    assert again.taken_epochs == 40
     assert [tuple(one.get_observations(0)) for one in again.take(40)] == orders[1]
     one = passes[0][0]
     number = len(one) == 30
     host = next(h for h in range(HOSTS) if np.array_equal(episodes[number].obs[0, h], one.get_observations(0)))
     assert np.array_equal(one.get_actions(), episodes[number].actions[:, host])
     assert np.array_equal(one.get_rewards(), episodes[number].reward[:, host] / 2)
+
+
+@pytest.mark.parametrize("hosts", [(3, 3), (7, 7), (3, 7)])
+def test_wherever_recordings_are_taken_up_again_updates_are_the_same(hosts: tuple[int, int]) -> None:
+    from ncc.agents.rllib.recorded import Recorded
+
+    episodes = [episode(i, good=True, epochs=10 + i, hosts=hosts[i % 2]) for i in range(4)]
+    whole = Recorded(episodes, seed=1, reward_scale=0.5)
+    starts, epochs = [0], [0]
+    for _ in range(60):
+        whole.take(5)
+        starts.append(whole.position)
+        epochs.append(whole.taken_epochs)
+    for k, start in enumerate(starts[:-1]):
+        again = Recorded(episodes, seed=1, reward_scale=0.5, position=start)
+        assert again.taken_epochs == epochs[k]
+        for position in starts[k + 1 :]:
+            again.take(5)
+            assert again.position == position
+    assert epochs[-1] >= 5 * 60
+
+
+def test_a_training_does_not_go_on_with_other_recordings(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        write_episode(tmp_path / "kept" / str(seed) / FILE, episode(seed, good=True))
+    train(config(tmp_path / "kept", epochs=1000), tmp_path / "run")
+    checkpoints = set((tmp_path / "run" / "checkpoints").iterdir())
+    write_episode(tmp_path / "kept" / "2" / FILE, episode(2, good=False))
+    with pytest.raises(ConfigError, match=r"has learnt from other recordings than agent\.episodes names now"):
+        train(config(tmp_path / "kept", epochs=2000), tmp_path / "run", resume=True)
+    assert set((tmp_path / "run" / "checkpoints").iterdir()) == checkpoints
+    write_episode(tmp_path / "kept" / "2" / FILE, episode(2, good=True))
+    train(config(tmp_path / "kept", epochs=2000), tmp_path / "run", resume=True)
 
 
 @pytest.mark.parametrize("terminated", [True, False])
@@ -202,7 +235,7 @@ def test_value_targets_are_discounted_sums_and_go_on_where_time_was_up(tmp_path:
 
 
 def test_recordings_that_do_not_fit_are_refused(recorded: Path, tmp_path: Path) -> None:
-    with pytest.raises(ResultError, match="names no recorded episode"):
+    with pytest.raises(ConfigError, match="names no recorded episode"):
         train(config(tmp_path / "nowhere"), tmp_path / "run")
     other = config(recorded / "good").build()
     for specs, said in (
@@ -213,8 +246,8 @@ def test_recordings_that_do_not_fit_are_refused(recorded: Path, tmp_path: Path) 
             other.train(TOY, tmp_path / "run", 1, resume=False, report=print, meta=specs)
 
     paid = {**SPECS, "reward": {"kind": "utility"}}
+    marwil = config(recorded / "good", algorithm="marwil").build()
     with pytest.raises(ConfigError, match=r"another env\.reward .*\(kind 'distance' in place of 'utility'\)"):
-        marwil = config(recorded / "good", algorithm="marwil").build()
         marwil.train(TOY, tmp_path / "run", 1, resume=False, report=print, meta=paid)
     other.train(TOY, tmp_path / "bc", 1, resume=False, report=print, meta=paid)  # bc reads no rewards
 
@@ -271,5 +304,6 @@ def test_from_recording_to_judged_policy_by_the_mains(tmp_path: Path) -> None:
     assert (load_policy(run / "policy.npz")[0].act(read_episodes(tmp_path / "kept")[0].obs[0], None) == 3).all()
     other = ncc("train", *arguments, "env.action.levels=5", "out=other", cwd=tmp_path)
     assert other.returncode == 2
+    assert not (tmp_path / "other").exists()
     assert "recorded with another env.action than this run's (levels 10 in place of 5)" in other.stderr
     assert json.loads((run / "config.json").read_text())["agent"]["algorithm"] == "bc"
