@@ -3,11 +3,12 @@
 
 import math
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -47,25 +48,14 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
     """Train by the plan into `folder`, evaluate, print the comparison and seal the folder.
 
     Raises:
+        ConfigError: a setting that cannot be used; a folder that this call made is gone again.
         WorkerDiedError, KeyboardInterrupt: the folder holds a checkpoint and can be resumed; the message says how.
     """
     if resume and is_sealed(folder):
         print(f"{folder} is finished; evaluate it with: python -m ncc.evaluate run={folder}")
         return
-    learner: Learner = plan.learner.build(batching=isinstance(plan.datapath.load(), Batching))
-    length, remedy = math.ceil(plan.scenario.duration_s / plan.scenario.period_s - 1e-9), "scenario.duration_s"
-    if plan.families.of:
-        length, remedy = plan.families.epochs, "families.epochs"
-    if learner.online_epochs < (least := length * learner.processes):
-        raise ConfigError(
-            f"agent.epochs must be at least {least}, an episode of every rack, got {learner.online_epochs}; raise it "
-            f"or lower {remedy}"
-        )
-    factory = RackFactory.for_learner(plan.spec, plan.datapath.load(), plan.seed, learner, plan.families)
-    plan.check_transports()
-    if not resume:
-        _claim(folder)
-    with _resumable(folder):
+    learner, factory = check_training(plan)
+    with _resumable(folder), nullcontext() if resume else _claimed(folder):
         plan.save(folder)
         made = provenance()
         unseal(folder)
@@ -98,6 +88,29 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
     require_valid(result)
 
 
+def check_training(plan: TrainPlan) -> tuple[Learner, RackFactory]:
+    """What can be known of a plan before anything is written.
+
+    Returns:
+        Who learns, and what in.
+
+    Raises:
+        ConfigError: it cannot be trained; names the setting and what is allowed.
+    """
+    learner: Learner = plan.learner.build(batching=isinstance(plan.datapath.load(), Batching))
+    length, remedy = math.ceil(plan.scenario.duration_s / plan.scenario.period_s - 1e-9), "scenario.duration_s"
+    if plan.families.of:
+        length, remedy = plan.families.epochs, "families.epochs"
+    if learner.online_epochs < (least := length * learner.processes):
+        raise ConfigError(
+            f"agent.epochs must be at least {least}, an episode of every rack, got {learner.online_epochs}; raise it "
+            f"or lower {remedy}"
+        )
+    factory = RackFactory.for_learner(plan.spec, plan.datapath.load(), plan.seed, learner, plan.families)
+    plan.check_transports()
+    return learner, factory
+
+
 def _where(plan: TrainPlan) -> str:
     """What the agent learns in, in words."""
     if not plan.families.of:
@@ -107,6 +120,25 @@ def _where(plan: TrainPlan) -> str:
     )
     hosts = f"{plan.families.hosts_per_slot} hosts to a slot, {plan.datapath.name}"
     return f"{names} ({hosts}), judged on {plan.scenario.name}"
+
+
+@contextmanager
+def _claimed(folder: Path) -> Iterator[None]:
+    """Make the run folder, which must be new or empty.
+
+    After a `ConfigError` before the first checkpoint it is so again: the corrected command may name the same folder.
+    """
+    existed = folder.exists()
+    _claim(folder)
+    try:
+        yield
+    except ConfigError:
+        if not _begun(folder):
+            for path in folder.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            if not existed:
+                folder.rmdir()
+        raise
 
 
 def _claim(folder: Path) -> None:

@@ -16,6 +16,10 @@ from ncc.core.value import Value, from_dict
 Point = dict[str, Any]
 """One value for every key."""
 LONGEST_NAME = 120
+LARGEST_WHOLE = 2**63 - 1
+"""Of what NumPy draws as a whole number."""
+LARGEST = 8e307
+"""Of what it draws between: the distance of two must be a number, too."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.+_-]+")
 _HOW = "write a list of values, such as [1, 2], or a range, such as {low: 0.1, high: 1, log: true}"
@@ -30,6 +34,10 @@ class Range(Value, frozen=True):
     """Evenly in the logarithm."""
 
     def check(self) -> None:
+        for name, value in (("low", self.low), ("high", self.high)):
+            largest = LARGEST_WHOLE if isinstance(value, int) else LARGEST
+            if abs(value) > largest:
+                raise ConfigError(f"{name} must be from {-largest} to {largest}, got {value}")
         if self.low >= self.high:
             raise ConfigError(f"low must be less than high, got {self.low} and {self.high}")
         if self.log and self.low <= 0:
@@ -67,6 +75,8 @@ def space_from(plain: Mapping[str, Any], typed: Mapping[str, Any]) -> Space:
     entries = {**_flat(plain, ""), **typed}
     if not entries:
         raise ConfigError("space is empty: say what is to be tried, for instance 'space.seed=[1, 2, 3]'")
+    if "" in entries:
+        raise ConfigError("space has an entry without a key: write space.<key>=[a, b], with a key of ncc.train")
     return {key: _entry(key, value) for key, value in entries.items()}
 
 

@@ -8,12 +8,13 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from ncc.agents.rllib.config import check_cluster
 from ncc.compose import plain_config, reference_last
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.value import Count, Natural, Value, from_dict
-from ncc.harness.networks import Batching
 from ncc.plan import TrainPlan
 from ncc.sweep.space import Point, Space, override, point_name, points, space_from
+from ncc.training import check_training
 
 ASHA = "asha"
 OWN = ("out", "resume")
@@ -49,8 +50,7 @@ class SweepSpec(Value, frozen=True):
     def check(self) -> None:
         if self.scheduler not in (None, ASHA):
             raise UnknownNameError("scheduler", self.scheduler, (ASHA, "null"))
-        if self.wheel is not None and self.address is None:
-            raise ConfigError("wheel is for the nodes of a cluster: set address, or leave wheel null")
+        check_cluster(self.address, self.wheel, "")
 
 
 @dataclass(frozen=True)
@@ -143,10 +143,15 @@ def _trial(spec: SweepSpec, point: Point) -> Trial:
 
     overrides = (*spec.train, *(override(key, value) for key, value in point.items()))
     name = point_name(point)
-    plain = plain_config(compose("train", list(overrides)))
+    try:
+        plain = plain_config(compose("train", list(overrides)))
+    except ValueError as error:  # Hydra's own, of a group that is given a number
+        raise ConfigError(
+            f"trial {name}: {str(error).rstrip('.')}; give a group names of its options, as in space.agent=[a2c, a3c]"
+        ) from None
     try:
         plan = TrainPlan.from_plain({key: value for key, value in plain.items() if key not in OWN})
-        learner = plan.learner.build(batching=isinstance(plan.datapath.load(), Batching))
+        learner, _ = check_training(plan)
     except ConfigError as error:
         raise ConfigError(f"trial {name}: {error}") from None
     return Trial(name, point, overrides, plan, learner.total_epochs)

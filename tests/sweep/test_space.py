@@ -30,6 +30,12 @@ def test_ranges_are_drawn_together_and_each_draw_is_crossed_with_the_lists() -> 
     assert points(space, 3, seed=8) != found
 
 
+@pytest.mark.parametrize("largest", [2**63 - 1, 8e307])
+def test_the_widest_range_can_be_drawn_from(largest: float) -> None:
+    entry = Range(low=-largest, high=largest)
+    assert all(entry.low <= entry.draw(1, "test", i) <= entry.high for i in range(20))
+
+
 @pytest.mark.parametrize(
     "entry", [Range(low=0.1, high=0.2), Range(low=1, high=9), Range(low=1e-5, high=10.0, log=True)]
 )
@@ -62,6 +68,9 @@ def test_what_is_typed_goes_before_the_yaml() -> None:
         ({"a": {"low": 2, "high": 2}}, "space.a: low must be less than high, got 2 and 2"),
         ({"a": {"low": 0, "high": 2, "log": True}}, "space.a: low must be above 0 where log is true, got 0"),
         ({"a": {"low": 0}}, "high"),
+        ({"a": {"low": 0, "high": 10**24}}, "space.a: high must be from -9223372036854775807 to 9223372036854775807"),
+        ({"a": {"low": -1e308, "high": 1e308}}, "space.a: low must be from -8e+307 to 8e+307, got -1e+308"),
+        ({"": [1]}, "space has an entry without a key"),
         ({"a": {"low": 0, "high": 1, "step": 1}}, "space.a has no field 'step'"),
     ],
 )

@@ -50,9 +50,12 @@ def test_every_agent_can_be_swept(plain: dict[str, Any], agent: str) -> None:
         ({}, {"evaluation.seeds": [2, 3]}, "differ in evaluation,"),
         ({}, {"scenario.duration_s": [0.1, 0.2]}, "differ in scenario,"),
         ({"train": ["evaluation.controllers=[dctcp]"]}, {"seed": [1]}, "evaluation.controllers must have ncc"),
-        ({"wheel": "ncc.whl"}, {"seed": [1]}, "wheel is for the nodes of a cluster"),
+        ({"wheel": "ncc.whl"}, {"seed": [1]}, "wheel is for the workers of a cluster"),
         ({"concurrent": 0}, {"seed": [1]}, "concurrent"),
         ({"space": [1]}, {}, "space must be a mapping"),
+        ({}, {"agent": [1]}, "trial agent-1: Config group override must be a string or a list. Got int; give a group"),
+        ({"train": ["agent.epochs=10"]}, {"agent.gamma": [0.5, 0.9]}, "trial gamma-0.5: agent.epochs must be at least"),
+        ({"address": ""}, {"seed": [1]}, "address must be auto or host:port of a Ray cluster's head"),
     ],
 )
 def test_what_cannot_be_is_refused(
