@@ -24,7 +24,7 @@ class LinuxSettings(Value, frozen=True):
     network that is busy on a core keeps even SCHED_FIFO waiting. With one core they share it."""
     heartbeat_timeout_s: Annotated[float, Meta(ge=1e-3, le=10)] = 0.05
     """Silence of the decisions after which connections fall back to their controller alone, and that is counted."""
-    trim_frac: Annotated[float, Meta(ge=0, le=0.3)] = 0.1
+    trim_frac: Annotated[float, Meta(ge=0, le=0.3)] = 0.0
     """How far above a host's limit, and three times that below it, the rate may be by which the kernel paces it, so
     that what it sends comes to the limit (`ncc.envs.linux.limits`); 0: always the limit itself."""
     segmentation_offload: bool = False

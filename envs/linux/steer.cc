@@ -45,7 +45,7 @@ class Steering
         }
         for (size_t i = 0; i < n; ++i) {
             double &due = due_bytes_[i];
-            if (std::isinf(limits_[i])) {
+            if (std::isinf(limits_[i]) || !std::isfinite(sent_bps(i))) {
                 due = 0;
             } else {
                 due += (limits_[i] - sent_bps(i)) * interval_s / 8;
