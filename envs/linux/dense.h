@@ -36,19 +36,20 @@ WIDE inline void Affine(const float *in, size_t rows, size_t inputs, const float
 }
 
 // tanh(x) = 1 - 2 / (1 + e^2x) in place, to within some 1e-7. e^y is 2^k times 2^f with -1/2 <= f <= 1/2, that by the
-// exponent's bits and this by its Taylor series, so that the loop has neither calls nor branches.
+// exponent's bits and this by its Taylor series, so that the loop has neither calls nor branches. NaN stays NaN.
 WIDE inline void Tanh(float *x, size_t n)
 {
     constexpr float kLog2E = 1.44269504F, kMost = 20.0F; // there it is 1 to all digits
     for (size_t i = 0; i < n; ++i) {
         const float twice = 2 * x[i];
-        const float y = (twice > kMost ? kMost : twice < -kMost ? -kMost : twice) * kLog2E;
+        // Also where it is NaN this is a number, for one that is not cannot be made whole.
+        const float y = (twice > kMost ? kMost : twice > -kMost ? twice : -kMost) * kLog2E;
         const auto whole = static_cast<int32_t>(y + (y < 0 ? -0.5F : 0.5F));
         const float f = (y - static_cast<float>(whole)) * 0.693147181F;
         const float part =
             1 + f * (1 + f * (1 / 2.F + f * (1 / 6.F + f * (1 / 24.F + f * (1 / 120.F + f * (1 / 720.F))))));
         const float power = std::bit_cast<float>((whole + 127) << 23) * part;
-        x[i] = 1 - 2 / (1 + power);
+        x[i] = twice == twice ? 1 - 2 / (1 + power) : twice;
     }
 }
 
