@@ -18,8 +18,8 @@ from ray import tune
 from ray.tune.schedulers import AsyncHyperBandScheduler
 
 from ncc.agents.rllib.cluster import connected
-from ncc.agents.rllib.report import FAILED, RUNNING, STOPPED, Report
 from ncc.core.errors import ConfigError
+from ncc.harness.trials import FAILED, RUNNING, STOPPED, Report
 
 TRIES = 3
 """How often a trial is started, at most, when the machine below it dies."""

@@ -11,10 +11,10 @@ from typing import Any
 
 from rich.console import Console
 
-from ncc.agents.rllib.report import FAILED, FINISHED, UNFINISHED
 from ncc.core.errors import InvalidRunError, ResultError
 from ncc.grid import Cell, Grid, Row, print_grid
 from ncc.harness.atomic import write_text
+from ncc.harness.trials import FAILED, FINISHED, UNFINISHED
 from ncc.metrics.stats import Interval, interval
 from ncc.sweep.space import Point, Range
 from ncc.sweep.spec import RANKED, SEED, Sweep, Trial, trial_folder

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ncc.agents.rllib.report import FAILED, FINISHED, RUNNING, STOPPED, UNFINISHED, Report
 from ncc.core.errors import ConfigError, ResultError
 from ncc.harness.atomic import remove
 from ncc.harness.manifest import is_sealed, read_manifest
 from ncc.harness.progress import Bar
+from ncc.harness.trials import FAILED, FINISHED, RUNNING, STOPPED, UNFINISHED, Report
 from ncc.plan import CONFIG, TrainPlan
 from ncc.sweep.page import JSON, Outcome, Summary, read_states
 from ncc.sweep.spec import ASHA, RANKED, Sweep, Trial, trial_folder

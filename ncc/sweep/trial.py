@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ncc.agents.rllib.report import FAILED, FINISHED, RUNNING, UNFINISHED, Report
 from ncc.harness.manifest import is_sealed
+from ncc.harness.trials import FAILED, FINISHED, RUNNING, UNFINISHED, Report
 from ncc.learning import LEARNING, RECENT, read_learning
 from ncc.plan import CONFIG
 from ncc.sweep.space import override

@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from ncc.agents.rllib.report import FAILED, FINISHED, RUNNING, UNFINISHED, Report
+from ncc.harness.trials import FAILED, FINISHED, RUNNING, UNFINISHED, Report
 
 
 @dataclass

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ncc.agents.rllib.report import FAILED, FINISHED, RUNNING, STOPPED, Report
+from ncc.harness.trials import FAILED, FINISHED, RUNNING, STOPPED, Report
 from tests.sweep.jobs import Scripted
 
 pytestmark = pytest.mark.rllib

@@ -176,20 +176,20 @@ def test_a_pass_takes_every_host_of_every_episode_once_and_each_pass_in_another_
 def test_wherever_recordings_are_taken_up_again_updates_are_the_same(hosts: tuple[int, int]) -> None:
     from ncc.agents.rllib.recorded import Recorded
 
-    episodes = [episode(i, good=True, epochs=10 + i, hosts=hosts[i % 2]) for i in range(4)]
+    episodes = [episode(i, good=True, epochs=10, hosts=hosts[i % 2]) for i in range(4)]
     whole = Recorded(episodes, seed=1, reward_scale=0.5)
     starts, epochs = [0], [0]
     for _ in range(60):
-        whole.take(5)
+        whole.take(10)
         starts.append(whole.position)
         epochs.append(whole.taken_epochs)
     for k, start in enumerate(starts[:-1]):
         again = Recorded(episodes, seed=1, reward_scale=0.5, position=start)
         assert again.taken_epochs == epochs[k]
         for position in starts[k + 1 :]:
-            again.take(5)
+            again.take(10)
             assert again.position == position
-    assert epochs[-1] >= 5 * 60
+    assert epochs[-1] >= 10 * 60
 
 
 def test_a_training_does_not_go_on_with_other_recordings(tmp_path: Path) -> None:

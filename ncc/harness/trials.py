@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a trial of a sweep says of itself; importing it does not load Ray."""
+"""What a trial of a sweep says of itself: who runs trials and what a trial is know this, and not each other."""
 
 import math
 from dataclasses import dataclass
