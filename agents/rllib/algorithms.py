@@ -26,7 +26,11 @@ from ncc.core.seeding import derive_seed
 HOSTS = "hosts"
 """The one policy in the form multi_agent: its name must not be RLlib's for a single agent."""
 MARGIN_ROLLOUTS = 4
-"""Rollouts that an env runner may have begun beyond the last one heard of."""
+"""Rollouts that an env runner may have begun beyond the last one heard of: twice what can be on its way."""
+SILENCE_S = 120.0
+"""How long no env runner may answer before the training counts as dead: restarting one takes some seconds."""
+STOP_S = 5.0
+"""How long an env runner may take to close its environment before it is killed."""
 WAIT_S = 0.2
 """How long the asynchronous algorithms wait for an answer before they look again."""
 PROBE_S, PROBE_EVERY_S = 1.0, 10.0
@@ -49,6 +53,14 @@ class Homeless:
         restored: list[int] = super().restore_env_runners(env_runner_group)  # type: ignore[misc]
         self._probed_s = time.monotonic()
         return restored
+
+    def cleanup(self: Any) -> None:
+        """As RLlib's, which would wait for an env runner that hangs."""
+        group = self.env_runner_group
+        if group is not None:  # nobody collects for marwil and bc
+            group.foreach_env_runner(_stop, healthy_only=False, local_env_runner=False, timeout_seconds=STOP_S)
+            group._worker_manager.clear()
+        super().cleanup()  # type: ignore[misc]
 
 
 class Waits(Homeless):
@@ -84,13 +96,28 @@ class NewEpisodes(RLlibCallback):
         for index in env_runner_indices:
             worker = settings.worker(index)
             heard = algorithm.next_episodes.get(worker, settings.episodes[worker])
-            algorithm.next_episodes[worker] = heard + MARGIN_ROLLOUTS * settings.rollout
+            algorithm.next_episodes[worker] = heard + margin_episodes(algorithm.episodes_per_rollout, settings.rollout)
             begin = partial(_begin, episode=algorithm.next_episodes[worker])
             env_runner_group.foreach_env_runner(begin, remote_worker_ids=[index], local_env_runner=False)
 
 
+def margin_episodes(per_rollout: int, rollout: int) -> int:
+    """Episodes that a lost env runner may have begun beyond the last one heard of.
+
+    Args:
+        per_rollout: the most that an env runner has begun in a rollout so far; 0: none has answered yet, and each
+            epoch may have been an episode.
+        rollout: epochs of a rollout.
+    """
+    return MARGIN_ROLLOUTS * (per_rollout or rollout) + 1
+
+
 def _begin(env_runner: Any, episode: int) -> None:
     env_runner.begin(episode)
+
+
+def _stop(env_runner: Any) -> None:
+    env_runner.stop()
 
 
 def algorithm_config(config: RllibConfig, settings: EnvSettings) -> AlgorithmConfig:
@@ -107,7 +134,7 @@ def algorithm_config(config: RllibConfig, settings: EnvSettings) -> AlgorithmCon
         rollout_fragment_length=rollout,
         merge_env_runner_states=False,
         use_env_runner_state_server=False,
-        sample_timeout_s=None,
+        sample_timeout_s=SILENCE_S,
     )
     made.learners(num_learners=0, num_gpus_per_learner=0)
     made.fault_tolerance(restart_failed_env_runners=True, max_num_env_runner_restarts=NEVER)

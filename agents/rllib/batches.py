@@ -27,6 +27,20 @@ from ncc.harness.batch import ObsArray
 Batch = dict[str, Tensor]
 
 
+class Failures(ConnectorV2):
+    """First of all learner pipelines, in both forms.
+
+    Raises:
+        InvalidRunError: an env runner handed over why it cannot go on.
+    """
+
+    def __call__(self, *, batch: dict[str, Any], episodes: list[Any], **_: Any) -> dict[str, Any]:
+        for failed in episodes:
+            if isinstance(failed, FailedRollout):
+                raise InvalidRunError(failed.message)
+        return batch
+
+
 class HostBatches(ConnectorV2):
     """The whole learner pipeline; `gae_lambda` None: V-trace, whose loss makes its own advantages."""
 
@@ -42,17 +56,13 @@ class HostBatches(ConnectorV2):
         self._gamma, self._gae_lambda = gamma, gae_lambda
 
     def __call__(
-        self, *, rl_module: MultiRLModule, batch: dict[str, Any], episodes: list[RackRollout | FailedRollout], **_: Any
+        self, *, rl_module: MultiRLModule, batch: dict[str, Any], episodes: list[RackRollout], **_: Any
     ) -> dict[str, Batch]:
-        rollouts = [rollout for rollout in episodes if isinstance(rollout, RackRollout)]
-        for failed in episodes:
-            if isinstance(failed, FailedRollout):
-                raise InvalidRunError(failed.message)
         module: HostModule = rl_module[DEFAULT_MODULE_ID].unwrapped()
         if self._gae_lambda is None:
-            made = vtrace_batch(module, rollouts, gamma=self._gamma)
+            made = vtrace_batch(module, episodes, gamma=self._gamma)
         else:
-            made = ppo_batch(module, rollouts, gamma=self._gamma, gae_lambda=self._gae_lambda)
+            made = ppo_batch(module, episodes, gamma=self._gamma, gae_lambda=self._gae_lambda)
         return {**batch, DEFAULT_MODULE_ID: made}
 
 

@@ -35,6 +35,8 @@ RETURNS = "ncc_returns"
 NEXT_EPISODE = "ncc_next_episode"
 """Metric, by env runner: the first episode number that no rack of it has taken a step in."""
 
+EPISODES_PER_ROLLOUT = "ncc_episodes_per_rollout"
+"""Metric: by how much NEXT_EPISODE grew in a rollout, at most."""
 ENOUGH = 2**31
 """Epochs that an env runner claims when it failed: RLlib then asks for no more before it calls the learner."""
 
@@ -42,6 +44,13 @@ ENOUGH = 2**31
 def quiet() -> None:
     """For a process of Ray's: no warnings of what RLlib itself still does; errors are shown."""
     logging.getLogger("ray").setLevel(logging.ERROR)
+
+
+def failed(runner: EnvRunner, worker: int, error: NccError) -> FailedRollout:
+    """What `sample` hands over in place of a rollout, so that the learner is called at once and raises it."""
+    runner.metrics.log_value(NUM_ENV_STEPS_SAMPLED, ENOUGH, reduce="sum")
+    runner.metrics.log_value(NUM_ENV_STEPS_SAMPLED_LIFETIME, ENOUGH, reduce="lifetime_sum")
+    return FailedRollout(f"env runner {worker}: {error}")
 
 
 def host_spaces(env: BatchedEnv) -> tuple[Space[Any], Space[Any]]:
@@ -83,9 +92,7 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):
         try:
             return [self._collect()]
         except NccError as error:
-            self.metrics.log_value(NUM_ENV_STEPS_SAMPLED, ENOUGH, reduce="sum")
-            self.metrics.log_value(NUM_ENV_STEPS_SAMPLED_LIFETIME, ENOUGH, reduce="lifetime_sum")
-            return [FailedRollout(f"env runner {self._worker}: {error}")]
+            return [failed(self, self._worker, error)]
 
     def _collect(self) -> RackRollout:
         assert self.env is not None
@@ -93,7 +100,7 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):
             # The episode keeps a resumed or restarted runner from drawing the same actions again.
             rng = generator(self._settings.seed, "rllib", "actions", self._worker, self._episode)
             self._collector = Collector(self.env, rng, self._settings.rollout, self._episode)
-        actor = _Recorder(self.module)
+        actor, before = _Recorder(self.module), self._collector.next_episode
         taken = self._collector.collect(actor, self._settings.rollout)
         hosts = taken.actions.shape
         found = RackRollout(
@@ -107,10 +114,10 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):
             cut=taken.cut,
             cut_obs=np.stack(taken.cut_obs) if taken.cut else np.empty((0, *taken.last_obs.shape[1:]), np.float32),
         )
-        self._log(found, taken.returns)
+        self._log(found, taken.returns, begun=self._collector.next_episode - before)
         return found
 
-    def _log(self, found: RackRollout, returns: tuple[float, ...]) -> None:
+    def _log(self, found: RackRollout, returns: tuple[float, ...], *, begun: int) -> None:
         assert self._collector is not None
         log, samples = self.metrics.log_value, found.agent_steps()
         log(NUM_ENV_STEPS_SAMPLED, len(found), reduce="sum")
@@ -118,6 +125,7 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):
         log((NUM_AGENT_STEPS_SAMPLED, DEFAULT_AGENT_ID), samples, reduce="sum")
         log((NUM_MODULE_STEPS_SAMPLED, DEFAULT_MODULE_ID), samples, reduce="sum")
         log((NEXT_EPISODE, str(self._worker)), self._collector.next_episode, reduce="max", window=1)
+        log(EPISODES_PER_ROLLOUT, begun, reduce="max", window=1)
         for value in returns:
             log(RETURNS, value, reduce="item_series")
 

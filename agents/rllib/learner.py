@@ -46,9 +46,9 @@ class RllibLearner:
     ) -> Path:
         """Train to the configured number of epochs and return the policy file.
 
-        Ctrl-C ends the training after the update that is being made, and leaves a checkpoint of that moment. A resumed
-        run goes on at episodes that were not met before. An env runner that dies is started again; what it had
-        collected since its last answer is lost.
+        Ctrl-C or SIGTERM ends the training after the update that is being made, and leaves a checkpoint of that moment.
+        A resumed run goes on at episodes that were not met before. An env runner that dies is started again; what it
+        had collected since its last answer is lost.
 
         Raises:
             ConfigError: Ray or PyTorch is missing, the cluster cannot be reached, or Ray does not start here.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """RLlib's own way, for comparison: a rack as a `MultiAgentEnv`, hosts as agents, dictionaries and episodes per host."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,10 @@ from ray.rllib.env.multi_agent_env import MultiAgentEnv
 from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 
-from ncc.agents.rllib.env_runner import NEXT_EPISODE, RETURNS, host_spaces, quiet
+from ncc.agents.rllib.env_runner import EPISODES_PER_ROLLOUT, NEXT_EPISODE, RETURNS, failed, host_spaces, quiet
+from ncc.agents.rllib.rollout import FailedRollout
 from ncc.agents.rllib.settings import EnvSettings
-from ncc.core.errors import ConfigError
+from ncc.core.errors import ConfigError, InvalidRunError, NccError
 from ncc.harness.batch import ObsArray
 
 Hosts = dict[str, Any]
@@ -55,11 +57,18 @@ class RackMultiAgentEnv(MultiAgentEnv):
         return self._by_host(self._obs[0]), {}
 
     def step(self, action_dict: dict[str, int]) -> tuple[Hosts, Hosts, Hosts, Hosts, Hosts]:
-        """One epoch. `BatchedEnv` has begun the next episode where one ended; `reset` then only hands it out."""
+        """One epoch. `BatchedEnv` has begun the next episode where one ended; `reset` then only hands it out.
+
+        Raises:
+            InvalidRunError: a reward is not finite.
+        """
         if not self._length:
             self.next_episode += 1
         actions = np.array([[action_dict[host] for host in self.agents]], np.int64)
         moved = self._env.step(actions)
+        for host, reward in enumerate(moved.reward[0].tolist()):
+            if not math.isfinite(reward):
+                raise InvalidRunError(f"reward of host {host} in rack 0 is {reward}; rewards must be finite")
         ended = bool(moved.terminated[0] or moved.truncated[0])
         self._sum, self._length = self._sum + float(moved.reward[0].mean()), self._length + 1
         if ended:
@@ -94,15 +103,25 @@ class HostsEnvRunner(MultiAgentEnvRunner):
         self._rack().begin(episode)
         self._needs_initial_reset = True
 
-    def sample(self, **kwargs: Any) -> list[MultiAgentEpisode]:
-        """RLlib's episodes."""
-        episodes: list[MultiAgentEpisode] = super().sample(**kwargs)
+    def sample(self, **kwargs: Any) -> list[MultiAgentEpisode | FailedRollout]:
+        """RLlib's episodes, or why there are none."""
         rack = self._rack()
+        before = rack.next_episode
+        try:
+            episodes: list[MultiAgentEpisode | FailedRollout] = super().sample(**kwargs)
+        except NccError as error:
+            self._needs_initial_reset = True  # the epoch was not finished
+            return [failed(self, rack.worker, error)]
+        self.metrics.log_value(EPISODES_PER_ROLLOUT, rack.next_episode - before, reduce="max", window=1)
         self.metrics.log_value((NEXT_EPISODE, str(rack.worker)), rack.next_episode, reduce="max", window=1)
         for value in rack.returns:
             self.metrics.log_value(RETURNS, value, reduce="item_series")
         rack.returns.clear()
         return episodes
+
+    def _try_env_step(self, actions: Any) -> Any:
+        """RLlib's would put an error without words in place of the environment's own."""
+        return self.env.step(actions)
 
     def _rack(self) -> RackMultiAgentEnv:
         rack: RackMultiAgentEnv = self.env.envs[0].unwrapped

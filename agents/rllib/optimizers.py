@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""RLlib's learners with A3C's Adam; their losses are RLlib's own."""
+"""RLlib's learners with A3C's Adam, which say why an env runner failed; their losses are RLlib's own."""
 
 from typing import Any
 
@@ -9,10 +9,16 @@ from ray.rllib.algorithms.impala.torch.impala_torch_learner import IMPALATorchLe
 from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
 
 from ncc.agents.a3c.adam import BETA1, BETA2, EPS
+from ncc.agents.rllib.batches import Failures
 
 
 class SameAdam:
     """Adam with A3C's constants: RLlib's learners use PyTorch's."""
+
+    def build(self: Any) -> None:
+        """As RLlib's own, with `Failures` before all that it puts into the pipeline."""
+        super().build()  # type: ignore[misc]
+        self._learner_connector.prepend(Failures())
 
     def configure_optimizers_for_module(self: Any, module_id: str, config: Any = None) -> None:
         """As RLlib's own; the rate comes from `config.lr`."""

@@ -16,11 +16,11 @@ from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS, NUM_ENV
 
 from ncc.agents.policy import POLICY_FILE, UNTRAINED_FILE, save_policy
 from ncc.agents.progress import Meter
-from ncc.agents.rllib.algorithms import algorithm_config
+from ncc.agents.rllib.algorithms import SILENCE_S, algorithm_config
 from ncc.agents.rllib.checkpoint import CheckpointFolder, RunState, check_shape
 from ncc.agents.rllib.cluster import connected, held_stderr
 from ncc.agents.rllib.config import RllibConfig
-from ncc.agents.rllib.env_runner import NEXT_EPISODE, RETURNS
+from ncc.agents.rllib.env_runner import EPISODES_PER_ROLLOUT, NEXT_EPISODE, RETURNS
 from ncc.agents.rllib.module import HostModule, policy_layers
 from ncc.agents.rllib.offline import in_process, offline_algorithm
 from ncc.agents.rllib.settings import EnvSettings
@@ -28,8 +28,6 @@ from ncc.core.errors import InvalidRunError, WorkerDiedError
 from ncc.harness.batch import EnvFactory
 from ncc.harness.learner import Report
 
-SILENCE_S = 120.0
-"""How long no env runner may answer before the training counts as dead: restarting one takes some seconds."""
 SCALARS = {
     "policy_loss": "loss/policy",
     "mean_pi_loss": "loss/policy",
@@ -75,7 +73,7 @@ def train(
 
 @dataclass
 class Interrupt:
-    """Whether Ctrl-C was pressed."""
+    """Whether Ctrl-C was pressed, or this process told to end."""
 
     pressed: bool = False
 
@@ -123,6 +121,7 @@ class Run:
                 ) from None
         self._module_id = next(iter(self.algorithm.learner_group._learner.module.keys()))
         self.algorithm.next_episodes = dict(enumerate(episodes))
+        self.algorithm.episodes_per_rollout = 0
         module = self._module()
         if loaded is not None:
             check_shape(loaded[1], module.shape)
@@ -146,6 +145,8 @@ class Run:
                     continue
                 number = int(worker)
                 self.algorithm.next_episodes[number] = max(self.algorithm.next_episodes[number], _whole(episode))
+            most = _whole(found.get(EPISODES_PER_ROLLOUT, 0))
+            self.algorithm.episodes_per_rollout = max(self.algorithm.episodes_per_rollout, most)
             if epochs:
                 heard_s = time.monotonic()
                 told = found.get(RETURNS)
@@ -211,7 +212,7 @@ def _whole(told: float) -> int:
 
 @contextmanager
 def _deferred_interrupt() -> Iterator[Interrupt]:
-    """Ctrl-C is noted, and acted upon between updates; a second one ends at once."""
+    """Ctrl-C or SIGTERM is noted, and acted upon between updates; a second one ends at once."""
     interrupt = Interrupt()
 
     def note(_number: int, _frame: FrameType | None) -> None:
@@ -219,8 +220,10 @@ def _deferred_interrupt() -> Iterator[Interrupt]:
             raise KeyboardInterrupt
         interrupt.pressed = True
 
-    before = signal.signal(signal.SIGINT, note)
+    # Ray's own handler of SIGTERM, which would abort this process, is among those put back.
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield interrupt
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

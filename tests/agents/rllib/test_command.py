@@ -77,7 +77,7 @@ def test_a_run_is_whole_and_leaves_nothing(short: Path, tmp_path: Path, argument
     assert "Traceback" not in said
 
 
-def test_ctrl_c_says_how_to_go_on_and_ends_ray(short: Path, tmp_path: Path) -> None:
+def test_a_signal_says_how_to_go_on_and_ends_ray(short: Path, tmp_path: Path) -> None:
     run = start(short, tmp_path, "agent=rllib_ppo", "agent.epochs=1000000", "evaluation.datapaths=[packetsim]")
     deadline_s = time.monotonic() + 120
     while not any(row["epochs"] > 0 for row in read_learning(tmp_path / "run")):
@@ -86,7 +86,7 @@ def test_ctrl_c_says_how_to_go_on_and_ends_ray(short: Path, tmp_path: Path) -> N
         time.sleep(0.2)
     started = ray_processes(run.pid)
     assert started
-    run.send_signal(signal.SIGINT)
+    run.send_signal(signal.SIGTERM)  # Ctrl-C: tests/agents/rllib/test_training.py
     said, _ = run.communicate(timeout=100)
     assert run.returncode == 130, said
     assert said.strip().endswith(f"Interrupted. Continue with: python -m ncc.train resume={tmp_path / 'run'}")

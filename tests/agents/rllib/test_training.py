@@ -14,12 +14,13 @@ import pytest
 pytest.importorskip("ray", reason="rllib: ray is not installed (ncc[rllib])")
 
 from ncc.agents.policy import POLICY_FILE, load_policy
+from ncc.agents.rllib import algorithms, run
 from ncc.agents.rllib.config import RllibConfig
-from ncc.core.errors import InvalidRunError, ResultError
-from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray, Transition
+from ncc.core.errors import InvalidRunError, ResultError, WorkerDiedError
+from ncc.harness.batch import ActionArray, BatchedEnv, EnvFactory, ObsArray, Transition
 from ncc.harness.learner import Progress
 from tests.agents.fitting import fit
-from tests.agents.toy_envs import Identity, IdentityEnv
+from tests.agents.toy_envs import BrokenEnv, Identity, IdentityEnv
 
 pytestmark = [pytest.mark.rllib, pytest.mark.usefixtures("ray_here")]
 SMALL = RllibConfig(
@@ -71,12 +72,30 @@ class NotingEnv(IdentityEnv):
 class NanEnv(IdentityEnv):
     def step(self, actions: ActionArray) -> Transition:
         moved = super().step(actions)
-        moved.reward[1, 0] = np.nan
+        moved.reward[-1, 0] = np.nan
         return moved
 
 
 def nan(worker: int) -> BatchedEnv:
     return NanEnv(1, (20, 20))
+
+
+def nan_in_one_rack(worker: int) -> BatchedEnv:
+    return NanEnv(1, (20,))
+
+
+def broken_rack(worker: int) -> BatchedEnv:
+    return BrokenEnv(1, (20,))
+
+
+class HangingEnv(IdentityEnv):
+    def step(self, actions: ActionArray) -> Transition:
+        time.sleep(3600)
+        return super().step(actions)
+
+
+def hanging(worker: int) -> BatchedEnv:
+    return HangingEnv(1, (20, 20))
 
 
 def run_state(folder: Path) -> dict[str, Any]:
@@ -118,6 +137,36 @@ def test_identity_is_learnt(tmp_path: Path, algorithm: Any, env_runners: int, ep
     assert {"loss/policy", "loss/value", "policy/entropy", "update/grad_norm"} <= set(reports[-1].scalars)
 
 
+def test_identity_is_learnt_in_the_form_multi_agent(tmp_path: Path) -> None:
+    config = RllibConfig(
+        form="multi_agent",
+        env_runners=0,
+        rollout=100,
+        epochs=2_000,
+        minibatch=100,
+        passes=8,
+        gamma=0.5,
+        learning_rate=5e-3,
+        entropy_coef=0.001,
+        checkpoint_epochs=10**6,
+    )
+    reports = fit(config, Identity((50,)), tmp_path)
+    returns = [value for report in reports for value in report.returns]
+    assert right_frac(tmp_path) > 0.8
+    assert len(returns) == 2_000 / 50
+    assert np.mean(returns[:4]) < 0.5
+    assert np.mean(returns[-4:]) > 0.7
+
+
+def test_v_trace_runs_in_the_form_multi_agent(tmp_path: Path) -> None:
+    config = SMALL.replace(algorithm="impala", form="multi_agent", env_runners=1, racks=1, rollout=20)
+    reports = fit(config, Identity((20,)), tmp_path)
+    assert reports[-1].epochs == run_state(tmp_path)["epochs"] >= 400
+    returns = [value for report in reports for value in report.returns]
+    assert len(returns) == reports[-1].epochs / 20, "each epoch is counted once"
+    assert {"loss/policy", "loss/value", "policy/entropy"} <= set(reports[-1].scalars)
+
+
 def test_a_returns_unit_is_the_mean_reward_per_host_and_epoch(tmp_path: Path) -> None:
     reports = fit(SMALL, Identity((20,) * 4), tmp_path)
     returns = [value for report in reports for value in report.returns]
@@ -126,7 +175,9 @@ def test_a_returns_unit_is_the_mean_reward_per_host_and_epoch(tmp_path: Path) ->
         assert value * 40 == pytest.approx(round(value * 40), abs=1e-4)
 
 
-def test_ctrl_c_leaves_a_checkpoint_and_a_resumed_run_counts_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_a_checkpoint_and_a_resumed_run_counts_on(tmp_path: Path, number: signal.Signals) -> None:
+    handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     notes = tmp_path / "notes"
     notes.mkdir()
     run = tmp_path / "run"
@@ -134,11 +185,12 @@ def test_ctrl_c_leaves_a_checkpoint_and_a_resumed_run_counts_on(tmp_path: Path) 
 
     def press(progress: Progress) -> None:
         if progress.epochs >= 100:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
 
     config = SMALL.replace(racks=2, rollout=20, epochs=2000)
     with pytest.raises(KeyboardInterrupt):
         fit(config, Noted(notes), run, hear=press)
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == handlers
     state = run_state(run)
     assert 100 <= state["epochs"] < 2000
     assert not (run / POLICY_FILE).exists()
@@ -171,12 +223,37 @@ def test_a_killed_env_runner_costs_what_was_in_flight(tmp_path: Path) -> None:
     assert len(set(starts)) == len(starts), "an episode was met twice"
     gaps = np.diff(sorted(episode for rack, episode in starts if rack == 0))
     assert gaps.max() > 1, "it never started again"
+    assert gaps.max() <= algorithms.margin_episodes(1, 20) == 5, "a rollout is an episode long: few can be in flight"
 
 
 def test_what_fails_in_an_env_runner_is_said(tmp_path: Path) -> None:
     with pytest.raises(InvalidRunError, match="env runner 0: reward of host 0 in rack 1 is nan"):
         fit(SMALL.replace(env_runners=1), nan, tmp_path)
     assert not (tmp_path / POLICY_FILE).exists()
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "make_env", "told"),
+    [
+        ("ppo", nan_in_one_rack, "env runner 0: reward of host 0 in rack 0 is nan"),
+        ("impala", broken_rack, "env runner 0: the simulator gave up"),
+    ],
+)
+def test_what_fails_in_the_form_multi_agent_is_said(
+    tmp_path: Path, algorithm: Any, make_env: EnvFactory, told: str
+) -> None:
+    config = SMALL.replace(algorithm=algorithm, form="multi_agent", env_runners=1, racks=1)
+    with pytest.raises(InvalidRunError, match=told):
+        fit(config, make_env, tmp_path)
+
+
+def test_an_env_runner_that_hangs_ends_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (algorithms, run):
+        monkeypatch.setattr(module, "SILENCE_S", 2.0)
+    monkeypatch.setattr(algorithms, "STOP_S", 0.5)
+    with pytest.raises(WorkerDiedError, match="no env runner has answered for 2 s"):
+        fit(SMALL.replace(env_runners=1), hanging, tmp_path)
+    assert run_state(tmp_path)["epochs"] == 0
 
 
 def test_checkpoints_are_kept_by_number_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
