@@ -59,6 +59,10 @@ class MlpPolicy:
         self.obs_dim = int(self.layers[0][0].shape[1])
         self.n_actions = int(self.layers[-1][0].shape[0])
 
+    def tanh_layers(self) -> tuple[Layer, ...] | None:
+        """Its layers, for what decides in its place; None for a class of its own kind, which may do something else."""
+        return self.layers if type(self) is MlpPolicy else None
+
     def logits(self, obs: ObsArray) -> FloatArray32:
         """Logits [..., n_actions] of observations [..., obs_dim]."""
         if obs.shape[-1:] != (self.obs_dim,):

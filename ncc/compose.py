@@ -177,6 +177,11 @@ class LimiterFactory:
                 f"{observer.obs_dim}: this policy fits neighbourhoods of one size only; choose a scenario with as many "
                 "hosts per neighbourhood as it was trained on"
             )
+        if policy.n_actions != actions.spec.n_actions:
+            raise ConfigError(
+                f"{path} chooses among {policy.n_actions} actions and states a table of {actions.spec.n_actions}; "
+                "train or pack it again"
+            )
         limiter = PolicyLimiter(policy, observer, actions, greedy=limit.greedy)
         if "limits" not in meta:
             return limiter

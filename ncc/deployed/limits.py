@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a host makes of a policy's rate limits before it holds them: within bounds, and not too far from the last."""
 
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
@@ -73,6 +74,16 @@ class HeldLimiter:
 
     def __init__(self, limiter: RateLimiter, bounds: RateBounds) -> None:
         self._limiter, self._bounds = limiter, bounds
+
+    def around(self, other: Callable[[RateLimiter], RateLimiter]) -> RateLimiter:
+        """The same bounds around what `other` makes of the limiter within; itself, if it is of a class of its own."""
+        return HeldLimiter(other(self._limiter), self._bounds) if type(self) is HeldLimiter else self
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What the limiter within says of a run (`ncc.harness.run.ReportsFacts`), if it says anything."""
+        found: Mapping[str, Any] = getattr(self._limiter, "facts", {})
+        return found
 
     def reset(self, scenario: Scenario, seed: int) -> None:
         self._limiter.reset(scenario, seed)

@@ -48,7 +48,7 @@ class ReportsFallbacks(Protocol):
 
 @runtime_checkable
 class ReportsFacts(Protocol):
-    """A datapath whose runs come with facts of their own, which a result must not be without."""
+    """A datapath or limiter whose runs come with facts of their own, which a result must not be without."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -87,7 +87,7 @@ class Run:
     fallbacks: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     datapath_facts: Mapping[str, Any] = field(default_factory=dict)
-    """What the datapath itself says of the run (`ReportsFacts`)."""
+    """What the datapath itself says of the run, and what decided in it (`ReportsFacts`)."""
 
     @property
     def valid(self) -> bool:
@@ -206,7 +206,12 @@ def run_once(
         cpu_s=time.process_time() - cpu,
         fallbacks=fallbacks,
         problems=tuple(_problems(scenario, flows, records, measurement)) + tuple(f"fallback: {f}" for f in fallbacks),
-        datapath_facts=dict(datapath.facts) if isinstance(datapath, ReportsFacts) else {},
+        datapath_facts={
+            name: fact
+            for part in (limiter, datapath)
+            if isinstance(part, ReportsFacts)
+            for name, fact in part.facts.items()
+        },
     )
     for problem in run.problems:
         log.warning("INVALID run of %s: %s", run.label, problem)
