@@ -88,11 +88,11 @@ def _followed(runs: list[Run]) -> dict[str, Any]:
     """Of the periods in which a host has a finite limit and payload waiting: sent over allowed.
 
     Both are in IP packets with data, summed over all such periods of a host (`hosts`, one number for each host and
-    seed) and over windows of `WINDOW` periods that are all like that. Invalid runs are left
-    out, and named.
+    seed) and over windows of `WINDOW` periods that are all like that. Hosts without any such period are left out.
+    Invalid runs are left out, and named.
 
     Raises:
-        DatapathError: there is no other.
+        DatapathError: there is no other run, or no host with such a period.
     """
     valid = [run for run in runs if run.valid]
     if not valid:
@@ -106,11 +106,14 @@ def _followed(runs: list[Run]) -> dict[str, Any]:
         )
         counts = (waits > 0) & np.isfinite(limit)
         allowed, sent = np.where(counts, limit, 0.0) * passed_s, np.where(counts, sent, 0.0) * passed_s
-        hosts += (sent.sum(axis=0) / allowed.sum(axis=0)).tolist()
+        limited = allowed.sum(axis=0) > 0
+        hosts += (sent.sum(axis=0)[limited] / allowed.sum(axis=0)[limited]).tolist()
         n = len(counts) // WINDOW
         whole = counts[: n * WINDOW].reshape(n, WINDOW, -1).all(axis=1)
         part = [x[: n * WINDOW].reshape(n, WINDOW, -1).sum(axis=1)[whole] for x in (sent, allowed)]
         windows += (part[0] / part[1]).tolist()
+    if not hosts:
+        raise DatapathError(f"No host had a finite limit and payload waiting after {WARM_S} s; choose longer runs.")
     ratio = np.array(hosts)
     return {
         "hosts": spread(hosts),
