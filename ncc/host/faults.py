@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Faults are tests: the report runs them and takes over what they measured (pytest's `record_property`)."""
+"""Faults are tests: the report runs them and takes over what they measured (pytest's `record_property`).
+
+Tests of real traffic have several tries (tests/linux/conftest.py): a row says what became of the last and how many there
+were.
+"""
 
 import subprocess
 import sys
@@ -32,8 +36,17 @@ def faults(_: Preset) -> dict[str, Any]:
         done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_S, check=False)
         if not result.is_file():
             raise DatapathError(f"The tests of faults left no result: {(done.stdout + done.stderr).strip()[-300:]}")
-        rows = [_row(case) for case in ElementTree.parse(result).getroot().iter("testcase")]
-    return {"rows": rows, "load": load}
+        found = _rows(ElementTree.parse(result).getroot())
+    return {"rows": found, "load": load}
+
+
+def _rows(root: ElementTree.Element) -> list[dict[str, Any]]:
+    """One row per test: every try is an element of its own, and those before the last say nothing of their failure."""
+    tries: dict[str, list[dict[str, Any]]] = {}
+    for case in root.iter("testcase"):
+        row = _row(case)
+        tries.setdefault(row["test"], []).append(row)
+    return [{**rows[-1], "tries": len(rows)} for rows in tries.values()]
 
 
 def _row(case: ElementTree.Element) -> dict[str, Any]:

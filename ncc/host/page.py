@@ -52,7 +52,9 @@ def _goals(results: Mapping[str, Part]) -> str:
             rows.append(_goal(f"sent over allowed, {row['case']}; {row['decides']}", "0.95 to 1.05", span, met))
     if (found := results.get("faults", {}).get("rows", [])) != []:
         passed = sum(row["outcome"] == "passed" for row in found)
-        rows.append(_goal("tests of faults", "all pass", f"{passed} of {len(found)}", passed == len(found)))
+        again = sum(row.get("tries", 1) > 1 for row in found)
+        said = f"{passed} of {len(found)}" + (f"; {again} needed more than one try" if again else "")
+        rows.append(_goal("tests of faults", "all pass", said, passed == len(found)))
     return _table(("what", "goal", "measured, worst run", "met"), rows, 1) if rows else "Not measured yet."
 
 
@@ -249,9 +251,13 @@ def _compared(part: Part) -> str:
 
 def _faults(part: Part) -> str:
     rows = [
-        (f"`{row['test'].split('::')[-1]}`", row["outcome"], (row["measured"] or row["why"]).replace("|", "/"))
+        (
+            f"`{row['test'].split('::')[-1]}`",
+            row["outcome"] + (f", try {row['tries']}" if row.get("tries", 1) > 1 else ""),
+            (row["measured"] or row["why"] or "").replace("|", "/"),
+        )
         for row in part["rows"]
-        if row["measured"] or row["outcome"] != "passed"
+        if row["measured"] or row["outcome"] != "passed" or row.get("tries", 1) > 1
     ]
     return _table(("test", "outcome", "measured"), rows, 3)
 

@@ -52,10 +52,20 @@ TRAFFIC = ("root", *KERNEL, "net", "pyroute2")
 """And real traffic sent through namespaces."""
 
 
+REAL = "linux: real traffic: "
+"""How the reasons begin of tests that need all of `TRAFFIC`, by which they are told from others."""
+
+
 def needs(*what: str) -> pytest.MarkDecorator:
     """Mark for a test (or `pytestmark`) that runs only where everything named is there.
 
     Names are keys of `NEEDS`; `needs(*TRAFFIC)` for all of a real run.
     """
     missing = [reason for reason, there in (NEEDS[name] for name in what) if not there()]
-    return pytest.mark.skipif(bool(missing), reason="linux: " + ("; ".join(missing) or "everything is there"))
+    begins = REAL if set(TRAFFIC) <= set(what) else "linux: "
+    return pytest.mark.skipif(bool(missing), reason=begins + ("; ".join(missing) or "everything is there"))
+
+
+def sends_traffic(item: pytest.Item) -> bool:
+    """Whether a test was marked with `needs` of all of `TRAFFIC`, itself or with its file."""
+    return any(str(mark.kwargs.get("reason", "")).startswith(REAL) for mark in item.iter_markers("skipif"))
