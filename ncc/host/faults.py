@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Faults are tests: the report runs them and takes over what they measured (pytest's `record_property`).
 
-Tests of real traffic have several tries (tests/linux/conftest.py): a row says what became of the last and how many there
-were.
+Tests of real traffic have several tries (tests/linux/conftest.py): a row says what became of the last and how many
+there were.
 """
 
 import subprocess

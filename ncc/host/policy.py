@@ -108,9 +108,9 @@ def _followed(runs: list[Run]) -> dict[str, Any]:
         allowed, sent = np.where(counts, limit, 0.0) * passed_s, np.where(counts, sent, 0.0) * passed_s
         limited = allowed.sum(axis=0) > 0
         hosts += (sent.sum(axis=0)[limited] / allowed.sum(axis=0)[limited]).tolist()
-        n = len(counts) // WINDOW
-        whole = counts[: n * WINDOW].reshape(n, WINDOW, -1).all(axis=1)
-        part = [x[: n * WINDOW].reshape(n, WINDOW, -1).sum(axis=1)[whole] for x in (sent, allowed)]
+        n, n_hosts = len(counts) // WINDOW, counts.shape[1]
+        whole = counts[: n * WINDOW].reshape(n, WINDOW, n_hosts).all(axis=1)
+        part = [x[: n * WINDOW].reshape(n, WINDOW, n_hosts).sum(axis=1)[whole] for x in (sent, allowed)]
         windows += (part[0] / part[1]).tolist()
     if not hosts:
         raise DatapathError(f"No host had a finite limit and payload waiting after {WARM_S} s; choose longer runs.")

@@ -2,22 +2,26 @@
 """A policy in one call decides as it does in numpy: the same numbers, the same actions, the same errors."""
 
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ncc.agents.policy import MlpPolicy
+from ncc.agents.policy import MlpPolicy, save_policy
 from ncc.compose import LimiterFactory, load_controller
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import LeafSpine, ManyToOne
 from ncc.core.workload import Incast, Permutation
+from ncc.deployed import HeldLimiter, RateBounds
 from ncc.envs.action import ActionSpec, RateTable
 from ncc.envs.linux.datapath import LinuxDatapath
 from ncc.envs.linux.decide import HastenedPolicy, hastened
 from ncc.envs.observation import ObservationSpec, SharedObserver
 from ncc.envs.packetsim import PacketsimDatapath
+from ncc.harness.batch import ActionArray, ObsArray
+from ncc.harness.controller import PolicyLimit
 from ncc.harness.limiter import PolicyLimiter, Unlimited
 from ncc.harness.run import Hastens, run_once
 from tests.envs.cases import measured, rack
@@ -153,6 +157,90 @@ def test_what_has_no_equal_in_one_call_decides_itself() -> None:
         got = [fast.decide(each) for each in drawn(scenario, 20, 2)]
         limiter.reset(scenario, 4)
         np.testing.assert_array_equal(got, [limiter.decide(each) for each in drawn(scenario, 20, 2)])
+
+
+def test_types_must_be_exact() -> None:
+    class Guarded(MlpPolicy):
+        def act(self, obs: ObsArray, rng: np.random.Generator | None) -> ActionArray:
+            return np.zeros(len(obs), np.int64)
+
+    class Rectified:
+        def __init__(self, of: MlpPolicy) -> None:
+            self.layers, self.obs_dim, self.n_actions = of.layers, of.obs_dim, of.n_actions
+
+        def act(self, obs: ObsArray, rng: np.random.Generator | None) -> ActionArray:
+            return np.ones(len(obs), np.int64)
+
+    class Blind(SharedObserver):
+        pass
+
+    class Halved(RateTable):
+        pass
+
+    reference, spec = random_limiter(ObservationSpec(neighbours="pooled"), ActionSpec(), INCAST), ActionSpec()
+    policy, observer, actions = reference.policy, reference.observer, reference.actions
+    assert type(policy) is MlpPolicy
+    seen = ObservationSpec(neighbours="pooled")
+    for limiter in (
+        PolicyLimiter(Guarded(policy.layers), observer, actions),
+        PolicyLimiter(Rectified(policy), observer, actions),
+        PolicyLimiter(policy, Blind(seen), actions),
+        PolicyLimiter(policy, observer, Halved(spec, seen)),
+    ):
+        assert hastened(limiter) is limiter
+
+    class Guard(HeldLimiter):
+        pass
+
+    bounds = RateBounds(min_rate_frac=0.05, max_rate_frac=0.5)
+    guard = Guard(reference, bounds)
+    assert hastened(guard) is guard
+
+
+def test_what_is_held_to_bounds_is_decided_in_one_call_and_facts_say_so() -> None:
+    bounds = RateBounds(min_rate_frac=0.05, max_rate_frac=0.5, rise_ratio=2)
+    plain, fast = (HeldLimiter(limiter_of("ncc", INCAST), bounds) for _ in range(2))
+    assert plain.facts == {}
+    quick = hastened(fast)
+    assert isinstance(quick, HeldLimiter)
+    for limiter in (plain, quick):
+        limiter.reset(INCAST, 1)
+    assert quick.facts == {"decides": "compiled"}
+    for measurement in drawn(INCAST, 50, 4):
+        np.testing.assert_allclose(quick.decide(measurement), plain.decide(measurement), rtol=1e-6)
+    ages = hastened(random_limiter(ObservationSpec(neighbours="pooled", ages=True), ActionSpec(), INCAST))
+    assert isinstance(ages, HastenedPolicy)
+    ages.reset(INCAST, 1)
+    assert ages.facts == {"decides": "numpy"}
+    run = run_once(PacketsimDatapath(), INCAST, load_controller("dctcp"), quick, 1, flow_seed=5)
+    assert run.datapath_facts == {"decides": "compiled"}
+
+
+def test_a_policy_that_does_not_fit_is_refused_by_name() -> None:
+    spec = ObservationSpec(neighbours="pooled")
+    fits = random_limiter(spec, ActionSpec(), INCAST)
+    fast = hastened(PolicyLimiter(fits.policy, SharedObserver(ObservationSpec(neighbours="ranked")), fits.actions))
+    slow = PolicyLimiter(fits.policy, SharedObserver(ObservationSpec(neighbours="ranked")), fits.actions)
+    slow.reset(INCAST, 1)
+    with pytest.raises(ConfigError) as expected:
+        slow.decide(drawn(INCAST, 1, 1)[0])
+    with pytest.raises(ConfigError) as got:
+        fast.reset(INCAST, 1)
+    assert str(got.value) == str(expected.value)
+    table = RateTable(ActionSpec(levels=5), spec)
+    with pytest.raises(ConfigError, match="chooses among 11 actions and the table has 6; take the actions"):
+        hastened(PolicyLimiter(fits.policy, fits.observer, table)).reset(INCAST, 1)
+
+
+def test_a_policy_file_whose_table_of_actions_is_another_is_refused(tmp_path: Path) -> None:
+    spec = ObservationSpec(neighbours="pooled")
+    policy, controller = random_limiter(spec, ActionSpec(), INCAST).policy, load_controller("ncc")
+    assert isinstance(policy, MlpPolicy)
+    meta = {"observation": spec.to_dict(), "action": ActionSpec(levels=5).to_dict()}
+    save_policy(tmp_path / "other.npz", policy.layers, meta)
+    controller = controller.replace(limit=PolicyLimit(path=str(tmp_path / "other.npz")))
+    with pytest.raises(ConfigError, match="chooses among 11 actions and states a table of 6"):
+        LimiterFactory(None)(controller, INCAST)
 
 
 def test_another_run_begins_anew() -> None:

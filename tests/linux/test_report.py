@@ -3,20 +3,25 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from ncc.core.errors import ConfigError
+from ncc.core.errors import ConfigError, DatapathError
 from ncc.envs.linux import layout
+from ncc.harness.run import Run
 from ncc.host.deadlines import Swinging, _obeyed
-from ncc.host.faults import _row
+from ncc.host.faults import _row, _rows
 from ncc.host.page import GOALS, TABLES, filled
 from ncc.host.parity import figures, scenario
+from ncc.host.policy import _followed
 from ncc.host.report import DOCS, PARTS, report
 from ncc.host.runs import contender, lab, run_of, spread
 
@@ -135,3 +140,43 @@ def test_a_test_says_what_it_measured() -> None:
     assert _row(case) == {"test": "tests/a.py::test_b", "outcome": "passed", "measured": "1 s", "why": ""}
     case.append(ElementTree.fromstring('<skipped message="linux: not root&#10;more"/>'))
     assert (_row(case)["outcome"], _row(case)["why"]) == ("skipped", "linux: not root")
+
+
+def test_tries_of_a_test_are_one_row_that_counts_them(tmp_path: Path) -> None:
+    (tmp_path / "test_tries.py").write_text(
+        "import pytest\n\ntries = []\n\n"
+        "@pytest.mark.flaky(reruns=2)\ndef test_second(record_property):\n"
+        "    tries.append(1)\n    record_property('measured', f'{len(tries)} s')\n    assert len(tries) == 2\n\n"
+        "@pytest.mark.flaky(reruns=2)\ndef test_never():\n    assert 0\n\n"
+        "def test_first():\n    pass\n"
+    )
+    result = tmp_path / "tries.xml"
+    command = [sys.executable, "-m", "pytest", "-q", "-o", "junit_family=xunit1", f"--junitxml={result}", "."]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=60)
+    rows = {row["test"].split("::")[1]: row for row in _rows(ElementTree.parse(result).getroot())}
+    told = {name: (row["outcome"], row["tries"], row["measured"]) for name, row in rows.items()}
+    assert told == {
+        "test_second": ("passed", 2, "2 s"),
+        "test_never": ("failure", 3, None),
+        "test_first": ("passed", 1, None),
+    }
+
+
+def run_with(limit_bps: list[list[float]]) -> Run:
+    """What `_followed` reads of a run of 0.5 s, 1 s and so on; hosts always wait and send half their limit."""
+    limit = np.array(limit_bps)
+    sent = np.where(np.isfinite(limit), limit / 2, 1e9)
+    epochs = SimpleNamespace(
+        time_s=0.5 * np.arange(1, len(limit) + 1),
+        columns={"rate_limit_bps": limit, "throughput_bps": sent, "queued_bytes": np.ones_like(limit)},
+    )
+    return cast(Run, SimpleNamespace(valid=True, problems=(), epochs=epochs, datapath_facts={}, seed=1))
+
+
+def test_a_host_without_a_finite_limit_says_nothing_of_sent_over_allowed() -> None:
+    found = _followed([run_with([[1e8, np.inf], [2e8, np.inf]])])
+    assert found["hosts"]["values"] == [0.5]
+    assert (found["lowest"], found["highest"], found["hosts_within_goal_frac"]) == (0.5, 0.5, 0.0)
+    json.dumps(found, allow_nan=False)
+    with pytest.raises(DatapathError, match="No host had a finite limit"):
+        _followed([run_with([[np.inf], [np.inf]])])
