@@ -268,6 +268,19 @@ def test_a_number_that_is_not_finite_is_named() -> None:
         fast.decide(drawn(INCAST, 1, 1)[0])
 
 
+def test_a_hidden_number_that_is_not_one_makes_no_decision() -> None:
+    reference, seen = random_limiter(ObservationSpec(neighbours="pooled"), ActionSpec(), INCAST), drawn(INCAST, 1, 1)[0]
+    reference.policy.layers[0][1][0] = np.nan  # type: ignore[attr-defined]
+    fast = hastened(reference)
+    assert isinstance(fast, HastenedPolicy)
+    for limiter in (reference, fast):
+        limiter.reset(INCAST, 1)
+        with pytest.raises(ConfigError, match="finite"):
+            limiter.decide(seen)
+    assert fast.decider is not None
+    assert np.isnan(fast.decider.logits).all()
+
+
 def test_the_linux_datapath_hastens() -> None:
     assert isinstance(LinuxDatapath(), Hastens)
     assert isinstance(LinuxDatapath().hastened(limiter_of("ncc", INCAST)), HastenedPolicy)
