@@ -10,12 +10,13 @@ has sent too much), and the rate that is written is
 
 `due` counts only while the host has payload waiting and a finite limit, and no more is remembered than that correction
 makes good in MEMORY_S: who was held back by its transport, not by its limit, may exceed it by `trim_frac` for about
-MEMORY_S afterwards. A host that has nothing waiting when a period ends has nothing due to it; what it has sent too much,
-its silence makes good. A limit that is lifted ends both.
+MEMORY_S afterwards. A host that has nothing waiting when a period ends has nothing due to it; what it has sent too
+much, its silence makes good. A limit that is lifted ends both.
 
 This is off unless `trim_frac` is set, for it holds where hosts send smoothly and only send. What counts as sent is all
-packets of the host's port, so that a host's ACKs for what it receives are taken from its payload; and where a packet is
-more than what is remembered (MEMORY_S of `trim_frac` of a small rate), remembering less above than below shifts the mean.
+packets of the host's port, so that a host's ACKs for what it receives are taken from its payload; and where a packet
+is more than what is remembered (MEMORY_S of `trim_frac` of a small rate), remembering less above than below shifts the
+mean.
 """
 
 import numpy as np
