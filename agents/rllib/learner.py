@@ -14,9 +14,15 @@ from ncc.harness.learner import Report
 NEEDED = ("ray", "torch")
 
 
+def is_installed(package: str) -> bool:
+    """Whether it is, by a look that imports nothing; a folder of that name in the current one does not count."""
+    spec = importlib.util.find_spec(package)
+    return spec is not None and spec.origin is not None
+
+
 def require_installed() -> None:
     """`ConfigError` unless everything that RLlib needs is there; nothing is imported."""
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    missing = [name for name in NEEDED if not is_installed(name)]
     if missing:
         raise ConfigError(f'agent=rllib_* needs {" and ".join(missing)}, not installed here: pip install "ncc[rllib]"')
 

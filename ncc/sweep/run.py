@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A sweep from plan to summary: what lies there finished is kept, the rest is trained."""
 
-import importlib.util
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ncc.agents.rllib.learner import is_installed
 from ncc.core.errors import ConfigError, ResultError
 from ncc.harness.atomic import remove
 from ncc.harness.manifest import is_sealed, read_manifest
@@ -22,7 +22,7 @@ from ncc.sweep.trial import END_S, TrialJob, end_all, own_variables, processes_o
 
 def require_ray() -> None:
     """`ConfigError` unless Ray is installed; nothing is imported."""
-    if importlib.util.find_spec("ray") is None:
+    if not is_installed("ray"):
         raise ConfigError('python -m ncc.sweep needs ray, not installed here: pip install "ncc[rllib]"')
 
 

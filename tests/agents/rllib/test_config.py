@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ncc.agents.rllib.config import BATCHED_RACKS, RllibConfig
+from ncc.agents.rllib.learner import is_installed
 from ncc.core.errors import ConfigError
 
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="rllib: ray is not installed")
@@ -60,6 +61,14 @@ def test_what_to_install_is_said(missing: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else found(name))
     with pytest.raises(ConfigError, match=rf'needs {missing}.*pip install "ncc\[rllib\]"'):
         RllibConfig().build()
+
+
+def test_a_folder_of_that_name_is_no_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ncc_no_such_package").mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert importlib.util.find_spec("ncc_no_such_package") is not None
+    assert not is_installed("ncc_no_such_package")
+    assert is_installed("numpy")
 
 
 @needs_ray
