@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def ray_here() -> Iterator[None]:
-    """Ray with room for three env runners."""
+    """Ray with room for three env runners; gone with the last of these tests, for others count what is open."""
     pytest.importorskip("ray", reason="rllib: ray is not installed (ncc[rllib])")
     from ncc.agents.rllib.cluster import connected
 
