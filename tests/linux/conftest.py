@@ -11,16 +11,16 @@ from tests.linux.runs import SETTINGS
 from tests.support.linux import sends_traffic
 
 HERE = Path(__file__).parent
-TRIES = 3
+TRIES = 4
 """Kernel timers and real TCP go by the clock on the wall: a machine that is busy elsewhere for a tenth of a second can
-fail a sound datapath, three times in a row hardly. What is broken fails them all; reruns are listed and counted. Tests
+fail a sound datapath, four times in a row hardly. What is broken fails them all; reruns are listed and counted. Tests
 that send nothing have one."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents and sends_traffic(item):
-            item.add_marker(pytest.mark.flaky(reruns=TRIES - 1, reruns_delay=1))
+            item.add_marker(pytest.mark.flaky(reruns=TRIES - 1, reruns_delay=2))
 
 
 @pytest.fixture
