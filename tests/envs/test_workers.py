@@ -54,10 +54,6 @@ def _nothing_is_left(_warm: None) -> Iterator[None]:
     assert not children()
     assert not list(Path("/dev/shm").glob(f"*{os.getpid()}*"))  # other processes have theirs there
     gc.collect()
-    # What other tests have left in this process (Ray's connections, after Ray is gone) opens and closes some now and then.
-    until = time.monotonic() + 30
-    while descriptors() > before and time.monotonic() < until:
-        time.sleep(0.02)
     assert descriptors() <= before
 
 
