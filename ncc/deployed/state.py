@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a host tells its neighbours each period, and how whoever decides gets at what they told."""
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+StateArray = npt.NDArray[np.void]
+"""Rows of `STATE`, or of `UPPER`."""
+TimeArray = npt.NDArray[np.int64]
+"""Nanoseconds of the monotonic clock; 0: never."""
+
+STATE = np.dtype(
+    [
+        ("throughput_bps", "<f8"),
+        ("wait_s", "<f8"),
+        ("queued_bytes", "<f8"),
+        ("queued_flows", "<u4"),
+        ("next_bytes", "<f8"),
+        ("rate_limit_bps", "<f8"),
+    ]
+)
+"""What a host tells of itself: `ncc.envs.sharing.TOLD`, before anything is normalised.
+
+- `throughput_bps`: what left the host's link in the period, with headers.
+- `wait_s`: how long its queued flows have waited, summed over them; the mean wait is this over `queued_flows`.
+- `queued_bytes`: what its applications handed over and what has not left yet.
+- `queued_flows`: flows that have such bytes.
+- `next_bytes`: the smallest of those flows; 0 where there is none.
+- `rate_limit_bps`: the limit in force in the period; inf: none.
+"""
+UPPER = np.dtype([("upper_throughput_bps", "<f8"), ("upper_queue_bytes", "<f8")])
+"""What is told of the port above the neighbourhood: its throughput over the last period, and its queue now."""
+
+
+def idle(n: int) -> StateArray:
+    """[n] of `STATE`: hosts without anything to send and without a limit. What is assumed of one never heard."""
+    state = np.zeros(n, dtype=STATE)
+    state["rate_limit_bps"] = np.inf
+    return state
+
+
+class Exchange(Protocol):
+    """Tells peers of the local hosts' state and keeps the newest that each peer told.
+
+    Attributes:
+        n_peers: hosts of the neighbourhood that are not local. Their order stays as it is until `close`.
+        heard: [n_peers] of `STATE`, the newest of each; `idle` until it has been heard.
+        heard_ns: [n_peers] monotonic time to which `heard` belongs: its receipt less the age it came with; 0: never.
+        upper: a row [1] of `UPPER`, zeros until heard.
+        upper_ns: as `heard_ns`, of `upper`.
+        counters: how many messages were sent, received, and dropped, by why.
+    """
+
+    n_peers: int
+    heard: StateArray
+    heard_ns: TimeArray
+    upper: StateArray
+    upper_ns: int
+    counters: dict[str, int]
+
+    def send(self, own: StateArray, now_ns: int) -> None:
+        """Tell all peers the state [k] of the local hosts as it is at `now_ns`: one message per host and period.
+
+        Never blocks and never raises for want of a receiver: what cannot be sent is counted.
+        """
+        ...
+
+    def receive(self, now_ns: int) -> None:
+        """Take in what has come, without waiting, and at most a bounded number of messages."""
+        ...
+
+    def close(self) -> None:
+        """Give the sockets back; may be called twice."""
+        ...
+
+
+class NoExchange:
+    """A neighbourhood without peers: all its hosts are local, and nothing tells of the port above them."""
+
+    def __init__(self) -> None:
+        self.n_peers = 0
+        self.heard = idle(0)
+        self.heard_ns: TimeArray = np.zeros(0, dtype=np.int64)
+        self.upper: StateArray = np.zeros(1, dtype=UPPER)
+        self.upper_ns = 0
+        self.counters: dict[str, int] = {}
+
+    def send(self, own: StateArray, now_ns: int) -> None:
+        """There is nobody to tell."""
+
+    def receive(self, now_ns: int) -> None:
+        """Nobody tells anything."""
+
+    def close(self) -> None:
+        """Nothing is open."""
