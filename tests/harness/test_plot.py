@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError, ResultError
-from ncc.plot import BUCKETS, DPI, FlowPoints, _running, epoch_timeline, fct_by_size, learning_curve, slowdown_cdf
+from ncc.plot import BUCKETS, DPI, FlowPoints, epoch_timeline, fct_by_size, learning_curve, slowdown_cdf
+from ncc.plot.learning import _running
 from tests.support.experiments import fluid_run
 
 

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Figures of runs, evaluations, trainings and policies, each one file, PNG or SVG by its suffix, whole or not there.
+
+Every function takes the `path` that it writes to; `ncc.notebook.shown` calls one for a notebook. A `narrow` figure is
+for a phone: panels and legends below each other. Controllers look as `ncc.palette` has it, everywhere.
+"""
+
+from ncc.plot.canvas import DPI, NARROW, new_figure, save_figure
+from ncc.plot.epochs import epoch_timeline
+from ncc.plot.learning import learning_curve
+from ncc.plot.slowdown import BUCKETS, Bucket, FlowPoints, fct_by_size, slowdown_cdf
+
+__all__ = [
+    "BUCKETS",
+    "DPI",
+    "NARROW",
+    "Bucket",
+    "FlowPoints",
+    "epoch_timeline",
+    "fct_by_size",
+    "learning_curve",
+    "new_figure",
+    "save_figure",
+    "slowdown_cdf",
+]

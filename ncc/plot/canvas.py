@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What all figures share: the look, the file, legends and the text of axes.
+
+matplotlib is imported when the first figure is drawn; its Agg canvas needs no display and no global state.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ncc.core.flows import IntArray
+from ncc.harness.atomic import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+DPI = 110
+NARROW = 4.4
+"""Inches wide."""
+POINTS = 250
+"""Points of a curve that are drawn, evenly spread over the shares of flows, and"""
+TAIL = 30
+"""so many of the slowest flows besides."""
+THIN = 1.0
+"""Width of the lines of bounds."""
+INK = "#333333"
+"""Of what is no controller's: colours belong to controllers."""
+BELOW: Any = {"loc": "outside lower center", "frameon": False}
+"""A legend's place."""
+
+
+def new_figure(
+    n: int,
+    *,
+    width: float,
+    height: float,
+    rows: bool = False,
+    sharey: bool = False,
+    ratios: Sequence[float] = (),
+    lines: int = 1,
+) -> tuple["Figure", list["Axes"]]:
+    """A figure (inches) in the house's look, and its `n` panels.
+
+    Args:
+        rows: one above the other, with these height `ratios` and one x axis; otherwise side by side, in `lines` lines.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    look: Any = {"font.size": 10.0, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True}
+    look |= {"grid.color": "#dddddd", "grid.linewidth": 0.6, "axes.axisbelow": True}
+    with rc_context(look):
+        figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
+        if rows:
+            axes = figure.subplots(n, 1, squeeze=False, sharex=True, height_ratios=list(ratios))
+        else:
+            axes = figure.subplots(lines, n // lines, squeeze=False, sharey=sharey)
+    return figure, list(axes.ravel())
+
+
+def save_figure(figure: "Figure", path: Path) -> None:
+    """Write a PNG file or, by its suffix, an SVG file that keeps text as text; whole or not at all."""
+    from matplotlib import rc_context
+
+    svg = path.suffix == ".svg"
+    fixed: Any = {"Date": None, "Creator": None} if svg else None  # equal figures are equal files
+    with replacing(path) as temporary, rc_context({"svg.fonttype": "none", "svg.hashsalt": "ncc"}):
+        figure.savefig(temporary, format="svg" if svg else "png", dpi=DPI, metadata=fixed)
+
+
+def finish(figure: "Figure", looks: Mapping[str, Any], title: str, path: Path) -> None:
+    """Title, one legend below for all panels, and the file."""
+    from matplotlib.lines import Line2D
+
+    keys = [
+        Line2D([], [], color=s.colour, ls=s.line, marker=s.marker, mec="white", ms=7, lw=lw, label=s.label)
+        for s in looks.values()
+        for lw in (1.8 if s.marker else THIN,)
+    ]
+    figure.suptitle(title, x=0.01, ha="left")
+    figure.legend(handles=keys, ncols=min(len(keys), legend_columns(figure)), **BELOW)
+    save_figure(figure, path)
+
+
+def legend_columns(figure: "Figure") -> int:
+    """As many as fit, names being about so long."""
+    return min(5, int(figure.get_figwidth() / 1.9))
+
+
+def legend_beside(axes: "Axes", narrow: bool) -> None:
+    """To the right; above, where there is no room."""
+    at: Any = {"loc": "lower left", "bbox_to_anchor": (-0.02, 1.0)} if narrow else {"bbox_to_anchor": (1.01, 1.02)}
+    axes.legend(**{"loc": "upper left", "frameon": False, "fontsize": 9, "borderaxespad": 0, **at})
+
+
+def bar_beside(figure: "Figure", mesh: Any, axes: "Axes", what: str, narrow: bool) -> None:
+    """The key of `mesh`'s colours, likewise."""
+    if not narrow:
+        bar = figure.colorbar(mesh, cax=axes.inset_axes((1.015, 0.0, 0.02, 1.0)))
+        bar.set_label(f"{what}\n(grey: no limit)")
+        return
+    bar = figure.colorbar(mesh, cax=axes.inset_axes((0.0, 1.04, 1.0, 0.06)), orientation="horizontal")
+    bar.ax.xaxis.set(ticks_position="top", label_position="top")
+    bar.set_label(f"{what} (grey: no limit)", fontsize=9)
+
+
+def thinned(n: int) -> IntArray:
+    """Which of n ordered flows are drawn: at most `POINTS` and the `TAIL` slowest, each exactly where it is."""
+    spread = np.linspace(0, n - 1, min(n, POINTS)).astype(np.int64)
+    return np.union1d(spread, np.arange(max(0, n - TAIL), n))
+
+
+def shades(n: int) -> list[Any]:
+    """Greys: colours belong to controllers."""
+    from matplotlib import colormaps
+
+    return list(colormaps["Greys"](np.linspace(0.2, 0.7, n)))
+
+
+def row_ticks(names: Sequence[str]) -> tuple[list[float], list[str]]:
+    """At most 8 labelled rows."""
+    step = -(-len(names) // 8)
+    return [i + 0.5 for i in range(0, len(names), step)], list(names[::step])
+
+
+def thousands(value: float, _: float) -> str:
+    """Tick text: 500, 20 k, 3 M."""
+    return f"{value / 1e6:g} M" if abs(value) >= 1e6 else f"{value / 1e3:g} k" if abs(value) >= 1e3 else f"{value:g}"
+
+
+def in_bytes(value: float, _: float) -> str:
+    """Tick text: 500 B, 20 kB, 3 MB."""
+    return f"{value / 1e6:g} MB" if value >= 1e6 else f"{value / 1e3:g} kB" if value >= 1e3 else f"{value:g} B"
+
+
+def nothing(_value: float, _: float) -> str:
+    """Tick text that is none."""
+    return ""
+
+
+def plain(value: float, _: float) -> str:
+    """Tick text as short as it goes, without powers of ten."""
+    return f"{value:g}"
+
+
+def sparse_minor(span: float) -> Any:
+    """Labels at 2 and 5 where an axis spans little more than a decade or two, none where it spans more."""
+
+    def text(value: float, _: float) -> str:
+        lead = f"{value:e}"[0]
+        return f"{value:g}" if (span < 30 and lead in "2357") or (span < 300 and lead in "25" and span >= 30) else ""
+
+    return text

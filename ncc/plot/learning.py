@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Returns while learning."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ncc.core.errors import ConfigError
+from ncc.core.flows import FloatArray
+from ncc.palette import styles
+from ncc.plot.canvas import BELOW, INK, NARROW, legend_columns, new_figure, save_figure, thinned, thousands
+
+
+def learning_curve(
+    rows: Iterable[Mapping[str, Any]],
+    path: Path,
+    *,
+    references: Mapping[str, float] | None = None,
+    title: str = "",
+    narrow: bool = False,
+) -> None:
+    """Returns against epochs: every episode faint, their running mean strong, its interquartile range shaded.
+
+    Args:
+        rows: reports with `epochs` (environment epochs so far) and `returns` (of the episodes that ended since).
+        references: levels to compare with, by controller name, in the same unit (say, the untrained policy's).
+
+    Raises:
+        ConfigError: no episode ended.
+    """
+    points = [(row["epochs"], value) for row in rows for value in row["returns"]]
+    if not points:
+        raise ConfigError("no episode ended during training, so there is no learning curve: raise the number of epochs")
+    epochs, returns = np.array(points, dtype=np.float64).T
+    window = min(len(returns), max(5, len(returns) // 20))
+    at, middle, low, high = (column[thinned(len(column))] for column in _running(epochs, returns, window))
+    figure, (axes,) = new_figure(1, width=NARROW if narrow else 9.0, height=4.6)
+    axes.plot(at, middle, color=INK, lw=2, label=f"mean of {window} episodes", zorder=3)
+    axes.fill_between(at, low, high, color=INK, alpha=0.15, lw=0, label="middle half of them")
+    axes.plot(epochs, returns, ".", ms=4, color=INK, alpha=0.25, label="one episode", rasterized=True)
+    for name, style in styles(list(references or {})).items():
+        axes.axhline((references or {})[name], color=style.colour, ls=style.line or "--", lw=1.5, label=style.label)
+    axes.set_xlabel("training epochs" if narrow else "training epochs (decisions, all racks together)")
+    axes.set_ylabel("return (mean reward per host and epoch)")
+    axes.set_title(title or "Learning curve", loc="left")
+    axes.xaxis.set_major_formatter(thousands)
+    axes.set_xlim(0, 1.01 * epochs.max())
+    figure.legend(*axes.get_legend_handles_labels(), ncols=legend_columns(figure), **BELOW)
+    save_figure(figure, path)
+
+
+def _running(epochs: FloatArray, values: FloatArray, window: int) -> tuple[FloatArray, ...]:
+    """Mean and quartiles over centred windows of episodes, which shrink towards both ends.
+
+    Returns:
+        Epochs, ascending and each once; mean, lower and upper quartile there. Racks in step end their episodes together
+        and have no order among them: the windows around each of them are averaged.
+    """
+    at, which, count = np.unique(epochs, return_inverse=True, return_counts=True)
+    half = window // 2
+    padded = np.pad(values[np.argsort(epochs, kind="stable")], half, constant_values=np.nan)
+    view = np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1)
+    curves = np.nanmean(view, axis=1), np.nanpercentile(view, 25, axis=1), np.nanpercentile(view, 75, axis=1)
+    return at, *(np.bincount(np.sort(which), weights=curve) / count for curve in curves)
