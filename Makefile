@@ -94,6 +94,12 @@ lint: $(VENV)/.built ## style, types, import directions, licences
 	  | xargs -0 $(BIN)/clang-format --dry-run -Werror
 	$(BIN)/python -m pytest -q tests/house
 
+docs: $(VENV)/.built ## build the site of documentation into build/site; a warning is an error, a dead link a warning
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict $(ARGS)
+
+docs-serve: $(VENV)/.built ## the same on 127.0.0.1:8000, again whenever a page changes
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve $(ARGS)
+
 build: $(VENV)/.packages ## rebuild the extension modules in place
 	@$(INSTALL)
 
@@ -115,4 +121,4 @@ $(VENV)/.built: $(VENV)/.packages $(NATIVE)
 	@echo "Building the extension modules (a minute or two the first time)."
 	@$(INSTALL)
 
-.PHONY: help train test bench agreement ncc-report linux-report sanitize lint build clean
+.PHONY: help train test bench agreement ncc-report linux-report sanitize lint docs docs-serve build clean

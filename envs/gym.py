@@ -33,7 +33,7 @@ class RackEnv(gymnasium.Env[ObsArray, Array]):
     ``reset(seed=s)`` decides the flows of this episode and all that follow; ``reset()`` goes on to the next episode.
 
     Args:
-        scenario, stack, observation, action, reward, purpose: see `ncc.envs.make.env_spec`.
+        settings: scenario, stack, observation, action, reward, purpose: see `ncc.envs.make.env_spec`.
         datapath: a name (``packetsim``, ``ns3``) or a factory.
         render_mode: None is all there is.
     """

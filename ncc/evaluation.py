@@ -168,7 +168,7 @@ def run_controllers(
     """Every controller (as `factory` resolves it) on every seed; runs that `folder` holds already are kept.
 
     Raises:
-        As `ncc.harness.pool.evaluate`.
+        NccError: as `ncc.harness.pool.evaluate`.
     """
     inputs = {c.name: {"datapath": datapath.identity, **factory.inputs(c)} for c in controllers}
     if recording is not None:

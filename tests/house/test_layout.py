@@ -13,7 +13,7 @@ from tests.house.files import ROOT, texts, tracked
 TOP = {
     ".ci", ".clang-format", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CMakeLists.txt",
     "CONTRIBUTING.md", "LICENSES", "Makefile", "README.md", "agents", "baselines", "configs", "constraints.txt",
-    "docs", "envs", "ncc", "pyproject.toml", "tests",
+    "docs", "envs", "mkdocs.yml", "ncc", "pyproject.toml", "tests",
 }  # fmt: skip
 ALLOWED = TOP | {"notebooks"}
 LINKED = ("agents", "baselines", "configs", "envs")

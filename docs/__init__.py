@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Documentation: pages for readers, and what builds a site of them."""

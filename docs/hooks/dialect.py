@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From the Markdown of code hosts (CommonMark with tables) to that of mkdocs (Python-Markdown), where they differ."""
+
+import re
+
+FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+ITEM = re.compile(r"(?:[-*+]|1[.)]) +\S")
+OTHER_ITEM = re.compile(r" *(?:[-*+]|\d+[.)]) +\S")
+TABLE_RULE = re.compile(r" {0,3}\|? *:?-+:? *(?:\| *:?-+:? *)*\|? *$")
+
+
+def adapted(text: str) -> str:
+    """The same document for Python-Markdown, which wants an empty line before a list and before a table.
+
+    CommonMark lets both interrupt a paragraph (a numbered list if it begins with 1). What is fenced stays as it is.
+    """
+    lines = text.split("\n")
+    out: list[str] = []
+    fence = ""
+    for number, line in enumerate(lines):
+        opened = FENCE.match(line)
+        if fence:
+            fence = "" if opened and opened[1].startswith(fence) and line.strip() == opened[1] else fence
+        elif opened:
+            fence = opened[1]
+        elif out and out[-1].strip():
+            after = lines[number + 1] if number + 1 < len(lines) else ""
+            before = out[-1]
+            paragraph = not before.startswith((" ", "#", "|", ">")) and not OTHER_ITEM.match(before)
+            begins_table = "|" in line and "|" in after and bool(TABLE_RULE.match(after))
+            if paragraph and (ITEM.match(line) or begins_table):
+                out.append("")
+        out.append(line)
+    return "\n".join(out)

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Numbers in pages, from the results that are committed: nobody types them, so none can be out of date.
+
+A page says `<!-- figures: NAME -->` on a line of its own, which code hosts do not show; the site shows a table there.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from docs.hooks.pages import ROOT
+from ncc.core.errors import NccError
+
+MARK = re.compile(r"^<!-- figures: ([\w-]+) -->$", re.MULTILINE)
+
+
+class FiguresError(NccError):
+    """A page asks for figures that there are none of, or a result lacks what a table shows."""
+
+
+def filled(text: str, page: str) -> str:
+    """`text` with a table in place of each mark.
+
+    Raises:
+        FiguresError: no table goes by that name, or the result that it shows lacks something.
+    """
+
+    def table(mark: re.Match[str]) -> str:
+        name = mark[1]
+        if name not in TABLES:
+            raise FiguresError(
+                f"{page} asks for figures {name!r}; there are {', '.join(sorted(TABLES))}: name one of them."
+            )
+        folder, written = TABLES[name]
+        try:
+            return written(ROOT / "docs" / folder)
+        except (KeyError, IndexError, OSError, ValueError) as error:
+            wanted = f"{page} shows figures {name!r} of docs/{folder}, where {type(error).__name__} {error} came up"
+            raise FiguresError(f"{wanted}: write that folder anew, or change docs/hooks/figures.py.") from error
+
+    return MARK.sub(table, text)
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    head = list(head)
+    lines = [head, [":--", *["--:"] * (len(head) - 1)], *([str(cell) for cell in row] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def _agreement(folder: Path) -> str:
+    result = _read(folder / "results.json")
+    rows = []
+    for name in result["controllers"]:
+        load = [case for case in result["load"] if case["controller"] == name]
+        small = [flow["inside"] for flow in result["small"] if flow["controller"] == name]
+        judged = Counter(figure["verdict"] for case in load for figure in case["figures"].values())
+        flows, same = sum(case["n_flows"] for case in load), sum(case["flows_same"] for case in load)
+        rows.append(
+            (
+                name,
+                f"{sum(small)} of {len(small)}",
+                f"{flows:,}",
+                f"{same:,}",
+                f"{judged['inside']} of {judged['inside'] + judged['outside']}",
+            )
+        )
+    head = (
+        "controller",
+        "flows of small cases within bounds",
+        "flows under load",
+        "of them equal to the nanosecond",
+        "figures within bounds",
+    )
+    return _table(head, rows) + f"\n\n{_origin(result['git']['commit'], result['written_at'])}"
+
+
+def _experiments(folder: Path) -> str:
+    counted: dict[str, list[tuple[bool, int, int]]] = {}
+    for path in sorted(folder.glob("*.json")):
+        family = path.stem.split("_")[0]
+        for result in _read(path)["results"].values():
+            held = [check["holds"] for check in result["checks"]]
+            counted.setdefault(family, []).append((result["holds"], sum(map(bool, held)), len(held)))
+    rows = [
+        (
+            f"`{name}_*`",
+            len(of),
+            sum(holds for holds, _, _ in of),
+            f"{sum(n for _, n, _ in of)} of {sum(n for _, _, n in of)}",
+        )
+        for name, of in sorted(counted.items())
+    ]
+    every = [one for of in counted.values() for one in of]
+    rows.append(
+        (
+            "all",
+            len(every),
+            sum(holds for holds, _, _ in every),
+            f"{sum(n for _, n, _ in every)} of {sum(n for _, _, n in every)}",
+        )
+    )
+    return _table(("experiments", "results", "whose shape holds", "checks that hold"), rows)
+
+
+def _linux(folder: Path) -> str:
+    result = _read(folder / "results.json")
+
+    def span(values: Iterable[float], digits: int, unit: str) -> str:
+        listed = sorted(values)
+        return f"{listed[0]:.{digits}f} to {listed[-1]:.{digits}f} {unit}"
+
+    deadlines, effect, faults = result["deadlines"], result["effect"]["rows"], result["faults"]["rows"]
+    outcomes = Counter(row["outcome"] for row in faults)
+    rows = [
+        ("periods of 1 ms that are missed", span((100 * row["missed_frac"] for row in deadlines["rows"]), 2, "%")),
+        (
+            f"a core's time, {deadlines['hosts']} hosts and {deadlines['flows']} flows",
+            span((100 * row["cpu_frac"] for row in deadlines["rows"]), 1, "%"),
+        ),
+        ("from a decision to its effect, median", span((row["p50_us"] for row in effect), 0, "us")),
+        ("faults that are injected and survived", f"{outcomes['passed']} of {len(faults)}"),
+    ]
+    provenance = deadlines["provenance"]
+    return _table(("measured", "here"), rows) + f"\n\n{_origin(provenance['git']['commit'], provenance['written_at'])}"
+
+
+def _controllers(folder: Path) -> str:
+    result = _read(folder / "results.json")
+    rows = []
+    for case in result["cases"].values():
+        runs = case["controllers"].values()
+        flows, finished = (sum(run[key] for run in runs) for key in ("flows", "finished"))
+        rows.append((case["title"], case["hosts"], len(case["controllers"]), f"{flows:,}", f"{finished:,}"))
+    return _table(("network", "hosts", "controllers", "flows", "delivered"), rows)
+
+
+def _origin(commit: str, written_at: str) -> str:
+    return f"From commit {commit[:10]}, written {written_at[:10]}."
+
+
+TABLES: dict[str, tuple[str, Callable[[Path], str]]] = {
+    "agreement": ("agreement", _agreement),
+    "experiments": ("experiments", _experiments),
+    "linux": ("linux", _linux),
+    "controllers": ("controllers", _controllers),
+}
+"""By name: the folder in docs/ whose results are shown, and how."""

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Called by mkdocs (`hooks` in mkdocs.yml), in the order of the functions below. `make docs` builds the site."""
+
+import logging
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files, InclusionLevel
+from mkdocs.structure.pages import Page
+
+from docs.hooks import check, figures, navigation, pages
+from docs.hooks.dialect import adapted
+from docs.hooks.links import Links
+
+log = logging.getLogger("mkdocs.hooks.ncc")
+"""Strict mode counts what is warned of here."""
+links = Links()
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Our treatment of links comes to mkdocs' own."""
+    config.markdown_extensions.append(links)  # type: ignore[arg-type] # mkdocstrings does so too
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Files from outside docs/ and pages that are made, and with them the navigation, which lists what there is."""
+    addresses = {f"docs/{file.src_uri}": file.src_uri for file in files if file.inclusion.is_included()}
+    for path, to in pages.outside().items():
+        addresses[path] = to
+        files.append(File.generated(config, to, abs_src_path=str(pages.ROOT / path)))
+    documents = {path for path in addresses if path.endswith(".md")}
+    for path, name in pages.modules().items():
+        addresses[path] = pages.address(path, name)
+        if path.endswith("/__init__.py"):
+            addresses[path.removesuffix("/__init__.py")] = addresses[path]
+        content = f"---\ntitle: {name}\n---\n::: {name}\n"
+        files.append(File.generated(config, addresses[path], content=content))
+    named = set[str]()
+    for path in documents:
+        text = (pages.ROOT / path).read_text(encoding="utf-8")
+        named |= pages.mentioned(text, str(Path(path).parent))
+    for path in sorted(path.rstrip("/") for path in named):
+        if path not in addresses:
+            addresses[path] = f"source/{path.lstrip('.')}.md"  # mkdocs leaves out what begins with a dot
+            text, aside = pages.source_page(path), InclusionLevel.NOT_IN_NAV
+            files.append(File.generated(config, addresses[path], content=text, inclusion=aside))
+    links.addresses, links.files = addresses, files
+    config.nav = navigation.written_out(config.nav or [], addresses)
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    """Figures where they are asked for, and Markdown as mkdocs understands it."""
+    of = {to: path for path, to in links.addresses.items()}
+    links.page, links.path = page, of.get(page.file.src_uri, "")
+    return adapted(figures.filled(markdown, page.file.src_uri))
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """All pages are there: none may lead nowhere."""
+    for problem in check.problems(Path(config.site_dir)):
+        log.warning(problem)
