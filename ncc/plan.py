@@ -116,6 +116,12 @@ class TrainPlan:
             plan.check_families()
         return plan
 
+    def require_same(self, folder: Path) -> None:
+        """Raise `ConfigError` if the run in `folder` was asked for something else than this plan, naming a key."""
+        found, asked = TrainPlan.load(folder).plain, self.plain
+        if differs := sorted(key for key in {*found, *asked} if found.get(key) != asked.get(key)):
+            raise ConfigError(f"{folder} holds a training with another {differs[0]}: delete it, or choose another out=")
+
     def check_families(self) -> None:
         """Find now what would otherwise end the training at the episode that draws it, or be in the way of judging."""
         seen = self.env.observation

@@ -11,12 +11,12 @@ import torch
 from ncc.agents.a3c.adam import TrainState
 from ncc.agents.a3c.network import NetShape
 from ncc.agents.arrays import Arrays, read_arrays, write_arrays
+from ncc.agents.checkpoints import Checkpoints, check_made_with, check_networks
 from ncc.core.errors import ResultError
 from ncc.harness.atomic import remove
 
 KIND = "ncc-a3c-checkpoint"
 VERSION = 1
-_PATTERN = "checkpoint-*.npz"
 
 
 @dataclass(frozen=True)
@@ -36,21 +36,11 @@ class Checkpoint:
     """Epochs of the warm start that came before; 0: there was none, or it is still to come."""
 
 
-class CheckpointFolder:
+class CheckpointFolder(Checkpoints):
     """The checkpoints of one run, named by the epochs learnt from; the newest `keep` are kept."""
 
     def __init__(self, folder: Path, keep: int) -> None:
-        self._folder, self._keep = folder / "checkpoints", keep
-
-    def newest(self) -> Path | None:
-        """The last checkpoint, if there is any."""
-        return max(self._folder.glob(_PATTERN), default=None)
-
-    def must_be_empty(self) -> None:
-        """Refuse to mix two runs."""
-        found = self.newest()
-        if found is not None:
-            raise ResultError(f"{found} belongs to an earlier training; resume that run or choose another folder")
+        super().__init__(folder, keep, "checkpoint-*.npz")
 
     def save(self, checkpoint: Checkpoint) -> Path:
         """Write one, then drop the oldest beyond `keep`.
@@ -73,7 +63,7 @@ class CheckpointFolder:
             "warm_epochs": checkpoint.warm_epochs,
         }
         write_arrays(path, KIND, VERSION, arrays, meta)
-        for old in sorted(self._folder.glob(_PATTERN))[: -self._keep]:
+        for old in self.surplus():
             remove(old)
         return path
 
@@ -83,9 +73,7 @@ class CheckpointFolder:
         Raises:
             ResultError: none there, damaged, or made with another mode or seed.
         """
-        path = self.newest()
-        if path is None:
-            raise ResultError(f"{self._folder} holds no checkpoint to resume from; train without resume first")
+        path = self.must_exist()
         arrays, meta = read_arrays(path, KIND, VERSION)
         try:
             checkpoint = _checkpoint(arrays, meta)
@@ -93,19 +81,13 @@ class CheckpointFolder:
             raise ResultError(
                 f"{path} lacks part of a checkpoint ({error!r}); delete it to resume from the one before"
             ) from None
-        for what, found, asked in (("mode", checkpoint.mode, mode), ("seed", checkpoint.seed, seed)):
-            if found != asked:
-                raise ResultError(f"{path} was made with {what} {found}, not {asked}; resume with {what}={found}")
+        check_made_with(path, ("mode", checkpoint.mode, mode), ("seed", checkpoint.seed, seed))
         return checkpoint
 
 
 def check_shape(checkpoint: Checkpoint, shape: NetShape) -> None:
     """Refuse a checkpoint that does not fit the environment and the configured network."""
-    if checkpoint.shape != shape:
-        raise ResultError(
-            f"the checkpoint holds networks of shape {checkpoint.shape} (obs_dim-hidden-n_actions), but the "
-            f"environment and agent.hidden ask for {shape}; resume with the configuration that made it"
-        )
+    check_networks(checkpoint.shape, shape)
 
 
 def _checkpoint(arrays: Arrays, meta: dict[str, Any]) -> Checkpoint:

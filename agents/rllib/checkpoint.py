@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from ncc.agents.a3c.network import NetShape
+from ncc.agents.checkpoints import Checkpoints, check_made_with, check_networks
 from ncc.core.errors import ResultError
 from ncc.harness.atomic import sync_folder
 
 KIND = "ncc-rllib-checkpoint"
 VERSION = 1
 RUN = "run.json"
-_PATTERN = "checkpoint-*"
 
 
 @dataclass(frozen=True)
@@ -31,21 +31,11 @@ class RunState:
     """Next episode number of each env runner."""
 
 
-class CheckpointFolder:
+class CheckpointFolder(Checkpoints):
     """The checkpoints of one run, named by the epochs learnt from; the newest `keep` are kept."""
 
     def __init__(self, folder: Path, keep: int) -> None:
-        self._folder, self._keep = folder / "checkpoints", keep
-
-    def newest(self) -> Path | None:
-        """The last checkpoint, if there is any."""
-        return max(self._folder.glob(_PATTERN), default=None)
-
-    def must_be_empty(self) -> None:
-        """Refuse to mix two runs."""
-        found = self.newest()
-        if found is not None:
-            raise ResultError(f"{found} belongs to an earlier training; resume that run or choose another folder")
+        super().__init__(folder, keep, "checkpoint-*")
 
     def save(self, algorithm: Any, state: RunState) -> Path:
         """Write one, then drop the oldest beyond `keep`.
@@ -72,7 +62,7 @@ class CheckpointFolder:
             raise ResultError(
                 f"cannot write {path}: {error.strerror or error}; free some space or choose another folder, then resume"
             ) from error
-        for old in sorted(self._folder.glob(_PATTERN))[: -self._keep]:
+        for old in self.surplus():
             shutil.rmtree(old)
         return path
 
@@ -82,23 +72,15 @@ class CheckpointFolder:
         Raises:
             ResultError: none there, damaged, or made with another algorithm or seed.
         """
-        path = self.newest()
-        if path is None:
-            raise ResultError(f"{self._folder} holds no checkpoint to resume from; train without resume first")
+        path = self.must_exist()
         state = _read(path)
-        for what, found, asked in (("algorithm", state.algorithm, algorithm), ("seed", state.seed, seed)):
-            if found != asked:
-                raise ResultError(f"{path} was made with {what} {found}, not {asked}; resume with {what}={found}")
+        check_made_with(path, ("algorithm", state.algorithm, algorithm), ("seed", state.seed, seed))
         return path, state
 
 
 def check_shape(state: RunState, shape: NetShape) -> None:
     """Refuse a checkpoint that does not fit the environment and the configured network."""
-    if state.shape != str(shape):
-        raise ResultError(
-            f"the checkpoint holds networks of shape {state.shape} (obs_dim-hidden-n_actions), but the environment and "
-            f"agent.hidden ask for {shape}; resume with the configuration that made it"
-        )
+    check_networks(state.shape, str(shape))
 
 
 def _read(path: Path) -> RunState:

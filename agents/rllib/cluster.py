@@ -65,7 +65,7 @@ def connected(address: str | None, wheel: str | None, cpus: int) -> Iterator[Non
     session = Path(tempfile.mkdtemp(prefix="ncc-ray-", dir=_temporary())) if address is None else None
     with nullcontext() if session is None else _hidden("RAY_ADDRESS"):  # a private Ray is not the one named there
         try:
-            with _environment(_QUIET):
+            with environment(_QUIET):
                 if session is None:
                     _join(str(address), wheel)
                 else:
@@ -188,7 +188,7 @@ def held_stderr() -> Iterator[None]:
 
 
 @contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
+def environment(values: dict[str, str]) -> Iterator[None]:
     """These environment variables inside, where the user has not set them."""
     ours = {name: value for name, value in values.items() if name not in os.environ}
     os.environ.update(ours)

@@ -2,7 +2,6 @@
 """Trials run by Ray Tune, so many at a time, on this machine or on a cluster. What a trial is, its `Job` knows."""
 
 import logging
-import os
 import shutil
 import signal
 import threading
@@ -17,7 +16,7 @@ import ray
 from ray import tune
 from ray.tune.schedulers import AsyncHyperBandScheduler
 
-from ncc.agents.rllib.cluster import connected
+from ncc.agents.rllib.cluster import connected, environment
 from ncc.core.errors import ConfigError
 from ncc.harness.trials import FAILED, RUNNING, STOPPED, Report
 
@@ -77,7 +76,7 @@ def run_jobs(jobs: Sequence[Job], settings: TuneSettings, tell: Tell, interrupte
         KeyboardInterrupt: Ctrl-C was pressed, and all jobs have ended since.
     """
     watch = _Watch([job.name for job in jobs], tell)
-    with _environment(), _interrupts(watch, interrupted), _ray(settings):
+    with environment(_TUNE), _interrupts(watch, interrupted), _ray(settings):
         try:
             _run(jobs, settings, watch)
         finally:
@@ -222,15 +221,3 @@ def _interrupts(watch: _Watch, interrupted: Callable[[], None]) -> Iterator[None
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def _environment() -> Iterator[None]:
-    """Tune's settings inside, where the user has not made them."""
-    ours = {name: value for name, value in _TUNE.items() if name not in os.environ}
-    os.environ.update(ours)
-    try:
-        yield
-    finally:
-        for name in ours:
-            os.environ.pop(name, None)

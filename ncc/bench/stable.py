@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from ncc.core.errors import ConfigError
+
 try:
     from stable_baselines3 import A2C
     from stable_baselines3.common.vec_env import VecEnv
 except ImportError as error:
-    from ncc.core.errors import ConfigError
-
     raise ConfigError('this group needs Stable-Baselines3, which is not installed: pip install "ncc[dev]"') from error
 
 from ncc.agents.a3c.config import A3cConfig
@@ -53,10 +53,12 @@ class HostVecEnv(VecEnv):  # type: ignore[misc] # untyped here
         return [getattr(self, attr_name, None)] * len(self._rows(indices))
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        raise NotImplementedError("hosts share one environment: nothing can be set for some of them")
+        raise ConfigError("hosts share one environment: nothing can be set for some of them; build another")
 
     def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
-        raise NotImplementedError("hosts share one environment: no method can be called for some of them")
+        raise ConfigError(
+            "hosts share one environment: no method can be called for some of them; call the environment's own"
+        )
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
         return [False] * len(self._rows(indices))

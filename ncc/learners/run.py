@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ncc.core.errors import ConfigError, InvalidRunError
+from ncc.core.errors import InvalidRunError
 from ncc.experiment.result import commits_of
 from ncc.harness.manifest import is_sealed, read_manifest
 from ncc.learners.spec import LearnersSpec
 from ncc.learning import read_learning
-from ncc.plan import CONFIG, TrainPlan
+from ncc.plan import CONFIG
 
 Summary = dict[str, Any]
 """Plain data: what results.json holds."""
@@ -107,7 +107,7 @@ def _train(spec: LearnersSpec, kind: str, name: str, seed: int, epochs: int) -> 
     folder = Path(spec.out) / f"{name}_{kind}_s{seed}"
     overrides = spec.overrides(name, seed, epochs)
     if (folder / CONFIG).exists():
-        _must_match(folder, overrides)
+        spec.plan(name, seed, epochs).require_same(folder)
         if is_sealed(folder):
             return Training(folder, seed)
         shutil.rmtree(folder)  # begun again: resumed, its clock would count two starts
@@ -118,17 +118,6 @@ def _train(spec: LearnersSpec, kind: str, name: str, seed: int, epochs: int) -> 
             f"the training of {name} with seed {seed} ended with status {done.returncode}; what it said is above"
         )
     return Training(folder, seed)
-
-
-def _must_match(folder: Path, overrides: list[str]) -> None:
-    from hydra import compose
-
-    from ncc.compose import plain_config
-
-    asked = plain_config(compose("train", overrides))
-    found = TrainPlan.load(folder).plain
-    if differs := sorted(key for key in found if found[key] != asked.get(key)):
-        raise ConfigError(f"{folder} holds a training with another {differs[0]}: delete it, or choose another out=")
 
 
 def _curve(rows: list[dict[str, Any]]) -> list[list[float]]:

@@ -50,9 +50,10 @@ class LearnersSpec(Value, frozen=True):
         """The command line of a training, its folder apart."""
         return [*self.learners[name], *self.common, f"agent.epochs={epochs}", f"seed={seed}"]
 
-    def plan(self, name: str) -> TrainPlan:
-        """The learner's training as it would be."""
+    def plan(self, name: str, seed: int | None = None, epochs: int | None = None) -> TrainPlan:
+        """A training of the learner as it would be, the first at equal epochs if no other is named."""
         from hydra import compose
 
-        plain = plain_config(compose("train", self.overrides(name, self.first_seed, self.epochs)))
+        asked = self.overrides(name, self.first_seed if seed is None else seed, epochs or self.epochs)
+        plain = plain_config(compose("train", asked))
         return TrainPlan.from_plain({key: value for key, value in plain.items() if key not in ("resume", "out")})

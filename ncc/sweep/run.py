@@ -14,7 +14,7 @@ from ncc.harness.atomic import remove
 from ncc.harness.manifest import is_sealed, read_manifest
 from ncc.harness.progress import Bar
 from ncc.harness.trials import FAILED, FINISHED, RUNNING, STOPPED, UNFINISHED, Report
-from ncc.plan import CONFIG, TrainPlan
+from ncc.plan import CONFIG
 from ncc.sweep.page import JSON, Outcome, Summary, read_states
 from ncc.sweep.spec import ASHA, RANKED, Sweep, Trial, trial_folder
 from ncc.sweep.trial import END_S, TrialJob, end_all, own_variables, processes_of
@@ -130,18 +130,12 @@ def _kept(sweep: Sweep) -> dict[str, Outcome]:
         folder = trial_folder(sweep, trial)
         if not (folder / CONFIG).exists():
             continue
-        _must_match(trial, folder)
+        trial.plan.require_same(folder)
         if is_sealed(folder):
             kept[trial.name] = _result(sweep, trial)
         elif states.get(trial.name) == STOPPED and sweep.spec.scheduler == ASHA:
             kept[trial.name] = Outcome(STOPPED)
     return kept
-
-
-def _must_match(trial: Trial, folder: Path) -> None:
-    found, asked = TrainPlan.load(folder).plain, trial.plan.plain
-    if differs := sorted(key for key in {*found, *asked} if found.get(key) != asked.get(key)):
-        raise ConfigError(f"{folder} holds a training with another {differs[0]}: delete it, or choose another out=")
 
 
 def _result(sweep: Sweep, trial: Trial) -> Outcome:

