@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`NativeDatapath`: a simulator in an extension module behind the `Datapath` protocol."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ncc.core.errors import ConfigError, DatapathError
-from ncc.core.flows import FloatArray, FlowRecords, FlowTable, PortRecords
+from ncc.core.flows import FloatArray, FlowRecords, FlowTable, IntArray, PortRecords
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.core.topology import Topology
@@ -112,6 +114,11 @@ class NativeDatapath:
     def stopped(cls, network: Network, error: Exception) -> str:
         """What to say of a network that failed."""
         return f"The {cls.title} run stopped at {network.now_ns / NS_PER_S:.6f} s: {error}."
+
+    def windows(self, flows: Sequence[int]) -> IntArray:
+        """See `ncc.harness.trace.ShowsWindows`; read out between periods, so that a run without it pays nothing."""
+        network, _ = self._running("windows")
+        return np.array([network.sender_window(flow)[0] for flow in flows], dtype=np.int64)
 
     def finish(self) -> Records:
         """Records as of now; may be called again later."""

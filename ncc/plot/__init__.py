@@ -8,6 +8,8 @@ for a phone: panels and legends below each other. Controllers look as `ncc.palet
 from ncc.plot.canvas import DPI, NARROW, new_figure, save_figure
 from ncc.plot.epochs import epoch_timeline
 from ncc.plot.learning import learning_curve
+from ncc.plot.policy import policy_response, saliency_bars
+from ncc.plot.series import flow_timeline, port_timeline, window_timeline
 from ncc.plot.slowdown import BUCKETS, Bucket, FlowPoints, fct_by_size, slowdown_cdf
 
 __all__ = [
@@ -18,8 +20,13 @@ __all__ = [
     "FlowPoints",
     "epoch_timeline",
     "fct_by_size",
+    "flow_timeline",
     "learning_curve",
     "new_figure",
+    "policy_response",
+    "port_timeline",
+    "saliency_bars",
     "save_figure",
     "slowdown_cdf",
+    "window_timeline",
 ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ncc.core.flows import IntArray
+from ncc.core.flows import FloatArray, IntArray
 from ncc.harness.atomic import replacing
 
 if TYPE_CHECKING:
@@ -111,6 +111,13 @@ def thinned(n: int) -> IntArray:
     """Which of n ordered flows are drawn: at most `POINTS` and the `TAIL` slowest, each exactly where it is."""
     spread = np.linspace(0, n - 1, min(n, POINTS)).astype(np.int64)
     return np.union1d(spread, np.arange(max(0, n - TAIL), n))
+
+
+def thinned_mean(x: FloatArray, y: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:
+    """A curve [n] in at most `most` points: means over equally many, so that a line stays a line."""
+    each = -(-len(y) // most)
+    whole = len(y) // each * each
+    return x[:whole].reshape(-1, each)[:, -1], y[:whole].reshape(-1, each).mean(axis=1)
 
 
 def shades(n: int) -> list[Any]:

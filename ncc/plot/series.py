@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Several controllers over time, on the same flows: the port they meet at, and their congestion windows."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ncc.core.errors import ConfigError
+from ncc.core.flows import FloatArray
+from ncc.core.units import GBPS, MS
+from ncc.harness.run import Run
+from ncc.harness.trace import WindowTrace
+from ncc.palette import styles
+from ncc.plot.canvas import BELOW, INK, NARROW, legend_columns, new_figure, row_ticks, save_figure, thinned_mean
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Window = tuple[float, float] | None
+"""(start_s, end_s) of what is drawn, simulated time; None: all of it."""
+CURVE = 2000
+"""Epochs that are drawn of a curve; of more, means over equally many."""
+
+
+def port_timeline(
+    runs: Sequence[Run],
+    path: Path,
+    *,
+    area: int = 0,
+    window_s: Window = None,
+    title: str = "",
+    narrow: bool = False,
+) -> None:
+    """What one neighbourhood's upper port carried, what waited there and what it dropped, a line per controller.
+
+    Args:
+        runs: one per controller, of one scenario; time between epochs may differ.
+        area: the neighbourhood.
+
+    Raises:
+        ConfigError: no run, two of one controller, different scenarios, or a window that holds no epoch.
+    """
+    named = _by_controller(runs)
+    network = runs[0].scenario.network()
+    if any(run.scenario.topology != runs[0].scenario.topology for run in runs):
+        raise ConfigError("runs of different networks share no port: draw them apart")
+    if not 0 <= area < len(network.neighbourhoods):
+        raise ConfigError(f"area must be in [0, {len(network.neighbourhoods)}), got {area}")
+    port = network.neighbourhoods[area].upper_port
+    figure, panels = new_figure(
+        3, width=NARROW if narrow else 9.5, height=7.6 if narrow else 6.4, rows=True, ratios=(2, 3, 1.4)
+    )
+    carried, queue, drops = panels
+    looks = styles(list(named))
+    for name, run in named.items():
+        shown = _shown(run.epochs.time_s, window_s)
+        columns, time_ms = run.epochs.columns, run.epochs.time_s[shown] / MS
+        style = {"color": looks[name].colour, "ls": looks[name].line, "lw": 1.5}
+        carries = columns["upper_throughput_bps"][shown, area] / GBPS
+        waits = columns["upper_queue_mean_bytes"][shown, area] / 1e3
+        dropped = np.cumsum(columns["upper_dropped_pkts"][shown, area]).astype(np.float64)
+        carried.plot(*thinned_mean(time_ms, carries, CURVE), label=looks[name].label, **style)
+        queue.plot(*thinned_mean(time_ms, waits, CURVE), **style)
+        drops.plot(*thinned_mean(time_ms, dropped, CURVE), drawstyle="steps-post", **style)
+    rate_gbps = network.port_rate_bps(port) / GBPS
+    carried.axhline(rate_gbps, color=INK, ls="-.", lw=1.2, label="line rate")
+    carried.set_ylabel(f"{network.port_name(port)}\ncarried [Gbit/s]")
+    _levels(queue, runs[0], port)
+    queue.set_ylabel("waiting there [kB],\nmean of the epoch")
+    drops.set_ylabel("dropped so far\n[packets]")
+    drops.set_xlabel("simulated time [ms]")
+    for axes in panels:
+        axes.set_ylim(bottom=0)
+        axes.margins(x=0)
+    if drops.get_ylim()[1] < 1:
+        drops.set_ylim(0, 1)
+    entries = _entries(panels)
+    figure.legend(entries.values(), entries.keys(), ncols=legend_columns(figure), **BELOW)
+    figure.suptitle(title or f"{network.port_name(port)} of {runs[0].scenario.name}", x=0.01, ha="left")
+    save_figure(figure, path)
+
+
+def window_timeline(
+    traces: Sequence[WindowTrace], path: Path, *, window_s: Window = None, title: str = "", narrow: bool = False
+) -> None:
+    """Congestion windows, a panel per controller: every flow thin, the median of those that have a connection strong.
+
+    Raises:
+        ConfigError: no trace, two of one controller, or a window that holds no epoch.
+    """
+    if not traces:
+        raise ConfigError("no windows to draw: trace at least one run")
+    looks = styles([trace.controller for trace in traces])
+    if len(looks) < len(traces):
+        raise ConfigError(f"windows of one controller are given twice; controllers: {', '.join(looks)}")
+    figure, panels = new_figure(
+        len(traces),
+        width=NARROW if narrow else 9.5,
+        height=1.1 + 1.9 * len(traces),
+        rows=True,
+        ratios=[1.0] * len(traces),
+    )
+    largest = 0.0
+    for axes, trace in zip(panels, traces, strict=True):
+        shown, look = _shown(trace.time_s, window_s), looks[trace.controller]
+        time_ms, pkts = trace.time_s[shown] / MS, trace.cwnd_bytes[shown] / trace.mss_bytes
+        faint = max(0.12, min(0.8, 6 / pkts.shape[1]))
+        axes.plot(time_ms, pkts, color=look.colour, lw=0.8, alpha=faint, drawstyle="steps-post")
+        lives = np.isfinite(pkts).any(axis=1)
+        middle = np.full(len(pkts), np.nan)
+        middle[lives] = np.nanmedian(pkts[lives], axis=1)
+        axes.plot(time_ms, middle, color=look.colour, lw=2.0)
+        axes.plot([], [], color=look.colour, lw=0.8, alpha=0.5, label="one flow")
+        axes.plot([], [], color=look.colour, lw=2.0, label="median of the flows that are live")
+        axes.set_title(look.label, loc="left", fontsize=10)
+        axes.set_ylabel("cwnd [packets]")
+        axes.margins(x=0)
+        largest = max(largest, float(np.nanmax(pkts, initial=0.0)))
+    for axes in panels:
+        axes.set_ylim(0, 1.06 * max(largest, 1.0))
+    panels[-1].set_xlabel("simulated time [ms]")
+    entries = _entries(panels[:1])
+    for line in entries.values():
+        line.set_color(INK)
+    figure.legend(entries.values(), entries.keys(), ncols=2, **BELOW)
+    figure.suptitle(title or "Congestion windows at the end of each epoch", x=0.01, ha="left")
+    save_figure(figure, path)
+
+
+def flow_timeline(
+    runs: Sequence[Run],
+    path: Path,
+    *,
+    window_s: Window = None,
+    by_host: bool = False,
+    title: str = "",
+    narrow: bool = False,
+) -> None:
+    """Every flow as a bar from its arrival to its delivery, a panel per controller; those with a timeout are marked.
+
+    Flows are in the same order in every panel: as they arrive, or by their sender.
+
+    Args:
+        runs: one per controller, of the same flows.
+        window_s: flows that arrive in it are drawn, each to its end.
+        by_host: in order of senders, each with a shade of its own, in place of the controller's colour.
+
+    Raises:
+        ConfigError: no run, two of one controller, other flows, or none arrives in the window.
+    """
+    named = _by_controller(runs)
+    flows = runs[0].flows
+    if any(not np.array_equal(run.flows.start_s, flows.start_s) for run in runs):
+        raise ConfigError("these runs are not of the same flows; draw controllers of one evaluation and seed")
+    start, end = window_s or (0.0, np.inf)
+    chosen = np.flatnonzero((flows.start_s >= start) & (flows.start_s < end))
+    if len(chosen) == 0:
+        raise ConfigError(
+            f"no flow arrives in window_s ({start}, {end}); the last arrives at {flows.start_s[-1]:.6g} s"
+        )
+    keys = (flows.size_bytes, flows.start_s, flows.src) if by_host else (flows.size_bytes, flows.start_s)
+    chosen = chosen[np.lexsort([key[chosen] for key in keys])]
+    names = [runs[0].scenario.network().nodes[node].name for node in flows.src[chosen]]
+    rows = np.arange(len(chosen))
+    tall = min(1.0 + 0.09 * len(chosen), 6.0)
+    lines = len(runs) if narrow else 1
+    figure, panels = new_figure(
+        len(runs),
+        width=NARROW if narrow else max(5.0, 1.2 + 2.9 * len(runs)),
+        height=1.3 + max(tall, 2.2) * lines,
+        sharey=True,
+        lines=lines,
+    )
+    looks, last = styles(list(named)), 0.0
+    for axes, (name, run) in zip(panels, named.items(), strict=True):
+        finish, late = run.records.flows.finish_s[chosen], run.records.flows.timeouts[chosen] > 0
+        stop = np.where(np.isnan(finish), run.epochs.time_s[-1], finish)
+        ended = ~np.isnan(finish)
+        colours = _host_colours(flows.src[chosen]) if by_host else [looks[name].colour] * len(chosen)
+        begin_ms, long_ms = flows.start_s[chosen] / MS, (stop - flows.start_s[chosen]) / MS
+        axes.barh(rows, long_ms, left=begin_ms, height=0.8, color=colours, lw=0, rasterized=len(rows) > 500)
+        for which, mark, says in ((ended & late, "|", "had a timeout"), (~ended, ">", "never delivered")):
+            if which.any():
+                axes.plot(stop[which] / MS, rows[which], mark, ms=6, mew=2, ls="none", color="black", label=says)
+        taken = finish[ended] - flows.start_s[chosen][ended]
+        mean = f"mean {taken.mean() / MS:.3g} ms" if len(taken) else "none delivered"
+        axes.set_title(f"{looks[name].label}: {mean}", loc="left", fontsize=10)
+        axes.set_xlabel("simulated time [ms]")
+        last = max(last, float(stop.max()))
+    first = float(flows.start_s[chosen].min())
+    for axes in panels:
+        axes.set_xlim((first - 0.01 * (last - first)) / MS, (last + 0.03 * (last - first)) / MS)
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.grid(visible=False, axis="y")
+    places, said = row_ticks(names)
+    for axes in panels if narrow else panels[:1]:
+        axes.set_yticks([place - 0.5 for place in places], said)
+        axes.set_ylabel("flows, by sender" if by_host else "flows as they arrive, by sender")
+    if marks := _entries(panels):
+        figure.legend(marks.values(), marks.keys(), ncols=2, **BELOW)
+    figure.suptitle(title or f"Flows of {runs[0].scenario.name} from arrival to delivery", x=0.01, ha="left")
+    save_figure(figure, path)
+
+
+def _by_controller(runs: Sequence[Run]) -> dict[str, Run]:
+    named = {run.controller.name: run for run in runs}
+    if not runs:
+        raise ConfigError("no run to draw: name at least one")
+    if len(named) < len(runs):
+        raise ConfigError(f"two runs are of one controller; draw one seed at a time: {', '.join(named)}")
+    return named
+
+
+def _shown(time_s: FloatArray, window_s: Window) -> np.ndarray:
+    """Which epochs lie in the window."""
+    start, end = window_s or (0.0, np.inf)
+    shown: np.ndarray = (time_s > start) & (time_s <= end)
+    if not shown.any():
+        raise ConfigError(f"window_s ({start}, {end}) holds no epoch; the run ends at {time_s[-1]:.6g} s")
+    return shown
+
+
+def _entries(panels: "Sequence[Axes]") -> dict[str, Any]:
+    """What the legend of all panels says, each once."""
+    return {text: line for axes in panels for line, text in zip(*axes.get_legend_handles_labels(), strict=True)}
+
+
+def _levels(axes: "Axes", run: Run, port: int) -> None:
+    """Where the port starts to mark, and where it is full, if that is near."""
+    buffer = run.scenario.network().port_buffer(port)
+    if buffer is None:
+        return
+    if buffer.mark_threshold_bytes:
+        axes.axhline(buffer.mark_threshold_bytes / 1e3, color=INK, ls=":", lw=1.2, label="marking threshold")
+    if buffer.size_bytes and buffer.size_bytes / 1e3 < 1.6 * axes.get_ylim()[1]:
+        axes.axhline(buffer.size_bytes / 1e3, color=INK, ls="--", lw=1.2, label="buffer full")
+
+
+def _host_colours(hosts: np.ndarray) -> list[tuple[float, ...]]:
+    """A shade of one scale for each host: colours belong to controllers, scales to hosts."""
+    from matplotlib import colormaps
+
+    order: Mapping[int, int] = {host: i for i, host in enumerate(np.unique(hosts).tolist())}
+    scale = colormaps["viridis"]
+    return [scale(0.9 * order[host] / max(1, len(order) - 1)) for host in hosts.tolist()]
