@@ -63,3 +63,33 @@ def by_rank(agent: IntArray, keys: np.ndarray, rows: IntArray, depth: int) -> In
 
 def _ns(seconds: FloatArray) -> IntArray:
     return np.maximum(np.rint(seconds * NS_PER_S), 0).astype(np.int64)
+
+
+class WeightsByWait:
+    """The same for connections of which only the shim knows (live.py): what is not known of them is what has been seen.
+
+    A flow's size is then what it has sent so far and what is written and unsent, so that an order by what is left
+    goes by what waits.
+    """
+
+    def __init__(self, order: str, params: Params) -> None:
+        self._order, self._params = order, list(params)
+        self._depth = extension().order_depth(order, self._params)
+
+    def of(self, reports: np.ndarray, last_left_ns: IntArray, now_ns: int) -> IntArray:
+        """Weights [n] of live connections, by their reports [n] and when bytes of each last left."""
+        began_ns = reports["began_ns"].astype(np.int64)
+        age_ns = np.maximum(now_ns - began_ns, 0)
+        left = (reports["sent_bytes"] - reports["retrans_bytes"]).astype(np.int64)
+        keys = np.zeros(len(reports), np.uint64)
+        extension().order_keys(
+            self._order,
+            self._params,
+            age_ns=age_ns,
+            waited_ns=np.minimum(np.maximum(now_ns - last_left_ns, 0), age_ns),
+            size_bytes=np.maximum(left + reports["unsent_bytes"].astype(np.int64), 1),
+            left_bytes=left,
+            delivered_bytes=reports["delivered_bytes"].astype(np.int64),
+            keys=keys,
+        )
+        return by_rank(reports["host"].astype(np.int64), keys, began_ns, self._depth)

@@ -18,6 +18,7 @@ from ncc.core.scenario import Scenario
 from ncc.core.units import NS_PER_S, to_ns
 from ncc.envs.linux import machine, traffic
 from ncc.envs.linux.measure import PORT_COUNTERS, Meter
+from ncc.envs.linux.periods import Periods, sleep_until
 from ncc.envs.linux.senders import KERNEL, KernelSenders, Senders, ShimSenders
 from ncc.envs.linux.settings import GRACE_S, LinuxSettings
 from ncc.envs.linux.shim import Shim
@@ -52,12 +53,11 @@ class Run:
         self._realtime, self._cores = machine.Realtime(), machine.Cores(own)
         self._undo.callback(self._realtime.leave)
         self._undo.callback(self._cores.leave)
-        self._period_ns = to_ns(scenario.period_s)
+        self._periods = Periods(to_ns(scenario.period_s))
         self._latency_ns = to_ns(scenario.decision_latency_s)
         self._longest_s = settings.check_length(scenario.duration_s, scenario.drain_s)
-        self._epoch = self._missed = 0
         self._late_ns: list[int] = []
-        self._start_ns = self._read_ns = 0
+        self._read_ns = 0
         self._begun = False
         self._cpu_s = self._wall_s = self._ready_s = self._cpu_frac = self._waited_s = 0.0
         self._finish_ns = np.zeros(len(flows), np.uint64)
@@ -126,8 +126,9 @@ class Run:
         self._undo.callback(self._switch.close)
         self._senders = self._steering(stack, (), adopt=True)
         self.meter = Meter(self.scenario, self.flows, np.zeros((n_ports, len(PORT_COUNTERS)), np.int64))
-        self._start_ns, self._read_ns = left.start_ns, time.monotonic_ns()
-        self._epoch = max(1, (self._read_ns - self._start_ns) // self._period_ns)
+        self._read_ns, periods = time.monotonic_ns(), self._periods
+        periods.start_ns = left.start_ns
+        periods.epoch = max(1, (self._read_ns - left.start_ns) // periods.period_ns)
         self._finish_ns = left.flows["finish_ns"].copy()
         self._senders.hear(self.meter, left)
 
@@ -169,7 +170,7 @@ class Run:
 
     def first(self) -> Measurement:
         """At time 0, when nothing has been sent; or where a run that was left stands."""
-        before_s = (self._read_ns - self._start_ns) / NS_PER_S
+        before_s = (self._read_ns - self._periods.start_ns) / NS_PER_S
         return self._measured(before_s, np.full(len(self.topology.agent_hosts), np.inf))
 
     def checked(self, limits_bps: FloatArray) -> FloatArray:
@@ -189,13 +190,14 @@ class Run:
         return limits
 
     def step(self, limits_bps: FloatArray) -> Measurement:
-        if self._epoch % CHECK_PERIODS == 0:
+        periods = self._periods
+        if periods.epoch % CHECK_PERIODS == 0:
             self._traffic.check()
         if not self._begun:
             self._begin()
         if self._latency_ns:
-            _sleep_until(self._start_ns + self._epoch * self._period_ns + self._latency_ns)
-        self._senders.decide(limits_bps, time.monotonic_ns(), self.meter, self._epoch * self.scenario.period_s)
+            sleep_until(periods.start_ns + periods.epoch * periods.period_ns + self._latency_ns)
+        self._senders.decide(limits_bps, time.monotonic_ns(), self.meter, periods.epoch * self.scenario.period_s)
         self._wait()
         now_ns = time.monotonic_ns()
         interval_s, self._read_ns = (now_ns - self._read_ns) / NS_PER_S, now_ns
@@ -214,31 +216,26 @@ class Run:
             self._realtime.enter()
         self._begun = True
         self._cpu_s, self._wall_s, self._ready_s = time.thread_time(), time.monotonic(), machine.waited_s()
-        if self._start_ns == 0:
-            self._start_ns = self._read_ns = time.monotonic_ns() + LEAD_NS
-            self._traffic.begin(self._start_ns)
+        if self._periods.start_ns == 0:
+            self._periods.start_ns = self._read_ns = time.monotonic_ns() + LEAD_NS
+            self._traffic.begin(self._read_ns)
 
     def _wait(self) -> None:
         """Until the end of this period; or, where that has passed, of the one that is under way."""
-        self._epoch += 1
-        end_ns, now_ns = self._start_ns + self._epoch * self._period_ns, time.monotonic_ns()
-        if now_ns >= end_ns:
-            missed = 1 + (now_ns - end_ns) // self._period_ns
-            self._missed, self._epoch = self._missed + missed, self._epoch + missed
-            end_ns += missed * self._period_ns
-        if end_ns > self._start_ns + round(self._longest_s * NS_PER_S):
+        end_ns = self._periods.next_end_ns()
+        if end_ns > self._periods.start_ns + round(self._longest_s * NS_PER_S):
             raise DatapathError(
                 f"The run has lasted {self._longest_s:g} s, and its flows have ended unfinished: it goes on for "
                 f"{GRACE_S:g} s at most after Scenario.duration_s and drain_s, and for "
                 "datapath.linux.settings.longest_s in all."
             )
-        _sleep_until(end_ns)
+        sleep_until(end_ns)
         self._late_ns.append(time.monotonic_ns() - end_ns)
 
     def _measured(self, interval_s: float, limits_bps: FloatArray) -> Measurement:
         return self.meter.measure(
-            epoch=self._epoch,
-            time_s=self._epoch * self.scenario.period_s,
+            epoch=self._periods.epoch,
+            time_s=self._periods.epoch * self.scenario.period_s,
             interval_s=interval_s,
             limits_bps=limits_bps,
             finished=self._finish_ns > 0,
@@ -262,7 +259,7 @@ class Run:
         rows, meter = self._traffic.flows, self.meter
         finished = self._finish_ns > 0
         # A difference of unsigned numbers, which is as it should be even where time 0 lies ahead.
-        since_ns = (self._finish_ns - np.uint64(self._start_ns)).astype(np.int64)
+        since_ns = (self._finish_ns - np.uint64(self._periods.start_ns)).astype(np.int64)
         sampled, smallest = meter.rtt_samples > 0, rows["min_rtt_us"]
         flows = FlowRecords(
             finish_s=np.where(finished, since_ns / NS_PER_S, np.nan),
@@ -282,10 +279,10 @@ class Run:
             "settings": self.settings.to_dict(),
             "busy_frac_before": round(self._busy_frac, 3),
             "busy": self._busy_frac > self.settings.busy_frac,
-            "periods": self._epoch,
-            "missed_periods": self._missed,
+            "periods": self._periods.epoch,
+            "missed_periods": self._periods.missed,
             "late_us": {name: round(float(np.quantile(late_us, q)), 1) for name, q in LATE_QUANTILES.items()},
-            "late_periods_s": round(float(late_us[late_us > self._period_ns / 1e3].sum()) / 1e6, 6),
+            "late_periods_s": round(float(late_us[late_us > self._periods.period_ns / 1e3].sum()) / 1e6, 6),
             "waited_s": round(self._waited_s, 6),
             "agent_cpu_frac": round(self._cpu_frac, 4),
             "not_honoured": [*not_honoured(self.scenario.transport, self.scenario.nic), *self.meter.not_honoured()],
@@ -302,8 +299,9 @@ class Run:
 
     def fallbacks(self) -> tuple[str, ...]:
         said, counters, timeout_s = [], self._senders.counters(), self.settings.heartbeat_timeout_s
-        if self._senders.steers and self._missed > self.settings.missed_frac * self._epoch:
-            said.append(f"{self._missed} of {self._epoch} periods had no decision: the machine is too loaded")
+        missed, periods = self._periods.missed, self._periods.epoch
+        if self._senders.steers and missed > self.settings.missed_frac * periods:
+            said.append(f"{missed} of {periods} periods had no decision: the machine is too loaded")
         if self._senders.steers and (n := counters.get("fallbacks", 0)):
             said.append(f"decisions stopped for more than {timeout_s:g} s, and connections fell back {n} times")
         if n := counters.get("unreported", 0):
@@ -317,8 +315,3 @@ class Run:
 
     def close(self) -> None:
         self._undo.close()
-
-
-def _sleep_until(at_ns: int) -> None:
-    while (left_ns := at_ns - time.monotonic_ns()) > 0:
-        time.sleep(left_ns / NS_PER_S)

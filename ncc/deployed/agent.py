@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`Agent`: one period of a host, from what it measured to the limits it holds and what it tells its neighbours."""
+
+import numpy as np
+
+from ncc.core.errors import NccError
+from ncc.core.flows import FloatArray
+from ncc.core.units import to_ns
+from ncc.deployed.guard import Guard
+from ncc.deployed.neighbourhood import TOLD, Columns, Neighbourhood
+from ncc.deployed.state import STATE, Exchange, StateArray, idle
+
+STALE_PERIODS = 20
+"""What a peer told counts for so long; then it is taken to be idle."""
+
+
+class Agent:
+    """The local hosts of one neighbourhood: fig. 5.2 of wang2021, all but its hands, which are `envs/linux/live.py`.
+
+    Attributes:
+        guard: whose limits are in force.
+        exchange: with the peers.
+        counters: of messages too old to be used: `stale_peers`, a peer and period each; `stale_upper`.
+    """
+
+    def __init__(
+        self, neighbourhood: Neighbourhood, guard: Guard, exchange: Exchange, *, stale_periods: float = STALE_PERIODS
+    ) -> None:
+        self.neighbourhood, self.guard, self.exchange = neighbourhood, guard, exchange
+        self.counters = {"stale_peers": 0, "stale_upper": 0}
+        self.stale: np.ndarray = np.ones(exchange.n_peers, np.bool_)
+        """[r] whether a peer counts as idle, because it was not heard for too long."""
+        self._idle = idle(exchange.n_peers)
+        self._stale_ns = to_ns(stale_periods * neighbourhood.scenario.period_s)
+        self._state: StateArray = np.zeros(len(neighbourhood.link_bps), STATE)
+
+    def decide(self, own: Columns, now_ns: int) -> FloatArray:
+        """The limits to be in force from now on, [k] in bits/s; inf: none.
+
+        Args:
+            own: what the local hosts measured in the period that ended at `now_ns`.
+        """
+        exchange, guard = self.exchange, self.guard
+        exchange.receive(now_ns)
+        in_force = guard.held_bps
+        for name in TOLD[:-1]:
+            self._state[name] = getattr(own, name)
+        self._state["rate_limit_bps"] = in_force
+        self.stale = (exchange.heard_ns == 0) | (now_ns - exchange.heard_ns > self._stale_ns)
+        heard = exchange.heard
+        if n_stale := int(np.count_nonzero(self.stale)):
+            self.counters["stale_peers"] += n_stale
+            heard = np.where(self.stale, self._idle, heard)
+        told = exchange.upper_ns > 0 and now_ns - exchange.upper_ns <= self._stale_ns
+        self.counters["stale_upper"] += not told
+        decided, why = None, ""
+        try:
+            decided = self.neighbourhood.decide(own, in_force, heard, exchange.upper if told else None)
+        except NccError as error:
+            why = str(error)
+        return guard.hold(decided, now_ns, why)
+
+    def share(self, now_ns: int) -> None:
+        """Tell the peers what `decide` was given last."""
+        self.exchange.send(self._state, now_ns)
+
+    def close(self) -> None:
+        """Give back what the exchange has open; may be called twice."""
+        self.exchange.close()

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a host knows of its neighbourhood, in the shape in which the policy was trained to see it.
+
+A neighbourhood is a `Scenario` of one, so that observer, policy and table of actions are those of training. In training
+a host sees itself as it is and its neighbours one period ago. So does it here: what neighbours told belongs to the
+period before, in which they are put beside what this host measured of itself then.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Protocol
+
+import numpy as np
+from msgspec import Meta
+
+from ncc.core.errors import ConfigError
+from ncc.core.flows import FloatArray, IntArray
+from ncc.core.measurement import COLUMNS, Measurement
+from ncc.core.scenario import Scenario
+from ncc.core.topologies import Dumbbell
+from ncc.core.units import MS, US
+from ncc.core.value import Count, LineRate, Positive, Value
+from ncc.core.workload import Fixed, Flow
+from ncc.deployed.file import PolicyFile
+from ncc.deployed.state import StateArray
+from ncc.envs.action import RateTable
+from ncc.envs.linux.decide import hastened
+from ncc.envs.observation import SharedObserver
+from ncc.envs.scales import scales_of
+from ncc.envs.sharing import reliable
+from ncc.harness.limiter import PolicyLimiter, RateLimiter
+
+LINKS = 3
+"""Of the way from a host to one beyond: to the switch, up, and down."""
+
+
+class NeighbourhoodSpec(Value, frozen=True):
+    """What a host must be told of its network, because it cannot measure it."""
+
+    hosts: Annotated[int, Meta(ge=1, le=256)]
+    """In the neighbourhood, this one included."""
+    link_rate_bps: LineRate
+    """Of each host's link."""
+    upper_rate_bps: LineRate
+    """Of the port that all share on their way out."""
+    upper_buffer_bytes: Count = 512_000
+    """The longest that its queue may get."""
+    base_rtt_s: Annotated[float, Meta(gt=0, le=1)] | None = None
+    """To a host beyond, where nobody else sends; None: links of 10 us each, as in most trainings."""
+    period_s: Positive = 1 * MS
+
+    def scenario(self) -> Scenario:
+        """One neighbourhood like that; nothing of it but its constants is used.
+
+        Raises:
+            ConfigError: no network can have these numbers.
+        """
+        if self.base_rtt_s is None:
+            return self._with(10 * US)
+        least_s = float(scales_of(self._with(0.0)).base_rtt_s[0])
+        if self.base_rtt_s < least_s:
+            raise ConfigError(
+                f"NeighbourhoodSpec.base_rtt_s must be at least {least_s:.3g} s, which packets take on links of these "
+                f"rates without any distance, got {self.base_rtt_s:g} s"
+            )
+        return self._with((self.base_rtt_s - least_s) / (2 * LINKS))
+
+    def _with(self, delay_s: float) -> Scenario:
+        topology = Dumbbell(
+            pairs=self.hosts,
+            host_rate_bps=self.link_rate_bps,
+            bottleneck_rate_bps=self.upper_rate_bps,
+            delay_s=delay_s,
+            buffer_bytes=self.upper_buffer_bytes,
+            mark_threshold_bytes=min(30_000, self.upper_buffer_bytes),
+        )
+        nothing = Fixed(flows=(Flow(start_s=0.0, src="s0", dst="r0", size_bytes=1),))
+        return Scenario(
+            name="host",
+            topology=topology,
+            workload=(("nothing", nothing),),
+            duration_s=max(1.0, self.period_s),
+            period_s=self.period_s,
+        )
+
+
+class Columns(Protocol):
+    """What was measured of some hosts in a period, each [k]; names are those of `ncc.core.measurement`."""
+
+    @property
+    def throughput_bps(self) -> FloatArray: ...
+    @property
+    def goodput_bps(self) -> FloatArray: ...
+    @property
+    def rtt_s(self) -> FloatArray: ...
+    @property
+    def wait_s(self) -> FloatArray: ...
+    @property
+    def queued_bytes(self) -> FloatArray: ...
+    @property
+    def next_bytes(self) -> FloatArray: ...
+    @property
+    def queued_flows(self) -> IntArray: ...
+
+
+OWN = ("throughput_bps", "goodput_bps", "rtt_s", "wait_s", "queued_bytes", "next_bytes", "queued_flows")
+"""Of `Columns`."""
+TOLD = ("throughput_bps", "wait_s", "queued_bytes", "queued_flows", "next_bytes", "rate_limit_bps")
+"""Of `ncc.deployed.state.STATE`."""
+_COUNTS = frozenset({"rtt_samples", "queued_flows", "active_flows", "upper_marked_pkts", "upper_dropped_pkts"})
+
+
+def limiter_of(file: PolicyFile) -> RateLimiter:
+    """The policy of a file as it decides, without the bounds of the file: those are the guard's.
+
+    Raises:
+        ConfigError: it observes what hosts cannot.
+    """
+    header = file.header
+    if header.observation.ages:
+        raise ConfigError(
+            f"policy {header.name!r} observes how old messages are, in periods of its training, and hosts do not make "
+            "that number: export a policy with observation.ages=false"
+        )
+    observer = SharedObserver(header.observation)
+    return hastened(PolicyLimiter(file.policy, observer, RateTable(header.action, header.observation)))
+
+
+def check_fits(file: PolicyFile, spec: NeighbourhoodSpec) -> None:
+    """Raise `ConfigError` if a policy cannot serve hosts of such a neighbourhood."""
+    header = file.header
+    if header.neighbours is not None and header.neighbours != spec.hosts - 1:
+        raise ConfigError(
+            f"policy {header.name!r} takes exactly {header.neighbours} neighbours and this neighbourhood has "
+            f"{spec.hosts - 1}: name as many peers, or take a policy that pools its neighbours"
+        )
+    least_s, most_s = header.trained_period_s
+    if not least_s * (1 - 1e-9) <= spec.period_s <= most_s * (1 + 1e-9):
+        raise ConfigError(
+            f"policy {header.name!r} was trained to decide every {least_s:g} to {most_s:g} s, got a period of "
+            f"{spec.period_s:g} s: choose one of these"
+        )
+
+
+class Neighbourhood:
+    """Decides for the local hosts of a neighbourhood, from what they measured and what the others told.
+
+    Args:
+        limiter: decides for all hosts of a scenario.
+        scenario: theirs; `NeighbourhoodSpec.scenario` makes one.
+        local: rows among the scenario's agents of the hosts that are decided for, [k].
+        peers: of those that tell, [r]; hosts that are neither are idle.
+
+    Raises:
+        ConfigError: rows that cannot be, or a scenario in which neighbours are not seen one period old and true.
+    """
+
+    def __init__(self, limiter: RateLimiter, scenario: Scenario, local: Sequence[int], peers: Sequence[int]) -> None:
+        scales, rows = scales_of(scenario), [*local, *peers]
+        if len(set(rows)) < len(rows) or not local or not all(0 <= row < scales.n_agents for row in rows):
+            raise ConfigError(
+                f"A neighbourhood's local hosts {list(local)} and peers {list(peers)} must be different rows from 0 to "
+                f"{scales.n_agents - 1}, and one of them local"
+            )
+        if scenario.sharing_delay_periods != 1 or not reliable(scenario):
+            raise ConfigError(
+                "Agents on hosts tell each other in real messages: Scenario.sharing_delay_periods must be 1, and "
+                "sharing_loss_frac, sharing_silent and sharing_lying must be left alone"
+            )
+        self.scenario = scenario
+        self.link_bps: FloatArray = scales.link_rate_bps[list(local)]
+        """[k]"""
+        self._limiter, self._local, self._peers = limiter, np.array(local), np.array(peers, np.int64)
+        self._area = int(scales.area[local[0]])
+        self._upper_bps = float(scales.upper_capacity_bps[self._area])
+        self._scales = scales
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the past."""
+        self._before, self._now = self._empty(), self._empty()
+        self._limiter.reset(self.scenario, 0)
+        self._begun = False
+
+    def decide(self, own: Columns, in_force_bps: FloatArray, heard: StateArray, upper: StateArray | None) -> FloatArray:
+        """Limits of the local hosts, [k] in bits/s; inf: none.
+
+        Args:
+            own: what they measured in the period that has just ended, and
+            in_force_bps: [k] the limits that held in it.
+            heard: [r] what the peers told last.
+            upper: [1] what was told of the upper port; None: nothing was, and its throughput is taken to be what the
+                hosts send together, its queue to be empty.
+
+        Raises:
+            DatapathError: a number is not finite.
+            ConfigError: the policy makes numbers that are not.
+        """
+        before, now = self._before, self._now
+        for name in TOLD:
+            column = getattr(now, name)
+            column[self._peers] = heard[name]
+        for name in OWN:
+            getattr(now, name)[self._local] = getattr(own, name)
+        now.rate_limit_bps[self._local] = in_force_bps
+        if self._begun and (len(self._peers) or upper is not None):
+            # What peers tell was measured a period ago, as were the numbers of `before`.
+            for name in TOLD:
+                getattr(before, name)[self._peers] = heard[name]
+            self._tell_upper(before, upper)
+            self._limiter.decide(before)
+        self._tell_upper(now, upper)
+        limits = self._limiter.decide(now)
+        self._begun = True
+        for name in (*OWN, "rate_limit_bps"):
+            getattr(before, name)[self._local] = getattr(now, name)[self._local]
+        return limits[self._local]
+
+    def _tell_upper(self, measured: Measurement, upper: StateArray | None) -> None:
+        if upper is None:
+            sent = float(measured.throughput_bps.sum())
+            measured.upper_throughput_bps[self._area] = min(sent, self._upper_bps)
+            measured.upper_queue_bytes[self._area] = 0.0
+            return
+        measured.upper_throughput_bps[self._area] = upper["upper_throughput_bps"][0]
+        measured.upper_queue_bytes[self._area] = upper["upper_queue_bytes"][0]
+
+    def _empty(self) -> Measurement:
+        """In which every host is idle."""
+        areas, n = len(self._scales.upper_rate_bps), self._scales.n_agents
+        columns = {
+            name: np.zeros(areas if name.startswith("upper_") else n, np.int64 if name in _COUNTS else np.float64)
+            for name in COLUMNS
+        }
+        columns["rate_limit_bps"].fill(np.inf)
+        columns["rtt_s"][:] = self._scales.base_rtt_s
+        return Measurement(time_s=0.0, epoch=0, flows_started=0, flows_finished=0, **columns)
