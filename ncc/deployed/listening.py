@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What an agent believes of the messages that reach it: the newest of each peer, if it is authentic and in time."""
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ncc.core.units import NS_PER_S
+from ncc.deployed.message import (
+    HEAD,
+    MAC_AT,
+    VALUES_AT,
+    Key,
+    Kind,
+    misfit,
+    sane_state,
+    sane_upper,
+)
+from ncc.deployed.peers import Peer
+from ncc.deployed.state import STATE, UPPER, StateArray, TimeArray, idle
+
+RECEIVED = "received"
+DROPPED = (
+    "undersized", "oversized", "foreign", "version", "kind", "own", "unknown_sender", "replayed", "forged", "clock",
+    "late", "values",
+)  # fmt: skip
+"""Why a message is dropped:
+
+- ``undersized``, ``oversized``, ``foreign``, ``version``, ``kind``: no message of this version;
+- ``own``: of a host that this agent speaks for, which multicast returns;
+- ``unknown_sender``: of no peer;
+- ``replayed``: not after the last from its sender, by session and sequence; also what was overtaken on its way;
+- ``forged``: signed by another key, or changed;
+- ``clock``: the first of a session, and its sender's clock and ours differ by more than is tolerated;
+- ``late``: its state is too old by the time it comes;
+- ``values``: they are not finite, or negative where that cannot be.
+"""
+SLACK = 2000
+"""Clocks of two machines run apart by less than one part in so many (crystals: one in 10,000)."""
+STATE_END, UPPER_END = VALUES_AT + STATE.itemsize, VALUES_AT + UPPER.itemsize
+
+HelloHandler = Callable[[int, bytes, int], bool]
+
+
+class _Sender:
+    """What is known of one sender's messages of one kind."""
+
+    __slots__ = ("floor_at_ns", "floor_ns", "row", "sequence", "session_ns")
+
+    def __init__(self, row: int) -> None:
+        self.row = row
+        self.session_ns = self.sequence = -1
+        self.floor_ns = self.floor_at_ns = 0
+
+    def longer_ns(self, session_ns: int, sequence: int, offset_ns: int, now_ns: int) -> int:
+        """Note the newest message; by how much longer it took than the fastest of its session.
+
+        Args:
+            session_ns: to which it belongs.
+            sequence: within it.
+            offset_ns: its receipt by our clock less its sending by the sender's,
+            now_ns: at this time.
+        """
+        if session_ns != self.session_ns:
+            self.floor_ns = offset_ns
+        else:
+            self.floor_ns = min(self.floor_ns + (now_ns - self.floor_at_ns) // SLACK, offset_ns)
+        self.session_ns, self.sequence, self.floor_at_ns = session_ns, sequence, now_ns
+        return offset_ns - self.floor_ns
+
+
+class Listener:
+    """The newest state of each peer and of the upper port, from messages of any origin.
+
+    A message is dropped, and counted by why (`DROPPED`), unless it is authentic, newer than all before from its sender,
+    and in time. How long it took is not known, as clocks of two machines differ; how much longer than the fastest is:
+    receipt less sending, less the least of that difference so far. A state is `late` if that and its stated age exceed
+    `late_ns` together.
+
+    Attributes:
+        heard, heard_ns, upper, upper_ns, counters: as in `ncc.deployed.state.Exchange`.
+        slots: who is in which row of `heard`; None: nobody yet.
+    """
+
+    def __init__(
+        self,
+        key: Key,
+        own: Sequence[Peer],
+        peers: Sequence[Peer | None],
+        upper: Peer | None = None,
+        *,
+        late_ns: int,
+        clock_ns: int = 60 * NS_PER_S,
+        wall_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """Nobody has been heard.
+
+        Args:
+            key: shared by all.
+            own: hosts that this agent speaks for.
+            peers: a row of `heard` each; None: to be taken by `join`.
+            upper: who tells of the upper port.
+            late_ns: above this a state is too old.
+            clock_ns: by which clocks may differ when a sender is first heard: what was recorded longer ago cannot be
+                replayed to an agent that has just started.
+            wall_ns: this machine's clock, ns since 1970.
+        """
+        self._key, self._late_ns, self._clock_ns, self._wall_ns = key, late_ns, clock_ns, wall_ns
+        self.own = frozenset(peer.id for peer in own)
+        self.slots: list[Peer | None] = list(peers)
+        self.heard: StateArray = idle(len(peers))
+        self.heard_ns: TimeArray = np.zeros(len(peers), dtype=np.int64)
+        self.upper: StateArray = np.zeros(1, dtype=UPPER)
+        self.upper_ns = 0
+        self.counters = dict.fromkeys((RECEIVED, *DROPPED), 0)
+        self.on_hello: HelloHandler | None = None
+        """Told of who says hello, what, and when, once it is known to be authentic; false: ``unknown_sender``."""
+        raw = self.heard.view(np.uint8).reshape(len(peers), STATE.itemsize) if len(peers) else ()
+        self._rows = [memoryview(row) for row in raw]
+        self._upper_row = memoryview(self.upper.view(np.uint8))
+        self._senders = {(Kind.STATE.value, peer.id): _Sender(row) for row, peer in enumerate(peers) if peer}
+        self.upper_from = upper
+        if upper is not None:
+            self._senders[Kind.UPPER.value, upper.id] = _Sender(0)
+
+    def join(self, row: int, peer: Peer) -> None:
+        """From now on a row is this peer's, who has not been heard."""
+        if (before := self.slots[row]) is not None:
+            self._senders.pop((Kind.STATE.value, before.id), None)
+            self._senders.pop((Kind.HELLO.value, before.id), None)
+        self.slots[row] = peer
+        self._senders[Kind.STATE.value, peer.id] = _Sender(row)
+        self.heard[row], self.heard_ns[row] = idle(1)[0], 0
+
+    def follow(self, upper: Peer) -> None:
+        """From now on this one tells of the upper port."""
+        if self.upper_from is not None:
+            self._senders.pop((Kind.UPPER.value, self.upper_from.id), None)
+            self._senders.pop((Kind.HELLO.value, self.upper_from.id), None)
+        self.upper_from = upper
+        self._senders[Kind.UPPER.value, upper.id] = _Sender(0)
+
+    def take(self, data: memoryview, now_ns: int) -> None:
+        """Believe or drop what came, any bytes of any number, at a time of the monotonic clock."""
+        self.counters[self._take(data, now_ns)] += 1
+
+    def _take(self, data: memoryview, now_ns: int) -> str:
+        if (why := misfit(data)) is not None:
+            return why
+        _, _, kind, _, sender, session_ns, sequence, sent_ns, clock_ns, age_ns = HEAD.unpack_from(data)
+        known = self._wanted(kind, sender, session_ns, sequence)  # before the key is asked, for this costs less
+        if isinstance(known, str):
+            return known
+        if not self._key.signed(data[:MAC_AT], data[MAC_AT:]):
+            return "forged"
+        if session_ns != known.session_ns and not self._may_begin(session_ns, clock_ns):
+            return "clock"
+        old_ns = age_ns + known.longer_ns(session_ns, sequence, now_ns - sent_ns, now_ns)
+        if old_ns > self._late_ns:
+            return "late"
+        return self._believe(kind, sender, known, data, now_ns - old_ns)
+
+    def _wanted(self, kind: int, sender: int, session_ns: int, sequence: int) -> _Sender | str:
+        """Whose message this says it is; or why it is dropped whether that is true or not."""
+        if not 1 <= kind <= 3:
+            return "kind"
+        if sender in self.own:
+            return "own"
+        known = self._senders.get((kind, sender))
+        if known is None:
+            return "unknown_sender" if kind != 3 or self.on_hello is None else _Sender(-1)
+        if session_ns < known.session_ns or (session_ns == known.session_ns and sequence <= known.sequence):
+            return "replayed"
+        return known
+
+    def _may_begin(self, session_ns: int, clock_ns: int) -> bool:
+        """Whether a session may be new: its sender's clock is near ours, and says that it began before."""
+        wall_ns = self._wall_ns()
+        return abs(wall_ns - clock_ns) <= self._clock_ns and session_ns <= wall_ns + self._clock_ns
+
+    def _believe(self, kind: int, sender: int, known: _Sender, data: memoryview, at_ns: int) -> str:
+        if kind == 1:
+            if not sane_state(data):
+                return "values"
+            self._rows[known.row][:] = data[VALUES_AT:STATE_END]
+            self.heard_ns[known.row] = at_ns
+            return RECEIVED
+        if kind == 2:
+            if not sane_upper(data):
+                return "values"
+            self._upper_row[:] = data[VALUES_AT:UPPER_END]
+            self.upper_ns = at_ns
+            return RECEIVED
+        if self.on_hello is None or not self.on_hello(sender, bytes(data[VALUES_AT:MAC_AT]), at_ns):
+            return "unknown_sender"
+        self._senders[kind, sender] = known
+        return RECEIVED
