@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The simulation's end of ns3-gym's protocol: it connects to an agent, says its spaces, and asks what to do in turn.
+
+The agent (``Ns3Env(port=..., startSim=False)``) listens; each of its episodes is a new connection from here.
+"""
+
+import os
+import time
+from typing import Any
+
+from ncc.core.errors import DatapathError
+from ncc.envs.ns3gym.containers import Space, describe, packer, parse, value_of
+from ncc.envs.ns3gym.link import Link, Lost, Stranger, TimedOut
+from ncc.envs.ns3gym.schema import messages
+
+AGAIN_S = 0.02
+"""Between two greetings."""
+
+
+class AgentLeft(DatapathError):
+    """No agent came; between two episodes that is no failure."""
+
+
+class AgentLink:
+    """One episode's connection to an agent; nothing is left of it after `close`.
+
+    Args:
+        port: where the agent listens, on this machine.
+        obs_space: what it will observe, and
+        act_space: what it may do, both as `ncc.envs.ns3gym.containers.wire_space` gives them.
+        wait_s: how long to wait for an agent.
+        answer_s: how long an agent may take for an action.
+
+    Raises:
+        AgentLeft: no agent came in time.
+        DatapathError: what listens at the port is no agent, or refused.
+    """
+
+    def __init__(self, port: int, obs_space: Space, act_space: Space, wait_s: float, answer_s: float) -> None:
+        self._port, self._answer_s, self._act_space = port, answer_s, act_space
+        self._pack = packer(obs_space)
+        self.steps = 0
+        hello = messages().SimInitMsg(
+            simProcessId=os.getpid(),
+            wafShellProcessId=os.getppid(),
+            obsSpace=describe(obs_space),
+            actSpace=describe(act_space),
+        )
+        self._link, answer = self._introduced(hello.SerializeToString(), wait_s)
+        try:
+            ack = parse("SimInitAck", answer, "the agent's first answer")
+            self.stopped = bool(ack.stopSimReq)
+            """Whether the agent told us to stop."""
+            if not ack.done and not self.stopped:
+                raise DatapathError(
+                    f"the agent on port {port} did not accept the spaces (its SimInitAck says not done)"
+                )
+        except BaseException:
+            self.close()
+            raise
+
+    def tell(self, obs: Any, reward: float, info: str, *, terminated: bool = False, truncated: bool = False) -> Any:
+        """Say the state, and return the action that the agent answers, None if it says stop.
+
+        Raises:
+            DatapathError: the agent has gone, did not answer in time, or answered what is no action.
+        """
+        pb = messages()
+        over = terminated or truncated
+        state = pb.EnvStateMsg(obsData=self._pack(obs), reward=reward, isGameOver=over, info=info)
+        state.reason = pb.GameOver if terminated else pb.SimulationEnd
+        self._link.send((state.SerializeToString(),))
+        try:
+            answer = self._payload(self._link.receive(self._answer_s))
+        except Lost:
+            raise DatapathError(
+                f"the agent on port {self._port} has gone after step {self.steps}, without saying stop"
+            ) from None
+        except TimedOut:
+            raise DatapathError(
+                f"the agent on port {self._port} gave no action after step {self.steps} within {self._answer_s:g} s; "
+                "if that is how long it learns, raise answer_s"
+            ) from None
+        act = parse("EnvActMsg", answer, f"the agent's answer to step {self.steps}")
+        if act.stopSimReq or over:
+            self.stopped = True
+            return None
+        self.steps += 1
+        return value_of(act.actData, self._act_space, f"action of step {self.steps}")
+
+    def close(self) -> None:
+        """Close the connection; may be called twice."""
+        self._link.close()
+
+    def _introduced(self, hello: bytes, wait_s: float) -> tuple[Link, bytes]:
+        """A connection to an agent that has answered.
+
+        The first to listen may be one that is about to close: ns3-gym's agent keeps its socket until it is reset, and
+        what waits in it is lost. So whenever a connection ends without an answer, the greeting is sent over a new one.
+        """
+        deadline_s = time.monotonic() + wait_s
+        while True:
+            link = Link("REQ", f"tcp://127.0.0.1:{self._port}", bind=False)
+            try:
+                link.send((hello,))
+                return link, self._payload(link.receive(max(0.0, deadline_s - time.monotonic())))
+            except Lost:
+                link.close(linger_ms=0)
+                time.sleep(AGAIN_S)
+            except (Stranger, TimedOut):
+                link.close(linger_ms=0)
+                raise self._nobody(wait_s, link) from None
+            except BaseException:
+                link.close(linger_ms=0)
+                raise
+
+    def _payload(self, frames: list[bytes]) -> bytes:
+        if len(frames) != 1:
+            raise DatapathError(
+                f"what came from port {self._port} is no answer of ns3-gym's protocol ({len(frames)} frames)"
+            )
+        return frames[0]
+
+    def _nobody(self, wait_s: float, link: Link) -> DatapathError:
+        if link.unheard:
+            return DatapathError(
+                f"port {self._port} is held by a program that does not speak ZMQ; give the agent and this another port"
+            )
+        if link.connected:
+            return AgentLeft(
+                f"an agent listens on port {self._port}, and did not begin an episode within {wait_s:g} s; reset it, or "
+                "raise wait_s"
+            )
+        return AgentLeft(
+            f"no agent listened on port {self._port} within {wait_s:g} s; start one, "
+            f"Ns3Env(port={self._port}, startSim=False), or raise wait_s"
+        )

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The agent's end of ns3-gym's protocol: a simulation connects, says its spaces, and is told what to do in turn.
+
+The simulation has a REQ socket. Ours is a ROUTER, which to it is the same as ns3-gym's REP, and which tells simulations
+apart: what a dead one left behind is not taken for the next one's.
+"""
+
+import errno
+import select
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from ncc.core.errors import ConfigError, DatapathError
+from ncc.envs.ns3gym.containers import Space, packer, parse, space_of, value_of
+from ncc.envs.ns3gym.link import Ended, Link, Lost, TimedOut
+from ncc.envs.ns3gym.process import SimulationProcess
+from ncc.envs.ns3gym.schema import messages
+
+EXIT_S = 2.0
+"""How long a process whose connection has ended may take to end itself, so that it can be said how."""
+
+
+@dataclass(frozen=True)
+class State:
+    """What a simulation says after each action."""
+
+    obs: Any
+    reward: float
+    game_over: bool
+    time_up: bool
+    """Of a game that is over: because the simulation's time is up, not because the task is."""
+    info: str
+
+
+class Bridge:
+    """Waits for simulations on a port of this machine, one at a time.
+
+    Args:
+        port: to listen at; 0: any that is free.
+
+    Raises:
+        ConfigError: the port is in use, may not be used, or pyzmq is missing.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._link = _bound(port)
+        self.port = self._link.port
+        self._peer: bytes | None = None
+        self._asked = False
+        self.told = False
+        """Whether the simulation that came last was told to stop."""
+        self._steps = 0
+        self.obs_space: Space | None = None
+        self.act_space: Space | None = None
+
+    def accept(self, wait_s: float, process: SimulationProcess | None) -> State:
+        """Wait for a simulation; `obs_space` and `act_space` are its own then.
+
+        Args:
+            wait_s: how long at most.
+            process: the simulation, if it is ours.
+
+        Returns:
+            Its first state.
+
+        Raises:
+            DatapathError: none came, or what came does not speak the protocol.
+        """
+        deadline_s = time.monotonic() + wait_s
+        self._peer, self._asked, self.told, self._steps = None, False, False, 0
+        while True:
+            peer, payload = self._frames(max(0.0, deadline_s - time.monotonic()), process, wait_s)
+            hello = parse("SimInitMsg", payload, "the first message of a simulation")
+            if hello.HasField("actSpace") and hello.HasField("obsSpace"):
+                break
+            if process is None and parse("EnvStateMsg", payload, "the first message").HasField("obsData"):
+                # One that was given up on, and has answered after all: the next is waited for.
+                self._link.send((peer, b"", messages().EnvActMsg(stopSimReq=True).SerializeToString()))
+                continue
+            raise DatapathError(
+                f"the simulation on port {self.port} began without its spaces: its script must set callbacks for "
+                "observation and action space, and its first message be a SimInitMsg"
+            )
+        self.obs_space = space_of(hello.obsSpace, "observation space")
+        self.act_space = space_of(hello.actSpace, "action space")
+        self._pack = packer(self.act_space)
+        self._peer = peer
+        self._send(messages().SimInitAck(done=True))
+        return self.receive(max(1.0, deadline_s - time.monotonic()), process)
+
+    def act(self, action: Any) -> None:
+        """Answer the simulation with an action of `act_space`; `receive` gives what follows.
+
+        Raises:
+            DatapathError: it has not asked.
+        """
+        if not self._asked:
+            raise DatapathError("no episode is running; reset the environment first")
+        self._steps += 1
+        self._send(messages().EnvActMsg(actData=self._pack(action)))
+
+    def stop(self) -> None:
+        """Tell the simulation to stop, if it waits for an answer."""
+        if self._asked:
+            self._send(messages().EnvActMsg(stopSimReq=True))
+            self.told = True
+        self._peer = None
+
+    def receive(self, wait_s: float, process: SimulationProcess | None) -> State:
+        """The simulation's next state; a game that is over is told to stop, as ns3-gym does.
+
+        Raises:
+            DatapathError: the simulation ended, was lost, said nothing in time or something else.
+        """
+        if self._peer is None or self.obs_space is None:
+            raise DatapathError("no simulation is connected; reset the environment first")
+        peer, payload = self._frames(wait_s, process, wait_s)
+        if peer != self._peer:
+            self._peer = None
+            raise DatapathError(
+                f"a second simulation has connected to port {self.port} while the first runs; give each its own port"
+            )
+        state = parse("EnvStateMsg", payload, f"what follows step {self._steps}")
+        self._asked = True
+        if not state.HasField("obsData"):
+            raise DatapathError(
+                f"the simulation on port {self.port} sent no observation after step {self._steps}: either its script "
+                "returns none, or the message was none of EnvStateMsg"
+            )
+        read = State(
+            obs=value_of(state.obsData, self.obs_space, "observation"),
+            reward=float(state.reward),
+            game_over=bool(state.isGameOver),
+            time_up=state.reason == messages().SimulationEnd,
+            info=str(state.info),
+        )
+        if read.game_over:
+            self.stop()
+        return read
+
+    def close(self) -> None:
+        """Close the socket, once what was sent has left; may be called twice."""
+        self._asked, self._peer = False, None
+        self._link.close()
+
+    def _frames(self, timeout_s: float, process: SimulationProcess | None, wait_s: float) -> tuple[bytes, bytes]:
+        """Who sent what."""
+        known, deadline_s = self._peer is not None, time.monotonic() + timeout_s
+        while True:
+            try:
+                frames = self._link.receive(timeout_s, None if process is None else process.ended_fd)
+            except (Lost, Ended):
+                if not known and process is None:
+                    timeout_s = max(0.0, deadline_s - time.monotonic())
+                    continue  # a simulation that is attached may be on its way out, and the next may still come
+                raise self._failed(_how(process, EXIT_S), process) from None
+            except TimedOut:
+                raise self._late(wait_s, process) from None
+            if len(frames) != 3 or frames[1]:
+                raise DatapathError(
+                    f"what came to port {self.port} is no request of ns3-gym's protocol ({len(frames)} frames)"
+                )
+            return frames[0], frames[2]
+
+    def _failed(self, how: str, process: SimulationProcess | None) -> DatapathError:
+        when = f"after step {self._steps}" if self._peer is not None else "before it had connected"
+        self._asked, self._peer = False, None
+        if process is None:
+            return DatapathError(f"the simulation on port {self.port} {how} {when}; look at what it says where it runs")
+        words = process.last_words()
+        said = f"; its last words: {words}" if words else ", and said nothing"
+        return DatapathError(f"the simulation {how} {when}{said}")
+
+    def _late(self, wait_s: float, process: SimulationProcess | None) -> DatapathError:
+        if self._peer is not None:
+            return DatapathError(
+                f"the simulation on port {self.port} did not answer step {self._steps} within {wait_s:g} s; if that is "
+                "how long it takes, raise answer_s"
+            )
+        if process is None:
+            return DatapathError(
+                f"no simulation connected to port {self.port} within {wait_s:g} s; start it with "
+                f"--openGymPort={self.port}, or raise wait_s"
+            )
+        words = process.last_words()
+        said = f"; its last words: {words}" if words else ""
+        return DatapathError(
+            f"the simulation did not connect to port {self.port} within {wait_s:g} s: it must take --openGymPort, or "
+            f"its command name the port as {{port}}; if it is being built, raise wait_s{said}"
+        )
+
+    def _send(self, message: Any) -> None:
+        assert self._peer is not None
+        self._asked = False
+        self._link.send((self._peer, b"", message.SerializeToString()))
+
+
+def _how(process: SimulationProcess | None, patience_s: float) -> str:
+    """How a simulation went."""
+    if process is not None and select.select([process.ended_fd], [], [], patience_s)[0]:
+        return process.how_it_ended()
+    return "closed its connection"
+
+
+def _bound(port: int) -> Link:
+    try:
+        return Link("ROUTER", f"tcp://127.0.0.1:{port or '*'}", bind=True)
+    except OSError as error:
+        why = f"cannot be listened at ({error.strerror})"
+        if error.errno == errno.EADDRINUSE:
+            why = "is in use by another program"
+        raise ConfigError(f"port {port} {why}; choose another, or 0 for any that is free") from None

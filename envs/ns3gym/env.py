@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Any simulation that speaks ns3-gym's protocol, as a current Gymnasium environment.
+
+Importing this module registers ``ncc/Ns3Gym-v0``: ``gymnasium.make("ncc.envs.ns3gym:ncc/Ns3Gym-v0", command=...)``.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+
+from ncc.core.errors import ConfigError, DatapathError
+from ncc.envs.ns3gym.bridge import Bridge, State
+from ncc.envs.ns3gym.containers import Space
+from ncc.envs.ns3gym.process import SimulationProcess, split_command
+
+SEEDS = 2**32
+"""simSeed is an unsigned number of 32 bits in ns-3's scripts."""
+STOP_S = 5.0
+"""How long a simulation of ours that was told to stop may take to end, before it is killed."""
+
+
+class Ns3GymEnv(gymnasium.Env[Any, Any]):
+    """A simulation's script as an environment: started anew for each episode, or attached.
+
+    With `command`, each episode is a process of ours, which ends with this environment, and with this process,
+    however they end. It gets ``--openGymPort=<port> --simSeed=<seed>`` at its end, or instead of ``{port}`` and
+    ``{seed}`` where the command has them: ``./ns3 run 'rl-tcp --openGymPort={port} --simSeed={seed}'``.
+
+    Without, it waits on `port` for a simulation that somebody starts, one for each episode.
+
+    Observations and actions are of the simulation's spaces. An episode is *truncated* where the simulation says that
+    its time is up (SimulationEnd) and *terminated* where it says that the game is over. ``info`` has ``info``, the
+    simulation's own text, and ``sim_seed``, None where it is not known.
+
+    Args:
+        command: how to start the simulation, as for a shell, or its words; None: attach.
+        port: of this machine; 0 with `command`: any that is free.
+        sim_args: more arguments for the simulation, as in ns3-gym: ``{"--simTime": 10}``.
+        folder: where the command runs.
+        seed: simSeed of the first episode if it is reset without a seed; None: any.
+        wait_s: how long a simulation may take to connect (to be built, by ``./ns3 run``).
+        answer_s: how long it may take between an action and the next state.
+        output: let the simulation write to our terminal.
+        render_mode: None is all there is.
+
+    Raises:
+        ConfigError: a setting that cannot be used, or pyzmq or protobuf is missing.
+        DatapathError: the simulation did not come, ended, or said what it must not; nothing is left of it.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own declaration
+
+    def __init__(
+        self,
+        command: str | Sequence[str] | None = None,
+        port: int = 0,
+        sim_args: Mapping[str, Any] | None = None,
+        folder: str | Path = ".",
+        seed: int | None = None,
+        wait_s: float = 60.0,
+        answer_s: float = 600.0,
+        output: bool = False,
+        render_mode: str | None = None,
+    ) -> None:
+        self._process: SimulationProcess | None = None
+        self._bridge: Bridge | None = None
+        if not 0 <= port < 2**16 or (command is None and port == 0):
+            raise ConfigError(f"port must be from {0 if command else 1} to 65535, got {port}")
+        if min(wait_s, answer_s) <= 0:
+            raise ConfigError(f"wait_s and answer_s must be above 0, got {wait_s} and {answer_s}")
+        self.render_mode = render_mode
+        self._folder, self._port = Path(folder), port
+        self._words = None if command is None else split_command(command, self._folder, "command")
+        self._more = tuple(f"{name}={value}" for name, value in (sim_args or {}).items())
+        self._wait_s, self._answer_s, self._output = wait_s, answer_s, output
+        self._fresh: State | None = None
+        self._seed = None if command is None else self._next_seed(seed)
+        # As ns3-gym does: the spaces are known only once the simulation is there.
+        self._begin()
+        bridge = self._running()
+        assert bridge.obs_space is not None
+        assert bridge.act_space is not None
+        self.observation_space: Space = bridge.obs_space
+        self.action_space: Space = bridge.act_space
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode, in a simulation of simSeed `seed`; without, one drawn from the last seed.
+
+        Raises:
+            ConfigError: a seed that ns-3 cannot take.
+            DatapathError: see the class.
+        """
+        super().reset(seed=seed)
+        if self._words is None:
+            if seed is not None:
+                warnings.warn(
+                    f"a simulation that is attached cannot be told its seed: start it with --simSeed={seed} yourself, "
+                    "or let this environment start it (command=...)",
+                    stacklevel=2,
+                )
+            wanted = None
+        else:
+            unused = self._fresh is not None and seed is None
+            wanted = self._seed if unused else self._next_seed(seed)
+        if self._fresh is None or wanted != self._seed:
+            self._end()
+            self._seed = wanted
+            self._begin()
+        state, self._fresh = self._fresh, None
+        assert state is not None
+        return state.obs, self._info(state)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """One step; see the class for what ends an episode.
+
+        Raises:
+            DatapathError: no episode is running, or see the class.
+        """
+        self.send(action)
+        return self.receive()
+
+    def send(self, action: Any) -> None:
+        """The first half of `step`: with several environments, all simulations work while the first is waited for."""
+        self._fresh = None
+        self._running().act(action)
+
+    def receive(self) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """The second half of `step`."""
+        try:
+            state = self._running().receive(self._answer_s, self._process)
+        except DatapathError:
+            self._end()
+            raise
+        over, time_up = state.game_over, state.time_up
+        return state.obs, state.reward, over and not time_up, over and time_up, self._info(state)
+
+    def close(self) -> None:
+        """End the simulation and free the port; may be called twice."""
+        self._end()
+        if self._bridge is not None:
+            self._bridge.close()
+            self._bridge = None
+
+    def _begin(self) -> None:
+        """Get a simulation to its first state."""
+        bridge = self._bridge
+        if bridge is None:
+            bridge = self._bridge = Bridge(self._port)
+        try:
+            if self._words is not None:
+                self._process = SimulationProcess(self._command(bridge.port), self._folder, output=self._output)
+            self._fresh = bridge.accept(self._wait_s, self._process)
+            known = (
+                getattr(self, "observation_space", bridge.obs_space),
+                getattr(self, "action_space", bridge.act_space),
+            )
+            if (bridge.obs_space, bridge.act_space) != known:
+                raise DatapathError(
+                    f"the simulation's spaces have changed from {known[0]} and {known[1]} to {bridge.obs_space} and "
+                    f"{bridge.act_space}; make an environment of its own for it"
+                )
+            if self._fresh.game_over:
+                raise DatapathError("the simulation was over before its first step; let it run for longer")
+        except BaseException:
+            self.close()
+            raise
+
+    def _end(self) -> None:
+        """Tell the simulation to stop; one of ours has ended when this returns, and its port is free."""
+        self._fresh, told = None, False
+        if self._bridge is not None:
+            self._bridge.stop()
+            told = self._bridge.told
+        if self._process is not None:
+            process, self._process = self._process, None
+            if self._bridge is not None:
+                self._bridge.close()
+                self._bridge = None
+            process.end(STOP_S if told else 0.0)
+
+    def _running(self) -> Bridge:
+        if self._bridge is None:
+            raise DatapathError("no episode is running; reset the environment first")
+        return self._bridge
+
+    def _command(self, port: int) -> tuple[str, ...]:
+        """The command with port, seed and more arguments."""
+        assert self._words is not None
+        ours, missing = {"{port}": str(port), "{seed}": str(self._seed)}, []
+        for mark, option in (("{port}", "--openGymPort"), ("{seed}", "--simSeed")):
+            if not any(mark in word for word in self._words):
+                missing.append(f"{option}={ours[mark]}")
+        words = [word.replace("{port}", ours["{port}"]).replace("{seed}", ours["{seed}"]) for word in self._words]
+        return (*words, *missing, *self._more)
+
+    def _next_seed(self, seed: int | None) -> int:
+        if seed is None:
+            return int(self.np_random.integers(1, 2**31))  # some scripts keep it signed
+        if not 0 <= seed < SEEDS:
+            raise ConfigError(f"seed must be from 0 to {SEEDS - 1}, which is what ns-3's simSeed can be, got {seed}")
+        return seed
+
+    def _info(self, state: State) -> dict[str, Any]:
+        return {"info": state.info, "sim_seed": self._seed}
+
+
+gymnasium.register(id="ncc/Ns3Gym-v0", entry_point="ncc.envs.ns3gym.env:Ns3GymEnv")

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A ZMQ socket that never waits for ever: it sees messages, connections that end, and time that is up."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ncc.core.errors import DatapathError
+from ncc.envs.ns3gym.schema import library
+
+LINGER_MS = 1000
+"""How long a closing socket may take to hand its last message over; it waits no longer than that takes."""
+
+
+class Lost(DatapathError):  # noqa: N818 - what happened, as the other side's errors say it
+    """The other side's last connection has ended."""
+
+
+class TimedOut(DatapathError):  # noqa: N818
+    """Nothing came in time."""
+
+
+class Stranger(DatapathError):  # noqa: N818
+    """What we connected to does not speak ZMQ, or is a socket that does not fit."""
+
+
+class Ended(DatapathError):  # noqa: N818
+    """A descriptor that was watched besides became readable: the process behind it has ended."""
+
+
+class Link:
+    """One socket, its context, and a watch on its connections; nothing is left of them after `close`.
+
+    Args:
+        kind: name of ZMQ's socket type.
+        address: to bind or to connect to.
+        bind: which of the two.
+
+    Raises:
+        OSError: the address cannot be bound; `errno` says why.
+    """
+
+    def __init__(self, kind: str, address: str, *, bind: bool) -> None:
+        self._zmq: Any = library("zmq")
+        self._monitoring: Any = library("zmq.utils.monitor")
+        zmq = self._zmq
+        self._context = zmq.Context()
+        self._socket = self._context.socket(getattr(zmq, kind))
+        self._socket.linger = LINGER_MS
+        self._socket.reconnect_ivl = 20
+        self._socket.reconnect_ivl_max = 200
+        names = ("ACCEPTED", "CONNECTED", "DISCONNECTED", "HANDSHAKE_SUCCEEDED")
+        failures = ("HANDSHAKE_FAILED_PROTOCOL", "HANDSHAKE_FAILED_NO_DETAIL")
+        events = {name: int(getattr(zmq, f"EVENT_{name}")) for name in (*names, *failures)}
+        self._names = {number: name for name, number in events.items()}
+        self._monitor = self._socket.get_monitor_socket(sum(events.values()))
+        self._poller = zmq.Poller()
+        for socket in (self._socket, self._monitor):
+            self._poller.register(socket, zmq.POLLIN)
+        self._connections: set[int] = set()
+        self._bind, self._taken, self._heard = bind, False, False
+        try:
+            (self._socket.bind if bind else self._socket.connect)(address)
+        except zmq.ZMQError as error:
+            self.close()
+            raise OSError(error.errno, error.strerror) from None
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection, as far as events were looked at."""
+        return bool(self._connections)
+
+    @property
+    def unheard(self) -> bool:
+        """Whether somebody has taken a connection of ours, and nobody has ever spoken ZMQ."""
+        return self._taken and not self._heard
+
+    @property
+    def port(self) -> int:
+        """That was bound."""
+        return int(self._socket.last_endpoint.rpartition(b":")[2])
+
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Send a message of several frames, without waiting."""
+        self._socket.send_multipart(list(frames), flags=self._zmq.DONTWAIT)
+
+    def receive(self, timeout_s: float, fd: int | None = None) -> list[bytes]:
+        """The next message's frames.
+
+        Args:
+            timeout_s: how long to wait at most.
+            fd: a descriptor to watch besides.
+
+        Raises:
+            Lost: a connection ended, and none is left; not while there is a message to read.
+            Stranger: see the class.
+            Ended: `fd` is readable, and there is no message to read.
+            TimedOut: nothing of that happened in time.
+        """
+        zmq, deadline_s = self._zmq, time.monotonic() + timeout_s
+        if fd is not None:
+            self._poller.register(fd, zmq.POLLIN)
+        try:
+            while True:
+                left_s = deadline_s - time.monotonic()
+                ready = dict(self._poller.poll(max(0, round(left_s * 1000))))
+                if self._socket in ready:
+                    frames: list[bytes] = self._socket.recv_multipart()
+                    return frames
+                lost = self._monitor in ready and self._lost()
+                if lost or fd in ready:
+                    # What was sent before the end comes first; it may have been on its way when we looked.
+                    if self._socket.poll(0):
+                        continue
+                    raise Lost("the connection has ended") if lost else Ended("the process has ended")
+                if left_s <= 0:
+                    raise TimedOut(f"nothing came within {timeout_s:g} s")
+        finally:
+            if fd is not None:
+                self._poller.unregister(fd)
+
+    def close(self, linger_ms: int = LINGER_MS) -> None:
+        """Close everything; may be called twice."""
+        if self._context.closed:
+            return
+        self._socket.disable_monitor()
+        self._monitor.close(0)
+        self._socket.close(linger_ms)
+        self._context.term()
+
+    def _lost(self) -> bool:
+        """Take in all events; whether the last connection went among them.
+
+        Raises:
+            Stranger: see the class.
+        """
+        ended = False
+        while self._monitor.poll(0):
+            event = self._monitoring.recv_monitor_message(self._monitor)
+            name, fd = self._names[int(event["event"])], int(event["value"])
+            if name in ("ACCEPTED", "CONNECTED"):
+                self._connections.add(fd)
+                self._taken = True
+            elif name == "HANDSHAKE_SUCCEEDED":
+                self._heard = True
+            elif name == "DISCONNECTED":
+                self._connections.discard(fd)
+                ended = True
+            elif not self._bind:  # whoever tries our own port in vain is none of our concern
+                if name == "HANDSHAKE_FAILED_PROTOCOL":
+                    raise Stranger("the other side does not speak this socket's language")
+                self._connections.clear()
+                ended = True
+        return ended and not self._connections

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``python -m ncc.serve``: a rack of ours as the simulation of an agent that speaks ns3-gym's protocol.
+
+``python -m ncc.serve protocol=ns3gym port=5555 scenario=rack`` connects to an agent on this machine that listens there,
+``Ns3Env(port=5555, startSim=False)``, and plays an episode with it whenever it resets.
+"""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from ncc.compose import datapaths_from
+from ncc.core.errors import ConfigError
+from ncc.core.value import Count, Natural, Positive, Value, from_dict
+
+PARTS = ("datapath", "scenario", "stack", "env")
+
+
+class ServeSpec(Value, frozen=True):
+    """What is asked for besides the environment."""
+
+    protocol: Literal["ns3gym"]
+    port: Annotated[int, Meta(ge=1, le=65535)]
+    """Where the agent listens, on this machine."""
+    seed: Natural
+    """Decides the flows of the first episode, and of all that follow."""
+    episodes: Count | None
+    """After how many to end; null: when no agent comes back."""
+    wait_s: Positive
+    """How long to wait for an agent, at first and between two episodes."""
+    answer_s: Positive
+    """How long an agent may take for an action."""
+
+
+def main(plain: dict[str, Any], _: list[str]) -> None:
+    """Serve, and say each episode."""
+    spec = from_dict(ServeSpec, {key: value for key, value in plain.items() if key not in PARTS}, "configuration")
+    # Imported here: `--help` and bad input answer at once.
+    from ncc.core.value import from_dict as read
+    from ncc.envs.gym import RackEnv
+    from ncc.envs.ns3gym.schema import messages
+    from ncc.envs.spec import EnvView
+    from ncc.serve.episodes import serve
+
+    messages()  # now, for a ConfigError if the extra is missing
+    view = read(EnvView, plain["env"], "env")
+    datapaths = datapaths_from(plain["datapath"])
+    if len(datapaths) != 1:
+        names = ", ".join(datapath.name for datapath in datapaths) or "none"
+        raise ConfigError(f"one datapath is served, got {names}: choose datapath=<name>")
+    env = RackEnv(
+        datapaths[0].load(),
+        scenario=plain["scenario"],
+        stack=plain["stack"],
+        observation=view.observation,
+        action=view.action,
+        reward=view.reward,
+        purpose="serve",
+    )
+    name = plain["scenario"]["name"]
+    print(
+        f"Serving {name} on {datapaths[0].name} to an agent on port {spec.port}: observations {env.observation_space}, "
+        f"actions {env.action_space}. Start it: Ns3Env(port={spec.port}, startSim=False)",
+        flush=True,
+    )
+    try:
+        played = serve(
+            env,
+            spec.port,
+            spec.seed,
+            episodes=spec.episodes,
+            wait_s=spec.wait_s,
+            answer_s=spec.answer_s,
+            on_episode=lambda number, steps, mean, how: print(
+                f"episode {number}: {steps} steps, mean reward {mean:+.4f}, {how}", flush=True
+            ),
+        )
+    finally:
+        env.close()
+    left = "" if played == spec.episodes else f"; no agent came back within {spec.wait_s:g} s"
+    print(f"Served {played} episode{'s' if played != 1 else ''}{left}.")
+
+
+if __name__ == "__main__":
+    from ncc.cli import run_main
+
+    run_main("serve", main)
