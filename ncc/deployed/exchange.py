@@ -13,7 +13,7 @@ from ncc.core.value import Positive, Value
 from ncc.deployed.discovery import Discovery
 from ncc.deployed.listening import Listener
 from ncc.deployed.message import SIZE, Key, Kind
-from ncc.deployed.peers import HOSTS_MOST, Address, Peer, parse_agent, parse_peers
+from ncc.deployed.peers import HOSTS_MOST, Address, Peer, parse_agent, parse_one, parse_peers
 from ncc.deployed.sockets import drops, join_group, open_socket, speak_to_group
 from ncc.deployed.speaking import Pace, Speaker
 from ncc.deployed.state import Exchange, NoExchange, StateArray
@@ -92,7 +92,7 @@ class UdpExchange:
         """Opens the sockets; errors as `open_exchange`."""
         now_ns, self._own = time.monotonic_ns(), spec.own
         rows: tuple[Peer | None, ...] = parse_peers(spec.peers, self._own) if spec.peers else (None,) * spec.discover
-        upper = None if spec.upper is None else parse_agent(spec.upper, "upper")[0]
+        upper = None if spec.upper is None else parse_one(spec.upper, "upper")
         self.n_peers = len(rows)
         self._listener = Listener(
             key,
@@ -128,7 +128,7 @@ class UdpExchange:
                 raise ConfigError(f"{own} cannot speak to {strange}: name IPv4 addresses only, or IPv6 only")
             self._to = list(dict.fromkeys(addresses))
         else:
-            group = parse_agent(spec.group, "group")[0].address
+            group = parse_one(spec.group, "group").address
             self._sockets.append(join_group(group, spec.interface, self._most))
             speak_to_group(self._speaking, group, spec.interface, loop=spec.loop)
             self._to = [group]

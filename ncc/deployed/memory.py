@@ -32,7 +32,14 @@ class MemoryExchange:
     """
 
     def __init__(
-        self, post: Post, key: Key, own: tuple[Peer, ...], peers: tuple[Peer, ...], upper: Peer | None, late_ns: int
+        self,
+        post: Post,
+        key: Key,
+        own: tuple[Peer, ...],
+        peers: tuple[Peer, ...],
+        *,
+        upper: Peer | None = None,
+        late_ns: int,
     ) -> None:
         """An agent that begins at time 0."""
         self.n_peers, self._post, self._name = len(peers), post, own[0].id

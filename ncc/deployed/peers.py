@@ -96,6 +96,18 @@ def parse_agent(text: str, what: str = "peer") -> tuple[Peer, ...]:
     return tuple(peer_at(Address(host, port), which) for which in range(hosts))
 
 
+def parse_one(text: str, what: str) -> Peer:
+    """The one host at an address.
+
+    Raises:
+        ConfigError: as `parse_agent`, or several hosts are named.
+    """
+    found = parse_agent(text, what)
+    if len(found) > 1:
+        raise ConfigError(f"the {what} {text!r} must be one, without *HOSTS")
+    return found[0]
+
+
 def parse_peers(texts: Sequence[str], own: Sequence[Peer]) -> tuple[Peer, ...]:
     """All hosts of the agents named, in their order; `own` hosts must not be among them.
 
