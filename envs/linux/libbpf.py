@@ -34,6 +34,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "libbpf_major_version": (_U, []),
     "libbpf_minor_version": (_U, []),
     "bpf_object__open_file": (_P, [_S, _P]),
+    "bpf_object__open_mem": (_P, [_S, c.c_size_t, _P]),
     "bpf_object__load": (_I, [_P]),
     "bpf_object__close": (None, [_P]),
     "bpf_object__btf": (_P, [_P]),
@@ -233,11 +234,16 @@ class Object:
         DatapathError: it cannot be opened.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, data: bytes | None = None) -> None:
+        """The object at a path; with `data` these bytes, which were made of it."""
         self.path = path
         self._library = libbpf()
         self._library.said.clear()
-        pointer = self._library.lib.bpf_object__open_file(os.fsencode(path), None)
+        lib = self._library.lib
+        if data is None:
+            pointer = lib.bpf_object__open_file(os.fsencode(path), None)
+        else:
+            pointer = lib.bpf_object__open_mem(data, len(data), None)
         if not pointer:
             raise DatapathError(
                 f"BPF object {path.name} cannot be opened ({reason(c.get_errno())}{self._complaint()}): make build."

@@ -93,7 +93,6 @@ class Live:
         self.shim, self.torn, self._n = shim, 0, len(addresses)
         self._counters, self._order, self._writes = counters, order, writes
         self._limits = Limits(shim, self._n, 0.0)
-        self._words = shim.reports.view(np.int64).reshape(len(shim.reports), -1)
         self._generation = np.zeros(len(shim.reports), np.uint32)
         self._before = np.zeros((len(shim.reports), len(_COUNTS)), np.int64)
         self._last_left_ns = np.zeros(len(shim.reports), np.int64)
@@ -110,7 +109,7 @@ class Live:
         """What has happened since the last call; `now_ns` is `time.monotonic_ns()`."""
         shim, n = self.shim, self._n
         slots, rows = self._read()
-        counts = rows.view(np.int64).reshape(len(rows), -1).take(_WORDS, axis=1)
+        counts = rows.view(np.int64).reshape(len(rows), layout.REPORT.itemsize // 8).take(_WORDS, axis=1)
         new = rows["generation"] != self._generation[slots]
         self._generation[slots] = rows["generation"]
         before = self._before[slots]

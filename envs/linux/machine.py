@@ -35,8 +35,8 @@ def require() -> None:
             raise DatapathError(f"No run on linux is possible here: {row.name}: {row.sentence.rstrip('.')}.")
 
 
-def take_machine() -> int:
-    """A descriptor that holds the machine until it is closed.
+def take_machine(*, shared: bool = False) -> int:
+    """A descriptor that holds the machine until it is closed; `shared`: with others who say so, and with no run.
 
     Raises:
         DatapathError: another run has it, or it cannot be had.
@@ -46,7 +46,7 @@ def take_machine() -> int:
     except OSError as error:
         raise DatapathError(f"Cannot open {LOCK}: {error.strerror}; a run on linux takes root (sudo).") from None
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         holder = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
         os.close(lock)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the build made for the Linux datapath: programs for the kernel (`*.bpf.o`) and helper programs."""
 
+import re
 from functools import cache
 from pathlib import Path
 
 import ncc.envs.linux
-from ncc.core.errors import DatapathError, UnknownNameError
+from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
 
 SUFFIX = ".bpf.o"
 _SHIM = "shim_"
@@ -102,3 +103,23 @@ def controller_object(controller: str) -> Path:
 def congestion_name(controller: str) -> str:
     """What a socket asks for by TCP_CONGESTION to be run by `controller`."""
     return f"ncc_{controller}"
+
+
+def renamed(path: Path, controller: str, name: str) -> bytes:
+    """The program at `path`, which registers `controller`, so that it registers it as `name`.
+
+    Raises:
+        ConfigError: no name of a congestion control.
+        DatapathError: the program does not hold its name once.
+    """
+    if not re.fullmatch(rf"[a-z0-9_]{{1,{NAME_BYTES}}}", name):
+        raise ConfigError(
+            f"A congestion control's name must be 1 to {NAME_BYTES} small letters, digits and _, got {name!r}"
+        )
+    before, after = (text.encode().ljust(NAME_BYTES + 1, b"\0") for text in (congestion_name(controller), name))
+    data = path.read_bytes()
+    if (found := data.count(before)) != 1:
+        raise DatapathError(
+            f"BPF object {path.name} holds its name {found} times, not once: rebuild it with make build."
+        )
+    return data.replace(before, after)

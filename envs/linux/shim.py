@@ -44,14 +44,17 @@ class Shim:
         controller: name of a header of `baselines/`.
         params: parameters that differ from their defaults.
         timeout_s: silence after which limits and overrides are ignored, > 0.
+        name: what it is registered as; None: as `ncc.envs.linux.objects.congestion_name` says.
 
     Raises:
-        ConfigError: `timeout_s` or a parameter is out of range.
+        ConfigError: `timeout_s` or a parameter is out of range, or the name cannot be one.
         UnknownNameError: no such controller or parameter.
         DatapathError: it was not built, or the kernel refuses it.
     """
 
-    def __init__(self, controller: str, params: Sequence[tuple[str, int]] = (), *, timeout_s: float) -> None:
+    def __init__(
+        self, controller: str, params: Sequence[tuple[str, int]] = (), *, timeout_s: float, name: str | None = None
+    ) -> None:
         _check_timeout(timeout_s)
         path = objects.controller_object(controller)
         rows = extension().params(controller)
@@ -60,7 +63,12 @@ class Shim:
         values = [given.get(name, default) for name, default, *_ in rows]
         self._name(controller)
         self._adopted: dict[str, KernelMap] = {}
-        self._object: Object | None = Object(path)
+        self._object: Object | None = None
+        if name is not None and name != self.name:
+            self.name = name
+            self._object = Object(path, objects.renamed(path, controller, name))
+        else:
+            self._object = Object(path)
         try:
             self._load(values, int(timeout_s * 1e9))
         except BaseException:
