@@ -9,17 +9,26 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from ncc.compose import LimiterFactory, load_controller, load_datapath, plain_config, register
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
+from ncc.core.flows import FloatArray
+from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.harness.results import Evaluation
-from ncc.harness.run import Run
+from ncc.harness.run import Run, eval_flow_seed, limiter_seed, run_once
 from ncc.harness.trace import WindowTrace, trace_windows
-from ncc.report.sources import Source, Training, read_source
+from ncc.report.sources import Source, Training, read_source, require_folder
+
+if TYPE_CHECKING:
+    from ncc.experiment.draw import Courses
+    from ncc.experiment.result import Result
 
 T = TypeVar("T")
 QUICK, RUNS = "NCC_QUICK", "NCC_RUNS"
@@ -223,6 +232,86 @@ def comparison_in(run: str | Path, rows: Sequence[str] | None = None) -> Page:
     from ncc.table import ROWS, markdown
 
     return Page(markdown(opened(run).judgement, rows or ROWS))
+
+
+def experiment_here(name: str, preset: str) -> "tuple[Result, Courses]":
+    """A paper's experiment as `python -m ncc.evaluate experiment=<name>` runs it; finished runs are kept.
+
+    Returns:
+        What `ncc.experiment.draw.draw` takes.
+    """
+    from ncc.experiment.load import load_experiment, source_digest
+    from ncc.experiment.points import default_datapath, grid_of
+    from ncc.experiment.run import reread, run_experiment
+
+    experiment, scenario = load_experiment(name)
+    grid = grid_of(name, experiment, scenario, preset, source=source_digest(name))
+    datapath, chosen = load_datapath(default_datapath(grid)), experiment.preset(preset)
+    seeds = range(chosen.first_seed, chosen.first_seed + chosen.seeds)
+    folder = own_folder(f"{name}_{preset}", grid.digest()) / datapath.name
+    run_experiment(grid, datapath, seeds, folder, workers=2, config={"notebook": name})
+    return reread(folder)
+
+
+def experiment_in(folder: str | Path) -> "tuple[Result, Courses]":
+    """The same of an experiment's folder, such as runs/experiments/gemini_g5_full_1a2b3c4d/packetsim; nothing is run.
+
+    Raises:
+        ConfigError: there is no such folder; ResultError: as `ncc.experiment.run.reread`.
+    """
+    from ncc.experiment.run import reread
+
+    require_folder(Path(folder))
+    return reread(Path(folder))
+
+
+def verdict_of(result: "Result") -> Page:
+    """Every check of an experiment, whether it holds, and its numbers."""
+    words = {True: "holds", False: "**does not hold**", None: "not judged"}
+    rows = [
+        f"| {result.grid.experiment.checks[name].says} | {words[found.holds]} | {found.text} |".replace("\n", " ")
+        for name, found in result.findings.items()
+    ]
+    return Page("\n".join(["| what the paper shows | here | numbers |", "|---|---|---|", *rows]))
+
+
+def watched_run(
+    scenario: Scenario, controller: str, *, seed: int = 0, training: Path | None = None
+) -> tuple[Run, list[Measurement], FloatArray]:
+    """A run on packetsim with everything that its limiter was told and decided.
+
+    Returns:
+        The run; [epochs + 1] measurements, the first from before anything was sent; [epochs, n_agents] limits in
+        bits/s, each decided on the measurement of the same index.
+    """
+    factory = LimiterFactory(training)
+    found = factory.resolved(load_controller(controller))
+    told: list[Measurement] = []
+    decided: list[FloatArray] = []
+
+    def watch(measurement: Measurement, limits_bps: FloatArray | None) -> None:
+        told.append(measurement)
+        if limits_bps is not None:
+            decided.append(limits_bps.copy())
+
+    limiter = factory(found, scenario)
+    with closing(load_datapath("packetsim").load()()) as datapath:
+        run = run_once(datapath, scenario, found, limiter, seed, flow_seed=eval_flow_seed(seed), watch=watch)
+    return run, told, np.array(decided)
+
+
+def replayed(
+    scenario: Scenario, controller: str, told: Sequence[Measurement], *, seed: int = 0, training: Path | None = None
+) -> FloatArray:
+    """[epochs, n_agents] limits in bits/s that a controller decides on measurements of another's run.
+
+    Args:
+        told: as `watched_run` gives them.
+    """
+    factory = LimiterFactory(training)
+    limiter = factory(factory.resolved(load_controller(controller)), scenario)
+    limiter.reset(scenario, limiter_seed(seed))
+    return np.array([limiter.decide(measurement).copy() for measurement in told[:-1]])
 
 
 def _training(source: Source) -> Training:

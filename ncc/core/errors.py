@@ -11,6 +11,10 @@ LISTED = 40
 class NccError(Exception):
     """Base of every error that ncc raises on purpose."""
 
+    def _render_traceback_(self) -> list[str]:
+        """What Jupyter shows of it, by IPython's protocol: the one sentence, as the mains do."""
+        return [f"error: {self}"]
+
 
 class ConfigError(NccError, ValueError):
     """A setting that cannot be used; the message names the field and what is allowed."""

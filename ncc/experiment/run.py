@@ -1,24 +1,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Running an experiment: every run of its grid, kept and resumable as any evaluation's; then table, figure, verdict."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ncc.compose import DatapathSpec
-from ncc.core.errors import InvalidRunError
+from ncc.core.errors import InvalidRunError, ResultError
 from ncc.experiment.draw import Courses, draw
+from ncc.experiment.load import load_experiment, source_digest
 from ncc.experiment.measure import Course, Seen
 from ncc.experiment.measures import measure_all
-from ncc.experiment.points import Grid
+from ncc.experiment.points import Grid, grid_of
 from ncc.experiment.result import FIGURE, JSON, PARQUET, Result, commits_of
 from ncc.experiment.table import At, Table
 from ncc.harness.atomic import remove
 from ncc.harness.jobs import Job
 from ncc.harness.pool import evaluate
 from ncc.harness.progress import Bar, EvaluationProgress
-from ncc.harness.results import StoredRun
+from ncc.harness.results import StoredRun, load_evaluation
 from ncc.plan import require_transports
 
 
@@ -62,6 +64,37 @@ def run_experiment(
     draw(result, courses, folder / FIGURE)
     result.save(folder)
     return result
+
+
+def reread(folder: Path) -> tuple[Result, Courses]:
+    """What came of an experiment that `folder` holds, measured and judged again from its runs; nothing is run.
+
+    Raises:
+        ResultError: no finished experiment, a file missing or changed, or of another version of the experiment.
+    """
+    path = folder / JSON
+    try:
+        said = json.loads(path.read_bytes())
+        name, preset, datapath, seeds = (said[key] for key in ("name", "preset", "datapath", "seeds"))
+    except FileNotFoundError:
+        raise ResultError(
+            f"{folder} holds no finished experiment: it has no {JSON}; name a folder that python -m ncc.evaluate "
+            "experiment=<name> made, with its datapath"
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ResultError(f"{path} cannot be read ({error!r}); run the experiment again") from None
+    experiment, scenario = load_experiment(name)
+    grid = grid_of(name, experiment, scenario, preset, source=source_digest(name))
+    runs = {(run.controller, run.seed): run for run in load_evaluation(folder).runs}
+    for cell in grid.cells:
+        for seed in seeds:
+            stored = runs.get((cell.controller.name, seed))
+            if stored is None or stored.manifest.facts["scenario_digest"] != cell.scenario.digest():
+                raise ResultError(
+                    f"{folder} was made by another version of experiment {name} (controller {cell.controller.name!r}, "
+                    f"seed {seed}, is {'missing' if stored is None else 'of another scenario'}); run it again"
+                )
+    return _measured(grid, datapath, tuple(seeds), runs)
 
 
 def require_usable(result: Result) -> None:

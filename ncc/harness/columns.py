@@ -113,6 +113,24 @@ def epochs_from(table: pa.Table, scenario: Scenario) -> Epochs:
     return Epochs(time_s=columns.pop("time_s"), columns=columns)
 
 
+def misread(name: str, table: pa.Table) -> str:
+    """What keeps `flows_from`, `epochs_from` or `ports_from` from reading a table, in words; empty: nothing.
+
+    Args:
+        name: `flows`, `epochs` or `ports`.
+        table: as it was found.
+    """
+    kinds = {"flows": (FlowTable, FlowRecords), "ports": (PortRecords,)}
+    wanted = [f.name for kind in kinds.get(name, ()) for f in fields(kind)] or ["time_s", *_measured()]
+    if lacking := [column for column in wanted if column not in table.column_names]:
+        return f"it has no column {', '.join(lacking)}"
+    types = {column: table.schema.field(column).type for column in wanted}
+    wrong = [
+        f"{c} ({kind})" for c, kind in types.items() if not (pa.types.is_integer(kind) or pa.types.is_floating(kind))
+    ]
+    return f"these columns hold no numbers: {', '.join(wrong)}" if wrong else ""
+
+
 def numpy_column(table: pa.Table, name: str) -> Any:
     """A column as a numpy array of its own, null as NaN.
 

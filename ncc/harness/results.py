@@ -17,12 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import ncc
 from ncc.core.errors import ConfigError, ResultError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
 from ncc.harness.atomic import replacing
-from ncc.harness.columns import epochs_from, flows_from, numpy_column, ports_from, tables
+from ncc.harness.columns import epochs_from, flows_from, misread, numpy_column, ports_from, tables
 from ncc.harness.controller import Controller
 from ncc.harness.datapath import Records
 from ncc.harness.episodes import FILE as EPISODE
@@ -217,6 +218,18 @@ def read_table(path: Path) -> pa.Table:
         raise ResultError(f"{path} cannot be read as Parquet ({error}); run it again") from None
 
 
+def _readable(folder: Path, name: str, manifest: Manifest) -> pa.Table:
+    """A table of a run, if this version can read it."""
+    path = folder / f"{name}.parquet"
+    table = read_table(path)
+    if wrong := misread(name, table):
+        raise ResultError(
+            f"{path} was written by another version of ncc ({manifest.provenance.get('ncc', 'unknown')}; this is "
+            f"{ncc.__version__}): {wrong}; run it again, or read it with the ncc that wrote it"
+        )
+    return table
+
+
 def _summary(run: Run) -> dict[str, float]:
     return summarise(run.scenario, run.flows, run.records.flows, run.records.ports, run.epochs)
 
@@ -226,9 +239,9 @@ def _load(folder: Path, manifest: Manifest) -> Run:
     try:
         scenario = from_dict(Scenario, facts["scenario"], "manifest.scenario")
         controller = from_dict(Controller, facts["controller"], "manifest.controller")
-        flows, records = flows_from(read_table(folder / "flows.parquet"))
-        ports = ports_from(read_table(folder / "ports.parquet"))
-        epochs = epochs_from(read_table(folder / "epochs.parquet"), scenario)
+        flows, records = flows_from(_readable(folder, "flows", manifest))
+        ports = ports_from(_readable(folder, "ports", manifest))
+        epochs = epochs_from(_readable(folder, "epochs", manifest), scenario)
         return Run(
             scenario=scenario,
             controller=controller,
