@@ -2,6 +2,7 @@
 """Settings of every test: hypothesis counts examples, never seconds, because CI is slow at random."""
 
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,6 +17,18 @@ settings.load_profile("ncc")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+HERE = Path(__file__).parent
+ALONE = (HERE / "linux", HERE / "host")
+"""Tests of the kernel's own TCP: one run at a time, in real time."""
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that start Ray come last: what it leaves open in this process would be counted as others' leaks."""
+    """Mark what can't run beside other tests, and put tests that start Ray last.
+
+    What Ray leaves open in this process would be counted as others' leaks.
+    """
+    for item in items:
+        if item.get_closest_marker("rllib") or any(folder in item.path.parents for folder in ALONE):
+            item.add_marker(pytest.mark.alone)
     items.sort(key=lambda item: item.get_closest_marker("rllib") is not None)
