@@ -116,25 +116,30 @@ def read_key(path: Path) -> Key:
             f"cannot read the key file {path}: {error.strerror}; make one with "
             "`(umask 077; openssl rand -hex 32 > FILE)` and copy it to every host"
         ) from None
-    with os.fdopen(handle, "rb") as file:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            raise ConfigError(f"the key file {path} is not a plain file; name one that holds the key")
-        if status.st_mode & 0o077:
-            raise ConfigError(
-                f"the key file {path} may be used by others than its owner (mode {stat.S_IMODE(status.st_mode):04o}): "
-                f"run chmod 600 {path}, and make a new key if anybody may have read it"
-            )
-        if status.st_uid not in (0, os.geteuid()):
-            raise ConfigError(
-                f"the key file {path} belongs to user {status.st_uid}, who could change it: it must belong to root "
-                "or to whoever runs this"
-            )
-        secret = file.read(KEY_MOST_BYTES + 2).strip()
+    try:
+        _refuse_shared(path, os.fstat(handle))
+        secret = os.read(handle, KEY_MOST_BYTES + 2).strip()
+    finally:
+        os.close(handle)
     try:
         return Key(secret)
     except ConfigError as error:
         raise ConfigError(f"the key file {path} cannot be used: {error}") from None
+
+
+def _refuse_shared(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise ConfigError(f"the key file {path} is not a plain file; name one that holds the key")
+    if status.st_mode & 0o077:
+        raise ConfigError(
+            f"the key file {path} may be used by others than its owner (mode {stat.S_IMODE(status.st_mode):04o}): "
+            f"run chmod 600 {path}, and make a new key if anybody may have read it"
+        )
+    if status.st_uid not in (0, os.geteuid()):
+        raise ConfigError(
+            f"the key file {path} belongs to user {status.st_uid}, who could change it: it must belong to root "
+            "or to whoever runs this"
+        )
 
 
 def encode(
