@@ -17,6 +17,13 @@ STALE_PERIODS = 20
 class Agent:
     """The local hosts of one neighbourhood: fig. 5.2 of wang2021, all but its hands, which are `envs/linux/live.py`.
 
+    Args:
+        neighbourhood: of the hosts.
+        guard: of what is decided.
+        exchange: with the peers.
+        stale_periods: what a peer told counts for so long; then it is taken to be idle.
+        in_force: whether what the guard holds is in force at all; if not, hosts are seen and told of as without limit.
+
     Attributes:
         guard: whose limits are in force.
         exchange: with the peers.
@@ -24,12 +31,20 @@ class Agent:
     """
 
     def __init__(
-        self, neighbourhood: Neighbourhood, guard: Guard, exchange: Exchange, *, stale_periods: float = STALE_PERIODS
+        self,
+        neighbourhood: Neighbourhood,
+        guard: Guard,
+        exchange: Exchange,
+        *,
+        stale_periods: float = STALE_PERIODS,
+        in_force: bool = True,
     ) -> None:
         self.neighbourhood, self.guard, self.exchange = neighbourhood, guard, exchange
         self.counters = {"stale_peers": 0, "stale_upper": 0}
         self.stale: np.ndarray = np.ones(exchange.n_peers, np.bool_)
         """[r] whether a peer counts as idle, because it was not heard for too long."""
+        self._in_force = in_force
+        self._none: FloatArray = np.full(len(neighbourhood.link_bps), np.inf)
         self._idle = idle(exchange.n_peers)
         self._stale_ns = to_ns(stale_periods * neighbourhood.scenario.period_s)
         self._state: StateArray = np.zeros(len(neighbourhood.link_bps), STATE)
@@ -42,7 +57,7 @@ class Agent:
         """
         exchange, guard = self.exchange, self.guard
         exchange.receive(now_ns)
-        in_force = guard.held_bps
+        in_force = guard.held_bps if self._in_force else self._none
         for name in TOLD[:-1]:
             self._state[name] = getattr(own, name)
         self._state["rate_limit_bps"] = in_force

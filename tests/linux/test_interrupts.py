@@ -110,7 +110,7 @@ def test_what_dead_runs_left_can_be_swept(capsys: pytest.CaptureFixture[str], mo
         mine = f"ncc-{left.pid}-"
         assert [name for name in _all() if name.startswith(mine)]
         assert main(["sweep"]) == 1
-        assert "Another run on linux has this machine" in capsys.readouterr().out
+        assert "Another run on linux has this machine" in capsys.readouterr().err
         monkeypatch.setattr(machine, "take_machine", lambda: os.open(os.devnull, os.O_RDONLY))
         assert main(["sweep"]) == 0
         assert mine in capsys.readouterr().out

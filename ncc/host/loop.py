@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`Loop`: what happens on a host in a period, in this order: measure, hear, decide, write, tell."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from ncc.core.flows import FloatArray
+from ncc.core.units import NS_PER_S
+from ncc.deployed.agent import Agent
+from ncc.deployed.metrics import Latencies
+from ncc.envs.linux.live import HostColumns, Live
+from ncc.envs.linux.periods import Periods, sleep_until
+
+LEAD_NS = 2_000_000
+"""Until the first period begins."""
+
+
+class Loop:
+    """Periods of one agent and its hosts.
+
+    Args:
+        agent: what decides.
+        live: what measures, and is written to.
+        period_ns: of decisions.
+
+    Attributes:
+        periods: which of them, and how many were missed.
+        took: how long each took from measuring to written.
+        late: how much later than its beginning each began.
+        own: what was measured last, and
+        limits_bps: what was made of it; inf: no limit.
+        handed_back: whether the hosts are their controller's.
+    """
+
+    def __init__(self, agent: Agent, live: Live, period_ns: int) -> None:
+        self.agent, self.live, self.periods = agent, live, Periods(period_ns)
+        self.took, self.late = Latencies(), Latencies()
+        self.own: HostColumns | None = None
+        self.limits_bps: FloatArray = agent.guard.held_bps
+        self.handed_back = False
+        self.keep_ns: list[int] | None = None
+        """Where every duration is kept, if it is a list."""
+        self._fallbacks = live.shim.counters()["fallbacks"]
+        self._checked_ns = 0
+
+    def run(self, goes_on: Callable[[int], bool], check: Callable[[], str | None]) -> None:
+        """Until `goes_on` (told the time, ns) says no, or the guard has given up.
+
+        Args:
+            check: asked once a second whether the shim is still there; None, or why not.
+        """
+        periods, guard = self.periods, self.agent.guard
+        periods.start_ns = time.monotonic_ns() + LEAD_NS
+        sleep_until(periods.start_ns)
+        self.live.measure(time.monotonic_ns())
+        while not guard.given_up:
+            missed = periods.missed
+            end_ns = periods.next_end_ns()
+            sleep_until(end_ns)
+            now_ns = time.monotonic_ns()
+            self.late.add((now_ns - end_ns) / NS_PER_S)
+            if not goes_on(now_ns):
+                return
+            self.period(now_ns, periods.missed - missed)
+            if now_ns - self._checked_ns > NS_PER_S:
+                self._checked_ns = now_ns
+                if (why := check()) is not None:
+                    guard.hand_back(why, now_ns)
+
+    def period(self, now_ns: int, missed: int) -> None:
+        """The one that has just ended, `missed` after the one before."""
+        agent, guard, live = self.agent, self.agent.guard, self.live
+        self.own = own = live.measure(now_ns)
+        guard.heard_reports(busy=live.busy, any_new=own.reported > 0, now_ns=now_ns)
+        fallbacks = live.shim.counters()["fallbacks"]
+        guard.fell_back(fallbacks - self._fallbacks, now_ns)
+        self._fallbacks = fallbacks
+        guard.may_return(now_ns)
+        self.limits_bps = agent.decide(own, now_ns)
+        if guard.active:
+            self.handed_back = False
+            live.put(self.limits_bps, time.monotonic_ns())
+        elif not self.handed_back:
+            self.handed_back = True
+            live.lift()
+        took_ns = time.monotonic_ns() - now_ns
+        self.took.add(took_ns / NS_PER_S)
+        if self.keep_ns is not None:
+            self.keep_ns.append(took_ns)
+        agent.share(now_ns)
+        guard.period(missed, now_ns)
+
+    def summary(self) -> dict[str, object]:
+        """Where things stand, for a line of the log."""
+        own, periods = self.own, self.periods
+        if own is None:
+            return {"periods": periods.epoch}
+        finite = np.where(np.isfinite(self.limits_bps), self.limits_bps, -1.0)
+        return {
+            "periods": periods.epoch,
+            "missed_periods": periods.missed,
+            "limits_bps": [None if limit < 0 else round(limit) for limit in finite.tolist()],
+            "throughput_bps": np.rint(own.throughput_bps).tolist(),
+            "queued_bytes": own.queued_bytes.tolist(),
+            "connections": own.connections,
+            "stale_peers": int(np.count_nonzero(self.agent.stale)),
+            "handed_back": self.handed_back,
+        }
