@@ -3,12 +3,11 @@
 
 import math
 import signal
+import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from ray.exceptions import RayError
@@ -27,6 +26,7 @@ from ncc.agents.rllib.settings import EnvSettings
 from ncc.core.errors import InvalidRunError, WorkerDiedError
 from ncc.harness.batch import EnvFactory
 from ncc.harness.learner import Report
+from ncc.harness.signals import noted
 
 SCALARS = {
     "policy_loss": "loss/policy",
@@ -63,19 +63,13 @@ def train(
     else:
         checkpoints.must_be_empty()
     ray = in_process() if config.offline else connected(config.address, config.wheel, cpus=config.env_runners + 1)
-    with ray, _deferred_interrupt() as interrupt:
+    # Ray's own handler of SIGTERM, which would abort this process, is among those put back.
+    with ray, noted(signal.SIGINT, signal.SIGTERM) as interrupt:
         run = Run(Job(config, folder, seed, meta), make_env, checkpoints, loaded, interrupt)
         try:
             return run.learn(report)
         finally:
             run.algorithm.stop()
-
-
-@dataclass
-class Interrupt:
-    """Whether Ctrl-C was pressed, or this process told to end."""
-
-    pressed: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,7 +91,7 @@ class Run:
         make_env: EnvFactory,
         checkpoints: CheckpointFolder,
         loaded: tuple[Path, RunState] | None,
-        interrupt: Interrupt,
+        interrupt: threading.Event,
     ) -> None:
         config = job.config
         self._config, self._folder, self._seed, self._meta = config, job.folder, job.seed, job.meta
@@ -156,7 +150,7 @@ class Run:
                 meter.flush()
                 self._save_checkpoint()
                 raise WorkerDiedError(f"no env runner has answered for {SILENCE_S:.0f} s")
-            if self._interrupt.pressed:
+            if self._interrupt.is_set():
                 meter.flush()
                 self._save_checkpoint()
                 raise KeyboardInterrupt
@@ -208,22 +202,3 @@ class Run:
 def _whole(told: float) -> int:
     """A count of RLlib's, which is NaN where nothing was counted in an iteration."""
     return 0 if math.isnan(told) else int(told)
-
-
-@contextmanager
-def _deferred_interrupt() -> Iterator[Interrupt]:
-    """Ctrl-C or SIGTERM is noted, and acted upon between updates; a second one ends at once."""
-    interrupt = Interrupt()
-
-    def note(_number: int, _frame: FrameType | None) -> None:
-        if interrupt.pressed:
-            raise KeyboardInterrupt
-        interrupt.pressed = True
-
-    # Ray's own handler of SIGTERM, which would abort this process, is among those put back.
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield interrupt
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any, Protocol
 
 import ray
@@ -18,6 +17,7 @@ from ray.tune.schedulers import AsyncHyperBandScheduler
 
 from ncc.agents.rllib.cluster import connected, environment
 from ncc.core.errors import ConfigError
+from ncc.harness.signals import noted
 from ncc.harness.trials import FAILED, RUNNING, STOPPED, Report
 
 TRIES = 3
@@ -75,13 +75,12 @@ def run_jobs(jobs: Sequence[Job], settings: TuneSettings, tell: Tell, interrupte
         ConfigError: Ray does not start, the cluster cannot be reached, or no node has `cpus`.
         KeyboardInterrupt: Ctrl-C was pressed, and all jobs have ended since.
     """
-    watch = _Watch([job.name for job in jobs], tell)
-    with environment(_TUNE), _interrupts(watch, interrupted), _ray(settings):
+    with environment(_TUNE), noted(signal.SIGINT, then=interrupted) as interrupt, _ray(settings):
         try:
-            _run(jobs, settings, watch)
+            _run(jobs, settings, _Watch([job.name for job in jobs], tell, interrupt))
         finally:
             shutil.rmtree(settings.storage, ignore_errors=True)
-    if watch.interrupt.is_set():
+    if interrupt.is_set():
         raise KeyboardInterrupt
 
 
@@ -132,11 +131,11 @@ class _Trainable(tune.Trainable):
 class _Watch(tune.Callback):
     """Hands on what trials report, and knows which of them run."""
 
-    def __init__(self, names: Sequence[str], tell: Tell) -> None:
+    def __init__(self, names: Sequence[str], tell: Tell, interrupt: threading.Event) -> None:
         self._names, self._tell = names, tell
         self._running: set[str] = set()
         self._awaited: set[str] | None = None
-        self.interrupt = threading.Event()
+        self.interrupt = interrupt
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         self._running.add(trial.trial_id)
@@ -204,20 +203,3 @@ def _ray(settings: TuneSettings) -> Iterator[None]:
     except ConfigError as error:
         # There they are an agent's settings, here the sweep's own.
         raise ConfigError(str(error).replace("agent.address", "address").replace("agent.wheel", "wheel")) from None
-
-
-@contextmanager
-def _interrupts(watch: _Watch, interrupted: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C is noted; a second one ends at once."""
-
-    def note(_number: int, _frame: FrameType | None) -> None:
-        if watch.interrupt.is_set():
-            raise KeyboardInterrupt
-        watch.interrupt.set()
-        interrupted()
-
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

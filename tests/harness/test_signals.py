@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: BSD-3-Clause
+import signal
+
+import pytest
+
+from ncc.harness.signals import noted
+
+
+def test_the_first_is_noted_and_the_second_ends() -> None:
+    before, called = signal.getsignal(signal.SIGTERM), []
+    with noted(signal.SIGINT, signal.SIGTERM, then=lambda: called.append(1)) as event:
+        assert not event.is_set()
+        signal.raise_signal(signal.SIGTERM)
+        assert event.is_set()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert called == [1]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_handlers_are_back_after_the_block() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with noted(signal.SIGINT):
+        assert signal.getsignal(signal.SIGINT) is not before
+    assert signal.getsignal(signal.SIGINT) is before
