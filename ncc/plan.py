@@ -83,6 +83,8 @@ class TrainPlan:
     def from_plain(cls, plain: dict[str, Any]) -> "TrainPlan":
         """Check every part; errors name the field and what is allowed."""
         _check_parts(plain)
+        if plain["env"].get("kind") == "ns3gym":
+            raise ConfigError("env=ns3gym is a foreign simulation, which ncc.train takes alone: choose env=rack here")
         agent = dict(plain["agent"])
         name, configs = agent.pop("learner", None), learner_configs()
         if name not in configs:

@@ -21,13 +21,14 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
         _list_recipes()
         return
     _require_recipe(overrides)
+    if _foreign(plain, overrides):
+        return
     # Imported here, and training only once the plan is known to be good: `--help` and bad input answer at once.
     from ncc.plan import TrainPlan
 
     resume = plain["resume"]
     if resume is not None:
-        if others := [o for o in overrides if not o.startswith("resume=")]:
-            raise ConfigError(f"resume continues a run with its own configuration; leave out {', '.join(others)}")
+        _require_alone(overrides)
         plan, folder = TrainPlan.load(Path(resume)), Path(resume)
     else:
         plan = TrainPlan.from_plain({key: value for key, value in plain.items() if key not in ("resume", "out")})
@@ -36,6 +37,32 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
     from ncc.training import train
 
     train(plan, folder, resume=resume is not None)
+
+
+def _foreign(plain: dict[str, Any], overrides: Sequence[str]) -> bool:
+    """Train on a foreign simulation, if that is what is asked for."""
+    from ncc.foreign.plan import SimulationPlan, foreign_run, is_foreign
+
+    resume = plain["resume"]
+    if not (is_foreign(plain["env"]) if resume is None else foreign_run(Path(resume))):
+        return False
+    if resume is not None:
+        _require_alone(overrides)
+        plan, folder = SimulationPlan.load(Path(resume)), Path(resume)
+    else:
+        plan = SimulationPlan.from_plain(plain, overrides)
+        folder = Path(plain["out"]) if plain["out"] else _new_folder({**plain, "scenario": {"name": plan.env.kind}})
+
+    from ncc.foreign.train import train
+
+    train(plan, folder, resume=resume is not None)
+    return True
+
+
+def _require_alone(overrides: Sequence[str]) -> None:
+    """`ConfigError` for anything beside resume."""
+    if others := [o for o in overrides if not o.startswith("resume=")]:
+        raise ConfigError(f"resume continues a run with its own configuration; leave out {', '.join(others)}")
 
 
 def _require_recipe(overrides: Sequence[str]) -> None:

@@ -2,13 +2,11 @@
 """One training run from plan to report: learn, judge on held-out flows, leave a folder that says everything."""
 
 import math
-import os
-import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -17,6 +15,7 @@ import numpy as np
 from ncc.cli import usable_cpus
 from ncc.core.errors import ConfigError, WorkerDiedError
 from ncc.evaluation import judge, require_valid
+from ncc.folders import begun, claimed, resumable
 from ncc.harness.learner import Learner, Progress
 from ncc.harness.manifest import is_sealed, provenance, seal, unseal
 from ncc.harness.networks import Batching
@@ -55,7 +54,7 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
         print(f"{folder} is finished; evaluate it with: python -m ncc.evaluate run={folder}")
         return
     learner, factory = check_training(plan)
-    with _resumable(folder), nullcontext() if resume else _claimed(folder):
+    with resumable(folder), nullcontext() if resume else claimed(folder):
         plan.save(folder)
         made = provenance()
         unseal(folder)
@@ -63,7 +62,7 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
         print(f"Training {plan.plain['agent']['learner']} on {_where(plan)}; results in {folder}")
         _forecast(plan, learner, rates)
         started = time.perf_counter()
-        _learn(plan, learner, factory, folder, resume=resume and _begun(folder))
+        _learn(plan, learner, factory, folder, resume=resume and begun(folder))
         trained_s = time.perf_counter() - started
         judged = folder / "evaluation"
         result = judge(
@@ -120,59 +119,6 @@ def _where(plan: TrainPlan) -> str:
     )
     hosts = f"{plan.families.hosts_per_slot} hosts to a slot, {plan.datapath.name}"
     return f"{names} ({hosts}), judged on {plan.scenario.name}"
-
-
-@contextmanager
-def _claimed(folder: Path) -> Iterator[None]:
-    """Make the run folder, which must be new or empty.
-
-    After a `ConfigError` before the first checkpoint it is so again: the corrected command may name the same folder.
-    """
-    existed = folder.exists()
-    _claim(folder)
-    try:
-        yield
-    except ConfigError:
-        if not _begun(folder):
-            for path in folder.iterdir():
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-            if not existed:
-                folder.rmdir()
-        raise
-
-
-def _claim(folder: Path) -> None:
-    """Make the run folder; it must be new or empty."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        taken = any(folder.iterdir())
-    except OSError as error:
-        raise ConfigError(
-            f"out={folder} cannot be used ({error.strerror}); choose a folder that can be written"
-        ) from None
-    if taken:
-        raise ConfigError(f"out={folder} is not empty; choose another folder, or continue it with resume={folder}")
-    if not os.access(folder, os.W_OK):
-        raise ConfigError(f"out={folder} cannot be written; choose another folder")
-
-
-@contextmanager
-def _resumable(folder: Path) -> Iterator[None]:
-    """Say of an interruption how to go on."""
-    try:
-        yield
-    except WorkerDiedError as error:
-        raise WorkerDiedError(f"{error}. Continue with: python -m ncc.train resume={folder}") from None
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"Interrupted. Continue with: python -m ncc.train resume={folder}") from None
-
-
-def _begun(folder: Path) -> bool:
-    """Whether there is something to resume from, or there should be; an interruption may have come before.
-
-    A hidden file is none: what a process left that was killed while it wrote its first checkpoint.
-    """
-    return bool(read_learning(folder)) or any((folder / "checkpoints").glob("[!.]*"))
 
 
 def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, dict[str, list[float]]]:

@@ -1,6 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """ns3-gym's protocol: simulations that speak it as environments here, and environments from here for its agents."""
 
-from ncc.envs.ns3gym.env import Ns3GymEnv
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ncc.envs.ns3gym.env import Ns3GymEnv
 
 __all__ = ["Ns3GymEnv"]
+
+
+def __getattr__(name: str) -> Any:
+    # On first use: every main's configuration imports `spec` from here, and is quick without Gymnasium.
+    if name == "Ns3GymEnv":
+        from ncc.envs.ns3gym.env import Ns3GymEnv
+
+        return Ns3GymEnv
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

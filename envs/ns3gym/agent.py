@@ -17,7 +17,7 @@ AGAIN_S = 0.02
 """Between two greetings."""
 
 
-class AgentLeft(DatapathError):
+class AgentLeft(DatapathError):  # noqa: N818 - what happened
     """No agent came; between two episodes that is no failure."""
 
 
@@ -128,8 +128,8 @@ class AgentLink:
             )
         if link.connected:
             return AgentLeft(
-                f"an agent listens on port {self._port}, and did not begin an episode within {wait_s:g} s; reset it, or "
-                "raise wait_s"
+                f"an agent listens on port {self._port}, and did not begin an episode within {wait_s:g} s; reset it, "
+                "or raise wait_s"
             )
         return AgentLeft(
             f"no agent listened on port {self._port} within {wait_s:g} s; start one, "

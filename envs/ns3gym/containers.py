@@ -160,7 +160,7 @@ def value_of(container: Any, space: Space, where: str) -> Any:
         _require(container, pb.Discrete, "Discrete", where)
         value = _unpacked(container.data, "DiscreteDataContainer", where).data
         if not 0 <= value < space.n:
-            raise DatapathError(f"the {where} must be from 0 to {space.n - 1}, got {value}")
+            raise DatapathError(f"the {where} must be from 0 to {int(space.n) - 1}, got {value}")
         return int(value)
     if isinstance(space, spaces.Box):
         _require(container, pb.Box, "Box", where)
@@ -183,9 +183,8 @@ def value_of(container: Any, space: Space, where: str) -> Any:
     inner_spaces = cast(spaces.Dict, space).spaces
     found = {part.name: part for part in _unpacked(container.data, "DictDataContainer", where).element}
     if set(found) != set(inner_spaces):
-        raise DatapathError(
-            f"the {where} must have the parts {', '.join(sorted(inner_spaces))}, got {', '.join(sorted(found)) or 'none'}"
-        )
+        wanted, got = (", ".join(sorted(names)) or "none" for names in (inner_spaces, found))
+        raise DatapathError(f"the {where} must have the parts {wanted}, got {got}")
     return {key: value_of(found[key], part, f"{where}[{key!r}]") for key, part in inner_spaces.items()}
 
 

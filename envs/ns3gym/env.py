@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Any simulation that speaks ns3-gym's protocol, as a current Gymnasium environment.
 
-Importing this module registers ``ncc/Ns3Gym-v0``: ``gymnasium.make("ncc.envs.ns3gym:ncc/Ns3Gym-v0", command=...)``.
+Importing this module registers ``ncc/Ns3Gym-v0``: ``gymnasium.make("ncc.envs.ns3gym.env:ncc/Ns3Gym-v0", command=...)``.
 """
 
 import warnings
@@ -57,6 +57,7 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
         self,
         command: str | Sequence[str] | None = None,
         port: int = 0,
+        *,
         sim_args: Mapping[str, Any] | None = None,
         folder: str | Path = ".",
         seed: int | None = None,
@@ -77,14 +78,10 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
         self._more = tuple(f"{name}={value}" for name, value in (sim_args or {}).items())
         self._wait_s, self._answer_s, self._output = wait_s, answer_s, output
         self._fresh: State | None = None
+        self._spaces: tuple[Space, Space] | None = None
         self._seed = None if command is None else self._next_seed(seed)
         # As ns3-gym does: the spaces are known only once the simulation is there.
-        self._begin()
-        bridge = self._running()
-        assert bridge.obs_space is not None
-        assert bridge.act_space is not None
-        self.observation_space: Space = bridge.obs_space
-        self.action_space: Space = bridge.act_space
+        self.observation_space, self.action_space = self._begin()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode, in a simulation of simSeed `seed`; without, one drawn from the last seed.
@@ -144,8 +141,8 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
             self._bridge.close()
             self._bridge = None
 
-    def _begin(self) -> None:
-        """Get a simulation to its first state."""
+    def _begin(self) -> tuple[Space, Space]:
+        """Get a simulation to its first state, and say its spaces."""
         bridge = self._bridge
         if bridge is None:
             bridge = self._bridge = Bridge(self._port)
@@ -153,17 +150,18 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
             if self._words is not None:
                 self._process = SimulationProcess(self._command(bridge.port), self._folder, output=self._output)
             self._fresh = bridge.accept(self._wait_s, self._process)
-            known = (
-                getattr(self, "observation_space", bridge.obs_space),
-                getattr(self, "action_space", bridge.act_space),
-            )
-            if (bridge.obs_space, bridge.act_space) != known:
+            assert bridge.obs_space is not None
+            assert bridge.act_space is not None
+            said = (bridge.obs_space, bridge.act_space)
+            known = self._spaces = self._spaces or said
+            if said != known:
                 raise DatapathError(
-                    f"the simulation's spaces have changed from {known[0]} and {known[1]} to {bridge.obs_space} and "
-                    f"{bridge.act_space}; make an environment of its own for it"
+                    f"the simulation's spaces have changed from {known[0]} and {known[1]} to {said[0]} and "
+                    f"{said[1]}; make an environment of its own for it"
                 )
             if self._fresh.game_over:
                 raise DatapathError("the simulation was over before its first step; let it run for longer")
+            return said
         except BaseException:
             self.close()
             raise

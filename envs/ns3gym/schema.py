@@ -72,7 +72,8 @@ def library(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise ConfigError(
-            f'ns3-gym\'s protocol takes pyzmq and protobuf, and {error.name} is not installed: pip install "ncc[ns3gym]"'
+            f"ns3-gym's protocol takes pyzmq and protobuf, and {error.name} is not installed: "
+            'pip install "ncc[ns3gym]"'
         ) from None
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``python -m ncc.bench``: how fast everything is, as ratios within one run.
 
-Ratios of CPU time, taken turn by turn, hold on a busy machine too; rows that say epochs/s, and the group learners, are
-wall time and need two free cores.
+Ratios of CPU time, taken turn by turn, hold on a busy machine too; rows that say epochs/s, and the groups
+learners and protocol, are wall time and need two free cores.
 """
 
 import argparse
@@ -62,6 +62,12 @@ def _learners(quick: bool) -> list[Row]:
     return Learners(epochs=20_000 if quick else 100_000, repeats=1 if quick else 3).rows()
 
 
+def _protocol(quick: bool) -> list[Row]:
+    from ncc.bench.protocol import Protocol
+
+    return Protocol(steps=100 if quick else 400, repeats=2 if quick else 5).rows()
+
+
 GROUPS: dict[str, tuple[str, Group]] = {
     "ns3": ("packetsim over ns-3", _over_ns3),
     "bound": ("packetsim over a bare event loop", _over_bare),
@@ -70,6 +76,7 @@ GROUPS: dict[str, tuple[str, Group]] = {
     "training": ("Training on packetsim over training on ns-3", _training),
     "learners": ("Learners by what they get through", _learners),
     "environment": ("The environment on ns-3", _environment),
+    "protocol": ("A step in process and over ns3-gym's protocol", _protocol),
 }
 
 
@@ -95,8 +102,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cores = len(os.sched_getaffinity(0))
     console.print(
         f"{cores} cores; load average {load:.1f} before, {os.getloadavg()[0]:.1f} after; "
-        f"{time.perf_counter() - began:.0f} s. Rows about epochs/s, and learners, are wall time: they need two free "
-        "cores, the others do not."
+        f"{time.perf_counter() - began:.0f} s. Rows about epochs/s, learners and protocol are wall time: they need two "
+        "free cores, the others do not."
     )
     return 0
 

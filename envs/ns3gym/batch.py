@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Simulations that speak ns3-gym's protocol as a `BatchedEnv`, which is what our learners learn in.
+
+Each part of an action is what elsewhere is a host: it has its own choice, the same observation with its number added,
+and the same reward.
+"""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+
+from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.seeding import derive_seed, generator
+from ncc.core.value import Positive, Value
+from ncc.envs.ns3gym.actions import Choices
+from ncc.envs.ns3gym.env import Ns3GymEnv
+from ncc.envs.ns3gym.spec import SimulationSpec
+from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray, Transition
+
+CLIP = 10.0
+"""Standard deviations beyond which an observed number is cut off."""
+OBS_DIM_MAX = 100_000
+SIM_SEEDS = 2**31 - 1
+"""Seeds from 1 to this one are drawn: ns-3's are of 32 bits, and some scripts keep them signed."""
+
+Float64 = npt.NDArray[np.float64]
+
+
+class Scales(Value, frozen=True):
+    """What observations and rewards are divided by, so that a network learns from them whatever their units."""
+
+    obs_mean: tuple[float, ...]
+    obs_std: tuple[Positive, ...]
+    reward_std: Positive = 1.0
+
+    def apply(self, flat: Float64) -> Float64:
+        """Observations [obs_dim], in standard deviations from the mean and cut off at `CLIP`."""
+        scaled: Float64 = np.clip((flat - np.array(self.obs_mean)) / np.array(self.obs_std), -CLIP, CLIP)
+        return scaled
+
+
+@dataclass(frozen=True)
+class SimulationFactory:
+    """The simulations of worker `index`; no two workers, and no two purposes, use the same seeds."""
+
+    spec: SimulationSpec
+    scales: Scales | None
+    seed: int
+    purpose: str = "train"
+    racks: int = 1
+
+    def __call__(self, index: int) -> BatchedEnv:
+        return SimulationBatch(
+            self.spec, self.scales, self.seed, self.purpose, first=index * self.racks, n_racks=self.racks
+        )
+
+
+class SimulationBatch:
+    """A `BatchedEnv` of `n_racks` simulations, which work at the same time.
+
+    Episode e of simulation r has the simSeed drawn from (seed, purpose, r, e); one that is attached has its own.
+
+    Args:
+        spec: the simulation.
+        scales: of observations and rewards; None: as they come.
+        seed, purpose, first: decide the seeds.
+        n_racks: how many.
+
+    Raises:
+        ConfigError: an action space without bounds, or spaces that are too large.
+        DatapathError: a simulation did not come.
+    """
+
+    def __init__(
+        self, spec: SimulationSpec, scales: Scales | None, seed: int, purpose: str, *, first: int = 0, n_racks: int = 1
+    ) -> None:
+        self._spec, self._seed, self._purpose, self._first = spec, seed, purpose, first
+        self._envs: list[Ns3GymEnv] = []
+        try:
+            for _ in range(n_racks):
+                self._envs.append(_env(spec))
+            self._space = self._envs[0].observation_space
+            flat_dim = spaces.flatdim(self._space)
+            if not 1 <= flat_dim <= OBS_DIM_MAX:
+                raise ConfigError(
+                    f"the simulation observes {flat_dim} numbers; from 1 to {OBS_DIM_MAX} can be learnt from"
+                )
+            self._choices = Choices(self._envs[0].action_space, spec.levels)
+        except BaseException:
+            self.close()
+            raise
+        self._scales = scales or Scales(obs_mean=(0.0,) * flat_dim, obs_std=(1.0,) * flat_dim)
+        if scales is not None and len(scales.obs_mean) != flat_dim:
+            self.close()
+            raise ConfigError(
+                f"the simulation observes {flat_dim} numbers, and {len(scales.obs_mean)} when the training began"
+            )
+        self.n_racks, self.n_agents, self.n_actions = n_racks, self._choices.n_parts, self._choices.n_actions
+        self._which = np.eye(self.n_agents, dtype=np.float32) if self.n_agents > 1 else np.empty((1, 0), np.float32)
+        self.obs_dim = flat_dim + self._which.shape[1]
+        self.reward_std = self._scales.reward_std
+        """Rewards were divided by it."""
+        self._episodes = [0] * n_racks
+        self._begun = False
+
+    def reset(self, episode: int = 0) -> ObsArray:
+        """Start every simulation at that episode; returns [n_racks, n_agents, obs_dim]."""
+        self._begun = True
+        return np.stack([self._reset(rack, episode) for rack in range(self.n_racks)])
+
+    def step(self, actions: ActionArray) -> Transition:
+        """One step with indices [n_racks, n_agents]; the next episode has begun where one ended."""
+        if not self._begun:
+            raise DatapathError("no episode is running; reset the environment first")
+        if actions.shape != (self.n_racks, self.n_agents):
+            raise ConfigError(f"actions must have shape {(self.n_racks, self.n_agents)}, got {actions.shape}")
+        for env, chosen in zip(self._envs, actions, strict=True):
+            env.send(self._choices.action(chosen))
+        final = np.empty((self.n_racks, self.n_agents, self.obs_dim), np.float32)
+        reward = np.empty((self.n_racks, self.n_agents), np.float32)
+        ended = np.zeros((2, self.n_racks), np.bool_)
+        for rack, env in enumerate(self._envs):
+            obs, gained, ended[0, rack], ended[1, rack], _ = env.receive()
+            final[rack], reward[rack] = self._seen(obs), gained / self._scales.reward_std
+        obs_next = final
+        if (over := ended.any(axis=0)).any():
+            obs_next = final.copy()
+            for rack in np.flatnonzero(over).tolist():
+                obs_next[rack] = self._reset(rack, self._episodes[rack] + 1)
+        return Transition(obs=obs_next, reward=reward, terminated=ended[0], truncated=ended[1], final_obs=final)
+
+    @property
+    def episode(self) -> int:
+        """The episode that the slowest simulation is in."""
+        return min(self._episodes)
+
+    def close(self) -> None:
+        """End all simulations; may be called twice."""
+        for env in self._envs:
+            env.close()
+
+    def _reset(self, rack: int, episode: int) -> ObsArray:
+        self._episodes[rack] = episode
+        seed = None
+        if self._spec.command is not None:
+            seed = 1 + derive_seed(self._seed, "ns3gym", self._purpose, self._first + rack, episode) % SIM_SEEDS
+        obs, _ = self._envs[rack].reset(seed=seed)
+        return self._seen(obs)
+
+    def _seen(self, obs: Any) -> ObsArray:
+        """[n_agents, obs_dim]: the same for all parts of the action, and which part it is."""
+        flat = self._scales.apply(np.asarray(spaces.flatten(self._space, obs), np.float64))
+        rows = np.broadcast_to(flat.astype(np.float32), (self.n_agents, len(flat)))
+        return np.concatenate([rows, self._which], axis=1)
+
+
+def measure_scales(spec: SimulationSpec, seed: int) -> Scales:
+    """Means and standard deviations over `spec.probe_steps` steps of actions at random; a constant has deviation 1.
+
+    Raises:
+        DatapathError: a number that is not finite.
+    """
+    rng = generator(seed, "ns3gym", "probe")
+    env = SimulationBatch(spec, None, seed, "probe")
+    dim = env.obs_dim - (env.n_agents if env.n_agents > 1 else 0)
+    try:
+        seen, gained = [env.reset()[0, 0, :dim]], []
+        for _ in range(spec.probe_steps):
+            moved = env.step(rng.integers(env.n_actions, size=(1, env.n_agents)))
+            seen.append(moved.final_obs[0, 0, :dim])
+            gained.append(float(moved.reward[0, 0]))
+    finally:
+        env.close()
+    obs, rewards = np.array(seen, np.float64), np.array(gained)
+    if not (np.isfinite(obs).all() and np.isfinite(rewards).all()):
+        raise DatapathError("the simulation's observations and rewards must be finite numbers, and some are not")
+    if not rewards.any():
+        warnings.warn(f"the simulation paid nothing in {spec.probe_steps} steps of actions at random", stacklevel=2)
+    return Scales(
+        obs_mean=tuple(obs.mean(axis=0).tolist()),
+        obs_std=tuple(_or_one(obs.std(axis=0)).tolist()),
+        reward_std=float(_or_one(np.array([rewards.std() or np.abs(rewards).max()]))[0]),
+    )
+
+
+def _or_one(std: Float64) -> Float64:
+    return np.where(std > 1e-9, std, 1.0)
+
+
+def _env(spec: SimulationSpec) -> Ns3GymEnv:
+    return Ns3GymEnv(spec.command, spec.port, folder=spec.folder, wait_s=spec.wait_s, answer_s=spec.answer_s)

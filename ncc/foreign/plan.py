@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A training on a foreign simulation as a value, checked before anything starts."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ncc.compose import learner_configs
+from ncc.core.errors import ConfigError, ResultError, UnknownNameError
+from ncc.core.value import Natural, Value, from_dict
+from ncc.envs.ns3gym.process import split_command
+from ncc.envs.ns3gym.spec import SimulationSpec
+from ncc.harness.atomic import write_text
+from ncc.harness.learner import Learner
+from ncc.plan import CONFIG
+
+KIND = "ns3gym"
+"""What `env.kind` of such a training is."""
+PARTS = ("env", "agent", "seed")
+OURS = ("scenario", "datapath", "stack", "families", "expert", "evaluation", "experiment")
+"""Parts of a configuration that speak of networks of ours."""
+
+
+@dataclass(frozen=True)
+class SimulationPlan:
+    """What is learnt in, who learns, and the seed."""
+
+    plain: dict[str, Any]
+    env: SimulationSpec
+    learner: Any
+    """The agent's configuration (a `Value` with `build() -> Learner`)."""
+    seed: int
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any], overrides: Sequence[str] = ()) -> "SimulationPlan":
+        """Check every part; errors name the field and what is allowed.
+
+        Args:
+            plain: a configuration of `ncc.train`; what is of networks of ours is left out.
+            overrides: as typed, none of which may speak of those.
+        """
+        for override in overrides:
+            if override.lstrip("+~").partition("=")[0].partition(".")[0].partition("/")[0] in OURS:
+                raise ConfigError(
+                    f"env={KIND} trains on a simulation of its own, which is no {override.partition('=')[0]} of ours: "
+                    f"leave out {override}"
+                )
+        plain = {name: plain[name] for name in PARTS}
+        agent = dict(plain["agent"])
+        name, configs = agent.pop("learner", None), learner_configs()
+        if name not in configs:
+            raise UnknownNameError("agent.learner", str(name), configs)
+        learner: Any = from_dict(configs[name], agent, "agent")
+        env = from_dict(SimulationSpec, plain["env"], "env")
+        if getattr(learner, "needs_expert", False):
+            raise ConfigError(
+                "agent.warm_start imitates an expert, and a foreign simulation has none: set agent.warm_start to null"
+            )
+        if getattr(learner, "offline", False):
+            raise ConfigError(
+                f"agent.algorithm {learner.algorithm!r} learns from recorded episodes and never steps a simulation: "
+                "choose agent=a3c, a2c or rllib_ppo"
+            )
+        seed = from_dict(_Seed, {"seed": plain["seed"]}, "configuration").seed
+        return cls(plain=plain, env=env, learner=learner, seed=seed)
+
+    def build(self) -> Learner:
+        """Who learns.
+
+        Raises:
+            ConfigError: the command cannot be run, or there are more simulations than can be attached.
+        """
+        if self.env.command is not None:
+            split_command(self.env.command, Path(self.env.folder), "env.command")
+        learner: Learner = self.learner.build(batching=False)
+        if learner.processes > 1 and self.env.port:
+            raise ConfigError(
+                f"the agent asks for {learner.processes} simulations at a time, and env.port={self.env.port} is for "
+                "one: set agent.workers=1 and agent.racks=1, or let ncc start them (env.command, env.port=0)"
+            )
+        return learner
+
+    def save(self, folder: Path) -> None:
+        """Keep the plan in the run folder, so that `resume` can read it."""
+        write_text(folder / CONFIG, json.dumps(self.plain, indent=1, allow_nan=False) + "\n")
+
+    @classmethod
+    def load(cls, folder: Path) -> "SimulationPlan":
+        """The plan of a run folder that `is_foreign`."""
+        path = folder / CONFIG
+        try:
+            return cls.from_plain(json.loads(path.read_bytes()))
+        except (KeyError, ConfigError) as error:
+            raise ResultError(f"{path} is no configuration of this version of ncc ({error}); train again") from None
+
+
+def is_foreign(env: Any) -> bool:
+    """Whether that part of a configuration is a foreign simulation."""
+    return isinstance(env, Mapping) and env.get("kind") == KIND
+
+
+def foreign_run(folder: Path) -> bool:
+    """Whether a run folder is of a training on a foreign simulation; False of what cannot be read."""
+    try:
+        plain = json.loads((folder / CONFIG).read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(plain, dict) and is_foreign(plain.get("env"))
+
+
+class _Seed(Value, frozen=True):
+    seed: Natural

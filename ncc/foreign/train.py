@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One training on a foreign simulation: measure its scales, learn, play before and after, leave a sealed folder."""
+
+import json
+import math
+import time
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+from ncc.agents.policy import POLICY_FILE, UNTRAINED_FILE, load_policy
+from ncc.core.errors import ConfigError, ResultError
+from ncc.core.seeding import generator
+from ncc.core.value import from_json
+from ncc.envs.ns3gym.batch import Scales, SimulationBatch, SimulationFactory, measure_scales
+from ncc.envs.ns3gym.schema import messages
+from ncc.folders import begun, claimed, resumable
+from ncc.foreign.plan import SimulationPlan
+from ncc.harness.atomic import write_text
+from ncc.harness.learner import Learner, Progress
+from ncc.harness.manifest import is_sealed, provenance, seal, unseal
+from ncc.harness.progress import Bar
+from ncc.learning import LearningLog, read_learning
+from ncc.metrics.stats import Interval, interval
+from ncc.plot import learning_curve
+
+CURVE = "learning_curve.png"
+SCALES = "scales.json"
+KIND = "simulation_training"
+
+
+def train(plan: SimulationPlan, folder: Path, *, resume: bool) -> None:
+    """Train by the plan into `folder`, play before and after, print both and seal the folder.
+
+    Raises:
+        ConfigError: a setting that cannot be used; a folder that this call made is gone again.
+        WorkerDiedError, KeyboardInterrupt: the folder holds a checkpoint and can be resumed; the message says how.
+        DatapathError: a simulation did not come, ended, or said what it must not.
+    """
+    if resume and is_sealed(folder):
+        print(f"{folder} is finished; its policy is {folder / POLICY_FILE}")
+        return
+    messages()
+    learner = plan.build()
+    with resumable(folder), nullcontext() if resume else claimed(folder):
+        plan.save(folder)
+        made = provenance()
+        unseal(folder)
+        scales = _scales(plan, folder)
+        what = plan.env.command or f"the simulation on port {plan.env.port}"
+        print(f"Training {plan.plain['agent']['learner']} on {what}; results in {folder}", flush=True)
+        started = time.perf_counter()
+        _learn(plan, learner, scales, folder, resume=resume and begun(folder))
+        trained_s = time.perf_counter() - started
+        returns = {
+            name: judge(plan, folder / file) for name, file in (("untrained", UNTRAINED_FILE), ("trained", POLICY_FILE))
+        }
+    spans = {name: interval(values) for name, values in returns.items()}
+    rows = read_learning(folder)
+    curve = any(row["returns"] for row in rows)
+    if curve:
+        title = "Mean reward per step while learning; horizontal lines: before and after, on other seeds"
+        learning_curve(
+            rows, folder / CURVE, references={name: span.estimate for name, span in spans.items()}, title=title
+        )
+    files = [str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")]
+    seal(folder, KIND, {"seed": plan.seed, "trained_s": trained_s, "returns": returns}, files, made)
+    episodes = plan.env.judged_episodes
+    print(
+        f"Mean reward per step over {episodes} episode{'s' * (episodes > 1)} of other seeds: "
+        + ", ".join(f"{name} {_told(span)}" for name, span in spans.items())
+    )
+    print(f"\nRun folder: {folder}" + (f"\nPicture: {folder / CURVE}" if curve else "; no episode ended in training"))
+
+
+def judge(plan: SimulationPlan, policy: Path) -> list[float]:
+    """Mean reward per step of each of the plan's `judged_episodes`, with actions drawn from the policy.
+
+    Equal policies play alike: seeds of simulations and of actions are those of the plan's seed, for judging only.
+
+    Raises:
+        ResultError: the policy's file is missing, damaged, or does not say its scales.
+    """
+    found, meta = load_policy(policy)
+    if not isinstance(scales := meta.get("scales"), dict):
+        raise ResultError(f"{policy} does not say its scales; train again")
+    env = SimulationBatch(plan.env, from_json(Scales, json.dumps(scales), str(policy)), plan.seed, "judge")
+    rng = generator(plan.seed, "ns3gym", "judge")
+    means: list[float] = []
+    try:
+        if (env.obs_dim, env.n_actions) != (found.obs_dim, found.n_actions):
+            raise ConfigError(
+                f"{policy} reads {found.obs_dim} numbers and chooses among {found.n_actions} actions, and the "
+                f"simulation has {env.obs_dim} and {env.n_actions}; it is another simulation than that of the training"
+            )
+        with Bar(f"playing {policy.stem}", plan.env.judged_episodes, "episodes") as bar:
+            obs, total, steps = env.reset(), 0.0, 0
+            while True:
+                moved = env.step(found.act(obs, rng))
+                obs, total, steps = moved.obs, total + float(moved.reward[0, 0]), steps + 1
+                if moved.terminated[0] or moved.truncated[0]:
+                    means.append(total * env.reward_std / steps)
+                    total, steps = 0.0, 0
+                    bar.update(len(means))
+                    if len(means) == plan.env.judged_episodes:
+                        return means
+    finally:
+        env.close()
+
+
+def _scales(plan: SimulationPlan, folder: Path) -> Scales:
+    """Those of the folder, or measured now."""
+    path = folder / SCALES
+    if path.exists():
+        return from_json(Scales, path.read_bytes(), str(path))
+    print(f"Measuring the scales of observations and rewards over {plan.env.probe_steps} steps", flush=True)
+    scales = measure_scales(plan.env, plan.seed)
+    write_text(path, scales.to_json() + "\n")
+    return scales
+
+
+def _learn(plan: SimulationPlan, learner: Learner, scales: Scales, folder: Path, *, resume: bool) -> None:
+    factory = SimulationFactory(plan.env, scales, plan.seed, racks=learner.racks_per_env)
+    meta = {"simulation": plan.env.to_dict(), "scales": scales.to_dict()}
+    with LearningLog(folder, resume=resume) as log, Bar("training", learner.total_epochs, "steps") as bar:
+
+        def report(progress: Progress) -> None:
+            log.report(replace(progress, returns=tuple(value * scales.reward_std for value in progress.returns)))
+            recent = log.recent_return
+            bar.update(progress.epochs, "" if recent is None else f"return {recent:+.4g}")
+
+        learner.train(factory, folder, plan.seed, resume=resume, report=report, meta=meta)
+
+
+def _told(span: Interval) -> str:
+    bounds = "" if math.isnan(span.low) else f" [{span.low:+.4g}, {span.high:+.4g}]"
+    return f"{span.estimate:+.4g}{bounds}"
