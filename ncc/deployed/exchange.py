@@ -126,12 +126,11 @@ class UdpExchange:
         if spec.group is None or spec.interface is None:
             if strange := next((address for address in addresses if address.family != own.family), None):
                 raise ConfigError(f"{own} cannot speak to {strange}: name IPv4 addresses only, or IPv6 only")
-            self._to = list(dict.fromkeys(addresses))
+            self._to: list[tuple[str, int] | tuple[str, int, int, int]] = list(dict.fromkeys(addresses))
         else:
             group = parse_one(spec.group, "group").address
             self._sockets.append(join_group(group, spec.interface, self._most))
-            speak_to_group(self._speaking, group, spec.interface, loop=spec.loop)
-            self._to = [group]
+            self._to = [speak_to_group(self._speaking, group, spec.interface, loop=spec.loop)]
 
     @property
     def slots(self) -> list[Peer | None]:

@@ -13,6 +13,9 @@ BUFFER_BYTES = 2304
 _MEMORY, _DROPS, _FIELDS = 55, 8, struct.Struct("9I")
 """SO_MEMINFO, and the field SK_MEMINFO_DROPS (linux/sock_diag.h)."""
 
+_IP_MULTICAST_ALL = 49
+"""linux/in.h."""
+
 
 def open_socket(address: Address, dscp: int, messages: int) -> socket.socket:
     """A socket at an address of this machine, with room for about twice as many messages.
@@ -67,11 +70,10 @@ def join_group(group: Address, interface: str, messages: int) -> socket.socket:
     return opened
 
 
-_IP_MULTICAST_ALL = 49
-
-
-def speak_to_group(speaking: socket.socket, group: Address, interface: str, *, loop: bool) -> None:
-    """Let what a socket sends to a group leave by an interface, and no farther than the link.
+def speak_to_group(
+    speaking: socket.socket, group: Address, interface: str, *, loop: bool
+) -> tuple[str, int] | tuple[str, int, int, int]:
+    """Let what a socket sends to a group leave by an interface, and no farther than the link; where to send it.
 
     Raises:
         ConfigError: the socket is of the other version of IP, or the interface cannot be used.
@@ -90,6 +92,7 @@ def speak_to_group(speaking: socket.socket, group: Address, interface: str, *, l
             speaking.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, int(loop))
     except OSError as error:
         raise ConfigError(f"cannot send to the group {group} through {interface}: {_why(error)}") from None
+    return group if group.family == socket.AF_INET else (*group, 0, index)
 
 
 def drops(receiving: socket.socket) -> int:
