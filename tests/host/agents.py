@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``python -m ncc.host run`` as a process of its own, in a network namespace of a rack."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ncc.envs.linux import machine, namespaces
+from ncc.envs.linux.rack import Rack
+from tests.linux.patience import patiently
+
+ROOT = Path(__file__).parents[2]
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+READY_S = 60.0
+
+
+class AgentProcess:
+    """One; its log is read as it is written."""
+
+    def __init__(self, namespace: str, arguments: Sequence[str]) -> None:
+        command = [sys.executable, "-m", "ncc.host", "run", *arguments]
+        self.lines: list[dict[str, Any]] = []
+        self.rest: list[str] = []
+        self.process = subprocess.Popen(
+            ["ip", "netns", "exec", namespace, *command], cwd=ROOT, stderr=subprocess.PIPE, text=True
+        )
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            if line.startswith("{"):
+                self.lines.append(json.loads(line))
+            else:
+                self.rest.append(line)
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """Lines of one event."""
+        return [line for line in self.lines if line["event"] == name]
+
+    def wait_for(self, name: str, for_s: float = READY_S) -> dict[str, Any]:
+        """The first line of that event."""
+        until = time.monotonic() + for_s
+        while not self.events(name) and self.process.poll() is None and time.monotonic() < until:
+            time.sleep(0.01)
+        said = "".join(self.rest) or self.lines
+        assert self.events(name), f"no {name}: {said}"
+        return self.events(name)[0]
+
+    def status(self, field: str) -> int:
+        """In kB, of /proc/<pid>/status."""
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(text.split(f"{field}:")[1].split()[0])
+
+    def end(self, number: signal.Signals = signal.SIGTERM, for_s: float = 20.0) -> int:
+        """Its exit status, once it has been told to end."""
+        self.process.send_signal(number)
+        status = self.process.wait(for_s)
+        self._reader.join(for_s)
+        return status
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self._reader.join()
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
+
+@contextmanager
+def beside_others() -> Iterator[None]:
+    """No run has the machine, and agents may."""
+    held = patiently(lambda: machine.take_machine(shared=True))
+    try:
+        yield
+    finally:
+        os.close(held)
+
+
+@contextmanager
+def sending(rack: Rack, pairs: Sequence[tuple[int, int]], port: int = 5005) -> Iterator[list[int]]:
+    """Each pair's first host sends to the second without end, by its namespace's own congestion control.
+
+    Yields the bytes received so far, [n_pairs].
+    """
+    received, over, threads, sockets = [0] * len(pairs), threading.Event(), [], []
+    try:
+        for i, (src, dst) in enumerate(pairs):
+            with namespaces.inside(rack.namespace(dst)):
+                listener = socket.socket()
+            with namespaces.inside(rack.namespace(src)):
+                sender = socket.socket()
+            sockets += [listener, sender]
+            listener.bind((rack.address(dst), port + i))
+            listener.listen()
+            sender.settimeout(2.0)
+            sender.connect((rack.address(dst), port + i))
+            receiver, _ = listener.accept()
+            receiver.settimeout(2.0)
+            sockets.append(receiver)
+            threads += [
+                threading.Thread(target=_send, args=(sender, over)),
+                threading.Thread(target=_receive, args=(receiver, received, i)),
+            ]
+        for thread in threads:
+            thread.start()
+        yield received
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join(10)
+        for each in sockets:
+            each.close()
+
+
+def _send(sender: socket.socket, over: threading.Event) -> None:
+    data = bytes(65536)
+    while not over.is_set():
+        with suppress(TimeoutError):
+            sender.send(data)
+    sender.shutdown(socket.SHUT_WR)
+
+
+def _receive(receiver: socket.socket, received: list[int], row: int) -> None:
+    buffer = bytearray(1 << 18)
+    with suppress(TimeoutError):
+        while n := receiver.recv_into(buffer):
+            received[row] += n

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""An agent on each host, which knows what messages told it, decides as one that knows everything a period late."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ncc.compose import LimiterFactory, load_controller
+from ncc.core.errors import ConfigError
+from ncc.core.flows import FloatArray
+from ncc.core.measurement import Measurement
+from ncc.core.scenario import Scenario
+from ncc.core.topologies import LeafSpine
+from ncc.core.workload import Incast, Permutation
+from ncc.deployed import RateBounds
+from ncc.deployed.file import PolicyFile
+from ncc.deployed.guard import GuardSettings
+from ncc.deployed.host_agents import HostAgents
+from ncc.deployed.limits import HeldLimiter
+from ncc.deployed.neighbourhood import NeighbourhoodSpec, limiter_of
+from ncc.envs.packetsim import PacketsimDatapath
+from ncc.envs.scales import scales_of
+from ncc.harness.limiter import RateLimiter
+from ncc.harness.run import Run, run_once
+from tests.envs.cases import measured, rack
+from tests.linux.test_decide import INCAST, drawn
+
+
+class Both:
+    """A limiter that decides, and another that is asked the same and must answer alike."""
+
+    def __init__(self, first: RateLimiter, second: RateLimiter) -> None:
+        self.first, self.second, self.seen, self.n = first, second, set[float](), 0
+
+    def reset(self, scenario: Scenario, seed: int) -> None:
+        self.first.reset(scenario, seed)
+        self.second.reset(scenario, seed)
+
+    def decide(self, measurement: Measurement) -> FloatArray:
+        limits = self.first.decide(measurement)
+        np.testing.assert_array_equal(self.second.decide(measurement), limits)
+        self.seen |= set(limits.tolist())
+        self.n += 1
+        return limits
+
+
+def run_with(limiter: RateLimiter, scenario: Scenario, seed: int = 1) -> Run:
+    controller = LimiterFactory(None).resolved(load_controller("ncc"))
+    return run_once(PacketsimDatapath(), scenario, controller, limiter, seed, flow_seed=5)
+
+
+def with_bounds(file: PolicyFile, bounds: RateBounds) -> PolicyFile:
+    return replace(file, header=file.header.replace(limits=bounds))
+
+
+TWO_AREAS = Scenario(
+    name="leaves",
+    topology=LeafSpine(leaves=2, spines=2, hosts_per_leaf=3, host_rate_bps=1e9, spine_rate_bps=1e9),
+    workload=(
+        ("pairs", Permutation(size_bytes=400_000, hosts="hosts")),
+        (
+            "queries",
+            Incast(events_per_s=2000, fan_in=3, bytes_per_server=30_000, sources="leaf0", destinations="leaf1"),
+        ),
+    ),
+    duration_s=0.02,
+    drain_s=1.0,
+)
+
+
+@pytest.mark.parametrize("scenario", [INCAST, TWO_AREAS], ids=["an incast", "two racks with two ways up"])
+def test_agents_that_tell_each_other_decide_as_one_that_sees_all(scenario: Scenario, policy_file: PolicyFile) -> None:
+    """On packetsim, to the last bit: from encoded, signed messages, each an epoch old when it is used."""
+    agents = HostAgents(policy_file)
+    both = Both(limiter_of(policy_file), agents)
+    run = run_with(both, scenario)
+    assert run.problems == ()
+    assert len(both.seen) > 3
+    messages = agents.facts["messages"]
+    n, near = len(agents.agents), agents.agents[0].exchange.n_peers
+    assert messages["sent"] == n * both.n
+    assert messages["received"] == n * (near + 1) * (both.n - 1)  # neighbours and switch; the last are not read
+    assert messages["stale_peers"] == n * near  # in the first epoch nobody has said anything
+    assert not any(messages[why] for why in ("forged", "replayed", "late", "unknown_sender", "values"))
+
+
+def test_agents_hold_what_the_file_says(policy_file: PolicyFile) -> None:
+    """As `HeldLimiter` does for one that sees all."""
+    bounds = RateBounds(min_rate_frac=0.05, max_rate_frac=1.0, rise_ratio=1.5, fall_ratio=1.2)
+    slow = with_bounds(policy_file, bounds)
+    both = Both(HeldLimiter(limiter_of(slow), bounds), HostAgents(slow))
+    assert run_with(both, INCAST).problems == ()
+    assert len(both.seen) > 10
+
+
+def test_the_network_that_is_described_is_the_one_of_the_scenario(policy_file: PolicyFile) -> None:
+    """A neighbourhood made of a few numbers means to observer and policy what the whole scenario does."""
+    whole = rack(hosts=6, periods=10)
+    scales = scales_of(whole)
+    spec = NeighbourhoodSpec(
+        hosts=6,
+        link_rate_bps=1e9,
+        upper_rate_bps=2e9,
+        upper_buffer_bytes=int(scales.upper_buffer_bytes[0]),
+        base_rtt_s=float(scales.base_rtt_s[0]),
+        period_s=whole.period_s,
+    )
+    found = scales_of(spec.scenario())
+    for name in ("link_rate_bps", "upper_rate_bps", "upper_capacity_bps", "upper_buffer_bytes", "neighbours"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(scales, name))
+    np.testing.assert_allclose(found.base_rtt_s, scales.base_rtt_s, rtol=1e-4)  # links have whole nanoseconds
+    one, other = limiter_of(policy_file), limiter_of(policy_file)
+    one.reset(whole, 1)
+    other.reset(spec.scenario(), 1)
+    for measurement in drawn(whole, 40, 3):
+        np.testing.assert_allclose(other.decide(measurement), one.decide(measurement), rtol=1e-5)
+
+
+def test_an_agent_whose_policy_fails_holds_the_last_limits_and_then_hands_back(policy_file: PolicyFile) -> None:
+    scenario = rack(hosts=3, periods=100)
+    half = with_bounds(policy_file, RateBounds(min_rate_frac=0.01, max_rate_frac=0.5))
+    agents = HostAgents(half, GuardSettings(bad_periods=3, hold_off_s=0.01, tries=1))
+    agents.reset(scenario, 1)
+    busy = {"queued_bytes": 1e6, "next_bytes": 1e5, "queued_flows": np.full(3, 4), "throughput_bps": 9e8}
+    for epoch in range(5):
+        last = agents.decide(measured(scenario, epoch, **busy))
+    assert np.isfinite(last).all()
+    for epoch in range(5, 8):
+        wrong = measured(scenario, epoch, **busy, goodput_bps=np.array([0.0, np.nan, 0.0]))
+        np.testing.assert_array_equal(agents.decide(wrong)[1], last[1])
+    assert agents.fallbacks == ()
+    limits = agents.decide(measured(scenario, 8, **busy, goodput_bps=np.array([0.0, np.nan, 0.0])))
+    assert np.isinf(limits[1])
+    assert np.isfinite(limits[[0, 2]]).all()
+    (said,) = agents.fallbacks
+    assert said.startswith("host h1: handed back")
+    assert "goodput_bps" in said
+    for epoch in range(9, 25):
+        limits = agents.decide(measured(scenario, epoch, **busy))
+    assert np.isfinite(limits).all()  # it got another try
+
+
+def test_what_agents_cannot_know_is_refused(policy_file: PolicyFile) -> None:
+    for changes in ({"sharing_delay_periods": 2}, {"sharing_loss_frac": 0.1}, {"sharing_silent": ("h0",)}):
+        with pytest.raises(ConfigError, match="Agents on hosts tell each other in real messages"):
+            HostAgents(policy_file).reset(rack(**changes), 1)  # type: ignore[arg-type]
+
+
+def test_a_base_rtt_that_no_network_has_is_refused() -> None:
+    spec = NeighbourhoodSpec(hosts=2, link_rate_bps=1e8, upper_rate_bps=1e8, base_rtt_s=1e-5)
+    with pytest.raises(ConfigError, match=r"must be at least 0\.0003"):
+        spec.scenario()

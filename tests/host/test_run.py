@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Agents on hosts of real traffic: what they hold them to, what they tell each other, and what they leave behind."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ncc.core.topologies import ManyToOne
+from ncc.envs.linux.rack import Rack
+from tests.host.agents import AVAILABLE, AgentProcess, beside_others, sending
+from tests.support.linux import TRAFFIC, needs
+
+LINK_BPS = 1e8
+LAB = ManyToOne(senders=2, rate_bps=LINK_BPS, buffer_bytes=150_000, mark_threshold_bytes=30_000)
+MOST_FRAC = 0.3
+"""Of the link: what tests allow, so that it does not depend on the policy."""
+LESS_THAN_MB = 70
+
+SYSCTLS = ("tcp_congestion_control", "tcp_ecn")
+SCRAPE = (
+    "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:9472/metrics', timeout=5).read().decode())"
+)
+
+pytestmark = needs(*TRAFFIC, "ip")
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    path = tmp_path / "key"
+    path.touch(mode=0o600)
+    path.write_text("0123456789abcdef0123456789abcdef")
+    return path
+
+
+def arguments(rack: Rack, host: int, policy: Path, *more: str) -> list[str]:
+    link = next(i for i, link in enumerate(rack.topology.links) if host in (link.a, link.b))
+    device = f"p{2 * link + (rack.topology.links[link].b == host)}"
+    network = ["--link-rate", "1e8", "--upper-rate", "1e8", "--upper-buffer", "150000"]
+    names = ["--interface", device, "--name", f"ncc_test_{host}"]
+    return [str(policy), *names, *network, "--max-rate-frac", str(MOST_FRAC), "--log-s", "0.2", *more]
+
+
+def metrics(namespace: str) -> str:
+    """What is served there, on loopback."""
+    asked = ["ip", "netns", "exec", namespace, sys.executable, "-c", SCRAPE]
+    return subprocess.run(asked, capture_output=True, text=True, check=True, timeout=20).stdout
+
+
+def sysctl(namespace: str, name: str) -> str:
+    asked = ["ip", "netns", "exec", namespace, "cat", f"/proc/sys/net/ipv4/{name}"]
+    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_agents_hold_hosts_to_limits_share_what_they_see_and_leave_nothing(
+    policy_path: Path, key: Path, record_property: Callable[[str, object], None]
+) -> None:
+    with beside_others(), Rack(LAB.build()) as rack:
+        by_name = {rack.topology.nodes[host].name: host for host in rack.topology.hosts}
+        hosts, receiver = [by_name["s0"], by_name["s1"]], by_name["receiver"]
+        before = [[sysctl(rack.namespace(host), name) for host in hosts] for name in SYSCTLS]
+        common = ["--default", "--metrics", "9472"]
+        agents = [
+            AgentProcess(
+                rack.namespace(host),
+                arguments(rack, host, policy_path, "--peers", rack.address(other), "--key", str(key), *common),
+            )
+            for host, other in (hosts, hosts[::-1])
+        ]
+        try:
+            for agent in agents:
+                agent.wait_for("started")
+            assert [sysctl(rack.namespace(host), SYSCTLS[0]) for host in hosts] == [f"ncc_test_{h}" for h in hosts]
+            with sending(rack, [(host, receiver) for host in hosts]) as received:
+                time.sleep(0.5)
+                first, began = list(received), time.monotonic()
+                time.sleep(1.5)
+                last, took_s = list(received), time.monotonic() - began
+                shown = metrics(rack.namespace(hosts[0]))
+                peak_mb = [agent.status("VmHWM") / 1024 for agent in agents]
+            statuses = [agents[0].end(signal.SIGTERM), agents[1].end(signal.SIGINT)]
+        finally:
+            for agent in agents:
+                agent.close()
+        after = [[sysctl(rack.namespace(host), name) for host in hosts] for name in SYSCTLS]
+    ended = [agent.wait_for("ended") for agent in agents]
+    goodputs = [8 * (b - a) / took_s for a, b in zip(first, last, strict=True)]
+    record_property("measured", f"goodput {[f'{x / 1e6:.1f}' for x in goodputs]} Mbit/s, RSS {peak_mb} MB")
+    assert statuses == [0, 0]
+    assert after == before
+    assert not [name for name in AVAILABLE.read_text().split() if name.startswith("ncc_test_")]
+    for goodput, line, mb in zip(goodputs, ended, peak_mb, strict=True):
+        assert 0.2 * MOST_FRAC * LINK_BPS < goodput < 1.05 * MOST_FRAC * LINK_BPS
+        assert line["guard"]["hand_backs"] == 0
+        assert line["messages"]["received"] > 500
+        assert line["messages"]["forged"] == line["messages"]["unknown_sender"] == 0
+        assert mb < LESS_THAN_MB
+    busy = [report for report in agents[0].events("report") if report["connections"] and report["queued_bytes"][0] > 0]
+    assert busy
+    assert all(report["limits_bps"][0] <= MOST_FRAC * LINK_BPS for report in busy)
+    assert not busy[-1]["stale_peers"]
+    assert "ncc_active 1" in shown
+    assert 'ncc_limit_bps{host="0"}' in shown
