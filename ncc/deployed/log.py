@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What an agent says of itself while it runs: a line of JSON per event, and of each kind of event only so many."""
 
-import sys
+import os
 import time
 from collections.abc import Callable
 from enum import IntEnum
-from typing import IO, Any
+from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -35,35 +36,38 @@ class Log:
 
     def __init__(
         self,
-        stream: IO[str] | None = None,
+        write: Callable[[bytes], object] = partial(os.write, 2),
         level: Level = Level.INFO,
         *,
         monotonic_s: Callable[[], float] = time.monotonic,
         **always: Any,
     ) -> None:
-        """Write what is at least as urgent as `level`, by default to stderr; `always` is in every line."""
-        self._stream, self._level, self._monotonic_s, self._always = stream or sys.stderr, level, monotonic_s, always
+        """Write what is at least as urgent as `level`, by default to stderr; `always` is in every line.
+
+        `write` gets a line at once, so that nothing is kept that a later one would have to wait for.
+        """
+        self._write, self._level, self._monotonic_s, self._always = write, level, monotonic_s, always
         self._encoder = msgspec.json.Encoder(enc_hook=str)
         self._buckets: dict[str, _Bucket] = {}
         self.lost = 0
 
     def error(self, event: str, **fields: Any) -> None:
         """What ended, or was given up."""
-        self._write(Level.ERROR, event, fields)
+        self._say(Level.ERROR, event, fields)
 
     def warning(self, event: str, **fields: Any) -> None:
         """What is not as it should be, and goes on."""
-        self._write(Level.WARNING, event, fields)
+        self._say(Level.WARNING, event, fields)
 
     def info(self, event: str, **fields: Any) -> None:
         """What an operator may want to know."""
-        self._write(Level.INFO, event, fields)
+        self._say(Level.INFO, event, fields)
 
     def debug(self, event: str, **fields: Any) -> None:
         """What explains the rest."""
-        self._write(Level.DEBUG, event, fields)
+        self._say(Level.DEBUG, event, fields)
 
-    def _write(self, level: Level, event: str, fields: dict[str, Any]) -> None:
+    def _say(self, level: Level, event: str, fields: dict[str, Any]) -> None:
         if level > self._level:
             return
         bucket = self._buckets.setdefault(event, _Bucket())
@@ -75,9 +79,8 @@ class Log:
         if bucket.left_out:
             line["left_out"], bucket.left_out = bucket.left_out, 0
         try:
-            self._stream.write(self._encoder.encode(line).decode() + "\n")
-            self._stream.flush()
-        except (OSError, ValueError):  # ValueError: the stream was closed
+            self._write(self._encoder.encode(line) + b"\n")
+        except OSError:
             self.lost += 1
 
 

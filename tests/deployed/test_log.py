@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The log: a line of JSON per event, not too many, and never a reason to end. And what systemd is told."""
+
+import io
+import json
+import os
+import socket
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import ConfigError
+from ncc.core.units import NS_PER_S
+from ncc.deployed.log import MOST, Level, Log, level_of
+from ncc.deployed.notify import Notifier
+
+
+def lines(stream: io.BytesIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_events_are_lines_of_json() -> None:
+    stream = io.BytesIO()
+    log = Log(stream.write, host="h0")
+    log.warning("peer_silent", peer="10.0.0.2\n:1", age_s=0.5, path=Path("x"))
+    log.debug("not_said")
+    (line,) = lines(stream)
+    assert line.pop("time")[19:20] == "."
+    assert line == {
+        "level": "warning", "event": "peer_silent", "host": "h0", "peer": "10.0.0.2\n:1", "age_s": 0.5, "path": "x",
+    }  # fmt: skip
+
+
+def test_whatever_is_said_can_be_written() -> None:
+    stream = io.BytesIO()
+    Log(stream.write).error("x", limit=np.float64(2.5), inf=float("inf"), nan=np.nan, array=np.zeros(2), made=object)
+    (line,) = lines(stream)
+    assert line["inf"] is None
+    assert line["nan"] is None
+
+
+def test_an_event_that_never_ends_is_said_now_and_then() -> None:
+    stream, now_s = io.BytesIO(), 0.0
+    log = Log(stream.write, monotonic_s=lambda: now_s)
+    for i in range(5000):
+        now_s = i / 1000
+        log.info("again")
+        if i == 4000:
+            log.info("another")
+    said = [line for line in lines(stream) if line["event"] == "again"]
+    assert MOST + 4 <= len(said) <= MOST + 5
+    assert len(said) + sum(line.get("left_out", 0) for line in said) >= 4000
+    assert [line["event"] for line in lines(stream)].count("another") == 1
+
+
+def test_a_line_that_cannot_be_written_is_counted() -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    log = Log(partial(os.write, full))
+    log.error("x")
+    os.close(full)
+    log.error("y")
+    assert log.lost == 2
+
+
+def test_levels() -> None:
+    stream = io.BytesIO()
+    log = Log(stream.write, level_of("error"))
+    log.warning("no")
+    log.error("yes")
+    assert [line["event"] for line in lines(stream)] == ["yes"]
+    assert level_of("debug") is Level.DEBUG
+    with pytest.raises(ConfigError, match="no log level 'loud': choose one of error, warning, info, debug"):
+        level_of("loud")
+
+
+def listening(where: str) -> socket.socket:
+    opened = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    opened.bind(where)
+    opened.setblocking(False)
+    return opened
+
+
+@pytest.mark.parametrize("abstract", [False, True])
+def test_systemd_is_told(tmp_path: Path, abstract: bool) -> None:
+    where = f"\0ncc-test-{os.getpid()}" if abstract else str(tmp_path / "notify")
+    with listening(where) as manager:
+        notifier = Notifier({"NOTIFY_SOCKET": where.replace("\0", "@"), "WATCHDOG_USEC": "1000000"})
+        assert notifier.watchdog_ns == NS_PER_S
+        notifier.ready("serving\n10 hosts")
+        for now_ns in range(0, 2 * NS_PER_S, NS_PER_S // 100):
+            notifier.alive(now_ns)
+        notifier.status("handed back")
+        notifier.stopping("SIGTERM")
+        told = [manager.recv(4096) for _ in range(11)]
+        assert told[0] == b"READY=1\nSTATUS=serving 10 hosts"
+        assert told[1:9] == [b"WATCHDOG=1"] * 8  # four in each interval
+        assert told[9:] == [b"STATUS=handed back", b"STOPPING=1\nSTATUS=SIGTERM"]
+        notifier.close()
+        notifier.close()
+        notifier.ready("again")
+        with pytest.raises(BlockingIOError):
+            manager.recv(4096)
+    assert notifier.errors == 0
+
+
+def test_nobody_is_told_who_did_not_ask(tmp_path: Path) -> None:
+    notifier = Notifier({})
+    notifier.ready("x")
+    notifier.alive(1)
+    assert (notifier.watchdog_ns, notifier.errors) == (0, 0)
+    gone = Notifier({"NOTIFY_SOCKET": str(tmp_path / "gone")})
+    gone.ready("x")
+    assert gone.errors == 1
+    with listening(str(tmp_path / "for another")):
+        other = Notifier({"NOTIFY_SOCKET": str(tmp_path / "for another"), "WATCHDOG_USEC": "9", "WATCHDOG_PID": "1"})
+        assert other.watchdog_ns == 0
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"NOTIFY_SOCKET": "tcp:1"}, "must be a path or begin with @, got 'tcp:1'"),
+        ({"NOTIFY_SOCKET": "/x", "WATCHDOG_USEC": "-1"}, "whole number of microseconds, got '-1'"),
+    ],
+)
+def test_what_systemd_does_not_set(environment: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        Notifier(environment)
