@@ -36,7 +36,7 @@ class Log:
 
     def __init__(
         self,
-        write: Callable[[bytes], object] = partial(os.write, 2),
+        write: Callable[[bytes], object] | None = None,
         level: Level = Level.INFO,
         *,
         monotonic_s: Callable[[], float] = time.monotonic,
@@ -46,7 +46,8 @@ class Log:
 
         `write` gets a line at once, so that nothing is kept that a later one would have to wait for.
         """
-        self._write, self._level, self._monotonic_s, self._always = write, level, monotonic_s, always
+        self._write, self._level = write or partial(os.write, 2), level
+        self._monotonic_s, self._always = monotonic_s, always
         self._encoder = msgspec.json.Encoder(enc_hook=str)
         self._buckets: dict[str, _Bucket] = {}
         self.lost = 0
