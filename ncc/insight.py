@@ -233,6 +233,11 @@ class Saliency:
         effects: FloatArray = np.abs(self.slope).mean(axis=1) * self.spread
         return effects
 
+    @property
+    def ranked(self) -> tuple[str, ...]:
+        """Names of the entries that were not the same throughout, those of the largest effect first."""
+        return tuple(self.names[i] for i in np.argsort(-self.effect, kind="stable") if self.spread[i] > 0)
+
 
 def saliency(learned: Learned, obs: ObsArray) -> Saliency:
     """Slopes of the expected log rate along every entry, by central differences, at observations [n, obs_dim].
@@ -279,9 +284,9 @@ def _meaning(spec: ObservationSpec, entry: str) -> tuple[str, tuple[tuple[float,
         "goodput": "own goodput [share of link rate]",
         "upper throughput": "the shared port's throughput [share of line rate]",
         "upper queue": "the shared port's queue [logarithmic; 1: buffer full]",
-        "room after shorter": "what neighbours with shorter flows leave of the shared port [share of link rate]",
-        "room after much shorter": "what neighbours with much shorter flows leave of it [share of link rate]",
-        "share among alike": "share of that among hosts with flows alike [share of link rate]",
+        "room after shorter": "what neighbours with shorter flows leave of the port [share of link rate]",
+        "room after much shorter": "what neighbours with much shorter flows leave of the port [share of link rate]",
+        "share among alike": "share of what they leave among hosts with flows alike [share of link rate]",
         "throughput": "throughput [share of link rate]",
         "throughput mean": "neighbours' throughput, their mean [share of link rate]",
         "throughput max": "neighbours' throughput, the largest [share of link rate]",

@@ -8,8 +8,9 @@ With the environment variable NCC_QUICK=1 notebooks run in seconds, as tests do.
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -99,7 +100,7 @@ def scenario_of(name: str, *overrides: str) -> Scenario:
 def train_here(name: str, *overrides: str) -> Path:
     """The folder of a training as `python -m ncc.train <overrides>` would do it, done now unless it is there already.
 
-    An interrupted one is continued.
+    An interrupted one is continued. The table that it ends with is left to `comparison_in`.
     """
     from ncc.plan import CONFIG, TrainPlan
     from ncc.training import train
@@ -107,7 +108,8 @@ def train_here(name: str, *overrides: str) -> Path:
     composed = _composed("train", *overrides)
     plan = TrainPlan.from_plain({key: value for key, value in composed.items() if key not in ("resume", "out")})
     folder = own_folder(name, plan.plain)
-    train(plan, folder, resume=(folder / CONFIG).is_file())
+    with _undisplayed():
+        train(plan, folder, resume=(folder / CONFIG).is_file())
     return folder
 
 
@@ -312,6 +314,16 @@ def replayed(
     limiter = factory(factory.resolved(load_controller(controller)), scenario)
     limiter.reset(scenario, limiter_seed(seed))
     return np.array([limiter.decide(measurement).copy() for measurement in told[:-1]])
+
+
+def _undisplayed() -> AbstractContextManager[object]:
+    """In a notebook, no output but plain lines: rich's tables are as wide as a terminal."""
+    if "IPython" not in sys.modules:
+        return nullcontext()
+    from IPython.utils.capture import capture_output
+
+    captured: AbstractContextManager[object] = capture_output(stdout=False, stderr=False, display=True)
+    return captured
 
 
 def _training(source: Source) -> Training:

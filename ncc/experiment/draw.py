@@ -55,7 +55,8 @@ def _looks(result: Result) -> dict[str, Style]:
     """A style per contender: its controller's, unless two contenders would then look alike."""
     controllers = {name: c.controller for name, c in result.grid.experiment.contenders.items()}
     alike = {c for c in controllers.values() if list(controllers.values()).count(c) > 1}
-    return {name: styles([name if c in alike else c])[name if c in alike else c] for name, c in controllers.items()}
+    found = styles([name if c in alike else c for name, c in controllers.items()])
+    return {name: found[name if c in alike else c] for name, c in controllers.items()}
 
 
 def _over_axis(result: Result, panel: Panel, where: "Axes", looks: Mapping[str, Style]) -> None:
@@ -79,7 +80,7 @@ def _over_axis(result: Result, panel: Panel, where: "Axes", looks: Mapping[str, 
             called = contender_label(result.grid, name) + _rest(result, axis, line[0], several=len(shown) > 1)
             style: dict[str, Any] = {
                 "color": look.colour,
-                "ls": ("-", "--", "-.", ":")[i % 4],
+                "ls": ("-", "--", "-.", ":")[i % 4] if len(shown) > 1 else look.line,
                 "marker": look.marker,
                 "ms": 5.5,
             }
@@ -114,19 +115,19 @@ def _side_by_side(result: Result, panel: Panel, where: "Axes", looks: Mapping[st
     where.set_xlabel(measure.title)
     if panel.log_y:
         where.set_xscale("log")
-        _plain_numbers(where)
+        _plain_numbers(where.xaxis)
     else:
         where.set_xlim(left=min(0.0, where.get_xlim()[0]))
     where.set_title(panel.title, loc="left", fontsize=10)
 
 
-def _plain_numbers(where: "Axes") -> None:
+def _plain_numbers(axis: Any) -> None:
     """1, 2, 5 of each decade: less than one is often shown, and powers of ten would run into each other."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    where.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    where.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
-    where.xaxis.set_minor_formatter(NullFormatter())
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _over_time(result: Result, courses: Courses, panel: Panel, where: "Axes", looks: Mapping[str, Style]) -> None:
@@ -146,6 +147,7 @@ def _over_time(result: Result, courses: Courses, panel: Panel, where: "Axes", lo
 def _frame(panel: Panel, where: "Axes", title: str, scale: float) -> None:
     if panel.log_y:
         where.set_yscale("log")
+        _plain_numbers(where.yaxis)
     else:
         where.set_ylim(bottom=min(0.0, where.get_ylim()[0]))
     for (called, at), line in zip(panel.lines.items(), _dashes(), strict=False):

@@ -36,7 +36,7 @@ class Bar:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._title, self._total, self._unit, self._every_s, self._clock = title, total, unit, every_s, clock
-        self._console = console or Console(stderr=True)
+        self._console = console or _console()
         self._frac, self._text = 0.0, ""
         self._first: float | None = None
         self._started_s = self._said_s = clock()
@@ -115,6 +115,12 @@ class _Times(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         return Text(self._bar.times())
+
+
+def _console() -> Console:
+    """Standard error; of a notebook plain, though its kernel claims to be a terminal, and each line no output apart."""
+    found = Console(stderr=True)
+    return Console(stderr=True, force_jupyter=False, force_terminal=False) if found.is_jupyter else found
 
 
 def _duration(seconds: float) -> str:

@@ -47,7 +47,7 @@ def policy_response(responses: Sequence["Response"], path: Path, *, title: str =
         low, high = float(found.values[0]), float(found.values[-1])
         margin = 0.04 * (high - low)
         axes.set_xlim(low - margin, high + margin)
-        within = [(at, text) for at, text in found.places if low - margin <= at <= high + margin]
+        within = _apart([at for at in found.places if low - margin <= at[0] <= high + margin], 2.2 * margin)
         if within:
             axes.set_xticks([at for at, _ in within], [text for _, text in within])
         axes.set_xlabel(fill(found.words, WORDS), fontsize=9)
@@ -55,6 +55,8 @@ def policy_response(responses: Sequence["Response"], path: Path, *, title: str =
         axes.yaxis.set_major_formatter(plain)
         axes.yaxis.set_minor_formatter(sparse_minor(25.0))
         axes.tick_params(labelsize=9, which="both")
+    least = min(float(min(found.low.min(), found.met.min())) for found in responses)
+    panels[0].set_ylim(min(0.28, 0.85 * least), 1.15)
     for i, axes in enumerate(panels):
         axes.set_visible(i < n)
         if i % columns == 0:
@@ -92,6 +94,15 @@ def saliency_bars(found: "Saliency", path: Path, *, title: str = "", narrow: boo
     figure.legend(handles.values(), handles.keys(), ncols=min(2, legend_columns(figure)), **BELOW)
     figure.suptitle(title or "What matters to the policy", x=0.01, ha="left")
     save_figure(figure, path)
+
+
+def _apart(places: Sequence[tuple[float, str]], least: float) -> list[tuple[float, str]]:
+    """Those of rising places that are so far from each other that their text does not meet; the last stays."""
+    kept: list[tuple[float, str]] = []
+    for place in reversed(places):
+        if not kept or kept[-1][0] - place[0] >= least:
+            kept.append(place)
+    return kept[::-1]
 
 
 def _factors(reach: float) -> list[float]:

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``python -m tests.notebooks.execute <in> <out>``: a notebook run from top to bottom by this interpreter's kernel.
+
+In a process of its own, for a client of a kernel leaves sockets and threads open. Whoever starts it says by JUPYTER_*
+and IPYTHONDIR where Jupyter may write.
+"""
+
+import sys
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+
+
+def main(source: Path, target: Path) -> int:
+    """Run `source` in its folder and write what came of it to `target`; 1 if a cell failed."""
+    notebook = nbformat.read(source, as_version=4)
+    where = {"metadata": {"path": str(source.parent)}}
+    client = NotebookClient(notebook, kernel_name="python3", timeout=None, resources=where)
+    try:
+        client.execute()
+    except CellExecutionError as error:
+        sys.stderr.write(f"{error.ename}: {error.evalue}\n{error.traceback}\n")
+        return 1
+    finally:
+        nbformat.write(notebook, target)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(Path(sys.argv[1]), Path(sys.argv[2])))
