@@ -117,8 +117,8 @@ class Listener:
         self.on_hello: HelloHandler | None = None
         """Told of who says hello, what, and when, once it is known to be authentic; false: ``unknown_sender``."""
         raw = self.heard.view(np.uint8).reshape(len(peers), STATE.itemsize) if len(peers) else ()
-        self._rows = [memoryview(row) for row in raw]
-        self._upper_row = memoryview(self.upper.view(np.uint8))
+        self._rows = [row.data for row in raw]
+        self._upper_row = self.upper.view(np.uint8).data
         self._senders = {(Kind.STATE.value, peer.id): _Sender(row) for row, peer in enumerate(peers) if peer}
         self.upper_from = upper
         if upper is not None:

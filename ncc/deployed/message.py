@@ -185,9 +185,9 @@ def misfit(data: bytes | bytearray | memoryview) -> str | None:
 def sane_state(data: bytes | bytearray | memoryview) -> bool:
     """Whether the values of a message of kind `STATE` can be a host's."""
     throughput, wait, queued, _, following, limit = STATE_VALUES.unpack_from(data, VALUES_AT)
-    return (
-        0 <= throughput <= MOST and 0 <= wait <= MOST and 0 <= queued <= MOST and 0 <= following <= MOST and limit > 0
-    )
+    if not (0 <= throughput <= MOST and 0 <= wait <= MOST):
+        return False
+    return bool(0 <= queued <= MOST and 0 <= following <= MOST and limit > 0)
 
 
 def sane_upper(data: bytes | bytearray | memoryview) -> bool:

@@ -22,6 +22,7 @@ CLIENTS_MOST = 4
 PATIENCE_NS = 2 * NS_PER_S
 """For a client to ask, and to take the answer."""
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
+BOUNDS_S = tuple(1e-5 * 2**i for i in range(14))
 Number = float | int
 Read = Callable[[], "Number | Mapping[str, Number]"]
 
@@ -43,7 +44,7 @@ class Latencies:
         sum_s: of all durations.
     """
 
-    def __init__(self, bounds_s: Iterable[float] = tuple(1e-5 * 2**i for i in range(14))) -> None:
+    def __init__(self, bounds_s: Iterable[float] = BOUNDS_S) -> None:
         """From 10 us to 82 ms, unless said otherwise."""
         self.bounds_s = tuple(bounds_s)
         self.counts = [0] * (len(self.bounds_s) + 1)

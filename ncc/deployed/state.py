@@ -49,7 +49,6 @@ class Exchange(Protocol):
         heard: [n_peers] of `STATE`, the newest of each; `idle` until it has been heard.
         heard_ns: [n_peers] monotonic time to which `heard` belongs: its receipt less the age it came with; 0: never.
         upper: a row [1] of `UPPER`, zeros until heard.
-        upper_ns: as `heard_ns`, of `upper`.
         counters: how many messages were sent, received, and dropped, by why.
     """
 
@@ -57,8 +56,12 @@ class Exchange(Protocol):
     heard: StateArray
     heard_ns: TimeArray
     upper: StateArray
-    upper_ns: int
     counters: dict[str, int]
+
+    @property
+    def upper_ns(self) -> int:
+        """As `heard_ns`, of `upper`."""
+        ...
 
     def send(self, own: StateArray, now_ns: int) -> None:
         """Tell all peers the state [k] of the local hosts as it is at `now_ns`: one message per host and period.

@@ -34,7 +34,7 @@ def speaker(*own: Peer, key: Key = KEY, later_ns: int = 0, now_ns: int = 0) -> S
     return Speaker(key, own or NEAR, now_ns, wall_ns=lambda: WALL_NS + later_ns)
 
 
-def states(n: int = 2, **values: float) -> StateArray:
+def states(n: int = 2, **values: float | list[float]) -> StateArray:
     """[n] idle hosts but for some values."""
     rows = idle(n)
     for name, value in values.items():

@@ -110,7 +110,7 @@ def test_clocks_that_run_apart_do_not_make_messages_late() -> None:
 )  # fmt: skip
 def test_values_that_cannot_be(name: str, value: float) -> None:
     heard = listener()
-    assert hear(heard, told(speaker(), states(**{name: value}), 1), 1) == {"values": 2}
+    assert hear(heard, told(speaker(), states(2, **{name: value}), 1), 1) == {"values": 2}
     assert not heard.heard_ns.any()
 
 
