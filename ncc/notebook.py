@@ -127,7 +127,8 @@ def trained_in(run: str | Path) -> Path:
     """The folder of a finished training, likewise.
 
     Raises:
-        As `opened`; ResultError where nothing was trained.
+        NccError: as `opened`.
+        ResultError: nothing was trained.
     """
     _training(opened(run))
     return Path(run)
@@ -171,7 +172,8 @@ def evaluation_in(run: str | Path, datapath: str | None = None) -> Evaluation:
         datapath: whose, where there are several; None: packetsim's, or else the first.
 
     Raises:
-        As `opened`; UnknownNameError: not judged on that datapath; the message lists where it was.
+        NccError: as `opened`.
+        UnknownNameError: not judged on that datapath; the message lists where it was.
     """
     found = opened(run).evaluations
     if datapath is not None and datapath not in found:
@@ -202,7 +204,7 @@ def windows_of(run: Run, flows: Sequence[int] | None = None, *, training: Path |
         training: the run folder of a learned controller's policy; None: the package's.
 
     Raises:
-        As `ncc.harness.trace.trace_windows`.
+        NccError: as `ncc.harness.trace.trace_windows`.
     """
     limiter = LimiterFactory(training)(run.controller, run.scenario)
     return trace_windows(run, load_datapath(run.datapath).load()(), limiter, flows=flows)
@@ -212,7 +214,8 @@ def training_curve(run: str | Path, path: Path) -> None:
     """The learning curve of a finished training, beside what each controller earns on the held-out flows.
 
     Raises:
-        As `trained_in`; ConfigError: its agent plays no episodes.
+        NccError: as `trained_in`.
+        ConfigError: its agent plays no episodes.
     """
     from ncc.plot import learning_curve
 
@@ -259,7 +262,8 @@ def experiment_in(folder: str | Path) -> "tuple[Result, Courses]":
     """The same of an experiment's folder, such as runs/experiments/gemini_g5_full_1a2b3c4d/packetsim; nothing is run.
 
     Raises:
-        ConfigError: there is no such folder; ResultError: as `ncc.experiment.run.reread`.
+        ConfigError: there is no such folder.
+        ResultError: as `ncc.experiment.run.reread`.
     """
     from ncc.experiment.run import reread
 

@@ -67,7 +67,9 @@ class SimulationBatch:
     Args:
         spec: the simulation.
         scales: of observations and rewards; None: as they come.
-        seed, purpose, first: decide the seeds.
+        seed: with `purpose` and `first` decides the seeds.
+        purpose: what the episodes are for.
+        first: number of the first rack.
         n_racks: how many.
 
     Raises:
