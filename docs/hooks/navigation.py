@@ -67,7 +67,7 @@ def written_out(nav: Iterable[Any], addresses: Mapping[str, str]) -> list[Any]:
             return reference()
         inside = sorted(to for to in paths if to.startswith(folder) and to not in named)
         index = [to for to in inside if to in {f"{folder}README.md", f"{folder}index.md"}]
-        return index + [{title_of(paths[to]): to} for to in inside if to not in index]
+        return [{"Overview": to} for to in index] + [{title_of(paths[to]): to} for to in inside if to not in index]
 
     def rest() -> list[Any]:
         left = sorted(to for to in paths if to not in named and not to.startswith((*folders, "reference/", "source/")))
