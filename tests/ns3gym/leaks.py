@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What must not be left behind: descriptors (sockets among them), threads, processes, and ports that are taken."""
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import zmq
+import zmq.utils.monitor  # noqa: F401 - what is imported first opens files, which is no leak
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def port_is_free(port: int) -> bool:
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def eventually(what: Callable[[], bool], patience_s: float = 10.0) -> bool:
+    """Whether it comes true; threads and processes that were told to end take a moment."""
+    deadline_s = time.monotonic() + patience_s
+    while not what():
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def alive(pid: int) -> bool:
+    """Whether a process exists and is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def nothing_left() -> Iterator[None]:
+    """Assert that what runs inside leaves no descriptor, thread or process."""
+    before = _mine()
+    yield
+    assert eventually(lambda: _mine() <= before), f"left behind: {_mine()}, before {before}"
+
+
+class _Counts(tuple[int, int, int]):
+    def __le__(self, other: tuple[int, ...]) -> bool:
+        return all(mine <= theirs for mine, theirs in zip(self, other, strict=True))
+
+
+def _mine() -> _Counts:
+    tasks = [path for path in Path("/proc/self/task").iterdir()]
+    children = []
+    for task in tasks:
+        try:
+            children += (task / "children").read_text().split()
+        except FileNotFoundError:  # that thread has ended meanwhile
+            continue
+    return _Counts((len(os.listdir("/proc/self/fd")), len(tasks), len(children)))

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Simulations of others as Gymnasium environments: the C++ peer, started or attached."""
+
+import subprocess
+import threading
+import warnings
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from ncc.core.errors import ConfigError, DatapathError
+from ncc.envs.ns3gym import Ns3GymEnv
+from tests.ns3gym.leaks import free_port, nothing_left
+
+
+def _episode(env: Ns3GymEnv, seed: int | None) -> list[Any]:
+    """What is seen and earned with the first action there is, and how it ends."""
+    obs, info = env.reset(seed=seed)
+    seen: list[Any] = [gymnasium.spaces.flatten(env.observation_space, obs).tolist(), info]
+    while True:
+        env.action_space.seed(len(seen))
+        obs, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+        seen.append((gymnasium.spaces.flatten(env.observation_space, obs).tolist(), reward))
+        if terminated or truncated:
+            return [*seen, terminated, truncated]
+
+
+@pytest.mark.parametrize("spaces", ["discrete", "box", "dict"])
+def test_every_space_and_equal_seeds_equal_episodes(peer: str, spaces: str) -> None:
+    with nothing_left():
+        env = Ns3GymEnv(f"{peer} --spaces={spaces} --steps=12", seed=5)
+        first = _episode(env, 5)
+        assert first[1] == {"info": "step=0 seed=5", "sim_seed": 5}
+        assert len(first) == 2 + 12 + 2
+        assert all(0 <= reward <= 1 for _, reward in first[2:-2])
+        other, again = _episode(env, 6), _episode(env, 5)
+        assert first == again
+        assert first != other
+        env.close()
+        env.close()
+
+
+def test_an_action_is_understood_as_it_was_meant(peer: str) -> None:
+    """The peer pays 1 for the level it showed."""
+    env = Ns3GymEnv(f"{peer} --steps=30", seed=1)
+    obs, _ = env.reset()
+    for _ in range(30):
+        obs, reward, _, _, _ = env.step(round(4 * float(obs[0])))
+        assert reward == 1.0
+    env.close()
+
+
+@pytest.mark.parametrize(("end", "how"), [("time", (False, True)), ("game", (True, False))])
+def test_time_that_is_up_truncates_and_a_game_that_is_over_terminates(
+    peer: str, end: str, how: tuple[bool, bool]
+) -> None:
+    env = Ns3GymEnv([peer, "--steps=2", f"--end={end}"])
+    assert _episode(env, None)[-2:] == list(how)
+    with pytest.raises(DatapathError, match="no episode is running; reset the environment first"):
+        env.step(0)
+    assert _episode(env, None)[-2:] == list(how)
+    env.close()
+
+
+def test_it_passes_gymnasiums_own_check(peer: str) -> None:
+    env = gymnasium.make("ncc.envs.ns3gym.env:ncc/Ns3Gym-v0", command=peer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message=".*symmetric and normalized space.*|.*render.*|.*spec.*")
+        check_env(env.unwrapped, skip_close_check=False)
+
+
+def test_unseeded_episodes_differ_and_follow_from_the_last_seed(peer: str) -> None:
+    def seeds(env: Ns3GymEnv) -> list[int]:
+        first = env.reset(seed=3)[1]["sim_seed"]
+        return [first, *(env.reset()[1]["sim_seed"] for _ in range(3))]
+
+    env = Ns3GymEnv(peer)
+    drawn = seeds(env)
+    assert drawn[0] == 3
+    assert len(set(drawn)) == 4
+    assert seeds(env) == drawn
+    env.close()
+
+
+def test_port_and_seed_go_where_the_command_wants_them(peer: str) -> None:
+    env = Ns3GymEnv(f"bash -c '{peer} --openGymPort={{port}} --simSeed={{seed}} --steps=3; exit 0'", seed=9)
+    assert env.reset()[1]["info"] == "step=0 seed=9"
+    env.close()
+    env = Ns3GymEnv(peer, sim_args={"--steps": 1})
+    env.reset()
+    assert env.step(0)[3]
+    env.close()
+
+
+def test_attached_simulations_one_for_each_episode(peer: str) -> None:
+    """Somebody else starts them; their seeds cannot be ours. A reset in the middle stops the one that runs."""
+    port = free_port()
+    statuses: list[int] = []
+
+    def loop() -> None:
+        for seed in (1, 2, 3):
+            statuses.append(
+                subprocess.run(
+                    [peer, f"--openGymPort={port}", f"--simSeed={seed}", "--steps=4"], check=False
+                ).returncode
+            )
+
+    thread = threading.Thread(target=loop)
+    with nothing_left():
+        thread.start()
+        env = Ns3GymEnv(port=port, wait_s=20)
+        obs, info = env.reset()
+        assert info == {"info": "step=0 seed=1", "sim_seed": None}
+        for step in range(4):
+            ended = env.step(0)[3]
+        assert (step, ended) == (3, True)
+        with pytest.warns(UserWarning, match="cannot be told its seed: start it with --simSeed=7 yourself"):
+            assert env.reset(seed=7)[1]["info"] == "step=0 seed=2"
+        env.step(0)
+        assert env.reset()[1]["info"] == "step=0 seed=3"
+        env.close()
+        thread.join()
+    assert statuses == [0, 0, 0]
+
+
+def test_ten_thousand_steps(peer: str) -> None:
+    with nothing_left():
+        env = Ns3GymEnv(f"{peer} --steps=2500")
+        steps, earned = 0, 0.0
+        for _ in range(4):
+            obs, _ = env.reset()
+            over = False
+            while not over:
+                obs, reward, _, over, _ = env.step(round(4 * float(obs[0])))
+                steps, earned = steps + 1, earned + reward
+        env.close()
+    assert (steps, earned) == (10_000, 10_000.0)
+
+
+def test_bad_settings_are_one_sentence(peer: str) -> None:
+    for settings, message in (
+        ({"command": None}, "port must be from 1 to 65535, got 0"),
+        ({"command": peer, "port": 70000}, "port must be from 0 to 65535, got 70000"),
+        ({"command": ""}, "command is empty; name the program"),
+        ({"command": "a 'b"}, "command cannot be read"),
+        ({"command": "/no/such/simulation"}, "command names '/no/such/simulation', which is no program"),
+        ({"command": peer, "wait_s": 0}, "wait_s and answer_s must be above 0, got 0"),
+        ({"command": peer, "seed": -1}, "seed must be from 0 to 4294967295"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            Ns3GymEnv(**settings)  # type: ignore[arg-type]
+
+
+def test_dtypes_are_those_the_simulation_states(peer: str) -> None:
+    env = Ns3GymEnv(f"{peer} --spaces=dict", seed=1)
+    obs, _ = env.reset()
+    assert obs["level"].dtype == np.float32
+    assert obs["more"][0].dtype == np.uint32
+    assert env.observation_space.contains(obs)
+    env.close()
