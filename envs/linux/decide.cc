@@ -169,9 +169,23 @@ class Decider
         if (!Normalise()) {
             return false;
         }
+        if (begin_ == end_) {
+            return true;
+        }
         Observe();
         Forward();
         return Choose(limits);
+    }
+
+    // From now on `Decide` decides for hosts `begin` to `end` - 1 only, and leaves other limits as they are. For none
+    // it takes the measurement in.
+    void Among(size_t begin, size_t end)
+    {
+        if (begin > end || end > n_) {
+            throw std::invalid_argument("there are no such hosts");
+        }
+        begin_ = begin;
+        end_ = end;
     }
 
     nb::ndarray<nb::numpy, const float> Obs() const { return View(obs_, obs_dim_); }
@@ -237,7 +251,7 @@ class Decider
         for (size_t i = 0; ranked_ && i < n_; ++i) {
             next_[i] = std::expm1(before[at_.next + i] * ranks_.gain);
         }
-        for (size_t i = 0; i < n_; ++i) {
+        for (size_t i = begin_; i < end_; ++i) {
             const auto area = static_cast<size_t>(area_[i]);
             float *row = obs_.data() + i * obs_dim_;
             const float first[kOwn + kUpper] = {now[at_.limit + i],       now[at_.rtt + i],        now[at_.goodput + i],
@@ -317,16 +331,17 @@ class Decider
 
     void Forward()
     {
-        const float *in = obs_.data();
+        const float *in = obs_.data() + begin_ * obs_dim_;
+        const size_t n = end_ - begin_;
         for (size_t k = 0; k < layers_.size(); ++k) {
             const Layer &layer = layers_[k];
             // In turns, so that the last layer's sums are in `logits_`.
-            std::vector<float> &out = (layers_.size() - k) % 2 ? logits_ : hidden_;
-            ncc::Affine(in, n_, layer.inputs, layer.weights.data(), layer.bias.data(), layer.outputs, out.data());
+            float *out = ((layers_.size() - k) % 2 ? logits_ : hidden_).data() + begin_ * layer.outputs;
+            ncc::Affine(in, n, layer.inputs, layer.weights.data(), layer.bias.data(), layer.outputs, out);
             if (k + 1 < layers_.size()) {
-                ncc::Tanh(out.data(), n_ * layer.outputs);
+                ncc::Tanh(out, n * layer.outputs);
             }
-            in = out.data();
+            in = out;
         }
     }
 
@@ -334,7 +349,7 @@ class Decider
     bool Choose(Limits limits) const
     {
         const size_t actions = frac_.size();
-        for (size_t i = 0; i < n_; ++i) {
+        for (size_t i = begin_; i < end_; ++i) {
             const float *row = logits_.data() + i * actions;
             if (!std::all_of(row, row + actions, [](float logit) { return std::isfinite(logit); })) {
                 return false;
@@ -351,6 +366,7 @@ class Decider
     size_t n_, areas_;
     Columns at_;
     size_t near_n_, obs_dim_ = 0, newest_ = 0, seen_ = 0;
+    size_t begin_ = 0, end_ = n_; // hosts that are decided for
     float ceiling_;
     int observed_; // number of the observation that is a limit's unit, in the host's link rates; -1: `unit_bps_` is
     bool ranked_ = false;
@@ -379,6 +395,7 @@ void bind_decide(nb::module_ &m)
              "throughput"_a.noconvert(), "rtt"_a.noconvert(), "wait"_a.noconvert(), "queued"_a.noconvert(),
              "next"_a.noconvert(), "flows"_a.noconvert(), "upper_throughput"_a.noconvert(), "upper_queue"_a.noconvert(),
              "limits"_a.noconvert())
+        .def("among", &Decider::Among, "begin"_a, "end"_a)
         .def_prop_ro("obs", &Decider::Obs, nb::rv_policy::automatic)
         .def_prop_ro("logits", &Decider::Logits, nb::rv_policy::automatic);
 }

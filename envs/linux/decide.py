@@ -97,6 +97,14 @@ class HastenedPolicy:
         if layers is not None and tables is not None:
             self.decider = extension().Decider(layers=list(layers), **tables, **self._actions.tables())
 
+    def among(self, begin: int, end: int) -> None:
+        """From now on decide for hosts `begin` to `end` - 1 only, whatever is said of others; for none: take in.
+
+        Nothing happens where the other limiter decides, which does for all.
+        """
+        if self.decider is not None:
+            self.decider.among(begin, end)
+
     def decide(self, measurement: Measurement) -> FloatArray:
         """Limits in bits/s, shape [n_agents]; inf means no limit.
 

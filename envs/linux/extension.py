@@ -26,6 +26,45 @@ REPORT_FIELDS = (
     "rtt_samples",
 )
 """Of `layout.REPORT`, whose offsets `collect` takes."""
+LIVE_FIELDS = (
+    "seq",
+    "state",
+    "generation",
+    "host",
+    "header_bytes",
+    "updated_ns",
+    "began_ns",
+    "delivered_bytes",
+    "sent_bytes",
+    "retrans_bytes",
+    "sent_packets",
+    "unsent_bytes",
+    "rtt_sum_ns",
+    "rtt_samples",
+)
+"""Of `layout.REPORT`, whose offsets `Connections` takes."""
+LIVE_SUMS = (
+    "sent_bytes",
+    "delivered_bytes",
+    "rtt_sum_ns",
+    "rtt_samples",
+    "wait_ns",
+    "queued_bytes",
+    "next_bytes",
+    "queued_flows",
+)
+"""Rows of what `Connections.measure` fills: since its last call, and of the queue now. Bytes sent are IP packets'."""
+LIVE_COLUMNS = (
+    "slot",
+    "generation",
+    "host",
+    "began_ns",
+    "last_left_ns",
+    "left_bytes",
+    "unsent_bytes",
+    "delivered_bytes",
+)
+"""Rows of what it says of each live connection."""
 HOST_REALS = (
     "throughput_bps",
     "goodput_bps",
@@ -72,12 +111,28 @@ class Epochs(Protocol):
         ...
 
 
+class Connections(Protocol):
+    """Connections of hosts as reports tell, whoever began them, and what they have done between two calls."""
+
+    def measure(self, used: int, now_ns: int, sums: FloatArray) -> tuple[int, int, list[int], int]:
+        """Fill rows [`LIVE_SUMS`, n_hosts] from the first `used` reports.
+
+        Returns how many connections have reported anew; how many are live, at the front of the columns; the slots of
+        those that have ended; and how many reports were passed over, as `collect` does.
+        """
+        ...
+
+
 class Decider(Protocol):
     """A policy and all that it is fed with, of one scenario's hosts (decide.py)."""
 
     obs: NDArray[Any]
     """[n_agents, obs_dim] float32, as of the last `decide`; a copy, as are `logits` [n_agents, n_actions]."""
     logits: NDArray[Any]
+
+    def among(self, begin: int, end: int) -> None:
+        """Decide for hosts `begin` to `end` - 1 only from now on."""
+        ...
 
     def decide(  # noqa: PLR0917 - as above
         self,
@@ -205,6 +260,12 @@ class Extension(Protocol):
         slots whose connections have ended, and how many reports were passed over this time: whoever reads with
         SCHED_FIFO may have stopped the kernel in the middle of writing one.
         """
+        ...
+
+    def Connections(  # noqa: N802
+        self, *, reports: NDArray[Any], fields: list[int], states: list[int], n_hosts: int, columns: IntArray
+    ) -> Connections:
+        """Of hosts 0 to `n_hosts` - 1; `columns` [`LIVE_COLUMNS`, n_slots] is written, `states` are live and ended."""
         ...
 
     def Epochs(  # noqa: N802

@@ -90,6 +90,7 @@ void OrderKeys(const std::string &name, const Given &params, In age_ns, In waite
 void bind_reports(nb::module_ &m); // reports.cc
 void bind_decide(nb::module_ &m);  // decide.cc
 void bind_steer(nb::module_ &m);   // steer.cc
+void bind_live(nb::module_ &m);    // live.cc
 
 NB_MODULE(_linux, m)
 {
@@ -97,6 +98,7 @@ NB_MODULE(_linux, m)
     bind_reports(m);
     bind_decide(m);
     bind_steer(m);
+    bind_live(m);
     m.def("transports", &ncc::ControllerNames);
     m.def("params", [](const std::string &name) { return ncc::ParamRows(Controller(name)); }, "transport"_a);
     m.def("ecn", [](const std::string &name) { return static_cast<int>(Controller(name).ecn); }, "transport"_a);

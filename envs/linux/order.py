@@ -76,20 +76,19 @@ class WeightsByWait:
         self._order, self._params = order, list(params)
         self._depth = extension().order_depth(order, self._params)
 
-    def of(self, reports: np.ndarray, last_left_ns: IntArray, now_ns: int) -> IntArray:
-        """Weights [n] of live connections, by their reports [n] and when bytes of each last left."""
-        began_ns = reports["began_ns"].astype(np.int64)
+    def of(self, live: IntArray, now_ns: int) -> IntArray:
+        """Weights [n] of live connections, from `ncc.envs.linux.extension.LIVE_COLUMNS` [.., n] of each."""
+        _, _, host, began_ns, last_left_ns, left, unsent, delivered = np.ascontiguousarray(live)
         age_ns = np.maximum(now_ns - began_ns, 0)
-        left = (reports["sent_bytes"] - reports["retrans_bytes"]).astype(np.int64)
-        keys = np.zeros(len(reports), np.uint64)
+        keys = np.zeros(len(host), np.uint64)
         extension().order_keys(
             self._order,
             self._params,
             age_ns=age_ns,
             waited_ns=np.minimum(np.maximum(now_ns - last_left_ns, 0), age_ns),
-            size_bytes=np.maximum(left + reports["unsent_bytes"].astype(np.int64), 1),
+            size_bytes=np.maximum(left + unsent, 1),
             left_bytes=left,
-            delivered_bytes=reports["delivered_bytes"].astype(np.int64),
+            delivered_bytes=delivered,
             keys=keys,
         )
-        return by_rank(reports["host"].astype(np.int64), keys, began_ns, self._depth)
+        return by_rank(host, keys, began_ns, self._depth)

@@ -23,7 +23,7 @@ from ncc.core.workload import Fixed, Flow
 from ncc.deployed.file import PolicyFile
 from ncc.deployed.state import StateArray
 from ncc.envs.action import RateTable
-from ncc.envs.linux.decide import hastened
+from ncc.envs.linux.decide import HastenedPolicy, hastened
 from ncc.envs.observation import SharedObserver
 from ncc.envs.scales import scales_of
 from ncc.envs.sharing import reliable
@@ -207,13 +207,20 @@ class Neighbourhood:
             for name in TOLD:
                 getattr(before, name)[self._peers] = heard[name]
             self._tell_upper(before, upper)
+            self._among(0, 0)
             self._limiter.decide(before)
+            self._among(int(self._local.min()), int(self._local.max()) + 1)
         self._tell_upper(now, upper)
         limits = self._limiter.decide(now)
         self._begun = True
         for name in (*OWN, "rate_limit_bps"):
             getattr(before, name)[self._local] = getattr(now, name)[self._local]
         return limits[self._local]
+
+    def _among(self, begin: int, end: int) -> None:
+        """What `HastenedPolicy` may leave undone, for these are the hosts whose limits are used."""
+        if isinstance(self._limiter, HastenedPolicy):
+            self._limiter.among(begin, end)
 
     def _tell_upper(self, measured: Measurement, upper: StateArray | None) -> None:
         if upper is None:

@@ -63,7 +63,7 @@ def test_agents_hold_hosts_to_limits_share_what_they_see_and_leave_nothing(
         by_name = {rack.topology.nodes[host].name: host for host in rack.topology.hosts}
         hosts, receiver = [by_name["s0"], by_name["s1"]], by_name["receiver"]
         before = [[sysctl(rack.namespace(host), name) for host in hosts] for name in SYSCTLS]
-        common = ["--default", "--metrics", "9472"]
+        common = ["--default", "--metrics", "9472", "--realtime", "--heartbeat-s", "0.5"]
         agents = [
             AgentProcess(
                 rack.namespace(host),
