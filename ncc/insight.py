@@ -25,7 +25,7 @@ from ncc.core.value import from_dict
 from ncc.deployed import SUFFIX, load_policy_file
 from ncc.envs.action import ActionSpec
 from ncc.envs.entries import action_table, entry_names
-from ncc.envs.observation import HIGH, LOW, ObservationSpec, fair_share_at
+from ncc.envs.observation import HIGH, LOW, OWN, ObservationSpec, fair_share_at
 from ncc.envs.recording import Recording
 from ncc.envs.spec import EnvView
 from ncc.harness.batch import ObsArray
@@ -254,6 +254,15 @@ def saliency(learned: Learned, obs: ObsArray) -> Saliency:
         slopes.append((learned.log_rate(above) - learned.log_rate(below)) / apart)
         spreads.append(obs[:, at].mean(axis=1).std())
     return Saliency(learned.label, tuple(learned.entries), np.array(slopes), np.array(spreads))
+
+
+def whose(entry: str) -> str:
+    """Of whom an entry of the observation tells: `own`, `port` (the shared one), `neighbours` or `network`."""
+    if entry in (*OWN, "next bytes", "next bytes before", "queued flows before"):
+        return "own"
+    if entry.startswith("upper "):
+        return "port"
+    return "network" if entry in ("static share", "period", "buffer") else "neighbours"
 
 
 def _meaning(spec: ObservationSpec, entry: str) -> tuple[str, tuple[tuple[float, str], ...]]:

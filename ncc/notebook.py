@@ -22,6 +22,7 @@ from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario, scenario_from_dict
+from ncc.harness.manifest import read_manifest
 from ncc.harness.results import Evaluation
 from ncc.harness.run import Run, eval_flow_seed, limiter_seed, run_once
 from ncc.harness.trace import WindowTrace, trace_windows
@@ -196,16 +197,20 @@ def run_of(evaluation: Evaluation, controller: str, seed: int | None = None) -> 
     return seeds[min(seeds) if seed is None else seed].load()
 
 
-def windows_of(run: Run, flows: Sequence[int] | None = None, *, training: Path | None = None) -> WindowTrace:
+def windows_of(evaluation: Evaluation, run: Run, flows: Sequence[int] | None = None) -> WindowTrace:
     """Congestion windows of a stored run, which is done again for it.
 
     Args:
+        evaluation: whose run it is; a learned controller's policy is that of the training whose folder it lies in, or
+            else the package's.
+        run: as `run_of` gives it.
         flows: indices of those to watch; None: all.
-        training: the run folder of a learned controller's policy; None: the package's.
 
     Raises:
-        NccError: as `ncc.harness.trace.trace_windows`.
+        As `ncc.harness.trace.trace_windows`.
     """
+    above = evaluation.folder.resolve().parents[:3]  # <training>/evaluation/<datapath>, or one more
+    training = next((folder for folder in above if _is_training(folder)), None)
     limiter = LimiterFactory(training)(run.controller, run.scenario)
     return trace_windows(run, load_datapath(run.datapath).load()(), limiter, flows=flows)
 
@@ -318,6 +323,14 @@ def replayed(
     limiter = factory(factory.resolved(load_controller(controller)), scenario)
     limiter.reset(scenario, limiter_seed(seed))
     return np.array([limiter.decide(measurement).copy() for measurement in told[:-1]])
+
+
+def _is_training(folder: Path) -> bool:
+    try:
+        read_manifest(folder, "training", verify=False)
+    except ResultError:
+        return False
+    return True
 
 
 def _undisplayed() -> AbstractContextManager[object]:

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the notebooks call, on folders that are not what they should be."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import ConfigError, ResultError, UnknownNameError
+from ncc.experiment.result import JSON
+from ncc.experiment.run import reread
+from ncc.harness.results import Evaluation
+from ncc.notebook import (
+    QUICK,
+    RUNS,
+    choose,
+    evaluate_here,
+    evaluation_in,
+    opened,
+    quick,
+    run_of,
+    scenario_of,
+    shown,
+    trained_in,
+    windows_of,
+)
+from ncc.plot import flow_timeline, port_timeline, window_timeline
+
+INCAST = ("scenario.topology.senders=4", "scenario.workload.queries.fan_in=4", "scenario.duration_s=0.03")
+
+
+@pytest.fixture
+def evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Evaluation:
+    monkeypatch.setenv(RUNS, str(tmp_path))
+    return evaluate_here("test", scenario_of("incast", *INCAST), ["dctcp", "fixed_share"])
+
+
+def test_an_evaluation_is_found_again_and_drawn(evaluation: Evaluation) -> None:
+    again = evaluate_here("test", scenario_of("incast", *INCAST), ["dctcp", "fixed_share"])
+    assert [run.manifest for run in again.runs] == [run.manifest for run in evaluation.runs], "nothing was run again"
+    found = evaluation_in(evaluation.folder)
+    runs = [run_of(found, name) for name in found.controllers]
+    traces = [windows_of(found, run) for run in runs]
+    for picture in (shown(port_timeline, runs), shown(flow_timeline, runs), shown(window_timeline, traces)):
+        assert picture._repr_png_().startswith(b"\x89PNG")
+
+
+def test_what_an_evaluation_lacks_is_named(evaluation: Evaluation) -> None:
+    with pytest.raises(UnknownNameError, match=r"datapath in .*known: packetsim"):
+        evaluation_in(evaluation.folder, "ns3")
+    with pytest.raises(ResultError, match=r"no run of 'ncc'; it has dctcp, fixed_share, seeds 0"):
+        run_of(evaluation, "ncc")
+    with pytest.raises(ResultError, match="with seed 7"):
+        run_of(evaluation, "dctcp", 7)
+    with pytest.raises(ResultError, match="holds no training"):
+        trained_in(evaluation.folder)
+    (evaluation.folder / "dctcp" / "0" / "epochs.parquet").unlink()
+    with pytest.raises(ResultError, match=r"epochs\.parquet is missing though the manifest lists it; run it again"):
+        opened(evaluation.folder)
+
+
+def test_quick_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(QUICK, raising=False)
+    assert not quick()
+    assert choose(quick=1, full=2) == 2
+    monkeypatch.setenv(QUICK, "1")
+    assert choose(quick=1, full=2) == 1
+    monkeypatch.setenv(QUICK, "yes")
+    with pytest.raises(ConfigError, match="NCC_QUICK must be 1"):
+        quick()
+
+
+def test_a_scenario_that_does_not_exist_is_one_sentence() -> None:
+    with pytest.raises(ConfigError, match=r"scenario=incst: .*incst"):
+        scenario_of("incst")
+    with pytest.raises(ConfigError, match="period"):
+        scenario_of("incast", "scenario.period=1")
+
+
+def test_an_experiment_is_read_from_its_runs_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ncc.experiment.draw import draw
+    from ncc.notebook import experiment_here, experiment_in, verdict_of
+
+    monkeypatch.setenv(RUNS, str(tmp_path))
+    result, _ = experiment_here("bcc_b4", "quick")
+    folder = next(tmp_path.glob(f"notebooks/*/*/{JSON}")).parent
+    again, courses = experiment_in(folder)
+    assert again.table.values.keys() == result.table.values.keys()
+    assert all(np.array_equal(v, result.table.values[k], equal_nan=True) for k, v in again.table.values.items())
+    assert shown(draw, again, courses)._repr_png_().startswith(b"\x89PNG")
+    assert "| holds |" in str(verdict_of(again))
+    with pytest.raises(ConfigError, match="is no folder"):
+        experiment_in(tmp_path / "nowhere")
+    with pytest.raises(ResultError, match=r"holds no finished experiment: it has no result\.json"):
+        reread(tmp_path)
+    other = shutil.copytree(folder, tmp_path / "other")
+    (other / JSON).write_text((folder / JSON).read_text().replace('"bcc_b4"', '"bcc_allocation"'))
+    with pytest.raises(ResultError, match="another version of experiment bcc_allocation"):
+        reread(other)
