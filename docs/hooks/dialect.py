@@ -17,18 +17,23 @@ def adapted(text: str) -> str:
     lines = text.split("\n")
     out: list[str] = []
     fence = ""
+    listed = False  # whether an indented line goes on with an item
     for number, line in enumerate(lines):
         opened = FENCE.match(line)
         if fence:
             fence = "" if opened and opened[1].startswith(fence) and line.strip() == opened[1] else fence
         elif opened:
             fence = opened[1]
-        elif out and out[-1].strip():
+        elif not (out and out[-1].strip()):
+            listed = bool(OTHER_ITEM.match(line)) or (listed and (line.startswith(" ") or not line))
+        else:
             after = lines[number + 1] if number + 1 < len(lines) else ""
             before = out[-1]
-            paragraph = not before.startswith((" ", "#", "|", ">")) and not OTHER_ITEM.match(before)
+            item = before.startswith(" ") and listed
+            paragraph = not (item or before.lstrip().startswith(("#", "|", ">")) or OTHER_ITEM.match(before))
             begins_table = "|" in line and "|" in after and bool(TABLE_RULE.match(after))
             if paragraph and (ITEM.match(line) or begins_table):
                 out.append("")
+            listed = listed or bool(OTHER_ITEM.match(line))
         out.append(line)
     return "\n".join(out)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from docs.hooks.pages import ROOT
+from docs.hooks import pages
 from ncc.core.errors import NccError
 
 MARK = re.compile(r"^<!-- figures: ([\w-]+) -->$", re.MULTILINE)
@@ -36,7 +36,7 @@ def filled(text: str, page: str) -> str:
             )
         folder, written = TABLES[name]
         try:
-            return written(ROOT / "docs" / folder)
+            return written(pages.ROOT / "docs" / folder)
         except (KeyError, IndexError, OSError, ValueError) as error:
             wanted = f"{page} shows figures {name!r} of docs/{folder}, where {type(error).__name__} {error} came up"
             raise FiguresError(f"{wanted}: write that folder anew, or change docs/hooks/figures.py.") from error

@@ -5,14 +5,14 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from docs.hooks.pages import ROOT, address, modules
+from docs.hooks import pages
 
 NUMBERED = re.compile(r"(\d{4})-")
 
 
 def title_of(path: str) -> str:
     """The first heading of a document, without marks."""
-    for line in (ROOT / path).read_text(encoding="utf-8").splitlines():
+    for line in (pages.ROOT / path).read_text(encoding="utf-8").splitlines():
         if line.startswith("# "):
             return line[2:].strip().replace("`", "")
     raise ValueError(f"{path} has no heading: give it one in a line that begins with '# '")
@@ -21,15 +21,15 @@ def title_of(path: str) -> str:
 def reference() -> list[Any]:
     """Packages and modules as the tree has them: a package's own page first, then its modules by name."""
     tree: dict[str, Any] = {}
-    for path, name in modules().items():
+    for path, name in pages.modules().items():
         at = tree
         parts = name.split(".")[1:]
         for part in parts[:-1]:
             at = at.setdefault(part, {})
         if path.endswith("__init__.py"):
-            (at.setdefault(parts[-1], {}) if parts else tree)[""] = address(path, name)
+            (at.setdefault(parts[-1], {}) if parts else tree)[""] = pages.address(path, name)
         else:
-            at[parts[-1]] = address(path, name)
+            at[parts[-1]] = pages.address(path, name)
 
     def written(level: Mapping[str, Any], within: str) -> list[Any]:
         own = [level[""]] if "" in level else []
@@ -58,20 +58,22 @@ def written_out(nav: Iterable[Any], addresses: Mapping[str, str]) -> list[Any]:
         What mkdocs takes as its navigation.
     """
     nav = list(nav)
-    paths = {to: path for path, to in addresses.items() if path.endswith(".md")}
+    documents = {to: path for path, to in addresses.items() if path.endswith(".md")}
     named = set(_leaves(nav))
     folders = tuple(leaf for leaf in named if leaf.endswith("/"))
 
     def entries(folder: str) -> list[Any]:
         if folder == "reference/":
             return reference()
-        inside = sorted(to for to in paths if to.startswith(folder) and to not in named)
+        inside = sorted(to for to in documents if to.startswith(folder) and to not in named)
         index = [to for to in inside if to in {f"{folder}README.md", f"{folder}index.md"}]
-        return [{"Overview": to} for to in index] + [{title_of(paths[to]): to} for to in inside if to not in index]
+        return [{"Overview": to} for to in index] + [{title_of(documents[to]): to} for to in inside if to not in index]
 
     def rest() -> list[Any]:
-        left = sorted(to for to in paths if to not in named and not to.startswith((*folders, "reference/", "source/")))
-        return [{title_of(paths[to]): to} for to in left]
+        left = sorted(
+            to for to in documents if to not in named and not to.startswith((*folders, "reference/", "source/"))
+        )
+        return [{title_of(documents[to]): to} for to in left]
 
     def one(entry: Any) -> list[Any]:
         if isinstance(entry, dict):

@@ -10,7 +10,9 @@ import pytest
 from tests.house.files import ROOT
 
 SESSION = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md") if ">>> " in path.read_text())
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md") if ">>> " in path.read_text()
+)
 
 
 def test_every_idea_has_a_page_with_an_example() -> None:

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A small repository with our hooks: what becomes of files and links, and that nothing broken is built."""
+
+import logging
+import re
+from pathlib import Path
+
+import pytest
+from mkdocs.commands.build import build
+from mkdocs.config import load_config
+from mkdocs.exceptions import Abort
+
+from docs.hooks import check, pages
+from docs.hooks.figures import FiguresError
+from tests.house.files import ROOT
+
+MODULE = '''# SPDX-License-Identifier: BSD-3-Clause
+"""A module."""
+
+
+def halved(width_s: float) -> float:
+    """Half of it; see `envs/wire.h` and `ncc.thing.halved`.
+
+    Args:
+        width_s: how wide.
+    """
+    return width_s / 2
+'''
+HOME = """# Home
+
+What `ncc/thing.py` and [the wire](../envs/wire.h) do is in the [card](../baselines/cards/reno.md#equations), and
+`ncc.thing.halved` halves. Then
+- [guide](guide/README.md),
+- [what is there](../README.md).
+"""
+FILES = {
+    "README.md": "# All of it\n\n[docs](docs/index.md)\n",
+    "CONTRIBUTING.md": "# How\n",
+    "CHANGELOG.md": "# When\n",
+    "notebooks/README.md": "# Notebooks\n",
+    "baselines/cards/reno.md": "# Reno\n\n## Equations\n\nNone, says [home](../../docs/index.md).\n",
+    "docs/index.md": HOME,
+    "docs/guide/README.md": "# Guide\n",
+    "envs/wire.h": "int wire; /* a link: [no](where.md) */\n",
+    "ncc/__init__.py": '"""All."""\n',
+    "ncc/thing.py": MODULE,
+    "ncc/_hidden.py": '"""Nobody\'s."""\n',
+    "ncc/bench/__init__.py": '"""A workshop."""\n',
+}
+NAV = """nav:
+  - Home: index.md
+  - "*"
+  - Cards: cards/
+  - Reference: reference/
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Files, and the site's own mkdocs.yml with a navigation that they have pages for."""
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    settings = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[0]
+    settings = settings.replace("docs/hooks/site.py", str(ROOT / "docs/hooks/site.py"))
+    settings = settings.replace("extra_css: [assets/site.css]\n", "")
+    (tmp_path / "mkdocs.yml").write_text(f"{settings}\n{NAV}")
+    monkeypatch.setattr(pages, "ROOT", tmp_path)
+    return tmp_path
+
+
+def built(repository: Path) -> Path:
+    build(load_config(str(repository / "mkdocs.yml"), strict=True))
+    return repository / "build/site"
+
+
+def hrefs(page: Path) -> set[str]:
+    return set(re.findall(r'<a[^>]* href="([^"]*)"', page.read_text().partition('<article class="md-content')[2]))
+
+
+def test_files_from_everywhere_become_pages_that_link_to_each_other(repository: Path) -> None:
+    site = built(repository)
+    assert {
+        "reference/thing/",
+        "source/envs/wire.h/",
+        "cards/reno/#equations",
+        "reference/thing/#ncc.thing.halved",
+        "guide/",
+        "readme/",
+    } <= hrefs(site / "index.html")
+    assert "../../" in hrefs(site / "cards/reno/index.html")
+    assert "int wire" in re.sub("<[^>]*>", "", (site / "source/envs/wire.h/index.html").read_text())
+    reference = (site / "reference/thing/index.html").read_text()
+    assert "how wide" in reference
+    assert "../../source/envs/wire.h/" in hrefs(site / "reference/thing/index.html")
+    assert not (site / "reference/_hidden").exists()
+    assert not (site / "reference/bench").exists()
+    assert (site / "index.html").read_text().partition("<article")[2].count("<li>") == 2, "a list that interrupts"
+
+
+def test_what_is_public_is_in_the_navigation(repository: Path) -> None:
+    site = built(repository)
+    navigation = (
+        (site / "reference/thing/index.html").read_text().partition("md-nav--primary")[2].partition("<article")[0]
+    )
+    titles = re.sub(r"<[^>]*>|\s", " ", navigation).split()
+    assert {"Home", "Guide", "How", "Cards", "ncc", "thing"} <= set(titles)
+    assert not {"_hidden", "bench"} & set(titles)
+
+
+BROKEN = {
+    "a document that is gone": ("docs/index.md", "[x](guide/GONE.md)", "'guide/GONE.md', but the target is not found"),
+    "a source that is gone": ("docs/index.md", "[x](../envs/gone.h)", "'../envs/gone.h'"),
+    "what lies outside": ("docs/index.md", "[x](../../secret.md)", "'../../secret.md'"),
+    "an anchor": ("README.md", "[x](baselines/cards/reno.md#gone)", "#gone"),
+    "an anchor of a module": ("README.md", "[x](ncc/thing.py#ncc.thing.gone)", "#ncc.thing.gone"),
+    "raw HTML": ("docs/index.md", '<a href="gone.html">x</a>', "links to gone.html, which does not exist"),
+    "a script from elsewhere": (
+        "docs/index.md", '<script src="https://example.org/x.js"></script>', "loads https://example.org/x.js",
+    ),
+    "a picture from elsewhere": ("docs/index.md", "![x](https://example.org/x.png)", "loads https://example.org/x.png"),
+    "a docstring": ("ncc/thing.py", 'def f() -> None:\n    """F.\n\n    Args:\n        gone: x.\n    """\n', "'gone'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_nothing_broken_is_built(repository: Path, what: str, caplog: pytest.LogCaptureFixture) -> None:
+    name, text, said = BROKEN[what]
+    (repository / name).write_text(f"{FILES[name]}\n\n{text}\n")
+    with caplog.at_level(logging.WARNING), pytest.raises(Abort, match="in strict mode"):
+        built(repository)
+    assert any(said in record.getMessage() for record in caplog.records), [r.getMessage() for r in caplog.records]
+
+
+def test_figures_that_there_are_none_of_end_the_build(repository: Path) -> None:
+    (repository / "docs/index.md").write_text("# Home\n\n<!-- figures: hopes -->\n")
+    with pytest.raises(FiguresError, match=r"index.md asks for figures 'hopes'; there are agreement, "):
+        built(repository)
+
+
+def test_figures_without_their_results_end_the_build(repository: Path) -> None:
+    (repository / "docs/index.md").write_text("# Home\n\n<!-- figures: agreement -->\n")
+    with pytest.raises(
+        FiguresError, match=r"docs/agreement, where FileNotFoundError .* came up: write that folder anew"
+    ):
+        built(repository)
+
+
+def test_links_of_built_pages(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/index.html").write_text('<h1 id="top">A</h1><p>href="not/a/link"</p>')
+    (tmp_path / "index.html").write_text(
+        '<a href="a/">1</a> <a href="a/#top">2</a> <a href="https://example.org">3</a> <a href="#x" id="x">4</a>'
+        '<a href="a/#no">5</a> <img src="no.png"> <link href="//example.org/x.css">'
+    )
+    found = check.problems(tmp_path)
+    assert [re.sub("^The built page index.html ", "", problem) for problem in found] == [
+        "links to a/#no, where there is no such anchor",
+        "links to no.png, which does not exist",
+        "loads //example.org/x.css by <link>: the site has to work without a network",
+    ]
