@@ -207,7 +207,7 @@ def windows_of(evaluation: Evaluation, run: Run, flows: Sequence[int] | None = N
         flows: indices of those to watch; None: all.
 
     Raises:
-        As `ncc.harness.trace.trace_windows`.
+        NccError: as `ncc.harness.trace.trace_windows`.
     """
     above = evaluation.folder.resolve().parents[:3]  # <training>/evaluation/<datapath>, or one more
     training = next((folder for folder in above if _is_training(folder)), None)
