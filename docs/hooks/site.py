@@ -19,13 +19,14 @@ links = Links()
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Our treatment of links comes to mkdocs' own."""
-    config.markdown_extensions.append(links)  # type: ignore[arg-type] # mkdocstrings does so too
+    config.markdown_extensions.append(links)  # an object in place of a name, as mkdocstrings does
     return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Files from outside docs/ and pages that are made, and with them the navigation, which lists what there is."""
-    addresses = {f"docs/{file.src_uri}": file.src_uri for file in files if file.inclusion.is_included()}
+    left_out = {InclusionLevel.EXCLUDED, InclusionLevel.DRAFT}
+    addresses = {f"docs/{file.src_uri}": file.src_uri for file in files if file.inclusion not in left_out}
     for path, to in pages.outside().items():
         addresses[path] = to
         files.append(File.generated(config, to, abs_src_path=str(pages.ROOT / path)))
