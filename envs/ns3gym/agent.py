@@ -107,7 +107,10 @@ class AgentLink:
             except Lost:
                 link.close(linger_ms=0)
                 time.sleep(AGAIN_S)
-            except (Stranger, TimedOut):
+            except Stranger:
+                link.close(linger_ms=0)
+                raise self._stranger() from None
+            except TimedOut:
                 link.close(linger_ms=0)
                 raise self._nobody(wait_s, link) from None
             except BaseException:
@@ -123,9 +126,7 @@ class AgentLink:
 
     def _nobody(self, wait_s: float, link: Link) -> DatapathError:
         if link.unheard:
-            return DatapathError(
-                f"port {self._port} is held by a program that does not speak ZMQ; give the agent and this another port"
-            )
+            return self._stranger()
         if link.connected:
             return AgentLeft(
                 f"an agent listens on port {self._port}, and did not begin an episode within {wait_s:g} s; reset it, "
@@ -134,4 +135,10 @@ class AgentLink:
         return AgentLeft(
             f"no agent listened on port {self._port} within {wait_s:g} s; start one, "
             f"Ns3Env(port={self._port}, startSim=False), or raise wait_s"
+        )
+
+    def _stranger(self) -> DatapathError:
+        return DatapathError(
+            f"port {self._port} is held by a program that is no agent of ns3-gym's protocol (it does not speak ZMQ, or "
+            "as another kind of socket); give the agent and this command another port"
         )

@@ -48,7 +48,7 @@ class SimulationFactory:
     """The simulations of worker `index`; no two workers, and no two purposes, use the same seeds."""
 
     spec: SimulationSpec
-    scales: Scales | None
+    scales: Scales
     seed: int
     purpose: str = "train"
     racks: int = 1
@@ -66,7 +66,7 @@ class SimulationBatch:
 
     Args:
         spec: the simulation.
-        scales: of observations and rewards; None: as they come.
+        scales: of observations and rewards.
         seed: with `purpose` and `first` decides the seeds.
         purpose: what the episodes are for.
         first: number of the first rack.
@@ -78,9 +78,10 @@ class SimulationBatch:
     """
 
     def __init__(
-        self, spec: SimulationSpec, scales: Scales | None, seed: int, purpose: str, *, first: int = 0, n_racks: int = 1
+        self, spec: SimulationSpec, scales: Scales, seed: int, purpose: str, *, first: int = 0, n_racks: int = 1
     ) -> None:
         self._spec, self._seed, self._purpose, self._first = spec, seed, purpose, first
+        self._scales = scales
         self._envs: list[Ns3GymEnv] = []
         try:
             for _ in range(n_racks):
@@ -95,8 +96,7 @@ class SimulationBatch:
         except BaseException:
             self.close()
             raise
-        self._scales = scales or Scales(obs_mean=(0.0,) * flat_dim, obs_std=(1.0,) * flat_dim)
-        if scales is not None and len(scales.obs_mean) != flat_dim:
+        if len(scales.obs_mean) != flat_dim:
             self.close()
             raise ConfigError(
                 f"the simulation observes {flat_dim} numbers, and {len(scales.obs_mean)} when the training began"
@@ -104,7 +104,7 @@ class SimulationBatch:
         self.n_racks, self.n_agents, self.n_actions = n_racks, self._choices.n_parts, self._choices.n_actions
         self._which = np.eye(self.n_agents, dtype=np.float32) if self.n_agents > 1 else np.empty((1, 0), np.float32)
         self.obs_dim = flat_dim + self._which.shape[1]
-        self.reward_std = self._scales.reward_std
+        self.reward_std = scales.reward_std
         """Rewards were divided by it."""
         self._episodes = [0] * n_racks
         self._begun = False
@@ -147,9 +147,7 @@ class SimulationBatch:
 
     def _reset(self, rack: int, episode: int) -> ObsArray:
         self._episodes[rack] = episode
-        seed = None
-        if self._spec.command is not None:
-            seed = 1 + derive_seed(self._seed, "ns3gym", self._purpose, self._first + rack, episode) % SIM_SEEDS
+        seed = _sim_seed(self._spec, self._seed, self._purpose, self._first + rack, episode)
         obs, _ = self._envs[rack].reset(seed=seed)
         return self._seen(obs)
 
@@ -167,14 +165,21 @@ def measure_scales(spec: SimulationSpec, seed: int) -> Scales:
         DatapathError: a number that is not finite.
     """
     rng = generator(seed, "ns3gym", "probe")
-    env = SimulationBatch(spec, None, seed, "probe")
-    dim = env.obs_dim - (env.n_agents if env.n_agents > 1 else 0)
+    env, seen, gained = _env(spec), [], []
     try:
-        seen, gained = [env.reset()[0, 0, :dim]], []
+        space, choices = env.observation_space, Choices(env.action_space, spec.levels)
+        episode, over = 0, True
         for _ in range(spec.probe_steps):
-            moved = env.step(rng.integers(env.n_actions, size=(1, env.n_agents)))
-            seen.append(moved.final_obs[0, 0, :dim])
-            gained.append(float(moved.reward[0, 0]))
+            if over:
+                obs, _ = env.reset(seed=_sim_seed(spec, seed, "probe", 0, episode))
+                seen.append(spaces.flatten(space, obs))
+                episode += 1
+            obs, reward, terminated, truncated, _ = env.step(
+                choices.action(rng.integers(choices.n_actions, size=choices.n_parts))
+            )
+            over = terminated or truncated
+            seen.append(spaces.flatten(space, obs))
+            gained.append(reward)
     finally:
         env.close()
     obs, rewards = np.array(seen, np.float64), np.array(gained)
@@ -187,6 +192,11 @@ def measure_scales(spec: SimulationSpec, seed: int) -> Scales:
         obs_std=tuple(_or_one(obs.std(axis=0)).tolist()),
         reward_std=float(_or_one(np.array([rewards.std() or np.abs(rewards).max()]))[0]),
     )
+
+
+def _sim_seed(spec: SimulationSpec, seed: int, purpose: str, rack: int, episode: int) -> int | None:
+    """Of one episode; None for a simulation that is attached."""
+    return None if spec.command is None else 1 + derive_seed(seed, "ns3gym", purpose, rack, episode) % SIM_SEEDS
 
 
 def _or_one(std: Float64) -> Float64:

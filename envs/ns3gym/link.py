@@ -49,16 +49,15 @@ class Link:
         self._socket.linger = LINGER_MS
         self._socket.reconnect_ivl = 20
         self._socket.reconnect_ivl_max = 200
-        names = ("ACCEPTED", "CONNECTED", "DISCONNECTED", "HANDSHAKE_SUCCEEDED")
-        failures = ("HANDSHAKE_FAILED_PROTOCOL", "HANDSHAKE_FAILED_NO_DETAIL")
-        events = {name: int(getattr(zmq, f"EVENT_{name}")) for name in (*names, *failures)}
+        names = ("ACCEPTED", "CONNECTED", "DISCONNECTED", "HANDSHAKE_SUCCEEDED", "HANDSHAKE_FAILED_NO_DETAIL")
+        events = {name: int(getattr(zmq, f"EVENT_{name}")) for name in names}
         self._names = {number: name for name, number in events.items()}
         self._monitor = self._socket.get_monitor_socket(sum(events.values()))
         self._poller = zmq.Poller()
         for socket in (self._socket, self._monitor):
             self._poller.register(socket, zmq.POLLIN)
         self._connections: set[int] = set()
-        self._bind, self._taken, self._heard = bind, False, False
+        self._bind, self._taken, self._greeting, self._heard = bind, False, False, False
         try:
             (self._socket.bind if bind else self._socket.connect)(address)
         except zmq.ZMQError as error:
@@ -140,15 +139,18 @@ class Link:
             name, fd = self._names[int(event["event"])], int(event["value"])
             if name in ("ACCEPTED", "CONNECTED"):
                 self._connections.add(fd)
-                self._taken = True
+                self._taken = self._greeting = True
             elif name == "HANDSHAKE_SUCCEEDED":
-                self._heard = True
+                self._heard, self._greeting = True, False
             elif name == "DISCONNECTED":
                 self._connections.discard(fd)
                 ended = True
-            elif not self._bind:  # whoever tries our own port in vain is none of our concern
-                if name == "HANDSHAKE_FAILED_PROTOCOL":
-                    raise Stranger("the other side does not speak this socket's language")
+                # Whoever tries our own port in vain is none of our concern. An agent that goes while it greets is a
+                # handshake that failed; where the other side's bytes are no greeting, libzmq just ends the connection.
+                if self._greeting and not self._bind:
+                    raise Stranger("the other side is no socket that fits this one")
+            elif not self._bind:
+                self._greeting = False
                 self._connections.clear()
                 ended = True
         return ended and not self._connections

@@ -5,21 +5,22 @@
 ``Ns3Env(port=5555, startSim=False)``, and plays an episode with it whenever it resets.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from msgspec import Meta
 
 from ncc.compose import datapaths_from
-from ncc.core.errors import ConfigError
-from ncc.core.value import Count, Natural, Positive, Value, from_dict
+from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.value import Count, Name, Natural, Positive, Value, from_dict
 
+PROTOCOLS = ("ns3gym",)
 PARTS = ("datapath", "scenario", "stack", "env")
 
 
 class ServeSpec(Value, frozen=True):
     """What is asked for besides the environment."""
 
-    protocol: Literal["ns3gym"]
+    protocol: Name
     port: Annotated[int, Meta(ge=1, le=65535)]
     """Where the agent listens, on this machine."""
     seed: Natural
@@ -30,6 +31,10 @@ class ServeSpec(Value, frozen=True):
     """How long to wait for an agent, at first and between two episodes."""
     answer_s: Positive
     """How long an agent may take for an action."""
+
+    def check(self) -> None:
+        if self.protocol not in PROTOCOLS:
+            raise UnknownNameError("protocol", self.protocol, PROTOCOLS)
 
 
 def main(plain: dict[str, Any], _: list[str]) -> None:

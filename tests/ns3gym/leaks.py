@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What must not be left behind: descriptors (sockets among them), threads, processes, and ports that are taken."""
 
-import os
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -60,11 +59,11 @@ class _Counts(tuple[int, int, int]):
 
 
 def _mine() -> _Counts:
-    tasks = [path for path in Path("/proc/self/task").iterdir()]
+    tasks = list(Path("/proc/self/task").iterdir())
     children = []
     for task in tasks:
         try:
             children += (task / "children").read_text().split()
         except FileNotFoundError:  # that thread has ended meanwhile
             continue
-    return _Counts((len(os.listdir("/proc/self/fd")), len(tasks), len(children)))
+    return _Counts((len(list(Path("/proc/self/fd").iterdir())), len(tasks), len(children)))

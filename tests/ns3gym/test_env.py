@@ -102,22 +102,15 @@ def test_attached_simulations_one_for_each_episode(peer: str) -> None:
     statuses: list[int] = []
 
     def loop() -> None:
-        for seed in (1, 2, 3):
-            statuses.append(
-                subprocess.run(
-                    [peer, f"--openGymPort={port}", f"--simSeed={seed}", "--steps=4"], check=False
-                ).returncode
-            )
+        commands = ([peer, f"--openGymPort={port}", f"--simSeed={seed}", "--steps=4"] for seed in (1, 2, 3))
+        statuses.extend(subprocess.run(command, check=False).returncode for command in commands)
 
     thread = threading.Thread(target=loop)
     with nothing_left():
         thread.start()
         env = Ns3GymEnv(port=port, wait_s=20)
-        obs, info = env.reset()
-        assert info == {"info": "step=0 seed=1", "sim_seed": None}
-        for step in range(4):
-            ended = env.step(0)[3]
-        assert (step, ended) == (3, True)
+        assert env.reset()[1] == {"info": "step=0 seed=1", "sim_seed": None}
+        assert [env.step(0)[3] for _ in range(4)] == [False, False, False, True]
         with pytest.warns(UserWarning, match="cannot be told its seed: start it with --simSeed=7 yourself"):
             assert env.reset(seed=7)[1]["info"] == "step=0 seed=2"
         env.step(0)

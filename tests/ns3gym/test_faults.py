@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whatever goes wrong is one clear error, a hundred times over, and leaves no process, thread, socket or port."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import zmq
+
+from ncc.core.errors import ConfigError, DatapathError, NccError
+from ncc.envs.ns3gym import Ns3GymEnv
+from ncc.envs.ns3gym.schema import messages
+from tests.ns3gym.client import OldClient
+from tests.ns3gym.leaks import alive, eventually, free_port, nothing_left, port_is_free
+from tests.ns3gym.served import Server, Tally
+
+TIMES = 100
+
+SIMULATION_FAULTS = {
+    "exit": "the simulation ended by itself with status 3 after step 2, and said nothing",
+    "crash": "the simulation was killed by SIGSEGV after step 2",
+    "garbage": "what follows step 2 must be a EnvStateMsg of ns3-gym's protocol, got 21 bytes of another kind",
+    "again": r"the simulation on port \d+ sent no observation after step 2",
+    "short": "the observation must have 2 numbers, as its space says, got 1",
+}
+
+
+def _play_on(env: Ns3GymEnv) -> None:
+    """Steps until one fails, or for too long."""
+    for _ in range(1000):
+        env.step(env.action_space.sample())
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize("fault", sorted(SIMULATION_FAULTS))
+def test_a_simulation_that_fails_in_an_episode(peer: str, fault: str) -> None:
+    """A fifth of the hundred for each way; the next episode is another simulation, and works until it fails."""
+    with nothing_left():
+        env = Ns3GymEnv(f"{peer} --fault={fault}@2", wait_s=10, answer_s=10)
+        for _ in range(TIMES // 5):
+            env.reset()
+            env.step(0)
+            with pytest.raises(DatapathError, match=SIMULATION_FAULTS[fault]):
+                env.step(0)
+            with pytest.raises(DatapathError, match="no episode is running; reset the environment first"):
+                env.step(0)
+        env.close()
+
+
+def test_a_simulation_that_fails_before_it_connects(peer: str) -> None:
+    with nothing_left():
+        for _ in range(TIMES // 2):
+            with pytest.raises(
+                DatapathError,
+                match="the simulation ended by itself with status 1 before it had connected; its last words: "
+                "peer: unknown argument --nonsense",
+            ):
+                Ns3GymEnv(f"{peer} --nonsense=1", wait_s=10)
+
+
+def test_a_simulation_that_is_killed_or_hangs(peer: str) -> None:
+    """Killed from outside in the middle of an episode; or silent for longer than it may be."""
+    with nothing_left():
+        env = Ns3GymEnv(f"bash -c 'echo $$; exec {peer} --openGymPort={{port}} --simSeed={{seed}}'", wait_s=10)
+        for _ in range(TIMES // 4):
+            env.reset()
+            assert env._process is not None
+            os.kill(int(env._process.last_words()), signal.SIGKILL)
+            with pytest.raises(DatapathError, match=r"was killed by SIGKILL after step 1; its last words: \d+"):
+                env.step(0)
+        env.close()
+        env = Ns3GymEnv(f"{peer} --fault=hang@1", answer_s=0.02)
+        for _ in range(TIMES // 4):
+            env.reset()
+            with pytest.raises(DatapathError, match=r"did not answer step 1 within 0.02 s; .* raise answer_s"):
+                env.step(0)
+        env.close()
+
+
+def test_no_simulation_within_the_time(peer: str) -> None:
+    port = free_port()
+    with nothing_left():
+        for _ in range(TIMES // 4):
+            with pytest.raises(
+                DatapathError,
+                match=f"no simulation connected to port {port} within 0.01 s; start it with --openGymPort={port}",
+            ):
+                Ns3GymEnv(port=port, wait_s=0.01)
+            with pytest.raises(
+                DatapathError, match=r"did not connect to port \d+ within 0.01 s: it must take --openGy"
+            ):
+                Ns3GymEnv("bash -c 'sleep 100; : {port} {seed}'", wait_s=0.01)
+    assert port_is_free(port)
+
+
+def test_a_port_that_is_in_use(peer: str) -> None:
+    with socket.socket() as taken, nothing_left():
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        for _ in range(TIMES):
+            with pytest.raises(
+                ConfigError, match=f"port {port} is in use by another program; choose another, or 0 for"
+            ):
+                Ns3GymEnv(peer, port=port)
+
+
+def test_a_second_simulation_on_the_port(peer: str) -> None:
+    port = free_port()
+    with nothing_left():
+        first = subprocess.Popen([peer, f"--openGymPort={port}", "--steps=2000"], stderr=subprocess.DEVNULL)
+        env = Ns3GymEnv(port=port, wait_s=10)
+        env.reset()
+        second = subprocess.Popen([peer, f"--openGymPort={port}"], stderr=subprocess.DEVNULL)
+        with pytest.raises(
+            DatapathError, match=f"a second simulation has connected to port {port} while the first runs"
+        ):
+            _play_on(env)
+        env.close()
+        for process in (first, second):
+            process.kill()
+            process.wait()
+
+
+AGENT_FAULTS = {
+    "goes": r"the agent on port \d+ has gone after step 1, without saying stop",
+    "garbage": "the agent's answer to step 1 must be a EnvActMsg of ns3-gym's protocol, got 3 bytes of another kind",
+    "other": "the action of step 2 must be of type Tuple, as its space says, got nothing",
+    "frames": r"what came from port \d+ is no answer of ns3-gym's protocol \(2 frames\)",
+    "late": r"the agent on port \d+ gave no action after step 1 within 0.05 s; .* raise answer_s",
+}
+
+
+@pytest.mark.parametrize("fault", sorted(AGENT_FAULTS))
+def test_an_agent_that_fails_in_an_episode(fault: str) -> None:
+    """A fifth of the hundred for each way. The agent is a socket of this process, closed as a killed one's would be."""
+    with nothing_left():
+        for _ in range(TIMES // 5):
+            port = free_port()
+            with Server(port, answer_s=0.05 if fault == "late" else 10.0) as server:
+                client = OldClient(port)
+                client.step((1, 1))
+                if fault == "garbage":
+                    client.socket.send(b"\xff\xff\xff")
+                elif fault == "other":
+                    client.socket.send(messages().EnvActMsg().SerializeToString())
+                elif fault == "frames":
+                    client.socket.send_multipart([b"", b""])
+                elif fault == "late":
+                    assert eventually(lambda: server.error is not None)
+                if fault != "goes":
+                    assert eventually(lambda: server.error is not None)
+                client.socket.context.destroy(linger=0)
+            assert isinstance(server.error, DatapathError)
+            assert re.fullmatch(f".*{AGENT_FAULTS[fault]}.*", str(server.error))
+            assert port_is_free(port)
+
+
+def test_an_action_that_the_environment_refuses_is_the_agents_fault() -> None:
+    class Strict(Tally):
+        def step(self, action: object) -> tuple[object, float, bool, bool, dict[str, object]]:
+            raise ConfigError("rates must be positive")
+
+    port = free_port()
+    with nothing_left(), Server(port, Strict()) as server:
+        client = OldClient(port)
+        client.socket.rcvtimeo = 200
+        with pytest.raises(zmq.Again):
+            client.step((1, 1))
+        client.socket.context.destroy(linger=0)
+    assert str(server.error) == "the agent's action of step 1 cannot be used: rates must be positive"
+
+
+@pytest.mark.parametrize("talks", [True, False])
+def test_a_port_held_by_what_is_no_agent(talks: bool) -> None:
+    """What answers in another language is found out at once, what is silent when the time is up."""
+    with nothing_left():
+        for _ in range(TIMES // 10):
+            with socket.socket() as stranger:
+                stranger.bind(("127.0.0.1", 0))
+                stranger.listen()
+                port = stranger.getsockname()[1]
+                with Server(port, wait_s=10.0 if talks else 0.1) as server:
+                    taken, _ = stranger.accept()
+                    if talks:
+                        taken.send(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n" + bytes(64))
+                    assert eventually(lambda: server.error is not None)
+                    taken.close()
+            assert f"port {port} is held by a program that is no agent of ns3-gym's protocol" in str(server.error)
+
+
+def test_a_server_that_is_killed_is_seen_by_its_agent(tmp_path: Path) -> None:
+    """Across processes, by SIGKILL: our agent's side says so, and the port is free again."""
+    port = free_port()
+    command = [sys.executable, "-m", "ncc.serve", f"port={port}", "scenario.duration_s=10"]
+    with nothing_left(), subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=tmp_path) as server:
+        env = Ns3GymEnv(port=port, wait_s=60)
+        env.reset()
+        env.step(env.action_space.sample())
+        server.kill()
+        with pytest.raises(DatapathError, match=f"the simulation on port {port} closed its connection after step"):
+            _play_on(env)
+        env.close()
+    assert port_is_free(port)
+
+
+def test_an_agent_that_is_killed_is_seen_by_its_server() -> None:
+    """Across processes, by SIGKILL."""
+    code = (
+        "import sys; from tests.ns3gym.client import OldClient\n"
+        "client = OldClient(int(sys.argv[1])); client.step((1, 1)); print('stepped', flush=True); input()"
+    )
+    port = free_port()
+    command = [sys.executable, "-c", code, str(port)]
+    with nothing_left(), Server(port, wait_s=60) as server:
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
+            assert agent.stdout is not None
+            assert agent.stdout.readline() == b"stepped\n"
+            agent.kill()
+        assert eventually(lambda: server.error is not None)
+    assert "has gone after step 1, without saying stop" in str(server.error)
+
+
+ORPHANS = """
+import os, signal, sys
+from pathlib import Path
+from ncc.envs.ns3gym.process import SimulationProcess
+
+for _ in range(int(sys.argv[1])):
+    ready, told = os.pipe()
+    owner = os.fork()
+    if not owner:  # the one who starts a simulation, with a child of its own, and is killed
+        words = ("bash", "-c", "sleep 1000 & echo $$ $!; trap '' TERM INT HUP; wait")
+        process = SimulationProcess(words, Path("."))
+        while len(process.last_words().split()) < 2:
+            pass
+        os.write(told, f"{process.pid} {process.last_words()}\\n".encode())
+        signal.pause()
+    print(os.read(ready, 100).decode(), end="", flush=True)
+    os.kill(owner, signal.SIGKILL)
+    os.waitpid(owner, 0)
+    os.close(ready), os.close(told)
+"""
+
+
+def test_no_simulation_survives_whoever_started_it() -> None:
+    """Killed by SIGKILL, with no chance to clean up; the simulation is a script with a child, as `./ns3 run` is."""
+    ended = subprocess.run([sys.executable, "-c", ORPHANS, str(TIMES)], capture_output=True, text=True, check=True)
+    processes = [int(pid) for pid in ended.stdout.split()]
+    assert len(processes) == 3 * TIMES
+    assert eventually(lambda: not any(map(alive, processes))), "some are still alive"
+
+
+def test_an_interrupted_step_ends_the_simulation_on_close(peer: str) -> None:
+    with nothing_left():
+        env = Ns3GymEnv(f"{peer} --fault=hang@1")
+        env.reset()
+        main = threading.get_ident()
+        timer = threading.Timer(0.1, lambda: signal.pthread_kill(main, signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            env.step(0)
+        timer.join()
+        started = time.monotonic()
+        env.close()
+        assert time.monotonic() - started < 4.0  # it is not waited for what was never told to stop
+
+
+def test_errors_are_those_of_the_house() -> None:
+    assert issubclass(DatapathError, NccError)

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Learning in simulations of others: what is seen and chosen, and that the return improves."""
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from ncc.agents.policy import load_policy
+from ncc.core.errors import ConfigError, DatapathError, ResultError
+from ncc.envs.ns3gym.actions import Choices
+from ncc.envs.ns3gym.batch import Scales, SimulationBatch, SimulationFactory, measure_scales
+from ncc.envs.ns3gym.spec import SimulationSpec
+from ncc.foreign.plan import SimulationPlan, foreign_run
+from ncc.foreign.train import train
+from ncc.harness.manifest import read_manifest
+from ncc.learning import read_learning
+from tests.mains.commands import ncc
+from tests.ns3gym.leaks import nothing_left
+
+
+def _plan(command: str, **changes: Any) -> SimulationPlan:
+    agent = {"learner": "a3c", "mode": "sync", "racks": 4, "epochs": 8_000, "learning_rate": 3e-3, "gamma": 0.5}
+    env = {"kind": "ns3gym", "command": command, "probe_steps": 200, "judged_episodes": 5}
+    env.update(changes.pop("env", {}))
+    return SimulationPlan.from_plain({"seed": 1, "env": env, "agent": {**agent, **changes}})
+
+
+@pytest.mark.parametrize("space", ["discrete", "dict"])
+def test_the_return_improves_over_the_untrained_policy(peer: str, space: str, tmp_path: Path) -> None:
+    """Random choices earn 0.6 and the best 1: what is left of the way is less than half of what it was."""
+    folder = tmp_path / "run"
+    train(_plan(f"{peer} --spaces={space}"), folder, resume=False)
+    returns = read_manifest(folder, "simulation_training").facts["returns"]
+    untrained, trained = (np.mean(returns[name]) for name in ("untrained", "trained"))
+    assert 0.4 < untrained < 0.8
+    assert 1 - trained < 0.5 * (1 - untrained)
+    assert (folder / "learning_curve.png").stat().st_size > 1000
+    rows = read_learning(folder)
+    assert 0.3 < np.mean([value for row in rows[:20] for value in row["returns"]]) < 1  # in the simulation's units
+    assert json.loads((folder / "config.json").read_text())["env"]["kind"] == "ns3gym"
+    _, meta = load_policy(folder / "policy.npz")
+    assert meta["scales"] == json.loads((folder / "scales.json").read_text())
+
+
+def test_a_run_goes_on_where_it_was(peer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = _plan(f"{peer} --steps=10", epochs=400, checkpoint_epochs=100)
+    train(plan, tmp_path / "run", resume=False)
+    assert foreign_run(tmp_path / "run")
+    train(SimulationPlan.load(tmp_path / "run"), tmp_path / "run", resume=True)
+    assert "is finished; its policy is" in capsys.readouterr().out
+    (tmp_path / "run" / "manifest.json").unlink()
+    longer = _plan(f"{peer} --steps=10", epochs=800, checkpoint_epochs=100)
+    scales = (tmp_path / "run" / "scales.json").read_bytes()
+    train(longer, tmp_path / "run", resume=True)
+    epochs = [row["epochs"] for row in read_learning(tmp_path / "run")]
+    assert epochs[-1] == 800
+    assert epochs == sorted(epochs)
+    assert (tmp_path / "run" / "scales.json").read_bytes() == scales
+
+
+def test_choices_cover_every_kind_of_action() -> None:
+    space = spaces.Tuple(
+        [
+            spaces.Discrete(4),
+            spaces.Box(0, 1, (2,), np.float32),
+            spaces.Dict(few=spaces.Box(3, 5, (1,), np.uint32), one=spaces.Discrete(1)),
+        ]
+    )
+    choices = Choices(space, levels=5)
+    assert choices.sizes.tolist() == [4, 5, 5, 3, 1]
+    assert (choices.n_parts, choices.n_actions) == (5, 5)
+    low, high = choices.action(np.zeros(5, np.int64)), choices.action(np.full(5, 4))
+    assert (low[0], low[1].tolist(), low[2]["few"].tolist(), low[2]["one"]) == (0, [0, 0], [3], 0)
+    assert (high[0], high[1].tolist(), high[2]["few"].tolist(), high[2]["one"]) == (3, [1, 1], [5], 0)
+    seen = [choices.action(np.full(5, index)) for index in range(5)]
+    assert all(space.contains((np.int64(a), b, {"few": c["few"], "one": np.int64(c["one"])})) for a, b, c in seen)
+    assert {action[0] for action in seen} == {0, 1, 2, 3}
+
+
+def test_a_box_without_bounds_cannot_be_chosen_from() -> None:
+    with pytest.raises(ConfigError, match=r"action space\[1\] is a Box without bounds .* state low and high in the"):
+        Choices(spaces.Tuple([spaces.Discrete(2), spaces.Box(-np.inf, np.inf, (1,), np.float32)]), levels=5)
+
+
+def test_simulations_side_by_side_are_what_they_are_alone(peer: str) -> None:
+    """Each has its own seeds, by its number and the episode's; parts of an action are rows of one observation."""
+    spec = SimulationSpec(command=f"{peer} --spaces=dict --steps=3")
+    scales = Scales(obs_mean=(0.0,) * 6, obs_std=(1.0,) * 6)
+    with nothing_left():
+        two = pickle.loads(pickle.dumps(SimulationFactory(spec, scales, seed=1, racks=2)))(0)
+        alone = SimulationBatch(spec, scales, 1, "train", first=1)
+        both = two.reset(5)
+        np.testing.assert_array_equal(both[1], alone.reset(5)[0])
+        assert (two.n_racks, two.n_agents, two.n_actions, two.obs_dim) == (2, 2, 11, 2 + 2 + 2 + 2)
+        np.testing.assert_array_equal(both[0, 0, -2:], [1, 0])
+        np.testing.assert_array_equal(both[0, 1, -2:], [0, 1])
+        for step in range(7):
+            actions = np.full((2, 2), step % 11)
+            moved, mine = two.step(actions), alone.step(actions[1:])
+            np.testing.assert_array_equal(moved.obs[1], mine.obs[0])
+            np.testing.assert_array_equal(moved.reward[1], mine.reward[0])
+            assert moved.truncated.tolist() == [step % 3 == 2] * 2
+            assert not moved.terminated.any()
+        assert two.episode == alone.episode == 7
+        two.close()
+        alone.close()
+
+
+def test_scales_make_numbers_of_any_size_alike(peer: str) -> None:
+    spec = SimulationSpec(command=f"{peer} --spaces=dict", probe_steps=300)
+    scales = measure_scales(spec, seed=2)
+    env = SimulationBatch(spec, scales, 2, "probe")
+    seen = [env.reset()[0, 0]]
+    seen += [env.step(np.zeros((1, 2), np.int64)).final_obs[0, 0] for _ in range(200)]
+    env.close()
+    flat = np.array(seen)[:, :-2]
+    assert np.abs(flat.mean(axis=0)).max() < 0.3
+    assert 0.8 < flat.std(axis=0).min() <= flat.std(axis=0).max() < 1.2
+    far = Scales(obs_mean=(0.0,), obs_std=(1.0,)).apply(np.array([1e9]))
+    assert far.tolist() == [10.0]
+
+
+def test_what_cannot_be_trained_is_refused(peer: str) -> None:
+    with pytest.raises(ConfigError, match=r"env\.command says how to start the simulation, and is null"):
+        SimulationSpec()
+    plain = _plan(peer).plain
+    with pytest.raises(ConfigError, match="leave out scenario=incast"):
+        SimulationPlan.from_plain(plain, ["env=ns3gym", "scenario=incast"])
+    with pytest.raises(ConfigError, match=r"a foreign simulation has none: set agent\.warm_start to null"):
+        _plan(peer, warm_start={"epochs": 100})
+    with pytest.raises(ConfigError, match=r"asks for 4 simulations at a time, and env\.port=5555 is for one"):
+        _plan(peer, env={"port": 5555}).build()
+    with pytest.raises(ConfigError, match=r"env\.command names '/no/such', which is no program"):
+        _plan("/no/such").build()
+
+
+def test_a_simulation_that_fails_ends_the_training_with_what_it_said(peer: str, tmp_path: Path) -> None:
+    with nothing_left(), pytest.raises(DatapathError, match="ended by itself with status 3 after step 5"):
+        train(_plan(f"{peer} --fault=exit@5"), tmp_path / "run", resume=False)
+
+
+def test_another_simulation_than_that_of_the_training_is_refused(peer: str, tmp_path: Path) -> None:
+    (tmp_path / "scales.json").write_text(Scales(obs_mean=(0.0,), obs_std=(1.0,)).to_json())
+    with nothing_left(), pytest.raises(ConfigError, match="observes 2 numbers, and 1 when the training began"):
+        train(_plan(peer), tmp_path, resume=True)
+    (tmp_path / "config.json").write_text('{"env": {"kind": "ns3gym"}, "agent": {}, "seed": 1}')
+    with pytest.raises(ResultError, match="is no configuration of this version of ncc"):
+        SimulationPlan.load(tmp_path)
+
+
+def test_the_command_trains_with_workers_and_refuses_what_is_not_its_own(peer: str, tmp_path: Path) -> None:
+    refused = ncc("train", "env=ns3gym", f"env.command={peer}", "evaluation.seeds=3", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "leave out evaluation.seeds=3" in refused.stderr
+    trained = ncc(
+        "train", "env=ns3gym", f"env.command={peer}", "env.probe_steps=50", "env.judged_episodes=1", "agent.workers=1",
+        "agent.epochs=400", "out=run", cwd=tmp_path,
+    )  # fmt: skip
+    assert trained.returncode == 0, trained.stderr
+    assert "Mean reward per step over 1 episode of other seeds: untrained +0." in trained.stdout
+    assert read_manifest(tmp_path / "run", "simulation_training").facts["seed"] == 1
