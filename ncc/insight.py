@@ -268,7 +268,7 @@ def whose(entry: str) -> str:
 def _meaning(spec: ObservationSpec, entry: str) -> tuple[str, tuple[tuple[float, str], ...]]:
     """`Response.words` and `places`, as `ObservationSpec` has them."""
     name = entry.removeprefix("neighbours' ")
-    whose = "neighbours': " if entry != name else ""
+    theirs = "neighbours' " if entry != name else ""
     logarithmic = {
         "rtt": ("RTT above the path's own [in units of it]", spec.rtt_scale),
         "wait": ("waiting of queued flows, summed [periods]", spec.wait_scale),
@@ -283,11 +283,11 @@ def _meaning(spec: ObservationSpec, entry: str) -> tuple[str, tuple[tuple[float,
     }
     if name in logarithmic:
         words, scale = logarithmic[name]
-        if whose and name == "queued_bytes":
+        if theirs and name == "queued_bytes":
             words = "backlog [periods at link rate]"
-        rounds = (0, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
+        rounds = (0, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
         at = tuple((float(np.log1p(value) / np.log1p(scale)), f"{value:g}") for value in rounds)
-        return whose + words, at
+        return theirs + words, at
     linear = {
         "rate_limit": "own rate limit [share of link rate]",
         "goodput": "own goodput [share of link rate]",
@@ -302,4 +302,4 @@ def _meaning(spec: ObservationSpec, entry: str) -> tuple[str, tuple[tuple[float,
         "busy share": "neighbours with something to send [share of them]",
         "fair share": "fair share of the shared port [share of link rate]",
     }
-    return whose + linear.get(name, name), ()
+    return theirs + linear.get(name, name), ()

@@ -10,6 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -108,6 +109,25 @@ def test_changed_cut_or_missing_files_are_refused(tmp_path: Path, name: str) -> 
         load_run(tmp_path)
     path.write_bytes(whole)
     load_run(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["flows", "epochs", "ports"])
+def test_tables_of_another_version_are_refused_by_name(tmp_path: Path, name: str) -> None:
+    """Its manifest vouches for it, as it was written so."""
+    stored = save_run(fluid_run(), tmp_path, config={})
+    column = {"flows": "start_s", "epochs": "rtt_s", "ports": "tx_pkts"}[name]
+    path = tmp_path / f"{name}.parquet"
+    table = pq.read_table(path)
+    words = pa.array(["many"] * len(table))
+    for changed, says in (
+        (table.drop_columns([column]), f"it has no column {column}"),
+        (table.set_column(table.column_names.index(column), column, words), rf"hold no numbers: {column} \(string\)"),
+    ):
+        pq.write_table(changed, path)
+        made = {**stored.manifest.provenance, "ncc": "9.9"}
+        seal(tmp_path, "run", stored.manifest.facts, list(stored.manifest.files), made)
+        with pytest.raises(ResultError, match=rf"{name}\.parquet was written by another version.* \(9\.9; .*{says}"):
+            load_run(tmp_path)
 
 
 def test_a_folder_without_a_good_manifest_is_no_result(tmp_path: Path) -> None:

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Figures of several controllers over time."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import ConfigError
+from ncc.harness.run import Run
+from ncc.harness.trace import WindowTrace
+from ncc.plot import flow_timeline, port_timeline, window_timeline
+from tests.harness.test_plot import is_drawn
+from tests.support.experiments import fluid_run, small_rack
+
+
+def runs() -> list[Run]:
+    return [fluid_run(), fluid_run(share=True)]
+
+
+def trace(controller: str, n: int = 3) -> WindowTrace:
+    cwnd = np.cumsum(np.full((50, n), 1460.0), axis=0)
+    cwnd[:5] = np.nan
+    cwnd[30:, 0] = np.nan
+    return WindowTrace(controller, np.arange(1, 51) * 1e-3, np.arange(n), cwnd, 1460)
+
+
+def test_each_is_drawn_wide_and_narrow(tmp_path: Path) -> None:
+    for narrow in (False, True):
+        port_timeline(runs(), tmp_path / f"port_{narrow}.png", narrow=narrow)
+        flow_timeline(runs(), tmp_path / f"flows_{narrow}.png", narrow=narrow, by_host=narrow)
+        window_timeline([trace("dctcp"), trace("ncc")], tmp_path / f"windows_{narrow}.png", narrow=narrow)
+    pictures = list(tmp_path.iterdir())
+    assert len(pictures) == 6
+    assert all(is_drawn(path) for path in pictures)
+
+
+def test_equal_data_make_equal_files_and_other_data_others(tmp_path: Path) -> None:
+    ours, changed = runs(), runs()
+    finish_s = changed[0].records.flows.finish_s.copy()
+    finish_s[:3] = np.nan
+    late = np.ones_like(changed[0].records.flows.timeouts)
+    flows = replace(changed[0].records.flows, finish_s=finish_s, timeouts=late)
+    changed[0] = replace(changed[0], records=replace(changed[0].records, flows=flows))
+    for name, each in (("a", ours), ("b", runs()), ("c", changed)):
+        flow_timeline(each, tmp_path / f"{name}.svg")
+    texts = {name: (tmp_path / f"{name}.svg").read_text() for name in "abc"}
+    assert texts["a"] == texts["b"]
+    assert "never delivered" not in texts["a"]
+    assert "never delivered" in texts["c"]
+    assert "had a timeout" in texts["c"]
+
+
+def test_a_legend_names_every_controller_once(tmp_path: Path) -> None:
+    port_timeline(runs(), tmp_path / "port.svg")
+    text = (tmp_path / "port.svg").read_text()
+    assert text.count(">fluid<") == 1
+    assert text.count(">share<") == 1
+    assert text.count(">line rate<") == 1
+
+
+def test_what_cannot_be_drawn_is_named(tmp_path: Path) -> None:
+    path, one = tmp_path / "x.png", fluid_run()
+    for draw in (port_timeline, flow_timeline):
+        with pytest.raises(ConfigError, match="no run to draw"):
+            draw([], path)
+        with pytest.raises(ConfigError, match="two runs are of one controller"):
+            draw([one, one], path)
+    with pytest.raises(ConfigError, match=r"area must be in \[0, 1\)"):
+        port_timeline([one], path, area=1)
+    with pytest.raises(ConfigError, match="holds no epoch"):
+        port_timeline([one], path, window_s=(7.0, 8.0))
+    with pytest.raises(ConfigError, match="no flow arrives in window_s"):
+        flow_timeline([one], path, window_s=(7.0, 8.0))
+    topology = {"kind": "rack", "hosts": 3, "uplink_rate_bps": 2e9, "remotes": 2}
+    smaller = fluid_run(share=True, scenario=small_rack(topology=topology))
+    with pytest.raises(ConfigError, match="runs of different networks share no port"):
+        port_timeline([one, smaller], path)
+    with pytest.raises(ConfigError, match="not of the same flows"):
+        flow_timeline([one, fluid_run(seed=2, share=True)], path)
+    with pytest.raises(ConfigError, match="no windows to draw"):
+        window_timeline([], path)
+    with pytest.raises(ConfigError, match="given twice"):
+        window_timeline([trace("ncc"), trace("ncc")], path)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Policies of which one can say by hand what they do with what they observe."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ncc.agents.policy import MlpPolicy
+from ncc.compose import load_controller, load_datapath
+from ncc.core.errors import ConfigError, ResultError, UnknownNameError
+from ncc.envs.action import ActionSpec
+from ncc.envs.observation import ObservationSpec
+from ncc.insight import Learned, Response, load_learned, observed, response, saliency, whose
+from ncc.notebook import scenario_of
+from ncc.plot import policy_response, saliency_bars
+from tests.harness.test_plot import is_drawn
+from tests.support.policies import write_policy
+
+POOLED = ObservationSpec(neighbours="pooled")
+QUEUED, FAIR = 4, 15
+RATES = np.array([0.01, 0.5, 1.0])
+
+
+def learned(weights: np.ndarray, action: ActionSpec | None = None) -> Learned:
+    """One layer: logits = weights @ observation."""
+    policy = MlpPolicy([(weights.astype(np.float32), np.zeros(len(weights), dtype=np.float32))])
+    return Learned(policy, POOLED, action or ActionSpec(levels=2), "ncc")
+
+
+def by_queue(slope: float = 2.0) -> Learned:
+    """The longer the host's own queue, the likelier is no limit."""
+    weights = np.zeros((3, 16))
+    weights[2, QUEUED] = slope
+    return learned(weights)
+
+
+def observations(n: int = 400) -> np.ndarray:
+    return np.random.default_rng(1).uniform(0.1, 0.9, (n, 16)).astype(np.float32)
+
+
+def log_rate(queued: np.ndarray, slope: float = 2.0) -> np.ndarray:
+    weights = np.stack([np.ones_like(queued), np.ones_like(queued), np.exp(slope * queued)])
+    return np.asarray((weights * np.log(RATES)[:, None]).sum(axis=0) / weights.sum(axis=0))
+
+
+def test_the_expected_rate_is_what_the_probabilities_say() -> None:
+    obs = observations()
+    assert by_queue().log_rate(obs) == pytest.approx(log_rate(obs[:, QUEUED].astype(float)), abs=1e-5)
+    assert set(by_queue().chosen(obs)) == {1.0}
+    assert set(by_queue(-1e3).chosen(obs)) == {0.01}
+
+
+def test_the_slope_is_the_derivative_and_of_the_others_none() -> None:
+    obs = observations()
+    found = saliency(by_queue(), obs)
+    at = found.names.index("queued_bytes")
+    queued, h = obs[:, QUEUED].astype(float), 1e-6
+    by_hand = (log_rate(queued + h) - log_rate(queued - h)) / (2 * h)
+    assert found.slope[at] == pytest.approx(by_hand, rel=1e-2)
+    assert found.ranked[0] == "queued_bytes"
+    assert np.abs(np.delete(found.slope, at, axis=0)).max() < 1e-3
+    assert found.effect[at] == pytest.approx(np.abs(by_hand).mean() * queued.std(), rel=1e-2)
+
+
+def test_a_share_moves_with_what_it_is_a_share_of() -> None:
+    shares = learned(np.zeros((3, 16)), ActionSpec(kind="shares", shares=(0.5, 0.8)))
+    obs = observations()
+    found = saliency(shares, obs)
+    # Two of three actions, equally likely, are multiples of the fair share: d ln(rate) = 2/3 d ln(share).
+    assert found.slope[found.names.index("fair share")] == pytest.approx(2 / 3 / obs[:, FAIR], rel=1e-2)
+
+
+def test_a_sweep_sets_one_entry_and_dots_are_what_was_met() -> None:
+    obs = observations()
+    found = response(by_queue(), obs, "queued_bytes", points=5)
+    assert found.values[[0, -1]] == pytest.approx(np.percentile(obs[:, QUEUED], [1, 99]))
+    for curve in (found.mean, found.low, found.high):  # nothing else counts, so all observations agree
+        assert curve == pytest.approx(np.exp(log_rate(found.values)), rel=1e-3)
+    assert len(found.met) == 12
+    assert (np.diff(found.met_values) > 0).all()
+    assert found.met == pytest.approx(np.exp(log_rate(found.met_values)), rel=0.02)
+    assert np.ptp(response(by_queue(), obs, "upper queue").mean) < 1e-6
+    assert "own backlog" in found.words
+    assert dict(found.places)[1.0] == "100"
+
+
+def test_neighbours_seen_one_by_one_move_together() -> None:
+    policy = MlpPolicy([(np.ones((11, 14), dtype=np.float32), np.zeros(11, dtype=np.float32))])
+    each = Learned(policy, ObservationSpec(), ActionSpec(), "ncc")
+    assert each.entries["neighbours' queued_bytes"] == (8, 11)
+    assert whose("neighbours' queued_bytes") == whose("busy share") == "neighbours"
+    assert (whose("wait"), whose("upper queue"), whose("period")) == ("own", "port", "network")
+
+
+def test_what_cannot_be_asked_is_named(tmp_path: Path) -> None:
+    obs = observations()
+    with pytest.raises(UnknownNameError, match=r"entry of the observation 'queue'.*Did you mean"):
+        response(by_queue(), obs, "queue")
+    obs[:, QUEUED] = 0.5
+    with pytest.raises(ConfigError, match=r"is 0\.5 in all of these observations"):
+        response(by_queue(), obs, "queued_bytes")
+    assert "queued_bytes" not in saliency(by_queue(), obs).ranked
+    nothing: list[Response] = []
+    with pytest.raises(ConfigError, match="no response to draw"):
+        policy_response(nothing, tmp_path / "x.png")
+    with pytest.raises(ConfigError, match="'dctcp' has no policy to look into"):
+        load_learned(load_controller("dctcp"))
+    blind = MlpPolicy([(np.zeros((3, 8), dtype=np.float32), np.zeros(3, dtype=np.float32))])
+    hidden = Learned(blind, ObservationSpec(neighbours="none"), ActionSpec(kind="shares", shares=(0.5, 1.0)), "ncc")
+    with pytest.raises(ConfigError, match="shares of what it does not observe"):
+        hidden.log_rate(np.zeros((1, 8), dtype=np.float32))
+
+
+def test_a_policy_of_a_run_folder_is_asked_at_what_its_hosts_saw(tmp_path: Path) -> None:
+    scenario = scenario_of("rack", "scenario.duration_s=0.02")
+    write_policy(tmp_path / "policy.npz", scenario, action=10)
+    controller, found = load_learned(load_controller("ncc"), tmp_path)
+    obs = observed(found, controller, scenario, load_datapath("packetsim"), seed=1, run=tmp_path)
+    assert obs.shape[1] == found.policy.obs_dim
+    assert (obs[:, found.at("queued_flows")] > 0).all()
+    assert set(found.chosen(obs)) == {1.0}
+    (tmp_path / "policy.npz").write_bytes(b"nothing")
+    with pytest.raises(ResultError):
+        load_learned(load_controller("ncc"), tmp_path)
+
+
+def test_figures_show_something(tmp_path: Path) -> None:
+    obs = observations()
+    policy_response([response(by_queue(), obs, name) for name in ("queued_bytes", "upper queue")], tmp_path / "r.png")
+    saliency_bars(saliency(by_queue(), obs), tmp_path / "s.png", narrow=True)
+    assert is_drawn(tmp_path / "r.png")
+    assert is_drawn(tmp_path / "s.png")
