@@ -169,7 +169,13 @@ class Neighbourhood:
         self.scenario = scenario
         self.link_bps: FloatArray = scales.link_rate_bps[list(local)]
         """[k]"""
-        self._limiter, self._local, self._peers = limiter, np.array(local), np.array(peers, np.int64)
+        self.base_rtt_s: FloatArray = scales.base_rtt_s[list(local)]
+        """[k]"""
+        self._limiter, self._local, self._peers = (
+            limiter,
+            np.array(rows[: len(local)]),
+            np.array(rows[len(local) :], np.int64),
+        )
         self._area = int(scales.area[local[0]])
         self._upper_bps = float(scales.upper_capacity_bps[self._area])
         self._scales = scales

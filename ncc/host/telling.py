@@ -17,9 +17,9 @@ def rss_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES
 
 
-def metrics_of(loop: Loop, file: PolicyFile) -> Metrics:
-    """All that an agent counts."""
-    found, agent, guard, live = Metrics(), loop.agent, loop.agent.guard, loop.live
+def tell(found: Metrics, loop: Loop, file: PolicyFile) -> None:
+    """Add all that an agent counts."""
+    agent, guard, live = loop.agent, loop.agent.guard, loop.live
     found.gauge("ncc_info", "the policy, by its SHA-256", lambda: {file.sha256: 1}, "policy_sha256")
     found.counter("ncc_periods_total", "periods that have ended", lambda: loop.periods.epoch)
     found.counter("ncc_missed_periods_total", "of these, without a decision", lambda: loop.periods.missed)
@@ -42,7 +42,6 @@ def metrics_of(loop: Loop, file: PolicyFile) -> Metrics:
     found.counter("ncc_cpu_seconds_total", "of this process", time.process_time)
     found.histogram("ncc_decision_seconds", "from measuring to limits written", loop.took)
     found.histogram("ncc_late_seconds", "by how much periods began late", loop.late)
-    return found
 
 
 def _by_host(values: list[float]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 """An agent on each host, which knows what messages told it, decides as one that knows everything a period late."""
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -19,11 +20,13 @@ from ncc.deployed.guard import GuardSettings
 from ncc.deployed.host_agents import HostAgents
 from ncc.deployed.limits import HeldLimiter
 from ncc.deployed.neighbourhood import NeighbourhoodSpec, limiter_of
+from ncc.envs.observation import ObservationSpec, obs_dim
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.envs.scales import scales_of
 from ncc.harness.limiter import RateLimiter
 from ncc.harness.run import Run, run_once
 from tests.envs.cases import measured, rack
+from tests.host.policies import untrained
 from tests.linux.test_decide import INCAST, drawn
 
 
@@ -83,6 +86,15 @@ def test_agents_that_tell_each_other_decide_as_one_that_sees_all(scenario: Scena
     assert messages["received"] == n * (near + 1) * (both.n - 1)  # neighbours and switch; the last are not read
     assert messages["stale_peers"] == n * near  # in the first epoch nobody has said anything
     assert not any(messages[why] for why in ("forged", "replayed", "late", "unknown_sender", "values"))
+
+
+@pytest.mark.parametrize("kind", ["each", "pooled", "none"])
+def test_whatever_way_neighbours_are_seen(kind: Literal["each", "pooled", "none"], policy_file: PolicyFile) -> None:
+    spec = ObservationSpec(neighbours=kind)
+    _, file = untrained(policy_file, spec, obs_dim(spec, INCAST))
+    both = Both(limiter_of(file), HostAgents(file))
+    run_with(both, INCAST.replace(duration_s=0.05))
+    assert len(both.seen) > 2
 
 
 def test_agents_hold_what_the_file_says(policy_file: PolicyFile) -> None:

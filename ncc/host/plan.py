@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What an agent is asked to do, checked as far as that is possible without touching the host."""
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ncc.core.errors import ConfigError
+from ncc.deployed.exchange import GROUP, ExchangeSpec
+from ncc.deployed.file import PolicyFile, load_policy_file
+from ncc.deployed.guard import GuardSettings
+from ncc.deployed.limits import RateBounds
+from ncc.deployed.message import Key, read_key
+from ncc.deployed.metrics import parse_endpoint
+from ncc.deployed.neighbourhood import NeighbourhoodSpec, check_fits
+from ncc.deployed.peers import Address, interface_address, parse_agent, parse_peers
+from ncc.envs.linux.senders import KERNEL, check_stack
+
+SPEED = "/sys/class/net/{}/speed"
+GROUP_PORT = 9473
+LATE_PERIODS = 10.0
+"""A message that tells of longer ago when it comes is dropped."""
+HEARTBEATS = 2
+"""Periods that the heartbeat's timeout takes at least."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that ``run`` was told."""
+
+    file: PolicyFile
+    bounds: RateBounds
+    interfaces: list[str]
+    addresses: list[str]
+    """[k] of the local hosts."""
+    network: NeighbourhoodSpec
+    exchange: ExchangeSpec
+    key: Key | None
+    """None: there is nobody to speak with."""
+    guard: GuardSettings
+    endpoint: Address | None
+    """Of metrics."""
+
+
+def planned(options: argparse.Namespace) -> Plan:
+    """What options ask for.
+
+    Raises:
+        ConfigError: it cannot be, or contradicts itself or the policy.
+        ResultError: there is no such policy file.
+    """
+    file = load_policy_file(options.policy)
+    bounds = narrowed(file, options)
+    check_stack(file.header.stack)
+    if file.header.stack.transport.startswith(KERNEL):
+        raise ConfigError(
+            f"policy {file.header.name!r} is for {file.header.stack.transport}, the kernel's own, which takes no rate "
+            "limit: export a policy for a transport of ours"
+        )
+    interfaces, addresses = _hosts(options)
+    exchange, key = _exchange(options, file, addresses, interfaces)
+    n_peers = exchange.discover or len(parse_peers(exchange.peers, exchange.own))
+    network = neighbourhood_of(options, file, len(addresses) + n_peers, interfaces)
+    check_fits(file, network)
+    network.scenario()
+    if options.heartbeat_s < (least_s := HEARTBEATS * network.period_s):
+        raise ConfigError(f"--heartbeat-s must be at least two periods, {least_s:g} s, got {options.heartbeat_s:g}")
+    return Plan(
+        file=file,
+        bounds=bounds,
+        interfaces=interfaces,
+        addresses=addresses,
+        network=network,
+        exchange=exchange,
+        key=key,
+        guard=_guard(options),
+        endpoint=parse_endpoint(options.metrics) if options.metrics else None,
+    )
+
+
+def narrowed(file: PolicyFile, options: argparse.Namespace) -> RateBounds:
+    """The file's bounds, narrowed by what was asked.
+
+    Raises:
+        ConfigError: they would be wider.
+    """
+    bounds = file.header.limits
+    changes: dict[str, Any] = {}
+    for name, wider in (
+        ("min_rate_frac", lambda asked, own: asked < own),
+        ("max_rate_frac", lambda asked, own: asked > own),
+        ("rise_ratio", lambda asked, own: own is not None and asked > own),
+        ("fall_ratio", lambda asked, own: own is not None and asked > own),
+    ):
+        asked, own = getattr(options, name), getattr(bounds, name)
+        if asked is None:
+            continue
+        if wider(asked, own):
+            raise ConfigError(
+                f"--{name.replace('_', '-')} {asked:g} is wider than the policy file's {own:g}: bounds may be narrowed "
+                "only; export the policy with others (limits.*)"
+            )
+        changes[name] = asked
+    return bounds.replace(**changes) if changes else bounds
+
+
+def neighbourhood_of(
+    options: argparse.Namespace, file: PolicyFile, hosts: int, interfaces: list[str]
+) -> NeighbourhoodSpec:
+    """What was said of the network, and what the interface says where nothing was."""
+    return NeighbourhoodSpec(
+        hosts=hosts,
+        link_rate_bps=options.link_rate if options.link_rate is not None else _speed_bps(interfaces),
+        upper_rate_bps=options.upper_rate,
+        upper_buffer_bytes=options.upper_buffer,
+        base_rtt_s=options.base_rtt,
+        period_s=file.header.period_s if options.period is None else options.period,
+    )
+
+
+def _speed_bps(interfaces: list[str]) -> float:
+    for name in interfaces[:1]:
+        try:
+            if (speed := int(Path(SPEED.format(name)).read_text())) > 0:
+                return speed * 1e6
+        except (OSError, ValueError):  # a device without a speed says EINVAL
+            break
+    raise ConfigError("the rate of the hosts' links is not known: say --link-rate, in bits/s")
+
+
+def _hosts(options: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """Interfaces and addresses of the local hosts."""
+    interfaces: list[str] = options.interface or []
+    found = [interface_address(name) for name in interfaces]
+    addresses = options.address or found
+    if not addresses:
+        raise ConfigError("name the host: --interface, or --address of its connections")
+    if options.address and interfaces and len(addresses) != len(interfaces):
+        raise ConfigError(
+            f"{len(interfaces)} interfaces and {len(addresses)} addresses were named: each host has one of either"
+        )
+    if len(set(addresses)) < len(addresses):
+        raise ConfigError(f"each host needs an address of its own, got {', '.join(addresses)}")
+    for address in addresses:
+        if parse_agent(address, "address")[0].address.host != address or ":" in address:
+            raise ConfigError(f"a host's address must be an IPv4 address, got {address!r}")
+    return interfaces, addresses
+
+
+def _exchange(
+    options: argparse.Namespace, file: PolicyFile, addresses: list[str], interfaces: list[str]
+) -> tuple[ExchangeSpec, Key | None]:
+    period_s = file.header.period_s if options.period is None else options.period
+    if options.discover and not interfaces:
+        raise ConfigError("--discover needs --interface, on whose link peers are to be found")
+    group = options.group or f"{GROUP}:{GROUP_PORT}"
+    spec = ExchangeSpec(
+        listen=f"{addresses[0]}:{options.port}*{len(addresses)}",
+        period_s=period_s,
+        late_s=LATE_PERIODS * period_s,
+        peers=tuple(name for name in options.peers.split(",") if name.strip()),
+        discover=options.discover,
+        upper=options.upper,
+        group=group if options.discover else None,
+        interface=interfaces[0] if options.discover else None,
+    )
+    alone = not (spec.peers or spec.discover or spec.upper)
+    if not alone and options.key is None:
+        raise ConfigError("messages are signed: name the file of the key that all agents share, --key")
+    return spec, None if alone else read_key(options.key)
+
+
+def _guard(options: argparse.Namespace) -> GuardSettings:
+    return GuardSettings(
+        bad_periods=options.bad_periods,
+        missed_frac=options.missed_frac,
+        silent_s=options.silent_s,
+        hold_off_s=options.hold_off_s,
+        tries=options.tries,
+    )

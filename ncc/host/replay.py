@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``python -m ncc.host replay``: the agent on measurements that a run has recorded. No root, no traffic."""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ncc.core.errors import ConfigError, ResultError
+from ncc.core.flows import FloatArray
+from ncc.core.units import to_ns
+from ncc.deployed.agent import Agent
+from ncc.deployed.file import PolicyFile, load_policy_file
+from ncc.deployed.guard import Guard, GuardSettings
+from ncc.deployed.neighbourhood import OWN, Neighbourhood, check_fits, limiter_of
+from ncc.deployed.state import UPPER, NoExchange
+from ncc.envs.linux.live import HostColumns
+from ncc.harness.atomic import replacing
+from ncc.harness.columns import numpy_column
+from ncc.harness.progress import Bar
+from ncc.host.plan import narrowed, neighbourhood_of
+
+UPPERS = ("upper_throughput_bps", "upper_queue_bytes")
+NEEDED = ("time_s", "host_name", "area", "rate_limit_bps", *OWN, *UPPERS)
+
+
+class Recording:
+    """The epochs of a neighbourhood: what `ncc.harness.columns` calls ``epochs``.
+
+    Attributes:
+        hosts: their names.
+        time_s: [n_epochs]
+        columns: [n_epochs, n_hosts] each of `OWN`, ``rate_limit_bps`` and `UPPERS`.
+
+    Raises:
+        ResultError: the file is none, or lacks something.
+    """
+
+    def __init__(self, path: Path, area: int) -> None:
+        try:
+            table = pq.read_table(path)
+        except (OSError, pa.ArrowException) as error:
+            raise ResultError(
+                f"cannot read {path} ({str(error).splitlines()[0]}); name a run's epochs.parquet"
+            ) from None
+        if missing := sorted(set(NEEDED) - set(table.column_names)):
+            raise ResultError(f"{path} has no column {missing[0]!r}; name a run's epochs.parquet")
+        areas = numpy_column(table, "area")
+        if area not in areas:
+            known = ", ".join(map(str, np.unique(areas).tolist()))
+            raise ResultError(f"{path} has no neighbourhood {area}; it has: {known}")
+        rows = table.filter(pa.array(areas == area))
+        self.hosts = list(dict.fromkeys(rows["host_name"].to_pylist()))
+        n = len(self.hosts)
+        if len(rows) % n or rows["host_name"].to_pylist()[: 2 * n] != (self.hosts * 2)[: len(rows)]:
+            raise ResultError(f"{path} does not have a row for each epoch and host in turn; name one run's epochs")
+        grids = {name: numpy_column(rows, name).reshape(-1, n) for name in NEEDED if name not in ("host_name", "area")}
+        self.time_s: FloatArray = grids.pop("time_s")[:, 0]
+        self.columns = grids
+
+    @property
+    def period_s(self) -> float:
+        """Between most epochs: a run in real time may have missed some."""
+        return float(np.median(np.diff(self.time_s, prepend=0.0)))
+
+
+class RecordedUpper(NoExchange):
+    """Nobody tells anything but the upper port, whose state a period ago is in the recording."""
+
+    def tell(self, throughput_bps: float, queue_bytes: float, at_ns: int) -> None:
+        """What it tells at that time."""
+        self.upper = np.array([(throughput_bps, queue_bytes)], UPPER)
+        self.upper_ns = at_ns
+
+
+def replay(options: argparse.Namespace) -> int:
+    """Decide for every epoch of a recording; 0.
+
+    Raises:
+        ConfigError: a policy or network that does not fit.
+        ResultError: no such recording.
+    """
+    file = load_policy_file(options.policy)
+    recording = Recording(options.epochs, options.area)
+    if options.link_rate is None:
+        raise ConfigError("replay has no interface to ask: say --link-rate, in bits/s")
+    if options.period is None:
+        options.period = round(recording.period_s, 9)
+    bounds = narrowed(file, options)
+    spec = neighbourhood_of(options, file, len(recording.hosts), [])
+    check_fits(file, spec)
+    neighbourhood = Neighbourhood(limiter_of(file), spec.scenario(), range(spec.hosts), [])
+    said: list[str] = []
+    guard = Guard(GuardSettings(), bounds, neighbourhood.link_bps, said.append)
+    limits = decided(Agent(neighbourhood, guard, upper := RecordedUpper()), upper, recording, spec.period_s)
+    in_force = recording.columns["rate_limit_bps"]
+    print(*_lines(file, recording, limits, guard, said), sep="\n")
+    if options.out is not None:
+        with replacing(options.out) as temporary:
+            pq.write_table(_table(recording, limits, in_force), temporary)
+        print(f"Written to {options.out}")
+    return 0
+
+
+def decided(agent: Agent, upper: RecordedUpper, recording: Recording, period_s: float) -> FloatArray:
+    """[n_epochs, n_hosts] limits that the agent holds after each epoch, in which the recorded ones were in force."""
+    limits, period_ns = np.empty((len(recording.time_s), len(recording.hosts))), to_ns(period_s)
+    grids = recording.columns
+    nothing = {name: np.zeros_like(grids[name][0]) for name in OWN} | {"rtt_s": agent.neighbourhood.base_rtt_s}
+    idle = HostColumns(**nothing, interval_s=0.0, reported=0, connections=0)
+    upper.tell(0.0, 0.0, period_ns)
+    agent.decide(idle, period_ns)  # as every run begins, with nothing measured
+    with Bar("replaying", len(limits), unit="epochs") as bar:
+        for epoch in range(len(limits)):
+            now_ns = (epoch + 2) * period_ns
+            columns = {name: np.ascontiguousarray(grids[name][epoch]) for name in OWN}
+            own = HostColumns(**columns, interval_s=period_s, reported=0, connections=0)
+            agent.guard.held_bps = grids["rate_limit_bps"][epoch].astype(np.float64)
+            limits[epoch] = agent.decide(own, now_ns)
+            upper.tell(*(float(grids[name][epoch, 0]) for name in UPPERS), now_ns)
+            if epoch % 1000 == 0:
+                bar.update(epoch)
+    return limits
+
+
+def _lines(file: PolicyFile, recording: Recording, limits: FloatArray, guard: Guard, said: list[str]) -> list[str]:
+    n, hosts = limits.shape
+    found = [
+        f"{file.header.name}, {n:,} epochs of {recording.period_s * 1e3:g} ms, {hosts} hosts",
+        f"limits decided: {np.isfinite(limits).mean():.1%} finite; {_range(limits)}",
+        f"guard: {guard.counters['clipped_limits']:,} limits clipped, {guard.counters['bad_periods']:,} bad periods",
+        *said,
+    ]
+    recorded = recording.columns["rate_limit_bps"][1:]
+    if np.isfinite(recorded).any():
+        alike = np.isclose(limits[:-1], recorded, rtol=1e-6)
+        found.append(f"as recorded in the next epoch: {alike.mean():.2%} of {alike.size:,} limits")
+    return found
+
+
+def _range(limits: FloatArray) -> str:
+    finite = limits[np.isfinite(limits)]
+    if not finite.size:
+        return "none"
+    low, middle, high = (np.quantile(finite, q) / 1e6 for q in (0, 0.5, 1))
+    return f"{low:.4g} to {high:.4g} Mbit/s, median {middle:.4g}"
+
+
+def _table(recording: Recording, limits: FloatArray, in_force: FloatArray) -> pa.Table:
+    n, hosts = limits.shape
+    return pa.table(
+        {
+            "time_s": np.repeat(recording.time_s, hosts),
+            "host_name": recording.hosts * n,
+            "in_force_bps": in_force.ravel(),
+            "decided_bps": limits.ravel(),
+        }
+    )

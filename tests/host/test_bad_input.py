@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What cannot be asked of an agent: one sentence, another status than 0, and nothing changed on the host."""
+
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ncc.deployed.file import PolicyFile
+from ncc.envs.observation import ObservationSpec
+from ncc.host.__main__ import main
+from tests.host.agents import AVAILABLE, ROOT
+from tests.host.policies import untrained
+from tests.support.linux import KERNEL, needs
+
+SYSCTLS = ("tcp_congestion_control", "tcp_ecn")
+NETWORK = ["--link-rate", "1e9", "--upper-rate", "1e9", "--seconds", "0.1"]
+
+
+@pytest.fixture(autouse=True)
+def unchanged() -> Iterator[None]:
+    """No test here leaves anything on the machine."""
+    before = [Path(f"/proc/sys/net/ipv4/{name}").read_text() for name in SYSCTLS] + [AVAILABLE.read_text()]
+    yield
+    assert [Path(f"/proc/sys/net/ipv4/{name}").read_text() for name in SYSCTLS] + [AVAILABLE.read_text()] == before
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> str:
+    path = tmp_path / "key"
+    path.touch(mode=0o600)
+    path.write_text("0123456789abcdef0123456789abcdef")
+    return str(path)
+
+
+def refused(arguments: list[str], status: int, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", *arguments]) == status
+    said = capsys.readouterr()
+    assert says in said.err
+    assert said.err.startswith("error: ")
+    assert said.err.count("\n") == 1
+    assert said.out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--interface", "nosuch0", *NETWORK], "there is no network interface 'nosuch0'"),
+        (NETWORK, "name the host: --interface"),
+        (["--address", "300.0.0.1", *NETWORK], "300.0.0.1"),
+        (["--address", "[fd00::1]", *NETWORK], "must be an IPv4 address"),
+        (["--address", "127.0.0.1", "--address", "127.0.0.1", *NETWORK], "an address of its own"),
+        (["--address", "127.0.0.1", "--upper-rate", "1e9"], "say --link-rate"),
+        (["--address", "127.0.0.1", *NETWORK, "--peers", "127.0.0.2"], "name the file of the key"),
+        (["--address", "127.0.0.1", *NETWORK, "--peers", "somewhere", "--key", "KEY"], "somewhere"),
+        (["--address", "127.0.0.1", *NETWORK, "--peers", "127.0.0.2", "--key", "/nonexistent"], "key file"),
+        (["--address", "127.0.0.1", *NETWORK, "--discover", "2", "--key", "KEY"], "--discover needs --interface"),
+        (["--address", "127.0.0.1", *NETWORK, "--max-rate-frac", "9"], "is wider than the policy file's"),
+        (["--address", "127.0.0.1", *NETWORK, "--period", "0.1"], "was trained to decide every"),
+        (["--address", "127.0.0.1", *NETWORK, "--base-rtt", "1e-6"], "base_rtt_s must be at least"),
+        (["--address", "127.0.0.1", *NETWORK, "--heartbeat-s", "0.001"], "at least two periods"),
+        (["--address", "127.0.0.1", *NETWORK, "--hold-off-s", "-1"], "GuardSettings.hold_off_s"),
+        (["--address", "127.0.0.1", *NETWORK, "--core", "999"], "--core 999 is none that this process may use"),
+        (["--address", "127.0.0.1", *NETWORK, "--name", "No Name"], "A congestion control's name must be"),
+        (["--address", "127.0.0.1", *NETWORK, "--metrics", "nowhere"], "nowhere"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "-",
+)
+def test_arguments_that_cannot_be_are_refused(
+    arguments: list[str], says: str, policy_path: Path, key: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused([str(policy_path), *(key if text == "KEY" else text for text in arguments)], 2, says, capsys)
+
+
+def test_a_port_in_use_is_named(policy_path: Path, key: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken, socket.socket() as listening:
+        taken.bind(("127.0.0.1", 0))
+        port = str(taken.getsockname()[1])
+        arguments = [str(policy_path), "--address", "127.0.0.1", *NETWORK]
+        refused([*arguments, "--peers", "127.0.0.2", "--key", key, "--port", port], 2, port, capsys)
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        port = str(listening.getsockname()[1])
+        refused([*arguments, "--metrics", port], 2, f"cannot serve metrics at 127.0.0.1:{port}", capsys)
+
+
+def test_a_policy_that_does_not_fit_is_refused(
+    policy_file: PolicyFile, policy_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    each, ages, damaged = (tmp_path / name for name in ("each.ncc", "ages.ncc", "damaged.ncc"))
+    each.write_bytes(untrained(policy_file, ObservationSpec(neighbours="each"), 6 + 3 * 3 + 2)[0])
+    ages.write_bytes(untrained(policy_file, ObservationSpec(neighbours="pooled", ages=True), 19)[0])
+    damaged.write_bytes(policy_path.read_bytes()[:-100])
+    host = ["--address", "127.0.0.1", *NETWORK]
+    refused([str(each), *host], 2, "takes exactly 3 neighbours and this neighbourhood has 0", capsys)
+    refused([str(ages), *host], 2, "observes how old messages are", capsys)
+    refused([str(damaged), *host], 1, "damaged.ncc", capsys)
+    refused([str(tmp_path / "none.ncc"), *host], 1, "none.ncc", capsys)
+
+
+@needs("root", *KERNEL)
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed (package util-linux)")
+def test_without_privileges_nothing_happens(policy_path: Path) -> None:
+    command = [sys.executable, "-m", "ncc.host", "run", str(policy_path), "--address", "127.0.0.1", *NETWORK]
+    without = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"]
+    done = subprocess.run([*without, *command, "--default"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: The agent of a host needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN and lacks all of them: run it as root "
+        "(sudo), or by the systemd unit.\n"
+    )

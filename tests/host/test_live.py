@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Hosts' columns from reports of connections that nobody announced: worked arithmetic, without a kernel."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import DatapathError
+from ncc.envs.linux import layout
+from ncc.envs.linux.extension import LIVE_COLUMNS, LIVE_FIELDS, LIVE_SUMS, extension
+from ncc.envs.linux.live import InterfaceCounter
+from ncc.envs.linux.order import WeightsByWait
+
+MS = 1_000_000
+HOSTS = 2
+
+
+class Kernel:
+    """Writes reports as the shim does."""
+
+    def __init__(self, slots: int = 8) -> None:
+        self.reports = np.zeros(slots, layout.REPORT)
+        self.columns = np.zeros((len(LIVE_COLUMNS), slots), np.int64)
+        self.connections = extension().Connections(
+            reports=self.reports.view(np.uint8).reshape(slots, -1),
+            fields=[int(layout.REPORT.fields[name][1]) for name in LIVE_FIELDS],  # type: ignore[index]
+            states=[layout.LIVE, layout.FINISHED],
+            n_hosts=HOSTS,
+            columns=self.columns,
+        )
+        self.sums = np.full((len(LIVE_SUMS), HOSTS), np.nan)
+
+    def report(self, slot: int, **fields: Any) -> None:
+        self.reports["seq"][slot] += 2
+        for name, value in ({"state": layout.LIVE, "header_bytes": 40} | fields).items():
+            self.reports[name][slot] = value
+
+    def measure(self, now_ns: int, used: int = 8) -> tuple[int, int, list[int], int]:
+        return self.connections.measure(used, now_ns, self.sums)
+
+    def sum(self, name: str) -> list[float]:
+        found: list[float] = self.sums[LIVE_SUMS.index(name)].tolist()
+        return found
+
+
+def test_sums_are_of_what_each_host_s_connections_did_since_the_last_time() -> None:
+    kernel = Kernel()
+    kernel.report(0, generation=1, host=0, began_ns=1 * MS, updated_ns=2 * MS, sent_bytes=3000, sent_packets=3,
+                  delivered_bytes=1000, unsent_bytes=700, rtt_sum_ns=500, rtt_samples=2)  # fmt: skip
+    kernel.report(2, generation=4, host=1, began_ns=1 * MS, updated_ns=2 * MS, sent_bytes=100, sent_packets=1)
+    kernel.report(3, generation=1, host=0, began_ns=2 * MS, updated_ns=2 * MS, unsent_bytes=300)
+    kernel.report(4, generation=1, host=layout.NO_HOST, updated_ns=2 * MS, sent_bytes=10**9, unsent_bytes=5)
+    assert kernel.measure(5 * MS) == (3, 3, [], 0)
+    assert kernel.sum("sent_bytes") == [3000 + 3 * 40, 140]
+    assert kernel.sum("delivered_bytes") == [1000, 0]
+    assert (kernel.sum("rtt_sum_ns"), kernel.sum("rtt_samples")) == ([500, 0], [2, 0])
+    assert kernel.sum("queued_bytes") == [1000, 0]
+    assert kernel.sum("next_bytes") == [300, 0]
+    assert kernel.sum("queued_flows") == [2, 0]
+    assert kernel.sum("wait_ns") == [3 * MS, 0]  # slot 0 has just sent, slot 3 has waited since it began
+    kernel.report(0, updated_ns=6 * MS, sent_bytes=3500, retrans_bytes=500, sent_packets=4, unsent_bytes=700)
+    assert kernel.measure(9 * MS) == (1, 3, [], 0)
+    assert kernel.sum("sent_bytes") == [540, 0]
+    assert kernel.sum("wait_ns") == [4 * MS + 7 * MS, 0]  # sending again lets nothing new out
+    assert kernel.columns[LIVE_COLUMNS.index("slot"), :3].tolist() == [0, 2, 3]
+    assert kernel.columns[LIVE_COLUMNS.index("last_left_ns"), :3].tolist() == [5 * MS, 5 * MS, 2 * MS]
+
+
+def test_a_slot_s_next_connection_starts_from_nothing_and_ended_ones_are_told_once() -> None:
+    kernel = Kernel()
+    kernel.report(1, generation=1, host=0, updated_ns=1, sent_bytes=9000, delivered_bytes=9000, unsent_bytes=50)
+    kernel.measure(1 * MS)
+    kernel.report(1, state=layout.FINISHED, updated_ns=2, sent_bytes=9500, unsent_bytes=50)
+    assert kernel.measure(2 * MS) == (1, 0, [1], 0)
+    assert kernel.sum("sent_bytes") == [500, 0]
+    assert kernel.sum("queued_flows") == [0, 0]  # an ended connection waits for nothing
+    kernel.report(1, state=layout.FREE)
+    assert kernel.measure(3 * MS) == (0, 0, [], 0)
+    kernel.report(1, generation=2, updated_ns=9, sent_bytes=700, delivered_bytes=0)
+    kernel.measure(4 * MS)
+    assert kernel.sum("sent_bytes") == [700, 0]
+    assert kernel.sum("delivered_bytes") == [0, 0]
+
+
+def test_a_report_that_is_being_written_is_left_to_the_next_period() -> None:
+    kernel = Kernel()
+    kernel.report(0, generation=1, host=0, updated_ns=1, sent_bytes=1000)
+    kernel.report(1, generation=1, host=0, updated_ns=1, sent_bytes=10)
+    kernel.reports["seq"][0] += 1
+    assert kernel.measure(1 * MS) == (1, 1, [], 1)
+    assert kernel.sum("sent_bytes") == [10, 0]
+    kernel.reports["seq"][0] += 1
+    assert kernel.measure(2 * MS) == (1, 2, [], 0)
+    assert kernel.sum("sent_bytes") == [1000, 0]
+    assert kernel.measure(3 * MS, used=0) == (0, 0, [], 0)
+
+
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    kernel = Kernel()
+    with pytest.raises(ValueError, match="sums have the wrong shape"):
+        kernel.connections.measure(8, 1, np.zeros((len(LIVE_SUMS), HOSTS + 1)))
+    with pytest.raises(ValueError, match="do not fit each other"):
+        extension().Connections(
+            reports=kernel.reports.view(np.uint8).reshape(8, -1), fields=[300] * len(LIVE_FIELDS), states=[1, 2],
+            n_hosts=1, columns=kernel.columns,
+        )  # fmt: skip
+
+
+def test_an_order_goes_by_what_is_known() -> None:
+    """srpt: the least that is written and unsent first; each host has an order of its own."""
+    weights = WeightsByWait("srpt", ())
+    columns = {
+        "host": [0, 0, 0, 1],
+        "began_ns": [1, 2, 3, 4],
+        "last_left_ns": [5, 5, 5, 5],
+        "left_bytes": [10**6, 0, 500, 0],
+        "unsent_bytes": [100, 50_000, 2_000, 10**9],
+        "delivered_bytes": [10**6, 0, 0, 0],
+    }
+    live = np.zeros((len(LIVE_COLUMNS), 4), np.int64)
+    for name, values in columns.items():
+        live[LIVE_COLUMNS.index(name)] = values
+    assert weights.of(live, 10 * MS).tolist() == [4, 1, 2, 4]
+
+
+def test_an_interface_that_is_not_there_is_named() -> None:
+    with pytest.raises(DatapathError, match="Interface nosuch0 cannot be read"):
+        InterfaceCounter("nosuch0")
+    counter = InterfaceCounter("lo")
+    assert counter() >= 0
+    counter.close()
+    counter.close()
