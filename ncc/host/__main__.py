@@ -4,6 +4,9 @@
 ``run`` is the agent of a host: it measures its connections, hears its neighbours, decides by a policy file, and holds
 its connections to that (docs/host). ``replay`` decides on what was recorded; it takes neither root nor Linux' BPF.
 
+``upper`` tells hosts of the port that they share, on the machine that has it. ``unit`` prints a unit by which systemd
+runs the agent: ``unit policy.ncc --interface NAME ...``, as ``run`` is called.
+
 ``check`` prints what the machine can do of the Linux datapath and what is missing; its exit status is 0 if a run is
 possible and 1 if not. With ``--callbacks`` it also sends traffic through network namespaces of its own, for some
 seconds, and counts how often the kernel takes something else for what a program returns.
@@ -38,6 +41,18 @@ def _replay(options: argparse.Namespace) -> int:
     from ncc.host.replay import replay
 
     return replay(options)
+
+
+def _upper(options: argparse.Namespace) -> int:
+    from ncc.host.upper import upper
+
+    return upper(options)
+
+
+def _unit(options: argparse.Namespace) -> int:
+    from ncc.host.systemd import unit
+
+    return unit(options)
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -82,7 +97,7 @@ def _latency(options: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Of all commands; a chosen one has `command` to be called with the options."""
-    from ncc.host.options import replay_options, run_options
+    from ncc.host.options import replay_options, run_options, unit_options, upper_options
 
     found = argparse.ArgumentParser(prog="python -m ncc.host", description=(__doc__ or "").split("\n")[0])
     commands = found.add_subparsers(required=True, metavar="command")
@@ -94,6 +109,8 @@ def parser() -> argparse.ArgumentParser:
 
     run_options(add("run", _run, "decide for this host by a policy file"))
     replay_options(add("replay", _replay, "decide on what was recorded, and compare"))
+    upper_options(add("upper", _upper, "tell hosts of the port that they share"))
+    unit_options(add("unit", _unit, "print a unit by which systemd runs the agent"))
     checking = add("check", _check, "what this machine can do of the Linux datapath")
     checking.add_argument(
         "--callbacks",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What ``python -m ncc.host run`` can be told."""
+"""What ``python -m ncc.host`` can be told to run, to replay, to tell, and to print."""
 
 import argparse
 from pathlib import Path
@@ -101,3 +101,26 @@ def replay_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="FILE", help="where decisions go, as Parquet")
     network_options(parser)
     bound_options(parser)
+
+
+def upper_options(parser: argparse.ArgumentParser) -> None:
+    """All of ``upper``."""
+    parser.add_argument("interface", help="whose queue hosts share: the port of the switch towards what lies beyond")
+    parser.add_argument("--listen", required=True, metavar="ADDRESS[:PORT]", help=f"of this machine (port {PORT})")
+    parser.add_argument("--key", type=Path, required=True, metavar="FILE", help="that all share")
+    parser.add_argument("--agents", default="", metavar="LIST", help="those who are told, with commas: ADDRESS[:PORT]")
+    parser.add_argument("--group", metavar="ADDRESS:PORT", help="instead: the multicast group of --discover")
+    parser.add_argument("--through", metavar="NAME", help="interface by which the group is reached")
+    parser.add_argument("--period", type=float, default=1e-3, metavar="S", help="of the agents (%(default)s)")
+    parser.add_argument("--seconds", type=float, metavar="S", help="end after so long")
+    parser.add_argument("--log-s", type=float, default=10.0, metavar="S", help="between two reports (%(default)s)")
+
+
+def unit_options(parser: argparse.ArgumentParser) -> None:
+    """All of ``unit``."""
+    parser.add_argument(
+        "arguments",
+        nargs=argparse.REMAINDER,
+        metavar="...",
+        help="all that `run` is to be told: policy.ncc --interface NAME ...",
+    )

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The unit: systemd takes it, it starts what was asked, and it grants what that needs and no more."""
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ncc.core.errors import ConfigError
+from ncc.host.__main__ import main
+from ncc.host.systemd import unit_text
+
+ARGUMENTS = ["policy.ncc", "--interface", "eth0", "--upper-rate", "1e9", "--peers", "10.0.0.2,10.0.0.3*4"]
+
+
+def settings(text: str) -> dict[str, str]:
+    """Those of all sections; none may be there twice."""
+    pairs = [
+        (line.split("=", 1)[0], line.split("=", 1)[1]) for line in text.splitlines() if line and line[0] not in "#["
+    ]
+    assert len({name for name, _ in pairs}) == len(pairs)
+    return dict(pairs)
+
+
+def test_it_starts_what_was_asked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["unit", *ARGUMENTS, "--key", "key"]) == 0
+    found = settings(capsys.readouterr().out)
+    words = shlex.split(found["ExecStart"])
+    assert words[1:5] == ["-I", "-m", "ncc.host", "run"]
+    key = "${CREDENTIALS_DIRECTORY}/key"
+    assert words[5:] == [str(tmp_path / "policy.ncc"), *ARGUMENTS[1:], "--key", key]
+    assert found["LoadCredential"] == f"key:{tmp_path}/key"
+    assert found["AssertPathExists"] == f"{tmp_path}/policy.ncc"
+    assert settings(unit_text([*ARGUMENTS, "--key=/x/key"]))["ExecStart"].endswith(f"--key={key}")
+    assert "LoadCredential" not in settings(unit_text(ARGUMENTS))
+
+
+def test_rights_are_those_that_are_used() -> None:
+    plain = settings(unit_text(ARGUMENTS))
+    assert plain["CapabilityBoundingSet"] == "CAP_BPF CAP_PERFMON CAP_NET_ADMIN"
+    assert plain["ProtectKernelTunables"] == plain["RestrictRealtime"] == "yes"
+    assert "ProtectKernelTunables" not in settings(unit_text([*ARGUMENTS, "--default"]))
+    realtime = settings(unit_text([*ARGUMENTS, "--realtime"]))
+    assert realtime["CapabilityBoundingSet"].split()[-1] == "CAP_SYS_NICE"
+    assert "RestrictRealtime" not in realtime
+
+
+def test_odd_words_stay_what_they_are() -> None:
+    command = settings(unit_text([*ARGUMENTS, "--name", 'a b"c\\d$e%f']))["ExecStart"]
+    assert command.endswith('--name "a b\\"c\\\\d$$e%%f"')
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--seconds", "3"], "--seconds ends the agent by itself"),
+        (["--name", "a\nb"], r"cannot hold the argument 'a\\nb'"),
+    ],
+)
+def test_what_is_no_service(more: list[str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        unit_text([*ARGUMENTS, *more])
+
+
+def test_what_run_does_not_know(capsys: pytest.CaptureFixture[str]) -> None:
+    for wrong in (["policy.ncc"], [*ARGUMENTS, "--what"], [*ARGUMENTS, "--real"]):
+        with pytest.raises(SystemExit) as ended:
+            unit_text(wrong)
+        assert ended.value.code == 2
+    assert re.search(r"unrecognized arguments: --what", capsys.readouterr().err)
+
+
+@pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed (package systemd)"
+)
+@pytest.mark.parametrize("more", [[], ["--realtime", "--default", "--key", "/etc/ncc/key", "--name", "a%b c"]])
+def test_systemd_takes_it(tmp_path: Path, more: list[str]) -> None:
+    path = tmp_path / "ncc-host.service"
+    path.write_text(unit_text([*ARGUMENTS, *more]))
+    ended = subprocess.run(["systemd-analyze", "verify", str(path)], capture_output=True, text=True, check=False)
+    assert "ncc-host.service" not in ended.stderr
+    assert ended.returncode == 0, ended.stderr
