@@ -24,12 +24,16 @@ from ncc.core.errors import ConfigError, DatapathError, ResultError, UnknownName
 from ncc.core.scenario import Scenario
 from ncc.core.value import Name, Value, from_dict
 from ncc.harness.atomic import file_digest
-from ncc.harness.controller import Controller, Formula, PolicyLimit
+from ncc.harness.controller import Controller, Formula, HostsLimit, PolicyLimit
 from ncc.harness.datapath import Datapath, HostStack
 from ncc.harness.limiter import PolicyLimiter, RateLimiter
 
 if TYPE_CHECKING:
     from ncc.agents.policy import MlpPolicy
+
+
+HOSTS = "hosts:"
+"""Before the name of a policy file: an agent on each host."""
 
 
 class DatapathSpec(Value, frozen=True):
@@ -167,6 +171,8 @@ class LimiterFactory:
         from ncc.envs.action import ActionSpec, RateTable
         from ncc.envs.observation import ObservationSpec, SharedObserver
 
+        if isinstance(limit, HostsLimit):
+            return self._agents(controller, limit)
         path, policy, meta = self._load(controller, limit)
         observer = SharedObserver(from_dict(ObservationSpec, _part(meta, "observation", path), f"{path}: observation"))
         actions = RateTable(from_dict(ActionSpec, _part(meta, "action", path), f"{path}: action"), observer.spec)
@@ -188,6 +194,18 @@ class LimiterFactory:
         bounds = from_dict(RateBounds, _part(meta, "limits", path), f"{path}: limits")
         return limiter if bounds == table_bounds(actions.spec) else HeldLimiter(limiter, bounds)
 
+    def _agents(self, controller: str, limit: HostsLimit) -> RateLimiter:
+        from ncc.deployed import SUFFIX, load_policy_file
+        from ncc.deployed.host_agents import HostAgents
+
+        path = self.path(controller, limit)
+        if path.suffix != SUFFIX or not limit.greedy:
+            raise ConfigError(
+                f"controller {controller!r} is an agent on each host: that takes a policy file ({SUFFIX}, made by "
+                f"python -m ncc.export) and greedy decisions, got {path.name} and greedy={limit.greedy}"
+            )
+        return HostAgents(load_policy_file(path))
+
 
 def _part(meta: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
     if not isinstance(part := meta.get(name), Mapping):
@@ -201,11 +219,18 @@ def controller_names() -> tuple[str, ...]:
 
 
 def load_controller(name: str) -> Controller:
-    """The controller that configs/controllers/<name>.yaml describes; of <file>.ncc, that policy file in this folder."""
+    """The controller that configs/controllers/<name>.yaml describes; of <file>.ncc, that policy file in this folder.
+
+    ``hosts:<file>.ncc`` is the same policy by an agent on each host.
+    """
     from ncc.deployed import SUFFIX
 
     if name.endswith(SUFFIX):
-        path = Path(name).resolve()
+        path = Path(name.removeprefix(HOSTS)).resolve()
+        if name.startswith(HOSTS):
+            return Controller(
+                name=HOSTS + path.name, summary="A policy file, on each host", limit=HostsLimit(path=str(path))
+            )
         return Controller(name=path.name, summary="A policy file", limit=PolicyLimit(path=str(path)))
     return from_dict(Controller, read_config("controllers", "controller", name), f"controllers/{name}")
 

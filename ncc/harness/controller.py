@@ -80,7 +80,11 @@ class PolicyLimit(Limit, frozen=True, tag="policy"):
     """What runs below the limit: what the policy was trained on, or the controller's own stack."""
 
 
-AnyLimit = AnyFormula | PolicyLimit
+class HostsLimit(PolicyLimit, frozen=True, tag="hosts"):
+    """The same as hosts run it: an agent on each, which knows what messages told it (`ncc.deployed.host_agents`)."""
+
+
+AnyLimit = AnyFormula | PolicyLimit | HostsLimit
 
 
 class Controller(Value, frozen=True):

@@ -78,6 +78,21 @@ class AgentProcess:
         self.process.stderr.close()
 
 
+def arguments(rack: Rack, host: int, policy: Path, *more: str, most_frac: float) -> list[str]:
+    """Of an agent on a host of the rack, which is allowed so much of its link of 100 Mbit/s, whatever the policy."""
+    link = next(i for i, link in enumerate(rack.topology.links) if host in (link.a, link.b))
+    device = f"p{2 * link + (rack.topology.links[link].b == host)}"
+    network = ["--link-rate", "1e8", "--upper-rate", "1e8", "--upper-buffer", "150000"]
+    names = ["--interface", device, "--name", f"ncc_test_{host}"]
+    return [str(policy), *names, *network, "--max-rate-frac", str(most_frac), "--log-s", "0.2", "--realtime", *more]
+
+
+def sysctl(namespace: str, name: str) -> str:
+    """A setting of IPv4 in a namespace."""
+    asked = ["ip", "netns", "exec", namespace, "cat", f"/proc/sys/net/ipv4/{name}"]
+    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+
+
 @contextmanager
 def beside_others() -> Iterator[None]:
     """No run has the machine, and agents may."""
@@ -89,8 +104,10 @@ def beside_others() -> Iterator[None]:
 
 
 @contextmanager
-def sending(rack: Rack, pairs: Sequence[tuple[int, int]], port: int = 5005) -> Iterator[list[int]]:
-    """Each pair's first host sends to the second without end, by its namespace's own congestion control.
+def sending(
+    rack: Rack, pairs: Sequence[tuple[int, int]], congestion: Sequence[str | None] | None = None, port: int = 5005
+) -> Iterator[list[int]]:
+    """Each pair's first host sends to the second without end; None: by its namespace's own congestion control.
 
     Yields the bytes received so far, [n_pairs].
     """
@@ -104,6 +121,8 @@ def sending(rack: Rack, pairs: Sequence[tuple[int, int]], port: int = 5005) -> I
             sockets += [listener, sender]
             listener.bind((rack.address(dst), port + i))
             listener.listen()
+            if congestion is not None and (name := congestion[i]) is not None:
+                sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
             sender.settimeout(2.0)
             sender.connect((rack.address(dst), port + i))
             receiver, _ = listener.accept()

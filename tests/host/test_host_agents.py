@@ -2,6 +2,7 @@
 """An agent on each host, which knows what messages told it, decides as one that knows everything a period late."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -13,21 +14,26 @@ from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import LeafSpine
+from ncc.core.value import from_dict
 from ncc.core.workload import Incast, Permutation
 from ncc.deployed import RateBounds
-from ncc.deployed.file import PolicyFile
+from ncc.deployed.file import PolicyFile, load_policy_file
 from ncc.deployed.guard import GuardSettings
 from ncc.deployed.host_agents import HostAgents
 from ncc.deployed.limits import HeldLimiter
 from ncc.deployed.neighbourhood import NeighbourhoodSpec, limiter_of
+from ncc.envs.linux.datapath import LinuxDatapath
 from ncc.envs.observation import ObservationSpec, obs_dim
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.envs.scales import scales_of
-from ncc.harness.limiter import RateLimiter
+from ncc.harness.controller import Controller, HostsLimit
+from ncc.harness.limiter import PolicyLimiter, RateLimiter
 from ncc.harness.run import Run, run_once
 from tests.envs.cases import measured, rack
 from tests.host.policies import untrained
+from tests.linux import runs
 from tests.linux.test_decide import INCAST, drawn
+from tests.support.linux import TRAFFIC, needs
 
 
 class Both:
@@ -163,3 +169,35 @@ def test_a_base_rtt_that_no_network_has_is_refused() -> None:
     spec = NeighbourhoodSpec(hosts=2, link_rate_bps=1e8, upper_rate_bps=1e8, base_rtt_s=1e-5)
     with pytest.raises(ConfigError, match=r"must be at least 0\.0003"):
         spec.scenario()
+
+
+def test_agents_are_chosen_by_name(policy_path: Path) -> None:
+    for name, kind in ((f"hosts:{policy_path}", HostAgents), (str(policy_path), PolicyLimiter)):
+        controller = load_controller(name)
+        assert type(LimiterFactory(None)(controller, INCAST)) is kind
+        assert LimiterFactory(None).resolved(controller).stack.order == "upsilon"
+        assert from_dict(Controller, controller.to_dict(), "test") == controller
+    packaged = Controller(name="no_file", limit=HostsLimit(pretrained="ncc"))
+    with pytest.raises(ConfigError, match="takes a policy file"):
+        LimiterFactory(None)(packaged, INCAST)
+
+
+@needs(*TRAFFIC)
+def test_agents_limit_real_traffic(policy_path: Path) -> None:
+    """The same agents on namespaces of this machine."""
+    scenario = INCAST.replace(topology=runs.LAB, workload=runs.LONG.workload, transport=runs.TRANSPORT, duration_s=0.5)
+    controller = LimiterFactory(None).resolved(load_controller(f"hosts:{policy_path}"))
+    limiter, datapath = HostAgents(load_policy_file(policy_path)), LinuxDatapath(runs.SETTINGS)
+    limits: list[FloatArray] = []
+    try:
+        limiter.reset(scenario, 1)
+        measurement = runs.start(datapath, scenario, controller.stack)
+        for _ in range(400):
+            limits.append(limiter.decide(measurement))
+            measurement = datapath.step(limits[-1])
+    finally:
+        datapath.close()
+    assert np.isfinite(limits[-100:]).any()
+    messages = limiter.facts["messages"]
+    assert messages["received"] == 2 * 2 * 399
+    assert limiter.fallbacks == ()

@@ -12,7 +12,7 @@ import pytest
 
 from ncc.core.topologies import ManyToOne
 from ncc.envs.linux.rack import Rack
-from tests.host.agents import AVAILABLE, AgentProcess, beside_others, sending
+from tests.host.agents import AVAILABLE, AgentProcess, arguments, beside_others, sending, sysctl
 from tests.support.linux import TRAFFIC, needs
 
 LINK_BPS = 1e8
@@ -37,23 +37,10 @@ def key(tmp_path: Path) -> Path:
     return path
 
 
-def arguments(rack: Rack, host: int, policy: Path, *more: str) -> list[str]:
-    link = next(i for i, link in enumerate(rack.topology.links) if host in (link.a, link.b))
-    device = f"p{2 * link + (rack.topology.links[link].b == host)}"
-    network = ["--link-rate", "1e8", "--upper-rate", "1e8", "--upper-buffer", "150000"]
-    names = ["--interface", device, "--name", f"ncc_test_{host}"]
-    return [str(policy), *names, *network, "--max-rate-frac", str(MOST_FRAC), "--log-s", "0.2", *more]
-
-
 def metrics(namespace: str) -> str:
     """What is served there, on loopback."""
     asked = ["ip", "netns", "exec", namespace, sys.executable, "-c", SCRAPE]
     return subprocess.run(asked, capture_output=True, text=True, check=True, timeout=20).stdout
-
-
-def sysctl(namespace: str, name: str) -> str:
-    asked = ["ip", "netns", "exec", namespace, "cat", f"/proc/sys/net/ipv4/{name}"]
-    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_agents_hold_hosts_to_limits_share_what_they_see_and_leave_nothing(
@@ -63,11 +50,21 @@ def test_agents_hold_hosts_to_limits_share_what_they_see_and_leave_nothing(
         by_name = {rack.topology.nodes[host].name: host for host in rack.topology.hosts}
         hosts, receiver = [by_name["s0"], by_name["s1"]], by_name["receiver"]
         before = [[sysctl(rack.namespace(host), name) for host in hosts] for name in SYSCTLS]
-        common = ["--default", "--metrics", "9472", "--realtime", "--heartbeat-s", "0.5"]
+        common = ["--default", "--metrics", "9472", "--heartbeat-s", "0.5"]
         agents = [
             AgentProcess(
                 rack.namespace(host),
-                arguments(rack, host, policy_path, "--peers", rack.address(other), "--key", str(key), *common),
+                arguments(
+                    rack,
+                    host,
+                    policy_path,
+                    "--peers",
+                    rack.address(other),
+                    "--key",
+                    str(key),
+                    *common,
+                    most_frac=MOST_FRAC,
+                ),
             )
             for host, other in (hosts, hosts[::-1])
         ]

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Agents that stand still, are killed, or only look: what becomes of their hosts' traffic."""
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ncc.core.topologies import ManyToOne
+from ncc.envs.linux.rack import Rack
+from tests.host.agents import AVAILABLE, AgentProcess, arguments, beside_others, sending, sysctl
+from tests.support.linux import TRAFFIC, needs
+
+LAB = ManyToOne(senders=3, rate_bps=1e8, buffer_bytes=150_000, mark_threshold_bytes=30_000)
+MOST_FRAC = 0.15
+LIMIT_BPS = MOST_FRAC * 1e8
+HEARTBEAT_S = 0.3
+BEFORE = "tcp_congestion_control"
+
+pytestmark = needs(*TRAFFIC, "ip")
+
+
+def rates_bps(received: list[int], for_s: float) -> list[float]:
+    first, began = list(received), time.monotonic()
+    time.sleep(for_s)
+    return [8 * (b - a) / (time.monotonic() - began) for a, b in zip(first, received, strict=True)]
+
+
+def test_who_stands_still_hands_back_and_who_only_looks_changes_nothing(
+    policy_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """The first agent has no other try, the second has; the third decides and does not write."""
+    with beside_others(), Rack(LAB.build()) as rack:
+        by_name = {rack.topology.nodes[host].name: host for host in rack.topology.hosts}
+        hosts, receiver = [by_name[f"s{i}"] for i in range(3)], by_name["receiver"]
+        before = [sysctl(rack.namespace(host), BEFORE) for host in hosts]
+        more = [["--default", "--tries", "0"], ["--default", "--tries", "3", "--hold-off-s", "0.2"], ["--dry-run"]]
+        agents = [
+            AgentProcess(
+                rack.namespace(host),
+                arguments(
+                    rack, host, policy_path, *options, "--heartbeat-s", str(HEARTBEAT_S), most_frac=MOST_FRAC
+                ),
+            )
+            for host, options in zip(hosts, more, strict=True)
+        ]  # fmt: skip
+        once, again, dry = agents
+        try:
+            for agent in agents:
+                agent.wait_for("started")
+            assert sysctl(rack.namespace(hosts[2]), BEFORE) == before[2]
+            names = [None, None, f"ncc_test_{hosts[2]}"]
+            with sending(rack, [(host, receiver) for host in hosts], names) as received:
+                time.sleep(0.5)
+                obeyed = rates_bps(received, 0.8)
+                for agent in (once, again):
+                    agent.process.send_signal(signal.SIGSTOP)
+                time.sleep(HEARTBEAT_S + 0.1)
+                alone = rates_bps(received, 0.6)
+                for agent in (once, again):
+                    agent.process.send_signal(signal.SIGCONT)
+                status = once.process.wait(20)
+                until = time.monotonic() + 20
+                while not any("decides again" in line["said"] for line in again.events("guard")):
+                    assert time.monotonic() < until
+                    time.sleep(0.01)
+                dry.process.kill()
+                time.sleep(0.5)
+                later = rates_bps(received, 0.8)
+            assert again.end() == 0
+        finally:
+            for agent in agents:
+                agent.close()
+        assert [sysctl(rack.namespace(host), BEFORE) for host in hosts] == before
+    record_property(
+        "measured", f"Mbit/s obeying, alone, later: {[[round(x / 1e6) for x in r] for r in (obeyed, alone, later)]}"
+    )
+    assert status == 1
+    assert all(rate < 1.07 * LIMIT_BPS for rate in obeyed[:2])
+    assert obeyed[2] > 2 * LIMIT_BPS  # nobody limits it,
+    reports = [line for line in dry.events("report") if line["connections"]]
+    assert reports
+    assert any(
+        limit is not None and limit <= LIMIT_BPS for line in reports for limit in line["limits_bps"]
+    )  # but would
+    assert all(rate > 1.2 * LIMIT_BPS for rate in alone[:2])  # the kernel itself stopped asking
+    (given_up,) = once.events("given_up")
+    assert "heard no heartbeat" in given_up["reason"]
+    assert later[1] < 1.07 * LIMIT_BPS  # it obeys again
+    assert later[0] > 1.2 * LIMIT_BPS
+    assert later[2] > LIMIT_BPS  # its agent was killed, and its connection goes on
+    assert not [name for name in AVAILABLE.read_text().split() if name.startswith("ncc_test_")]
