@@ -98,14 +98,14 @@ docs: $(VENV)/.built ## build the site of documentation into build/site; a warni
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict $(ARGS)
 
 docs-serve: $(VENV)/.built ## the same on 127.0.0.1:8000, again whenever a page changes
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve $(ARGS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve --livereload $(ARGS)
 
 build: $(VENV)/.packages ## rebuild the extension modules in place
 	@$(INSTALL)
 
 clean: ## remove what was built, and caches; keeps .venv's packages and runs/
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache $(VENV)/.built
-	find ncc envs agents baselines configs tests -name __pycache__ -prune -exec rm -rf {} +
+	find ncc envs agents baselines configs docs tests -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/.packages: pyproject.toml constraints.txt
 	@python=$$(bash -c "$$CHECK"); mkdir -p build; \

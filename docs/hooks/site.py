@@ -58,6 +58,13 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     return adapted(figures.filled(markdown, page.file.src_uri))
 
 
+def on_page_content(html: str, **_: object) -> str:
+    """Searches find what is said of a function, not each line of it."""
+    return html.replace(
+        '<details class="mkdocstrings-source">', '<details class="mkdocstrings-source" data-search-exclude>'
+    )
+
+
 def on_post_build(config: MkDocsConfig) -> None:
     """All pages are there: none may lead nowhere."""
     for problem in check.problems(Path(config.site_dir)):

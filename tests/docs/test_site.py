@@ -93,6 +93,11 @@ def test_files_from_everywhere_become_pages_that_link_to_each_other(repository: 
     reference = (site / "reference/thing/index.html").read_text()
     assert "how wide" in reference
     assert "../../source/envs/wire.h/" in hrefs(site / "reference/thing/index.html")
+    searched = (site / "search/search_index.json").read_text()
+    assert "how wide" in searched
+    assert "return width_s / 2" in re.sub("<[^>]*>", "", reference)
+    assert "return width_s" not in searched
+    assert "int wire" not in searched
     assert not (site / "reference/_hidden").exists()
     assert not (site / "reference/bench").exists()
     assert (site / "index.html").read_text().partition("<article")[2].count("<li>") == 2, "a list that interrupts"
