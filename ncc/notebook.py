@@ -8,6 +8,7 @@ With the environment variable NCC_QUICK=1 notebooks run in seconds, as tests do.
 import hashlib
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
@@ -341,6 +342,28 @@ def _undisplayed() -> AbstractContextManager[object]:
 
     captured: AbstractContextManager[object] = capture_output(stdout=False, stderr=False, display=True)
     return captured
+
+
+def network_options(scenario: Scenario) -> list[str]:
+    """What `python -m ncc.host` must be told of a scenario's first neighbourhood, as a host cannot measure it."""
+    from ncc.envs.scales import scales_of
+
+    scales = scales_of(scenario)
+    told = {
+        "--link-rate": scales.link_rate_bps,
+        "--upper-rate": scales.upper_rate_bps,
+        "--upper-buffer": scales.upper_buffer_bytes,
+        "--base-rtt": scales.base_rtt_s,
+    }
+    return [word for name, values in told.items() for word in (name, f"{values[0]:.9g}")]
+
+
+def host_says(*arguments: str) -> Page:
+    """What `python -m ncc.host <arguments>` prints: its findings, or what keeps it from them."""
+    plain = {key: value for key, value in os.environ.items() if "COLOR" not in key}  # a kernel asks for colours
+    command = [sys.executable, "-m", "ncc.host", *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=plain | {"COLUMNS": "110"})
+    return Page(f"```text\n{(ended.stdout or ended.stderr).strip()}\n```")
 
 
 def _training(source: Source) -> Training:
