@@ -165,19 +165,19 @@ class UdpExchange:
         self.counters["send_errors"] += errors
 
     def receive(self, now_ns: int) -> None:
-        """As in `Exchange`."""
+        """As in `Exchange`; each message is received when it is read, which is not before it came."""
         left = self._most
         for receiving in self._sockets:
-            left = self._drain(receiving, left, now_ns)
+            left = self._drain(receiving, left)
         if not left:
             self.counters["flood"] += 1
         self._calls += 1
         if self._calls % DROPS_EVERY == 0 or not left:
             self.counters["kernel_drops"] = sum(drops(receiving) for receiving in self._sockets)
 
-    def _drain(self, receiving: socket.socket, most: int, now_ns: int) -> int:
+    def _drain(self, receiving: socket.socket, most: int) -> int:
         """Take at most so many messages; how many more might have been taken."""
-        buffer, receive, take = self._buffer, receiving.recv_into, self._listener.take
+        buffer, receive, take, clock_ns = self._buffer, receiving.recv_into, self._listener.take, time.monotonic_ns
         for taken in range(most):
             try:
                 size = receive(buffer)
@@ -186,7 +186,7 @@ class UdpExchange:
             except OSError:
                 self.counters["receive_errors"] += 1
                 return most - taken
-            take(buffer[:size], now_ns)
+            take(buffer[:size], clock_ns())
         return 0
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ from ncc.deployed.message import (
 from ncc.deployed.peers import Peer
 from ncc.deployed.state import STATE, UPPER, StateArray, TimeArray, idle
 
-RECEIVED = "received"
+RECEIVED, RESYNCED = "received", "resynced"
 DROPPED = (
     "undersized", "oversized", "foreign", "version", "kind", "own", "unknown_sender", "replayed", "forged", "clock",
     "late", "values",
@@ -38,6 +38,9 @@ DROPPED = (
 """
 SLACK = 2000
 """Clocks of two machines run apart by less than one part in so many (crystals: one in 10,000)."""
+RESYNC_NS = 5 * NS_PER_S
+"""Where all that a sender says has been late for so long, its clock stood still meanwhile (a machine that was paused or
+moved), and what is the fastest is found anew."""
 STATE_END, UPPER_END = VALUES_AT + STATE.itemsize, VALUES_AT + UPPER.itemsize
 
 HelloHandler = Callable[[int, bytes, int], bool]
@@ -46,12 +49,13 @@ HelloHandler = Callable[[int, bytes, int], bool]
 class _Sender:
     """What is known of one sender's messages of one kind."""
 
-    __slots__ = ("floor_at_ns", "floor_ns", "row", "sequence", "session_ns")
+    __slots__ = ("floor_at_ns", "floor_known", "floor_ns", "late_since_ns", "row", "sequence", "session_ns")
 
     def __init__(self, row: int) -> None:
         self.row = row
         self.session_ns = self.sequence = -1
-        self.floor_ns = self.floor_at_ns = 0
+        self.floor_known, self.floor_ns, self.floor_at_ns = False, 0, 0
+        self.late_since_ns: int | None = None
 
     def longer_ns(self, session_ns: int, sequence: int, offset_ns: int, now_ns: int) -> int:
         """Note the newest message; by how much longer it took than the fastest of its session.
@@ -62,12 +66,21 @@ class _Sender:
             offset_ns: its receipt by our clock less its sending by the sender's,
             now_ns: at this time.
         """
-        if session_ns != self.session_ns:
-            self.floor_ns = offset_ns
+        if session_ns != self.session_ns or not self.floor_known:
+            self.floor_known, self.floor_ns = True, offset_ns
         else:
             self.floor_ns = min(self.floor_ns + (now_ns - self.floor_at_ns) // SLACK, offset_ns)
         self.session_ns, self.sequence, self.floor_at_ns = session_ns, sequence, now_ns
         return offset_ns - self.floor_ns
+
+    def still_late(self, now_ns: int) -> bool:
+        """Note that the newest was late; whether all were for so long that the fastest is found anew."""
+        if self.late_since_ns is None:
+            self.late_since_ns = now_ns
+        if now_ns - self.late_since_ns <= RESYNC_NS:
+            return False
+        self.late_since_ns, self.floor_known = None, False
+        return True
 
 
 class Listener:
@@ -76,7 +89,7 @@ class Listener:
     A message is dropped, and counted by why (`DROPPED`), unless it is authentic, newer than all before from its sender,
     and in time. How long it took is not known, as clocks of two machines differ; how much longer than the fastest is:
     receipt less sending, less the least of that difference so far. A state is `late` if that and its stated age exceed
-    `late_ns` together.
+    `late_ns` together. Whoever delays everything by the same, for longer than `RESYNC_NS`, is not noticed.
 
     Attributes:
         heard, heard_ns, upper, upper_ns, counters: as in `ncc.deployed.state.Exchange`.
@@ -113,7 +126,7 @@ class Listener:
         self.heard_ns: TimeArray = np.zeros(len(peers), dtype=np.int64)
         self.upper: StateArray = np.zeros(1, dtype=UPPER)
         self.upper_ns = 0
-        self.counters = dict.fromkeys((RECEIVED, *DROPPED), 0)
+        self.counters = dict.fromkeys((RECEIVED, *DROPPED, RESYNCED), 0)
         self.on_hello: HelloHandler | None = None
         """Told of who says hello, what, and when, once it is known to be authentic; false: ``unknown_sender``."""
         raw = self.heard.view(np.uint8).reshape(len(peers), STATE.itemsize) if len(peers) else ()
@@ -158,7 +171,9 @@ class Listener:
             return "clock"
         old_ns = age_ns + known.longer_ns(session_ns, sequence, now_ns - sent_ns, now_ns)
         if old_ns > self._late_ns:
+            self.counters[RESYNCED] += known.still_late(now_ns)
             return "late"
+        known.late_since_ns = None
         return self._believe(kind, sender, known, data, now_ns - old_ns)
 
     def _wanted(self, kind: int, sender: int, session_ns: int, sequence: int) -> _Sender | str:

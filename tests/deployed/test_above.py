@@ -78,6 +78,7 @@ def slow() -> Iterator[str]:
         namespaces.create(name)
         say("-n", name, "link", "add", "e0", "type", "veth", "peer", "name", "e1")
         for device in ("lo", "e0", "e1"):
+            say("-n", name, "link", "set", device, "addrgenmode", "none")  # or IPv6 sends some packets of its own
             say("-n", name, "link", "set", device, "up")
         say("-n", name, "address", "add", "10.1.0.1/24", "dev", "e0")
         say("-n", name, "neighbour", "add", "10.1.0.2", "lladdr", "02:00:00:00:00:02", "dev", "e0")

@@ -72,6 +72,23 @@ def test_two_agents_tell_each_other(host: str) -> None:
         assert [str(peer) for peer in a.slots] == [two, f"{two}#1"]
 
 
+def test_what_waited_while_an_agent_was_held_up_makes_nothing_after_it_late() -> None:
+    """A period that began long ago is not when a message was received."""
+    one, two = (f"127.0.0.1:{port}" for port in free_ports(2))
+    with exchanges(spec(one, two, late_s=0.5), spec(two, one)) as (a, b):
+        began_ns = time.monotonic_ns() - 10 * 1000 * MS
+        b.send(states(1, queued_bytes=1), time.monotonic_ns())
+        until(lambda: a.counters["received"] == 1, a)
+        b.send(states(1, queued_bytes=2), time.monotonic_ns())
+        for _ in range(TRIES):
+            a.receive(began_ns)
+            if a.counters["received"] == 2:
+                break
+        b.send(states(1, queued_bytes=3), time.monotonic_ns())
+        until(lambda: a.counters["received"] == 3, a)
+        assert a.counters["late"] == 0
+
+
 def test_an_agent_sends_once_a_period() -> None:
     one, two = (f"127.0.0.1:{port}" for port in free_ports(2))
     with exchanges(spec(one, two, period_s=1e-3)) as (a,):

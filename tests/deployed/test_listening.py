@@ -100,6 +100,29 @@ def test_clocks_that_run_apart_do_not_make_messages_late() -> None:
         assert hear(heard, told(by, states(), sent_ns), sent_ns + sent_ns // 10_000) == {"received": 2}
 
 
+def test_a_sender_whose_clock_stood_still_is_heard_again() -> None:
+    """A machine was paused for a second: all it says then seems to take that much longer."""
+    heard, by = listener(), speaker()
+    became = []
+    for tick in range(700):
+        sent_ns = tick * NS_PER_S // 100
+        paused_ns = NS_PER_S if tick >= 100 else 0
+        (what, *_) = hear(heard, told(by, states(), sent_ns)[:1], sent_ns + paused_ns)
+        became.append(what)
+    assert became[:100] == ["received"] * 100
+    assert set(became[100:600]) == {"late"}
+    assert became[603:] == ["received"] * 97
+    assert heard.counters["resynced"] == 1
+
+
+def test_what_is_old_by_its_sender_stays_late() -> None:
+    heard, by = listener(), speaker()
+    for tick in range(1000):
+        now_ns = tick * NS_PER_S // 100 + 20 * MS
+        assert "late" in hear(heard, told(by, states(), now_ns - 11 * MS, now_ns), now_ns)
+    assert heard.heard_ns.tolist() == [0, 0]
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
