@@ -247,7 +247,7 @@ def saliency(learned: Learned, obs: ObsArray) -> Saliency:
     slopes, spreads = [], []
     for places in learned.entries.values():
         at = list(places)
-        above, below = obs.astype(np.float64), obs.astype(np.float64)
+        above, below = obs.copy(), obs.copy()
         above[:, at] = np.minimum(above[:, at] + STEP, HIGH)
         below[:, at] = np.maximum(below[:, at] - STEP, LOW)
         apart = (above[:, at] - below[:, at]).mean(axis=1)

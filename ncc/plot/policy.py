@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a policy does with what it observes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
@@ -90,8 +90,7 @@ def saliency_bars(found: "Saliency", path: Path, *, title: str = "", narrow: boo
     axes.set_xticks([float(np.log(f)) for f in factors], said)
     axes.set_xlim(-reach, reach)
     axes.set_xlabel("what one standard deviation more of it does to the rate")
-    handles: Mapping[str, object] = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
-    figure.legend(handles.values(), handles.keys(), ncols=min(2, legend_columns(figure)), **BELOW)
+    figure.legend(*axes.get_legend_handles_labels(), ncols=min(2, legend_columns(figure)), **BELOW)
     figure.suptitle(title or "What matters to the policy", x=0.01, ha="left")
     save_figure(figure, path)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError
+from ncc.core.flows import FloatArray
 from ncc.harness.run import Run
 from ncc.harness.trace import WindowTrace
 from ncc.plot import flow_timeline, port_timeline, window_timeline
@@ -20,7 +21,7 @@ def runs() -> list[Run]:
 
 
 def trace(controller: str, n: int = 3) -> WindowTrace:
-    cwnd = np.cumsum(np.full((50, n), 1460.0), axis=0)
+    cwnd: FloatArray = np.outer(np.arange(1.0, 51.0), np.full(n, 1460.0))
     cwnd[:5] = np.nan
     cwnd[30:, 0] = np.nan
     return WindowTrace(controller, np.arange(1, 51) * 1e-3, np.arange(n), cwnd, 1460)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every file says its licence, and the right one for its place; the texts are there."""
 
+import json
 import re
 
 import pytest
@@ -10,7 +11,7 @@ from tests.house.files import ROOT, texts
 BSD, GPL = "BSD-3-Clause", "GPL-2.0-only"
 GPL_FOLDERS = ("envs/ns3/", "envs/linux/bpf/")
 """What links ns-3, and what loads into the kernel."""
-SILENT = {".json", ".csv", ".typed", ".ipynb"}
+SILENT = {".json", ".csv", ".typed"}
 """Formats that hold no comments; they go by the licence of ncc, BSD-3-Clause."""
 SPDX = re.compile(r"SPDX-License-Identifier: (\S+)")
 
@@ -26,7 +27,10 @@ SPEAKING = sorted(
 
 @pytest.mark.parametrize("path", SPEAKING)
 def test_the_first_lines_name_the_licence(path: str) -> None:
-    head = "\n".join(texts()[path].splitlines()[:2])
+    text = texts()[path]
+    if path.endswith(".ipynb"):
+        text = "".join(json.loads(text)["cells"][0]["source"])
+    head = "\n".join(text.splitlines()[:2])
     assert SPDX.findall(head) == [expected(path)]
 
 

@@ -15,7 +15,7 @@ from nbclient.exceptions import CellExecutionError
 
 def main(source: Path, target: Path) -> int:
     """Run `source` in its folder and write what came of it to `target`; 1 if a cell failed."""
-    notebook = nbformat.read(source, as_version=4)
+    notebook = nbformat.read(source, as_version=4)  # type: ignore[no-untyped-call]
     where = {"metadata": {"path": str(source.parent)}}
     client = NotebookClient(notebook, kernel_name="python3", timeout=None, resources=where)
     try:
@@ -24,7 +24,7 @@ def main(source: Path, target: Path) -> int:
         sys.stderr.write(f"{error.ename}: {error.evalue}\n{error.traceback}\n")
         return 1
     finally:
-        nbformat.write(notebook, target)
+        nbformat.write(notebook, target)  # type: ignore[no-untyped-call]
     return 0
 
 
