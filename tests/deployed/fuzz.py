@@ -26,6 +26,7 @@ from ncc.deployed.file import policy_file_from
 from ncc.deployed.listening import DROPPED, RECEIVED, Listener
 from ncc.deployed.message import HEAD, MAC_AT, VALUES_AT, Kind
 from ncc.deployed.peers import Peer, parse_one
+from ncc.deployed.speaking import Speaker
 from ncc.deployed.state import UPPER
 from tests.deployed.hosts import ABOVE, KEY, ME, NEAR, WALL_NS, speaker, states, told, wall_ns
 from tests.export.files import exported
@@ -104,15 +105,15 @@ def _hundred(rng: random.Random) -> Iterator[str]:
         yield became[0]
 
 
-def _whole(by: dict[Peer, object], rng: random.Random, now_ns: int) -> bytes:
+def _whole(by: dict[Peer, Speaker], rng: random.Random, now_ns: int) -> bytes:
     peer = rng.choice(list(by))
     says = by[peer]
     age_ns = rng.choice((0, 0, 1, NS_PER_S, 20 * NS_PER_S))
     if rng.random() < 0.2:
         values = hello_values(peer.address, Kind.UPPER if peer == ABOVE else Kind.STATE)
-        return says.say(Kind.HELLO, [values], now_ns - age_ns, now_ns)[0]  # type: ignore[attr-defined, no-any-return]
+        return says.say(Kind.HELLO, [values], now_ns - age_ns, now_ns)[0]
     rows = np.array([(5e9, 3000.0)], dtype=UPPER) if peer == ABOVE else states(1, queued_bytes=rng.random() * 1e6)
-    return told(says, rows, now_ns - age_ns, now_ns)[0]  # type: ignore[arg-type]
+    return told(says, rows, now_ns - age_ns, now_ns)[0]
 
 
 def _signed(whole: bytes, rng: random.Random) -> bytes:

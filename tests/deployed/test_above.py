@@ -42,7 +42,7 @@ def test_agents_hear_of_the_port() -> None:
 
 def test_agents_find_who_tells_them() -> None:
     one, above, meeting = free_ports(3)
-    by = {**ON_LO, "group": f"{ON_LO['group']}:{meeting}", "loop": True}
+    by: dict[str, Any] = {**ON_LO, "group": f"{ON_LO['group']}:{meeting}", "loop": True}
     with (
         closing(UdpExchange(spec(f"127.0.0.1:{one}", discover=1, **by), KEY)) as agent,
         closing(Above(AboveSpec(listen=f"127.0.0.1:{above}", period_s=1e-6, **by), KEY)) as telling,
