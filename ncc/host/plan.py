@@ -152,9 +152,9 @@ def _exchange(
     options: argparse.Namespace, file: PolicyFile, addresses: list[str], interfaces: list[str]
 ) -> tuple[ExchangeSpec, Key | None]:
     period_s = file.header.period_s if options.period is None else options.period
-    if options.discover and not interfaces:
-        raise ConfigError("--discover needs --interface, on whose link peers are to be found")
-    group = options.group or f"{GROUP}:{GROUP_PORT}"
+    if (options.discover or options.group) and not interfaces:
+        raise ConfigError("--discover and --group need --interface, on whose link the peers are")
+    group = options.group or (f"{GROUP}:{GROUP_PORT}" if options.discover else None)
     spec = ExchangeSpec(
         listen=f"{addresses[0]}:{options.port}*{len(addresses)}",
         period_s=period_s,
@@ -162,8 +162,8 @@ def _exchange(
         peers=tuple(name for name in options.peers.split(",") if name.strip()),
         discover=options.discover,
         upper=options.upper,
-        group=group if options.discover else None,
-        interface=interfaces[0] if options.discover else None,
+        group=group,
+        interface=interfaces[0] if group else None,
     )
     alone = not (spec.peers or spec.discover or spec.upper)
     if not alone and options.key is None:
