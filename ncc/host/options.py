@@ -70,9 +70,7 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     )
     peers.add_argument("--discover", type=int, default=0, metavar="N", help="instead: so many hosts, on the link")
     peers.add_argument(
-        "--group",
-        metavar="ADDRESS:PORT",
-        help=f"multicast: one message serves all peers ({GROUP}:{GROUP_PORT} with --discover)",
+        "--group", metavar="ADDRESS:PORT", help="multicast: one message serves all peers; --discover has one"
     )
     peers.add_argument("--key", type=Path, metavar="FILE", help="that all share; needed where there is anybody else")
     peers.add_argument("--port", type=int, default=PORT, help="UDP, for messages (%(default)s)")

@@ -153,7 +153,7 @@ def _exchange(
 ) -> tuple[ExchangeSpec, Key | None]:
     period_s = file.header.period_s if options.period is None else options.period
     if (options.discover or options.group) and not interfaces:
-        raise ConfigError("--discover and --group need --interface, on whose link the peers are")
+        raise ConfigError("--discover needs --interface, on whose link peers are to be found, and so does --group")
     group = options.group or (f"{GROUP}:{GROUP_PORT}" if options.discover else None)
     spec = ExchangeSpec(
         listen=f"{addresses[0]}:{options.port}*{len(addresses)}",
