@@ -61,11 +61,12 @@ class Agent:
         for name in TOLD[:-1]:
             self._state[name] = getattr(own, name)
         self._state["rate_limit_bps"] = in_force
-        self.stale = (exchange.heard_ns == 0) | (now_ns - exchange.heard_ns > self._stale_ns)
         heard = exchange.heard
-        if n_stale := int(np.count_nonzero(self.stale)):
-            self.counters["stale_peers"] += n_stale
-            heard = np.where(self.stale, self._idle, heard)
+        if exchange.n_peers:
+            self.stale = (exchange.heard_ns == 0) | (now_ns - exchange.heard_ns > self._stale_ns)
+            if n_stale := int(np.count_nonzero(self.stale)):
+                self.counters["stale_peers"] += n_stale
+                heard = np.where(self.stale, self._idle, heard)
         told = exchange.upper_ns > 0 and now_ns - exchange.upper_ns <= self._stale_ns
         self.counters["stale_upper"] += not told
         decided, why = None, ""

@@ -7,7 +7,7 @@ period before, in which they are put beside what this host measured of itself th
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 from msgspec import Meta
@@ -171,11 +171,9 @@ class Neighbourhood:
         """[k]"""
         self.base_rtt_s: FloatArray = scales.base_rtt_s[list(local)]
         """[k]"""
-        self._limiter, self._local, self._peers = (
-            limiter,
-            np.array(rows[: len(local)]),
-            np.array(rows[len(local) :], np.int64),
-        )
+        self._limiter, self._n_peers = limiter, len(peers)
+        self._local, self._peers = _rows(local), _rows(peers)
+        self._span = min(local), max(local) + 1
         self._area = int(scales.area[local[0]])
         self._upper_bps = float(scales.upper_capacity_bps[self._area])
         self._scales = scales
@@ -201,41 +199,40 @@ class Neighbourhood:
             DatapathError: a number is not finite.
             ConfigError: the policy makes numbers that are not.
         """
-        before, now = self._before, self._now
-        for name in TOLD:
-            column = getattr(now, name)
-            column[self._peers] = heard[name]
+        before, now = self._before.__dict__, self._now.__dict__
         for name in OWN:
-            getattr(now, name)[self._local] = getattr(own, name)
-        now.rate_limit_bps[self._local] = in_force_bps
-        if self._begun and (len(self._peers) or upper is not None):
-            # What peers tell was measured a period ago, as were the numbers of `before`.
+            now[name][self._local] = getattr(own, name)
+        now["rate_limit_bps"][self._local] = in_force_bps
+        # What is told was measured a period ago, as were the own numbers of `before`.
+        of_then = self._begun and (self._n_peers > 0 or upper is not None)
+        of = before if of_then else now
+        if self._n_peers:
             for name in TOLD:
-                getattr(before, name)[self._peers] = heard[name]
-            self._tell_upper(before, upper)
+                of[name][self._peers] = heard[name]
+        self._tell_upper(of, upper)
+        if of_then:
             self._among(0, 0)
-            self._limiter.decide(before)
-            self._among(int(self._local.min()), int(self._local.max()) + 1)
-        self._tell_upper(now, upper)
-        limits = self._limiter.decide(now)
+            self._limiter.decide(self._before)
+            self._among(*self._span)
+        limits = self._limiter.decide(self._now)
         self._begun = True
         for name in (*OWN, "rate_limit_bps"):
-            getattr(before, name)[self._local] = getattr(now, name)[self._local]
-        return limits[self._local]
+            before[name][self._local] = now[name][self._local]
+        return limits[self._local].copy()
 
     def _among(self, begin: int, end: int) -> None:
         """What `HastenedPolicy` may leave undone, for these are the hosts whose limits are used."""
         if isinstance(self._limiter, HastenedPolicy):
             self._limiter.among(begin, end)
 
-    def _tell_upper(self, measured: Measurement, upper: StateArray | None) -> None:
+    def _tell_upper(self, columns: dict[str, Any], upper: StateArray | None) -> None:
         if upper is None:
-            sent = float(measured.throughput_bps.sum())
-            measured.upper_throughput_bps[self._area] = min(sent, self._upper_bps)
-            measured.upper_queue_bytes[self._area] = 0.0
+            sent_bps = float(columns["throughput_bps"].sum())
+            columns["upper_throughput_bps"][self._area] = min(sent_bps, self._upper_bps)
+            columns["upper_queue_bytes"][self._area] = 0.0
             return
-        measured.upper_throughput_bps[self._area] = upper["upper_throughput_bps"][0]
-        measured.upper_queue_bytes[self._area] = upper["upper_queue_bytes"][0]
+        for name in ("upper_throughput_bps", "upper_queue_bytes"):
+            columns[name][self._area] = upper[name][0]
 
     def _empty(self) -> Measurement:
         """In which every host is idle."""
@@ -247,3 +244,10 @@ class Neighbourhood:
         columns["rate_limit_bps"].fill(np.inf)
         columns["rtt_s"][:] = self._scales.base_rtt_s
         return Measurement(time_s=0.0, epoch=0, flows_started=0, flows_finished=0, **columns)
+
+
+def _rows(rows: Sequence[int]) -> "slice | IntArray":
+    """What takes these rows of an array: a slice, which is faster, where they follow each other."""
+    if rows and list(rows) == list(range(rows[0], rows[0] + len(rows))):
+        return slice(rows[0], rows[0] + len(rows))
+    return np.array(rows, np.int64)

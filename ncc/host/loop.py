@@ -6,13 +6,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ncc.core.flows import FloatArray
+from ncc.core.flows import FloatArray, IntArray
 from ncc.core.units import NS_PER_S
 from ncc.deployed.agent import Agent
 from ncc.deployed.metrics import Latencies
 from ncc.envs.linux.live import HostColumns, Live
 from ncc.envs.linux.periods import Periods, sleep_until
 
+KEPT = 1 << 16
+"""Periods of which every duration is kept."""
+QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
 LEAD_NS = 2_000_000
 """Until the first period begins."""
 
@@ -40,8 +43,10 @@ class Loop:
         self.own: HostColumns | None = None
         self.limits_bps: FloatArray = agent.guard.held_bps
         self.handed_back = False
-        self.keep_ns: list[int] | None = None
-        """Where every duration is kept, if it is a list."""
+        self._took_ns: IntArray = np.zeros(KEPT, np.int64)
+        """Of the last periods, each in turn, and"""
+        self._late_ns: IntArray = np.zeros(KEPT, np.int64)
+        self._n = 0
         self._fallbacks = live.shim.counters()["fallbacks"]
         self._checked_ns = 0
 
@@ -61,6 +66,7 @@ class Loop:
             sleep_until(end_ns)
             now_ns = time.monotonic_ns()
             self.late.add((now_ns - end_ns) / NS_PER_S)
+            self._late_ns[self._n % KEPT] = now_ns - end_ns
             if not goes_on(now_ns):
                 return
             self.period(now_ns, periods.missed - missed)
@@ -87,8 +93,8 @@ class Loop:
             live.lift()
         took_ns = time.monotonic_ns() - now_ns
         self.took.add(took_ns / NS_PER_S)
-        if self.keep_ns is not None:
-            self.keep_ns.append(took_ns)
+        self._took_ns[self._n % KEPT] = took_ns
+        self._n += 1
         agent.share(now_ns)
         guard.period(missed, now_ns)
 
@@ -107,4 +113,15 @@ class Loop:
             "connections": own.connections,
             "stale_peers": int(np.count_nonzero(self.agent.stale)),
             "handed_back": self.handed_back,
+        }
+
+    def durations_us(self) -> dict[str, dict[str, float]]:
+        """Quantiles over the last `KEPT` periods: of `took`, from measuring to written, and of `late`."""
+        n = min(self._n, KEPT)
+        if not n:
+            return {}
+        kept = {"took": self._took_ns[:n] / 1e3, "late": self._late_ns[:n] / 1e3}
+        return {
+            what: {name: round(float(np.quantile(values, q)), 1) for name, q in QUANTILES.items()}
+            for what, values in kept.items()
         }

@@ -22,11 +22,16 @@ def filled(text: str, results: Mapping[str, Part]) -> str:
     """
     for name, table in TABLES.items():
         body = f"{table(results[name])}\n\n{_made(name, results[name])}" if name in results else "Not measured yet."
-        text = _put(text, name, body)
-    return _put(text, GOALS, _goals(results))
+        text = put(text, name, body)
+    return put(text, GOALS, _goals(results))
 
 
-def _put(text: str, name: str, body: str) -> str:
+def put(text: str, name: str, body: str) -> str:
+    """The text with another body between the marks of `name`.
+
+    Raises:
+        ConfigError: it lacks them.
+    """
     begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
     found = re.search(f"{re.escape(begin)}\n.*?{re.escape(end)}", text, re.DOTALL)
     if found is None:

@@ -30,7 +30,7 @@ from ncc.envs.linux.order import WeightsByWait
 from ncc.envs.linux.shim import Shim
 from ncc.host.loop import Loop
 from ncc.host.plan import Plan, planned
-from ncc.host.telling import tell
+from ncc.host.telling import peak_rss_bytes, tell
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
@@ -82,10 +82,19 @@ def run(options: argparse.Namespace) -> int:
             default=options.default,
         )
         notifier.ready(f"{header.name} decides for {', '.join(plan.addresses)}")
-        _serve(options, loop, log=log, notifier=notifier, serving=serving, ending=ending)
+        cost = _serve(options, loop, log=log, notifier=notifier, serving=serving, ending=ending)
         said = "given up" if guard.given_up else f"signal {ending[0].name}" if ending else "time is up"
         notifier.stopping(said)
-        log.info("ended", why=said, **loop.summary(), guard=guard.counters, messages=exchange.counters)
+        log.info(
+            "ended",
+            why=said,
+            **loop.summary(),
+            guard=guard.counters,
+            messages=exchange.counters,
+            duration_us=loop.durations_us(),
+            **cost,
+            peak_rss_bytes=peak_rss_bytes(),
+        )
         if guard.given_up:
             log.error("given_up", reason=guard.reason)
         return int(guard.given_up)
@@ -118,7 +127,8 @@ def _serve(
     notifier: Notifier,
     serving: Endpoint | None,
     ending: list[signal.Signals],
-) -> None:
+) -> dict[str, float]:
+    """What it took: share of a core, and seconds in which it was ready and another task ran."""
     began_ns = reported_ns = time.monotonic_ns()
     until_ns = began_ns + round(options.seconds * NS_PER_S) if options.seconds else None
     name = loop.live.shim.name
@@ -142,10 +152,13 @@ def _serve(
 
     gc.collect()
     gc.freeze()
+    cpu_s, wall_s, waited_s = time.process_time(), time.monotonic(), machine.waited_s()
     try:
         loop.run(goes_on, check)
     finally:
         gc.unfreeze()
+    cpu_frac = (time.process_time() - cpu_s) / (time.monotonic() - wall_s)
+    return {"cpu_frac": round(cpu_frac, 4), "waited_s": round(machine.waited_s() - waited_s, 6)}
 
 
 def _sysctls(options: argparse.Namespace, file: PolicyFile) -> list[Path]:
@@ -199,7 +212,13 @@ def _scheduling(options: argparse.Namespace, undo: ExitStack) -> None:
     if options.realtime:
         realtime = machine.Realtime()
         undo.callback(realtime.leave)
-        realtime.enter()
+        try:
+            realtime.enter()
+        except DatapathError:
+            raise DatapathError(
+                "--realtime is refused: it takes CAP_SYS_NICE and a control group that allows SCHED_FIFO; leave it out "
+                "and expect missed periods on a machine with other work."
+            ) from None
 
 
 @contextmanager

@@ -17,6 +17,12 @@ def rss_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES
 
 
+def peak_rss_bytes() -> int:
+    """The most memory that this process has had; what its parent had before is not in it, as in getrusage(2)."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024
+
+
 def tell(found: Metrics, loop: Loop, file: PolicyFile) -> None:
     """Add all that an agent counts."""
     agent, guard, live = loop.agent, loop.agent.guard, loop.live
