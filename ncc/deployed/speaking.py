@@ -41,7 +41,10 @@ class Speaker:
 
 
 class Pace:
-    """One turn per period on average, and never two within half of one (GCRA, ITU-T I.371 annex A)."""
+    """One turn per period on average, two at once at most (GCRA, ITU-T I.371 annex A).
+
+    A turn that is late by less than a period costs no other.
+    """
 
     def __init__(self, period_ns: int) -> None:
         self._period_ns = period_ns
@@ -50,7 +53,7 @@ class Pace:
     def allows(self, now_ns: int) -> bool:
         """Whether this turn may be taken; if so, it is."""
         due_ns = now_ns if self._due_ns is None else self._due_ns
-        if due_ns - now_ns > self._period_ns // 2:
+        if due_ns - now_ns > self._period_ns:
             return False
         self._due_ns = max(due_ns, now_ns) + self._period_ns
         return True

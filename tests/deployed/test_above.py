@@ -35,9 +35,9 @@ def test_agents_hear_of_the_port() -> None:
         assert agent.upper.tolist() == [(1e9, 3000.0)]
         telling.tell(500, 0, now_ns + 2 * MS)  # the queue was set up anew
         assert telling.counters["sent"] == 1
-        telling.tell(500, 0, now_ns + 3 * MS)
-        telling.tell(500, 0, now_ns + 3 * MS + 1)  # too early
-        assert telling.counters == {"sent": 2, "send_errors": 0, "held_back": 1}
+        for early_ns in range(3):
+            telling.tell(500, 0, now_ns + 3 * MS + early_ns)
+        assert telling.counters == {"sent": 3, "send_errors": 0, "held_back": 1}
 
 
 def test_agents_find_who_tells_them() -> None:

@@ -92,9 +92,14 @@ def test_what_waited_while_an_agent_was_held_up_makes_nothing_after_it_late() ->
 def test_an_agent_sends_once_a_period() -> None:
     one, two = (f"127.0.0.1:{port}" for port in free_ports(2))
     with exchanges(spec(one, two, period_s=1e-3)) as (a,):
+        began_ns = 1_020 * MS
         for now_ns in range(1_000 * MS, 1_010 * MS, MS // 10):
             a.send(states(1), now_ns)
-        assert a.counters["sent"] == 10 + 1  # one may be early, by half a period
+        assert a.counters["sent"] == 10 + 1  # one may be early
+        assert a.counters["held_back"] == 89
+        for late_ns in (0, MS * 9 // 10, 0, MS * 8 // 10, MS // 10):
+            began_ns += MS
+            a.send(states(1), began_ns + late_ns)
         assert a.counters["held_back"] == 89
 
 
