@@ -103,7 +103,7 @@ class Port:
 def _state(body: memoryview) -> PortState | None:
     queue = _attributes(body[_TC.size :])
     stats = _attributes(queue.get(_STATS2, memoryview(b"")))
-    if queue.get(_KIND) == _NO_QUEUE or _BASIC not in stats or _QUEUE not in stats:
+    if bytes(queue.get(_KIND, b"")) == _NO_QUEUE or _BASIC not in stats or _QUEUE not in stats:
         return None
     (sent,) = struct.unpack_from("=Q", stats[_BASIC])
     _, backlog = struct.unpack_from("=II", stats[_QUEUE])
