@@ -24,7 +24,7 @@ def trace(controller: str, n: int = 3) -> WindowTrace:
     cwnd: FloatArray = np.outer(np.arange(1.0, 51.0), np.full(n, 1460.0))
     cwnd[:5] = np.nan
     cwnd[30:, 0] = np.nan
-    return WindowTrace(controller, np.arange(1, 51) * 1e-3, np.arange(n), cwnd, 1460)
+    return WindowTrace(controller, np.linspace(0.001, 0.05, 50), np.arange(n), cwnd, 1460)
 
 
 def test_each_is_drawn_wide_and_narrow(tmp_path: Path) -> None:

@@ -72,3 +72,13 @@ def test_evaluation_events_become_text() -> None:
     assert "50%" in out.getvalue()
     assert "1 of 2 runs (1 kept from before)" in out.getvalue()
     assert "2 of 2 runs (1 kept from before)" in out.getvalue()
+
+
+def test_a_notebook_gets_plain_lines_though_its_kernel_asks_for_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    error = io.StringIO()
+    monkeypatch.setattr("sys.stderr", error)
+    with Bar("training", 10, "epochs") as bar:
+        bar.update(10)
+    assert error.getvalue() == "training: 100% of 10 epochs  0:00  done\n"
