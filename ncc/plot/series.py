@@ -58,7 +58,7 @@ def port_timeline(
         shown = _shown(run.epochs.time_s, window_s)
         columns, time_ms = run.epochs.columns, run.epochs.time_s[shown] / MS
         style: dict[str, Any] = {"color": looks[name].colour, "ls": looks[name].line}
-        style["lw"] = 1.4 + 2.4 * (len(named) - 1 - place) / len(named)  # of two that do the same, both are seen
+        style["lw"] = 1.4 + 1.5 * (len(named) - 1 - place) / len(named)  # of two that do the same, both are seen
         carries = columns["upper_throughput_bps"][shown, area] / GBPS
         waits = columns["upper_queue_mean_bytes"][shown, area] / 1e3
         dropped = np.cumsum(columns["upper_dropped_pkts"][shown, area]).astype(np.float64)

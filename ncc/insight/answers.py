@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How the rate goes with one observed number, and what matters at all."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ncc.core.errors import ConfigError
+from ncc.core.flows import FloatArray
+from ncc.envs.observation import HIGH, LOW
+from ncc.harness.batch import ObsArray
+from ncc.insight.learned import Learned
+from ncc.insight.words import meaning
+
+STEP = 0.01
+"""Half the distance of two observations whose rates are compared: far below what tells one state from another."""
+MET = 12
+"""Groups of equally many observations in which what really happened is averaged."""
+
+
+@dataclass(frozen=True)
+class Response:
+    """Rates, over the link's, while one observed number is set to a value and all others stay as they were observed."""
+
+    label: str
+    """Of the policy."""
+    entry: str
+    words: str
+    """What the entry is, with its unit,"""
+    places: tuple[tuple[float, str], ...]
+    """and where round values in that unit stand; none: as the number says."""
+    values: FloatArray
+    """[n] what it is set to, between the 1st and the 99th percentile of what was observed."""
+    mean: FloatArray
+    """[n] geometric, over observations,"""
+    low: FloatArray
+    """[n] their 25th"""
+    high: FloatArray
+    """[n] and 75th percentile."""
+    met_values: FloatArray
+    """[groups] where the number really stood, the mean of each group,"""
+    met: FloatArray
+    """[groups] and the geometric mean of the rate there, all numbers as they were."""
+
+
+def response(learned: Learned, obs: ObsArray, entry: str, *, points: int = 41) -> Response:
+    """How the rate goes with one entry, at observations [n, obs_dim].
+
+    Raises:
+        UnknownNameError: the policy observes no such entry.
+        ConfigError: the entry is the same in all observations.
+    """
+    at = learned.at(entry)
+    stood = obs[:, at].mean(axis=1)
+    low, high = np.percentile(stood, [1, 99])
+    if not high > low:
+        raise ConfigError(f"entry {entry!r} is {low:.3g} in all of these observations, so nothing goes with it")
+    values = np.linspace(low, high, points)
+    curves = []
+    for value in values:
+        moved = obs.copy()
+        moved[:, at] = value
+        log = learned.log_rate(moved)
+        curves.append(np.exp([log.mean(), *np.percentile(log, [25, 75])]))
+    means, lows, highs = np.array(curves).T
+    order = np.argsort(stood, kind="stable")
+    groups = [group for group in np.array_split(order, MET) if len(group)]
+    log = learned.log_rate(obs)
+    words, places = meaning(learned.observation, entry)
+    return Response(
+        label=learned.label,
+        entry=entry,
+        words=words,
+        places=places,
+        values=values,
+        mean=means,
+        low=lows,
+        high=highs,
+        met_values=np.array([stood[group].mean() for group in groups]),
+        met=np.array([np.exp(log[group].mean()) for group in groups]),
+    )
+
+
+@dataclass(frozen=True)
+class Saliency:
+    """What each entry does to the rate, over observations."""
+
+    label: str
+    """Of the policy."""
+    names: tuple[str, ...]
+    """Of the entries."""
+    slope: FloatArray
+    """[entries, n] of the logarithm of the rate, per unit of the entry."""
+    spread: FloatArray
+    """[entries] standard deviation of the entry over the observations."""
+
+    @property
+    def effect(self) -> FloatArray:
+        """[entries] mean size of the slope times spread: what a usual change of the entry does to the log rate."""
+        effects: FloatArray = np.abs(self.slope).mean(axis=1) * self.spread
+        return effects
+
+    @property
+    def ranked(self) -> tuple[str, ...]:
+        """Names of the entries that were not the same throughout, those of the largest effect first."""
+        return tuple(self.names[i] for i in np.argsort(-self.effect, kind="stable") if self.spread[i] > 0)
+
+
+def saliency(learned: Learned, obs: ObsArray) -> Saliency:
+    """Slopes of the expected log rate along every entry, by central differences, at observations [n, obs_dim].
+
+    Shares of what is observed count as well: where rates are multiples of the fair share, moving that moves them all.
+    """
+    slopes, spreads = [], []
+    for places in learned.entries.values():
+        at = list(places)
+        above, below = obs.copy(), obs.copy()
+        above[:, at] = np.minimum(above[:, at] + STEP, HIGH)
+        below[:, at] = np.maximum(below[:, at] - STEP, LOW)
+        apart = (above[:, at] - below[:, at]).mean(axis=1)
+        slopes.append((learned.log_rate(above) - learned.log_rate(below)) / apart)
+        spreads.append(obs[:, at].mean(axis=1).std())
+    return Saliency(learned.label, tuple(learned.entries), np.array(slopes), np.array(spreads))

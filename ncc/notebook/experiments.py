@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Papers' experiments: run here and kept, or read from a folder."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ncc.compose import load_datapath
+from ncc.notebook.show import Page, own_folder
+from ncc.report.sources import require_folder
+
+if TYPE_CHECKING:
+    from ncc.experiment.draw import Courses
+    from ncc.experiment.result import Result
+
+
+def experiment_here(name: str, preset: str) -> "tuple[Result, Courses]":
+    """A paper's experiment as `python -m ncc.evaluate experiment=<name>` runs it; finished runs are kept.
+
+    Returns:
+        What `ncc.experiment.draw.draw` takes.
+    """
+    from ncc.experiment.load import load_experiment, source_digest
+    from ncc.experiment.points import default_datapath, grid_of
+    from ncc.experiment.run import reread, run_experiment
+
+    experiment, scenario = load_experiment(name)
+    grid = grid_of(name, experiment, scenario, preset, source=source_digest(name))
+    datapath, chosen = load_datapath(default_datapath(grid)), experiment.preset(preset)
+    seeds = range(chosen.first_seed, chosen.first_seed + chosen.seeds)
+    folder = own_folder(f"{name}_{preset}", grid.digest()) / datapath.name
+    run_experiment(grid, datapath, seeds, folder, workers=2, config={"notebook": name})
+    return reread(folder)
+
+
+def experiment_in(folder: str | Path) -> "tuple[Result, Courses]":
+    """The same of an experiment's folder, such as runs/experiments/gemini_g5_full_1a2b3c4d/packetsim; nothing is run.
+
+    Raises:
+        ConfigError: there is no such folder.
+        ResultError: as `ncc.experiment.run.reread`.
+    """
+    from ncc.experiment.run import reread
+
+    require_folder(Path(folder))
+    return reread(Path(folder))
+
+
+def verdict_of(result: "Result") -> Page:
+    """Every check of an experiment, whether it holds, and its numbers."""
+    words = {True: "holds", False: "**does not hold**", None: "not judged"}
+    rows = [
+        f"| {result.grid.experiment.checks[name].says} | {words[found.holds]} | {found.text} |".replace("\n", " ")
+        for name, found in result.findings.items()
+    ]
+    return Page("\n".join(["| what the paper shows | here | numbers |", "|---|---|---|", *rows]))

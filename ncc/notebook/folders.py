@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Trainings and evaluations: of the user's, checked, or made here and kept."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+from ncc.compose import LimiterFactory, load_controller, load_datapath
+from ncc.core.errors import ResultError, UnknownNameError
+from ncc.core.scenario import Scenario
+from ncc.harness.manifest import read_manifest
+from ncc.harness.results import Evaluation
+from ncc.harness.run import Run
+from ncc.harness.trace import WindowTrace, trace_windows
+from ncc.notebook.show import Page, composed, own_folder
+from ncc.report.sources import Source, Training, read_source
+
+
+def train_here(name: str, *overrides: str) -> Path:
+    """The folder of a training as `python -m ncc.train <overrides>` would do it, done now unless it is there already.
+
+    An interrupted one is continued. The table that it ends with is left to `comparison_in`.
+    """
+    from ncc.plan import CONFIG, TrainPlan
+    from ncc.training import train
+
+    whole = composed("train", *overrides)
+    plan = TrainPlan.from_plain({key: value for key, value in whole.items() if key not in ("resume", "out")})
+    folder = own_folder(name, plan.plain)
+    with _undisplayed():
+        train(plan, folder, resume=(folder / CONFIG).is_file())
+    return folder
+
+
+def opened(run: str | Path) -> Source:
+    """A folder that ncc.train or ncc.evaluate made, every file of it checked.
+
+    Raises:
+        ConfigError: there is no such folder.
+        ResultError: it is unfinished, damaged, of another version, or holds no evaluation.
+    """
+    return read_source(Path(run))
+
+
+def trained_in(run: str | Path) -> Path:
+    """The folder of a finished training, likewise.
+
+    Raises:
+        NccError: as `opened`.
+        ResultError: nothing was trained.
+    """
+    _training(opened(run))
+    return Path(run)
+
+
+def evaluate_here(
+    name: str, scenario: Scenario, controllers: Sequence[str], *, seeds: int = 1, run: Path | None = None
+) -> Evaluation:
+    """Every controller on the same flows of packetsim, run now unless that is done already.
+
+    Args:
+        controllers: names of configs/controllers, of which learned ones take the policy of the training `run`, or else
+            the package's.
+    """
+    from ncc.evaluation import run_controllers
+    from ncc.plan import require_marks
+
+    factory, datapath = LimiterFactory(run), load_datapath("packetsim")
+    loaded = [factory.resolved(load_controller(controller)) for controller in controllers]
+    require_marks(scenario, loaded)
+    inputs = [factory.inputs(controller) for controller in loaded]
+    what = [scenario.digest(), *(controller.digest() for controller in loaded), inputs, seeds]
+    return run_controllers(
+        scenario,
+        loaded,
+        range(seeds),
+        datapath,
+        factory,
+        called="running",
+        folder=own_folder(name, what) / datapath.name,
+        workers=1,
+        config={"notebook": name},
+    )
+
+
+def evaluation_in(run: str | Path, datapath: str | None = None) -> Evaluation:
+    """The evaluation in a folder that ncc.train or ncc.evaluate made.
+
+    Args:
+        run: the folder.
+        datapath: whose, where there are several; None: packetsim's, or else the first.
+
+    Raises:
+        NccError: as `opened`.
+        UnknownNameError: not judged on that datapath; the message lists where it was.
+    """
+    found = opened(run).evaluations
+    if datapath is not None and datapath not in found:
+        raise UnknownNameError(f"datapath in {run}", datapath, found)
+    return found[datapath or ("packetsim" if "packetsim" in found else next(iter(found)))]
+
+
+def run_of(evaluation: Evaluation, controller: str, seed: int | None = None) -> Run:
+    """One run of an evaluation; of its first seed unless another is named.
+
+    Raises:
+        ResultError: the evaluation has no such run, or a table was written by another version of ncc.
+    """
+    seeds = {stored.seed: stored for stored in evaluation.of(controller)}
+    if not seeds or (seed is not None and seed not in seeds):
+        raise ResultError(
+            f"{evaluation.folder} has no run of {controller!r}{'' if seed is None else f' with seed {seed}'}; it has "
+            f"{', '.join(evaluation.controllers)}, seeds {', '.join(map(str, evaluation.manifest.facts['seeds']))}"
+        )
+    return seeds[min(seeds) if seed is None else seed].load()
+
+
+def windows_of(evaluation: Evaluation, run: Run, flows: Sequence[int] | None = None) -> WindowTrace:
+    """Congestion windows of a stored run, which is done again for it.
+
+    Args:
+        evaluation: whose run it is; a learned controller's policy is that of the training whose folder it lies in, or
+            else the package's.
+        run: as `run_of` gives it.
+        flows: indices of those to watch; None: all.
+
+    Raises:
+        NccError: as `ncc.harness.trace.trace_windows`.
+    """
+    above = evaluation.folder.resolve().parents[:3]  # <training>/evaluation/<datapath>, or one more
+    training = next((folder for folder in above if _is_training(folder)), None)
+    limiter = LimiterFactory(training)(run.controller, run.scenario)
+    return trace_windows(run, load_datapath(run.datapath).load()(), limiter, flows=flows)
+
+
+def training_curve(run: str | Path, path: Path) -> None:
+    """The learning curve of a finished training, beside what each controller earns on the held-out flows.
+
+    Raises:
+        NccError: as `trained_in`.
+        ConfigError: its agent plays no episodes.
+    """
+    from ncc.plot import learning_curve
+
+    training = _training(opened(run))
+    returns: Mapping[str, Mapping[str, list[float]]] = training.manifest.facts["held_out_returns"]
+    judged_on = "packetsim" if "packetsim" in returns else next(iter(returns))
+    references = {name: sum(values) / len(values) for name, values in returns[judged_on].items()}
+    title = f"Return while learning; horizontal lines: mean on held-out flows on {judged_on}"
+    learning_curve(training.rows, path, references=references, title=title)
+
+
+def comparison_in(run: str | Path, rows: Sequence[str] | None = None) -> Page:
+    """The table of a finished evaluation, worked out from its runs.
+
+    Args:
+        run: as for `evaluation_in`.
+        rows: keys of `ncc.metrics.catalogue`; None: the usual ones.
+    """
+    from ncc.table import ROWS, markdown
+
+    return Page(markdown(opened(run).judgement, rows or ROWS))
+
+
+def _training(source: Source) -> Training:
+    if source.training is None:
+        raise ResultError(f"{source.folder} holds no training: name a folder that python -m ncc.train made")
+    return source.training
+
+
+def _is_training(folder: Path) -> bool:
+    try:
+        read_manifest(folder, "training", verify=False)
+    except ResultError:
+        return False
+    return True
+
+
+def _undisplayed() -> AbstractContextManager[object]:
+    """In a notebook, no output but plain lines: rich's tables are as wide as a terminal."""
+    if "IPython" not in sys.modules:
+        return nullcontext()
+    from IPython.utils.capture import capture_output
+
+    captured: AbstractContextManager[object] = capture_output(stdout=False, stderr=False, display=True)
+    return captured
