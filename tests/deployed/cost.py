@@ -54,10 +54,8 @@ def cost(peers: int, *, group: bool, forged: bool = False) -> tuple[float, float
 
 
 def main() -> None:
-    """Print the table."""
-    rows = [
-        "| peers | each: send, us | receive, us | by a group: send, us | receive, us | a flood of forged ones, us |"
-    ]
+    """Print the table, in us."""
+    rows = ["| peers | one by one: send | receive | by a group: send | receive | a flood of forged ones |"]
     rows.append("|---:|---:|---:|---:|---:|---:|")
     for peers in (1, 15, 63):
         each, all_at_once = cost(peers, group=False), cost(peers, group=True)
