@@ -170,7 +170,10 @@ class Bridge:
             return DatapathError(f"the simulation on port {self.port} {how} {when}; look at what it says where it runs")
         words = process.last_words()
         said = f"; its last words: {words}" if words else ", and said nothing"
-        return DatapathError(f"the simulation {how} {when}{said}")
+        hint = ""
+        if how.endswith("status 0") and self._steps:
+            hint = ". If that is its end, its script must say so: NotifySimulationEnd() after Simulator::Run()"
+        return DatapathError(f"the simulation {how} {when}{said}{hint}")
 
     def _late(self, wait_s: float, process: SimulationProcess | None) -> DatapathError:
         if self._peer is not None:

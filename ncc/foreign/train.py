@@ -59,15 +59,16 @@ def train(plan: SimulationPlan, folder: Path, *, resume: bool) -> None:
     rows = read_learning(folder)
     curve = any(row["returns"] for row in rows)
     if curve:
-        title = "Mean reward per step while learning; horizontal lines: before and after, on other seeds"
+        title = "Mean reward per step while learning; horizontal lines: policy before and after"
         learning_curve(
             rows, folder / CURVE, references={name: span.estimate for name, span in spans.items()}, title=title
         )
     files = [str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")]
     seal(folder, KIND, {"seed": plan.seed, "trained_s": trained_s, "returns": returns}, files, made)
     episodes = plan.env.judged_episodes
+    others = "" if plan.env.command is None else " of other seeds"
     print(
-        f"Mean reward per step over {episodes} episode{'s' * (episodes > 1)} of other seeds: "
+        f"Mean reward per step over {episodes} episode{'s' * (episodes > 1)}{others}: "
         + ", ".join(f"{name} {_told(span)}" for name, span in spans.items())
     )
     print(f"\nRun folder: {folder}" + (f"\nPicture: {folder / CURVE}" if curve else "; no episode ended in training"))

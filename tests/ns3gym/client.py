@@ -47,7 +47,7 @@ class OldClient:
             state.isGameOver,
             state.reason,
         )
-        self.info = state.info or {}
+        self.info = str(state.info)  # theirs is an empty dictionary where it is empty
         if self.over:
             self._stop()
 

@@ -4,6 +4,7 @@
 import subprocess
 import threading
 import warnings
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -16,14 +17,18 @@ from ncc.envs.ns3gym import Ns3GymEnv
 from tests.ns3gym.leaks import free_port, nothing_left
 
 
+def _flat(env: Ns3GymEnv, obs: Any) -> list[float]:
+    return [float(number) for number in np.asarray(gymnasium.spaces.flatten(env.observation_space, obs))]
+
+
 def _episode(env: Ns3GymEnv, seed: int | None) -> list[Any]:
     """What is seen and earned with the first action there is, and how it ends."""
     obs, info = env.reset(seed=seed)
-    seen: list[Any] = [gymnasium.spaces.flatten(env.observation_space, obs).tolist(), info]
+    seen: list[Any] = [_flat(env, obs), info]
     while True:
         env.action_space.seed(len(seen))
         obs, reward, terminated, truncated, _ = env.step(env.action_space.sample())
-        seen.append((gymnasium.spaces.flatten(env.observation_space, obs).tolist(), reward))
+        seen.append((_flat(env, obs), reward))
         if terminated or truncated:
             return [*seen, terminated, truncated]
 
@@ -86,11 +91,12 @@ def test_unseeded_episodes_differ_and_follow_from_the_last_seed(peer: str) -> No
     env.close()
 
 
-def test_port_and_seed_go_where_the_command_wants_them(peer: str) -> None:
+def test_port_and_seed_go_where_the_command_wants_them(peer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     env = Ns3GymEnv(f"bash -c '{peer} --openGymPort={{port}} --simSeed={{seed}} --steps=3; exit 0'", seed=9)
     assert env.reset()[1]["info"] == "step=0 seed=9"
     env.close()
-    env = Ns3GymEnv(peer, sim_args={"--steps": 1})
+    monkeypatch.chdir(Path(peer).parent)
+    env = Ns3GymEnv("./peer", sim_args={"--steps": 1})
     env.reset()
     assert env.step(0)[3]
     env.close()
@@ -145,7 +151,7 @@ def test_bad_settings_are_one_sentence(peer: str) -> None:
         ({"command": peer, "seed": -1}, "seed must be from 0 to 4294967295"),
     ):
         with pytest.raises(ConfigError, match=message):
-            Ns3GymEnv(**settings)  # type: ignore[arg-type]
+            Ns3GymEnv(**settings)
 
 
 def test_dtypes_are_those_the_simulation_states(peer: str) -> None:

@@ -38,7 +38,8 @@ def test_a_client_of_ns3gym_plays_episode_after_episode() -> None:
                 assert steps == 5
                 client.reset()
             client.step((0, 1))
-            assert json.loads(client.reset() is not None and client.info) == {"episode": 3}
+            assert client.reset().tolist() == [7, 0, 0]
+            assert json.loads(client.info) == {"episode": 3}
             client.close()
         assert server.error is None
         assert server.played == 3
