@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
@@ -14,6 +15,8 @@ from ncc.insight.words import meaning
 
 STEP = 0.01
 """Half the distance of two observations whose rates are compared: far below what tells one state from another."""
+USUAL = (1, 99)
+"""Percentiles of what was observed, between which an entry is moved."""
 MET = 12
 """Groups of equally many observations in which what really happened is averaged."""
 
@@ -52,7 +55,7 @@ def response(learned: Learned, obs: ObsArray, entry: str, *, points: int = 41) -
     """
     at = learned.at(entry)
     stood = obs[:, at].mean(axis=1)
-    low, high = np.percentile(stood, [1, 99])
+    low, high = np.percentile(stood, USUAL)
     if not high > low:
         raise ConfigError(f"entry {entry!r} is {low:.3g} in all of these observations, so nothing goes with it")
     values = np.linspace(low, high, points)
@@ -93,6 +96,8 @@ class Saliency:
     """[entries, n] of the logarithm of the rate, per unit of the entry."""
     spread: FloatArray
     """[entries] standard deviation of the entry over the observations."""
+    moves: NDArray[np.bool_]
+    """[entries] whether it is not the same in all but a few of them, so that `response` has something to say."""
 
     @property
     def effect(self) -> FloatArray:
@@ -102,8 +107,8 @@ class Saliency:
 
     @property
     def ranked(self) -> tuple[str, ...]:
-        """Names of the entries that were not the same throughout, those of the largest effect first."""
-        return tuple(self.names[i] for i in np.argsort(-self.effect, kind="stable") if self.spread[i] > 0)
+        """Names of the entries that move, those of the largest effect first."""
+        return tuple(self.names[i] for i in np.argsort(-self.effect, kind="stable") if self.moves[i])
 
 
 def saliency(learned: Learned, obs: ObsArray) -> Saliency:
@@ -111,7 +116,7 @@ def saliency(learned: Learned, obs: ObsArray) -> Saliency:
 
     Shares of what is observed count as well: where rates are multiples of the fair share, moving that moves them all.
     """
-    slopes, spreads = [], []
+    slopes, spreads, moves = [], [], []
     for places in learned.entries.values():
         at = list(places)
         above, below = obs.copy(), obs.copy()
@@ -119,5 +124,7 @@ def saliency(learned: Learned, obs: ObsArray) -> Saliency:
         below[:, at] = np.maximum(below[:, at] - STEP, LOW)
         apart = (above[:, at] - below[:, at]).mean(axis=1)
         slopes.append((learned.log_rate(above) - learned.log_rate(below)) / apart)
-        spreads.append(obs[:, at].mean(axis=1).std())
-    return Saliency(learned.label, tuple(learned.entries), np.array(slopes), np.array(spreads))
+        stood = obs[:, at].mean(axis=1)
+        spreads.append(stood.std())
+        moves.append(bool(np.ptp(np.percentile(stood, USUAL)) > 0))
+    return Saliency(learned.label, tuple(learned.entries), np.array(slopes), np.array(spreads), np.array(moves))
