@@ -184,8 +184,7 @@ class Decider
         if (begin > end || end > n_) {
             throw std::invalid_argument("there are no such hosts");
         }
-        begin_ = begin;
-        end_ = end;
+        begin_ = begin, end_ = end;
     }
 
     nb::ndarray<nb::numpy, const float> Obs() const { return View(obs_, obs_dim_); }

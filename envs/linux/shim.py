@@ -125,7 +125,7 @@ class Shim:
 
     def _name(self, controller: str) -> None:
         self.controller = controller
-        self.name = objects.congestion_name(controller)
+        self.name: str = objects.congestion_name(controller)
         """What sockets ask for by TCP_CONGESTION."""
         self.slots: NDArray[np.intp] = np.empty(0, np.intp)
         """Of the rows that the last call of `flows` returned: theirs in `decisions`."""

@@ -237,7 +237,7 @@ class Neighbourhood:
     def _empty(self) -> Measurement:
         """In which every host is idle."""
         areas, n = len(self._scales.upper_rate_bps), self._scales.n_agents
-        columns = {
+        columns: dict[str, Any] = {
             name: np.zeros(areas if name.startswith("upper_") else n, np.int64 if name in _COUNTS else np.float64)
             for name in COLUMNS
         }

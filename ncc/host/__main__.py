@@ -7,6 +7,8 @@ its connections to that (docs/host). ``replay`` decides on what was recorded; it
 ``upper`` tells hosts of the port that they share, on the machine that has it. ``unit`` prints a unit by which systemd
 runs the agent: ``unit policy.ncc --interface NAME ...``, as ``run`` is called.
 
+``restore`` puts back the settings of this network namespace that an agent left which was killed.
+
 ``check`` prints what the machine can do of the Linux datapath and what is missing; its exit status is 0 if a run is
 possible and 1 if not. With ``--callbacks`` it also sends traffic through network namespaces of its own, for some
 seconds, and counts how often the kernel takes something else for what a program returns.
@@ -35,6 +37,15 @@ def _run(options: argparse.Namespace) -> int:
     from ncc.host.run import run
 
     return run(options)
+
+
+def _restore(options: argparse.Namespace) -> int:  # noqa: ARG001 - as the others
+    from ncc.host.settings import restore
+
+    restored = restore()
+    said = [f"{name} is {value} again" for name, value in restored.items()]
+    print(*(said or ["No agent left anything changed in this network namespace."]), sep="\n")
+    return 0
 
 
 def _replay(options: argparse.Namespace) -> int:
@@ -111,6 +122,7 @@ def parser() -> argparse.ArgumentParser:
     replay_options(add("replay", _replay, "decide on what was recorded, and compare"))
     upper_options(add("upper", _upper, "tell hosts of the port that they share"))
     unit_options(add("unit", _unit, "print a unit by which systemd runs the agent"))
+    add("restore", _restore, "put back the settings that a killed agent left")
     checking = add("check", _check, "what this machine can do of the Linux datapath")
     checking.add_argument(
         "--callbacks",

@@ -4,7 +4,6 @@
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ncc.core.errors import ConfigError
 from ncc.deployed.exchange import GROUP, ExchangeSpec
@@ -86,17 +85,12 @@ def narrowed(file: PolicyFile, options: argparse.Namespace) -> RateBounds:
         ConfigError: they would be wider.
     """
     bounds = file.header.limits
-    changes: dict[str, Any] = {}
-    for name, wider in (
-        ("min_rate_frac", lambda asked, own: asked < own),
-        ("max_rate_frac", lambda asked, own: asked > own),
-        ("rise_ratio", lambda asked, own: own is not None and asked > own),
-        ("fall_ratio", lambda asked, own: own is not None and asked > own),
-    ):
+    changes: dict[str, float] = {}
+    for name in ("min_rate_frac", "max_rate_frac", "rise_ratio", "fall_ratio"):
         asked, own = getattr(options, name), getattr(bounds, name)
         if asked is None:
             continue
-        if wider(asked, own):
+        if own is not None and (asked < own if name == "min_rate_frac" else asked > own):
             raise ConfigError(
                 f"--{name.replace('_', '-')} {asked:g} is wider than the policy file's {own:g}: bounds may be narrowed "
                 "only; export the policy with others (limits.*)"

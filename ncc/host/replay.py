@@ -119,7 +119,8 @@ def decided(agent: Agent, upper: RecordedUpper, recording: Recording, period_s: 
             own = HostColumns(**columns, interval_s=period_s, reported=0, connections=0)
             agent.guard.held_bps = grids["rate_limit_bps"][epoch].astype(np.float64)
             limits[epoch] = agent.decide(own, now_ns)
-            upper.tell(*(float(grids[name][epoch, 0]) for name in UPPERS), now_ns)
+            throughput_bps, queue_bytes = (float(grids[name][epoch, 0]) for name in UPPERS)
+            upper.tell(throughput_bps, queue_bytes, now_ns)
             if epoch % 1000 == 0:
                 bar.update(epoch)
     return limits

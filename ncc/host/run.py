@@ -15,7 +15,6 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.units import NS_PER_S, to_ns
 from ncc.deployed.agent import Agent
 from ncc.deployed.exchange import open_exchange
-from ncc.deployed.file import PolicyFile
 from ncc.deployed.guard import Guard
 from ncc.deployed.log import Log
 from ncc.deployed.metrics import Endpoint, Metrics
@@ -30,11 +29,10 @@ from ncc.envs.linux.order import WeightsByWait
 from ncc.envs.linux.shim import Shim
 from ncc.host.loop import Loop
 from ncc.host.plan import Plan, planned
+from ncc.host.settings import changed, settable
 from ncc.host.telling import peak_rss_bytes, tell
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
-ECN = Path("/proc/sys/net/ipv4/tcp_ecn")
 NEEDED = ("CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN")
 
 
@@ -48,7 +46,9 @@ def run(options: argparse.Namespace) -> int:
     plan = planned(options)
     _privileges()
     header, network, log = plan.file.header, plan.network, Log()
-    k, sysctls = len(plan.addresses), _sysctls(options, plan.file)
+    k, sysctls = len(plan.addresses), []
+    if options.default and not options.dry_run:
+        sysctls = settable(ecn=bool(extension().ecn(header.stack.transport)))
     neighbourhood = Neighbourhood(limiter_of(plan.file), network.scenario(), range(k), range(k, network.hosts))
     with ExitStack() as undo:
         ending = undo.enter_context(_signals())
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         loop = Loop(agent, live, to_ns(network.period_s))
         tell(numbers, loop, plan.file)
         undo.callback(live.lift)
-        undo.enter_context(_set(sysctls, live.shim.name))
+        undo.enter_context(changed(sysctls, live.shim.name))
         log.info(
             "started",
             version=__version__,
@@ -159,35 +159,6 @@ def _serve(
         gc.unfreeze()
     cpu_frac = (time.process_time() - cpu_s) / (time.monotonic() - wall_s)
     return {"cpu_frac": round(cpu_frac, 4), "waited_s": round(machine.waited_s() - waited_s, 6)}
-
-
-def _sysctls(options: argparse.Namespace, file: PolicyFile) -> list[Path]:
-    """Those that are to be set; whether they can be."""
-    if not options.default or options.dry_run:
-        return []
-    found = [DEFAULT, *([ECN] if extension().ecn(file.header.stack.transport) else [])]
-    for path in found:
-        if not os.access(path, os.W_OK):
-            raise DatapathError(f"--default writes {path}, and this process may not: it takes root (sudo).")
-    return found
-
-
-@contextmanager
-def _set(paths: list[Path], congestion: str) -> Iterator[None]:
-    """Settings as `--default` has them, and afterwards as they were, unless somebody else changed them meanwhile."""
-    values = {DEFAULT: congestion, ECN: "1"}
-    before = {path: path.read_text().strip() for path in paths}
-    try:
-        for path in paths:
-            try:
-                path.write_text(values[path])
-            except OSError as error:
-                raise DatapathError(f"Cannot set {path} to {values[path]}: {error.strerror}.") from None
-        yield
-    finally:
-        for path in paths:
-            if path.read_text().strip() == values[path]:
-                path.write_text(before[path])
 
 
 def _privileges() -> None:

@@ -2,20 +2,24 @@
 """Agents that stand still, are killed, or only look: what becomes of their hosts' traffic."""
 
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from ncc.core.topologies import ManyToOne
+from ncc.envs.linux import namespaces
 from ncc.envs.linux.rack import Rack
-from tests.host.agents import AVAILABLE, AgentProcess, arguments, beside_others, sending, sysctl
+from tests.host.agents import AVAILABLE, ROOT, AgentProcess, arguments, beside_others, sending, sysctl
 from tests.support.linux import TRAFFIC, needs
 
 LAB = ManyToOne(senders=3, rate_bps=1e8, buffer_bytes=150_000, mark_threshold_bytes=30_000)
 MOST_FRAC = 0.15
 LIMIT_BPS = MOST_FRAC * 1e8
 HEARTBEAT_S = 0.3
-BEFORE = "tcp_congestion_control"
+SYSCTLS = ("tcp_congestion_control", "tcp_ecn")
+BEFORE = SYSCTLS[0]
 
 pytestmark = needs(*TRAFFIC, "ip")
 
@@ -90,3 +94,35 @@ def test_who_stands_still_hands_back_and_who_only_looks_changes_nothing(
     assert later[0] > 1.2 * LIMIT_BPS
     assert later[2] > LIMIT_BPS  # its agent was killed, and its connection goes on
     assert not [name for name in AVAILABLE.read_text().split() if name.startswith("ncc_test_")]
+
+
+def test_settings_that_a_killed_agent_left_are_put_back_by_the_next_or_by_hand(policy_path: Path) -> None:
+    name = f"{namespaces.owner()}-killed"
+    options = ["--address", "10.1.1.1", "--link-rate", "1e8", "--upper-rate", "1e8", "--name", "ncc_test_k"]
+    asked = [str(policy_path), *options, "--default", "--heartbeat-s", "0.5"]
+    restore = ["ip", "netns", "exec", name, sys.executable, "-m", "ncc.host", "restore"]
+    with beside_others():
+        namespaces.create(name)
+        try:
+            before = [sysctl(name, setting) for setting in SYSCTLS]
+            for by_hand in (True, False):
+                killed = AgentProcess(name, asked)
+                killed.wait_for("started")
+                assert sysctl(name, BEFORE) == "ncc_test_k"
+                second = subprocess.run(restore, cwd=ROOT, capture_output=True, text=True, check=False)
+                assert (second.returncode, "Another agent has set" in second.stderr) == (1, True)
+                killed.close()
+                assert sysctl(name, BEFORE) == "ncc_test_k"  # nobody is left to put it back
+                if by_hand:
+                    done = subprocess.run(restore, cwd=ROOT, capture_output=True, text=True, check=True)
+                    assert f"{BEFORE} is {before[0]} again" in done.stdout
+                    assert [sysctl(name, setting) for setting in SYSCTLS] == before
+            next_one = AgentProcess(name, asked)
+            next_one.wait_for("started")
+            assert next_one.end() == 0
+            next_one.close()
+            assert [sysctl(name, setting) for setting in SYSCTLS] == before
+            done = subprocess.run(restore, cwd=ROOT, capture_output=True, text=True, check=True)
+            assert "No agent left anything" in done.stdout
+        finally:
+            namespaces.remove(name)
