@@ -61,14 +61,11 @@ class Shim:
         check_params(controller, rows, tuple(params))
         given = dict(params)
         values = [given.get(name, default) for name, default, *_ in rows]
-        self._name(controller)
+        self._name(controller, name)
         self._adopted: dict[str, KernelMap] = {}
-        self._object: Object | None = None
-        if name is not None and name != self.name:
-            self.name = name
-            self._object = Object(path, objects.renamed(path, controller, name))
-        else:
-            self._object = Object(path)
+        usual = self.name == objects.congestion_name(controller)
+        data = None if usual else objects.renamed(path, controller, self.name)
+        self._object: Object | None = Object(path, data)
         try:
             self._load(values, int(timeout_s * 1e9))
         except BaseException:
@@ -123,9 +120,9 @@ class Shim:
             self.free_slots.update(None, struct.pack("=I", slot))
         loaded.register(STRUCT_OPS)
 
-    def _name(self, controller: str) -> None:
+    def _name(self, controller: str, name: str | None = None) -> None:
         self.controller = controller
-        self.name: str = objects.congestion_name(controller)
+        self.name = objects.congestion_name(controller) if name is None else name
         """What sockets ask for by TCP_CONGESTION."""
         self.slots: NDArray[np.intp] = np.empty(0, np.intp)
         """Of the rows that the last call of `flows` returned: theirs in `decisions`."""
