@@ -24,6 +24,9 @@ from ncc.harness.datapath import HostStack
 from ncc.harness.run import eval_flow_seed
 
 CONFIG = "config.json"
+FOREIGN = "ns3gym"
+"""What `env.kind` of a simulation of others is; `ncc.foreign` trains on those."""
+NO_SCENARIO = "is a simulation of others, without a scenario of ours to be judged in: only ncc.train takes it"
 PARTS = ("datapath", "scenario", "stack", "env", "agent", "evaluation")
 OPTIONAL = ("families", "expert")
 """Parts that earlier run folders do not have."""
@@ -83,8 +86,6 @@ class TrainPlan:
     def from_plain(cls, plain: dict[str, Any]) -> "TrainPlan":
         """Check every part; errors name the field and what is allowed."""
         _check_parts(plain)
-        if plain["env"].get("kind") == "ns3gym":
-            raise ConfigError("env=ns3gym is a foreign simulation, which ncc.train takes alone: choose env=rack here")
         agent = dict(plain["agent"])
         name, configs = agent.pop("learner", None), learner_configs()
         if name not in configs:
@@ -193,10 +194,19 @@ class TrainPlan:
             ) from None
         except (OSError, ValueError) as error:
             raise ResultError(f"{path} cannot be read ({error}); train again") from None
+        if isinstance(plain, dict) and is_foreign(plain.get("env")):
+            raise ResultError(
+                f"{folder} is a training whose env {NO_SCENARIO}, and ncc.foreign.train.judge plays its policy"
+            )
         try:
             return cls.from_plain(plain)
         except ConfigError as error:
             raise ResultError(f"{path} is no configuration of this version of ncc ({error}); train again") from None
+
+
+def is_foreign(env: Any) -> bool:
+    """Whether that part of a configuration is a simulation of others."""
+    return isinstance(env, Mapping) and env.get("kind") == FOREIGN
 
 
 def with_params(controller: Controller, params: Mapping[str, Any]) -> Controller:
@@ -254,6 +264,8 @@ def _check_parts(plain: Any) -> None:
     """Every part of the configuration is there, of the right kind, and nothing else is."""
     if not isinstance(plain, dict):
         raise ConfigError(f"configuration must be a mapping, got {type(plain).__name__}")
+    if is_foreign(plain.get("env")):
+        raise ConfigError(f"env={FOREIGN} {NO_SCENARIO}; choose env=rack here")
     for name in PARTS:
         if not isinstance(plain.get(name), dict):
             raise ConfigError(f"configuration must have {name!r}, a mapping; found {plain.get(name)!r}")

@@ -41,7 +41,8 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
 
 def _foreign(plain: dict[str, Any], overrides: Sequence[str]) -> bool:
     """Train on a foreign simulation, if that is what is asked for."""
-    from ncc.foreign.plan import SimulationPlan, foreign_run, is_foreign
+    from ncc.foreign.plan import SimulationPlan, foreign_run
+    from ncc.plan import is_foreign
 
     resume = plain["resume"]
     if not (is_foreign(plain["env"]) if resume is None else foreign_run(Path(resume))):

@@ -14,10 +14,8 @@ from ncc.envs.ns3gym.process import split_command
 from ncc.envs.ns3gym.spec import SimulationSpec
 from ncc.harness.atomic import write_text
 from ncc.harness.learner import Learner
-from ncc.plan import CONFIG
+from ncc.plan import CONFIG, FOREIGN, is_foreign
 
-KIND = "ns3gym"
-"""What `env.kind` of such a training is."""
 PARTS = ("env", "agent", "seed")
 OURS = ("scenario", "datapath", "stack", "families", "expert", "evaluation", "experiment")
 """Parts of a configuration that speak of networks of ours."""
@@ -44,8 +42,7 @@ class SimulationPlan:
         for override in overrides:
             if override.lstrip("+~").partition("=")[0].partition(".")[0].partition("/")[0] in OURS:
                 raise ConfigError(
-                    f"env={KIND} trains on a simulation of its own, which is no {override.partition('=')[0]} of ours: "
-                    f"leave out {override}"
+                    f"env={FOREIGN} trains on a simulation of its own, and on no network of ours: leave out {override}"
                 )
         plain = {name: plain[name] for name in PARTS}
         agent = dict(plain["agent"])
@@ -94,11 +91,6 @@ class SimulationPlan:
             return cls.from_plain(json.loads(path.read_bytes()))
         except (KeyError, ConfigError) as error:
             raise ResultError(f"{path} is no configuration of this version of ncc ({error}); train again") from None
-
-
-def is_foreign(env: Any) -> bool:
-    """Whether that part of a configuration is a foreign simulation."""
-    return isinstance(env, Mapping) and env.get("kind") == KIND
 
 
 def foreign_run(folder: Path) -> bool:

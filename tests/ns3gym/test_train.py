@@ -19,6 +19,7 @@ from ncc.foreign.plan import SimulationPlan, foreign_run
 from ncc.foreign.train import train
 from ncc.harness.manifest import read_manifest
 from ncc.learning import read_learning
+from ncc.plan import TrainPlan
 from tests.mains.commands import ncc
 from tests.ns3gym.leaks import nothing_left
 
@@ -51,6 +52,8 @@ def test_a_run_goes_on_where_it_was(peer: str, tmp_path: Path, capsys: pytest.Ca
     plan = _plan(f"{peer} --steps=10", epochs=400, checkpoint_epochs=100)
     train(plan, tmp_path / "run", resume=False)
     assert foreign_run(tmp_path / "run")
+    with pytest.raises(ResultError, match=r"is a simulation of others, without a scenario .*judge plays its policy"):
+        TrainPlan.load(tmp_path / "run")
     train(SimulationPlan.load(tmp_path / "run"), tmp_path / "run", resume=True)
     assert "is finished; its policy is" in capsys.readouterr().out
     (tmp_path / "run" / "manifest.json").unlink()
