@@ -80,6 +80,7 @@ class WeightsByWait:
         """Weights [n] of live connections, from `ncc.envs.linux.extension.LIVE_COLUMNS` [.., n] of each."""
         _, _, host, began_ns, last_left_ns, left, unsent, delivered = np.ascontiguousarray(live)
         age_ns = np.maximum(now_ns - began_ns, 0)
+        left = np.maximum(left, delivered)  # what was sent again and then acknowledged twice counts against it
         keys = np.zeros(len(host), np.uint64)
         extension().order_keys(
             self._order,

@@ -50,10 +50,12 @@ class Loop:
         self._fallbacks = live.shim.counters()["fallbacks"]
         self._checked_ns = 0
 
-    def run(self, goes_on: Callable[[int], bool], check: Callable[[], str | None]) -> None:
-        """Until `goes_on` (told the time, ns) says no, or the guard has given up.
+    def run(self, ends: Callable[[int], bool], between: Callable[[int], None], check: Callable[[], str | None]) -> None:
+        """Until `ends` says so, or the guard has given up.
 
         Args:
+            ends: asked at every period's end, told the time (ns).
+            between: called when limits are in force and told: whatever else is to be done.
             check: asked once a second whether the shim is still there; None, or why not.
         """
         periods, guard = self.periods, self.agent.guard
@@ -67,9 +69,10 @@ class Loop:
             now_ns = time.monotonic_ns()
             self.late.add((now_ns - end_ns) / NS_PER_S)
             self._late_ns[self._n % KEPT] = now_ns - end_ns
-            if not goes_on(now_ns):
+            if ends(now_ns):
                 return
             self.period(now_ns, periods.missed - missed)
+            between(now_ns)
             if now_ns - self._checked_ns > NS_PER_S:
                 self._checked_ns = now_ns
                 if (why := check()) is not None:

@@ -91,6 +91,7 @@ def run(options: argparse.Namespace) -> int:
             **loop.summary(),
             guard=guard.counters,
             messages=exchange.counters,
+            stale=agent.counters,
             duration_us=loop.durations_us(),
             **cost,
             peak_rss_bytes=peak_rss_bytes(),
@@ -133,17 +134,17 @@ def _serve(
     until_ns = began_ns + round(options.seconds * NS_PER_S) if options.seconds else None
     name = loop.live.shim.name
 
-    def goes_on(now_ns: int) -> bool:
+    def ends(now_ns: int) -> bool:
+        return bool(ending) or (until_ns is not None and now_ns >= until_ns)
+
+    def between(now_ns: int) -> None:
         nonlocal reported_ns
-        if ending or (until_ns is not None and now_ns >= until_ns):
-            return False
         notifier.alive(now_ns)
         if serving is not None:
             serving.tick(now_ns)
         if now_ns - reported_ns >= options.log_s * NS_PER_S:
             reported_ns = now_ns
             log.info("report", **loop.summary())
-        return True
 
     def check() -> str | None:
         if name in AVAILABLE.read_text().split():
@@ -154,7 +155,7 @@ def _serve(
     gc.freeze()
     cpu_s, wall_s, waited_s = time.process_time(), time.monotonic(), machine.waited_s()
     try:
-        loop.run(goes_on, check)
+        loop.run(ends, between, check)
     finally:
         gc.unfreeze()
     cpu_frac = (time.process_time() - cpu_s) / (time.monotonic() - wall_s)

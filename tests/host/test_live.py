@@ -122,6 +122,9 @@ def test_an_order_goes_by_what_is_known() -> None:
     for name, values in columns.items():
         live[LIVE_COLUMNS.index(name)] = values
     assert weights.of(live, 10 * MS).tolist() == [4, 1, 2, 4]
+    live[LIVE_COLUMNS.index("delivered_bytes"), 2] = 501  # more than has left for the first time, as counters have it
+    live[LIVE_COLUMNS.index("last_left_ns"), 1] = 20 * MS  # and later than now
+    assert weights.of(live, 10 * MS).tolist() == [4, 1, 2, 4]
 
 
 def test_an_interface_that_is_not_there_is_named() -> None:

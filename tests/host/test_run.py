@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from ncc.core.topologies import ManyToOne
+from ncc.envs.linux import namespaces
 from ncc.envs.linux.rack import Rack
-from tests.host.agents import AVAILABLE, AgentProcess, arguments, beside_others, sending, sysctl
+from tests.host.agents import AVAILABLE, ROOT, AgentProcess, arguments, beside_others, sending, sysctl
 from tests.support.linux import TRAFFIC, needs
 
 LINK_BPS = 1e8
@@ -102,3 +103,45 @@ def test_agents_hold_hosts_to_limits_share_what_they_see_and_leave_nothing(
     assert not busy[-1]["stale_peers"]
     assert "ncc_active 1" in shown
     assert 'ncc_limit_bps{host="0"}' in shown
+
+
+def test_who_is_told_of_the_port_that_hosts_share_uses_it(policy_path: Path, key: Path) -> None:
+    """A host and a router, each a namespace; the router tells of its port towards the host."""
+    host, router = (f"{namespaces.owner()}-{name}" for name in ("told", "router"))
+    with beside_others():
+        for name in (host, router):
+            namespaces.create(name)
+        try:
+            _ip("link", "add", "left", "netns", host, "type", "veth", "peer", "name", "right", "netns", router)
+            for name, device, address in ((host, "left", "10.8.0.1/24"), (router, "right", "10.8.0.2/24")):
+                _ip("-n", name, "addr", "add", address, "dev", device)
+                _ip("-n", name, "link", "set", device, "up")
+                _ip("-n", name, "link", "set", "lo", "up")
+            queue = ["tc", "-n", router, "qdisc", "add", "dev", "right", "root", "pfifo", "limit", "100"]
+            subprocess.run(queue, check=True, capture_output=True)
+            telling = [sys.executable, "-m", "ncc.host", "upper", "right", "--listen", "10.8.0.2", "--key", str(key)]
+            telling += ["--agents", "10.8.0.1"]
+            asked = ["--interface", "left", "--link-rate", "1e8", "--upper-rate", "1e8", "--name", "ncc_test_u"]
+            agent = AgentProcess(host, [str(policy_path), *asked, "--upper", "10.8.0.2", "--key", str(key)])
+            upper = subprocess.Popen(["ip", "netns", "exec", router, *telling], cwd=ROOT, stderr=subprocess.DEVNULL)
+            try:
+                agent.wait_for("started")
+                time.sleep(2.5)
+                assert agent.end() == 0
+                upper.send_signal(signal.SIGTERM)
+                assert upper.wait(20) == 0
+            finally:
+                agent.close()
+                upper.kill()
+                upper.wait()
+        finally:
+            for name in (host, router):
+                namespaces.remove(name)
+    (line,) = agent.events("ended")
+    assert line["messages"]["received"] > 200
+    assert line["periods"] - line["missed_periods"] - line["stale"]["stale_upper"] > 200
+    assert line["stale"]["stale_peers"] == 0
+
+
+def _ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True, capture_output=True)
