@@ -69,8 +69,8 @@ class AgentLink:
         over = terminated or truncated
         state = pb.EnvStateMsg(obsData=self._pack(obs), reward=reward, isGameOver=over, info=info)
         state.reason = pb.GameOver if terminated else pb.SimulationEnd
-        self._link.send((state.SerializeToString(),))
         try:
+            self._link.send((state.SerializeToString(),))
             answer = self._payload(self._link.receive(self._answer_s))
         except Lost:
             raise DatapathError(

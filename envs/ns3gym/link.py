@@ -11,6 +11,9 @@ from ncc.envs.ns3gym.schema import library
 LINGER_MS = 1000
 """How long a closing socket may take to hand its last message over; it waits no longer than that takes."""
 
+EVENT_MS = 100
+"""How long after a connection has gone libzmq may take to say so."""
+
 
 class Lost(DatapathError):  # noqa: N818 - what happened, as the other side's errors say it
     """The other side's last connection has ended."""
@@ -80,8 +83,19 @@ class Link:
         return int(self._socket.last_endpoint.rpartition(b":")[2])
 
     def send(self, frames: Sequence[bytes]) -> None:
-        """Send a message of several frames, without waiting."""
-        self._socket.send_multipart(list(frames), flags=self._zmq.DONTWAIT)
+        """Send a message of several frames, without waiting.
+
+        Raises:
+            Lost: there is no connection that could take it, nor one on its way.
+            Stranger: see the class.
+        """
+        try:
+            self._socket.send_multipart(list(frames), flags=self._zmq.DONTWAIT)
+        except self._zmq.Again:
+            # libzmq has given the connection up, and what it says of that comes a moment later.
+            while self._monitor.poll(EVENT_MS) and not self._lost():
+                pass
+            raise Lost("there is no connection") from None
 
     def receive(self, timeout_s: float, fd: int | None = None) -> list[bytes]:
         """The next message's frames.
@@ -91,7 +105,7 @@ class Link:
             fd: a descriptor to watch besides.
 
         Raises:
-            Lost: a connection ended, and none is left; not while there is a message to read.
+            Lost: our connection ended, or, where we listen, the last one; not while there is a message to read.
             Stranger: see the class.
             Ended: `fd` is readable, and there is no message to read.
             TimedOut: nothing of that happened in time.
@@ -153,4 +167,5 @@ class Link:
                 self._greeting = False
                 self._connections.clear()
                 ended = True
-        return ended and not self._connections
+        # One that we made ourselves is lost even if libzmq has made another meanwhile: nobody there knows of us.
+        return ended and not (self._bind and self._connections)
