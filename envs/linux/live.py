@@ -13,6 +13,8 @@ Columns are those of `ncc.core.measurement`, except where the kernel knows less 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -27,6 +29,8 @@ from ncc.envs.linux.shim import Shim
 
 Counter = Callable[[], int]
 """Bytes of IP packets that have left a host's interface since whenever."""
+ETHERNETS, ETHERNET_BYTES = (1, 772), 14
+"""ARPHRD_ETHER and ARPHRD_LOOPBACK of linux/if_arp.h; those count a header of the link layer with each packet."""
 WEIGH_NS = 8_000_000
 """As for runs (senders.py): weights are worked out anew no sooner than the kernel passes on what a flow leaves."""
 _SLOT, _GENERATION = LIVE_COLUMNS.index("slot"), LIVE_COLUMNS.index("generation")
@@ -160,15 +164,16 @@ class InterfaceCounter:
 
     Args:
         name: of the interface.
-        header_bytes: of its link layer, which it counts with each packet.
 
     Raises:
         DatapathError: there is no such interface.
     """
 
-    def __init__(self, name: str, header_bytes: int = 14) -> None:
-        self._header_bytes, self._files = header_bytes, []
+    def __init__(self, name: str) -> None:
+        self._header_bytes, self._files = 0, list[IO[bytes]]()
         try:
+            kind = int(Path(f"/sys/class/net/{name}/type").read_text())
+            self._header_bytes = ETHERNET_BYTES if kind in ETHERNETS else 0
             for what in ("tx_bytes", "tx_packets"):
                 self._files.append(open(f"/sys/class/net/{name}/statistics/{what}", "rb", buffering=0))  # noqa: SIM115, PTH123
         except OSError as error:

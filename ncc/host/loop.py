@@ -89,8 +89,9 @@ class Loop:
         guard.may_return(now_ns)
         self.limits_bps = agent.decide(own, now_ns)
         if guard.active:
-            self.handed_back = False
             live.put(self.limits_bps, time.monotonic_ns())
+            if self.handed_back:  # what fell back until this moment did so because it was meant to
+                self.handed_back, self._fallbacks = False, live.shim.counters()["fallbacks"]
         elif not self.handed_back:
             self.handed_back = True
             live.lift()

@@ -49,6 +49,9 @@ def planned(options: argparse.Namespace) -> Plan:
         ConfigError: it cannot be, or contradicts itself or the policy.
         ResultError: there is no such policy file.
     """
+    for name in ("seconds", "log_s", "stale_periods"):
+        if (value := getattr(options, name)) is not None and not value > 0:
+            raise ConfigError(f"--{name.replace('_', '-')} must be above 0, got {value:g}")
     file = load_policy_file(options.policy)
     bounds = narrowed(file, options)
     check_stack(file.header.stack)

@@ -131,7 +131,7 @@ def _serve(
 ) -> dict[str, float]:
     """What it took: share of a core, and seconds in which it was ready and another task ran."""
     began_ns = reported_ns = time.monotonic_ns()
-    until_ns = began_ns + round(options.seconds * NS_PER_S) if options.seconds else None
+    until_ns = began_ns + round(options.seconds * NS_PER_S) if options.seconds is not None else None
     name = loop.live.shim.name
 
     def ends(now_ns: int) -> bool:

@@ -63,6 +63,7 @@ def refused(arguments: list[str], status: int, says: str, capsys: pytest.Capture
         (["--address", "127.0.0.1", *NETWORK, "--period", "0.1"], "was trained to decide every"),
         (["--address", "127.0.0.1", *NETWORK, "--base-rtt", "1e-6"], "base_rtt_s must be at least"),
         (["--address", "127.0.0.1", *NETWORK, "--heartbeat-s", "0.001"], "at least two periods"),
+        (["--address", "127.0.0.1", *NETWORK, "--log-s", "0"], "--log-s must be above 0"),
         (["--address", "127.0.0.1", *NETWORK, "--hold-off-s", "-1"], "GuardSettings.hold_off_s"),
         (["--address", "127.0.0.1", *NETWORK, "--core", "999"], "--core 999 is none that this process may use"),
         (["--address", "127.0.0.1", *NETWORK, "--name", "No Name"], "A congestion control's name must be"),

@@ -15,7 +15,7 @@ from tests.host.agents import AVAILABLE, ROOT, AgentProcess, arguments, beside_o
 from tests.support.linux import TRAFFIC, needs
 
 LAB = ManyToOne(senders=3, rate_bps=1e8, buffer_bytes=150_000, mark_threshold_bytes=30_000)
-MOST_FRAC = 0.15
+MOST_FRAC = 0.08
 LIMIT_BPS = MOST_FRAC * 1e8
 HEARTBEAT_S = 0.3
 SYSCTLS = ("tcp_congestion_control", "tcp_ecn")
