@@ -6,6 +6,7 @@ The agent (``Ns3Env(port=..., startSim=False)``) listens; each of its episodes i
 
 import os
 import time
+from contextlib import suppress
 from typing import Any
 
 from ncc.core.errors import DatapathError
@@ -40,6 +41,7 @@ class AgentLink:
         self._port, self._answer_s, self._act_space = port, answer_s, act_space
         self._pack = packer(obs_space)
         self.steps = 0
+        self._asked: Any = None
         hello = messages().SimInitMsg(
             simProcessId=os.getpid(),
             wafShellProcessId=os.getppid(),
@@ -50,7 +52,7 @@ class AgentLink:
         try:
             ack = parse("SimInitAck", answer, "the agent's first answer")
             self.stopped = bool(ack.stopSimReq)
-            """Whether the agent told us to stop."""
+            """Whether the agent told us to stop, or has gone."""
             if not ack.done and not self.stopped:
                 raise DatapathError(
                     f"the agent on port {port} did not accept the spaces (its SimInitAck says not done)"
@@ -70,9 +72,11 @@ class AgentLink:
         state = pb.EnvStateMsg(obsData=self._pack(obs), reward=reward, isGameOver=over, info=info)
         state.reason = pb.GameOver if terminated else pb.SimulationEnd
         try:
-            self._link.send((state.SerializeToString(),))
+            self._link.send((b"", state.SerializeToString()))
+            self._asked = state
             answer = self._payload(self._link.receive(self._answer_s))
         except Lost:
+            self.stopped = True
             raise DatapathError(
                 f"the agent on port {self._port} has gone after step {self.steps}, without saying stop"
             ) from None
@@ -88,6 +92,17 @@ class AgentLink:
         self.steps += 1
         return value_of(act.actData, self._act_space, f"action of step {self.steps}")
 
+    def leave(self) -> None:
+        """Tell an agent that will wait for us that the simulation is over, if it has had a state.
+
+        ns3-gym's agent waits for ever. It reads this after its next action, which nobody hears any more.
+        """
+        if self._asked is not None and not self.stopped:
+            pb = messages()
+            last = pb.EnvStateMsg(obsData=self._asked.obsData, isGameOver=True, reason=pb.SimulationEnd)
+            with suppress(Lost):  # it has gone as well
+                self._link.send((b"", last.SerializeToString()))
+
     def close(self) -> None:
         """Close the connection; may be called twice."""
         self._link.close()
@@ -100,9 +115,10 @@ class AgentLink:
         """
         deadline_s = time.monotonic() + wait_s
         while True:
-            link = Link("REQ", f"tcp://127.0.0.1:{self._port}", bind=False)
+            # A DEALER, which to REP is as good as REQ, for `leave` says a word out of turn.
+            link = Link("DEALER", f"tcp://127.0.0.1:{self._port}", bind=False)
             try:
-                link.send((hello,))
+                link.send((b"", hello))
                 return link, self._payload(link.receive(max(0.0, deadline_s - time.monotonic())))
             except Lost:
                 link.close(linger_ms=0)
@@ -118,11 +134,11 @@ class AgentLink:
                 raise
 
     def _payload(self, frames: list[bytes]) -> bytes:
-        if len(frames) != 1:
+        if len(frames) != 2 or frames[0]:
             raise DatapathError(
-                f"what came from port {self._port} is no answer of ns3-gym's protocol ({len(frames)} frames)"
+                f"what came from port {self._port} is no answer of ns3-gym's protocol ({len(frames) - 1} frames)"
             )
-        return frames[0]
+        return frames[1]
 
     def _nobody(self, wait_s: float, link: Link) -> DatapathError:
         if link.unheard:

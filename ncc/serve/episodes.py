@@ -56,6 +56,9 @@ def serve(
             return played
         try:
             steps, mean, how = _episode(env, agent, seed if not begun else None)
+        except BaseException:
+            agent.leave()
+            raise
         finally:
             agent.close()
         begun += 1

@@ -10,10 +10,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+import zmq
 from gymnasium.utils.env_checker import check_env
 
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.envs.ns3gym import Ns3GymEnv
+from ncc.envs.ns3gym.containers import describe, packer
+from ncc.envs.ns3gym.schema import messages
 from tests.ns3gym.leaks import free_port, nothing_left
 
 
@@ -124,6 +127,37 @@ def test_attached_simulations_one_for_each_episode(peer: str) -> None:
         env.close()
         thread.join()
     assert statuses == [0, 0, 0]
+
+
+def test_a_simulation_with_libzmqs_own_socket() -> None:
+    """A REQ of libzmq, as ns-3's scripts have."""
+    port, pb = free_port(), messages()
+    heard: list[object] = []
+
+    def simulate() -> None:
+        with zmq.Context() as context, context.socket(zmq.REQ) as socket:
+            socket.linger, socket.rcvtimeo = 0, 20_000
+            socket.connect(f"tcp://localhost:{port}")
+            space = describe(gymnasium.spaces.Discrete(3))
+            socket.send(pb.SimInitMsg(simProcessId=1, obsSpace=space, actSpace=space).SerializeToString())
+            ack = pb.SimInitAck.FromString(socket.recv())
+            heard.append((ack.done, ack.stopSimReq))
+            for level in range(3):
+                data = packer(gymnasium.spaces.Discrete(3))(level)
+                state = pb.EnvStateMsg(obsData=data, reward=level, isGameOver=level == 2)
+                socket.send(state.SerializeToString())
+                act = pb.EnvActMsg.FromString(socket.recv())
+                heard.append((act.actData.data.value, act.stopSimReq))
+
+    thread = threading.Thread(target=simulate)
+    thread.start()
+    env = Ns3GymEnv(port=port, wait_s=20)
+    assert env.reset()[0] == 0
+    assert env.step(2)[:4] == (1, 1.0, False, False)
+    assert env.step(1)[:4] == (2, 2.0, False, True)
+    thread.join()
+    env.close()
+    assert heard == [(True, False), (b"\x08\x02", False), (b"\x08\x01", False), (b"", True)]
 
 
 def test_ten_thousand_steps(peer: str) -> None:

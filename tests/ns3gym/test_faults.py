@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 
 import pytest
-import zmq
 
 from ncc.core.errors import ConfigError, DatapathError, NccError
 from ncc.envs.ns3gym import Ns3GymEnv
@@ -171,10 +170,8 @@ def test_an_action_that_the_environment_refuses_is_the_agents_fault() -> None:
     port = free_port()
     with nothing_left(), Server(port, Strict()) as server:
         client = OldClient(port)
-        client.socket.rcvtimeo = 200
-        with pytest.raises(zmq.Again):
-            client.step((1, 1))
-        client.socket.context.destroy(linger=0)
+        assert client.step((1, 1))[2] is True  # it is told, for it would wait for ever
+        client.close()
     assert str(server.error) == "the agent's action of step 1 cannot be used: rates must be positive"
 
 
@@ -208,6 +205,24 @@ def test_a_server_that_is_killed_is_seen_by_its_agent(tmp_path: Path) -> None:
         with pytest.raises(DatapathError, match=f"the simulation on port {port} closed its connection after step"):
             _play_on(env)
         env.close()
+    assert port_is_free(port)
+
+
+def test_a_server_that_is_interrupted_tells_its_agent(tmp_path: Path) -> None:
+    """Ctrl-C while the agent thinks: ns3-gym's would wait for ever; here its episode is over after its next action."""
+    port = free_port()
+    command = [sys.executable, "-m", "ncc.serve", f"port={port}", "scenario.duration_s=10"]
+    pipe = subprocess.PIPE
+    with nothing_left(), subprocess.Popen(command, stdout=pipe, stderr=pipe, cwd=tmp_path, text=True) as server:
+        client = OldClient(port)
+        client.step(client.action_space.sample())
+        server.send_signal(signal.SIGINT)
+        _, said = server.communicate()
+        assert (server.returncode, said) == (130, "interrupted\n")
+        obs, reward, over, _ = client.step(client.action_space.sample())
+        assert (over, client.reason, reward) == (True, messages().SimulationEnd, 0)
+        assert obs.shape == client.observation_space.shape
+        client.close()
     assert port_is_free(port)
 
 
