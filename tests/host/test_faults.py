@@ -8,14 +8,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ncc.core.topologies import ManyToOne
+from ncc.core.topologies import SingleSwitch
 from ncc.envs.linux import namespaces
 from ncc.envs.linux.rack import Rack
 from tests.host.agents import AVAILABLE, ROOT, AgentProcess, arguments, beside_others, sending, sysctl
 from tests.support.linux import TRAFFIC, needs
 
-LAB = ManyToOne(senders=3, rate_bps=1e8, buffer_bytes=150_000, mark_threshold_bytes=30_000)
-MOST_FRAC = 0.08
+LAB = SingleSwitch(senders=3, receivers=3, rate_bps=5e7, buffer_bytes=150_000, mark_threshold_bytes=30_000)
+"""Nobody is in anybody's way, so that what a host sends is its own doing."""
+MOST_FRAC = 0.1
 LIMIT_BPS = MOST_FRAC * 1e8
 HEARTBEAT_S = 0.3
 SYSCTLS = ("tcp_congestion_control", "tcp_ecn")
@@ -36,7 +37,7 @@ def test_who_stands_still_hands_back_and_who_only_looks_changes_nothing(
     """The first agent has no other try, the second has; the third decides and does not write."""
     with beside_others(), Rack(LAB.build()) as rack:
         by_name = {rack.topology.nodes[host].name: host for host in rack.topology.hosts}
-        hosts, receiver = [by_name[f"s{i}"] for i in range(3)], by_name["receiver"]
+        hosts, receivers = ([by_name[f"{kind}{i}"] for i in range(3)] for kind in ("s", "r"))
         before = [sysctl(rack.namespace(host), BEFORE) for host in hosts]
         more = [["--default", "--tries", "0"], ["--default", "--tries", "3", "--hold-off-s", "0.2"], ["--dry-run"]]
         agents = [
@@ -54,7 +55,7 @@ def test_who_stands_still_hands_back_and_who_only_looks_changes_nothing(
                 agent.wait_for("started")
             assert sysctl(rack.namespace(hosts[2]), BEFORE) == before[2]
             names = [None, None, f"ncc_test_{hosts[2]}"]
-            with sending(rack, [(host, receiver) for host in hosts], names) as received:
+            with sending(rack, list(zip(hosts, receivers, strict=True)), names) as received:
                 time.sleep(0.5)
                 obeyed = rates_bps(received, 0.8)
                 for agent in (once, again):
