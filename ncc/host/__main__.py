@@ -33,7 +33,15 @@ Command = Callable[[argparse.Namespace], int]
 """What loads a command and does it: most of them need far more than the agent of a host may load."""
 
 
+OF_A_HOST = ("interface", "address", "peers", "discover", "group", "upper", "default", "realtime", "seconds")
+"""Options of `run` that mean nothing on what was recorded."""
+
+
 def _run(options: argparse.Namespace) -> int:
+    if options.replay is not None:
+        if meant := [name for name in OF_A_HOST if getattr(options, name)]:
+            raise ConfigError(f"--replay decides for the hosts of a recording: leave out --{meant[0]}")
+        return _replay(argparse.Namespace(**{**vars(options), "epochs": options.replay, "area": 0, "out": None}))
     from ncc.host.run import run
 
     return run(options)

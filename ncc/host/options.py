@@ -87,6 +87,9 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     )
     doing.add_argument("--name", metavar="NAME", help="that sockets ask for by TCP_CONGESTION (ncc_<controller>)")
     doing.add_argument("--dry-run", action="store_true", help="measure and decide; write no limit, weight or sysctl")
+    doing.add_argument(
+        "--replay", type=Path, metavar="EPOCHS", help="decide on a run's epochs.parquet in place of a host (`replay`)"
+    )
     doing.add_argument("--heartbeat-s", type=float, default=0.1, help="silence that ends all limits (%(default)s)")
     doing.add_argument("--seconds", type=float, metavar="S", help="end after so long")
     doing.add_argument("--realtime", action="store_true", help="SCHED_FIFO, ahead of everything else")

@@ -37,6 +37,8 @@ def unit_text(arguments: Sequence[str], python: str = sys.executable) -> str:
     asked = parser.parse_args(list(arguments))
     if asked.seconds is not None:
         raise ConfigError("--seconds ends the agent by itself, and a service goes on: leave it out")
+    if asked.replay is not None:
+        raise ConfigError("--replay decides on what was recorded, and a service is of this host: leave it out")
     words = ["-m", "ncc.host", "run", *_located(arguments, asked)]
     if strange := next((word for word in words if not word.isprintable()), None):
         raise ConfigError(f"a unit cannot hold the argument {strange!r}: leave out what cannot be printed")
@@ -63,6 +65,7 @@ def unit_text(arguments: Sequence[str], python: str = sys.executable) -> str:
         f"WatchdogSec={WATCHDOG_S}",
         f"ExecStart={command}",
         *key,
+        *([f"ExecStopPost={_quoted(python)} -I -m ncc.host restore"] if asked.default else []),
         "Restart=on-failure",
         "# What cannot be asked will not be possible the next time either.",
         "RestartPreventExitStatus=2",

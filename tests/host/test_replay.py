@@ -55,6 +55,16 @@ def test_what_was_decided_in_a_run_is_decided_again(
     np.testing.assert_array_equal(table["in_force_bps"].to_numpy(), held)
 
 
+def test_run_replays_too_and_takes_no_options_of_a_host(
+    recorded: Path, policy_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["run", str(policy_path), "--replay", str(recorded), *NETWORK]
+    assert main([*arguments, "--dry-run"]) == 0
+    assert "as recorded in the next epoch: 100.00% of" in capsys.readouterr().out
+    assert main([*arguments, "--interface", "lo"]) == 2
+    assert "leave out --interface" in capsys.readouterr().err
+
+
 def test_bounds_are_narrowed_and_never_widened(
     recorded: Path, policy_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

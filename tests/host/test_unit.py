@@ -45,7 +45,10 @@ def test_rights_are_those_that_are_used() -> None:
     plain = settings(unit_text(ARGUMENTS))
     assert plain["CapabilityBoundingSet"] == "CAP_BPF CAP_PERFMON CAP_NET_ADMIN"
     assert plain["ProtectKernelTunables"] == plain["RestrictRealtime"] == "yes"
-    assert "ProtectKernelTunables" not in settings(unit_text([*ARGUMENTS, "--default"]))
+    assert "ExecStopPost" not in plain
+    default = settings(unit_text([*ARGUMENTS, "--default"]))
+    assert "ProtectKernelTunables" not in default
+    assert default["ExecStopPost"].endswith("-I -m ncc.host restore"), "settings go back even after SIGKILL"
     realtime = settings(unit_text([*ARGUMENTS, "--realtime"]))
     assert realtime["CapabilityBoundingSet"].split()[-1] == "CAP_SYS_NICE"
     assert "RestrictRealtime" not in realtime
@@ -60,6 +63,7 @@ def test_odd_words_stay_what_they_are() -> None:
     ("more", "said"),
     [
         (["--seconds", "3"], "--seconds ends the agent by itself"),
+        (["--replay", "epochs.parquet"], "--replay decides on what was recorded"),
         (["--name", "a\nb"], r"cannot hold the argument 'a\\nb'"),
     ],
 )
