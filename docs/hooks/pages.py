@@ -3,14 +3,18 @@
 
 Documents stay where a reader of the repository looks for them. The site takes them in from there: those outside docs/
 under an address of their own, every public module as a page of the reference, and any other file that a document
-speaks of as a page that shows its text.
+speaks of as a page that shows its text, if it belongs to the repository: what else lies about is not published.
 """
 
 import re
+import subprocess
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from pygments.lexers import get_lexer_for_filename
 from pygments.util import ClassNotFound
+
+from ncc.core.errors import NccError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -28,10 +32,16 @@ WORKSHOP = {"agreement", "bench", "learners", "matrix"}
 """Packages that write reports of this repository and are nobody's library: documented by their commands alone."""
 SHOWN = ("agents", "baselines", "configs", "docs", "envs", "ncc", "notebooks", "tests", "LICENSES", ".ci")
 """Folders whose files a page may show. Nothing of build/, runs/ or .venv/ is, though it may lie there."""
-NO_TEXT = {".png", ".npz", ".parquet", ".so", ".pt", ".pyc"}
+AT_TOP = {".md", ".toml", ".txt", ".yml"}
+"""Endings of files at the top that a page may show where no git says which belong to the repository."""
+NO_TEXT = {".png", ".npz", ".parquet", ".so", ".pt", ".pyc", ".ncc"}
 
 LINK = re.compile(r"\]\((?!\w+:|#|/)([^)#\s]+)")
 CODE = re.compile(r"(?<!`)`([\w./-]+)`(?!`)")
+
+
+class PagesError(NccError):
+    """A document speaks of a file that no page can show."""
 
 
 def outside() -> dict[str, str]:
@@ -91,19 +101,56 @@ def resolve(folder: str, target: str) -> str | None:
 
 def shown(path: str) -> bool:
     """Whether this is a file or folder of the repository whose content a page may show."""
-    at = ROOT / path
+    at, listed = ROOT / path, tracked(ROOT)
     known = path.partition("/")[0] in SHOWN if "/" in path else at.is_file()
+    if listed is None:
+        known = known and ("/" in path or at.suffix in AT_TOP)
+    else:
+        known = known and path.rstrip("/") in listed
     return known and at.exists() and at.suffix not in NO_TEXT and "__pycache__" not in path
 
 
+@cache
+def tracked(root: Path) -> frozenset[str] | None:
+    """Every file that git has in its index, and their folders; None where `root` is no checkout (a source archive).
+
+    Raises:
+        PagesError: it is one, and git does not say.
+    """
+    if not (root / ".git").exists():
+        return None
+    try:
+        command = ["git", "--no-optional-locks", "-C", str(root), "ls-files", "-z"]
+        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else error
+        raise PagesError(
+            f"git does not say which files of {root} belong to the repository ({said}), and pages show no others: "
+            "install git, or build the site from a source archive."
+        ) from None
+    files = [PurePosixPath(name) for name in listed.split("\0") if name]
+    return frozenset(str(path) for file in files for path in (file, *file.parents))
+
+
 def source_page(path: str) -> str:
-    """Markdown that shows a file's text, or what a folder holds. Readers look here by link, so searches pass it by."""
-    at = ROOT / path
+    """Markdown that shows a file's text, or what a folder holds. Readers look here by link, so searches pass it by.
+
+    Raises:
+        PagesError: the file is no text.
+    """
+    at, listed = ROOT / path, tracked(ROOT)
     head = f"---\ntitle: {path}\nsearch:\n  exclude: true\n---\n# `{path}`\n\n"
     if at.is_dir():
-        inside = sorted(p.name + "/" * p.is_dir() for p in at.iterdir() if not p.name.startswith((".", "__pycache__")))
-        return head + "\n".join(f"- `{path}/{name}`" for name in inside) + "\n"
-    text = at.read_text(encoding="utf-8")
+        inside = [p for p in at.iterdir() if not p.name.startswith((".", "__pycache__"))]
+        kept = [p for p in inside if listed is None or resolve(path, p.name) in listed]
+        return head + "\n".join(sorted(f"- `{path}/{p.name}{'/' * p.is_dir()}`" for p in kept)) + "\n"
+    try:
+        text = at.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise PagesError(
+            f"a document speaks of {path}, which is no UTF-8 text ({error.reason} at byte {error.start}): save it as "
+            f"such, or add {at.suffix or 'an ending of its own'} to NO_TEXT in docs/hooks/pages.py."
+        ) from None
     try:
         language = get_lexer_for_filename(path, text).aliases[0]
     except ClassNotFound:

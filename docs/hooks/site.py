@@ -25,6 +25,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Files from outside docs/ and pages that are made, and with them the navigation, which lists what there is."""
+    pages.tracked.cache_clear()  # `make docs-serve` builds again while files come and go
     left_out = {InclusionLevel.EXCLUDED, InclusionLevel.DRAFT}
     addresses = {f"docs/{file.src_uri}": file.src_uri for file in files if file.inclusion not in left_out}
     for path, to in pages.outside().items():

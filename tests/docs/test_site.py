@@ -3,6 +3,7 @@
 
 import logging
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,31 @@ def test_files_from_everywhere_become_pages_that_link_to_each_other(repository: 
     assert not (site / "reference/_hidden").exists()
     assert not (site / "reference/bench").exists()
     assert (site / "index.html").read_text().partition("<article")[2].count("<li>") == 2, "a list that interrupts"
+
+
+def test_what_git_does_not_track_is_not_published(repository: Path) -> None:
+    """A policy file of the tutorial, a note and a built object lie where documents speak of them."""
+    said = "`policy.ncc`, `notes.md`, `pyproject.toml`, `envs/wire.h`, `envs/scratch.h` and `envs/`."
+    (repository / "README.md").write_text(f"# All of it\n\n{said}\n")
+    (repository / "policy.ncc").write_bytes(b"PK\3\4\xba\xff")
+    (repository / "pyproject.toml").write_text("[project]\n")
+    site = built(repository)
+    assert (site / "source/pyproject.toml/index.html").exists(), "a source archive has no git"
+    assert not (site / "source/policy.ncc").exists()
+    for command in (["init", "-q"], ["add", "-A"]):
+        subprocess.run(["git", *command], cwd=repository, check=True)
+    (repository / "notes.md").write_bytes(b"\xff not for anybody")
+    (repository / "envs/scratch.h").write_text("int scratch;\n")
+    site = built(repository)
+    shown = {page.parent.relative_to(site / "source").as_posix() for page in (site / "source").rglob("index.html")}
+    assert shown == {"pyproject.toml", "envs/wire.h", "envs"}
+    assert "scratch" not in (site / "source/envs/index.html").read_text()
+
+
+def test_a_file_that_is_no_text_is_named(repository: Path) -> None:
+    (repository / "envs/wire.h").write_bytes(b"int wire; /* \xff */")
+    with pytest.raises(pages.PagesError, match=r"speaks of envs/wire.h, which is no UTF-8 text \(invalid start byte at"):
+        built(repository)
 
 
 def test_what_is_public_is_in_the_navigation(repository: Path) -> None:
