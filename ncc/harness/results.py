@@ -23,7 +23,7 @@ from ncc.core.flows import FloatArray, IntArray
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
 from ncc.harness.atomic import replacing
-from ncc.harness.columns import epochs_from, flows_from, misread, numpy_column, ports_from, tables
+from ncc.harness.columns import differs, epochs_from, flows_from, misread, numpy_column, ports_from, tables
 from ncc.harness.controller import Controller
 from ncc.harness.datapath import Records
 from ncc.harness.episodes import FILE as EPISODE
@@ -64,8 +64,8 @@ class StoredRun:
         return f"controller {self.controller!r}, seed {self.seed}"
 
     def table(self, name: str) -> pa.Table:
-        """`flows`, `epochs` or `ports` as written."""
-        return read_table(self.folder / f"{name}.parquet")
+        """`flows`, `epochs` or `ports` as written; `ResultError` if this version cannot read it."""
+        return _readable(self.folder, name, self.manifest)
 
     def load(self) -> Run:
         """The run as it was in memory."""
@@ -91,19 +91,39 @@ class Evaluation:
         return tuple(run for run in self.runs if run.controller == controller)
 
     def table(self, name: str) -> pa.Table:
-        """`flows`, `epochs` or `ports` of all runs in one table (columns `controller` and `seed` tell them apart)."""
-        return pa.concat_tables([run.table(name) for run in self.runs]).unify_dictionaries()
+        """`flows`, `epochs` or `ports` of all runs in one table (columns `controller` and `seed` tell them apart).
+
+        Raises:
+            ResultError: this version cannot read a run's table, or two runs' have other columns.
+        """
+        found = [run.table(name) for run in self.runs]
+        for run, table in zip(self.runs, found, strict=True):
+            if wrong := differs(table, found[0]):
+                raise ResultError(
+                    f"{run.folder / name}.parquet cannot stand in one table with {self.runs[0].folder / name}.parquet: "
+                    f"{wrong}; run both again with one version of ncc, or read them one by one"
+                )
+        return pa.concat_tables(found).unify_dictionaries()
 
     def summaries(self) -> dict[str, dict[int, dict[str, float]]]:
         """Metrics (`ncc.metrics.catalogue`) of every run, by controller and seed."""
         return {name: {run.seed: _summary(run.load()) for run in self.of(name)} for name in self.controllers}
 
     def slowdowns(self) -> dict[str, tuple[IntArray, FloatArray]]:
-        """By controller: (size_bytes, fct_slowdown) of its flows, seed after seed; NaN for flows never delivered."""
+        """By controller: (size_bytes, fct_slowdown) of its flows, seed after seed; NaN for flows never delivered.
+
+        Raises:
+            ResultError: this version cannot read a run's flows.
+        """
+        found: dict[str, list[pa.Table]] = {name: [] for name in self.controllers}
+        for run in self.runs:
+            found[run.controller].append(_readable(run.folder, "flows", run.manifest, also=("fct_slowdown",)))
         return {
-            name: (numpy_column(table, "size_bytes"), numpy_column(table, "fct_slowdown"))
-            for name in self.controllers
-            for table in (pa.concat_tables([run.table("flows") for run in self.of(name)]),)
+            name: (
+                np.concatenate([numpy_column(table, "size_bytes") for table in of]),
+                np.concatenate([numpy_column(table, "fct_slowdown") for table in of]),
+            )
+            for name, of in found.items()
         }
 
 
@@ -215,14 +235,15 @@ def read_table(path: Path) -> pa.Table:
     try:
         return pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
-        raise ResultError(f"{path} cannot be read as Parquet ({error}); run it again") from None
+        said = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ResultError(f"{path} cannot be read as Parquet ({said}); run it again") from None
 
 
-def _readable(folder: Path, name: str, manifest: Manifest) -> pa.Table:
-    """A table of a run, if this version can read it."""
+def _readable(folder: Path, name: str, manifest: Manifest, also: Sequence[str] = ()) -> pa.Table:
+    """A table of a run, if this version can read it, and the columns `also` that `Run` can do without."""
     path = folder / f"{name}.parquet"
     table = read_table(path)
-    if wrong := misread(name, table):
+    if wrong := misread(name, table, also):
         raise ResultError(
             f"{path} was written by another version of ncc ({manifest.provenance.get('ncc', 'unknown')}; this is "
             f"{ncc.__version__}): {wrong}; run it again, or read it with the ncc that wrote it"
@@ -241,7 +262,13 @@ def _load(folder: Path, manifest: Manifest) -> Run:
         controller = from_dict(Controller, facts["controller"], "manifest.controller")
         flows, records = flows_from(_readable(folder, "flows", manifest))
         ports = ports_from(_readable(folder, "ports", manifest))
-        epochs = epochs_from(_readable(folder, "epochs", manifest), scenario)
+        rows = _readable(folder, "epochs", manifest)
+        if len(rows) == 0 or len(rows) % scenario.n_agents:
+            raise ResultError(
+                f"{folder / 'epochs.parquet'} has {len(rows)} rows, no whole epochs of the {scenario.n_agents} hosts that "
+                "its manifest tells of; run it again"
+            )
+        epochs = epochs_from(rows, scenario)
         return Run(
             scenario=scenario,
             controller=controller,

@@ -2,7 +2,7 @@
 """Trainings and evaluations: of the user's, checked, or made here and kept."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -140,15 +140,16 @@ def training_curve(run: str | Path, path: Path) -> None:
     Raises:
         NccError: as `trained_in`.
         ConfigError: its agent plays no episodes.
+        ResultError: its manifest does not tell what controllers earn.
     """
     from ncc.plot import learning_curve
+    from ncc.report.figures import held_out_returns
 
     training = _training(opened(run))
-    returns: Mapping[str, Mapping[str, list[float]]] = training.manifest.facts["held_out_returns"]
+    returns = held_out_returns(Path(run), training)
     judged_on = "packetsim" if "packetsim" in returns else next(iter(returns))
-    references = {name: sum(values) / len(values) for name, values in returns[judged_on].items()}
     title = f"Return while learning; horizontal lines: mean on held-out flows on {judged_on}"
-    learning_curve(training.rows, path, references=references, title=title)
+    learning_curve(training.rows, path, references=returns[judged_on], title=title)
 
 
 def comparison_in(run: str | Path, rows: Sequence[str] | None = None) -> Page:

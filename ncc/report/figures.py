@@ -3,16 +3,17 @@
 
 import base64
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ncc.comparison import Comparison
-from ncc.core.errors import UnknownNameError
+from ncc.core.errors import ResultError, UnknownNameError
 from ncc.core.units import MS
 from ncc.drawing import amount, sketch, topology_drawing
 from ncc.evaluation import bound_points
+from ncc.harness.manifest import MANIFEST
 from ncc.harness.results import Evaluation
 from ncc.harness.run import Run
 from ncc.metrics.catalogue import CATALOGUE
@@ -69,14 +70,19 @@ def cdf_figure(source: Source, datapath: str) -> Embedded:
     )
 
 
-def curve_figure(training: Training, judged_on: Sequence[str]) -> Embedded | None:
-    """Returns while learning; None for an agent that plays no episodes."""
-    if not any(row["returns"] for row in training.rows):
+def curve_figure(source: Source) -> Embedded | None:
+    """Returns while learning; None where nothing was trained, or by an agent that plays no episodes.
+
+    Raises:
+        ResultError: as `held_out_returns`.
+    """
+    training = source.training
+    if training is None or not any(row["returns"] for row in training.rows):
         return None
-    returns: Mapping[str, Mapping[str, list[float]]] = training.manifest.facts["held_out_returns"]
     learned_on = next(iter(training.config["datapath"]))
-    shown = learned_on if learned_on in returns else judged_on[-1]
-    references = {name: sum(values) / len(values) for name, values in returns[shown].items()}
+    returns = held_out_returns(source.folder, training)
+    shown = learned_on if learned_on in returns else list(returns)[-1]
+    references = returns[shown]
     told = ", ".join(f"{label(name)} {value:+.3f}" for name, value in references.items())
     return _embedded(
         lambda path, narrow: learning_curve(
@@ -86,6 +92,25 @@ def curve_figure(training: Training, judged_on: Sequence[str]) -> Embedded | Non
         f"Return (mean reward per host and epoch) while learning on {learned_on}. Horizontal lines: mean return on the "
         f"held-out flows on {shown}: {told}.",
     )
+
+
+def held_out_returns(folder: Path, training: Training) -> dict[str, dict[str, float]]:
+    """Mean return on the held-out flows of the training in `folder`, by datapath and controller.
+
+    Raises:
+        ResultError: the manifest does not tell them.
+    """
+    told = training.manifest.facts.get("held_out_returns")
+    try:
+        means = {on: {name: sum(each) / len(each) for name, each in by.items()} for on, by in told.items()}
+    except (AttributeError, TypeError, ZeroDivisionError):
+        means = {}
+    if not means:
+        raise ResultError(
+            f"{folder / MANIFEST} does not tell 'held_out_returns', what each controller earns on held-out flows: "
+            "another version of ncc made it; train again"
+        )
+    return means
 
 
 def timeline_figure(evaluation: Evaluation, datapath: str, controller: str, seed: int) -> Embedded:

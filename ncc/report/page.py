@@ -84,7 +84,7 @@ def part_of(source: Source, choices: Mapping[str, Any], earlier: Sequence[Part])
         topology=None if same else topology_figure(source),
         same_as=same,
         training=[] if training is None else training_rows(training),
-        curve=None if training is None else curve_figure(training, judgement.datapaths),
+        curve=curve_figure(source),
         comparison=found[0],
         differences=differences(judgement, reference) if len(names) > 1 else None,
         agreement=found[1] if len(found) > 1 else None,

@@ -18,7 +18,7 @@ from ncc.core.errors import ConfigError, NccError, ResultError
 from ncc.harness.atomic import replacing, write_text
 from ncc.harness.columns import DESCRIPTIONS
 from ncc.harness.manifest import git_state, provenance, read_manifest, seal
-from ncc.harness.results import load_evaluation, load_run, open_run, run_folder, save_evaluation, save_run
+from ncc.harness.results import StoredRun, load_evaluation, load_run, open_run, run_folder, save_evaluation, save_run
 from tests.support.experiments import fluid_run
 
 
@@ -128,6 +128,38 @@ def test_tables_of_another_version_are_refused_by_name(tmp_path: Path, name: str
         seal(tmp_path, "run", stored.manifest.facts, list(stored.manifest.files), made)
         with pytest.raises(ResultError, match=rf"{name}\.parquet was written by another version.* \(9\.9; .*{says}"):
             load_run(tmp_path)
+
+
+def rewritten(stored: StoredRun, name: str, table: pa.Table) -> None:
+    """The table in place of the run's own, with a manifest that vouches for it."""
+    pq.write_table(table, stored.folder / f"{name}.parquet")
+    seal(stored.folder, "run", stored.manifest.facts, list(stored.manifest.files), stored.manifest.provenance)
+
+
+def test_runs_with_other_columns_are_not_mixed(tmp_path: Path) -> None:
+    runs = [save_run(fluid_run(seed), run_folder(tmp_path, "fluid", seed), config={}) for seed in (1, 2)]
+    flows, epochs = runs[1].table("flows"), runs[1].table("epochs")
+    found = save_evaluation(tmp_path, runs, config={})
+    whole = found.slowdowns()["fluid"]
+    rewritten(runs[1], "flows", flows.append_column("more", flows.column("seed")))
+    with pytest.raises(ResultError, match=r"2/flows\.parquet cannot stand in one table with .*a column more besides"):
+        found.table("flows")
+    again = found.slowdowns()["fluid"]
+    assert all(np.array_equal(*pair) for pair in zip(whole, again, strict=True)), "which rest on two columns only"
+    names = [name.replace("fct_slowdown", "slowdown") for name in flows.column_names]
+    rewritten(runs[1], "flows", flows.rename_columns(names))
+    with pytest.raises(ResultError, match=r"2/flows\.parquet was written by another version.*no column fct_slowdown"):
+        found.slowdowns()
+    rewritten(runs[1], "flows", flows.rename_columns([n.replace("start_s", "start") for n in flows.column_names]))
+    with pytest.raises(ResultError, match=r"2/flows\.parquet was written by another version.*no column start_s"):
+        found.table("flows")
+    rewritten(runs[1], "flows", flows.append_column("start_s", flows.column("start_s")))
+    with pytest.raises(ResultError, match=r"^[^\n]*2/flows\.parquet cannot be read as Parquet [^\n]*$"):
+        found.slowdowns()
+    for rows in (0, 7):
+        rewritten(runs[1], "epochs", epochs.slice(0, rows))
+        with pytest.raises(ResultError, match=rf"2/epochs\.parquet has {rows} rows, .* of the \d+ hosts"):
+            load_run(runs[1].folder)
 
 
 def test_a_folder_without_a_good_manifest_is_no_result(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ncc.core.errors import ConfigError, NccError, ResultError
+from ncc.notebook import training_curve
 from ncc.report.write import ReportSpec, write_report
 from tests.mains.commands import ncc
 
@@ -56,6 +57,19 @@ def test_another_version(copy: Path, tmp_path: Path) -> None:
     manifest = json.loads((copy / "manifest.json").read_text())
     (copy / "manifest.json").write_text(json.dumps({**manifest, "format": 2}))
     assert "has format 2; this ncc reads format 1" in refused(copy, tmp_path / "r.html")
+
+
+def test_a_training_that_does_not_tell_its_returns(copy: Path, tmp_path: Path) -> None:
+    manifest = json.loads((copy / "manifest.json").read_text())
+    for told in ({}, {"packetsim": {"ncc": []}}):
+        manifest["facts"]["held_out_returns"] = told
+        (copy / "manifest.json").write_text(json.dumps(manifest))
+        assert "manifest.json does not tell 'held_out_returns'" in refused(copy, tmp_path / "r.html")
+    del manifest["facts"]["held_out_returns"]
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    assert "manifest.json does not tell 'held_out_returns'" in refused(copy, tmp_path / "r.html")
+    with pytest.raises(ResultError, match="does not tell 'held_out_returns'"):
+        training_curve(copy, tmp_path / "curve.png")
 
 
 def test_a_table_that_contradicts_the_runs(copy: Path, tmp_path: Path) -> None:
