@@ -265,8 +265,8 @@ def _load(folder: Path, manifest: Manifest) -> Run:
         rows = _readable(folder, "epochs", manifest)
         if len(rows) == 0 or len(rows) % scenario.n_agents:
             raise ResultError(
-                f"{folder / 'epochs.parquet'} has {len(rows)} rows, no whole epochs of the {scenario.n_agents} hosts that "
-                "its manifest tells of; run it again"
+                f"{folder / 'epochs.parquet'} has {len(rows)} rows, no whole epochs of the {scenario.n_agents} hosts "
+                "that its manifest tells of; run it again"
             )
         epochs = epochs_from(rows, scenario)
         return Run(

@@ -156,6 +156,7 @@ def test_runs_with_other_columns_are_not_mixed(tmp_path: Path) -> None:
     rewritten(runs[1], "flows", flows.append_column("start_s", flows.column("start_s")))
     with pytest.raises(ResultError, match=r"^[^\n]*2/flows\.parquet cannot be read as Parquet [^\n]*$"):
         found.slowdowns()
+    rewritten(runs[1], "flows", flows)
     for rows in (0, 7):
         rewritten(runs[1], "epochs", epochs.slice(0, rows))
         with pytest.raises(ResultError, match=rf"2/epochs\.parquet has {rows} rows, .* of the \d+ hosts"):
