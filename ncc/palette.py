@@ -2,7 +2,7 @@
 """How each controller is called and drawn, in every table and figure. Colours: Okabe and Ito, and Tol's muted set."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -59,6 +59,8 @@ _COLOURS = ("#000000", "#44AA99", "#00AACC", "#6B8E23", "#E377C2", "#9C755F", "#
 """For names of which `PALETTE` says nothing; none of its own."""
 _LINES = ("-", "--", "-.", ":")
 _MARKERS = "osv^D<>PXd"
+_SHADES = (0.0, 0.45, -0.4)
+"""Of a controller's variants."""
 _LOOKS = tuple((colour, line) for line in _LINES for colour in _COLOURS)
 
 
@@ -79,6 +81,43 @@ def styles(names: Sequence[str]) -> dict[str, Style]:
         colour, line = _LOOKS[slot]
         chosen[name] = Style(name, colour, _MARKERS[slot % len(_MARKERS)], line)
     return {name: PALETTE.get(name) or chosen[name] for name in names}
+
+
+def variant_styles(controllers: Mapping[str, str]) -> dict[str, Style]:
+    """A style for each variant of a controller, all variants of one in its hue.
+
+    The first variant of a controller looks as the controller does everywhere. Further ones are of a lighter or darker
+    shade and have other lines and markers, by their place among its variants.
+
+    Args:
+        controllers: by variant, whose it is; labels are the controllers'.
+    """
+    own = styles(list(dict.fromkeys(controllers.values())))
+    seen: dict[str, int] = {}
+    found = {}
+    for variant, controller in controllers.items():
+        place, style = seen.get(controller, 0), own[controller]
+        seen[controller] = place + 1
+        found[variant] = Style(
+            style.label,
+            _shade(style.colour, _SHADES[place % len(_SHADES)]),
+            _further(_MARKERS, style.marker, place),
+            _further(_LINES, style.line, place),
+        )
+    return found
+
+
+def _further(looks: Sequence[str], own: str, place: int) -> str:
+    """A controller's own look, and for its further variants the others in turn."""
+    others = [look for look in looks if look != own]
+    return own if place == 0 else others[(place - 1) % len(others)]
+
+
+def _shade(colour: str, light: float) -> str:
+    """A colour so far on its way to white or, below 0, to black."""
+    end, share = (255, light) if light > 0 else (0, -light)
+    parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{round(part + share * (end - part)):02X}" for part in parts)
 
 
 def label(name: str) -> str:

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from ncc.experiment.measure import Course
 from ncc.experiment.result import Result, contender_label
 from ncc.experiment.spec import Panel
 from ncc.experiment.table import At
-from ncc.palette import Style, styles
+from ncc.palette import Style, variant_styles
 from ncc.plot import new_figure, save_figure
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ Courses = Mapping[tuple[str, str, At], Course]
 """By measure, contender and point: the first seed's course over time."""
 POINTS_OVER_TIME = 2000
 """More are thinned to means, so that a line stays a line."""
+LETTERS_PER_INCH = 12
+"""Of the heading."""
 
 
 def draw(result: Result, courses: Courses, path: Path) -> None:
@@ -42,9 +45,7 @@ def draw(result: Result, courses: Courses, path: Path) -> None:
             _over_axis(result, panel, where, looks)
     for spare in axes[len(panels) :]:
         spare.set_visible(False)
-    paper = experiment.paper
-    seeds = f"{len(result.seeds)} seed{'s' if len(result.seeds) != 1 else ''}"
-    figure.suptitle(f"{experiment.title}\n{paper.title}, {paper.figure}; {result.datapath}, {seeds}", x=0.01, ha="left")
+    figure.suptitle(_heading(result, figure.get_figwidth()), x=0.01, ha="left", fontsize=11)
     entries = {name: handle for where in axes for handle, name in zip(*where.get_legend_handles_labels(), strict=True)}
     if entries:
         figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=4, frameon=False)
@@ -52,11 +53,20 @@ def draw(result: Result, courses: Courses, path: Path) -> None:
 
 
 def _looks(result: Result) -> dict[str, Style]:
-    """A style per contender: its controller's, unless two contenders would then look alike."""
-    controllers = {name: c.controller for name, c in result.grid.experiment.contenders.items()}
-    alike = {c for c in controllers.values() if list(controllers.values()).count(c) > 1}
-    found = styles([name if c in alike else c for name, c in controllers.items()])
-    return {name: found[name if c in alike else c] for name, c in controllers.items()}
+    """A style per contender: its controller's, which of several is the one that changes least of it."""
+    contenders = result.grid.experiment.contenders
+    plain = sorted(contenders, key=lambda name: sum(map(len, contenders[name].departures)))
+    found = variant_styles({name: contenders[name].controller for name in plain})
+    return {name: found[name] for name in contenders}
+
+
+def _heading(result: Result, width: float) -> str:
+    """Whose claim it is, and how it went here; in lines that fit a figure of that width (inches)."""
+    paper, seeds = result.grid.experiment.paper, len(result.seeds)
+    letters = int(width * LETTERS_PER_INCH)
+    claim = f"{paper.title}, {paper.figure}: {result.grid.experiment.title}"
+    here = f"Here, on {result.datapath} with {seeds} seed{'s' if seeds != 1 else ''}: {result.outcome}"
+    return "\n".join((fill(claim, letters), fill(here, letters)))
 
 
 def _over_axis(result: Result, panel: Panel, where: "Axes", looks: Mapping[str, Style]) -> None:

@@ -59,16 +59,21 @@ class Result:
         return bool(self.grid.source) and self.grid.preset == FULL and enough
 
     @property
+    def outcome(self) -> str:
+        """Whether the shape holds and how many checks do, in a few words."""
+        judged = [found.holds for found in self.findings.values() if found.holds is not None]
+        left = len(self.findings) - len(judged)
+        counted = f"{sum(judged)} of {len(judged)} checks hold" + (f", {left} not judged" if left else "")
+        bad = f"{len(self.problems)} runs must not be used; " if self.problems else ""
+        return f"{HOLDS if self.holds else FAILS}: {bad}{counted}"
+
+    @property
     def verdict(self) -> str:
         """One line: `shape holds: <numbers>`, or `shape does not hold: <what fails, with numbers>`."""
         failed = {name: found for name, found in self.findings.items() if found.holds is False}
         judged = {name: found for name, found in self.findings.items() if found.holds is not None}
-        left = len(self.findings) - len(judged)
-        counted = f"{len(judged) - len(failed)} of {len(judged)} checks hold" + (f", {left} not judged" if left else "")
         shown = failed if failed and not self.holds else judged
-        numbers = " | ".join(f"{name}: {found.text}" for name, found in shown.items())
-        bad = f"{len(self.problems)} runs must not be used; " if self.problems else ""
-        return f"{HOLDS if self.holds else FAILS}: {bad}{counted}; {numbers}"
+        return f"{self.outcome}; " + " | ".join(f"{name}: {found.text}" for name, found in shown.items())
 
     def save(self, folder: Path) -> None:
         """Write `result.json` and `result.parquet` (a row per measure, contender, point and seed)."""

@@ -49,6 +49,11 @@ class Contender(Value, frozen=True, kw_only=True):
     changes: dict[str, Any] = field(default_factory=dict)
     """Keys of the configuration that this contender sets for itself, as axes do; they come after the axes."""
 
+    @property
+    def departures(self) -> tuple[dict[str, Any], ...]:
+        """What makes it another than its controller: `params`, `stack`, `limit` and `changes`."""
+        return self.params, self.stack, self.limit, self.changes
+
 
 class Setting(Value, frozen=True, kw_only=True):
     """How a value x of an axis becomes a key's: `scale` * x + `offset`, a whole number where it is one."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 import io
 import json
+from colorsys import rgb_to_hsv
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from ncc.harness.results import run_folder, save_evaluation, save_run
 from ncc.judgement import Judgement, load_judgement
 from ncc.metrics.catalogue import CATALOGUE
 from ncc.metrics.summary import summarise
-from ncc.palette import PALETTE, label, styles
+from ncc.palette import PALETTE, label, styles, variant_styles
 from ncc.table import markdown, print_judgement
 from tests.support.experiments import fluid_run, small_rack
 
@@ -201,3 +202,16 @@ def test_names_and_looks_are_one_to_one() -> None:
     assert len({(s.colour, s.line) for s in many.values()}) == 30
     assert styles(["x", "dctcp"])["x"] == styles(["ncc", "x"])["x"], "a name looks the same in every figure"
     assert list(styles(["b", "a", "ncc"])) == ["b", "a", "ncc"]
+
+
+def test_variants_of_a_controller_are_of_its_hue_and_differ() -> None:
+    def hue(colour: str) -> float:
+        return rgb_to_hsv(*(int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)))[0]
+
+    several = [f"v{i}" for i in range(7)]
+    looks = variant_styles({**dict.fromkeys(several, "ncc"), "bcc": "dctcp"})
+    assert looks["v0"] == PALETTE["ncc"]
+    assert looks["bcc"] == PALETTE["dctcp"]
+    assert all(hue(looks[name].colour) == pytest.approx(hue(PALETTE["ncc"].colour), abs=0.01) for name in several)
+    assert len({(s.colour, s.line, s.marker) for s in looks.values()}) == len(looks)
+    assert len({looks[name].marker for name in several}) == 7

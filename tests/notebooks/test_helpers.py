@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the notebooks call, on folders that are not what they should be."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -89,6 +90,10 @@ def test_an_experiment_is_read_from_its_runs_or_refused(tmp_path: Path, monkeypa
     assert again.table.values.keys() == result.table.values.keys()
     assert all(np.array_equal(v, result.table.values[k], equal_nan=True) for k, v in again.table.values.items())
     assert shown(draw, again, courses)._repr_png_().startswith(b"\x89PNG")
+    draw(again, courses, tmp_path / "figure.svg")
+    words = re.sub(r"<[^>]*>|\s+", "", (tmp_path / "figure.svg").read_text())
+    for said in (f"{again.grid.experiment.paper.figure}: {again.grid.experiment.title}", again.outcome):
+        assert re.sub(r"\s+", "", said) in words, "the claim is the paper's, and the verdict ours"
     assert "| holds |" in str(verdict_of(again))
     with pytest.raises(ConfigError, match="is no folder"):
         experiment_in(tmp_path / "nowhere")
