@@ -320,6 +320,13 @@ def learner_configs() -> dict[str, type[Value]]:
     return {name: importlib.import_module(f"ncc.agents.{name}.config").CONFIG for name in names}
 
 
+def agent_name(agent: Mapping[str, Any]) -> str:
+    """What an agent is called, by its settings as a run keeps them: what its learner makes of them, if it tells."""
+    learner = str(agent["learner"])
+    called: Callable[[Mapping[str, Any]], str] | None = getattr(learner_configs().get(learner), "called", None)
+    return learner if called is None else called(agent)
+
+
 def defaults(kind: type[Value]) -> dict[str, Any]:
     """Plain defaults of a value's fields, `???` (Hydra's mark for a missing value) where it has none."""
     plain: dict[str, Any] = {}

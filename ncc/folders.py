@@ -8,17 +8,45 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ncc.core.errors import ConfigError, WorkerDiedError
+from ncc.harness.lock import exclusive
 from ncc.learning import read_learning
+
+TRAINING = "training"
+
+
+@contextmanager
+def training_in(folder: Path, *, resume: bool) -> Iterator[None]:
+    """Hold the run folder of a training for as long as it writes there; a new one must be new or empty.
+
+    After a `ConfigError` before the first checkpoint a new one is so again: the corrected command may name the same
+    folder.
+
+    Raises:
+        ConfigError: a new training's folder is not empty, or cannot be used.
+        ResultError: another training writes there.
+    """
+    with resumable(folder):
+        if resume:
+            with exclusive(folder, TRAINING):
+                yield
+        else:
+            with claimed(folder):
+                yield
 
 
 @contextmanager
 def claimed(folder: Path) -> Iterator[None]:
-    """Make the run folder, which must be new or empty.
-
-    After a `ConfigError` before the first checkpoint it is so again: the corrected command may name the same folder.
-    """
+    """Make the folder of a new training, and hold it; errors as in `training_in`."""
     existed = folder.exists()
-    _claim(folder)
+    _make(folder)
+    with exclusive(folder, TRAINING), _given_back(folder, existed=existed):
+        yield
+
+
+@contextmanager
+def _given_back(folder: Path, *, existed: bool) -> Iterator[None]:
+    if any(folder.iterdir()):
+        raise ConfigError(f"out={folder} is not empty; choose another folder, or continue it with resume={folder}")
     try:
         yield
     except ConfigError:
@@ -30,17 +58,15 @@ def claimed(folder: Path) -> Iterator[None]:
         raise
 
 
-def _claim(folder: Path) -> None:
-    """Make the run folder; it must be new or empty."""
+def _make(folder: Path) -> None:
+    """Make the run folder, or find it usable."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        taken = any(folder.iterdir())
+        next(folder.iterdir(), None)
     except OSError as error:
         raise ConfigError(
             f"out={folder} cannot be used ({error.strerror}); choose a folder that can be written"
         ) from None
-    if taken:
-        raise ConfigError(f"out={folder} is not empty; choose another folder, or continue it with resume={folder}")
     if not os.access(folder, os.W_OK):
         raise ConfigError(f"out={folder} cannot be written; choose another folder")
 

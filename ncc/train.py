@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ncc.cli import run_main
-from ncc.compose import recipe_names
+from ncc.compose import agent_name, recipe_names
 from ncc.core.errors import ConfigError
 
 
@@ -87,7 +87,7 @@ def _list_recipes() -> None:
 def _new_folder(plain: dict[str, Any]) -> Path:
     """runs/<date>_<time>_<scenario>_<agent>_s<seed>, numbered where it exists already."""
     stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-    name = f"{stamp}_{plain['scenario']['name']}_{plain['agent']['learner']}_s{plain['seed']}"
+    name = f"{stamp}_{plain['scenario']['name']}_{agent_name(plain['agent'])}_s{plain['seed']}"
     folders = (Path("runs") / (name if i == 0 else f"{name}_{i}") for i in range(1000))
     return next(folder for folder in folders if not folder.exists())
 

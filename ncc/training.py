@@ -6,18 +6,18 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import nullcontext
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 
 from ncc.cli import usable_cpus
+from ncc.compose import agent_name
 from ncc.core.errors import ConfigError, WorkerDiedError
 from ncc.evaluation import judge, require_valid
-from ncc.folders import begun, claimed, resumable
+from ncc.folders import begun, training_in
 from ncc.harness.learner import Learner, Progress
-from ncc.harness.manifest import is_sealed, provenance, seal, unseal
+from ncc.harness.manifest import is_sealed, provenance, seal
 from ncc.harness.networks import Batching
 from ncc.harness.processes import quiet_start
 from ncc.harness.progress import Bar
@@ -48,43 +48,50 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
 
     Raises:
         ConfigError: a setting that cannot be used; a folder that this call made is gone again.
+        ResultError: another training writes to the folder.
         WorkerDiedError, KeyboardInterrupt: the folder holds a checkpoint and can be resumed; the message says how.
     """
-    if resume and is_sealed(folder):
-        print(f"{folder} is finished; evaluate it with: python -m ncc.evaluate run={folder}")
+    if resume and _finished(folder):
         return
     learner, factory = check_training(plan)
-    with resumable(folder), nullcontext() if resume else claimed(folder):
+    judged = folder / "evaluation"
+    with training_in(folder, resume=resume):
+        if resume and _finished(folder):  # by somebody else, since it was looked at
+            return
         plan.save(folder)
         made = provenance()
-        unseal(folder)
         rates = _epochs_per_s(plan, min(learner.processes, usable_cpus()))
-        print(f"Training {plan.plain['agent']['learner']} on {_where(plan)}; results in {folder}")
+        print(f"Training {agent_name(plan.plain['agent'])} on {_where(plan)}; results in {folder}")
         _forecast(plan, learner, rates)
         started = time.perf_counter()
         _learn(plan, learner, factory, folder, resume=resume and begun(folder))
         trained_s = time.perf_counter() - started
-        judged = folder / "evaluation"
         result = judge(
             plan.evaluation_scenario, plan.evaluation, plan.judged_on, policies=folder, folder=judged, config=plan.plain
         )
-
-    returns = _report(plan, folder, judged)
-    files = [str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")]
-    facts = {
-        "seed": plan.seed,
-        "scenario": plan.scenario.digest(),
-        "trained_s": trained_s,
-        "held_out_returns": returns,
-        "valid": result.valid,
-    }
-    if plan.families.of:
-        facts["families"] = plan.families.digest()
-    seal(folder, "training", facts, files, made)
+        returns = _report(plan, folder, judged)
+        files = [str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")]
+        facts = {
+            "seed": plan.seed,
+            "scenario": plan.scenario.digest(),
+            "trained_s": trained_s,
+            "held_out_returns": returns,
+            "valid": result.valid,
+        }
+        if plan.families.of:
+            facts["families"] = plan.families.digest()
+        seal(folder, "training", facts, files, made)
     curve = [folder / CURVE] if (folder / CURVE).exists() else []
     pictures = [*curve, *(judged / datapath.name / "slowdown_cdf.png" for datapath in plan.judged_on)]
     print(f"\nRun folder: {folder}\nPictures: {', '.join(map(str, pictures))}")
     require_valid(result)
+
+
+def _finished(folder: Path) -> bool:
+    """Whether there is nothing left to resume, which is told."""
+    if sealed := is_sealed(folder):
+        print(f"{folder} is finished; evaluate it with: python -m ncc.evaluate run={folder}")
+    return sealed
 
 
 def check_training(plan: TrainPlan) -> tuple[Learner, RackFactory]:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Settings of A3C and A2C; importing them loads no training framework."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -77,6 +78,12 @@ class A3cConfig(Value, frozen=True):
             raise ConfigError("A3cConfig.hidden must name at least one layer, for instance [64, 64]")
         if self.anchored and self.warm_start is None:
             raise ConfigError("A3cConfig.kl_coef keeps the policy near the warm start; set warm_start, or kl_coef=0")
+
+    @staticmethod
+    def called(settings: Mapping[str, Any]) -> str:
+        """What an agent with these settings is called: as the YAML in configs/agent that chooses them."""
+        name = "a2c" if settings.get("mode") == "sync" else "a3c"
+        return f"{name}_warm" if settings.get("warm_start") else name
 
     @property
     def anchored(self) -> bool:

@@ -2,8 +2,9 @@
 """Settings of RLlib's algorithms; importing them loads neither Ray nor PyTorch."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -104,6 +105,11 @@ class RllibConfig(Value, frozen=True):
         if self.form == "multi_agent" and self.racks not in (None, 1):
             raise ConfigError(f"RllibConfig.racks must be 1 in the form multi_agent, got {self.racks}")
         check_cluster(self.address, self.wheel, "RllibConfig.")
+
+    @staticmethod
+    def called(settings: Mapping[str, Any]) -> str:
+        """What an agent with these settings is called."""
+        return f"rllib_{settings.get('algorithm', 'ppo')}"
 
     @property
     def offline(self) -> bool:

@@ -4,21 +4,21 @@
 import json
 import math
 import time
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 from ncc.agents.policy import POLICY_FILE, UNTRAINED_FILE, load_policy
+from ncc.compose import agent_name
 from ncc.core.errors import ConfigError, ResultError
 from ncc.core.seeding import generator
 from ncc.core.value import from_json
 from ncc.envs.ns3gym.batch import Scales, SimulationBatch, SimulationFactory, measure_scales
 from ncc.envs.ns3gym.schema import messages
-from ncc.folders import begun, claimed, resumable
+from ncc.folders import begun, training_in
 from ncc.foreign.plan import SimulationPlan
 from ncc.harness.atomic import write_text
 from ncc.harness.learner import Learner, Progress
-from ncc.harness.manifest import is_sealed, provenance, seal, unseal
+from ncc.harness.manifest import is_sealed, provenance, seal
 from ncc.harness.progress import Bar
 from ncc.learning import LearningLog, read_learning
 from ncc.metrics.stats import Interval, interval
@@ -34,37 +34,38 @@ def train(plan: SimulationPlan, folder: Path, *, resume: bool) -> None:
 
     Raises:
         ConfigError: a setting that cannot be used; a folder that this call made is gone again.
+        ResultError: another training writes to the folder.
         WorkerDiedError, KeyboardInterrupt: the folder holds a checkpoint and can be resumed; the message says how.
         DatapathError: a simulation did not come, ended, or said what it must not.
     """
-    if resume and is_sealed(folder):
-        print(f"{folder} is finished; its policy is {folder / POLICY_FILE}")
+    if resume and _finished(folder):
         return
     messages()
     learner = plan.build()
-    with resumable(folder), nullcontext() if resume else claimed(folder):
+    with training_in(folder, resume=resume):
+        if resume and _finished(folder):  # by somebody else, since it was looked at
+            return
         plan.save(folder)
         made = provenance()
-        unseal(folder)
         scales = _scales(plan, folder)
         what = plan.env.command or f"the simulation on port {plan.env.port}"
-        print(f"Training {plan.plain['agent']['learner']} on {what}; results in {folder}", flush=True)
+        print(f"Training {agent_name(plan.plain['agent'])} on {what}; results in {folder}", flush=True)
         started = time.perf_counter()
         _learn(plan, learner, scales, folder, resume=resume and begun(folder))
         trained_s = time.perf_counter() - started
         returns = {
             name: judge(plan, folder / file) for name, file in (("untrained", UNTRAINED_FILE), ("trained", POLICY_FILE))
         }
-    spans = {name: interval(values) for name, values in returns.items()}
-    rows = read_learning(folder)
-    curve = any(row["returns"] for row in rows)
-    if curve:
-        title = "Mean reward per step while learning; horizontal lines: policy before and after"
-        learning_curve(
-            rows, folder / CURVE, references={name: span.estimate for name, span in spans.items()}, title=title
-        )
-    files = [str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")]
-    seal(folder, KIND, {"seed": plan.seed, "trained_s": trained_s, "returns": returns}, files, made)
+        spans = {name: interval(values) for name, values in returns.items()}
+        rows = read_learning(folder)
+        curve = any(row["returns"] for row in rows)
+        if curve:
+            title = "Mean reward per step while learning; horizontal lines: policy before and after"
+            learning_curve(
+                rows, folder / CURVE, references={name: span.estimate for name, span in spans.items()}, title=title
+            )
+        files = [str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")]
+        seal(folder, KIND, {"seed": plan.seed, "trained_s": trained_s, "returns": returns}, files, made)
     episodes = plan.env.judged_episodes
     others = "" if plan.env.command is None else " of other seeds"
     print(
@@ -72,6 +73,13 @@ def train(plan: SimulationPlan, folder: Path, *, resume: bool) -> None:
         + ", ".join(f"{name} {_told(span)}" for name, span in spans.items())
     )
     print(f"\nRun folder: {folder}" + (f"\nPicture: {folder / CURVE}" if curve else "; no episode ended in training"))
+
+
+def _finished(folder: Path) -> bool:
+    """Whether there is nothing left to resume, which is told."""
+    if sealed := is_sealed(folder):
+        print(f"{folder} is finished; its policy is {folder / POLICY_FILE}")
+    return sealed
 
 
 def judge(plan: SimulationPlan, policy: Path) -> list[float]:

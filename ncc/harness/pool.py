@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """An evaluation: controllers x seeds, each run in a worker process, results straight to disk, resumable."""
 
-import fcntl
 import logging
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from ncc.harness.jobs import (
     Tally,
     jobs_for,
 )
+from ncc.harness.lock import exclusive
 from ncc.harness.manifest import check_plain, is_sealed, provenance, unseal
 from ncc.harness.results import Evaluation, StoredRun, open_run, run_folder, run_identity, save_evaluation
 
@@ -67,7 +66,7 @@ def evaluate(
     folders = {job.label: run_folder(folder, job.controller.name, job.seed) for job in jobs}
     if len(folders) < len(jobs):
         raise ConfigError("the evaluation lists a controller and seed twice; controllers need different names")
-    with _exclusive(folder):
+    with exclusive(folder, "evaluation"):
         unseal(folder)
         for leftover in folder.rglob(".*.partial"):
             leftover.unlink()
@@ -117,20 +116,3 @@ def _finished(job: Job, folder: Path) -> StoredRun | None:
 def _code(made: Mapping[str, Any]) -> Any:
     git = made["git"]
     return made["ncc"], git["commit"], git.get("changes"), made["packages"].get("ns3")
-
-
-@contextmanager
-def _exclusive(folder: Path) -> Iterator[None]:
-    """Hold the folder against a second evaluation; the lock goes with the process."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError as error:
-        raise ResultError(f"cannot use {folder}: {error.strerror}; choose a folder that can be written") from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise ResultError(f"another evaluation is writing to {folder}; wait for it or choose another folder") from None
-    finally:
-        os.close(handle)

@@ -4,6 +4,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ncc.compose import agent_name
 from ncc.core.scenario import Scenario
 from ncc.core.topology import Topology
 from ncc.core.workload import AnyTraffic, Fixed, Incast, Long, Permutation, Poisson, Queries, offered_load
@@ -137,7 +138,7 @@ def training_rows(training: Training) -> Rows:
     agent, rewards = config["agent"], config["env"].get("reward")
     epochs = max((row["epochs"] for row in training.rows), default=0)
     rows = [
-        ("Agent", str(agent["learner"])),
+        ("Agent", agent_name(agent)),
         ("Learned on", ", ".join(config["datapath"])),
         ("Seed", str(facts["seed"])),
         ("Epochs", f"{epochs:,} reported"),

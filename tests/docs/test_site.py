@@ -125,7 +125,7 @@ def test_what_git_does_not_track_is_not_published(repository: Path) -> None:
 
 def test_a_file_that_is_no_text_is_named(repository: Path) -> None:
     (repository / "envs/wire.h").write_bytes(b"int wire; /* \xff */")
-    with pytest.raises(pages.PagesError, match=r"speaks of envs/wire.h, which is no UTF-8 text \(invalid start byte at"):
+    with pytest.raises(pages.PagesError, match=r"of envs/wire.h, which is no UTF-8 text \(invalid start byte at"):
         built(repository)
 
 

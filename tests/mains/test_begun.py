@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether a run folder has anything to resume from."""
+"""Whether a run folder has anything to resume from, and that one training at a time writes to it."""
 
 from pathlib import Path
 
-from ncc.folders import begun
+import pytest
+
+from ncc.core.errors import ConfigError, ResultError
+from ncc.folders import begun, training_in
 
 
 def test_half_a_first_checkpoint_is_no_beginning(tmp_path: Path) -> None:
@@ -14,3 +17,37 @@ def test_half_a_first_checkpoint_is_no_beginning(tmp_path: Path) -> None:
     assert not begun(tmp_path)
     (folder / "checkpoint-000000000000100.npz").write_bytes(b"whole")
     assert begun(tmp_path)
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_one_training_at_a_time(tmp_path: Path, resume: bool) -> None:
+    """Whoever comes second is told that somebody trains there, whether anything lies there yet or not."""
+    folder = tmp_path / "run"
+    with training_in(folder, resume=False):
+        for text in (None, "{}"):
+            if text is not None:
+                (folder / "config.json").write_text(text)
+            with (
+                pytest.raises(
+                    ResultError, match=r"another training is writing to .*run; wait for it or choose another"
+                ),
+                training_in(folder, resume=resume),
+            ):
+                pytest.fail("two trainings in one folder")
+    with training_in(folder, resume=True):
+        pass
+    with pytest.raises(ConfigError, match=r"is not empty; .* resume="), training_in(folder, resume=False):
+        pytest.fail("a new training where there is one")
+    assert (folder / "config.json").exists()
+
+
+def test_a_mistake_gives_the_folder_back(tmp_path: Path) -> None:
+    def mistaken() -> None:
+        with training_in(tmp_path / "run", resume=False):
+            (tmp_path / "run/config.json").write_text("{}")
+            raise ConfigError("a mistake")
+
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="a mistake"):
+            mistaken()
+        assert not (tmp_path / "run").exists()

@@ -12,12 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ncc import training
 from ncc.agents.policy import load_policy
 from ncc.core.errors import ResultError
+from ncc.harness.lock import exclusive
 from ncc.harness.manifest import read_manifest
 from ncc.harness.results import load_evaluation
 from ncc.judgement import load_judgement
 from ncc.learning import read_learning
+from ncc.plan import TrainPlan
+from ncc.report.sources import read_source
+from ncc.report.words import training_rows
+from ncc.training import train
 from tests.mains.commands import TINY, command, ncc
 
 pytest.importorskip("torch", reason="training needs the torch extra")
@@ -31,6 +37,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cwd = tmp_path_factory.mktemp("trained")
     done = ncc("train", *TINY, *SYNC, "out=run", cwd=cwd)
     assert done.returncode == 0, done.stderr
+    assert "Training a2c on rack (4 hosts, packetsim)" in done.stdout
     assert "Expected: about" in done.stdout
     assert "FCT slowdown, all flows" in done.stdout
     return cwd / "run"
@@ -64,6 +71,23 @@ def test_controllers_met_the_same_flows(trained: Path) -> None:
         assert all(np.array_equal(sizes[0], other) for other in sizes)
 
 
+def test_what_another_finished_meanwhile_is_not_trained_again(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = iter((False, True))
+    monkeypatch.setattr(training, "is_sealed", lambda _: next(seen))
+    before = (trained / "config.json").stat().st_mtime_ns, (trained / "learning.jsonl").read_bytes()
+    train(TrainPlan.load(trained), trained, resume=True)
+    assert "is finished; evaluate it with" in capsys.readouterr().out
+    assert before == ((trained / "config.json").stat().st_mtime_ns, (trained / "learning.jsonl").read_bytes())
+
+
+def test_the_agent_is_called_what_was_chosen(trained: Path) -> None:
+    found = read_source(trained).training
+    assert found is not None
+    assert dict(training_rows(found))["Agent"] == "a2c"
+
+
 def test_nothing_is_left_beside_the_run_folder(trained: Path) -> None:
     assert [p.name for p in trained.parent.iterdir()] == ["run"]
 
@@ -79,6 +103,8 @@ def test_equal_seeds_give_equal_weights_and_a_resumed_run_an_uninterrupted_ones(
     process.wait()
     with pytest.raises(ResultError, match="manifest"):
         read_manifest(run, "training")
+    with exclusive(run, "training"), pytest.raises(ResultError, match=r"another training is writing to .*/run; wait"):
+        train(TrainPlan.load(run), run, resume=True)
     resumed = ncc("train", "resume=run", cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
     one, other = (load_policy(folder / "policy.npz")[0] for folder in (trained, run))

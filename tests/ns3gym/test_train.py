@@ -17,6 +17,7 @@ from ncc.envs.ns3gym.batch import Scales, SimulationBatch, SimulationFactory, me
 from ncc.envs.ns3gym.spec import SimulationSpec
 from ncc.foreign.plan import SimulationPlan, foreign_run
 from ncc.foreign.train import train
+from ncc.harness.lock import exclusive
 from ncc.harness.manifest import read_manifest
 from ncc.learning import read_learning
 from ncc.plan import TrainPlan
@@ -59,6 +60,8 @@ def test_a_run_goes_on_where_it_was(peer: str, tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "run" / "manifest.json").unlink()
     longer = _plan(f"{peer} --steps=10", epochs=800, checkpoint_epochs=100)
     scales = (tmp_path / "run" / "scales.json").read_bytes()
+    with exclusive(tmp_path / "run", "training"), pytest.raises(ResultError, match="another training is writing to"):
+        train(longer, tmp_path / "run", resume=True)
     train(longer, tmp_path / "run", resume=True)
     epochs = [row["epochs"] for row in read_learning(tmp_path / "run")]
     assert epochs[-1] == 800

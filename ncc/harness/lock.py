@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One writer to a folder: a lock that goes with the process, however that ends."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ncc.core.errors import ResultError
+
+
+@contextmanager
+def exclusive(folder: Path, what: str) -> Iterator[None]:
+    """Hold the folder, which is made where there is none, against a second writer.
+
+    Args:
+        folder: whose entry in the file system is locked; files in it are not.
+        what: whoever holds it is, for the error: `evaluation`, `training`.
+
+    Raises:
+        ResultError: another process (or another caller in this one) holds it, or it cannot be used.
+    """
+    handle = _opened(folder)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ResultError(f"another {what} is writing to {folder}; wait for it or choose another folder") from None
+        if not folder.is_dir() or not os.path.samestat(os.fstat(handle), folder.stat()):
+            # Who held it gave it back between our opening and our locking: the lock is on a folder that is gone.
+            raise ResultError(f"another {what} has just taken {folder} away; run the command again")
+        yield
+    finally:
+        os.close(handle)
+
+
+def _opened(folder: Path) -> int:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise ResultError(f"cannot use {folder}: {error.strerror}; choose a folder that can be written") from None
