@@ -8,13 +8,14 @@ defaults to Hydra under `schema/`, so that a YAML states differences only and ev
 import importlib
 import json
 import pkgutil
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import msgspec
 
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
 
 
 HOSTS = "hosts:"
-"""Before the name of a policy file: an agent on each host."""
+"""Before the path of a policy file: an agent on each host."""
+ControllerName = Annotated[str, msgspec.Meta(min_length=1)]
+"""As in configs/controllers, or the path of a policy file; `load_controller` says what is neither."""
 
 
 class DatapathSpec(Value, frozen=True):
@@ -219,19 +222,29 @@ def controller_names() -> tuple[str, ...]:
 
 
 def load_controller(name: str) -> Controller:
-    """The controller that configs/controllers/<name>.yaml describes; of <file>.ncc, that policy file in this folder.
+    """The controller that configs/controllers/<name>.yaml describes; of a path that ends in .ncc, that policy file.
 
-    ``hosts:<file>.ncc`` is the same policy by an agent on each host.
+    ``hosts:<path>.ncc`` is the same policy by an agent on each host. In results either goes by the file's name, without
+    its folder.
+
+    Raises:
+        UnknownNameError: there is no such controller; the message lists what exists.
+        ConfigError: a policy file has a name that results cannot take over.
     """
     from ncc.deployed import SUFFIX
 
     if name.endswith(SUFFIX):
-        path = Path(name.removeprefix(HOSTS)).resolve()
-        if name.startswith(HOSTS):
-            return Controller(
-                name=HOSTS + path.name, summary="A policy file, on each host", limit=HostsLimit(path=str(path))
+        given = Path(name.removeprefix(HOSTS))
+        if given.name.startswith(".") or not re.fullmatch(r"[A-Za-z0-9_.:+-]+", given.name):
+            raise ConfigError(
+                f"controller {name!r}: results go by a policy file's name, which must be letters, digits and any of "
+                f"_.:+- and not begin with a dot; call {given.name!r} otherwise"
             )
-        return Controller(name=path.name, summary="A policy file", limit=PolicyLimit(path=str(path)))
+        path = str(given.resolve())
+        if name.startswith(HOSTS):
+            summary = "A policy file, on each host"
+            return Controller(name=HOSTS + given.name, summary=summary, limit=HostsLimit(path=path))
+        return Controller(name=given.name, summary="A policy file", limit=PolicyLimit(path=path))
     return from_dict(Controller, read_config("controllers", "controller", name), f"controllers/{name}")
 
 

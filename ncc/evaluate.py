@@ -12,6 +12,7 @@ from typing import Any
 
 from ncc.cli import run_main
 from ncc.compose import (
+    ControllerName,
     DatapathSpec,
     controller_names,
     datapath_names,
@@ -33,8 +34,8 @@ class EvaluateSpec(Value, frozen=True):
     """What the command line asked for, scenario, experiment and datapath apart."""
 
     run: tuple[str, ...]
-    controller: tuple[Name, ...]
-    params: dict[Name, dict[str, Any]]
+    controller: tuple[ControllerName, ...]
+    params: dict[ControllerName, dict[str, Any]]
     seeds: Count | None
     preset: Name
     first_seed: Natural

@@ -2,6 +2,7 @@
 """A training run as a value: everything `python -m ncc.train` was asked for, checked before anything starts."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Annotated, Any
 from msgspec import Meta, field
 
 from ncc.baselines import registry
-from ncc.compose import DatapathSpec, datapaths_from, learner_configs, load_controller, load_datapath
+from ncc.compose import ControllerName, DatapathSpec, datapaths_from, learner_configs, load_controller, load_datapath
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import Name, Natural, Positive, Value, from_dict
@@ -37,14 +38,14 @@ class EvaluationSpec(Value, frozen=True):
 
     datapaths: Annotated[tuple[Name, ...], Meta(min_length=1)]
     """Where; `ncc.compose.reference_last` says with which of them the others are compared."""
-    controllers: Annotated[tuple[Name, ...], Meta(min_length=1)]
+    controllers: Annotated[tuple[ControllerName, ...], Meta(min_length=1)]
     seeds: Annotated[int, Meta(ge=1, le=10_000)]
     duration_s: Positive
     first_seed: Natural = 0
     workers: Annotated[int, Meta(ge=1, le=256)] = 2
     bounds: bool = True
     """Beside the controllers, `ncc.metrics.bounds`; not where flows are endless."""
-    params: dict[Name, dict[str, Any]] = field(default_factory=dict)
+    params: dict[ControllerName, dict[str, Any]] = field(default_factory=dict)
     """By controller: parameters of its transport over its own; `with_params` checks them."""
 
     def check(self) -> None:
@@ -55,8 +56,20 @@ class EvaluationSpec(Value, frozen=True):
             raise UnknownNameError("controller in params", unknown[0], self.controllers)
 
     def load(self) -> tuple[Controller, ...]:
-        """The controllers themselves, with `params`."""
-        return tuple(with_params(load_controller(name), self.params.get(name, {})) for name in self.controllers)
+        """The controllers themselves, with `params`.
+
+        Raises:
+            ConfigError: a name or parameter that is none, or two policy files that results would call the same.
+        """
+        found = tuple(with_params(load_controller(name), self.params.get(name, {})) for name in self.controllers)
+        for name, same in Counter(controller.name for controller in found).items():
+            if same > 1:
+                named = [given for given, one in zip(self.controllers, found, strict=True) if one.name == name]
+                raise ConfigError(
+                    f"results would call {' and '.join(named)} all {name!r}: leave all but one out, or call the files "
+                    "differently"
+                )
+        return found
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from ncc.export.source import ExportSpec, LimitsChosen
 from ncc.export.write import export
 from ncc.harness.controller import PolicyLimit
 from ncc.harness.manifest import MANIFEST, read_manifest, seal
-from ncc.plan import TrainPlan
+from ncc.plan import EvaluationSpec, TrainPlan
 from tests.agents.test_packaged import finished_run
 from tests.export.files import exported
 from tests.mains.commands import ncc
@@ -225,6 +225,31 @@ def test_a_policy_file_is_evaluated_as_the_policy_that_was_exported(
     ncc_too, file, held = (done.summaries()[name][1] for name in names)
     np.testing.assert_equal(ncc_too, file)  # in every metric; those of no flow are NaN in both
     assert held["fct_mean_s"] > 5 * file["fct_mean_s"], "at most 2 % of the link"
+
+
+def test_a_policy_file_is_named_by_any_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    for name in ("policy.ncc", "runs/policy.ncc", "runs/two words.ncc", "runs/.hidden.ncc"):
+        (tmp_path / name).write_bytes(exported())
+    for given in ("policy.ncc", "./policy.ncc", "runs/policy.ncc", f"{tmp_path}/runs/policy.ncc"):
+        for before in ("", "hosts:"):
+            found = load_controller(before + given)
+            assert isinstance(found.limit, PolicyLimit)
+            assert (found.name, Path(found.limit.path)) == (f"{before}policy.ncc", (tmp_path / given).resolve())
+    for given in ("runs/two words.ncc", "runs/.hidden.ncc"):
+        with pytest.raises(ConfigError, match=r"results go by a policy file's name, which must be .*; call '"):
+            load_controller(given)
+    with pytest.raises(UnknownNameError, match="Unknown controller 'runs/policy'; known: "):
+        load_controller("runs/policy")
+    same = EvaluationSpec(controllers=("runs/policy.ncc", "./policy.ncc"), datapaths=("ns3",), seeds=1, duration_s=1.0)
+    with pytest.raises(ConfigError, match=r"would call runs/policy.ncc and ./policy.ncc all 'policy.ncc': leave"):
+        same.load()
+    done = ncc("evaluate", "controller=[runs/policy.ncc,none/other.ncc]", "scenario=rack", "seeds=1", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"error: there is no policy file {tmp_path.resolve()}/none/other.ncc; make it with python -m ncc.export\n",
+    )
 
 
 def test_a_policy_file_that_cannot_be_used_is_refused_by_evaluations(
