@@ -18,7 +18,7 @@ from ncc.core.errors import ConfigError, ResultError
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
 from ncc.harness.manifest import MANIFEST, Manifest, is_sealed, read_manifest
-from ncc.harness.results import EVALUATION, Evaluation, load_evaluation
+from ncc.harness.results import EVALUATION, RUN, Evaluation, load_evaluation
 from ncc.harness.run import eval_flow_seed
 from ncc.judgement import JSON, Judgement, load_judgement
 from ncc.learning import read_learning
@@ -89,7 +89,7 @@ def require_folder(folder: Path) -> None:
 def _judged(folder: Path, judged: Path, training: Training | None) -> Source:
     """What `ncc.evaluation.judge` left in `judged`."""
     if not (judged / JSON).is_file():
-        if any(judged.glob(f"*/*/*/{MANIFEST}")):
+        if _begun(judged):
             raise ResultError(
                 f"{judged} is an evaluation that is not finished: the command that began it goes on there"
             )
@@ -103,6 +103,25 @@ def _judged(folder: Path, judged: Path, training: Training | None) -> Source:
                 "or changed; evaluate again (finished runs are kept)"
             )
     return source
+
+
+def _begun(folder: Path) -> bool:
+    """Whether runs lie where an evaluation on several datapaths keeps them, or one on the folder's own."""
+    return any(_is_run_of(path, depth) for depth in (3, 2) for path in folder.glob(f"{'*/' * depth}{MANIFEST}"))
+
+
+def _is_run_of(path: Path, depth: int) -> bool:
+    """Whether the manifest is of a run that lies under its own datapath, controller and seed: the last `depth` names.
+
+    Other results lie as deep below a folder of folders, which is no evaluation for that.
+    """
+    try:
+        data = json.loads(path.read_bytes())
+        facts = data["facts"]
+        where = (facts["datapath"], facts["controller"]["name"], str(facts["seed"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return False  # no run's, or a damaged one, which whoever continues will find
+    return bool(data["kind"] == RUN and where[-depth:] == path.parts[-depth - 1 : -1])
 
 
 def _source(folder: Path, evaluations: Mapping[str, Evaluation], training: Training | None = None) -> Source:

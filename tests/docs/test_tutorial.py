@@ -18,6 +18,7 @@ from tests.house.files import ROOT
 TEXT = (ROOT / "docs/tutorial/README.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 (HEADER,) = [text for kind, text in BLOCKS if kind == "c"]
+(CARD,) = [text for kind, text in BLOCKS if kind == "markdown"]
 CONTROLLER, SCENARIO = (text for kind, text in BLOCKS if kind == "yaml")
 
 
@@ -29,11 +30,36 @@ def test_the_header_compiles_without_a_warning(tmp_path: Path, language: str) ->
     subprocess.run([tool("g++"), "-x", language, *flags, f"-I{tmp_path}", "-"], input=source, text=True, check=True)
 
 
+ADDED = {"baselines/aimd.h": HEADER, "baselines/cards/aimd.md": CARD, "configs/controllers/aimd.yaml": CONTROLLER}
+
+
+def followed(root: Path) -> bool:
+    """Whether a reader has done step 5 there: what it adds lies there, if tinkered with below its first lines."""
+    lie = [path for path in ADDED if (root / path).exists()]
+    heads = [
+        (text.splitlines()[:2], (root / path).read_text().splitlines()[:2])
+        for path, text in ADDED.items()
+        if path in lie
+    ]
+    assert all(ours == theirs for ours, theirs in heads), f"the tutorial adds what is there already: {', '.join(lie)}"
+    return bool(lie)
+
+
 def test_its_yaml_is_a_controller_whose_name_is_free() -> None:
     made = from_dict(Controller, yaml.safe_load(CONTROLLER), "the tutorial's controller")
     assert made.stack.transport == "aimd"
-    assert made.name not in controller_names()
-    assert not (ROOT / "baselines/aimd.h").exists()
+    assert made.name not in controller_names() or followed(ROOT)
+
+
+def test_whoever_follows_it_is_told_from_a_name_that_is_taken(tmp_path: Path) -> None:
+    assert not followed(tmp_path)
+    for path, text in ADDED.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(f"{text}tinkered with")
+    assert followed(tmp_path)
+    (tmp_path / "baselines/aimd.h").write_text("/* SPDX-License-Identifier: BSD-3-Clause */\n/* Another AIMD. */\n")
+    with pytest.raises(AssertionError, match=r"the tutorial adds what is there already: baselines/aimd.h, "):
+        followed(tmp_path)
 
 
 def test_its_scenario_is_what_it_says() -> None:

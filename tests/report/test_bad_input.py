@@ -35,6 +35,16 @@ def test_a_folder_without_an_evaluation(tmp_path: Path) -> None:
     assert "holds no evaluation" in refused(tmp_path / "empty", tmp_path / "r.html")
 
 
+def test_a_folder_of_folders(copy: Path, tmp_path: Path) -> None:
+    """Manifests lie as deep below it as below an evaluation."""
+    above = tmp_path / "above"
+    above.mkdir()
+    copy.rename(above / "run")
+    assert list(above.glob("*/*/*/manifest.json"))
+    for folder in (above, tmp_path):
+        assert f"{folder} holds no evaluation; name a folder that" in refused(folder, tmp_path / "r.html")
+
+
 def test_an_unfinished_training(copy: Path, tmp_path: Path) -> None:
     (copy / "manifest.json").unlink()
     assert f"python -m ncc.train resume={copy}" in refused(copy, tmp_path / "r.html")
@@ -44,6 +54,7 @@ def test_an_unfinished_evaluation(copy: Path, tmp_path: Path) -> None:
     (copy / "evaluation" / "comparison.json").unlink()
     assert "is an evaluation that is not finished" in refused(copy / "evaluation", tmp_path / "r.html")
     (copy / "evaluation" / "ns3" / "manifest.json").unlink()
+    assert "is an evaluation that is not finished" in refused(copy / "evaluation" / "ns3", tmp_path / "r.html")
     assert "comparison.json is missing" in refused(copy, tmp_path / "r.html")
 
 
