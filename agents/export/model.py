@@ -1,73 +1,39 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A policy as an ONNX model in one piece: written without any training framework, run by whoever has onnxruntime."""
+"""A policy as an ONNX model in one piece: checked by onnx where it is written, run by whoever has onnxruntime."""
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ncc.agents.export.wire import INPUT, OUTPUT, model_bytes
 from ncc.agents.policy import FloatArray32, MlpPolicy
 from ncc.core.errors import ConfigError, ResultError
 from ncc.harness.batch import ObsArray
 
-OPSET, IR_VERSION = 13, 8
-"""Of ONNX; old ones, that every run time reads."""
 TOLERANCE = 1e-5
 """Largest difference of two logits that is none."""
 PROBED = 64
-INPUT, OUTPUT, ROWS = "observation", "logits", "hosts"
 
 Logits = Callable[[ObsArray], FloatArray32]
 """Logits [hosts, n_actions] of observations [hosts, obs_dim]."""
 
 
 def onnx_model(policy: MlpPolicy, name: str) -> bytes:
-    """A model of `Gemm` and `Tanh`: float32 `observation` [hosts, obs_dim] to `logits` [hosts, n_actions].
-
-    Equal policies give equal bytes.
+    """The model of `ncc.agents.export.wire.model_bytes`, after onnx has checked it.
 
     Raises:
         ConfigError: the package onnx is not installed.
     """
     try:
         import onnx
-        from onnx import TensorProto, helper
     except ImportError:
         raise ConfigError(
             'exporting needs the package onnx, which is not installed: pip install "ncc[export]"'
         ) from None
-    nodes, weights, inner = [], [], INPUT
-    last = len(policy.layers) - 1
-    for i, (weight, bias) in enumerate(policy.layers):
-        for part, array in (("w", weight), ("b", bias)):
-            raw = array.astype("<f4").tobytes()
-            weights.append(helper.make_tensor(f"{part}{i}", TensorProto.FLOAT, array.shape, raw, raw=True))
-        affine = OUTPUT if i == last else f"affine{i}"
-        nodes.append(helper.make_node("Gemm", [inner, f"w{i}", f"b{i}"], [affine], name=affine, transB=1))
-        if i < last:
-            inner = f"hidden{i}"
-            nodes.append(helper.make_node("Tanh", [affine], [inner], name=inner))
-    ends = [
-        helper.make_tensor_value_info(end, TensorProto.FLOAT, [ROWS, size])
-        for end, size in ((INPUT, policy.obs_dim), (OUTPUT, policy.n_actions))
-    ]
-    graph = helper.make_graph(nodes, name, ends[:1], ends[1:], initializer=weights)
-    opsets = [helper.make_opsetid("", OPSET)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="ncc")
+    model = model_bytes(policy, name)
     onnx.checker.check_model(model, full_check=True)
-    written: bytes = model.SerializeToString(deterministic=True)
-    return written
-
-
-def holds_weights(model: bytes, policy: MlpPolicy) -> bool:
-    """Whether the model's tensors are the policy's weights, by their bytes and in their order; takes no onnx."""
-    at = 0
-    for array in (array for layer in policy.layers for array in layer):
-        raw = array.astype("<f4").tobytes()
-        at = model.find(raw, at) + len(raw)
-        if at < len(raw):
-            return False
-    return True
+    return model
 
 
 def onnx_logits(model: bytes, policy: MlpPolicy, where: str) -> Logits:

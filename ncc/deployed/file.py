@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 
 from ncc.agents.export.container import SUMS, pack, read_bytes, sums_of, unpack
-from ncc.agents.export.model import holds_weights, onnx_model
+from ncc.agents.export.model import onnx_model
+from ncc.agents.export.wire import model_bytes
 from ncc.agents.policy import Layer, MlpPolicy
 from ncc.core.errors import ConfigError, NccError, ResultError
 from ncc.core.value import from_dict
@@ -82,9 +83,10 @@ def policy_file_from(data: bytes, where: str) -> PolicyFile:
         policy = MlpPolicy(_layers(header, parts[WEIGHTS]))
     except ConfigError as error:
         raise ResultError(f"{where} does not hold a usable policy: {error}") from None
-    if not holds_weights(parts[MODEL], policy):
+    if parts[MODEL] != model_bytes(policy, header.name):
         raise ResultError(
-            f"{where} contradicts itself: {MODEL} does not hold the numbers of {WEIGHTS}; export it again"
+            f"{where} contradicts itself: {MODEL} is not the model that {HEADER} and {WEIGHTS} make, byte for byte; "
+            "export it again"
         )
     sizes = {name: len(part) for name, part in parts.items()}
     return PolicyFile(header, policy, parts[MODEL], sizes, hashlib.sha256(data).hexdigest())

@@ -55,6 +55,10 @@ def planned(options: argparse.Namespace) -> Plan:
     file = load_policy_file(options.policy)
     bounds = narrowed(file, options)
     check_stack(file.header.stack)
+    try:
+        check_stack(file.header.fallback.stack)
+    except ConfigError as error:
+        raise ConfigError(f"the fallback of policy {file.header.name!r} is not to be had here: {error}") from None
     if file.header.stack.transport.startswith(KERNEL):
         raise ConfigError(
             f"policy {file.header.name!r} is for {file.header.stack.transport}, the kernel's own, which takes no rate "

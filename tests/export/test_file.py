@@ -134,9 +134,12 @@ def test_weights_and_model_must_be_those_that_are_described() -> None:
     weights = np.concatenate([part.ravel() for layer in opened(exported()).policy.layers for part in layer])
     for data, reason in (
         (with_parts(weights__f32=weights[:-1].tobytes()), "has 26932 bytes, not four for each"),
-        (with_parts(weights__f32=(weights + 1).tobytes()), "does not hold the numbers of weights.f32"),
+        (
+            with_parts(weights__f32=(weights + 1).tobytes()),
+            "model.onnx is not the model that policy.json and",
+        ),
         (with_parts(weights__f32=np.full_like(weights, np.nan).tobytes()), "weights that are not finite"),
-        (with_parts(model__onnx=b""), "model.onnx does not hold the numbers"),
+        (with_parts(model__onnx=b""), "model.onnx is not the model that"),
         (with_parts(model__onnx=None), "must have the parts"),
         (with_parts(more=b"x"), "must have the parts"),
         (with_parts(policy__json=b"\xff"), "is not JSON"),
@@ -146,6 +149,20 @@ def test_weights_and_model_must_be_those_that_are_described() -> None:
     ):
         with pytest.raises(ResultError, match=f"^x .*{reason}"):
             opened(data)
+
+
+def test_a_model_that_computes_something_else_with_the_same_numbers_is_refused() -> None:
+    model = opened(exported()).model
+    spliced = {
+        "another operator": model.replace(b"\x04Tanh", b"\x04Relu"),
+        "weights not transposed": model.replace(b"\x06transB\x18\x01", b"\x06transB\x18\x00"),
+        "a layer left out": model.replace(b"\x07hidden0", b"\x07affine0"),
+        "something more": model + b"\x32\x01x",
+    }
+    for what, other in spliced.items():
+        assert other != model, what
+        with pytest.raises(ResultError, match=r"contradicts itself: model.onnx is not the model that"):
+            opened(with_parts(model__onnx=other))
 
 
 PLAIN = st.recursive(
