@@ -7,18 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ncc.core.errors import ConfigError
-from ncc.core.flows import FloatArray
-from ncc.envs.observation import HIGH, LOW
+from ncc.core.flows import FloatArray, IntArray
 from ncc.harness.batch import ObsArray
 from ncc.insight.learned import Learned
 from ncc.insight.words import meaning
 
-STEP = 0.01
-"""Half the distance of two observations whose rates are compared: far below what tells one state from another."""
 USUAL = (1, 99)
 """Percentiles of what was observed, between which an entry is moved."""
 MET = 12
-"""Groups of equally many observations in which what really happened is averaged."""
+"""Groups, about so many, of observations in which what really happened is averaged."""
+SAME = 6
+"""Decimals in which values are equal: an observation is of single precision."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Response:
     high: FloatArray
     """[n] and 75th percentile."""
     met_values: FloatArray
-    """[groups] where the number really stood, the mean of each group,"""
+    """[groups] where the number really stood, the mean of each group, of which no two share a value,"""
     met: FloatArray
     """[groups] and the geometric mean of the rate there, all numbers as they were."""
 
@@ -66,9 +65,7 @@ def response(learned: Learned, obs: ObsArray, entry: str, *, points: int = 41) -
         log = learned.log_rate(moved)
         curves.append(np.exp([log.mean(), *np.percentile(log, [25, 75])]))
     means, lows, highs = np.array(curves).T
-    order = np.argsort(stood, kind="stable")
-    groups = [group for group in np.array_split(order, MET) if len(group)]
-    log = learned.log_rate(obs)
+    groups, log = _groups(stood), learned.log_rate(obs)
     words, places = meaning(learned.observation, entry)
     return Response(
         label=learned.label,
@@ -84,6 +81,21 @@ def response(learned: Learned, obs: ObsArray, entry: str, *, points: int = 41) -
     )
 
 
+def _groups(stood: FloatArray) -> list[IntArray]:
+    """Which observations stood close together, ascending; equal values are always in one group.
+
+    A value that fills a group stands alone; the others are in groups of about equally many.
+    """
+    _, value, count = np.unique(np.round(stood, SAME), return_inverse=True, return_counts=True)
+    alone = count * MET >= len(stood)
+    others = np.where(alone, 0, count)
+    middle = np.cumsum(others) - 0.5 * others  # of the ranks that a value takes up among the others
+    group = np.floor(max(1, MET - alone.sum()) * middle / max(1, others.sum()))
+    stretch = 2 * np.cumsum(alone) - alone  # none reaches across a value that stands alone
+    place = (stretch * MET + np.where(alone, 0, group))[value]
+    return [np.flatnonzero(place == at) for at in np.unique(place)]
+
+
 @dataclass(frozen=True)
 class Saliency:
     """What each entry does to the rate, over observations."""
@@ -92,8 +104,9 @@ class Saliency:
     """Of the policy."""
     names: tuple[str, ...]
     """Of the entries."""
-    slope: FloatArray
-    """[entries, n] of the logarithm of the rate, per unit of the entry."""
+    change: FloatArray
+    """[entries, n] of the logarithm of the rate as the entry rises by its spread, half of it on either side of where it
+    stood, and not beyond what was met."""
     spread: FloatArray
     """[entries] standard deviation of the entry over the observations."""
     moves: NDArray[np.bool_]
@@ -101,8 +114,8 @@ class Saliency:
 
     @property
     def effect(self) -> FloatArray:
-        """[entries] mean size of the slope times spread: what a usual change of the entry does to the log rate."""
-        effects: FloatArray = np.abs(self.slope).mean(axis=1) * self.spread
+        """[entries] mean size of the change."""
+        effects: FloatArray = np.abs(self.change).mean(axis=1)
         return effects
 
     @property
@@ -112,19 +125,21 @@ class Saliency:
 
 
 def saliency(learned: Learned, obs: ObsArray) -> Saliency:
-    """Slopes of the expected log rate along every entry, by central differences, at observations [n, obs_dim].
+    """What a usual change of every entry does to the expected log rate, at observations [n, obs_dim].
 
-    Shares of what is observed count as well: where rates are multiples of the fair share, moving that moves them all.
+    Each is moved by its own standard deviation, not by a fixed little: a slope, extrapolated, says too much where it is
+    steep in one place only. Shares of what is observed count as well: where rates are multiples of the fair share,
+    moving that moves them all.
     """
-    slopes, spreads, moves = [], [], []
+    changes, spreads, moves = [], [], []
     for places in learned.entries.values():
         at = list(places)
-        above, below = obs.copy(), obs.copy()
-        above[:, at] = np.minimum(above[:, at] + STEP, HIGH)
-        below[:, at] = np.maximum(below[:, at] - STEP, LOW)
-        apart = (above[:, at] - below[:, at]).mean(axis=1)
-        slopes.append((learned.log_rate(above) - learned.log_rate(below)) / apart)
         stood = obs[:, at].mean(axis=1)
-        spreads.append(stood.std())
+        spread, least, most = stood.std(), obs[:, at].min(), obs[:, at].max()
+        above, below = obs.copy(), obs.copy()
+        above[:, at] = np.minimum(above[:, at] + spread / 2, most)
+        below[:, at] = np.maximum(below[:, at] - spread / 2, least)
+        changes.append(learned.log_rate(above) - learned.log_rate(below))
+        spreads.append(spread)
         moves.append(bool(np.ptp(np.percentile(stood, USUAL)) > 0))
-    return Saliency(learned.label, tuple(learned.entries), np.array(slopes), np.array(spreads), np.array(moves))
+    return Saliency(learned.label, tuple(learned.entries), np.array(changes), np.array(spreads), np.array(moves))

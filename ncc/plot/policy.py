@@ -69,11 +69,11 @@ def policy_response(responses: Sequence["Response"], path: Path, *, title: str =
 def saliency_bars(found: "Saliency", path: Path, *, title: str = "", narrow: bool = False) -> None:
     """What each observed number does to the rate: what its usual change is worth, and which way it works.
 
-    Bars show the effect of one standard deviation, as a factor on the rate: to the right it raises the rate, to the
-    left it lowers it, on average. The lines span the middle 80 % of the observations.
+    Bars show what a rise by one standard deviation does, within what was met, as a factor on the rate: to the right it
+    raises the rate, to the left it lowers it, on average. The lines span the middle 80 % of the observations.
     """
     order = np.argsort(-found.effect)[:SHOWN]
-    moved = found.slope[order] * found.spread[order, None]
+    moved = found.change[order]
     middle, (low, high) = moved.mean(axis=1), np.percentile(moved, [10, 90], axis=1)
     rows = np.arange(len(order))
     figure, (axes,) = new_figure(1, width=NARROW if narrow else 9.0, height=1.4 + 0.27 * len(order))

@@ -51,24 +51,49 @@ def test_the_expected_rate_is_what_the_probabilities_say() -> None:
     assert set(by_queue(-1e3).chosen(obs)) == {0.01}
 
 
-def test_the_slope_is_the_derivative_and_of_the_others_none() -> None:
+def within(values: np.ndarray, move: float) -> np.ndarray:
+    """Moved, and not beyond what there is of them."""
+    return np.clip(values + move, values.min(), values.max())
+
+
+def test_the_effect_is_what_a_standard_deviation_more_does_and_of_the_others_none() -> None:
     obs = observations()
-    found = saliency(by_queue(), obs)
+    found = saliency(by_queue(40.0), obs)  # so steep that no slope tells what a usual change does
     at = found.names.index("queued_bytes")
-    queued, h = obs[:, QUEUED].astype(float), 1e-6
-    by_hand = (log_rate(queued + h) - log_rate(queued - h)) / (2 * h)
-    assert found.slope[at] == pytest.approx(by_hand, rel=1e-2)
+    queued = obs[:, QUEUED].astype(float)
+    by_hand = log_rate(within(queued, queued.std() / 2), 40.0) - log_rate(within(queued, -queued.std() / 2), 40.0)
+    assert found.change[at] == pytest.approx(by_hand, rel=1e-2, abs=1e-4)
+    assert found.effect[at] == pytest.approx(np.abs(by_hand).mean(), rel=1e-2)
+    slope = (log_rate(queued + 0.01, 40.0) - log_rate(queued - 0.01, 40.0)) / 0.02
+    assert np.abs(by_hand).max() < 0.6 * np.abs(slope).max() * queued.std()
     assert found.ranked[0] == "queued_bytes"
-    assert np.abs(np.delete(found.slope, at, axis=0)).max() < 1e-3
-    assert found.effect[at] == pytest.approx(np.abs(by_hand).mean() * queued.std(), rel=1e-2)
+    assert np.abs(np.delete(found.change, at, axis=0)).max() < 1e-6
 
 
 def test_a_share_moves_with_what_it_is_a_share_of() -> None:
     shares = learned(np.zeros((3, 16)), ActionSpec(kind="shares", shares=(0.5, 0.8)))
     obs = observations()
     found = saliency(shares, obs)
-    # Two of three actions, equally likely, are multiples of the fair share: d ln(rate) = 2/3 d ln(share).
-    assert found.slope[found.names.index("fair share")] == pytest.approx(2 / 3 / obs[:, FAIR], rel=1e-2)
+    share = obs[:, FAIR].astype(float)
+    moved = np.log(within(share, share.std() / 2) / within(share, -share.std() / 2))
+    # Two of three actions, equally likely, are multiples of the fair share.
+    assert found.change[found.names.index("fair share")] == pytest.approx(2 / 3 * moved, rel=1e-2)
+
+
+def test_dots_do_not_split_what_is_equal() -> None:
+    """Of a number that mostly stands still, in whatever order its observations come."""
+    obs = observations(1200)
+    obs[:, QUEUED] = 0.0
+    obs[900:1100, QUEUED] = 1.0
+    obs[1100:, QUEUED] = np.linspace(0.1, 0.9, 100)
+    obs[:900, QUEUED + 1] = np.linspace(0.0, 1.0, 900)  # which would show in groups by order, as if by the number
+    weights = np.zeros((3, 16))
+    weights[2, QUEUED + 1] = 5.0
+    found = response(learned(weights), obs, "queued_bytes", points=2)
+    assert len(found.met) == 12, "two that stand alone, ten of the rest"
+    assert (np.diff(found.met_values) > 0).all()
+    assert found.met_values[[0, -1]].tolist() == [0.0, 1.0]
+    assert found.met[0] == pytest.approx(np.exp(learned(weights).log_rate(obs[:900]).mean()), rel=1e-6)
 
 
 def test_a_sweep_sets_one_entry_and_dots_are_what_was_met() -> None:
