@@ -70,9 +70,14 @@ def trace_windows(
         )
     if datapath.name != run.datapath:
         raise ConfigError(f"the run of {run.label} was made on {run.datapath}, not on {datapath.name}; trace it there")
-    chosen = np.arange(len(run.flows)) if flows is None else np.asarray(flows, dtype=np.int64)
-    if len(chosen) == 0 or chosen.min() < 0 or chosen.max() >= len(run.flows):
-        raise ConfigError(f"flows must be indices in [0, {len(run.flows)}), at least one, got {list(chosen)[:8]}")
+    chosen = np.arange(len(run.flows)) if flows is None else np.asarray(flows)
+    whole = chosen.ndim == 1 and chosen.dtype.kind in "iu"
+    if not whole or len(chosen) == 0 or chosen.min() < 0 or chosen.max() >= len(run.flows):
+        raise ConfigError(
+            f"flows must be indices in [0, {len(run.flows)}), whole numbers and at least one, got "
+            f"{chosen.ravel()[:8].tolist()}"
+        )
+    chosen = chosen.astype(np.int64)
     which, time_s, seen = chosen.tolist(), [], []
 
     def watch(measurement: Measurement, limits_bps: FloatArray | None) -> None:

@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from ncc.compose import LimiterFactory, load_controller, load_datapath
-from ncc.core.errors import ResultError, UnknownNameError
+from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.core.scenario import Scenario
 from ncc.harness.manifest import read_manifest
-from ncc.harness.results import Evaluation
+from ncc.harness.results import Evaluation, StoredRun
 from ncc.harness.run import Run
 from ncc.harness.trace import WindowTrace, trace_windows
 from ncc.notebook.show import Page, composed, own_folder
-from ncc.report.sources import Source, Training, read_source
+from ncc.report.sources import Source, Training, read_source, require_folder
 
 
 def train_here(name: str, *overrides: str) -> Path:
@@ -116,22 +116,49 @@ def run_of(evaluation: Evaluation, controller: str, seed: int | None = None) -> 
     return seeds[min(seeds) if seed is None else seed].load()
 
 
-def windows_of(evaluation: Evaluation, run: Run, flows: Sequence[int] | None = None) -> WindowTrace:
+def windows_of(
+    evaluation: Evaluation, run: Run, flows: Sequence[int] | None = None, *, training: str | Path | None = None
+) -> WindowTrace:
     """Congestion windows of a stored run, which is done again for it.
 
     Args:
-        evaluation: whose run it is; a learned controller's policy is that of the training whose folder it lies in, or
-            else the package's.
+        evaluation: whose run it is.
         run: as `run_of` gives it.
         flows: indices of those to watch; None: all.
+        training: the folder with a learned controller's policy; None: the training that the evaluation lies in, or else
+            the package.
 
     Raises:
         NccError: as `ncc.harness.trace.trace_windows`.
+        ResultError: the policy there is not the one that the run was made with.
     """
-    above = evaluation.folder.resolve().parents[:3]  # <training>/evaluation/<datapath>, or one more
-    training = next((folder for folder in above if _is_training(folder)), None)
-    limiter = LimiterFactory(training)(run.controller, run.scenario)
-    return trace_windows(run, load_datapath(run.datapath).load()(), limiter, flows=flows)
+    stored = next((s for s in evaluation.of(run.controller.name) if s.seed == run.seed), None)
+    if stored is None:
+        raise ResultError(f"{evaluation.folder} has no run of {run.label}; take one that run_of gives")
+    factory = LimiterFactory(_policies_of(evaluation, stored, run, None if training is None else Path(training)))
+    return trace_windows(run, load_datapath(run.datapath).load()(), factory(run.controller, run.scenario), flows=flows)
+
+
+def _policies_of(evaluation: Evaluation, stored: StoredRun, run: Run, training: Path | None) -> Path | None:
+    """The folder of the policy that a run was made with; None: the package, or the controller has none."""
+    made_with = stored.manifest.facts["inputs"].get("policy")
+    if training is not None:
+        require_folder(training)
+        places: list[Path | None] = [training]
+    else:
+        above = evaluation.folder.resolve().parents[:3]  # <training>/evaluation/<datapath>, or one more
+        places = [*(folder for folder in above if _is_training(folder)), None]
+    for place in places:
+        try:
+            if LimiterFactory(place).inputs(run.controller).get("policy") == made_with:
+                return place
+        except (ConfigError, OSError):
+            continue  # no policy there, or not one of that name
+    tried = training or "a training above its evaluation, nor of the package"
+    raise ResultError(
+        f"the policy that the run of {run.label} was made with is not that of {tried}; name the folder of the training "
+        "that made it: training=<folder>"
+    )
 
 
 def training_curve(run: str | Path, path: Path) -> None:

@@ -4,6 +4,7 @@
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +15,8 @@ from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario, scenario_from_dict
 
 T = TypeVar("T")
+_OF_A_SCENARIO = re.compile(r"[+~]*scenario[./]")
+"""With Hydra's signs for adding and deleting; after the slash, a group such as scenario/topology."""
 QUICK, RUNS = "NCC_QUICK", "NCC_RUNS"
 
 
@@ -74,8 +77,14 @@ def scenario_of(name: str, *overrides: str) -> Scenario:
     """The scenario of configs/scenario/<name>.yaml, with overrides as on the command line (``scenario.period_s=1e-4``).
 
     Raises:
-        ConfigError: no such scenario or key, or a value that it cannot have.
+        ConfigError: no such scenario or key, a value that it cannot have, or an override of something else.
     """
+    for override in overrides:
+        if not _OF_A_SCENARIO.match(override):
+            raise ConfigError(
+                f"override {override!r} is not of a scenario: it must begin with 'scenario.', as in "
+                "'scenario.duration_s=0.1'"
+            )
     return scenario_from_dict(composed("evaluate", f"scenario={name}", *overrides)["scenario"])
 
 

@@ -86,6 +86,9 @@ def test_what_cannot_be_traced_is_named() -> None:
     n = len(run.flows)
     with pytest.raises(ConfigError, match=rf"flows must be indices in \[0, {n}\)"):
         traced(run, flows=[n])
+    for wrong, says in (([1.7], r"got \[1\.7\]"), ([True], r"got \[True\]"), (np.array([-1]), r"got \[-1\]")):
+        with pytest.raises(ConfigError, match=says):
+            traced(run, flows=wrong)
     with pytest.raises(ConfigError, match="made on packetsim, not on ns3"):
         trace_windows(run, load_datapath("ns3").load()(), FACTORY(run.controller, run.scenario))
     fluid = fluid_run()

@@ -27,6 +27,7 @@ from ncc.notebook import (
     windows_of,
 )
 from ncc.plot import flow_timeline, port_timeline, window_timeline
+from tests.support.policies import write_policy
 
 INCAST = ("scenario.topology.senders=4", "scenario.workload.queries.fan_in=4", "scenario.duration_s=0.03")
 
@@ -77,6 +78,27 @@ def test_a_scenario_that_does_not_exist_is_one_sentence() -> None:
         scenario_of("incst")
     with pytest.raises(ConfigError, match="period"):
         scenario_of("incast", "scenario.period=1")
+    for other in ("duration_s=0.1", "seeds=3", "scenario=rack", "scenarios.x=1"):
+        with pytest.raises(ConfigError, match=f"override '{other}' is not of a scenario"):
+            scenario_of("incast", other)
+    assert scenario_of("incast", "++scenario.duration_s=0.1").duration_s == 0.1
+
+
+def test_windows_take_the_policy_that_the_run_was_made_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(RUNS, str(tmp_path))
+    scenario = scenario_of("incast", *INCAST)
+    for name, action in (("made", 3), ("other", 10)):
+        (tmp_path / name).mkdir()
+        write_policy(tmp_path / name / "policy.npz", scenario, action=action)
+    evaluation = evaluate_here("elsewhere", scenario, ["ncc"], run=tmp_path / "made")
+    run = run_of(evaluation, "ncc")
+    assert np.isfinite(windows_of(evaluation, run, [0], training=tmp_path / "made").cwnd_bytes).any()
+    with pytest.raises(ResultError, match=r"'ncc', seed 0 was made with is not that of .*/other; name the folder"):
+        windows_of(evaluation, run, [0], training=tmp_path / "other")
+    with pytest.raises(ResultError, match=r"is not that of a training above .*nor of the package; name the folder"):
+        windows_of(evaluation, run, [0])
+    with pytest.raises(ConfigError, match="is no folder"):
+        windows_of(evaluation, run, [0], training=tmp_path / "nowhere")
 
 
 def test_an_experiment_is_read_from_its_runs_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
