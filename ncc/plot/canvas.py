@@ -6,6 +6,7 @@ matplotlib is imported when the first figure is drawn; its Agg canvas needs no d
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,8 @@ TAIL = 30
 """so many of the slowest flows besides."""
 THIN = 1.0
 """Width of the lines of bounds."""
+LETTERS = 11
+"""Of a title in an inch."""
 INK = "#333333"
 """Of what is no controller's: colours belong to controllers."""
 BELOW: Any = {"loc": "outside lower center", "frameon": False}
@@ -80,9 +83,14 @@ def finish(figure: "Figure", looks: Mapping[str, Any], title: str, path: Path) -
         for s in looks.values()
         for lw in (1.8 if s.marker else THIN,)
     ]
-    figure.suptitle(title, x=0.01, ha="left")
+    figure.suptitle(fill(title, int(LETTERS * figure.get_figwidth())), x=0.01, ha="left")
     figure.legend(handles=keys, ncols=min(len(keys), legend_columns(figure)), **BELOW)
     save_figure(figure, path)
+
+
+def stroke(place: int, n: int, least: float = 1.4) -> float:
+    """Width of a line by its place among n: the first, below the others, is widest, so that all that coincide show."""
+    return least + 2.4 * (n - 1 - place) / max(1, n - 1)
 
 
 def legend_columns(figure: "Figure") -> int:
@@ -97,14 +105,18 @@ def legend_beside(axes: "Axes", narrow: bool) -> None:
 
 
 def bar_beside(figure: "Figure", mesh: Any, axes: "Axes", what: str, narrow: bool) -> None:
-    """The key of `mesh`'s colours, likewise."""
+    """The key of `mesh`'s colours, whose scale is logarithmic, likewise."""
     if not narrow:
         bar = figure.colorbar(mesh, cax=axes.inset_axes((1.015, 0.0, 0.02, 1.0)))
         bar.set_label(f"{what}\n(grey: no limit)")
+        bar.ax.yaxis.set_major_formatter(plain)
+        bar.ax.yaxis.set_minor_formatter(sparse_minor(mesh.norm.vmax / mesh.norm.vmin))
         return
     bar = figure.colorbar(mesh, cax=axes.inset_axes((0.0, 1.04, 1.0, 0.06)), orientation="horizontal")
     bar.ax.xaxis.set(ticks_position="top", label_position="top")
     bar.set_label(f"{what} (grey: no limit)", fontsize=9)
+    bar.ax.xaxis.set_major_formatter(plain)
+    bar.ax.xaxis.set_minor_formatter(nothing)
 
 
 def thinned(n: int) -> IntArray:

@@ -11,6 +11,9 @@ from ncc.harness.run import Run
 from ncc.palette import styles
 from ncc.plot.canvas import INK, NARROW, bar_beside, legend_beside, new_figure, row_ticks, save_figure, shades
 
+LEAST = 1e-4
+"""Share of the line rate below which limits look alike."""
+
 
 def epoch_timeline(
     run: Run, path: Path, *, area: int = 0, window_s: tuple[float, float] | None = None, narrow: bool = False
@@ -20,6 +23,8 @@ def epoch_timeline(
     Args:
         window_s: part of the run to draw, simulated time; all of it if None.
     """
+    from matplotlib.colors import LogNorm
+
     network = run.scenario.network()
     if not 0 <= area < len(network.neighbourhoods):
         raise ConfigError(f"area must be in [0, {len(network.neighbourhoods)}), got {area}")
@@ -50,7 +55,10 @@ def epoch_timeline(
     line = np.array([network.host_link(network.agent_hosts[host]).rate_bps for host in hosts])
     share = column["rate_limit_bps"][:, hosts] / line
     free = np.where(share >= 1, np.nan, share).T
-    mesh = limits.pcolormesh(edges_ms, np.arange(len(hosts) + 1), free, cmap="viridis", vmin=0, vmax=1, rasterized=True)
+    least = float(np.nanmin(free)) if np.isfinite(free).any() else 0.1
+    # Limits of many hosts are small and close together: on a linear scale they are all one.
+    scale = LogNorm(min(0.1, max(0.5 * least, LEAST)), 1.0, clip=True)
+    mesh = limits.pcolormesh(edges_ms, np.arange(len(hosts) + 1), free, cmap="viridis", norm=scale, rasterized=True)
     limits.set_facecolor("#e8e8e8")
     limits.set_yticks(*row_ticks([network.nodes[network.agent_hosts[host]].name for host in hosts]))
     limits.set_ylabel("rate limit of host")

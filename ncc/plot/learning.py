@@ -12,6 +12,11 @@ from ncc.core.flows import FloatArray
 from ncc.palette import styles
 from ncc.plot.canvas import BELOW, INK, NARROW, legend_columns, new_figure, save_figure, thinned, thousands
 
+COINCIDE_FRAC = 0.006
+"""Of the range of returns: levels that are closer lie upon each other, being a line's width apart. They take turns."""
+DASH = 6.0
+"""Line widths of a turn."""
+
 
 def learning_curve(
     rows: Iterable[Mapping[str, Any]],
@@ -40,8 +45,14 @@ def learning_curve(
     axes.plot(at, middle, color=INK, lw=2, label=f"mean of {window} episodes", zorder=3)
     axes.fill_between(at, low, high, color=INK, alpha=0.15, lw=0, label="middle half of them")
     axes.plot(epochs, returns, ".", ms=4, color=INK, alpha=0.25, label="one episode", rasterized=True)
-    for name, style in styles(list(references or {})).items():
-        axes.axhline((references or {})[name], color=style.colour, ls=style.line or "--", lw=1.5, label=style.label)
+    levels = dict(references or {})
+    seen = [*returns, *levels.values()]
+    turns = _turns(levels, COINCIDE_FRAC * (max(seen) - min(seen)))
+    for name, style in styles(list(levels)).items():
+        turn, n = turns[name]
+        line: Any = (DASH * turn, (DASH, DASH * (n - 1))) if n > 1 else style.line or "--"
+        axes.axhline(levels[name], color=style.colour, ls=line, lw=1.6)
+        axes.plot([], [], color=style.colour, ls=style.line or "--", lw=1.6, label=style.label)
     axes.set_xlabel("training epochs" if narrow else "training epochs (decisions, all racks together)")
     axes.set_ylabel("return (mean reward per host and epoch)")
     axes.set_title(title or "Learning curve", loc="left")
@@ -49,6 +60,17 @@ def learning_curve(
     axes.set_xlim(0, 1.01 * epochs.max())
     figure.legend(*axes.get_legend_handles_labels(), ncols=legend_columns(figure), **BELOW)
     save_figure(figure, path)
+
+
+def _turns(levels: Mapping[str, float], near: float) -> dict[str, tuple[int, int]]:
+    """By name, which of how many it is that lie upon each other, each within `near` of the next."""
+    groups: list[list[str]] = []
+    for name in sorted(levels, key=lambda name: levels[name]):
+        if groups and levels[name] - levels[groups[-1][-1]] <= near:
+            groups[-1].append(name)
+        else:
+            groups.append([name])
+    return {name: (turn, len(group)) for group in groups for turn, name in enumerate(group)}
 
 
 def _running(epochs: FloatArray, values: FloatArray, window: int) -> tuple[FloatArray, ...]:

@@ -13,7 +13,7 @@ from ncc.core.units import GBPS, MS
 from ncc.harness.run import Run
 from ncc.harness.trace import WindowTrace
 from ncc.palette import styles
-from ncc.plot.canvas import BELOW, INK, NARROW, legend_columns, new_figure, row_ticks, save_figure, thinned_mean
+from ncc.plot.canvas import BELOW, INK, NARROW, legend_columns, new_figure, row_ticks, save_figure, stroke, thinned_mean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,7 +58,7 @@ def port_timeline(
         shown = _shown(run.epochs.time_s, window_s)
         columns, time_ms = run.epochs.columns, run.epochs.time_s[shown] / MS
         style: dict[str, Any] = {"color": looks[name].colour, "ls": looks[name].line}
-        style["lw"] = 1.4 + 1.5 * (len(named) - 1 - place) / len(named)  # of two that do the same, both are seen
+        style["lw"] = stroke(place, len(named))
         carries = columns["upper_throughput_bps"][shown, area] / GBPS
         waits = columns["upper_queue_mean_bytes"][shown, area] / 1e3
         dropped = np.cumsum(columns["upper_dropped_pkts"][shown, area]).astype(np.float64)
@@ -89,13 +89,18 @@ def window_timeline(
     """Congestion windows, a panel per controller: every flow thin, the median of those that have a connection strong.
 
     Raises:
-        ConfigError: no trace, two of one controller, or a window that holds no epoch.
+        ConfigError: no trace, two of one controller, a window that holds no epoch, or no flow with a connection in it.
     """
     if not traces:
         raise ConfigError("no windows to draw: trace at least one run")
     looks = styles([trace.controller for trace in traces])
     if len(looks) < len(traces):
         raise ConfigError(f"windows of one controller are given twice; controllers: {', '.join(looks)}")
+    if not any(np.isfinite(trace.cwnd_bytes[_shown(trace.time_s, window_s)]).any() for trace in traces):
+        raise ConfigError(
+            "no flow has a connection at the end of any epoch that is to be drawn: trace more flows or longer ones, "
+            "widen window_s, or run with a shorter scenario.period_s"
+        )
     figure, panels = new_figure(
         len(traces),
         width=NARROW if narrow else 9.5,
@@ -115,7 +120,8 @@ def window_timeline(
         axes.plot(time_ms, middle, color=look.colour, lw=2.0)
         axes.plot([], [], color=look.colour, lw=0.8, alpha=0.5, label="one flow")
         axes.plot([], [], color=look.colour, lw=2.0, label="median of the flows that are live")
-        axes.set_title(look.label, loc="left", fontsize=10)
+        nobody = "" if lives.any() else ": no connection at the end of any epoch"
+        axes.set_title(look.label + nobody, loc="left", fontsize=10)
         axes.set_ylabel("cwnd [packets]")
         axes.margins(x=0)
         largest = max(largest, float(np.nanmax(pkts, initial=0.0)))

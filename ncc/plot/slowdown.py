@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from ncc.plot.canvas import (
     nothing,
     plain,
     sparse_minor,
+    stroke,
     thinned,
 )
 
@@ -50,15 +52,14 @@ def slowdown_cdf(
     """
     thin = dict(bounds or {})
     looks = styles([*data, *thin])
-    if not data:
-        raise ConfigError("no flows to draw: name at least one controller")
+    _require_flows(data)
     buckets = [b for b in buckets if any(((size > b[1]) & (size <= b[2])).any() for size, _ in data.values())]
     n = len(buckets)
     width, height = (NARROW, 1.2 + 2.6 * n) if narrow else (max(4.5, 2.9 * n), 4.4)
     figure, panels = new_figure(n, width=width, height=height, sharey=True, lines=n if narrow else 1)
     for axes, (bucket, low, high) in zip(panels, buckets, strict=True):
         largest, count = 1.0, 0
-        for name, (size, slowdown) in {**data, **thin}.items():
+        for place, (name, (size, slowdown)) in enumerate({**data, **thin}.items()):
             chosen = slowdown[(size > low) & (size <= high)]
             count = max(count, len(chosen))
             drawn = np.sort(chosen[np.isfinite(chosen)])
@@ -75,10 +76,11 @@ def slowdown_cdf(
                 where="post",
                 color=style.colour,
                 ls=style.line,
-                lw=THIN if name in thin else 1.8,
+                lw=THIN if name in thin else stroke(place, len(data)),
             )
             if name not in thin:
-                axes.plot(drawn[marks], share[marks], style.marker, ms=6, color=style.colour, mec="white", mew=0.6)
+                dot: Any = {"ms": 3 + 2 * stroke(place, len(data)), "color": style.colour, "mec": "white", "mew": 0.6}
+                axes.plot(drawn[marks], share[marks], style.marker, **dot)
         axes.set_xscale("log")
         axes.set_xlim(0.97, max(largest * 1.15, 2.0))
         axes.set_ylim(0, 1.02)
@@ -108,8 +110,7 @@ def fct_by_size(
 
     There are at most `bins`, and as few as it takes for each to have 100 flows, the least that have a 99th percentile.
     """
-    if not data:
-        raise ConfigError("no flows to draw: name at least one controller")
+    _require_flows({**data, **(bounds or {})})
     thin = dict(bounds or {})
     looks = styles([*data, *thin])
     figure, panels = new_figure(2, width=9.5, height=4.4)
@@ -134,6 +135,13 @@ def fct_by_size(
             lw = THIN if name in thin else 1.8
             axes.plot(centre, level[i], color=s.colour, ls=s.line, marker=s.marker, ms=7, mec="white", mew=0.6, lw=lw)
     finish(figure, looks, title or "FCT slowdown by flow size", path)
+
+
+def _require_flows(data: Mapping[str, FlowPoints]) -> None:
+    if not data:
+        raise ConfigError("no flows to draw: name at least one controller")
+    if none := [name for name, (size, _) in data.items() if len(size) == 0]:
+        raise ConfigError(f"no flows to draw of {', '.join(none)}: leave it away, or run it with flows")
 
 
 def _percentile(slowdown: FloatArray, q: float) -> float:

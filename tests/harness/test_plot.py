@@ -2,12 +2,14 @@
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError, ResultError
+from ncc.palette import PALETTE
 from ncc.plot import BUCKETS, DPI, FlowPoints, epoch_timeline, fct_by_size, learning_curve, slowdown_cdf
 from ncc.plot.learning import _running
 from tests.support.experiments import fluid_run
@@ -62,6 +64,39 @@ def test_panels_without_flows_are_left_out(tmp_path: Path) -> None:
     assert png_size(tmp_path / "c.png")[0] == pytest.approx(4.5 * DPI, abs=1)
 
 
+def has_colour(path: Path, colour: str) -> bool:
+    from matplotlib.colors import to_rgb
+    from matplotlib.image import imread
+
+    return bool((np.abs(imread(path)[..., :3] - np.array(to_rgb(colour))) < 0.2).all(axis=-1)[: 3 * DPI].any())
+
+
+def test_curves_that_coincide_all_show(tmp_path: Path) -> None:
+    """Above the legend, which has every colour anyway."""
+    one = points()["ncc"]
+    slowdown_cdf(dict.fromkeys(("ncc", "dctcp", "bbr"), one), tmp_path / "c.png", buckets=BUCKETS[:1])
+    learning_curve(rows(), tmp_path / "l.png", references={"ncc": 40.0, "dctcp": 40.0, "bbr": 40.1})
+    for name in ("ncc", "dctcp", "bbr"):
+        for path in (tmp_path / "c.png", tmp_path / "l.png"):
+            assert has_colour(path, PALETTE[name].colour), (name, path)
+
+
+def test_limits_close_together_have_colours_of_their_own(tmp_path: Path) -> None:
+    """Of 0.01 and 0.04 of the line rate a linear scale makes one."""
+    run = fluid_run(share=True)
+    line = run.scenario.network().host_link(run.scenario.network().agent_hosts[0]).rate_bps
+    for name, least in (("a", 0.01), ("b", 0.04)):
+        limits = np.full_like(run.epochs.columns["rate_limit_bps"], 0.04 * line)
+        limits[:, 0] = least * line
+        epochs = replace(run.epochs, columns={**run.epochs.columns, "rate_limit_bps": limits})
+        epoch_timeline(replace(run, epochs=epochs), tmp_path / f"{name}.png")
+    from matplotlib.image import imread
+
+    rows = slice(int(0.42 * 7.6 * DPI), int(0.68 * 7.6 * DPI))
+    apart = np.abs(imread(tmp_path / "a.png")[rows, 200:700, :3] - imread(tmp_path / "b.png")[rows, 200:700, :3])
+    assert apart.max() > 0.2
+
+
 def test_one_flow_and_one_episode_can_be_drawn(tmp_path: Path) -> None:
     one = {"ncc": (np.array([100]), np.array([1.0]))}
     slowdown_cdf(one, tmp_path / "c.png")
@@ -78,6 +113,10 @@ def test_bad_requests_name_what_is_allowed(tmp_path: Path) -> None:
         learning_curve([{"epochs": 5, "returns": []}], tmp_path / "l.png")
     with pytest.raises(ConfigError, match="no flows"):
         slowdown_cdf({}, tmp_path / "c.png")
+    none = {"ncc": (np.array([100]), np.array([1.0])), "bbr": (np.array([], dtype=np.int64), np.array([]))}
+    for draw in (slowdown_cdf, fct_by_size):
+        with pytest.raises(ConfigError, match="no flows to draw of bbr"):
+            draw(none, tmp_path / "c.png")
     run = fluid_run()
     with pytest.raises(ConfigError, match=r"area must be in \[0, 1\)"):
         epoch_timeline(run, tmp_path / "t.png", area=1)

@@ -84,4 +84,6 @@ def test_what_cannot_be_drawn_is_named(tmp_path: Path) -> None:
         window_timeline([], path)
     with pytest.raises(ConfigError, match="given twice"):
         window_timeline([trace("ncc"), trace("ncc")], path)
+    with pytest.raises(ConfigError, match="no flow has a connection at the end of any epoch"):
+        window_timeline([trace("ncc")], path, window_s=(0.0, 0.005))
     assert not list(tmp_path.iterdir())
