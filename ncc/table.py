@@ -165,11 +165,11 @@ def differences(judgement: Judgement, reference: str, rows: Sequence[str] = ROWS
 
 
 def _signed(metric: Metric, found: Interval) -> tuple[str, str]:
-    """A difference and its interval, each with its sign."""
+    """A difference and its interval, each with the sign of what is shown: what rounds to 0 has none."""
 
     def text(value: float) -> str:
         shown = metric.text(value)
-        return f"+{shown}" if value > 0 else shown.replace("-", "\N{MINUS SIGN}")
+        return f"+{shown}" if value > 0 and shown.strip("0.") else shown.replace("-", "\N{MINUS SIGN}")
 
     if np.isnan(found.low) or found.low == found.high:
         return text(found.estimate), ""
@@ -255,8 +255,8 @@ def _share(gap: Interval) -> str:
     """A share in per cent with its interval; a dash where there is no gap."""
     if np.isnan(gap.estimate):
         return "–"  # noqa: RUF001
-    spread = "" if np.isnan(gap.low) else f" [{100 * gap.low:.0f}, {100 * gap.high:.0f}]"
-    return f"{100 * gap.estimate:.0f} %{spread}"
+    spread = "" if np.isnan(gap.low) else f" [{100 * gap.low:z.0f}, {100 * gap.high:z.0f}]"
+    return f"{100 * gap.estimate:z.0f} %{spread}"
 
 
 def _invalid(judgement: Judgement, datapath: str) -> list[tuple[str, str]]:

@@ -64,7 +64,7 @@ class GapClosed(Check, frozen=True, kw_only=True, tag="gap_closed"):
             share = (start - ours) / (start - goal) if start > goal else math.nan
             holds &= self.low <= share <= (math.inf if self.high is None else self.high)
             undefined = "undefined" if math.isnan(start - goal) else "no gap"
-            what = undefined if math.isnan(share) else f"{100 * share:.0f} %{self._spread(table, point)}"
+            what = undefined if math.isnan(share) else f"{100 * share:z.0f} %{self._spread(table, point)}"
             numbers = f"{measure.text(ours)} on the way from {measure.text(start)} to {measure.text(goal)}"
             parts.append(f"{at_text(table, point)}{what}: {numbers}")
         return Finding(holds, "; ".join(parts))
@@ -73,4 +73,4 @@ class GapClosed(Check, frozen=True, kw_only=True, tag="gap_closed"):
         """The bootstrap interval over seeds, if it has one."""
         start, ours = (table.values[self.measure, name, point] for name in self.names())
         found = gap_closed(ours, start, table.values[self.bound, self.origin, point])
-        return "" if math.isnan(found.low) else f" [{100 * found.low:.0f}, {100 * found.high:.0f}]"
+        return "" if math.isnan(found.low) else f" [{100 * found.low:z.0f}, {100 * found.high:z.0f}]"

@@ -37,8 +37,8 @@ class Metric:
         return value * self.scale
 
     def text(self, value: float) -> str:
-        """`value` in `unit`, for a table; an undefined one is a dash."""
-        return "–" if math.isnan(value) else f"{value * self.scale:.{self.digits}f}"  # noqa: RUF001
+        """`value` in `unit`, for a table; an undefined one is a dash, and 0 has no sign."""
+        return "–" if math.isnan(value) else f"{value * self.scale:z.{self.digits}f}"  # noqa: RUF001
 
 
 _SIZES = {"all": "all flows", "small": "<= 100 KB", "medium": "100 KB to 10 MB", "large": "> 10 MB"}

@@ -94,6 +94,8 @@ def test_they_stand_apart_in_the_table() -> None:
     said = "Gap closed, mean FCT, from DCTCP (0 %) to SRPT bound (100 %): NCC 25 % [25, 25]."
     assert said in lines
     assert said in markdown(Judgement({"ns3": example()}))
+    hardly = example(ncc=tuple(1.0001 * v for v in START), dctcp=START)
+    assert "(100 %): NCC 0 % [0, 0]." in printed(Judgement({"ns3": hardly})), "0 has no sign"
     both = printed(Judgement({"packetsim": example(), "ns3": example()}))
     assert both.count("Gap closed") == 2
     assert "to SRPT bound (100 %) on packetsim: NCC" in both

@@ -12,7 +12,7 @@ from ncc.comparison import Comparison, comparison
 from ncc.core.errors import ConfigError
 from ncc.judgement import Judgement
 from ncc.metrics.catalogue import CATALOGUE
-from ncc.table import markdown, print_judgement
+from ncc.table import differences, markdown, print_judgement
 
 NAN = float("nan")
 SEEDS = (0, 1, 2, 3, 4)
@@ -83,6 +83,19 @@ def test_both_datapaths_stand_in_one_table() -> None:
     ratio = next(line for line in lines if "FCT slowdown, all flows, mean" in line)
     assert ratio.count("2.000!") == 2
     assert any("not within the tolerance: there, believe ns3 alone" in line for line in lines)
+
+
+def test_a_difference_that_rounds_to_none_has_no_sign() -> None:
+    def shown(*less: float) -> tuple[str, str]:
+        runs = {"ncc": [_summary(2.0 + x, 1.0) for x in less], "dctcp": [_summary(2.0, 1.0) for _ in less]}
+        grid = differences(Judgement({"ns3": comparison(runs, SEEDS)}), "dctcp")
+        (row,) = [row for row in grid.rows if row.title.startswith("FCT slowdown, all flows, mean")]
+        return row.cells[0].middle, row.cells[0].spread
+
+    assert shown(0.0, 0.0, 0.001, 0.002, 0.004) == ("0.00", "[0.00, 0.00]")
+    assert shown(0.0, 0.0, -0.001, -0.002, -0.004) == ("0.00", "[0.00, 0.00]")
+    assert shown(*[0.02] * 4, 0.021) == ("+0.02", "[+0.02, +0.02]")
+    assert shown(*[-0.02] * 4, -0.021) == ("\N{MINUS SIGN}0.02", "[\N{MINUS SIGN}0.02, \N{MINUS SIGN}0.02]")
 
 
 def test_the_best_is_judged_within_a_datapath() -> None:
