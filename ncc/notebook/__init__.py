@@ -19,12 +19,15 @@ from ncc.notebook.folders import (
 )
 from ncc.notebook.hosts import host_says, network_options, replayed, watched_run
 from ncc.notebook.show import QUICK, RUNS, Page, Picture, choose, own_folder, quick, scenario_of, shown
+from ncc.notebook.stretch import Stretch, busiest
 
 __all__ = [
     "QUICK",
     "RUNS",
     "Page",
     "Picture",
+    "Stretch",
+    "busiest",
     "choose",
     "comparison_in",
     "evaluate_here",

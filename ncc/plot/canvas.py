@@ -90,7 +90,7 @@ def finish(figure: "Figure", looks: Mapping[str, Any], title: str, path: Path) -
 
 def stroke(place: int, n: int, least: float = 1.4) -> float:
     """Width of a line by its place among n: the first, below the others, is widest, so that all that coincide show."""
-    return least + 2.4 * (n - 1 - place) / max(1, n - 1)
+    return least + 1.8 * (n - 1 - place) / max(1, n - 1)
 
 
 def legend_columns(figure: "Figure") -> int:

@@ -3,6 +3,7 @@
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from ncc.harness.results import Evaluation
 from ncc.notebook import (
     QUICK,
     RUNS,
+    busiest,
     choose,
     evaluate_here,
     evaluation_in,
@@ -27,6 +29,7 @@ from ncc.notebook import (
     windows_of,
 )
 from ncc.plot import flow_timeline, port_timeline, window_timeline
+from tests.support.experiments import fluid_run
 from tests.support.policies import write_policy
 
 INCAST = ("scenario.topology.senders=4", "scenario.workload.queries.fan_in=4", "scenario.duration_s=0.03")
@@ -46,6 +49,30 @@ def test_an_evaluation_is_found_again_and_drawn(evaluation: Evaluation) -> None:
     traces = [windows_of(found, run) for run in runs]
     for picture in (shown(port_timeline, runs), shown(flow_timeline, runs), shown(window_timeline, traces)):
         assert picture._repr_png_().startswith(b"\x89PNG")
+
+
+def test_the_busiest_stretch_is_where_most_flows_arrive_at_once() -> None:
+    run = fluid_run()
+    finish_s = run.flows.start_s + 0.004
+    start_s = run.flows.start_s
+    n = 4
+    gaps = [start_s[i + n - 1] - start_s[i] for i in range(len(start_s) - n + 1)]
+    records = replace(run.records, flows=replace(run.records.flows, finish_s=finish_s))
+    first = int(np.argmin(gaps))
+    found = busiest([replace(run, records=records)], n, longest_s=1.0)
+    assert found.flows.tolist() == list(range(first, first + n))
+    inside = (start_s >= found.arrivals_s[0]) & (start_s < found.arrivals_s[1])
+    assert inside.nonzero()[0].tolist() == found.flows.tolist()
+    least_s = 30 * run.scenario.period_s
+    assert found.window_s[1] == pytest.approx(start_s[first] + max(least_s, finish_s[first + n - 1] - start_s[first]))
+    every = busiest([run], len(start_s), longest_s=1e-6)
+    assert every.window_s[1] == pytest.approx(start_s[0] + max(least_s, start_s[-1] - start_s[0])), "all arrivals"
+    assert len(busiest([run], 10**6).flows) == len(start_s)
+    for wrong in ({"flows": 0}, {"longest_s": 0.0}):
+        with pytest.raises(ConfigError, match="a stretch needs at least one flow"):
+            busiest([run], **wrong)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="of runs of the same flows"):
+        busiest([run, fluid_run(seed=2)])
 
 
 def test_what_an_evaluation_lacks_is_named(evaluation: Evaluation) -> None:
