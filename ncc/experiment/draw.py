@@ -22,7 +22,7 @@ Courses = Mapping[tuple[str, str, At], Course]
 """By measure, contender and point: the first seed's course over time."""
 POINTS_OVER_TIME = 2000
 """More are thinned to means, so that a line stays a line."""
-LETTERS_PER_INCH = 12
+LETTERS_PER_INCH = 11
 """Of the heading."""
 
 

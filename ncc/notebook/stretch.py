@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which part of a run is worth a look: where most begins at once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ncc.core.errors import ConfigError
+from ncc.core.flows import IntArray
+from ncc.harness.run import Run
+
+LEAST_EPOCHS = 30
+"""A stretch is at least as long."""
+BEFORE_FRAC = 0.02
+"""What is shown from before the first arrival, of the length of the stretch."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A part of runs of the same flows."""
+
+    flows: IntArray
+    """[n] indices of the flows that arrive in quick succession, in their order."""
+    arrivals_s: tuple[float, float]
+    """From the first arrival to just after the last one."""
+    window_s: tuple[float, float]
+    """From a little before the first arrival to the last one at least, and until all of them are delivered by every
+    controller, or time is up."""
+
+
+def busiest(runs: Sequence[Run], flows: int = 32, *, longest_s: float = 0.03) -> Stretch:
+    """Where so many flows (all, if there are fewer) arrive within the shortest time; the first such place of several.
+
+    Args:
+        runs: of the same flows.
+        flows: how many.
+        longest_s: longer than that the window is not, unless 30 epochs are, or the arrivals.
+
+    Raises:
+        ConfigError: no run, runs of other flows or of none, fewer than one flow, or no time.
+    """
+    if not runs or any(not np.array_equal(run.flows.start_s, runs[0].flows.start_s) for run in runs):
+        raise ConfigError("a stretch is of runs of the same flows; name controllers of one evaluation and seed")
+    start_s = runs[0].flows.start_s
+    if flows < 1 or longest_s <= 0 or len(start_s) == 0:
+        raise ConfigError(
+            f"a stretch needs at least one flow and longest_s above 0, got flows={flows} of {len(start_s)} and "
+            f"longest_s={longest_s:g}"
+        )
+    n = min(flows, len(start_s))
+    first = int(np.argmin(start_s[n - 1 :] - start_s[: len(start_s) - n + 1]))
+    chosen = np.arange(first, first + n)
+    begin_s, last_s = float(start_s[chosen[0]]), float(start_s[chosen[-1]])
+    ends = [float(np.nan_to_num(run.records.flows.finish_s[chosen], nan=run.epochs.time_s[-1]).max()) for run in runs]
+    least_s = LEAST_EPOCHS * max(run.scenario.period_s for run in runs)
+    long_s = max(least_s, last_s - begin_s, min(longest_s, max(ends) - begin_s))
+    return Stretch(
+        flows=chosen,
+        arrivals_s=(begin_s, float(np.nextafter(last_s, np.inf))),
+        window_s=(begin_s - BEFORE_FRAC * long_s, begin_s + long_s),
+    )
