@@ -22,8 +22,10 @@ Courses = Mapping[tuple[str, str, At], Course]
 """By measure, contender and point: the first seed's course over time."""
 POINTS_OVER_TIME = 2000
 """More are thinned to means, so that a line stays a line."""
-LETTERS_PER_INCH = 11
-"""Of the heading."""
+LETTERS_PER_INCH = 12
+"""Of the heading and the legend."""
+KEY_LETTERS = 7
+"""What the key of a name takes up beside it, in letters."""
 
 
 def draw(result: Result, courses: Courses, path: Path) -> None:
@@ -34,7 +36,10 @@ def draw(result: Result, courses: Courses, path: Path) -> None:
         panels = [panel.replace(at={}) for panel in experiment.panels]
     lines = -(-len(panels) // 3)
     per_line = -(-len(panels) // lines)
-    figure, axes = new_figure(lines * per_line, width=0.6 + 4.6 * per_line, height=0.9 + 3.5 * lines, lines=lines)
+    width = 0.6 + 4.6 * per_line
+    heading = _heading(result, width)
+    height = 0.5 + 0.2 * (heading.count("\n") + 1) + 3.5 * lines
+    figure, axes = new_figure(lines * per_line, width=width, height=height, lines=lines)
     looks = _looks(result)
     for panel, where in zip(panels, axes, strict=False):
         if panel.side_by_side:
@@ -45,10 +50,13 @@ def draw(result: Result, courses: Courses, path: Path) -> None:
             _over_axis(result, panel, where, looks)
     for spare in axes[len(panels) :]:
         spare.set_visible(False)
-    figure.suptitle(_heading(result, figure.get_figwidth()), x=0.01, ha="left", fontsize=11)
+    figure.suptitle(heading, x=0.01, ha="left", fontsize=10)
     entries = {name: handle for where in axes for handle, name in zip(*where.get_legend_handles_labels(), strict=True)}
     if entries:
-        figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=4, frameon=False)
+        fit = int(width * LETTERS_PER_INCH / (KEY_LETTERS + max(map(len, entries))))
+        columns = max(1, min(4, len(entries), fit))
+        figure.set_figheight(height + 0.2 * max(0, -(-len(entries) // columns) - 2))
+        figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=columns, frameon=False)
     save_figure(figure, path)
 
 

@@ -244,10 +244,10 @@ def _readable(folder: Path, name: str, manifest: Manifest, also: Sequence[str] =
     path = folder / f"{name}.parquet"
     table = read_table(path)
     if wrong := misread(name, table, also):
-        raise ResultError(
-            f"{path} was written by another version of ncc ({manifest.provenance.get('ncc', 'unknown')}; this is "
-            f"{ncc.__version__}): {wrong}; run it again, or read it with the ncc that wrote it"
-        )
+        made = manifest.provenance.get("ncc", "unknown")
+        other = f"by another version of ncc ({made}; this is {ncc.__version__})"
+        who = other if made != ncc.__version__ else f"by other code that calls itself ncc {made} too, or changed"
+        raise ResultError(f"{path} was written {who}: {wrong}; run it again, or read it with what wrote it")
     return table
 
 

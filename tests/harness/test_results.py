@@ -148,10 +148,10 @@ def test_runs_with_other_columns_are_not_mixed(tmp_path: Path) -> None:
     assert all(np.array_equal(*pair) for pair in zip(whole, again, strict=True)), "which rest on two columns only"
     names = [name.replace("fct_slowdown", "slowdown") for name in flows.column_names]
     rewritten(runs[1], "flows", flows.rename_columns(names))
-    with pytest.raises(ResultError, match=r"2/flows\.parquet was written by another version.*no column fct_slowdown"):
+    with pytest.raises(ResultError, match=r"2/flows\.parquet was written by other code .*no column fct_slowdown"):
         found.slowdowns()
     rewritten(runs[1], "flows", flows.rename_columns([n.replace("start_s", "start") for n in flows.column_names]))
-    with pytest.raises(ResultError, match=r"2/flows\.parquet was written by another version.*no column start_s"):
+    with pytest.raises(ResultError, match=r"2/flows\.parquet was written by other code .*no column start_s"):
         found.table("flows")
     rewritten(runs[1], "flows", flows.append_column("start_s", flows.column("start_s")))
     with pytest.raises(ResultError, match=r"^[^\n]*2/flows\.parquet cannot be read as Parquet [^\n]*$"):
