@@ -53,9 +53,9 @@ def changed(paths: Sequence[Path], congestion: str) -> Iterator[None]:
         return
     wanted = {DEFAULT: congestion, ECN: "1"}
     with closing(_alone()):
-        left, settings = _left(), {}
+        settings = _left()  # what this agent does not change goes back with the rest
         for path in paths:
-            now, known = _read(path), left.get(str(path))
+            now, known = _read(path), settings.get(str(path))
             settings[str(path)] = Changed(known.before if known and known.set == now else now, wanted[path])
         write_text(_state(), msgspec.json.encode(settings).decode())
         try:
@@ -78,11 +78,17 @@ def restore() -> dict[str, str]:
 
 
 def _restore(settings: dict[str, Changed]) -> dict[str, str]:
-    restored = {}
+    """All that can be; what was, by setting. Unless all was, it stays known what they were."""
+    restored, refused = {}, None
     for name, setting in settings.items():
-        if _read(Path(name)) == setting.set != setting.before:
-            _write(Path(name), setting.before)
-            restored[name] = setting.before
+        try:
+            if _read(Path(name)) == setting.set != setting.before:
+                _write(Path(name), setting.before)
+                restored[name] = setting.before
+        except DatapathError as error:
+            refused = error
+    if refused is not None:
+        raise refused
     _state().unlink(missing_ok=True)
     return restored
 
@@ -118,7 +124,10 @@ def _state() -> Path:
 
 
 def _read(path: Path) -> str:
-    return path.read_text().strip()
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise DatapathError(f"Cannot read {path}: {error.strerror}.") from None
 
 
 def _write(path: Path, value: str) -> None:

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Settings of an agent that was killed go back, whichever agent comes next and whatever the kernel refuses."""
+
+from pathlib import Path
+
+import pytest
+
+from ncc.core.errors import DatapathError
+from ncc.host import settings
+
+
+@pytest.fixture(autouse=True)
+def sysctls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """Files in place of the two, as an agent left them that set both and was killed."""
+    default, ecn = tmp_path / "tcp_congestion_control", tmp_path / "tcp_ecn"
+    default.write_text("cubic\n")
+    ecn.write_text("2\n")
+    for name, value in (("DEFAULT", default), ("ECN", ecn), ("RUN", tmp_path)):
+        monkeypatch.setattr(settings, name, value)
+    with monkeypatch.context() as killed:
+        killed.setattr(settings, "_restore", lambda _: None)
+        with settings.changed([default, ecn], "ncc_dctcp"):
+            pass
+    assert (default.read_text(), ecn.read_text()) == ("ncc_dctcp", "1")
+    return default, ecn
+
+
+def test_the_next_agent_puts_back_what_it_did_not_set_itself(sysctls: tuple[Path, Path], tmp_path: Path) -> None:
+    default, ecn = sysctls
+    with settings.changed([default], "ncc_cubic"):
+        assert (default.read_text(), ecn.read_text()) == ("ncc_cubic", "1")
+    assert (default.read_text(), ecn.read_text()) == ("cubic", "2")
+    assert not list(tmp_path.glob("ncc-host-*"))
+
+
+def test_what_cannot_be_put_back_stays_known_and_hinders_nothing_else(
+    sysctls: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    default, ecn = sysctls
+    write = settings._write
+
+    def refuses(path: Path, value: str) -> None:
+        if path == default:
+            raise DatapathError("Cannot set it.")
+        write(path, value)
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(settings, "_write", refuses)
+        with pytest.raises(DatapathError, match="Cannot set it"):
+            settings.restore()
+    assert (default.read_text(), ecn.read_text()) == ("ncc_dctcp", "2")
+    assert settings.restore() == {str(default): "cubic"}
+    assert default.read_text() == "cubic"
