@@ -30,7 +30,8 @@ DROPPED = (
 - ``undersized``, ``oversized``, ``foreign``, ``version``, ``kind``: no message of this version;
 - ``own``: of a host that this agent speaks for, which multicast returns;
 - ``unknown_sender``: of no peer;
-- ``replayed``: not after the last from its sender, by session and sequence; also what was overtaken on its way;
+- ``replayed``: not after the last from its sender, by session and sequence; also what was overtaken on its way, and an
+  earlier session unless its sender was silent for twice what clocks may differ by;
 - ``forged``: signed by another key, or changed;
 - ``clock``: the first of a session, and its sender's clock and ours differ by more than is tolerated;
 - ``late``: its state is too old by the time it comes;
@@ -116,7 +117,8 @@ class Listener:
             upper: who tells of the upper port.
             late_ns: above this a state is too old.
             clock_ns: by which clocks may differ when a sender is first heard: what was recorded longer ago cannot be
-                replayed to an agent that has just started.
+                replayed to an agent that has just started. A sender that was silent for twice as long may begin a
+                session that is earlier than its last: its clock was set back.
             wall_ns: this machine's clock, ns since 1970.
         """
         self._key, self._late_ns, self._clock_ns, self._wall_ns = key, late_ns, clock_ns, wall_ns
@@ -162,7 +164,7 @@ class Listener:
         if (why := misfit(data)) is not None:
             return why
         _, _, kind, _, sender, session_ns, sequence, sent_ns, clock_ns, age_ns = HEAD.unpack_from(data)
-        known = self._wanted(kind, sender, session_ns, sequence)  # before the key is asked, for this costs less
+        known = self._wanted(kind, sender, session_ns, sequence, now_ns)  # before the key is asked, for this costs less
         if isinstance(known, str):
             return known
         if not self._key.signed(data[:MAC_AT], data[MAC_AT:]):
@@ -176,7 +178,7 @@ class Listener:
         known.late_since_ns = None
         return self._believe(kind, sender, known, data, now_ns - old_ns)
 
-    def _wanted(self, kind: int, sender: int, session_ns: int, sequence: int) -> _Sender | str:
+    def _wanted(self, kind: int, sender: int, session_ns: int, sequence: int, now_ns: int) -> _Sender | str:
         """Whose message this says it is; or why it is dropped whether that is true or not."""
         if not 1 <= kind <= 3:
             return "kind"
@@ -185,7 +187,11 @@ class Listener:
         known = self._senders.get((kind, sender))
         if known is None:
             return "unknown_sender" if kind != 3 or self.on_hello is None else _Sender(-1)
-        if session_ns < known.session_ns or (session_ns == known.session_ns and sequence <= known.sequence):
+        if session_ns == known.session_ns and sequence <= known.sequence:
+            return "replayed"
+        # A sender that began anew after its clock was set back seems older than it was. After such a silence all that
+        # was recorded of it until then fails `_may_begin`.
+        if session_ns < known.session_ns and now_ns - known.floor_at_ns <= 2 * self._clock_ns:
             return "replayed"
         return known
 

@@ -57,6 +57,23 @@ def test_a_restart_begins_a_session_and_ends_the_one_before() -> None:
     assert heard.heard["queued_bytes"].tolist() == [1, 1]
 
 
+def test_who_begins_anew_after_its_clock_was_set_back_is_heard_when_nothing_recorded_can_be() -> None:
+    """Twice what clocks may differ by after the last of the session before, which is not believed then either."""
+    passed_s = 0
+    heard = listener(wall_ns=lambda: WALL_NS + passed_s * NS_PER_S)
+    before, after = speaker(), speaker(later_ns=-10 * NS_PER_S)
+    after._wall_ns = lambda: WALL_NS + (passed_s - 10) * NS_PER_S
+    assert hear(heard, told(before, states(), 1), 1) == {"received": 2}
+    recorded = [told(speaker(later_ns=later_s * NS_PER_S), states(), 2) for later_s in (-20, 0, 1)]
+    for passed_s, became in ((120, "replayed"), (121, "received")):
+        now_ns = passed_s * NS_PER_S
+        if became == "received":
+            assert hear(heard, recorded[0] + recorded[2], now_ns) == {"clock": 4}
+        assert hear(heard, told(after, states(), now_ns), now_ns) == {became: 2}
+    assert hear(heard, recorded[0], now_ns) == {"replayed": 2}
+    assert hear(heard, recorded[1] + recorded[2], now_ns) == {"clock": 4}
+
+
 @pytest.mark.parametrize("later_s", [-61, 61])
 def test_a_first_message_was_sent_by_a_clock_near_ours(later_s: int) -> None:
     """Or else what was recorded long ago would be believed by an agent that has just started."""
