@@ -21,10 +21,12 @@ def replacing(path: Path) -> Iterator[Path]:
     The temporary file lies beside `path` (a rename is atomic within one file system only) and starts with a dot.
 
     Raises:
-        ResultError: the file system refused, for want of space or otherwise.
+        ResultError: the file system refused, for want of space or otherwise; or there is something else than a file,
+            such as a device, which a rename would take away.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
+        check_replaceable(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield temporary
@@ -36,6 +38,16 @@ def replacing(path: Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise ResultError(_explain(path, error)) from error
+
+
+def check_replaceable(path: Path) -> None:
+    """Raise `ResultError` if there is something by this name that is no regular file, nor a link to one."""
+    try:
+        other = path.exists() and not path.is_file()
+    except OSError as error:
+        raise ResultError(_explain(path, error)) from error
+    if other:
+        raise ResultError(f"cannot write {path}: what has that name is no regular file; choose another name")
 
 
 def write_text(path: Path, text: str) -> None:

@@ -2,6 +2,7 @@
 """``python -m ncc.host replay``: the agent on measurements that a run has recorded. No root, no traffic."""
 
 import argparse
+import os
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from ncc.deployed.guard import Guard, GuardSettings
 from ncc.deployed.neighbourhood import OWN, Neighbourhood, check_fits, limiter_of
 from ncc.deployed.state import UPPER, NoExchange
 from ncc.envs.linux.live import HostColumns
-from ncc.harness.atomic import replacing
+from ncc.harness.atomic import check_replaceable, replacing
 from ncc.harness.columns import numpy_column
 from ncc.harness.progress import Bar
 from ncc.host.plan import narrowed, neighbourhood_of
@@ -83,6 +84,12 @@ def replay(options: argparse.Namespace) -> int:
         ResultError: no such recording.
     """
     file = load_policy_file(options.policy)
+    if options.out is not None:
+        if not os.access(options.out.parent, os.W_OK | os.X_OK):
+            raise ConfigError(
+                f"--out {options.out}: {options.out.parent} is no folder that can be written; make it first"
+            )
+        check_replaceable(options.out)
     recording = Recording(options.epochs, options.area)
     if options.link_rate is None:
         raise ConfigError("replay has no interface to ask: say --link-rate, in bits/s")

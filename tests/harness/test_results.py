@@ -249,6 +249,19 @@ def test_killed_at_any_flush_nothing_half_written_reads_as_a_result(tmp_path: Pa
         assert load_run(tmp_path).seed == 2
 
 
+def test_replacing_takes_away_files_only(tmp_path: Path) -> None:
+    """A device or a queue by that name stays: a rename would put a file in its place."""
+    other, file, link = (tmp_path / name for name in ("other", "file", "link"))
+    os.mkfifo(other)
+    with pytest.raises(ResultError, match="other: what has that name is no regular file"):
+        write_text(other, "new")
+    assert other.is_fifo()
+    write_text(file, "old")
+    link.symlink_to(file)
+    write_text(link, "new")
+    assert (file.read_text(), link.read_text()) == ("old", "new")
+
+
 def test_replacing_leaves_the_old_file_when_the_writer_fails(tmp_path: Path) -> None:
     write_text(tmp_path / "f", "old")
 

@@ -109,8 +109,11 @@ def test_what_does_not_fit_is_said_in_a_sentence(
         ([str(policy_path), str(recorded), *NETWORK, "--period", "0.5"], 2, "was trained to decide every"),
         ([str(policy_path), str(nothing), *NETWORK], 1, "cannot read"),
         ([str(nothing), str(recorded), *NETWORK], 1, "nothing.parquet"),
+        ([str(policy_path), str(recorded), *NETWORK, "--out", str(tmp_path / "none/x")], 2, "none is no folder"),
+        ([str(policy_path), str(recorded), *NETWORK, "--out", str(tmp_path)], 1, "is no regular file"),
     ):
         assert main(["replay", *arguments]) == status
         said = capsys.readouterr()
         assert says in said.err
         assert said.out == ""
+    assert list(tmp_path.iterdir()) == [nothing]
