@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What an agent says of itself while it runs: a line of JSON per event, and of each kind of event only so many."""
 
+import errno
 import os
+import select
 import time
 from collections.abc import Callable
 from enum import IntEnum
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,6 +17,9 @@ MOST = 10
 """Lines that an event may fill at once,"""
 EVERY_S = 1.0
 """and then one in so many seconds: an agent has a thousand periods in one."""
+
+
+STDERR = 2
 
 
 class Level(IntEnum):
@@ -31,7 +35,8 @@ class Log:
     """Writes events: ``{"time": ..., "level": ..., "event": ..., ...}``, times in UTC to the microsecond.
 
     What an event says beyond `MOST` lines at once or one in `EVERY_S` is left out, and its next line has how many were,
-    as ``left_out``. A line that cannot be written (a closed pipe, a full disk) is counted in `lost`; an agent goes on.
+    as ``left_out``. A line that cannot be written (a closed pipe, a full disk, a pipe that nobody reads) is counted in
+    `lost`; an agent goes on.
     """
 
     def __init__(
@@ -46,7 +51,7 @@ class Log:
 
         `write` gets a line at once, so that nothing is kept that a later one would have to wait for.
         """
-        self._write, self._level = write or partial(os.write, 2), level
+        self._write, self._level = write or Unwaiting(STDERR), level
         self._monotonic_s, self._always = monotonic_s, always
         self._encoder = msgspec.json.Encoder(enc_hook=str)
         self._buckets: dict[str, _Bucket] = {}
@@ -83,6 +88,35 @@ class Log:
             self._write(self._encoder.encode(line) + b"\n")
         except OSError:
             self.lost += 1
+
+
+class Unwaiting:
+    """Writes lines to a descriptor where there is room for them at once, and never waits for whoever reads it.
+
+    The descriptor is left as it is: O_NONBLOCK would be set for all processes that share it.
+
+    Args:
+        descriptor: of a pipe, a socket, a terminal or a file.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self._torn = descriptor, False
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLOUT)
+
+    def __call__(self, line: bytes) -> None:
+        """Write a line that ends in a newline; the next one begins below what was written of one in part.
+
+        Raises:
+            OSError: it was not written, or not all of it.
+        """
+        left = memoryview(b"\n" + line if self._torn else line)
+        while left:
+            if not self._poll.poll(0):  # an error is ready too: it is the write's
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            written = os.write(self._descriptor, left[: select.PIPE_BUF])  # so much a pipe that is ready takes whole
+            left = left[written:]
+            self._torn = len(left) > 0
 
 
 class _Bucket:

@@ -2,8 +2,10 @@
 """The log: a line of JSON per event, not too many, and never a reason to end. And what systemd is told."""
 
 import io
+import fcntl
 import json
 import os
+import select
 import socket
 from functools import partial
 from pathlib import Path
@@ -14,7 +16,7 @@ import pytest
 
 from ncc.core.errors import ConfigError
 from ncc.core.units import NS_PER_S
-from ncc.deployed.log import MOST, Level, Log, level_of
+from ncc.deployed.log import MOST, Level, Log, Unwaiting, level_of
 from ncc.deployed.notify import Notifier
 
 
@@ -63,6 +65,30 @@ def test_a_line_that_cannot_be_written_is_counted() -> None:
     os.close(full)
     log.error("y")
     assert log.lost == 2
+
+
+def test_a_log_that_nobody_reads_is_not_waited_for() -> None:
+    reading, writing = os.pipe()
+    capacity = fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 2 * select.PIPE_BUF)
+    write = Unwaiting(writing)
+    log = Log(write)
+    long = b"y" * (2 * capacity) + b"\n"
+    with pytest.raises(BlockingIOError):
+        write(long)  # of which there is room for a part
+    log.info("no room")
+    assert log.lost == 1
+    torn = os.read(reading, 2 * capacity)
+    assert long.startswith(torn)
+    assert len(torn) > 0
+    log.info("room again", what="z" * 5000)  # more than a pipe takes whole
+    first, second = os.read(reading, 2 * capacity).splitlines()
+    assert first == b""
+    assert json.loads(second)["event"] == "room again"
+    assert not fcntl.fcntl(writing, fcntl.F_GETFL) & os.O_NONBLOCK
+    os.close(reading)
+    log.info("nobody")
+    assert log.lost == 2
+    os.close(writing)
 
 
 def test_levels() -> None:
