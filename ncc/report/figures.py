@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from ncc.comparison import Comparison
 from ncc.core.errors import ResultError, UnknownNameError
@@ -100,7 +101,7 @@ def held_out_returns(folder: Path, training: Training) -> dict[str, dict[str, fl
     Raises:
         ResultError: the manifest does not tell them.
     """
-    told = training.manifest.facts.get("held_out_returns")
+    told: Any = training.manifest.facts.get("held_out_returns")
     try:
         means = {on: {name: sum(each) / len(each) for name, each in by.items()} for on, by in told.items()}
     except (AttributeError, TypeError, ZeroDivisionError):

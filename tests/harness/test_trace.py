@@ -88,7 +88,7 @@ def test_what_cannot_be_traced_is_named() -> None:
         traced(run, flows=[n])
     for wrong, says in (([1.7], r"got \[1\.7\]"), ([True], r"got \[True\]"), (np.array([-1]), r"got \[-1\]")):
         with pytest.raises(ConfigError, match=says):
-            traced(run, flows=wrong)
+            traced(run, flows=wrong)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="made on packetsim, not on ns3"):
         trace_windows(run, load_datapath("ns3").load()(), FACTORY(run.controller, run.scenario))
     fluid = fluid_run()

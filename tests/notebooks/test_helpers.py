@@ -70,7 +70,7 @@ def test_the_busiest_stretch_is_where_most_flows_arrive_at_once() -> None:
     assert len(busiest([run], 10**6).flows) == len(start_s)
     for wrong in ({"flows": 0}, {"longest_s": 0.0}):
         with pytest.raises(ConfigError, match="a stretch needs at least one flow"):
-            busiest([run], **wrong)  # type: ignore[arg-type]
+            busiest([run], **wrong)
     with pytest.raises(ConfigError, match="of runs of the same flows"):
         busiest([run, fluid_run(seed=2)])
 

@@ -72,7 +72,8 @@ def test_another_version(copy: Path, tmp_path: Path) -> None:
 
 def test_a_training_that_does_not_tell_its_returns(copy: Path, tmp_path: Path) -> None:
     manifest = json.loads((copy / "manifest.json").read_text())
-    for told in ({}, {"packetsim": {"ncc": []}}):
+    wrong: tuple[dict[str, object], ...] = ({}, {"packetsim": {"ncc": []}})
+    for told in wrong:
         manifest["facts"]["held_out_returns"] = told
         (copy / "manifest.json").write_text(json.dumps(manifest))
         assert "manifest.json does not tell 'held_out_returns'" in refused(copy, tmp_path / "r.html")
