@@ -170,7 +170,7 @@ class InterfaceCounter:
     """
 
     def __init__(self, name: str) -> None:
-        self._header_bytes, self._files = 0, list[IO[bytes]]()
+        self._name, self._header_bytes, self._files = name, 0, list[IO[bytes]]()
         try:
             kind = int(Path(f"/sys/class/net/{name}/type").read_text())
             self._header_bytes = ETHERNET_BYTES if kind in ETHERNETS else 0
@@ -183,10 +183,20 @@ class InterfaceCounter:
             ) from None
 
     def __call__(self) -> int:
+        """Bytes since it came up.
+
+        Raises:
+            DatapathError: the interface has gone.
+        """
         sent = []
-        for file in self._files:
-            file.seek(0)
-            sent.append(int(file.read(32)))
+        try:
+            for file in self._files:
+                file.seek(0)
+                sent.append(int(file.read(32)))
+        except (OSError, ValueError) as error:  # ValueError: nothing was read
+            raise DatapathError(
+                f"Interface {self._name} has gone ({error}): start the agent again when it is back."
+            ) from None
         return sent[0] - sent[1] * self._header_bytes
 
     def close(self) -> None:

@@ -14,8 +14,11 @@ from msgspec import Meta
 
 from ncc.core.flows import FloatArray
 from ncc.core.units import NS_PER_S
-from ncc.core.value import Count, Fraction, Natural, Positive, Value
+from ncc.core.value import Count, Fraction, Natural, Value
 from ncc.deployed.limits import RateBounds
+
+Seconds = Annotated[float, Meta(gt=0, le=1e9)]
+"""So many as fit any clock in nanoseconds."""
 
 
 class GuardSettings(Value, frozen=True):
@@ -26,13 +29,13 @@ class GuardSettings(Value, frozen=True):
     missed_frac: Fraction = 0.5
     """Of the last `window_periods`: more without a decision hand back."""
     window_periods: Annotated[int, Meta(ge=1, le=100_000)] = 200
-    silent_s: Positive = 5.0
+    silent_s: Seconds = 5.0
     """So long connections may have data and report nothing."""
-    hold_off_s: Positive = 1.0
+    hold_off_s: Seconds = 1.0
     """How long the classical controller then has the host, at least."""
     tries: Natural = 5
     """So many times the policy gets it back. The count begins anew after `well_s` without another."""
-    well_s: Positive = 60.0
+    well_s: Seconds = 60.0
 
 
 Say = Callable[[str], None]

@@ -28,19 +28,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ncc.core.errors import ConfigError, NccError
+from ncc.host.streams import open_standard
 
 Command = Callable[[argparse.Namespace], int]
 """What loads a command and does it: most of them need far more than the agent of a host may load."""
 
 
-OF_A_HOST = ("interface", "address", "peers", "discover", "group", "upper", "default", "realtime", "seconds")
-"""Options of `run` that mean nothing on what was recorded."""
-
-
 def _run(options: argparse.Namespace) -> int:
     if options.replay is not None:
-        if meant := [name for name in OF_A_HOST if getattr(options, name)]:
-            raise ConfigError(f"--replay decides for the hosts of a recording: leave out --{meant[0]}")
+        from ncc.host.options import of_a_host
+
+        if (meant := of_a_host(options)) is not None:
+            raise ConfigError(f"--replay decides for the hosts of a recording: leave out {meant}")
         return _replay(argparse.Namespace(**{**vars(options), "epochs": options.replay, "area": 0, "out": None}))
     from ncc.host.run import run
 
@@ -157,12 +156,16 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; 0 if it succeeded, 1 if not, 2 for what cannot be asked."""
-    options = parser().parse_args(arguments)
+    open_standard()
     try:
+        options = parser().parse_args(arguments)
         return int(options.command(options))
     except NccError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
+    except OSError as error:
+        print(f"error: the system refuses: {error}; see what this process may have (ulimit -a)", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

@@ -2,17 +2,77 @@
 """What ``python -m ncc.host`` can be told to run, to replay, to tell, and to print."""
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from ncc.core.errors import ConfigError
+from ncc.core.errors import ConfigError
 from ncc.deployed.guard import GuardSettings
 from ncc.deployed.neighbourhood import NeighbourhoodSpec
 from ncc.deployed.peers import PORT
 
+LONGEST_S = 1e9
+"""Thirty years: what is asked for longer is a mistake, or a number of seconds that no clock has."""
 
-def network_options(parser: argparse.ArgumentParser) -> None:
-    """What a host must be told of its network."""
+
+def check_within(options: argparse.Namespace, *names: str, least: float = 0.0, most: float = LONGEST_S) -> None:
+    """Options that are given must be from `least` to `most`, and above 0.
+
+    Raises:
+        ConfigError: one is not.
+    """
+    for name in names:
+        if (value := getattr(options, name)) is not None and not (value > 0 and least <= value <= most):
+            range_ = f"from {least:g} to {most:g}" if least else f"above 0 and at most {most:g}"
+            raise ConfigError(f"--{name.replace('_', '-')} must be {range_}, got {value:g}")
+
+
+REPLAYED = (
+    "policy", "replay", "link_rate", "upper_rate", "upper_buffer", "base_rtt", "period", "min_rate_frac",
+    "max_rate_frac", "rise_ratio", "fall_ratio", "dry_run",
+)  # fmt: skip
+"""Of `run`, what means something on what was recorded; ``--dry-run`` is what a replay is anyway."""
+_FIELDS = {
+    "NeighbourhoodSpec.hosts": "the number of the neighbourhood's hosts",
+    "NeighbourhoodSpec.link_rate_bps": "--link-rate",
+    "NeighbourhoodSpec.upper_rate_bps": "--upper-rate",
+    "NeighbourhoodSpec.upper_buffer_bytes": "--upper-buffer",
+    "NeighbourhoodSpec.base_rtt_s": "--base-rtt",
+    "NeighbourhoodSpec.period_s": "--period",
+    "AboveSpec.period_s": "--period",
+    "AboveSpec.interface": "--through",
+}
+
+
+@contextmanager
+def as_asked() -> Iterator[None]:
+    """Errors within name the option that asked, not the field that it became."""
+    try:
+        yield
+    except ConfigError as error:
+        text = str(error)
+        for field, option in _FIELDS.items():
+            text = text.replace(field, option)
+        raise ConfigError(text) from None
+
+
+def of_a_host(options: argparse.Namespace) -> str | None:
+    """The first option of ``run`` that differs from its default and means nothing on what was recorded; None: none."""
+    parser = argparse.ArgumentParser()
+    run_options(parser)
+    found = (
+        name
+        for name, value in vars(parser.parse_args(["policy", "--upper-rate", "1"])).items()
+        if name not in REPLAYED and getattr(options, name) != value
+    )
+    return next((f"--{name.replace('_', '-')}" for name in found), None)
+
+
+def network_options(parser: argparse.ArgumentParser, link_rate: str) -> None:
+    """What a host must be told of its network; `link_rate` is where that of its link comes from if it is not told."""
     group = parser.add_argument_group("the network, which a host cannot measure")
-    group.add_argument("--link-rate", type=float, metavar="BPS", help="of each host's link (that of the interface)")
+    group.add_argument("--link-rate", type=float, metavar="BPS", help=f"of each host's link ({link_rate})")
     group.add_argument("--upper-rate", type=float, required=True, metavar="BPS", help="of the port that all share")
     default = {
         field: NeighbourhoodSpec(hosts=1, link_rate_bps=1e9, upper_rate_bps=1e9).to_dict()[field]
@@ -78,7 +138,7 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     peers.add_argument(
         "--stale-periods", type=float, default=20.0, metavar="N", help="what was heard counts so long (%(default)s)"
     )
-    network_options(parser)
+    network_options(parser, "that of the interface, where it knows it; --replay needs it")
     bound_options(parser)
     guard_options(parser)
     doing = parser.add_argument_group("what is done")
@@ -104,7 +164,7 @@ def replay_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("epochs", type=Path, help="epochs.parquet of a run, or another table with its columns")
     parser.add_argument("--area", type=int, default=0, help="the neighbourhood of it (%(default)s)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="where decisions go, as Parquet")
-    network_options(parser)
+    network_options(parser, "needed: there is no interface to ask")
     bound_options(parser)
 
 

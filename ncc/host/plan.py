@@ -14,7 +14,9 @@ from ncc.deployed.message import Key, read_key
 from ncc.deployed.metrics import parse_endpoint
 from ncc.deployed.neighbourhood import NeighbourhoodSpec, check_fits
 from ncc.deployed.peers import Address, interface_address, parse_agent, parse_peers
+from ncc.host.options import as_asked
 from ncc.envs.linux.senders import KERNEL, check_stack
+from ncc.host.options import check_within
 
 SPEED = "/sys/class/net/{}/speed"
 GROUP_PORT = 9473
@@ -22,6 +24,12 @@ LATE_PERIODS = 10.0
 """A message that tells of longer ago when it comes is dropped."""
 HEARTBEATS = 2
 """Periods that the heartbeat's timeout takes at least."""
+HEARTBEAT_MOST_S = 60.0
+"""A host that nobody decides for keeps its last limits for so long at most."""
+
+
+STALE_MOST = 1e6
+"""Periods; more is for ever."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +57,8 @@ def planned(options: argparse.Namespace) -> Plan:
         ConfigError: it cannot be, or contradicts itself or the policy.
         ResultError: there is no such policy file.
     """
-    for name in ("seconds", "log_s", "stale_periods"):
-        if (value := getattr(options, name)) is not None and not value > 0:
-            raise ConfigError(f"--{name.replace('_', '-')} must be above 0, got {value:g}")
+    check_within(options, "seconds", "log_s")
+    check_within(options, "stale_periods", most=STALE_MOST)
     file = load_policy_file(options.policy)
     bounds = narrowed(file, options)
     check_stack(file.header.stack)
@@ -69,9 +76,11 @@ def planned(options: argparse.Namespace) -> Plan:
     n_peers = exchange.discover or len(parse_peers(exchange.peers, exchange.own))
     network = neighbourhood_of(options, file, len(addresses) + n_peers, interfaces)
     check_fits(file, network)
-    network.scenario()
-    if options.heartbeat_s < (least_s := HEARTBEATS * network.period_s):
-        raise ConfigError(f"--heartbeat-s must be at least two periods, {least_s:g} s, got {options.heartbeat_s:g}")
+    if not (least_s := HEARTBEATS * network.period_s) <= options.heartbeat_s <= HEARTBEAT_MOST_S:
+        raise ConfigError(
+            f"--heartbeat-s must be at least two periods, {least_s:g} s, and at most {HEARTBEAT_MOST_S:g} s, got "
+            f"{options.heartbeat_s:g}"
+        )
     return Plan(
         file=file,
         bounds=bounds,
@@ -110,14 +119,17 @@ def neighbourhood_of(
     options: argparse.Namespace, file: PolicyFile, hosts: int, interfaces: list[str]
 ) -> NeighbourhoodSpec:
     """What was said of the network, and what the interface says where nothing was."""
-    return NeighbourhoodSpec(
-        hosts=hosts,
-        link_rate_bps=options.link_rate if options.link_rate is not None else _speed_bps(interfaces),
-        upper_rate_bps=options.upper_rate,
-        upper_buffer_bytes=options.upper_buffer,
-        base_rtt_s=options.base_rtt,
-        period_s=file.header.period_s if options.period is None else options.period,
-    )
+    with as_asked():
+        found = NeighbourhoodSpec(
+            hosts=hosts,
+            link_rate_bps=options.link_rate if options.link_rate is not None else _speed_bps(interfaces),
+            upper_rate_bps=options.upper_rate,
+            upper_buffer_bytes=options.upper_buffer,
+            base_rtt_s=options.base_rtt,
+            period_s=file.header.period_s if options.period is None else options.period,
+        )
+        found.scenario()
+    return found
 
 
 def _speed_bps(interfaces: list[str]) -> float:

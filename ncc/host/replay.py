@@ -51,13 +51,16 @@ class Recording:
         areas = numpy_column(table, "area")
         if area not in areas:
             known = ", ".join(map(str, np.unique(areas).tolist()))
-            raise ResultError(f"{path} has no neighbourhood {area}; it has: {known}")
+            raise ResultError(f"{path} has no neighbourhood {area}; it has {known or 'no epochs at all'}")
         rows = table.filter(pa.array(areas == area))
         self.hosts = list(dict.fromkeys(rows["host_name"].to_pylist()))
         n = len(self.hosts)
         if len(rows) % n or rows["host_name"].to_pylist()[: 2 * n] != (self.hosts * 2)[: len(rows)]:
             raise ResultError(f"{path} does not have a row for each epoch and host in turn; name one run's epochs")
         grids = {name: numpy_column(rows, name).reshape(-1, n) for name in NEEDED if name not in ("host_name", "area")}
+        if strange := [name for name, grid in grids.items() if grid.dtype.kind not in "fiu"]:
+            kind = rows.schema.field(strange[0]).type
+            raise ResultError(f"{path} has no numbers in {strange[0]!r}, but {kind}; name a run's epochs.parquet")
         self.time_s: FloatArray = grids.pop("time_s")[:, 0]
         self.columns = grids
 

@@ -4,10 +4,8 @@
 import argparse
 import gc
 import os
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 from ncc import __version__
@@ -27,6 +25,7 @@ from ncc.envs.linux.extension import extension
 from ncc.envs.linux.live import InterfaceCounter, Live
 from ncc.envs.linux.order import WeightsByWait
 from ncc.envs.linux.shim import Shim
+from ncc.host.ending import Ending
 from ncc.host.loop import Loop
 from ncc.host.plan import Plan, planned
 from ncc.host.settings import changed, settable
@@ -51,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
         sysctls = settable(ecn=bool(extension().ecn(header.stack.transport)))
     neighbourhood = Neighbourhood(limiter_of(plan.file), network.scenario(), range(k), range(k, network.hosts))
     with ExitStack() as undo:
-        ending = undo.enter_context(_signals())
+        undo.enter_context((ending := Ending()).noted())
         notifier = Notifier()
         undo.callback(notifier.close)
         exchange = NoExchange() if plan.key is None else open_exchange(plan.exchange, plan.key)
@@ -66,9 +65,10 @@ def run(options: argparse.Namespace) -> int:
         undo.callback(os.close, machine.take_machine(shared=True))
         live = _live(options, plan, neighbourhood, undo)
         loop = Loop(agent, live, to_ns(network.period_s))
-        tell(numbers, loop, plan.file)
+        tell(numbers, loop, plan.file, log)
         undo.callback(live.lift)
         undo.enter_context(changed(sysctls, live.shim.name))
+        undo.enter_context(ending.insisted())
         log.info(
             "started",
             version=__version__,
@@ -82,20 +82,29 @@ def run(options: argparse.Namespace) -> int:
             default=options.default,
         )
         notifier.ready(f"{header.name} decides for {', '.join(plan.addresses)}")
-        cost = _serve(options, loop, log=log, notifier=notifier, serving=serving, ending=ending)
-        said = "given up" if guard.given_up else f"signal {ending[0].name}" if ending else "time is up"
-        notifier.stopping(said)
-        log.info(
-            "ended",
-            why=said,
-            **loop.summary(),
-            guard=guard.counters,
-            messages=exchange.counters,
-            stale=agent.counters,
-            duration_us=loop.durations_us(),
-            **cost,
-            peak_rss_bytes=peak_rss_bytes(),
-        )
+        cost: dict[str, float] = {}
+        say, said = log.info, "time is up"
+        try:
+            cost = _serve(options, loop, log=log, notifier=notifier, serving=serving, ending=ending)
+            if guard.given_up or ending.asked:
+                said = "given up" if guard.given_up else f"signal {ending.asked}"
+        except BaseException as error:
+            say, said = log.error, str(error) or type(error).__name__
+            raise
+        finally:
+            notifier.stopping(said)
+            say(
+                "ended",
+                why=said,
+                **loop.summary(),
+                guard=guard.counters,
+                messages=exchange.counters,
+                stale=agent.counters,
+                duration_us=loop.durations_us(),
+                **cost,
+                peak_rss_bytes=peak_rss_bytes(),
+                log_lost=log.lost,
+            )
         if guard.given_up:
             log.error("given_up", reason=guard.reason)
         return int(guard.given_up)
@@ -127,7 +136,7 @@ def _serve(
     log: Log,
     notifier: Notifier,
     serving: Endpoint | None,
-    ending: list[signal.Signals],
+    ending: Ending,
 ) -> dict[str, float]:
     """What it took: share of a core, and seconds in which it was ready and another task ran."""
     began_ns = reported_ns = time.monotonic_ns()
@@ -135,7 +144,7 @@ def _serve(
     name = loop.live.shim.name
 
     def ends(now_ns: int) -> bool:
-        return bool(ending) or (until_ns is not None and now_ns >= until_ns)
+        return ending.asked is not None or (until_ns is not None and now_ns >= until_ns)
 
     def between(now_ns: int) -> None:
         nonlocal reported_ns
@@ -144,7 +153,7 @@ def _serve(
             serving.tick(now_ns)
         if now_ns - reported_ns >= options.log_s * NS_PER_S:
             reported_ns = now_ns
-            log.info("report", **loop.summary())
+            log.info("report", **loop.summary(), log_lost=log.lost)
 
     def check() -> str | None:
         if name in AVAILABLE.read_text().split():
@@ -191,19 +200,3 @@ def _scheduling(options: argparse.Namespace, undo: ExitStack) -> None:
                 "--realtime is refused: it takes CAP_SYS_NICE and a control group that allows SCHED_FIFO; leave it out "
                 "and expect missed periods on a machine with other work."
             ) from None
-
-
-@contextmanager
-def _signals() -> Iterator[list[signal.Signals]]:
-    """A list that gets the first signal that asks for the end."""
-    asked: list[signal.Signals] = []
-
-    def note(number: int, _: object) -> None:
-        asked.append(signal.Signals(number))
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from ncc.deployed.file import PolicyFile
+from ncc.deployed.log import Log
 from ncc.deployed.metrics import Metrics
 from ncc.host.loop import Loop
 
@@ -23,7 +24,7 @@ def peak_rss_bytes() -> int:
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
-def tell(found: Metrics, loop: Loop, file: PolicyFile) -> None:
+def tell(found: Metrics, loop: Loop, file: PolicyFile, log: Log) -> None:
     """Add all that an agent counts."""
     agent, guard, live = loop.agent, loop.agent.guard, loop.live
     found.gauge("ncc_info", "the policy, by its SHA-256", lambda: {file.sha256: 1}, "policy_sha256")
@@ -44,6 +45,7 @@ def tell(found: Metrics, loop: Loop, file: PolicyFile) -> None:
     found.gauge("ncc_throughput_bps", "sent in the last period", lambda: _own(loop, "throughput_bps"), "host")
     found.gauge("ncc_queued_bytes", "written by applications, not sent", lambda: _own(loop, "queued_bytes"), "host")
     found.gauge("ncc_connections", "that are reported", lambda: loop.own.connections if loop.own else 0)
+    found.counter("ncc_log_lost_total", "lines of the log that could not be written", lambda: log.lost)
     found.gauge("ncc_resident_memory_bytes", "of this process", rss_bytes)
     found.counter("ncc_cpu_seconds_total", "of this process", time.process_time)
     found.histogram("ncc_decision_seconds", "from measuring to limits written", loop.took)

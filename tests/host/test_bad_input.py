@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What cannot be asked of an agent: one sentence, another status than 0, and nothing changed on the host."""
 
+import errno
+import os
 import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -65,6 +69,9 @@ def refused(arguments: list[str], status: int, says: str, capsys: pytest.Capture
         (["--address", "127.0.0.1", *NETWORK, "--heartbeat-s", "0.001"], "at least two periods"),
         (["--address", "127.0.0.1", *NETWORK, "--log-s", "0"], "--log-s must be above 0"),
         (["--address", "127.0.0.1", *NETWORK, "--hold-off-s", "-1"], "GuardSettings.hold_off_s"),
+        (["--address", "127.0.0.1", *NETWORK, "--hold-off-s", "1e300"], "GuardSettings.hold_off_s"),
+        (["--address", "127.0.0.1", *NETWORK, "--seconds", "1e300"], "--seconds must be above 0 and at most 1e+09"),
+        (["--address", "127.0.0.1", *NETWORK, "--stale-periods", "inf"], "--stale-periods must be above 0 and at most"),
         (["--address", "127.0.0.1", *NETWORK, "--core", "999"], "--core 999 is none that this process may use"),
         (["--address", "127.0.0.1", *NETWORK, "--name", "No Name"], "A congestion control's name must be"),
         (["--address", "127.0.0.1", *NETWORK, "--metrics", "nowhere"], "nowhere"),
@@ -75,6 +82,40 @@ def test_arguments_that_cannot_be_are_refused(
     arguments: list[str], says: str, policy_path: Path, key: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refused([str(policy_path), *(key if text == "KEY" else text for text in arguments)], 2, says, capsys)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [("--period", "1e300", "from 0.0001 to 10, got 1e+300"), ("--seconds", "1e300", "at most 1e+09, got 1e+300")],
+)
+def test_what_tells_of_a_port_takes_times_that_a_clock_has(
+    option: str, value: str, says: str, key: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["upper", "lo", "--listen", "127.0.0.1", "--agents", "127.0.0.2", "--key", key, option, value]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_what_the_system_refuses_is_said_in_a_sentence(
+    key: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    monkeypatch.setattr("ncc.envs.linux.port.socket.socket", Mock(side_effect=refused))
+    assert main(["upper", "lo", "--listen", "127.0.0.1", "--agents", "127.0.0.2", "--key", key]) == 1
+    assert capsys.readouterr().err.startswith("error: the system refuses: [Errno 24] Too many open files")
+
+
+def test_descriptors_of_closed_streams_are_no_file_s() -> None:
+    """Otherwise a line for stderr goes into the first file that gets its number."""
+    code = (
+        "import os; from pathlib import Path; from ncc.host.__main__ import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit:\n"
+        "    Path(os.environ['SAID']).write_text(' '.join(os.readlink(f'/proc/self/fd/{n}') for n in range(3)))"
+    )
+    with tempfile.NamedTemporaryFile() as said:
+        closing = ["sh", "-c", 'exec "$0" -c "$1" <&- >&- 2>&-', sys.executable, code]
+        subprocess.run(closing, cwd=ROOT, env={**os.environ, "SAID": said.name}, check=True)
+        assert said.read().split() == [b"/dev/null"] * 3
 
 
 def test_a_port_in_use_is_named(policy_path: Path, key: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,13 +82,19 @@ def test_bounds_are_narrowed_and_never_widened(
     ("spoil", "says"),
     [
         (lambda table: table.drop_columns(["wait_s"]), "has no column 'wait_s'"),
+        (
+            lambda table: table.set_column(
+                table.column_names.index("queued_bytes"), "queued_bytes", pa.array(["1"] * len(table))
+            ),
+            "has no numbers in 'queued_bytes', but string",
+        ),
         (lambda table: table.slice(0, 7), "does not have a row for each epoch and host in turn"),
         (
             lambda table: table.set_column(table.column_names.index("area"), "area", pa.array([1] * len(table))),
             "no neig",
         ),
     ],
-    ids=["a column missing", "cut short", "another neighbourhood"],
+    ids=["a column missing", "words", "cut short", "another neighbourhood"],
 )
 def test_recordings_that_are_none_are_refused(
     spoil: object, says: str, recorded: Path, policy_path: Path, capsys: pytest.CaptureFixture[str]
