@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ncc.core.errors import ConfigError
-from ncc.core.errors import ConfigError
 from ncc.deployed.guard import GuardSettings
 from ncc.deployed.neighbourhood import NeighbourhoodSpec
 from ncc.deployed.peers import PORT

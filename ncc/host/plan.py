@@ -14,9 +14,8 @@ from ncc.deployed.message import Key, read_key
 from ncc.deployed.metrics import parse_endpoint
 from ncc.deployed.neighbourhood import NeighbourhoodSpec, check_fits
 from ncc.deployed.peers import Address, interface_address, parse_agent, parse_peers
-from ncc.host.options import as_asked
 from ncc.envs.linux.senders import KERNEL, check_stack
-from ncc.host.options import check_within
+from ncc.host.options import as_asked, check_within
 
 SPEED = "/sys/class/net/{}/speed"
 GROUP_PORT = 9473

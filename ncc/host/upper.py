@@ -12,9 +12,8 @@ from ncc.deployed.message import read_key
 from ncc.deployed.notify import Notifier
 from ncc.envs.linux.periods import Periods, sleep_until
 from ncc.envs.linux.port import Port
-from ncc.host.options import as_asked
 from ncc.host.ending import Ending
-from ncc.host.options import check_within
+from ncc.host.options import as_asked, check_within
 
 PERIOD_LEAST_S, PERIOD_MOST_S = 1e-4, 10.0
 """What neither floods hosts with messages nor leaves them with what is long past."""
