@@ -5,6 +5,7 @@ The simulation has a REQ socket. Ours is a ROUTER, which to it is the same as ns
 apart: what a dead one left behind is not taken for the next one's.
 """
 
+import copy
 import errno
 import select
 import time
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ncc.core.errors import ConfigError, DatapathError
-from ncc.envs.ns3gym.containers import Space, packer, parse, space_of, value_of
+from ncc.envs.ns3gym.containers import Incomplete, LetThrough, Space, packer, parse, space_of, value_of
 from ncc.envs.ns3gym.link import Ended, Link, Lost, TimedOut
 from ncc.envs.ns3gym.process import SimulationProcess
 from ncc.envs.ns3gym.schema import messages
@@ -38,16 +39,18 @@ class Bridge:
 
     Args:
         port: to listen at; 0: any that is free.
+        let_through: told of what is taken though it is not as the protocol has it; see `value_of`.
 
     Raises:
         ConfigError: the port is in use, may not be used, or pyzmq is missing.
     """
 
-    def __init__(self, port: int) -> None:
-        self._link = _bound(port)
+    def __init__(self, port: int, let_through: LetThrough) -> None:
+        self._link, self._let_through = _bound(port), let_through
         self.port = self._link.port
         self._peer: bytes | None = None
         self._asked = False
+        self._obs: Any = None
         self.told = False
         """Whether the simulation that came last was told to stop."""
         self._steps = 0
@@ -68,7 +71,7 @@ class Bridge:
             DatapathError: none came, or what came does not speak the protocol.
         """
         deadline_s = time.monotonic() + wait_s
-        self._peer, self._asked, self.told, self._steps = None, False, False, 0
+        self._peer, self._asked, self._obs, self.told, self._steps = None, False, None, False, 0
         while True:
             peer, payload = self._frames(max(0.0, deadline_s - time.monotonic()), process, wait_s)
             hello = parse("SimInitMsg", payload, "the first message of a simulation")
@@ -93,12 +96,14 @@ class Bridge:
         """Answer the simulation with an action of `act_space`; `receive` gives what follows.
 
         Raises:
+            ConfigError: it is no action of `act_space`; the simulation still waits for one.
             DatapathError: it has not asked.
         """
         if not self._asked:
             raise DatapathError("no episode is running; reset the environment first")
+        answer = messages().EnvActMsg(actData=self._pack(action))
         self._steps += 1
-        self._send(messages().EnvActMsg(actData=self._pack(action)))
+        self._send(answer)
 
     def stop(self) -> None:
         """Tell the simulation to stop, if it waits for an answer."""
@@ -109,6 +114,9 @@ class Bridge:
 
     def receive(self, wait_s: float, process: SimulationProcess | None) -> State:
         """The simulation's next state; a game that is over is told to stop, as ns3-gym does.
+
+        Some scripts have nothing left to observe by then (`NotifySimulationEnd` after a callback that cleared it):
+        the observation before is repeated then.
 
         Raises:
             DatapathError: the simulation ended, was lost, said nothing in time or something else.
@@ -123,13 +131,8 @@ class Bridge:
             )
         state = parse("EnvStateMsg", payload, f"what follows step {self._steps}")
         self._asked = True
-        if not state.HasField("obsData"):
-            raise DatapathError(
-                f"the simulation on port {self.port} sent no observation after step {self._steps}: either its script "
-                "returns none, or the message was none of EnvStateMsg"
-            )
         read = State(
-            obs=value_of(state.obsData, self.obs_space, "observation"),
+            obs=self._observed(state, self.obs_space),
             reward=float(state.reward),
             game_over=bool(state.isGameOver),
             time_up=state.reason == messages().SimulationEnd,
@@ -138,6 +141,21 @@ class Bridge:
         if read.game_over:
             self.stop()
         return read
+
+    def _observed(self, state: Any, space: Space) -> Any:
+        try:
+            if not state.HasField("obsData"):
+                raise Incomplete(
+                    f"the simulation on port {self.port} sent no observation after step {self._steps}: either its "
+                    "script returns none, or the message was none of EnvStateMsg"
+                )
+            self._obs = value_of(state.obsData, space, "observation", self._let_through)
+        except Incomplete:
+            if not state.isGameOver or self._obs is None:
+                raise
+            self._let_through("the simulation's last state lacks its observation: the one before is repeated")
+            return copy.deepcopy(self._obs)
+        return self._obs
 
     def close(self) -> None:
         """Close the socket, once what was sent has left; may be called twice."""
@@ -150,10 +168,10 @@ class Bridge:
         while True:
             try:
                 frames = self._link.receive(timeout_s, None if process is None else process.ended_fd)
-            except (Lost, Ended):
-                if not known and process is None:
+            except (Lost, Ended) as end:
+                if not known and isinstance(end, Lost):
                     timeout_s = max(0.0, deadline_s - time.monotonic())
-                    continue  # a simulation that is attached may be on its way out, and the next may still come
+                    continue  # one that is attached may be on its way out; of one of ours, its process says how it went
                 raise self._failed(_how(process, EXIT_S), process) from None
             except TimedOut:
                 raise self._late(wait_s, process) from None

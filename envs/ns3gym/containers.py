@@ -6,11 +6,13 @@ are of 32 bits, as are its integers, whatever ns-3 calls their type. ``MultiDisc
 Tuples of Discrete.
 """
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 from gymnasium import spaces
 
 from ncc.core.errors import ConfigError, DatapathError
@@ -21,6 +23,16 @@ DTYPES: dict[str, type[np.generic]] = {"INT": np.int32, "UINT": np.uint32, "FLOA
 FIELDS = {"INT": "intData", "UINT": "uintData", "FLOAT": "floatData", "DOUBLE": "doubleData"}
 _KINDS = {"i": "INT", "u": "UINT", "f": "FLOAT"}
 _LARGEST = float(np.finfo(np.float32).max)
+NUMBERS_MAX = 10_000_000
+"""Of one Box, which is 40 MB in each message."""
+_INT32_MAX = 2**31 - 1
+
+LetThrough = Callable[[str], None]
+"""Told of each value that a space does not have and that is taken all the same."""
+
+
+class Incomplete(DatapathError):  # noqa: N818 - what was sent
+    """A container that holds less than its space says, or nothing."""
 
 
 def wire_space(space: Space) -> Space:
@@ -30,7 +42,7 @@ def wire_space(space: Space) -> Space:
         ConfigError: a space that the protocol does not have.
     """
     if isinstance(space, spaces.MultiDiscrete) and not space.start.any():
-        return spaces.Tuple([spaces.Discrete(int(n)) for n in space.nvec.ravel()])
+        return spaces.Tuple([wire_space(spaces.Discrete(int(n))) for n in space.nvec.ravel()])
     if isinstance(space, spaces.MultiBinary):
         return spaces.Tuple([spaces.Discrete(2) for _ in range(int(np.prod(space.shape)))])
     if isinstance(space, spaces.Tuple):
@@ -38,6 +50,8 @@ def wire_space(space: Space) -> Space:
     if isinstance(space, spaces.Dict):
         return spaces.Dict({name: wire_space(part) for name, part in space.spaces.items()})
     if isinstance(space, spaces.Discrete) and space.start == 0:
+        if space.n > _INT32_MAX:
+            raise ConfigError(f"ns3-gym's protocol has Discrete of up to {_INT32_MAX} values, got {int(space.n)}")
         return space
     if isinstance(space, spaces.Box) and space.dtype is not None and space.dtype.kind in _KINDS:
         return space
@@ -103,15 +117,29 @@ def _box(box: Any, where: str) -> Space:
         low, high = max(low, limits.min), min(high, limits.max)
         if not low < high:
             raise DatapathError(f"the {where} has bounds {box.low:g} to {box.high:g}, which hold no two {dtype} values")
+    if (count := math.prod(box.shape)) > NUMBERS_MAX:
+        raise DatapathError(f"the {where} is a Box of {count} numbers, and {NUMBERS_MAX} are the most that is taken")
     return spaces.Box(dtype.type(low), dtype.type(high), tuple(box.shape), dtype.type)
 
 
 def packer(space: Space) -> Callable[[Any], Any]:
-    """What makes a `DataContainer` of a value of that space; the value is not looked at twice.
+    """What makes a `DataContainer` of a value of that space; it need not be within the bounds.
 
     Numbers of a Box are sent as ns3-gym's own Python side sends them: of 64 bits as of 32 as `FLOAT`, for scripts cast
-    them to that.
+    them to that. What is made raises `ConfigError` for a value that the space's type and size cannot hold.
     """
+    pack = _packer(space)
+
+    def checked(value: Any) -> Any:
+        try:
+            return pack(value)
+        except (TypeError, ValueError, OverflowError, KeyError) as error:
+            raise ConfigError(f"{value!r} is no value of {space} ({error})") from None
+
+    return checked
+
+
+def _packer(space: Space) -> Callable[[Any], Any]:
     pb = messages()
     if isinstance(space, spaces.Discrete):
         return lambda value: _packed(
@@ -119,22 +147,26 @@ def packer(space: Space) -> Callable[[Any], Any]:
         )
     if isinstance(space, spaces.Box):
         name, shape = _KINDS[cast("np.dtype[Any]", space.dtype).kind], space.shape
-        dtype, field, kind = getattr(pb, name), FIELDS[name], DTYPES[name]
+        dtype, field, dtype_there = getattr(pb, name), FIELDS[name], np.dtype(DTYPES[name])
+        count = math.prod(shape)
 
         def pack_box(value: Any) -> Any:
             box = pb.BoxDataContainer(dtype=dtype, shape=shape)
-            getattr(box, field).extend(np.asarray(value, kind).ravel().tolist())
+            numbers = np.asarray(value)
+            if numbers.size != count:
+                raise ValueError(f"it has {numbers.size} numbers instead of {count}")
+            getattr(box, field).extend(_cast(numbers, dtype_there).ravel().tolist())
             return _packed(pb.DataContainer(type=pb.Box), "data", box)
 
         return pack_box
     if isinstance(space, spaces.Tuple):
-        parts = [packer(part) for part in space.spaces]
+        parts = [_packer(part) for part in space.spaces]
         return lambda values: _packed(
             pb.DataContainer(type=pb.Tuple),
             "data",
             pb.TupleDataContainer(element=[pack(value) for pack, value in zip(parts, values, strict=True)]),
         )
-    named = {key: packer(part) for key, part in cast(spaces.Dict, space).spaces.items()}
+    named = {key: _packer(part) for key, part in cast(spaces.Dict, space).spaces.items()}
 
     def pack_dict(values: Any) -> Any:
         inner = pb.DictDataContainer()
@@ -147,52 +179,96 @@ def packer(space: Space) -> Callable[[Any], Any]:
     return pack_dict
 
 
-def value_of(container: Any, space: Space, where: str) -> Any:
+def value_of(container: Any, space: Space, where: str, let_through: LetThrough | None = None) -> Any:
     """The value in a `DataContainer`, in the space's shape and dtype: int, array, tuple or dict.
 
-    Values outside a Box's bounds are let through: scripts state bounds loosely.
+    Values outside a Box's bounds are let through: scripts state bounds loosely. A Box of floats takes any number as the
+    nearest that it has; one of whole numbers takes those only.
+
+    Args:
+        container: the message.
+        space: that the value should be of.
+        where: whose it is, for errors.
+        let_through: take what scripts do and ns3-gym's own agents take, and tell this: a Discrete beyond its values,
+            and a Tuple where a Dict was stated, its parts by position. None: refuse it.
 
     Raises:
-        DatapathError: it holds something else; `where` says whose it is.
+        Incomplete: it holds less than the space says.
+        DatapathError: it holds something else.
     """
     pb = messages()
     if isinstance(space, spaces.Discrete):
         _require(container, pb.Discrete, "Discrete", where)
         value = _unpacked(container.data, "DiscreteDataContainer", where).data
         if not 0 <= value < space.n:
-            raise DatapathError(f"the {where} must be from 0 to {int(space.n) - 1}, got {value}")
+            if let_through is None:
+                raise DatapathError(f"the {where} must be from 0 to {int(space.n) - 1}, got {value}")
+            let_through(f"the {where} is from 0 to {int(space.n) - 1} by its space, and others come as well")
         return int(value)
     if isinstance(space, spaces.Box):
         _require(container, pb.Box, "Box", where)
         box = _unpacked(container.data, "BoxDataContainer", where)
         field = next((FIELDS[name] for name in FIELDS if getattr(pb, name) == box.dtype), "floatData")
-        numbers, count = getattr(box, field), int(np.prod(space.shape))
+        numbers, count = getattr(box, field), math.prod(space.shape)
         if len(numbers) != count:
-            raise DatapathError(f"the {where} must have {count} numbers, as its space says, got {len(numbers)}")
-        return np.array(numbers).astype(cast("np.dtype[Any]", space.dtype)).reshape(space.shape)
+            kind = Incomplete if len(numbers) < count else DatapathError
+            raise kind(f"the {where} must have {count} numbers, as its space says, got {len(numbers)}")
+        dtype = cast("np.dtype[Any]", space.dtype)
+        try:
+            return _cast(np.array(numbers), dtype).reshape(space.shape)
+        except ValueError as error:
+            raise DatapathError(
+                f"the {where} is of {dtype} by its space, and came as {field} with what that cannot hold ({error}): "
+                "give the script's space the type of its container"
+            ) from None
     if isinstance(space, spaces.Tuple):
         _require(container, pb.Tuple, "Tuple", where)
         parts = _unpacked(container.data, "TupleDataContainer", where).element
         if len(parts) != len(space.spaces):
-            raise DatapathError(f"the {where} must have {len(space.spaces)} parts, got {len(parts)}")
+            short = len(parts) < len(space.spaces)
+            kind = Incomplete if short else DatapathError
+            raise kind(f"the {where} must have {len(space.spaces)} parts, got {len(parts)}")
         return tuple(
-            value_of(part, inner, f"{where}[{index}]")
+            value_of(part, inner, f"{where}[{index}]", let_through)
             for index, (part, inner) in enumerate(zip(parts, space.spaces, strict=True))
         )
-    _require(container, pb.Dict, "Dict", where)
     inner_spaces = cast(spaces.Dict, space).spaces
+    if container.type == pb.Tuple and let_through is not None:
+        # ns-3 keeps a Dict's parts in the order of their names, as Gymnasium does.
+        let_through(f"the {where} is a Dict by its space, and came as a Tuple: its parts are taken by position")
+        values = value_of(container, spaces.Tuple(list(inner_spaces.values())), where, let_through)
+        return dict(zip(inner_spaces, values, strict=True))
+    _require(container, pb.Dict, "Dict", where)
     found = {part.name: part for part in _unpacked(container.data, "DictDataContainer", where).element}
     if set(found) != set(inner_spaces):
         wanted, got = (", ".join(sorted(names)) or "none" for names in (inner_spaces, found))
-        raise DatapathError(f"the {where} must have the parts {wanted}, got {got}")
-    return {key: value_of(found[key], part, f"{where}[{key!r}]") for key, part in inner_spaces.items()}
+        kind = Incomplete if set(found) < set(inner_spaces) else DatapathError
+        raise kind(f"the {where} must have the parts {wanted}, got {got}")
+    return {key: value_of(found[key], part, f"{where}[{key!r}]", let_through) for key, part in inner_spaces.items()}
+
+
+def _cast(numbers: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """The numbers in that dtype; floats are rounded to what it has.
+
+    Raises:
+        ValueError: one of them has no like there, which the message names.
+    """
+    if numbers.dtype == dtype:
+        return numbers
+    with np.errstate(all="ignore"):
+        there = numbers.astype(dtype)
+        fits = there == numbers if dtype.kind != "f" else np.isfinite(there) | ~np.isfinite(numbers.astype(np.float64))
+    if not fits.all():
+        raise ValueError(f"{numbers[~fits].flat[0]} is no {dtype}")
+    return there
 
 
 def _require(container: Any, kind: int, name: str, where: str) -> None:
     if container.type != kind:
         sent = ("nothing", "Discrete", "Box", "Tuple", "Dict")
         got = sent[container.type] if container.type < len(sent) else f"type {container.type}"
-        raise DatapathError(f"the {where} must be of type {name}, as its space says, got {got}")
+        error = DatapathError if container.type else Incomplete
+        raise error(f"the {where} must be of type {name}, as its space says, got {got}")
 
 
 def _packed(outer: Any, field: str, inner: Any) -> Any:

@@ -13,7 +13,7 @@ import gymnasium
 
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.envs.ns3gym.bridge import Bridge, State
-from ncc.envs.ns3gym.containers import Space
+from ncc.envs.ns3gym.containers import LetThrough, Space
 from ncc.envs.ns3gym.process import SimulationProcess, split_command
 
 SEEDS = 2**32
@@ -47,7 +47,7 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
         render_mode: None is all there is.
 
     Raises:
-        ConfigError: a setting that cannot be used, or pyzmq or protobuf is missing.
+        ConfigError: a setting that cannot be used, an action that is none, or pyzmq or protobuf is missing.
         DatapathError: the simulation did not come, ended, or said what it must not; nothing is left of it.
     """
 
@@ -70,13 +70,14 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
         self._bridge: Bridge | None = None
         if not 0 <= port < 2**16 or (command is None and port == 0):
             raise ConfigError(f"port must be from {0 if command else 1} to 65535, got {port}")
-        if min(wait_s, answer_s) <= 0:
+        if not (wait_s > 0 and answer_s > 0):  # so is what is no number refused
             raise ConfigError(f"wait_s and answer_s must be above 0, got {wait_s} and {answer_s}")
         self.render_mode = render_mode
         self._folder, self._port = Path(folder), port
         self._words = None if command is None else split_command(command, self._folder, "command")
         self._more = tuple(f"{name}={value}" for name, value in (sim_args or {}).items())
         self._wait_s, self._answer_s, self._output = wait_s, answer_s, output
+        self._let_through = _once()
         self._fresh: State | None = None
         self._spaces: tuple[Space, Space] | None = None
         self._seed = None if command is None else self._next_seed(seed)
@@ -121,8 +122,8 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
 
     def send(self, action: Any) -> None:
         """The first half of `step`: with several environments, all simulations work while the first is waited for."""
-        self._fresh = None
         self._running().act(action)
+        self._fresh = None
 
     def receive(self) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """The second half of `step`."""
@@ -145,7 +146,7 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
         """Get a simulation to its first state, and say its spaces."""
         bridge = self._bridge
         if bridge is None:
-            bridge = self._bridge = Bridge(self._port)
+            bridge = self._bridge = Bridge(self._port, self._let_through)
         try:
             if self._words is not None:
                 self._process = SimulationProcess(self._command(bridge.port), self._folder, output=self._output)
@@ -203,6 +204,22 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
 
     def _info(self, state: State) -> dict[str, Any]:
         return {"info": state.info, "sim_seed": self._seed}
+
+
+def _once() -> LetThrough:
+    """What warns once of each thing that is not as it should be and that ns3-gym's own agents take as well.
+
+    No method of the environment: in a cycle with its socket, one that is forgotten would be collected in an order in
+    which libzmq waits for ever.
+    """
+    told: set[str] = set()
+
+    def tell(what: str) -> None:
+        if what not in told:
+            told.add(what)
+            warnings.warn(what, stacklevel=2)
+
+    return tell
 
 
 gymnasium.register(id="ncc/Ns3Gym-v0", entry_point="ncc.envs.ns3gym.env:Ns3GymEnv")

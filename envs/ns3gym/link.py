@@ -11,6 +11,9 @@ from ncc.envs.ns3gym.schema import library
 LINGER_MS = 1000
 """How long a closing socket may take to hand its last message over; it waits no longer than that takes."""
 
+POLL_S = 3600.0
+"""The longest single wait, which libzmq counts in milliseconds of 32 bits."""
+
 EVENT_MS = 100
 """How long after a connection has gone libzmq may take to say so."""
 
@@ -60,6 +63,8 @@ class Link:
         for socket in (self._socket, self._monitor):
             self._poller.register(socket, zmq.POLLIN)
         self._connections: set[int] = set()
+        self._speaker: int | None = None
+        self._gone = False
         self._bind, self._taken, self._greeting, self._heard = bind, False, False, False
         try:
             (self._socket.bind if bind else self._socket.connect)(address)
@@ -105,7 +110,8 @@ class Link:
             fd: a descriptor to watch besides.
 
         Raises:
-            Lost: our connection ended, or, where we listen, the last one; not while there is a message to read.
+            Lost: our connection ended, or, where we listen, the one that the last message came by, whoever else is
+                connected; not while there is a message to read.
             Stranger: see the class.
             Ended: `fd` is readable, and there is no message to read.
             TimedOut: nothing of that happened in time.
@@ -116,15 +122,15 @@ class Link:
         try:
             while True:
                 left_s = deadline_s - time.monotonic()
-                ready = dict(self._poller.poll(max(0, round(left_s * 1000))))
+                ready = dict(self._poller.poll(0 if self._gone else max(0, round(min(left_s, POLL_S) * 1000))))
                 if self._socket in ready:
-                    frames: list[bytes] = self._socket.recv_multipart()
-                    return frames
-                lost = self._monitor in ready and self._lost()
+                    return self._read()
+                lost = self._gone or (self._monitor in ready and self._lost())
                 if lost or fd in ready:
                     # What was sent before the end comes first; it may have been on its way when we looked.
                     if self._socket.poll(0):
                         continue
+                    self._gone = False  # said once
                     raise Lost("the connection has ended") if lost else Ended("the process has ended")
                 if left_s <= 0:
                     raise TimedOut(f"nothing came within {timeout_s:g} s")
@@ -141,8 +147,18 @@ class Link:
         self._socket.close(linger_ms)
         self._context.term()
 
+    def _read(self) -> list[bytes]:
+        """The message that is there; where we listen, it is remembered by which connection it came."""
+        if not self._bind:
+            return list(self._socket.recv_multipart())
+        self._lost()  # first, for the number of a connection that has gone may be another's by now
+        frames = self._socket.recv_multipart(copy=False)
+        self._speaker = int(frames[-1].get(self._zmq.SRCFD))
+        self._gone = self._speaker not in self._connections
+        return [bytes(frame.bytes) for frame in frames]
+
     def _lost(self) -> bool:
-        """Take in all events; whether the last connection went among them.
+        """Take in all events; whether our connection went among them, or, where we listen, that of the last message.
 
         Raises:
             Stranger: see the class.
@@ -159,6 +175,8 @@ class Link:
             elif name == "DISCONNECTED":
                 self._connections.discard(fd)
                 ended = True
+                if fd == self._speaker:
+                    self._speaker, self._gone = None, True
                 # Whoever tries our own port in vain is none of our concern. An agent that goes while it greets is a
                 # handshake that failed; where the other side's bytes are no greeting, libzmq just ends the connection.
                 if self._greeting and not self._bind:
@@ -167,5 +185,6 @@ class Link:
                 self._greeting = False
                 self._connections.clear()
                 ended = True
-        # One that we made ourselves is lost even if libzmq has made another meanwhile: nobody there knows of us.
-        return ended and not (self._bind and self._connections)
+        # One that we made ourselves is lost even if libzmq has made another meanwhile: nobody there knows of us. Of
+        # those that others made, all but one may be a stranger's, who says nothing.
+        return self._gone if self._bind else ended
