@@ -14,7 +14,7 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.envs.linux import layout, objects
 from ncc.envs.linux.extension import extension
-from ncc.envs.linux.libbpf import BPF_F_LINK, KernelMap, Object, Program
+from ncc.envs.linux.libbpf import BPF_F_LINK, KernelMap, Object, Program, RegisteredError
 from ncc.envs.linux.orphans import maps_of
 from ncc.envs.native.params import check_params
 
@@ -118,7 +118,14 @@ class Shim:
         self.agent["timeout_ns"] = timeout_ns
         for slot in range(layout.FLOWS_MAX):
             self.free_slots.update(None, struct.pack("=I", slot))
-        loaded.register(STRUCT_OPS)
+        try:
+            loaded.register(STRUCT_OPS)
+        except RegisteredError:
+            raise RegisteredError(
+                f"The kernel would not register the congestion control {self.name}: the kernel itself has it, or "
+                "another process has registered it, whichever network namespace it is in. End that first, or take "
+                "another name (`python -m ncc.host run --name`)."
+            ) from None
 
     def _name(self, controller: str, name: str | None = None) -> None:
         self.controller = controller

@@ -21,6 +21,7 @@ from ncc.core.units import MS, US
 from ncc.core.value import Count, LineRate, Positive, Value
 from ncc.core.workload import Fixed, Flow
 from ncc.deployed.file import PolicyFile
+from ncc.deployed.peers import HOSTS_MOST
 from ncc.deployed.state import StateArray
 from ncc.envs.action import RateTable
 from ncc.envs.linux.decide import HastenedPolicy, hastened
@@ -36,7 +37,7 @@ LINKS = 3
 class NeighbourhoodSpec(Value, frozen=True):
     """What a host must be told of its network, because it cannot measure it."""
 
-    hosts: Annotated[int, Meta(ge=1, le=256)]
+    hosts: Annotated[int, Meta(ge=1, le=HOSTS_MOST)]
     """In the neighbourhood, this one included."""
     link_rate_bps: LineRate
     """Of each host's link."""

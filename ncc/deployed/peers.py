@@ -13,8 +13,8 @@ from ncc.core.errors import ConfigError
 
 PORT = 9471
 """UDP port of agents where none is named."""
-HOSTS_MOST = 1024
-"""That one agent serves, and that a neighbourhood has."""
+HOSTS_MOST = 256
+"""That one agent serves (layout.HOSTS_MAX), and that a neighbourhood has."""
 _FORM = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<four>[0-9.]+))(?::(?P<port>\d{1,5}))?(?:\*(?P<hosts>\d{1,4}))?")
 _ASKED_FOR_ADDRESS = 0x8915
 """SIOCGIFADDR, netdevice(7)."""

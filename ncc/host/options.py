@@ -39,8 +39,6 @@ _FIELDS = {
     "NeighbourhoodSpec.upper_buffer_bytes": "--upper-buffer",
     "NeighbourhoodSpec.base_rtt_s": "--base-rtt",
     "NeighbourhoodSpec.period_s": "--period",
-    "AboveSpec.period_s": "--period",
-    "AboveSpec.interface": "--through",
 }
 
 

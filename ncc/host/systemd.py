@@ -15,6 +15,8 @@ CREDENTIAL = "key"
 """By this name the unit hands the key over, in a file that only the agent may read."""
 WATCHDOG_S = 5
 """An agent that says nothing for so long hangs; the kernel's program has lifted its limits long before."""
+TEMPORARY = ("/tmp", "/var/tmp")
+"""Of which the service has its own."""
 _PLAIN = re.compile(r"[A-Za-z0-9_@+=:,./\[\]*-]+", re.ASCII)
 
 
@@ -39,6 +41,9 @@ def unit_text(arguments: Sequence[str], python: str = sys.executable) -> str:
         raise ConfigError("--seconds ends the agent by itself, and a service goes on: leave it out")
     if asked.replay is not None:
         raise ConfigError("--replay decides on what was recorded, and a service is of this host: leave it out")
+    policy = asked.policy.absolute()
+    if any(path.is_relative_to(folder) for path in (policy, policy.resolve()) for folder in TEMPORARY):
+        raise ConfigError(f"{policy} is temporary, and the service would not see it: put it elsewhere, as in /etc/ncc")
     words = ["-m", "ncc.host", "run", *_located(arguments, asked)]
     if strange := next((word for word in words if not word.isprintable()), None):
         raise ConfigError(f"a unit cannot hold the argument {strange!r}: leave out what cannot be printed")
@@ -55,7 +60,7 @@ def unit_text(arguments: Sequence[str], python: str = sys.executable) -> str:
         f"Description=ncc {name}limits this host's connections by a policy",
         "Wants=network-online.target time-sync.target",
         "After=network-online.target time-sync.target",
-        f"AssertPathExists={_specified(str(asked.policy.absolute()))}",
+        f"AssertPathExists={_specified(str(policy))}",
         "StartLimitIntervalSec=300",
         "StartLimitBurst=5",
         "",

@@ -13,7 +13,7 @@ from ncc.deployed.notify import Notifier
 from ncc.envs.linux.periods import Periods, sleep_until
 from ncc.envs.linux.port import Port
 from ncc.host.ending import Ending
-from ncc.host.options import as_asked, check_within
+from ncc.host.options import check_within
 
 PERIOD_LEAST_S, PERIOD_MOST_S = 1e-4, 10.0
 """What neither floods hosts with messages nor leaves them with what is long past."""
@@ -28,14 +28,13 @@ def upper(options: argparse.Namespace) -> int:
     """
     check_within(options, "seconds", "log_s")
     check_within(options, "period", least=PERIOD_LEAST_S, most=PERIOD_MOST_S)
-    with as_asked():
-        spec = AboveSpec(
-            listen=options.listen,
-            period_s=options.period,
-            agents=tuple(name for name in options.agents.split(",") if name.strip()),
-            group=options.group,
-            interface=options.through,
-        )
+    spec = AboveSpec(
+        listen=options.listen,
+        period_s=options.period,
+        agents=tuple(name for name in options.agents.split(",") if name.strip()),
+        group=options.group,
+        interface=options.through,
+    )
     key, log, ending = read_key(options.key), Log(), Ending()
     with ExitStack() as undo:
         port = undo.enter_context(closing(Port(options.interface)))

@@ -65,8 +65,14 @@ def refused(arguments: list[str], status: int, says: str, capsys: pytest.Capture
         (["--address", "127.0.0.1", *NETWORK, "--discover", "2", "--key", "KEY"], "--discover needs --interface"),
         (["--address", "127.0.0.1", *NETWORK, "--max-rate-frac", "9"], "is wider than the policy file's"),
         (["--address", "127.0.0.1", *NETWORK, "--period", "0.1"], "was trained to decide every"),
-        (["--address", "127.0.0.1", *NETWORK, "--base-rtt", "1e-6"], "base_rtt_s must be at least"),
+        (["--address", "127.0.0.1", *NETWORK, "--base-rtt", "1e-6"], "--base-rtt must be at least"),
         (["--address", "127.0.0.1", *NETWORK, "--heartbeat-s", "0.001"], "at least two periods"),
+        (["--address", "127.0.0.1", *NETWORK, "--heartbeat-s", "nan"], "--heartbeat-s must be at least two periods"),
+        (["--address", "127.0.0.1", *NETWORK, "--upper-rate", "nan"], "error: --upper-rate must be finite"),
+        (
+            ["--address", "127.0.0.1", *NETWORK, "--peers", "127.0.0.2*256", "--key", "KEY"],
+            "at most 256 hosts, got 257",
+        ),
         (["--address", "127.0.0.1", *NETWORK, "--log-s", "0"], "--log-s must be above 0"),
         (["--address", "127.0.0.1", *NETWORK, "--hold-off-s", "-1"], "GuardSettings.hold_off_s"),
         (["--address", "127.0.0.1", *NETWORK, "--hold-off-s", "1e300"], "GuardSettings.hold_off_s"),
@@ -86,7 +92,11 @@ def test_arguments_that_cannot_be_are_refused(
 
 @pytest.mark.parametrize(
     ("option", "value", "says"),
-    [("--period", "1e300", "from 0.0001 to 10, got 1e+300"), ("--seconds", "1e300", "at most 1e+09, got 1e+300")],
+    [
+        ("--period", "1e-9", "from 0.0001 to 10, got 1e-09"),
+        ("--period", "1e300", "from 0.0001 to 10, got 1e+300"),
+        ("--seconds", "1e300", "at most 1e+09, got 1e+300"),
+    ],
 )
 def test_what_tells_of_a_port_takes_times_that_a_clock_has(
     option: str, value: str, says: str, key: str, capsys: pytest.CaptureFixture[str]

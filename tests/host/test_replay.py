@@ -61,8 +61,9 @@ def test_run_replays_too_and_takes_no_options_of_a_host(
     arguments = ["run", str(policy_path), "--replay", str(recorded), *NETWORK]
     assert main([*arguments, "--dry-run"]) == 0
     assert "as recorded in the next epoch: 100.00% of" in capsys.readouterr().out
-    assert main([*arguments, "--interface", "lo"]) == 2
-    assert "leave out --interface" in capsys.readouterr().err
+    for option, value in (("--interface", "lo"), ("--metrics", "9472"), ("--tries", "1"), ("--missed-frac", "0")):
+        assert main([*arguments, option, value]) == 2
+        assert f"leave out {option}" in capsys.readouterr().err
 
 
 def test_bounds_are_narrowed_and_never_widened(

@@ -13,7 +13,7 @@ from ncc.core.errors import ConfigError
 from ncc.host.__main__ import main
 from ncc.host.systemd import unit_text
 
-ARGUMENTS = ["policy.ncc", "--interface", "eth0", "--upper-rate", "1e9", "--peers", "10.0.0.2,10.0.0.3*4"]
+ARGUMENTS = ["/etc/ncc/policy.ncc", "--interface", "eth0", "--upper-rate", "1e9", "--peers", "10.0.0.2,10.0.0.3*4"]
 
 
 def settings(text: str) -> dict[str, str]:
@@ -25,18 +25,16 @@ def settings(text: str) -> dict[str, str]:
     return dict(pairs)
 
 
-def test_it_starts_what_was_asked(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["unit", *ARGUMENTS, "--key", "key"]) == 0
+def test_it_starts_what_was_asked(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/usr")
+    assert main(["unit", "policy.ncc", *ARGUMENTS[1:], "--key", "key"]) == 0
     found = settings(capsys.readouterr().out)
     words = shlex.split(found["ExecStart"])
     assert words[1:5] == ["-I", "-m", "ncc.host", "run"]
     key = "${CREDENTIALS_DIRECTORY}/key"
-    assert words[5:] == [str(tmp_path / "policy.ncc"), *ARGUMENTS[1:], "--key", key]
-    assert found["LoadCredential"] == f"key:{tmp_path}/key"
-    assert found["AssertPathExists"] == f"{tmp_path}/policy.ncc"
+    assert words[5:] == ["/usr/policy.ncc", *ARGUMENTS[1:], "--key", key]
+    assert found["LoadCredential"] == "key:/usr/key"
+    assert found["AssertPathExists"] == "/usr/policy.ncc"
     assert settings(unit_text([*ARGUMENTS, "--key=/x/key"]))["ExecStart"].endswith(f"--key={key}")
     assert "LoadCredential" not in settings(unit_text(ARGUMENTS))
 
@@ -70,6 +68,15 @@ def test_odd_words_stay_what_they_are() -> None:
 def test_what_is_no_service(more: list[str], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         unit_text([*ARGUMENTS, *more])
+
+
+def test_a_policy_that_the_service_would_not_see(tmp_path: Path) -> None:
+    """It has a /tmp of its own; systemd itself, which asserts that the policy is there, does not."""
+    link = tmp_path / "link"
+    link.symlink_to("/tmp/policy.ncc")
+    for policy in ("/tmp/policy.ncc", "/var/tmp/x/policy.ncc", "/etc/../tmp/policy.ncc", str(link)):
+        with pytest.raises(ConfigError, match="is temporary, and the service would not see it"):
+            unit_text([policy, *ARGUMENTS[1:]])
 
 
 def test_what_run_does_not_know(capsys: pytest.CaptureFixture[str]) -> None:
