@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ncc.core.errors import ConfigError, WorkerDiedError
+from ncc.core.errors import ConfigError, DatapathError, WorkerDiedError
 from ncc.harness.lock import exclusive
 from ncc.learning import read_learning
 
@@ -18,8 +18,8 @@ TRAINING = "training"
 def training_in(folder: Path, *, resume: bool) -> Iterator[None]:
     """Hold the run folder of a training for as long as it writes there; a new one must be new or empty.
 
-    After a `ConfigError` before the first checkpoint a new one is so again: the corrected command may name the same
-    folder.
+    After a `ConfigError` before the first checkpoint, or a `DatapathError` before anything was learnt, a new one is so
+    again: the corrected command may name the same folder.
 
     Raises:
         ConfigError: a new training's folder is not empty, or cannot be used.
@@ -49,13 +49,19 @@ def _given_back(folder: Path, *, existed: bool) -> Iterator[None]:
         raise ConfigError(f"out={folder} is not empty; choose another folder, or continue it with resume={folder}")
     try:
         yield
-    except ConfigError:
-        if not begun(folder):
+    except (ConfigError, DatapathError) as error:
+        # A simulation that failed may do so after the checkpoint of the untrained policy, which is nothing of worth.
+        if not (begun(folder) if isinstance(error, ConfigError) else _learnt(folder)):
             for path in folder.iterdir():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
             if not existed:
                 folder.rmdir()
         raise
+
+
+def _learnt(folder: Path) -> bool:
+    """Whether there is more than what the same command makes at once: a policy that has learnt, or imitates its expert."""
+    return bool(read_learning(folder)) or any(folder.glob("*_warm.npz"))
 
 
 def _make(folder: Path) -> None:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Any action space of the protocol as a list of choices, for learners that choose among so many actions."""
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -10,6 +11,10 @@ from gymnasium import spaces
 
 from ncc.core.errors import ConfigError
 from ncc.envs.ns3gym.containers import Space
+
+PARTS_MAX = 1000
+CHOICES_MAX = 10_000
+"""In each part; a policy's last layer has a row for each."""
 
 Build = Callable[[Iterator[int]], Any]
 
@@ -23,15 +28,25 @@ class Choices:
             more than there are.
 
     Raises:
-        ConfigError: a Box without bounds, which cannot be spread over.
+        ConfigError: a Box without bounds, which cannot be spread over; nothing to choose, or too much.
     """
 
     def __init__(self, space: Space, levels: int) -> None:
+        if not 1 <= (parts := _n_parts(space)) <= PARTS_MAX:
+            raise ConfigError(
+                f"the simulation's actions have {parts} parts, and can be learnt with from 1 to {PARTS_MAX}, each with "
+                "a choice of its own"
+            )
         sizes, self._build = _choices(space, levels, "action space")
         self.sizes: npt.NDArray[np.int64] = np.array(sizes, np.int64)
         """[parts] how many values each part has."""
         self.n_parts = len(sizes)
         self.n_actions = int(self.sizes.max())
+        if self.n_actions > CHOICES_MAX:
+            raise ConfigError(
+                f"a Discrete of the simulation's actions has {self.n_actions} values, and {CHOICES_MAX} at most can be "
+                "chosen among: state a Box in the script, whose values are chosen among env.levels"
+            )
 
     def action(self, indices: npt.NDArray[np.int64]) -> Any:
         """The action of indices [parts], each from 0 to n_actions - 1.
@@ -40,6 +55,16 @@ class Choices:
         """
         chosen = indices * self.sizes // self.n_actions
         return self._build(iter(chosen.tolist()))
+
+
+def _n_parts(space: Space) -> int:
+    """How many choices there are, before any is made."""
+    if isinstance(space, spaces.Box):
+        return math.prod(space.shape)
+    if isinstance(space, spaces.Discrete):
+        return 1
+    inner = cast(spaces.Tuple | spaces.Dict, space).spaces
+    return sum(_n_parts(part) for part in (inner.values() if isinstance(inner, Mapping) else inner))
 
 
 def _choices(space: Space, levels: int, where: str) -> tuple[list[int], Build]:

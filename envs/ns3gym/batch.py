@@ -7,7 +7,7 @@ and the same reward.
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.seeding import derive_seed, generator
 from ncc.core.value import Positive, Value
 from ncc.envs.ns3gym.actions import Choices
+from ncc.envs.ns3gym.containers import Space
 from ncc.envs.ns3gym.env import Ns3GymEnv
 from ncc.envs.ns3gym.spec import SimulationSpec
 from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray, Transition
@@ -24,6 +25,8 @@ from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray, Transition
 CLIP = 10.0
 """Standard deviations beyond which an observed number is cut off."""
 OBS_DIM_MAX = 100_000
+NUMBERS_MAX = 2_000_000
+"""That all parts of an action see and choose among in one step of one simulation."""
 SIM_SEEDS = 2**31 - 1
 """Seeds from 1 to this one are drawn: ns-3's are of 32 bits, and some scripts keep them signed."""
 
@@ -71,6 +74,8 @@ class SimulationBatch:
         purpose: what the episodes are for.
         first: number of the first rack.
         n_racks: how many.
+        episodes: after how many of each simulation no other is begun, so that one that is attached need not be started
+            in vain; what is observed then is the last state. None: there is no end.
 
     Raises:
         ConfigError: an action space without bounds, or spaces that are too large.
@@ -78,21 +83,24 @@ class SimulationBatch:
     """
 
     def __init__(
-        self, spec: SimulationSpec, scales: Scales, seed: int, purpose: str, *, first: int = 0, n_racks: int = 1
+        self,
+        spec: SimulationSpec,
+        scales: Scales,
+        seed: int,
+        purpose: str,
+        *,
+        first: int = 0,
+        n_racks: int = 1,
+        episodes: int | None = None,
     ) -> None:
         self._spec, self._seed, self._purpose, self._first = spec, seed, purpose, first
-        self._scales = scales
+        self._scales, self._last = scales, None if episodes is None else episodes - 1
         self._envs: list[Ns3GymEnv] = []
         try:
             for _ in range(n_racks):
                 self._envs.append(_env(spec))
             self._space = self._envs[0].observation_space
-            flat_dim = spaces.flatdim(self._space)
-            if not 1 <= flat_dim <= OBS_DIM_MAX:
-                raise ConfigError(
-                    f"the simulation observes {flat_dim} numbers; from 1 to {OBS_DIM_MAX} can be learnt from"
-                )
-            self._choices = Choices(self._envs[0].action_space, spec.levels)
+            flat_dim, self._choices = _learnable(self._envs[0], spec)
         except BaseException:
             self.close()
             raise
@@ -132,7 +140,8 @@ class SimulationBatch:
         if (over := ended.any(axis=0)).any():
             obs_next = final.copy()
             for rack in np.flatnonzero(over).tolist():
-                obs_next[rack] = self._reset(rack, self._episodes[rack] + 1)
+                if self._episodes[rack] != self._last:
+                    obs_next[rack] = self._reset(rack, self._episodes[rack] + 1)
         return Transition(obs=obs_next, reward=reward, terminated=ended[0], truncated=ended[1], final_obs=final)
 
     @property
@@ -153,32 +162,49 @@ class SimulationBatch:
 
     def _seen(self, obs: Any) -> ObsArray:
         """[n_agents, obs_dim]: the same for all parts of the action, and which part it is."""
-        flat = self._scales.apply(np.asarray(spaces.flatten(self._space, obs), np.float64))
+        flat = self._scales.apply(flatten(self._space, obs))
         rows = np.broadcast_to(flat.astype(np.float32), (self.n_agents, len(flat)))
         return np.concatenate([rows, self._which], axis=1)
+
+
+def flatten(space: Space, obs: Any) -> Float64:
+    """An observation as numbers [flatdim], as Gymnasium has it.
+
+    But of a Discrete beyond its values, which scripts send (see `value_of`), none is 1.
+    """
+    if isinstance(space, spaces.Discrete):
+        return np.asarray(np.arange(space.n) == obs, np.float64)
+    if isinstance(space, spaces.Box):
+        return np.asarray(obs, np.float64).ravel()
+    if isinstance(space, spaces.Tuple):
+        pairs = list(zip(space.spaces, obs, strict=True))
+    else:
+        pairs = [(part, obs[name]) for name, part in cast(spaces.Dict, space).spaces.items()]
+    return np.concatenate([np.empty(0), *(flatten(part, value) for part, value in pairs)])
 
 
 def measure_scales(spec: SimulationSpec, seed: int) -> Scales:
     """Means and standard deviations over `spec.probe_steps` steps of actions at random; a constant has deviation 1.
 
     Raises:
+        ConfigError: spaces that cannot be learnt from or with.
         DatapathError: a number that is not finite.
     """
     rng = generator(seed, "ns3gym", "probe")
     env, seen, gained = _env(spec), [], []
     try:
-        space, choices = env.observation_space, Choices(env.action_space, spec.levels)
+        space, (_, choices) = env.observation_space, _learnable(env, spec)
         episode, over = 0, True
         for _ in range(spec.probe_steps):
             if over:
                 obs, _ = env.reset(seed=_sim_seed(spec, seed, "probe", 0, episode))
-                seen.append(spaces.flatten(space, obs))
+                seen.append(flatten(space, obs))
                 episode += 1
             obs, reward, terminated, truncated, _ = env.step(
                 choices.action(rng.integers(choices.n_actions, size=choices.n_parts))
             )
             over = terminated or truncated
-            seen.append(spaces.flatten(space, obs))
+            seen.append(flatten(space, obs))
             gained.append(reward)
     finally:
         env.close()
@@ -192,6 +218,25 @@ def measure_scales(spec: SimulationSpec, seed: int) -> Scales:
         obs_std=tuple(_or_one(obs.std(axis=0)).tolist()),
         reward_std=float(_or_one(np.array([rewards.std() or np.abs(rewards).max()]))[0]),
     )
+
+
+def _learnable(env: Ns3GymEnv, spec: SimulationSpec) -> tuple[int, Choices]:
+    """How many numbers are observed, and what is chosen among.
+
+    Raises:
+        ConfigError: it is none, or more than fits.
+    """
+    flat_dim = spaces.flatdim(env.observation_space)
+    if not 1 <= flat_dim <= OBS_DIM_MAX:
+        raise ConfigError(f"the simulation observes {flat_dim} numbers; from 1 to {OBS_DIM_MAX} can be learnt from")
+    choices = Choices(env.action_space, spec.levels)
+    parts = choices.n_parts
+    if (numbers := parts * (flat_dim + parts + choices.n_actions)) > NUMBERS_MAX:
+        raise ConfigError(
+            f"{parts} parts of an action that each see {flat_dim} numbers and choose among {choices.n_actions} values "
+            f"are {numbers} numbers a step, and {NUMBERS_MAX} are the most: observe less, or lower env.levels"
+        )
+    return flat_dim, choices
 
 
 def _sim_seed(spec: SimulationSpec, seed: int, purpose: str, rack: int, episode: int) -> int | None:

@@ -77,6 +77,16 @@ def library(name: str) -> Any:
         ) from None
 
 
+def need_packages() -> None:
+    """Load what the protocol takes, so that what is missing is said before anything begins.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    messages()
+    library("zmq.utils.monitor")
+
+
 @cache
 def messages() -> SimpleNamespace:
     """The message classes by name, and the numbers of enumerations by theirs (`Box`, `UINT`, `GameOver`)."""

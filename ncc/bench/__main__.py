@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     rows = measure(options.quick)
                 console.print(table(f"{name}: {title}", rows))
     except NccError as error:
-        console.print(f"error: {error}", style="red", highlight=False)
+        console.print(f"error: {error}", style="red", highlight=False, markup=False)
         return 2 if isinstance(error, ConfigError) else 1
     cores = len(os.sched_getaffinity(0))
     console.print(

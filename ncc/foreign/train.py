@@ -13,7 +13,7 @@ from ncc.core.errors import ConfigError, ResultError
 from ncc.core.seeding import generator
 from ncc.core.value import from_json
 from ncc.envs.ns3gym.batch import Scales, SimulationBatch, SimulationFactory, measure_scales
-from ncc.envs.ns3gym.schema import messages
+from ncc.envs.ns3gym.schema import need_packages
 from ncc.folders import begun, training_in
 from ncc.foreign.plan import SimulationPlan
 from ncc.harness.atomic import write_text
@@ -40,7 +40,7 @@ def train(plan: SimulationPlan, folder: Path, *, resume: bool) -> None:
     """
     if resume and _finished(folder):
         return
-    messages()
+    need_packages()
     learner = plan.build()
     with training_in(folder, resume=resume):
         if resume and _finished(folder):  # by somebody else, since it was looked at
@@ -93,7 +93,13 @@ def judge(plan: SimulationPlan, policy: Path) -> list[float]:
     found, meta = load_policy(policy)
     if not isinstance(scales := meta.get("scales"), dict):
         raise ResultError(f"{policy} does not say its scales; train again")
-    env = SimulationBatch(plan.env, from_json(Scales, json.dumps(scales), str(policy)), plan.seed, "judge")
+    env = SimulationBatch(
+        plan.env,
+        from_json(Scales, json.dumps(scales), str(policy)),
+        plan.seed,
+        "judge",
+        episodes=plan.env.judged_episodes,
+    )
     rng = generator(plan.seed, "ns3gym", "judge")
     means: list[float] = []
     try:

@@ -31,3 +31,21 @@ def noted(*numbers: signal.Signals, then: Callable[[], None] | None = None) -> I
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def interrupting(*numbers: signal.Signals) -> Iterator[None]:
+    """These signals raise KeyboardInterrupt inside, as SIGINT does; one that is ignored, as by nohup, stays ignored."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.getsignal(number) for number in numbers}
+    taken = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
+    for number in taken:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, before[number])

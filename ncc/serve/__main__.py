@@ -5,6 +5,8 @@
 ``Ns3Env(port=5555, startSim=False)``, and plays an episode with it whenever it resets.
 """
 
+import signal
+from contextlib import closing
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -12,6 +14,7 @@ from msgspec import Meta
 from ncc.compose import datapaths_from
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.value import Count, Name, Natural, Positive, Value, from_dict
+from ncc.harness.signals import interrupting
 
 PROTOCOLS = ("ns3gym",)
 PARTS = ("datapath", "scenario", "stack", "env")
@@ -43,11 +46,11 @@ def main(plain: dict[str, Any], _: list[str]) -> None:
     # Imported here: `--help` and bad input answer at once.
     from ncc.core.value import from_dict as read
     from ncc.envs.gym import RackEnv
-    from ncc.envs.ns3gym.schema import messages
+    from ncc.envs.ns3gym.schema import need_packages
     from ncc.envs.spec import EnvView
     from ncc.serve.episodes import serve
 
-    messages()  # now, for a ConfigError if the extra is missing
+    need_packages()
     view = read(EnvView, plain["env"], "env")
     datapaths = datapaths_from(plain["datapath"])
     if len(datapaths) != 1:
@@ -68,7 +71,8 @@ def main(plain: dict[str, Any], _: list[str]) -> None:
         f"actions {env.action_space}. Start it: Ns3Env(port={spec.port}, startSim=False)",
         flush=True,
     )
-    try:
+    # However the server is told to end, its agent is told as well: it would wait for ever.
+    with closing(env), interrupting(signal.SIGTERM, signal.SIGHUP):
         played = serve(
             env,
             spec.port,
@@ -80,8 +84,6 @@ def main(plain: dict[str, Any], _: list[str]) -> None:
                 f"episode {number}: {steps} steps, mean reward {mean:+.4f}, {how}", flush=True
             ),
         )
-    finally:
-        env.close()
     left = "" if played == spec.episodes else f"; no agent came back within {spec.wait_s:g} s"
     print(f"Served {played} episode{'s' if played != 1 else ''}{left}.")
 
