@@ -98,7 +98,7 @@ def _agent(rack: Rack, policy: Path, peers: int, seconds: float, *, realtime: bo
     senders, receiver = list(topology.group("senders")), topology.group("receiver")[0]
     own, others = machine.split_cores()
     address = rack.address(senders[0])
-    command = [sys.executable, "-m", "ncc.host", "run", str(policy)]
+    command = [sys.executable, "-m", "ncc.host", "run", str(policy), "--elsewhere"]
     for host in senders:
         command += ["--address", rack.address(host)]
     command += ["--link-rate", f"{RATE_BPS:g}", "--upper-rate", f"{RATE_BPS:g}", "--upper-buffer", "300000"]
@@ -198,7 +198,8 @@ def table(results: dict[str, Any]) -> str:
         "",
         f"<sub>`python -m ncc.host latency`, {results['seconds']:g} s each, {made['written_at'][:16]} UTC, commit "
         f"{str(made['git']['commit'])[:9]}{changed}; before each others used {100 * min(loads):.0f} to "
-        f"{100 * max(loads):.0f} % of the cores.</sub>",
+        f"{100 * max(loads):.0f} % of the cores. Rows of the usual scheduling depend strongly on what "
+        "else runs; compare none of them with those of another time.</sub>",
     ]
     return "\n".join(lines)
 

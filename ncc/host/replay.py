@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from ncc.core.errors import ConfigError, ResultError
 from ncc.core.flows import FloatArray
@@ -15,6 +16,7 @@ from ncc.core.units import to_ns
 from ncc.deployed.agent import Agent
 from ncc.deployed.file import PolicyFile, load_policy_file
 from ncc.deployed.guard import Guard, GuardSettings
+from ncc.deployed.message import MOST
 from ncc.deployed.neighbourhood import OWN, Neighbourhood, check_fits, limiter_of
 from ncc.deployed.state import UPPER, NoExchange
 from ncc.envs.linux.live import HostColumns
@@ -61,6 +63,9 @@ class Recording:
         if strange := [name for name, grid in grids.items() if grid.dtype.kind not in "fiu"]:
             kind = rows.schema.field(strange[0]).type
             raise ResultError(f"{path} has no numbers in {strange[0]!r}, but {kind}; name a run's epochs.parquet")
+        for name, grid in grids.items():
+            if (strange := grid[~_possible(name, grid)]).size:
+                raise ResultError(f"{path} has {strange[0]:g} in {name!r}, which nothing measured; name a run's epochs")
         self.time_s: FloatArray = grids.pop("time_s")[:, 0]
         self.columns = grids
 
@@ -68,6 +73,14 @@ class Recording:
     def period_s(self) -> float:
         """Between most epochs: a run in real time may have missed some."""
         return float(np.median(np.diff(self.time_s, prepend=0.0)))
+
+
+def _possible(name: str, grid: FloatArray) -> NDArray[np.bool_]:
+    """Which of the values a host can have, as of messages (`ncc.deployed.message.sane_state`)."""
+    if name == "rate_limit_bps":
+        return grid > 0
+    found: NDArray[np.bool_] = (grid >= 0) & (grid <= MOST)
+    return found
 
 
 class RecordedUpper(NoExchange):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """On what a run has recorded, an agent decides as the policy did in that run; bad recordings are refused."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +80,12 @@ def test_bounds_are_narrowed_and_never_widened(
         assert f"{option} {value} is wider than the policy file's" in capsys.readouterr().err
 
 
+def spoilt(table: pa.Table, name: str, value: float) -> pa.Table:
+    values = table[name].to_numpy().astype(np.float64)
+    values[5] = value
+    return table.set_column(table.column_names.index(name), name, pa.array(values))
+
+
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
@@ -89,13 +96,28 @@ def test_bounds_are_narrowed_and_never_widened(
             ),
             "has no numbers in 'queued_bytes', but string",
         ),
+        *(
+            (lambda table, name=name, value=value: spoilt(table, name, value), f"has {value:g} in {name!r}")
+            for name, value in (("queued_bytes", -1.0), ("rtt_s", 1e30), ("wait_s", math.nan), ("rate_limit_bps", 0.0))
+        ),
+        (lambda table: table.slice(0, 0), "has no neighbourhood 0; it has no epochs at all"),
         (lambda table: table.slice(0, 7), "does not have a row for each epoch and host in turn"),
         (
             lambda table: table.set_column(table.column_names.index("area"), "area", pa.array([1] * len(table))),
             "no neig",
         ),
     ],
-    ids=["a column missing", "words", "cut short", "another neighbourhood"],
+    ids=[
+        "a column missing",
+        "words",
+        "negative",
+        "absurd",
+        "none",
+        "no limit",
+        "empty",
+        "cut short",
+        "another neighbourhood",
+    ],
 )
 def test_recordings_that_are_none_are_refused(
     spoil: object, says: str, recorded: Path, policy_path: Path, capsys: pytest.CaptureFixture[str]
