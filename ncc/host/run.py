@@ -26,6 +26,7 @@ from ncc.envs.linux.live import InterfaceCounter, Live
 from ncc.envs.linux.order import WeightsByWait
 from ncc.envs.linux.shim import Shim
 from ncc.host.ending import Ending
+from ncc.host.hearing import Silence
 from ncc.host.loop import Loop
 from ncc.host.plan import Plan, planned
 from ncc.host.settings import changed, settable
@@ -141,7 +142,7 @@ def _serve(
     """What it took: share of a core, and seconds in which it was ready and another task ran."""
     began_ns = reported_ns = time.monotonic_ns()
     until_ns = began_ns + round(options.seconds * NS_PER_S) if options.seconds is not None else None
-    name = loop.live.shim.name
+    name, silence = loop.live.shim.name, Silence(loop.agent, began_ns)
 
     def ends(now_ns: int) -> bool:
         return ending.asked is not None or (until_ns is not None and now_ns >= until_ns)
@@ -151,6 +152,8 @@ def _serve(
         notifier.alive(now_ns)
         if serving is not None:
             serving.tick(now_ns)
+        if (silence_said := silence.notice(now_ns)) is not None:
+            log.warning("silence", said=silence_said)
         if now_ns - reported_ns >= options.log_s * NS_PER_S:
             reported_ns = now_ns
             log.info("report", **loop.summary(), log_lost=log.lost)
