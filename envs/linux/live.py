@@ -60,7 +60,7 @@ class Live:
 
     Args:
         shim: `add_host` of each row is called here.
-        addresses: [k] IPv4 of each host.
+        addresses: [k] all IPv4 addresses of each host.
         base_rtt_s: [k] what is said of a host's RTT before its first sample.
         counters: [k] of each host's interface; None: bytes that its connections report, with headers.
         order: of its flows; None: all alike.
@@ -73,7 +73,7 @@ class Live:
     def __init__(
         self,
         shim: Shim,
-        addresses: Sequence[str],
+        addresses: Sequence[Sequence[str]],
         base_rtt_s: FloatArray,
         *,
         counters: Sequence[Counter] | None = None,
@@ -97,8 +97,9 @@ class Live:
         self._read_ns = self._weighed_ns = self._n_live = 0
         self._held = b""
         self._nothing = np.zeros(self._n)
-        for row, address in enumerate(addresses):
-            shim.add_host(row, address)
+        for row, own in enumerate(addresses):
+            for address in own:
+                shim.add_host(row, address)
 
     def measure(self, now_ns: int) -> HostColumns:
         """What has happened since the last call; `now_ns` is `time.monotonic_ns()`."""

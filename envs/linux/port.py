@@ -101,8 +101,8 @@ class Port:
 
 
 def _state(body: memoryview) -> PortState | None:
-    queue = _attributes(body[_TC.size :])
-    stats = _attributes(queue.get(_STATS2, memoryview(b"")))
+    queue = attributes(body[_TC.size :])
+    stats = attributes(queue.get(_STATS2, memoryview(b"")))
     if bytes(queue.get(_KIND, b"")) == _NO_QUEUE or _BASIC not in stats or _QUEUE not in stats:
         return None
     (sent,) = struct.unpack_from("=Q", stats[_BASIC])
@@ -110,8 +110,8 @@ def _state(body: memoryview) -> PortState | None:
     return PortState(sent, backlog)
 
 
-def _attributes(data: memoryview) -> Attributes:
-    """By type; struct rtattr: length, type, value, aligned to four bytes."""
+def attributes(data: memoryview) -> Attributes:
+    """Those of a part of netlink's answers, by type; struct rtattr: length, type, value, aligned to four bytes."""
     found: Attributes = {}
     at = 0
     while at + _ATTRIBUTE.size <= len(data):

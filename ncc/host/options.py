@@ -119,7 +119,13 @@ def run_options(parser: argparse.ArgumentParser) -> None:
         "--interface", action="append", metavar="NAME", help="of this host; of each, if it is several hosts"
     )
     parser.add_argument(
-        "--address", action="append", metavar="IPV4", help="of connections to be limited (the interface's), in turn"
+        "--address",
+        action="append",
+        metavar="IPV4",
+        help="of connections to be limited (all the interface has), in turn",
+    )
+    parser.add_argument(
+        "--elsewhere", action="store_true", help="addresses may be other network namespaces', as containers have"
     )
     peers = parser.add_argument_group("the neighbourhood")
     peers.add_argument(

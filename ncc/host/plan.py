@@ -13,7 +13,9 @@ from ncc.deployed.limits import RateBounds
 from ncc.deployed.message import Key, read_key
 from ncc.deployed.metrics import parse_endpoint
 from ncc.deployed.neighbourhood import NeighbourhoodSpec, check_fits
-from ncc.deployed.peers import Address, interface_address, parse_agent, parse_peers
+from ncc.deployed.peers import Address, interface_address, interface_index, parse_agent, parse_peers
+from ncc.envs.linux.addresses import addresses as addresses_here
+from ncc.envs.linux.addresses import is_here
 from ncc.envs.linux.senders import KERNEL, check_stack
 from ncc.host.options import as_asked, check_within
 
@@ -39,7 +41,11 @@ class Plan:
     bounds: RateBounds
     interfaces: list[str]
     addresses: list[str]
-    """[k] of the local hosts."""
+    """[k] of the local hosts, by which they are known."""
+    limited: list[tuple[str, ...]]
+    """[k] of the connections that are limited: all that an interface has, or those that were named."""
+    ipv6: list[str]
+    """Of these hosts, towards others than their links': their connections are not limited."""
     network: NeighbourhoodSpec
     exchange: ExchangeSpec
     key: Key | None
@@ -71,6 +77,7 @@ def planned(options: argparse.Namespace) -> Plan:
             "limit: export a policy for a transport of ours"
         )
     interfaces, addresses = _hosts(options)
+    limited, ipv6 = _limited(options, interfaces, addresses)
     exchange, key = _exchange(options, file, addresses, interfaces)
     n_peers = exchange.discover or len(parse_peers(exchange.peers, exchange.own))
     network = neighbourhood_of(options, file, len(addresses) + n_peers, interfaces)
@@ -85,6 +92,8 @@ def planned(options: argparse.Namespace) -> Plan:
         bounds=bounds,
         interfaces=interfaces,
         addresses=addresses,
+        limited=limited,
+        ipv6=ipv6,
         network=network,
         exchange=exchange,
         key=key,
@@ -157,7 +166,38 @@ def _hosts(options: argparse.Namespace) -> tuple[list[str], list[str]]:
     for address in addresses:
         if parse_agent(address, "address")[0].address.host != address or ":" in address:
             raise ConfigError(f"a host's address must be an IPv4 address, got {address!r}")
+        if not (options.elsewhere or is_here(address)):
+            raise ConfigError(
+                f"no connection begins at {address} here: name an address of this machine (`ip address`), or say "
+                "--elsewhere if it is that of another network namespace"
+            )
     return interfaces, addresses
+
+
+def _limited(
+    options: argparse.Namespace, interfaces: list[str], addresses: list[str]
+) -> tuple[list[tuple[str, ...]], list[str]]:
+    """`Plan.limited` and `Plan.ipv6`."""
+    held = addresses_here()
+    numbers = [interface_index(name) for name in interfaces]
+    six = [
+        str(one.address)
+        for one in held
+        if one.address.version == 6
+        and not (one.address.is_link_local or one.address.is_loopback)
+        and (not numbers or one.index in numbers)
+    ]
+    if options.address:
+        return [(address,) for address in addresses], six
+    found = []
+    for number, first in zip(numbers, addresses, strict=True):
+        four = [str(one.address) for one in held if one.index == number and one.address.version == 4]
+        found.append(tuple(dict.fromkeys([first, *four])))
+    every = [address for own in found for address in own]
+    if len(set(every)) < len(every):
+        twice = next(address for address in every if every.count(address) > 1)
+        raise ConfigError(f"{twice} is an address of two interfaces: say by --address which is each host's")
+    return found, six
 
 
 def _exchange(

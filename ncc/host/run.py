@@ -76,12 +76,14 @@ def run(options: argparse.Namespace) -> int:
             policy=header.name,
             sha256=plan.file.sha256,
             congestion=live.shim.name,
-            addresses=plan.addresses,
+            addresses=plan.limited,
             network=network.to_dict(),
             limits=plan.bounds.to_dict(),
             dry_run=options.dry_run,
             default=options.default,
         )
+        if plan.ipv6:
+            log.warning("ipv6", said="connections over IPv6 are not limited", addresses=plan.ipv6)
         notifier.ready(f"{header.name} decides for {', '.join(plan.addresses)}")
         cost: dict[str, float] = {}
         say, said = log.info, "time is up"
@@ -122,7 +124,7 @@ def _live(options: argparse.Namespace, plan: Plan, neighbourhood: Neighbourhood,
     undo.callback(shim.close)
     return Live(
         shim,
-        plan.addresses,
+        plan.limited,
         neighbourhood.base_rtt_s,
         counters=counters or None,
         order=WeightsByWait(stack.order, stack.order_params) if stack.order != "fifo" else None,

@@ -57,6 +57,8 @@ def refused(arguments: list[str], status: int, says: str, capsys: pytest.Capture
         (NETWORK, "name the host: --interface"),
         (["--address", "300.0.0.1", *NETWORK], "300.0.0.1"),
         (["--address", "[fd00::1]", *NETWORK], "must be an IPv4 address"),
+        (["--address", "192.0.2.99", *NETWORK], "no connection begins at 192.0.2.99 here"),
+        (["--address", "0.0.0.0", *NETWORK], "no connection begins at 0.0.0.0 here"),
         (["--address", "127.0.0.1", "--address", "127.0.0.1", *NETWORK], "an address of its own"),
         (["--address", "127.0.0.1", "--upper-rate", "1e9"], "say --link-rate"),
         (["--address", "127.0.0.1", *NETWORK, "--peers", "127.0.0.2"], "name the file of the key"),

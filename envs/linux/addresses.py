@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Addresses of this machine, as the kernel lists them (`ip address`), in the calling thread's network namespace."""
+
+import ipaddress
+import os
+import socket
+import struct
+from typing import NamedTuple
+
+from ncc.core.errors import DatapathError
+from ncc.envs.linux.port import attributes
+
+_GET_ADDRESS, _ERROR, _DONE = 22, 2, 3
+_REQUEST_DUMP = 0x0301
+_ADDRESS, _LOCAL = 1, 2
+_HEADER, _BODY = struct.Struct("=IHHII"), struct.Struct("=BBBBI")
+ANSWER_BYTES = 1 << 16
+"""More than the kernel puts into one part of an answer."""
+BROADCAST = ipaddress.IPv4Address("255.255.255.255")
+Any4or6 = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+class InterfaceAddress(NamedTuple):
+    """One of an interface's."""
+
+    index: int
+    """Of the interface."""
+    address: Any4or6
+    """Its own, where it also has a peer's."""
+
+
+def addresses() -> list[InterfaceAddress]:
+    """All of them; of each interface in the order in which the kernel prefers them.
+
+    Raises:
+        DatapathError: the kernel does not tell them.
+    """
+    found: list[InterfaceAddress] = []
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE) as route:
+        route.settimeout(1.0)
+        body = _BODY.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
+        route.send(_HEADER.pack(_HEADER.size + len(body), _GET_ADDRESS, _REQUEST_DUMP, 1, 0) + body)
+        while True:
+            try:
+                data = memoryview(route.recv(ANSWER_BYTES))
+            except OSError as error:
+                raise DatapathError(f"The kernel does not tell this machine's addresses: {error}.") from None
+            while data:
+                length, kind, *_ = _HEADER.unpack_from(data)
+                part, data = data[_HEADER.size : length], data[(length + 3) & ~3 :]
+                if kind == _DONE:
+                    return found
+                if kind == _ERROR:
+                    (number,) = struct.unpack_from("=i", part)
+                    raise DatapathError(f"The kernel does not tell this machine's addresses: {os.strerror(-number)}.")
+                *_, index = _BODY.unpack_from(part)
+                held = attributes(part[_BODY.size :])
+                raw = held.get(_LOCAL, held.get(_ADDRESS))
+                if raw is not None:
+                    found.append(InterfaceAddress(index, ipaddress.ip_address(bytes(raw))))
+
+
+def is_here(address: str) -> bool:
+    """Whether connections of this namespace may begin at an IPv4 address."""
+    asked = ipaddress.IPv4Address(address)
+    if asked.is_multicast or asked.is_unspecified or asked == BROADCAST:
+        return False  # which can be bound to all the same
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.bind((address, 0))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ends that an agent does not choose: nobody reads what it says, its interface goes. And which connections are its."""
+
+import fcntl
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ncc.core.errors import DatapathError
+from ncc.envs.linux import namespaces
+from ncc.host.ending import Ending
+from tests.host.agents import ROOT, AgentProcess, beside_others, sysctl
+from tests.support.linux import TRAFFIC, needs
+
+ADDRESSES = ["10.9.0.1", "10.9.0.2"]
+IPV6 = "fd00:9::1"
+NETWORK = ["--link-rate", "1e8", "--upper-rate", "1e8", "--name", "ncc_test_e", "--default"]
+SETTING = "tcp_congestion_control"
+
+
+@contextmanager
+def namespace() -> Iterator[str]:
+    """One with an interface that has two addresses, and one of IPv6."""
+    name = f"{namespaces.owner()}-ends"
+    namespaces.create(name)
+    try:
+        for line in (
+            "link set lo up",
+            "link add ends0 type veth peer name ends1",
+            "link set ends0 up",
+            *(f"addr add {address}/24 dev ends0" for address in ADDRESSES),
+            f"addr add {IPV6}/64 dev ends0 nodad",
+        ):
+            subprocess.run(["ip", "-n", name, *line.split()], check=True, capture_output=True)
+        yield name
+    finally:
+        namespaces.remove(name)
+
+
+def until(failed: str, holds: Callable[[], object], for_s: float = 60.0) -> None:
+    """Wait until it does."""
+    end_s = time.monotonic() + for_s
+    while not holds():
+        assert time.monotonic() < end_s, failed
+        time.sleep(0.02)
+
+
+@needs(*TRAFFIC, "ip")
+def test_all_addresses_of_an_interface_are_limited_and_an_agent_whose_interface_goes_says_so(policy_path: Path) -> None:
+    with beside_others(), namespace() as name:
+        before = sysctl(name, SETTING)
+        agent = AgentProcess(name, [str(policy_path), "--interface", "ends0", *NETWORK, "--log-s", "0.1"])
+        try:
+            assert agent.wait_for("started")["addresses"] == [ADDRESSES]
+            assert agent.wait_for("ipv6")["addresses"] == [IPV6]
+            with namespaces.inside(name):
+                listener, sender = socket.create_server(("127.0.0.1", 0)), socket.socket()
+            with listener, sender:
+                sender.bind((ADDRESSES[1], 0))
+                sender.connect(listener.getsockname())
+                receiver, _ = listener.accept()
+                with receiver:
+                    sender.sendall(b"x" * 10_000)
+                    until("no connection", lambda: any(line.get("connections") for line in agent.events("report")))
+            subprocess.run(["ip", "-n", name, "link", "delete", "ends0"], check=True, capture_output=True)
+            assert agent.process.wait(20) == 1
+        finally:
+            agent.close()
+        assert sysctl(name, SETTING) == before
+    ended = agent.wait_for("ended")
+    assert ended["level"] == "error"
+    assert ended["why"].startswith("Interface ends0 has gone")
+    assert ended["periods"] > 0
+    assert "".join(agent.rest) == f"error: {ended['why']}\n"
+
+
+@needs(*TRAFFIC, "ip")
+def test_an_agent_whose_log_nobody_reads_ends_as_it_is_told(policy_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, bytes(fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, select.PIPE_BUF)))
+    run = [sys.executable, "-m", "ncc.host", "run", str(policy_path), "--address", ADDRESSES[0]]
+    with beside_others(), namespace() as name:
+        before = sysctl(name, SETTING)
+        agent = subprocess.Popen(["ip", "netns", "exec", name, *run, *NETWORK], cwd=ROOT, stderr=writing)
+        try:
+            until("no agent", lambda: sysctl(name, SETTING) == "ncc_test_e")
+            agent.send_signal(signal.SIGTERM)
+            assert agent.wait(20) == 0
+        finally:
+            agent.kill()
+            agent.wait()
+            os.close(reading)
+            os.close(writing)
+        assert sysctl(name, SETTING) == before
+
+
+def test_a_signal_that_insists_raises_once_and_not_in_what_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, ending, now_s = signal.getsignal(signal.SIGINT), Ending(), 100.0
+    monkeypatch.setattr("ncc.host.ending.time.monotonic", lambda: now_s)
+    with ending.noted():
+        with ending.insisted():
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGINT)  # at once: the same again
+            now_s += 2
+            with pytest.raises(DatapathError, match="ended by SIGHUP: after SIGTERM it had not"):
+                signal.raise_signal(signal.SIGHUP)
+            signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+    assert ending.asked == "SIGTERM"
+    assert signal.getsignal(signal.SIGINT) is before
