@@ -5,6 +5,7 @@ import argparse
 import time
 from contextlib import ExitStack, closing
 
+from ncc.core.errors import DatapathError
 from ncc.core.units import NS_PER_S, to_ns
 from ncc.deployed.above import Above, AboveSpec
 from ncc.deployed.log import Log
@@ -24,7 +25,7 @@ def upper(options: argparse.Namespace) -> int:
 
     Raises:
         ConfigError: something that cannot be asked.
-        DatapathError: the port has gone.
+        DatapathError: the port or its queue has gone.
     """
     check_within(options, "seconds", "log_s")
     check_within(options, "period", least=PERIOD_LEAST_S, most=PERIOD_MOST_S)
@@ -44,7 +45,12 @@ def upper(options: argparse.Namespace) -> int:
         undo.enter_context(ending.insisted())
         log.info("started", interface=options.interface, to=spec.to_dict())
         notifier.ready(f"tells of {options.interface}")
-        missed = _tell(options, port, above, notifier=notifier, log=log, ending=ending)
+        try:
+            missed = _tell(options, port, above, notifier=notifier, log=log, ending=ending)
+        except DatapathError as error:
+            notifier.stopping(str(error))
+            log.error("ended", why=str(error), messages=above.counters, log_lost=log.lost)
+            raise
         why = f"signal {ending.asked}" if ending.asked else "time is up"
         notifier.stopping(why)
         log.info("ended", why=why, missed_periods=missed, messages=above.counters, log_lost=log.lost)

@@ -186,8 +186,10 @@ def test_an_override_holds_for_the_connection_it_was_meant_for() -> None:
 def test_a_controller_is_registered_once_and_goes_with_its_shim() -> None:
     with registered("vegas", timeout_s=1.0) as shim:
         assert shim.name in AVAILABLE.read_text().split()
-        with pytest.raises(DatapathError, match="another process has registered it"):
+        with pytest.raises(DatapathError, match=f"control {shim.name}: .* another process has registered it.*--name"):
             Shim("vegas", timeout_s=1.0)
+        with pytest.raises(DatapathError, match="control cubic: the kernel itself has it"):
+            Shim("cubic", timeout_s=1.0, name="cubic")
         assert shim.name in AVAILABLE.read_text().split()
     assert shim.name not in AVAILABLE.read_text().split()
     shim.close()
