@@ -60,7 +60,7 @@ def _given_back(folder: Path, *, existed: bool) -> Iterator[None]:
 
 
 def _learnt(folder: Path) -> bool:
-    """Whether there is more than what the same command makes at once: a policy that has learnt, or imitates its expert."""
+    """Whether there is more than what the same command makes at once: what was learnt, or imitates its expert."""
     return bool(read_learning(folder)) or any(folder.glob("*_warm.npz"))
 
 

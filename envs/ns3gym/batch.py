@@ -173,7 +173,7 @@ def flatten(space: Space, obs: Any) -> Float64:
     But of a Discrete beyond its values, which scripts send (see `value_of`), none is 1.
     """
     if isinstance(space, spaces.Discrete):
-        return np.asarray(np.arange(space.n) == obs, np.float64)
+        return np.asarray(np.arange(int(space.n)) == obs, np.float64)
     if isinstance(space, spaces.Box):
         return np.asarray(obs, np.float64).ravel()
     if isinstance(space, spaces.Tuple):

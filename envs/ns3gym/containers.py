@@ -50,7 +50,7 @@ def wire_space(space: Space) -> Space:
     if isinstance(space, spaces.Dict):
         return spaces.Dict({name: wire_space(part) for name, part in space.spaces.items()})
     if isinstance(space, spaces.Discrete) and space.start == 0:
-        if space.n > _INT32_MAX:
+        if int(space.n) > _INT32_MAX:
             raise ConfigError(f"ns3-gym's protocol has Discrete of up to {_INT32_MAX} values, got {int(space.n)}")
         return space
     if isinstance(space, spaces.Box) and space.dtype is not None and space.dtype.kind in _KINDS:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A simulation as a process of ours, with whatever it starts: all of it ends when we do, however we end."""
+"""A simulation as a process of ours, with whatever it starts: all of it ends when we do, however we end.
+
+All that stays in its process group, that is: what calls ``setsid``, as daemons do, is out of reach.
+"""
 
 import os
 import shlex

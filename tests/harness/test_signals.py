@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-from ncc.harness.signals import noted
+from ncc.harness.signals import interrupting, noted
 
 
 def test_the_first_is_noted_and_the_second_ends() -> None:
@@ -23,3 +23,14 @@ def test_handlers_are_back_after_the_block() -> None:
     with noted(signal.SIGINT):
         assert signal.getsignal(signal.SIGINT) is not before
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_signal_interrupts_unless_it_is_ignored() -> None:
+    before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    term = signal.getsignal(signal.SIGTERM)
+    with interrupting(signal.SIGTERM, signal.SIGUSR1):
+        signal.raise_signal(signal.SIGUSR1)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+    assert (signal.getsignal(signal.SIGUSR1), signal.getsignal(signal.SIGTERM)) == (signal.SIG_IGN, term)
+    signal.signal(signal.SIGUSR1, before)

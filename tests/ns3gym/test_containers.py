@@ -84,6 +84,17 @@ def test_a_space_the_protocol_does_not_have_is_refused(space: spaces.Space[Any])
         wire_space(space)
 
 
+def test_spaces_too_large_for_the_protocol_are_named() -> None:
+    for space in (spaces.Discrete(2**31 + 5), spaces.Tuple([spaces.Discrete(2**31 + 5)])):
+        with pytest.raises(ConfigError, match="has Discrete of up to 2147483647 values, got 2147483653"):
+            wire_space(space)
+    pb = messages()
+    description = pb.SpaceDescription(type=pb.Box)
+    description.space.Pack(pb.BoxSpace(low=0, high=1, dtype=pb.UINT, shape=[4_000_000_000, 4_000_000_000]))
+    with pytest.raises(DatapathError, match="the space is a Box of 16000000000000000000 numbers, and 10000000 are"):
+        space_of(description, "space")
+
+
 def test_bounds_for_each_number_are_none_at_all() -> None:
     """ns-3's boxes with vectors of bounds send 0 and 0 (OpenGymBoxSpace keeps the vectors to itself)."""
     pb = messages()

@@ -208,15 +208,16 @@ def test_a_server_that_is_killed_is_seen_by_its_agent(tmp_path: Path) -> None:
     assert port_is_free(port)
 
 
-def test_a_server_that_is_interrupted_tells_its_agent(tmp_path: Path) -> None:
-    """Ctrl-C while the agent thinks: ns3-gym's would wait for ever; here its episode is over after its next action."""
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_server_that_is_told_to_end_tells_its_agent(how: signal.Signals, tmp_path: Path) -> None:
+    """While the agent thinks: ns3-gym's would wait for ever; here its episode is over after its next action."""
     port = free_port()
     command = [sys.executable, "-m", "ncc.serve", f"port={port}", "scenario.duration_s=10"]
     pipe = subprocess.PIPE
     with nothing_left(), subprocess.Popen(command, stdout=pipe, stderr=pipe, cwd=tmp_path, text=True) as server:
         client = OldClient(port)
         client.step(client.action_space.sample())
-        server.send_signal(signal.SIGINT)
+        server.send_signal(how)
         _, said = server.communicate()
         assert (server.returncode, said) == (130, "interrupted\n")
         obs, reward, over, _ = client.step(client.action_space.sample())

@@ -3,6 +3,7 @@
 
 import json
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,18 @@ import pytest
 from gymnasium import spaces
 
 from ncc.agents.policy import load_policy
+from ncc.bench import __main__ as bench
 from ncc.core.errors import ConfigError, DatapathError, ResultError
 from ncc.envs.ns3gym.actions import Choices
-from ncc.envs.ns3gym.batch import Scales, SimulationBatch, SimulationFactory, measure_scales
+from ncc.envs.ns3gym.batch import Scales, SimulationBatch, SimulationFactory, flatten, measure_scales
+from ncc.envs.ns3gym.schema import need_packages
 from ncc.envs.ns3gym.spec import SimulationSpec
+from ncc.folders import training_in
 from ncc.foreign.plan import SimulationPlan, foreign_run
 from ncc.foreign.train import train
 from ncc.harness.lock import exclusive
 from ncc.harness.manifest import read_manifest
-from ncc.learning import read_learning
+from ncc.learning import LEARNING, read_learning
 from ncc.plan import TrainPlan
 from tests.mains.commands import ncc
 from tests.ns3gym.leaks import nothing_left
@@ -148,6 +152,74 @@ def test_what_cannot_be_trained_is_refused(peer: str) -> None:
 def test_a_simulation_that_fails_ends_the_training_with_what_it_said(peer: str, tmp_path: Path) -> None:
     with nothing_left(), pytest.raises(DatapathError, match="ended by itself with status 3 after step 5"):
         train(_plan(f"{peer} --fault=exit@5"), tmp_path / "run", resume=False)
+    assert list(tmp_path.iterdir()) == []  # nothing was learnt
+
+
+def test_a_simulation_that_fails_after_the_first_checkpoint_leaves_no_folder_either(tmp_path: Path) -> None:
+    def failing() -> None:
+        with training_in(tmp_path / "run", resume=False):
+            (tmp_path / "run" / "checkpoints").mkdir()
+            (tmp_path / "run" / "checkpoints" / "checkpoint-000000000000000.npz").write_bytes(b"untrained")
+            if learnt:
+                (tmp_path / "run" / LEARNING).write_text('{"epochs": 5}\n')
+            raise DatapathError("the simulation ended")
+
+    for learnt in (False, True):
+        with pytest.raises(DatapathError):
+            failing()
+        assert (tmp_path / "run").exists() is learnt
+
+
+def test_judging_begins_no_episode_in_vain(peer: str) -> None:
+    """Whoever starts attached simulations starts as many as are judged."""
+    scales = Scales(obs_mean=(0.0, 0.0), obs_std=(1.0, 1.0))
+    spec = SimulationSpec(command=f"{peer} --steps=2")
+    with nothing_left():
+        env = SimulationBatch(spec, scales, 1, "judge", episodes=2)
+        env.reset()
+        moved = [env.step(np.zeros((1, 1), np.int64)) for _ in range(4)]
+        assert [bool(one.truncated[0]) for one in moved] == [False, True, False, True]
+        assert not np.array_equal(moved[1].obs, moved[1].final_obs)
+        np.testing.assert_array_equal(moved[3].obs, moved[3].final_obs)
+        with pytest.raises(DatapathError, match="no episode is running"):
+            env.step(np.zeros((1, 1), np.int64))
+        env.close()
+
+
+def test_actions_too_many_to_learn_with_are_refused_before_they_are_made(peer: str) -> None:
+    for space, why in (
+        (spaces.Discrete(2**31 - 1), "has 2147483647 values, and 10000 at most can be chosen among"),
+        (spaces.Tuple([spaces.Box(0, 1, (20_000,), np.float32), spaces.Discrete(2)]), "have 20001 parts"),
+        (spaces.Tuple([]), "have 0 parts, and can be learnt with from 1 to 1000"),
+    ):
+        with pytest.raises(ConfigError, match=why):
+            Choices(space, levels=11)
+    with nothing_left(), pytest.raises(ConfigError, match="has 20000 values, and 10000 at most"):
+        measure_scales(SimulationSpec(command=f"{peer} --actions=20000", probe_steps=5), seed=1)
+
+
+def test_observations_are_numbers_as_gymnasium_has_them() -> None:
+    space = spaces.Dict(
+        b=spaces.Discrete(3), a=spaces.Tuple([spaces.Box(0, 1, (2, 2), np.float32), spaces.Discrete(2)])
+    )
+    space.seed(1)
+    obs = space.sample()
+    np.testing.assert_array_equal(flatten(space, obs), spaces.flatten(space, obs))
+    assert [flatten(spaces.Discrete(3), value).tolist() for value in (2, 9, -1)] == [[0, 0, 1], [0, 0, 0], [0, 0, 0]]
+
+
+def test_a_missing_package_is_said_before_anything_begins(
+    peer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "zmq.utils.monitor", None)
+    with pytest.raises(ConfigError, match=r"zmq\.utils\.monitor is not installed"):
+        train(_plan(peer), tmp_path / "run", resume=False)
+    monkeypatch.setitem(bench.GROUPS, "protocol", ("over the wire", lambda _: need_packages()))
+    assert bench.main(["protocol"]) == 2
+    said = capsys.readouterr().out
+    assert "ncc[ns3gym]" in said
+    assert "Measuring" not in said
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_another_simulation_than_that_of_the_training_is_refused(peer: str, tmp_path: Path) -> None:

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A simulation in a thread of this process whose every message a test chooses; REQ, as ns-3's scripts are."""
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import zmq
+from gymnasium import spaces
+
+from ncc.envs.ns3gym.containers import describe, packer
+from ncc.envs.ns3gym.schema import messages
+
+
+def sent_as(space: spaces.Space[Any], value: Any) -> Any:
+    """A container of another kind than the stated space would make."""
+    return packer(space)(value)
+
+
+class Script:
+    """States its spaces and says the containers in turn, the last as the last; None: a state without observation."""
+
+    def __init__(
+        self, port: int, obs_space: spaces.Space[Any], containers: Sequence[Any], act_space: Any = None
+    ) -> None:
+        self._port, self._obs_space, self._containers = port, obs_space, containers
+        self._act_space = spaces.Discrete(2) if act_space is None else act_space
+        self.actions: list[Any] = []
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        pb = messages()
+        with zmq.Context() as context, context.socket(zmq.REQ) as socket:
+            socket.linger, socket.rcvtimeo = 0, 20_000
+            socket.connect(f"tcp://127.0.0.1:{self._port}")
+            hello = pb.SimInitMsg(obsSpace=describe(self._obs_space), actSpace=describe(self._act_space))
+            socket.send(hello.SerializeToString())
+            socket.recv()
+            for index, container in enumerate(self._containers):
+                state = pb.EnvStateMsg(obsData=container, isGameOver=index == len(self._containers) - 1)
+                socket.send(state.SerializeToString())
+                act = pb.EnvActMsg.FromString(socket.recv())
+                if act.stopSimReq:
+                    return
+                self.actions.append(act.actData)
+
+    def __enter__(self) -> "Script":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.join(30)
+        assert not self._thread.is_alive(), "the simulation hangs"
