@@ -23,8 +23,8 @@ Any4or6 = ipaddress.IPv4Address | ipaddress.IPv6Address
 class InterfaceAddress(NamedTuple):
     """One of an interface's."""
 
-    index: int
-    """Of the interface."""
+    interface: int
+    """Its number."""
     address: Any4or6
     """Its own, where it also has a peer's."""
 
@@ -51,13 +51,13 @@ def addresses() -> list[InterfaceAddress]:
                 if kind == _DONE:
                     return found
                 if kind == _ERROR:
-                    (number,) = struct.unpack_from("=i", part)
-                    raise DatapathError(f"The kernel does not tell this machine's addresses: {os.strerror(-number)}.")
-                *_, index = _BODY.unpack_from(part)
+                    (refusal,) = struct.unpack_from("=i", part)
+                    raise DatapathError(f"The kernel does not tell this machine's addresses: {os.strerror(-refusal)}.")
+                *_, number = _BODY.unpack_from(part)
                 held = attributes(part[_BODY.size :])
                 raw = held.get(_LOCAL, held.get(_ADDRESS))
                 if raw is not None:
-                    found.append(InterfaceAddress(index, ipaddress.ip_address(bytes(raw))))
+                    found.append(InterfaceAddress(number, ipaddress.ip_address(bytes(raw))))
 
 
 def is_here(address: str) -> bool:

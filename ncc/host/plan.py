@@ -185,13 +185,13 @@ def _limited(
         for one in held
         if one.address.version == 6
         and not (one.address.is_link_local or one.address.is_loopback)
-        and (not numbers or one.index in numbers)
+        and (not numbers or one.interface in numbers)
     ]
     if options.address:
         return [(address,) for address in addresses], six
     found = []
     for number, first in zip(numbers, addresses, strict=True):
-        four = [str(one.address) for one in held if one.index == number and one.address.version == 4]
+        four = [str(one.address) for one in held if one.interface == number and one.address.version == 4]
         found.append(tuple(dict.fromkeys([first, *four])))
     every = [address for own in found for address in own]
     if len(set(every)) < len(every):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The log: a line of JSON per event, not too many, and never a reason to end. And what systemd is told."""
 
-import io
 import fcntl
+import io
 import json
 import os
 import select

@@ -7,7 +7,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import Mock
@@ -114,20 +113,6 @@ def test_what_the_system_refuses_is_said_in_a_sentence(
     monkeypatch.setattr("ncc.envs.linux.port.socket.socket", Mock(side_effect=refused))
     assert main(["upper", "lo", "--listen", "127.0.0.1", "--agents", "127.0.0.2", "--key", key]) == 1
     assert capsys.readouterr().err.startswith("error: the system refuses: [Errno 24] Too many open files")
-
-
-def test_descriptors_of_closed_streams_are_no_file_s() -> None:
-    """Otherwise a line for stderr goes into the first file that gets its number."""
-    code = (
-        "import os; from pathlib import Path; from ncc.host.__main__ import main\n"
-        "try: main(['--help'])\n"
-        "except SystemExit:\n"
-        "    Path(os.environ['SAID']).write_text(' '.join(os.readlink(f'/proc/self/fd/{n}') for n in range(3)))"
-    )
-    with tempfile.NamedTemporaryFile() as said:
-        closing = ["sh", "-c", 'exec "$0" -c "$1" <&- >&- 2>&-', sys.executable, code]
-        subprocess.run(closing, cwd=ROOT, env={**os.environ, "SAID": said.name}, check=True)
-        assert said.read().split() == [b"/dev/null"] * 3
 
 
 def test_a_port_in_use_is_named(policy_path: Path, key: str, capsys: pytest.CaptureFixture[str]) -> None:

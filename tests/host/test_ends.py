@@ -117,3 +117,17 @@ def test_a_signal_that_insists_raises_once_and_not_in_what_is_undone(monkeypatch
         signal.raise_signal(signal.SIGTERM)
     assert ending.asked == "SIGTERM"
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_descriptors_of_closed_streams_are_no_file_s(tmp_path: Path) -> None:
+    """Otherwise a line for stderr goes into the first file that gets its number."""
+    code = (
+        "import os; from pathlib import Path; from ncc.host.__main__ import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit:\n"
+        "    Path(os.environ['SAID']).write_text(' '.join(os.readlink(f'/proc/self/fd/{n}') for n in range(3)))"
+    )
+    said = tmp_path / "said"
+    closing = ["sh", "-c", 'exec "$0" -c "$1" <&- >&- 2>&-', sys.executable, code]
+    subprocess.run(closing, cwd=ROOT, env={**os.environ, "SAID": str(said)}, check=True)
+    assert said.read_text().split() == ["/dev/null"] * 3

@@ -103,6 +103,7 @@ def test_agents_hold_hosts_to_limits_share_what_they_see_and_leave_nothing(
     assert not busy[-1]["stale_peers"]
     assert "ncc_active 1" in shown
     assert 'ncc_limit_bps{host="0"}' in shown
+    assert "ncc_log_lost_total 0" in shown
 
 
 def test_who_is_told_of_the_port_that_hosts_share_uses_it(policy_path: Path, key: Path) -> None:
