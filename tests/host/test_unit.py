@@ -11,7 +11,7 @@ import pytest
 
 from ncc.core.errors import ConfigError
 from ncc.host.__main__ import main
-from ncc.host.systemd import unit_text
+from ncc.host.systemd import TEMPORARY, unit_text
 
 ARGUMENTS = ["/etc/ncc/policy.ncc", "--interface", "eth0", "--upper-rate", "1e9", "--peers", "10.0.0.2,10.0.0.3*4"]
 
@@ -73,8 +73,9 @@ def test_what_is_no_service(more: list[str], said: str) -> None:
 def test_a_policy_that_the_service_would_not_see(tmp_path: Path) -> None:
     """It has a /tmp of its own; systemd itself, which asserts that the policy is there, does not."""
     link = tmp_path / "link"
-    link.symlink_to("/tmp/policy.ncc")
-    for policy in ("/tmp/policy.ncc", "/var/tmp/x/policy.ncc", "/etc/../tmp/policy.ncc", str(link)):
+    one, other = TEMPORARY
+    link.symlink_to(f"{one}/policy.ncc")
+    for policy in (f"{one}/policy.ncc", f"{other}/x/policy.ncc", f"/etc/..{one}/policy.ncc", str(link)):
         with pytest.raises(ConfigError, match="is temporary, and the service would not see it"):
             unit_text([policy, *ARGUMENTS[1:]])
 
