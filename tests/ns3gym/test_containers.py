@@ -85,7 +85,8 @@ def test_a_space_the_protocol_does_not_have_is_refused(space: spaces.Space[Any])
 
 
 def test_spaces_too_large_for_the_protocol_are_named() -> None:
-    for space in (spaces.Discrete(2**31 + 5), spaces.Tuple([spaces.Discrete(2**31 + 5)])):
+    large: list[spaces.Space[Any]] = [spaces.Discrete(2**31 + 5), spaces.Tuple([spaces.Discrete(2**31 + 5)])]
+    for space in large:
         with pytest.raises(ConfigError, match="has Discrete of up to 2147483647 values, got 2147483653"):
             wire_space(space)
     pb = messages()
