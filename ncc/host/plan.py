@@ -71,6 +71,12 @@ def planned(options: argparse.Namespace) -> Plan:
         check_stack(file.header.fallback.stack)
     except ConfigError as error:
         raise ConfigError(f"the fallback of policy {file.header.name!r} is not to be had here: {error}") from None
+    if (fallback := file.header.fallback.stack.transport) != file.header.stack.transport:
+        raise ConfigError(
+            f"the fallback of policy {file.header.name!r} runs {fallback} and the policy {file.header.stack.transport}: "
+            "connections keep their congestion control, so a host can only be handed back to the policy's own; export "
+            f"it with fallback={file.header.stack.transport}"
+        )
     if file.header.stack.transport.startswith(KERNEL):
         raise ConfigError(
             f"policy {file.header.name!r} is for {file.header.stack.transport}, the kernel's own, which takes no rate "

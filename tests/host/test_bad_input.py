@@ -130,10 +130,14 @@ def test_a_port_in_use_is_named(policy_path: Path, key: str, capsys: pytest.Capt
 def test_a_policy_that_does_not_fit_is_refused(
     policy_file: PolicyFile, policy_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    each, ages, damaged, gone = (tmp_path / f"{name}.ncc" for name in ("each", "ages", "damaged", "gone"))
+    each, ages, damaged, gone, other = (
+        tmp_path / f"{name}.ncc" for name in ("each", "ages", "damaged", "gone", "other")
+    )
     fallback = policy_file.header.fallback
     nope = fallback.replace(stack=fallback.stack.replace(transport="nope", params=()))
     gone.write_bytes(packed(policy_file.header.replace(fallback=nope), policy_file.policy))
+    cubic = fallback.replace(stack=fallback.stack.replace(transport="cubic", params=()))
+    other.write_bytes(packed(policy_file.header.replace(fallback=cubic), policy_file.policy))
     each.write_bytes(untrained(policy_file, ObservationSpec(neighbours="each"), 6 + 3 * 3 + 2)[0])
     ages.write_bytes(untrained(policy_file, ObservationSpec(neighbours="pooled", ages=True), 19)[0])
     damaged.write_bytes(policy_path.read_bytes()[:-100])
@@ -141,6 +145,7 @@ def test_a_policy_that_does_not_fit_is_refused(
     refused([str(each), *host], 2, "takes exactly 3 neighbours and this neighbourhood has 0", capsys)
     refused([str(ages), *host], 2, "observes how old messages are", capsys)
     refused([str(gone), *host], 2, "fallback of policy 'ncc' is not to be had here: Unknown transport 'nope'", capsys)
+    refused([str(other), *host], 2, "the fallback of policy 'ncc' runs cubic and the policy dctcp", capsys)
     refused([str(damaged), *host], 1, "damaged.ncc", capsys)
     refused([str(tmp_path / "none.ncc"), *host], 1, "none.ncc", capsys)
 
