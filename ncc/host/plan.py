@@ -71,11 +71,10 @@ def planned(options: argparse.Namespace) -> Plan:
         check_stack(file.header.fallback.stack)
     except ConfigError as error:
         raise ConfigError(f"the fallback of policy {file.header.name!r} is not to be had here: {error}") from None
-    if (fallback := file.header.fallback.stack.transport) != file.header.stack.transport:
+    if (fallback := file.header.fallback.stack.transport) != (own := file.header.stack.transport):
         raise ConfigError(
-            f"the fallback of policy {file.header.name!r} runs {fallback} and the policy {file.header.stack.transport}: "
-            "connections keep their congestion control, so a host can only be handed back to the policy's own; export "
-            f"it with fallback={file.header.stack.transport}"
+            f"the fallback of policy {file.header.name!r} runs {fallback} and the policy {own}: connections keep their "
+            f"congestion control, so a host can only be handed back to the policy's own; export it with fallback={own}"
         )
     if file.header.stack.transport.startswith(KERNEL):
         raise ConfigError(
