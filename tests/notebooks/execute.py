@@ -5,6 +5,7 @@ In a process of its own, for a client of a kernel leaves sockets and threads ope
 and IPYTHONDIR where Jupyter may write.
 """
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -29,4 +30,8 @@ def main(source: Path, target: Path) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(Path(sys.argv[1]), Path(sys.argv[2])))
+    asked = argparse.ArgumentParser(prog="python -m tests.notebooks.execute", description="run a notebook")
+    asked.add_argument("source", type=Path, help="the notebook")
+    asked.add_argument("target", type=Path, help="where it goes with what came of it")
+    arguments = asked.parse_args()
+    raise SystemExit(main(arguments.source, arguments.target))
