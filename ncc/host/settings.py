@@ -7,6 +7,7 @@ What they were is written under /run before they are changed, so that whoever st
 
 import os
 import socket
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -19,6 +20,8 @@ from ncc.harness.atomic import write_text
 DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 ECN = Path("/proc/sys/net/ipv4/tcp_ecn")
 RUN = Path("/run")
+SO_NETNS_COOKIE = 71
+"""asm-generic/socket.h, since Linux 5.14."""
 
 
 class Changed(msgspec.Struct, frozen=True):
@@ -120,7 +123,10 @@ def _alone() -> socket.socket:
 
 
 def _state() -> Path:
-    return RUN / f"ncc-host-{Path('/proc/thread-self/ns/net').stat().st_ino}.json"
+    """Of this network namespace, by its cookie: an inode number would go on to a later namespace."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as asking:
+        cookie = int.from_bytes(asking.getsockopt(socket.SOL_SOCKET, SO_NETNS_COOKIE, 8), sys.byteorder)
+    return RUN / f"ncc-host-{cookie}.json"
 
 
 def _read(path: Path) -> str:

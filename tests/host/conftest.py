@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Another try for tests of real traffic, as in tests/linux; and a policy file that hosts run."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from ncc.deployed.file import PolicyFile, load_policy_file
 from ncc.export.source import ExportSpec
 from ncc.export.write import export
+from ncc.host.settings import RUN
 from tests.linux.conftest import TRIES
 from tests.support.linux import sends_traffic
 
@@ -18,6 +20,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents and sends_traffic(item):
             item.add_marker(pytest.mark.flaky(reruns=TRIES - 1, reruns_delay=2))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _tidy() -> Iterator[None]:
+    """Agents that tests kill leave word of settings of namespaces that are gone by now."""
+    before = set(RUN.glob("ncc-host-*.json"))
+    yield
+    for left in set(RUN.glob("ncc-host-*.json")) - before:
+        left.unlink()
 
 
 @pytest.fixture(scope="session")

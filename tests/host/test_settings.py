@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from ncc.core.errors import DatapathError
+from ncc.envs.linux import namespaces
 from ncc.host import settings
+from tests.support.linux import needs
 
 
 @pytest.fixture(autouse=True)
@@ -51,3 +53,17 @@ def test_what_cannot_be_put_back_stays_known_and_hinders_nothing_else(
     assert (default.read_text(), ecn.read_text()) == ("ncc_dctcp", "2")
     assert settings.restore() == {str(default): "cubic"}
     assert default.read_text() == "cubic"
+
+
+@needs("root", "pyroute2")
+def test_what_was_left_in_a_namespace_that_is_gone_is_no_other_ones() -> None:
+    """Their inode numbers come again at once."""
+    found = set()
+    for i in range(5):
+        namespaces.create(name := f"{namespaces.owner()}-s{i}")
+        try:
+            with namespaces.inside(name):
+                found.add(settings._state())
+        finally:
+            namespaces.remove(name)
+    assert len(found | {settings._state()}) == 6
