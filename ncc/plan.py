@@ -193,20 +193,12 @@ class TrainPlan:
 
     def save(self, folder: Path) -> None:
         """Keep the plan in the run folder, so that `resume` and `ncc.evaluate` can read it."""
-        write_text(folder / CONFIG, json.dumps(self.plain, indent=1, allow_nan=False) + "\n")
+        save_plain(folder, self.plain)
 
     @classmethod
     def load(cls, folder: Path) -> "TrainPlan":
         """The plan of a run folder."""
-        path = folder / CONFIG
-        try:
-            plain = json.loads(path.read_bytes())
-        except FileNotFoundError:
-            raise ResultError(
-                f"{folder} is not a run folder: it has no {CONFIG}; name a folder that ncc.train made"
-            ) from None
-        except (OSError, ValueError) as error:
-            raise ResultError(f"{path} cannot be read ({error}); train again") from None
+        plain = read_plain(folder)
         if isinstance(plain, dict) and is_foreign(plain.get("env")):
             raise ResultError(
                 f"{folder} is a training whose env {NO_SCENARIO}, and ncc.foreign.train.judge plays its policy"
@@ -214,7 +206,34 @@ class TrainPlan:
         try:
             return cls.from_plain(plain)
         except ConfigError as error:
-            raise ResultError(f"{path} is no configuration of this version of ncc ({error}); train again") from None
+            raise not_ours(folder, error) from None
+
+
+def save_plain(folder: Path, plain: dict[str, Any]) -> None:
+    """Write a run's configuration into its folder."""
+    write_text(folder / CONFIG, json.dumps(plain, indent=1, allow_nan=False) + "\n")
+
+
+def read_plain(folder: Path) -> Any:
+    """What `save_plain` wrote.
+
+    Raises:
+        ResultError: nothing, or what cannot be read.
+    """
+    path = folder / CONFIG
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise ResultError(
+            f"{folder} is not a run folder: it has no {CONFIG}; name a folder that ncc.train made"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise ResultError(f"{path} cannot be read ({error}); train again") from None
+
+
+def not_ours(folder: Path, error: Exception) -> ResultError:
+    """What is said of a configuration that can be read and not be used."""
+    return ResultError(f"{folder / CONFIG} is no configuration of this version of ncc ({error}); train again")
 
 
 def is_foreign(env: Any) -> bool:

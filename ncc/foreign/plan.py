@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A training on a foreign simulation as a value, checked before anything starts."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +11,8 @@ from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.core.value import Natural, Value, from_dict
 from ncc.envs.ns3gym.process import split_command
 from ncc.envs.ns3gym.spec import SimulationSpec
-from ncc.harness.atomic import write_text
 from ncc.harness.learner import Learner
-from ncc.plan import CONFIG, FOREIGN, is_foreign
+from ncc.plan import FOREIGN, is_foreign, not_ours, read_plain, save_plain
 
 PARTS = ("env", "agent", "seed")
 OURS = ("scenario", "datapath", "stack", "families", "expert", "evaluation", "experiment")
@@ -81,23 +79,22 @@ class SimulationPlan:
 
     def save(self, folder: Path) -> None:
         """Keep the plan in the run folder, so that `resume` can read it."""
-        write_text(folder / CONFIG, json.dumps(self.plain, indent=1, allow_nan=False) + "\n")
+        save_plain(folder, self.plain)
 
     @classmethod
     def load(cls, folder: Path) -> "SimulationPlan":
         """The plan of a run folder that `is_foreign`."""
-        path = folder / CONFIG
         try:
-            return cls.from_plain(json.loads(path.read_bytes()))
+            return cls.from_plain(read_plain(folder))
         except (KeyError, ConfigError) as error:
-            raise ResultError(f"{path} is no configuration of this version of ncc ({error}); train again") from None
+            raise not_ours(folder, error) from None
 
 
 def foreign_run(folder: Path) -> bool:
     """Whether a run folder is of a training on a foreign simulation; False of what cannot be read."""
     try:
-        plain = json.loads((folder / CONFIG).read_bytes())
-    except (OSError, ValueError):
+        plain = read_plain(folder)
+    except ResultError:
         return False
     return isinstance(plain, dict) and is_foreign(plain.get("env"))
 
