@@ -15,7 +15,8 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from hydra.types import RunMode
 from omegaconf.errors import OmegaConfBaseException
 
-from ncc.compose import controller_names, plain_config, recipe_names, register
+from ncc.compose import plain_config, recipe_names, register
+from ncc.controllers import controller_names
 from ncc.core.errors import ConfigError, NccError, UnknownNameError
 
 STATUS_CONFIG = 2

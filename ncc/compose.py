@@ -8,35 +8,19 @@ defaults to Hydra under `schema/`, so that a YAML states differences only and ev
 import importlib
 import json
 import pkgutil
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.resources import files
 from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Any, cast
 
 import msgspec
 
 import ncc.agents
-from ncc.agents.packaged import FOLDER, packaged_names, packaged_policy
-from ncc.core.errors import ConfigError, DatapathError, ResultError, UnknownNameError
+from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.scenario import Scenario
 from ncc.core.value import Name, Value, from_dict
-from ncc.harness.atomic import file_digest
-from ncc.harness.controller import Controller, Formula, HostsLimit, PolicyLimit
 from ncc.harness.datapath import Datapath, HostStack
-from ncc.harness.limiter import PolicyLimiter, RateLimiter
-
-if TYPE_CHECKING:
-    from ncc.agents.policy import MlpPolicy
-
-
-HOSTS = "hosts:"
-"""Before the path of a policy file: an agent on each host."""
-ControllerName = Annotated[str, msgspec.Meta(min_length=1)]
-"""As in configs/controllers, or the path of a policy file; `load_controller` says what is neither."""
 
 
 class DatapathSpec(Value, frozen=True):
@@ -115,165 +99,19 @@ def load_target(target: str, where: str) -> Any:
         raise ConfigError(f"{where}: cannot load {target!r} ({error}); it must be 'package.module:name'") from None
 
 
-@dataclass(frozen=True)
-class LimiterFactory:
-    """Builds the rate limiter of a controller in the process that runs it.
-
-    Policies come from the run folder `folder`; without one, from those that came with the package, in `packaged`.
-    """
-
-    folder: Path | None
-    packaged: Path = FOLDER
-
-    def __call__(self, controller: Controller, scenario: Scenario) -> RateLimiter:
-        limit = controller.limit
-        return limit.build() if isinstance(limit, Formula) else self._policy(controller.name, limit, scenario)
-
-    def resolved(self, controller: Controller) -> Controller:
-        """The controller with the stack its policy was trained on, unless it says that it brings its own."""
-        if not isinstance(controller.limit, PolicyLimit) or controller.limit.stack == "own":
-            return controller
-        path, _, meta = self._load(controller.name, controller.limit)
-        return controller.replace(stack=from_dict(HostStack, _part(meta, "stack", path), f"{path}: stack"))
-
-    def path(self, controller: str, limit: PolicyLimit) -> Path:
-        """Where the policy file lies; a packaged one is compared with its manifest."""
-        path = Path(limit.path)
-        if path.is_absolute() or self.folder is not None:
-            return (self.folder or Path()) / path
-        if not limit.pretrained:
-            raise ConfigError(
-                f"controller {controller!r} needs a trained policy; name the run that made it: run=<folder>"
-            )
-        if limit.pretrained not in (names := packaged_names(self.packaged)):
-            raise ConfigError(
-                f"controller {controller!r} needs a trained policy, and none called {limit.pretrained!r} came with "
-                f"ncc (it has: {', '.join(names) or 'none'}); name the run that made one, run=<folder>, or pack it: "
-                f"python -m ncc.pack <folder> --name {limit.pretrained}"
-            )
-        return packaged_policy(limit.pretrained, self.packaged)
-
-    def inputs(self, controller: Controller) -> dict[str, str]:
-        """Digests of the files that decide what the controller does, by what they are."""
-        if not isinstance(controller.limit, PolicyLimit):
-            return {}
-        return {"policy": file_digest(self.path(controller.name, controller.limit))}
-
-    def _load(self, controller: str, limit: PolicyLimit) -> tuple[Path, "MlpPolicy", Mapping[str, Any]]:
-        from ncc.agents.policy import load_policy
-        from ncc.deployed import SUFFIX, load_policy_file
-
-        path = self.path(controller, limit)
-        if path.suffix == SUFFIX:
-            found = load_policy_file(path)
-            return path, found.policy, found.header.to_dict()
-        return (path, *load_policy(path))
-
-    def _policy(self, controller: str, limit: PolicyLimit, scenario: Scenario) -> RateLimiter:
-        from ncc.deployed import HeldLimiter, RateBounds, table_bounds
-        from ncc.envs.action import ActionSpec, RateTable
-        from ncc.envs.observation import ObservationSpec, SharedObserver
-
-        if isinstance(limit, HostsLimit):
-            return self._agents(controller, limit)
-        path, policy, meta = self._load(controller, limit)
-        observer = SharedObserver(from_dict(ObservationSpec, _part(meta, "observation", path), f"{path}: observation"))
-        actions = RateTable(from_dict(ActionSpec, _part(meta, "action", path), f"{path}: action"), observer.spec)
-        observer.reset(scenario)
-        if observer.obs_dim != policy.obs_dim:
-            raise ConfigError(
-                f"{path} was trained on {policy.obs_dim} numbers per host and scenario {scenario.name!r} gives "
-                f"{observer.obs_dim}: this policy fits neighbourhoods of one size only; choose a scenario with as many "
-                "hosts per neighbourhood as it was trained on"
-            )
-        if policy.n_actions != actions.spec.n_actions:
-            raise ConfigError(
-                f"{path} chooses among {policy.n_actions} actions and states a table of {actions.spec.n_actions}; "
-                "train or pack it again"
-            )
-        limiter = PolicyLimiter(policy, observer, actions, greedy=limit.greedy)
-        if "limits" not in meta:
-            return limiter
-        bounds = from_dict(RateBounds, _part(meta, "limits", path), f"{path}: limits")
-        return limiter if bounds == table_bounds(actions.spec) else HeldLimiter(limiter, bounds)
-
-    def _agents(self, controller: str, limit: HostsLimit) -> RateLimiter:
-        from ncc.deployed import SUFFIX, load_policy_file
-        from ncc.deployed.host_agents import HostAgents
-
-        path = self.path(controller, limit)
-        if path.suffix != SUFFIX or not limit.greedy:
-            raise ConfigError(
-                f"controller {controller!r} is an agent on each host: that takes a policy file ({SUFFIX}, made by "
-                f"python -m ncc.export) and greedy decisions, got {path.name} and greedy={limit.greedy}"
-            )
-        return HostAgents(load_policy_file(path))
-
-
-def _part(meta: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
-    if not isinstance(part := meta.get(name), Mapping):
-        raise ResultError(f"{path} does not say its {name}; train again")
-    return part
-
-
-def controller_names() -> tuple[str, ...]:
-    """Every controller that has a YAML in configs/controllers."""
-    return _names("controllers")
-
-
-def load_controller(name: str) -> Controller:
-    """The controller that configs/controllers/<name>.yaml describes; of a path that ends in .ncc, that policy file.
-
-    ``hosts:<path>.ncc`` is the same policy by an agent on each host. In results either goes by the file's name, without
-    its folder.
-
-    Raises:
-        UnknownNameError: there is no such controller; the message lists what exists.
-        ConfigError: a policy file has a name that results cannot take over.
-    """
-    from ncc.deployed import SUFFIX
-
-    if name.endswith(SUFFIX):
-        given = Path(name.removeprefix(HOSTS))
-        if given.name.startswith(".") or not re.fullmatch(r"[A-Za-z0-9_.:+-]+", given.name):
-            raise ConfigError(
-                f"controller {name!r}: results go by a policy file's name, which must be letters, digits and any of "
-                f"_.:+- and not begin with a dot; call {given.name!r} otherwise"
-            )
-        path = str(given.resolve())
-        if name.startswith(HOSTS):
-            summary = "A policy file, on each host"
-            return Controller(name=HOSTS + given.name, summary=summary, limit=HostsLimit(path=path))
-        return Controller(name=given.name, summary="A policy file", limit=PolicyLimit(path=path))
-    return from_dict(Controller, read_config("controllers", "controller", name), f"controllers/{name}")
-
-
 def experiment_names() -> tuple[str, ...]:
     """Every experiment that has a YAML in configs/experiment."""
-    return _names("experiment")
+    return config_names("experiment")
 
 
 def recipe_names() -> tuple[str, ...]:
     """Every recipe of training that has a YAML in configs/recipes/experiment."""
-    return _names("recipes/experiment")
+    return config_names("recipes/experiment")
 
 
 def datapath_names() -> tuple[str, ...]:
     """Every datapath that has a YAML in configs/datapath."""
-    return _names("datapath")
-
-
-def runs_on(controller: Controller) -> tuple[str, ...]:
-    """Datapaths that have the controller's transport; those that are not built here are left out."""
-    found = []
-    for name in datapath_names():
-        try:
-            transports = load_datapath(name).load()().transports()
-        except (ConfigError, DatapathError):
-            continue
-        if controller.stack.transport in transports:
-            found.append(name)
-    return tuple(found)
+    return config_names("datapath")
 
 
 def load_datapath(name: str) -> DatapathSpec:
@@ -286,7 +124,8 @@ def load_datapath(name: str) -> DatapathSpec:
     return found[name]
 
 
-def _names(group: str) -> tuple[str, ...]:
+def config_names(group: str) -> tuple[str, ...]:
+    """Every YAML in configs/<group>."""
     folder = files("ncc.configs") / group
     return tuple(sorted(f.name.removesuffix(".yaml") for f in folder.iterdir() if f.name.endswith(".yaml")))
 
@@ -295,7 +134,7 @@ def read_config(group: str, what: str, name: str) -> Mapping[str, Any]:
     """One YAML as it is written, without its defaults; `what` it is, for the error of a name that is unknown."""
     from omegaconf import OmegaConf
 
-    if name not in (known := _names(group)):
+    if name not in (known := config_names(group)):
         raise UnknownNameError(what, name, known)
     text = (files("ncc.configs") / group / f"{name}.yaml").read_text()
     return cast(Mapping[str, Any], OmegaConf.to_container(OmegaConf.create(text)))

@@ -11,17 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ncc.cli import run_main
-from ncc.compose import (
-    ControllerName,
-    DatapathSpec,
-    controller_names,
-    datapath_names,
-    datapaths_from,
-    experiment_names,
-    load_controller,
-    load_datapath,
-    runs_on,
-)
+from ncc.compose import DatapathSpec, datapath_names, datapaths_from, experiment_names, load_datapath
+from ncc.controllers import ControllerName, controller_names, load_controller, runs_on
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import Count, Name, Natural, Positive, Value, from_dict

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ncc.comparison import Comparison, compare, comparison
-from ncc.compose import DatapathSpec, LimiterFactory, reference_last
+from ncc.compose import DatapathSpec, reference_last
 from ncc.core.errors import InvalidRunError
 from ncc.core.scenario import Scenario
 from ncc.envs.recording import Recording
@@ -19,6 +19,7 @@ from ncc.harness.progress import Bar, EvaluationProgress
 from ncc.harness.results import Evaluation
 from ncc.harness.run import eval_flow_seed
 from ncc.judgement import JSON, PARQUET, Judgement
+from ncc.limiters import LimiterFactory
 from ncc.metrics.bounds import BOUNDS, bound_slowdowns, has_bounds
 from ncc.palette import label
 from ncc.plan import EvaluationSpec, require_marks, require_transports

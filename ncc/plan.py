@@ -11,7 +11,8 @@ from typing import Annotated, Any
 from msgspec import Meta, field
 
 from ncc.baselines import registry
-from ncc.compose import ControllerName, DatapathSpec, datapaths_from, learner_configs, load_controller, load_datapath
+from ncc.compose import DatapathSpec, datapaths_from, learner_configs, load_datapath
+from ncc.controllers import ControllerName, load_controller
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import Name, Natural, Positive, Value, from_dict

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ncc.agreement.cases import LoadCase, PerturbedFactory
-from ncc.compose import LimiterFactory
 from ncc.core.errors import ConfigError, ResultError
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
@@ -21,6 +20,7 @@ from ncc.harness.jobs import DatapathFactory, Job, JobEvent, Tally, jobs_for
 from ncc.harness.manifest import is_sealed
 from ncc.harness.progress import Bar
 from ncc.harness.results import StoredRun, open_run, run_folder
+from ncc.limiters import LimiterFactory
 
 log = logging.getLogger(__name__)
 

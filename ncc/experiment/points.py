@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from ncc.compose import LimiterFactory, datapath_names, load_controller, runs_on
+from ncc.compose import datapath_names
+from ncc.controllers import load_controller, runs_on
 from ncc.core.errors import ConfigError
 from ncc.core.keys import set_key
 from ncc.core.scenario import Scenario, scenario_from_dict
@@ -17,6 +18,7 @@ from ncc.core.value import from_dict
 from ncc.experiment.spec import Experiment
 from ncc.experiment.table import At
 from ncc.harness.controller import Controller, PolicyLimit
+from ncc.limiters import LimiterFactory
 from ncc.plan import require_marks, with_params
 
 PACKAGED = LimiterFactory(None)

@@ -9,7 +9,7 @@ from typing import Any
 import ncc
 from ncc.agents.packaged import FOLDER, packaged_policy, read_policy_manifest
 from ncc.agents.policy import MlpPolicy, load_policy
-from ncc.compose import load_controller
+from ncc.controllers import load_controller
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import Name, Positive, Value, from_dict

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ncc.compose import LimiterFactory
 from ncc.core.errors import DatapathError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.measurement import Measurement
@@ -24,6 +23,7 @@ from ncc.harness.controller import Controller
 from ncc.harness.limiter import RateLimiter
 from ncc.harness.run import eval_flow_seed
 from ncc.host.runs import Preset, contender, lab, linux, patiently, watched
+from ncc.limiters import LimiterFactory
 
 US_PER_NS = 1e-3
 PERIOD_S = 1e-3

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ncc.comparison import Comparison, bounds_of, comparison
-from ncc.compose import LimiterFactory, load_datapath
+from ncc.compose import load_datapath
 from ncc.core.errors import DatapathError
 from ncc.core.scenario import Scenario
 from ncc.harness.controller import Controller
@@ -18,6 +18,7 @@ from ncc.harness.run import Run, eval_flow_seed, run_once
 from ncc.host.deadlines import PART, Swinging
 from ncc.host.runs import Preset, contender, lab, linux, patiently, run_of, spread, watched
 from ncc.judgement import Judgement
+from ncc.limiters import LimiterFactory
 from ncc.metrics.summary import summarise
 from ncc.table import markdown
 

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ncc.compose import LimiterFactory, load_controller, load_datapath, plain_config, register
+from ncc.compose import load_datapath, plain_config, register
+from ncc.controllers import load_controller
 from ncc.core.errors import DatapathError
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.envs.linux.datapath import LinuxDatapath
@@ -19,6 +20,7 @@ from ncc.envs.linux.machine import busy_frac
 from ncc.harness.controller import Controller
 from ncc.harness.datapath import Datapath
 from ncc.harness.run import Run, eval_flow_seed, run_once
+from ncc.limiters import LimiterFactory
 from ncc.metrics.stats import interval
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ncc.agents.policy import MlpPolicy, load_policy
-from ncc.compose import DatapathSpec, LimiterFactory
+from ncc.compose import DatapathSpec
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.core.flows import FloatArray
 from ncc.core.scenario import Scenario
@@ -26,6 +26,7 @@ from ncc.envs.spec import EnvView
 from ncc.harness.batch import ObsArray
 from ncc.harness.controller import Controller, PolicyLimit
 from ncc.harness.run import eval_flow_seed, run_once
+from ncc.limiters import LimiterFactory
 
 _EACH = re.compile(r"^neighbour \d+ ")
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from ncc.comparison import Comparison, compare
-from ncc.compose import LimiterFactory
 from ncc.core.errors import ConfigError, InvalidRunError
 from ncc.evaluation import run_controllers
 from ncc.experiment.result import commits_of
 from ncc.harness.manifest import provenance
 from ncc.harness.results import Evaluation
+from ncc.limiters import LimiterFactory
 from ncc.matrix.spec import Case, Matrix
 from ncc.palette import label
 from ncc.plan import CONFIG, TrainPlan

@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Meta
 
 from ncc.baselines import registry
-from ncc.compose import DatapathSpec, controller_names, datapaths_from, load_controller, plain_config
+from ncc.compose import DatapathSpec, datapaths_from, plain_config
+from ncc.controllers import controller_names, load_controller
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import Count, Name, Natural, Value, from_dict

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from ncc.compose import LimiterFactory, load_controller, load_datapath
+from ncc.compose import load_datapath
+from ncc.controllers import load_controller
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.core.scenario import Scenario
 from ncc.harness.manifest import read_manifest
 from ncc.harness.results import Evaluation, StoredRun
 from ncc.harness.run import Run
 from ncc.harness.trace import WindowTrace, trace_windows
+from ncc.limiters import LimiterFactory
 from ncc.notebook.show import Page, composed, own_folder
 from ncc.report.sources import Source, Training, read_source, require_folder
 

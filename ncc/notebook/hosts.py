@@ -10,11 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ncc.compose import LimiterFactory, load_controller, load_datapath
+from ncc.compose import load_datapath
+from ncc.controllers import load_controller
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.harness.run import Run, eval_flow_seed, limiter_seed, run_once
+from ncc.limiters import LimiterFactory
 from ncc.notebook.show import Page
 
 

@@ -14,13 +14,15 @@ import pytest
 
 from ncc.agents.packaged import FOLDER, packaged_names, packaged_policy, read_policy_manifest
 from ncc.agents.policy import load_policy
-from ncc.compose import LimiterFactory, load_controller, load_datapath, plain_config, register
+from ncc.compose import load_datapath, plain_config, register
+from ncc.controllers import load_controller
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.evaluation import run_controllers
 from ncc.harness.atomic import file_digest
 from ncc.harness.controller import Controller, PolicyLimit
 from ncc.harness.datapath import HostStack
 from ncc.harness.manifest import provenance, seal
+from ncc.limiters import LimiterFactory
 from ncc.pack import main
 from ncc.plan import TrainPlan
 from tests.house.files import ROOT

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ncc.compose import controller_names
+from ncc.controllers import controller_names
 from ncc.core.value import from_dict
 from ncc.harness.controller import Controller
 from ncc.notebook import scenario_of

@@ -10,7 +10,7 @@ import numpy as np
 
 from ncc.agents.packaged import FOLDER, SUFFIX, package_policy, packaged_names
 from ncc.agents.policy import save_policy
-from ncc.compose import LimiterFactory, load_controller
+from ncc.controllers import load_controller
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import Rack
 from ncc.core.workload import Poisson
@@ -20,6 +20,7 @@ from ncc.envs.spec import EnvView
 from ncc.experiment.spec import Experiment
 from ncc.harness.controller import PolicyLimit
 from ncc.harness.datapath import HostStack
+from ncc.limiters import LimiterFactory
 
 SEEN = Scenario(
     name="seen",

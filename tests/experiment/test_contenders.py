@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ncc.agents.packaged import packaged_policy
-from ncc.compose import LimiterFactory, load_controller, load_datapath
+from ncc.compose import load_datapath
+from ncc.controllers import load_controller
 from ncc.core.errors import ConfigError, ResultError
 from ncc.experiment.load import runs_digest
 from ncc.experiment.points import PACKAGED, Grid, grid_of
@@ -16,6 +17,7 @@ from ncc.experiment.spec import experiment_from
 from ncc.harness.atomic import file_digest
 from ncc.harness.controller import MaxMinLimit, PolicyLimit, ShortestFirstLimit
 from ncc.harness.datapath import HostStack
+from ncc.limiters import LimiterFactory
 from tests.experiment.toy import toy
 from tests.support.experiments import small_rack
 from tests.support.policies import package

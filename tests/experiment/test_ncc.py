@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ncc.compose import experiment_names, load_controller, recipe_names
+from ncc.compose import experiment_names, recipe_names
+from ncc.controllers import load_controller
 from ncc.core.scenario import Scenario
 from ncc.core.workload import Poisson
 from ncc.experiment.gather import Results

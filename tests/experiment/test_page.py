@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ncc.baselines.registry import controllers
-from ncc.compose import load_controller
+from ncc.controllers import load_controller
 from ncc.core.errors import ResultError
 from ncc.experiment.check import Finding
 from ncc.experiment.gather import gather, read_all

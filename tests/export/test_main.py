@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from ncc.agents.policy import load_policy, save_policy
-from ncc.compose import LimiterFactory, load_controller, load_datapath
+from ncc.compose import load_datapath
+from ncc.controllers import load_controller
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.deployed import load_policy_file
 from ncc.evaluation import run_controllers
@@ -17,6 +18,7 @@ from ncc.export.source import ExportSpec, LimitsChosen
 from ncc.export.write import export
 from ncc.harness.controller import PolicyLimit
 from ncc.harness.manifest import MANIFEST, read_manifest, seal
+from ncc.limiters import LimiterFactory
 from ncc.plan import EvaluationSpec, TrainPlan
 from tests.agents.test_packaged import finished_run
 from tests.export.files import exported

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncc.compose import load_controller
+from ncc.controllers import load_controller
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement

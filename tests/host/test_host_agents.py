@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from ncc.compose import LimiterFactory, load_controller
+from ncc.controllers import load_controller
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
@@ -29,6 +29,7 @@ from ncc.envs.scales import scales_of
 from ncc.harness.controller import Controller, HostsLimit
 from ncc.harness.limiter import PolicyLimiter, RateLimiter
 from ncc.harness.run import Run, run_once
+from ncc.limiters import LimiterFactory
 from tests.envs.cases import measured, rack
 from tests.host.policies import untrained
 from tests.linux import runs

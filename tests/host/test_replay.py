@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ncc.compose import LimiterFactory, load_controller
+from ncc.controllers import load_controller
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import Dumbbell
 from ncc.core.workload import Poisson
@@ -19,6 +19,7 @@ from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.columns import tables
 from ncc.harness.run import run_once
 from ncc.host.__main__ import main
+from ncc.limiters import LimiterFactory
 
 SCENARIO = Scenario(
     name="senders",

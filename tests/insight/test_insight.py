@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from ncc.agents.policy import MlpPolicy
-from ncc.compose import load_controller, load_datapath
+from ncc.compose import load_datapath
+from ncc.controllers import load_controller
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.envs.action import ActionSpec
 from ncc.envs.observation import ObservationSpec

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ncc.compose import load_controller, load_datapath
+from ncc.compose import load_datapath
+from ncc.controllers import load_controller
 from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
 from ncc.core.flows import FloatArray, check_columns
 from ncc.core.topologies import Dumbbell, ManyToOne

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ncc.agents.policy import MlpPolicy, save_policy
-from ncc.compose import LimiterFactory, load_controller
+from ncc.controllers import load_controller
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
@@ -24,6 +24,7 @@ from ncc.harness.batch import ActionArray, ObsArray
 from ncc.harness.controller import PolicyLimit
 from ncc.harness.limiter import PolicyLimiter, Unlimited
 from ncc.harness.run import Hastens, run_once
+from ncc.limiters import LimiterFactory
 from tests.envs.cases import measured, rack
 
 INCAST = Scenario(

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from ncc.agents.policy import MlpPolicy
-from ncc.compose import load_controller
+from ncc.controllers import load_controller
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement

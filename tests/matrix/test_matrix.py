@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ncc.compose import controller_names, load_controller, read_config, runs_on
+from ncc.compose import read_config
+from ncc.controllers import controller_names, load_controller, runs_on
 from ncc.harness.controller import PolicyLimit
 from ncc.matrix.page import JSON, README, page
 from tests.house.files import ROOT

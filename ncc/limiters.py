@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What decides the rate limits of a controller, made in the process that runs it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ncc.agents.packaged import FOLDER, packaged_names, packaged_policy
+from ncc.core.errors import ConfigError, ResultError
+from ncc.core.scenario import Scenario
+from ncc.core.value import from_dict
+from ncc.harness.atomic import file_digest
+from ncc.harness.controller import Controller, Formula, HostsLimit, PolicyLimit
+from ncc.harness.datapath import HostStack
+from ncc.harness.limiter import PolicyLimiter, RateLimiter
+
+if TYPE_CHECKING:
+    from ncc.agents.policy import MlpPolicy
+
+
+@dataclass(frozen=True)
+class LimiterFactory:
+    """Builds the rate limiter of a controller in the process that runs it.
+
+    Policies come from the run folder `folder`; without one, from those that came with the package, in `packaged`.
+    """
+
+    folder: Path | None
+    packaged: Path = FOLDER
+
+    def __call__(self, controller: Controller, scenario: Scenario) -> RateLimiter:
+        limit = controller.limit
+        return limit.build() if isinstance(limit, Formula) else self._policy(controller.name, limit, scenario)
+
+    def resolved(self, controller: Controller) -> Controller:
+        """The controller with the stack its policy was trained on, unless it says that it brings its own."""
+        if not isinstance(controller.limit, PolicyLimit) or controller.limit.stack == "own":
+            return controller
+        path, _, meta = self._load(controller.name, controller.limit)
+        return controller.replace(stack=from_dict(HostStack, _part(meta, "stack", path), f"{path}: stack"))
+
+    def path(self, controller: str, limit: PolicyLimit) -> Path:
+        """Where the policy file lies; a packaged one is compared with its manifest."""
+        path = Path(limit.path)
+        if path.is_absolute() or self.folder is not None:
+            return (self.folder or Path()) / path
+        if not limit.pretrained:
+            raise ConfigError(
+                f"controller {controller!r} needs a trained policy; name the run that made it: run=<folder>"
+            )
+        if limit.pretrained not in (names := packaged_names(self.packaged)):
+            raise ConfigError(
+                f"controller {controller!r} needs a trained policy, and none called {limit.pretrained!r} came with "
+                f"ncc (it has: {', '.join(names) or 'none'}); name the run that made one, run=<folder>, or pack it: "
+                f"python -m ncc.pack <folder> --name {limit.pretrained}"
+            )
+        return packaged_policy(limit.pretrained, self.packaged)
+
+    def inputs(self, controller: Controller) -> dict[str, str]:
+        """Digests of the files that decide what the controller does, by what they are."""
+        if not isinstance(controller.limit, PolicyLimit):
+            return {}
+        return {"policy": file_digest(self.path(controller.name, controller.limit))}
+
+    def _load(self, controller: str, limit: PolicyLimit) -> tuple[Path, "MlpPolicy", Mapping[str, Any]]:
+        from ncc.agents.policy import load_policy
+        from ncc.deployed import SUFFIX, load_policy_file
+
+        path = self.path(controller, limit)
+        if path.suffix == SUFFIX:
+            found = load_policy_file(path)
+            return path, found.policy, found.header.to_dict()
+        return (path, *load_policy(path))
+
+    def _policy(self, controller: str, limit: PolicyLimit, scenario: Scenario) -> RateLimiter:
+        from ncc.deployed import HeldLimiter, RateBounds, table_bounds
+        from ncc.envs.action import ActionSpec, RateTable
+        from ncc.envs.observation import ObservationSpec, SharedObserver
+
+        if isinstance(limit, HostsLimit):
+            return self._agents(controller, limit)
+        path, policy, meta = self._load(controller, limit)
+        observer = SharedObserver(from_dict(ObservationSpec, _part(meta, "observation", path), f"{path}: observation"))
+        actions = RateTable(from_dict(ActionSpec, _part(meta, "action", path), f"{path}: action"), observer.spec)
+        observer.reset(scenario)
+        if observer.obs_dim != policy.obs_dim:
+            raise ConfigError(
+                f"{path} was trained on {policy.obs_dim} numbers per host and scenario {scenario.name!r} gives "
+                f"{observer.obs_dim}: this policy fits neighbourhoods of one size only; choose a scenario with as many "
+                "hosts per neighbourhood as it was trained on"
+            )
+        if policy.n_actions != actions.spec.n_actions:
+            raise ConfigError(
+                f"{path} chooses among {policy.n_actions} actions and states a table of {actions.spec.n_actions}; "
+                "train or pack it again"
+            )
+        limiter = PolicyLimiter(policy, observer, actions, greedy=limit.greedy)
+        if "limits" not in meta:
+            return limiter
+        bounds = from_dict(RateBounds, _part(meta, "limits", path), f"{path}: limits")
+        return limiter if bounds == table_bounds(actions.spec) else HeldLimiter(limiter, bounds)
+
+    def _agents(self, controller: str, limit: HostsLimit) -> RateLimiter:
+        from ncc.deployed import SUFFIX, load_policy_file
+        from ncc.deployed.host_agents import HostAgents
+
+        path = self.path(controller, limit)
+        if path.suffix != SUFFIX or not limit.greedy:
+            raise ConfigError(
+                f"controller {controller!r} is an agent on each host: that takes a policy file ({SUFFIX}, made by "
+                f"python -m ncc.export) and greedy decisions, got {path.name} and greedy={limit.greedy}"
+            )
+        return HostAgents(load_policy_file(path))
+
+
+def _part(meta: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
+    if not isinstance(part := meta.get(name), Mapping):
+        raise ResultError(f"{path} does not say its {name}; train again")
+    return part
