@@ -79,7 +79,7 @@ class RackEnv(gymnasium.Env[ObsArray, Array]):
         if m is None:
             raise DatapathError("no episode is running; reset the environment first")
         return {
-            "episode": self._episode,
+            "episode_number": self._episode,
             "time_s": m.time_s,
             "flows_started": m.flows_started,
             "flows_finished": m.flows_finished,

@@ -87,7 +87,7 @@ def test_whole_rack_equals_the_batched_environment() -> None:
         assert reward == pytest.approx(t.reward.mean())
         assert (terminated, truncated) == (t.terminated[0], t.truncated[0])
     np.testing.assert_array_equal(env.reset()[0], batch.reset(episode=1).ravel())
-    assert env.reset()[1] == {"episode": 2, "time_s": 0.0, "flows_started": 0, "flows_finished": 0}
+    assert env.reset()[1] == {"episode_number": 2, "time_s": 0.0, "flows_started": 0, "flows_finished": 0}
 
 
 def trajectory(env: RackEnv, seed: int | None) -> np.ndarray:
