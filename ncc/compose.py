@@ -19,6 +19,7 @@ import msgspec
 import ncc.agents
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.scenario import Scenario
+from ncc.core.sizes import with_size_tables
 from ncc.core.value import Name, Value, from_dict
 from ncc.harness.datapath import Datapath, HostStack
 
@@ -196,13 +197,18 @@ def defaults(kind: type[Value]) -> dict[str, Any]:
 
 
 def plain_config(config: Any) -> dict[str, Any]:
-    """A composed Hydra configuration as plain data; `ConfigError` names what is missing."""
+    """A composed Hydra configuration as plain data, tables of flow sizes in place of their files.
+
+    Raises:
+        ConfigError: names what is missing, or what a file lacks.
+    """
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
     try:
-        return cast(dict[str, Any], OmegaConf.to_container(config, resolve=True, throw_on_missing=True))
+        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         raise ConfigError(
             f"configuration: {str(error).splitlines()[0]}; give it on the command line or in a YAML"
         ) from None
+    return cast(dict[str, Any], with_size_tables(plain))

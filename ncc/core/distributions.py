@@ -4,21 +4,39 @@
 A table lists (size in bytes, cumulative probability); sizes between two points are uniform (linear interpolation).
 """
 
-from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
-from ncc.core.errors import UnknownNameError
+from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FloatArray, IntArray
+from ncc.core.value import Fraction, Value
+
+Bytes = Annotated[float, Meta(ge=0, le=2**53)]
 
 
-@dataclass(frozen=True)
-class SizeDistribution:
-    """A piecewise-linear CDF of flow sizes."""
+class SizeDistribution(Value, frozen=True):
+    """A piecewise-linear CDF of flow sizes.
 
-    name: str
-    source: str
-    points: tuple[tuple[int, float], ...]
+    Where the first point has a probability above 0, that share of the flows has exactly its size.
+    """
+
+    name: Annotated[str, Meta(min_length=1)]
+    points: Annotated[tuple[tuple[Bytes, Fraction], ...], Meta(min_length=2)]
+    source: str = ""
+
+    def check(self) -> None:
+        for i, (left, right) in enumerate(pairwise(self.points), start=1):
+            if right[0] < left[0] or right[1] < left[1]:
+                raise ConfigError(f"SizeDistribution.points[{i}]: neither column may fall, got {right} after {left}")
+        size, cumulative = self.points[-1]
+        if cumulative != 1 or size < 1:
+            raise ConfigError(
+                f"SizeDistribution.points must end with a size of at least 1 byte and a probability of 1, got "
+                f"{self.points[-1]}"
+            )
 
     @property
     def mean_bytes(self) -> float:
@@ -33,7 +51,8 @@ class SizeDistribution:
         return np.maximum(np.rint(drawn), 1).astype(np.int64)
 
     def _columns(self) -> tuple[FloatArray, FloatArray]:
-        table = np.asarray(self.points, dtype=np.float64)
+        size, cumulative = self.points[0]
+        table = np.asarray([*([(size, 0.0)] if cumulative else []), *self.points], dtype=np.float64)
         return table[:, 0], table[:, 1]
 
 
@@ -107,8 +126,10 @@ _ALL = (
 DISTRIBUTIONS = {table.name: table for table in _ALL}
 
 
-def distribution(name: str) -> SizeDistribution:
-    """The table of that name; `UnknownNameError` lists the others."""
-    if name not in DISTRIBUTIONS:
-        raise UnknownNameError("flow-size distribution", name, DISTRIBUTIONS)
-    return DISTRIBUTIONS[name]
+def distribution(table: str | SizeDistribution) -> SizeDistribution:
+    """The table itself, or the published one of that name; `UnknownNameError` lists those."""
+    if isinstance(table, SizeDistribution):
+        return table
+    if table not in DISTRIBUTIONS:
+        raise UnknownNameError("flow-size distribution", table, DISTRIBUTIONS)
+    return DISTRIBUTIONS[table]

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FlowTable
+from ncc.core.sizes import with_size_tables
 from ncc.core.topologies import AnyTopology
 from ncc.core.topology import Topology
 from ncc.core.units import HEADER_BYTES, MS, US
@@ -173,8 +174,11 @@ def _build(spec: AnyTopology) -> Topology:
 
 
 def scenario_from_dict(data: Mapping[str, Any], where: str = "scenario") -> Scenario:
-    """A scenario from plain data, as YAML and Hydra give it: there `workload` is a mapping of named components."""
-    plain = dict(data)
+    """A scenario from plain data, as YAML and Hydra give it.
+
+    There `workload` is a mapping of named components, and a table of flow sizes may be a file.
+    """
+    plain = with_size_tables(data)
     if isinstance(plain.get("workload"), Mapping):
         plain["workload"] = [[name, traffic] for name, traffic in plain["workload"].items()]
     return from_dict(Scenario, plain, where)

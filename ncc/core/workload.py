@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ncc.core.distributions import distribution
+from ncc.core.distributions import SizeDistribution, distribution
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import BoolArray, FloatArray, FlowTable, IntArray
 from ncc.core.seeding import generator
@@ -50,7 +50,8 @@ class Poisson(Traffic, frozen=True, tag="poisson"):
     an empty `link` means the upper port of the first neighbourhood.
     """
 
-    distribution: Name
+    distribution: Name | SizeDistribution
+    """A published table by its name; in YAML and on a command line also a file (`ncc.core.sizes.read_sizes`)."""
     load_frac: Positive
     sources: Name
     destinations: Name

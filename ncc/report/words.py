@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ncc.compose import agent_name
+from ncc.core.distributions import distribution
 from ncc.core.scenario import Scenario
 from ncc.core.topology import Topology
 from ncc.core.workload import AnyTraffic, Fixed, Incast, Long, Permutation, Poisson, Queries, offered_load
@@ -55,7 +56,7 @@ def traffic_words(traffic: AnyTraffic, network: Topology) -> str:
             rate = traffic.arrivals_per_s(network)
             return (
                 f"{_number(rate)} flows a second from {traffic.sources!r} to {traffic.destinations!r}, a Poisson "
-                f"process, sizes from the table {traffic.distribution!r}"
+                f"process, sizes from the table {distribution(traffic.distribution).name!r}"
             )
         case Incast():
             return (

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Flow-size tables of one's own, from text files."""
+
+import math
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ncc.core.distributions import DISTRIBUTIONS, SizeDistribution
+from ncc.core.errors import ConfigError
+
+KEY = "distribution"
+"""The key of a configuration that names a table."""
+FORMS = "a size in bytes and the cumulative share of flows up to it, in percent (to 100) or as a fraction (to 1)"
+MAX_BYTES = 2**53
+MAX_LINES = 100_000
+
+
+class _Row(NamedTuple):
+    line: int
+    size: float
+    share: float
+
+
+def read_sizes(path: Path) -> SizeDistribution:
+    """The table in a text file: per line a size in bytes and the cumulative share of flows up to it.
+
+    The last line says whether shares are percent (it ends at 100) or fractions (at 1). Columns are separated by blanks
+    or commas; ``#`` begins a comment. Sizes between two lines are uniform; a first share above 0 is that of flows of
+    exactly the first size.
+
+    Raises:
+        ConfigError: no such table; the message names the file and the line.
+    """
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise ConfigError(
+            f"flow sizes {str(path)!r} cannot be read ({why}); name a file of lines with {FORMS}"
+        ) from None
+    rows = [_row(path, i, text) for i, line in enumerate(lines, start=1) if (text := line.partition("#")[0].strip())]
+    if not 2 <= len(rows) <= MAX_LINES:
+        raise ConfigError(f"{path} must have 2 to {MAX_LINES} lines with {FORMS}, got {len(rows)}")
+    for above, row in pairwise(rows):
+        for what, before, now in (("size", above.size, row.size), ("share", above.share, row.share)):
+            if now < before:
+                raise _refused(path, row.line, f"the {what} falls from {before:g} to {now:g}; neither column may fall")
+    last = rows[-1]
+    if last.share not in (1, 100):
+        raise _refused(path, last.line, f"the last share must be 100 (percent) or 1 (a fraction), got {last.share:g}")
+    if last.size < 1:
+        raise _refused(path, last.line, f"the largest size must be at least 1 byte, got {last.size:g}")
+    return SizeDistribution(name=path.name, points=tuple((row.size, row.share / last.share) for row in rows))
+
+
+def with_size_tables(plain: Any) -> Any:
+    """Plain configuration in which every table named by a file has become the table itself.
+
+    So results depend on what the file says, and are reproduced without it. Files are relative to the current folder.
+
+    Raises:
+        ConfigError: as `read_sizes`.
+    """
+    if isinstance(plain, Mapping):
+        return {
+            key: _tables(value) if str(key).rpartition(".")[2] == KEY else with_size_tables(value)
+            for key, value in plain.items()
+        }
+    return [with_size_tables(part) for part in plain] if isinstance(plain, list | tuple) else plain
+
+
+def _tables(value: Any) -> Any:
+    """Below a key that names tables: one, or how one is drawn."""
+    if isinstance(value, str):
+        named = value in DISTRIBUTIONS or not {".", "/"} & set(value)
+        return value if named else read_sizes(Path(value).expanduser()).to_dict()
+    if isinstance(value, Mapping):
+        return {key: _tables(part) if key == "values" else part for key, part in value.items()}
+    return [_tables(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _row(path: Path, line: int, text: str) -> _Row:
+    try:
+        size, share = map(float, text.replace(",", " ").split())
+    except ValueError:
+        raise _refused(path, line, f"it must have two numbers, {FORMS}, got {text!r}") from None
+    if not (math.isfinite(size) and 0 <= size <= MAX_BYTES):
+        raise _refused(path, line, f"the size must be 0 to {MAX_BYTES} bytes, got {size:g}")
+    if not 0 <= share <= 100:
+        raise _refused(path, line, f"the share must be 0 to 100 percent or a fraction of 0 to 1, got {share:g}")
+    return _Row(line, size, share)
+
+
+def _refused(path: Path, line: int, why: str) -> ConfigError:
+    return ConfigError(f"{path}, line {line}: {why}")
