@@ -13,7 +13,7 @@ from ncc.core.value import from_dict
 from ncc.harness.results import Evaluation
 from ncc.harness.run import eval_flow_seed
 from ncc.metrics.bounds import BOUNDS, LOWEST, bound_summary, has_bounds
-from ncc.metrics.catalogue import CATALOGUE, Better
+from ncc.metrics.catalogue import CATALOGUE, Better, worst
 from ncc.metrics.stats import Interval, Statistic, gap_closed, interval
 from ncc.palette import label
 
@@ -24,7 +24,7 @@ GAP_START, GAP_METRIC = "dctcp", "fct_mean_s"
 """The controller from which gaps to the lowest bound are measured, and in what."""
 
 Values = list[float]
-"""One per seed, in the order of `Comparison.seeds`; NaN where the metric is undefined or the run is invalid."""
+"""One per seed, in the order of `Comparison.seeds`; NaN where the metric is undefined."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Comparison:
     n_flows: int
     """Flows that every controller was given, all seeds together."""
     invalid: Mapping[str, Mapping[int, Sequence[str]]] = field(default_factory=dict)
-    """By controller and seed: why that run must not be used. Its values are left out."""
+    """By controller and seed: what is wrong with that run. Its values count as they are, and its controller is never
+    best."""
     statistic: Statistic = "mean"
     level: float = 0.95
     bounds: Mapping[str, Mapping[str, Values]] = field(default_factory=dict)
@@ -95,7 +96,7 @@ class Comparison:
         """The best controller, and those that cannot be told from it; the best first, nobody if that is everybody.
 
         Two are told apart when the paired interval of their difference leaves out 0. A controller with an invalid run
-        does not compete.
+        is never among them.
         """
         key = ("best", "", metric)
         if key not in self._known:
@@ -110,11 +111,12 @@ class Comparison:
             name: sign * self.cell(name, metric).estimate for name in self.controllers if not self.invalid.get(name)
         }
         level = {name: value for name, value in level.items() if np.isfinite(value)}
-        if better is Better.NEITHER or len(level) < 2:
+        refused = any(self.invalid.values()) and len(self.seeds) >= MIN_SEEDS
+        if better is Better.NEITHER or not level or (len(level) < 2 and not refused):
             return ()
         first = min(level, key=lambda name: level[name])
         tied = [name for name in level if name != first and self._alike(first, name, metric)]
-        return () if len(tied) == len(level) - 1 else (first, *tied)
+        return () if len(tied) == len(level) - 1 and not refused else (first, *tied)
 
     def _alike(self, one: str, other: str, metric: str) -> bool:
         """Whether the seeds that both have cannot tell the two apart."""
@@ -185,6 +187,7 @@ class Comparison:
                         "better": str(CATALOGUE[key].better),
                         "best": name in best,
                         "bound": name in self.bounds,
+                        "n_invalid": len(self.invalid.get(name, {})),
                     }
                 )
         return rows
@@ -203,6 +206,8 @@ def comparison(
 ) -> Comparison:
     """Compare controllers by the summaries of their runs (`ncc.metrics.summary.summarise`), one per seed each.
 
+    Where an invalid run leaves a metric undefined, it counts as the worst of that seed.
+
     Raises:
         ConfigError: a controller without exactly one summary per seed.
     """
@@ -212,16 +217,12 @@ def comparison(
                 f"controller {name!r} has {len(runs)} summaries for {len(seeds)} seeds; it takes one each"
             )
     refused = {name: dict(runs) for name, runs in (invalid or {}).items() if runs}
-    values = {
-        name: {
-            key: [
-                float("nan") if seed in refused.get(name, {}) else float(run[key])
-                for seed, run in zip(seeds, runs, strict=True)
-            ]
-            for key in CATALOGUE
-        }
-        for name, runs in summaries.items()
-    }
+    values = {name: {key: [float(run[key]) for run in runs] for key in CATALOGUE} for name, runs in summaries.items()}
+    for name, bad in refused.items():
+        for i in (i for i, seed in enumerate(seeds) if seed in bad):
+            for key, column in values[name].items():
+                if np.isnan(column[i]):
+                    column[i] = worst((other[key][i] for other in values.values()), CATALOGUE[key].better)
     return Comparison(
         scenario, tuple(summaries), tuple(seeds), values, n_flows, refused, statistic, level, dict(bounds or {})
     )

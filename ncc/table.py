@@ -268,5 +268,5 @@ def _invalid(judgement: Judgement, datapath: str) -> list[tuple[str, str]]:
         for why_text, seeds in seeds_of.items():
             word = "seed" if len(seeds) == 1 else "seeds"
             what = f"{label(name)} on {datapath}, {word} {', '.join(seeds)}"
-            lines.append((f"INVALID, left out: {what}: {why_text}", "bold red"))
+            lines.append((f"INVALID, counted as it ended and never best: {what}: {why_text}", "bold red"))
     return lines

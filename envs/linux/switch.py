@@ -49,7 +49,8 @@ STATS = np.dtype(
         (name, "<u8")
         for name in (
             "now_ns", "joined_pkts", "joined_bytes", "tx_pkts", "tx_bytes", "marked_pkts", "dropped_pkts",
-            "queue_bytes", "queue_pkts", "queue_max_bytes", "queue_byte_ns", "queue_pkt_ns", "largest_bytes",
+            "dropped_data_pkts", "queue_bytes", "queue_pkts", "queue_max_bytes", "queue_byte_ns", "queue_pkt_ns",
+            "largest_bytes",
         )
     ]
 )  # fmt: skip
@@ -198,6 +199,7 @@ class Switch:
             tx_pkts=_signed(stats["tx_pkts"]),
             tx_bytes=_signed(stats["tx_bytes"]),
             dropped_pkts=_signed(stats["dropped_pkts"]),
+            dropped_data_pkts=_signed(stats["dropped_data_pkts"]),
             marked_pkts=_signed(stats["marked_pkts"]),
             queue_delay_sum_s=stats["queue_pkt_ns"] / NS_PER_S,
             queue_max_bytes=_signed(stats["queue_max_bytes"]),

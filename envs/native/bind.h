@@ -236,13 +236,14 @@ nb::dict FlowRecords(const Network &network)
 template <typename Network>
 nb::dict PortRecords(Network &network)
 {
-    std::vector<int64_t> pkts, bytes, dropped, marked, max;
+    std::vector<int64_t> pkts, bytes, dropped, dropped_data, marked, max;
     std::vector<double> delay;
     for (uint32_t port = 0; port < 2 * network.spec().links.size(); ++port) {
         const PortTotals t = network.PortRecord(port);
         pkts.push_back(t.tx_pkts);
         bytes.push_back(t.tx_bytes);
         dropped.push_back(t.dropped_pkts);
+        dropped_data.push_back(t.dropped_data_pkts);
         marked.push_back(t.marked_pkts);
         delay.push_back(static_cast<double>(t.delay_ns) / 1e9);
         max.push_back(t.queue_max_bytes);
@@ -251,6 +252,7 @@ nb::dict PortRecords(Network &network)
     out["tx_pkts"] = Own(std::move(pkts));
     out["tx_bytes"] = Own(std::move(bytes));
     out["dropped_pkts"] = Own(std::move(dropped));
+    out["dropped_data_pkts"] = Own(std::move(dropped_data));
     out["marked_pkts"] = Own(std::move(marked));
     out["queue_delay_sum_s"] = Own(std::move(delay));
     out["queue_max_bytes"] = Own(std::move(max));

@@ -23,7 +23,8 @@ struct FlowRecord {
 };
 
 struct PortTotals {
-    int64_t tx_pkts = 0, tx_bytes = 0, dropped_pkts = 0, marked_pkts = 0, queue_max_bytes = 0;
+    int64_t tx_pkts = 0, tx_bytes = 0, marked_pkts = 0, queue_max_bytes = 0;
+    int64_t dropped_pkts = 0, dropped_data_pkts = 0; // all, and those with payload
     int64_t delay_ns = 0; // summed over transmitted packets
 };
 

@@ -39,6 +39,7 @@ class Sample:
     queue_bytes: float
     """Waiting at the upper ports, time average over the same epochs."""
     dropped_pkts: int
+    """Data packets."""
 
 
 def sample(run: Run) -> Sample:
@@ -55,7 +56,7 @@ def sample(run: Run) -> Sample:
         summary=summarise(run.scenario, run.flows, run.records.flows, run.records.ports, run.epochs),
         throughput_bps=upper["upper_throughput_bps"],
         queue_bytes=upper["upper_queue_mean_bytes"],
-        dropped_pkts=int(run.records.ports.dropped_pkts.sum()),
+        dropped_pkts=int(run.records.ports.dropped_data_pkts.sum()),
     )
 
 

@@ -77,9 +77,21 @@ class Check(Value, frozen=True, kw_only=True, tag_field="kind"):
             return NOT_JUDGED
         if (limit := self.where) is not None:
             values = {point: table.value(limit.measure, limit.contender, point) for point in points}
-            # What is undefined may be above, so that a run that went wrong does not take its point away.
-            points = [point for point, value in values.items() if not value <= limit.above]
-        return self.judge_at(table, measure, points) if points else NOWHERE
+            # What is undefined or of an invalid run may be above: a run that went wrong does not take its point away.
+            points = [
+                p for p, value in values.items() if not value <= limit.above or table.invalid.get((limit.contender, p))
+            ]
+        if not points:
+            return NOWHERE
+        found = self.judge_at(table, measure, points)
+        bad = [name for name in self.winners(measure) if any(table.invalid.get((name, point)) for point in points)]
+        if not (found.holds and bad):
+            return found
+        return Finding(False, f"{found.text}; does not hold, because of invalid runs of {', '.join(bad)}")
+
+    def winners(self, measure: AnyMeasure) -> tuple[str, ...]:
+        """Contenders in whose favour the check is if it holds; with an invalid run they do not win it."""
+        return self.names()
 
     def judge_at(self, table: Table, measure: AnyMeasure, points: list[At]) -> Finding:
         """The same, of at least one point."""

@@ -20,6 +20,7 @@ from ncc.experiment.check import NOT_JUDGED, Check, Finding, at_text, known_in, 
 from ncc.experiment.gap import GapClosed
 from ncc.experiment.measures import AnyMeasure
 from ncc.experiment.table import At, Table
+from ncc.metrics.catalogue import Better
 from ncc.metrics.stats import Interval, interval
 
 NAN = math.nan
@@ -41,6 +42,11 @@ class Order(Check, frozen=True, kw_only=True, tag="order"):
 
     def names(self) -> tuple[str, ...]:
         return self.one, self.other
+
+    def winners(self, measure: AnyMeasure) -> tuple[str, ...]:
+        if measure.better_of is Better.NEITHER:
+            return self.names()
+        return (self.one,) if (self.relation == "<=") == (measure.better_of is Better.LOWER) else (self.other,)
 
     def judge_at(self, table: Table, measure: AnyMeasure, points: list[At]) -> Finding:
         parts, holds = [], True
@@ -87,6 +93,11 @@ class Rank(Check, frozen=True, kw_only=True, tag="rank"):
 
     def names(self) -> tuple[str, ...]:
         return self.one, *self.others
+
+    def winners(self, measure: AnyMeasure) -> tuple[str, ...]:
+        if measure.better_of is Better.NEITHER:
+            return self.names()
+        return self.others if self.largest == (measure.better_of is Better.LOWER) else (self.one,)
 
     def judge_at(self, table: Table, measure: AnyMeasure, points: list[At]) -> Finding:
         parts, holds = [], True

@@ -39,6 +39,9 @@ class GapClosed(Check, frozen=True, kw_only=True, tag="gap_closed"):
     def names(self) -> tuple[str, ...]:
         return self.origin, self.one
 
+    def winners(self, measure: AnyMeasure) -> tuple[str, ...]:
+        return (self.one,)
+
     def fits(
         self,
         where: str,

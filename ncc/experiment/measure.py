@@ -16,6 +16,7 @@ from ncc.core.topology import Topology
 from ncc.core.units import BITS_PER_BYTE
 from ncc.core.value import Fraction, Name, Natural, Value
 from ncc.harness.run import Run
+from ncc.metrics.catalogue import Better
 from ncc.metrics.summary import summarise
 
 Statistic = Literal["mean", "min", "p50", "p95", "p99", "p999", "max"]
@@ -67,6 +68,7 @@ class Measure(Value, frozen=True, kw_only=True, tag_field="kind"):
     scale: ClassVar[float] = 1.0
     """SI times this is `unit`."""
     digits: ClassVar[int] = 3
+    better: ClassVar[Better] = Better.NEITHER
 
     @property
     def title(self) -> str:
@@ -88,6 +90,11 @@ class Measure(Value, frozen=True, kw_only=True, tag_field="kind"):
     def digits_of(self) -> int:
         """Digits after the point, in `unit_of`."""
         return self.digits
+
+    @property
+    def better_of(self) -> Better:
+        """Which way it is better."""
+        return self.better
 
     def text(self, value: float) -> str:
         """For a table."""

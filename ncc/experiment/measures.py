@@ -22,7 +22,7 @@ from ncc.experiment.bound import Bound
 from ncc.experiment.measure import AtPort, Course, Hosts, Measure, OfTraffic, Seen, Statistic, statistic
 from ncc.experiment.response import LossRate, Response
 from ncc.harness.run import Run
-from ncc.metrics.catalogue import CATALOGUE
+from ncc.metrics.catalogue import CATALOGUE, Better
 from ncc.metrics.fairness import jain_index
 from ncc.metrics.fct import fct_s
 from ncc.metrics.summary import buckets, host_ports
@@ -32,6 +32,7 @@ class Throughput(AtPort, frozen=True, kw_only=True, tag="throughput"):
     """Bits of IP packets that left a port per second."""
 
     unit: ClassVar[str] = "Gbps"
+    better: ClassVar[Better] = Better.HIGHER
     scale: ClassVar[float] = 1e-9
 
     def of(self, seen: Seen, others: Callable[[str], float]) -> float:
@@ -45,6 +46,7 @@ class Utilisation(AtPort, frozen=True, kw_only=True, tag="utilisation"):
     """A port's throughput over what its line can carry of IP packets: 1 is a line that never rests."""
 
     unit: ClassVar[str] = "%"
+    better: ClassVar[Better] = Better.HIGHER
     scale: ClassVar[float] = 100.0
     digits: ClassVar[int] = 2
 
@@ -67,6 +69,7 @@ class Queue(AtPort, frozen=True, kw_only=True, tag="queue"):
     packet_bytes: Positive = 1500
 
     unit: ClassVar[str] = "KB"
+    better: ClassVar[Better] = Better.LOWER
     scale: ClassVar[float] = 1e-3
     digits: ClassVar[int] = 1
 
@@ -93,6 +96,7 @@ class QueueMax(Measure, frozen=True, kw_only=True, tag="queue_max"):
     """A pattern of `from->to`, with * and ?."""
 
     unit: ClassVar[str] = "KB"
+    better: ClassVar[Better] = Better.LOWER
     scale: ClassVar[float] = 1e-3
     digits: ClassVar[int] = 1
 
@@ -110,6 +114,7 @@ class Goodput(Hosts, frozen=True, kw_only=True, tag="goodput"):
     each: bool = False
 
     unit: ClassVar[str] = "Gbps"
+    better: ClassVar[Better] = Better.HIGHER
     scale: ClassVar[float] = 1e-9
 
     def of(self, seen: Seen, others: Callable[[str], float]) -> float:
@@ -124,6 +129,8 @@ class Jain(Hosts, frozen=True, kw_only=True, tag="jain"):
     """Jain's index of the hosts' goodput over the window, or its mean over parts of it that long."""
 
     every_s: Positive | None = None
+
+    better: ClassVar[Better] = Better.HIGHER
 
     def of(self, seen: Seen, others: Callable[[str], float]) -> float:
         goodput = self.over_window(seen, self.goodput_bps(seen))
@@ -159,6 +166,7 @@ class Fct(OfTraffic, frozen=True, kw_only=True, tag="fct"):
     statistic: Statistic = "mean"
 
     unit: ClassVar[str] = "ms"
+    better: ClassVar[Better] = Better.LOWER
     scale: ClassVar[float] = 1e3
 
     def of(self, seen: Seen, others: Callable[[str], float]) -> float:
@@ -173,6 +181,7 @@ class QueryTime(OfTraffic, frozen=True, kw_only=True, tag="query_time"):
     statistic: Statistic = "mean"
 
     unit: ClassVar[str] = "ms"
+    better: ClassVar[Better] = Better.LOWER
     scale: ClassVar[float] = 1e3
 
     def fits(self, where: str, scenario: Scenario) -> None:
@@ -191,6 +200,7 @@ class QueryTimeouts(OfTraffic, frozen=True, kw_only=True, tag="query_timeouts"):
     """Share of queries (`Queries`) of whose answers at least one suffered a retransmission timeout."""
 
     unit: ClassVar[str] = "%"
+    better: ClassVar[Better] = Better.LOWER
     scale: ClassVar[float] = 100.0
     digits: ClassVar[int] = 1
 
@@ -208,6 +218,7 @@ class Rtt(OfTraffic, frozen=True, kw_only=True, tag="rtt"):
     """Mean over flows of the mean of their senders' RTT samples."""
 
     unit: ClassVar[str] = "ms"
+    better: ClassVar[Better] = Better.LOWER
     scale: ClassVar[float] = 1e3
 
     def of(self, seen: Seen, others: Callable[[str], float]) -> float:
@@ -219,6 +230,7 @@ class HostRtt(Hosts, frozen=True, kw_only=True, tag="host_rtt"):
     """Mean of all RTT samples that the hosts' senders take in the window."""
 
     unit: ClassVar[str] = "ms"
+    better: ClassVar[Better] = Better.LOWER
     scale: ClassVar[float] = 1e3
 
     def of(self, seen: Seen, others: Callable[[str], float]) -> float:
@@ -252,6 +264,7 @@ class Drops(Measure, frozen=True, kw_only=True, tag="drops"):
     over: Literal["dropped", "sent"] = "sent"
 
     unit: ClassVar[str] = "%"
+    better: ClassVar[Better] = Better.LOWER
     scale: ClassVar[float] = 100.0
 
     def fits(self, where: str, scenario: Scenario) -> None:
@@ -291,6 +304,10 @@ class Summary(Measure, frozen=True, kw_only=True, tag="summary"):
     @property
     def digits_of(self) -> int:
         return CATALOGUE[self.metric].digits
+
+    @property
+    def better_of(self) -> Better:
+        return CATALOGUE[self.metric].better
 
     def of(self, seen: Seen, others: Callable[[str], float]) -> float:
         return seen.summary[self.metric]

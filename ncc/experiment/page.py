@@ -208,7 +208,8 @@ def _facts(datapath: str, result: Mapping[str, Any]) -> str:
         f"{result['cpu_s']:,.0f} CPU s",
         f"commit {', '.join(result['commits'])}",
     ]
-    bad = [f"runs that must not be used: {_plain('; '.join(result['problems']))}"] if result["problems"] else []
+    what = "invalid runs, which count as they ended and against their contenders"
+    bad = [f"{what}: {_plain('; '.join(result['problems']))}"] if result["problems"] else []
     return "; ".join([*facts, *bad]) + "."
 
 
@@ -218,9 +219,10 @@ def _at(result: Mapping[str, Any], at: Sequence[float | str]) -> str:
 
 def _cell(cell: Mapping[str, Any], measure: Mapping[str, Any]) -> str:
     value = _number(cell["value"], measure)
-    if cell["low"] is None or cell["low"] == cell["high"]:
-        return value
-    return f"{value} [{_number(cell['low'], measure)}, {_number(cell['high'], measure)}]"
+    if cell["low"] is not None and cell["low"] != cell["high"]:
+        value += f" [{_number(cell['low'], measure)}, {_number(cell['high'], measure)}]"
+    bad = cell.get("n_invalid", 0)
+    return f"{value} ({bad} invalid)" if bad else value
 
 
 def _number(value: float | None, measure: Mapping[str, Any]) -> str:

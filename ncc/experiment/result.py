@@ -38,7 +38,7 @@ class Result:
     table: Table
     findings: Mapping[str, Finding]
     problems: tuple[str, ...]
-    """Why runs must not be used."""
+    """What is wrong with runs. Their values count as they are; their contenders win no check there."""
     n_flows: int
     wall_s: float
     """Of all runs, one after the other."""
@@ -48,8 +48,8 @@ class Result:
 
     @property
     def holds(self) -> bool:
-        """Whether every run may be used and every check that could be judged holds."""
-        return not self.problems and not any(finding.holds is False for finding in self.findings.values())
+        """Whether every check that could be judged holds."""
+        return not any(finding.holds is False for finding in self.findings.values())
 
     @property
     def complete(self) -> bool:
@@ -64,7 +64,8 @@ class Result:
         judged = [found.holds for found in self.findings.values() if found.holds is not None]
         left = len(self.findings) - len(judged)
         counted = f"{sum(judged)} of {len(judged)} checks hold" + (f", {left} not judged" if left else "")
-        bad = f"{len(self.problems)} runs must not be used; " if self.problems else ""
+        n = len(self.problems)
+        bad = f"{n} invalid run{'s' if n > 1 else ''}; " if n else ""
         return f"{HOLDS if self.holds else FAILS}: {bad}{counted}"
 
     @property
@@ -141,6 +142,7 @@ class Result:
             "at": list(point),
             **_bounds(cell),
             "n_seeds": cell.n,
+            "n_invalid": self.table.invalid.get((contender, point), 0),
             "paper": theirs,
         }
 

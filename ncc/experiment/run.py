@@ -15,12 +15,14 @@ from ncc.experiment.measure import Course, Seen
 from ncc.experiment.measures import measure_all
 from ncc.experiment.points import Grid, grid_of
 from ncc.experiment.result import FIGURE, JSON, PARQUET, Result, commits_of
+from ncc.experiment.spec import Experiment
 from ncc.experiment.table import At, Table
 from ncc.harness.atomic import remove
 from ncc.harness.jobs import Job
 from ncc.harness.pool import evaluate
 from ncc.harness.progress import Bar, EvaluationProgress
 from ncc.harness.results import StoredRun, load_evaluation
+from ncc.metrics.catalogue import worst
 from ncc.plan import require_transports
 
 
@@ -37,8 +39,8 @@ def run_experiment(
 
     Raises:
         ConfigError: the datapath lacks a contender's transport.
-        ResultError, WorkerDiedError, NccError: as `ncc.harness.pool.evaluate`. Runs that must not be used raise nothing
-            here: the result says so, and `require_usable` raises.
+        ResultError, WorkerDiedError, NccError: as `ncc.harness.pool.evaluate`. Invalid runs raise nothing here: the
+            result says so, and `require_usable` raises.
     """
     require_transports([datapath], [cell.controller for cell in grid.cells])
     for name in (JSON, PARQUET, FIGURE):
@@ -98,9 +100,9 @@ def reread(folder: Path) -> tuple[Result, Courses]:
 
 
 def require_usable(result: Result) -> None:
-    """Raise `InvalidRunError` where runs must not be used."""
+    """Raise `InvalidRunError` where runs are invalid."""
     if result.problems:
-        raise InvalidRunError(f"some runs must not be used: {'; '.join(result.problems)}")
+        raise InvalidRunError(f"some runs are invalid and count against their contenders: {'; '.join(result.problems)}")
 
 
 def _measured(
@@ -109,6 +111,7 @@ def _measured(
     experiment = grid.experiment
     timed = {panel.measure for panel in experiment.panels if panel.over_time}
     found: dict[tuple[str, str, At], list[float]] = {}
+    invalid: dict[tuple[str, At], list[int]] = {}
     courses: dict[tuple[str, str, At], Course] = {}
     problems: list[str] = []
     n_flows = 0
@@ -118,19 +121,21 @@ def _measured(
             problems += [f"{stored.label}: {problem}" for problem in stored.problems]
             n_flows += int(stored.manifest.facts["n_flows"])
             run = stored.load()
-            values = measure_all(experiment.measures, run)
-            for name, value in values.items():
-                usable = math.nan if stored.problems else value
-                found.setdefault((name, cell.contender, cell.point), []).append(usable)
+            if stored.problems:
+                invalid.setdefault((cell.contender, cell.point), []).append(seeds.index(seed))
+            for name, value in measure_all(experiment.measures, run).items():
+                found.setdefault((name, cell.contender, cell.point), []).append(value)
             if seed == seeds[0]:
                 for name in timed:
                     courses[name, cell.contender, cell.point] = experiment.measures[name].course(Seen(run))
+    _count_as_worst(experiment, found, invalid)
     facts = [run.manifest.facts for run in runs.values()]
     table = Table(
         axes=grid.axes,
         contenders=tuple(experiment.contenders),
         values={key: tuple(values) for key, values in found.items()},
         expected=_expected(grid),
+        invalid={key: len(bad) for key, bad in invalid.items()},
     )
     findings = {
         name: check.judge(table, experiment.measures[check.measure]) for name, check in experiment.checks.items()
@@ -148,6 +153,21 @@ def _measured(
         commits=commits_of(run.manifest.provenance for run in runs.values()),
     )
     return result, courses
+
+
+def _count_as_worst(
+    experiment: Experiment,
+    found: Mapping[tuple[str, str, At], list[float]],
+    invalid: Mapping[tuple[str, At], Sequence[int]],
+) -> None:
+    """Where an invalid run (by its place among the seeds) leaves a measure undefined, put the worst of that seed."""
+    for (contender, point), bad in invalid.items():
+        for name, measure in experiment.measures.items():
+            values = found[name, contender, point]
+            for i in bad:
+                if math.isnan(values[i]):
+                    others = (found[name, other, point][i] for other in experiment.contenders)
+                    values[i] = worst(others, measure.better_of)
 
 
 def _expected(grid: Grid) -> dict[tuple[str, str, At], float]:

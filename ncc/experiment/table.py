@@ -11,7 +11,7 @@ from ncc.metrics.stats import Interval, interval
 At = tuple[float | str, ...]
 """A point of the grid: one value per axis, in the order of `Table.axes`."""
 Values = tuple[float, ...]
-"""One per seed; NaN where undefined, or where the run must not be used."""
+"""One per seed; NaN where undefined."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,8 @@ class Table:
     """By measure, contender and point."""
     expected: Mapping[tuple[str, str, At], float] = field(default_factory=dict)
     """What the paper has there, where it says."""
+    invalid: Mapping[tuple[str, At], int] = field(default_factory=dict)
+    """Invalid runs by contender and point, where there are any. Their values count as they are."""
     _known: dict[tuple[str, str, At], Interval] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def points(self, at: Mapping[str, float | str] | None = None) -> list[At]:
@@ -44,7 +46,7 @@ class Table:
         return self._known[key]
 
     def value(self, measure: str, contender: str, point: At) -> float:
-        """Mean over seeds; NaN where a run must not be used, so that nothing rests on the seeds that went well."""
+        """Mean over seeds; NaN where it is undefined for one, so that nothing rests on the seeds that went well."""
         values = self.values[measure, contender, point]
         return math.nan if any(math.isnan(v) for v in values) else self.cell(measure, contender, point).estimate
 

@@ -74,6 +74,7 @@ DESCRIPTIONS = {
     "tx_pkts": "packets that left the port during the run",
     "tx_bytes": "bytes of IP packets that left the port during the run",
     "dropped_pkts": "packets dropped at the port",
+    "dropped_data_pkts": "of these, data packets",
     "marked_pkts": "packets marked at the port",
     "queue_delay_sum_s": "sum over transmitted packets of their wait in the port's queue",
     "queue_max_bytes": "largest number of bytes waiting in the port's queue",

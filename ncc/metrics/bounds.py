@@ -2,7 +2,7 @@
 """What ideal sharing makes of an evaluation's flows (`ncc.metrics.fluid`), in the metrics that come from FCTs.
 
 Every flow of a bound completes. A run that ends with unfinished flows counts those with the time they had had by then
-(`ncc.metrics.summary`), so that such a run looks nearer to the bounds than it is; it is marked invalid, and left out.
+(`ncc.metrics.summary`), so that such a run looks nearer to the bounds than it is; it is marked invalid.
 """
 
 from collections.abc import Mapping

@@ -2,6 +2,7 @@
 """What each metric of `ncc.metrics.summary` is called, which way is better, how it is written: for tables and plots."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -41,6 +42,14 @@ class Metric:
         return "–" if math.isnan(value) else f"{value * self.scale:z.{self.digits}f}"  # noqa: RUF001
 
 
+def worst(values: Iterable[float], better: Better) -> float:
+    """The worst of the values that are defined; NaN of none, and where no way is better."""
+    defined = [value for value in values if not math.isnan(value)]
+    if not defined or better is Better.NEITHER:
+        return math.nan
+    return max(defined) if better is Better.LOWER else min(defined)
+
+
 _SIZES = {"all": "all flows", "small": "<= 100 KB", "medium": "100 KB to 10 MB", "large": "> 10 MB"}
 _POINTS = {"mean": "mean", "p50": "median", "p95": "p95", "p99": "p99"}
 
@@ -58,7 +67,7 @@ _ROWS = (
     Metric("queue_delay_mean_s", "Queueing delay, mean", "us", Better.LOWER, 1e6, 1, "upper node, per packet"),
     Metric("queue_delay_p99_s", "Queueing delay, p99", "us", Better.LOWER, 1e6, 1, "upper node, over epochs"),
     Metric("timeouts_per_flow", "Timeouts per flow", "", Better.LOWER, 1.0, 4),
-    Metric("loss_frac", "Packet loss", "%", Better.LOWER, 100.0, 3, "dropped over sent by hosts"),
+    Metric("loss_frac", "Data packets lost", "%", Better.LOWER, 100.0, 3, "of data packets sent"),
     Metric("retransmit_frac", "Retransmissions", "%", Better.LOWER, 100.0, 3, "of data packets sent"),
     Metric("mark_frac", "CE marks", "%", Better.NEITHER, 100.0, 2, "of data packets sent"),
     Metric("jain", "Jain index", "", Better.HIGHER, 1.0, 3, "goodput of backlogged neighbours, windows of 20 ms"),

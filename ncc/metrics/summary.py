@@ -45,7 +45,7 @@ def summarise(
         queue_delay_p99_s: 99th percentile over epochs and upper ports of the epoch's mean wait, epochs without a packet
             left out.
         timeouts_per_flow: retransmission timeouts over flows.
-        loss_frac: packets (data and ACKs) dropped at any port over packets that hosts sent.
+        loss_frac: data packets dropped at any port over data packets sent.
         retransmit_frac: retransmissions over data packets sent.
         mark_frac: data packets that arrived with Congestion Experienced over data packets sent.
         jain: `ncc.metrics.fairness.windowed_jain`.
@@ -71,8 +71,7 @@ def summarise(
     busy = epochs.columns["upper_throughput_bps"] > 0
     out["queue_delay_p99_s"] = _spread(epochs.columns["upper_queue_delay_s"][busy].astype(np.float64))["p99"]
     out["timeouts_per_flow"] = _ratio(records.timeouts.sum(), len(flows))
-    nics = host_ports(network)
-    out["loss_frac"] = _ratio(ports.dropped_pkts.sum(), (ports.tx_pkts[nics] + ports.dropped_pkts[nics]).sum())
+    out["loss_frac"] = _ratio(ports.dropped_data_pkts.sum(), records.sent_pkts.sum())
     out["retransmit_frac"] = _ratio(records.retransmitted_pkts.sum(), records.sent_pkts.sum())
     out["mark_frac"] = _ratio(records.ce_pkts.sum(), records.sent_pkts.sum())
     out["jain"] = windowed_jain(scenario, epochs)

@@ -164,3 +164,15 @@ def test_everything_at_once_delivers_every_byte_and_repeats_itself(simulator: Si
     assert ports.marked_pkts.sum() > 0
     reach_bytes = 3000 + 60_000 // 3 + MTU
     assert ports.queue_max_bytes[[scenario.network().port("leaf0->h0_0")]] <= reach_bytes
+
+
+def test_data_and_acks_that_are_dropped_are_counted_apart(simulator: Simulator) -> None:
+    """A short buffer shared by the data of one way and the ACKs of the other."""
+    topology = Dumbbell(pairs=4, bottleneck_rate_bps=1e9, buffer_bytes=15_000, mark_threshold_bytes=0)
+    there = [flow(f"s{i}", f"r{i}", 1_000_000) for i in range(4)]
+    back = [flow(f"r{i}", f"s{i}", 1_000_000) for i in range(4)]
+    done = run(simulator, fixed(topology, *there, *back), "newreno")
+    ports, flows = done.records.ports, done.records.flows
+    assert 0 < ports.dropped_data_pkts.sum() < ports.dropped_pkts.sum()
+    assert (ports.dropped_data_pkts <= ports.dropped_pkts).all()
+    assert ports.dropped_data_pkts.sum() <= flows.retransmitted_pkts.sum(), "all is delivered in the end"

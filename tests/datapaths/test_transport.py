@@ -92,7 +92,7 @@ def test_one_lost_packet_halves_the_window_though_alpha_is_0(simulator: Simulato
     assert before > 20 * MSS
     assert records.flows.retransmitted_pkts[0] == 1
     assert records.flows.timeouts[0] == 0
-    assert records.ports.dropped_pkts.sum() == 1
+    assert records.ports.dropped_pkts.sum() == records.ports.dropped_data_pkts.sum() == 1
 
 
 def test_a_lost_last_packet_costs_a_timeout(simulator: Simulator) -> None:
@@ -135,6 +135,7 @@ def test_bytes_are_delivered_once_and_packets_are_all_accounted_for(simulator: S
     down = network.port("tor->receiver")
     entered = sum(int(records.ports.tx_pkts[network.port(f"s{i}->tor")]) for i in range(16))
     assert entered == records.ports.tx_pkts[down] + records.ports.dropped_pkts[down]
+    assert records.ports.dropped_data_pkts.tolist() == records.ports.dropped_pkts.tolist()
 
 
 def test_finished_flows_are_freed(simulator: Simulator) -> None:

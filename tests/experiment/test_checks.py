@@ -3,6 +3,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
@@ -151,7 +152,44 @@ def test_what_a_preset_leaves_out_is_not_judged() -> None:
     assert judge(table(a=[1]), **REACHES).holds is None, "a level is found only between points on both sides"
 
 
-def test_a_run_that_must_not_be_used_never_holds() -> None:
+@pytest.mark.parametrize(
+    ("check", "starving", "holds"),
+    [
+        ({"relation": ">="}, "a", False),  # of a throughput, more is better: the check is in favour of a
+        ({"relation": ">="}, "b", True),
+        ({"relation": ">=", "one": "b", "other": "a", "factor": 0.5, "tolerance": 1}, "b", False),
+        ({"relation": "<=", "factor": 9}, "b", False),
+        ({"relation": "<=", "factor": 9}, "a", True),
+    ],
+)
+def test_a_contender_with_an_invalid_run_wins_no_check(check: dict[str, Any], starving: str, holds: bool) -> None:
+    whole = table(a=[2, 2, 2], b=[1, 1, 1])
+    assert judge(whole, **{**ORDER, **check}).holds is True
+    spoilt = replace(whole, invalid={(starving, (20.0,)): 1})
+    found = judge(spoilt, **{**ORDER, **check})
+    assert found.holds is holds
+    assert (f"because of invalid runs of {starving}" in found.text) is not holds
+    assert judge(spoilt, **{**ORDER, **check}, at={"k": 10}).holds is True, "the run was of another point"
+
+
+def test_no_place_is_won_with_an_invalid_run() -> None:
+    best = table(a=[1, 1], b=[2, 2], c=[3, 3])
+    lost = replace(best, invalid={("a", (10.0,)): 2})
+    others = replace(best, invalid={("b", (10.0,)): 2})
+    slow = Fct()
+    made = from_dict(kinds(AnyCheck)["rank"], {**PLAIN, **RANK}, "check")
+    assert [made.judge(of, slow).holds for of in (best, lost, others)] == [True, False, True]
+    alone = from_dict(kinds(AnyCheck)["within"], {**PLAIN, **WITHIN, "low": 0}, "check")
+    assert [alone.judge(of, slow).holds for of in (best, lost, others)] == [True, False, True]
+
+
+def test_an_invalid_run_does_not_take_its_point_away() -> None:
+    check = {**ORDER, "relation": "<=", "where": {**PAYS, "above": 3}}
+    spoilt = replace(table(a=[5, 0], b=[2, 3.5]), invalid={("b", (10.0,)): 1})
+    assert judge(spoilt, **check).holds is False
+
+
+def test_an_undefined_value_never_holds() -> None:
     spoilt = Table(
         axes={"k": (10.0,)},
         contenders=("a", "b"),

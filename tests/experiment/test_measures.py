@@ -46,6 +46,7 @@ def made_up(scenario: Scenario | None = None) -> Run:
             ports=port_records(
                 scenario,
                 dropped_pkts={"tor->core": 3, "core->r0": 1},
+                dropped_data_pkts={"tor->core": 3, "core->r0": 1},
                 tx_pkts={"h0->tor": 150, "h1->tor": 50},
                 queue_max_bytes={"tor->core": 9000, "core->r0": 3000},
             ),
@@ -108,7 +109,7 @@ PAYLOAD = 1500 / 1538
         ({"kind": "marked", "traffic": "ask"}, 0.25),
         ({"kind": "drops", "ports": ["tor->core"], "over": "dropped"}, 0.75),
         ({"kind": "drops", "ports": ["*->r0", "tor->*"]}, 4 / 200),
-        ({"kind": "summary", "metric": "loss_frac"}, 4 / 200),
+        ({"kind": "summary", "metric": "loss_frac"}, 4 / 100),
     ],
 )
 def test_by_hand(measure: dict[str, Any], expected: float) -> None:

@@ -207,8 +207,18 @@ def test_verdicts() -> None:
     assert result().verdict == "shape holds: 1 of 1 checks hold; less: 1 < 2 | 3"
     assert result(holds=False).verdict.startswith("shape does not hold: 0 of 1 checks hold; less:")
     spoilt = replace(result(), problems=("seed 1: undelivered",))
-    assert not spoilt.holds
-    assert spoilt.verdict.startswith("shape does not hold: 1 runs must not be used")
+    assert spoilt.verdict.startswith("shape holds: 1 invalid run; 1 of 1 checks hold"), (
+        "checks know whose runs they are"
+    )
+
+
+def test_a_cell_with_invalid_runs_says_so() -> None:
+    whole = result()
+    point = whole.table.points()[0]
+    spoilt = replace(whole, table=replace(whole.table, invalid={("gentle", point): 1}))
+    found = {"toy": {"packetsim": spoilt.to_dict()}}
+    page = markdown_page(found, {}, [], {})
+    assert page.count("(1 invalid)") == len(whole.grid.experiment.measures)
 
 
 def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,17 +85,40 @@ def test_controllers_without_common_seeds_are_not_told_apart() -> None:
     assert comparison({"ncc": ours, "dctcp": theirs}, [1, 2, 3, 4]).best("slowdown_all_mean") == ()
 
 
-def test_invalid_runs_are_left_out_never_best_and_said() -> None:
+def test_invalid_runs_count_as_they_ended_are_never_best_and_said() -> None:
     runs = {"ncc": [summary(jain=0.9), summary(jain=0.99)], "dctcp": [summary(jain=0.5), summary(jain=0.6)]}
     c = comparison(runs, [1, 2], invalid={"ncc": {2: ["3 of 9 flows were not delivered"]}, "dctcp": {}})
     assert not c.valid
-    assert c.cell("ncc", "jain").estimate == 0.9
-    assert c.cell("ncc", "jain").n_missing == 1
+    assert c.cell("ncc", "jain").estimate == pytest.approx((0.9 + 0.99) / 2)
     assert c.best("jain") == ()
     text = printed(c)
     assert "INVALID 1 of 2" in text
-    assert "INVALID, left out: NCC on ns3, seed 2: 3 of 9 flows were not delivered" in text
+    assert "INVALID, counted as it ended and never best: NCC on ns3, seed 2: 3 of 9 flows were not delivered" in text
     assert "INVALID 1 of 2" in markdown(alone(c))
+
+
+def test_an_invalid_run_counts_against_its_controller() -> None:
+    """Starving its flows makes NCC fast in what is left; with the seed that it starved it is not."""
+    slowdown = {"ncc": (2.0, 2.0, 2.0, 2.0, 40.0), "dctcp": (3.0, 3.0, 3.0, 3.0, 3.0)}
+    runs = {name: [summary(slowdown_all_mean=v) for v in values] for name, values in slowdown.items()}
+    c = comparison(runs, range(5), invalid={"ncc": {4: ["90 of 100 flows were not delivered"]}})
+    assert c.cell("ncc", "slowdown_all_mean").estimate == pytest.approx(9.6)
+    assert c.best("slowdown_all_mean") == ("dctcp",)
+    row = next(row for row in c.rows() if row["controller"] == "ncc")
+    assert row["n_invalid"] == 1
+
+
+def test_an_invalid_run_without_a_number_counts_as_the_worst_of_its_seed() -> None:
+    runs = {
+        "ncc": [summary(fct_mean_s=NAN, goodput_bps=NAN), summary(fct_mean_s=1.0, goodput_bps=2.0)],
+        "dctcp": [summary(fct_mean_s=3.0, goodput_bps=5.0), summary(fct_mean_s=NAN, goodput_bps=4.0)],
+        "cubic": [summary(fct_mean_s=4.0, goodput_bps=6.0), summary(fct_mean_s=9.0, goodput_bps=7.0)],
+    }
+    c = comparison(runs, [1, 2], invalid={"ncc": {1: ["it crashed"]}})
+    assert c.values["ncc"]["fct_mean_s"] == [4.0, 1.0]
+    assert c.values["ncc"]["goodput_bps"] == [5.0, 2.0]
+    assert np.isnan(c.values["ncc"]["jain"]).all(), "undefined for everybody"
+    assert np.isnan(c.values["dctcp"]["fct_mean_s"][1]), "a valid run may have nothing to count"
 
 
 def test_every_controller_needs_a_summary_per_seed() -> None:
@@ -164,9 +187,9 @@ def test_it_comes_back_from_disk(tmp_path: Path) -> None:
     assert np.isnan(back.comparisons["packetsim"].values["a"]["jain"][1])
     rows = pq.read_table(tmp_path / "comparison.parquet").to_pylist()
     assert [(r["datapath"], r["metric"], r["controller"], r["estimate"], r["n_seeds"]) for r in rows] == [
-        (datapath, "jain", name, value, 1)
+        (datapath, "jain", name, value, n)
         for datapath in ("packetsim", "ns3")
-        for name, value in (("a", 0.9), ("b", 0.7))
+        for name, value, n in (("a", 0.9, 1), ("b", 0.75, 2))
     ]
     path = tmp_path / "comparison.json"
     for text in ("{", "[]", json.dumps({**judgement.to_dict(), "format": 9}), json.dumps({"format": 2})):

@@ -63,14 +63,14 @@ def test_what_cannot_be_compared_strays_nowhere_and_shows_a_dash() -> None:
     assert row.count("–") == 2  # noqa: RUF001
 
 
-def test_an_invalid_run_is_left_out_of_the_ratio_on_both_sides() -> None:
+def test_an_invalid_run_counts_in_the_ratio_and_is_said() -> None:
     judgement = Judgement({"packetsim": compared(2.0, invalid=4), "ns3": compared()})
     ratio = judgement.ratio("packetsim", "ncc", "slowdown_all_mean")
-    assert (ratio.estimate, ratio.n, ratio.n_missing) == (2.0, 4, 1)
+    assert (ratio.estimate, ratio.n, ratio.n_missing) == (2.0, 5, 0)
     assert not judgement.valid
     text = printed(judgement)
     assert "INVALID 1 of 10" in text
-    assert "INVALID, left out: NCC on packetsim, seed 4: lost" in text
+    assert "INVALID, counted as it ended and never best: NCC on packetsim, seed 4: lost" in text
 
 
 def test_both_datapaths_stand_in_one_table() -> None:

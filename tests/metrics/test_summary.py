@@ -28,7 +28,8 @@ def test_every_number_by_hand() -> None:
         scenario,
         # 500 packets leave h0 and 500 ACKs leave r0; the hops in between carry them again and are not counted.
         tx_pkts={"h0->tor": 500, "tor->core": 480, "core->r0": 475, "r0->core": 500},
-        dropped_pkts={"tor->core": 20, "core->r0": 5},
+        dropped_pkts={"tor->core": 20, "core->r0": 5, "core->tor": 60},  # the last of ACKs
+        dropped_data_pkts={"tor->core": 15, "core->r0": 5},
         queue_delay_sum_s={"tor->core": 0.048, "core->r0": 9.0},
     )
     # 100 epochs; flows arrive from 1 ms on and until 40 ms: epochs 2 to 40, at 0.5 + 0.25 Gbps.
@@ -52,7 +53,7 @@ def test_every_number_by_hand() -> None:
     assert got["queue_delay_mean_s"] == pytest.approx(1e-4)
     assert got["queue_delay_p99_s"] == pytest.approx(np.percentile(np.arange(90) * 1e-6, 99))
     assert got["timeouts_per_flow"] == 0.75
-    assert got["loss_frac"] == 0.025
+    assert got["loss_frac"] == 0.05, "20 of 400 data packets; ACKs do not count"
     assert got["retransmit_frac"] == 0.05
     assert got["mark_frac"] == 0.1
     # Windows of 20 ms: 2 : 1 in the first two (9/10), nothing in the others.

@@ -77,7 +77,7 @@ class FluidDatapath:
         zero, none = np.zeros(n, dtype=np.int64), np.zeros(len(sent), dtype=np.int64)
         packets = -(-self._flows.size_bytes // self._scenario.transport.mss_bytes)
         flows = FlowRecords(self._finish.copy(), packets, zero, zero, zero, np.full(n, 1e-4), np.full(n, np.nan))
-        return Records(flows, PortRecords(sent // 1500, sent, none, none, np.zeros(len(sent)), none))
+        return Records(flows, PortRecords(sent // 1500, sent, none, none, none, np.zeros(len(sent)), none))
 
     def close(self) -> None:
         self._running = False

@@ -83,7 +83,7 @@ class Mm1Datapath:
         rtt = np.full(n, np.nan)
         return Records(
             flows=FlowRecords(self._finish_s.copy(), none, none, none, none, rtt, rtt),
-            ports=PortRecords(ports, ports, ports, ports, ports.astype(np.float64), ports),
+            ports=PortRecords(ports, ports, ports, ports, ports, ports.astype(np.float64), ports),
         )
 
     def close(self) -> None:

@@ -164,6 +164,20 @@ static __always_inline void advance(struct port_state *state, const struct ncc_s
     state->stats.queue_max_bytes = ncc_max_u64(state->stats.queue_max_bytes, queue->bytes);
 }
 
+/* Whether a packet of TCP is longer than its headers. */
+static __always_inline int has_payload(struct __sk_buff *skb, ncc_u64 packet_bytes)
+{
+    __u8 ip = 0, tcp = 0;
+    __u32 ip_bytes;
+
+    if (bpf_skb_load_bytes_relative(skb, 0, &ip, 1, BPF_HDR_START_NET))
+        return 0;
+    ip_bytes = (ip & 15) * 4;
+    if (bpf_skb_load_bytes_relative(skb, ip_bytes + 12, &tcp, 1, BPF_HDR_START_NET)) /* RFC 9293: data offset */
+        return 0;
+    return packet_bytes > ip_bytes + (tcp >> 4) * 4;
+}
+
 SEC("tc") int ncc_switch_join(struct __sk_buff *skb)
 {
     const __u32 index = skb->ifindex - NCC_SWITCH_FIRST_INDEX;
@@ -175,7 +189,7 @@ SEC("tc") int ncc_switch_join(struct __sk_buff *skb)
     enum ncc_verdict verdict = NCC_PASS;
     const struct net_device *device;
     ncc_u64 packet_bytes, used = 0, now_ns;
-    int marked = 0;
+    int marked = 0, lost_data = 0;
     __u8 tos = 0;
 
     if (!port || !state || !port->rate_bytes_per_s || skb->protocol != bpf_htons(NCC_ETH_P_IP) ||
@@ -195,12 +209,15 @@ SEC("tc") int ncc_switch_join(struct __sk_buff *skb)
         verdict = ncc_switch_admit(port, pool, queue.bytes, used, packet_bytes, (tos & 3) != 0, random);
         if (verdict == NCC_MARK)
             marked = bpf_skb_ecn_set_ce(skb) != 0;
+        if (verdict == NCC_DROP)
+            lost_data = has_payload(skb, packet_bytes);
     }
     now_ns = bpf_ktime_get_ns();
     bpf_spin_lock(&state->lock);
     advance(state, port, &queue, now_ns);
     if (verdict == NCC_DROP) {
         state->stats.dropped_pkts += segments;
+        state->stats.dropped_data_pkts += lost_data ? segments : 0;
     } else {
         state->stats.joined_pkts += segments;
         state->stats.joined_bytes += packet_bytes;

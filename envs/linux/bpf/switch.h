@@ -46,6 +46,7 @@ struct ncc_switch_stats {
     ncc_u64 tx_bytes;
     ncc_u64 marked_pkts;
     ncc_u64 dropped_pkts;
+    ncc_u64 dropped_data_pkts; /* of these, with payload */
     ncc_u64 queue_bytes; /* waiting now */
     ncc_u64 queue_pkts;
     ncc_u64 queue_max_bytes; /* a packet that joins included */
@@ -56,7 +57,7 @@ struct ncc_switch_stats {
 
 _Static_assert(sizeof(struct ncc_switch_port) == 64, "switch.py has another layout");
 _Static_assert(sizeof(struct ncc_switch_pool) == 176, "switch.py has another layout");
-_Static_assert(sizeof(struct ncc_switch_stats) == 104, "switch.py has another layout");
+_Static_assert(sizeof(struct ncc_switch_stats) == 112, "switch.py has another layout");
 
 /* A queue at an instant. */
 struct ncc_switch_queue {

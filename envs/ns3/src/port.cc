@@ -67,6 +67,7 @@ bool Port::Admit(Frame *frame, bool waits, int64_t now_ns)
     const bool data = frame->payload_bytes > 0;
     if (drop_in_ > 0 && data && --drop_in_ == 0) {
         ++totals_.dropped_pkts;
+        ++totals_.dropped_data_pkts;
         return false;
     }
     if (mark_in_ > 0 && data && --mark_in_ == 0) {
@@ -79,6 +80,7 @@ bool Port::Admit(Frame *frame, bool waits, int64_t now_ns)
     switch (discipline_.Admit(static_cast<uint64_t>(queue_bytes_), frame->ip_bytes, frame->ecn_capable)) {
     case NCC_DROP:
         ++totals_.dropped_pkts;
+        totals_.dropped_data_pkts += data;
         return false;
     case NCC_MARK:
         ++totals_.marked_pkts;

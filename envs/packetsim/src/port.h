@@ -59,6 +59,7 @@ class alignas(64) Port
             verdict = fault_;
         }
         totals_.dropped_pkts += verdict == NCC_DROP;
+        totals_.dropped_data_pkts += verdict == NCC_DROP && packet.kind == Kind::kData;
         totals_.marked_pkts += verdict == NCC_MARK;
         return verdict;
     }
