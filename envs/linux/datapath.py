@@ -28,6 +28,7 @@ from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
 from ncc.envs.linux.decide import hastened
 from ncc.envs.linux.delay import MIN_DELAY_S
+from ncc.envs.linux.objects import require_built
 from ncc.envs.linux.run import Run
 from ncc.envs.linux.senders import KERNEL, check_stack, transports
 from ncc.envs.linux.settings import LinuxSettings
@@ -70,11 +71,12 @@ class LinuxDatapath:
         return Configured(from_dict(LinuxSettings, plain, where))
 
     def transports(self) -> tuple[str, ...]:
-        """Headers that were built for the kernel, and the kernel's own congestion controls.
+        """Our headers, which the build compiles for the kernel, and the kernel's own congestion controls.
 
         Raises:
             DatapathError: nothing was built for the kernel; says what the build lacked.
         """
+        require_built()
         return transports()
 
     def hastened(self, limiter: RateLimiter) -> RateLimiter:
@@ -94,6 +96,7 @@ class LinuxDatapath:
         self.close()
         check_stack(stack)
         _check_scenario(scenario, stack, self.settings)
+        require_built()
         self._facts, self._fallbacks = {}, ()
         self._run = run = Run(scenario, flows, stack, self.settings)
         return run.first()

@@ -105,6 +105,14 @@ def congestion_name(controller: str) -> str:
     return f"ncc_{controller}"
 
 
+def check_name(name: str) -> None:
+    """`ConfigError` for what cannot be a congestion control's name."""
+    if not re.fullmatch(rf"[a-z0-9_]{{1,{NAME_BYTES}}}", name):
+        raise ConfigError(
+            f"A congestion control's name must be 1 to {NAME_BYTES} small letters, digits and _, got {name!r}"
+        )
+
+
 def renamed(path: Path, controller: str, name: str) -> bytes:
     """The program at `path`, which registers `controller`, so that it registers it as `name`.
 
@@ -112,10 +120,7 @@ def renamed(path: Path, controller: str, name: str) -> bytes:
         ConfigError: no name of a congestion control.
         DatapathError: the program does not hold its name once.
     """
-    if not re.fullmatch(rf"[a-z0-9_]{{1,{NAME_BYTES}}}", name):
-        raise ConfigError(
-            f"A congestion control's name must be 1 to {NAME_BYTES} small letters, digits and _, got {name!r}"
-        )
+    check_name(name)
     before, after = (text.encode().ljust(NAME_BYTES + 1, b"\0") for text in (congestion_name(controller), name))
     data = path.read_bytes()
     if (found := data.count(before)) != 1:

@@ -12,7 +12,7 @@ from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.topology import Topology
 from ncc.core.units import NS_PER_S
-from ncc.envs.linux import layout, objects
+from ncc.envs.linux import layout
 from ncc.envs.linux.extension import REPORT_FIELDS, extension
 from ncc.envs.linux.limits import Limits
 from ncc.envs.linux.measure import Meter
@@ -70,13 +70,8 @@ class Senders(Protocol):
 
 
 def transports() -> tuple[str, ...]:
-    """Our headers that were built for the kernel, and the kernel's own as ``linux::cubic`` and so on.
-
-    Raises:
-        DatapathError: nothing was built for the kernel, without which no run is possible.
-    """
-    objects.require_built()
-    return (*objects.controllers(), *(KERNEL + name for name in kernel_controls()))
+    """Our headers, and the kernel's own as ``linux::cubic`` and so on."""
+    return (*extension().transports(), *(KERNEL + name for name in kernel_controls()))
 
 
 def kernel_controls() -> tuple[str, ...]:

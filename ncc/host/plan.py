@@ -2,6 +2,7 @@
 """What an agent is asked to do, checked as far as that is possible without touching the host."""
 
 import argparse
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from ncc.deployed.neighbourhood import NeighbourhoodSpec, check_fits
 from ncc.deployed.peers import Address, interface_address, interface_index, parse_agent, parse_peers
 from ncc.envs.linux.addresses import addresses as addresses_here
 from ncc.envs.linux.addresses import is_here
+from ncc.envs.linux.objects import check_name
 from ncc.envs.linux.senders import KERNEL, check_stack
 from ncc.host.options import as_asked, check_within
 
@@ -64,6 +66,11 @@ def planned(options: argparse.Namespace) -> Plan:
     """
     check_within(options, "seconds", "log_s")
     check_within(options, "stale_periods", most=STALE_MOST)
+    cores = sorted(os.sched_getaffinity(0))
+    if options.core is not None and options.core not in cores:
+        raise ConfigError(f"--core {options.core} is none that this process may use: {', '.join(map(str, cores))}")
+    if options.name is not None:
+        check_name(options.name)
     file = load_policy_file(options.policy)
     bounds = narrowed(file, options)
     check_stack(file.header.stack)

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from ncc import __version__
-from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.errors import DatapathError
 from ncc.core.units import NS_PER_S, to_ns
 from ncc.deployed.agent import Agent
 from ncc.deployed.exchange import open_exchange
@@ -23,6 +23,7 @@ from ncc.envs.linux import machine
 from ncc.envs.linux.check import CAPABILITIES, capabilities
 from ncc.envs.linux.extension import extension
 from ncc.envs.linux.live import InterfaceCounter, Live
+from ncc.envs.linux.objects import require_built
 from ncc.envs.linux.order import WeightsByWait
 from ncc.envs.linux.shim import Shim
 from ncc.host.ending import Ending
@@ -44,11 +45,8 @@ def run(options: argparse.Namespace) -> int:
         DatapathError: the kernel refuses; what was changed is as before.
     """
     plan = planned(options)
-    _privileges()
     header, network, log = plan.file.header, plan.network, Log()
     k, sysctls = len(plan.addresses), []
-    if options.default and not options.dry_run:
-        sysctls = settable(ecn=bool(extension().ecn(header.stack.transport)))
     neighbourhood = Neighbourhood(limiter_of(plan.file), network.scenario(), range(k), range(k, network.hosts))
     with ExitStack() as undo:
         undo.enter_context((ending := Ending()).noted())
@@ -58,11 +56,15 @@ def run(options: argparse.Namespace) -> int:
         undo.callback(exchange.close)
         guard = Guard(plan.guard, plan.bounds, neighbourhood.link_bps, lambda said: log.warning("guard", said=said))
         agent = Agent(neighbourhood, guard, exchange, stale_periods=options.stale_periods, in_force=not options.dry_run)
-        _scheduling(options, undo)
         numbers = Metrics()
         serving = None if plan.endpoint is None else Endpoint(numbers, plan.endpoint)
         if serving is not None:
             undo.callback(serving.close)
+        _privileges()
+        require_built()
+        if options.default and not options.dry_run:
+            sysctls = settable(ecn=bool(extension().ecn(header.stack.transport)))
+        _scheduling(options, undo)
         undo.callback(os.close, machine.take_machine(shared=True))
         live = _live(options, plan, neighbourhood, undo)
         loop = Loop(agent, live, to_ns(network.period_s))
@@ -190,8 +192,6 @@ def _privileges() -> None:
 
 def _scheduling(options: argparse.Namespace, undo: ExitStack) -> None:
     if options.core is not None:
-        if options.core not in (cores := sorted(os.sched_getaffinity(0))):
-            raise ConfigError(f"--core {options.core} is none that this process may use: {', '.join(map(str, cores))}")
         pinned = machine.Cores((options.core,))
         undo.callback(pinned.leave)
         pinned.enter()

@@ -55,7 +55,7 @@ def test_what_cannot_be_put_back_stays_known_and_hinders_nothing_else(
     assert default.read_text() == "cubic"
 
 
-@needs("root", "pyroute2")
+@needs("root", "net", "pyroute2")
 def test_what_was_left_in_a_namespace_that_is_gone_is_no_other_ones() -> None:
     """By the cookie, which no other gets; an inode number may come again."""
     found = set()

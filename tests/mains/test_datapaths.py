@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncc.compose import datapaths_from, load_datapath, reference_last
+from ncc.compose import datapath_names, datapaths_from, load_datapath, reference_last
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.harness.manifest import read_manifest
 from ncc.harness.results import load_evaluation
 from ncc.judgement import load_judgement
 from tests.house.files import ROOT
 from tests.mains.commands import TINY, ncc
+from tests.support.linux import needs
 
 FLUID = "+datapath.fluid.target=tests.support.fluid:FluidDatapath"
 TRAIN_ON_FLUID = ("datapath=ns3", "~datapath.ns3", FLUID)
@@ -21,13 +22,17 @@ TRAIN_ON_FLUID = ("datapath=ns3", "~datapath.ns3", FLUID)
 SYNC = ("agent=a2c", "agent.racks=1", "agent.epochs=40", "agent.checkpoint_epochs=20")
 
 
-def test_what_has_a_configuration_can_be_loaded() -> None:
-    names = [path.stem for path in (ROOT / "configs" / "datapath").glob("*.yaml")]
-    assert "ns3" in names
-    for name in names:
-        spec = load_datapath(name)
-        assert spec.name == name
-        assert "dctcp" in spec.load()().transports()
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=needs("objects") if name == "linux" else ()) for name in datapath_names()]
+)
+def test_what_has_a_configuration_can_be_loaded(name: str) -> None:
+    spec = load_datapath(name)
+    assert spec.name == name
+    assert "dctcp" in spec.load()().transports()
+
+
+def test_a_datapath_that_is_not_there_is_named() -> None:
+    assert {"packetsim", "ns3"} <= set(datapath_names())
     with pytest.raises(UnknownNameError, match="Did you mean 'ns3'"):
         load_datapath("ns4")
 
