@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a host may decide each epoch: one of d+1 sending rates (wang2021 eq. 5.15), or a number in [0, 1]."""
+"""What a host may decide each epoch: one of d+1 sending rates (wang2021 eq. 5.15), or a number in [-1, 1]."""
 
 from typing import Annotated, Any, Literal
 
@@ -18,7 +18,7 @@ from ncc.harness.batch import ActionArray, ObsArray
 FEW = 64
 """So many small integers Python compares faster than numpy reduces them."""
 NO_LIMIT_FROM = 0.95
-"""Continuous actions from here up to 1 mean no limit; a single point would hardly ever be chosen."""
+"""Of the range of continuous actions: from here up they mean no limit; a single point would hardly ever be chosen."""
 
 SHARES = (0.1, 0.25, 0.5, 0.7, 0.85, 0.97, 1.1, 1.3, 1.6, 2.0, 2.6, 3.5, 5.0)
 """Densest around a fair share, where a few percent decide whether a queue grows."""
@@ -37,8 +37,8 @@ class ActionSpec(Value, frozen=True):
     any number of hosts and any link. Where neighbours are not observed it is the upper port's rate over all hosts. No
     limit is below `min_rate_frac` of the link.
 
-    `kind` ``linear`` and ``log``: a number u in [0, 1]; with v = u / 0.95, v < 1 means min + v (1 - min) or
-    min ** (1 - v) of the link rate, v >= 1 no limit.
+    `kind` ``linear`` and ``log``: a number a in [-1, 1]; with u = (a + 1) / 2 and v = u / 0.95, v < 1 means
+    min + v (1 - min) or min ** (1 - v) of the link rate, v >= 1 no limit.
     """
 
     kind: Literal["levels", "shares", "linear", "log"] = "levels"
@@ -145,11 +145,11 @@ class RateTable:
 
 
 class RateScale:
-    """Numbers in [0, 1] to rate limits."""
+    """Numbers in [-1, 1] to rate limits."""
 
     def __init__(self, spec: ActionSpec) -> None:
         if spec.n_actions:
-            raise ConfigError(f"ActionSpec.kind is {spec.kind!r}; numbers in [0, 1] need 'linear' or 'log'")
+            raise ConfigError(f"ActionSpec.kind is {spec.kind!r}; numbers in [-1, 1] need 'linear' or 'log'")
         self.spec = spec
 
     def reset(self, scenario: Scenario) -> None:
@@ -158,16 +158,34 @@ class RateScale:
         self._names, self._link_bps = scales.names, scales.link_rate_bps
 
     def rates_bps(self, actions: npt.ArrayLike, obs: ObsArray) -> FloatArray:
-        """Limits in bits/s [n_agents] for numbers in [0, 1], whatever was observed; inf means no limit.
+        """Limits in bits/s [n_agents] for numbers in [-1, 1], whatever was observed; inf means no limit.
 
         Raises:
             ConfigError: wrong shape, NaN, or out of range, naming the host.
         """
-        u = np.asarray(actions, dtype=np.float64)
-        _check_shape(u, self._names)
-        if not (u.min() >= 0 and u.max() <= 1):
-            _refuse(u, ~((u >= 0) & (u <= 1)), self._names, "numbers in [0, 1]")
-        v, low = np.minimum(u / NO_LIMIT_FROM, 1), self.spec.min_rate_frac
+        given = np.asarray(actions, dtype=np.float64)
+        _check_shape(given, self._names)
+        _refuse(given, ~((given >= -1) & (given <= 1)), self._names, "numbers in [-1, 1]")
+        return self._limits(given)
+
+    def rack_rates_bps(self, actions: npt.ArrayLike, obs: ObsArray, first: int) -> FloatArray:
+        """The same for racks numbered from `first`: numbers [n_racks, n_agents].
+
+        Raises:
+            ConfigError: as above, naming rack and host.
+        """
+        given = np.asarray(actions, dtype=np.float64)
+        if given.shape[1:] == (len(self._names),) and given.min() >= -1 and given.max() <= 1:
+            return self._limits(given)
+        for number, row in enumerate(given, first):
+            try:
+                self.rates_bps(row, obs)
+            except ConfigError as error:
+                raise ConfigError(f"rack {number}: {error}") from None
+        return self._limits(given)
+
+    def _limits(self, given: FloatArray) -> FloatArray:
+        v, low = np.minimum((given + 1) / 2 / NO_LIMIT_FROM, 1), self.spec.min_rate_frac
         frac = low + v * (1 - low) if self.spec.kind == "linear" else low ** (1 - v)
         return np.where(v < 1, frac * self._link_bps, np.inf)
 

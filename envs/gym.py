@@ -1,59 +1,104 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The whole rack as one Gymnasium agent. Importing this module registers ``ncc/Rack-v0``.
+"""The whole rack as one Gymnasium agent: ``import gymnasium, ncc; env = gymnasium.make("ncc/Rack-v0")``.
 
-``gymnasium.make("ncc.envs.gym:ncc/Rack-v0")`` imports it by itself (Gymnasium 1.x has no plugin entry points).
+| id | action |
+|---|---|
+| ``ncc/Rack-v0`` | an index of a rate for each host: MultiDiscrete |
+| ``ncc/RackBox-v0`` | a number in [-1, 1] for each host: Box |
+| ``ncc/RackOne-v0`` | one index of a rate, which all hosts take: Discrete |
+
+All take the arguments of `RackEnv`. Policies here are small: with PyTorch, ``torch.set_num_threads(1)`` makes learners
+many times faster.
 """
 
 from typing import Any
 
 import gymnasium
-import numpy as np
-import numpy.typing as npt
-from gymnasium import spaces
 
 from ncc.core.errors import DatapathError
 from ncc.core.seeding import SEED_LIMIT
-from ncc.envs.action import rate_map
-from ncc.envs.make import DEFAULT_DATAPATH, datapath_factory, env_spec
-from ncc.envs.observation import HIGH, LOW
+from ncc.envs.action import ActionSpec
+from ncc.envs.make import DEFAULT_DATAPATH, Settings, datapath_factory, env_spec
+from ncc.envs.observation import ObservationSpec
 from ncc.envs.rack import Rack
-from ncc.envs.spec import DatapathFactory, EnvSpec
+from ncc.envs.reward import AnyReward
+from ncc.envs.scenarios import ScenarioLike
+from ncc.envs.spaces import ActionSpace, Array, RackSpaces
+from ncc.envs.spec import DatapathFactory
 from ncc.harness.batch import ObsArray
+from ncc.harness.datapath import HostStack
 
-Array = npt.NDArray[Any]
 
-
-class RackEnv(gymnasium.Env[ObsArray, Array]):
+class RackEnv(gymnasium.Env[ObsArray, Any]):
     """All hosts of a scenario as one agent.
 
     Observation: Box of shape (n_agents * obs_dim,), the hosts' rows one after the other (`ncc.envs.observation`).
-    Action: MultiDiscrete([d + 1] * n_agents), or Box(0, 1, (n_agents,)) if `action` is continuous. Reward: the mean
-    over hosts; ``info["host_rewards"]`` has each.
+    Action: see `space`. Reward: the mean over hosts; ``info["host_rewards"]`` has each. ``info`` also has
+    ``episode_number``, ``time_s``, ``flows_started`` and ``flows_finished``.
 
     ``reset(seed=s)`` decides the flows of this episode and all that follow; ``reset()`` goes on to the next episode.
 
     Args:
-        settings: scenario, stack, observation, action, reward, purpose: see `ncc.envs.make.env_spec`.
+        scenario: a name (``incast``), a YAML file, a mapping of what differs from the default scenario, or a value
+            (`ncc.envs.scenarios.make_scenario`).
+        hosts: how many hosts decide.
+        duration_s: length of an episode.
+        period_s: time between two decisions.
+        load_frac: load of the scenario's Poisson traffic, over the rate of its link.
         datapath: a name (``packetsim``, ``ns3``) or a factory.
+        stack: what runs on hosts below the rate limit: the name of a transport (``cubic``), or a mapping of
+            `ncc.harness.datapath.HostStack`'s fields.
+        observation: what hosts see: ``each``, ``pooled``, ``ranked`` or ``none`` of their neighbours, or a mapping of
+            `ncc.envs.observation.ObservationSpec`'s fields.
+        action: what hosts decide: ``levels``, ``shares``, ``linear`` or ``log``, or a mapping of
+            `ncc.envs.action.ActionSpec`'s fields.
+        reward: what hosts are paid for: ``utility``, ``backlog`` or ``profit_penalty``, or a mapping of its fields
+            (`ncc.envs.reward`).
+        space: ``multi_discrete``, ``box`` or ``discrete``, see `ncc.envs.spaces.RackSpaces`; each id has its own.
+        purpose: names the stream of seeds, so that training and evaluation never meet the same flows.
         render_mode: None is all there is.
+
+    Raises:
+        ConfigError: a setting that cannot be used; names it and what is allowed.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own declaration
 
     def __init__(
-        self, datapath: str | DatapathFactory = DEFAULT_DATAPATH, render_mode: str | None = None, **settings: Any
+        self,
+        scenario: ScenarioLike = None,
+        *,
+        hosts: int | None = None,
+        duration_s: float | None = None,
+        period_s: float | None = None,
+        load_frac: float | None = None,
+        datapath: str | DatapathFactory = DEFAULT_DATAPATH,
+        stack: HostStack | Settings | str | None = None,
+        observation: ObservationSpec | Settings | str | None = None,
+        action: ActionSpec | Settings | str | None = None,
+        reward: AnyReward | Settings | str | None = None,
+        space: ActionSpace | None = None,
+        purpose: str = "train",
+        render_mode: str | None = None,
     ) -> None:
-        spec: EnvSpec = env_spec(**settings)
+        spec = env_spec(
+            scenario,
+            hosts=hosts,
+            duration_s=duration_s,
+            period_s=period_s,
+            load_frac=load_frac,
+            stack=stack,
+            observation=observation,
+            action=action,
+            reward=reward,
+            continuous=space == "box",
+            purpose=purpose,
+        )
         self.render_mode = render_mode
-        self._rates = rate_map(spec.view.action, spec.view.observation)
-        self._rates.reset(spec.scenario)
+        self._spaces = RackSpaces(spec, space)
+        self.observation_space, self.action_space = self._spaces.observation, self._spaces.action
         self._rack = Rack(spec, datapath_factory(datapath), seed=0)
         self._episode = -1
-        n, n_actions = self._rack.n_agents, spec.view.action.n_actions
-        self.observation_space = spaces.Box(LOW, HIGH, (n * self._rack.obs_dim,), np.float32)
-        self.action_space: spaces.Space[Array] = (
-            spaces.MultiDiscrete(np.full(n, n_actions)) if n_actions else spaces.Box(0.0, 1.0, (n,), np.float32)
-        )
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -64,12 +109,12 @@ class RackEnv(gymnasium.Env[ObsArray, Array]):
         if seed is not None:
             self._rack.seed, self._episode = seed, -1
         self._episode += 1
-        return self._rack.begin(self._episode).ravel(), self._info()
+        return self._rack.begin(self._episode).flatten(), self._info()
 
     def step(self, action: Array) -> tuple[ObsArray, float, bool, bool, dict[str, Any]]:
-        epoch = self._rack.advance(self._rates.rates_bps(np.asarray(action), self._rack.obs))
+        epoch = self._rack.advance(self._spaces.limits_bps(action, self._rack.obs))
         info = {**self._info(), "host_rewards": epoch.reward}
-        return epoch.obs.ravel(), float(epoch.reward.mean()), epoch.terminated, epoch.truncated, info
+        return epoch.obs.flatten(), float(epoch.reward.mean()), epoch.terminated, epoch.truncated, info
 
     def close(self) -> None:
         self._rack.close()
@@ -84,6 +129,3 @@ class RackEnv(gymnasium.Env[ObsArray, Array]):
             "flows_started": m.flows_started,
             "flows_finished": m.flows_finished,
         }
-
-
-gymnasium.register(id="ncc/Rack-v0", entry_point="ncc.envs.gym:RackEnv")

@@ -7,27 +7,17 @@ from pathlib import Path
 from typing import Any, cast
 
 from ncc.core.errors import ConfigError, UnknownNameError
-from ncc.core.scenario import Scenario, scenario_from_dict
-from ncc.core.topologies import Rack
 from ncc.core.value import Value, from_dict
-from ncc.core.workload import Poisson
+from ncc.envs.action import ActionSpec
+from ncc.envs.observation import ObservationSpec
+from ncc.envs.reward import AnyReward
+from ncc.envs.scenarios import ScenarioLike, make_scenario
 from ncc.envs.spec import DatapathFactory, EnvSpec, EnvView
 from ncc.harness.datapath import HostStack
 
 Settings = Mapping[str, Any]
 
-DEFAULT_SCENARIO = Scenario(
-    name="rack",
-    topology=Rack(mark_threshold_bytes=50_000, delay_s=10e-6),
-    workload=(
-        (
-            "websearch",
-            Poisson(distribution="websearch", load_frac=0.8, sources="hosts", destinations="remotes", link="tor->core"),
-        ),
-    ),
-    duration_s=0.5,
-    drain_s=10.0,
-)
+DEFAULT_SCENARIO = make_scenario()
 """16 hosts of 1 Gbit/s behind a 4 Gbit/s uplink at 80 % load: the scenario that `python -m ncc.train` trains on."""
 
 DEFAULT_DATAPATH = "packetsim"
@@ -35,28 +25,49 @@ DEFAULT_DATAPATH = "packetsim"
 
 
 def env_spec(
-    scenario: Scenario | Settings | None = None,
+    scenario: ScenarioLike = None,
     *,
-    stack: HostStack | Settings | None = None,
-    observation: Value | Settings | None = None,
-    action: Value | Settings | None = None,
-    reward: Value | Settings | None = None,
+    hosts: int | None = None,
+    duration_s: float | None = None,
+    period_s: float | None = None,
+    load_frac: float | None = None,
+    stack: HostStack | Settings | str | None = None,
+    observation: ObservationSpec | Settings | str | None = None,
+    action: ActionSpec | Settings | str | None = None,
+    reward: AnyReward | Settings | str | None = None,
+    continuous: bool = False,
     purpose: str = "train",
 ) -> EnvSpec:
-    """An `EnvSpec`; every part may be a value, a mapping of its fields, or None for the default.
+    """What an environment runs and how it is seen, from what people type.
+
+    `stack`, `observation`, `action` and `reward` may be a value, a mapping of the fields that differ from the default,
+    or a name alone: of the transport (``cubic``), of how neighbours are seen (``pooled``), of the kind of action
+    (``log``) or of reward (``backlog``).
+
+    Args:
+        scenario: see `ncc.envs.scenarios.make_scenario`, as for `hosts`, `duration_s`, `period_s` and `load_frac`.
+        hosts: how many hosts decide.
+        duration_s: length of an episode.
+        period_s: time between two decisions.
+        load_frac: of the uplink, say.
+        stack: what runs on hosts below the rate limit.
+        observation: how measurements become numbers.
+        action: what hosts may decide.
+        reward: what they are paid for.
+        continuous: whether the kind of action that is not given is ``linear`` rather than ``levels``.
+        purpose: names the stream of seeds.
 
     Raises:
         ConfigError: names the field and what is allowed.
     """
-    if scenario is None:
-        scenario = DEFAULT_SCENARIO
-    elif not isinstance(scenario, Scenario):
-        scenario = scenario_from_dict(_plain(scenario, "scenario"))
-    parts = {"observation": observation, "action": action, "reward": reward}
-    view = {name: _plain(part, name) for name, part in parts.items() if part is not None}
+    view = {
+        "observation": _plain(observation, "observation", "neighbours"),
+        "action": ({"kind": "linear"} if continuous else {}) | _plain(action, "action", "kind"),
+        "reward": {"kind": "utility"} | _plain(reward, "reward", "kind"),
+    }
     return EnvSpec(
-        scenario=scenario,
-        stack=HostStack() if stack is None else from_dict(HostStack, _plain(stack, "stack"), "stack"),
+        scenario=make_scenario(scenario, hosts=hosts, duration_s=duration_s, period_s=period_s, load_frac=load_frac),
+        stack=from_dict(HostStack, _plain(stack, "stack", "transport"), "stack"),
         view=from_dict(EnvView, view, "env"),
         purpose=purpose,
     )
@@ -84,9 +95,16 @@ def datapath_factory(datapath: str | DatapathFactory) -> DatapathFactory:
         raise ConfigError(f"datapath {datapath!r} cannot be loaded ({error}); build it with: make build") from None
 
 
-def _plain(part: Value | Settings, where: str) -> dict[str, Any]:
+def _plain(part: Value | Settings | str | None, where: str, named: str) -> dict[str, Any]:
+    """The fields that are given; a name alone is that of the field `named`."""
+    if part is None:
+        return {}
+    if isinstance(part, str):
+        return {named: part}
     if isinstance(part, Value):
         return part.to_dict()
     if not isinstance(part, Mapping):
-        raise ConfigError(f"{where} must be a value or a mapping of its fields, got {type(part).__name__}")
+        raise ConfigError(
+            f"{where} must be a value, a mapping of its fields or a name (its {named}), got {type(part).__name__}"
+        )
     return dict(part)

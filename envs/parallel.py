@@ -11,13 +11,16 @@ from pettingzoo import ParallelEnv  # type: ignore[import-untyped]
 
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.seeding import SEED_LIMIT
-from ncc.envs.action import rate_map
-from ncc.envs.make import DEFAULT_DATAPATH, datapath_factory, env_spec
-from ncc.envs.observation import HIGH, LOW
+from ncc.envs.action import ActionSpec, rate_map
+from ncc.envs.make import DEFAULT_DATAPATH, Settings, datapath_factory, env_spec
+from ncc.envs.observation import HIGH, LOW, ObservationSpec
 from ncc.envs.rack import Rack
+from ncc.envs.reward import AnyReward
 from ncc.envs.scales import scales_of
+from ncc.envs.scenarios import ScenarioLike
 from ncc.envs.spec import DatapathFactory
 from ncc.harness.batch import ObsArray
+from ncc.harness.datapath import HostStack
 
 Array = npt.NDArray[Any]
 
@@ -26,16 +29,40 @@ class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # 
     """Every host an agent called ``host_<name>``.
 
     Observation: Box of shape (obs_dim,), see `ncc.envs.observation`; `state` is all rows, flat. Action: Discrete(d +
-    1), or Box(0, 1, (1,)) if `action` is continuous. All agents end together. Seeding and arguments as for
+    1), or Box(-1, 1, (1,)) if `action` is continuous. All agents end together. Seeding, arguments and errors as for
     `ncc.envs.gym.RackEnv`.
     """
 
     metadata: dict[str, Any] = {"name": "ncc_rack_v0", "render_modes": [], "is_parallelizable": True}  # noqa: RUF012
 
     def __init__(
-        self, datapath: str | DatapathFactory = DEFAULT_DATAPATH, render_mode: str | None = None, **settings: Any
+        self,
+        scenario: ScenarioLike = None,
+        *,
+        hosts: int | None = None,
+        duration_s: float | None = None,
+        period_s: float | None = None,
+        load_frac: float | None = None,
+        datapath: str | DatapathFactory = DEFAULT_DATAPATH,
+        stack: HostStack | Settings | str | None = None,
+        observation: ObservationSpec | Settings | str | None = None,
+        action: ActionSpec | Settings | str | None = None,
+        reward: AnyReward | Settings | str | None = None,
+        purpose: str = "train",
+        render_mode: str | None = None,
     ) -> None:
-        spec = env_spec(**settings)
+        spec = env_spec(
+            scenario,
+            hosts=hosts,
+            duration_s=duration_s,
+            period_s=period_s,
+            load_frac=load_frac,
+            stack=stack,
+            observation=observation,
+            action=action,
+            reward=reward,
+            purpose=purpose,
+        )
         self.render_mode = render_mode
         self._rates = rate_map(spec.view.action, spec.view.observation)
         self._rates.reset(spec.scenario)
@@ -47,7 +74,7 @@ class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # 
         n_actions, size = spec.view.action.n_actions, self._rack.obs_dim
         self.observation_spaces = {name: spaces.Box(LOW, HIGH, (size,), np.float32) for name in self.possible_agents}
         self.action_spaces = {
-            name: spaces.Discrete(n_actions) if n_actions else spaces.Box(0.0, 1.0, (1,), np.float32)
+            name: spaces.Discrete(n_actions) if n_actions else spaces.Box(-1.0, 1.0, (1,), np.float32)
             for name in self.possible_agents
         }
         self.state_space = spaces.Box(LOW, HIGH, (size * len(self.possible_agents),), np.float32)

@@ -38,18 +38,12 @@ class Rack:
     """
 
     def __init__(self, spec: EnvSpec, datapath: DatapathFactory, seed: int, rack: int = 0) -> None:
-        self._racks = Racks(spec, InTurn(datapath, 1), seed, range(rack, rack + 1))
+        self._racks = Racks(spec, InTurn(datapath, 1), range(rack, rack + 1))
+        self._spec, self._rack = spec, rack
         self.n_agents, self.obs_dim = self._racks.n_agents, self._racks.obs_dim
+        self.seed = seed
+        """May be set between episodes."""
         self._obs: ObsArray | None = None
-
-    @property
-    def seed(self) -> int:
-        """Decides the flows, with rack and episode; may be set between episodes."""
-        return self._racks.seed
-
-    @seed.setter
-    def seed(self, seed: int) -> None:
-        self._racks.seed = seed
 
     @property
     def measurement(self) -> Measurement | None:
@@ -70,7 +64,7 @@ class Rack:
 
     def begin(self, episode: int) -> ObsArray:
         """Start an episode and return its first observation [n_agents, obs_dim]."""
-        self._obs = self._racks.begin(0, episode)
+        self._obs = self._racks.begin(0, self._spec.episode_seed(self.seed, self._rack, episode))
         return self._obs
 
     def advance(self, limits_bps: FloatArray) -> Epoch:
@@ -114,10 +108,10 @@ class RackBatch:
         self._actions = RateTable(spec.view.action, spec.view.observation)
         self._actions.reset(spec.scenario)
         made = networks(datapath, n_racks, threads=threads, first=rack)
-        self._racks = Racks(spec, made, seed, range(rack, rack + n_racks))
+        self._racks = Racks(spec, made, range(rack, rack + n_racks))
         self.n_racks, self.n_agents, self.obs_dim = n_racks, self._racks.n_agents, self._racks.obs_dim
         self.n_actions = spec.view.action.n_actions
-        self._spec = spec
+        self._spec, self._seed = spec, seed
         self._expert: RateLimiter | None = None
         self._obs: ObsArray | None = None
         self._episodes = [0] * n_racks
@@ -185,4 +179,4 @@ class RackBatch:
 
     def _begin(self, row: int, episode: int) -> ObsArray:
         self._episodes[row], self._began[row], self._sums[row] = episode, self._now, 0
-        return self._racks.begin(row, episode)
+        return self._racks.begin(row, self._spec.episode_seed(self._seed, self._first + row, episode))

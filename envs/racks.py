@@ -36,19 +36,18 @@ class Epochs(NamedTuple):
 
 
 class Racks:
-    """Episodes of racks of one seed, driven by rate limits. Each rack is as it would be alone, bit for bit.
+    """Episodes of racks, driven by rate limits. Each rack is as it would be alone, bit for bit.
 
     Knows no learning framework; every environment is built on it.
 
     Args:
         spec: what runs and how it is seen.
         networks: as many as there are racks.
-        seed: with the number of the rack and of the episode it decides the flows.
-        racks: their numbers.
+        racks: their numbers, for errors.
     """
 
-    def __init__(self, spec: EnvSpec, networks: Networks, seed: int, racks: range) -> None:
-        self.spec, self.seed, self.racks = spec, seed, racks
+    def __init__(self, spec: EnvSpec, networks: Networks, racks: range) -> None:
+        self.spec, self.racks = spec, racks
         self.n_agents = spec.scenario.n_agents
         self.measured: Measurement | Measurements | None = None
         """Of the last epoch, or of a lone rack's start."""
@@ -69,10 +68,14 @@ class Racks:
         """Numbers in one host's observation."""
         return self._observer.obs_dim
 
-    def begin(self, row: int, episode: int) -> ObsArray:
-        """Start an episode of one rack; its observation [n_agents, obs_dim] at the start."""
+    def begin(self, row: int, seed: int) -> ObsArray:
+        """Start an episode of one rack; its observation [n_agents, obs_dim] at the start.
+
+        Args:
+            row: the rack's.
+            seed: decides the flows (`EnvSpec.episode_seed`).
+        """
         number, scenario = self.racks[row], self.spec.scenario
-        seed = self.spec.episode_seed(self.seed, number, episode)
         flows = scenario.flows(seed)
         self._over.add(row)
         try:

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """ncc: neighbour-aware congestion control, learned and classical, through one harness.
 
-Importing this package loads neither torch nor ns-3 nor ray.
+Importing this package loads neither torch nor ns-3 nor ray. It registers its environments with Gymnasium, without
+loading that either: ``import gymnasium, ncc; env = gymnasium.make("ncc/Rack-v0")``.
 """
 
 from importlib.metadata import PackageNotFoundError, version
+
+from ncc.registration import register_when_imported
 
 try:
     __version__ = version("ncc")
 except PackageNotFoundError:  # an uninstalled checkout
     __version__ = "0.0.0+checkout"
+
+register_when_imported()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Any simulation that speaks ns3-gym's protocol, as a current Gymnasium environment.
 
-Importing this module registers ``ncc/Ns3Gym-v0``: ``gymnasium.make("ncc.envs.ns3gym.env:ncc/Ns3Gym-v0", command=...)``.
+``import gymnasium, ncc; gymnasium.make("ncc/Ns3Gym-v0", command=...)`` makes one.
 """
 
 import warnings
@@ -220,6 +220,3 @@ def _once() -> LetThrough:
             warnings.warn(what, stacklevel=2)
 
     return tell
-
-
-gymnasium.register(id="ncc/Ns3Gym-v0", entry_point="ncc.envs.ns3gym.env:Ns3GymEnv")

@@ -44,6 +44,7 @@ def main(plain: dict[str, Any], _: list[str]) -> None:
     """Serve, and say each episode."""
     spec = from_dict(ServeSpec, {key: value for key, value in plain.items() if key not in PARTS}, "configuration")
     # Imported here: `--help` and bad input answer at once.
+    from ncc.core.scenario import scenario_from_dict
     from ncc.core.value import from_dict as read
     from ncc.envs.gym import RackEnv
     from ncc.envs.ns3gym.schema import need_packages
@@ -57,8 +58,8 @@ def main(plain: dict[str, Any], _: list[str]) -> None:
         names = ", ".join(datapath.name for datapath in datapaths) or "none"
         raise ConfigError(f"one datapath is served, got {names}: choose datapath=<name>")
     env = RackEnv(
-        datapaths[0].load(),
-        scenario=plain["scenario"],
+        scenario_from_dict(plain["scenario"]),
+        datapath=datapaths[0].load(),
         stack=plain["stack"],
         observation=view.observation,
         action=view.action,

@@ -64,22 +64,25 @@ def test_bad_actions_are_refused_by_name(actions: np.ndarray, message: str) -> N
 
 
 def test_linear_and_log_scales_reach_their_ends() -> None:
-    u = np.array([0.0, 0.475, 0.9499999, 0.95])
+    u = np.array([-1.0, -0.05, 0.8999998, 0.9])
     np.testing.assert_allclose(scale("linear").rates_bps(u, UNSEEN), [1e7, 5.05e8, 1e9, np.inf], rtol=1e-6)
     np.testing.assert_allclose(scale("log").rates_bps(u, UNSEEN), [1e7, 1e8, 1e9, np.inf], rtol=1e-5)
 
 
-@given(st.floats(0, 1), st.floats(0, 1), st.sampled_from(["linear", "log"]))
+@given(st.floats(-1, 1), st.floats(-1, 1), st.sampled_from(["linear", "log"]))
 def test_more_action_is_never_less_rate(a: float, b: float, kind: str) -> None:
     low, high = sorted([a, b])
-    rates = scale(kind).rates_bps(np.array([low, high, 0.0, 1.0]), UNSEEN)
+    rates = scale(kind).rates_bps(np.array([low, high, -1.0, 1.0]), UNSEEN)
     assert 1e7 * (1 - 1e-12) <= rates[2] <= rates[0] <= rates[1] <= rates[3] == np.inf
 
 
-@pytest.mark.parametrize("bad", [np.nan, -0.01, 1.01, np.inf])
+@pytest.mark.parametrize("bad", [np.nan, -1.01, 1.01, np.inf])
 def test_bad_continuous_actions_are_refused_by_name(bad: float) -> None:
-    with pytest.raises(ConfigError, match=r"host h2 is .*; allowed: numbers in \[0, 1\]"):
-        scale("log").rates_bps(np.array([0.1, 0.2, bad, 0.3]), UNSEEN)
+    given = np.array([0.1, 0.2, bad, 0.3])
+    with pytest.raises(ConfigError, match=r"^action of host h2 is .*; allowed: numbers in \[-1, 1\]"):
+        scale("log").rates_bps(given, UNSEEN)
+    with pytest.raises(ConfigError, match=r"^rack 6: action of host h2 is .*; allowed: numbers in \[-1, 1\]"):
+        scale("log").rack_rates_bps(np.stack([np.zeros(4), given]), UNSEEN, 5)
 
 
 def test_specs_that_make_no_sense_are_refused() -> None:

@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
-import subprocess
-import sys
 from typing import Any
 
 import gymnasium
@@ -10,10 +8,9 @@ from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 from pettingzoo.test import parallel_api_test, parallel_seed_test  # type: ignore[import-untyped]
 
-import ncc.envs.gym  # noqa: F401 - registers
 from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
 from ncc.envs.gym import RackEnv
-from ncc.envs.make import DEFAULT_SCENARIO, env_spec
+from ncc.envs.make import env_spec
 from ncc.envs.parallel import RackParallelEnv
 from ncc.envs.rack import RackBatch
 from tests.envs.cases import FLOWS, listed, rack, spec
@@ -42,36 +39,11 @@ def test_pettingzoos_own_checks(action: dict[str, Any]) -> None:
     parallel_seed_test(lambda: parallel(action=action), num_cycles=20)
 
 
-def test_made_by_id_with_nothing_imported_before() -> None:
-    code = (
-        "import gymnasium; from tests.envs.cases import FLOWS, rack; "
-        "env = gymnasium.make('ncc.envs.gym:ncc/Rack-v0', datapath=FLOWS, scenario=rack()); "
-        "print(env.reset(seed=1)[0].shape)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "(68,)\n"
-
-
-def test_the_default_scenario_is_the_one_that_training_uses() -> None:
-    """Written twice, because environments take no configuration framework; so the two are compared here."""
-    from hydra import compose, initialize_config_module
-    from omegaconf import OmegaConf
-
-    from ncc.compose import register
-    from ncc.core.scenario import scenario_from_dict
-
-    register()
-    with initialize_config_module("ncc.configs", version_base=None):
-        config = OmegaConf.to_container(compose("train", ["scenario=rack"]).scenario, resolve=True)
-    assert isinstance(config, dict)
-    assert scenario_from_dict({str(k): v for k, v in config.items()}) == DEFAULT_SCENARIO
-
-
 def test_spaces() -> None:
     env = make()
     assert env.observation_space == spaces.Box(-1, 3, (4 * 17,), np.float32)
     assert env.action_space == spaces.MultiDiscrete([11] * 4)
-    assert make(action={"kind": "log"}).action_space == spaces.Box(0, 1, (4,), np.float32)
+    assert make(action={"kind": "log"}).action_space == spaces.Box(-1, 1, (4,), np.float32)
 
 
 def test_whole_rack_equals_the_batched_environment() -> None:
@@ -88,6 +60,18 @@ def test_whole_rack_equals_the_batched_environment() -> None:
         assert (terminated, truncated) == (t.terminated[0], t.truncated[0])
     np.testing.assert_array_equal(env.reset()[0], batch.reset(episode=1).ravel())
     assert env.reset()[1] == {"episode_number": 2, "time_s": 0.0, "flows_started": 0, "flows_finished": 0}
+
+
+def test_one_decision_is_taken_by_every_host() -> None:
+    one, each = make(space="discrete"), make()
+    for env in (one, each):
+        env.reset(seed=2)
+    for level in (3, 10, 0):
+        np.testing.assert_array_equal(one.step(np.int64(level))[0], each.step(np.full(4, level))[0])  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"one whole number per rack, of shape \(\), got shape \(4,\)"):
+        one.step(TOP)
+    with pytest.raises(ConfigError, match=r"is 11; allowed: whole numbers 0 to 10"):
+        one.step(np.int64(11))  # type: ignore[arg-type]
 
 
 def trajectory(env: RackEnv, seed: int | None) -> np.ndarray:
@@ -183,11 +167,17 @@ def test_settings_are_values_or_mappings_and_typos_are_named() -> None:
     }
     assert env_spec(rack().to_dict()).scenario == rack()
     assert env_spec(rack(), reward=env_spec(reward=plain).view.reward) == env_spec(rack(), reward=plain)
+    assert env_spec(rack(), reward="backlog") == env_spec(rack(), reward={"kind": "backlog"})
+    assert env_spec(rack(), reward={"rho": 1.0}) == env_spec(rack(), reward={"kind": "utility", "rho": 1.0})
+    assert (env_spec(stack="cubic").stack.transport, env_spec(action="log").view.action.kind) == ("cubic", "log")
+    assert env_spec(observation="pooled").view.observation.neighbours == "pooled"
     with pytest.raises(ConfigError, match=r"env.reward.*allowed: backlog, profit_penalty, utility"):
         make(reward={"kind": "fame"})
     with pytest.raises(ConfigError, match=r"env.observation.*rtt_scales.*allowed: .*rtt_scale"):
         make(observation={"rtt_scales": 1})
-    with pytest.raises(ConfigError, match=r"action must be a value or a mapping of its fields, got list"):
+    with pytest.raises(
+        ConfigError, match=r"action must be a value, a mapping of its fields or a name \(its kind\), got list"
+    ):
         make(action=[1])
     with pytest.raises(
         UnknownNameError, match=r"Unknown datapath 'ns4'; known: linux, ns3, packetsim. Did you mean 'ns3'\?"

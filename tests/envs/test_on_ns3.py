@@ -13,7 +13,6 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from pettingzoo.test import parallel_api_test  # type: ignore[import-untyped]
 
-import ncc.envs.gym  # noqa: F401 - registers
 from ncc.core.errors import ConfigError
 from ncc.envs.ns3.datapath import Ns3Datapath
 from ncc.envs.parallel import RackParallelEnv

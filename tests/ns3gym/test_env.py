@@ -74,7 +74,7 @@ def test_time_that_is_up_truncates_and_a_game_that_is_over_terminates(
 
 
 def test_it_passes_gymnasiums_own_check(peer: str) -> None:
-    env = gymnasium.make("ncc.envs.ns3gym.env:ncc/Ns3Gym-v0", command=peer)
+    env = gymnasium.make("ncc/Ns3Gym-v0", command=peer)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message=".*symmetric and normalized space.*|.*render.*|.*spec.*")

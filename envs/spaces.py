@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Gymnasium's spaces of racks, and the way from actions in them to rate limits."""
+
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+
+from ncc.core.errors import ConfigError
+from ncc.core.flows import FloatArray
+from ncc.envs.action import rate_map
+from ncc.envs.observation import HIGH, LOW, obs_dim
+from ncc.envs.spec import EnvSpec
+from ncc.harness.batch import ObsArray
+
+Array = npt.NDArray[Any]
+ActionSpace = Literal["multi_discrete", "box", "discrete"]
+SPACES: tuple[ActionSpace, ...] = ("multi_discrete", "box", "discrete")
+
+
+class RackSpaces:
+    """The spaces of one agent that decides for all hosts of a rack.
+
+    `observation` is a Box of shape (n_agents * obs_dim,), the hosts' rows one after the other. `action` is by `kind`
+
+    - ``multi_discrete``: MultiDiscrete([d + 1] * n_agents), an index for each host;
+    - ``box``: Box(-1, 1, (n_agents,)), a number for each host;
+    - ``discrete``: Discrete(d + 1), one index that all hosts take;
+
+    and where `kind` is None it follows from `EnvSpec`: ``box`` for continuous actions, else ``multi_discrete``.
+
+    Raises:
+        ConfigError: no such space, or one that the actions of `EnvSpec` do not have.
+    """
+
+    def __init__(self, spec: EnvSpec, kind: ActionSpace | None = None) -> None:
+        n, n_actions = spec.scenario.n_agents, spec.view.action.n_actions
+        kind = kind or ("multi_discrete" if n_actions else "box")
+        if kind not in SPACES:
+            raise ConfigError(f"space must be one of {', '.join(SPACES)}, got {kind!r}")
+        if (kind == "box") == bool(n_actions):
+            raise ConfigError(
+                f"space {kind!r} has action.kind {'linear or log' if n_actions else 'levels or shares'}, got "
+                f"{spec.view.action.kind!r}"
+            )
+        self.observation = spaces.Box(LOW, HIGH, (n * obs_dim(spec.view.observation, spec.scenario),), np.float32)
+        made: dict[str, spaces.Space[Any]] = {
+            "multi_discrete": spaces.MultiDiscrete(np.full(n, max(n_actions, 1))),
+            "box": spaces.Box(-1.0, 1.0, (n,), np.float32),
+            "discrete": spaces.Discrete(max(n_actions, 1)),
+        }
+        self.action = made[kind]
+        self._one, self._n = kind == "discrete", n
+        self._rates = rate_map(spec.view.action, spec.view.observation)
+        self._rates.reset(spec.scenario)
+
+    def limits_bps(self, action: Any, obs: ObsArray) -> FloatArray:
+        """Rate limits [n_agents] of an action chosen on an observation [n_agents, obs_dim]; inf means no limit.
+
+        Raises:
+            ConfigError: an action that is not in the space, naming the host.
+        """
+        given = np.asarray(action)
+        return self._rates.rates_bps(self._spread(given, ()), obs)
+
+    def racks_limits_bps(self, actions: Any, obs: ObsArray) -> FloatArray:
+        """The same of several racks: actions [n_racks, ...], observations and limits with that leading axis.
+
+        Raises:
+            ConfigError: actions that are not in the space, naming rack and host.
+        """
+        given, n_racks = np.asarray(actions), len(obs)
+        if not self._one and given.shape != (n_racks, self._n):
+            raise ConfigError(f"actions must have shape ({n_racks}, {self._n}), got {given.shape}")
+        return self._rates.rack_rates_bps(self._spread(given, (n_racks,)), obs, 0)
+
+    def _spread(self, given: Array, lead: tuple[int, ...]) -> Array:
+        """One decision for all hosts, as one of each."""
+        if not self._one:
+            return given
+        if given.shape != lead:
+            raise ConfigError(f"the action must be one whole number per rack, of shape {lead}, got shape {given.shape}")
+        return np.repeat(given[..., None], self._n, axis=-1)
