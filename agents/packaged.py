@@ -58,7 +58,7 @@ def packaged_policy(name: str, folder: Path = FOLDER) -> Path:
     if (size_bytes, file_digest(path)) != (vouched.size_bytes, vouched.sha256):
         raise ResultError(
             f"{path} is not the file that {name}.json beside it vouches for (SHA-256 or size differ): damaged or "
-            "changed; install ncc again, or pack the policy again with python -m ncc.pack"
+            "changed; install ncc again, or pack the policy again with ncc pack"
         )
     return path
 
@@ -66,7 +66,7 @@ def packaged_policy(name: str, folder: Path = FOLDER) -> Path:
 def read_policy_manifest(name: str, folder: Path = FOLDER) -> PolicyManifest:
     """What vouches for a packaged policy; `ResultError` if it is missing or damaged."""
     path = folder / f"{name}.json"
-    remedy = "install ncc again, or pack the policy again with python -m ncc.pack"
+    remedy = "install ncc again, or pack the policy again with ncc pack"
     try:
         data = json.loads(path.read_bytes())
         if not isinstance(data, dict) or data.get("format") != FORMAT:

@@ -18,10 +18,10 @@ from ncc.harness.datapath import HostStack
 Settings = Mapping[str, Any]
 
 DEFAULT_SCENARIO = make_scenario()
-"""16 hosts of 1 Gbit/s behind a 4 Gbit/s uplink at 80 % load: the scenario that `python -m ncc.train` trains on."""
+"""16 hosts of 1 Gbit/s behind a 4 Gbit/s uplink at 80 % load: the scenario that `ncc train` trains on."""
 
 DEFAULT_DATAPATH = "packetsim"
-"""Where `python -m ncc.train` trains."""
+"""Where `ncc train` trains."""
 
 
 def env_spec(

@@ -18,6 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 from ncc.compose import plain_config, recipe_names, register
 from ncc.controllers import controller_names
 from ncc.core.errors import ConfigError, NccError, UnknownNameError
+from ncc.verbs import version_line
 
 STATUS_CONFIG = 2
 STATUS_FAILED = 1
@@ -34,6 +35,9 @@ def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> No
     """
     register()
     arguments = sys.argv[1:]
+    if "--version" in arguments:
+        print(version_line())
+        return
     if {"-h", "--help"} & set(arguments):
         _user_errors(lambda: _help(name, [a for a in arguments if "=" in a and not a.startswith("-")]), main=name)
         return

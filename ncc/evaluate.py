@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m ncc.evaluate``: compare controllers, learned and classical, on the same held-out flows.
+"""Compare controllers, learned and classical, on the same flows.
 
-With `experiment=<name>`: run a figure of a paper, and say whether its shape holds; exit status 3 if it does not.
+``experiment=<name>`` runs a figure of a paper and says whether its shape holds; exit status 3 if it does not.
 """
 
 import hashlib

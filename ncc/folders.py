@@ -83,9 +83,9 @@ def resumable(folder: Path) -> Iterator[None]:
     try:
         yield
     except WorkerDiedError as error:
-        raise WorkerDiedError(f"{error}. Continue with: python -m ncc.train resume={folder}") from None
+        raise WorkerDiedError(f"{error}. Continue with: ncc train resume={folder}") from None
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"Interrupted. Continue with: python -m ncc.train resume={folder}") from None
+        raise KeyboardInterrupt(f"Interrupted. Continue with: ncc train resume={folder}") from None
 
 
 def begun(folder: Path) -> bool:

@@ -53,7 +53,7 @@ class LimiterFactory:
             raise ConfigError(
                 f"controller {controller!r} needs a trained policy, and none called {limit.pretrained!r} came with "
                 f"ncc (it has: {', '.join(names) or 'none'}); name the run that made one, run=<folder>, or pack it: "
-                f"python -m ncc.pack <folder> --name {limit.pretrained}"
+                f"ncc pack <folder> --name {limit.pretrained}"
             )
         return packaged_policy(limit.pretrained, self.packaged)
 
@@ -109,7 +109,7 @@ class LimiterFactory:
         if path.suffix != SUFFIX or not limit.greedy:
             raise ConfigError(
                 f"controller {controller!r} is an agent on each host: that takes a policy file ({SUFFIX}, made by "
-                f"python -m ncc.export) and greedy decisions, got {path.name} and greedy={limit.greedy}"
+                f"ncc export) and greedy decisions, got {path.name} and greedy={limit.greedy}"
             )
         return HostAgents(load_policy_file(path))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m ncc.pack``: put the trained policy of a run into the package, where evaluations find it without a run."""
+"""Put the policy of a run into the package, for all evaluations."""
 
 import argparse
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m ncc.pack", description=__doc__)
+    parser = argparse.ArgumentParser(prog="ncc pack", description=__doc__)
     parser.add_argument("run", type=Path, help="the folder of a finished training run")
     parser.add_argument("--name", required=True, help="of the policy: what limit.pretrained of a controller names")
     parser.add_argument("--policy", default="policy.npz", help="which policy of the run (default: %(default)s)")

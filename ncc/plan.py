@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A training run as a value: everything `python -m ncc.train` was asked for, checked before anything starts."""
+"""A training run as a value: everything `ncc train` was asked for, checked before anything starts."""
 
 import json
 from collections import Counter

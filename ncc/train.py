@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m ncc.train``: train an agent, then judge it beside classical controllers on flows it has never met.
+"""Train an agent, then compare it with classical controllers.
 
-With `experiment=<name>`: by a recipe, a YAML of configs/recipes/experiment; `experiment=list` shows them.
+It is judged on flows that it has never met. ``experiment=<name>`` trains by a recipe, a YAML of
+configs/recipes/experiment; ``experiment=list`` shows them.
 """
 
 from collections.abc import Sequence
@@ -71,7 +72,7 @@ def _require_recipe(overrides: Sequence[str]) -> None:
     for key, _, name in (override.partition("=") for override in overrides):
         if key.lstrip("+") == "experiment" and name not in (*recipe_names(), "null"):
             raise ConfigError(
-                f"experiment {name!r} is a figure of a paper, which python -m ncc.evaluate runs; recipes of training "
+                f"experiment {name!r} is a figure of a paper, which ncc evaluate runs; recipes of training "
                 f"are: {', '.join(recipe_names())}"
             )
 

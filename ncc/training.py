@@ -90,7 +90,7 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
 def _finished(folder: Path) -> bool:
     """Whether there is nothing left to resume, which is told."""
     if sealed := is_sealed(folder):
-        print(f"{folder} is finished; evaluate it with: python -m ncc.evaluate run={folder}")
+        print(f"{folder} is finished; evaluate it with: ncc evaluate run={folder}")
     return sealed
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 BATCHED_RACKS = 16
-"""Beyond it, the cost around a rack hardly falls any more (`python -m ncc.bench`), and updates become rare."""
+"""Beyond it, the cost around a rack hardly falls any more (`ncc bench`), and updates become rare."""
 
 
 class A3cConfig(Value, frozen=True):

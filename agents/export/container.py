@@ -72,13 +72,11 @@ def unpack(data: bytes, where: str) -> dict[str, bytes]:
     while data[at : at + 4] == b"PK\3\4":
         at = _take(data, at, parts, where)
     if not parts:
-        raise ResultError(
-            f"{where} is no policy file: it does not begin with a part; make one with python -m ncc.export"
-        )
+        raise ResultError(f"{where} is no policy file: it does not begin with a part; make one with ncc export")
     if data[at:] != pack(parts)[at:]:
         raise ResultError(f"{where} is damaged: it does not end as its parts do; {_REMEDY}")
     if data != pack(parts):
-        raise ResultError(f"{where} is damaged: its parts are not described as python -m ncc.export does; {_REMEDY}")
+        raise ResultError(f"{where} is damaged: its parts are not described as ncc export does; {_REMEDY}")
     return parts
 
 
@@ -90,11 +88,11 @@ def read_bytes(path: Path) -> bytes:
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise ResultError(f"{path} is not a plain file; name a policy file that python -m ncc.export made")
+            raise ResultError(f"{path} is not a plain file; name a policy file that ncc export made")
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise ResultError(f"there is no policy file {path}; make it with python -m ncc.export") from None
+        raise ResultError(f"there is no policy file {path}; make it with ncc export") from None
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         says = error.strerror if isinstance(error, OSError) else None
         raise ResultError(f"cannot read the policy file {path}: {says or error}; check its permissions") from None

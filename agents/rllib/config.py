@@ -85,7 +85,7 @@ class RllibConfig(Value, frozen=True):
         if self.offline and self.episodes is None:
             raise ConfigError(
                 f"RllibConfig.algorithm {self.algorithm} learns from recorded episodes; set agent.episodes to the "
-                "Parquet that python -m ncc.evaluate record=true wrote"
+                "Parquet that ncc evaluate record=true wrote"
             )
         if not self.offline and self.episodes is not None:
             raise ConfigError(

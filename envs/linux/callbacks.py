@@ -52,7 +52,7 @@ def count_callbacks(seconds: float) -> Callbacks:
 
     Raises:
         ConfigError: `seconds` is not above 0, or too long.
-        DatapathError: the machine cannot (`python -m ncc.host check`) or has a run, or nothing was asked.
+        DatapathError: the machine cannot (`ncc host check`) or has a run, or nothing was asked.
     """
     from ncc.envs.linux.trial import check_seconds, trial
 

@@ -38,7 +38,7 @@ def measure(controllers: tuple[str, ...], seconds: float) -> tuple[list[Cost], f
     Raises:
         ConfigError: `seconds` is not above 0, or too long.
         UnknownNameError: no such controller was built.
-        DatapathError: the machine cannot (`python -m ncc.host check`) or has a run, or its CUBIC is not there.
+        DatapathError: the machine cannot (`ncc host check`) or has a run, or its CUBIC is not there.
     """
     check_seconds(seconds)
     for name in controllers:

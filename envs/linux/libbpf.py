@@ -305,7 +305,7 @@ class Object:
         result = self._library.lib.bpf_object__load(self._open())
         if result:
             raise DatapathError(
-                f"The kernel refuses BPF object {self.path.name} ({reason(result)}); `python -m ncc.host check` says "
+                f"The kernel refuses BPF object {self.path.name} ({reason(result)}); `ncc host check` says "
                 f"what is missing.{self._complaint()}"
             )
 

@@ -124,7 +124,7 @@ class Shim:
             raise RegisteredError(
                 f"The kernel would not register the congestion control {self.name}: the kernel itself has it, or "
                 "another process has registered it, whichever network namespace it is in. End that first, or take "
-                "another name (`python -m ncc.host run --name`)."
+                "another name (`ncc host run --name`)."
             ) from None
 
     def _name(self, controller: str, name: str | None = None) -> None:

@@ -34,7 +34,7 @@ def trial(
 
     Raises:
         ConfigError: `seconds` is not above 0, or too long.
-        DatapathError: the machine cannot (`python -m ncc.host check`).
+        DatapathError: the machine cannot (`ncc host check`).
     """
     check_seconds(seconds)
     dumbbell = Dumbbell(

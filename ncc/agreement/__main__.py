@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m ncc.agreement``: compare two datapaths and write the report, docs/agreement/."""
+"""Compare two datapaths and write docs/agreement."""
 
 import argparse
 import time
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m ncc.agreement", description=__doc__)
+    parser = argparse.ArgumentParser(prog="ncc agreement", description=__doc__)
     parser.add_argument("--preset", choices=("quick", "full"), default="full", help=PACE)
     parser.add_argument("--ours", default="packetsim", help="the datapath that is judged")
     parser.add_argument("--reference", default="ns3", help="the datapath that it is judged by")

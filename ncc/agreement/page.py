@@ -61,7 +61,7 @@ def _overview(report: Report, folder: Path) -> str:
     parts = [
         SPDX,
         f"# Agreement of {ours} with {reference}",
-        "Written by `make agreement` (`python -m ncc.agreement`), the section on causes apart. The same flows and the "
+        "Written by `make agreement` (`ncc agreement`), the section on causes apart. The same flows and the "
         "same controller headers on both. " + ("All bounds hold." if report.agrees else "Not all bounds hold."),
         _facts(report),
         "## Small cases",

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Speed, as ratios within one run; `python -m ncc.bench` measures and prints."""
+"""Speed, as ratios within one run; `ncc bench` measures and prints."""

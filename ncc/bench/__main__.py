@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m ncc.bench``: how fast everything is, as ratios within one run.
+"""Measure how fast everything is, as ratios within one run.
 
 Ratios of CPU time, taken turn by turn, hold on a busy machine too; rows that say epochs/s, and the groups
 learners and protocol, are wall time and need two free cores.
@@ -82,7 +82,7 @@ GROUPS: dict[str, tuple[str, Group]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; 0 whatever the figures are, 2 for unknown groups, 1 if there is nothing to measure with."""
-    parser = argparse.ArgumentParser(prog="python -m ncc.bench", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="ncc bench", description=__doc__.split("\n")[0])
     parser.add_argument("groups", nargs="*", metavar="group", help=f"of {', '.join(GROUPS)}; all if none is named")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter repeats: for a look, not for a claim")
     options = parser.parse_args(arguments)

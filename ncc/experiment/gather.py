@@ -65,7 +65,7 @@ def gather(runs: Path, out: Path) -> Gathered:
         [
             f"{name} on {datapath} is not taken over: runs in {path.parent} were made on a tree with changes that no "
             f"commit has ({', '.join(found['commits'])}); commit them, delete that folder, and run "
-            f"python -m ncc.evaluate experiment={name} preset=full again"
+            f"ncc evaluate experiment={name} preset=full again"
             for (name, datapath), (written_at, path, found) in dirty.items()
             if written_at > kept_at.get((name, datapath), "")
         ],

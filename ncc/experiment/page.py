@@ -49,8 +49,8 @@ def markdown_page(
     parts = [
         SPDX,
         HEAD,
-        "Written by `python -m ncc.report` from the JSON files beside it. Each experiment is one YAML in "
-        "`configs/experiment/`; `python -m ncc.evaluate experiment=<name>` runs it, `preset=quick` in seconds. Values "
+        "Written by `ncc report` from the JSON files beside it. Each experiment is one YAML in "
+        "`configs/experiment/`; `ncc evaluate experiment=<name>` runs it, `preset=quick` in seconds. Values "
         "are means over seeds [95 % bootstrap interval]; hollow marks in figures are the paper's values. A shape is "
         "what the paper's figure says in words; its numbers are of another machine or simulator, and stand beside "
         "ours.",

@@ -80,7 +80,7 @@ def reread(folder: Path) -> tuple[Result, Courses]:
         name, preset, datapath, seeds = (said[key] for key in ("name", "preset", "datapath", "seeds"))
     except FileNotFoundError:
         raise ResultError(
-            f"{folder} holds no finished experiment: it has no {JSON}; name a folder that python -m ncc.evaluate "
+            f"{folder} holds no finished experiment: it has no {JSON}; name a folder that ncc evaluate "
             "experiment=<name> made, with its datapath"
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:

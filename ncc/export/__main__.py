@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m ncc.export``: a trained policy as one file for hosts, which need neither PyTorch nor ONNX to run it.
+"""Write a trained policy as one file for hosts.
 
-``python -m ncc.export run=<folder> out=policy.ncc`` writes the file (``policy=<name>``: of a packaged policy).
-``python -m ncc.export inspect policy.ncc`` checks it in full and says what it holds.
-``python -m ncc.export check policy.ncc`` also compares numpy and onnxruntime with PyTorch on recorded observations.
+``ncc export run=<folder> out=policy.ncc`` writes the file (``policy=<name>``: of a packaged policy).
+``ncc export inspect policy.ncc`` checks it in full and says what it holds.
+``ncc export check policy.ncc`` also compares numpy and onnxruntime with PyTorch on recorded observations.
 """
 
 import argparse
@@ -26,7 +26,7 @@ def main(plain: dict[str, Any], _: list[str]) -> None:
     path = export(from_dict(ExportSpec, plain, "configuration"))
     found = load_policy_file(path)
     print(f"{path}, {path.stat().st_size:,} bytes, SHA-256 {found.sha256}")
-    print(f"To see what it holds: python -m ncc.export inspect {path}")
+    print(f"To see what it holds: ncc export inspect {path}")
 
 
 def look(arguments: Sequence[str]) -> int:
@@ -51,7 +51,7 @@ def look(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m ncc.export")
+    parser = argparse.ArgumentParser(prog="ncc export")
     verbs = parser.add_subparsers(dest="verb", required=True)
     for verb, says in (
         ("inspect", "check a policy file in full and say what it holds"),

@@ -114,7 +114,7 @@ def torch_logits(policy: MlpPolicy, obs: ObsArray) -> FloatArray32:
 
 
 def check_lines(found: PolicyFile, where: str, samples: int = SAMPLES) -> list[str]:
-    """What `python -m ncc.export check` says."""
+    """What `ncc export check` says."""
     obs = record(found, samples)
     beside = "PyTorch" if _installed("torch") else "numpy (PyTorch is not installed)"
     lines = [f"{where}: {len(obs):,} observations of {obs.shape[1]} numbers, beside {beside}"]

@@ -116,9 +116,7 @@ def read_episodes(where: str | Path | Sequence[str | Path]) -> tuple[Episode, ..
     named = [where] if isinstance(where, str | Path) else list(where)
     paths = sorted({path for name in named for path in _paths(str(name))})
     if not paths:
-        raise ConfigError(
-            "no recorded episodes are named; record some with: python -m ncc.evaluate record=true controller=[...]"
-        )
+        raise ConfigError("no recorded episodes are named; record some with: ncc evaluate record=true controller=[...]")
     episodes = tuple(read_episode(path) for path in paths)
     first = episodes[0]
     for path, episode in zip(paths, episodes, strict=True):
@@ -182,7 +180,7 @@ def read_episode(path: Path) -> Episode:
         with pq.ParquetFile(path) as file:
             meta = (file.schema_arrow.metadata or {}).get(KEY)
             if meta is None:
-                raise ResultError(f"{path} is no recording of ncc; name what python -m ncc.evaluate record=true wrote")
+                raise ResultError(f"{path} is no recording of ncc; name what ncc evaluate record=true wrote")
             info = _info(path, meta)
             table = file.read(["epoch", "time_s", "obs", "action", "reward", "terminated", "truncated"])
     except (OSError, pa.ArrowException, KeyError) as error:
@@ -286,7 +284,7 @@ def _paths(name: str) -> list[Path]:
     if not found:
         raise ConfigError(
             f"{name} names no recorded episode (a file, a folder with {FILE} in it, or a pattern); record some with: "
-            "python -m ncc.evaluate record=true controller=[...]"
+            "ncc evaluate record=true controller=[...]"
         )
     return found
 

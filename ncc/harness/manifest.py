@@ -199,7 +199,8 @@ def _command() -> str | None:
     typed = sys.orig_argv[1:]
     if parent_process() is not None or not typed or typed[0] == "-c":
         return None
-    return shlex.join(["python", *typed])
+    script = Path(typed[0]).name == "ncc"  # the console script, which Python is given by its path
+    return shlex.join(["ncc", *typed[1:]] if script else ["python", *typed])
 
 
 def _load() -> dict[str, float] | None:

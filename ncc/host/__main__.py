@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m ncc.host``: this machine as a host of real traffic.
+"""Run, replay or inspect the agent of a host of real traffic.
 
 ``run`` is the agent of a host: it measures its connections, hears its neighbours, decides by a policy file, and holds
 its connections to that (docs/host). ``replay`` decides on what was recorded; it takes neither root nor Linux' BPF.
@@ -117,7 +117,7 @@ def parser() -> argparse.ArgumentParser:
     """Of all commands; a chosen one has `command` to be called with the options."""
     from ncc.host.options import replay_options, run_options, unit_options, upper_options
 
-    found = argparse.ArgumentParser(prog="python -m ncc.host", description=(__doc__ or "").split("\n")[0])
+    found = argparse.ArgumentParser(prog="ncc host", description=(__doc__ or "").split("\n")[0])
     commands = found.add_subparsers(required=True, metavar="command")
 
     def add(name: str, command: Command, help_: str) -> argparse.ArgumentParser:

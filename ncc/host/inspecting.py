@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m ncc.host check``, ``cost`` and ``sweep``: what the machine can do, and what runs left on it."""
+"""``ncc host check``, ``cost`` and ``sweep``: what the machine can do, and what runs left on it."""
 
 from collections.abc import Sequence
 

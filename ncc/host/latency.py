@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m ncc.host latency``: how long the agent takes from measuring to limits in force, on this machine."""
+"""``ncc host latency``: how long the agent takes from measuring to limits in force, on this machine."""
 
 import json
 import os
@@ -196,7 +196,7 @@ def table(results: dict[str, Any]) -> str:
     changed = " with changes" if made["git"]["dirty"] else ""
     lines += [
         "",
-        f"<sub>`python -m ncc.host latency`, {results['seconds']:g} s each, {made['written_at'][:16]} UTC, commit "
+        f"<sub>`ncc host latency`, {results['seconds']:g} s each, {made['written_at'][:16]} UTC, commit "
         f"{str(made['git']['commit'])[:9]}{changed}; before each others used {100 * min(loads):.0f} to "
         f"{100 * max(loads):.0f} % of the cores. Rows of the usual scheduling depend strongly on what "
         "else runs; compare none of them with those of another time.</sub>",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What ``python -m ncc.host`` can be told to run, to replay, to tell, and to print."""
+"""What ``ncc host`` can be told to run, to replay, to tell, and to print."""
 
 import argparse
 from collections.abc import Iterator
@@ -114,7 +114,7 @@ def guard_options(parser: argparse.ArgumentParser) -> None:
 
 def run_options(parser: argparse.ArgumentParser) -> None:
     """All of ``run``."""
-    parser.add_argument("policy", type=Path, help="a policy file, as `python -m ncc.export` writes")
+    parser.add_argument("policy", type=Path, help="a policy file, as `ncc export` writes")
     parser.add_argument(
         "--interface", action="append", metavar="NAME", help="of this host; of each, if it is several hosts"
     )

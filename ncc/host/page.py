@@ -70,7 +70,7 @@ def _goal(what: str, goal: str, measured: str, met: bool) -> tuple[str, str, str
 def _made(name: str, part: Part) -> str:
     made, load = part["provenance"], part.get("load")
     loads = [load] if load else [row["load"] for row in part.get("rows", []) if "load" in row]
-    said = f"`python -m ncc.host report --parts {name}`, preset {part['preset']['name']}, {made['written_at'][:16]} UTC"
+    said = f"`ncc host report --parts {name}`, preset {part['preset']['name']}, {made['written_at'][:16]} UTC"
     said += f", commit {str(made['git']['commit'])[:9]}{' with changes' if made['git']['dirty'] else ''}"
     if loads:
         busy = _span([100 * each["busy_frac_before"] for each in loads], 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m ncc.host replay``: the agent on measurements that a run has recorded. No root, no traffic."""
+"""``ncc host replay``: the agent on measurements that a run has recorded. No root, no traffic."""
 
 import argparse
 import os

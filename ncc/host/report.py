@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m ncc.host report``: everything that the Linux datapath has to show, measured on this machine."""
+"""``ncc host report``: everything that the Linux datapath has to show, measured on this machine."""
 
 import json
 import time

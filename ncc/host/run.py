@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m ncc.host run``: the agent of a host. Everything is checked before anything is changed, and all undone."""
+"""``ncc host run``: the agent of a host. Everything is checked before anything is changed, and all undone."""
 
 import argparse
 import gc

@@ -2,7 +2,7 @@
 """The two settings of a network namespace that `--default` changes, and puts back, even after a SIGKILL, if late.
 
 What they were is written under /run before they are changed, so that whoever starts an agent next, or calls
-``python -m ncc.host restore``, knows it.
+``ncc host restore``, knows it.
 """
 
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m ncc.host unit``: a unit by which systemd runs the agent, with no more rights than the agent uses."""
+"""``ncc host unit``: a unit by which systemd runs the agent, with no more rights than the agent uses."""
 
 import argparse
 import re
@@ -34,7 +34,7 @@ def unit_text(arguments: Sequence[str], python: str = sys.executable) -> str:
         ConfigError: an argument that no unit can have, or one for a trial; what `run` does not know is refused as by
             `run`.
     """
-    parser = argparse.ArgumentParser(prog="python -m ncc.host unit", allow_abbrev=False)
+    parser = argparse.ArgumentParser(prog="ncc host unit", allow_abbrev=False)
     run_options(parser)
     asked = parser.parse_args(list(arguments))
     if asked.seconds is not None:
@@ -54,7 +54,7 @@ def unit_text(arguments: Sequence[str], python: str = sys.executable) -> str:
     key = [] if asked.key is None else [f"LoadCredential={CREDENTIAL}:{_specified(str(asked.key.absolute()))}"]
     lines = [
         "# SPDX-License-Identifier: BSD-3-Clause",
-        "# Written by python -m ncc.host unit. Put it into /etc/systemd/system/ncc-host.service, then",
+        "# Written by ncc host unit. Put it into /etc/systemd/system/ncc-host.service, then",
         "# systemctl daemon-reload && systemctl enable --now ncc-host",
         "[Unit]",
         f"Description=ncc {name}limits this host's connections by a policy",

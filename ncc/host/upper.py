@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m ncc.host upper``: tells hosts of the port that they share, on the machine that has it."""
+"""``ncc host upper``: tells hosts of the port that they share, on the machine that has it."""
 
 import argparse
 import time

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m ncc.learners``: train by several learners for as many epochs and for as long, and compare the results.
+"""Compare learners by equal epochs and by equal time.
 
 Finished trainings are kept. One that was interrupted is begun again by the same command, for its time counts.
 """
@@ -18,7 +18,7 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
     from ncc.learners.spec import LearnersSpec
 
     spec = LearnersSpec.from_plain(plain)
-    command = " ".join(["python -m ncc.learners", *overrides])
+    command = " ".join(["ncc learners", *overrides])
     try:
         summary = run_learners(spec, command)
     except KeyboardInterrupt:

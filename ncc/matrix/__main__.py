@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m ncc.matrix``: run every controller in every network of configs/matrix.yaml, and write the summary.
+"""Run every controller in every kind of network.
 
 Exit status 1 if a run must not be used, say because a flow was not delivered; such runs are named.
 """
@@ -18,7 +18,7 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
     from ncc.matrix.spec import Matrix
 
     matrix = Matrix.from_plain(plain)
-    command = " ".join(["python -m ncc.matrix", *overrides])
+    command = " ".join(["ncc matrix", *overrides])
     try:
         summary = run_matrix(matrix, plain, command)
     except KeyboardInterrupt:

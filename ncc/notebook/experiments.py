@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def experiment_here(name: str, preset: str) -> "tuple[Result, Courses]":
-    """A paper's experiment as `python -m ncc.evaluate experiment=<name>` runs it; finished runs are kept.
+    """A paper's experiment as `ncc evaluate experiment=<name>` runs it; finished runs are kept.
 
     Returns:
         What `ncc.experiment.draw.draw` takes.

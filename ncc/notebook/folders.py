@@ -20,7 +20,7 @@ from ncc.report.sources import Source, Training, read_source, require_folder
 
 
 def train_here(name: str, *overrides: str) -> Path:
-    """The folder of a training as `python -m ncc.train <overrides>` would do it, done now unless it is there already.
+    """The folder of a training as `ncc train <overrides>` would do it, done now unless it is there already.
 
     An interrupted one is continued. The table that it ends with is left to `comparison_in`.
     """
@@ -195,7 +195,7 @@ def comparison_in(run: str | Path, rows: Sequence[str] | None = None) -> Page:
 
 def _training(source: Source) -> Training:
     if source.training is None:
-        raise ResultError(f"{source.folder} holds no training: name a folder that python -m ncc.train made")
+        raise ResultError(f"{source.folder} holds no training: name a folder that ncc train made")
     return source.training
 
 

@@ -60,7 +60,7 @@ def replayed(
 
 
 def network_options(scenario: Scenario) -> list[str]:
-    """What `python -m ncc.host` must be told of a scenario's first neighbourhood, as a host cannot measure it."""
+    """What `ncc host` must be told of a scenario's first neighbourhood, as a host cannot measure it."""
     from ncc.envs.scales import scales_of
 
     scales = scales_of(scenario)
@@ -74,7 +74,7 @@ def network_options(scenario: Scenario) -> list[str]:
 
 
 def host_says(*arguments: str) -> Page:
-    """What `python -m ncc.host <arguments>` prints: its findings, or what keeps it from them."""
+    """What `ncc host <arguments>` prints: its findings, or what keeps it from them."""
     plain = {key: value for key, value in os.environ.items() if "COLOR" not in key}  # a kernel asks for colours
     command = [sys.executable, "-m", "ncc.host", *arguments]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, env=plain | {"COLUMNS": "110"})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m ncc.report run=[<folder>, ...]``: what runs came to, as one self-contained HTML file.
+"""Write finished runs as one self-contained HTML page.
 
-Without ``run=``: gather the experiments' results into docs/experiments (``--help`` says more).
+Without ``run=[<folder>, ...]``: gather the experiments' results into docs/experiments.
 """
 
 import sys
@@ -21,7 +21,7 @@ def main(plain: dict[str, Any], _: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    if not any("=" in argument and not argument.startswith("-") for argument in sys.argv[1:]):
+    if not any(("=" in word and not word.startswith("-")) or word in ("-h", "--help") for word in sys.argv[1:]):
         from ncc.report.experiments import main as experiments
 
         raise SystemExit(experiments())

@@ -31,10 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m ncc.report",
+        prog="ncc report",
         description=__doc__,
-        epilog="A page of runs of your own, one HTML file: python -m ncc.report run=[<folder>, ...] "
-        "(run=<folder> --help says more).",
     )
     parser.add_argument("--runs", type=Path, default=Path("runs/experiments"), help="where ncc.evaluate left results")
     parser.add_argument("--out", type=Path, default=Path("docs/experiments"), help="where the page and its tables are")
@@ -57,7 +55,7 @@ def _report(options: argparse.Namespace, console: Console) -> list[str]:
     if not found:
         raise ConfigError(
             f"no complete result below {options.runs}, and none in {options.out}: run "
-            "python -m ncc.evaluate experiment=<name> preset=full first"
+            "ncc evaluate experiment=<name> preset=full first"
         )
     names = experiment_names()
     loaded = {name: load_experiment(name) for name in found if name in names}

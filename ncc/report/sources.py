@@ -74,9 +74,7 @@ def read_source(folder: Path) -> Source:
         training = Training(manifest, _config(folder), read_learning(folder))
         return _judged(folder, folder / JUDGED, training)
     if (folder / CONFIG).is_file():
-        raise ResultError(
-            f"{folder} is a training that is not finished; continue it with: python -m ncc.train resume={folder}"
-        )
+        raise ResultError(f"{folder} is a training that is not finished; continue it with: ncc train resume={folder}")
     return _judged(folder, folder, None)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m ncc.serve``: a rack of ours as the simulation of an agent that speaks ns3-gym's protocol.
+"""Serve a rack to an agent that speaks ns3-gym's protocol.
 
-``python -m ncc.serve protocol=ns3gym port=5555 scenario=rack`` connects to an agent on this machine that listens there,
+``ncc serve protocol=ns3gym port=5555 scenario=rack`` connects to an agent on this machine that listens there,
 ``Ns3Env(port=5555, startSim=False)``, and plays an episode with it whenever it resets.
 """
 

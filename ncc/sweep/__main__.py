@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m ncc.sweep``: train once for every combination of settings, rank them by their return on held-out flows.
+"""Train once per combination of settings and rank the results.
 
 Trials are kept; the same command goes on from there. Exit status 1 if a trial failed; such trials are named.
 """
@@ -61,4 +61,4 @@ if __name__ == "__main__":
     arguments = sys.argv[1:]
     own = [argument for argument in arguments if argument.startswith(SPACE) and "=" in argument]
     sys.argv[1:] = [quoted_list(a) if a.startswith("train=") else a for a in arguments if a not in own]
-    run_main("sweep", lambda plain, _: main(plain, own, shlex.join(["python", "-m", "ncc.sweep", *arguments])))
+    run_main("sweep", lambda plain, _: main(plain, own, shlex.join(["ncc", "sweep", *arguments])))

@@ -23,7 +23,7 @@ from ncc.sweep.trial import END_S, TrialJob, end_all, own_variables, processes_o
 def require_ray() -> None:
     """`ConfigError` unless Ray is installed; nothing is imported."""
     if not is_installed("ray"):
-        raise ConfigError('python -m ncc.sweep needs ray, not installed here: pip install "ncc[rllib]"')
+        raise ConfigError('ncc sweep needs ray, not installed here: pip install "ncc[rllib]"')
 
 
 def run_sweep(sweep: Sweep, command: str) -> Summary:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One trial where it runs: `python -m ncc.train` in a process group of its own, and what its log says of it."""
+"""One trial where it runs: `ncc train` in a process group of its own, and what its log says of it."""
 
 import json
 import os

@@ -190,7 +190,7 @@ def test_controllers_name_policies_that_are_packaged_or_say_what_to_do() -> None
     if "ncc" in packaged_names():
         assert LimiterFactory(None).path("ncc", limit) == FOLDER / "ncc.npz"
     else:
-        with pytest.raises(ConfigError, match=r"python -m ncc\.pack <folder> --name ncc"):
+        with pytest.raises(ConfigError, match=r"ncc pack <folder> --name ncc"):
             LimiterFactory(None).path("ncc", limit)
 
 

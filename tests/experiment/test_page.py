@@ -88,7 +88,7 @@ def test_what_no_commit_gave_is_refused_and_what_is_there_stays(
     assert not taken
     assert not out.exists()
     assert "toy on packetsim is not taken over" in why
-    assert "(abc, abc+); commit them, delete that folder, and run python -m ncc.evaluate experiment=toy" in why
+    assert "(abc, abc+); commit them, delete that folder, and run ncc evaluate experiment=toy" in why
     assert main(["--runs", str(runs), "--out", str(out)]) == 1
     assert "toy on packetsim is not taken over" in capsys.readouterr().out
 

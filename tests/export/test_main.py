@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m ncc.export``, as a user meets it."""
+"""``ncc export``, as a user meets it."""
 
 import json
 from pathlib import Path
@@ -250,7 +250,7 @@ def test_a_policy_file_is_named_by_any_path(tmp_path: Path, monkeypatch: pytest.
     done = ncc("evaluate", "controller=[runs/policy.ncc,none/other.ncc]", "scenario=rack", "seeds=1", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (
         1,
-        f"error: there is no policy file {tmp_path.resolve()}/none/other.ncc; make it with python -m ncc.export\n",
+        f"error: there is no policy file {tmp_path.resolve()}/none/other.ncc; make it with ncc export\n",
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``python -m ncc.host run`` as a process of its own, in a network namespace of a rack."""
+"""``ncc host run`` as a process of its own, in a network namespace of a rack."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`python -m ncc.host check`: a line for everything that a run needs, and for what is missing what to do."""
+"""`ncc host check`: a line for everything that a run needs, and for what is missing what to do."""
 
 import subprocess
 import sys

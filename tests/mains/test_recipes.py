@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Recipes of training by command: `python -m ncc.train experiment=<name>`, and training on families."""
+"""Recipes of training by command: `ncc train experiment=<name>`, and training on families."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ from tests.mains.commands import TINY, ncc
 
 
 def composed(*overrides: str) -> dict[str, Any]:
-    """What `python -m ncc.train` makes of a command line, as the plan takes it."""
+    """What `ncc train` makes of a command line, as the plan takes it."""
     register()
     with hydra.initialize_config_module("ncc.configs", version_base=None):
         plain = plain_config(hydra.compose("train", list(overrides)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`python -m ncc.evaluate record=true` as a user runs it."""
+"""`ncc evaluate record=true` as a user runs it."""
 
 from pathlib import Path
 

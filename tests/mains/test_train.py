@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`python -m ncc.train` and `ncc.evaluate` from end to end, on a rack small enough for a test."""
+"""`ncc train` and `ncc.evaluate` from end to end, on a rack small enough for a test."""
 
 import json
 import os

@@ -47,7 +47,7 @@ def test_a_folder_of_folders(copy: Path, tmp_path: Path) -> None:
 
 def test_an_unfinished_training(copy: Path, tmp_path: Path) -> None:
     (copy / "manifest.json").unlink()
-    assert f"python -m ncc.train resume={copy}" in refused(copy, tmp_path / "r.html")
+    assert f"ncc train resume={copy}" in refused(copy, tmp_path / "r.html")
 
 
 def test_an_unfinished_evaluation(copy: Path, tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_a_sweep_is_interrupted_goes_on_past_a_failure_and_keeps_what_it_has(tmp
     assert "is not empty" in last
     assert states(found) == {**dict.fromkeys(NAMES[:3], "finished"), NAMES[3]: "failed"}
     for name in begun:
-        assert f"python -m ncc.train resume={found / 'trials' / name}" in (found / "logs" / f"{name}.log").read_text()
+        assert f"ncc train resume={found / 'trials' / name}" in (found / "logs" / f"{name}.log").read_text()
     kept = {name: (found / "trials" / name / "policy.npz").stat().st_mtime_ns for name in NAMES[:3]}
 
     # Once the cause is gone, so is the failure; nothing else is trained again.
@@ -147,7 +147,7 @@ def test_without_ray_it_says_what_to_install(tmp_path: Path) -> None:
         [sys.executable, "-c", NO_RAY, "space.seed=[1]"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert done.stderr == 'error: python -m ncc.sweep needs ray, not installed here: pip install "ncc[rllib]"\n'
+    assert done.stderr == 'error: ncc sweep needs ray, not installed here: pip install "ncc[rllib]"\n'
     assert not list(tmp_path.iterdir())
 
 

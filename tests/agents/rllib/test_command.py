@@ -89,7 +89,7 @@ def test_a_signal_says_how_to_go_on_and_ends_ray(short: Path, tmp_path: Path) ->
     run.send_signal(signal.SIGTERM)  # Ctrl-C: tests/agents/rllib/test_training.py
     said, _ = run.communicate(timeout=100)
     assert run.returncode == 130, said
-    assert said.strip().endswith(f"Interrupted. Continue with: python -m ncc.train resume={tmp_path / 'run'}")
+    assert said.strip().endswith(f"Interrupted. Continue with: ncc train resume={tmp_path / 'run'}")
     until_s = (
         time.monotonic() + 10
     )  # a worker that has renamed itself no longer tells its session, and goes with raylet

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The command ``ncc``: ``ncc <verb> ...`` is ``python -m ncc.<verb> ...``."""
+
+import runpy
+import sys
+
+from ncc.core.errors import UnknownNameError
+from ncc.verbs import GROUPS, VERBS, sentence, version_line
+
+
+def main() -> int:
+    """Run a verb; its own exit status, or 2 for a verb that does not exist."""
+    verb, *rest = sys.argv[1:] or ["--help"]
+    if verb in ("-h", "--help"):
+        print(help_text())
+    elif verb == "--version":
+        print(version_line())
+    elif verb in VERBS:
+        sys.argv = [f"ncc {verb}", *rest]
+        # As a main of its own, so that processes which it starts find it as they do with python -m ncc.<verb>.
+        runpy.run_module(f"ncc.{verb}", run_name="__main__", alter_sys=True)
+    else:
+        print(f"error: {UnknownNameError('verb', verb, VERBS)}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def help_text() -> str:
+    """A line for each verb, by group."""
+    lines = ["usage: ncc <verb> ...          (ncc <verb> --help says more)"]
+    for title, verbs in GROUPS.items():
+        lines += ["", f"{title}:", *(f"  {verb:10} {sentence(verb)}" for verb in verbs)]
+    lines += ["", "ncc --version says which ncc this is."]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
