@@ -5,8 +5,6 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Mapping
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import hydra
@@ -15,7 +13,8 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from hydra.types import RunMode
 from omegaconf.errors import OmegaConfBaseException
 
-from ncc.compose import plain_config, recipe_names, register
+from ncc.compose import experiment_names, plain_config, recipe_names, register
+from ncc.config_files import config_folders, typed_config_dir, use_config_dir
 from ncc.controllers import controller_names
 from ncc.core.errors import ConfigError, NccError, UnknownNameError
 from ncc.verbs import version_line
@@ -38,6 +37,7 @@ def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> No
     if "--version" in arguments:
         print(version_line())
         return
+    _user_errors(lambda: use_config_dir(typed_config_dir(arguments)), main=name)
     if {"-h", "--help"} & set(arguments):
         _user_errors(lambda: _help(name, [a for a in arguments if "=" in a and not a.startswith("-")]), main=name)
         return
@@ -90,11 +90,10 @@ def _groups(main: str) -> dict[str, list[str]]:
                 groups.setdefault(path, set()).add(key.removesuffix(".yaml"))
 
     walk({key: node for key, node in ConfigStore.instance().repo.items() if isinstance(node, dict)}, "")
-    root = Path(str(files("ncc.configs")))
-    for file in root.glob("*/**/*.yaml"):
-        groups.setdefault(str(file.parent.relative_to(root)), set()).add(file.stem)
-    if main == "train":
-        groups["experiment"] = {*recipe_names(), "list"}
+    for root in config_folders():
+        for file in root.glob("*/**/*.yaml"):
+            groups.setdefault(str(file.parent.relative_to(root)), set()).add(file.stem)
+    groups["experiment"] = {*(recipe_names() if main == "train" else experiment_names()), "list"}
     return {group: sorted(names) for group, names in groups.items() if group.split("/")[0] not in NOT_CHOICES}
 
 

@@ -10,14 +10,14 @@ import json
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from importlib.resources import files
 from importlib.util import find_spec
 from typing import Any, cast
 
 import msgspec
 
 import ncc.agents
-from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.config_files import config_paths, experiment_paths, read_config, recipe_paths
+from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario
 from ncc.core.sizes import with_size_tables
 from ncc.core.value import Name, Value, from_dict
@@ -101,18 +101,18 @@ def load_target(target: str, where: str) -> Any:
 
 
 def experiment_names() -> tuple[str, ...]:
-    """Every experiment that has a YAML in configs/experiment."""
-    return config_names("experiment")
+    """Every figure of a paper that has a YAML in group experiment."""
+    return tuple(experiment_paths())
 
 
 def recipe_names() -> tuple[str, ...]:
-    """Every recipe of training that has a YAML in configs/recipes/experiment."""
-    return config_names("recipes/experiment")
+    """Every recipe of training: of configs/recipes/experiment, and of one's own group experiment."""
+    return tuple(recipe_paths())
 
 
 def datapath_names() -> tuple[str, ...]:
-    """Every datapath that has a YAML in configs/datapath."""
-    return config_names("datapath")
+    """Every datapath that has a YAML in group datapath."""
+    return tuple(config_paths("datapath"))
 
 
 def load_datapath(name: str) -> DatapathSpec:
@@ -123,22 +123,6 @@ def load_datapath(name: str) -> DatapathSpec:
     if set(found) != {name}:
         raise ConfigError(f"datapath/{name}.yaml must describe {name!r} and nothing else, found {', '.join(found)}")
     return found[name]
-
-
-def config_names(group: str) -> tuple[str, ...]:
-    """Every YAML in configs/<group>."""
-    folder = files("ncc.configs") / group
-    return tuple(sorted(f.name.removesuffix(".yaml") for f in folder.iterdir() if f.name.endswith(".yaml")))
-
-
-def read_config(group: str, what: str, name: str) -> Mapping[str, Any]:
-    """One YAML as it is written, without its defaults; `what` it is, for the error of a name that is unknown."""
-    from omegaconf import OmegaConf
-
-    if name not in (known := config_names(group)):
-        raise UnknownNameError(what, name, known)
-    text = (files("ncc.configs") / group / f"{name}.yaml").read_text()
-    return cast(Mapping[str, Any], OmegaConf.to_container(OmegaConf.create(text)))
 
 
 def register() -> None:

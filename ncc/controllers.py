@@ -7,7 +7,8 @@ from typing import Annotated
 
 import msgspec
 
-from ncc.compose import config_names, datapath_names, load_datapath, read_config
+from ncc.compose import datapath_names, load_datapath
+from ncc.config_files import config_paths, read_config
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.value import from_dict
 from ncc.harness.controller import Controller, HostsLimit, PolicyLimit
@@ -19,8 +20,8 @@ ControllerName = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 def controller_names() -> tuple[str, ...]:
-    """Every controller that has a YAML in configs/controllers."""
-    return config_names("controllers")
+    """Every controller that has a YAML in group controllers."""
+    return tuple(config_paths("controllers"))
 
 
 def load_controller(name: str) -> Controller:
@@ -47,7 +48,12 @@ def load_controller(name: str) -> Controller:
             summary = "A policy file, on each host"
             return Controller(name=HOSTS + given.name, summary=summary, limit=HostsLimit(path=path))
         return Controller(name=given.name, summary="A policy file", limit=PolicyLimit(path=path))
-    return from_dict(Controller, read_config("controllers", "controller", name), f"controllers/{name}")
+    plain = {"name": name, **read_config("controllers", "controller", name)}
+    if plain["name"] != name:
+        raise ConfigError(
+            f"controllers/{name}.yaml must describe {name!r}, which is its file's name, got name: {plain['name']}"
+        )
+    return from_dict(Controller, plain, f"controllers/{name}")
 
 
 def runs_on(controller: Controller) -> tuple[str, ...]:

@@ -234,6 +234,8 @@ def read_plain(folder: Path) -> Any:
 
 def not_ours(folder: Path, error: Exception) -> ResultError:
     """What is said of a configuration that can be read and not be used."""
+    if isinstance(error, UnknownNameError):
+        return ResultError(f"{folder / CONFIG}: {error} If it is of your own folder, name that: --config-dir <folder>")
     return ResultError(f"{folder / CONFIG} is no configuration of this version of ncc ({error}); train again")
 
 

@@ -7,12 +7,12 @@ configs/recipes/experiment; ``experiment=list`` shows them.
 
 from collections.abc import Sequence
 from datetime import datetime
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from ncc.cli import run_main
 from ncc.compose import agent_name, recipe_names
+from ncc.config_files import recipe_paths
 from ncc.core.errors import ConfigError
 
 
@@ -79,10 +79,11 @@ def _require_recipe(overrides: Sequence[str]) -> None:
 
 def _list_recipes() -> None:
     """Each with its first sentence: the first comment that is neither its package nor its licence."""
-    for name in recipe_names():
-        text = (files("ncc.configs") / "recipes" / "experiment" / f"{name}.yaml").read_text()
+    for name, file in recipe_paths().items():
+        text = file.read_text()
         comments = [line.removeprefix("#").strip() for line in text.splitlines() if line.startswith("#")]
-        print(f"{name:16} {next(c for c in comments if not c.startswith(('@package', 'SPDX')))}")
+        said = next((c for c in comments if c and not c.startswith(("@package", "SPDX"))), str(file))
+        print(f"{name:16} {said}")
 
 
 def _new_folder(plain: dict[str, Any]) -> Path:

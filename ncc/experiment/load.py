@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 from ncc.baselines.registry import check_params, controllers
-from ncc.compose import experiment_names, plain_config, read_config, register
+from ncc.compose import experiment_names, plain_config, register
+from ncc.config_files import read_config
 from ncc.core.errors import UnknownNameError
 from ncc.experiment.points import Grid
 from ncc.experiment.spec import Experiment, experiment_from

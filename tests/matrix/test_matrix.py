@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ncc.compose import read_config
+from ncc.config_files import read_config
 from ncc.controllers import controller_names, load_controller, runs_on
 from ncc.harness.controller import PolicyLimit
 from ncc.matrix.page import JSON, README, page

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""YAMLs from a folder of one's own: found wherever names are, and never in the place of the package's."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import ncc.evaluate
+import ncc.train
+from ncc.cli import run_main
+from ncc.compose import experiment_names, recipe_names
+from ncc.config_files import use_config_dir
+from ncc.controllers import controller_names, load_controller
+from ncc.core.errors import ConfigError
+from tests.mains.commands import ncc as command
+
+CONTROLLER = "summary: DCTCP, gentler\nstack: {transport: dctcp}\n"
+SCENARIO = """
+defaults:
+  - /schema/scenario@_here_: base
+  - topology: rack
+  - _self_
+name: tiny
+topology: {hosts: 4, uplink_rate_bps: 2.0e9}
+workload:
+  own: {kind: poisson, distribution: hadoop, load_frac: 0.3, sources: hosts, destinations: remotes}
+duration_s: 0.02
+"""
+RECIPE = "# @package _global_\n# A short training.\ndefaults:\n  - override /scenario: tiny\n"
+Main = Callable[..., str]
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    for name, text in (("controllers/mine", CONTROLLER), ("scenario/tiny", SCENARIO), ("experiment/short", RECIPE)):
+        file = tmp_path / "mine" / f"{name}.yaml"
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    yield tmp_path / "mine"
+    use_config_dir(None)
+
+
+@pytest.fixture
+def main(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Main:
+    """Runs a main in this process; what it printed, with its status where that is not 0."""
+
+    def run(name: str, *arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", [f"ncc.{name}", *arguments])
+        try:
+            run_main(name, {"evaluate": ncc.evaluate.main, "train": ncc.train.main}[name])
+        except SystemExit as end:
+            return f"{end.code} {capsys.readouterr().err}"
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_names_are_found(own: Path, main: Main) -> None:
+    use_config_dir(own)
+    assert "mine" in controller_names()
+    assert load_controller("mine").summary == "DCTCP, gentler"
+    assert "short" in recipe_names()
+    assert "short" not in experiment_names()
+    assert "mine " in main("evaluate", "--config-dir", "mine", "controller=list")
+    assert "A short training." in main("train", "--config-dir=mine", "experiment=list")
+    assert "mine" not in main("evaluate", "controller=list"), "a folder is of one command"
+    with pytest.raises(ConfigError, match="Unknown controller 'mine'"):
+        load_controller("mine")
+
+
+def test_hints_and_help_know_them(own: Path, main: Main) -> None:
+    folder = ("--config-dir", "mine")
+    assert "Did you mean 'tiny'" in main("train", *folder, "scenario=tinny")
+    assert "Did you mean 'short'" in main("train", *folder, "experiment=shrt")
+    assert "Did you mean 'mine'" in main("evaluate", *folder, "controller=[mien]", "scenario=tiny")
+    assert "name: tiny" in main("train", *folder, "scenario=tiny", "--help")
+    assert main("train", "scenario=tiny").startswith("2 error: Unknown scenario 'tiny'")
+
+
+def test_they_run_in_processes_of_their_own(own: Path) -> None:
+    arguments = ("controller=[dctcp,mine]", "scenario=tiny", "datapath=packetsim", "seeds=1", "bounds=false")
+    done = command("evaluate", "--config-dir", "mine", *arguments, cwd=own.parent)
+    assert done.returncode == 0, done.stderr
+    assert "mine" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["controllers/dctcp", "scenario/rack", "experiment/ncc", "experiment/bcc_b1", "train"])
+def test_a_name_that_exists_twice_is_refused(name: str, own: Path, main: Main) -> None:
+    twice = own / f"{name}.yaml"
+    twice.write_text("name: other\n")
+    said = main("evaluate", "--config-dir", "mine", "controller=[dctcp]", "scenario=rack")
+    file = f"{name}.yaml"
+    assert (
+        said == f"2 error: mine/{file} has the name of a file of the package, {file}: call yours otherwise\n"
+    )
+    assert not (own.parent / "runs").exists()
+
+
+BAD = [
+    ("controllers/mine.yaml", "name: dctcp\n", "must describe 'mine'"),
+    ("controllers/mine.yaml", "[1, 2]", "must be a mapping"),
+    ("controllers/mine.yaml", "a: [1\n", "cannot be read as YAML"),
+    ("controllers/mine.yaml", "stack: {transprt: dctcp}", "transprt"),
+]
+
+
+@pytest.mark.parametrize(("file", "text", "said"), BAD, ids=[text for _, text, _ in BAD])
+def test_a_malformed_file_is_refused(file: str, text: str, said: str, own: Path, main: Main) -> None:
+    (own / file).write_text(text)
+    refused = main("evaluate", "--config-dir", "mine", "controller=[mine]", "scenario=tiny")
+    assert refused.startswith("2 error: ")
+    assert said in refused
+    assert len(refused.splitlines()) == 1
+    assert not (own.parent / "runs").exists()
+
+
+def test_a_folder_that_is_none_is_refused(own: Path, main: Main) -> None:
+    assert main("evaluate", "--config-dir", "nowhere").startswith("2 error: --config-dir nowhere is no folder")
