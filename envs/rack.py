@@ -15,7 +15,7 @@ from ncc.envs.reward import RewardArray
 from ncc.envs.spec import DatapathFactory, EnvSpec
 from ncc.harness.batch import ActionArray, Advice, ObsArray, Transition
 from ncc.harness.limiter import RateLimiter
-from ncc.harness.networks import InTurn, networks
+from ncc.harness.networks import networks
 
 
 class Epoch(NamedTuple):
@@ -38,7 +38,7 @@ class Rack:
     """
 
     def __init__(self, spec: EnvSpec, datapath: DatapathFactory, seed: int, rack: int = 0) -> None:
-        self._racks = Racks(spec, InTurn(datapath, 1), range(rack, rack + 1))
+        self._racks = Racks(spec, networks(datapath, 1), range(rack, rack + 1))
         self._spec, self._rack = spec, rack
         self.n_agents, self.obs_dim = self._racks.n_agents, self._racks.obs_dim
         self.seed = seed
@@ -84,13 +84,14 @@ class Rack:
 
 
 class RackBatch:
-    """A `BatchedEnv` of racks in this process: a single one, or several on a datapath that can run side by side.
+    """A `BatchedEnv` of racks: a single one, or several side by side.
 
     Each rack is bit for bit what it would be alone, whatever `n_racks` and `threads`.
 
     Args:
         spec: what runs and how it is seen.
-        datapath: makes a network; where it offers `ncc.harness.networks.Batching`, all racks are stepped in one call.
+        datapath: makes a network; where it offers `ncc.harness.networks.Batching`, all racks are stepped in one call
+            (`ncc.harness.workers.InProcesses` offers it for any, by a process for each).
         seed: decides the flows, with rack and episode.
         rack: number of the first rack; the others follow it.
         n_racks: racks to step together.

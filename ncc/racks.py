@@ -8,10 +8,10 @@ from ncc.envs.families import Families
 from ncc.envs.mixture import Mixture, require_batching
 from ncc.envs.rack import RackBatch
 from ncc.envs.spec import DatapathFactory, EnvSpec
-from ncc.envs.workers import WorkerRacks
 from ncc.harness.batch import BatchedEnv
 from ncc.harness.learner import Learner
 from ncc.harness.networks import Batching
+from ncc.harness.workers import InProcesses
 
 _ONE_SCENARIO = Families()
 
@@ -62,6 +62,6 @@ class RackFactory:
                 n_slots=self.racks,
                 threads=self.threads,
             )
-        if self.racks == 1 or isinstance(self.datapath, Batching):
-            return RackBatch(self.spec, self.datapath, self.seed, first, self.racks, threads=self.threads)
-        return WorkerRacks(self.spec, self.datapath, self.seed, self.racks, first_rack=first)
+        batching = isinstance(self.datapath, Batching)
+        datapath = self.datapath if batching else InProcesses(self.datapath)
+        return RackBatch(self.spec, datapath, self.seed, first, self.racks, threads=self.threads)

@@ -19,6 +19,8 @@ handshake's, of small packets.
 """
 
 from threading import get_ident
+from typing import ClassVar
+from weakref import WeakSet
 
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FlowTable
@@ -40,6 +42,7 @@ class Ns3Datapath(NativeDatapath):
     name = "ns3"
     title = "ns-3"
     module = "ncc.envs.ns3._ns3"
+    _live: ClassVar["WeakSet[Ns3Datapath]"] = WeakSet()
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,14 +57,21 @@ class Ns3Datapath(NativeDatapath):
                 "set it so, or use datapath=packetsim"
             )
 
+    @classmethod
+    def taken(cls) -> bool:
+        """See `ncc.harness.networks.OnePerProcess`; a process that was forked has its parent's simulation too."""
+        return bool(cls._live)
+
     def start(self, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
         measurement = super().start(scenario, flows, stack, seed)
         self._thread = get_ident()
+        self._live.add(self)
         return measurement
 
     def close(self) -> None:
         """Free the simulation; another may then be started in this process."""
         super().close()
+        self._live.discard(self)
         self._thread = None
 
     def _running(self, call: str) -> tuple[Network, Topology]:

@@ -5,6 +5,7 @@ import multiprocessing
 import statistics
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
@@ -19,9 +20,9 @@ from ncc.envs.make import datapath_factory
 from ncc.envs.ns3.plain import PPP_BYTES, run_plain
 from ncc.envs.rack import RackBatch
 from ncc.envs.spec import EnvSpec
-from ncc.envs.workers import WorkerRacks
 from ncc.harness.batch import ActionArray, BatchedEnv
 from ncc.harness.datapath import Datapath
+from ncc.harness.workers import InProcesses
 
 SEED = 1
 WARM_EPOCHS = 30
@@ -129,7 +130,7 @@ class Environment:
 
     def _lockstep_s(self, first_rack: int, racks: int, episode: int) -> float:
         """Seconds that some racks take together, each epoch as long as the slowest of them."""
-        with WorkerRacks(self.spec, datapath_factory("ns3"), SEED, racks, first_rack=first_rack) as env:
+        with closing(RackBatch(self.spec, InProcesses(datapath_factory("ns3")), SEED, first_rack, racks)) as env:
             _warm(env, episode)
             started = time.perf_counter()
             _run(env, self.epochs)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Several networks stepped together. A datapath that can do so itself offers `Batching`; any other runs `InTurn`."""
+"""Several networks stepped together, in this process or in others, as the datapath allows."""
 
 from collections.abc import Callable
+from multiprocessing import current_process
 from typing import Protocol, runtime_checkable
 
 from ncc.core.errors import DatapathError, NccError
@@ -10,6 +11,7 @@ from ncc.core.measurement import Measurement, Measurements
 from ncc.core.scenario import Scenario
 from ncc.harness.datapath import Datapath, HostStack
 from ncc.harness.processes import pack_error, unpack_error
+from ncc.harness.workers import WorkerNetworks
 
 DatapathFactory = Callable[[], Datapath]
 """Makes a datapath in the process that will step it; picklable where workers are used (a class, say)."""
@@ -47,6 +49,15 @@ class Batching(Protocol):
         ...
 
 
+@runtime_checkable
+class OnePerProcess(Protocol):
+    """What a datapath class offers if a process can have one run of it at a time."""
+
+    def taken(self) -> bool:
+        """Whether this process has one now."""
+        ...
+
+
 class InTurn:
     """`Networks` of any datapath, one after the other in the calling thread."""
 
@@ -78,9 +89,37 @@ class InTurn:
             datapath.close()
 
 
+class WhereFree:
+    """A lone network of an `OnePerProcess`: in this process or, while that has another one, in one of its own."""
+
+    def __init__(self, datapath: DatapathFactory, taken: Callable[[], bool], *, first: int = 0) -> None:
+        self._datapath, self._taken, self._first = datapath, taken, first
+        self._network: Networks | None = None
+
+    def start(self, row: int, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
+        if self._network is None:
+            elsewhere = self._taken() and not current_process().daemon  # daemons may not have processes
+            place = WorkerNetworks if elsewhere else InTurn
+            self._network = place(self._datapath, 1, first=self._first)
+        return self._network.start(row, scenario, flows, stack, seed)
+
+    def step(self, rate_limits_bps: FloatArray) -> Measurements | Measurement:
+        if self._network is None:
+            raise DatapathError("no network is running; start it first")
+        return self._network.step(rate_limits_bps)
+
+    def close(self) -> None:
+        network, self._network = self._network, None
+        if network is not None:
+            network.close()
+
+
 def networks(datapath: DatapathFactory, n: int, *, threads: int = 1, first: int = 0) -> Networks:
-    """`n` networks: as one batch where the datapath offers that, in turn where it does not or there is but one."""
+    """`n` networks: in one batch where the datapath offers that, in processes where each can have but one, or in turn."""
     offered: object = datapath
     if n > 1 and isinstance(offered, Batching):
         return offered.batch(n, threads=threads, first=first)
+    if isinstance(offered, OnePerProcess):
+        alone = n == 1
+        return WhereFree(datapath, offered.taken, first=first) if alone else WorkerNetworks(datapath, n, first=first)
     return InTurn(datapath, n, first=first)

@@ -87,7 +87,8 @@ def pack_error(error: NccError) -> PackedError:
 
 
 def unpack_error(packed: PackedError, prefix: str) -> NccError:
-    """The error a worker met, of the same class and with the text "prefix: text"."""
-    error = packed.kind.__new__(packed.kind, f"{prefix}: {packed.text}")  # not __init__: it may want other arguments
+    """The error a worker met, of the same class and with the text "prefix: text"; an empty prefix adds nothing."""
+    text = f"{prefix}: {packed.text}" if prefix else packed.text
+    error = packed.kind.__new__(packed.kind, text)  # not __init__: it may want other arguments
     vars(error).update(packed.state)
     return error

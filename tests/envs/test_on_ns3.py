@@ -5,6 +5,7 @@ import gc
 import os
 import subprocess
 import sys
+from contextlib import closing
 from typing import Any
 
 import gymnasium
@@ -17,7 +18,7 @@ from ncc.core.errors import ConfigError
 from ncc.envs.ns3.datapath import Ns3Datapath
 from ncc.envs.parallel import RackParallelEnv
 from ncc.envs.rack import RackBatch
-from ncc.envs.workers import WorkerRacks
+from ncc.harness.workers import InProcesses
 from tests.envs.cases import listed, poisson, rack, spec
 from tests.envs.test_rack import resident_bytes
 
@@ -29,7 +30,7 @@ def close(env: gymnasium.Env[Any, Any]) -> None:
     env.close()  # type: ignore[no-untyped-call]
 
 
-def play(env: RackBatch | WorkerRacks, racks: int, hosts: int, epochs: int) -> list[Any]:
+def play(env: RackBatch, racks: int, hosts: int, epochs: int) -> list[Any]:
     """Everything that `epochs` random epochs give, rack r always with the actions of its own stream."""
     streams = [np.random.default_rng(r) for r in range(racks)]
     seen: list[Any] = [env.reset()]
@@ -43,6 +44,18 @@ def test_gymnasiums_own_checks() -> None:
     env = gymnasium.make("ncc/Rack-v0", datapath="ns3", scenario=TINY)
     check_env(env.unwrapped)
     close(env)
+
+
+def test_two_simulations_at_a_time() -> None:
+    one, two = (gymnasium.make("ncc/Rack-v0", datapath="ns3", scenario=TINY) for _ in range(2))
+    for _ in range(2):
+        first = [env.reset(seed=4)[0] for env in (one, two)]
+        np.testing.assert_array_equal(*first)
+        for level in (3, 10):
+            moved = [env.step(np.full(2, level)) for env in (one, two)]
+            np.testing.assert_array_equal(moved[0][0], moved[1][0])
+    close(one)
+    close(two)
 
 
 def test_pettingzoos_own_checks() -> None:
@@ -99,7 +112,7 @@ def test_workers_equal_racks_in_this_process_bit_for_bit() -> None:
             seen += [t.obs, t.reward, t.terminated, t.truncated, t.final_obs]
         env.close()
         apart.append(seen)
-    with WorkerRacks(what, Ns3Datapath, 5, 2) as workers:
+    with closing(RackBatch(what, InProcesses(Ns3Datapath), 5, 0, 2)) as workers:
         together = play(workers, 2, 4, 20)
     for mine, *theirs in zip(together, *apart, strict=True):
         np.testing.assert_array_equal(mine, np.concatenate(theirs))

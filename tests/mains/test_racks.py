@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which environment a learner gets: it depends on what the datapath can do, and what it gives does not."""
 
+import multiprocessing
+from contextlib import closing
+
+import numpy as np
 import pytest
 
 from ncc.agents.a3c.config import A3cConfig
 from ncc.cli import usable_cpus
 from ncc.envs.rack import RackBatch
-from ncc.envs.workers import WorkerRacks
 from ncc.harness.networks import InTurn, Networks
+from ncc.harness.workers import InProcesses
 from ncc.racks import RackFactory
 from tests.envs.cases import FLOWS, spec
 from tests.support.mm1 import Mm1Datapath
@@ -29,9 +33,10 @@ def test_racks_share_a_process_only_where_the_datapath_can_batch() -> None:
     env = RackFactory(spec(), Batched, 1, 3, threads=2)(5)
     assert isinstance(env, RackBatch)
     assert Batched.asked == (3, 2, 15), "worker 5 has racks 15, 16 and 17"
-    with_processes = RackFactory(spec(), Mm1Datapath, 1, 2)(1)
-    assert isinstance(with_processes, WorkerRacks)
-    with_processes.close()
+    asked = RackBatch(spec(), InProcesses(Mm1Datapath), 1, 2, 2)
+    with closing(RackFactory(spec(), Mm1Datapath, 1, 2)(1)) as with_processes, closing(asked):
+        np.testing.assert_array_equal(with_processes.reset(), asked.reset())
+        assert len(multiprocessing.active_children()) == 4
 
 
 @pytest.mark.parametrize(("mode", "workers"), [("sync", 1), ("async", 2), ("async", 64)])

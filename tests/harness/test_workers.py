@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
+"""Racks in a process each, against the same in this process."""
+
 import gc
 import os
 import signal
@@ -7,16 +9,19 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError, DatapathError, NccError, UnknownNameError, WorkerDiedError
-from ncc.envs.action import ActionSpec
-from ncc.envs.rack import RackBatch
-from ncc.envs.spec import DatapathFactory, EnvView
-from ncc.envs.workers import WorkerRacks
+from ncc.core.measurement import Measurement
+from ncc.envs.rack import Rack, RackBatch
+from ncc.envs.spec import DatapathFactory, EnvSpec
+from ncc.harness.datapath import HostStack
+from ncc.harness.workers import InProcesses, WorkerNetworks
 from tests.envs.cases import FLOWS, rack, spec
 from tests.envs.faults import Aborting, Exiting, Failing, Light, Refusing, SignalMask
 from tests.support.mm1 import Mm1Datapath
@@ -28,7 +33,11 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - Path.iterdir opens one itself
 
 
-def run(env: WorkerRacks, epochs: int) -> None:
+def workers(datapath: DatapathFactory, seed: int = 1, rack: int = 0, what: EnvSpec | None = None) -> RackBatch:
+    return RackBatch(what or spec(), InProcesses(datapath), seed, rack, 2)
+
+
+def run(env: RackBatch, epochs: int) -> None:
     env.reset()
     for _ in range(epochs):
         env.step(TOP)
@@ -42,7 +51,7 @@ def children() -> set[int]:
 @pytest.fixture(scope="module")
 def _warm() -> None:
     """multiprocessing keeps a resource tracker and a first arena of shared memory for the next time."""
-    with WorkerRacks(spec(), Mm1Datapath, 1, 1) as env:
+    with closing(workers(Mm1Datapath)) as env:
         env.reset()
 
 
@@ -62,7 +71,7 @@ def test_workers_equal_racks_in_this_process_bit_for_bit(first_rack: int) -> Non
     what = spec(rack(periods=12))
     rng = np.random.default_rng(5)
     inline = [RackBatch(what, FLOWS, 9, first_rack + r) for r in range(2)]
-    with WorkerRacks(what, FLOWS, 9, 2, first_rack=first_rack) as env:
+    with closing(workers(FLOWS, 9, first_rack, what)) as env:
         assert (env.n_racks, env.n_agents, env.obs_dim, env.n_actions) == (2, 4, 17, 11)
         np.testing.assert_array_equal(env.reset(3), np.concatenate([one.reset(3) for one in inline]))
         for _ in range(40):
@@ -78,18 +87,8 @@ def test_workers_equal_racks_in_this_process_bit_for_bit(first_rack: int) -> Non
         assert env.take_returns() == tuple(value for one in inline for value in one.take_returns())
 
 
-def test_transitions_are_copies() -> None:
-    with WorkerRacks(spec(), FLOWS, 1, 1) as env:
-        env.reset()
-        one = env.step(TOP[:1])
-        kept = one.obs.copy(), one.reward.copy()
-        env.step(TOP[:1])
-        np.testing.assert_array_equal(one.obs, kept[0])
-        np.testing.assert_array_equal(one.reward, kept[1])
-
-
 def test_a_killed_worker_is_named_and_stops_the_others() -> None:
-    env = WorkerRacks(spec(), Mm1Datapath, 1, 2, first_rack=6)
+    env = workers(Mm1Datapath, rack=6)
     run(env, 1)
     pids = sorted(children())
     assert len(pids) == 2
@@ -97,8 +96,9 @@ def test_a_killed_worker_is_named_and_stops_the_others() -> None:
     with pytest.raises(WorkerDiedError, match=r"worker of rack \d died \(signal SIGKILL\) and the others were stopped"):
         run(env, 3)
     assert not children()
-    with pytest.raises(DatapathError, match="have been stopped"):
+    with pytest.raises(DatapathError, match="reset the environment first"):
         env.step(TOP)
+    assert env.reset().shape == (2, 4, 17)  # by new workers
     env.close()
 
 
@@ -112,7 +112,7 @@ def test_a_killed_worker_is_named_and_stops_the_others() -> None:
     ],
 )
 def test_a_datapath_that_fails_says_so(datapath: DatapathFactory, kind: type[NccError], message: str) -> None:
-    env = WorkerRacks(spec(), datapath, 1, 2)
+    env = workers(datapath)
     with pytest.raises(kind, match=message):
         run(env, 3)
     env.close()
@@ -120,13 +120,12 @@ def test_a_datapath_that_fails_says_so(datapath: DatapathFactory, kind: type[Ncc
 
 def test_workers_load_nothing_heavy_and_do_not_take_ctrl_c() -> None:
     for datapath in (Light, SignalMask):
-        with WorkerRacks(spec(), datapath, 1, 1) as env:
+        with closing(workers(datapath)) as env:
             env.reset()
 
 
 def test_bad_actions_name_rack_and_host_and_run_no_epoch() -> None:
-    what = spec()
-    with WorkerRacks(what, FLOWS, 1, 2) as env, WorkerRacks(what, FLOWS, 1, 2) as twin:
+    with closing(workers(FLOWS)) as env, closing(workers(FLOWS)) as twin:
         env.reset()
         twin.reset()
         bad = TOP.copy()
@@ -140,30 +139,74 @@ def test_bad_actions_name_rack_and_host_and_run_no_epoch() -> None:
         np.testing.assert_array_equal(env.step(TOP).obs, twin.step(TOP).obs)
 
 
-def test_settings_that_cannot_be_used() -> None:
-    with pytest.raises(ConfigError, match="n_racks must be at least 1, got 0"):
-        WorkerRacks(spec(), Mm1Datapath, 1, 0)
+def test_a_factory_that_cannot_be_sent_is_refused() -> None:
     with pytest.raises(ConfigError, match="cannot be sent to a worker"):
-        WorkerRacks(spec(), lambda: Mm1Datapath(), 1, 1)  # noqa: PLW0108 - a lambda is what is refused
-    with pytest.raises(ConfigError, match="action indices need 'levels'"):
-        WorkerRacks(spec(view=EnvView(action=ActionSpec(kind="log"))), Mm1Datapath, 1, 1)
+        workers(lambda: Mm1Datapath())  # noqa: PLW0108 - a lambda is what is refused
 
 
 def test_close_twice_and_before_any_reset() -> None:
-    env = WorkerRacks(spec(), Mm1Datapath, 1, 1)
+    env = workers(Mm1Datapath)
     env.close()
     env.close()
+
+
+class Single(Mm1Datapath):
+    """As ns-3: one at a time in a process."""
+
+    live: ClassVar[set[int]] = set()
+
+    @classmethod
+    def taken(cls) -> bool:
+        return bool(cls.live)
+
+    def start(self, *args: Any) -> Measurement:
+        assert self.live <= {id(self)}
+        self.live.add(id(self))
+        return super().start(*args)
+
+    def close(self) -> None:
+        self.live.discard(id(self))
+        super().close()
+
+
+def test_what_a_process_can_have_once_runs_in_others_besides() -> None:
+    one, two, plain = (Rack(spec(rack(periods=4)), kind, seed=3) for kind in (Single, Single, Mm1Datapath))
+    with closing(one), closing(two):
+        for episode in range(2):
+            first = [env.begin(episode) for env in (one, two, plain)]
+            np.testing.assert_array_equal(first[0], first[2])
+            np.testing.assert_array_equal(first[1], first[2])
+            assert len(children()) == 1
+            moved = [env.advance(np.full(4, 3e8)) for env in (one, two, plain)]
+            np.testing.assert_array_equal(moved[1].obs, moved[2].obs)
+        one.close()
+        one.begin(0)  # in this process again
+        assert len(children()) == 1
+
+
+def test_errors_of_a_lone_network_are_not_numbered() -> None:
+    networks = WorkerNetworks(Failing, 1)
+    with pytest.raises(DatapathError, match="0 of 1 networks are running"):
+        networks.step(np.full((1, 4), np.inf))
+    scenario = rack()
+    with closing(networks):
+        networks.start(0, scenario, scenario.flows(1), HostStack(), 1)
+        for _ in range(2):
+            networks.step(np.full((1, 4), np.inf))
+        with pytest.raises(DatapathError, match=r"^the network caught fire$"):
+            networks.step(np.full((1, 4), np.inf))
 
 
 SCRIPT = """
 import sys
 import numpy as np
-from ncc.envs.workers import WorkerRacks
+from ncc.envs.rack import RackBatch
+from ncc.harness.workers import InProcesses
 from tests.envs.cases import spec
 from tests.support.mm1 import Mm1Datapath
 
 if __name__ == "__main__":
-    env = WorkerRacks(spec(), Mm1Datapath, 1, 2)
+    env = RackBatch(spec(), InProcesses(Mm1Datapath), 1, 0, 2)
     env.reset()
     try:
         print("ready", flush=True)
