@@ -7,8 +7,8 @@
 | ``ncc/RackBox-v0`` | a number in [-1, 1] for each host: Box |
 | ``ncc/RackOne-v0`` | one index of a rate, which all hosts take: Discrete |
 
-All take the arguments of `RackEnv`. Policies here are small: with PyTorch, ``torch.set_num_threads(1)`` makes learners
-many times faster.
+All take the arguments of `RackEnv`. ``gymnasium.make_vec`` gives `ncc.envs.vector.RackVectorEnv`, which steps all racks
+in one call. Policies here are small: with PyTorch, ``torch.set_num_threads(1)`` makes learners many times faster.
 """
 
 from typing import Any

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Racks stepped together in this process: episodes of a scenario on networks, observed and rewarded as arrays."""
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -94,14 +95,19 @@ class Racks:
         self._observer.reset(scenario, seed=derive_seed(seed, "sharing"))
         return self._observer.observe(first)
 
-    def advance(self, limits_bps: FloatArray) -> Epochs:
+    def advance(self, limits_bps: FloatArray, past: Collection[int] = ()) -> Epochs:
         """Run one epoch of each rack under rate limits [n_racks, n_agents] in bits/s.
+
+        Args:
+            limits_bps: inf means no limit.
+            past: rows whose episode is over and whose network may run on, because the others' must: they begin anew
+                next, and what this epoch gives of them means nothing.
 
         Raises:
             ConfigError: limits that cannot be used.
             DatapathError: a rack's episode is over or none has begun, or a network failed.
         """
-        if self._over:
+        if self._over.difference(past):
             raise DatapathError("no episode is running; reset the environment first")
         try:
             m = self.measured = self._networks.step(limits_bps)

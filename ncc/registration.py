@@ -11,11 +11,14 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-RACK = "ncc.envs.gym:RackEnv"
+RACK: dict[str, Any] = {
+    "entry_point": "ncc.envs.gym:RackEnv",
+    "vector_entry_point": "ncc.envs.vector:RackVectorEnv",
+}
 IDS: dict[str, dict[str, Any]] = {
-    "ncc/Rack-v0": {"entry_point": RACK},
-    "ncc/RackBox-v0": {"entry_point": RACK, "kwargs": {"space": "box"}},
-    "ncc/RackOne-v0": {"entry_point": RACK, "kwargs": {"space": "discrete"}},
+    "ncc/Rack-v0": RACK,
+    "ncc/RackBox-v0": RACK | {"kwargs": {"space": "box"}},
+    "ncc/RackOne-v0": RACK | {"kwargs": {"space": "discrete"}},
     "ncc/Ns3Gym-v0": {"entry_point": "ncc.envs.ns3gym.env:Ns3GymEnv"},
 }
 """An index for each host, a number for each host, one index for all hosts; and simulations of others."""

@@ -115,7 +115,7 @@ class WhereFree:
 
 
 def networks(datapath: DatapathFactory, n: int, *, threads: int = 1, first: int = 0) -> Networks:
-    """`n` networks: in one batch where the datapath offers that, in processes where each can have but one, or in turn."""
+    """`n` networks: in a batch if the datapath offers that, in processes if each can have but one, or in turn."""
     offered: object = datapath
     if n > 1 and isinstance(offered, Batching):
         return offered.batch(n, threads=threads, first=first)

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Several racks as one of Gymnasium's vector environments: ``gymnasium.make_vec("ncc/Rack-v0", num_envs=8)``."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.measurement import Measurements
+from ncc.core.seeding import SEED_LIMIT
+from ncc.envs.action import ActionSpec
+from ncc.envs.make import DEFAULT_DATAPATH, Settings, datapath_factory, env_spec
+from ncc.envs.observation import ObservationSpec
+from ncc.envs.racks import Racks
+from ncc.envs.reward import AnyReward
+from ncc.envs.scenarios import ScenarioLike
+from ncc.envs.spaces import ActionSpace, Array, RackSpaces
+from ncc.envs.spec import DatapathFactory
+from ncc.harness.batch import ObsArray
+from ncc.harness.datapath import HostStack
+from ncc.harness.networks import Batching, networks
+from ncc.harness.workers import InProcesses
+
+PROGRESS = ("time_s", "flows_started", "flows_finished")
+
+
+class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
+    """Racks that are stepped together: in one call on packetsim, in a process each on other datapaths.
+
+    Rack i is bit for bit the `ncc.envs.gym.RackEnv` that is reset with the same seed: ``reset(seed=s)`` gives it s + i.
+    Episodes follow each other as Gymnasium's default has it (``AutoresetMode.NEXT_STEP``): the step after the last of
+    an episode begins the next one, its action and reward count for nothing. Spaces and ``info`` are those of `RackEnv`
+    with a leading axis.
+
+    Args:
+        num_envs: racks.
+        threads: on packetsim; None: as many as there are processors. Nothing depends on it but the speed.
+        scenario: this and all others as for `ncc.envs.gym.RackEnv`.
+        hosts: as there.
+        duration_s: as there.
+        period_s: as there.
+        load_frac: as there.
+        datapath: as there; picklable unless it is packetsim.
+        stack: as there.
+        observation: as there.
+        action: as there.
+        reward: as there.
+        space: as there.
+        purpose: as there.
+        render_mode: None is all there is.
+
+    Raises:
+        ConfigError: a setting that cannot be used; names it and what is allowed.
+    """
+
+    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}  # noqa: RUF012
+    _racks: Racks | None = None
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        scenario: ScenarioLike = None,
+        *,
+        hosts: int | None = None,
+        duration_s: float | None = None,
+        period_s: float | None = None,
+        load_frac: float | None = None,
+        datapath: str | DatapathFactory = DEFAULT_DATAPATH,
+        stack: HostStack | Settings | str | None = None,
+        observation: ObservationSpec | Settings | str | None = None,
+        action: ActionSpec | Settings | str | None = None,
+        reward: AnyReward | Settings | str | None = None,
+        space: ActionSpace | None = None,
+        purpose: str = "train",
+        threads: int | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        threads = min(num_envs, len(os.sched_getaffinity(0))) if threads is None else threads
+        if num_envs < 1 or threads < 1:
+            raise ConfigError(f"num_envs and threads must be at least 1, got {num_envs} and {threads}")
+        self._spec = spec = env_spec(
+            scenario,
+            hosts=hosts,
+            duration_s=duration_s,
+            period_s=period_s,
+            load_frac=load_frac,
+            stack=stack,
+            observation=observation,
+            action=action,
+            reward=reward,
+            continuous=space == "box",
+            purpose=purpose,
+        )
+        self.num_envs, self.render_mode = num_envs, render_mode
+        self._spaces = RackSpaces(spec, space)
+        self.single_observation_space, self.single_action_space = self._spaces.observation, self._spaces.action
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        factory = datapath_factory(datapath)
+        side_by_side = factory if isinstance(factory, Batching) else InProcesses(factory)
+        self._racks = Racks(spec, networks(side_by_side, num_envs, threads=threads), range(num_envs))
+        self._obs: ObsArray | None = None
+        self._over: set[int] = set()
+        self._seeds: list[int | None] = [None] * num_envs
+        self._episodes = np.full(num_envs, -1)
+        self._all = np.ones(num_envs, np.bool_)
+        self._all.setflags(write=False)
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[ObsArray, dict[str, Any]]:
+        """Begin an episode of every rack, or of those in ``options["reset_mask"]``.
+
+        Raises:
+            ConfigError: not as many seeds as racks.
+        """
+        super().reset(seed=seed if isinstance(seed, int) else None)
+        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
+        if seeds is not None and len(seeds) != self.num_envs:
+            raise ConfigError(f"seed must be one number or one for each of {self.num_envs} racks, got {len(seeds)}")
+        mask = (options or {}).get("reset_mask", self._all)
+        rows = np.flatnonzero(mask).tolist()
+        if self._obs is None:
+            if len(rows) < self.num_envs:
+                raise DatapathError("no episode is running; reset all racks first")
+            shape = self.num_envs, self._spec.scenario.n_agents, -1
+            self._obs = np.zeros(self.observation_space.shape or (), np.float32).reshape(shape)
+        for row in rows:
+            if seeds is not None and (own := seeds[row]) is not None:
+                self._seeds[row], self._episodes[row] = own, -1
+            self._obs[row] = self._begin(row)
+        self._over.difference_update(rows)
+        return self._flat(self._obs), self._info(began=True)
+
+    def step(self, actions: Array) -> tuple[ObsArray, Array, Array, Array, dict[str, Any]]:
+        """One epoch of every rack; where an episode was over, the next one begins instead.
+
+        Raises:
+            ConfigError: actions that are not in the space, naming rack and host; no epoch has run.
+            DatapathError: no episode is running, or a network failed; reset all racks then.
+        """
+        if self._obs is None or self._racks is None:
+            raise DatapathError("no episode is running; reset the environment first")
+        over, self._over = self._over, set()
+        rewards = np.zeros((self.num_envs, self._spec.scenario.n_agents), np.float32)
+        terminated, truncated = np.zeros((2, self.num_envs), np.bool_)
+        moved = self._all
+        if len(over) < self.num_envs:
+            try:
+                limits_bps = self._spaces.racks_limits_bps(actions, self._obs)
+            except ConfigError:
+                self._over = over
+                raise
+            self._obs, rewards, ended, cut, rows = self._racks.advance(limits_bps, over)
+            terminated |= ended
+            truncated |= cut
+            self._over = set(rows) - over
+        if over:
+            moved = self._all.copy()
+            for row in over:
+                self._obs[row] = self._begin(row)
+                rewards[row], terminated[row], truncated[row], moved[row] = 0, False, False, False
+        info = self._info(began=bool(over))
+        if len(over) < self.num_envs:
+            info |= {"host_rewards": rewards, "_host_rewards": moved}
+        return self._flat(self._obs), rewards.mean(axis=1).astype(np.float64), terminated, truncated, info
+
+    def close_extras(self, **_: Any) -> None:
+        """Free networks and processes."""
+        if self._racks is not None:
+            self._racks.close()
+
+    def _begin(self, row: int) -> ObsArray:
+        """The next episode of a rack."""
+        assert self._racks is not None
+        seed = self._seeds[row]
+        if seed is None:
+            seed = self._seeds[row] = int(self.np_random.integers(SEED_LIMIT))
+        self._episodes[row] += 1
+        return self._racks.begin(row, self._spec.episode_seed(seed, 0, int(self._episodes[row])))
+
+    def _flat(self, obs: ObsArray) -> ObsArray:
+        """A copy: the next action may be a share of what was observed, whatever becomes of the array."""
+        return obs.reshape(self.num_envs, -1).copy()
+
+    def _info(self, *, began: bool) -> dict[str, Any]:
+        assert self._racks is not None
+        m = self._racks.measured
+        if began or not isinstance(m, Measurements):
+            m = Measurements.of(self._racks.each())
+        info: dict[str, Any] = {"episode_number": self._episodes.copy(), "_episode_number": self._all}
+        for name in PROGRESS:
+            info[name], info[f"_{name}"] = getattr(m, name), self._all
+        return info
