@@ -5,17 +5,18 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Mapping
+from itertools import takewhile
 from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from hydra.types import RunMode
+from omegaconf import open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from ncc.compose import experiment_names, plain_config, recipe_names, register
 from ncc.config_files import config_folders, typed_config_dir, use_config_dir
-from ncc.controllers import controller_names
 from ncc.core.errors import ConfigError, NccError, UnknownNameError
 from ncc.verbs import version_line
 
@@ -39,7 +40,10 @@ def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> No
         return
     _user_errors(lambda: use_config_dir(typed_config_dir(arguments)), main=name)
     if {"-h", "--help"} & set(arguments):
-        _user_errors(lambda: _help(name, [a for a in arguments if "=" in a and not a.startswith("-")]), main=name)
+        overrides = [argument for argument in arguments if "=" in argument and not argument.startswith("-")]
+        asked = next(i for i, argument in enumerate(arguments) if argument in ("-h", "--help"))
+        parts = list(takewhile(lambda word: not word.startswith("-") and "=" not in word, arguments[asked + 1 :]))
+        _user_errors(lambda: _help(name, overrides, parts), main=name)
         return
 
     @hydra.main(version_base=None, config_path="pkg://ncc.configs", config_name=name)
@@ -58,19 +62,19 @@ def usable_cpus() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _help(name: str, overrides: list[str]) -> None:
-    """Groups and the composed configuration. Hydra's own --help takes over a second (it copies every file's tree)."""
-    from omegaconf import OmegaConf
+def _help(name: str, overrides: list[str], parts: list[str]) -> None:
+    """What the verb does, or the keys within `parts`. Hydra's own --help takes over a second."""
+    from ncc.help import show, show_within
 
     with hydra.initialize_config_module("ncc.configs", version_base=None):
-        config = hydra.compose(name, overrides)
-    print(f"python -m ncc.{name} [group=option] [key=value] [+new.key=value] [-m] [--cfg job]\n")
-    print("Groups, each with its options:")
-    for group, options in sorted(_groups(name).items()):
-        print(f"  {group}: {', '.join(options)}")
-    print(f"  controllers (named in a list): {', '.join(controller_names())}\n")
-    print("Configuration, with every key that can be set (-m runs each combination of comma-separated values):\n")
-    print(OmegaConf.to_yaml(config), end="")
+        config = hydra.compose(name, overrides, return_hydra_config=True)
+    choices = config.hydra.runtime.choices
+    with open_dict(config):
+        del config["hydra"]
+    for part in parts:
+        show_within(config, part)
+    if not parts:
+        show(name, config, choices, _groups(name))
 
 
 def _groups(main: str) -> dict[str, list[str]]:

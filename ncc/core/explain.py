@@ -26,7 +26,7 @@ def explain(kind: Any, data: Any, where: str, message: str) -> str:
     """
     match = _PLACE.match(message)
     text, path = (match["text"], match["path"] or "") if match else (message, "")
-    place, types, value, parents = where, _members(kind, data), data, _members(kind, data)
+    place, types, value, parents = where, members(kind, data), data, members(kind, data)
     for step in _STEP.finditer(path):
         parents = types
         if step["name"] is not None:
@@ -34,7 +34,7 @@ def explain(kind: Any, data: Any, where: str, message: str) -> str:
         elif step["index"] is not None:
             place = _name_pair(place, types, value, int(step["index"]))
         value = _child(value, step)
-        types = [member for found in _follow(types, step) for member in _members(found, value)]
+        types = [member for found in _follow(types, step) for member in members(found, value)]
     structs = [t for t in types if isinstance(t, type) and issubclass(t, msgspec.Struct)]
     return _sentence(place, text, value, structs, parents)
 
@@ -72,18 +72,18 @@ def _tags(structs: Iterable[type[msgspec.Struct]]) -> set[str]:
     return {str(t.__struct_config__.tag) for t in structs if t.__struct_config__.tag is not None}
 
 
-def _members(kind: Any, value: Any) -> list[Any]:
+def members(kind: Any, value: Any) -> list[Any]:
     """The types that `kind` may stand for; of a tagged union, the one that the data names, if it names one."""
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     if get_origin(kind) not in (Union, UnionType):
         return [kind]
-    members = [found for arg in get_args(kind) if arg is not NoneType for found in _members(arg, value)]
+    found = [member for arg in get_args(kind) if arg is not NoneType for member in members(arg, value)]
     if isinstance(value, Mapping):
-        configs = [(t, getattr(t, "__struct_config__", None)) for t in members]
+        configs = [(t, getattr(t, "__struct_config__", None)) for t in found]
         named = [t for t, c in configs if c is not None and c.tag_field and value.get(c.tag_field) == c.tag]
-        return named or members
-    return members
+        return named or found
+    return found
 
 
 def _follow(types: list[Any], step: re.Match[str]) -> list[Any]:

@@ -128,7 +128,7 @@ def test_help_loads_no_heavy_library(main: str, tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "scenario: " in done.stdout
+    assert "scenario=" in done.stdout
     assert "LOADED []" in done.stdout
 
 

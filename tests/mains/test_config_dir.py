@@ -76,7 +76,7 @@ def test_hints_and_help_know_them(own: Path, main: Main) -> None:
     assert "Did you mean 'tiny'" in main("train", *folder, "scenario=tinny")
     assert "Did you mean 'short'" in main("train", *folder, "experiment=shrt")
     assert "Did you mean 'mine'" in main("evaluate", *folder, "controller=[mien]", "scenario=tiny")
-    assert "name: tiny" in main("train", *folder, "scenario=tiny", "--help")
+    assert "  scenario=tiny " in main("train", *folder, "scenario=tiny", "--help")
     assert main("train", "scenario=tiny").startswith("2 error: Unknown scenario 'tiny'")
 
 
@@ -93,9 +93,7 @@ def test_a_name_that_exists_twice_is_refused(name: str, own: Path, main: Main) -
     twice.write_text("name: other\n")
     said = main("evaluate", "--config-dir", "mine", "controller=[dctcp]", "scenario=rack")
     file = f"{name}.yaml"
-    assert (
-        said == f"2 error: mine/{file} has the name of a file of the package, {file}: call yours otherwise\n"
-    )
+    assert said == f"2 error: mine/{file} has the name of a file of the package, {file}: call yours otherwise\n"
     assert not (own.parent / "runs").exists()
 
 
