@@ -8,7 +8,7 @@ import numpy as np
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement, Measurements
-from ncc.envs.action import RateTable
+from ncc.envs.action import RateTable, rate_map
 from ncc.envs.expert import TransportExpert
 from ncc.envs.racks import Racks
 from ncc.envs.reward import RewardArray
@@ -98,7 +98,7 @@ class RackBatch:
         threads: of a datapath that steps them in one call.
 
     Raises:
-        ConfigError: a scenario that cannot be an environment, continuous actions, or no racks.
+        ConfigError: a scenario that cannot be an environment, or no racks.
     """
 
     def __init__(
@@ -106,13 +106,15 @@ class RackBatch:
     ) -> None:
         if n_racks < 1 or threads < 1:
             raise ConfigError(f"n_racks and threads must be at least 1, got {n_racks} and {threads}")
-        self._actions = RateTable(spec.view.action, spec.view.observation)
+        self._actions = rate_map(spec.view.action, spec.view.observation)
         self._actions.reset(spec.scenario)
         made = networks(datapath, n_racks, threads=threads, first=rack)
         self._racks = Racks(spec, made, range(rack, rack + n_racks))
         self.n_racks, self.n_agents, self.obs_dim = n_racks, self._racks.n_agents, self._racks.obs_dim
         self.n_actions = spec.view.action.n_actions
-        self._spec, self._seed = spec, seed
+        self._spec = spec
+        self.seed = seed
+        """May be set before a reset."""
         self._expert: RateLimiter | None = None
         self._obs: ObsArray | None = None
         self._episodes = [0] * n_racks
@@ -126,7 +128,10 @@ class RackBatch:
         return self._obs.copy()
 
     def step(self, actions: ActionArray) -> Transition:
-        """One epoch with action indices [n_racks, n_agents]; the next episode has begun where one ended.
+        """One epoch; the next episode has begun where one ended.
+
+        Args:
+            actions: [n_racks, n_agents] indices; numbers in [-1, 1] if they are continuous, and `n_actions` 0.
 
         Raises:
             ConfigError: actions of a wrong shape, kind or range, naming rack and host; no epoch has run.
@@ -147,14 +152,18 @@ class RackBatch:
 
     def advice(self) -> Advice:
         """See `ncc.harness.batch.Advising`: `EnvSpec.expert`'s."""
-        expert, obs = self._spec.expert, self._last_obs()
+        expert, obs, actions = self._spec.expert, self._last_obs(), self._actions
         if expert is None:
             raise ConfigError("this environment was given no expert to ask; set expert, say to {kind: shortest_first}")
+        if not isinstance(actions, RateTable):
+            raise ConfigError(
+                f"experts choose among rates: set action.kind to levels or shares, got {actions.spec.kind}"
+            )
         if self._expert is None:
             self._expert = expert.build()
             self._expert.reset(self._spec.scenario, 0)
         limits_bps = np.stack([self._expert.decide(m) for m in self._racks.each()])
-        label = self._actions.nearest(limits_bps, obs)
+        label = actions.nearest(limits_bps, obs)
         drive = np.full_like(label, self.n_actions - 1) if isinstance(expert, TransportExpert) else label
         return Advice(label, drive)
 
@@ -180,4 +189,4 @@ class RackBatch:
 
     def _begin(self, row: int, episode: int) -> ObsArray:
         self._episodes[row], self._began[row], self._sums[row] = episode, self._now, 0
-        return self._racks.begin(row, self._spec.episode_seed(self._seed, self._first + row, episode))
+        return self._racks.begin(row, self._spec.episode_seed(self.seed, self._first + row, episode))

@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 
 from ncc.cli import usable_cpus
+from ncc.envs.action import RateTable
 from ncc.envs.families import Families
 from ncc.envs.mixture import Mixture, require_batching
 from ncc.envs.rack import RackBatch
@@ -26,7 +27,7 @@ class RackFactory:
     With families, racks are the slots of a `Mixture`, and `spec` says how they are seen.
 
     Raises:
-        ConfigError: families on a datapath that does not offer `Batching`.
+        ConfigError: continuous actions, or families on a datapath that does not offer `Batching`.
     """
 
     spec: EnvSpec
@@ -38,6 +39,7 @@ class RackFactory:
     families: Families = _ONE_SCENARIO
 
     def __post_init__(self) -> None:
+        RateTable(self.spec.view.action, self.spec.view.observation)  # refuses continuous actions
         if self.families.of:
             require_batching(self.datapath)
 

@@ -183,9 +183,20 @@ def test_close_twice_and_use_again() -> None:
     assert same(before, play(env, 3))
 
 
-def test_continuous_actions_and_unknown_transports_are_refused() -> None:
-    with pytest.raises(ConfigError, match="action indices need 'levels'"):
-        RackBatch(spec(view=EnvView(action=ActionSpec(kind="log"))), FLOWS, seed=1)
+def test_continuous_actions_and_their_levels_are_the_same_rates() -> None:
+    linear = ActionSpec(kind="linear", min_rate_frac=1e-9)
+    numbers, indices = RackBatch(spec(view=EnvView(action=linear)), FLOWS, 1, 0, 2), RackBatch(spec(), FLOWS, 1, 0, 2)
+    assert (numbers.n_actions, indices.n_actions) == (0, 11)
+    for env in (numbers, indices):
+        env.reset()
+    for level in (1, 5, 10):
+        given = np.full((2, 4), min(2 * 0.95 * level / 10 - 1, 1.0) if level < 10 else 1.0)
+        np.testing.assert_allclose(numbers.step(given).obs, indices.step(np.full((2, 4), level)).obs, atol=1e-5)
+    with pytest.raises(ConfigError, match=r"rack 1: action of host h2 is 2.0; allowed: numbers in \[-1, 1\]"):
+        numbers.step(np.array([[0.0] * 4, [0.0, 0.0, 2.0, 0.0]]))
+
+
+def test_unknown_transports_are_refused() -> None:
     env = RackBatch(spec(stack=HostStack(transport="carrier_pigeon")), FLOWS, seed=1)
     with pytest.raises(UnknownNameError, match=r"carrier_pigeon.*known: dctcp"):
         env.reset()

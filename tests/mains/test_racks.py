@@ -9,7 +9,10 @@ import pytest
 
 from ncc.agents.a3c.config import A3cConfig
 from ncc.cli import usable_cpus
+from ncc.core.errors import ConfigError
+from ncc.envs.action import ActionSpec
 from ncc.envs.rack import RackBatch
+from ncc.envs.spec import EnvView
 from ncc.harness.networks import InTurn, Networks
 from ncc.harness.workers import InProcesses
 from ncc.racks import RackFactory
@@ -45,3 +48,8 @@ def test_workers_share_the_processors(mode: str, workers: int) -> None:
     factory = RackFactory.for_learner(spec(), Batched, 1, learner)
     assert factory.racks == 4
     assert factory.threads == max(1, usable_cpus() // workers)
+
+
+def test_learners_choose_among_rates() -> None:
+    with pytest.raises(ConfigError, match="action indices need 'levels' or 'shares'"):
+        RackFactory(spec(view=EnvView(action=ActionSpec(kind="log"))), Mm1Datapath, 1)

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every host as one of Stable-Baselines3's environments, so that all of them share a policy as ours do.
+
+``PPO("MlpPolicy", VecMonitor(HostVecEnv("incast", hosts=8, num_racks=4)))`` learns what a host does with what it sees.
+For one agent that decides for the whole rack use `ncc.envs.gym`. Call ``torch.set_num_threads(1)`` first: policies here
+are small, and PyTorch's threads make learning many times slower.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from ncc.core.errors import ConfigError
+
+try:
+    from stable_baselines3.common.vec_env import VecEnv
+except ImportError as error:
+    raise ConfigError(
+        "ncc.envs.sb3 needs Stable-Baselines3, which is not installed: pip install stable-baselines3"
+    ) from error
+
+from ncc.envs.action import ActionSpec
+from ncc.envs.make import DEFAULT_DATAPATH, Settings, datapath_factory, env_spec
+from ncc.envs.observation import HIGH, LOW, ObservationSpec
+from ncc.envs.rack import RackBatch
+from ncc.envs.reward import AnyReward
+from ncc.envs.scenarios import ScenarioLike
+from ncc.envs.spec import DatapathFactory
+from ncc.harness.datapath import HostStack
+from ncc.harness.networks import Batching
+from ncc.harness.workers import InProcesses
+
+
+class HostVecEnv(VecEnv):  # type: ignore[misc] # its types are not checked here
+    """Every host of every rack as an environment: ``num_racks`` times the scenario's hosts.
+
+    Observation: Box of shape (obs_dim,), what the host sees (`ncc.envs.observation`). Action: Discrete(d + 1), or
+    Box(-1, 1, (1,)) if `action` is continuous. Reward: the host's own. Hosts of a rack end together, and ``infos`` have
+    SB3's ``terminal_observation`` and ``TimeLimit.truncated`` then.
+
+    Args:
+        scenario: this and those that are not below as for `ncc.envs.gym.RackEnv`.
+        num_racks: racks, stepped together.
+        seed: with the number of the rack and of the episode it decides the flows; ``seed()`` sets another for the next
+            reset, as learners of SB3 do with their own.
+        threads: on packetsim; None: as many as there are processors. Nothing depends on it but the speed.
+        hosts: as there.
+        duration_s: as there.
+        period_s: as there.
+        load_frac: as there.
+        datapath: as there.
+        stack: as there.
+        observation: as there.
+        action: as there.
+        reward: as there.
+        purpose: as there.
+
+    Raises:
+        ConfigError: a setting that cannot be used, or Stable-Baselines3 is missing.
+    """
+
+    def __init__(
+        self,
+        scenario: ScenarioLike = None,
+        *,
+        num_racks: int = 1,
+        seed: int = 0,
+        threads: int | None = None,
+        hosts: int | None = None,
+        duration_s: float | None = None,
+        period_s: float | None = None,
+        load_frac: float | None = None,
+        datapath: str | DatapathFactory = DEFAULT_DATAPATH,
+        stack: HostStack | Settings | str | None = None,
+        observation: ObservationSpec | Settings | str | None = None,
+        action: ActionSpec | Settings | str | None = None,
+        reward: AnyReward | Settings | str | None = None,
+        purpose: str = "train",
+    ) -> None:
+        spec = env_spec(
+            scenario,
+            hosts=hosts,
+            duration_s=duration_s,
+            period_s=period_s,
+            load_frac=load_frac,
+            stack=stack,
+            observation=observation,
+            action=action,
+            reward=reward,
+            purpose=purpose,
+        )
+        self.render_mode = None
+        factory = datapath_factory(datapath)
+        racks = factory if isinstance(factory, Batching) else InProcesses(factory)
+        threads = len(os.sched_getaffinity(0)) if threads is None else threads
+        self._env = env = RackBatch(spec, racks, seed, n_racks=num_racks, threads=threads)
+        self._shape, self._begun = (num_racks, env.n_agents), False
+        n_actions = spec.view.action.n_actions
+        seen = spaces.Box(LOW, HIGH, (env.obs_dim,), np.float32)
+        decided = spaces.Discrete(n_actions) if n_actions else spaces.Box(-1.0, 1.0, (1,), np.float32)
+        super().__init__(num_racks * env.n_agents, seen, decided)
+        self._actions = np.zeros(self._shape, decided.dtype)
+
+    def reset(self) -> Any:
+        """[num_envs, obs_dim]: the next episode of every rack, or the first after a seed."""
+        if self._seeds[0] is not None:
+            self._env.seed, self._begun = int(self._seeds[0]), False
+            self._reset_seeds()
+        episode, self._begun = self._env.episode + 1 if self._begun else 0, True
+        return self._env.reset(episode).reshape(self.num_envs, -1)
+
+    def step_async(self, actions: Any) -> None:
+        self._actions = np.asarray(actions, self._actions.dtype).reshape(self._shape)
+
+    def step_wait(self) -> Any:
+        moved = self._env.step(self._actions)
+        done = np.repeat(moved.terminated | moved.truncated, self._shape[1])
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        cut = np.repeat(moved.truncated & ~moved.terminated, self._shape[1])
+        last = moved.final_obs.reshape(self.num_envs, -1)
+        for row in np.flatnonzero(done).tolist():
+            infos[row] = {"terminal_observation": last[row], "TimeLimit.truncated": bool(cut[row])}
+        return moved.obs.reshape(self.num_envs, -1).copy(), moved.reward.ravel(), done, infos
+
+    def close(self) -> None:
+        self._env.close()
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        return [getattr(self, attr_name)] * len(self._rows(indices))
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        raise ConfigError("hosts share one environment: nothing can be set for some of them; build another")
+
+    def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
+        raise ConfigError(
+            "hosts share one environment: no method can be called for some of them; call the environment's own"
+        )
+
+    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
+        return [False] * len(self._rows(indices))
+
+    def _rows(self, indices: Any) -> Sequence[int]:
+        return list(self._get_indices(indices))
