@@ -19,7 +19,7 @@ def title_of(path: str) -> str:
 
 
 def reference() -> list[Any]:
-    """Packages and modules as the tree has them: a package's own page first, then its modules by name."""
+    """Packages and modules as the tree has them: a package's own page first, then packages, then its other modules."""
     tree: dict[str, Any] = {}
     for path, name in pages.modules().items():
         at = tree
@@ -39,7 +39,7 @@ def reference() -> list[Any]:
                 if isinstance(to, str)
                 else written(to, f"{within}.{name}")
             }
-            for name, to in sorted(level.items())
+            for name, to in sorted(level.items(), key=lambda entry: (isinstance(entry[1], str), entry[0]))
             if name
         ]
         return own + inside

@@ -19,7 +19,7 @@ from ncc.core.errors import NccError
 ROOT = Path(__file__).resolve().parents[2]
 
 OUTSIDE = {
-    "README.md": "readme.md",
+    "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "notebooks/README.md": "notebooks.md",

@@ -36,7 +36,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         addresses[path] = pages.address(path, name)
         if path.endswith("/__init__.py"):
             addresses[path.removesuffix("/__init__.py")] = addresses[path]
-        content = f"---\ntitle: {name}\n---\n::: {name}\n"
+        content = f"---\ntitle: {name}\nsearch:\n  boost: 0.5\n---\n::: {name}\n"
         files.append(File.generated(config, addresses[path], content=content))
     named = set[str]()
     for path in documents:
@@ -56,6 +56,8 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Figures where they are asked for, and Markdown as mkdocs understands it."""
     of = {to: path for path, to in links.addresses.items()}
     links.page, links.path = page, of.get(page.file.src_uri, "")
+    if page.is_homepage:
+        page.meta["hide"] = ["navigation"]  # it has one entry there: itself
     return adapted(figures.filled(markdown, page.file.src_uri))
 
 

@@ -29,18 +29,17 @@ def halved(width_s: float) -> float:
 '''
 HOME = """# Home
 
-What `ncc/thing.py` and [the wire](../envs/wire.h) do is in the [card](../baselines/cards/reno.md#equations), and
+What `ncc/thing.py` and [the wire](envs/wire.h) do is in the [card](baselines/cards/reno.md#equations), and
 `ncc.thing.halved` halves. Then
-- [guide](guide/README.md),
-- [what is there](../README.md).
+- [guide](docs/guide/README.md),
+- [how](CONTRIBUTING.md).
 """
 FILES = {
-    "README.md": "# All of it\n\n[docs](docs/index.md)\n",
+    "README.md": HOME,
     "CONTRIBUTING.md": "# How\n",
     "CHANGELOG.md": "# When\n",
     "notebooks/README.md": "# Notebooks\n",
-    "baselines/cards/reno.md": "# Reno\n\n## Equations\n\nNone, says [home](../../docs/index.md).\n",
-    "docs/index.md": HOME,
+    "baselines/cards/reno.md": "# Reno\n\n## Equations\n\nNone, says [home](../../README.md).\n",
     "docs/guide/README.md": "# Guide\n",
     "envs/wire.h": "int wire; /* a link: [no](where.md) */\n",
     "ncc/__init__.py": '"""All."""\n',
@@ -87,7 +86,7 @@ def test_files_from_everywhere_become_pages_that_link_to_each_other(repository: 
         "cards/reno/#equations",
         "reference/thing/#ncc.thing.halved",
         "guide/",
-        "readme/",
+        "contributing/",
     } <= hrefs(site / "index.html")
     assert "../../" in hrefs(site / "cards/reno/index.html")
     assert "int wire" in re.sub("<[^>]*>", "", (site / "source/envs/wire.h/index.html").read_text())
@@ -140,16 +139,16 @@ def test_what_is_public_is_in_the_navigation(repository: Path) -> None:
 
 
 BROKEN = {
-    "a document that is gone": ("docs/index.md", "[x](guide/GONE.md)", "'guide/GONE.md', but the target is not found"),
-    "a source that is gone": ("docs/index.md", "[x](../envs/gone.h)", "'../envs/gone.h'"),
-    "what lies outside": ("docs/index.md", "[x](../../secret.md)", "'../../secret.md'"),
+    "a document that is gone": ("README.md", "[x](docs/guide/GONE.md)", "'docs/guide/GONE.md', but the target is not found"),
+    "a source that is gone": ("docs/guide/README.md", "[x](../../envs/gone.h)", "'../../envs/gone.h'"),
+    "what lies outside": ("README.md", "[x](../secret.md)", "'../secret.md'"),
     "an anchor": ("README.md", "[x](baselines/cards/reno.md#gone)", "#gone"),
     "an anchor of a module": ("README.md", "[x](ncc/thing.py#ncc.thing.gone)", "#ncc.thing.gone"),
-    "raw HTML": ("docs/index.md", '<a href="gone.html">x</a>', "links to gone.html, which does not exist"),
+    "raw HTML": ("README.md", '<a href="gone.html">x</a>', "links to gone.html, which does not exist"),
     "a script from elsewhere": (
-        "docs/index.md", '<script src="https://example.org/x.js"></script>', "loads https://example.org/x.js",
+        "README.md", '<script src="https://example.org/x.js"></script>', "loads https://example.org/x.js",
     ),
-    "a picture from elsewhere": ("docs/index.md", "![x](https://example.org/x.png)", "loads https://example.org/x.png"),
+    "a picture from elsewhere": ("README.md", "![x](https://example.org/x.png)", "loads https://example.org/x.png"),
     "a docstring": ("ncc/thing.py", 'def f() -> None:\n    """F.\n\n    Args:\n        gone: x.\n    """\n', "'gone'"),
 }  # fmt: skip
 
@@ -164,13 +163,13 @@ def test_nothing_broken_is_built(repository: Path, what: str, caplog: pytest.Log
 
 
 def test_figures_that_there_are_none_of_end_the_build(repository: Path) -> None:
-    (repository / "docs/index.md").write_text("# Home\n\n<!-- figures: hopes -->\n")
+    (repository / "README.md").write_text("# Home\n\n<!-- figures: hopes -->\n")
     with pytest.raises(FiguresError, match=r"index.md asks for figures 'hopes'; there are agreement, "):
         built(repository)
 
 
 def test_figures_without_their_results_end_the_build(repository: Path) -> None:
-    (repository / "docs/index.md").write_text("# Home\n\n<!-- figures: agreement -->\n")
+    (repository / "README.md").write_text("# Home\n\n<!-- figures: agreement -->\n")
     with pytest.raises(
         FiguresError, match=r"docs/agreement, where FileNotFoundError .* came up: write that folder anew"
     ):
