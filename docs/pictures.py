@@ -5,11 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ncc.compose import LimiterFactory, load_controller
+from ncc.controllers import load_controller
 from ncc.core.units import GBPS, MS
 from ncc.envs.packetsim.datapath import DATAPATH
 from ncc.harness.atomic import write_text
 from ncc.harness.run import Run, eval_flow_seed, run_once
+from ncc.limiters import LimiterFactory
 from ncc.notebook import scenario_of
 from ncc.palette import styles
 from ncc.plot.canvas import INK, new_figure, save_figure

@@ -139,7 +139,7 @@ def test_what_is_public_is_in_the_navigation(repository: Path) -> None:
 
 
 BROKEN = {
-    "a document that is gone": ("README.md", "[x](docs/guide/GONE.md)", "'docs/guide/GONE.md', but the target is not found"),
+    "a document that is gone": ("README.md", "[x](docs/GONE.md)", "'docs/GONE.md', but the target is not found"),
     "a source that is gone": ("docs/guide/README.md", "[x](../../envs/gone.h)", "'../../envs/gone.h'"),
     "what lies outside": ("README.md", "[x](../secret.md)", "'../secret.md'"),
     "an anchor": ("README.md", "[x](baselines/cards/reno.md#gone)", "#gone"),
