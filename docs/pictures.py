@@ -50,8 +50,13 @@ def incast(of: dict[str, Run], path: Path = INCAST) -> None:
         answers.text(took_ms[-1] - 0.25, len(took_ms), says, color=look.colour, ha="right", va="center")
     lost = int(of["dctcp"].epochs.columns["upper_dropped_pkts"].sum())
     waiting = int((of["dctcp"].records.flows.timeouts > 0).sum())
-    says = f"{lost} packets lost:\n{waiting} servers wait\nfor a timer"
-    carried.text(3.45, 0.5, says, color=styles(["dctcp"])["dctcp"].colour, ha="center", va="center")
+    says = {
+        "dctcp": (3.45, f"DCTCP:\n{lost} packets lost,\n{waiting} servers wait\nfor a timer"),
+        "ncc": (7.25, "NCC:\nnobody\nwaits"),
+    }
+    for name, look in styles(list(of)).items():
+        at_ms, text = says[name]
+        carried.text(at_ms, 0.5, text, color=look.colour, ha="center", va="center")
     network = of["dctcp"].scenario.network()
     buffer = network.port_buffer(network.neighbourhoods[0].upper_port)
     assert buffer is not None, "a switch's port has a buffer"
