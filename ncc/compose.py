@@ -9,7 +9,6 @@ import importlib
 import json
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from importlib.util import find_spec
 from typing import Any, cast
 
@@ -17,7 +16,7 @@ import msgspec
 
 import ncc.agents
 from ncc.config_files import config_paths, experiment_paths, read_config, recipe_paths
-from ncc.core.errors import ConfigError
+from ncc.core.errors import ConfigError, hint
 from ncc.core.scenario import Scenario
 from ncc.core.sizes import with_size_tables
 from ncc.core.value import Name, Value, from_dict
@@ -61,11 +60,9 @@ class DatapathSpec(Value, frozen=True):
         """`ConfigError` if the datapath lacks the stack's transport; says what it has, and `remedy`."""
         transport, known = stack.transport, sorted(self.load()().transports())
         if transport not in known:
-            close = get_close_matches(transport, known, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
             raise ConfigError(
-                f"{whose}: datapath {self.name} has no transport {transport!r}; it has: {', '.join(known)}.{hint} "
-                + remedy
+                f"{whose}: datapath {self.name} has no transport {transport!r}; it has: {', '.join(known)}."
+                f"{hint(transport, known)} {remedy}"
             )
 
 

@@ -6,6 +6,24 @@ from difflib import get_close_matches
 
 LISTED = 40
 """Names shown when one is unknown; a fat tree has thousands of ports."""
+MEANT = 3
+"""Letters from which on a part of a name tells which is meant."""
+
+
+def hint(given: str, known: Iterable[str]) -> str:
+    """A question that ends a message, " Did you mean 'dctcp'?"; empty where no known name is near.
+
+    Near is, in this order: the same in another letter case, a slip of the keys, a name that contains the given one
+    (ppo: rllib_ppo), a name within it.
+    """
+    names = sorted(known)
+    lower = {name.lower(): name for name in reversed(names)}
+    given = given.lower()
+    close = get_close_matches(given, lower, n=1, cutoff=0.6)
+    within = sorted((name for name in lower if len(given) >= MEANT and given in name), key=len)
+    around = sorted((name for name in lower if len(name) >= MEANT and name in given), key=len, reverse=True)
+    found = [name for name in (given, *close, *within, *around) if name in lower]
+    return f" Did you mean {lower[found[0]]!r}?" if found else ""
 
 
 class NccError(Exception):
@@ -25,11 +43,9 @@ class UnknownNameError(ConfigError):
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
-        close = get_close_matches(name, names, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
         listed = ", ".join(names[:LISTED]) or "(none)"
         more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-        super().__init__(f"Unknown {what} {name!r}; known: {listed}{more}.{hint}")
+        super().__init__(f"Unknown {what} {name!r}; known: {listed}{more}.{hint(name, names)}")
         self._made_of = (what, name, names)
 
     def __reduce__(self) -> tuple[type["UnknownNameError"], tuple[str, str, list[str]]]:

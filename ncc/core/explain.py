@@ -7,11 +7,12 @@ msgspec says what is wrong and where (``$.workload[0][1].kind``); this walks the
 import re
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
+
+from ncc.core.errors import hint
 
 _MISSING = object()
 _PLACE = re.compile(r"^(?P<text>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
@@ -64,8 +65,8 @@ def _sentence(place: str, text: str, value: Any, structs: list[type[msgspec.Stru
 
 def _allowed(names: Iterable[str], given: str | None) -> str:
     names = sorted(names)
-    close = get_close_matches(given, names, n=1) if given else []
-    return f"; allowed: {', '.join(names)}" + (f". Did you mean {close[0]!r}?" if close else "")
+    near = hint(given, names) if given else ""
+    return f"; allowed: {', '.join(names)}{'.' if near else ''}{near}"
 
 
 def _tags(structs: Iterable[type[msgspec.Struct]]) -> set[str]:
