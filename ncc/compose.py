@@ -19,6 +19,7 @@ from ncc.config_files import config_paths, experiment_paths, read_config, recipe
 from ncc.core.errors import ConfigError, hint
 from ncc.core.scenario import Scenario
 from ncc.core.sizes import with_size_tables
+from ncc.core.units import without_units
 from ncc.core.value import Name, Value, from_dict
 from ncc.harness.datapath import Datapath, HostStack
 
@@ -178,10 +179,10 @@ def defaults(kind: type[Value]) -> dict[str, Any]:
 
 
 def plain_config(config: Any) -> dict[str, Any]:
-    """A composed Hydra configuration as plain data, tables of flow sizes in place of their files.
+    """A composed Hydra configuration as plain data, with numbers for quantities with units and tables for files of flow sizes.
 
     Raises:
-        ConfigError: names what is missing, or what a file lacks.
+        ConfigError: names what is missing, what a unit does not fit, or what a file lacks.
     """
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
@@ -192,4 +193,4 @@ def plain_config(config: Any) -> dict[str, Any]:
         raise ConfigError(
             f"configuration: {str(error).splitlines()[0]}; give it on the command line or in a YAML"
         ) from None
-    return cast(dict[str, Any], with_size_tables(plain))
+    return cast(dict[str, Any], with_size_tables(without_units(plain, "")))

@@ -1,5 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Units: SI in every name (`_s`, `_bps` = bits per second, `_bytes`); conversions happen here only."""
+"""Units: SI in every name (`_s`, `_bps` = bits per second, `_bytes`); conversions happen here only.
+
+Plain configuration, from YAML, a command line or a program, may say ``10Gbps``, ``1ms``, ``512KB`` or ``80%`` in place
+of a number. KB is 1000 bytes and KiB is 1024, as the IEC has it.
+"""
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from ncc.core.errors import ConfigError
 
 BITS_PER_BYTE = 8
 NS_PER_S = 1_000_000_000
@@ -29,3 +40,69 @@ def bdp_bytes(rate_bps: float, rtt_s: float) -> float:
 def to_ns(seconds: float) -> int:
     """Whole nanoseconds nearest to `seconds`."""
     return round(seconds * NS_PER_S)
+
+
+_PREFIXES = {"": "1", "k": "1e3", "M": "1e6", "G": "1e9", "T": "1e12"}
+_SCALES: dict[str, dict[str, str]] = {
+    "rate": {f"{prefix}{bits}": scale for bits in ("bps", "bit/s") for prefix, scale in _PREFIXES.items()},
+    "time": {"ns": "1e-9", "us": "1e-6", "µs": "1e-6", "ms": "1e-3", "s": "1", "min": "60", "h": "3600"},
+    "size": {
+        "B": "1", "kB": "1e3", "KB": "1e3", "MB": "1e6", "GB": "1e9",
+        "KiB": str(2**10), "MiB": str(2**20), "GiB": str(2**30),
+    },
+    "number of packets": {"pkts": "1", "pkt": "1"},
+    "fraction": {"%": "0.01"},
+}  # fmt: skip
+"""SI units by what they measure, each as a decimal number, for 0.1 ms is not 0.1 times a float."""
+_MEASURES = {"_bps": "rate", "_s": "time", "_bytes": "size", "_pkts": "number of packets", "_frac": "fraction"}
+_QUANTITY = re.compile(r"\s*(?P<number>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)\s*(?P<unit>[^\W\d_]+(/s)?|%)\s*")
+
+
+def without_units(data: Any, where: str) -> Any:
+    """Plain data with a number in place of each quantity such as ``10Gbps``, by the suffixes of its keys.
+
+    What stands below a key, in lists too, is measured as the key says, and in a pair [name, value] as the name says.
+
+    Args:
+        where: what the user calls the root, for errors; may be empty.
+
+    Raises:
+        ConfigError: a unit that does not fit its key, or that nobody knows.
+    """
+    return _read(data, where, None)
+
+
+def _read(data: Any, where: str, measure: str | None) -> Any:
+    if isinstance(data, Mapping):
+        return {
+            key: _read(value, f"{where}.{key}".lstrip("."), _measure(key) or measure) for key, value in data.items()
+        }
+    if isinstance(data, str):
+        return data if measure is None else _number(data, where, measure)
+    if isinstance(data, list | tuple):
+        pair = _measure(data[0]) if len(data) == 2 else None
+        return [_read(value, where, (pair if i == 1 else None) or measure) for i, value in enumerate(data)]
+    return data
+
+
+def _measure(key: Any) -> str | None:
+    if not isinstance(key, str) or key.endswith("_per_s"):
+        return None
+    return next((measure for suffix, measure in _MEASURES.items() if key.endswith(suffix)), None)
+
+
+def _number(text: str, where: str, measure: str) -> Any:
+    found = _QUANTITY.fullmatch(text)
+    if found is None:
+        return text
+    unit, units = found["unit"], _SCALES[measure]
+    if measure == "rate":  # there are no millibits: gbps is as clear as Gbps
+        unit = next((known for known in units if known.lower() == unit.lower()), unit)
+    if unit not in units:
+        other = next((kind for kind, scales in _SCALES.items() if unit in scales), "")
+        raise ConfigError(
+            f"{where} is a {measure} and cannot be {text!r}{other and f', a {other}'}; its units are {', '.join(units)}"
+        )
+    exact = Decimal(found["number"]) * Decimal(units[unit])
+    whole = measure in ("size", "number of packets") and exact == int(exact)
+    return int(exact) if whole else float(exact)

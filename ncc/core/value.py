@@ -16,6 +16,7 @@ from msgspec import Meta
 
 from ncc.core.errors import ConfigError
 from ncc.core.explain import explain
+from ncc.core.units import without_units
 
 Positive = Annotated[float, Meta(gt=0)]
 NonNegative = Annotated[float, Meta(ge=0)]
@@ -54,8 +55,9 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Raise `ConfigError` where fields contradict each other."""
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some fields changed, checked again."""
-        return msgspec.structs.replace(self, **changes)
+        """A copy with some fields changed, checked again; quantities may have units, as in ``duration_s="20ms"``."""
+        texts = {name: change for name, change in changes.items() if isinstance(change, str)}
+        return msgspec.structs.replace(self, **{**changes, **without_units(texts, type(self).__name__)})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists and numbers, with defaults filled in."""
@@ -77,9 +79,13 @@ def _fields(kind: type[Value]) -> tuple[msgspec.structs.FieldInfo, ...]:
 
 
 def from_dict(kind: type[T], data: Mapping[str, Any], where: str) -> T:
-    """Build a value of `kind` from plain data; an error names the field below `where` and what is allowed."""
+    """Build a value of `kind` from plain data; an error names the field below `where` and what is allowed.
+
+    Quantities may have units (`ncc.core.units.without_units`).
+    """
+    data = without_units(data, where)
     try:
-        return msgspec.convert(dict(data), kind)
+        return msgspec.convert(data, kind)
     except msgspec.ValidationError as error:
         raise ConfigError(explain(kind, data, where, str(error))) from None
 

@@ -6,6 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncc.core import units
+from ncc.core.errors import ConfigError
+from ncc.core.scenario import Nic
+from ncc.core.value import from_dict
 
 
 def test_transmission_of_a_full_packet() -> None:
@@ -32,3 +35,73 @@ def test_nanoseconds_are_rounded_to_nearest() -> None:
 @given(st.integers(0, 10**12))
 def test_whole_nanoseconds_survive_seconds(ns: int) -> None:
     assert units.to_ns(ns / units.NS_PER_S) == ns
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "number"),
+    [
+        ("rate_bps", "10Gbps", 1e10),
+        ("rate_bps", "25Gbit/s", 2.5e10),
+        ("rate_bps", "2.5 gbps", 2.5e9),
+        ("period_s", "1ms", 0.001),
+        ("period_s", "100us", 0.0001),
+        ("duration_s", "2min", 120.0),
+        ("jitter_s", "0.3us", 3e-7),
+        ("buffer_bytes", "512KB", 512_000),
+        ("buffer_bytes", "512KiB", 524_288),
+        ("buffer_bytes", "1.5e2kB", 150_000),
+        ("k_pkts", "65pkts", 65),
+        ("load_frac", "80%", 0.8),
+        ("scenario.topology.delay_s", "10us", 1e-5),
+    ],
+)
+def test_a_quantity_becomes_a_number_in_si(key: str, text: str, number: float) -> None:
+    read = units.without_units({key: text}, "")[key]
+    assert read == number
+    assert type(read) is type(number)
+
+
+def test_units_are_read_in_lists_in_mappings_and_in_pairs() -> None:
+    plain = {
+        "axes": {"scenario.topology.mark_threshold_bytes": ["30KB", "60KB"], "controller": ["ncc", "10ms"]},
+        "varies": {"scenario.period_s": {"low": "1ms", "high": 0.01}},
+        "params": [["min_rto_s", "5ms"], ["name", "5ms"]],
+        "events_per_s": "50ms",
+        "duration_s": "many",
+        "size_bytes": None,
+    }
+    assert units.without_units(plain, "") == {
+        "axes": {"scenario.topology.mark_threshold_bytes": [30_000, 60_000], "controller": ["ncc", "10ms"]},
+        "varies": {"scenario.period_s": {"low": 0.001, "high": 0.01}},
+        "params": [["min_rto_s", 0.005], ["name", "5ms"]],
+        "events_per_s": "50ms",
+        "duration_s": "many",
+        "size_bytes": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "said"),
+    [
+        ("host_rate_bps", "10ms", "topology.host_rate_bps is a rate and cannot be '10ms', a time; its units are bps"),
+        ("buffer_bytes", "10Gbps", "is a size and cannot be '10Gbps', a rate"),
+        ("delay_s", "10parsec", "is a time and cannot be '10parsec'; its units are ns, us"),
+        ("load_frac", "1ms", "is a fraction and cannot be '1ms', a time; its units are %"),
+    ],
+)
+def test_a_unit_that_does_not_fit_is_one_sentence(key: str, text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        units.without_units({"topology": {key: text}}, "")
+    assert said in str(refused.value)
+
+
+def test_values_take_units_wherever_they_are_made_of_plain_data() -> None:
+    assert from_dict(Nic, {"bucket_bytes": "18KB"}, "nic").bucket_bytes == 18_000
+    assert Nic().replace(bucket_bytes="18KiB").bucket_bytes == 18_432
+    with pytest.raises(ConfigError, match=r"^nic\.bucket_bytes is a size and cannot be '18ms', a time"):
+        from_dict(Nic, {"bucket_bytes": "18ms"}, "nic")
+
+
+@given(st.decimals(0, 10**6, allow_nan=False, places=6))
+def test_a_decimal_number_of_milliseconds_is_the_nearest_float(number: object) -> None:
+    assert units.without_units({"x_s": f"{number}ms"}, "")["x_s"] == float(f"{number}e-3")
