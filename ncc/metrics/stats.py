@@ -7,13 +7,14 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from ncc.core.flows import FloatArray
 from ncc.core.seeding import generator
 
 Statistic = Literal["mean", "median", "iqm"]
 N_RESAMPLES = 9999
+BATCH = 1000
+"""Resamples that are held in memory at once."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,9 @@ class Interval:
 
 def _iqm(values: npt.NDArray[Any], axis: int = -1) -> Any:
     """Mean of the middle half (Agarwal et al., NeurIPS 2021): floor(n/4) values cut at each end."""
-    return stats.trim_mean(values, 0.25, axis=axis)
+    cut = values.shape[axis] // 4
+    middle = np.take(np.sort(values, axis=axis), range(cut, values.shape[axis] - cut), axis=axis)
+    return middle.mean(axis=axis)
 
 
 _STATISTICS: dict[str, Callable[..., Any]] = {"mean": np.mean, "median": np.median, "iqm": _iqm}
@@ -130,19 +133,12 @@ def _bootstrap(
         return Interval(estimate, np.nan, np.nan, 1, n_all - 1)
     if all(np.ptp(column) == 0 for column in columns):
         return Interval(estimate, estimate, estimate, n, n_all - n)
-    result = stats.bootstrap(
-        columns,
-        of,
-        n_resamples=N_RESAMPLES,
-        batch=1000,
-        vectorized=True,
-        paired=len(columns) > 1,
-        confidence_level=level,
-        method="percentile",
-        random_state=generator(seed, "bootstrap"),
-    )
-    low, high = (float(bound) for bound in result.confidence_interval)
-    return Interval(estimate, low, high, n, n_all - n)
+    rng, found = generator(seed, "bootstrap"), []
+    for first in range(0, N_RESAMPLES, BATCH):
+        drawn = rng.integers(0, n, (min(BATCH, N_RESAMPLES - first), n))
+        found.append(of(*(column[drawn] for column in columns), axis=-1))
+    low, high = np.quantile(np.concatenate(found), [(1 - level) / 2, (1 + level) / 2])
+    return Interval(estimate, float(low), float(high), n, n_all - n)
 
 
 def _statistic(name: str) -> Callable[..., Any]:

@@ -2,14 +2,17 @@
 """Bootstrap intervals: coverage, pairing, and the cases with nothing to resample."""
 
 import math
+from functools import partial
 from typing import Literal
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
-from ncc.metrics.stats import Interval, gap_closed, interval, paired_ratio
+from ncc.core.seeding import generator
+from ncc.metrics.stats import BATCH, N_RESAMPLES, Interval, gap_closed, interval, paired_ratio
 
 NAN = math.nan
 STATISTICS: list[Literal["mean", "median", "iqm"]] = ["mean", "median", "iqm"]
@@ -46,6 +49,21 @@ def test_an_interval_holds_its_estimate_s_neighbourhood(
     slack = 1e-9 * (1 + max(map(abs, values)))
     assert min(values) - slack <= got.low <= got.high <= max(values) + slack
     assert got.n == len(values)
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.parametrize("n", [2, 7, 40])
+def test_intervals_are_those_of_scipy(statistic: Literal["mean", "median", "iqm"], n: int) -> None:
+    ours, theirs = (np.random.default_rng(seed).exponential(size=n) for seed in (1, 2))
+    of = {"mean": np.mean, "median": np.median, "iqm": partial(stats.trim_mean, proportiontocut=0.25)}[statistic]
+    same = {"n_resamples": N_RESAMPLES, "batch": BATCH, "vectorized": True, "method": "percentile"}
+    alone = stats.bootstrap((ours,), of, random_state=generator(5, "bootstrap"), **same).confidence_interval
+    got = interval(ours, statistic, seed=5)
+    assert (got.low, got.high) == pytest.approx((alone.low, alone.high), rel=1e-12)
+    ratio = lambda x, y, axis: of(x, axis=axis) / of(y, axis=axis)  # noqa: E731
+    pair = stats.bootstrap((ours, theirs), ratio, paired=True, random_state=generator(5, "bootstrap"), **same)
+    got = paired_ratio(ours, theirs, statistic, seed=5)
+    assert (got.low, got.high) == pytest.approx(tuple(pair.confidence_interval), rel=1e-12)
 
 
 def test_a_wider_level_is_wider_and_a_seed_decides_all() -> None:
