@@ -53,7 +53,8 @@ import tomllib
 with open("pyproject.toml", "rb") as file:
     config = tomllib.load(file)
 extras = config["project"]["optional-dependencies"]
-print(*config["build-system"]["requires"], *config["project"]["dependencies"], *extras["torch"], *extras["rllib"], *extras["export"], *extras["deploy"], *extras["linux"], *extras["ns3gym"], *extras["docs"], *extras["dev"], sep="\n")
+needed = [package for extra in extras if extra not in ("all", "notebooks") for package in extras[extra]]
+print(*config["build-system"]["requires"], *config["project"]["dependencies"], *needed, sep="\n")
 endef
 export REQUIREMENTS
 

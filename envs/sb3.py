@@ -14,14 +14,7 @@ import numpy as np
 from gymnasium import spaces
 
 from ncc.core.errors import ConfigError
-
-try:
-    from stable_baselines3.common.vec_env import VecEnv
-except ImportError as error:
-    raise ConfigError(
-        "ncc.envs.sb3 needs Stable-Baselines3, which is not installed: pip install stable-baselines3"
-    ) from error
-
+from ncc.core.extras import require_extra
 from ncc.envs.action import ActionSpec
 from ncc.envs.make import DEFAULT_DATAPATH, Settings, datapath_factory, env_spec
 from ncc.envs.observation import HIGH, LOW, ObservationSpec
@@ -32,6 +25,10 @@ from ncc.envs.spec import DatapathFactory
 from ncc.harness.datapath import HostStack
 from ncc.harness.networks import Batching
 from ncc.harness.workers import InProcesses
+
+require_extra("sb3", "ncc.envs.sb3")
+
+from stable_baselines3.common.vec_env import VecEnv  # noqa: E402 - after the check
 
 
 class HostVecEnv(VecEnv):  # type: ignore[misc] # its types are not checked here

@@ -8,7 +8,9 @@ defaults to Hydra under `schema/`, so that a YAML states differences only and ev
 import importlib
 import json
 import pkgutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib.util import find_spec
 from typing import Any, cast
 
@@ -17,6 +19,7 @@ import msgspec
 import ncc.agents
 from ncc.config_files import config_paths, experiment_paths, read_config, recipe_paths
 from ncc.core.errors import ConfigError, hint
+from ncc.core.extras import MissingExtraError
 from ncc.core.scenario import Scenario
 from ncc.core.sizes import with_size_tables
 from ncc.core.units import without_units
@@ -123,9 +126,24 @@ def load_datapath(name: str) -> DatapathSpec:
     return found[name]
 
 
+@cache
+def is_available(name: str) -> bool:
+    """Look whether a default's datapath has its extra installed; if not, a line on stderr says that it is left out."""
+    try:
+        load_datapath(name).load()().transports()
+    except MissingExtraError as error:
+        print(f"{name} is left out: {error}", file=sys.stderr)
+        return False
+    return True
+
+
 def register() -> None:
-    """Offer the values' defaults to Hydra: groups `schema/...` and `scenario/topology`."""
+    """Offer the values' defaults to Hydra: groups `schema/...` and `scenario/topology`.
+
+    Also ``${installed:packetsim,ns3}``, a default: those of these datapaths whose extras are installed.
+    """
     from hydra.core.config_store import ConfigStore
+    from omegaconf import OmegaConf
 
     from ncc.core.topologies import AnyTopology
     from ncc.core.value import kinds
@@ -133,6 +151,10 @@ def register() -> None:
     from ncc.envs.reward import AnyReward
     from ncc.envs.spec import EnvView
 
+    def installed(*names: str) -> list[str]:
+        return [name for name in names if is_available(name)]
+
+    OmegaConf.register_new_resolver("installed", installed, replace=True)
     store = ConfigStore.instance()
     store.store(group="experiment", name="list", node={})  # asks for their names
     store.store(group="schema/scenario", name="base", node=defaults(Scenario))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ncc.cli import run_main
-from ncc.compose import DatapathSpec, datapath_names, datapaths_from, experiment_names, load_datapath
+from ncc.compose import DatapathSpec, datapath_names, datapaths_from, experiment_names, is_available, load_datapath
 from ncc.controllers import ControllerName, controller_names, load_controller, runs_on
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario, scenario_from_dict
@@ -93,14 +93,16 @@ def _params(plain: Any) -> dict[str, dict[str, Any]]:
 
 def _datapaths(plain: Mapping[str, Any], overrides: Sequence[str]) -> tuple[DatapathSpec, ...]:
     """What `datapath=` chose: at least one, and none named twice (Hydra would merge the two without a word)."""
-    known = ", ".join(datapath_names())
+    known, named = ", ".join(datapath_names()), False
     for key, _, value in (override.partition("=") for override in overrides):
         names = [name.strip(" '\"") for name in value.strip().strip("[]").split(",")]
+        named |= key.lstrip("+~").partition(".")[0] == "datapath"
         if key == "datapath" and len(set(names)) != len(names):
             raise ConfigError(f"datapath names one twice: {', '.join(names)}; name each once, of {known}")
     if not plain.get("datapath"):
         raise ConfigError(f"datapath names none; name at least one of {known}")
-    return datapaths_from(plain["datapath"])
+    found = datapaths_from(plain["datapath"])
+    return found if named else tuple(datapath for datapath in found if is_available(datapath.name))
 
 
 def _list_controllers() -> None:

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from ncc.agents.a3c.warm_start import WarmStart
 from ncc.core.errors import ConfigError
+from ncc.core.extras import require_extra
 from ncc.core.value import Count, Fraction, NonNegative, Positive, Value
 
 if TYPE_CHECKING:
@@ -106,8 +107,14 @@ class A3cConfig(Value, frozen=True):
         return 20 if self.rollout is None else self.rollout
 
     def build(self, *, batching: bool = False) -> "A3cLearner":
-        """The learner, for a datapath that steps many racks in one call or not; it loads its framework in training."""
+        """The learner, for a datapath that steps many racks in one call or not; it loads its framework in training.
+
+        Raises:
+            MissingExtraError: PyTorch or TensorBoard is not installed.
+        """
         from ncc.agents.a3c.learner import A3cLearner
+
+        require_extra("torch", "training")
 
         racks = (BATCHED_RACKS if batching else 1) if self.racks is None else self.racks
         rollout = (5 if racks >= BATCHED_RACKS else 20) if self.rollout is None else self.rollout

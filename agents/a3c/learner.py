@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The learner that the training main sees; the training framework is loaded when `train` is called."""
 
-import importlib.util
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ncc.agents.a3c.config import A3cConfig
-from ncc.core.errors import ConfigError
+from ncc.core.extras import require_extra
 from ncc.harness.batch import EnvFactory
 from ncc.harness.learner import Report
 
@@ -55,8 +54,7 @@ class A3cLearner:
                 earlier run; or the file system refused.
             InvalidRunError: rewards, logits or gradients that are not finite.
         """
-        if importlib.util.find_spec("torch") is None:
-            raise ConfigError('training needs PyTorch, which is not installed: pip install "ncc[torch]"')
+        require_extra("torch", "training")
         from ncc.agents.a3c.checkpoint import check_shape
         from ncc.agents.a3c.crew import train_async
         from ncc.agents.a3c.run import TrainingRun

@@ -8,7 +8,8 @@ import numpy as np
 
 from ncc.agents.export.wire import INPUT, OUTPUT, model_bytes
 from ncc.agents.policy import FloatArray32, MlpPolicy
-from ncc.core.errors import ConfigError, ResultError
+from ncc.core.errors import ResultError
+from ncc.core.extras import require_extra
 from ncc.harness.batch import ObsArray
 
 TOLERANCE = 1e-5
@@ -23,14 +24,11 @@ def onnx_model(policy: MlpPolicy, name: str) -> bytes:
     """The model of `ncc.agents.export.wire.model_bytes`, after onnx has checked it.
 
     Raises:
-        ConfigError: the package onnx is not installed.
+        MissingExtraError: the package onnx is not installed.
     """
-    try:
-        import onnx
-    except ImportError:
-        raise ConfigError(
-            'exporting needs the package onnx, which is not installed: pip install "ncc[export]"'
-        ) from None
+    require_extra("export", "exporting", "onnx")
+    import onnx
+
     model = model_bytes(policy, name)
     onnx.checker.check_model(model, full_check=True)
     return model
@@ -40,13 +38,12 @@ def onnx_logits(model: bytes, policy: MlpPolicy, where: str) -> Logits:
     """The model in onnxruntime, on one core, after comparing it with the policy on some observations.
 
     Raises:
-        ConfigError: onnxruntime is not installed.
+        MissingExtraError: onnxruntime is not installed.
         ResultError: it cannot run the model, or the model is of another policy.
     """
-    try:
-        import onnxruntime
-    except ImportError:
-        raise ConfigError('this needs onnxruntime, which is not installed: pip install "ncc[deploy]"') from None
+    require_extra("export", "running a policy's ONNX model", "onnxruntime")
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     try:

@@ -1,30 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The learner that the training main sees; Ray is loaded when `train` is called."""
 
-import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ncc.agents.rllib.config import RllibConfig
-from ncc.core.errors import ConfigError
+from ncc.core.extras import require_extra
 from ncc.harness.batch import EnvFactory
 from ncc.harness.learner import Report
 
-NEEDED = ("ray", "torch")
-
-
-def is_installed(package: str) -> bool:
-    """Whether it is, by a look that imports nothing; a folder of that name in the current one does not count."""
-    spec = importlib.util.find_spec(package)
-    return spec is not None and spec.origin is not None
-
 
 def require_installed() -> None:
-    """`ConfigError` unless everything that RLlib needs is there; nothing is imported."""
-    missing = [name for name in NEEDED if not is_installed(name)]
-    if missing:
-        raise ConfigError(f'agent=rllib_* needs {" and ".join(missing)}, not installed here: pip install "ncc[rllib]"')
+    """`MissingExtraError` unless everything that RLlib needs is there; nothing is imported."""
+    require_extra("rllib", "agent=rllib_*")
 
 
 class RllibLearner:

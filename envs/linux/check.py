@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 
 from ncc.core.errors import DatapathError, NccError
+from ncc.core.extras import is_installed
 from ncc.envs.linux import objects
 from ncc.envs.linux.libbpf import BPF_F_LINK, Object, RegisteredError, libbpf
 
@@ -220,7 +220,7 @@ def _phrase(error: NccError) -> str:
 
 
 def _pyroute2(_: list[Row]) -> Iterator[Row]:
-    fine = find_spec("pyroute2") is not None
+    fine = is_installed("pyroute2")
     found = f"version {version('pyroute2')}" if fine else ""
     yield _row("pyroute2", fine, found, "it sets up networks: pip install 'ncc[linux]'")
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.extras import require_extra
 from ncc.core.flows import FloatArray, FlowTable
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
@@ -74,8 +75,10 @@ class LinuxDatapath:
         """Our headers, which the build compiles for the kernel, and the kernel's own congestion controls.
 
         Raises:
+            MissingExtraError: pyroute2 is not installed.
             DatapathError: nothing was built for the kernel; says what the build lacked.
         """
+        require_extra("linux", "datapath=linux")
         require_built()
         return transports()
 

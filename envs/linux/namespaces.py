@@ -16,11 +16,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ncc.core.errors import DatapathError
+from ncc.core.extras import require_extra
 
-try:
-    from pyroute2 import netns
-except ImportError:
-    raise DatapathError("The Linux rack needs pyroute2, which is not installed: pip install 'ncc[linux]'.") from None
+require_extra("linux", "datapath=linux")
+
+from pyroute2 import netns  # noqa: E402 - after the check
 
 PREFIX = "ncc"
 NAME_MAX = 55

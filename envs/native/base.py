@@ -26,6 +26,8 @@ class NativeDatapath:
     """As messages say it."""
     module: str
     """The extension, by its full name; loaded on first use."""
+    extra: str | None = None
+    """The extra of ncc that brings the libraries which the extension is linked with."""
 
     def __init__(self) -> None:
         self._network: Network | None = None
@@ -34,8 +36,8 @@ class NativeDatapath:
 
     @classmethod
     def extension(cls) -> Extension:
-        """The extension module; raises `DatapathError` that says how to build it."""
-        return load(cls.module)
+        """The extension module; raises as `ncc.envs.native.extension.load`."""
+        return load(cls.module, cls.extra)
 
     @classmethod
     def check(cls, scenario: Scenario) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ncc.core.errors import DatapathError
+from ncc.core.extras import require_extra
 from ncc.core.flows import FloatArray, IntArray
 
 
@@ -130,15 +131,22 @@ class Extension(Protocol):
 
 
 @cache
-def load(module: str) -> Extension:
+def load(module: str, extra: str | None = None) -> Extension:
     """An extension module, loaded on first use.
 
+    Args:
+        module: its full name.
+        extra: the extra that brings the libraries which it is linked with.
+
     Raises:
+        MissingExtraError: the extra is not installed.
         DatapathError: it is not built; the message says how.
     """
     try:
         return cast(Extension, import_module(module))
     except ImportError as error:
+        if extra is not None:
+            require_extra(extra, f"datapath={extra}")
         raise DatapathError(
             f"The extension {module} cannot be loaded ({error}): run `make build` in a checkout, or reinstall ncc "
             "(with the packages it depends on)."

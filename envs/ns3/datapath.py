@@ -42,6 +42,7 @@ class Ns3Datapath(NativeDatapath):
     name = "ns3"
     title = "ns-3"
     module = "ncc.envs.ns3._ns3"
+    extra = "ns3"
     _live: ClassVar["WeakSet[Ns3Datapath]"] = WeakSet()
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-from ncc.core.errors import ConfigError
+from ncc.core.extras import require_extra
 
 PACKAGE = "ns3opengym"
 TYPE_URL = f"type.googleapis.com/{PACKAGE}."
@@ -66,15 +66,10 @@ def library(name: str) -> Any:
     """A module of the extra `ns3gym`.
 
     Raises:
-        ConfigError: it is not installed.
+        MissingExtraError: it is not installed.
     """
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise ConfigError(
-            f"ns3-gym's protocol takes pyzmq and protobuf, and {error.name} is not installed: "
-            'pip install "ncc[ns3gym]"'
-        ) from None
+    require_extra("ns3gym", "ns3-gym's protocol")
+    return importlib.import_module(name)
 
 
 def need_packages() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from ncc.agents.export.model import TOLERANCE, Logits, onnx_logits
 from ncc.agents.policy import FloatArray32, MlpPolicy
 from ncc.core.errors import ConfigError, InvalidRunError, ResultError
+from ncc.core.extras import is_installed
 from ncc.core.scenario import scenario_from_dict
 from ncc.core.seeding import derive_seed
 from ncc.deployed.file import PolicyFile
@@ -83,9 +84,9 @@ def compare(found: PolicyFile, obs: ObsArray, where: str) -> list[Agreement]:
         ResultError: onnxruntime cannot run the model.
     """
     run_times: dict[str, Logits] = {"numpy": found.policy.logits}
-    if _installed("onnxruntime"):
+    if is_installed("onnxruntime"):
         run_times["onnxruntime"] = onnx_logits(found.model, found.policy, where)
-    true = torch_logits(found.policy, obs) if _installed("torch") else found.policy.logits(obs)
+    true = torch_logits(found.policy, obs) if is_installed("torch") else found.policy.logits(obs)
     agreements = []
     for name, logits in run_times.items():
         worked_out = logits(obs)
@@ -116,18 +117,12 @@ def torch_logits(policy: MlpPolicy, obs: ObsArray) -> FloatArray32:
 def check_lines(found: PolicyFile, where: str, samples: int = SAMPLES) -> list[str]:
     """What `ncc export check` says."""
     obs = record(found, samples)
-    beside = "PyTorch" if _installed("torch") else "numpy (PyTorch is not installed)"
+    beside = "PyTorch" if is_installed("torch") else "numpy (PyTorch is not installed)"
     lines = [f"{where}: {len(obs):,} observations of {obs.shape[1]} numbers, beside {beside}"]
     lines += [
         f"{one.name:12} largest difference {one.largest:.1e}, other choices {one.other_choices}"
         for one in compare(found, obs, where)
     ]
-    if not _installed("onnxruntime"):
-        lines.append('onnxruntime  not compared: not installed (pip install "ncc[deploy]")')
+    if not is_installed("onnxruntime"):
+        lines.append("onnxruntime  not compared: not installed (pip install 'ncc[export]')")
     return lines
-
-
-def _installed(package: str) -> bool:
-    from importlib.util import find_spec
-
-    return find_spec(package) is not None

@@ -30,7 +30,7 @@ FORMAT = 1
 """Raised whenever older readers would misread a newer folder."""
 
 MANIFEST = "manifest.json"
-_PACKAGES = ("numpy", "ns3", "scipy", "pyarrow", "torch", "ray", "gymnasium", "pettingzoo")
+_PACKAGES = ("numpy", "ns3", "pyarrow", "torch", "ray", "gymnasium", "pettingzoo")
 
 
 class FileEntry(Value, frozen=True):

@@ -26,11 +26,12 @@ def main(plain: dict[str, Any], typed: Sequence[str], command: str) -> None:
         command: the whole command line.
     """
     # Imported here: `--help` answers without what only a run needs.
+    from ncc.core.extras import require_extra
     from ncc.sweep.page import JSON, show
-    from ncc.sweep.run import require_ray, run_sweep
+    from ncc.sweep.run import run_sweep
     from ncc.sweep.spec import Sweep
 
-    require_ray()
+    require_extra("rllib", "ncc sweep", "ray")
     sweep = Sweep.from_plain(plain, dict(map(_entry, typed)))
     try:
         summary = run_sweep(sweep, command)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ncc.agents.rllib.learner import is_installed
 from ncc.core.errors import ConfigError, ResultError
 from ncc.harness.atomic import remove
 from ncc.harness.manifest import is_sealed, read_manifest
@@ -18,12 +17,6 @@ from ncc.plan import CONFIG
 from ncc.sweep.page import JSON, Outcome, Summary, read_states
 from ncc.sweep.spec import ASHA, RANKED, Sweep, Trial, trial_folder
 from ncc.sweep.trial import END_S, TrialJob, end_all, own_variables, processes_of
-
-
-def require_ray() -> None:
-    """`ConfigError` unless Ray is installed; nothing is imported."""
-    if not is_installed("ray"):
-        raise ConfigError('ncc sweep needs ray, not installed here: pip install "ncc[rllib]"')
 
 
 def run_sweep(sweep: Sweep, command: str) -> Summary:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Settings: ranges, defaults, JSON, and what happens without PyTorch."""
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +9,6 @@ from ncc.agents.a3c.config import CONFIG, A3cConfig
 from ncc.core.errors import ConfigError
 from ncc.core.value import from_dict, from_json
 from ncc.harness.learner import Learner
-from tests.agents.fitting import fit
-from tests.agents.toy_envs import Identity
 
 
 @pytest.mark.parametrize(
@@ -62,10 +58,3 @@ def test_the_learner_says_what_it_needs() -> None:
     learner: Learner = A3cConfig(racks=4, workers=3, epochs=1000).build()
     assert (learner.racks_per_env, learner.processes, learner.total_epochs) == (4, 12, 1000)
     assert A3cConfig(mode="sync", racks=4, workers=3).build().processes == 4
-
-
-def test_without_torch_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ConfigError, match=r'pip install "ncc\[torch\]"'):
-        fit(A3cConfig(), Identity(), tmp_path)
-    assert list(tmp_path.iterdir()) == []

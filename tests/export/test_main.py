@@ -142,14 +142,6 @@ def test_runs_that_are_not_whole_are_refused(tmp_path: Path) -> None:
         refused(said_of_it)
 
 
-def test_without_onnx_the_extra_is_named(tmp_path: Path) -> None:
-    (tmp_path / "onnx.py").write_text("raise ImportError('not here')\n")
-    done = ncc("export", "policy=ncc", cwd=tmp_path, PYTHONPATH=str(tmp_path))
-    assert done.returncode == 2
-    assert done.stderr == 'error: exporting needs the package onnx, which is not installed: pip install "ncc[export]"\n'
-    assert not (tmp_path / "policy.ncc").exists()
-
-
 def test_inspect_says_what_a_file_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "policy.ncc"
     spec = ExportSpec(policy="ncc", out=str(path), period_s=1e-3, limits=LimitsChosen(fall_ratio=2, max_rate_frac=1))

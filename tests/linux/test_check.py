@@ -68,7 +68,7 @@ def test_what_is_missing_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(check, "KERNEL_LEAST", (99, 0))
     monkeypatch.setattr(check, "capabilities", lambda: 0)
     monkeypatch.setattr(objects, "bpf_objects", dict)
-    monkeypatch.setattr(check, "find_spec", lambda _: None)
+    monkeypatch.setattr(check, "is_installed", lambda _: False)
     rows = by_name(check_machine())
     assert not can_run(list(rows.values()))
     assert "boot Linux 99.0 or later" in rows["kernel"].sentence

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from ncc.agents.rllib.config import BATCHED_RACKS, RllibConfig
-from ncc.agents.rllib.learner import is_installed
 from ncc.core.errors import ConfigError
 
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="rllib: ray is not installed")
@@ -53,22 +52,6 @@ def test_a_wheel_that_is_not_there_is_refused_before_anything_starts(tmp_path: P
         config.build()
     wheel.touch()
     config.build()
-
-
-@pytest.mark.parametrize("missing", ["ray", "torch"])
-def test_what_to_install_is_said(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else found(name))
-    with pytest.raises(ConfigError, match=rf'needs {missing}.*pip install "ncc\[rllib\]"'):
-        RllibConfig().build()
-
-
-def test_a_folder_of_that_name_is_no_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "ncc_no_such_package").mkdir()
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert importlib.util.find_spec("ncc_no_such_package") is not None
-    assert not is_installed("ncc_no_such_package")
-    assert is_installed("numpy")
 
 
 @needs_ray

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Packages that `pip install ncc` leaves to its extras, and the sentence that names a missing one."""
+
+import importlib.util
+
+from ncc.core.errors import ConfigError
+
+EXTRAS: dict[str, dict[str, str]] = {
+    "ns3": {"ns": "ns3"},
+    "torch": {"torch": "torch", "tensorboard": "tensorboard"},
+    "rllib": {"ray": "ray", "torch": "torch", "tensorboard": "tensorboard"},
+    "linux": {"pyroute2": "pyroute2"},
+    "export": {"onnx": "onnx", "onnxruntime": "onnxruntime"},
+    "ns3gym": {"zmq": "pyzmq", "google.protobuf": "protobuf"},
+    "sb3": {"stable_baselines3": "stable-baselines3"},
+}
+"""Extra -> module -> the package that brings it."""
+
+
+class MissingExtraError(ConfigError):
+    """A package of an extra that is not installed; the message says how to install it."""
+
+
+def is_installed(module: str) -> bool:
+    """Look for a module without importing it; a folder of its name in the current one does not count."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except ModuleNotFoundError:  # of a submodule: the package above it is missing
+        return False
+    return spec is not None and spec.origin is not None
+
+
+def require_extra(extra: str, what: str, *modules: str) -> None:
+    """Check that an extra is installed.
+
+    Args:
+        extra: key of `EXTRAS`.
+        what: what needs it, as the subject of the sentence.
+        modules: those of the extra that are needed; none: all.
+
+    Raises:
+        MissingExtraError: one of them is not installed.
+    """
+    packages = EXTRAS[extra]
+    missing = [packages[module] for module in modules or packages if not is_installed(module)]
+    if missing:
+        raise MissingExtraError(f"{what} needs {' and '.join(missing)}, not installed here: pip install 'ncc[{extra}]'")

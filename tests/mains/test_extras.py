@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Without an extra: one sentence that names it, nothing left behind, and defaults that do without."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from ncc.core.extras import EXTRAS, MissingExtraError, is_installed, require_extra
+from tests.house.files import ROOT
+from tests.mains.commands import ncc
+
+NS3 = ("ns", "ncc.envs.ns3._ns3")
+"""What cannot be imported where the wheel of ns-3 is not installed."""
+
+
+def hidden(folder: Path, *modules: str) -> str:
+    """A PYTHONPATH with which those cannot be imported."""
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys({modules!r}))\n")
+    return str(folder)
+
+
+MISSING = [
+    (NS3, ("evaluate", "datapath=ns3", "scenario=dumbbell", "controller=dctcp"), "ns3", "datapath=ns3 needs ns3"),
+    (NS3, ("train", "datapath=ns3", "evaluation.datapaths=[packetsim]"), "ns3", "datapath=ns3 needs ns3"),
+    (NS3, ("train", "evaluation.datapaths=[packetsim,ns3]"), "ns3", "datapath=ns3 needs ns3"),
+    (("torch",), ("train",), "torch", "training needs torch"),
+    (("tensorboard",), ("train",), "torch", "training needs tensorboard"),
+    (("ray", "torch"), ("train", "agent=rllib_ppo"), "rllib", "agent=rllib_* needs ray and torch"),
+    (("ray",), ("sweep", "space.seed=[1]"), "rllib", "ncc sweep needs ray"),
+    (("onnx",), ("export", "policy=ncc"), "export", "exporting needs onnx"),
+    (("pyroute2",), ("evaluate", "datapath=linux", "controller=dctcp"), "linux", "datapath=linux needs pyroute2"),
+    (("zmq",), ("serve",), "ns3gym", "ns3-gym's protocol needs pyzmq"),
+]
+
+
+@pytest.mark.parametrize(("modules", "command", "extra", "says"), MISSING, ids=[" ".join(row[1]) for row in MISSING])
+def test_a_missing_extra_is_named_in_one_sentence(
+    modules: tuple[str, ...], command: tuple[str, ...], extra: str, says: str, tmp_path: Path
+) -> None:
+    (empty := tmp_path / "empty").mkdir()
+    done = ncc(*command, cwd=empty, PYTHONPATH=hidden(tmp_path / "path", *modules))
+    assert done.returncode == 2, done.stderr
+    assert done.stderr == f"error: {says}, not installed here: pip install 'ncc[{extra}]'\n"
+    assert list(empty.iterdir()) == []
+
+
+def test_a_default_does_without_ns3_and_says_so(tmp_path: Path) -> None:
+    arguments = ("scenario=dumbbell", "controller=dctcp", "seeds=1", "duration_s=0.005", "out=judged")
+    done = ncc("evaluate", *arguments, cwd=tmp_path, PYTHONPATH=hidden(tmp_path / "path", *NS3))
+    assert done.returncode == 0, done.stderr
+    assert "ns3 is left out: datapath=ns3 needs ns3, not installed here: pip install 'ncc[ns3]'\n" in done.stderr
+    assert [path.name for path in (tmp_path / "judged").iterdir() if path.is_dir()] == ["packetsim"]
+
+
+def test_extras_are_those_of_the_package() -> None:
+    described = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    packages = {extra: {Requirement(text).name for text in described[extra]} for extra in described}
+    for extra, modules in EXTRAS.items():
+        assert set(modules.values()) <= packages[extra]
+    (everything,) = map(Requirement, described["all"])
+    assert everything.extras == set(EXTRAS)
+
+
+def test_a_folder_of_that_name_is_no_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ncc_no_such_package").mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert not is_installed("ncc_no_such_package")
+    assert not is_installed("ncc_no_such_package.module")
+    assert is_installed("numpy")
+
+
+def test_only_what_is_asked_for_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ncc.core.extras.is_installed", lambda module: module != "onnxruntime")
+    require_extra("export", "exporting", "onnx")
+    with pytest.raises(MissingExtraError, match=r"^checking needs onnxruntime, not installed here: pip install 'ncc"):
+        require_extra("export", "checking")
