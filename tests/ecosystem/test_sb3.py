@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Stable-Baselines3 and its contributed algorithms: each learns through at least three logs."""
 
-from collections.abc import Iterator
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
-import torch
 from sb3_contrib import RecurrentPPO
 from stable_baselines3 import A2C, DQN, PPO, SAC, TD3
 from stable_baselines3.common.env_checker import check_env
@@ -14,23 +13,14 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import KVWriter, Logger
 from stable_baselines3.common.vec_env import VecMonitor
 
-import ncc  # noqa: F401 - registers
 from ncc.core.errors import ConfigError
+from ncc.envs.packetsim import PacketsimDatapath
 from ncc.envs.rack import RackBatch
 from ncc.envs.sb3 import HostVecEnv
-from tests.envs.cases import poisson, rack, spec
+from tests.ecosystem.cases import IDS, LENGTH, SETTINGS, TINY
+from tests.envs.cases import spec
 
-TINY = rack(poisson(), periods=10)
-SETTINGS: dict[str, Any] = {"scenario": TINY}
 pytestmark = pytest.mark.filterwarnings("error:.*(info|key|space).*:UserWarning")
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 class Logs(KVWriter):  # type: ignore[misc] # its types are not checked here
@@ -54,7 +44,7 @@ def learn(model: Any, steps: int, log_interval: int) -> None:
     returns = [seen["rollout/ep_rew_mean"] for seen in logs.seen if "rollout/ep_rew_mean" in seen]
     assert len(returns) >= 3
     assert np.isfinite(returns).all()
-    assert {seen["rollout/ep_len_mean"] for seen in logs.seen if "rollout/ep_len_mean" in seen} == {10.0}
+    assert {seen["rollout/ep_len_mean"] for seen in logs.seen if "rollout/ep_len_mean" in seen} == {LENGTH}
 
 
 @pytest.mark.parametrize(
@@ -94,7 +84,7 @@ def test_hosts_share_a_policy(action: str) -> None:
 
 
 def test_hosts_see_and_are_paid_what_the_racks_give() -> None:
-    env, racks = HostVecEnv(TINY, num_racks=2, seed=4), RackBatch(spec(TINY), _packetsim(), 4, n_racks=2)
+    env, racks = HostVecEnv(TINY, num_racks=2, seed=4), RackBatch(spec(TINY), PacketsimDatapath, 4, n_racks=2)
     np.testing.assert_array_equal(env.reset(), racks.reset().reshape(8, -1))
     rng = np.random.default_rng(0)
     ends = 0
@@ -112,21 +102,13 @@ def test_hosts_see_and_are_paid_what_the_racks_give() -> None:
     assert ends == 16
     env.seed(9)
     first = env.reset()
-    np.testing.assert_array_equal(first, RackBatch(spec(TINY), _packetsim(), 9, n_racks=2).reset().reshape(8, -1))
+    np.testing.assert_array_equal(first, RackBatch(spec(TINY), PacketsimDatapath, 9, n_racks=2).reset().reshape(8, -1))
     assert env.env_is_wrapped(VecMonitor) == [False] * 8
     with pytest.raises(ConfigError, match="hosts share one environment"):
         env.set_attr("x", 1)
     env.close()
 
 
-def _packetsim() -> Any:
-    from ncc.envs.make import datapath_factory
-
-    return datapath_factory("packetsim")
-
-
-@pytest.mark.parametrize("name", ["ncc/Rack-v0", "ncc/RackBox-v0", "ncc/RackOne-v0"])
+@pytest.mark.parametrize("name", IDS)
 def test_its_own_checks(name: str) -> None:
-    import gymnasium
-
     check_env(gymnasium.make(name, **SETTINGS).unwrapped, skip_render_check=True)
