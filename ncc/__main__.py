@@ -15,6 +15,8 @@ def main() -> int:
         print(help_text())
     elif verb == "--version":
         print(version_line())
+    elif verb in ("--completion", "--complete"):
+        return _completion(verb, rest)
     elif verb in VERBS:
         sys.argv = [f"ncc {verb}", *rest]
         # As a main of its own, so that processes which it starts find it as they do with python -m ncc.<verb>.
@@ -25,12 +27,24 @@ def main() -> int:
     return 0
 
 
+def _completion(flag: str, words: list[str]) -> int:
+    # Imported here: verbs do without.
+    from ncc.completion import BASH, candidates
+
+    if flag == "--completion" and words != ["bash"]:
+        print('error: completion exists for bash: eval "$(ncc --completion bash)"', file=sys.stderr)
+        return 2
+    print(BASH if flag == "--completion" else "\n".join(candidates(" ".join(words))), end="")
+    return 0
+
+
 def help_text() -> str:
     """A line for each verb, by group."""
     lines = ["usage: ncc <verb> ...          (ncc <verb> --help says more)"]
     for title, verbs in GROUPS.items():
         lines += ["", f"{title}:", *(f"  {verb:10} {sentence(verb)}" for verb in verbs)]
-    lines += ["", "ncc --version says which ncc this is."]
+    lines += ["", "ncc --version                     says which ncc this is"]
+    lines += ['eval "$(ncc --completion bash)"   completes verbs, keys, names and runs with Tab']
     return "\n".join(lines)
 
 

@@ -74,31 +74,31 @@ def _help(name: str, overrides: list[str], parts: list[str]) -> None:
     for part in parts:
         show_within(config, part)
     if not parts:
-        show(name, config, choices, _groups(name))
+        show(name, config, choices, groups(name))
 
 
-def _groups(main: str) -> dict[str, list[str]]:
+def groups(main: str) -> dict[str, list[str]]:
     """Groups with their options, from the YAML files and from what `register` stored.
 
     What is an experiment depends on the main: a recipe of training, or a figure of a paper.
     """
     from hydra.core.config_store import ConfigStore
 
-    groups: dict[str, set[str]] = {}
+    found: dict[str, set[str]] = {}
 
     def walk(tree: Any, path: str) -> None:
         for key, node in tree.items():
             if isinstance(node, dict):
                 walk(node, f"{path}/{key}" if path else key)
             elif path:
-                groups.setdefault(path, set()).add(key.removesuffix(".yaml"))
+                found.setdefault(path, set()).add(key.removesuffix(".yaml"))
 
     walk({key: node for key, node in ConfigStore.instance().repo.items() if isinstance(node, dict)}, "")
     for root in config_folders():
         for file in root.glob("*/**/*.yaml"):
-            groups.setdefault(str(file.parent.relative_to(root)), set()).add(file.stem)
-    groups["experiment"] = {*(recipe_names() if main == "train" else experiment_names()), "list"}
-    return {group: sorted(names) for group, names in groups.items() if group.split("/")[0] not in NOT_CHOICES}
+            found.setdefault(str(file.parent.relative_to(root)), set()).add(file.stem)
+    found["experiment"] = {*(recipe_names() if main == "train" else experiment_names()), "list"}
+    return {group: sorted(names) for group, names in found.items() if group.split("/")[0] not in NOT_CHOICES}
 
 
 def _user_errors(body: Callable[[], None], more: str = "", *, main: str) -> None:
@@ -127,7 +127,7 @@ def _composition_error(error: HydraException, main: str) -> str:
     cause = error.__cause__
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, option = error.missing_cfg_file.rpartition("/")
-        found = _groups(main).get(group, [])
+        found = groups(main).get(group, [])
         known = error.options if error.options is not None and group != "experiment" else found
         return str(UnknownNameError(group or "configuration", option, known))
     if isinstance(cause, OmegaConfBaseException) and cause.full_key and isinstance(cause.parent_node, Mapping):

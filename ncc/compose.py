@@ -201,7 +201,7 @@ def defaults(kind: type[Value]) -> dict[str, Any]:
 
 
 def plain_config(config: Any) -> dict[str, Any]:
-    """A composed Hydra configuration as plain data, with numbers for quantities with units and tables for files of flow sizes.
+    """A composed Hydra configuration as plain data: numbers for quantities, tables for files of flow sizes.
 
     Raises:
         ConfigError: names what is missing, what a unit does not fit, or what a file lacks.

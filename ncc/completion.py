@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Completion of command lines of ``ncc``, for bash: ``eval "$(ncc --completion bash)"``."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+
+from ncc.agents.packaged import packaged_names
+from ncc.cli import groups
+from ncc.compose import register
+from ncc.config_files import typed_config_dir, use_config_dir
+from ncc.controllers import controller_names
+from ncc.core.errors import NccError
+from ncc.harness.manifest import MANIFEST
+from ncc.verbs import VERBS
+
+BASH = r"""# bash completion of ncc; in ~/.bashrc: eval "$(ncc --completion bash)"
+_ncc() {
+  local IFS=$'\n' line="${COMP_LINE:0:COMP_POINT}" word broken=
+  word="${line##* }"
+  COMPREPLY=($("$1" --complete "$line" 2>/dev/null))
+  # bash completes the part after the last = or : alone, where these break words.
+  case $COMP_WORDBREAKS in *=*) broken="${word%"${word##*[=:]}"}" ;; esac
+  COMPREPLY=("${COMPREPLY[@]#"$broken"}")
+}
+complete -o nospace -o bashdefault -o default -F _ncc ncc
+"""
+RUNS = {"run": MANIFEST, "resume": "config.json"}
+"""Keys that take the folder of a run, and the file that such a folder has: a finished run has a manifest."""
+CONTROLLERS = ("controller", "evaluation.controllers", "reference", "timeline", "fallback")
+FLAGS = ("--help", "--version")
+
+
+def candidates(line: str) -> list[str]:
+    """What the last word of a command line may become; empty for what only the shell knows, files.
+
+    A candidate that ends in a blank is a whole word. Lines that cannot be composed have candidates for groups only.
+    """
+    *before, word = line.split(" ")
+    typed = [part for part in before[1:] if part]
+    if not typed:
+        return _starting(word, [f"{name} " for name in (*VERBS, *FLAGS, "--completion")])
+    if not (Path(__file__).parent / "configs" / f"{typed[0]}.yaml").exists():
+        return _starting(word, [f"{flag} " for flag in FLAGS[:1]] if word else [])
+    register()
+    try:
+        use_config_dir(typed_config_dir(typed))
+        known = groups(typed[0])
+        if "=" in word:
+            return _values(*word.split("=", 1), known, typed)
+        return _starting(word, _keys(word, known, _composed(typed)))
+    except NccError:
+        return []
+
+
+def _values(key: str, value: str, known: Mapping[str, Iterable[str]], typed: list[str]) -> list[str]:
+    """Options of a group, names, folders, or true and false; within brackets, of the entry at the end."""
+    cut = max(value.rfind("["), value.rfind(",")) + 1
+    end = "" if cut else " "
+    key_only = key.lstrip("+")
+    if key_only in known:
+        found = [*known[key_only]]
+    elif key_only in CONTROLLERS:
+        found = [*controller_names(), *(["list"] if key_only == "controller" and not cut else [])]
+    elif key_only in RUNS:
+        found = sorted({str(path.parent) for path in Path("runs").glob(f"*/{RUNS[key_only]}")})
+    elif key_only == "policy":
+        found = [*packaged_names()]
+    elif key_only == "preset":
+        found = ["quick", "full"]
+    elif isinstance(OmegaConf.select(_composed(typed), key_only), bool):
+        found = ["true", "false"]
+    else:
+        found = []
+    return [f"{key}={value[:cut]}{name}{end}" for name in _starting(value[cut:], found)]
+
+
+def _keys(word: str, known: Mapping[str, Iterable[str]], config: Any) -> Iterator[str]:
+    """Groups, and the keys of the part that the word has come to: a section ends in a dot, a setting in =."""
+    above, dot, _ = word.rpartition(".")
+    yield from (
+        f"{group}=" for group in known if not dot and (group.partition("/")[0] in config or group == "experiment")
+    )
+    part = OmegaConf.select(config, above) if dot else config
+    if OmegaConf.is_dict(part):
+        for key, value in part.items_ex(resolve=False):
+            yield f"{above}{dot}{key}{'.' if OmegaConf.is_dict(value) else '='}"
+    yield from (f"{flag} " for flag in FLAGS if word.startswith("-"))
+
+
+def _composed(typed: list[str]) -> Any:
+    """The configuration of what was typed so far; as far as that can be composed."""
+    verb, *words = typed
+    with hydra.initialize_config_module("ncc.configs", version_base=None):
+        for overrides in ([word for word in words if "=" in word], []):
+            try:
+                return hydra.compose(verb, overrides)
+            except HydraException:
+                continue
+    return OmegaConf.create()
+
+
+def _starting(stem: str, names: Iterable[str]) -> list[str]:
+    return sorted({name for name in names if name.startswith(stem)})

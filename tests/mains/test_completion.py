@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Completion: what the last word of a command line may become, and bash itself asking for it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ncc.__main__ import main
+from ncc.completion import BASH, candidates
+
+
+@pytest.mark.parametrize(
+    ("line", "all_of", "none_of"),
+    [
+        ("ncc ", {"train ", "evaluate ", "--version "}, {"ncc "}),
+        ("ncc tr", {"train "}, {"evaluate "}),
+        ("ncc train sc", {"scenario=", "scenario.", "scenario/topology="}, {"seed="}),
+        ("ncc train se", {"seed="}, {"scenario="}),
+        ("ncc train scenario=in", {"scenario=incast "}, {"scenario=rack "}),
+        ("ncc train scenario=incast scenario.topology.", {"scenario.topology.senders="}, {"scenario.topology.hosts="}),
+        ("ncc train scenario=nowhere scenario.topology.", {"scenario.topology.hosts="}, set()),
+        ("ncc train experiment=ncc_c", {"experiment=ncc_cold "}, {"experiment=dctcp_queue "}),
+        ("ncc evaluate experiment=dctcp_q", {"experiment=dctcp_queue "}, {"experiment=ncc_cold "}),
+        ("ncc evaluate controller=", {"controller=list ", "controller=dctcp "}, set()),
+        ("ncc evaluate controller=[dctcp,cu", {"controller=[dctcp,cubic"}, {"controller=[dctcp,dctcp"}),
+        ("ncc evaluate datapath=[packetsim,n", {"datapath=[packetsim,ns3"}, set()),
+        ("ncc evaluate bounds=", {"bounds=true ", "bounds=false "}, set()),
+        ("ncc evaluate run=", {"run=runs/done "}, {"run=runs/begun "}),
+        ("ncc train resume=runs/b", {"resume=runs/begun "}, set()),
+        ("ncc export policy=n", {"policy=ncc "}, set()),
+    ],
+)
+def test_words_that_may_follow(
+    line: str, all_of: set[str], none_of: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, file in (("done", "manifest.json"), ("begun", "config.json")):
+        (tmp_path / "runs" / folder).mkdir(parents=True)
+        (tmp_path / "runs" / folder / file).touch()
+    monkeypatch.chdir(tmp_path)
+    found = set(candidates(line))
+    assert all_of <= found
+    assert not none_of & found
+
+
+@pytest.mark.parametrize("line", ["ncc nonsense x", "ncc host policy", "ncc train seed=", "ncc train nonsense.x="])
+def test_what_only_the_shell_knows_is_left_to_it(line: str) -> None:
+    assert candidates(line) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "reply"),
+    [
+        ("ncc eval", ["evaluate "]),
+        ("ncc train scenario=inc", ["incast "]),
+        ("ncc evaluate controller=[dctcp,cu", ["[dctcp,cubic"]),
+        ("ncc train scenario.topo", ["scenario.topology."]),
+    ],
+)
+def test_bash_completes(line: str, reply: list[str]) -> None:
+    """As bash calls it: words are broken at =, and the reply stands for what follows the last one."""
+    words = line.replace("=", " = ").split()
+    broken = f"COMP_WORDS=({' '.join(map(repr, words))}) COMP_CWORD={len(words) - 1}"
+    asked = (
+        f'ncc() {{ {sys.executable} -m ncc "$@"; }}\n{BASH}\n'
+        f"COMP_LINE={line!r} COMP_POINT={len(line)} {broken}\n"
+        "complete -p ncc >&2; _ncc ncc; printf '%s\\n' \"${COMPREPLY[@]}\""
+    )
+    done = subprocess.run(["bash", "--norc", "-c", asked], capture_output=True, text=True, check=True)
+    assert "-F _ncc ncc" in done.stderr
+    assert done.stdout.splitlines() == reply
+
+
+def test_the_script_is_printed_for_bash_only(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["ncc", "--completion", "bash"])
+    assert main() == 0
+    assert capsys.readouterr().out == BASH
+    monkeypatch.setattr(sys, "argv", ["ncc", "--completion", "fish"])
+    assert main() == 2
+    assert "exists for bash" in capsys.readouterr().err
