@@ -10,7 +10,8 @@ import numpy as np
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
-from ncc.harness.results import Evaluation
+from ncc.harness.controller import AnyLimit, Controller, Formula, NoLimit
+from ncc.harness.results import Evaluation, StoredRun
 from ncc.harness.run import eval_flow_seed
 from ncc.metrics.bounds import BOUNDS, LOWEST, bound_summary, has_bounds
 from ncc.metrics.catalogue import CATALOGUE, Better, worst
@@ -46,6 +47,14 @@ class Comparison:
     bounds: Mapping[str, Mapping[str, Values]] = field(default_factory=dict)
     """By bound (`ncc.metrics.bounds`), then metric: what ideal sharing makes of the same flows. No controller, so it
     never competes."""
+    duration_s: float = float("nan")
+    """In which flows arrive, of every run; NaN: not known."""
+    learned: tuple[str, ...] = ()
+    """Controllers whose limits no formula of ours decides."""
+    classical: tuple[str, ...] = ()
+    """Controllers without a limit: a transport alone."""
+    warnings: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By controller: what to know before its numbers are believed, a sentence each."""
     _known: dict[tuple[str, ...], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """Intervals and ranks worked out so far: a bootstrap is asked for many times while a table finds its width."""
 
@@ -139,6 +148,10 @@ class Comparison:
             "controllers": list(self.controllers),
             "seeds": list(self.seeds),
             "n_flows": self.n_flows,
+            "duration_s": _null(self.duration_s),
+            "learned": list(self.learned),
+            "classical": list(self.classical),
+            "warnings": {name: list(said) for name, said in self.warnings.items()},
             "invalid": {name: {str(s): list(why) for s, why in runs.items()} for name, runs in self.invalid.items()},
             "statistic": self.statistic,
             "level": self.level,
@@ -163,7 +176,12 @@ class Comparison:
             invalid={name: {int(s): why for s, why in runs.items()} for name, runs in data["invalid"].items()},
             statistic=data["statistic"],
             level=data["level"],
-            bounds=_values(data.get("bounds", {})),  # results from before there were any
+            # Results from before there were any have none of these.
+            bounds=_values(data.get("bounds", {})),
+            duration_s=float("nan") if data.get("duration_s") is None else data["duration_s"],
+            learned=tuple(data.get("learned", ())),
+            classical=tuple(data.get("classical", ())),
+            warnings=dict(data.get("warnings", {})),
         )
 
     def rows(self) -> list[dict[str, Any]]:
@@ -203,10 +221,14 @@ def comparison(
     statistic: Statistic = "mean",
     level: float = 0.95,
     bounds: Mapping[str, Mapping[str, Values]] | None = None,
+    **about: Any,
 ) -> Comparison:
     """Compare controllers by the summaries of their runs (`ncc.metrics.summary.summarise`), one per seed each.
 
     Where an invalid run leaves a metric undefined, it counts as the worst of that seed.
+
+    Args:
+        about: further fields of `Comparison`.
 
     Raises:
         ConfigError: a controller without exactly one summary per seed.
@@ -224,17 +246,32 @@ def comparison(
                 if np.isnan(column[i]):
                     column[i] = worst((other[key][i] for other in values.values()), CATALOGUE[key].better)
     return Comparison(
-        scenario, tuple(summaries), tuple(seeds), values, n_flows, refused, statistic, level, dict(bounds or {})
+        scenario,
+        tuple(summaries),
+        tuple(seeds),
+        values,
+        n_flows,
+        refused,
+        statistic,
+        level,
+        dict(bounds or {}),
+        **about,
     )
 
 
 def compare(
-    evaluation: Evaluation, *, statistic: Statistic = "mean", level: float = 0.95, bounds: bool = False
+    evaluation: Evaluation,
+    *,
+    statistic: Statistic = "mean",
+    level: float = 0.95,
+    bounds: bool = False,
+    warnings: Mapping[str, Sequence[str]] | None = None,
 ) -> Comparison:
     """Compare the controllers of an evaluation on disk.
 
     Args:
         bounds: with those of `ncc.metrics.bounds`, if all flows of the scenario complete some time.
+        warnings: as `Comparison` has them.
 
     Raises:
         ConfigError: the controllers were not run with the same scenario and seeds, so there are no pairs.
@@ -247,6 +284,7 @@ def compare(
     invalid = {
         name: {run.seed: run.problems for run in evaluation.of(name) if run.problems} for name in evaluation.controllers
     }
+    limits = {run.controller: _limit(run) for run in evaluation.runs}
     summaries = evaluation.summaries()
     scenario = from_dict(Scenario, evaluation.runs[0].manifest.facts["scenario"], "manifest.scenario")
     return comparison(
@@ -258,7 +296,15 @@ def compare(
         statistic=statistic,
         level=level,
         bounds=bounds_of(scenario, first) if bounds and has_bounds(scenario) else {},
+        duration_s=scenario.duration_s,
+        learned=tuple(name for name, limit in limits.items() if not isinstance(limit, Formula)),
+        classical=tuple(name for name, limit in limits.items() if isinstance(limit, NoLimit)),
+        warnings={name: tuple(said) for name, said in (warnings or {}).items() if said},
     )
+
+
+def _limit(run: StoredRun) -> AnyLimit:
+    return from_dict(Controller, run.manifest.facts["controller"], "manifest.controller").limit
 
 
 def bounds_of(scenario: Scenario, seeds: Sequence[int]) -> dict[str, dict[str, Values]]:

@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ncc.cli import run_main
 from ncc.compose import DatapathSpec, datapath_names, datapaths_from, experiment_names, is_available, load_datapath
@@ -34,6 +34,7 @@ class EvaluateSpec(Value, frozen=True):
     workers: Count
     record: bool
     bounds: bool
+    table: Literal["short", "full"]
     out: str | None
 
 
@@ -199,6 +200,7 @@ def _evaluate(
         duration_s=scenario.duration_s,
         workers=spec.workers,
         bounds=spec.bounds,
+        table=spec.table,
         params=spec.params,
     )
     evaluation.load()  # refuses parameters by name, before anything is written

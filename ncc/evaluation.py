@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ncc.captions import seeds_text
 from ncc.comparison import Comparison, compare, comparison
 from ncc.compose import DatapathSpec, reference_last
 from ncc.core.errors import InvalidRunError
@@ -24,7 +25,7 @@ from ncc.metrics.bounds import BOUNDS, bound_slowdowns, has_bounds
 from ncc.palette import label
 from ncc.plan import EvaluationSpec, require_marks, require_transports
 from ncc.plot import FlowPoints, fct_by_size, slowdown_cdf
-from ncc.table import markdown, print_judgement
+from ncc.table import markdown, print_judgement, print_verdict
 
 MARKDOWN = "comparison.md"
 
@@ -38,6 +39,7 @@ def judge(
     folder: Path,
     config: Mapping[str, Any],
     recording: Recording | None = None,
+    close: bool = True,
 ) -> Judgement:
     """Run every controller on every seed on every datapath; print and draw what came of it.
 
@@ -46,6 +48,7 @@ def judge(
     Args:
         policies: the run folder that policy files are relative to; None: policies that came with the package.
         recording: record every run, which then has other flows than those that are held out; there are no bounds.
+        close: end with the verdict, as it begins.
     """
     datapaths = reference_last(datapaths)
     factory = LimiterFactory(policies)
@@ -56,6 +59,7 @@ def judge(
     require_marks(scenario, controllers)
     if recording is not None:
         recording.check(scenario)
+    warnings = {controller.name: factory.warnings(controller, scenario) for controller in controllers}
     with_bounds = spec.bounds and recording is None
     for name in (JSON, PARQUET, MARKDOWN):
         remove(folder / name)  # no table outlives the runs it speaks of
@@ -75,21 +79,22 @@ def judge(
             config=config,
             recording=recording,
         )
-        comparisons[datapath.name] = compare(evaluation, bounds=with_bounds)
-        _draw(evaluation, f"{scenario.name} on {datapath.name}", bounds)
+        comparisons[datapath.name] = compare(evaluation, bounds=with_bounds, warnings=warnings)
+        _draw(evaluation, f"{scenario.name} on {datapath.name}", scenario.duration_s, bounds)
     result = Judgement(comparisons)
-    print()
-    print_judgement(result)
+    print_judgement(result, full=spec.table == "full")
     if with_bounds and not has_bounds(scenario):
         print(f"No bounds: {scenario.name} has endless flows, which have no completion time.")
     result.save(folder)
     write_text(folder / MARKDOWN, markdown(result))
     print(f"Written to {folder}")
+    if close:
+        print_verdict(result)
     return result
 
 
 def require_valid(result: Judgement) -> None:
-    """Raise `InvalidRunError` when a run of the comparison must not be used; the results stay on disk for a look."""
+    """Raise `InvalidRunError` when a run of the comparison is invalid; the results stay on disk."""
     bad = ", ".join(
         f"{label(name)} on {datapath} (seeds {', '.join(map(str, runs))})"
         for datapath, found in result.comparisons.items()
@@ -97,7 +102,7 @@ def require_valid(result: Judgement) -> None:
         if runs
     )
     if bad:
-        raise InvalidRunError(f"some runs must not be used: {bad}; their problems are listed under the table")
+        raise InvalidRunError(f"some runs are invalid: {bad}; their problems are listed under the table")
 
 
 def judge_runs(
@@ -125,7 +130,8 @@ def judge_runs(
         return results[0]
     print(f"\nMean over {len(runs)} runs")
     mean = Judgement({d.name: _mean([result.comparisons[d.name] for result in results]) for d in datapaths})
-    print_judgement(mean)
+    print_judgement(mean, full=spec.table == "full")
+    print_verdict(mean)
     return mean
 
 
@@ -150,7 +156,20 @@ def _mean(results: Sequence[Comparison]) -> Comparison:
         n_flows=first.n_flows,
         invalid=invalid,
         bounds=first.bounds,  # of the flows, whoever was trained
+        duration_s=first.duration_s,
+        learned=first.learned,
+        classical=first.classical,
+        warnings=_all_warnings(results),
     )
+
+
+def _all_warnings(results: Sequence[Comparison]) -> dict[str, tuple[str, ...]]:
+    """By controller, each once."""
+    found: dict[str, dict[str, None]] = {}
+    for result in results:
+        for name, said in result.warnings.items():
+            found.setdefault(name, {}).update(dict.fromkeys(said))
+    return {name: tuple(said) for name, said in found.items()}
 
 
 def run_controllers(
@@ -197,9 +216,10 @@ def bound_points(scenario: Scenario, seeds: Sequence[int]) -> dict[str, FlowPoin
     }
 
 
-def _draw(evaluation: Evaluation, what: str, bounds: Mapping[str, FlowPoints]) -> None:
+def _draw(evaluation: Evaluation, what: str, duration_s: float, bounds: Mapping[str, FlowPoints]) -> None:
     data = evaluation.slowdowns()
     n_flows = len(next(iter(data.values()))[0])
-    title = f"{what}: {len(evaluation.manifest.facts['seeds'])} seeds, {n_flows:,} flows per controller"
+    runs = seeds_text(len(evaluation.manifest.facts["seeds"]), duration_s)
+    title = f"{what}: {runs}, {n_flows:,} flows per controller"
     slowdown_cdf(data, evaluation.folder / "slowdown_cdf.png", title=title, bounds=bounds)
     fct_by_size(data, evaluation.folder / "fct_by_size.png", title=title, bounds=bounds)

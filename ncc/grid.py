@@ -50,6 +50,10 @@ class Grid:
     lines: tuple[tuple[str, str], ...]
     apart: int = 0
     """So many of the last columns stand behind a rule, in grey."""
+    last: tuple[str, str] = ("", "")
+    """A last line: where intervals are shown, and where they are not."""
+    brief: bool = False
+    """Where it would not fit, intervals are left out rather than put below; the table has no frame."""
 
     @property
     def rule(self) -> int:
@@ -58,12 +62,16 @@ class Grid:
 
 
 def print_grid(grid: Grid, console: Console) -> None:
-    """Print as wide as it needs; in a narrow terminal intervals go below, then columns take turns."""
+    """Print as wide as it needs.
+
+    In a narrow terminal intervals go below, or away in a brief table; then columns take turns.
+    """
     everything: Sequence[int] = range(len(grid.columns))
-    blocks, stacked = [everything], False
-    if console.is_terminal and _width(_table(grid, everything, stacked=False)) > console.width:
-        blocks, stacked = _blocks(grid, console.width), True
-    tables = [_table(grid, block, stacked=stacked) for block in blocks]
+    blocks, spread = [everything], " "
+    if console.is_terminal and _width(_table(grid, everything, spread)) > console.width:
+        spread = "" if grid.brief else "\n"
+        blocks = _blocks(grid, console.width, spread)
+    tables = [_table(grid, block, spread) for block in blocks]
     width, before = max(_width(table) for table in tables), console.width
     # A pipe has no width of its own: there a table must not be cut or wrapped at rich's assumed 80 columns.
     console.width = max(width, before) if not console.is_terminal else before
@@ -71,8 +79,9 @@ def print_grid(grid: Grid, console: Console) -> None:
         console.print(Text(grid.title, style="bold"), soft_wrap=not console.is_terminal)
         for table in tables:
             console.print(table)
-        for line, style in grid.lines:
-            console.print(Text(line, style=style), soft_wrap=not console.is_terminal)
+        for line, style in [*grid.lines, (grid.last[not spread], "dim")]:
+            if line:
+                console.print(Text(line, style=style), soft_wrap=not console.is_terminal)
     finally:
         console.width = before
 
@@ -99,8 +108,13 @@ def _escaped(text: str) -> str:
     return text.replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _table(grid: Grid, columns: Sequence[int], *, stacked: bool) -> Table:
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True)
+def _table(grid: Grid, columns: Sequence[int], spread: str) -> Table:
+    """The table of these columns.
+
+    Args:
+        spread: what stands between an estimate and its interval; empty: intervals are left out.
+    """
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True, show_edge=not grid.brief)
     for head in grid.leads:
         table.add_column(Text(head), no_wrap=True)
     for i in columns:
@@ -118,8 +132,8 @@ def _table(grid: Grid, columns: Sequence[int], *, stacked: bool) -> Table:
                     cells.append(Text(RULE, style="dim"))
                 cell = row.cells[i]
                 text = Text.assemble((cell.middle + (cell.mark or " "), cell.style))
-                if cell.spread:
-                    text.append(("\n" if stacked else " ") + cell.spread, style="dim")
+                if cell.spread and spread:
+                    text.append(spread + cell.spread, style="dim")
                 cells.append(text)
             indent = "  " if section else ""
             table.add_row(Text(indent + row.lead[0]), *(Text(lead) for lead in row.lead[1:]), *cells)
@@ -132,12 +146,12 @@ def _ruled(grid: Grid, columns: Sequence[int], i: int) -> bool:
     return grid.apart > 0 and i == grid.rule and i != columns[0]
 
 
-def _blocks(grid: Grid, width: int) -> list[Sequence[int]]:
+def _blocks(grid: Grid, width: int, spread: str) -> list[Sequence[int]]:
     """Columns in as few groups as fit `width`, at least one each."""
     blocks: list[list[int]] = []
     for i in range(len(grid.columns)):
         wider = [*blocks[-1], i] if blocks else [i]
-        if blocks and _width(_table(grid, wider, stacked=True)) <= width:
+        if blocks and _width(_table(grid, wider, spread)) <= width:
             blocks[-1] = wider
         else:
             blocks.append([i])

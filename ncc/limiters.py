@@ -57,6 +57,10 @@ class LimiterFactory:
             )
         return packaged_policy(limit.pretrained, self.packaged)
 
+    def warnings(self, controller: Controller, scenario: Scenario) -> tuple[str, ...]:
+        """What to know before the controller's numbers in this scenario are believed: sentences without a stop."""
+        return ()
+
     def inputs(self, controller: Controller) -> dict[str, str]:
         """Digests of the files that decide what the controller does, by what they are."""
         if not isinstance(controller.limit, PolicyLimit):

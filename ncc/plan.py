@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
@@ -46,6 +46,8 @@ class EvaluationSpec(Value, frozen=True):
     workers: Annotated[int, Meta(ge=1, le=256)] = 2
     bounds: bool = True
     """Beside the controllers, `ncc.metrics.bounds`; not where flows are endless."""
+    table: Literal["short", "full"] = "short"
+    """What is printed: what fits 80 columns, or every metric with its interval and the bounds."""
     params: dict[ControllerName, dict[str, Any]] = field(default_factory=dict)
     """By controller: parameters of its transport over its own; `with_params` checks them."""
 

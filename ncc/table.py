@@ -8,7 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from rich.console import Console
+from rich.text import Text
 
+from ncc.brief import brief
+from ncc.captions import head, title, warning_lines
 from ncc.comparison import GAP_START, MIN_SEEDS
 from ncc.core.errors import UnknownNameError
 from ncc.grid import BEST, Cell, Grid, Row, markdown_grid, print_grid
@@ -17,10 +20,12 @@ from ncc.metrics.bounds import LOWEST
 from ncc.metrics.catalogue import CATALOGUE, Better, Metric
 from ncc.metrics.stats import Interval
 from ncc.palette import label
+from ncc.verdict import verdicts
 
 ROWS = (
     *(key for key in CATALOGUE if key.startswith("slowdown_")),
     "fct_mean_s",
+    "fct_p99_s",
     "goodput_bps",
     "queue_delay_mean_s",
     "queue_delay_p99_s",
@@ -36,32 +41,58 @@ APART = "bright_black"
 """Style of what does not compete."""
 
 
-def print_judgement(judgement: Judgement, console: Console | None = None, rows: Sequence[str] = ROWS) -> None:
-    """Print the table, and how far datapaths agree."""
+def print_judgement(judgement: Judgement, console: Console | None = None, *, full: bool = False) -> None:
+    """Print the verdict, the table and, if there is more to say, further sentences; `print_verdict` closes it.
+
+    Args:
+        full: every metric with its interval, the bounds, and how far datapaths agree; else what fits 80 columns.
+    """
     console = console or Console()
-    for i, grid in enumerate(grids(judgement, rows)):
+    print_verdict(judgement, console)
+    console.print()
+    for i, grid in enumerate(grids(judgement) if full else [brief(judgement)]):
         if i:
             console.print()
         print_grid(grid, console)
+    for sentence in sentences(judgement)[1:]:
+        _say(console, sentence)
+
+
+def print_verdict(judgement: Judgement, console: Console | None = None) -> None:
+    """Print who finishes flows sooner: the first line of every comparison, and the last."""
+    _say(console or Console(), sentences(judgement)[0], "bold")
+
+
+def _say(console: Console, text: str, style: str = "") -> None:
+    console.print(Text(text, style=style), soft_wrap=not console.is_terminal)
+
+
+def sentences(judgement: Judgement) -> tuple[str, ...]:
+    """`ncc.verdict.verdicts` of the reference, then what the other datapaths say, where that is something else."""
+    found = {name: verdicts(judgement.comparisons[name]) for name in (judgement.reference, *judgement.datapaths)}
+    if len(set(found.values())) == 1:
+        return found[judgement.reference]
+    return tuple(f"On {name}: {sentence}" for name, told in found.items() for sentence in told)
 
 
 def markdown(judgement: Judgement, rows: Sequence[str] = ROWS) -> str:
-    """The same as GitHub-flavoured Markdown; the best, and who cannot be told from it, in bold."""
-    return "\n".join(markdown_grid(grid) for grid in grids(judgement, rows))
+    """The full table as GitHub-flavoured Markdown; the best, and who cannot be told from it, in bold."""
+    first, *others = sentences(judgement)
+    return "\n".join([f"{first}\n", *map(markdown_grid, grids(judgement, rows)), *(f"{s}\n" for s in [*others, first])])
 
 
 def grids(judgement: Judgement, rows: Sequence[str] = ROWS) -> list[Grid]:
-    """The table, and where there are several datapaths, how far they agree."""
+    """The full table, and where there are several datapaths, how far they agree."""
     return [_results(judgement, rows), *([_agreement(judgement)] if len(judgement.datapaths) > 1 else [])]
 
 
 def _results(judgement: Judgement, rows: Sequence[str]) -> Grid:
     several = len(judgement.datapaths) > 1
     return Grid(
-        title=_title(judgement),
+        title=title(judgement),
         leads=("", "") if several else ("",),
         columns=(
-            *(_head(judgement, name) for name in judgement.any.controllers),
+            *(head(judgement, name) for name in judgement.any.controllers),
             *((label(name), APART) for name in judgement.any.bounds),
         ),
         rows=tuple(
@@ -188,26 +219,11 @@ def _shown(judgement: Judgement, rows: Sequence[str]) -> list[str]:
     return [key for key in rows if key in defined]
 
 
-def _head(judgement: Judgement, name: str) -> tuple[str, str]:
-    bad = sum(len(comparison.invalid.get(name, {})) for comparison in judgement.comparisons.values())
-    runs = len(judgement.any.seeds) * len(judgement.datapaths)
-    return (f"{label(name)}\nINVALID {bad} of {runs}", "bold red") if bad else (label(name), "bold")
-
-
 def _cell(metric: Metric, cell: Interval) -> tuple[str, str]:
     """Estimate and interval as text; an interval of width 0 (all seeds agree, mostly on 0) goes without saying."""
     if np.isnan(cell.low) or cell.low == cell.high:
         return metric.text(cell.estimate), ""
     return metric.text(cell.estimate), f"[{metric.text(cell.low)}, {metric.text(cell.high)}]"
-
-
-def _title(judgement: Judgement) -> str:
-    comparison = judgement.any
-    n, n_flows = len(comparison.seeds), comparison.n_flows
-    what = f" of {comparison.scenario}" if comparison.scenario else ""
-    where = " and ".join(judgement.datapaths)
-    each = " and datapath" if len(judgement.datapaths) > 1 else ""
-    return f"Comparison{what} on {where}: {n} seed{'s' if n != 1 else ''}, {n_flows:,} flows per controller{each}"
 
 
 def _caption(judgement: Judgement, rows: Sequence[str]) -> list[tuple[str, str]]:
@@ -229,9 +245,7 @@ def _caption(judgement: Judgement, rows: Sequence[str]) -> list[tuple[str, str]]
     shown = _shown(judgement, rows)
     if missing := [CATALOGUE[key].label for key in rows if key not in shown]:
         lines.append((f"Undefined in these runs: {'; '.join(missing)}.", "dim"))
-    for datapath in judgement.datapaths:
-        lines += _invalid(judgement, datapath)
-    return lines
+    return lines + warning_lines(judgement)
 
 
 def _bounds(judgement: Judgement) -> list[tuple[str, str]]:
@@ -257,16 +271,3 @@ def _share(gap: Interval) -> str:
         return "–"  # noqa: RUF001
     spread = "" if np.isnan(gap.low) else f" [{100 * gap.low:z.0f}, {100 * gap.high:z.0f}]"
     return f"{100 * gap.estimate:z.0f} %{spread}"
-
-
-def _invalid(judgement: Judgement, datapath: str) -> list[tuple[str, str]]:
-    lines = []
-    for name, runs in judgement.comparisons[datapath].invalid.items():
-        seeds_of: dict[str, list[str]] = {}
-        for seed, why in runs.items():
-            seeds_of.setdefault("; ".join(why), []).append(str(seed))
-        for why_text, seeds in seeds_of.items():
-            word = "seed" if len(seeds) == 1 else "seeds"
-            what = f"{label(name)} on {datapath}, {word} {', '.join(seeds)}"
-            lines.append((f"INVALID, counted as it ended and never best: {what}: {why_text}", "bold red"))
-    return lines

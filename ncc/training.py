@@ -23,12 +23,11 @@ from ncc.harness.processes import quiet_start
 from ncc.harness.progress import Bar
 from ncc.harness.results import load_evaluation
 from ncc.learning import LearningLog, read_learning
-from ncc.metrics.stats import Interval, interval
-from ncc.palette import label
 from ncc.plan import TrainPlan
 from ncc.plot import learning_curve
 from ncc.racks import RackFactory
 from ncc.returns import evaluation_returns
+from ncc.table import print_verdict
 
 CURVE = "learning_curve.png"
 PROBE_S = 3.0
@@ -67,7 +66,13 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
         _learn(plan, learner, factory, folder, resume=resume and begun(folder))
         trained_s = time.perf_counter() - started
         result = judge(
-            plan.evaluation_scenario, plan.evaluation, plan.judged_on, policies=folder, folder=judged, config=plan.plain
+            plan.evaluation_scenario,
+            plan.evaluation,
+            plan.judged_on,
+            policies=folder,
+            folder=judged,
+            config=plan.plain,
+            close=False,
         )
         returns = _report(plan, folder, judged)
         files = [str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")]
@@ -81,9 +86,9 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
         if plan.families.of:
             facts["families"] = plan.families.digest()
         seal(folder, "training", facts, files, made)
-    curve = [folder / CURVE] if (folder / CURVE).exists() else []
-    pictures = [*curve, *(judged / datapath.name / "slowdown_cdf.png" for datapath in plan.judged_on)]
-    print(f"\nRun folder: {folder}\nPictures: {', '.join(map(str, pictures))}")
+    print(f"Run folder: {folder}; the same as a page: python -m ncc.report run={folder}")
+    print_verdict(result)
+    print(f"Picture: {judged / result.reference / 'slowdown_cdf.png'}")
     require_valid(result)
 
 
@@ -140,9 +145,6 @@ def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, dict[str, 
         )
         for datapath in plan.judged_on
     }
-    for datapath, earned in returns.items():
-        told = "; ".join(f"{label(name)} {_span(interval(values))}" for name, values in earned.items())
-        print(f"Return on the held-out flows on {datapath} (mean reward per host and epoch): {told}")
     # Where the agent learned, if it was judged there: only then do curve and lines speak of the same network.
     shown = plan.datapath.name if plan.datapath.name in returns else plan.judged_on[-1].name
     references = {name: float(values.mean()) for name, values in returns[shown].items()}
@@ -156,11 +158,6 @@ def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, dict[str, 
     return {
         datapath: {name: values.tolist() for name, values in earned.items()} for datapath, earned in returns.items()
     }
-
-
-def _span(level: Interval) -> str:
-    bounds = "" if math.isnan(level.low) else f" [{level.low:+.3f}, {level.high:+.3f}]"
-    return f"{level.estimate:+.3f}{bounds}"
 
 
 def _learn(plan: TrainPlan, learner: Learner, factory: RackFactory, folder: Path, *, resume: bool) -> None:

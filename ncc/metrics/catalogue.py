@@ -27,6 +27,8 @@ class Metric:
     digits: int = 2
     """After the point, as shown."""
     help: str = ""
+    short: str = ""
+    """The title in a narrow table; empty: `title`."""
 
     @property
     def title(self) -> str:
@@ -39,7 +41,11 @@ class Metric:
 
     def text(self, value: float) -> str:
         """`value` in `unit`, for a table; an undefined one is a dash, and 0 has no sign."""
-        return "–" if math.isnan(value) else f"{value * self.scale:z.{self.digits}f}"  # noqa: RUF001
+        return self.brief(value, self.digits)
+
+    def brief(self, value: float, digits: int) -> str:
+        """`text` with other digits after the point."""
+        return "–" if math.isnan(value) else f"{value * self.scale:z.{digits}f}"  # noqa: RUF001
 
 
 def worst(values: Iterable[float], better: Better) -> float:
@@ -51,12 +57,18 @@ def worst(values: Iterable[float], better: Better) -> float:
 
 
 _SIZES = {"all": "all flows", "small": "<= 100 KB", "medium": "100 KB to 10 MB", "large": "> 10 MB"}
+_SHORT = {"all_mean": "Slowdown, mean", "small_p99": "Slowdown, small p99"}
 _POINTS = {"mean": "mean", "p50": "median", "p95": "p95", "p99": "p99"}
 
 _ROWS = (
     *(
         Metric(
-            f"slowdown_{size}_{point}", f"FCT slowdown, {flows}, {word}", "", Better.LOWER, help="FCT over ideal FCT"
+            f"slowdown_{size}_{point}",
+            f"FCT slowdown, {flows}, {word}",
+            "",
+            Better.LOWER,
+            help="FCT over ideal FCT",
+            short=_SHORT.get(f"{size}_{point}", ""),
         )
         for size, flows in _SIZES.items()
         for point, word in _POINTS.items()
@@ -64,10 +76,19 @@ _ROWS = (
     Metric("fct_mean_s", "FCT, mean", "ms", Better.LOWER, 1e3, 3),
     Metric("fct_p99_s", "FCT, p99", "ms", Better.LOWER, 1e3, 3),
     Metric("goodput_bps", "Goodput", "Gbps", Better.HIGHER, 1e-9, 3, "acknowledged payload while flows arrive"),
-    Metric("queue_delay_mean_s", "Queueing delay, mean", "us", Better.LOWER, 1e6, 1, "upper node, per packet"),
+    Metric(
+        "queue_delay_mean_s",
+        "Queueing delay, mean",
+        "us",
+        Better.LOWER,
+        1e6,
+        1,
+        "upper node, per packet",
+        "Queueing delay (us)",
+    ),
     Metric("queue_delay_p99_s", "Queueing delay, p99", "us", Better.LOWER, 1e6, 1, "upper node, over epochs"),
     Metric("timeouts_per_flow", "Timeouts per flow", "", Better.LOWER, 1.0, 4),
-    Metric("loss_frac", "Data packets lost", "%", Better.LOWER, 100.0, 3, "of data packets sent"),
+    Metric("loss_frac", "Data packets lost", "%", Better.LOWER, 100.0, 3, "of data packets sent", "Data lost (%)"),
     Metric("retransmit_frac", "Retransmissions", "%", Better.LOWER, 100.0, 3, "of data packets sent"),
     Metric("mark_frac", "CE marks", "%", Better.NEITHER, 100.0, 2, "of data packets sent"),
     Metric("jain", "Jain index", "", Better.HIGHER, 1.0, 3, "goodput of backlogged neighbours, windows of 20 ms"),
@@ -78,12 +99,10 @@ CATALOGUE: dict[str, Metric] = {metric.key: metric for metric in _ROWS}
 """Every metric, in the order of a full table."""
 
 HEADLINE: tuple[str, ...] = (
-    "slowdown_all_mean",
-    "slowdown_small_p50",
-    "slowdown_small_p95",
+    "fct_mean_s",
+    "fct_p99_s",
     "slowdown_small_p99",
-    "slowdown_medium_mean",
-    "slowdown_large_mean",
+    "slowdown_all_mean",
     "goodput_bps",
     "queue_delay_mean_s",
     "timeouts_per_flow",

@@ -9,17 +9,17 @@ from itertools import groupby
 from typing import Any
 
 import ncc
+from ncc.captions import strays, warnings_of
 from ncc.comparison import MIN_SEEDS
 from ncc.core.errors import UnknownNameError
 from ncc.grid import BEST, Grid
 from ncc.harness.manifest import now
-from ncc.judgement import TOLERANCES, Judgement
 from ncc.metrics.catalogue import CATALOGUE
 from ncc.palette import Style, label, styles
 from ncc.report.figures import Embedded, cdf_figure, curve_figure, timeline_figure, topology_figure
 from ncc.report.sources import Source
 from ncc.report.words import Rows, provenance_rows, scenario_rows, training_rows
-from ncc.table import BETTER, STRAYS, WORSE, differences, grids
+from ncc.table import BETTER, STRAYS, WORSE, differences, grids, sentences
 
 GENERATOR = "ncc.report 1"
 """Stands in every page: by it a report is known, and may be replaced by a newer one."""
@@ -46,6 +46,8 @@ class Part:
     """The anchor of an earlier part with the same scenario; empty if there is none."""
     training: Rows
     curve: Embedded | None
+    verdicts: Sequence[str]
+    """The comparison in sentences."""
     comparison: Grid
     differences: Grid | None
     agreement: Grid | None
@@ -85,6 +87,7 @@ def part_of(source: Source, choices: Mapping[str, Any], earlier: Sequence[Part])
         same_as=same,
         training=[] if training is None else training_rows(training),
         curve=curve_figure(source),
+        verdicts=sentences(judgement),
         comparison=found[0],
         differences=differences(judgement, reference) if len(names) > 1 else None,
         agreement=found[1] if len(found) > 1 else None,
@@ -101,7 +104,7 @@ def warnings(source: Source) -> list[str]:
     for datapath, evaluation in source.evaluations.items():
         for name, bad in judgement.comparisons[datapath].invalid.items():
             told = "; ".join(f"seed {seed}: {', '.join(why)}" for seed, why in bad.items())
-            found.append(f"INVALID, left out: {label(name)} on {datapath}, {len(bad)} of its runs: {told}")
+            found.append(f"INVALID, counted as it ended: {label(name)} on {datapath}, {len(bad)} of its runs: {told}")
         found += [f"Fell back on {datapath}: {who}: {'; '.join(why)}" for who, why in _fallbacks(source, datapath)]
         found += _facts(datapath, [run.manifest.facts.get("datapath_facts", {}) for run in evaluation.runs])
     dirty = [name for name, e in source.evaluations.items() if e.manifest.provenance["git"]["dirty"]]
@@ -111,7 +114,8 @@ def warnings(source: Source) -> list[str]:
         found.append(
             f"Fewer than {MIN_SEEDS} seeds ({len(judgement.any.seeds)}): no claim can rest on these intervals."
         )
-    return found + _strays(judgement)
+    found += [f"{label(name)}: {said}." for name in judgement.any.controllers for said in warnings_of(judgement, name)]
+    return found + ([far] if (far := strays(judgement)) else [])
 
 
 def _fallbacks(source: Source, datapath: str) -> list[tuple[str, Sequence[str]]]:
@@ -127,17 +131,6 @@ def _facts(datapath: str, facts: Sequence[Mapping[str, Any]]) -> list[str]:
         found.append(f"On {datapath} {missed} of {sum(one.get('periods', 0) for one in facts)} periods were missed.")
     said = dict.fromkeys(text for one in facts for text in one.get("not_honoured", ()))
     return found + [f"On {datapath}: {text}" for text in said]
-
-
-def _strays(judgement: Judgement) -> list[str]:
-    far = [
-        f"{label(name)} in {CATALOGUE[metric].label} ({judgement.ratio(datapath, name, metric).estimate:.3f})"
-        for datapath in judgement.datapaths[:-1]
-        for metric in TOLERANCES
-        for name in judgement.any.controllers
-        if judgement.strays(datapath, name, metric)
-    ]
-    return [f"The datapaths do not agree within the tolerance: {'; '.join(far)}."] if far else []
 
 
 def _configs(source: Source) -> list[tuple[str, str]]:

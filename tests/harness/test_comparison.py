@@ -34,7 +34,7 @@ def example() -> Comparison:
         name: [summary(slowdown_all_mean=s, goodput_bps=g) for s, g in zip(slowdown[name], goodput[name], strict=True)]
         for name in slowdown
     }
-    return comparison(summaries, [1, 2, 3, 4, 5], scenario="rack", n_flows=1234)
+    return comparison(summaries, [1, 2, 3, 4, 5], scenario="rack", n_flows=1234, duration_s=0.2)
 
 
 def alone(c: Comparison) -> Judgement:
@@ -44,7 +44,7 @@ def alone(c: Comparison) -> Judgement:
 def printed(c: Comparison | Judgement, width: int | None = None) -> str:
     out = io.StringIO()
     terminal = {"force_terminal": True, "width": width, "color_system": None} if width else {"force_terminal": False}
-    print_judgement(c if isinstance(c, Judgement) else alone(c), Console(file=out, **terminal))
+    print_judgement(c if isinstance(c, Judgement) else alone(c), Console(file=out, **terminal), full=True)
     return out.getvalue()
 
 
@@ -128,7 +128,7 @@ def test_every_controller_needs_a_summary_per_seed() -> None:
 
 def test_the_table_says_what_it_is() -> None:
     text = printed(example())
-    assert "Comparison of rack on ns3: 5 seeds, 1,234 flows per controller" in text
+    assert "rack on ns3: 5 seeds of 0.2 s, 1,234 flows per controller" in text
     rows = {line.split("  ")[0].strip(): line for line in text.splitlines()}
     assert "3.000*" in rows["Goodput (Gbps)"]
     assert "1.000 " in rows["Goodput (Gbps)"]
@@ -163,11 +163,12 @@ def test_a_pipe_gets_whole_lines_whatever_rich_assumes() -> None:
 
 
 def test_markdown_is_a_table() -> None:
-    lines = markdown(alone(example())).splitlines()
-    assert lines[2] == "| | NCC | DCTCP | NewReno |"
-    assert lines[3] == "|---|---:|---:|---:|"
-    assert lines[5] == "| Goodput (Gbps) | **3.000** | 1.000 | 2.000 |"
-    assert lines[4].startswith("| FCT slowdown, all flows, mean | **5.00** [")
+    lines = markdown(alone(example())).rstrip().splitlines()
+    assert lines[0] == lines[-1] == "NCC against DCTCP: goodput 200 % higher [200, 200]."
+    table = lines[lines.index("| | NCC | DCTCP | NewReno |") :]
+    assert table[1] == "|---|---:|---:|---:|"
+    assert table[2].startswith("| FCT slowdown, all flows, mean | **5.00** [")
+    assert table[3] == "| Goodput (Gbps) | **3.000** | 1.000 | 2.000 |"
 
 
 def test_it_comes_back_from_disk(tmp_path: Path) -> None:

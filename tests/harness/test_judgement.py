@@ -34,7 +34,7 @@ def _summary(slowdown: float, goodput: float) -> dict[str, float]:
 def printed(judgement: Judgement, width: int | None = None) -> str:
     out = io.StringIO()
     terminal = {"force_terminal": True, "width": width, "color_system": None} if width else {"force_terminal": False}
-    print_judgement(judgement, Console(file=out, **terminal))
+    print_judgement(judgement, Console(file=out, **terminal), full=True)
     return out.getvalue()
 
 
@@ -75,7 +75,7 @@ def test_an_invalid_run_counts_in_the_ratio_and_is_said() -> None:
 
 def test_both_datapaths_stand_in_one_table() -> None:
     lines = printed(Judgement({"packetsim": compared(2.0), "ns3": compared()})).splitlines()
-    assert lines[0] == "Comparison of rack on packetsim and ns3: 5 seeds, 90 flows per controller and datapath"
+    assert "rack on packetsim and ns3: 5 seeds, 90 flows per controller" in lines
     first = next(i for i, line in enumerate(lines) if line.strip().startswith("mean"))
     assert lines[first].split()[:3] == ["mean", "packetsim", "6.00"]
     assert lines[first + 1].split()[:2] == ["ns3", "3.00"]

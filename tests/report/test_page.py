@@ -120,7 +120,7 @@ def test_headings_go_down_one_at_a_time_and_tables_have_captions(read: Reader) -
 
 
 def test_the_table_says_what_the_comparison_says(read: Reader, judgement: Judgement) -> None:
-    (rows,) = [rows for title, rows in read.tables.items() if title.startswith("Comparison of rack on packetsim and")]
+    (rows,) = [rows for title, rows in read.tables.items() if title.startswith("rack on packetsim and")]
     names = [*judgement.any.controllers, *judgement.any.bounds]
     assert rows[0][2:] == [label(name) for name in names]
     found = [row for row in rows[1:] if len(row) > 1]
@@ -152,7 +152,7 @@ def test_invalid_runs_are_said_first(read: Reader, invalid: Path) -> None:
     (run,) = load_evaluation(invalid / "packetsim").of("newreno")
     assert run.problems
     told = read.text[first : read.text.index("Overview")]
-    assert f"INVALID, left out: NewReno on packetsim, 1 of its runs: seed 0: {run.problems[0]}" in told
+    assert f"INVALID, counted as it ended: NewReno on packetsim, 1 of its runs: seed 0: {run.problems[0]}" in told
     assert "INVALID 1 of 1" in read.text
 
 

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What stands above and below every table: the title, invalid runs, warnings, datapaths that do not agree."""
+
+import math
+
+from ncc.judgement import TOLERANCES, Judgement
+from ncc.metrics.catalogue import CATALOGUE
+from ncc.palette import label
+
+Line = tuple[str, str]
+"""Text and rich's style."""
+WARNED = "†"
+"""Behind the name of a controller with warnings."""
+
+
+def title(judgement: Judgement) -> str:
+    """What was run: scenario, datapaths, seeds, how long flows arrive, and how many."""
+    comparison = judgement.any
+    what = f"{comparison.scenario} on " if comparison.scenario else "On "
+    runs = seeds_text(len(comparison.seeds), comparison.duration_s)
+    return f"{what}{' and '.join(judgement.datapaths)}: {runs}, {comparison.n_flows:,} flows per controller"
+
+
+def seeds_text(seeds: int, duration_s: float) -> str:
+    """`10 seeds of 0.2 s`: how many runs, and how long flows arrive in each; the latter only where it is known."""
+    count = f"{seeds} seed{'s' if seeds != 1 else ''}"
+    return count if math.isnan(duration_s) else f"{count} of {duration_s:g} s"
+
+
+def head(judgement: Judgement, name: str) -> Line:
+    """A controller's name as the head of its column, with a mark if there are warnings, and its invalid runs."""
+    called = label(name) + (f" {WARNED}" if warnings_of(judgement, name) else "")
+    bad = sum(len(comparison.invalid.get(name, {})) for comparison in judgement.comparisons.values())
+    runs = len(judgement.any.seeds) * len(judgement.datapaths)
+    return (f"{called}\nINVALID {bad} of {runs}", "bold red") if bad else (called, "bold")
+
+
+def warnings_of(judgement: Judgement, name: str) -> list[str]:
+    """What to know before a controller's numbers are believed, a sentence each."""
+    return list(
+        dict.fromkeys(said for found in judgement.comparisons.values() for said in found.warnings.get(name, ()))
+    )
+
+
+def warning_lines(judgement: Judgement) -> list[Line]:
+    """A line per controller with warnings, invalid runs last."""
+    lines = [
+        (f"{WARNED} {label(name)}: {'; '.join(said)}.", "yellow")
+        for name in judgement.any.controllers
+        if (said := warnings_of(judgement, name))
+    ]
+    for datapath, comparison in judgement.comparisons.items():
+        for name, runs in comparison.invalid.items():
+            seeds_of: dict[str, list[str]] = {}
+            for seed, why in runs.items():
+                seeds_of.setdefault("; ".join(why), []).append(str(seed))
+            for why_text, seeds in seeds_of.items():
+                word = "seed" if len(seeds) == 1 else "seeds"
+                what = f"{label(name)} on {datapath}, {word} {', '.join(seeds)}"
+                lines.append((f"INVALID, counted as it ended and never best: {what}: {why_text}", "bold red"))
+    return lines
+
+
+def strays(judgement: Judgement) -> str:
+    """Where datapaths are farther apart than tolerated; empty: nowhere."""
+    far = [
+        f"{label(name)} in {CATALOGUE[metric].label} ({judgement.ratio(datapath, name, metric).estimate:.3f})"
+        for datapath in judgement.datapaths[:-1]
+        for metric in TOLERANCES
+        for name in judgement.any.controllers
+        if judgement.strays(datapath, name, metric)
+    ]
+    return f"The datapaths do not agree within the tolerance: {'; '.join(far)}." if far else ""

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A comparison in a sentence: how much sooner a controller finishes flows than DCTCP, with the paired interval."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ncc.comparison import GAP_METRIC, GAP_START, MIN_SEEDS, Comparison
+from ncc.metrics.stats import Interval, paired_ratio
+from ncc.palette import label
+
+SUBJECTS = 3
+"""At most so many sentences."""
+GOODPUT = "goodput_bps"
+Digits = Callable[[float], str]
+
+
+def verdicts(comparison: Comparison) -> tuple[str, ...]:
+    """A sentence for each learned controller, three at most; without any, one for the first that was named.
+
+    Each is held against DCTCP or, where that was not run, against the classical controller with the lowest mean FCT.
+    Two are told apart when the paired bootstrap interval of the ratio of their means leaves out 1.
+    """
+    return tuple(_sentence(comparison, name) for name in subjects(comparison))
+
+
+def subjects(comparison: Comparison) -> tuple[str, ...]:
+    """Whom the sentences are about."""
+    return comparison.learned[:SUBJECTS] or comparison.controllers[:1]
+
+
+def opponent(comparison: Comparison, subject: str) -> str | None:
+    """Who `subject` is held against; None: it was run alone."""
+    others = [name for name in comparison.controllers if name != subject]
+    if GAP_START in others:
+        return GAP_START
+    classical = [name for name in others if name in comparison.classical] or others
+    found = {name: comparison.cell(name, GAP_METRIC).estimate for name in classical}
+    return min(classical, key=lambda name: np.nan_to_num(found[name], nan=np.inf), default=None)
+
+
+def _sentence(comparison: Comparison, subject: str) -> str:
+    reference = opponent(comparison, subject)
+    if reference is None:
+        return f"{label(subject)} was run alone; name a second controller to compare it with."
+    ours, theirs = label(subject), label(reference)
+    fct, goodput = (_ratio(comparison, subject, reference, metric) for metric in (GAP_METRIC, GOODPUT))
+    n = fct.n or goodput.n
+    if n < MIN_SEEDS:
+        return (
+            f"{ours} against {theirs}: nothing can be told from {n} seed{'s' if n != 1 else ''}; "
+            f"take at least {MIN_SEEDS}."
+        )
+    if np.isnan(fct.estimate):
+        return f"{ours} against {theirs}: {_goodput(goodput) or 'no flow has a completion time'}."
+    if 1.0 in fct:
+        told = f"{ours} and {theirs} finish flows equally soon ({_change(fct)})"
+    else:
+        how = _by(fct, "sooner", "later")
+        told = f"{ours} finishes flows {how[0]} than {theirs} {how[1]}"
+    if found := _goodput(goodput):
+        told += f"; {found}"
+    bad = {name: len(comparison.invalid.get(name, {})) for name in (subject, reference)}
+    said = [
+        f"{count} of {label(name)}'s {len(comparison.seeds)} runs are invalid" for name, count in bad.items() if count
+    ]
+    if bad[subject] and fct.high < 1.0:
+        return f"{ours} does not beat {theirs}: {' and '.join(said)} (as they ended: {told})."
+    return f"{'; '.join([told, *said])}."
+
+
+def _ratio(comparison: Comparison, subject: str, reference: str, metric: str) -> Interval:
+    ours, theirs = (comparison.values[name][metric] for name in (subject, reference))
+    return paired_ratio(ours, theirs, comparison.statistic, comparison.level)
+
+
+def _goodput(ratio: Interval) -> str:
+    """Goodput in words; empty where it is undefined."""
+    if np.isnan(ratio.estimate):
+        return ""
+    return f"goodput equal ({_change(ratio)})" if 1.0 in ratio else "goodput " + " ".join(_by(ratio, "lower", "higher"))
+
+
+def _by(ratio: Interval, less: str, more: str) -> tuple[str, str]:
+    """By how much a ratio is below 1 (`less`) or above (`more`), and its interval."""
+    sign, word = (-1.0, less) if ratio.estimate < 1 else (1.0, more)
+    low, high = sorted(sign * 100 * (bound - 1) for bound in (ratio.low, ratio.high))
+    estimate = sign * 100 * (ratio.estimate - 1)
+    text = _digits(estimate, low, high)
+    return f"{text(estimate)} % {word}", f"[{text(low)}, {text(high)}]"
+
+
+def _change(ratio: Interval) -> str:
+    values = [100 * (value - 1) for value in (ratio.estimate, ratio.low, ratio.high)]
+    text = _digits(*values)
+    return "{} % [{}, {}]".format(*map(text, values))
+
+
+def _digits(*values: float) -> Digits:
+    """Whole per cent, or tenths where one of the numbers is below 1 and would vanish."""
+    digits = 1 if any(0 < abs(value) < 1 for value in values) else 0
+    return lambda value: f"{value:z.{digits}f}".replace("-", "\N{MINUS SIGN}")
