@@ -18,6 +18,12 @@ INSTALL = mkdir -p build && touch $(VENV)/.built.new && flock build/.lock \
 NATIVE := $(shell find CMakeLists.txt baselines envs -name '*.h' -o -name '*.cc' -o -name '*.cpp' -o -name '*.c' \
 	-o -name '*.cmake' -o -name CMakeLists.txt)
 
+# What brings the programs of the Linux datapath: when it comes or goes, they are built again. `make` looks each time, and
+# the file is newer only when what it says has changed.
+TOOLS := build/tools
+NOW := $(wildcard $(foreach folder,$(subst :, ,$(PATH)),$(folder)/clang $(folder)/clang-1[4-9]) /usr/include/bpf/bpf_helpers.h /usr/local/include/bpf/bpf_helpers.h)
+$(shell mkdir -p build; echo "$(NOW)" | cmp -s - $(TOOLS) || echo "$(NOW)" > $(TOOLS))
+
 # What shows what NCC is worth. A shape that does not hold (status 3) stays to be read; whatever else fails ends it.
 NCC_EXPERIMENTS := $(filter-out ncc_datapaths,$(basename $(notdir $(wildcard configs/experiment/ncc_*.yaml))))
 
@@ -118,7 +124,7 @@ $(VENV)/.packages: pyproject.toml constraints.txt
 	$(PIP) install --progress-bar off -c constraints.txt -r build/requirements.txt | { grep --line-buffered -v '^Requirement already' || true; }
 	@mv $@.new $@
 
-$(VENV)/.built: $(VENV)/.packages $(NATIVE)
+$(VENV)/.built: $(VENV)/.packages $(NATIVE) $(TOOLS)
 	@echo "Building the extension modules (a minute or two the first time)."
 	@$(INSTALL)
 
