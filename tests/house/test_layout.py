@@ -11,9 +11,9 @@ import pytest
 from tests.house.files import ROOT, texts, tracked
 
 TOP = {
-    ".ci", ".clang-format", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CMakeLists.txt",
-    "CONTRIBUTING.md", "LICENSES", "Makefile", "README.md", "agents", "baselines", "configs", "constraints.txt",
-    "docs", "envs", "mkdocs.yml", "ncc", "pyproject.toml", "tests",
+    ".ci", ".clang-format", ".dockerignore", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CITATION.cff",
+    "CMakeLists.txt", "CONTRIBUTING.md", "Dockerfile", "LICENSES", "Makefile", "README.md", "agents", "baselines",
+    "configs", "constraints.txt", "docs", "envs", "mkdocs.yml", "ncc", "pyproject.toml", "tests",
 }  # fmt: skip
 ALLOWED = TOP | {"notebooks"}
 LINKED = ("agents", "baselines", "configs", "envs")

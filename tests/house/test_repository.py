@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -59,7 +60,14 @@ def requirements() -> list[Requirement]:
     config = tomllib.loads(texts()["pyproject.toml"])
     extras = config["project"]["optional-dependencies"]
     listed = [config["build-system"]["requires"], config["project"]["dependencies"], *extras.values()]
-    return [Requirement(text) for part in listed for text in part]
+    return [found for part in listed for found in map(Requirement, part) if found.name != config["project"]["name"]]
+
+
+def test_the_citation_is_of_this_version() -> None:
+    project = tomllib.loads(texts()["pyproject.toml"])["project"]
+    cited = yaml.safe_load(texts()["CITATION.cff"])
+    assert cited["version"] == project["version"]
+    assert " AND ".join(cited["license"]) == project["license"]
 
 
 def constraints() -> dict[str, str]:
