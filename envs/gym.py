@@ -20,6 +20,7 @@ from ncc.core.seeding import SEED_LIMIT
 from ncc.envs.action import ActionSpec
 from ncc.envs.make import DEFAULT_DATAPATH, Settings, datapath_factory, env_spec
 from ncc.envs.observation import ObservationSpec
+from ncc.envs.picture import METADATA, Frame, pictures
 from ncc.envs.rack import Rack
 from ncc.envs.reward import AnyReward
 from ncc.envs.scenarios import ScenarioLike
@@ -56,13 +57,13 @@ class RackEnv(gymnasium.Env[ObsArray, Any]):
             (`ncc.envs.reward`).
         space: ``multi_discrete``, ``box`` or ``discrete``, see `ncc.envs.spaces.RackSpaces`; each id has its own.
         purpose: names the stream of seeds, so that training and evaluation never meet the same flows.
-        render_mode: None is all there is.
+        render_mode: ``rgb_array``: `render` gives the network and its queues as a picture [height, width, 3]; or None.
 
     Raises:
         ConfigError: a setting that cannot be used; names it and what is allowed.
     """
 
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own declaration
+    metadata: dict[str, Any] = METADATA
 
     def __init__(
         self,
@@ -95,6 +96,7 @@ class RackEnv(gymnasium.Env[ObsArray, Any]):
             purpose=purpose,
         )
         self.render_mode = render_mode
+        self._pictures = pictures(render_mode, spec.scenario, 1)
         self._spaces = RackSpaces(spec, space)
         self.observation_space, self.action_space = self._spaces.observation, self._spaces.action
         self._rack = Rack(spec, datapath_factory(datapath), seed=0)
@@ -116,6 +118,14 @@ class RackEnv(gymnasium.Env[ObsArray, Any]):
         info = {**self._info(), "host_rewards": epoch.reward}
         return epoch.obs.flatten(), float(epoch.reward.mean()), epoch.terminated, epoch.truncated, info
 
+    def render(self) -> Frame | None:  # type: ignore[override] # Gymnasium's type is any frame's
+        """[height, width, 3] the network and its queues at the end of the last epoch; None without `render_mode`.
+
+        Raises:
+            DatapathError: no episode has begun.
+        """
+        return self._pictures[0].frame() if self._pictures else None
+
     def close(self) -> None:
         self._rack.close()
 
@@ -123,6 +133,8 @@ class RackEnv(gymnasium.Env[ObsArray, Any]):
         m = self._rack.measurement
         if m is None:
             raise DatapathError("no episode is running; reset the environment first")
+        for picture in self._pictures:
+            picture.see(m)
         return {
             "episode_number": self._episode,
             "time_s": m.time_s,

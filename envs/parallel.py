@@ -14,6 +14,7 @@ from ncc.core.seeding import SEED_LIMIT
 from ncc.envs.action import ActionSpec, rate_map
 from ncc.envs.make import DEFAULT_DATAPATH, Settings, datapath_factory, env_spec
 from ncc.envs.observation import HIGH, LOW, ObservationSpec
+from ncc.envs.picture import METADATA, Frame, pictures
 from ncc.envs.rack import Rack
 from ncc.envs.reward import AnyReward
 from ncc.envs.scales import scales_of
@@ -33,7 +34,7 @@ class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # 
     `ncc.envs.gym.RackEnv`.
     """
 
-    metadata: dict[str, Any] = {"name": "ncc_rack_v0", "render_modes": [], "is_parallelizable": True}  # noqa: RUF012
+    metadata: dict[str, Any] = METADATA | {"name": "ncc_rack_v0", "is_parallelizable": True}
 
     def __init__(
         self,
@@ -64,6 +65,7 @@ class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # 
             purpose=purpose,
         )
         self.render_mode = render_mode
+        self._pictures = pictures(render_mode, spec.scenario, 1)
         self._rates = rate_map(spec.view.action, spec.view.observation)
         self._rates.reset(spec.scenario)
         self._rack = Rack(spec, datapath_factory(datapath), seed=0)
@@ -94,6 +96,7 @@ class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # 
             self._rack.seed, self._episode = seed, -1
         self._episode += 1
         self._obs = self._rack.begin(self._episode)
+        self._see()
         self.agents = list(self.possible_agents)
         return self._by_agent(self._obs), {name: {} for name in self.agents}
 
@@ -109,6 +112,7 @@ class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # 
         chosen = np.concatenate([np.ravel(actions[name]) for name in names])
         epoch = self._rack.advance(self._rates.rates_bps(chosen, self._rack.obs))
         self._obs = epoch.obs
+        self._see()
         infos: dict[str, dict[str, Any]] = {name: {} for name in names}
         result = (
             self._by_agent(epoch.obs),
@@ -126,8 +130,17 @@ class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # 
             raise DatapathError("there is no state yet; reset the environment first")
         return cast(Array, self._obs.ravel().copy())
 
+    def render(self) -> Frame | None:
+        """As `ncc.envs.gym.RackEnv.render`."""
+        return self._pictures[0].frame() if self._pictures else None
+
     def close(self) -> None:
         self._rack.close()
+
+    def _see(self) -> None:
+        for picture in self._pictures:
+            if self._rack.measurement is not None:
+                picture.see(self._rack.measurement)
 
     def _by_agent(self, obs: ObsArray) -> dict[str, ObsArray]:
         return dict(zip(self.possible_agents, obs, strict=True))

@@ -15,6 +15,7 @@ from ncc.core.seeding import SEED_LIMIT
 from ncc.envs.action import ActionSpec
 from ncc.envs.make import DEFAULT_DATAPATH, Settings, datapath_factory, env_spec
 from ncc.envs.observation import ObservationSpec
+from ncc.envs.picture import METADATA, Frame, pictures
 from ncc.envs.racks import Racks
 from ncc.envs.reward import AnyReward
 from ncc.envs.scenarios import ScenarioLike
@@ -51,13 +52,13 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
         reward: as there.
         space: as there.
         purpose: as there.
-        render_mode: None is all there is.
+        render_mode: as there; `render` gives a picture for each rack.
 
     Raises:
         ConfigError: a setting that cannot be used; names it and what is allowed.
     """
 
-    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}  # noqa: RUF012
+    metadata: dict[str, Any] = METADATA | {"autoreset_mode": AutoresetMode.NEXT_STEP}
     _racks: Racks | None = None
 
     def __init__(
@@ -96,6 +97,7 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
             purpose=purpose,
         )
         self.num_envs, self.render_mode = num_envs, render_mode
+        self._pictures = pictures(render_mode, spec.scenario, num_envs)
         self._spaces = RackSpaces(spec, space)
         self.single_observation_space, self.single_action_space = self._spaces.observation, self._spaces.action
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -169,6 +171,14 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
             info |= {"host_rewards": rewards, "_host_rewards": moved}
         return self._flat(self._obs), rewards.mean(axis=1).astype(np.float64), terminated, truncated, info
 
+    def render(self) -> tuple[Frame, ...] | None:
+        """As `ncc.envs.gym.RackEnv.render`, of each rack.
+
+        Raises:
+            DatapathError: no episode has begun.
+        """
+        return tuple(picture.frame() for picture in self._pictures) if self._pictures else None
+
     def close_extras(self, **_: Any) -> None:
         """Free networks and processes."""
         if self._racks is not None:
@@ -190,6 +200,9 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
     def _info(self, *, began: bool) -> dict[str, Any]:
         assert self._racks is not None
         m = self._racks.measured
+        if self._pictures:
+            for picture, measured in zip(self._pictures, self._racks.each(), strict=True):
+                picture.see(measured)
         if began or not isinstance(m, Measurements):
             m = Measurements.of(self._racks.each())
         info: dict[str, Any] = {"episode_number": self._episodes.copy(), "_episode_number": self._all}
