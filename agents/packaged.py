@@ -33,6 +33,8 @@ class PolicyManifest(Value, frozen=True):
     """The training's whole configuration, as in its run folder."""
     facts: dict[str, Any]
     """What the run's manifest says of the training."""
+    trained: dict[str, Any]
+    """The ranges of the networks that training met, as the policy file states them (`ncc.envs.trained`)."""
     provenance: dict[str, Any]
     """Commit, versions and machine of the training (`ncc.harness.manifest.provenance`)."""
     format: Natural = FORMAT
@@ -99,7 +101,7 @@ def package_policy(
         ConfigError: a name that cannot be a file's.
         ResultError: `source` is no policy, or the file system refused.
     """
-    load_policy(source)
+    _, meta = load_policy(source)
     manifest = PolicyManifest(
         name=name,
         sha256=file_digest(source),
@@ -107,6 +109,7 @@ def package_policy(
         seed=seed,
         recipe=dict(recipe),
         facts=dict(facts),
+        trained=meta.get("trained", {}),
         provenance=dict(provenance),
     )
     path = folder / f"{name}{SUFFIX}"

@@ -11,7 +11,7 @@ from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
 from ncc.core.scenario import Scenario
 from ncc.core.value import Positive, Value
-from ncc.envs.observation import ObservationSpec, fair_share_at
+from ncc.envs.observation import ObservationSpec, fair_share_at, guard_at
 from ncc.envs.scales import scales_of
 from ncc.harness.batch import ActionArray, ObsArray
 
@@ -22,6 +22,10 @@ NO_LIMIT_FROM = 0.95
 
 SHARES = (0.1, 0.25, 0.5, 0.7, 0.85, 0.97, 1.1, 1.3, 1.6, 2.0, 2.6, 3.5, 5.0)
 """Densest around a fair share, where a few percent decide whether a queue grows."""
+
+GUARD_FRAC = 0.9
+"""Of what its neighbours leave a host, that it may always use: so no policy can starve anybody. Below 1, for equals
+whose limits add up to more than the port build a queue."""
 
 
 class ActionSpec(Value, frozen=True):
@@ -35,7 +39,10 @@ class ActionSpec(Value, frozen=True):
     `kind` ``shares``: index k means `shares[k]` times the host's fair share as it is observed, what the upper port has
     for each busy neighbour and the host itself (`ncc.envs.pooling`), and the top no limit: rates that mean the same for
     any number of hosts and any link. Where neighbours are not observed it is the upper port's rate over all hosts. No
-    limit is below `min_rate_frac` of the link.
+    limit is below `min_rate_frac` of the link. Where neighbours are ranked, a host that had flows queued when they are
+    seen is guarded, whatever it chooses: its limit is at least `GUARD_FRAC` of its "share among alike"
+    (`ncc.envs.pooling.RANKED`), and all of that share if no neighbour had any. In the first period of a burst it may
+    hold back.
 
     `kind` ``linear`` and ``log``: a number a in [-1, 1]; with u = (a + 1) / 2 and v = u / 0.95, v < 1 means
     min + v (1 - min) or min ** (1 - v) of the link rate, v >= 1 no limit.
@@ -78,6 +85,7 @@ class RateTable:
             raise ConfigError(f"ActionSpec.kind is {spec.kind!r}; action indices need 'levels' or 'shares'")
         self.spec = spec
         self._observed = fair_share_at(observation) if spec.kind == "shares" else None
+        self._guard = guard_at(observation) if spec.kind == "shares" else None
 
     def reset(self, scenario: Scenario) -> None:
         """Work out the table for the hosts of a scenario."""
@@ -95,7 +103,8 @@ class RateTable:
         self._row = np.arange(scales.n_agents) * self.spec.n_actions
 
     def tables(self) -> dict[str, Any]:
-        """The rates by what they are made of, for `ncc.envs.linux.decide`: max(frac x unit, floor)."""
+        """The rates by what they are made of, for `ncc.envs.linux.decide`: max(frac x unit, floor, guard)."""
+        guard = self._guard and dict(zip(("share", "others", "before"), self._guard, strict=True))
         n = len(self._names)
         levels = self._observed is None and self.spec.kind == "levels"
         return {
@@ -103,6 +112,7 @@ class RateTable:
             "unit_bps": self._unit_bps,
             "floor_bps": np.zeros(n) if levels else self.spec.min_rate_frac * self._link_bps,
             "observed": -1 if self._observed is None else self._observed,
+            "guard": guard and {"frac": GUARD_FRAC, **guard},
         }
 
     def rates_bps(self, actions: ActionArray, obs: ObsArray) -> FloatArray:
@@ -141,7 +151,14 @@ class RateTable:
         if self._observed is None and self.spec.kind == "levels":
             limits: FloatArray = self._table.take(self._row + actions)
             return limits
-        return np.maximum(self._frac.take(actions) * self._unit(obs), self.spec.min_rate_frac * self._link_bps)
+        limits = np.maximum(self._frac.take(actions) * self._unit(obs), self.spec.min_rate_frac * self._link_bps)
+        return limits if self._guard is None else np.maximum(limits, self._guarded(obs, *self._guard))
+
+    def _guarded(self, obs: ObsArray, share: int, others: int, before: int) -> FloatArray:
+        """[..., n_agents] bits/s below which no limit goes; 0: any may be."""
+        frac = np.where(obs[..., others] == 0, 1.0, GUARD_FRAC) * (obs[..., before] > 0)
+        guarded: FloatArray = frac * obs[..., share] * self._link_bps
+        return guarded
 
 
 class RateScale:

@@ -5,8 +5,8 @@ from typing import Literal
 
 from ncc.core.errors import ConfigError
 from ncc.core.value import NonNegative, Positive, Value
-from ncc.envs.action import ActionSpec
-from ncc.envs.observation import OWN, UPPER, ObservationSpec
+from ncc.envs.action import GUARD_FRAC, ActionSpec
+from ncc.envs.observation import OWN, UPPER, ObservationSpec, guard_at
 from ncc.envs.pooling import NEIGHBOUR, POOLED, RANKED
 
 _POOLED = {"pooled": POOLED, "ranked": (*POOLED, *RANKED)}
@@ -14,26 +14,35 @@ _POOLED_AGES = ("age mean", "age max")
 
 
 class ActionTable(Value, frozen=True):
-    """Rates by action index: max(multiples[k] x unit, `floor_frac` x link rate); None, always the last: no limit."""
+    """Rates by action index: max(multiples[k] x unit, `floor_frac` x link rate); None, always the last: no limit.
+
+    Where the entry `queued flows before` is above 0, no limit is below `guard_frac` times the entry `share among alike`
+    times the link rate, with 1 in place of `guard_frac` where the entry `busy share` is 0 (`ncc.envs.action`).
+    """
 
     unit: Literal["link rate", "fair share"]
     """The rate of the host's link, or its fair share of the upper port as it is observed."""
     multiples: tuple[Positive | None, ...]
     floor_frac: NonNegative
     """Of the host's link rate."""
+    guard_frac: NonNegative
+    """0: no host is guarded."""
 
 
-def action_table(spec: ActionSpec) -> ActionTable:
+def action_table(spec: ActionSpec, observation: ObservationSpec) -> ActionTable:
     """What `ncc.envs.action.RateTable` makes of a spec, in numbers that need no scenario.
 
     Raises:
         ConfigError: the spec is continuous.
     """
     if spec.kind == "shares":
-        return ActionTable(unit="fair share", multiples=(*spec.shares, None), floor_frac=spec.min_rate_frac)
+        guard_frac = 0.0 if guard_at(observation) is None else GUARD_FRAC
+        multiples = (*spec.shares, None)
+        return ActionTable(unit="fair share", multiples=multiples, floor_frac=spec.min_rate_frac, guard_frac=guard_frac)
     if spec.kind == "levels":
         levels = (k / spec.levels for k in range(1, spec.levels))
-        return ActionTable(unit="link rate", multiples=(spec.min_rate_frac, *levels, None), floor_frac=0.0)
+        multiples = (spec.min_rate_frac, *levels, None)
+        return ActionTable(unit="link rate", multiples=multiples, floor_frac=0.0, guard_frac=0.0)
     raise ConfigError(f"ActionSpec.kind is {spec.kind!r}; a table of actions needs 'levels' or 'shares'")
 
 

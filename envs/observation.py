@@ -13,7 +13,7 @@ from ncc.core.measurement import Measurement, Measurements
 from ncc.core.scenario import Scenario
 from ncc.core.units import BITS_PER_BYTE
 from ncc.core.value import Positive, Value
-from ncc.envs.pooling import FAIR, NEIGHBOUR, Pool, Ranked
+from ncc.envs.pooling import BUSY, FAIR, FLOWS_BEFORE, NEIGHBOUR, POOLED, SHARE, Pool, Ranked
 from ncc.envs.scales import scales_of
 from ncc.envs.sharing import Mailbox, reliable
 from ncc.harness.batch import ObsArray
@@ -311,6 +311,18 @@ def fair_share_at(spec: ObservationSpec) -> int | None:
             f"{spec.neighbours!r}: a fair share must be among what is observed"
         )
     return len(OWN) + len(UPPER) + FAIR
+
+
+def guard_at(spec: ObservationSpec) -> tuple[int, int, int] | None:
+    """Where a host's row has what `ncc.envs.action.ActionSpec` guards a host by; None: it does not have all of it.
+
+    Returns:
+        Where its share among alike stands, the share of its neighbours that was busy, and its queued flows before.
+    """
+    if spec.neighbours != "ranked":
+        return None
+    first = len(OWN) + len(UPPER)
+    return first + len(POOLED) + SHARE, first + BUSY, first + len(POOLED) + FLOWS_BEFORE
 
 
 def _blame(m: Measurement | Measurements, racks: range | None) -> str:

@@ -17,7 +17,7 @@ from ncc.harness.oracles import ALIKE, GROWTH, HELD_FRAC, SLACK_PERIODS, START_F
 NEIGHBOUR = ("throughput", "mean_wait", "queued_bytes")
 POOLED = (*(f"{name} {way}" for way in ("mean", "max") for name in NEIGHBOUR), "busy share", "fair share")
 """Busy are those with queued flows; fair is what the upper port has for each of them and the host itself."""
-FAIR = POOLED.index("fair share")
+BUSY, FAIR = POOLED.index("busy share"), POOLED.index("fair share")
 RANKED = (
     "next bytes",
     "next bytes before",
@@ -32,6 +32,7 @@ RANKED = (
 """`next bytes` is what is left of the host's shortest queued flow, now and when neighbours are seen; room is what
 neighbours whose next flow is (much) shorter leave of the upper port; the rest is constant. Much shorter, alike and what
 those take are as for `ncc.harness.oracles.ShortestFirst`."""
+FLOWS_BEFORE, SHARE = RANKED.index("queued flows before"), RANKED.index("share among alike")
 CONTEXT_SCALE = 100.0
 
 

@@ -67,6 +67,17 @@ class LimiterFactory:
             return {}
         return {"policy": file_digest(self.path(controller.name, controller.limit))}
 
+    def warnings(self, controller: Controller, scenario: Scenario) -> tuple[str, ...]:
+        """What to know before a controller's numbers on a scenario are believed, a sentence each."""
+        if type(controller.limit) not in (PolicyLimit, HostsLimit):
+            return ()
+        from ncc.envs.trained import TrainedRanges
+
+        path, _, meta = self._load(controller.name, controller.limit)
+        if "trained" not in meta:
+            return (f"{path.name} does not say on which networks it was trained",)
+        return from_dict(TrainedRanges, meta["trained"], f"{path}: trained").outside(scenario)
+
     def _load(self, controller: str, limit: PolicyLimit) -> tuple[Path, "MlpPolicy", Mapping[str, Any]]:
         from ncc.agents.policy import load_policy
         from ncc.deployed import SUFFIX, load_policy_file

@@ -14,6 +14,7 @@ import numpy as np
 from ncc.cli import usable_cpus
 from ncc.compose import agent_name
 from ncc.core.errors import ConfigError, WorkerDiedError
+from ncc.envs.trained import ranges_of_training
 from ncc.evaluation import judge, require_valid
 from ncc.folders import begun, training_in
 from ncc.harness.learner import Learner, Progress
@@ -170,6 +171,7 @@ def _learn(plan: TrainPlan, learner: Learner, factory: RackFactory, folder: Path
     }
     if plan.families.of:
         meta["families"] = plan.families.to_dict()
+    meta["trained"] = ranges_of_training(plan.scenario, plan.families).to_dict()
     with LearningLog(folder, resume=resume) as log, Bar("training", learner.total_epochs, "epochs") as bar:
 
         def report(progress: Progress) -> None:

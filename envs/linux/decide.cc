@@ -3,6 +3,7 @@
 // ncc/envs/observation.py, pooling.py, action.py and ncc/agents/policy.py, whose tables are taken as they are;
 // ncc/envs/linux/decide.py is the same in Python types.
 #include "dense.h"
+#include "layers.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -19,44 +20,17 @@
 
 namespace nb = nanobind;
 using namespace nb::literals;
+using ncc::Array;
+using ncc::Copy;
+using ncc::Layer;
+using ncc::Transposed;
 
 namespace
 {
 
-template <typename T>
-using Array = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
 using Reals = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Counts = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Limits = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-template <typename T>
-std::vector<T> Copy(const Array<T> &array, size_t size, const char *name)
-{
-    if (array.size() != size) {
-        throw std::invalid_argument(std::string(name) + " has the wrong size");
-    }
-    return {array.data(), array.data() + size};
-}
-
-struct Layer {
-    size_t inputs, outputs;
-    std::vector<float> weights, bias; // [inputs, outputs], so that a row is added to all sums at once
-};
-
-Layer Transposed(const Array<float> &weights, const Array<float> &bias)
-{
-    if (weights.ndim() != 2 || bias.size() != weights.shape(0)) {
-        throw std::invalid_argument("a layer needs weights [outputs, inputs] and bias [outputs]");
-    }
-    const size_t outputs = weights.shape(0), inputs = weights.shape(1);
-    Layer layer = {inputs, outputs, std::vector<float>(inputs * outputs), Copy(bias, outputs, "bias")};
-    for (size_t i = 0; i < inputs; ++i) {
-        for (size_t j = 0; j < outputs; ++j) {
-            layer.weights[i * outputs + j] = weights.data()[j * inputs + i];
-        }
-    }
-    return layer;
-}
 
 // Columns of a measurement's vector, in the order of observation.py; between them lie numbers of upper ports.
 struct Columns {
@@ -88,6 +62,13 @@ struct Ranks {
     std::vector<float> links, context; // [n, neighbours], [n, 3]
 };
 
+// Who may always use most of what others leave it (action.py): numbers of observations.
+struct Guard {
+    bool any;
+    double frac;
+    size_t share, others, before;
+};
+
 class Decider
 {
   public:
@@ -95,7 +76,8 @@ class Decider
             const Array<double> &most, const Array<double> &gain, const Array<double> &link_bps,
             const Array<int64_t> &area, const Array<int64_t> &near, const Array<float> &share, double ceiling,
             size_t delay, const nb::object &ranks, const std::vector<std::pair<Array<float>, Array<float>>> &layers,
-            const Array<double> &frac, const Array<double> &unit_bps, const Array<double> &floor_bps, int observed)
+            const Array<double> &frac, const Array<double> &unit_bps, const Array<double> &floor_bps, int observed,
+            const nb::object &guard)
         : n_(link_bps.size()), areas_(areas), at_(ColumnsOf(n_, areas)), near_n_(near.ndim() == 2 ? near.shape(1) : 0),
           ceiling_(static_cast<float>(ceiling)), observed_(observed)
     {
@@ -114,6 +96,10 @@ class Decider
         if (!ranks.is_none()) {
             Rank(ranks);
         }
+        if (!guard.is_none()) {
+            const auto at = [&](const char *name) { return nb::cast<size_t>(guard[name]); };
+            guard_ = {true, nb::cast<double>(guard["frac"]), at("share"), at("others"), at("before")};
+        }
         obs_dim_ = kOwn + kUpper + kPooled + (ranked_ ? kRanked : 0);
         raw_.resize(at_.size);
         next_.resize(n_);
@@ -129,7 +115,8 @@ class Decider
             widest = std::max(widest, inputs);
         }
         if (layers_.empty() || inputs != frac_.size() || !InRange(area_, areas) || !InRange(near_, n_) ||
-            observed >= static_cast<int>(obs_dim_)) {
+            observed >= static_cast<int>(obs_dim_) ||
+            std::max({guard_.share, guard_.others, guard_.before}) >= obs_dim_) {
             throw std::invalid_argument("tables of hosts, layers and actions do not fit each other");
         }
         hidden_.resize(n_ * widest);
@@ -344,6 +331,16 @@ class Decider
         }
     }
 
+    // Below this no limit of a host goes; 0: any may be.
+    double Guarded(size_t host) const
+    {
+        const float *row = obs_.data() + host * obs_dim_;
+        if (!guard_.any || !(row[guard_.before] > 0)) {
+            return 0;
+        }
+        return (row[guard_.others] == 0 ? 1 : guard_.frac) * static_cast<double>(row[guard_.share]) * link_bps_[host];
+    }
+
     // The likeliest action's limit, of equals the first one's.
     bool Choose(Limits limits) const
     {
@@ -357,7 +354,7 @@ class Decider
             const double unit =
                 observed_ < 0 ? unit_bps_[i]
                               : static_cast<double>(obs_[i * obs_dim_ + static_cast<size_t>(observed_)]) * link_bps_[i];
-            limits(i) = std::max(frac * unit, floor_bps_[i]);
+            limits(i) = std::max({frac * unit, floor_bps_[i], Guarded(i)});
         }
         return true;
     }
@@ -368,6 +365,7 @@ class Decider
     size_t begin_ = 0, end_ = n_; // hosts that are decided for
     float ceiling_;
     int observed_; // number of the observation that is a limit's unit, in the host's link rates; -1: `unit_bps_` is
+    Guard guard_ = {};
     bool ranked_ = false;
     Ranks ranks_ = {};
     std::vector<double> unit_, offset_, least_, most_, gain_, link_bps_, frac_, unit_bps_, floor_bps_, raw_;
@@ -386,10 +384,10 @@ void bind_decide(nb::module_ &m)
                       const Array<double> &, const Array<double> &, const Array<double> &, const Array<int64_t> &,
                       const Array<int64_t> &, const Array<float> &, double, size_t, const nb::object &,
                       const std::vector<std::pair<Array<float>, Array<float>>> &, const Array<double> &,
-                      const Array<double> &, const Array<double> &, int>(),
+                      const Array<double> &, const Array<double> &, int, const nb::object &>(),
              nb::kw_only(), "areas"_a, "unit"_a, "offset"_a, "least"_a, "most"_a, "gain"_a, "link_bps"_a, "area"_a,
              "near"_a, "share"_a, "ceiling"_a, "delay"_a, "ranks"_a.none(), "layers"_a, "frac"_a, "unit_bps"_a,
-             "floor_bps"_a, "observed"_a)
+             "floor_bps"_a, "observed"_a, "guard"_a.none())
         .def("decide", &Decider::Decide, "rate_limit"_a.noconvert(), "goodput"_a.noconvert(),
              "throughput"_a.noconvert(), "rtt"_a.noconvert(), "wait"_a.noconvert(), "queued"_a.noconvert(),
              "next"_a.noconvert(), "flows"_a.noconvert(), "upper_throughput"_a.noconvert(), "upper_queue"_a.noconvert(),

@@ -13,10 +13,11 @@ from ncc.envs.action import ActionSpec
 from ncc.envs.entries import ActionTable, action_table, entry_names, neighbours_of
 from ncc.envs.observation import HIGH, LOW, ObservationSpec
 from ncc.envs.spec import EnvView
+from ncc.envs.trained import TrainedRanges
 from ncc.harness.controller import Controller, NoLimit
 from ncc.harness.datapath import HostStack
 
-FORMAT = 1
+FORMAT = 2
 """Raised whenever older readers would misread a newer file."""
 KIND = "ncc-policy-file"
 
@@ -46,7 +47,7 @@ class PolicyHeader(Value, frozen=True):
     """The part `policy.json`. What follows from other fields stands there for readers, and must agree with them."""
 
     kind: Literal["ncc-policy-file"]
-    format: Literal[1]
+    format: Literal[2]
     name: Name
     layers: Annotated[tuple[tuple[Size, Size], ...], Meta(min_length=1, max_length=64)]
     """(outputs, inputs) of each layer, in order."""
@@ -63,9 +64,9 @@ class PolicyHeader(Value, frozen=True):
     """The rates among which a host chooses: `table`, in numbers."""
     table: ActionTable
     period_s: Positive
-    """One decision in so many seconds,"""
-    trained_period_s: tuple[Positive, Positive]
-    """least and most in training."""
+    """One decision in so many seconds; it lies within `trained.period_s`."""
+    trained: TrainedRanges
+    """The networks that training met."""
     limits: RateBounds
     """What a host makes of decisions before it holds them."""
     stack: HostStack
@@ -102,12 +103,12 @@ class PolicyHeader(Value, frozen=True):
             "neighbours": (self.neighbours, neighbours_of(self.observation, self.obs_dim)),
             "entries": (self.entries, entry_names(self.observation, self.obs_dim)),
             "entry_range": (self.entry_range, (LOW, HIGH)),
-            "table": (self.table, action_table(self.action)),
+            "table": (self.table, action_table(self.action, self.observation)),
         }
         for name, (said, true) in stated.items():
             if said != true:
                 raise ConfigError(f"{name} is not what observation, action and layers make it")
-        least_s, most_s = self.trained_period_s
+        least_s, most_s = self.trained.period_s
         if not least_s <= self.period_s <= most_s:
             raise ConfigError(
                 f"period_s must be one that the policy was trained with, {least_s:g} to {most_s:g} s, "

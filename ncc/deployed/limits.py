@@ -14,6 +14,7 @@ from ncc.core.scenario import Scenario
 from ncc.core.value import Positive, Value
 from ncc.envs.action import ActionSpec
 from ncc.envs.entries import action_table
+from ncc.envs.observation import ObservationSpec
 from ncc.envs.scales import scales_of
 from ncc.harness.limiter import RateLimiter
 
@@ -64,7 +65,7 @@ def table_bounds(spec: ActionSpec) -> RateBounds:
     Raises:
         ConfigError: the spec is continuous.
     """
-    finite = [multiple for multiple in action_table(spec).multiples if multiple is not None]
+    finite = [multiple for multiple in action_table(spec, ObservationSpec()).multiples if multiple is not None]
     # A fair share is observed as at most the link's rate.
     return RateBounds(min_rate_frac=spec.min_rate_frac, max_rate_frac=max(*finite, 1.0))
 

@@ -134,11 +134,20 @@ def check_fits(file: PolicyFile, spec: NeighbourhoodSpec) -> None:
             f"policy {header.name!r} takes exactly {header.neighbours} neighbours and this neighbourhood has "
             f"{spec.hosts - 1}: name as many peers, or take a policy that pools its neighbours"
         )
-    least_s, most_s = header.trained_period_s
+    least_s, most_s = header.trained.period_s
     if not least_s * (1 - 1e-9) <= spec.period_s <= most_s * (1 + 1e-9):
         raise ConfigError(
             f"policy {header.name!r} was trained to decide every {least_s:g} to {most_s:g} s, got a period of "
             f"{spec.period_s:g} s: choose one of these"
+        )
+
+
+def check_trained(file: PolicyFile, spec: NeighbourhoodSpec) -> None:
+    """Raise `ConfigError` where a neighbourhood lies outside of what a policy was trained on."""
+    if outside := file.header.trained.outside(spec.scenario()):
+        raise ConfigError(
+            f"policy {file.header.name!r} was not trained for this network: {'; '.join(outside)}. Correct the options, "
+            "train a policy for it, or say --outside-training to start all the same"
         )
 
 

@@ -26,7 +26,8 @@ def lines(found: PolicyFile, where: str) -> list[str]:
         ("observation", _observation(header)),
         *(("", text) for text in _entries(header)),
         ("actions", _actions(header)),
-        ("period", f"{header.period_s:g} s (trained with {' to '.join(f'{s:g}' for s in header.trained_period_s)} s)"),
+        ("period", f"{header.period_s:g} s"),
+        *(("trained on", text) for text in header.trained.lines()),
         ("limits", _limits(header.limits)),
         ("stack", _stack(header.stack)),
         ("fallback", _fallback(header.fallback)),
@@ -60,7 +61,9 @@ def _actions(header: PolicyHeader) -> str:
     table = header.table
     said = ", ".join("no limit" if multiple is None else f"{multiple:g}" for multiple in table.multiples)
     floor = f"; at least {table.floor_frac:g} of the link rate" if table.floor_frac else ""
-    return f"times the {table.unit}: {said}{floor}"
+    guard = f"; after a period with flows at least {table.guard_frac:g} of the share among alike"
+    guard = guard if table.guard_frac else ""
+    return f"times the {table.unit}: {said}{floor}{guard}"
 
 
 def _limits(bounds: RateBounds) -> str:

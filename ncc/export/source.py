@@ -17,8 +17,8 @@ from ncc.deployed.header import FORMAT, KIND, Origin, PolicyHeader
 from ncc.deployed.limits import table_bounds
 from ncc.envs.action import ActionSpec
 from ncc.envs.entries import action_table, entry_names, neighbours_of
-from ncc.envs.families import Families, families_from
 from ncc.envs.observation import HIGH, LOW, ObservationSpec, obs_dim
+from ncc.envs.trained import TrainedRanges
 from ncc.harness.controller import Controller
 from ncc.harness.datapath import HostStack
 from ncc.harness.manifest import read_manifest
@@ -116,7 +116,7 @@ def describe(spec: ExportSpec, source: Source) -> tuple[PolicyHeader, MlpPolicy]
         ResultError: a policy that contradicts itself, or observes otherwise than it says.
     """
     policy, meta = load_policy(source.path)
-    observation, action, stack, scenario, families = _parts(source.path, meta)
+    observation, action, stack, scenario, trained = _parts(source.path, meta)
     seen = obs_dim(observation, scenario)
     if (policy.obs_dim, policy.n_actions) != (seen, action.n_actions):
         raise ResultError(
@@ -136,9 +136,9 @@ def describe(spec: ExportSpec, source: Source) -> tuple[PolicyHeader, MlpPolicy]
         "entries": entry_names(observation, policy.obs_dim),
         "neighbours": neighbours_of(observation, policy.obs_dim),
         "action": action.to_dict(),
-        "table": action_table(action).to_dict(),
+        "table": action_table(action, observation).to_dict(),
         "period_s": scenario.period_s if spec.period_s is None else spec.period_s,
-        "trained_period_s": _periods_s(scenario, families),
+        "trained": trained.to_dict(),
         "limits": {**table_bounds(action).to_dict(), **chosen},
         "stack": stack.to_dict(),
         "fallback": _fallback(spec.fallback, stack).to_dict(),
@@ -148,8 +148,10 @@ def describe(spec: ExportSpec, source: Source) -> tuple[PolicyHeader, MlpPolicy]
     return from_dict(PolicyHeader, header, "export"), policy
 
 
-def _parts(path: Path, meta: Mapping[str, Any]) -> tuple[ObservationSpec, ActionSpec, HostStack, Scenario, Families]:
-    wanted = ("observation", "action", "stack", "scenario")
+def _parts(
+    path: Path, meta: Mapping[str, Any]
+) -> tuple[ObservationSpec, ActionSpec, HostStack, Scenario, TrainedRanges]:
+    wanted = ("observation", "action", "stack", "scenario", "trained")
     if lacking := [name for name in wanted if not isinstance(meta.get(name), Mapping)]:
         raise ResultError(f"{path} does not say its {', '.join(lacking)}; train again")
     try:
@@ -158,22 +160,10 @@ def _parts(path: Path, meta: Mapping[str, Any]) -> tuple[ObservationSpec, Action
             from_dict(ActionSpec, meta["action"], "action"),
             from_dict(HostStack, meta["stack"], "stack"),
             scenario_from_dict(meta["scenario"]),
-            families_from(meta.get("families") or {}),
+            from_dict(TrainedRanges, meta["trained"], "trained"),
         )
     except ConfigError as error:
         raise ResultError(f"{path} is no policy of this version of ncc ({error}); train again") from None
-
-
-def _periods_s(scenario: Scenario, families: Families) -> tuple[float, float]:
-    """The shortest and the longest period of the training."""
-    drawn = [
-        period_s
-        for family in families.of.values()
-        for period_s in (
-            family.varies["period_s"].ends if "period_s" in family.varies else (family.plain()["period_s"],)
-        )
-    ] or [scenario.period_s]
-    return min(drawn), max(drawn)
 
 
 def _fallback(name: str | None, stack: HostStack) -> Controller:

@@ -127,6 +127,9 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--elsewhere", action="store_true", help="addresses may be other network namespaces', as containers have"
     )
+    parser.add_argument(
+        "--outside-training", action="store_true", help="start on a network unlike those that the policy was trained on"
+    )
     peers = parser.add_argument_group("the neighbourhood")
     peers.add_argument(
         "--peers", metavar="LIST", default="", help="the other agents, with commas: ADDRESS[:PORT][*HOSTS]"

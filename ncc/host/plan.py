@@ -13,7 +13,7 @@ from ncc.deployed.guard import GuardSettings
 from ncc.deployed.limits import RateBounds
 from ncc.deployed.message import Key, read_key
 from ncc.deployed.metrics import parse_endpoint
-from ncc.deployed.neighbourhood import NeighbourhoodSpec, check_fits
+from ncc.deployed.neighbourhood import NeighbourhoodSpec, check_fits, check_trained
 from ncc.deployed.peers import Address, interface_address, interface_index, parse_agent, parse_peers
 from ncc.envs.linux.addresses import addresses as addresses_here
 from ncc.envs.linux.addresses import is_here
@@ -99,6 +99,8 @@ def planned(options: argparse.Namespace) -> Plan:
             f"--heartbeat-s must be at least two periods, {least_s:g} s, and at most {HEARTBEAT_MOST_S:g} s, got "
             f"{options.heartbeat_s:g}"
         )
+    if not options.outside_training:
+        check_trained(file, network)
     return Plan(
         file=file,
         bounds=bounds,

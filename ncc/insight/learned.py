@@ -20,7 +20,7 @@ from ncc.core.value import from_dict
 from ncc.deployed import SUFFIX, load_policy_file
 from ncc.envs.action import ActionSpec
 from ncc.envs.entries import action_table, entry_names
-from ncc.envs.observation import ObservationSpec, fair_share_at
+from ncc.envs.observation import ObservationSpec, fair_share_at, guard_at
 from ncc.envs.recording import Recording
 from ncc.envs.spec import EnvView
 from ncc.harness.batch import ObsArray
@@ -70,7 +70,7 @@ class Learned:
 
     def _rates(self, obs: ObsArray) -> FloatArray:
         """[..., n_actions] over the link's rate, at most 1."""
-        table = action_table(self.action)
+        table = action_table(self.action, self.observation)
         multiples = np.array([np.inf if multiple is None else multiple for multiple in table.multiples])
         observed = fair_share_at(self.observation) if table.unit == "fair share" else None
         if table.unit == "fair share" and observed is None:
@@ -80,7 +80,11 @@ class Learned:
             )
         unit = np.ones(obs.shape[:-1]) if observed is None else np.maximum(obs[..., observed].astype(np.float64), 1e-9)
         rates: FloatArray = np.clip(unit[..., None] * multiples, max(table.floor_frac, 1e-6), 1.0)
-        return rates
+        if (at := guard_at(self.observation)) is None or not table.guard_frac:
+            return rates
+        share, others, before = (obs[..., entry] for entry in at)
+        guard = np.where(others == 0, 1.0, table.guard_frac) * (before > 0) * share
+        return np.maximum(rates, guard[..., None])
 
 
 def load_learned(controller: Controller, run: Path | None = None) -> tuple[Controller, Learned]:

@@ -8,7 +8,7 @@ from ncc.core.errors import ConfigError
 from ncc.core.topologies import LeafSpine
 from ncc.core.workload import Permutation
 from ncc.envs.action import ActionSpec, RateScale, RateTable, rate_map
-from ncc.envs.observation import ObservationSpec, SharedObserver, fair_share_at
+from ncc.envs.observation import ObservationSpec, SharedObserver, fair_share_at, guard_at
 from ncc.envs.spec import EnvView
 from tests.envs.cases import measured, rack
 
@@ -43,6 +43,38 @@ def test_each_host_gets_its_own_index() -> None:
 
 def test_one_level_is_on_or_off() -> None:
     np.testing.assert_allclose(table(levels=1).rates_bps(np.array([0, 1, 0, 1]), UNSEEN), [1e7, np.inf, 1e7, np.inf])
+
+
+def test_a_host_that_had_flows_is_guarded() -> None:
+    spec = ObservationSpec(neighbours="ranked")
+    rates = RateTable(ActionSpec(kind="shares"), spec)
+    rates.reset(FOUR)
+    obs = np.zeros((4, 25), np.float32)
+    obs[:, fair_share_at(spec)] = 0.5
+    share, others, before = guard_at(spec)  # type: ignore[misc]
+    obs[:, share], obs[:, others], obs[:, before] = (1, 1, 0.4, 0), (0, 0, 0.25, 0.5), (0.2, 0, 0.2, 0.2)
+    # Alone; nothing queued before, as at the start of a burst; one of two alike; behind others.
+    np.testing.assert_allclose(rates.rates_bps(np.zeros(4, np.int64), obs), [1e9, 5e7, 3.6e8, 5e7])
+    np.testing.assert_allclose(rates.rates_bps(np.array([8, 8, 8, 13]), obs), [1e9, 8e8, 8e8, np.inf])
+
+
+def test_an_observer_tells_who_is_guarded() -> None:
+    scenario, spec = rack(), ObservationSpec(neighbours="ranked", ceiling=1.0)
+    observer, rates = SharedObserver(spec), RateTable(ActionSpec(kind="shares"), spec)
+    observer.reset(scenario)
+    rates.reset(scenario)
+    one = measured(scenario, 0, queued_flows=np.array([1, 0, 0, 0]), next_bytes=np.array([5e4, 0, 0, 0]))
+    two = measured(scenario, 1, queued_flows=np.array([1, 1, 0, 0]), next_bytes=np.array([4e6, 5e6, 0, 0]))
+    observer.observe(measured(scenario, 0))
+    limits = [rates.rates_bps(np.zeros(4, np.int64), observer.observe(each)) for each in (one, one, two, two)]
+    # Of 2 Gbit/s and links of 1: others are seen a period late, so a fresh burst is not guarded, nor known to be alone.
+    np.testing.assert_allclose([each[0] for each in limits], [1e8, 1e9, 1e9, 9e8], rtol=1e-6)
+    np.testing.assert_allclose([each[1] for each in limits], [1e8, 1e8, 1e8, 9e8], rtol=1e-6)
+
+
+@pytest.mark.parametrize("neighbours", ["pooled", "none"])
+def test_nobody_is_guarded_where_hosts_are_not_ranked(neighbours: str) -> None:
+    assert guard_at(ObservationSpec(neighbours=neighbours)) is None  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from ncc.core.workload import Poisson
 from ncc.envs.action import ActionSpec
 from ncc.envs.observation import ObservationSpec, obs_dim
 from ncc.envs.spec import EnvView
+from ncc.envs.trained import trained_ranges
 from ncc.experiment.spec import Experiment
 from ncc.harness.controller import PolicyLimit
 from ncc.harness.datapath import HostStack
@@ -69,6 +70,6 @@ def _stand_in(name: str, folder: Path) -> None:
     stack = HostStack(transport="dctcp", order="upsilon", order_params=(("omega_milli", 500),))
     meta = {"observation": view.observation.to_dict(), "action": view.action.to_dict(), "stack": stack.to_dict()}
     source = folder.parent / f"{name}_to_pack.npz"
-    save_policy(source, layers, meta | {"scenario": SEEN.to_dict()})
+    save_policy(source, layers, meta | {"scenario": SEEN.to_dict(), "trained": trained_ranges([SEEN]).to_dict()})
     made = {"commit": "0" * 40, "dirty": False, "changes": None, "note": ""}
     package_policy(source, name, seed=1, recipe={}, facts={}, provenance={"git": made}, folder=folder)

@@ -8,9 +8,9 @@ import pytest
 
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario
-from ncc.envs.action import ActionSpec, RateTable
+from ncc.envs.action import GUARD_FRAC, ActionSpec, RateTable
 from ncc.envs.entries import action_table, entry_names, neighbours_of
-from ncc.envs.observation import ObservationSpec, fair_share_at, obs_dim
+from ncc.envs.observation import ObservationSpec, fair_share_at, guard_at, obs_dim
 from tests.support.experiments import small_rack
 
 SPECS = [
@@ -33,13 +33,17 @@ def test_there_is_a_name_for_every_number(spec: ObservationSpec) -> None:
         assert names[:2] == ("rate_limit", "rtt")
         if spec.neighbours in ("pooled", "ranked"):
             assert fair_share_at(spec) == names.index("fair share")
+        if (at := guard_at(spec)) is not None:
+            assert [names[entry] for entry in at] == ["share among alike", "busy share", "queued flows before"]
+            assert action_table(ActionSpec(kind="shares"), spec).guard_frac == GUARD_FRAC
     with pytest.raises(ConfigError, match="numbers, got 7"):
         entry_names(spec, 7)
 
 
 @pytest.mark.parametrize("spec", [ActionSpec(), ActionSpec(levels=1), ActionSpec(kind="shares"), ActionSpec(levels=7)])
 def test_tables_are_what_hosts_get(spec: ActionSpec) -> None:
-    observation, table = ObservationSpec(neighbours="pooled"), action_table(spec)
+    observation = ObservationSpec(neighbours="pooled")
+    table = action_table(spec, observation)
     rates = RateTable(spec, observation)
     rates.reset(small_rack())
     obs = np.full((4, 16), 0.25, dtype=np.float32)
@@ -49,4 +53,4 @@ def test_tables_are_what_hosts_get(spec: ActionSpec) -> None:
         expected = np.inf if multiple is None else max(multiple * unit, table.floor_frac * 1e9)
         assert rates.rates_bps(np.full(4, action), obs) == pytest.approx(np.full(4, expected), rel=1e-12)
     with pytest.raises(ConfigError, match="needs 'levels' or 'shares'"):
-        action_table(ActionSpec(kind="linear"))
+        action_table(ActionSpec(kind="linear"), observation)

@@ -82,7 +82,7 @@ def arguments(rack: Rack, host: int, policy: Path, *more: str, most_frac: float)
     """Of an agent on a host of the rack, which is allowed so much of its link of 100 Mbit/s, whatever the policy."""
     link = next(i for i, link in enumerate(rack.topology.links) if host in (link.a, link.b))
     device = f"p{2 * link + (rack.topology.links[link].b == host)}"
-    network = ["--link-rate", "1e8", "--upper-rate", "1e8", "--upper-buffer", "150000"]
+    network = ["--link-rate", "1e8", "--upper-rate", "1e8", "--upper-buffer", "150000", "--outside-training"]
     names = ["--interface", device, "--name", f"ncc_test_{host}"]
     return [str(policy), *names, *network, "--max-rate-frac", str(most_frac), "--log-s", "0.2", "--realtime", *more]
 

@@ -25,7 +25,7 @@ def untrained(file: PolicyFile, observation: ObservationSpec, obs_dim: int, seed
         entries=entry_names(observation, obs_dim),
         neighbours=neighbours_of(observation, obs_dim),
         action=action,
-        table=action_table(action),
+        table=action_table(action, observation),
         limits=table_bounds(action),
     )
     data = packed(header, MlpPolicy(layers))

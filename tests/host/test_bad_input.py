@@ -21,7 +21,7 @@ from tests.host.policies import untrained
 from tests.support.linux import KERNEL, needs
 
 SYSCTLS = ("tcp_congestion_control", "tcp_ecn")
-NETWORK = ["--link-rate", "1e9", "--upper-rate", "1e9", "--seconds", "0.1"]
+NETWORK = ["--link-rate", "1e9", "--upper-rate", "1e9", "--seconds", "0.1", "--outside-training"]
 
 
 @pytest.fixture(autouse=True)
@@ -89,6 +89,25 @@ def test_arguments_that_cannot_be_are_refused(
     arguments: list[str], says: str, policy_path: Path, key: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refused([str(policy_path), *(key if text == "KEY" else text for text in arguments)], 2, says, capsys)
+
+
+@pytest.mark.parametrize(
+    ("network", "says"),
+    [
+        (
+            ["--link-rate", "1e9", "--upper-rate", "1e9"],
+            "the number of hosts in a neighbourhood is 1, and training met 4",
+        ),
+        (["--link-rate", "1e11", "--upper-rate", "1e11"], "the rate of a host's link is 100 Gbit/s, and training met"),
+        (["--link-rate", "1e9", "--upper-rate", "1e7"], "the uplink's rate over a host's is 0.01, and training met"),
+    ],
+)
+def test_a_network_outside_of_the_training_needs_consent(
+    network: list[str], says: str, policy_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [str(policy_path), "--address", "127.0.0.1", *network, "--seconds", "0.1"]
+    refused(arguments, 2, says, capsys)
+    refused(arguments, 2, "say --outside-training to start all the same", capsys)
 
 
 @pytest.mark.parametrize(

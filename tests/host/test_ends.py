@@ -23,7 +23,7 @@ from tests.support.linux import TRAFFIC, needs
 
 ADDRESSES = ["10.9.0.1", "10.9.0.2"]
 IPV6 = "fd00:9::1"
-NETWORK = ["--link-rate", "1e8", "--upper-rate", "1e8", "--name", "ncc_test_e", "--default"]
+NETWORK = ["--link-rate", "1e8", "--upper-rate", "1e8", "--outside-training", "--name", "ncc_test_e", "--default"]
 SETTING = "tcp_congestion_control"
 
 

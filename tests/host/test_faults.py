@@ -99,7 +99,16 @@ def test_who_stands_still_hands_back_and_who_only_looks_changes_nothing(
 
 def test_settings_that_a_killed_agent_left_are_put_back_by_the_next_or_by_hand(policy_path: Path) -> None:
     name = f"{namespaces.owner()}-killed"
-    options = ["--address", "10.1.1.1", "--elsewhere", "--link-rate", "1e8", "--upper-rate", "1e8"]
+    options = [
+        "--address",
+        "10.1.1.1",
+        "--elsewhere",
+        "--link-rate",
+        "1e8",
+        "--upper-rate",
+        "1e8",
+        "--outside-training",
+    ]
     asked = [str(policy_path), *options, "--name", "ncc_test_k", "--default", "--heartbeat-s", "0.5"]
     restore = ["ip", "netns", "exec", name, sys.executable, "-m", "ncc.host", "restore"]
     with beside_others():

@@ -122,7 +122,17 @@ def test_who_is_told_of_the_port_that_hosts_share_uses_it(policy_path: Path, key
             subprocess.run(queue, check=True, capture_output=True)
             telling = [sys.executable, "-m", "ncc.host", "upper", "right", "--listen", "10.8.0.2", "--key", str(key)]
             telling += ["--agents", "10.8.0.1"]
-            asked = ["--interface", "left", "--link-rate", "1e8", "--upper-rate", "1e8", "--name", "ncc_test_u"]
+            asked = [
+                "--interface",
+                "left",
+                "--link-rate",
+                "1e8",
+                "--upper-rate",
+                "1e8",
+                "--outside-training",
+                "--name",
+                "ncc_test_u",
+            ]
             agent = AgentProcess(host, [str(policy_path), *asked, "--upper", "10.8.0.2", "--key", str(key)])
             upper = subprocess.Popen(["ip", "netns", "exec", router, *telling], cwd=ROOT, stderr=subprocess.DEVNULL)
             try:

@@ -10,6 +10,7 @@ from ncc.agents.policy import save_policy
 from ncc.core.scenario import Scenario
 from ncc.envs.observation import obs_dim
 from ncc.envs.spec import EnvView
+from ncc.envs.trained import trained_ranges
 from ncc.harness.datapath import HostStack
 
 
@@ -20,6 +21,7 @@ def write_policy(path: Path, scenario: Scenario, *, action: int = 0, stack: Host
     weights = np.zeros((n, obs_dim(view.observation, scenario)), dtype=np.float32)
     parts = {"observation": view.observation, "action": view.action, "stack": stack or HostStack()}
     meta = {name: part.to_dict() for name, part in parts.items()} | {"scenario": scenario.to_dict()}
+    meta["trained"] = trained_ranges([scenario]).to_dict()
     save_policy(path, [(weights, np.eye(n, dtype=np.float32)[action])], meta)
     return path
 

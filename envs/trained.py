@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The ranges of the networks that a policy was trained on, and what of another network lies outside of them."""
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta
+
+from ncc.core.errors import ConfigError
+from ncc.core.scenario import Scenario
+from ncc.core.units import GBPS, MS, US
+from ncc.core.value import NonNegative, Positive, Value, from_dict
+from ncc.core.workload import Poisson
+from ncc.envs.families import Families
+from ncc.envs.scales import scales_of
+
+TOLERANCE = 1e-6
+"""Relative. Numbers of a network that differ by less are equal."""
+
+Range = tuple[Positive, Positive]
+
+
+class TrainedRanges(Value, frozen=True):
+    """The least and the most that training met, each as (least, most)."""
+
+    hosts: tuple[Annotated[int, Meta(ge=1)], Annotated[int, Meta(ge=1)]]
+    """In a neighbourhood."""
+    uplink_frac: Range
+    """All ways up of a neighbourhood over the rate of one host's link."""
+    host_rate_bps: Range
+    """Of a host's link."""
+    base_rtt_s: Range
+    """`ncc.envs.scales.Scales.base_rtt_s`."""
+    load_frac: tuple[NonNegative, NonNegative]
+    """Payload offered to the upper port by arrivals at random, over its rate; 0: there were none."""
+    period_s: Range
+    """Between two decisions."""
+    buffer_bytes: Range
+    """Of the upper port."""
+
+    def check(self) -> None:
+        for name, (least, most) in self.to_dict().items():
+            if least > most:
+                raise ConfigError(f"TrainedRanges.{name} must be (least, most), got ({least:g}, {most:g})")
+
+    def lines(self) -> tuple[str, ...]:
+        """A range a line, for the terminal."""
+        spans = ((what, unit, _span(*getattr(self, name), scale)) for name, (what, unit, scale) in _SAID.items())
+        return tuple(f"{what}: {span}{unit}" for what, unit, span in spans)
+
+    def outside(self, scenario: Scenario) -> tuple[str, ...]:
+        """A sentence for each thing of a scenario that training never met; none: all lies inside.
+
+        The load counts only where the scenario has one at the upper port.
+        """
+        here, said = trained_ranges([scenario]), []
+        for name, (what, unit, scale) in _SAID.items():
+            (least, most), (low, high) = getattr(self, name), getattr(here, name)
+            if low >= least * (1 - TOLERANCE) and high <= most * (1 + TOLERANCE):
+                continue
+            if name == "load_frac" and high == 0:
+                continue
+            said.append(
+                f"{what} is {_span(low, high, scale)}{unit}, and training met {_span(least, most, scale)}{unit}"
+            )
+        return tuple(said)
+
+
+_SAID = {
+    "hosts": ("the number of hosts in a neighbourhood", "", 1.0),
+    "uplink_frac": ("the uplink's rate over a host's", "", 1.0),
+    "host_rate_bps": ("the rate of a host's link", " Gbit/s", 1 / GBPS),
+    "base_rtt_s": ("the base RTT", " us", 1 / US),
+    "load_frac": ("the uplink's load", "", 1.0),
+    "period_s": ("the period of decisions", " ms", 1 / MS),
+    "buffer_bytes": ("the upper port's buffer", " KB", 1e-3),
+}
+"""Of each range: its name in a sentence, its unit there, and how many of them a number is."""
+
+
+def trained_ranges(scenarios: Iterable[Scenario]) -> TrainedRanges:
+    """The ranges that scenarios span together; at least one."""
+    rows = []
+    for scenario in scenarios:
+        scales = scales_of(scenario)
+        rows.append(
+            (
+                [scales.neighbours.shape[1] + 1],
+                scales.upper_capacity_bps[scales.area] / scales.link_rate_bps,
+                scales.link_rate_bps,
+                scales.base_rtt_s,
+                _loads(scenario),
+                [scenario.period_s],
+                scales.upper_buffer_bytes,
+            )
+        )
+    columns = [np.concatenate(column) for column in zip(*rows, strict=True)]
+    spans = {
+        name: (column.min().item(), column.max().item()) if column.size else (0, 0)
+        for name, column in zip(_SAID, columns, strict=True)
+    }
+    return from_dict(TrainedRanges, spans, "ranges")
+
+
+def _loads(scenario: Scenario) -> list[float]:
+    """What arrives at random for the ways up of each neighbourhood, over their rate, where anything does."""
+    network, found = scenario.network(), []
+    for area in network.neighbourhoods:
+        offered_bps = 0.0
+        for _, traffic in scenario.workload:
+            if isinstance(traffic, Poisson):
+                sources = network.group(traffic.sources)
+                of_area = len(set(sources) & set(area.hosts)) / len(sources)
+                offered_bps += of_area * traffic.offered_bps(network).get(area.upper_port, 0.0)
+        if offered_bps:
+            found.append(offered_bps / network.upper_capacity_bps(area))
+    return found
+
+
+def ranges_of_training(scenario: Scenario, families: Families) -> TrainedRanges:
+    """What a training meets: all its families, tried as `Families.tried` does, or else its one scenario."""
+    tried = [each for name in families.of for each in families.tried(name)]
+    return trained_ranges(tried or [scenario])
+
+
+def _span(low: float, high: float, scale: float) -> str:
+    least, most = f"{low * scale:.3g}", f"{high * scale:.3g}"
+    return least if least == most else f"{least} to {most}"
