@@ -51,9 +51,12 @@ def _training(quick: bool) -> list[Row]:
 
 def _environment(quick: bool) -> list[Row]:
     from ncc.bench.environment import Environment
+    from ncc.bench.vectors import Vectors
     from ncc.envs.make import env_spec
 
-    return Environment(spec=env_spec(), epochs=150 if quick else 400, repeats=2 if quick else 5).rows()
+    spec, repeats = env_spec(), 2 if quick else 5
+    vectors = Vectors(spec.scenario, epochs=100 if quick else 300, repeats=repeats).rows()
+    return [*vectors, *Environment(spec=spec, epochs=150 if quick else 400, repeats=repeats).rows()]
 
 
 def _learners(quick: bool) -> list[Row]:
@@ -75,7 +78,7 @@ GROUPS: dict[str, tuple[str, Group]] = {
     "batch": ("Racks of packetsim stepped together", _batch),
     "training": ("Training on packetsim over training on ns-3", _training),
     "learners": ("Learners by what they get through", _learners),
-    "environment": ("The environment on ns-3", _environment),
+    "environment": ("Gymnasium's vectors on packetsim, and the environment on ns-3", _environment),
     "protocol": ("A step in process and over ns3-gym's protocol", _protocol),
 }
 

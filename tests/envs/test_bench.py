@@ -16,6 +16,7 @@ from ncc.bench.learning import Learning
 from ncc.bench.rows import Row, in_turn, over, table
 from ncc.bench.runs import Simulation, data_pkts, flows_of, work
 from ncc.bench.scale import Scale
+from ncc.bench.vectors import Vectors
 from ncc.core.scenario import Scenario
 from ncc.envs.packetsim import PacketsimDatapath
 from tests.envs.cases import poisson, rack, spec
@@ -32,6 +33,10 @@ def _measured(rows: list[Row], expected: int, repeats: int) -> None:
 def test_every_row_of_the_environment_is_measured() -> None:
     scenario = rack(poisson(), hosts=2, periods=60)
     _measured(Environment(spec=spec(scenario), epochs=5, repeats=2).rows(), 5, 2)
+
+
+def test_every_row_of_gymnasiums_vectors_is_measured() -> None:
+    _measured(Vectors(rack(poisson(), hosts=2, periods=60), epochs=5, repeats=2, racks=2).rows(), 3, 2)
 
 
 def test_every_row_of_the_engine_is_measured() -> None:
