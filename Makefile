@@ -67,8 +67,8 @@ export REQUIREMENTS
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-train: $(VENV)/.built ## train NCC on packetsim, then compare it with DCTCP there and on ns-3 (ARGS="seed=3 ...": Hydra overrides)
-	$(BIN)/python -m ncc.train $(ARGS)
+train: $(VENV)/.built ## train NCC for a few minutes, then compare it with DCTCP and CUBIC under incast (ARGS="seed=3 ...": Hydra overrides)
+	$(BIN)/python -m ncc.train $(if $(filter experiment=%,$(ARGS)),,experiment=ncc_short) $(ARGS)
 
 test: $(VENV)/.built ## run the tests (ARGS are pytest's)
 	$(BIN)/python -m pytest $(ARGS)

@@ -57,10 +57,6 @@ class LimiterFactory:
             )
         return packaged_policy(limit.pretrained, self.packaged)
 
-    def warnings(self, controller: Controller, scenario: Scenario) -> tuple[str, ...]:
-        """What to know before the controller's numbers in this scenario are believed: sentences without a stop."""
-        return ()
-
     def inputs(self, controller: Controller) -> dict[str, str]:
         """Digests of the files that decide what the controller does, by what they are."""
         if not isinstance(controller.limit, PolicyLimit):
@@ -68,7 +64,7 @@ class LimiterFactory:
         return {"policy": file_digest(self.path(controller.name, controller.limit))}
 
     def warnings(self, controller: Controller, scenario: Scenario) -> tuple[str, ...]:
-        """What to know before a controller's numbers on a scenario are believed, a sentence each."""
+        """What to know before a controller's numbers on a scenario are believed: sentences without a stop."""
         if type(controller.limit) not in (PolicyLimit, HostsLimit):
             return ()
         from ncc.envs.trained import TrainedRanges

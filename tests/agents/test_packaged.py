@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ncc.agents.packaged import FOLDER, packaged_names, packaged_policy, read_policy_manifest
-from ncc.agents.policy import load_policy
+from ncc.agents.policy import load_policy, save_policy
 from ncc.compose import load_datapath, plain_config, register
 from ncc.controllers import load_controller
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
@@ -41,6 +41,31 @@ def finished_run(folder: Path) -> Path:
         write_policy(folder / name, kept.scenario, action=i)
     seal(folder, "training", {"seed": 7, "valid": True}, ["config.json", "policy.npz", "policy_untrained.npz"])
     return folder
+
+
+def test_a_scenario_outside_of_the_training_is_warned_of(tmp_path: Path) -> None:
+    small = small_rack()
+    package(tmp_path / "packed", small)
+    factory = LimiterFactory(None, tmp_path / "packed")
+    learned = Controller(name="learned", limit=PolicyLimit(pretrained="ncc"))
+    assert factory.warnings(learned, small) == ()
+    assert factory.warnings(Controller(name="dctcp"), small) == ()
+    slower = small.replace(period_s=2 * small.period_s)
+    (said,) = factory.warnings(learned, slower)
+    assert (
+        said == f"the period of decisions is {2e3 * small.period_s:g} ms, and training met {1e3 * small.period_s:g} ms"
+    )
+    assert read_policy_manifest("ncc", tmp_path / "packed").trained["period_s"] == [small.period_s] * 2
+
+
+def test_a_policy_that_does_not_say_what_it_was_trained_on_is_warned_of(tmp_path: Path) -> None:
+    path = write_policy(tmp_path / "policy.npz", small_rack())
+    policy, meta = load_policy(path)
+    save_policy(path, policy.layers, {key: value for key, value in meta.items() if key != "trained"})
+    learned = Controller(name="learned", limit=PolicyLimit(path="policy.npz"))
+    assert LimiterFactory(tmp_path).warnings(learned, small_rack()) == (
+        "policy.npz does not say on which networks it was trained",
+    )
 
 
 def test_a_run_s_policy_is_packed_with_all_that_made_it(
