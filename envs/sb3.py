@@ -26,7 +26,7 @@ from ncc.harness.datapath import HostStack
 from ncc.harness.networks import Batching
 from ncc.harness.workers import InProcesses
 
-require_extra("sb3", "ncc.envs.sb3")
+require_extra("sb3", "ncc.envs.sb3", "stable_baselines3")
 
 from stable_baselines3.common.vec_env import VecEnv  # noqa: E402 - after the check
 

@@ -2,6 +2,7 @@
 """Controllers by what `controller=` calls them."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -9,14 +10,15 @@ import msgspec
 
 from ncc.compose import datapath_names, load_datapath
 from ncc.config_files import config_paths, read_config
-from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
 from ncc.core.value import from_dict
-from ncc.harness.controller import Controller, HostsLimit, PolicyLimit
+from ncc.harness.controller import Controller, HostsLimit, ModelLimit, PolicyLimit
+from ncc.own_class import class_controller
 
 HOSTS = "hosts:"
 """Before the path of a policy file: an agent on each host."""
 ControllerName = Annotated[str, msgspec.Meta(min_length=1)]
-"""As in configs/controllers, or the path of a policy file; `load_controller` says what is neither."""
+"""As `load_controller` takes it."""
 
 
 def controller_names() -> tuple[str, ...]:
@@ -25,35 +27,72 @@ def controller_names() -> tuple[str, ...]:
 
 
 def load_controller(name: str) -> Controller:
-    """The controller that configs/controllers/<name>.yaml describes; of a path that ends in .ncc, that policy file.
+    """The controller of that name: the YAML controllers/<name>.yaml, or what the name looks like.
 
-    ``hosts:<path>.ncc`` is the same policy by an agent on each host. In results either goes by the file's name, without
-    its folder.
+    | looks like | is |
+    |---|---|
+    | `module:Class` | a Python class (`ncc.own_class`) |
+    | `path.zip` | a model of Stable-Baselines3 |
+    | `path`, a folder | a checkpoint of RLlib |
+    | `path.npz`, `path.ncc` | a policy of a training, or an exported one |
+    | `hosts:path.ncc` | an exported policy, by an agent on each host |
+
+    In results a file goes by its name without its folder, and a class by its own.
 
     Raises:
         UnknownNameError: there is no such controller; the message lists what exists.
-        ConfigError: a policy file has a name that results cannot take over.
+        ConfigError: a class or file that cannot be used, or whose name results cannot take over.
     """
-    from ncc.deployed import SUFFIX
+    if name in config_paths("controllers"):
+        plain = {"name": name, **read_config("controllers", "controller", name)}
+        if plain["name"] != name:
+            raise ConfigError(f"controllers/{name}.yaml must describe {name!r}, its own name, got {plain['name']!r}")
+        return from_dict(Controller, plain, f"controllers/{name}")
+    for fits, made in LOOKS:
+        if fits(name):
+            return made(name)
+    raise UnknownNameError("controller", name, config_paths("controllers"))
 
-    if name.endswith(SUFFIX):
-        given = Path(name.removeprefix(HOSTS))
-        if given.name.startswith(".") or not re.fullmatch(r"[A-Za-z0-9_.:+-]+", given.name):
-            raise ConfigError(
-                f"controller {name!r}: results go by a policy file's name, which must be letters, digits and any of "
-                f"_.:+- and not begin with a dot; call {given.name!r} otherwise"
-            )
-        path = str(given.resolve())
-        if name.startswith(HOSTS):
-            summary = "A policy file, on each host"
-            return Controller(name=HOSTS + given.name, summary=summary, limit=HostsLimit(path=path))
-        return Controller(name=given.name, summary="A policy file", limit=PolicyLimit(path=path))
-    plain = {"name": name, **read_config("controllers", "controller", name)}
-    if plain["name"] != name:
+
+def _policy_on_hosts(name: str) -> Controller:
+    called, path = _file(name, name.removeprefix(HOSTS))
+    return Controller(name=HOSTS + called, summary="A policy file, on each host", limit=HostsLimit(path=path))
+
+
+def _policy_file(name: str) -> Controller:
+    called, path = _file(name, name)
+    return Controller(name=called, summary="A policy file", limit=PolicyLimit(path=path))
+
+
+def _model(name: str) -> Controller:
+    called, path = _file(name, name)
+    return Controller(name=called, summary="A model trained elsewhere", limit=ModelLimit(path=path))
+
+
+def _is_checkpoint(name: str) -> bool:
+    """A folder, if it is named by a path or is an algorithm's checkpoint: others may lie about by any name."""
+    return Path(name).is_dir() and ("/" in name or (Path(name) / "rllib_checkpoint.json").is_file())
+
+
+def _file(name: str, path: str) -> tuple[str, str]:
+    """What results call a file, and where it lies."""
+    resolved = Path(path).resolve()
+    if resolved.name.startswith(".") or not re.fullmatch(r"[A-Za-z0-9_.:+-]+", resolved.name):
         raise ConfigError(
-            f"controllers/{name}.yaml must describe {name!r}, which is its file's name, got name: {plain['name']}"
+            f"controller {name!r}: results go by a file's name, which must be letters, digits and any of "
+            f"_.:+- and not begin with a dot; call {resolved.name!r} otherwise"
         )
-    return from_dict(Controller, plain, f"controllers/{name}")
+    return resolved.name, str(resolved)
+
+
+LOOKS: tuple[tuple[Callable[[str], object], Callable[[str], Controller]], ...] = (
+    (re.compile(r"hosts:.*\.ncc").fullmatch, _policy_on_hosts),
+    (re.compile(r".*\.(ncc|npz)").fullmatch, _policy_file),
+    (re.compile(r".*\.zip").fullmatch, _model),
+    (re.compile(r"[\w.]+:\w+").fullmatch, class_controller),
+    (_is_checkpoint, _model),
+)
+"""What a name looks like, and how its controller is made; the first that fits."""
 
 
 def runs_on(controller: Controller) -> tuple[str, ...]:

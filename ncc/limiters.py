@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What decides the rate limits of a controller, made in the process that runs it."""
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from ncc.agents.packaged import FOLDER, packaged_names, packaged_policy
 from ncc.core.errors import ConfigError, ResultError
+from ncc.core.extras import require_extra
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
 from ncc.harness.atomic import file_digest
-from ncc.harness.controller import Controller, Formula, HostsLimit, PolicyLimit
+from ncc.harness.controller import ClassLimit, Controller, Formula, HostsLimit, ModelLimit, PolicyLimit
 from ncc.harness.datapath import HostStack
 from ncc.harness.limiter import PolicyLimiter, RateLimiter
+from ncc.own_class import OwnLimiter, source_digest
 
 if TYPE_CHECKING:
     from ncc.agents.policy import MlpPolicy
@@ -30,11 +34,23 @@ class LimiterFactory:
     packaged: Path = FOLDER
 
     def __call__(self, controller: Controller, scenario: Scenario) -> RateLimiter:
-        limit = controller.limit
-        return limit.build() if isinstance(limit, Formula) else self._policy(controller.name, limit, scenario)
+        match controller.limit:
+            case Formula() as formula:
+                return formula.build()
+            case ClassLimit() as own:
+                return OwnLimiter(own.target)
+            case ModelLimit() as model:
+                return _model(model, scenario)
+            case HostsLimit() as hosts:
+                return self._agents(controller.name, hosts)
+            case policy:
+                return self._policy(controller.name, policy, scenario)
 
     def resolved(self, controller: Controller) -> Controller:
         """The controller with the stack its policy was trained on, unless it says that it brings its own."""
+        if isinstance(controller.limit, ModelLimit):
+            trained = _trained_with(Path(controller.limit.path)).get("stack")
+            return controller if trained is None else controller.replace(stack=from_dict(HostStack, trained, "stack"))
         if not isinstance(controller.limit, PolicyLimit) or controller.limit.stack == "own":
             return controller
         path, _, meta = self._load(controller.name, controller.limit)
@@ -59,9 +75,14 @@ class LimiterFactory:
 
     def inputs(self, controller: Controller) -> dict[str, str]:
         """Digests of the files that decide what the controller does, by what they are."""
-        if not isinstance(controller.limit, PolicyLimit):
-            return {}
-        return {"policy": file_digest(self.path(controller.name, controller.limit))}
+        match controller.limit:
+            case PolicyLimit() as policy:
+                return {"policy": file_digest(self.path(controller.name, policy))}
+            case ClassLimit() as own:
+                return {"class": source_digest(own.target)}
+            case ModelLimit() as model:
+                return {"model": _digest(Path(model.path))}
+        return {}
 
     def warnings(self, controller: Controller, scenario: Scenario) -> tuple[str, ...]:
         """What to know before a controller's numbers on a scenario are believed: sentences without a stop."""
@@ -89,8 +110,6 @@ class LimiterFactory:
         from ncc.envs.action import ActionSpec, RateTable
         from ncc.envs.observation import ObservationSpec, SharedObserver
 
-        if isinstance(limit, HostsLimit):
-            return self._agents(controller, limit)
         path, policy, meta = self._load(controller, limit)
         observer = SharedObserver(from_dict(ObservationSpec, _part(meta, "observation", path), f"{path}: observation"))
         actions = RateTable(from_dict(ActionSpec, _part(meta, "action", path), f"{path}: action"), observer.spec)
@@ -129,3 +148,39 @@ def _part(meta: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
     if not isinstance(part := meta.get(name), Mapping):
         raise ResultError(f"{path} does not say its {name}; train again")
     return part
+
+
+def _model(limit: ModelLimit, scenario: Scenario) -> RateLimiter:
+    from ncc.envs.model import SETTINGS, ModelLimiter
+
+    path, settings = Path(limit.path), limit.env
+    if path.is_dir():
+        require_extra("rllib", str(path))
+        from ncc.agents.rllib.model import load_rllib
+
+        trained = {key: value for key, value in _trained_with(path).items() if key in SETTINGS}
+        limiter = ModelLimiter(load_rllib(path), settings or trained, limit.path, greedy=limit.greedy)
+    else:
+        from ncc.agents.sb3 import load_sb3
+
+        limiter = ModelLimiter(load_sb3(path), settings, limit.path, greedy=limit.greedy)
+    limiter.fit(scenario)
+    return limiter
+
+
+def _trained_with(checkpoint: Path) -> Mapping[str, Any]:
+    """`observation`, `action` and `stack` of a training of ours; nothing, of a checkpoint by somebody else."""
+    from ncc.agents.policy import UNTRAINED_FILE, load_policy
+
+    meta = checkpoint.resolve().parent.parent / UNTRAINED_FILE
+    if not (checkpoint / "run.json").is_file() or not meta.is_file():
+        return {}
+    return {name: _part(load_policy(meta)[1], name, meta) for name in ("observation", "action", "stack")}
+
+
+def _digest(path: Path) -> str:
+    """SHA-256 of a file, or of every file in a folder by its name."""
+    if not path.is_dir():
+        return file_digest(path)
+    files = {str(file.relative_to(path)): file_digest(file) for file in sorted(path.rglob("*")) if file.is_file()}
+    return hashlib.sha256(json.dumps(files).encode()).hexdigest()

@@ -12,7 +12,7 @@ EXTRAS: dict[str, dict[str, str]] = {
     "linux": {"pyroute2": "pyroute2"},
     "export": {"onnx": "onnx", "onnxruntime": "onnxruntime"},
     "ns3gym": {"zmq": "pyzmq", "google.protobuf": "protobuf"},
-    "sb3": {"stable_baselines3": "stable-baselines3"},
+    "sb3": {"stable_baselines3": "stable-baselines3", "sb3_contrib": "sb3-contrib"},
 }
 """Extra -> module -> the package that brings it."""
 

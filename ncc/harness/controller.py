@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A controller under test: a host stack, and who limits the hosts' rates. Classical and learned ones look alike."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from ncc.core.value import Name, NonNegative, Value
 from ncc.harness.datapath import HostStack
@@ -84,7 +84,25 @@ class HostsLimit(PolicyLimit, frozen=True, tag="hosts"):
     """The same as hosts run it: an agent on each, which knows what messages told it (`ncc.deployed.host_agents`)."""
 
 
-AnyLimit = AnyFormula | PolicyLimit | HostsLimit
+class ClassLimit(Limit, frozen=True, tag="class"):
+    """A Python class of anybody's, by the contract of `ncc.harness.limiter.RateLimiter`, made without arguments."""
+
+    target: Annotated[str, Meta(pattern=r"^[\w.]+:\w+$")]
+    """``module:Class``, of the current folder or of an installed package."""
+
+
+class ModelLimit(Limit, frozen=True, tag="model"):
+    """A model that others trained on our environments: a file of Stable-Baselines3, or a checkpoint of RLlib."""
+
+    path: Annotated[str, Meta(min_length=1)]
+    """Relative to the current folder."""
+    env: dict[str, Any] = field(default_factory=dict)
+    """Its `observation` and `action` in training (`ncc.envs.make.env_spec`), where they differ from the defaults."""
+    greedy: bool = True
+    """False: sample its actions."""
+
+
+AnyLimit = AnyFormula | PolicyLimit | HostsLimit | ClassLimit | ModelLimit
 
 
 class Controller(Value, frozen=True):

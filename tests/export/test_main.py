@@ -233,7 +233,7 @@ def test_a_policy_file_is_named_by_any_path(tmp_path: Path, monkeypatch: pytest.
             assert isinstance(found.limit, PolicyLimit)
             assert (found.name, Path(found.limit.path)) == (f"{before}policy.ncc", (tmp_path / given).resolve())
     for given in ("runs/two words.ncc", "runs/.hidden.ncc"):
-        with pytest.raises(ConfigError, match=r"results go by a policy file's name, which must be .*; call '"):
+        with pytest.raises(ConfigError, match=r"results go by a file's name, which must be .*; call '"):
             load_controller(given)
     with pytest.raises(UnknownNameError, match="Unknown controller 'runs/policy'; known: "):
         load_controller("runs/policy")

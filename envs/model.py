@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Models that others trained on our environments, as rate limiters: the same observations, the same way of actions."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+
+from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.flows import FloatArray
+from ncc.core.measurement import Measurement
+from ncc.core.scenario import Scenario
+from ncc.core.seeding import derive_seed
+from ncc.envs.make import env_spec
+from ncc.envs.observation import SharedObserver
+from ncc.envs.spaces import RackSpaces
+from ncc.harness.batch import ObsArray
+
+SETTINGS = ("observation", "action")
+"""What a model may have been trained with, of `ncc.envs.make.env_spec`."""
+
+
+class Model(Protocol):
+    """A trained model of any framework, for a batch of observations at a time."""
+
+    observation_space: spaces.Space[Any]
+    action_space: spaces.Space[Any]
+
+    def reset(self, seed: int) -> None:
+        """Begin an episode; `seed` decides what is sampled."""
+        ...
+
+    def act(self, obs: ObsArray, *, greedy: bool) -> npt.NDArray[Any]:
+        """Actions [n, ...] on observations [n, size]; the likeliest, or sampled."""
+        ...
+
+
+class ModelLimiter:
+    """A `RateLimiter`: the model decides for the whole rack, or for each host as one of several that share it.
+
+    Its spaces say which: those of `ncc.envs.gym.RackEnv`, or of an agent of `ncc.envs.parallel.RackParallelEnv`.
+
+    Args:
+        model: it decides.
+        settings: `observation` and `action` of its training, as `ncc.envs.make.env_spec` takes them; others than the
+            defaults.
+        where: what the model is called in errors.
+        greedy: False samples its actions.
+
+    Raises:
+        ConfigError: settings that are none.
+    """
+
+    def __init__(self, model: Model, settings: Mapping[str, Any], where: str, *, greedy: bool = True) -> None:
+        if unknown := sorted(set(settings) - set(SETTINGS)):
+            raise UnknownNameError(f"key of limit.env of {where}", unknown[0], SETTINGS)
+        self._model, self._settings, self._where, self._greedy = model, dict(settings), where, greedy
+
+    def fit(self, scenario: Scenario) -> None:
+        """Take a scenario.
+
+        Raises:
+            ConfigError: a model for other spaces; says what it has and what the scenario offers.
+        """
+        found = self._model.observation_space.shape, self._model.action_space
+        spec = env_spec(scenario, continuous=isinstance(found[1], spaces.Box), **self._settings)
+        each, n_actions = RackSpaces(spec), spec.view.action.n_actions
+        host = ((each.observation.shape[0] // scenario.n_agents,), _host_action(n_actions))
+        offered = [(host, each, True), ((each.observation.shape, each.action), each, False)]
+        if n_actions:
+            one = RackSpaces(spec, "discrete")
+            offered.append(((one.observation.shape, one.action), one, False))
+        for wanted, self._spaces, self._shared in offered:
+            if found == wanted:
+                self._observer = SharedObserver(spec.view.observation)
+                return
+        offers = " or ".join(f"{shape} and {action}" for (shape, action), _, _ in offered)
+        raise ConfigError(
+            f"{self._where} takes observations of shape {found[0]} and gives actions {found[1]}, and scenario "
+            f"{scenario.name!r} has {offers}: choose a scenario with as many hosts as in its training, or say in a "
+            "controller's YAML how it observed and acted, limit.env.observation and limit.env.action"
+        )
+
+    def reset(self, scenario: Scenario, seed: int) -> None:
+        self.fit(scenario)
+        self._observer.reset(scenario, seed=derive_seed(seed, "sharing"))
+        self._model.reset(seed)
+
+    def decide(self, measurement: Measurement) -> FloatArray:
+        obs = self._observer.observe(measurement)
+        if self._shared:
+            actions = self._model.act(obs, greedy=self._greedy).reshape(len(obs))
+        else:
+            actions = self._model.act(obs.reshape(1, -1), greedy=self._greedy)[0]
+        return self._spaces.limits_bps(actions, obs)
+
+
+def _host_action(n_actions: int) -> spaces.Space[Any]:
+    return spaces.Discrete(n_actions) if n_actions else spaces.Box(-1.0, 1.0, (1,), np.float32)

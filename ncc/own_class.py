@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Classes of anybody's as controllers: ``module:Class`` of the current folder, or of an installed package."""
+
+import hashlib
+import importlib
+import inspect
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from ncc.core.errors import ConfigError, InvalidRunError, NccError, UnknownNameError
+from ncc.core.flows import FloatArray
+from ncc.core.measurement import Measurement
+from ncc.core.scenario import Scenario
+from ncc.core.value import from_dict
+from ncc.harness.atomic import file_digest
+from ncc.harness.controller import ClassLimit, Controller
+from ncc.harness.datapath import HostStack
+from ncc.harness.limiter import RateLimiter
+
+T = TypeVar("T")
+CONTRACT = "it must offer reset(scenario, seed) and decide(measurement), as ncc.harness.limiter.RateLimiter says"
+
+
+def class_controller(target: str) -> Controller:
+    """The controller that a class is: its name, its `summary` (or first line of docstring) and its `stack`.
+
+    Raises:
+        ConfigError: as `load_class`, or a `stack` that is none.
+    """
+    found = load_class(target)
+    stack = getattr(found, "stack", "dctcp")
+    if isinstance(stack, str):
+        stack = from_dict(HostStack, {"transport": stack}, f"{target}.stack")
+    if not isinstance(stack, HostStack):
+        raise ConfigError(f"{target}.stack must be the name of a transport or a HostStack, got {stack!r}")
+    says = getattr(found, "summary", None) or (inspect.getdoc(found) or "").partition("\n")[0]
+    return Controller(name=found.__name__, summary=str(says)[:200], stack=stack, limit=ClassLimit(target=target))
+
+
+def load_class(target: str) -> type[RateLimiter]:
+    """The class at ``module:Class``.
+
+    Raises:
+        ConfigError: no such module or class, a module that fails, or a class that does not keep the contract.
+    """
+    name, _, within = target.partition(":")
+    module = _module(name, target)
+    if not hasattr(module, within):
+        known = [key for key, value in vars(module).items() if inspect.isclass(value) and value.__module__ == name]
+        raise UnknownNameError(f"class of module {name}", within, known)
+    found = getattr(module, within)
+    verbs = {"reset": 2, "decide": 1}
+    if not inspect.isclass(found) or not all(_takes(getattr(found, verb, None), n) for verb, n in verbs.items()):
+        raise ConfigError(f"{target} is no class that decides rate limits: {CONTRACT}")
+    try:
+        inspect.signature(found).bind()
+    except TypeError:
+        raise ConfigError(f"{target} must be made without arguments: give those of its __init__ defaults") from None
+    return cast(type[RateLimiter], found)
+
+
+class OwnLimiter:
+    """A `RateLimiter` that asks an object of somebody's class, and says in one sentence where that failed."""
+
+    def __init__(self, target: str) -> None:
+        self._target, self._own = target, load_class(target)()
+
+    def reset(self, scenario: Scenario, seed: int) -> None:
+        self._asked(lambda: self._own.reset(scenario, seed))
+
+    def decide(self, measurement: Measurement) -> FloatArray:
+        return np.asarray(self._asked(lambda: self._own.decide(measurement)), np.float64)
+
+    def _asked(self, question: Callable[[], T]) -> T:
+        try:
+            return question()
+        except NccError:
+            raise
+        except Exception as error:
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(at.filename).name}, line {at.lineno}"
+            raise InvalidRunError(f"{self._target} failed: {_line(error)} ({where}, in {at.name})") from error
+
+
+def source_digest(target: str) -> str:
+    """SHA-256 over the class's module and the files that its `files` names, so that changed ones make other runs.
+
+    Raises:
+        ConfigError: as `load_class`, or one of `files` is none.
+    """
+    found = load_class(target)
+    source = sys.modules[found.__module__].__file__
+    files = [*([source] if source else []), *getattr(found, "files", ())]
+    if missing := [str(file) for file in files if not Path(file).is_file()]:
+        raise ConfigError(f"{target}.files names {missing[0]}, which is no file")
+    return hashlib.sha256("".join(file_digest(Path(file)) for file in files).encode()).hexdigest()
+
+
+def _module(name: str, target: str) -> Any:
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise ConfigError(f"controller {target!r}: importing {name} failed: {error}") from None
+        raise ConfigError(
+            f"controller {target!r}: there is no module {error.name!r}, neither in the current folder nor installed"
+        ) from None
+    except Exception as error:  # noqa: BLE001 - whatever a module of anybody's may raise
+        raise ConfigError(f"controller {target!r}: importing {name} failed: {_line(error)}") from None
+
+
+def _line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def _takes(verb: Any, arguments: int) -> bool:
+    """Whether it can be called with so many, beside `self`."""
+    if not callable(verb):
+        return False
+    try:
+        inspect.signature(verb).bind(*range(arguments + 1))
+    except TypeError:
+        return False
+    return True

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A Python class of one's own as a controller: found, run in processes of its own, and refused in one sentence."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ncc.controllers import load_controller
+from ncc.core.errors import ConfigError, InvalidRunError, UnknownNameError
+from ncc.envs.packetsim.datapath import PacketsimDatapath
+from ncc.harness.controller import ClassLimit
+from ncc.harness.datapath import HostStack
+from ncc.harness.jobs import jobs_for
+from ncc.harness.pool import evaluate
+from ncc.limiters import LimiterFactory
+from ncc.plan import EvaluationSpec
+from tests.support.experiments import small_rack
+
+CLASS = '''
+import numpy as np
+from ncc.harness.datapath import HostStack
+
+
+class Tenth:
+    """A tenth of a gigabit for everybody.
+
+    Not in the summary.
+    """
+
+    def reset(self, scenario, seed):
+        self.n = scenario.n_agents
+
+    def decide(self, measurement):
+        return [1e8] * self.n
+
+
+class OverCubic(Tenth):
+    summary = "over CUBIC"
+    stack = HostStack(transport="cubic", order="fifo")
+    files = ("weights.txt",)
+
+
+class NoDecision:
+    def reset(self, scenario, seed): ...
+
+
+class Greedy(Tenth):
+    def __init__(self, share): ...
+
+
+class OddStack(Tenth):
+    stack = 3
+
+
+class Fails(Tenth):
+    def decide(self, measurement):
+        return {}["rate"]
+
+
+class WrongShape(Tenth):
+    def decide(self, measurement):
+        return [1e8]
+
+
+def function(): ...
+'''
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "toy_module.py").write_text(CLASS)
+    (tmp_path / "toy_raises.py").write_text('raise ZeroDivisionError("by\\nnothing")\n')
+    (tmp_path / "toy_lacks.py").write_text("import no_such_package\n")
+    (tmp_path / "weights.txt").write_text("1")
+    yield tmp_path
+    for name in [name for name in sys.modules if name.startswith("toy_")]:
+        del sys.modules[name]
+
+
+def test_what_a_class_says_of_itself() -> None:
+    plain, over = load_controller("toy_module:Tenth"), load_controller("toy_module:OverCubic")
+    assert (plain.name, plain.summary) == ("Tenth", "A tenth of a gigabit for everybody.")
+    assert plain.stack == HostStack()
+    assert (over.name, over.summary, over.stack.transport) == ("OverCubic", "over CUBIC", "cubic")
+    assert plain.limit == ClassLimit(target="toy_module:Tenth")
+
+
+def test_it_decides_in_worker_processes(tmp_path: Path) -> None:
+    factory, scenario = LimiterFactory(None), small_rack()
+    controllers = [load_controller(name) for name in ("dctcp", "toy_module:Tenth")]
+    done = evaluate(jobs_for(scenario, controllers, [1]), tmp_path / "out", PacketsimDatapath, factory)
+    free, held = (done.summaries()[name][1] for name in ("dctcp", "Tenth"))
+    assert held["fct_mean_s"] > 2 * free["fct_mean_s"]
+
+
+def test_a_changed_class_makes_other_runs(here: Path) -> None:
+    factory, over = LimiterFactory(None), load_controller("toy_module:OverCubic")
+    before = factory.inputs(over)
+    (here / "weights.txt").write_text("2")
+    with_weights = factory.inputs(over)
+    (here / "toy_module.py").write_text(CLASS + "# changed\n")
+    assert len({str(found) for found in (before, with_weights, factory.inputs(over))}) == 3
+    (here / "weights.txt").unlink()
+    with pytest.raises(ConfigError, match=r"toy_module:OverCubic\.files names weights\.txt, which is no file"):
+        factory.inputs(over)
+
+
+def test_two_of_one_name_are_refused(here: Path) -> None:
+    (here / "toy_other.py").write_text(CLASS)
+    names = ("toy_module:Tenth", "toy_other:Tenth")
+    spec = EvaluationSpec(controllers=names, datapaths=("packetsim",), seeds=1, duration_s=1.0)
+    with pytest.raises(ConfigError, match="would call toy_module:Tenth and toy_other:Tenth all 'Tenth'"):
+        spec.load()
+
+
+BAD = [
+    ("toy_modul:Tenth", "there is no module 'toy_modul', neither in the current folder nor installed"),
+    ("toy_module.inner:Tenth", "toy_module"),
+    ("toy_raises:Any", "importing toy_raises failed: ZeroDivisionError: by nothing"),
+    ("toy_lacks:Any", "importing toy_lacks failed: No module named 'no_such_package'"),
+    ("toy_module:Tent", r"Unknown class of module toy_module 'Tent'; known: .* Did you mean 'Tenth'\?"),
+    ("toy_module:NoDecision", r"is no class that decides rate limits: it must offer reset\(scenario, seed\)"),
+    ("toy_module:function", "is no class that decides rate limits"),
+    ("toy_module:Greedy", "must be made without arguments"),
+    ("toy_module:OddStack", "stack must be the name of a transport or a HostStack, got 3"),
+    ("os:getcwd", "is no class that decides rate limits"),
+]
+
+
+@pytest.mark.parametrize(("name", "said"), BAD, ids=[name for name, _ in BAD])
+def test_what_is_no_controller_is_refused(name: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said) as refused:
+        load_controller(name)
+    assert "\n" not in str(refused.value)
+
+
+def test_an_unknown_name_is_still_unknown() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'dctcp'"):
+        load_controller("dctpc")
+
+
+FAULTS = [("Fails", r"KeyError: 'rate' \(toy_module.py, line 39, in decide"), ("WrongShape", "shape")]
+
+
+@pytest.mark.parametrize(("name", "said"), FAULTS)
+def test_a_class_that_fails_is_said_with_its_line(name: str, said: str, tmp_path: Path) -> None:
+    scenario, controller = small_rack(), load_controller(f"toy_module:{name}")
+    with pytest.raises((InvalidRunError, ConfigError), match=said):
+        evaluate(jobs_for(scenario, [controller], [1]), tmp_path / "out", PacketsimDatapath, LimiterFactory(None))
