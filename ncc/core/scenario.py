@@ -179,6 +179,6 @@ def scenario_from_dict(data: Mapping[str, Any], where: str = "scenario") -> Scen
     There `workload` is a mapping of named components, and a table of flow sizes may be a file.
     """
     plain = with_size_tables(data)
-    if isinstance(plain.get("workload"), Mapping):
+    if isinstance(plain, Mapping) and isinstance(plain.get("workload"), Mapping):
         plain["workload"] = [[name, traffic] for name, traffic in plain["workload"].items()]
     return from_dict(Scenario, plain, where)
