@@ -92,6 +92,12 @@ linux-report: $(VENV)/.built ## measure the Linux datapath on this machine (root
 sanitize: $(VENV)/.packages ## run packetsim in random networks, with sanitizers (ARGS="--seeds 5000 --sanitizers thread")
 	$(BIN)/python -m tests.packetsim.sanitized $(ARGS)
 
+wheel: $(VENV)/.packages ## build the wheel into dist
+	@rm -rf dist; mkdir -p build; flock build/.lock $(PIP) wheel -q --no-build-isolation --no-deps -w dist .
+
+wheel-test: wheel ## install the wheel without extras into an environment outside the checkout, and test it there (ARGS are pytest's)
+	$(BIN)/python -m tests.wheel dist/ncc-*.whl $(ARGS)
+
 lint: $(VENV)/.built ## style, types, import directions, licences
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -128,4 +134,4 @@ $(VENV)/.built: $(VENV)/.packages $(NATIVE) $(TOOLS)
 	@echo "Building the extension modules (a minute or two the first time)."
 	@$(INSTALL)
 
-.PHONY: help train test bench agreement ncc-report linux-report sanitize lint docs docs-serve build clean
+.PHONY: help train test bench agreement ncc-report linux-report sanitize wheel wheel-test lint docs docs-serve build clean

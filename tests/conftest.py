@@ -2,10 +2,15 @@
 """Settings of every test: hypothesis counts examples, never seconds, because CI is slow at random."""
 
 import signal
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from ncc.core.extras import MissingExtraError
+from tests.support.extras import skip
+from tests.support.linux import mark_needs
 
 settings.register_profile(
     "ncc", deadline=None, max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -24,11 +29,38 @@ ALONE = (HERE / "linux", HERE / "host")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what can't run beside other tests, and put tests that start Ray last.
+    """Mark what needs clang and what can't run beside other tests, and put tests that start Ray last.
 
     What Ray leaves open in this process would be counted as others' leaks.
     """
     for item in items:
+        mark_needs(item)
         if item.get_closest_marker("rllib") or any(folder in item.path.parents for folder in ALONE):
             item.add_marker(pytest.mark.alone)
     items.sort(key=lambda item: item.get_closest_marker("rllib") is not None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Skip a file that imports what an absent extra brings."""
+    report = yield
+    if report.failed:
+        skip(report, str(report.longrepr))
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Skip a test that asks for an absent extra."""
+    report = yield
+    if (
+        report.failed
+        and call.excinfo is not None
+        and call.excinfo.errisinstance((ModuleNotFoundError, MissingExtraError))
+    ):
+        skip(report, str(call.excinfo.value))
+    return report

@@ -14,6 +14,7 @@ import pytest
 import ncc.baselines
 from ncc.baselines.registry import controllers
 from tests.baselines import toy
+from tests.support.linux import needs
 
 FOLDER = Path(ncc.baselines.__file__).parent
 HEADERS = sorted(FOLDER.glob("*.h"))
@@ -79,7 +80,7 @@ def names(headers: list[Path]) -> list[str]:
 
 
 @pytest.mark.parametrize("header", HEADERS, ids=names(HEADERS))
-@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+@pytest.mark.parametrize("compiler", ["g++", pytest.param("clang++", marks=needs("clang++"))])
 def test_compiles_alone_as_cpp(compiler: str, header: Path, tmp_path: Path) -> None:
     source = tmp_path / "alone.cpp"
     source.write_text(f'#include "{header.name}"\nint main() {{}}\n')
@@ -87,13 +88,14 @@ def test_compiles_alone_as_cpp(compiler: str, header: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("header", HEADERS, ids=names(HEADERS))
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("compiler", ["gcc", pytest.param("clang", marks=needs("clang"))])
 def test_compiles_alone_as_c(compiler: str, header: Path, tmp_path: Path) -> None:
     source = tmp_path / "alone.c"
     source.write_text(f'#include "{header.name}"\nint main(void) {{ return 0; }}\n')
     run(tool(compiler), "-std=c11", *WARNINGS, "-Wno-unused", f"-I{FOLDER}", "-fsyntax-only", source)
 
 
+@needs("clang")
 @pytest.mark.parametrize("header", HEADERS, ids=names(HEADERS))
 def test_compiles_alone_for_bpf(header: Path, tmp_path: Path) -> None:
     source = tmp_path / "alone.c"
@@ -101,6 +103,7 @@ def test_compiles_alone_for_bpf(header: Path, tmp_path: Path) -> None:
     run(bpf_clang(), "-target", "bpf", "-Wall", "-Wno-unused", "-Werror", f"-I{FOLDER}", "-fsyntax-only", source)
 
 
+@needs("clang")
 @pytest.mark.parametrize("name", sorted(controllers()))
 def test_its_handlers_compile_for_bpf(name: str, tmp_path: Path) -> None:
     clang, source = bpf_clang(), tmp_path / "program.c"

@@ -10,16 +10,12 @@ import pytest
 from ncc.core.errors import DatapathError
 from ncc.core.topologies import Dumbbell
 from ncc.core.topology import Topology
-from tests.support.linux import TRAFFIC, needs
-
-if needs("pyroute2").args[0]:
-    pytest.skip("linux: pyroute2 is not installed (extra ncc[linux])", allow_module_level=True)
-
 from ncc.envs.linux.delay import Delay, End
 from ncc.envs.linux.namespaces import path
 from ncc.envs.linux.objects import helper
 from ncc.envs.linux.rack import Rack
 from tests.linux.sockets import bulk, round_trips_s, settled
+from tests.support.linux import TRAFFIC, needs
 
 RATE_BPS = 200e6
 WAN_S = 5e-3

@@ -13,21 +13,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyroute2 import IPRoute, netns
 
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.scenario import Nic, Transport
 from ncc.core.topologies import Dumbbell, LeafSpine, ManyToOne
-from tests.support.linux import TRAFFIC, needs
-
-if needs("pyroute2").args[0]:
-    pytest.skip("linux: pyroute2 is not installed (extra ncc[linux])", allow_module_level=True)
-
-from pyroute2 import IPRoute, netns
-
 from ncc.envs.linux import namespaces, stack
 from ncc.envs.linux.libbpf import libbpf
 from ncc.envs.linux.rack import Rack, check_rack, sweep
 from tests.linux.sockets import bulk, round_trips_s, rto_s
+from tests.support.linux import TRAFFIC, needs
 
 SMALL = ManyToOne(senders=2, rate_bps=200e6)
 WAN = Dumbbell(pairs=1, host_rate_bps=200e6, bottleneck_rate_bps=200e6, delay_s=300e-6)

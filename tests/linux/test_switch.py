@@ -12,15 +12,11 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import check_columns
 from ncc.core.topologies import Dumbbell, ManyToOne, TopologySpec
 from ncc.core.topology import Red, Topology
-from tests.support.linux import TRAFFIC, needs
-
-if needs("pyroute2").args[0]:
-    pytest.skip("linux: pyroute2 is not installed (extra ncc[linux])", allow_module_level=True)
-
 from ncc.envs.linux import switch
 from ncc.envs.linux.rack import Rack
 from ncc.envs.linux.shim import Shim
 from tests.linux.sockets import Transfer, bulk, settled
+from tests.support.linux import TRAFFIC, needs
 
 MTU = 1500
 RATE_BPS = 200e6

@@ -12,13 +12,8 @@ import numpy as np
 import pytest
 
 from ncc.baselines import _baselines as headers
-from tests.house.files import ROOT
-from tests.support.linux import needs
-
-if needs("pyroute2").args[0]:
-    pytest.skip("linux: pyroute2 is not installed (extra ncc[linux])", allow_module_level=True)
-
 from ncc.envs.linux import switch
+from tests.house.files import ROOT
 
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="linux: no C compiler is installed")

@@ -6,6 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ncc.core.extras import MissingExtraError
+from tests.support.extras import lacking
+
 TINY = (
     "scenario.topology.hosts=4",
     "scenario.topology.uplink_rate_bps=1e9",
@@ -20,8 +23,8 @@ TINY = (
 
 
 def ncc(main: str, *arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """`python -m ncc.<main> <arguments>`."""
-    return subprocess.run(
+    """`python -m ncc.<main> <arguments>`; `MissingExtraError` for an extra that it asks for and is not here."""
+    done = subprocess.run(
         command(main, *arguments),
         cwd=cwd,
         env={**os.environ, **environment},
@@ -30,6 +33,9 @@ def ncc(main: str, *arguments: str, cwd: Path, **environment: str) -> subprocess
         timeout=300,
         check=False,
     )
+    if lacking(done.stderr):
+        raise MissingExtraError(done.stderr)
+    return done
 
 
 def command(main: str, *arguments: str) -> list[str]:

@@ -33,6 +33,7 @@ def _objects() -> bool:
 
 NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
     "clang": ("clang is not installed", lambda: shutil.which("clang") is not None),
+    "clang++": ("clang++ is not installed (package clang)", lambda: shutil.which("clang++") is not None),
     "objects": ("the BPF objects were not built (clang and libbpf-dev, then make build)", _objects),
     "btf": ("the kernel has no BTF (/sys/kernel/btf/vmlinux)", Path("/sys/kernel/btf/vmlinux").exists),
     "root": ("not root", lambda: os.geteuid() == 0),
@@ -52,8 +53,8 @@ TRAFFIC = ("root", *KERNEL, "net", "pyroute2")
 """And real traffic sent through namespaces."""
 
 
-REAL = "linux: real traffic: "
-"""How the reasons begin of tests that need all of `TRAFFIC`, by which they are told from others."""
+BROUGHT = {"clang", "clang++", "objects", "ip"}
+"""What packages bring that `make` does without: clang, libbpf-dev and iproute2."""
 
 
 def needs(*what: str) -> pytest.MarkDecorator:
@@ -61,11 +62,18 @@ def needs(*what: str) -> pytest.MarkDecorator:
 
     Names are keys of `NEEDS`; `needs(*TRAFFIC)` for all of a real run.
     """
-    missing = [reason for reason, there in (NEEDS[name] for name in what) if not there()]
-    begins = REAL if set(TRAFFIC) <= set(what) else "linux: "
-    return pytest.mark.skipif(bool(missing), reason=begins + ("; ".join(missing) or "everything is there"))
+    return pytest.mark.needs(*what)
+
+
+def mark_needs(item: pytest.Item) -> None:
+    """Skip a test that lacks something by name, and mark it `clang` if it needs any of `BROUGHT`."""
+    what = {name for mark in item.iter_markers("needs") for name in mark.args}
+    if missing := [reason for name, (reason, there) in NEEDS.items() if name in what and not there()]:
+        item.add_marker(pytest.mark.skip(reason=f"linux: {'; '.join(missing)}"))
+    if what & BROUGHT:
+        item.add_marker(pytest.mark.clang)
 
 
 def sends_traffic(item: pytest.Item) -> bool:
     """Whether a test was marked with `needs` of all of `TRAFFIC`, itself or with its file."""
-    return any(str(mark.kwargs.get("reason", "")).startswith(REAL) for mark in item.iter_markers("skipif"))
+    return any(set(TRAFFIC) <= set(mark.args) for mark in item.iter_markers("needs"))

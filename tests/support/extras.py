@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests of an extra that is not installed skip by its name, and are counted."""
+
+import re
+
+import pytest
+
+from ncc.core.extras import EXTRAS, is_installed
+
+SENTENCE = re.compile(r"not installed here: pip install 'ncc\[(\w+)\]'")
+MODULE = re.compile(r"No module named '(\w+)[\w.]*'")
+ABSENT = {extra for extra, modules in EXTRAS.items() if not all(map(is_installed, modules))}
+
+
+def lacking(text: str) -> str | None:
+    """The reason to skip for what an error says; None where it is about nothing that an extra would bring."""
+    if (named := SENTENCE.search(text)) and named[1] in ABSENT:
+        return f"ncc[{named[1]}] is not installed"
+    if module := MODULE.search(text):
+        for extra in sorted(ABSENT):
+            if module[1] in {name.partition(".")[0] for name in EXTRAS[extra]}:
+                return f"ncc[{extra}] is not installed"
+    return None
+
+
+def skip(report: pytest.CollectReport | pytest.TestReport, text: str) -> None:
+    """Turn the report of an error that says `text` into that of a skipped test, if it is about an absent extra."""
+    if reason := lacking(text):
+        report.outcome, report.longrepr = "skipped", (report.nodeid.partition("::")[0], 0, f"Skipped: {reason}")

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A wheel in a new environment without extras, outside the checkout: its size, its command, and the tests that apply.
+
+``python -m tests.wheel dist/ncc-*.whl [argument of pytest ...]``. What installs is pip, from where it installs here.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+from tests.house.files import ROOT
+
+TESTS = ("core", "metrics", "harness", "packetsim", "envs", "agents", "deployed", "report", "mains/test_extras.py")
+"""Of tests/: those that need nothing of a checkout but themselves. What needs an extra skips by its name."""
+TOOLS = ("pytest", "pytest-timeout", "pytest-rerunfailures", "pytest-xdist", "hypothesis", "scipy", "networkx")
+MOST_MB = 400
+"""Installed, without pip and what the tests need."""
+
+
+def installed_mb(environment: Path) -> float:
+    """Size of the files of all packages but pip's."""
+    (packages,) = environment.glob("lib/python3*/site-packages")
+    own = ("pip", "setuptools", "pkg_resources", "_distutils_hack", "distutils-precedence.pth")
+    files = (file for top in packages.iterdir() if not top.name.startswith(own) for file in (top, *top.rglob("*")))
+    return sum(file.stat().st_size for file in files if file.is_file()) / 1e6
+
+
+def main(wheel: Path, arguments: list[str]) -> int:
+    """Install, measure, test; pytest's status, or 1 for an installation that is too large."""
+    with tempfile.TemporaryDirectory(prefix="ncc-wheel-") as made:
+        folder = Path(made)
+        venv.create(folder / "venv", with_pip=True)
+        python = folder / "venv" / "bin" / "python"
+        pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "-q", "-c", ROOT / "constraints.txt"]
+        subprocess.run([*pip, wheel.resolve()], check=True)
+        size_mb = installed_mb(folder / "venv")
+        sys.stdout.write(f"{wheel.name}: {size_mb:.0f} MB installed, without extras\n")
+        sys.stdout.flush()
+        subprocess.run([python.with_name("ncc"), "--version"], cwd=folder, check=True)
+        subprocess.run([*pip, *TOOLS], check=True)
+        shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", folder)
+        tests = [f"tests/{name}" for name in TESTS]
+        command = [python, "-m", "pytest", "-p", "no:cacheprovider", "-m", "not alone", *arguments, *tests]
+        status = subprocess.run(command, cwd=folder, check=False).returncode
+    return status or int(size_mb > MOST_MB)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))
