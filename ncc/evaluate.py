@@ -8,14 +8,18 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ncc.cli import run_main
 from ncc.compose import DatapathSpec, datapath_names, datapaths_from, experiment_names, is_available, load_datapath
 from ncc.controllers import ControllerName, controller_names, load_controller, runs_on
 from ncc.core.errors import ConfigError
+from ncc.core.plausible import CONSENT, require_plausible
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import Count, Name, Natural, Positive, Value, from_dict
+
+if TYPE_CHECKING:
+    from ncc.plan import TrainPlan
 
 SEEDS = 10
 STATUS_NO_SHAPE = 3
@@ -36,6 +40,7 @@ class EvaluateSpec(Value, frozen=True):
     bounds: bool
     table: Literal["short", "full"]
     out: str | None
+    consent: bool
 
 
 OWN = ("run", "controller", "params", "scenario", "duration_s")
@@ -58,6 +63,7 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
         chosen[key] = [] if value is None else value if isinstance(value, list) else [value]
     chosen["params"] = _params(chosen["params"])
     spec = from_dict(EvaluateSpec, chosen, "configuration")
+    del plain[CONSENT]
     if not spec.record:
         if seen := sorted(key for key in typed if key.partition(".")[0].partition("/")[0] == "env"):
             raise ConfigError(
@@ -172,7 +178,6 @@ def _evaluate(
         known = ", ".join(controller_names())
         raise ConfigError(f"controller must name at least one of {known}; controller=list says what each is")
     # Imported here: `--help` and `controller=list` answer without what only a run needs.
-    from ncc.envs.make import DEFAULT_SCENARIO
     from ncc.evaluation import judge, judge_runs, require_valid
     from ncc.harness.manifest import read_manifest
     from ncc.plan import EvaluationSpec, TrainPlan
@@ -180,18 +185,7 @@ def _evaluate(
     if len({Path(run).resolve() for run in spec.run}) < len(spec.run):
         raise ConfigError(f"run names a folder twice: {', '.join(spec.run)}")
     plans = [TrainPlan.load(Path(run)) for run in spec.run]
-    scenario: Scenario
-    if scenario_plain is not None:
-        scenario = scenario_from_dict(scenario_plain)
-    elif plans:
-        scenario = plans[0].evaluation_scenario
-        if any(plan.evaluation_scenario != scenario for plan in plans):
-            raise ConfigError("the runs were evaluated on different scenarios; say which to use here: scenario=<name>")
-    else:
-        scenario = DEFAULT_SCENARIO
-        print(f"No scenario is named: {scenario.name}")
-    if spec.duration_s is not None:
-        scenario = scenario.replace(duration_s=spec.duration_s)
+    scenario = _scenario(spec, scenario_plain, plans)
     evaluation = EvaluationSpec(
         datapaths=tuple(datapath.name for datapath in datapaths),
         controllers=spec.controller,
@@ -230,6 +224,27 @@ def _evaluate(
     require_valid(
         judge_runs(scenario, evaluation, datapaths, runs=runs, folders=folders, config=plain, recording=recording)
     )
+
+
+def _scenario(spec: EvaluateSpec, plain: Mapping[str, Any] | None, plans: Sequence["TrainPlan"]) -> Scenario:
+    """The scenario that is named, or else that of the runs, or else the default; arrivals for as long as asked."""
+    from ncc.envs.make import DEFAULT_SCENARIO
+
+    scenario: Scenario
+    if plain is not None:
+        scenario = scenario_from_dict(plain)
+    elif plans:
+        scenario = plans[0].evaluation_scenario
+        if any(plan.evaluation_scenario != scenario for plan in plans):
+            raise ConfigError("the runs were evaluated on different scenarios; say which to use here: scenario=<name>")
+    else:
+        scenario = DEFAULT_SCENARIO
+        print(f"No scenario is named: {scenario.name}")
+    if spec.duration_s is not None:
+        scenario = scenario.replace(duration_s=spec.duration_s)
+    if plain is not None or spec.duration_s is not None:  # a run's own was confirmed when it was trained
+        require_plausible({"scenario": scenario}, spec.consent)
+    return scenario
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from ncc.baselines import registry
 from ncc.compose import DatapathSpec, datapaths_from, learner_configs, load_datapath
 from ncc.controllers import ControllerName, load_controller
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
+from ncc.core.plausible import CONSENT
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import Name, Natural, Positive, Value, from_dict
 from ncc.envs.expert import AnyExpert
@@ -73,6 +74,11 @@ class EvaluationSpec(Value, frozen=True):
                     "differently"
                 )
         return found
+
+
+def planned(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """What a plan holds of a composed configs/train.yaml: all but where it runs and how it was asked for."""
+    return {key: value for key, value in plain.items() if key not in ("resume", "out", CONSENT)}
 
 
 @dataclass(frozen=True)

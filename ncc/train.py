@@ -14,6 +14,7 @@ from ncc.cli import run_main
 from ncc.compose import agent_name, recipe_names
 from ncc.config_files import recipe_paths
 from ncc.core.errors import ConfigError
+from ncc.core.plausible import CONSENT, require_plausible
 
 
 def main(plain: dict[str, Any], overrides: list[str]) -> None:
@@ -25,14 +26,16 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
     if _foreign(plain, overrides):
         return
     # Imported here, and training only once the plan is known to be good: `--help` and bad input answer at once.
-    from ncc.plan import TrainPlan
+    from ncc.plan import TrainPlan, planned
 
     resume = plain["resume"]
     if resume is not None:
         _require_alone(overrides)
         plan, folder = TrainPlan.load(Path(resume)), Path(resume)
     else:
-        plan = TrainPlan.from_plain({key: value for key, value in plain.items() if key not in ("resume", "out")})
+        plan = TrainPlan.from_plain(planned(plain))
+        parts = {"scenario": plan.scenario, "agent": plan.learner, "evaluation": plan.evaluation}
+        require_plausible(parts, plain[CONSENT])
         folder = Path(plain["out"]) if plain["out"] else _new_folder(plain)
 
     from ncc.training import train

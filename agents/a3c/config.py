@@ -9,6 +9,7 @@ from msgspec import Meta
 from ncc.agents.a3c.warm_start import WarmStart
 from ncc.core.errors import ConfigError
 from ncc.core.extras import require_extra
+from ncc.core.plausible import usual
 from ncc.core.value import Count, Fraction, NonNegative, Positive, Value
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class A3cConfig(Value, frozen=True):
     racks: Annotated[int, Meta(ge=1, le=1024)] | None = None
     """Racks in each environment: of every worker in `async`, in all in `sync`. null: `BATCHED_RACKS` where the datapath
     steps many racks in one call (packetsim), else 1, for then each needs a process (ns-3)."""
-    epochs: Count = 200_000
+    epochs: Annotated[Count, usual(high=1e8)] = 200_000
     """Environment epochs to train for, summed over racks and workers; rounded up to whole steps of all racks. Those of
     `warm_start` come on top."""
     rollout: Annotated[int, Meta(ge=1, le=10_000)] | None = None
@@ -53,7 +54,7 @@ class A3cConfig(Value, frozen=True):
     """Where set, `entropy_coef` goes there linearly over the training."""
     value_coef: Positive = 0.5
     max_grad_norm: Positive = 0.5
-    learning_rate: Annotated[float, Meta(gt=0, le=1)] = 1e-3
+    learning_rate: Annotated[float, Meta(gt=0, le=1), usual(high=0.1)] = 1e-3
     """wang2021 uses 1e-3 for its warm start and 1e-4 online."""
     learning_rate_final: Annotated[float, Meta(ge=0, le=1)] | None = None
     """Where set, `learning_rate` goes there linearly over the training."""

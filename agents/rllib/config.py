@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec import Meta
 
 from ncc.core.errors import ConfigError
+from ncc.core.plausible import usual
 from ncc.core.value import Count, Fraction, NonNegative, Positive, Value
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class RllibConfig(Value, frozen=True):
     racks: Annotated[int, Meta(ge=1, le=1024)] | None = None
     """Racks in each env runner. null: `BATCHED_RACKS` where the datapath steps many racks in one call (packetsim),
     else 1, for then each needs a process (ns-3); 1 in the form multi_agent."""
-    epochs: Count = 200_000
+    epochs: Annotated[Count, usual(high=1e8)] = 200_000
     """Environment epochs to train for, summed over racks and env runners; rounded up to whole updates."""
     rollout: Annotated[int, Meta(ge=1, le=10_000)] | None = None
     """Epochs between updates. null: enough for `PPO_EPOCHS` or `VTRACE_EPOCHS` from the racks of an env runner; of
@@ -48,7 +49,7 @@ class RllibConfig(Value, frozen=True):
     gamma: Annotated[float, Meta(ge=0, lt=1)] = 0.99
     gae_lambda: Fraction = 1.0
     """Of PPO; APPO and IMPALA use V-trace (Espeholt et al., ICML 2018), which has none."""
-    learning_rate: Annotated[float, Meta(gt=0, le=1)] = 1e-3
+    learning_rate: Annotated[float, Meta(gt=0, le=1), usual(high=0.1)] = 1e-3
     learning_rate_final: Annotated[float, Meta(ge=0, le=1)] | None = None
     """Where set, `learning_rate` goes there linearly over the training."""
     entropy_coef: NonNegative = 0.01

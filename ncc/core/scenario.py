@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A scenario: everything about a run except the controller, the datapath and the seed. Frozen, hashable, JSON."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FlowTable
+from ncc.core.plausible import usual
 from ncc.core.sizes import with_size_tables
 from ncc.core.topologies import AnyTopology
 from ncc.core.topology import Topology
@@ -17,7 +18,7 @@ from ncc.core.value import Count, Name, Natural, NonNegative, Positive, Value, f
 from ncc.core.workload import Workload, check_fits, draw_flows, offered_load
 
 MAX_EPOCHS = 10_000_000
-Timer = Annotated[float, Meta(ge=1e-6, le=60)]
+Timer = Annotated[float, Meta(ge=1e-6, le=60), usual(high=5)]
 """Seconds: RFC 6298 rule 2.5 allows a maximum of 60; a timer of 0 would go off for ever without time passing."""
 
 
@@ -77,7 +78,7 @@ class Scenario(Value, frozen=True):
     name: Name
     topology: AnyTopology
     workload: Workload
-    duration_s: Annotated[float, Meta(gt=0, le=3600)]
+    duration_s: Annotated[float, Meta(gt=0, le=3600), usual(high=300)]
     """Flows arrive in [0, duration_s)."""
     drain_s: Positive | None = 2.0
     """How long flows may take to finish after `duration_s`; None waits for ever, and then refuses a load above 1."""
@@ -142,6 +143,11 @@ class Scenario(Value, frozen=True):
                     f"Scenario.workload offers {load_frac:.2f} of {network.port_name(port)}: with drain_s null (wait "
                     "until every flow finishes) the load must not exceed 1; lower load_frac or set drain_s"
                 )
+
+    def unusual(self) -> Iterator[str]:
+        for name, traffic in self.workload:
+            if doubt := traffic.unusual_on(self.network()):
+                yield f"workload.{name}.{doubt}"
 
     def _check_sharing(self, network: Topology) -> None:
         agents = [network.nodes[host].name for host in network.agent_hosts]

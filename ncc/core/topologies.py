@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from ncc.core.bcc import Bcc, with_bcc
 from ncc.core.errors import ConfigError
+from ncc.core.plausible import usual
 from ncc.core.topology import (
     MAX_POOL_BYTES,
     Alpha,
@@ -34,7 +35,7 @@ MAX_LINKS = 100_000
 class TopologySpec(Value, frozen=True, tag_field="kind"):
     """Base of the specs: what every switch port is like, unless the spec says otherwise of some."""
 
-    buffer_bytes: Natural = 512_000
+    buffer_bytes: Annotated[Natural, usual(high=1e9)] = 512_000
     """A port's own buffer; 0 only where there is a shared one."""
     mark_threshold_bytes: Natural = 30_000
     red: Red | None = None

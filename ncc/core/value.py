@@ -7,7 +7,7 @@ from YAML or JSON. Ranges are written once, in the field's type: ``Annotated[int
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Annotated, Any, Self, TypeVar, get_args
 
@@ -16,6 +16,7 @@ from msgspec import Meta
 
 from ncc.core.errors import ConfigError
 from ncc.core.explain import explain
+from ncc.core.plausible import usual
 from ncc.core.units import without_units
 
 Positive = Annotated[float, Meta(gt=0)]
@@ -24,9 +25,9 @@ Fraction = Annotated[float, Meta(ge=0, le=1)]
 Count = Annotated[int, Meta(ge=1, le=2**53)]
 """Whole numbers up to what a float holds exactly."""
 Natural = Annotated[int, Meta(ge=0, le=2**53)]
-LineRate = Annotated[float, Meta(ge=1e3, le=1e13)]
+LineRate = Annotated[float, Meta(ge=1e3, le=1e13), usual(1e6, 4e12)]
 """Bits per second, 1 kbps to 10 Tbps."""
-Delay = Annotated[float, Meta(ge=0, le=10)]
+Delay = Annotated[float, Meta(ge=0, le=10), usual(high=0.5)]
 """Seconds of propagation, one way."""
 Name = Annotated[str, Meta(min_length=1, pattern=r"^[A-Za-z0-9_.:+-]+$")]
 
@@ -53,6 +54,10 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def check(self) -> None:
         """Raise `ConfigError` where fields contradict each other."""
+
+    def unusual(self) -> Iterable[str]:
+        """What is allowed and looks like a slip of several fields together, from a field's name on."""
+        return ()
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed, checked again; quantities may have units, as in ``duration_s="20ms"``."""

@@ -15,13 +15,15 @@ from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import BoolArray, FloatArray, FlowTable, IntArray
 from ncc.core.seeding import generator
 from ncc.core.topology import Topology
-from ncc.core.units import BITS_PER_BYTE, NS_PER_S
+from ncc.core.units import BITS_PER_BYTE, GBPS, NS_PER_S
 from ncc.core.value import Count, Name, Natural, NonNegative, Positive, Value
 
 Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """start_s, src, dst, size_bytes of one component, unsorted."""
 
 MAX_FLOWS = 5_000_000
+OVERLOAD = 2.0
+"""Load that research offers at most of one link; more is usual only where many links share it."""
 
 
 class Traffic(Value, frozen=True, tag_field="kind"):
@@ -36,6 +38,10 @@ class Traffic(Value, frozen=True, tag_field="kind"):
 
     def fits(self, topology: Topology, duration_s: float) -> None:
         """Raise `ConfigError`, its message beginning with the field, unless this can be drawn there."""
+
+    def unusual_on(self, topology: Topology) -> str:
+        """What looks like a slip of this component on this network, from its field's name on; empty: nothing."""
+        return ""
 
     def offered_bps(self, topology: Topology) -> dict[int, float]:
         """Long-run payload rate offered to ports this component names (bits/s by port id)."""
@@ -70,6 +76,16 @@ class Poisson(Traffic, frozen=True, tag="poisson"):
         ):
             raise ConfigError("sources and destinations are the same single host")
         _at_most("load_frac", rate * duration_s)
+
+    def unusual_on(self, topology: Topology) -> str:
+        can_bps = sum(topology.host_link(host).rate_bps for host in topology.group(self.sources))
+        offered_bps = self.load_frac * topology.port_rate_bps(self._port(topology))
+        if self.load_frac <= OVERLOAD or offered_bps <= can_bps:
+            return ""
+        return (
+            f"load_frac is {self.load_frac:g}, which is {offered_bps / GBPS:g} Gbit/s, and the links of {self.sources} "
+            f"carry {can_bps / GBPS:g} (80 percent are written 0.8 or 80%)"
+        )
 
     def arrivals_per_s(self, topology: Topology) -> float:
         """Mean arrival rate of flows."""

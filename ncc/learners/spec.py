@@ -9,7 +9,7 @@ from msgspec import Meta
 from ncc.compose import plain_config
 from ncc.core.errors import ConfigError
 from ncc.core.value import Count, Name, Natural, Positive, Value, from_dict
-from ncc.plan import TrainPlan
+from ncc.plan import TrainPlan, planned
 
 OWN = ("agent.epochs", "seed", "out", "resume")
 """What the comparison itself says of each training."""
@@ -56,4 +56,4 @@ class LearnersSpec(Value, frozen=True):
 
         asked = self.overrides(name, self.first_seed if seed is None else seed, epochs or self.epochs)
         plain = plain_config(compose("train", asked))
-        return TrainPlan.from_plain({key: value for key, value in plain.items() if key not in ("resume", "out")})
+        return TrainPlan.from_plain(planned(plain))

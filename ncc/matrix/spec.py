@@ -15,7 +15,7 @@ from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import Count, Name, Natural, Value, from_dict
 from ncc.harness.controller import Controller, PolicyLimit
-from ncc.plan import TrainPlan, require_marks, require_transports
+from ncc.plan import TrainPlan, planned, require_marks, require_transports
 
 Overrides = tuple[str, ...]
 """As on a command line."""
@@ -135,7 +135,7 @@ def _told(controller: Controller, params: Mapping[str, int]) -> Controller:
 def _training(overrides: Overrides, datapath: str) -> TrainPlan:
     short = ["evaluation.controllers=[dctcp]", "evaluation.seeds=1"]  # the matrix itself judges
     plain = _compose("train", (f"datapath={datapath}", f"evaluation.datapaths=[{datapath}]", *short, *overrides))
-    return TrainPlan.from_plain({key: value for key, value in plain.items() if key not in ("resume", "out")})
+    return TrainPlan.from_plain(planned(plain))
 
 
 def _compose(main: str, overrides: Sequence[str]) -> dict[str, Any]:

@@ -24,11 +24,11 @@ def train_here(name: str, *overrides: str) -> Path:
 
     An interrupted one is continued. The table that it ends with is left to `comparison_in`.
     """
-    from ncc.plan import CONFIG, TrainPlan
+    from ncc.plan import CONFIG, TrainPlan, planned
     from ncc.training import train
 
     whole = composed("train", *overrides)
-    plan = TrainPlan.from_plain({key: value for key, value in whole.items() if key not in ("resume", "out")})
+    plan = TrainPlan.from_plain(planned(whole))
     folder = own_folder(name, plan.plain)
     with _undisplayed():
         train(plan, folder, resume=(folder / CONFIG).is_file())

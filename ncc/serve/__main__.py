@@ -13,11 +13,12 @@ from msgspec import Meta
 
 from ncc.compose import datapaths_from
 from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.plausible import CONSENT, require_plausible
 from ncc.core.value import Count, Name, Natural, Positive, Value, from_dict
 from ncc.harness.signals import interrupting
 
 PROTOCOLS = ("ns3gym",)
-PARTS = ("datapath", "scenario", "stack", "env")
+PARTS = ("datapath", "scenario", "stack", "env", CONSENT)
 
 
 class ServeSpec(Value, frozen=True):
@@ -57,8 +58,10 @@ def main(plain: dict[str, Any], _: list[str]) -> None:
     if len(datapaths) != 1:
         names = ", ".join(datapath.name for datapath in datapaths) or "none"
         raise ConfigError(f"one datapath is served, got {names}: choose datapath=<name>")
+    scenario = scenario_from_dict(plain["scenario"])
+    require_plausible({"scenario": scenario}, plain[CONSENT])
     env = RackEnv(
-        scenario_from_dict(plain["scenario"]),
+        scenario,
         datapath=datapaths[0].load(),
         stack=plain["stack"],
         observation=view.observation,
@@ -66,10 +69,9 @@ def main(plain: dict[str, Any], _: list[str]) -> None:
         reward=view.reward,
         purpose="serve",
     )
-    name = plain["scenario"]["name"]
     print(
-        f"Serving {name} on {datapaths[0].name} to an agent on port {spec.port}: observations {env.observation_space}, "
-        f"actions {env.action_space}. Start it: Ns3Env(port={spec.port}, startSim=False)",
+        f"Serving {scenario.name} on {datapaths[0].name} to an agent on port {spec.port}: observations "
+        f"{env.observation_space}, actions {env.action_space}. Start it: Ns3Env(port={spec.port}, startSim=False)",
         flush=True,
     )
     # However the server is told to end, its agent is told as well: it would wait for ever.

@@ -12,7 +12,7 @@ from ncc.agents.rllib.config import check_cluster
 from ncc.compose import plain_config, reference_last
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.value import Count, Natural, Value, from_dict
-from ncc.plan import TrainPlan
+from ncc.plan import TrainPlan, planned
 from ncc.sweep.space import Point, Space, override, point_name, points, space_from
 from ncc.training import check_training
 
@@ -150,7 +150,7 @@ def _trial(spec: SweepSpec, point: Point) -> Trial:
             f"trial {name}: {str(error).rstrip('.')}; give a group names of its options, as in space.agent=[a2c, a3c]"
         ) from None
     try:
-        plan = TrainPlan.from_plain({key: value for key, value in plain.items() if key not in OWN})
+        plan = TrainPlan.from_plain(planned(plain))
         learner, _ = check_training(plan)
     except ConfigError as error:
         raise ConfigError(f"trial {name}: {error}") from None

@@ -24,7 +24,7 @@ from ncc.harness.datapath import HostStack
 from ncc.harness.manifest import provenance, seal
 from ncc.limiters import LimiterFactory
 from ncc.pack import main
-from ncc.plan import TrainPlan
+from ncc.plan import TrainPlan, planned
 from tests.house.files import ROOT
 from tests.support.experiments import small_rack
 from tests.support.policies import package, write_policy
@@ -35,7 +35,7 @@ def finished_run(folder: Path) -> Path:
     register()
     with hydra.initialize_config_module("ncc.configs", version_base=None):
         composed = plain_config(hydra.compose("train", ["seed=7"]))
-    kept = TrainPlan.from_plain({key: v for key, v in composed.items() if key not in ("out", "resume")})
+    kept = TrainPlan.from_plain(planned(composed))
     kept.save(folder)
     for i, name in enumerate(("policy.npz", "policy_untrained.npz")):
         write_policy(folder / name, kept.scenario, action=i)

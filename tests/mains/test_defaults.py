@@ -5,14 +5,14 @@ import hydra
 
 from ncc.compose import plain_config, register
 from ncc.envs.make import DEFAULT_DATAPATH, env_spec
-from ncc.plan import TrainPlan
+from ncc.plan import TrainPlan, planned
 
 
 def test_the_environment_of_train_is_the_environment_of_gymnasium() -> None:
     register()
     with hydra.initialize_config_module("ncc.configs", version_base=None):
         composed = plain_config(hydra.compose("train"))
-    plain = {key: value for key, value in composed.items() if key not in ("out", "resume")}
+    plain = planned(composed)
     plan, spec = TrainPlan.from_plain(plain), env_spec()
     assert plan.scenario == spec.scenario
     assert plan.env == spec.view

@@ -18,7 +18,7 @@ from ncc.experiment.load import load_experiment
 from ncc.harness.controller import ShortestFirstLimit
 from ncc.harness.manifest import read_manifest
 from ncc.learning import read_learning
-from ncc.plan import TrainPlan
+from ncc.plan import TrainPlan, planned
 from tests.mains.commands import TINY, ncc
 
 
@@ -27,7 +27,7 @@ def composed(*overrides: str) -> dict[str, Any]:
     register()
     with hydra.initialize_config_module("ncc.configs", version_base=None):
         plain = plain_config(hydra.compose("train", list(overrides)))
-    return {key: value for key, value in plain.items() if key not in ("out", "resume")}
+    return planned(plain)
 
 
 @pytest.mark.parametrize("name", recipe_names())

@@ -8,6 +8,7 @@ import pytest
 
 from ncc.compose import plain_config, register
 from ncc.core.errors import ConfigError
+from ncc.core.plausible import doubts
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.topology import Red
 
@@ -27,6 +28,7 @@ def test_a_scenario_is_called_as_its_file_and_has_flows(name: str) -> None:
     assert made.name == name
     flows = made.flows(1)
     assert len(flows) > 0
+    assert not list(doubts(made, "scenario"))
     network = made.network()
     assert all(network.path(src, dst) for src, dst in zip(flows.src[:100], flows.dst[:100], strict=True))
 

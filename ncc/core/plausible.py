@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Values that are allowed and look like a slip: a load of 80, a delay of 10 s. They are taken once they are confirmed.
+
+The type of a field says what is usual there, ``Annotated[float, Meta(ge=0), usual(high=0.5)]``; the method `unusual` of
+a value says what is unusual about several of its fields together.
+"""
+
+from collections.abc import Iterator, Mapping
+from math import inf
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import msgspec
+from msgspec import Meta
+
+from ncc.core.errors import ConfigError
+
+CONSENT = "consent"
+"""The key by which what looks like a slip is confirmed."""
+
+
+def usual(low: float = -inf, high: float = inf) -> Meta:
+    """Bounds of what is usual for a field, beside its type's bounds of what is allowed."""
+    return Meta(extra={"usual": (low, high)})
+
+
+def require_plausible(parts: Mapping[str, Any], consent: Any) -> None:
+    """Refuse values that look like a slip, unless `consent` is true.
+
+    Args:
+        parts: values by what the user calls them, say ``scenario``.
+
+    Raises:
+        ConfigError: names the first such field, what is usual and how to insist; or consent is no truth value.
+    """
+    if not isinstance(consent, bool):
+        raise ConfigError(f"{CONSENT} must be true or false, got {consent!r}")
+    if not consent:
+        for where, part in parts.items():
+            for doubt in doubts(part, where):
+                raise ConfigError(f"{doubt}; if that is meant, add {CONSENT}=true")
+
+
+def doubts(value: Any, where: str) -> Iterator[str]:
+    """What looks like a slip in a value, its parts included, each as the beginning of a sentence."""
+    if isinstance(value, msgspec.Struct):
+        for field in msgspec.structs.fields(value):
+            found = getattr(value, field.name)
+            low, high = _bounds(field.type)
+            if isinstance(found, int | float) and not low <= found <= high:
+                limit = f"at most {high:g}" if found > high else f"at least {low:g}"
+                yield f"{where}.{field.name} is {found:g}, where {limit} is usual"
+            yield from doubts(found, f"{where}.{field.name}")
+        for doubt in value.unusual() if hasattr(value, "unusual") else ():
+            yield f"{where}.{doubt}"
+    elif isinstance(value, tuple):
+        for i, entry in enumerate(value):
+            named = isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[0], str)
+            yield from doubts(entry[1] if named else entry, f"{where}.{entry[0]}" if named else f"{where}[{i}]")
+
+
+def _bounds(kind: Any) -> tuple[float, float]:
+    if get_origin(kind) is Annotated:
+        kind, *metas = get_args(kind)
+        for meta in metas:
+            if isinstance(meta, Meta) and meta.extra:
+                low, high = meta.extra["usual"]
+                return low, high
+    parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else ()
+    return next((found for part in parts if (found := _bounds(part)) != (-inf, inf)), (-inf, inf))
