@@ -12,7 +12,7 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from hydra.types import RunMode
-from omegaconf import open_dict
+from omegaconf import OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from ncc.compose import experiment_names, plain_config, recipe_names, register
@@ -66,6 +66,8 @@ def _help(name: str, overrides: list[str], parts: list[str]) -> None:
     """What the verb does, or the keys within `parts`. Hydra's own --help takes over a second."""
     from ncc.help import show, show_within
 
+    # What is installed is known only once it is loaded, which takes too long here.
+    OmegaConf.register_new_resolver("installed", lambda *names: list(names), replace=True)
     with hydra.initialize_config_module("ncc.configs", version_base=None):
         config = hydra.compose(name, overrides, return_hydra_config=True)
     choices = config.hydra.runtime.choices

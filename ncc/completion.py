@@ -51,7 +51,8 @@ def candidates(line: str) -> list[str]:
         use_config_dir(typed_config_dir(typed))
         known = groups(typed[0])
         if "=" in word:
-            return _values(*word.split("=", 1), known, typed)
+            key, _, value = word.partition("=")
+            return _values(key, value, known, typed)
         return _starting(word, _keys(word, known, _composed(typed)))
     except NccError:
         return []

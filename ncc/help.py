@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import msgspec
 from omegaconf import OmegaConf
@@ -106,8 +106,7 @@ def show_within(config: Any, part: str) -> None:
     value = OmegaConf.select(config, part)
     if value is None and part not in config:
         raise UnknownNameError("part of the configuration", part, map(str, config))
-    plain = OmegaConf.to_container(config, resolve=False)
-    assert isinstance(plain, dict)
+    plain = cast(dict[str, Any], OmegaConf.to_container(config, resolve=False))
     lines = [line for line in within(plain) if line[0] == part or line[0].startswith(f"{part}.")]
     _print(_console(), f"Keys within {part}", lines, key_frac=0.6)
 
@@ -129,7 +128,7 @@ def _within(key: str, value: Any, types: list[Any], text: str) -> Iterator[Line]
     structs = [kind for kind in types if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
     for name, child in value.items():
         fields = [(kind, field) for kind in structs for field in msgspec.structs.fields(kind) if field.name == name]
-        said = next((found for kind, _ in fields if (found := _texts(kind).get(name))), "")
+        said = next((_texts(kind)[name] for kind, _ in fields if name in _texts(kind)), "")
         found = [member for _, field in fields for member in members(field.type, child)]
         if not structs:  # a mapping of names, which the value holds as pairs
             found = [
