@@ -13,7 +13,7 @@ from tests.house.files import ROOT, texts, tracked
 TOP = {
     ".ci", ".clang-format", ".dockerignore", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CITATION.cff",
     "CMakeLists.txt", "CONTRIBUTING.md", "Dockerfile", "LICENSES", "Makefile", "README.md", "agents", "baselines",
-    "configs", "constraints.txt", "docs", "envs", "mkdocs.yml", "ncc", "pyproject.toml", "tests",
+    "configs", "constraints.txt", "docs", "envs", "examples", "mkdocs.yml", "ncc", "pyproject.toml", "tests",
 }  # fmt: skip
 ALLOWED = TOP | {"notebooks"}
 LINKED = ("agents", "baselines", "configs", "envs")
@@ -59,8 +59,8 @@ def test_linked_packages_import_by_their_full_name(name: str) -> None:
 
 
 def test_every_folder_with_python_is_a_package() -> None:
-    """The import contracts and the type checker see packages only."""
-    folders = {Path(path).parent for path in tracked() if path.endswith(".py")}
+    """The import contracts and the type checker see packages only; examples are scripts."""
+    folders = {Path(path).parent for path in tracked() if path.endswith(".py") and not path.startswith("examples/")}
     folders = {parent for folder in folders for parent in (folder, *folder.parents) if parent != Path()}
     assert not [str(folder) for folder in sorted(folders) if not (ROOT / folder / "__init__.py").exists()]
 
