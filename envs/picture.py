@@ -109,7 +109,7 @@ class _Drawing:
         self._title = top.set_title("", loc="left")
         top.set(xlim=(-0.6, len(x) - 0.4), ylim=(0, 3))
         top.set_axis_off()
-        ends = [((host, 0.15), (middle[area], 1.45)) for host, area in zip(x, scales.area, strict=True)]
+        ends = [np.array([(host, 0.15), (middle[area], 1.45)]) for host, area in zip(x, scales.area, strict=True)]
         self._links = LineCollection(ends, colors=SENT, capstyle="round")
         top.add_collection(self._links)
         top.scatter(x, np.full(len(x), 0.15), s=40, color="white", edgecolor=INK, zorder=3)
@@ -159,7 +159,7 @@ class _Drawing:
 
         scales, rate, size = self._scales, EngFormatter("bit/s", places=1), EngFormatter("B", places=0)
         self._title.set_text(f"{m.time_s / MS:.1f} ms, {m.flows_finished} of {m.flows_started} flows delivered")
-        self._links.set_linewidths(list(0.5 + 7 * np.minimum(m.throughput_bps / scales.link_rate_bps, 1)))
+        self._links.set_linewidth(list(0.5 + 7 * np.minimum(m.throughput_bps / scales.link_rate_bps, 1)))
         for area, (bar, words, port) in enumerate(zip(self._full, self._words, self._ports, strict=True)):
             queue, buffer = float(m.upper_queue_bytes[area]), float(scales.upper_buffer_bytes[area])
             bar.set_width(self._width * min(queue / buffer, 1))
@@ -173,9 +173,9 @@ class _Drawing:
         self._limit.set_segments([((x - 0.45, y), (x + 0.45, y)) for x, y in limits if np.isfinite(y)])
         for line, queue in zip(self._lines, queues_bytes.T, strict=True):
             line.set_data(times_ms, queue)
-        self._canvas.draw()
+        self._canvas.draw()  # type: ignore[no-untyped-call]
         self._network.figure.set_layout_engine(
             "none"
         )  # what the first frame has found is kept, and the rest are faster
-        drawn: Frame = np.asarray(self._canvas.buffer_rgba())[..., :3].copy()
+        drawn: Frame = np.asarray(self._canvas.buffer_rgba())[..., :3].copy()  # type: ignore[no-untyped-call]
         return drawn

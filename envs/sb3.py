@@ -23,8 +23,7 @@ from ncc.envs.reward import AnyReward
 from ncc.envs.scenarios import ScenarioLike
 from ncc.envs.spec import DatapathFactory
 from ncc.harness.datapath import HostStack
-from ncc.harness.networks import Batching
-from ncc.harness.workers import InProcesses
+from ncc.harness.networks import side_by_side
 
 require_extra("sb3", "ncc.envs.sb3", "stable_baselines3")
 
@@ -90,8 +89,7 @@ class HostVecEnv(VecEnv):  # type: ignore[misc] # its types are not checked here
             purpose=purpose,
         )
         self.render_mode = None
-        factory = datapath_factory(datapath)
-        racks = factory if isinstance(factory, Batching) else InProcesses(factory)
+        racks = side_by_side(datapath_factory(datapath))
         threads = len(os.sched_getaffinity(0)) if threads is None else threads
         self._env = env = RackBatch(spec, racks, seed, n_racks=num_racks, threads=threads)
         self._shape, self._begun = (num_racks, env.n_agents), False

@@ -163,11 +163,10 @@ def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for key, value in over.items():
         before = merged.get(key)
-        alike = isinstance(before, Mapping) and isinstance(value, Mapping)
-        if alike and value.get("kind", before.get("kind")) == before.get("kind"):
-            merged[key] = _merged(before, value)
-        else:
-            merged[key] = value
+        merged[key] = value
+        if isinstance(before, Mapping) and isinstance(value, Mapping):
+            kind = before.get("kind")
+            merged[key] = _merged(before, value) if value.get("kind", kind) == kind else value
     return merged
 
 

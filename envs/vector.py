@@ -23,8 +23,7 @@ from ncc.envs.spaces import ActionSpace, Array, RackSpaces
 from ncc.envs.spec import DatapathFactory
 from ncc.harness.batch import ObsArray
 from ncc.harness.datapath import HostStack
-from ncc.harness.networks import Batching, networks
-from ncc.harness.workers import InProcesses
+from ncc.harness.networks import networks, side_by_side
 
 PROGRESS = ("time_s", "flows_started", "flows_finished")
 
@@ -102,9 +101,8 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
         self.single_observation_space, self.single_action_space = self._spaces.observation, self._spaces.action
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        factory = datapath_factory(datapath)
-        side_by_side = factory if isinstance(factory, Batching) else InProcesses(factory)
-        self._racks = Racks(spec, networks(side_by_side, num_envs, threads=threads), range(num_envs))
+        racks = networks(side_by_side(datapath_factory(datapath)), num_envs, threads=threads)
+        self._racks = Racks(spec, racks, range(num_envs))
         self._obs: ObsArray | None = None
         self._over: set[int] = set()
         self._seeds: list[int | None] = [None] * num_envs
@@ -171,7 +169,7 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
             info |= {"host_rewards": rewards, "_host_rewards": moved}
         return self._flat(self._obs), rewards.mean(axis=1).astype(np.float64), terminated, truncated, info
 
-    def render(self) -> tuple[Frame, ...] | None:
+    def render(self) -> tuple[Frame, ...] | None:  # type: ignore[override] # Gymnasium's type is any frame's
         """As `ncc.envs.gym.RackEnv.render`, of each rack.
 
         Raises:

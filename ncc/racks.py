@@ -11,8 +11,7 @@ from ncc.envs.rack import RackBatch
 from ncc.envs.spec import DatapathFactory, EnvSpec
 from ncc.harness.batch import BatchedEnv
 from ncc.harness.learner import Learner
-from ncc.harness.networks import Batching
-from ncc.harness.workers import InProcesses
+from ncc.harness.networks import side_by_side
 
 _ONE_SCENARIO = Families()
 
@@ -64,6 +63,5 @@ class RackFactory:
                 n_slots=self.racks,
                 threads=self.threads,
             )
-        batching = isinstance(self.datapath, Batching)
-        datapath = self.datapath if batching else InProcesses(self.datapath)
+        datapath = side_by_side(self.datapath)
         return RackBatch(self.spec, datapath, self.seed, first, self.racks, threads=self.threads)

@@ -33,8 +33,7 @@ def register_when_imported() -> None:
 
 
 def _register() -> None:
-    import gymnasium
-
+    gymnasium = sys.modules["gymnasium"]
     for name, entry in IDS.items():
         if name not in gymnasium.registry:
             gymnasium.register(name, **entry)

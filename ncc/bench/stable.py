@@ -36,7 +36,8 @@ def agent_steps_per_s(racks: int, config: A3cConfig, seed: int) -> float:
         learner.learn(config.steps * hosts.num_envs)  # what is made at the first update
         began_s, steps = time.perf_counter(), config.epochs * hosts.num_envs // racks
         learner.learn(steps, reset_num_timesteps=False)
-        return steps / (time.perf_counter() - began_s)
+        rate: float = steps / (time.perf_counter() - began_s)
+        return rate
     finally:
         torch.set_num_threads(threads)
         hosts.close()

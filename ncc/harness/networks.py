@@ -11,7 +11,7 @@ from ncc.core.measurement import Measurement, Measurements
 from ncc.core.scenario import Scenario
 from ncc.harness.datapath import Datapath, HostStack
 from ncc.harness.processes import pack_error, unpack_error
-from ncc.harness.workers import WorkerNetworks
+from ncc.harness.workers import InProcesses, WorkerNetworks
 
 DatapathFactory = Callable[[], Datapath]
 """Makes a datapath in the process that will step it; picklable where workers are used (a class, say)."""
@@ -112,6 +112,12 @@ class WhereFree:
         network, self._network = self._network, None
         if network is not None:
             network.close()
+
+
+def side_by_side(datapath: DatapathFactory) -> DatapathFactory:
+    """The datapath where it offers `Batching`; where it does not, the same in processes, which do."""
+    offered: object = datapath
+    return datapath if isinstance(offered, Batching) else InProcesses(datapath)
 
 
 def networks(datapath: DatapathFactory, n: int, *, threads: int = 1, first: int = 0) -> Networks:

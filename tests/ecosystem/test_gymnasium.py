@@ -40,13 +40,13 @@ def test_statistics_of_whole_episodes(name: str) -> None:
         assert info["episode"]["r"] == pytest.approx(sum(rewards))
         assert info["episode"]["l"] == len(rewards) == LENGTH
     assert list(env.length_queue) == [LENGTH] * 3
-    env.close()
+    env.close()  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", IDS)
 def test_statistics_of_a_vector(name: str, mode: str) -> None:
-    env = of_vectors.RecordEpisodeStatistics(gymnasium.make_vec(name, 2, mode, **SETTINGS))  # type: ignore[arg-type]
+    env = of_vectors.RecordEpisodeStatistics(gymnasium.make_vec(name, 2, mode, **SETTINGS))
     env.action_space.seed(1)
     env.reset(seed=1)
     sums = np.zeros(2)
@@ -67,6 +67,7 @@ def test_wrappers_of_vectors_take_the_batched_engine() -> None:
     env = of_vectors.NormalizeObservation(of_vectors.NormalizeReward(of_vectors.ClipAction(env)))
     env = of_vectors.DictInfoToList(of_vectors.RecordEpisodeStatistics(env))
     env.reset(seed=1)
+    obs: Any
     infos: Any = []
     for _ in range(LENGTH):
         obs, reward, _, _, infos = env.step(np.full((3, 4), 1.5, np.float32))
@@ -91,8 +92,8 @@ class Agent(torch.nn.Module):
         parts = torch.split(self.actor(x), self.nvec, dim=1)
         chosen = [torch.distributions.Categorical(logits=logits) for logits in parts]
         if action is None:
-            action = torch.stack([one.sample() for one in chosen], dim=1)
-        logs = torch.stack([one.log_prob(a) for one, a in zip(chosen, action.T, strict=True)])
+            action = torch.stack([one.sample() for one in chosen], dim=1)  # type: ignore[no-untyped-call]
+        logs = torch.stack([one.log_prob(a) for one, a in zip(chosen, action.T, strict=True)])  # type: ignore[no-untyped-call]
         return action, logs.sum(0), self.critic(x).flatten()
 
 

@@ -26,8 +26,9 @@ def test_plain_ppo() -> None:
             .training(train_batch_size_per_learner=4 * LENGTH, minibatch_size=2 * LENGTH, num_epochs=1)
         )
         algorithm = config.build_algo()
-        for _ in range(3):
-            seen: Any = algorithm.train()["env_runners"]
+        algorithm.train()
+        algorithm.train()
+        seen: Any = algorithm.train()["env_runners"]
         assert seen["episode_len_mean"] == LENGTH
         assert seen["episode_return_mean"] < 0
         algorithm.stop()

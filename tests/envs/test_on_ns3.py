@@ -58,6 +58,17 @@ def test_two_simulations_at_a_time() -> None:
     close(two)
 
 
+def test_a_vector_has_a_process_for_each_rack() -> None:
+    env, plain = (gymnasium.make_vec("ncc/Rack-v0", 2, m, datapath="ns3", scenario=TINY) for m in (None, "sync"))
+    np.testing.assert_array_equal(env.reset(seed=4)[0], plain.reset(seed=4)[0])
+    for _ in range(7):
+        moved = [each.step(np.full((2, 2), 10)) for each in (env, plain)]
+        for mine, theirs in zip(moved[0][:4], moved[1][:4], strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+    env.close()
+    plain.close()
+
+
 def test_pettingzoos_own_checks() -> None:
     env = RackParallelEnv(datapath="ns3", scenario=TINY)
     parallel_api_test(env, num_cycles=20)

@@ -77,17 +77,17 @@ def test_an_episode_begins_with_an_empty_past() -> None:
 
 
 def test_frames_by_gymnasiums_ways() -> None:
-    env = RenderCollection(gymnasium.make("ncc/Rack-v0", scenario=SMALL, render_mode="rgb_array"))
+    env: Any = RenderCollection(gymnasium.make("ncc/Rack-v0", scenario=SMALL, render_mode="rgb_array"))
     env.reset(seed=1)
     env.step(np.full(4, 10))
-    assert [frame.shape for frame in env.render()] == [(640, 720, 3)] * 2  # type: ignore[union-attr]
-    env.close()  # type: ignore[no-untyped-call]
-    several = gymnasium.make_vec("ncc/Rack-v0", 2, scenario=SMALL, render_mode="rgb_array")
+    assert [frame.shape for frame in env.render()] == [(640, 720, 3)] * 2
+    env.close()
+    several: Any = gymnasium.make_vec("ncc/Rack-v0", 2, scenario=SMALL, render_mode="rgb_array")
     several.reset(seed=1)
     several.step(np.full((2, 4), 10))
     frames = several.render()
     assert frames is not None
-    assert [frame.shape for frame in frames] == [(640, 720, 3)] * 2  # type: ignore[union-attr]
+    assert [frame.shape for frame in frames] == [(640, 720, 3)] * 2
     several.close()
     parallel = RackParallelEnv(SMALL, render_mode="rgb_array")
     parallel.reset(seed=1)

@@ -44,7 +44,7 @@ def test_it_gives_bit_for_bit_what_gymnasiums_own_gives_of_single_ones(name: str
     assert env.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP == plain.metadata["autoreset_mode"]
     assert (env.action_space, env.observation_space) == (plain.action_space, plain.observation_space)
     env.action_space.seed(3)
-    both = [env.reset(seed=5), plain.reset(seed=5)]
+    both: list[Any] = [env.reset(seed=5), plain.reset(seed=5)]
     ended = np.zeros(n)
     for k in range(60):
         for mine, theirs in zip(*both, strict=True):
@@ -116,13 +116,14 @@ def test_an_observation_that_its_owner_changes_does_not_change_what_is_decided()
 
 
 def test_statistics_of_whole_episodes_are_sums_of_rewards() -> None:
-    env = RecordEpisodeStatistics(make(scenario=FINITE))
+    env: VectorEnv[Any, Any, Any] = RecordEpisodeStatistics(make(scenario=FINITE))
     env.reset(seed=2)
     sums, lengths, ended = np.zeros(3), np.zeros(3), 0
     fresh = np.zeros(3, np.bool_)
     rng = np.random.default_rng(0)
     for _ in range(90):
-        _, reward, terminated, truncated, info = env.step(rng.integers(0, 11, (3, 4)))
+        moved: Any = env.step(rng.integers(0, 11, (3, 4)))
+        _, reward, terminated, truncated, info = moved
         sums, lengths = np.where(fresh, 0, sums + reward), np.where(fresh, 0, lengths + 1)
         fresh = terminated | truncated
         for row in fresh.nonzero()[0]:
@@ -165,7 +166,7 @@ def test_other_datapaths_have_a_process_for_each_rack() -> None:
     env = make(n=2, scenario=OPEN, datapath=FLOWS)
     plain = make(n=2, scenario=OPEN, datapath=FLOWS, vectorization_mode="sync")
     np.testing.assert_array_equal(env.reset(seed=1)[0], plain.reset(seed=1)[0])
-    networks: Networks = env.unwrapped._racks._networks  # type: ignore[attr-defined]
+    networks: Networks = env.unwrapped._racks._networks
     assert isinstance(networks, WorkerNetworks)
     for level in (2, 10):
         np.testing.assert_array_equal(env.step(np.full((2, 4), level))[0], plain.step(np.full((2, 4), level))[0])
