@@ -18,6 +18,7 @@ from typing import Any, cast, get_args
 import msgspec
 from omegaconf import OmegaConf
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -60,7 +61,7 @@ def written(verb: str) -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
             within, closed = key, text.startswith("by name")
             keys[key] = text
         elif within == "defaults":
-            groups[key] = ((found["value"] or "").replace(" ", ""), text)
+            groups[key] = (found["value"] or "", text)
         elif len(found["indent"]) == 2 and not closed:
             keys.pop(within, None)
             keys[f"{within}.{key}"] = text
@@ -158,10 +159,10 @@ def _print(console: Console, title: str, lines: Iterable[Line], key_frac: float 
     table.add_column(max_width=int(console.width * key_frac), overflow="fold")
     table.add_column(ratio=1, overflow="fold")
     for key, value, text in lines:
-        table.add_row(Text(f"  {key}={_plain(value)}"), Text(text))
+        table.add_row(Text(f"{key}={_plain(value)}"), Text(text))
     console.print()
     console.print(f"{title}:", style="bold")
-    console.print(table)
+    console.print(Padding(table, (0, 0, 0, 2)))
 
 
 def _plain(value: Any) -> str:

@@ -87,7 +87,7 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
         if plan.families.of:
             facts["families"] = plan.families.digest()
         seal(folder, "training", facts, files, made)
-    print(f"Run folder: {folder}; the same as a page: python -m ncc.report run={folder}")
+    print(f"Run folder: {folder}; the same as a page: ncc report run={folder}")
     print_verdict(result)
     print(f"Picture: {judged / result.reference / 'slowdown_cdf.png'}")
     require_valid(result)

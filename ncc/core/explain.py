@@ -8,7 +8,7 @@ import re
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
@@ -37,6 +37,9 @@ def explain(kind: Any, data: Any, where: str, message: str) -> str:
         value = _child(value, step)
         types = [member for found in _follow(types, step) for member in members(found, value)]
     structs = [t for t in types if isinstance(t, type) and issubclass(t, msgspec.Struct)]
+    if text.startswith("Invalid enum value"):
+        options = [str(option) for kind in types if get_origin(kind) is Literal for option in get_args(kind)]
+        return f"{place} cannot be {value!r}{_allowed(options, str(value))}"
     return _sentence(place, text, value, structs, parents)
 
 

@@ -20,6 +20,7 @@ TRAIN = [
     ("scenario.topology.host_rate_bps=10ms", "scenario.topology.host_rate_bps is a rate and cannot be '10ms', a time"),
     ("scenario.topology.delay_s=10", "scenario.topology.delay_s is 10, where at most 0.5 is usual"),
     ("agent.learning_rate=1", "add consent=true"),
+    ("agent.mode=asyn", "agent.mode cannot be 'asyn'; allowed: async, sync. Did you mean 'async'?"),
     ("agent=ppo", "Did you mean 'rllib_ppo'"),
     ("scenario.workload.websearch.load_frac=-1", "load_frac"),
     ("scenario.workload.websearch.distribution=wobsearch", "websearch"),
