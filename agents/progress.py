@@ -11,12 +11,16 @@ REPORT_EVERY_S = 0.5
 
 
 class Meter:
-    """Gathers updates and reports at most every `REPORT_EVERY_S` seconds: means of scalars, all returns."""
+    """Gathers updates and reports at most every `REPORT_EVERY_S` seconds.
+
+    A report has all returns, and of every scalar the mean over the updates that have it.
+    """
 
     def __init__(self, report: Report, epochs: int, total_epochs: int) -> None:
         self._report, self._epochs, self._total = report, epochs, total_epochs
         self._returns: list[float] = []
         self._sums: defaultdict[str, float] = defaultdict(float)
+        self._counts: defaultdict[str, int] = defaultdict(int)
         self._updates = 0
         self._since_s, self._since_epochs = time.perf_counter(), epochs
         # Where training stands; in a resumed run, even one from epoch 0, what was said of later epochs no longer holds.
@@ -34,6 +38,7 @@ class Meter:
         self._returns.extend(returns)
         for name, value in scalars.items():
             self._sums[name] += value
+            self._counts[name] += 1
         if time.perf_counter() - self._since_s >= REPORT_EVERY_S:
             self.flush()
 
@@ -42,9 +47,9 @@ class Meter:
         if not self._updates:
             return
         now_s = time.perf_counter()
-        scalars = {name: total / self._updates for name, total in self._sums.items()}
+        scalars = {name: total / self._counts[name] for name, total in self._sums.items()}
         scalars["speed/epochs_per_s"] = (self._epochs - self._since_epochs) / max(now_s - self._since_s, 1e-9)
         returns = tuple(self._returns)
-        self._returns, self._sums, self._updates = [], defaultdict(float), 0
+        self._returns, self._sums, self._counts, self._updates = [], defaultdict(float), defaultdict(int), 0
         self._since_s, self._since_epochs = now_s, self._epochs
         self._report(Progress(self._epochs, self._total, returns, scalars))

@@ -8,6 +8,7 @@ from ncc.core.seeding import generator
 from ncc.envs.families import Families, check_families
 from ncc.envs.rack import RackBatch
 from ncc.envs.spec import DatapathFactory, EnvSpec
+from ncc.envs.tally import means
 from ncc.harness.batch import ActionArray, Advice, ObsArray, Transition
 from ncc.harness.networks import Batching
 from ncc.harness.processes import pack_error, unpack_error
@@ -62,6 +63,8 @@ class Mixture:
         """Of each slot, what an error begins with."""
         self._episodes = [0] * n_slots
         self._returns: list[list[float]] = [[] for _ in range(n_slots)]
+        self._sums = np.zeros(6)
+        """`ncc.envs.tally.Tally.sums` of networks that are over."""
         self._stuck = [_Stuck(families, self.n_agents, self.n_actions) for _ in range(n_slots)]
 
     def reset(self, episode: int = 0) -> ObsArray:
@@ -94,6 +97,7 @@ class Mixture:
             final = obs.copy() if truncated.any() else obs
             for row in truncated.nonzero()[0].tolist():
                 self._returns[row].append(float(np.mean(slots[row].take_returns())))
+                self._sums += slots[row].take_sums()
                 slots[row].close()
                 slots[row], obs[row] = self._begin(row, self._episodes[row] + 1)
         except BaseException:
@@ -120,6 +124,11 @@ class Mixture:
         returns = tuple(value for slot in self._returns for value in slot)
         self._returns = [[] for _ in range(self.n_racks)]
         return returns
+
+    def told(self) -> dict[str, float]:
+        """See `ncc.harness.batch.Telling`: of all networks of all slots."""
+        found, self._sums = sum((slot.take_sums() for slot in self._slots), self._sums), np.zeros_like(self._sums)
+        return means(found)
 
     def close(self) -> None:
         """Free the networks; may be called twice."""

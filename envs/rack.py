@@ -13,6 +13,7 @@ from ncc.envs.expert import TransportExpert
 from ncc.envs.racks import Racks
 from ncc.envs.reward import RewardArray
 from ncc.envs.spec import DatapathFactory, EnvSpec
+from ncc.envs.tally import means
 from ncc.harness.batch import ActionArray, Advice, ObsArray, Transition
 from ncc.harness.limiter import RateLimiter
 from ncc.harness.networks import networks
@@ -182,6 +183,15 @@ class RackBatch:
         returns = tuple(value for rack in self._returns for value in rack)
         self._returns = [[] for _ in range(self.n_racks)]
         return returns
+
+    def told(self) -> dict[str, float]:
+        """See `ncc.harness.batch.Telling`; keys: `ncc.envs.tally.means`."""
+        return means(self.take_sums())
+
+    def take_sums(self) -> FloatArray:
+        """`ncc.envs.tally.Tally.sums` since the last call."""
+        found, self._racks.tally.sums = self._racks.tally.sums, np.zeros_like(self._racks.tally.sums)
+        return found
 
     def close(self) -> None:
         """Free the networks; may be called twice."""

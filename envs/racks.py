@@ -14,6 +14,7 @@ from ncc.core.seeding import derive_seed
 from ncc.envs.observation import SharedObserver
 from ncc.envs.reward import RewardArray
 from ncc.envs.spec import EnvSpec
+from ncc.envs.tally import Tally
 from ncc.harness.batch import ObsArray
 from ncc.harness.networks import Networks
 from ncc.harness.processes import pack_error, unpack_error
@@ -62,6 +63,7 @@ class Racks:
         self._last_epoch_s = spec.scenario.duration_s - spec.scenario.period_s / 2
         self._over = set(range(len(racks)))  # rows whose episode has ended or not begun
         self._n_flows = np.full(len(racks), -1)
+        self.tally = Tally(spec.scenario, len(racks))
         self._begun: dict[int, Measurement] = {}  # of several racks, those that stand at their start
 
     @property
@@ -88,6 +90,7 @@ class Racks:
         if self.spec.finite:
             self._n_flows[row] = len(flows)
         self._over.discard(row)
+        self.tally.begin(row)
         if not self._lone:
             self._begun[row] = first
             return self._observer.restart(row, first, seed=derive_seed(seed, "sharing"))
@@ -117,6 +120,7 @@ class Racks:
                 self._over.update(range(len(self.racks)))
             raise
         self._begun.clear()
+        self.tally.add(m, limits_bps)
         obs, reward = self._observer.observe(m), self._reward.reward(m)
         # "After the last epoch, and not terminated": True is more than False.
         if isinstance(m, Measurements):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ncc.core.errors import ConfigError, DatapathError, WorkerDiedError
 from ncc.harness.lock import exclusive
-from ncc.learning import read_learning
+from ncc.learning import WANDB, read_learning
 
 TRAINING = "training"
 
@@ -94,3 +94,9 @@ def begun(folder: Path) -> bool:
     A hidden file is none: what a process left that was killed while it wrote its first checkpoint.
     """
     return bool(read_learning(folder)) or any((folder / "checkpoints").glob("[!.]*"))
+
+
+def files_of(folder: Path) -> list[str]:
+    """What a training has left in its folder, relative to it; hidden files and those of Weights & Biases apart."""
+    found = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    return [str(path) for path in found if not path.name.startswith(".") and path.parts[0] != WANDB]

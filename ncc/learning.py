@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a learner said while it learned: one JSON line per report, and TensorBoard."""
+"""What a learner said while it learned: one JSON line per report, TensorBoard and, if asked for, Weights & Biases."""
 
+import importlib
 import json
 import math
 import time
 from collections import deque
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ncc.core.errors import ResultError
+from ncc.core.errors import ConfigError, ResultError
 from ncc.harness.atomic import write_text
 from ncc.harness.learner import Progress
 
 LEARNING = "learning.jsonl"
 TENSORBOARD = "tensorboard"
+WANDB = "wandb"
+"""Folder of a run that Weights & Biases keeps to itself."""
+NETWORK = "network/"
+"""Begins the names of what the environment tells; all else is the learner's."""
 RECENT = 20
 """Episodes in the running mean that the progress bar shows."""
 
@@ -22,9 +28,16 @@ class LearningLog:
     """Appends every `Progress` to `learning.jsonl` and to a TensorBoard event file; use as a context manager.
 
     A resumed run goes on from its checkpoint, which is its first report: rows from after it are dropped then.
+
+    Args:
+        project: of Weights & Biases, where the same is logged as a run with the folder's name; empty: nowhere.
+        config: what that run shows as its configuration.
     """
 
-    def __init__(self, folder: Path, *, resume: bool) -> None:
+    def __init__(
+        self, folder: Path, *, resume: bool, project: str = "", config: Mapping[str, Any] | None = None
+    ) -> None:
+        self._folder, self._project, self._config = folder, project, dict(config or {})
         self._path = folder / LEARNING
         self._kept = read_learning(folder) if resume else []
         self._recent: deque[float] = deque(maxlen=RECENT)
@@ -37,10 +50,18 @@ class LearningLog:
         from torch.utils.tensorboard import SummaryWriter
 
         self._board: Any = SummaryWriter(str(self._board_folder))
+        self._online: Any = None
+        if self._project:
+            wandb = load_wandb()
+            self._online = wandb.init(
+                project=self._project, name=self._folder.name, dir=str(self._folder), config=self._config
+            )
         return self
 
     def __exit__(self, *_: object) -> None:
         self._board.close()
+        if self._online is not None:
+            self._online.finish()
 
     def report(self, progress: Progress) -> None:
         """Record one report."""
@@ -60,15 +81,35 @@ class LearningLog:
         }
         with self._path.open("a") as file:
             file.write(json.dumps(row) + "\n")
-        for name, value in progress.scalars.items():
-            self._board.add_scalar(f"learner/{name}", value, progress.epochs)
+        shown = {
+            name if name.startswith(NETWORK) else f"learner/{name}": value for name, value in progress.scalars.items()
+        }
         if progress.returns:
-            self._board.add_scalar("episode/return", sum(progress.returns) / len(progress.returns), progress.epochs)
+            shown["episode/return"] = sum(progress.returns) / len(progress.returns)
+        for name, value in shown.items():
+            self._board.add_scalar(name, value, progress.epochs)
+        if self._online is not None:
+            self._online.log(shown, step=progress.epochs)
 
     @property
     def recent_return(self) -> float | None:
         """Mean return of the last episodes; None before the first."""
         return sum(self._recent) / len(self._recent) if self._recent else None
+
+
+def load_wandb() -> Any:
+    """The package of Weights & Biases.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    try:
+        return importlib.import_module("wandb")
+    except ImportError:
+        raise ConfigError(
+            "wandb=<project> logs to Weights & Biases and its package is not installed: pip install wandb, or leave "
+            "wandb out"
+        ) from None
 
 
 def read_learning(folder: Path) -> list[dict[str, Any]]:

@@ -78,7 +78,7 @@ class EvaluationSpec(Value, frozen=True):
 
 def planned(plain: Mapping[str, Any]) -> dict[str, Any]:
     """What a plan holds of a composed configs/train.yaml: all but where it runs and how it was asked for."""
-    return {key: value for key, value in plain.items() if key not in ("resume", "out", CONSENT)}
+    return {key: value for key, value in plain.items() if key not in ("resume", "out", "wandb", CONSENT)}
 
 
 @dataclass(frozen=True)

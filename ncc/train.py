@@ -40,7 +40,7 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
 
     from ncc.training import train
 
-    train(plan, folder, resume=resume is not None)
+    train(plan, folder, resume=resume is not None, wandb=plain["wandb"] or "")
 
 
 def _foreign(plain: dict[str, Any], overrides: Sequence[str]) -> bool:
@@ -60,13 +60,13 @@ def _foreign(plain: dict[str, Any], overrides: Sequence[str]) -> bool:
 
     from ncc.foreign.train import train
 
-    train(plan, folder, resume=resume is not None)
+    train(plan, folder, resume=resume is not None, wandb=plain["wandb"] or "")
     return True
 
 
 def _require_alone(overrides: Sequence[str]) -> None:
-    """`ConfigError` for anything beside resume."""
-    if others := [o for o in overrides if not o.startswith("resume=")]:
+    """`ConfigError` for anything beside resume and wandb."""
+    if others := [o for o in overrides if not o.startswith(("resume=", "wandb="))]:
         raise ConfigError(f"resume continues a run with its own configuration; leave out {', '.join(others)}")
 
 

@@ -16,14 +16,14 @@ from ncc.compose import agent_name
 from ncc.core.errors import ConfigError, WorkerDiedError
 from ncc.envs.trained import ranges_of_training
 from ncc.evaluation import judge, require_valid
-from ncc.folders import begun, training_in
+from ncc.folders import begun, files_of, training_in
 from ncc.harness.learner import Learner, Progress
 from ncc.harness.manifest import is_sealed, provenance, seal
 from ncc.harness.networks import Batching
 from ncc.harness.processes import quiet_start
 from ncc.harness.progress import Bar
 from ncc.harness.results import load_evaluation
-from ncc.learning import LearningLog, read_learning
+from ncc.learning import LearningLog, load_wandb, read_learning
 from ncc.plan import TrainPlan
 from ncc.plot import learning_curve
 from ncc.racks import RackFactory
@@ -43,8 +43,11 @@ DRAIN_FRAC = 0.4
 """Simulated time an evaluation spends beyond its arrivals, roughly, as a share of them; for the forecast only."""
 
 
-def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
+def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> None:
     """Train by the plan into `folder`, evaluate, print the comparison and seal the folder.
+
+    Args:
+        wandb: project of Weights & Biases to log to as well; empty: none.
 
     Raises:
         ConfigError: a setting that cannot be used; a folder that this call made is gone again.
@@ -54,6 +57,8 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
     if resume and _finished(folder):
         return
     learner, factory = check_training(plan)
+    if wandb:
+        load_wandb()
     judged = folder / "evaluation"
     with training_in(folder, resume=resume):
         if resume and _finished(folder):  # by somebody else, since it was looked at
@@ -64,7 +69,7 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
         print(f"Training {agent_name(plan.plain['agent'])} on {_where(plan)}; results in {folder}")
         _forecast(plan, learner, rates)
         started = time.perf_counter()
-        _learn(plan, learner, factory, folder, resume=resume and begun(folder))
+        _learn(plan, learner, factory, folder, resume=resume and begun(folder), wandb=wandb)
         trained_s = time.perf_counter() - started
         result = judge(
             plan.evaluation_scenario,
@@ -76,7 +81,6 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
             close=False,
         )
         returns = _report(plan, folder, judged)
-        files = [str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")]
         facts = {
             "seed": plan.seed,
             "scenario": plan.scenario.digest(),
@@ -86,7 +90,7 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
         }
         if plan.families.of:
             facts["families"] = plan.families.digest()
-        seal(folder, "training", facts, files, made)
+        seal(folder, "training", facts, files_of(folder), made)
     print(f"Run folder: {folder}; the same as a page: ncc report run={folder}")
     print_verdict(result)
     print(f"Picture: {judged / result.reference / 'slowdown_cdf.png'}")
@@ -161,7 +165,7 @@ def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, dict[str, 
     }
 
 
-def _learn(plan: TrainPlan, learner: Learner, factory: RackFactory, folder: Path, *, resume: bool) -> None:
+def _learn(plan: TrainPlan, learner: Learner, factory: RackFactory, folder: Path, *, resume: bool, wandb: str) -> None:
     meta = {
         "observation": plan.env.observation.to_dict(),
         "action": plan.env.action.to_dict(),
@@ -172,7 +176,8 @@ def _learn(plan: TrainPlan, learner: Learner, factory: RackFactory, folder: Path
     if plan.families.of:
         meta["families"] = plan.families.to_dict()
     meta["trained"] = ranges_of_training(plan.scenario, plan.families).to_dict()
-    with LearningLog(folder, resume=resume) as log, Bar("training", learner.total_epochs, "epochs") as bar:
+    logged = LearningLog(folder, resume=resume, project=wandb, config=plan.plain)
+    with logged as log, Bar("training", learner.total_epochs, "epochs") as bar:
 
         def report(progress: Progress) -> None:
             log.report(progress)

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Collecting experience: steps an environment with the current policy and keeps what an update needs."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ncc.core.errors import ConfigError, InvalidRunError
-from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray
+from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray, Telling
 
 Float = npt.NDArray[np.float32]
 Bool = npt.NDArray[np.bool_]
@@ -44,6 +45,8 @@ class Rollout:
     """[n_agents, obs_dim] last observation of each of them"""
     returns: tuple[float, ...]
     """Mean reward per host and epoch of each episode that ended."""
+    told: Mapping[str, float] = field(default_factory=dict)
+    """What the environment tells of these epochs (`ncc.harness.batch.Telling`)."""
 
     @property
     def epochs(self) -> int:
@@ -144,4 +147,5 @@ class Collector:
             tuple(cut),
             cut_obs,
             tuple(returns),
+            self._env.told() if isinstance(self._env, Telling) else {},
         )

@@ -35,6 +35,8 @@ RETURNS = "ncc_returns"
 NEXT_EPISODE = "ncc_next_episode"
 """Metric, by env runner: the first episode number that no rack of it has taken a step in."""
 
+TOLD = "ncc_told"
+"""Metrics by name: what the environment tells of its networks (`ncc.harness.batch.Telling`)."""
 EPISODES_PER_ROLLOUT = "ncc_episodes_per_rollout"
 """Metric: by how much NEXT_EPISODE grew in a rollout, at most."""
 ENOUGH = 2**31
@@ -114,6 +116,8 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):
             cut=taken.cut,
             cut_obs=np.stack(taken.cut_obs) if taken.cut else np.empty((0, *taken.last_obs.shape[1:]), np.float32),
         )
+        for name, value in taken.told.items():
+            self.metrics.log_value((TOLD, name), value)
         self._log(found, taken.returns, begun=self._collector.next_episode - before)
         return found
 

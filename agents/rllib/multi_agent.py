@@ -2,6 +2,7 @@
 """RLlib's own way, for comparison: a rack as a `MultiAgentEnv`, hosts as agents, dictionaries and episodes per host."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,11 @@ from ray.rllib.env.multi_agent_env import MultiAgentEnv
 from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 
-from ncc.agents.rllib.env_runner import EPISODES_PER_ROLLOUT, NEXT_EPISODE, RETURNS, failed, host_spaces, quiet
+from ncc.agents.rllib.env_runner import EPISODES_PER_ROLLOUT, NEXT_EPISODE, RETURNS, TOLD, failed, host_spaces, quiet
 from ncc.agents.rllib.rollout import FailedRollout
 from ncc.agents.rllib.settings import EnvSettings
 from ncc.core.errors import ConfigError, InvalidRunError, NccError
-from ncc.harness.batch import ObsArray
+from ncc.harness.batch import ObsArray, Telling
 
 Hosts = dict[str, Any]
 
@@ -84,6 +85,10 @@ class RackMultiAgentEnv(MultiAgentEnv):
             {},
         )
 
+    def told(self) -> Mapping[str, float]:
+        """What the environment tells of its network since the last call."""
+        return self._env.told() if isinstance(self._env, Telling) else {}
+
     def close(self) -> None:
         self._env.close()
 
@@ -116,6 +121,8 @@ class HostsEnvRunner(MultiAgentEnvRunner):
         self.metrics.log_value((NEXT_EPISODE, str(rack.worker)), rack.next_episode, reduce="max", window=1)
         for value in rack.returns:
             self.metrics.log_value(RETURNS, value, reduce="item_series")
+        for name, value in rack.told().items():
+            self.metrics.log_value((TOLD, name), value)
         rack.returns.clear()
         return episodes
 

@@ -19,7 +19,7 @@ from ncc.agents.rllib.algorithms import SILENCE_S, algorithm_config
 from ncc.agents.rllib.checkpoint import CheckpointFolder, RunState, check_shape
 from ncc.agents.rllib.cluster import connected, held_stderr
 from ncc.agents.rllib.config import RllibConfig
-from ncc.agents.rllib.env_runner import EPISODES_PER_ROLLOUT, NEXT_EPISODE, RETURNS
+from ncc.agents.rllib.env_runner import EPISODES_PER_ROLLOUT, NEXT_EPISODE, RETURNS, TOLD
 from ncc.agents.rllib.module import HostModule, policy_layers
 from ncc.agents.rllib.offline import in_process, offline_algorithm
 from ncc.agents.rllib.settings import EnvSettings
@@ -173,7 +173,8 @@ class Run:
         for name, value in scalars.items():
             if not math.isfinite(value) and name.startswith(("loss/", "update/grad")):
                 raise InvalidRunError(f"{name} is {value} after {self.epochs} epochs; lower the learning rate")
-        return scalars
+        told = result.get(ENV_RUNNER_RESULTS, {}).get(TOLD, {})
+        return scalars | {name: float(value) for name, value in told.items() if math.isfinite(value)}
 
     def _module(self) -> HostModule:
         """The network that learns."""

@@ -14,13 +14,13 @@ from ncc.core.seeding import generator
 from ncc.core.value import from_json
 from ncc.envs.ns3gym.batch import Scales, SimulationBatch, SimulationFactory, measure_scales
 from ncc.envs.ns3gym.schema import need_packages
-from ncc.folders import begun, training_in
+from ncc.folders import begun, files_of, training_in
 from ncc.foreign.plan import SimulationPlan
 from ncc.harness.atomic import write_text
 from ncc.harness.learner import Learner, Progress
 from ncc.harness.manifest import is_sealed, provenance, seal
 from ncc.harness.progress import Bar
-from ncc.learning import LearningLog, read_learning
+from ncc.learning import LearningLog, load_wandb, read_learning
 from ncc.metrics.stats import Interval, interval
 from ncc.plot import learning_curve
 
@@ -29,8 +29,11 @@ SCALES = "scales.json"
 KIND = "simulation_training"
 
 
-def train(plan: SimulationPlan, folder: Path, *, resume: bool) -> None:
+def train(plan: SimulationPlan, folder: Path, *, resume: bool, wandb: str = "") -> None:
     """Train by the plan into `folder`, play before and after, print both and seal the folder.
+
+    Args:
+        wandb: as `ncc.training.train` takes it.
 
     Raises:
         ConfigError: a setting that cannot be used; a folder that this call made is gone again.
@@ -42,6 +45,8 @@ def train(plan: SimulationPlan, folder: Path, *, resume: bool) -> None:
         return
     need_packages()
     learner = plan.build()
+    if wandb:
+        load_wandb()
     with training_in(folder, resume=resume):
         if resume and _finished(folder):  # by somebody else, since it was looked at
             return
@@ -51,7 +56,7 @@ def train(plan: SimulationPlan, folder: Path, *, resume: bool) -> None:
         what = plan.env.command or f"the simulation on port {plan.env.port}"
         print(f"Training {agent_name(plan.plain['agent'])} on {what}; results in {folder}", flush=True)
         started = time.perf_counter()
-        _learn(plan, learner, scales, folder, resume=resume and begun(folder))
+        _learn(plan, learner, scales, folder, resume=resume and begun(folder), wandb=wandb)
         trained_s = time.perf_counter() - started
         returns = {
             name: judge(plan, folder / file) for name, file in (("untrained", UNTRAINED_FILE), ("trained", POLICY_FILE))
@@ -64,8 +69,8 @@ def train(plan: SimulationPlan, folder: Path, *, resume: bool) -> None:
             learning_curve(
                 rows, folder / CURVE, references={name: span.estimate for name, span in spans.items()}, title=title
             )
-        files = [str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")]
-        seal(folder, KIND, {"seed": plan.seed, "trained_s": trained_s, "returns": returns}, files, made)
+        facts = {"seed": plan.seed, "trained_s": trained_s, "returns": returns}
+        seal(folder, KIND, facts, files_of(folder), made)
     episodes = plan.env.judged_episodes
     others = "" if plan.env.command is None else " of other seeds"
     print(
@@ -134,10 +139,11 @@ def _scales(plan: SimulationPlan, folder: Path) -> Scales:
     return scales
 
 
-def _learn(plan: SimulationPlan, learner: Learner, scales: Scales, folder: Path, *, resume: bool) -> None:
+def _learn(plan: SimulationPlan, learner: Learner, scales: Scales, folder: Path, *, resume: bool, wandb: str) -> None:
     factory = SimulationFactory(plan.env, scales, plan.seed, racks=learner.racks_per_env)
     meta = {"simulation": plan.env.to_dict(), "scales": scales.to_dict()}
-    with LearningLog(folder, resume=resume) as log, Bar("training", learner.total_epochs, "steps") as bar:
+    logged = LearningLog(folder, resume=resume, project=wandb, config=plan.plain)
+    with logged as log, Bar("training", learner.total_epochs, "steps") as bar:
 
         def report(progress: Progress) -> None:
             log.report(replace(progress, returns=tuple(value * scales.reward_std for value in progress.returns)))

@@ -4,7 +4,7 @@
 Agents and envs never import each other; both know this.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -77,6 +77,15 @@ class Advising(Protocol):
         Raises:
             ConfigError: the environment was given no expert.
         """
+        ...
+
+
+@runtime_checkable
+class Telling(Protocol):
+    """A `BatchedEnv` that tells what happens in it, for logs."""
+
+    def told(self) -> Mapping[str, float]:
+        """Means since the last call, by name with unit (`network/fct_s`); what is undefined is left out."""
         ...
 
 

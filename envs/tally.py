@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What networks do while somebody learns in them: sums over some epochs, for the log."""
+
+import numpy as np
+
+from ncc.core.flows import FloatArray
+from ncc.core.measurement import Measurement, Measurements
+from ncc.core.scenario import Scenario
+from ncc.envs.scales import scales_of
+
+EVERY = 10
+"""Epochs from one that is looked at to the next: so it costs next to nothing."""
+
+
+class Tally:
+    """Counts flows, goodput, queueing delay and limits of the racks of one scenario, all together."""
+
+    def __init__(self, scenario: Scenario, n_racks: int) -> None:
+        self._stride_s = EVERY * scenario.period_s
+        self._per_bps = 1 / scales_of(scenario).link_rate_bps
+        self._finite = not any(traffic.endless for _, traffic in scenario.workload)
+        self._finished = np.zeros(n_racks, np.int64)
+        self._calls = 0
+        self.sums = np.zeros(6)
+        """Racks looked at; seconds that flows spent under way, and how many finished; goodput, queueing delay and
+        limits, each summed over the racks looked at."""
+
+    def begin(self, row: int) -> None:
+        """An episode of that rack begins."""
+        self._finished[row] = 0
+
+    def add(self, m: Measurement | Measurements, limits_bps: FloatArray) -> None:
+        """An epoch of every rack under limits [n_racks, n_agents]."""
+        self._calls += 1
+        if self._calls % EVERY:
+            return
+        finished = np.asarray(m.flows_finished)
+        under_way = np.sum(m.flows_started) - np.sum(finished)
+        self.sums += (
+            len(limits_bps),
+            self._stride_s * under_way if self._finite else 0.0,
+            np.sum(finished - self._finished) if self._finite else 0.0,
+            m.goodput_bps.sum(),
+            m.upper_queue_delay_s.mean(axis=-1).sum(),
+            np.minimum(limits_bps * self._per_bps, 1.0).mean(axis=-1).sum(),
+        )
+        self._finished[:] = finished
+
+
+def means(sums: FloatArray) -> dict[str, float]:
+    """What `Tally.sums` comes to, by name with its SI unit; a metric of nothing is left out.
+
+    Keys:
+        network/fct_s: mean flow completion time by Little's law, flows under way over flows finished per second.
+        network/goodput_bps: payload acknowledged to all hosts of a rack per second.
+        network/queue_delay_s: mean wait at the upper port.
+        network/limit_frac: mean rate limit over the rate of the host's link; 1: nobody is limited.
+    """
+    racks, under_way_s, finished, goodput, delay, limits = sums.tolist()
+    if not racks:
+        return {}
+    found = {"fct_s": under_way_s / finished} if finished else {}
+    found |= {"goodput_bps": goodput / racks, "queue_delay_s": delay / racks, "limit_frac": limits / racks}
+    return {f"network/{name}": value for name, value in found.items()}

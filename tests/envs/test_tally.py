@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What environments tell the log of their networks."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ncc.agents.a3c.rollout import Collector
+from ncc.core.seeding import generator
+from ncc.envs.rack import RackBatch
+from ncc.envs.tally import EVERY, Tally, means
+from ncc.harness.batch import ActionArray, ObsArray
+from tests.envs.cases import FLOWS, measured, poisson, rack, spec
+
+RATE = 1e9
+
+
+def test_every_number_by_hand() -> None:
+    """Of 10 epochs of 1 ms one is looked at: 7 flows under way, 2 more finished."""
+    scenario = rack()
+    tally = Tally(scenario, 1)
+    limits = np.array([[RATE / 2, RATE, np.inf, RATE / 4]])
+    now = replace(
+        measured(scenario, EVERY, goodput_bps=1e8, upper_queue_delay_s=3e-5), flows_started=9, flows_finished=2
+    )
+    for _ in range(EVERY):
+        tally.add(now, limits)
+    told = means(tally.sums)
+    assert told["network/fct_s"] == pytest.approx(7 * EVERY * scenario.period_s / 2)
+    assert told["network/goodput_bps"] == pytest.approx(4e8)
+    assert told["network/queue_delay_s"] == pytest.approx(3e-5)
+    assert told["network/limit_frac"] == pytest.approx((0.5 + 1 + 1 + 0.25) / 4)
+
+
+def test_nothing_is_told_of_nothing() -> None:
+    assert means(Tally(rack(), 1).sums) == {}
+    tally = Tally(rack(), 1)
+    for _ in range(EVERY):
+        tally.add(replace(measured(rack(), EVERY), flows_started=3), np.full((1, 4), np.inf))
+    assert "network/fct_s" not in means(tally.sums), "no flow has finished"
+
+
+def test_completion_times_are_those_of_the_flows() -> None:
+    """Flows alone in an empty fluid network take their size over the link's rate: here 0.4 ms to 8 ms."""
+    scenario = rack(poisson(0.3), periods=2000)
+    env = RackBatch(spec(scenario), FLOWS, seed=1)
+    env.reset()
+    top = np.full((1, 4), env.n_actions - 1)
+    for _ in range(1999):
+        env.step(top)
+    told = env.told()
+    flows = scenario.flows(spec(scenario).episode_seed(1, 0, 0))
+    alone_s = float(np.mean(flows.size_bytes) * 8 / RATE)
+    assert alone_s < told["network/fct_s"] < 6 * alone_s
+    assert told["network/goodput_bps"] == pytest.approx(flows.size_bytes.sum() * 8 / scenario.duration_s, rel=0.2)
+    assert told["network/limit_frac"] == 1.0
+    assert env.told() == {}, "since the last call"
+    env.close()
+
+
+class Last:
+    """Chooses one action."""
+
+    def act(self, obs: ObsArray, uniform: np.ndarray, actions: ActionArray, values: np.ndarray) -> bool:
+        actions[:], values[:] = 0, 0
+        return True
+
+
+def test_a_rollout_hands_it_on() -> None:
+    env = RackBatch(spec(rack(poisson(), periods=50)), FLOWS, seed=1, n_racks=2)
+    collector = Collector(env, generator(1, "test"), 40, 0)
+    assert set(collector.collect(Last(), 40).told) >= {"network/goodput_bps", "network/queue_delay_s"}
+    assert collector.collect(Last(), 40).told["network/limit_frac"] < 0.2
+    env.close()
