@@ -17,8 +17,13 @@ def title(judgement: Judgement) -> str:
     """What was run: scenario, datapaths, seeds, how long flows arrive, and how many."""
     comparison = judgement.any
     what = f"{comparison.scenario} on " if comparison.scenario else "On "
-    runs = seeds_text(len(comparison.seeds), comparison.duration_s)
-    return f"{what}{' and '.join(judgement.datapaths)}: {runs}, {comparison.n_flows:,} flows per controller"
+    flows = f"{comparison.n_flows:,} flows per controller"
+    return f"{what}{' and '.join(judgement.datapaths)}: {runs(judgement)}, {flows}"
+
+
+def runs(judgement: Judgement) -> str:
+    """`seeds_text` of a judgement."""
+    return seeds_text(len(judgement.any.seeds), judgement.any.duration_s)
 
 
 def seeds_text(seeds: int, duration_s: float) -> str:
@@ -31,8 +36,8 @@ def head(judgement: Judgement, name: str) -> Line:
     """A controller's name as the head of its column, with a mark if there are warnings, and its invalid runs."""
     called = label(name) + (f" {WARNED}" if warnings_of(judgement, name) else "")
     bad = sum(len(comparison.invalid.get(name, {})) for comparison in judgement.comparisons.values())
-    runs = len(judgement.any.seeds) * len(judgement.datapaths)
-    return (f"{called}\nINVALID {bad} of {runs}", "bold red") if bad else (called, "bold")
+    of = len(judgement.any.seeds) * len(judgement.datapaths)
+    return (f"{called}\nINVALID {bad} of {of}", "bold red") if bad else (called, "bold")
 
 
 def warnings_of(judgement: Judgement, name: str) -> list[str]:

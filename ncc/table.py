@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ncc.brief import brief
-from ncc.captions import head, title, warning_lines
+from ncc.captions import head, runs, title, warning_lines
 from ncc.comparison import GAP_START, MIN_SEEDS
 from ncc.core.errors import UnknownNameError
 from ncc.grid import BEST, Cell, Grid, Row, markdown_grid, print_grid
@@ -130,6 +130,7 @@ def _named(key: str) -> tuple[str, str]:
 def _agreement(judgement: Judgement) -> Grid:
     reference, comparison, others = judgement.reference, judgement.any, judgement.datapaths[:-1]
     several = len(others) > 1
+    whose = "each datapath" if several else others[0]
     rows = []
     for key, tolerance in TOLERANCES.items():
         for datapath in others:
@@ -147,7 +148,7 @@ def _agreement(judgement: Judgement) -> Grid:
     if any(cell.mark for row in rows for cell in row.cells):
         lines.append((f"{STRAYS} not within the tolerance: there, believe {reference} alone.", "yellow"))
     return Grid(
-        title=f"Agreement: {'each datapath' if several else others[0]} over {reference}, on the same flows",
+        title=f"Agreement: {whose} over {reference}, on the same flows, {runs(judgement)}",
         leads=("", *([""] if several else []), "within"),
         columns=tuple((label(name), "bold") for name in comparison.controllers),
         rows=tuple(rows),
@@ -187,7 +188,7 @@ def differences(judgement: Judgement, reference: str, rows: Sequence[str] = ROWS
         marks = f"{BETTER} better, {WORSE} worse than {label(reference)}"
         below.append((f"{marks}: the paired {percent} interval leaves out 0. No mark: not told apart.", "dim"))
     return Grid(
-        title=f"Difference to {label(reference)}, paired by seed",
+        title=f"Difference to {label(reference)}, paired by seed, {runs(judgement)}",
         leads=("", *([""] if several else [])),
         columns=tuple((label(name), "bold") for name in others),
         rows=tuple(lines),

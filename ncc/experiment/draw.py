@@ -70,10 +70,10 @@ def _looks(result: Result) -> dict[str, Style]:
 
 def _heading(result: Result, width: float) -> str:
     """Whose claim it is, and how it went here; in lines that fit a figure of that width (inches)."""
-    paper, seeds = result.grid.experiment.paper, len(result.seeds)
+    paper = result.grid.experiment.paper
     letters = int(width * LETTERS_PER_INCH)
     claim = f"{paper.title}, {paper.figure}: {result.grid.experiment.title}"
-    here = f"Here, on {result.datapath} with {seeds} seed{'s' if seeds != 1 else ''}: {result.outcome}"
+    here = f"Here, on {result.datapath} with {result.runs_text}: {result.outcome}"
     return "\n".join((fill(claim, letters), fill(here, letters)))
 
 

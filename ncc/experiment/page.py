@@ -6,6 +6,7 @@ from html import escape
 from itertools import product
 from typing import Any
 
+from ncc.captions import WARNED
 from ncc.experiment.gather import Results, figure_name
 from ncc.experiment.spec import Experiment
 
@@ -167,7 +168,10 @@ def _values(datapath: str, result: Mapping[str, Any]) -> str:
             shown = [_cell(cells[name, contender, point], measure) for contender in result["contenders"]]
             rows.append([_plain(measure["title"]), *map(_text, point), *shown])
     heads = [axis["label"] for axis in result["axes"].values()]
-    return f"On {datapath}:\n\n" + _table(["", *map(_plain, heads), *map(_plain, result["contenders"].values())], rows)
+    warned = result.get("warnings", {})
+    names = [_plain(called) + (f" {WARNED}" if name in warned else "") for name, called in result["contenders"].items()]
+    runs = f", {result['runs_text']}" if "runs_text" in result else ""
+    return f"On {datapath}{runs}:\n\n" + _table(["", *map(_plain, heads), *names], rows)
 
 
 def _ratios(results: Results) -> str:
@@ -203,14 +207,18 @@ def _facts(datapath: str, result: Mapping[str, Any]) -> str:
     seeds = result["seeds"]
     facts = [
         f"{datapath}: preset {result['preset']}: {_plain(result['reduced'])}",
-        f"seeds {seeds[0]} to {seeds[-1]}",
+        f"seeds {seeds[0]} to {seeds[-1]}" + (f": {result['runs_text']}" if "runs_text" in result else ""),
         f"{result['n_flows']:,} flows",
         f"{result['cpu_s']:,.0f} CPU s",
         f"commit {', '.join(result['commits'])}",
     ]
     what = "invalid runs, which count as they ended and against their contenders"
     bad = [f"{what}: {_plain('; '.join(result['problems']))}"] if result["problems"] else []
-    return "; ".join([*facts, *bad]) + "."
+    said = [
+        f"{WARNED} {_plain(result['contenders'][name])}: {_plain('; '.join(why))}."
+        for name, why in result.get("warnings", {}).items()
+    ]
+    return "\n\n".join(["; ".join([*facts, *bad]) + ".", *said])
 
 
 def _at(result: Mapping[str, Any], at: Sequence[float | str]) -> str:

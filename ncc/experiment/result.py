@@ -4,7 +4,7 @@
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +45,20 @@ class Result:
     cpu_s: float
     commits: tuple[str, ...]
     """That runs were made at; `DIRTY` at the end: with changes of their own."""
+    warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By contender: what to know before its numbers are believed, a sentence each."""
 
     @property
     def holds(self) -> bool:
         """Whether every check that could be judged holds."""
         return not any(finding.holds is False for finding in self.findings.values())
+
+    @property
+    def runs_text(self) -> str:
+        """`5 seeds of 2 s`: how many, and for how long flows arrive; `of 0.5 to 2 s` where points differ in that."""
+        durations = sorted({cell.scenario.duration_s for cell in self.grid.cells})
+        long = " to ".join(f"{each:g}" for each in dict.fromkeys((durations[0], durations[-1])))
+        return f"{len(self.seeds)} seed{'s' if len(self.seeds) != 1 else ''} of {long} s"
 
     @property
     def complete(self) -> bool:
@@ -109,6 +118,8 @@ class Result:
             "reduced": experiment.preset(self.grid.preset).reduced,
             "datapath": self.datapath,
             "seeds": list(self.seeds),
+            "runs_text": self.runs_text,
+            "warnings": {name: list(said) for name, said in self.warnings.items()},
             "commits": list(self.commits),
             "written_at": now(),
             "n_flows": self.n_flows,

@@ -114,8 +114,11 @@ def _measured(
     invalid: dict[tuple[str, At], list[int]] = {}
     courses: dict[tuple[str, str, At], Course] = {}
     problems: list[str] = []
+    warnings: dict[str, dict[str, None]] = {}
     n_flows = 0
     for cell in grid.cells:
+        if said := grid.policies.warnings(cell.controller, cell.scenario):
+            warnings.setdefault(cell.contender, {}).update(dict.fromkeys(said))
         for seed in seeds:
             stored = runs[cell.controller.name, seed]
             problems += [f"{stored.label}: {problem}" for problem in stored.problems]
@@ -151,6 +154,7 @@ def _measured(
         wall_s=sum(float(fact["wall_s"]) for fact in facts),
         cpu_s=sum(float(fact["cpu_s"]) for fact in facts),
         commits=commits_of(run.manifest.provenance for run in runs.values()),
+        warnings={name: tuple(said) for name, said in warnings.items()},
     )
     return result, courses
 

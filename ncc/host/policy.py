@@ -158,6 +158,7 @@ def _compared(scenario: Scenario, runs: dict[str, list[Run]], seeds: list[int]) 
         summaries,
         seeds,
         scenario=scenario.name,
+        duration_s=scenario.duration_s,
         n_flows=sum(len(run.flows) for run in next(iter(runs.values()))),
         invalid={name: {run.seed: run.problems for run in of if run.problems} for name, of in runs.items()},
         bounds=bounds_of(scenario, seeds),

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from ncc.captions import seeds_text
 from ncc.comparison import Comparison
 from ncc.core.errors import ResultError, UnknownNameError
 from ncc.core.units import MS
@@ -63,10 +64,12 @@ def cdf_figure(source: Source, datapath: str) -> Embedded:
     data = evaluation.slowdowns()
     bounds = bound_points(source.scenario, comparison.seeds) if comparison.bounds else {}
     told = "; ".join(_points(comparison, name) for name in comparison.controllers)
+    where = f"{source.scenario.name} on {datapath}"
+    runs = seeds_text(len(comparison.seeds), source.scenario.duration_s)
     return _embedded(
-        lambda path, narrow: slowdown_cdf(data, path, bounds=bounds, title=f"On {datapath}", narrow=narrow),
+        lambda path, narrow: slowdown_cdf(data, path, bounds=bounds, title=f"{where}: {runs}", narrow=narrow),
         f"Distribution of FCT slowdown on {datapath} by size of flow. Over all flows, {told}.",
-        f"FCT slowdown on {datapath} by size of flow (1: alone in the network), all seeds together, invalid runs too. "
+        f"FCT slowdown of {where} by size of flow (1: alone in the network), {runs} together, invalid runs too. "
         "Marks: 50th, 95th and 99th percentile. A curve that ends below 1 has flows that were not delivered.",
     )
 

@@ -212,6 +212,16 @@ def test_verdicts() -> None:
     )
 
 
+def test_the_page_says_how_many_runs_how_long_and_what_to_know() -> None:
+    found = replace(result(), warnings={"gentle": ("outside its training: load 0.9, trained 0.1 to 0.8",)})
+    assert found.runs_text == "2 seeds of 0.1 s"
+    page = markdown_page({"toy": {"packetsim": found.to_dict()}}, {}, [], {})
+    assert "On packetsim, 2 seeds of 0.1 s:" in page
+    assert "seeds 0 to 1: 2 seeds of 0.1 s" in page
+    assert "| DCTCP † |" in page
+    assert "† DCTCP: outside its training: load 0.9, trained 0.1 to 0.8." in page
+
+
 def test_a_cell_with_invalid_runs_says_so() -> None:
     whole = result()
     point = whole.table.points()[0]

@@ -79,7 +79,7 @@ def test_both_datapaths_stand_in_one_table() -> None:
     first = next(i for i, line in enumerate(lines) if line.strip().startswith("mean"))
     assert lines[first].split()[:3] == ["mean", "packetsim", "6.00"]
     assert lines[first + 1].split()[:2] == ["ns3", "3.00"]
-    assert "Agreement: packetsim over ns3, on the same flows" in lines
+    assert "Agreement: packetsim over ns3, on the same flows, 5 seeds" in lines
     ratio = next(line for line in lines if "FCT slowdown, all flows, mean" in line)
     assert ratio.count("2.000!") == 2
     assert any("not within the tolerance: there, believe ns3 alone" in line for line in lines)
