@@ -37,6 +37,8 @@ NEXT_EPISODE = "ncc_next_episode"
 
 TOLD = "ncc_told"
 """Metrics by name: what the environment tells of its networks (`ncc.harness.batch.Telling`)."""
+TOLD_WINDOW = 16
+"""Rollouts of an env runner that these are means over."""
 EPISODES_PER_ROLLOUT = "ncc_episodes_per_rollout"
 """Metric: by how much NEXT_EPISODE grew in a rollout, at most."""
 ENOUGH = 2**31
@@ -117,7 +119,7 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):
             cut_obs=np.stack(taken.cut_obs) if taken.cut else np.empty((0, *taken.last_obs.shape[1:]), np.float32),
         )
         for name, value in taken.told.items():
-            self.metrics.log_value((TOLD, name), value)
+            self.metrics.log_value((TOLD, name), value, reduce="mean", window=TOLD_WINDOW)
         self._log(found, taken.returns, begun=self._collector.next_episode - before)
         return found
 

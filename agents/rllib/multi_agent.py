@@ -11,7 +11,16 @@ from ray.rllib.env.multi_agent_env import MultiAgentEnv
 from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 
-from ncc.agents.rllib.env_runner import EPISODES_PER_ROLLOUT, NEXT_EPISODE, RETURNS, TOLD, failed, host_spaces, quiet
+from ncc.agents.rllib.env_runner import (
+    EPISODES_PER_ROLLOUT,
+    NEXT_EPISODE,
+    RETURNS,
+    TOLD,
+    TOLD_WINDOW,
+    failed,
+    host_spaces,
+    quiet,
+)
 from ncc.agents.rllib.rollout import FailedRollout
 from ncc.agents.rllib.settings import EnvSettings
 from ncc.core.errors import ConfigError, InvalidRunError, NccError
@@ -122,7 +131,7 @@ class HostsEnvRunner(MultiAgentEnvRunner):
         for value in rack.returns:
             self.metrics.log_value(RETURNS, value, reduce="item_series")
         for name, value in rack.told().items():
-            self.metrics.log_value((TOLD, name), value)
+            self.metrics.log_value((TOLD, name), value, reduce="mean", window=TOLD_WINDOW)
         rack.returns.clear()
         return episodes
 

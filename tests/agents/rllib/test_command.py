@@ -70,7 +70,10 @@ def test_a_run_is_whole_and_leaves_nothing(short: Path, tmp_path: Path, argument
     said, _ = run.communicate(timeout=200)
     assert run.returncode == 0, said
     assert is_sealed(tmp_path / "run")
-    assert read_learning(tmp_path / "run")[-1]["epochs"] >= 600
+    rows = read_learning(tmp_path / "run")
+    assert rows[-1]["epochs"] >= 600
+    told = {name for row in rows for name in row if name.startswith("network/")}
+    assert told >= {"network/goodput_bps", "network/queue_delay_s", "network/limit_frac"}
     assert {"policy.npz", "policy_untrained.npz", "checkpoints"} <= {p.name for p in (tmp_path / "run").iterdir()}
     assert left_behind(short, tmp_path) == []
     assert "Warning" not in said
