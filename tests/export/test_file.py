@@ -98,7 +98,7 @@ CONTRADICTIONS: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (lambda p: p["action"].update(kind="log"), "action table 0"),
     (lambda p: p["table"]["multiples"].__setitem__(3, 9.0), "table is not what"),
     (lambda p: p["table"].update(unit="link rate"), "table is not what"),
-    (lambda p: p.update(period_s=0.01), "0.0001 to 0.001 s, got 0.01"),
+    (lambda p: p.update(period_s=0.01), "2e-05 to 0.001 s, got 0.01"),
     (lambda p: p.update(period_s=-1), "period_s must be"),
     (lambda p: p["limits"].update(min_rate_frac=0), "min_rate_frac"),
     (lambda p: p["limits"].update(max_rate_frac=0.001), "must not exceed max_rate_frac"),

@@ -66,7 +66,7 @@ BAD = [
         ["policy=ncc", "out=there.ncc"],
         "there.ncc is there already; choose another out, or replace it with overwrite=true",
     ),
-    (["policy=ncc", "period_s=1"], "period_s must be one that the policy was trained with, 0.0001 to 0.001 s, got 1"),
+    (["policy=ncc", "period_s=1"], "period_s must be one that the policy was trained with, 2e-05 to 0.001 s, got 1"),
     (["policy=ncc", "period_s=-1"], "period_s"),
     (["policy=ncc", "limits.min_rate_frac=6"], "min_rate_frac"),
     (["policy=ncc", "limits.rise_ratio=0.5"], "rise_ratio"),
