@@ -219,6 +219,7 @@ def test_controllers_name_policies_that_are_packaged_or_say_what_to_do() -> None
             LimiterFactory(None).path("ncc", limit)
 
 
+@pytest.mark.checkout
 def test_wheels_and_source_archives_carry_policies(tmp_path: Path) -> None:
     """Made from an unpacked source archive, to which a policy is added; without the extension modules."""
     code = "import sys; from scikit_build_core.build import build_sdist; build_sdist(sys.argv[1])"

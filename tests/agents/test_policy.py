@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from ncc.agents.arrays import write_arrays
 from ncc.agents.policy import KIND, VERSION, Layer, MlpPolicy, load_policy, sample_actions, save_policy
 from ncc.core.errors import ConfigError, ResultError
+from tests.support.extras import needs_extra
 
 
 def layers(*sizes: int, seed: int = 1) -> list[Layer]:
@@ -80,6 +81,7 @@ def test_round_trip_keeps_every_bit_and_the_meta(tmp_path: Path) -> None:
     assert [p.name for p in (tmp_path / "deep").iterdir()] == ["policy.npz"]
 
 
+@needs_extra("torch")
 def test_neither_policy_nor_config_loads_torch() -> None:
     code = (
         "import sys, ncc.agents.policy, ncc.agents.a3c.config as c; c.A3cConfig().build();"

@@ -16,6 +16,7 @@ from ncc.harness.batch import ActionArray, ObsArray, Transition
 from ncc.harness.learner import Progress
 from tests.agents.fitting import fit
 from tests.agents.toy_envs import IdentityEnv
+from tests.support.extras import needs_extra
 
 CONFIG = A3cConfig(
     mode="sync", epochs=2000, rollout=7, hidden=(8,), checkpoint_epochs=300, learning_rate_final=0.0, gae_lambda=0.9
@@ -269,6 +270,7 @@ def test_numbers_that_are_not_finite_end_the_run(tmp_path: Path) -> None:
     assert not (tmp_path / "reward" / POLICY_FILE).exists()
 
 
+@needs_extra("torch")
 def test_an_environment_that_contradicts_itself_is_refused(tmp_path: Path) -> None:
     env = identity()
     env.n_agents = 5

@@ -20,6 +20,7 @@ from ncc.bench.vectors import Vectors
 from ncc.core.scenario import Scenario
 from ncc.envs.packetsim import PacketsimDatapath
 from tests.envs.cases import poisson, rack, spec
+from tests.support.extras import needs_extra
 
 
 def _measured(rows: list[Row], expected: int, repeats: int) -> None:
@@ -119,6 +120,7 @@ def test_an_unknown_group_is_refused_with_those_that_exist(capsys: pytest.Captur
     assert all(group in said for group in GROUPS)
 
 
+@needs_extra("ns3")
 def test_without_the_extension_it_says_what_to_do() -> None:
     code = (
         "import sys; sys.modules['ncc.envs.ns3._ns3'] = None\n"

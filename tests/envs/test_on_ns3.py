@@ -21,9 +21,10 @@ from ncc.envs.rack import RackBatch
 from ncc.harness.workers import InProcesses
 from tests.envs.cases import listed, poisson, rack, spec
 from tests.envs.test_rack import resident_bytes
+from tests.support.extras import needs_extra
 
 TINY = rack(poisson(), hosts=2, periods=5)
-pytestmark = pytest.mark.filterwarnings("error:.*:UserWarning")
+pytestmark = [pytest.mark.filterwarnings("error:.*:UserWarning"), needs_extra("ns3")]
 
 
 def close(env: gymnasium.Env[Any, Any]) -> None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Without an extra: one sentence that names it, nothing left behind, and defaults that do without."""
 
+import os
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -9,39 +11,43 @@ from packaging.requirements import Requirement
 
 from ncc.core.extras import EXTRAS, MissingExtraError, is_installed, require_extra
 from tests.house.files import ROOT
-from tests.mains.commands import ncc
+from tests.mains.commands import command
 
 NS3 = ("ns", "ncc.envs.ns3._ns3")
 """What cannot be imported where the wheel of ns-3 is not installed."""
+RLLIB = ("ray", "torch", "tensorboard")
+JUDGED = "evaluation.datapaths=[packetsim]"
 
 
-def hidden(folder: Path, *modules: str) -> str:
-    """A PYTHONPATH with which those cannot be imported."""
-    folder.mkdir()
-    (folder / "sitecustomize.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys({modules!r}))\n")
-    return str(folder)
+def without(modules: tuple[str, ...], arguments: tuple[str, ...], cwd: Path) -> subprocess.CompletedProcess[str]:
+    """`python -m ncc.<arguments>` in a new folder `cwd`, where those modules cannot be imported."""
+    (path := cwd.with_name("path")).mkdir()
+    (path / "sitecustomize.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys({modules!r}))\n")
+    cwd.mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(path)}
+    return subprocess.run(
+        command(*arguments), cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
 
 
 MISSING = [
     (NS3, ("evaluate", "datapath=ns3", "scenario=dumbbell", "controller=dctcp"), "ns3", "datapath=ns3 needs ns3"),
-    (NS3, ("train", "datapath=ns3", "evaluation.datapaths=[packetsim]"), "ns3", "datapath=ns3 needs ns3"),
+    (NS3, ("train", "datapath=ns3", JUDGED), "ns3", "datapath=ns3 needs ns3"),
     (NS3, ("train", "evaluation.datapaths=[packetsim,ns3]"), "ns3", "datapath=ns3 needs ns3"),
-    (("torch",), ("train",), "torch", "training needs torch"),
-    (("tensorboard",), ("train",), "torch", "training needs tensorboard"),
-    (("ray", "torch"), ("train", "agent=rllib_ppo"), "rllib", "agent=rllib_* needs ray and torch"),
+    (("torch", "tensorboard"), ("train", JUDGED), "torch", "training needs torch and tensorboard"),
+    (RLLIB, ("train", "agent=rllib_ppo", JUDGED), "rllib", "agent=rllib_* needs ray and torch and tensorboard"),
     (("ray",), ("sweep", "space.seed=[1]"), "rllib", "ncc sweep needs ray"),
     (("onnx",), ("export", "policy=ncc"), "export", "exporting needs onnx"),
     (("pyroute2",), ("evaluate", "datapath=linux", "controller=dctcp"), "linux", "datapath=linux needs pyroute2"),
-    (("zmq",), ("serve",), "ns3gym", "ns3-gym's protocol needs pyzmq"),
+    (("zmq", "google.protobuf"), ("serve",), "ns3gym", "ns3-gym's protocol needs pyzmq and protobuf"),
 ]
 
 
-@pytest.mark.parametrize(("modules", "command", "extra", "says"), MISSING, ids=[" ".join(row[1]) for row in MISSING])
+@pytest.mark.parametrize(("modules", "arguments", "extra", "says"), MISSING, ids=[" ".join(row[1]) for row in MISSING])
 def test_a_missing_extra_is_named_in_one_sentence(
-    modules: tuple[str, ...], command: tuple[str, ...], extra: str, says: str, tmp_path: Path
+    modules: tuple[str, ...], arguments: tuple[str, ...], extra: str, says: str, tmp_path: Path
 ) -> None:
-    (empty := tmp_path / "empty").mkdir()
-    done = ncc(*command, cwd=empty, PYTHONPATH=hidden(tmp_path / "path", *modules))
+    done = without(modules, arguments, empty := tmp_path / "empty")
     assert done.returncode == 2, done.stderr
     assert done.stderr == f"error: {says}, not installed here: pip install 'ncc[{extra}]'\n"
     assert list(empty.iterdir()) == []
@@ -49,10 +55,10 @@ def test_a_missing_extra_is_named_in_one_sentence(
 
 def test_a_default_does_without_ns3_and_says_so(tmp_path: Path) -> None:
     arguments = ("scenario=dumbbell", "controller=dctcp", "seeds=1", "duration_s=0.005", "out=judged")
-    done = ncc("evaluate", *arguments, cwd=tmp_path, PYTHONPATH=hidden(tmp_path / "path", *NS3))
+    done = without(NS3, ("evaluate", *arguments), tmp_path / "cwd")
     assert done.returncode == 0, done.stderr
     assert "ns3 is left out: datapath=ns3 needs ns3, not installed here: pip install 'ncc[ns3]'\n" in done.stderr
-    assert [path.name for path in (tmp_path / "judged").iterdir() if path.is_dir()] == ["packetsim"]
+    assert [path.name for path in (tmp_path / "cwd" / "judged").iterdir() if path.is_dir()] == ["packetsim"]
 
 
 def test_extras_are_those_of_the_package() -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from tests.packetsim.sanitized import SANITIZERS, build, missing_runtime
 
+pytestmark = pytest.mark.checkout
+
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:

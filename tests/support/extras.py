@@ -12,6 +12,11 @@ MODULE = re.compile(r"No module named '(\w+)[\w.]*'")
 ABSENT = {extra for extra, modules in EXTRAS.items() if not all(map(is_installed, modules))}
 
 
+def needs_extra(extra: str) -> pytest.MarkDecorator:
+    """Mark for a test (or `pytestmark`) that runs only with an extra, where it would not fail by asking for it."""
+    return pytest.mark.skipif(extra in ABSENT, reason=f"ncc[{extra}] is not installed")
+
+
 def lacking(text: str) -> str | None:
     """The reason to skip for what an error says; None where it is about nothing that an extra would bring."""
     if (named := SENTENCE.search(text)) and named[1] in ABSENT:
