@@ -1,30 +1,40 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""PPO of Stable-Baselines3 on a rack, and the command that puts it beside NCC and DCTCP.
+"""PPO of Stable-Baselines3 for hosts that share a policy, and the command that puts it beside NCC and DCTCP.
 
-pip install stable-baselines3; python sb3_ppo.py [--steps 200000] [--scenario rack] [--out sb3_ppo.zip]
+pip install 'ncc[sb3]'; python sb3_ppo.py [--steps 1000000] [--scenario rack] [--out sb3_ppo.zip]
 """
 
 import argparse
 
 import torch
 from stable_baselines3 import PPO
-from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import VecMonitor
 
-import ncc  # noqa: F401 - registers ncc/Rack-v0
+from ncc.envs.sb3 import HostVecEnv
 
 
 def main() -> None:
     """Train, save, say what comes next."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=200_000, help="decisions of the whole rack")
-    parser.add_argument("--rollout", type=int, default=512, help="decisions between two updates, per environment")
+    parser.add_argument("--steps", type=int, default=1_000_000, help="decisions of single hosts")
+    parser.add_argument("--rollout", type=int, default=128, help="decisions of each host between two updates")
     parser.add_argument("--scenario", default="rack")
     parser.add_argument("--out", default="sb3_ppo.zip")
     args = parser.parse_args()
 
     torch.set_num_threads(1)  # small networks: more threads are slower
-    env = make_vec_env("ncc/Rack-v0", n_envs=4, seed=1, env_kwargs={"scenario": args.scenario})
-    model = PPO("MlpPolicy", env, n_steps=args.rollout, batch_size=256, gamma=0.99, ent_coef=0.001, seed=1, verbose=1)
+    env = VecMonitor(HostVecEnv(args.scenario, num_racks=4))
+    model = PPO(
+        "MlpPolicy",
+        env,
+        n_steps=args.rollout,
+        batch_size=2048,
+        n_epochs=5,
+        gamma=0.995,
+        ent_coef=0.002,
+        seed=1,
+        verbose=1,
+    )
     model.learn(args.steps)
     model.save(args.out)
     env.close()

@@ -17,6 +17,7 @@ from ncc.core.errors import ConfigError
 from ncc.core.plausible import CONSENT, require_plausible
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import Count, Name, Natural, Positive, Value, from_dict
+from ncc.harness.controller import ClassLimit, Controller, ModelLimit
 
 if TYPE_CHECKING:
     from ncc.plan import TrainPlan
@@ -197,12 +198,10 @@ def _evaluate(
         table=spec.table,
         params=spec.params,
     )
-    evaluation.load()  # refuses parameters by name, before anything is written
+    controllers = evaluation.load()  # refuses parameters by name, before anything is written
     for run in spec.run:
         read_manifest(Path(run), "training")  # refuses what is unfinished, or was changed since
-    leaf = f"{scenario.name}_{scenario.digest()[:8]}"
-    if spec.params:  # other controllers than those of the same names without
-        leaf += f"_{hashlib.sha256(json.dumps(spec.params, sort_keys=True).encode()).hexdigest()[:8]}"
+    leaf = _leaf(scenario, spec.params, controllers)
     recording, kind = None, "evaluations"
     if spec.record:
         from ncc.envs.recording import Recording
@@ -245,6 +244,15 @@ def _scenario(spec: EvaluateSpec, plain: Mapping[str, Any] | None, plans: Sequen
     if plain is not None or spec.duration_s is not None:  # a run's own was confirmed when it was trained
         require_plausible({"scenario": scenario}, spec.consent)
     return scenario
+
+
+def _leaf(scenario: Scenario, params: Mapping[str, Any], controllers: Sequence[Controller]) -> str:
+    """Name a folder of results by what makes the same controllers decide otherwise: scenario, params, changed files."""
+    from ncc.limiters import LimiterFactory
+
+    own = [LimiterFactory(None).inputs(c) for c in controllers if isinstance(c.limit, ClassLimit | ModelLimit)]
+    parts = [hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest() for part in (params, own) if part]
+    return "_".join([scenario.name, *(digest[:8] for digest in (scenario.digest(), *parts))])
 
 
 if __name__ == "__main__":

@@ -180,6 +180,8 @@ def _trained_with(checkpoint: Path) -> Mapping[str, Any]:
 
 def _digest(path: Path) -> str:
     """SHA-256 of a file, or of every file in a folder by its name."""
+    if not path.exists():
+        raise ConfigError(f"there is no file or folder {path}; name a model that was saved")
     if not path.is_dir():
         return file_digest(path)
     files = {str(file.relative_to(path)): file_digest(file) for file in sorted(path.rglob("*")) if file.is_file()}

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every example runs as it stands, with fewer steps, and what it leaves is a controller as it says."""
+
+import runpy
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ncc.config_files import use_config_dir
+from ncc.controllers import load_controller
+from ncc.core.scenario import Scenario
+from ncc.envs.make import DEFAULT_SCENARIO
+from ncc.envs.packetsim.datapath import PacketsimDatapath
+from ncc.envs.scenarios import make_scenario
+from ncc.harness.run import eval_flow_seed, run_once
+from ncc.limiters import LimiterFactory
+
+FOLDER = Path(__file__).parents[2] / "examples"
+SHORT = DEFAULT_SCENARIO.replace(duration_s=0.01, drain_s=0.01)
+Example = Callable[..., str]
+
+
+@pytest.fixture
+def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Example]:
+    """Runs an example as a script, in a folder of its own; the last line that it prints."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    def run(name: str, *arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", [name, *arguments])
+        runpy.run_path(str(FOLDER / name), run_name="__main__")
+        return capsys.readouterr().out.splitlines()[-1]
+
+    yield run
+    for name in ("own_controller", "cleanrl_ppo"):
+        sys.modules.pop(name, None)
+
+
+def stands(name: str, scenario: Scenario = SHORT) -> None:
+    """As a controller of that name it decides, however badly after so few steps."""
+    factory = LimiterFactory(None)
+    controller = factory.resolved(load_controller(name))
+    limiter = factory(controller, scenario)
+    run = run_once(PacketsimDatapath(), scenario, controller, limiter, 3, flow_seed=eval_flow_seed(3))
+    assert run.records.flows.finish_s.shape == (len(run.flows),)
+    assert factory.inputs(controller), "what it was made from is part of its results"
+
+
+def test_all_are_short_and_run_here() -> None:
+    here = Path(__file__).read_text()
+    for file in FOLDER.iterdir():
+        assert len(file.read_text().splitlines()) < 80, file.name
+        assert file.name in here, file.name
+
+
+def test_sb3_ppo(example: Example) -> None:
+    pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed (ncc[sb3])")
+    told = example("sb3_ppo.py", "--steps", "512", "--rollout", "8")
+    assert told == "ncc evaluate controller=[ncc,dctcp,sb3_ppo.zip] scenario=rack datapath=packetsim"
+    stands("sb3_ppo.zip")
+
+
+def test_pettingzoo_supersuit(example: Example) -> None:
+    pytest.importorskip("supersuit", reason="supersuit is not installed (ncc[dev])")
+    assert "dctcp,a2c.zip]" in example("pettingzoo_supersuit.py", "--steps", "1024")
+    stands("a2c.zip")
+
+
+def test_cleanrl_ppo(example: Example, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed (ncc[torch])")
+    assert example("cleanrl_ppo.py", "1").startswith("mean reward -0.")
+    (tmp_path / "cleanrl_ppo.py").write_text((FOLDER / "cleanrl_ppo.py").read_text())
+    stands("cleanrl_ppo:TrainedAgent")
+
+
+@pytest.mark.rllib
+def test_rllib_plain(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray", reason="rllib: ray is not installed (ncc[rllib])")
+    assert "dctcp,rllib_ppo]" in example("rllib_plain.py", "--steps", "64", "--batch", "64")
+    ray.shutdown()
+    stands("rllib_ppo")
+
+
+def test_own_controller(example: Example, tmp_path: Path) -> None:
+    (tmp_path / "own_controller.py").write_text((FOLDER / "own_controller.py").read_text())
+    stands("own_controller:EqualShare")
+
+
+def test_own_scenario(example: Example, tmp_path: Path) -> None:
+    (tmp_path / "own_sizes.txt").write_text((FOLDER / "own_sizes.txt").read_text())
+    scenario = make_scenario(FOLDER / "own_scenario.yaml")
+    sizes = scenario.flows(1).size_bytes
+    assert (scenario.n_agents, sizes.max() <= 10_000_000) == (8, True)
+    folder = tmp_path / "my_configs" / "scenario"
+    folder.mkdir(parents=True)
+    (folder / "own_scenario.yaml").write_text((FOLDER / "own_scenario.yaml").read_text())
+    use_config_dir(tmp_path / "my_configs")  # refuses names that the package has
+    use_config_dir(None)
