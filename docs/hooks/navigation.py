@@ -44,7 +44,9 @@ def reference() -> list[Any]:
         ]
         return own + inside
 
-    return written(tree, "ncc")
+    listed = written(tree, "ncc")
+    alone = [entry for entry in listed if isinstance(entry, dict) and isinstance(next(iter(entry.values())), str)]
+    return [*(entry for entry in listed if entry not in alone), *([{"ncc, modules": alone}] if alone else [])]
 
 
 def written_out(nav: Iterable[Any], addresses: Mapping[str, str]) -> list[Any]:

@@ -14,6 +14,15 @@ from docs.hooks.links import Links
 
 log = logging.getLogger("mkdocs.hooks.ncc")
 """Strict mode counts what is warned of here."""
+BEGIN = """
+Where to begin:
+
+- `ncc.envs.gym`, `ncc.envs.parallel`, `ncc.envs.vector`: environments;
+- `ncc.core.scenario`, `ncc.core.topologies`, `ncc.core.workload`: scenarios;
+- `ncc.harness.datapath`, `ncc.harness.controller`, `ncc.harness.learner`: contracts to build against;
+- `ncc.harness.results`, `ncc.metrics.summary`, `ncc.plot`: runs read, counted and drawn.
+"""
+"""Below the docstring of the package: its modules are many."""
 links = Links()
 
 
@@ -36,7 +45,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         addresses[path] = pages.address(path, name)
         if path.endswith("/__init__.py"):
             addresses[path.removesuffix("/__init__.py")] = addresses[path]
-        content = f"---\ntitle: {name}\nsearch:\n  boost: 0.5\n---\n::: {name}\n"
+        content = f"---\ntitle: {name}\nsearch:\n  boost: 0.5\n---\n::: {name}\n{BEGIN if name == 'ncc' else ''}"
         files.append(File.generated(config, addresses[path], content=content))
     named = set[str]()
     for path in documents:
