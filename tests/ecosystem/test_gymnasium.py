@@ -24,6 +24,21 @@ def test_its_own_checks(name: str) -> None:
     check_env(gymnasium.make(name, **SETTINGS).unwrapped)
 
 
+RESERVED = {"episode", "final_obs", "final_info", "final_observation", "terminal_observation", "TimeLimit.truncated"}
+"""Keys of `info` that Gymnasium, Stable-Baselines3 and their wrappers fill in themselves."""
+
+
+@pytest.mark.parametrize("mode", [None, *MODES])
+def test_no_key_of_info_is_reserved(mode: str | None) -> None:
+    env: Any = gymnasium.make_vec(IDS[0], 2, mode, **SETTINGS) if mode else gymnasium.make(IDS[0], **SETTINGS)
+    seen = set(env.reset(seed=1)[1])
+    for _ in range(LENGTH + 1 if mode else LENGTH):
+        seen |= set(env.step(env.action_space.sample())[4])
+    assert {"episode_number", "host_rewards"} <= seen
+    assert not {key.removeprefix("_") for key in seen} & RESERVED
+    env.close()
+
+
 @pytest.mark.parametrize("name", IDS)
 def test_statistics_of_whole_episodes(name: str) -> None:
     env = RecordEpisodeStatistics(gymnasium.make(name, **SETTINGS))

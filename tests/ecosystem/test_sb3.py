@@ -20,7 +20,7 @@ from ncc.envs.sb3 import HostVecEnv
 from tests.ecosystem.cases import IDS, LENGTH, SETTINGS, TINY
 from tests.envs.cases import spec
 
-pytestmark = pytest.mark.filterwarnings("error:.*(info|key|space).*:UserWarning")
+pytestmark = pytest.mark.filterwarnings("error:.*(info|key|space|render_mode).*:UserWarning")
 
 
 class Logs(KVWriter):  # type: ignore[misc] # its types are not checked here
