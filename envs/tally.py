@@ -36,13 +36,15 @@ class Tally:
             return
         finished = np.asarray(m.flows_finished)
         under_way = np.sum(m.flows_started) - np.sum(finished)
-        self.sums += (
-            len(limits_bps),
-            self._stride_s * under_way if self._finite else 0.0,
-            np.sum(finished - self._finished) if self._finite else 0.0,
-            m.goodput_bps.sum(),
-            m.upper_queue_delay_s.mean(axis=-1).sum(),
-            np.minimum(limits_bps * self._per_bps, 1.0).mean(axis=-1).sum(),
+        self.sums += np.array(
+            [
+                len(limits_bps),
+                self._stride_s * under_way if self._finite else 0.0,
+                np.sum(finished - self._finished) if self._finite else 0.0,
+                m.goodput_bps.sum(),
+                m.upper_queue_delay_s.mean(axis=-1).sum(),
+                np.minimum(limits_bps * self._per_bps, 1.0).mean(axis=-1).sum(),
+            ]
         )
         self._finished[:] = finished
 

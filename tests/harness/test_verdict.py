@@ -2,6 +2,7 @@
 """The sentence that begins and ends a comparison, and the table between: what fits 80 columns and a screen."""
 
 import io
+from collections.abc import Mapping
 
 import pytest
 from rich.console import Console
@@ -22,7 +23,9 @@ def summary(**values: float) -> dict[str, float]:
     return dict.fromkeys(CATALOGUE, NAN) | values
 
 
-def compared(fct: dict[str, tuple[float, ...]], goodput: dict[str, float] | None = None, **about: object) -> Comparison:
+def compared(
+    fct: Mapping[str, tuple[float, ...]], goodput: Mapping[str, float] | None = None, **about: object
+) -> Comparison:
     """Mean FCT as factors of `START`, and goodput in Gbit/s."""
     runs = {
         name: [
@@ -109,7 +112,7 @@ def full(names: tuple[str, ...], **about: object) -> Comparison:
 def printed(judgement: Judgement, width: int | None, **options: bool) -> list[str]:
     out = io.StringIO()
     terminal = {"force_terminal": True, "width": width, "color_system": None} if width else {"force_terminal": False}
-    console = Console(file=out, **terminal)  # type: ignore[arg-type]
+    console = Console(file=out, **terminal)
     print_judgement(judgement, console, **options)
     print_verdict(judgement, console)
     return out.getvalue().splitlines()
