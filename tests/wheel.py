@@ -37,7 +37,8 @@ def main(wheel: Path, arguments: list[str]) -> int:
         folder = Path(made)
         venv.create(folder / "venv", with_pip=True)
         python = folder / "venv" / "bin" / "python"
-        pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "-q", "-c", ROOT / "constraints.txt"]
+        pip: list[str | Path] = [python, "-m", "pip", "--disable-pip-version-check", "install", "-q"]
+        pip += ["-c", ROOT / "constraints.txt"]
         subprocess.run([*pip, wheel.resolve()], check=True)
         size_mb = installed_mb(folder / "venv")
         sys.stdout.write(f"{wheel.name}: {size_mb:.0f} MB installed, without extras\n")
