@@ -3,7 +3,7 @@
 
 import math
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -55,8 +55,8 @@ def test_an_interval_holds_its_estimate_s_neighbourhood(
 @pytest.mark.parametrize("n", [2, 7, 40])
 def test_intervals_are_those_of_scipy(statistic: Literal["mean", "median", "iqm"], n: int) -> None:
     ours, theirs = (np.random.default_rng(seed).exponential(size=n) for seed in (1, 2))
-    of = {"mean": np.mean, "median": np.median, "iqm": partial(stats.trim_mean, proportiontocut=0.25)}[statistic]
-    same = {"n_resamples": N_RESAMPLES, "batch": BATCH, "vectorized": True, "method": "percentile"}
+    of: Any = {"mean": np.mean, "median": np.median, "iqm": partial(stats.trim_mean, proportiontocut=0.25)}[statistic]
+    same: dict[str, Any] = {"n_resamples": N_RESAMPLES, "batch": BATCH, "vectorized": True, "method": "percentile"}
     alone = stats.bootstrap((ours,), of, random_state=generator(5, "bootstrap"), **same).confidence_interval
     got = interval(ours, statistic, seed=5)
     assert (got.low, got.high) == pytest.approx((alone.low, alone.high), rel=1e-12)
