@@ -30,7 +30,7 @@ LINKED = ("agents", "baselines", "envs")
 """Packages that lie at the top and are imported through links inside ncc/."""
 WORKSHOP = {"agreement", "bench", "learners", "matrix"}
 """Packages that write reports of this repository and are nobody's library: documented by their commands alone."""
-SHOWN = ("agents", "baselines", "configs", "docs", "envs", "ncc", "notebooks", "tests", "LICENSES", ".ci")
+SHOWN = ("agents", "baselines", "configs", "docs", "envs", "examples", "ncc", "notebooks", "tests", "LICENSES", ".ci")
 """Folders whose files a page may show. Nothing of build/, runs/ or .venv/ is, though it may lie there."""
 AT_TOP = {".md", ".toml", ".txt", ".yml"}
 """Endings of files at the top that a page may show where no git says which belong to the repository."""
