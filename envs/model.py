@@ -25,8 +25,15 @@ SETTINGS = ("observation", "action")
 class Model(Protocol):
     """A trained model of any framework, for a batch of observations at a time."""
 
-    observation_space: spaces.Space[Any]
-    action_space: spaces.Space[Any]
+    @property
+    def observation_space(self) -> spaces.Space[Any]:
+        """A batch of its elements goes into `act`."""
+        ...
+
+    @property
+    def action_space(self) -> spaces.Space[Any]:
+        """A batch of its elements comes out of `act`."""
+        ...
 
     def reset(self, seed: int) -> None:
         """Begin an episode; `seed` decides what is sampled."""

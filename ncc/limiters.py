@@ -86,7 +86,7 @@ class LimiterFactory:
 
     def warnings(self, controller: Controller, scenario: Scenario) -> tuple[str, ...]:
         """What to know before a controller's numbers on a scenario are believed: sentences without a stop."""
-        if type(controller.limit) not in (PolicyLimit, HostsLimit):
+        if not isinstance(controller.limit, PolicyLimit):
             return ()
         from ncc.envs.trained import TrainedRanges
 

@@ -46,7 +46,7 @@ class RllibModel:
                 actions = (chosen.to_deterministic() if greedy else chosen).sample()
         found: npt.NDArray[Any] = actions.numpy()
         if isinstance(self.action_space, spaces.Box):
-            return np.clip(found, self.action_space.low, self.action_space.high)
+            found = np.clip(found, self.action_space.low, self.action_space.high)
         return found
 
 
