@@ -102,7 +102,7 @@ def _agent(rack: Rack, policy: Path, peers: int, seconds: float, *, realtime: bo
     for host in senders:
         command += ["--address", rack.address(host)]
     command += ["--link-rate", f"{RATE_BPS:g}", "--upper-rate", f"{RATE_BPS:g}", "--upper-buffer", "300000"]
-    command += ["--seconds", f"{seconds + 1:g}", "--core", str(own[0]), "--heartbeat-s", "0.5"]
+    command += ["--outside-training", "--seconds", f"{seconds + 1:g}", "--core", str(own[0]), "--heartbeat-s", "0.5"]
     if realtime:
         command.append("--realtime")
     with ExitStack() as stack:
