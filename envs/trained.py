@@ -46,8 +46,11 @@ class TrainedRanges(Value, frozen=True):
 
     def lines(self) -> tuple[str, ...]:
         """A range a line, for the terminal."""
-        spans = ((what, unit, _span(*getattr(self, name), scale)) for name, (what, unit, scale) in _SAID.items())
-        return tuple(f"{what}: {span}{unit}" for what, unit, span in spans)
+        said = []
+        for name, (what, unit, scale) in _SAID.items():
+            least, most = getattr(self, name)
+            said.append(f"{what}: {_span(least, most, scale)}{unit}")
+        return tuple(said)
 
     def outside(self, scenario: Scenario) -> tuple[str, ...]:
         """A sentence for each thing of a scenario that training never met; none: all lies inside.
