@@ -2,6 +2,7 @@
 """Put the policy of a run into the package, for all evaluations."""
 
 import argparse
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def pack(run: Path, name: str, *, policy: str = "policy.npz", folder: Path | Non
         seed=plan.seed,
         recipe=plan.plain,
         facts={"policy": policy, **manifest.facts},
-        provenance=manifest.provenance,
+        provenance={**manifest.provenance, "command": _without_folder(manifest.provenance["command"])},
         folder=folder or FOLDER,
     )
     git = manifest.provenance["git"]
@@ -66,6 +67,11 @@ def pack(run: Path, name: str, *, policy: str = "policy.npz", folder: Path | Non
     if git["dirty"] is not False:
         lines.append("Nobody can train it again: that commit is not all that it was trained with (git: dirty).")
     return lines
+
+
+def _without_folder(command: str | None) -> str | None:
+    """The command without `out=`: the folder of a run is a path of one machine."""
+    return command and shlex.join(word for word in shlex.split(command) if not word.startswith("out="))
 
 
 if __name__ == "__main__":
