@@ -2,6 +2,7 @@
 """The picture of the front page, from two runs: `python -m docs.pictures` writes it anew."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +38,8 @@ def incast(of: dict[str, Run], path: Path = INCAST) -> None:
     """Draw what the port carries, what waits before it and the answers that are in, from the question on."""
     figure, (carried, queue, answers) = new_figure(3, width=4.9, height=5.4, rows=True, ratios=(1.2, 1, 1))
     for name, look in styles(list(of)).items():
-        run, line = of[name], {"color": look.colour, "lw": 2.4}
+        run = of[name]
+        line: dict[str, Any] = {"color": look.colour, "lw": 2.4}
         columns, asked_s = run.epochs.columns, run.flows.start_s.min()
         time_ms = (run.epochs.time_s - asked_s) / MS
         rate = np.convolve(columns["upper_throughput_bps"][:, 0] / GBPS, np.ones(SMOOTHED) / SMOOTHED, "same")
@@ -46,8 +48,8 @@ def incast(of: dict[str, Run], path: Path = INCAST) -> None:
         took_ms = np.sort(run.records.flows.finish_s - asked_s) / MS
         answers.step([0, *took_ms], range(len(took_ms) + 1), where="post", **line)
         answers.plot(took_ms[-1], len(took_ms), "o", color=look.colour)
-        says = f"{look.label}: {took_ms[-1]:.1f} ms"
-        answers.text(took_ms[-1] - 0.25, len(took_ms), says, color=look.colour, ha="right", va="center")
+        took = f"{look.label}: {took_ms[-1]:.1f} ms"
+        answers.text(took_ms[-1] - 0.25, len(took_ms), took, color=look.colour, ha="right", va="center")
     lost = int(of["dctcp"].epochs.columns["upper_dropped_pkts"].sum())
     waiting = int((of["dctcp"].records.flows.timeouts > 0).sum())
     says = {
