@@ -49,7 +49,7 @@ def main(wheel: Path, arguments: list[str]) -> int:
         shutil.copy(ROOT / "pyproject.toml", folder)
         tests = [f"tests/{name}" for name in TESTS]
         command = [
-            python,
+            str(python),
             "-m",
             "pytest",
             "-p",

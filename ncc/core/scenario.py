@@ -186,5 +186,5 @@ def scenario_from_dict(data: Mapping[str, Any], where: str = "scenario") -> Scen
     """
     plain = with_size_tables(data)
     if isinstance(plain, Mapping) and isinstance(plain.get("workload"), Mapping):
-        plain["workload"] = [[name, traffic] for name, traffic in plain["workload"].items()]
+        plain = {**plain, "workload": [[name, traffic] for name, traffic in plain["workload"].items()]}
     return from_dict(Scenario, plain, where)
