@@ -73,7 +73,7 @@ def warm_up(run: TrainingRun, warm: WarmStart, env: BatchedEnv, report: Report) 
         else:
             model.load(pupil.state.params)  # begins the next rollout
         epochs += rollout.epochs
-        meter.add(rollout.epochs, rollout.returns, scalars | rollout.told)
+        meter.add(rollout.epochs, rollout.returns, {**scalars, **rollout.told})
     meter.flush()
     run.finish_warm_start(shape, pupil.state.params, epochs, collector.next_episode)
 

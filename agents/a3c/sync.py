@@ -49,7 +49,7 @@ def _train(run: TrainingRun, env: BatchedEnv, report: Report) -> Path:
         state.apply(model.gradient, scalars["update/learning_rate"], rollout.epochs)
         state.counts[2] = state.epochs  # a rollout that stopped at a boundary gives the rest back
         model.load(state.params)
-        meter.add(rollout.epochs, rollout.returns, scalars | rollout.told)
+        meter.add(rollout.epochs, rollout.returns, {**scalars, **rollout.told})
         waited = state.epochs - saved_epochs
         if waited >= 2 * config.checkpoint_epochs or (waited >= config.checkpoint_epochs and collector.at_boundary):
             meter.flush()  # what a resumed run will not say again is said by now

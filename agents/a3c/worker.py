@@ -119,7 +119,7 @@ def _work(setup: WorkerSetup, pipe: "Connection[Message, Start]") -> None:
             scalars = compute_gradient(model, rollout, config, state.epochs / config.epochs)
             with _holding(lock, start.stop):
                 state.apply(model.gradient, scalars["update/learning_rate"], rollout.epochs)
-            pipe.send(Update(rollout.epochs, env.episode, rollout.returns, scalars | rollout.told))
+            pipe.send(Update(rollout.epochs, env.episode, rollout.returns, {**scalars, **rollout.told}))
     except Stopped:
         return
     finally:
