@@ -19,7 +19,7 @@ from ncc.core.extras import require_extra
 from ncc.harness.batch import ObsArray
 
 NEEDED = ("policy_class", "policy_kwargs", "observation_space", "action_space", "use_sde")
-"""Of the algorithm's fields in the file."""
+"""Fields of the algorithm that the file must have."""
 WEIGHTS = "policy.pth"
 
 

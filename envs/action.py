@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a host may decide each epoch: one of d+1 sending rates (wang2021 eq. 5.15), or a number in [-1, 1]."""
+"""A host's decision in each epoch: one of d+1 sending rates (wang2021 eq. 5.15), or a number in [-1, 1]."""
 
 from typing import Annotated, Any, Literal
 
@@ -18,14 +18,14 @@ from ncc.harness.batch import ActionArray, ObsArray
 FEW = 64
 """So many small integers Python compares faster than numpy reduces them."""
 NO_LIMIT_FROM = 0.95
-"""Of the range of continuous actions: from here up they mean no limit; a single point would hardly ever be chosen."""
+"""Share of the range of continuous actions from which they mean no limit: a single point would hardly be chosen."""
 
 SHARES = (0.1, 0.25, 0.5, 0.7, 0.85, 0.97, 1.1, 1.3, 1.6, 2.0, 2.6, 3.5, 5.0)
 """Densest around a fair share, where a few percent decide whether a queue grows."""
 
 GUARD_FRAC = 0.9
-"""Of what its neighbours leave a host, that it may always use: so no policy can starve anybody. Below 1, for equals
-whose limits add up to more than the port build a queue."""
+"""Share of what its neighbours leave a host that it may always use, so that no policy can starve it. It is below 1
+because limits of equals that add up to more than the port build a queue."""
 
 
 class ActionSpec(Value, frozen=True):

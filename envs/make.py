@@ -38,7 +38,7 @@ def env_spec(
     continuous: bool = False,
     purpose: str = "train",
 ) -> EnvSpec:
-    """What an environment runs and how it is seen, from what people type.
+    """An `EnvSpec` from what people type.
 
     `stack`, `observation`, `action` and `reward` may be a value, a mapping of the fields that differ from the default,
     or a name alone: of the transport (``cubic``), of how neighbours are seen (``pooled``), of the kind of action

@@ -19,7 +19,7 @@ from ncc.envs.spaces import RackSpaces
 from ncc.harness.batch import ObsArray
 
 SETTINGS = ("observation", "action")
-"""What a model may have been trained with, of `ncc.envs.make.env_spec`."""
+"""Arguments of `ncc.envs.make.env_spec` that a model may have been trained with."""
 
 
 class Model(Protocol):

@@ -314,7 +314,7 @@ def fair_share_at(spec: ObservationSpec) -> int | None:
 
 
 def guard_at(spec: ObservationSpec) -> tuple[int, int, int] | None:
-    """Where a host's row has what `ncc.envs.action.ActionSpec` guards a host by; None: it does not have all of it.
+    """Columns of a host's row by which `ncc.envs.action.ActionSpec` guards it; None if the row lacks one of them.
 
     Returns:
         Where its share among alike stands, the share of its neighbours that was busy, and its queued flows before.

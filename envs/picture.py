@@ -27,7 +27,7 @@ LABELS = 8
 WORDS = 2
 """Ports that there is room to describe."""
 MOST_BYTES = 1e8
-"""Where the scale of what waits ends."""
+"""The end of the scale of what waits."""
 
 
 class RackPicture:
@@ -74,7 +74,7 @@ def pictures(render_mode: str | None, scenario: Scenario, n: int) -> list[RackPi
 
 
 class _Drawing:
-    """What stays from frame to frame, made once.
+    """The parts that stay from frame to frame, made once.
 
     From top to bottom: the shared port of each neighbourhood, with its queue over its buffer and the threshold from
     which packets are marked; each host's link, the thicker the more it carries; its rate, with a line where it is

@@ -122,7 +122,7 @@ def _with_load(name: str, workload: Workload, load_frac: float) -> Workload:
 
 
 def _named(name: str) -> dict[str, Any]:
-    """What the YAML of a name says, the scenarios it builds on included."""
+    """The content of a named YAML, including the scenarios that it builds on."""
     if name not in (known := scenario_names()):
         raise UnknownNameError("scenario", name, known)
     return _resolved((files("ncc.configs") / "scenario" / f"{name}.yaml").read_text(), f"scenario/{name}.yaml")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What networks do while somebody learns in them: sums over some epochs, for the log."""
+"""Sums, over some epochs, of what networks do while an agent learns in them; for the log."""
 
 import numpy as np
 

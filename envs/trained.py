@@ -29,7 +29,7 @@ class TrainedRanges(Value, frozen=True):
     uplink_frac: Range
     """All ways up of a neighbourhood over the rate of one host's link."""
     host_rate_bps: Range
-    """Of a host's link."""
+    """Rate of a host's link."""
     base_rtt_s: Range
     """`ncc.envs.scales.Scales.base_rtt_s`."""
     load_frac: tuple[NonNegative, NonNegative]
@@ -37,7 +37,7 @@ class TrainedRanges(Value, frozen=True):
     period_s: Range
     """Between two decisions."""
     buffer_bytes: Range
-    """Of the upper port."""
+    """Buffer of the upper port."""
 
     def check(self) -> None:
         for name, (least, most) in self.to_dict().items():
@@ -79,7 +79,7 @@ _SAID = {
     "period_s": ("the period of decisions", " ms", 1 / MS),
     "buffer_bytes": ("the upper port's buffer", " KB", 1e-3),
 }
-"""Of each range: its name in a sentence, its unit there, and how many of them a number is."""
+"""For each range: its name in a sentence, its unit there, and the unit's size in SI."""
 
 
 def trained_ranges(scenarios: Iterable[Scenario]) -> TrainedRanges:
@@ -107,7 +107,7 @@ def trained_ranges(scenarios: Iterable[Scenario]) -> TrainedRanges:
 
 
 def _loads(scenario: Scenario) -> list[float]:
-    """What arrives at random for the ways up of each neighbourhood, over their rate, where anything does."""
+    """Random arrivals for the ways up of each neighbourhood over their rate, where there are any."""
     network, found = scenario.network(), []
     for area in network.neighbourhoods:
         offered_bps = 0.0
@@ -122,7 +122,7 @@ def _loads(scenario: Scenario) -> list[float]:
 
 
 def ranges_of_training(scenario: Scenario, families: Families) -> TrainedRanges:
-    """What a training meets: all its families, tried as `Families.tried` does, or else its one scenario."""
+    """Ranges of a training: of all its families, tried as `Families.tried` does, or else of its one scenario."""
     tried = [each for name in families.of for each in families.tried(name)]
     return trained_ranges(tried or [scenario])
 

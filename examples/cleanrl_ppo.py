@@ -37,7 +37,7 @@ class Agent(torch.nn.Module):
 
 
 class TrainedAgent(ModelLimiter):
-    """What this file has learned."""
+    """The policy that this file has learned."""
 
     files = (WEIGHTS,)  # with other weights it is another controller
 

@@ -12,7 +12,7 @@ from ncc.core.scenario import Scenario
 
 
 class EqualShare:
-    """Of what the uplink carries, an equal part for each host that has data waiting; no limit for the others."""
+    """An equal part of the uplink for each host that has data waiting; no limit for the others."""
 
     stack = "dctcp"  # what runs below the limits
 

@@ -69,7 +69,7 @@ def _rows(judgement: Judgement, key: str) -> list[Row]:
 
 
 def _mark(name: str, best: tuple[str, ...]) -> tuple[str, str]:
-    """Of a cell: its mark and style."""
+    """The mark and the style of a cell."""
     return (BEST if name in best else ""), ("bold green" if best[:1] == (name,) else "green" if name in best else "")
 
 
@@ -100,7 +100,7 @@ def _lines(judgement: Judgement, *, split: bool) -> list[Line]:
 
 
 def _bound(judgement: Judgement) -> list[Line]:
-    """What the lowest bound is, and how far the subjects come from DCTCP towards it."""
+    """The lowest bound, and how far the subjects come from DCTCP towards it."""
     comparison = judgement.any
     if LOWEST not in comparison.bounds:
         return []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What stands above and below every table: the title, invalid runs, warnings, datapaths that do not agree."""
+"""Text above and below every table: the title, invalid runs, warnings, datapaths that do not agree."""
 
 import math
 
@@ -14,7 +14,7 @@ WARNED = "†"
 
 
 def title(judgement: Judgement) -> str:
-    """What was run: scenario, datapaths, seeds, how long flows arrive, and how many."""
+    """The run in a line: scenario, datapaths, seeds, how long flows arrive, and how many."""
     comparison = judgement.any
     what = f"{comparison.scenario} on " if comparison.scenario else "On "
     flows = f"{comparison.n_flows:,} flows per controller"
@@ -41,7 +41,7 @@ def head(judgement: Judgement, name: str) -> Line:
 
 
 def warnings_of(judgement: Judgement, name: str) -> list[str]:
-    """What to know before a controller's numbers are believed, a sentence each."""
+    """Warnings about a controller's numbers, a sentence each."""
     return list(
         dict.fromkeys(said for found in judgement.comparisons.values() for said in found.warnings.get(name, ()))
     )
@@ -67,7 +67,7 @@ def warning_lines(judgement: Judgement) -> list[Line]:
 
 
 def strays(judgement: Judgement) -> str:
-    """Where datapaths are farther apart than tolerated; empty: nowhere."""
+    """A sentence on datapaths that are farther apart than tolerated; empty if none are."""
     far = [
         f"{label(name)} in {CATALOGUE[metric].label} ({judgement.ratio(datapath, name, metric).estimate:.3f})"
         for datapath in judgement.datapaths[:-1]

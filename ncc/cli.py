@@ -63,7 +63,7 @@ def usable_cpus() -> int:
 
 
 def _help(name: str, overrides: list[str], parts: list[str]) -> None:
-    """What the verb does, or the keys within `parts`. Hydra's own --help takes over a second."""
+    """Print the help of the verb, or of the keys within `parts`. Hydra's own --help takes over a second."""
     from ncc.help import show, show_within
 
     # What is installed is known only once it is loaded, which takes too long here.

@@ -40,7 +40,7 @@ class Comparison:
     n_flows: int
     """Flows that every controller was given, all seeds together."""
     invalid: Mapping[str, Mapping[int, Sequence[str]]] = field(default_factory=dict)
-    """By controller and seed: what is wrong with that run. Its values count as they are, and its controller is never
+    """Problems of invalid runs, by controller and seed. Its values count as they are, and its controller is never
     best."""
     statistic: Statistic = "mean"
     level: float = 0.95
@@ -54,7 +54,7 @@ class Comparison:
     classical: tuple[str, ...] = ()
     """Controllers without a limit: a transport alone."""
     warnings: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By controller: what to know before its numbers are believed, a sentence each."""
+    """Warnings about a controller's numbers, a sentence each, by controller."""
     _known: dict[tuple[str, ...], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """Intervals and ranks worked out so far: a bootstrap is asked for many times while a table finds its width."""
 

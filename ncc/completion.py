@@ -36,7 +36,7 @@ FLAGS = ("--help", "--version")
 
 
 def candidates(line: str) -> list[str]:
-    """What the last word of a command line may become; empty for what only the shell knows, files.
+    """Completions of the last word of a command line; empty for files, which the shell knows.
 
     A candidate that ends in a blank is a whole word. Lines that cannot be composed have candidates for groups only.
     """

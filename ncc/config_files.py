@@ -60,7 +60,7 @@ def typed_config_dir(arguments: Sequence[str]) -> Path | None:
 
 
 def config_folders() -> tuple[Path, ...]:
-    """Where groups are: the package's folder and one's own."""
+    """Folders of groups: the package's and one's own."""
     return (PACKAGE, *_own)
 
 

@@ -75,7 +75,7 @@ def _is_checkpoint(name: str) -> bool:
 
 
 def _file(name: str, path: str) -> tuple[str, str]:
-    """What results call a file, and where it lies."""
+    """The name of a file in results, and its path."""
     resolved = Path(path).resolve()
     if resolved.name.startswith(".") or not re.fullmatch(r"[A-Za-z0-9_.:+-]+", resolved.name):
         raise ConfigError(
@@ -92,7 +92,7 @@ LOOKS: tuple[tuple[Callable[[str], object], Callable[[str], Controller]], ...] =
     (re.compile(r"[\w.]+:\w+").fullmatch, class_controller),
     (_is_checkpoint, _model),
 )
-"""What a name looks like, and how its controller is made; the first that fits."""
+"""Forms of a name and how its controller is made; the first that fits counts."""
 
 
 def runs_on(controller: Controller) -> tuple[str, ...]:

@@ -97,6 +97,6 @@ def begun(folder: Path) -> bool:
 
 
 def files_of(folder: Path) -> list[str]:
-    """What a training has left in its folder, relative to it; hidden files and those of Weights & Biases apart."""
+    """Files of a training, relative to its folder, without hidden ones and those of Weights & Biases."""
     found = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     return [str(path) for path in found if not path.name.startswith(".") and path.parts[0] != WANDB]

@@ -53,7 +53,7 @@ class Grid:
     last: tuple[str, str] = ("", "")
     """A last line: where intervals are shown, and where they are not."""
     brief: bool = False
-    """Where it would not fit, intervals are left out rather than put below; the table has no frame."""
+    """A short table has no frame, and leaves intervals out where they would not fit."""
 
     @property
     def rule(self) -> int:

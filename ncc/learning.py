@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a learner said while it learned: one JSON line per report, TensorBoard and, if asked for, Weights & Biases."""
+"""The log of a learner: one JSON line per report, TensorBoard and, if asked for, Weights & Biases."""
 
 import importlib
 import json

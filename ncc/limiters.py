@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What decides the rate limits of a controller, made in the process that runs it."""
+"""Rate limiters of controllers, made in the process that runs them."""
 
 import hashlib
 import json
@@ -57,7 +57,7 @@ class LimiterFactory:
         return controller.replace(stack=from_dict(HostStack, _part(meta, "stack", path), f"{path}: stack"))
 
     def path(self, controller: str, limit: PolicyLimit) -> Path:
-        """Where the policy file lies; a packaged one is compared with its manifest."""
+        """The path of the policy file; a packaged one is compared with its manifest."""
         path = Path(limit.path)
         if path.is_absolute() or self.folder is not None:
             return (self.folder or Path()) / path
@@ -85,7 +85,7 @@ class LimiterFactory:
         return {}
 
     def warnings(self, controller: Controller, scenario: Scenario) -> tuple[str, ...]:
-        """What to know before a controller's numbers on a scenario are believed: sentences without a stop."""
+        """Warnings about a controller's numbers on a scenario: sentences without a stop."""
         if not isinstance(controller.limit, PolicyLimit):
             return ()
         from ncc.envs.trained import TrainedRanges

@@ -121,7 +121,7 @@ def _line(error: Exception) -> str:
 
 
 def _takes(verb: Any, arguments: int) -> bool:
-    """Whether it can be called with so many, beside `self`."""
+    """True if it can be called with so many arguments beside `self`."""
     if not callable(verb):
         return False
     try:

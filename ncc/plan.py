@@ -48,7 +48,7 @@ class EvaluationSpec(Value, frozen=True):
     bounds: bool = True
     """Beside the controllers, `ncc.metrics.bounds`; not where flows are endless."""
     table: Literal["short", "full"] = "short"
-    """What is printed: what fits 80 columns, or every metric with its interval and the bounds."""
+    """Size of the printed table: what fits 80 columns, or every metric with its interval and the bounds."""
     params: dict[ControllerName, dict[str, Any]] = field(default_factory=dict)
     """By controller: parameters of its transport over its own; `with_params` checks them."""
 
@@ -77,7 +77,7 @@ class EvaluationSpec(Value, frozen=True):
 
 
 def planned(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """What a plan holds of a composed configs/train.yaml: all but where it runs and how it was asked for."""
+    """The part of a composed configs/train.yaml that a plan holds: all but where it runs and how it was asked for."""
     return {key: value for key, value in plain.items() if key not in ("resume", "out", "wandb", CONSENT)}
 
 

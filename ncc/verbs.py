@@ -18,7 +18,7 @@ VERBS = tuple(verb for verbs in GROUPS.values() for verb in verbs)
 
 
 def sentence(verb: str) -> str:
-    """What a verb does: the first sentence of its module's docstring. The module is read, not imported."""
+    """The purpose of a verb: the first sentence of its module's docstring. The module is read, not imported."""
     spec = find_spec(f"ncc.{verb}")
     assert spec is not None, verb
     assert spec.origin is not None, verb

@@ -25,12 +25,12 @@ def verdicts(comparison: Comparison) -> tuple[str, ...]:
 
 
 def subjects(comparison: Comparison) -> tuple[str, ...]:
-    """Whom the sentences are about."""
+    """The controllers that the sentences are about."""
     return comparison.learned[:SUBJECTS] or comparison.controllers[:1]
 
 
 def opponent(comparison: Comparison, subject: str) -> str | None:
-    """Who `subject` is held against; None: it was run alone."""
+    """The controller that `subject` is held against; None if it was run alone."""
     others = [name for name in comparison.controllers if name != subject]
     if GAP_START in others:
         return GAP_START
@@ -82,7 +82,7 @@ def _goodput(ratio: Interval) -> str:
 
 
 def _by(ratio: Interval, less: str, more: str) -> tuple[str, str]:
-    """By how much a ratio is below 1 (`less`) or above (`more`), and its interval."""
+    """The distance of a ratio below 1 (`less`) or above it (`more`), and its interval."""
     sign, word = (-1.0, less) if ratio.estimate < 1 else (1.0, more)
     low, high = sorted(sign * 100 * (bound - 1) for bound in (ratio.low, ratio.high))
     estimate = sign * 100 * (ratio.estimate - 1)

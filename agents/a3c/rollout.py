@@ -46,7 +46,7 @@ class Rollout:
     returns: tuple[float, ...]
     """Mean reward per host and epoch of each episode that ended."""
     told: Mapping[str, float] = field(default_factory=dict)
-    """What the environment tells of these epochs (`ncc.harness.batch.Telling`)."""
+    """Numbers that the environment tells of these epochs (`ncc.harness.batch.Telling`)."""
 
     @property
     def epochs(self) -> int:

@@ -19,7 +19,7 @@ from ncc.core.errors import ConfigError
 from ncc.harness.batch import ObsArray
 
 MODULES = Path("learner_group", "learner", "rl_module")
-"""Where an algorithm's checkpoint has its modules."""
+"""The folder of an algorithm's checkpoint that holds its modules."""
 
 
 class RllibModel:

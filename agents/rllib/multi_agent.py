@@ -95,7 +95,7 @@ class RackMultiAgentEnv(MultiAgentEnv):
         )
 
     def told(self) -> Mapping[str, float]:
-        """What the environment tells of its network since the last call."""
+        """Numbers that the environment tells of its network since the last call."""
         return self._env.told() if isinstance(self._env, Telling) else {}
 
     def close(self) -> None:

@@ -57,7 +57,7 @@ class PortRecords:
     """Bytes of IP packets that left the port."""
     dropped_pkts: IntArray
     dropped_data_pkts: IntArray
-    """Of these, the ones with payload."""
+    """Dropped packets with payload."""
     marked_pkts: IntArray
     queue_delay_sum_s: FloatArray
     """Sum over transmitted packets of the time between joining the port's queue and starting transmission."""

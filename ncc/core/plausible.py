@@ -42,7 +42,7 @@ def require_plausible(parts: Mapping[str, Any], consent: Any) -> None:
 
 
 def doubts(value: Any, where: str) -> Iterator[str]:
-    """What looks like a slip in a value, its parts included, each as the beginning of a sentence."""
+    """Likely slips in a value and its parts, each as the beginning of a sentence."""
     if isinstance(value, msgspec.Struct):
         for field in msgspec.structs.fields(value):
             found = getattr(value, field.name)

@@ -56,7 +56,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Raise `ConfigError` where fields contradict each other."""
 
     def unusual(self) -> Iterable[str]:
-        """What is allowed and looks like a slip of several fields together, from a field's name on."""
+        """Likely slips that several fields make together, each from a field's name on."""
         return ()
 
     def replace(self, **changes: Any) -> Self:

@@ -40,7 +40,7 @@ class Traffic(Value, frozen=True, tag_field="kind"):
         """Raise `ConfigError`, its message beginning with the field, unless this can be drawn there."""
 
     def unusual_on(self, topology: Topology) -> str:
-        """What looks like a slip of this component on this network, from its field's name on; empty: nothing."""
+        """A likely slip of this component on this network, from its field's name on; empty if there is none."""
         return ""
 
     def offered_bps(self, topology: Topology) -> dict[int, float]:

@@ -38,7 +38,7 @@ class Result:
     table: Table
     findings: Mapping[str, Finding]
     problems: tuple[str, ...]
-    """What is wrong with runs. Their values count as they are; their contenders win no check there."""
+    """Problems of invalid runs. Their values count as they are; their contenders win no check there."""
     n_flows: int
     wall_s: float
     """Of all runs, one after the other."""
@@ -46,11 +46,11 @@ class Result:
     commits: tuple[str, ...]
     """That runs were made at; `DIRTY` at the end: with changes of their own."""
     warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By contender: what to know before its numbers are believed, a sentence each."""
+    """Warnings about a contender's numbers, a sentence each, by contender."""
 
     @property
     def holds(self) -> bool:
-        """Whether every check that could be judged holds."""
+        """True if every check that could be judged holds."""
         return not any(finding.holds is False for finding in self.findings.values())
 
     @property

@@ -164,7 +164,7 @@ def _count_as_worst(
     found: Mapping[tuple[str, str, At], list[float]],
     invalid: Mapping[tuple[str, At], Sequence[int]],
 ) -> None:
-    """Where an invalid run (by its place among the seeds) leaves a measure undefined, put the worst of that seed."""
+    """Put the worst value of a seed where an invalid run (by its place among the seeds) leaves a measure undefined."""
     for (contender, point), bad in invalid.items():
         for name, measure in experiment.measures.items():
             values = found[name, contender, point]

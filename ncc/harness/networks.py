@@ -51,10 +51,10 @@ class Batching(Protocol):
 
 @runtime_checkable
 class OnePerProcess(Protocol):
-    """What a datapath class offers if a process can have one run of it at a time."""
+    """A datapath class of which a process can have one run at a time."""
 
     def taken(self) -> bool:
-        """Whether this process has one now."""
+        """True if this process has one now."""
         ...
 
 

@@ -21,7 +21,7 @@ from ncc.harness.datapath import Datapath, HostStack
 from ncc.harness.processes import PackedError, end, killed_by, pack_error, quiet_start, unpack_error
 
 _JOIN_S = 10.0
-"""How long a worker may take over its last epoch before it is terminated."""
+"""Seconds that a worker may take over its last epoch before it is terminated."""
 
 
 @dataclass(frozen=True)
