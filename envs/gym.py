@@ -57,6 +57,7 @@ class RackEnv(gymnasium.Env[ObsArray, Any]):
             (`ncc.envs.reward`).
         space: ``multi_discrete``, ``box`` or ``discrete``, see `ncc.envs.spaces.RackSpaces`; each id has its own.
         purpose: names the stream of seeds, so that training and evaluation never meet the same flows.
+        consent: take a scenario whose values look like a slip (a load of 80), which is refused otherwise.
         render_mode: ``rgb_array``: `render` gives the network and its queues as a picture [height, width, 3]; or None.
 
     Raises:
@@ -80,6 +81,7 @@ class RackEnv(gymnasium.Env[ObsArray, Any]):
         reward: AnyReward | Settings | str | None = None,
         space: ActionSpace | None = None,
         purpose: str = "train",
+        consent: bool = False,
         render_mode: str | None = None,
     ) -> None:
         spec = env_spec(
@@ -94,6 +96,7 @@ class RackEnv(gymnasium.Env[ObsArray, Any]):
             reward=reward,
             continuous=space == "box",
             purpose=purpose,
+            consent=consent,
         )
         self.render_mode = render_mode
         self._pictures = pictures(render_mode, spec.scenario, 1)

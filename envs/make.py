@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.plausible import CONSENT, require_plausible
 from ncc.core.value import Value, from_dict
 from ncc.envs.action import ActionSpec
 from ncc.envs.observation import ObservationSpec
@@ -37,6 +38,7 @@ def env_spec(
     reward: AnyReward | Settings | str | None = None,
     continuous: bool = False,
     purpose: str = "train",
+    consent: bool = False,
 ) -> EnvSpec:
     """An `EnvSpec` from what people type.
 
@@ -56,17 +58,20 @@ def env_spec(
         reward: what they are paid for.
         continuous: whether the kind of action that is not given is ``linear`` rather than ``levels``.
         purpose: names the stream of seeds.
+        consent: take a scenario whose values look like a slip, a load of 80, say (`ncc.core.plausible`).
 
     Raises:
-        ConfigError: names the field and what is allowed.
+        ConfigError: names the field and what is allowed, or what is usual.
     """
     view = {
         "observation": _plain(observation, "observation", "neighbours"),
         "action": ({"kind": "linear"} if continuous else {}) | _plain(action, "action", "kind"),
         "reward": {"kind": "utility"} | _plain(reward, "reward", "kind"),
     }
+    made = make_scenario(scenario, hosts=hosts, duration_s=duration_s, period_s=period_s, load_frac=load_frac)
+    require_plausible({"scenario": made}, consent, add=f"{CONSENT}=True")
     return EnvSpec(
-        scenario=make_scenario(scenario, hosts=hosts, duration_s=duration_s, period_s=period_s, load_frac=load_frac),
+        scenario=made,
         stack=from_dict(HostStack, _plain(stack, "stack", "transport"), "stack"),
         view=from_dict(EnvView, view, "env"),
         purpose=purpose,

@@ -50,6 +50,7 @@ class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # 
         action: ActionSpec | Settings | str | None = None,
         reward: AnyReward | Settings | str | None = None,
         purpose: str = "train",
+        consent: bool = False,
         render_mode: str | None = None,
     ) -> None:
         spec = env_spec(
@@ -63,6 +64,7 @@ class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # 
             action=action,
             reward=reward,
             purpose=purpose,
+            consent=consent,
         )
         self.render_mode = render_mode
         self._pictures = pictures(render_mode, spec.scenario, 1)

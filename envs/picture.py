@@ -23,7 +23,7 @@ METADATA: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 30}
 INCHES, DPI = (7.2, 6.4), 100
 INK, SENT, WAITS, FREE = "#333333", "#4c78a8", "#e45756", "#e8e8e8"
 LABELS = 8
-"""Host names that fit below the picture."""
+"""Names of hosts that fit below the picture, and of ports above it."""
 WORDS = 2
 """Ports that there is room to describe."""
 MOST_BYTES = 1e8
@@ -165,7 +165,8 @@ class _Drawing:
             bar.set_width(self._width * min(queue / buffer, 1))
             carried = f"{rate(m.upper_throughput_bps[area])} of {rate(scales.upper_rate_bps[area])}"
             full = f"{port}: {carried}, queue {size(queue)} of {size(buffer)}"
-            words.set_text(full if len(self._ports) <= WORDS else port.split("->")[0])
+            few, named = len(self._ports) <= WORDS, area % -(-len(self._ports) // LABELS) == 0
+            words.set_text(full if few else port.split("->")[0] * named)
         for bars, heights in ((self._sent, m.throughput_bps), (self._waiting, m.queued_bytes)):
             for bar, height in zip(bars, heights, strict=True):
                 bar.set_height(height)

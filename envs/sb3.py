@@ -53,6 +53,7 @@ class HostVecEnv(VecEnv):  # type: ignore[misc] # its types are not checked here
         action: as there.
         reward: as there.
         purpose: as there.
+        consent: as there.
 
     Raises:
         ConfigError: a setting that cannot be used, or Stable-Baselines3 is missing.
@@ -75,6 +76,7 @@ class HostVecEnv(VecEnv):  # type: ignore[misc] # its types are not checked here
         action: ActionSpec | Settings | str | None = None,
         reward: AnyReward | Settings | str | None = None,
         purpose: str = "train",
+        consent: bool = False,
     ) -> None:
         spec = env_spec(
             scenario,
@@ -87,6 +89,7 @@ class HostVecEnv(VecEnv):  # type: ignore[misc] # its types are not checked here
             action=action,
             reward=reward,
             purpose=purpose,
+            consent=consent,
         )
         self.render_mode = None
         racks = side_by_side(datapath_factory(datapath))

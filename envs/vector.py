@@ -51,6 +51,7 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
         reward: as there.
         space: as there.
         purpose: as there.
+        consent: as there.
         render_mode: as there; `render` gives a picture for each rack.
 
     Raises:
@@ -76,6 +77,7 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
         reward: AnyReward | Settings | str | None = None,
         space: ActionSpace | None = None,
         purpose: str = "train",
+        consent: bool = False,
         threads: int | None = None,
         render_mode: str | None = None,
     ) -> None:
@@ -94,6 +96,7 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
             reward=reward,
             continuous=space == "box",
             purpose=purpose,
+            consent=consent,
         )
         self.num_envs, self.render_mode = num_envs, render_mode
         self._pictures = pictures(render_mode, spec.scenario, num_envs)

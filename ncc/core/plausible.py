@@ -24,11 +24,13 @@ def usual(low: float = -inf, high: float = inf) -> Meta:
     return Meta(extra={"usual": (low, high)})
 
 
-def require_plausible(parts: Mapping[str, Any], consent: Any) -> None:
+def require_plausible(parts: Mapping[str, Any], consent: Any, add: str = f"{CONSENT}=true") -> None:
     """Refuse values that look like a slip, unless `consent` is true.
 
     Args:
         parts: values by what the user calls them, say ``scenario``.
+        consent: whether such values are meant.
+        add: how the user gives consent.
 
     Raises:
         ConfigError: names the first such field, what is usual and how to insist; or consent is no truth value.
@@ -38,7 +40,7 @@ def require_plausible(parts: Mapping[str, Any], consent: Any) -> None:
     if not consent:
         for where, part in parts.items():
             for doubt in doubts(part, where):
-                raise ConfigError(f"{doubt}; if that is meant, add {CONSENT}=true")
+                raise ConfigError(f"{doubt}; if that is meant, add {add}")
 
 
 def doubts(value: Any, where: str) -> Iterator[str]:

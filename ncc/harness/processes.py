@@ -6,6 +6,7 @@ It loads nothing heavy: workers of environments import it too.
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -40,6 +41,22 @@ def quiet_start() -> Iterator[None]:
         for name in ours:
             os.environ.pop(name, None)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def main_left_alone() -> Iterator[None]:
+    """Start processes inside that do not import this one's main module, so that a script needs no guard for them.
+
+    `multiprocessing` finds that module by its `__spec__` or `__file__`, which are hidden meanwhile. Nothing that a
+    process is started with may come from it then.
+    """
+    main = vars(sys.modules["__main__"])
+    before = {name: main[name] for name in ("__spec__", "__file__") if name in main}
+    try:
+        main.update(dict.fromkeys(before))
+        yield
+    finally:
+        main.update(before)
 
 
 def killed_by(process: BaseProcess) -> str | None:

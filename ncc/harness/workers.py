@@ -8,6 +8,7 @@ its death is noticed; so is the parent's. Nothing is left behind however a proce
 import multiprocessing
 import pickle
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
@@ -18,7 +19,7 @@ from ncc.core.flows import FloatArray, FlowTable
 from ncc.core.measurement import Measurement, Measurements
 from ncc.core.scenario import Scenario
 from ncc.harness.datapath import Datapath, HostStack
-from ncc.harness.processes import PackedError, end, killed_by, pack_error, quiet_start, unpack_error
+from ncc.harness.processes import PackedError, end, killed_by, main_left_alone, pack_error, quiet_start, unpack_error
 
 _JOIN_S = 10.0
 """Seconds that a worker may take over its last epoch before it is terminated."""
@@ -42,7 +43,8 @@ class InProcesses:
 class WorkerNetworks:
     """`ncc.harness.networks.Networks`, each in its own spawned process.
 
-    Gives bit for bit what the networks give in this process. The processes start with the first network.
+    Gives bit for bit what the networks give in this process. The processes start with the first network. They import
+    the main module only if the datapath is defined there; a script then needs ``if __name__ == "__main__":``.
 
     Args:
         datapath: makes a network in the worker; picklable.
@@ -56,7 +58,7 @@ class WorkerNetworks:
 
     def __init__(self, datapath: Callable[[], Datapath], n: int, *, first: int = 0) -> None:
         try:
-            pickle.dumps(datapath)
+            self._needs_main = b"_main__" in pickle.dumps(datapath)  # spawned processes call it __mp_main__
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise ConfigError(
                 f"the datapath factory cannot be sent to a worker ({error}); use a class or a function of a module"
@@ -90,7 +92,7 @@ class WorkerNetworks:
     def _spawn(self) -> None:
         context = multiprocessing.get_context("spawn")
         try:
-            with quiet_start():
+            with quiet_start(), nullcontext() if self._needs_main else main_left_alone():
                 for _ in range(self._n):
                     ours, theirs = context.Pipe()
                     process = context.Process(target=_work, args=(theirs, self._datapath), daemon=True)

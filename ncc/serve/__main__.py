@@ -68,6 +68,7 @@ def main(plain: dict[str, Any], _: list[str]) -> None:
         action=view.action,
         reward=view.reward,
         purpose="serve",
+        consent=True,  # asked above, in the words of commands
     )
     print(
         f"Serving {scenario.name} on {datapaths[0].name} to an agent on port {spec.port}: observations "

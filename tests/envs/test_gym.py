@@ -13,6 +13,7 @@ from ncc.envs.gym import RackEnv
 from ncc.envs.make import env_spec
 from ncc.envs.parallel import RackParallelEnv
 from ncc.envs.rack import RackBatch
+from ncc.envs.vector import RackVectorEnv
 from tests.envs.cases import FLOWS, listed, rack, spec
 
 TOP = np.full(4, 10)
@@ -192,3 +193,10 @@ def test_close_twice_and_reset_again() -> None:
     env.close()
     env.close()
     np.testing.assert_array_equal(env.reset(seed=5)[0], first)
+
+
+@pytest.mark.parametrize("make", [RackEnv, RackVectorEnv, RackParallelEnv])
+def test_a_slip_is_taken_with_consent_only(make: Any) -> None:
+    with pytest.raises(ConfigError, match=r"load_frac is 80, .*; if that is meant, add consent=True$"):
+        make(scenario="rack", load_frac=80)
+    make(scenario="rack", load_frac=80, consent=True).close()

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -57,6 +58,29 @@ def test_two_simulations_at_a_time() -> None:
             np.testing.assert_array_equal(moved[0][0], moved[1][0])
     close(one)
     close(two)
+
+
+WITHOUT_GUARD = """
+import gymnasium, ncc
+print("begins", flush=True)
+small = {"scenario": "incast", "hosts": 4, "duration_s": 0.005, "datapath": "ns3"}
+envs = [gymnasium.make("ncc/Rack-v0", **small) for _ in range(2)]
+for env in envs:
+    env.reset(seed=1)
+for env in envs:
+    env.step(env.action_space.sample())
+    env.close()
+print(len(__file__) > 0, __spec__)
+"""
+
+
+def test_a_script_needs_no_guard(tmp_path: Path) -> None:
+    script = tmp_path / "plain.py"
+    script.write_text(WITHOUT_GUARD)
+    where = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    asked = [sys.executable, script]
+    done = subprocess.run(asked, capture_output=True, text=True, env=where, timeout=120, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "begins\nTrue None\n", "")
 
 
 def test_a_vector_has_a_process_for_each_rack() -> None:

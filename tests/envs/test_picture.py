@@ -11,7 +11,7 @@ from gymnasium.wrappers import RenderCollection
 import ncc  # noqa: F401 - registers
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.scenario import Scenario
-from ncc.core.topologies import LeafSpine
+from ncc.core.topologies import FatTree, LeafSpine
 from ncc.envs.gym import RackEnv
 from ncc.envs.parallel import RackParallelEnv
 from ncc.envs.picture import RackPicture
@@ -58,6 +58,15 @@ def test_several_neighbourhoods_have_a_port_each() -> None:
     made = drawn(SMALL.replace(topology=topology, workload=(("all", traffic),)), upper_queue_bytes=[0.0, 256e3, 1e6])
     assert [bar.get_width() / made._width for bar in made._full] == pytest.approx([0, 0.5, 1])
     assert [words.get_text() for words in made._words] == ["leaf0", "leaf1", "leaf2"]
+
+
+def test_as_many_ports_are_named_as_fit() -> None:
+    traffic = poisson().replace(sources="hosts", destinations="hosts")
+    made = drawn(SMALL.replace(topology=FatTree(k=8), workload=(("all", traffic),)))
+    named = [words for words in made._words if words.get_text()]
+    assert len(named) == 8 < len(made._words)
+    right_edges, left_edges = zip(*((b.x1, b.x0) for b in (w.get_window_extent() for w in named)), strict=True)
+    assert all(end < begin for end, begin in zip(right_edges, left_edges[1:], strict=False))
 
 
 def test_an_episode_begins_with_an_empty_past() -> None:
