@@ -51,7 +51,7 @@ def main_left_alone() -> Iterator[None]:
     process is started with may come from it then.
     """
     main = vars(sys.modules["__main__"])
-    before = {name: main[name] for name in ("__spec__", "__file__") if name in main}
+    before: dict[str, Any] = {name: main[name] for name in ("__spec__", "__file__") if name in main}
     try:
         main.update(dict.fromkeys(before))
         yield

@@ -115,6 +115,6 @@ def test_its_own_checks(name: str) -> None:
 
 
 def test_hosts_of_a_slip_are_made_with_consent_only() -> None:
-    with pytest.raises(ConfigError, match="add consent=True$"):
+    with pytest.raises(ConfigError, match=r"add consent=True$"):
         HostVecEnv(load_frac=80)
     HostVecEnv(load_frac=80, consent=True).close()

@@ -247,3 +247,31 @@ def test_interrupted_or_killed_parent_leaves_no_worker(tmp_path: Path, ending: s
             return
         time.sleep(0.05)
     pytest.fail("a worker outlived its parent by 30 s")
+
+
+OWN = """
+import numpy as np
+from ncc.envs.rack import RackBatch
+from ncc.harness.workers import InProcesses
+from tests.envs.cases import spec
+from tests.support.mm1 import Mm1Datapath
+
+
+class Own(Mm1Datapath):
+    pass
+
+
+if __name__ == "__main__":
+    env = RackBatch(spec(), InProcesses(Own), 1, 0, 2)
+    env.reset()
+    print(env.step(np.full((2, 4), 10)).obs.shape)
+    env.close()
+"""
+
+
+def test_a_datapath_of_the_script_itself_reaches_the_workers(tmp_path: Path) -> None:
+    script = tmp_path / "own.py"
+    script.write_text(OWN)
+    where = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=where, check=False)
+    assert (done.returncode, done.stdout.count("(2, 4,"), done.stderr) == (0, 1, "")
