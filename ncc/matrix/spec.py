@@ -109,8 +109,10 @@ class Matrix:
 
 
 def _all_on(datapath: DatapathSpec) -> list[Controller]:
+    """Controllers that run on the datapath, without NCC's ablations, which take trainings of their own."""
     has = datapath.load()().transports()
-    return [c for c in map(load_controller, controller_names()) if c.stack.transport in has]
+    found = [c for c in map(load_controller, controller_names()) if c.stack.transport in has]
+    return [c for c in found if not (isinstance(c.limit, PolicyLimit) and c.limit.pretrained not in ("", "ncc"))]
 
 
 def _case(name: str, spec: CaseSpec, controllers: Sequence[Controller]) -> Case:
