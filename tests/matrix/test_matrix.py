@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from ncc.config_files import read_config
-from ncc.controllers import controller_names, load_controller, runs_on
-from ncc.harness.controller import PolicyLimit
 from ncc.matrix.page import JSON, README, page
 from tests.house.files import ROOT
 from tests.mains.commands import ncc
@@ -59,9 +57,7 @@ def test_it_writes_what_was_delivered_and_keeps_runs(tmp_path: Path) -> None:
 def test_who_is_not_chosen_is_everybody_who_runs_there(tmp_path: Path) -> None:
     done = ncc("matrix", *SHORT[:-3], "seeds=1", "cases.incast.policy=null", cwd=tmp_path)
     assert done.returncode == 2, "somebody has to learn, so all are there"
-    learned = [n for n in controller_names() if isinstance(load_controller(n).limit, PolicyLimit)]
-    here = [name for name in learned if "packetsim" in runs_on(load_controller(name))]
-    assert f"error: {', '.join(here)} cannot take part in incast" in done.stderr
+    assert "error: ncc, ncc_untrained cannot take part in incast" in done.stderr, "but for ablations"
 
 
 def test_a_flow_that_is_not_delivered_is_an_error_that_names_the_run(tmp_path: Path) -> None:
