@@ -51,11 +51,28 @@ def load_controller(name: str) -> Controller:
     for fits, made in LOOKS:
         if fits(name):
             return made(name)
+    if meant := _meant_class(name):
+        raise ConfigError(
+            f"Unknown controller {name!r}: a class is named module:Class, without .py; did you mean {meant}?"
+        )
     raise UnknownNameError("controller", name, config_paths("controllers"))
+
+
+def _meant_class(name: str) -> str:
+    """`module:Class` for a name that may mean a class in a file of the current folder; empty if there is none."""
+    file, _, within = name.partition(":")
+    module = file.removesuffix(".py")
+    if module != file or (not within and Path(f"{module}.py").is_file()):
+        return f"{module.removeprefix('./').replace('/', '.')}:{within or 'Class'}"
+    starts = re.compile(rf"^class {re.escape(name)}\b", re.MULTILINE)
+    holding = (path for path in sorted(Path().glob("*.py")) if starts.search(path.read_text(errors="replace")))
+    return next((f"{path.stem}:{name}" for path in holding), "")
 
 
 def _policy_on_hosts(name: str) -> Controller:
     called, path = _file(name, name.removeprefix(HOSTS))
+    if not path.endswith(".ncc"):
+        raise ConfigError(f"controller {name!r}: {HOSTS} takes a .ncc file, which ncc export makes; name one")
     return Controller(name=HOSTS + called, summary="A policy file, on each host", limit=HostsLimit(path=path))
 
 
@@ -86,10 +103,10 @@ def _file(name: str, path: str) -> tuple[str, str]:
 
 
 LOOKS: tuple[tuple[Callable[[str], object], Callable[[str], Controller]], ...] = (
-    (re.compile(r"hosts:.*\.ncc").fullmatch, _policy_on_hosts),
+    (re.compile(r"hosts:.*[./].*").fullmatch, _policy_on_hosts),
     (re.compile(r".*\.(ncc|npz)").fullmatch, _policy_file),
     (re.compile(r".*\.zip").fullmatch, _model),
-    (re.compile(r"[\w.]+:\w+").fullmatch, class_controller),
+    (re.compile(r"[\w.]+(?<!\.py):\w+").fullmatch, class_controller),
     (_is_checkpoint, _model),
 )
 """Forms of a name and how its controller is made; the first that fits counts."""

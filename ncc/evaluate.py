@@ -199,6 +199,8 @@ def _evaluate(
         params=spec.params,
     )
     controllers = evaluation.load()  # refuses parameters by name, before anything is written
+    if scenario_plain is None and not plans:
+        print(f"No scenario is named: {scenario.name}")
     for run in spec.run:
         read_manifest(Path(run), "training")  # refuses what is unfinished, or was changed since
     leaf = _leaf(scenario, spec.params, controllers)
@@ -238,7 +240,6 @@ def _scenario(spec: EvaluateSpec, plain: Mapping[str, Any] | None, plans: Sequen
             raise ConfigError("the runs were evaluated on different scenarios; say which to use here: scenario=<name>")
     else:
         scenario = DEFAULT_SCENARIO
-        print(f"No scenario is named: {scenario.name}")
     if spec.duration_s is not None:
         scenario = scenario.replace(duration_s=spec.duration_s)
     if plain is not None or spec.duration_s is not None:  # a run's own was confirmed when it was trained

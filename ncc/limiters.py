@@ -3,7 +3,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,17 +35,18 @@ class LimiterFactory:
     packaged: Path = FOLDER
 
     def __call__(self, controller: Controller, scenario: Scenario) -> RateLimiter:
-        match controller.limit:
-            case Formula() as formula:
-                return formula.build()
-            case ClassLimit() as own:
-                return OwnLimiter(own.target)
-            case ModelLimit() as model:
-                return _model(model, scenario)
-            case HostsLimit() as hosts:
-                return self._agents(controller.name, hosts)
-            case policy:
-                return self._policy(controller.name, policy, scenario)
+        with _named_files(controller):
+            match controller.limit:
+                case Formula() as formula:
+                    return formula.build()
+                case ClassLimit() as own:
+                    return OwnLimiter(own.target)
+                case ModelLimit() as model:
+                    return _model(model, scenario)
+                case HostsLimit() as hosts:
+                    return self._agents(controller.name, hosts)
+                case policy:
+                    return self._policy(controller.name, policy, scenario)
 
     def resolved(self, controller: Controller) -> Controller:
         """The controller with the stack its policy was trained on, unless it says that it brings its own."""
@@ -53,8 +55,9 @@ class LimiterFactory:
             return controller if trained is None else controller.replace(stack=from_dict(HostStack, trained, "stack"))
         if not isinstance(controller.limit, PolicyLimit) or controller.limit.stack == "own":
             return controller
-        path, _, meta = self._load(controller.name, controller.limit)
-        return controller.replace(stack=from_dict(HostStack, _part(meta, "stack", path), f"{path}: stack"))
+        with _named_files(controller):
+            path, _, meta = self._load(controller.name, controller.limit)
+            return controller.replace(stack=from_dict(HostStack, _part(meta, "stack", path), f"{path}: stack"))
 
     def path(self, controller: str, limit: PolicyLimit) -> Path:
         """The path of the policy file; a packaged one is compared with its manifest."""
@@ -142,6 +145,17 @@ class LimiterFactory:
                 f"ncc export) and greedy decisions, got {path.name} and greedy={limit.greedy}"
             )
         return HostAgents(load_policy_file(path))
+
+
+@contextmanager
+def _named_files(controller: Controller) -> Iterator[None]:
+    """Raise `ConfigError` for a bad file that `controller=` names itself; one of a run folder stays `ResultError`."""
+    try:
+        yield
+    except ResultError as error:
+        if Path(getattr(controller.limit, "path", "")).is_absolute():
+            raise ConfigError(f"controller {controller.name!r}: {error}") from None
+        raise
 
 
 def _part(meta: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from ncc.core.errors import ConfigError, InvalidRunError, NccError, UnknownNameError
+from ncc.core.errors import ConfigError, NccError, UnknownNameError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
@@ -65,26 +65,32 @@ def load_class(target: str) -> type[RateLimiter]:
 
 
 class OwnLimiter:
-    """A `RateLimiter` that asks an object of somebody's class, and says in one sentence where that failed."""
+    """A `RateLimiter` that asks an object of somebody's class.
+
+    Raises:
+        ConfigError: the class failed, or left with `SystemExit`; names the class, the method, the file and the line.
+    """
 
     def __init__(self, target: str) -> None:
-        self._target, self._own = target, load_class(target)()
+        self._target, self._class = target, load_class(target)
+        self._own = self._asked("__init__", self._class)
 
     def reset(self, scenario: Scenario, seed: int) -> None:
-        self._asked(lambda: self._own.reset(scenario, seed))
+        self._asked("reset", lambda: self._own.reset(scenario, seed))
 
     def decide(self, measurement: Measurement) -> FloatArray:
-        return np.asarray(self._asked(lambda: self._own.decide(measurement)), np.float64)
+        return self._asked("decide", lambda: np.asarray(self._own.decide(measurement), np.float64))
 
-    def _asked(self, question: Callable[[], T]) -> T:
+    def _asked(self, verb: str, question: Callable[[], T]) -> T:
         try:
             return question()
         except NccError:
             raise
-        except Exception as error:
-            at = traceback.extract_tb(error.__traceback__)[-1]
-            where = f"{Path(at.filename).name}, line {at.lineno}"
-            raise InvalidRunError(f"{self._target} failed: {_line(error)} ({where}, in {at.name})") from error
+        except (Exception, SystemExit) as error:
+            code = getattr(inspect.unwrap(getattr(self._class, verb)), "__code__", None)
+            file, line = (code.co_filename, code.co_firstlineno) if code else (inspect.getfile(self._class), 1)
+            where = _where(error, file, f" ({Path(file).name}, line {line}, in {verb})")
+            raise ConfigError(f"{self._target} failed in {verb}: {_line(error)}{where}") from error
 
 
 def source_digest(target: str) -> str:
@@ -112,12 +118,19 @@ def _module(name: str, target: str) -> Any:
         raise ConfigError(
             f"controller {target!r}: there is no module {error.name!r}, neither in the current folder nor installed"
         ) from None
-    except Exception as error:  # noqa: BLE001 - whatever a module of anybody's may raise
-        raise ConfigError(f"controller {target!r}: importing {name} failed: {_line(error)}") from None
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a module of anybody's may raise
+        where = _where(error, f"/{name.replace('.', '/')}.py")
+        raise ConfigError(f"controller {target!r}: importing {name} failed: {_line(error)}{where}") from None
 
 
-def _line(error: Exception) -> str:
+def _line(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def _where(error: BaseException, file: str, otherwise: str = "") -> str:
+    """The last line of the file that ran before the error; `otherwise`, if none did."""
+    ran = [at for at in traceback.extract_tb(error.__traceback__) if at.filename.endswith(file)]
+    return f" ({Path(file).name}, line {ran[-1].lineno}, in {ran[-1].name})" if ran else otherwise
 
 
 def _takes(verb: Any, arguments: int) -> bool:

@@ -15,6 +15,8 @@ KEY = "distribution"
 FORMS = "a size in bytes and the cumulative share of flows up to it, in percent (to 100) or as a fraction (to 1)"
 MAX_BYTES = 2**53
 MAX_LINES = 100_000
+ROUNDING_FRAC = 1e-6
+"""Relative error of a last share that still counts as all flows."""
 
 
 class _Row(NamedTuple):
@@ -34,7 +36,7 @@ def read_sizes(path: Path) -> SizeDistribution:
         ConfigError: no such table; the message names the file and the line.
     """
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text"
         raise ConfigError(
@@ -46,13 +48,21 @@ def read_sizes(path: Path) -> SizeDistribution:
     for above, row in pairwise(rows):
         for what, before, now in (("size", above.size, row.size), ("share", above.share, row.share)):
             if now < before:
-                raise _refused(path, row.line, f"the {what} falls from {before:g} to {now:g}; neither column may fall")
+                raise _refused(
+                    path,
+                    row.line,
+                    f"the {what} falls from {_digits(before)} to {_digits(now)}; neither column may fall",
+                )
     last = rows[-1]
-    if last.share not in (1, 100):
-        raise _refused(path, last.line, f"the last share must be 100 (percent) or 1 (a fraction), got {last.share:g}")
+    whole = next((whole for whole in (1, 100) if math.isclose(last.share, whole, rel_tol=ROUNDING_FRAC)), None)
+    if whole is None:
+        raise _refused(
+            path, last.line, f"the last share must be 100 (percent) or 1 (a fraction), got {_digits(last.share)}"
+        )
     if last.size < 1:
         raise _refused(path, last.line, f"the largest size must be at least 1 byte, got {last.size:g}")
-    return SizeDistribution(name=path.name, points=tuple((row.size, row.share / last.share) for row in rows))
+    points = [(row.size, min(row.share / whole, 1.0)) for row in rows[:-1]]
+    return SizeDistribution(name=path.name, points=(*points, (last.size, 1.0)))
 
 
 def with_size_tables(plain: Any) -> Any:
@@ -88,9 +98,14 @@ def _row(path: Path, line: int, text: str) -> _Row:
         raise _refused(path, line, f"it must have two numbers, {FORMS}, got {text!r}") from None
     if not (math.isfinite(size) and 0 <= size <= MAX_BYTES):
         raise _refused(path, line, f"the size must be 0 to {MAX_BYTES} bytes, got {size:g}")
-    if not 0 <= share <= 100:
-        raise _refused(path, line, f"the share must be 0 to 100 percent or a fraction of 0 to 1, got {share:g}")
+    if not 0 <= share <= 100 * (1 + ROUNDING_FRAC):
+        raise _refused(path, line, f"the share must be 0 to 100 percent or a fraction of 0 to 1, got {_digits(share)}")
     return _Row(line, size, share)
+
+
+def _digits(number: float) -> str:
+    """All of them: rounded, a share just below 1 would read as 1."""
+    return repr(number).removesuffix(".0")
 
 
 def _refused(path: Path, line: int, why: str) -> ConfigError:

@@ -4,7 +4,7 @@
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ncc.core.errors import ResultError
@@ -14,6 +14,8 @@ from ncc.core.errors import ResultError
 def exclusive(folder: Path, what: str) -> Iterator[None]:
     """Hold the folder, which is made where there is none, against a second writer.
 
+    If the body raises, folders that were made here and are still empty are removed.
+
     Args:
         folder: whose entry in the file system is locked; files in it are not.
         what: whoever holds it is, for the error: `evaluation`, `training`.
@@ -21,6 +23,7 @@ def exclusive(folder: Path, what: str) -> Iterator[None]:
     Raises:
         ResultError: another process (or another caller in this one) holds it, or it cannot be used.
     """
+    missing = [above for above in (folder, *folder.parents) if not above.exists()]
     handle = _opened(folder)
     try:
         try:
@@ -31,6 +34,11 @@ def exclusive(folder: Path, what: str) -> Iterator[None]:
             # Who held it gave it back between our opening and our locking: the lock is on a folder that is gone.
             raise ResultError(f"another {what} has just taken {folder} away; run the command again")
         yield
+    except BaseException:
+        with suppress(OSError):  # the first that is not empty, and all above it, stay
+            for made in missing:
+                made.rmdir()
+        raise
     finally:
         os.close(handle)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ncc.controllers import load_controller
-from ncc.core.errors import ConfigError, InvalidRunError, UnknownNameError
+from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.envs.packetsim.datapath import PacketsimDatapath
 from ncc.harness.controller import ClassLimit
 from ncc.harness.datapath import HostStack
@@ -64,6 +64,21 @@ class WrongShape(Tenth):
         return [1e8]
 
 
+class NotMade(Tenth):
+    def __init__(self):
+        raise OSError("no weights")
+
+
+class Words(Tenth):
+    def decide(self, measurement):
+        return "fast"
+
+
+class Leaves(Tenth):
+    def decide(self, measurement):
+        raise SystemExit(3)
+
+
 def function(): ...
 '''
 
@@ -74,6 +89,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "toy_module.py").write_text(CLASS)
     (tmp_path / "toy_raises.py").write_text('raise ZeroDivisionError("by\\nnothing")\n')
+    (tmp_path / "toy_leaves.py").write_text("import sys\nsys.exit(0)\n")
     (tmp_path / "toy_lacks.py").write_text("import no_such_package\n")
     (tmp_path / "weights.txt").write_text("1")
     yield tmp_path
@@ -121,6 +137,7 @@ BAD = [
     ("toy_modul:Tenth", "there is no module 'toy_modul', neither in the current folder nor installed"),
     ("toy_module.inner:Tenth", "toy_module"),
     ("toy_raises:Any", "importing toy_raises failed: ZeroDivisionError: by nothing"),
+    ("toy_leaves:Any", r"importing toy_leaves failed: SystemExit: 0 \(toy_leaves.py, line 2, in <module>\)"),
     ("toy_lacks:Any", "importing toy_lacks failed: No module named 'no_such_package'"),
     ("toy_module:Tent", r"Unknown class of module toy_module 'Tent'; known: .* Did you mean 'Tenth'\?"),
     ("toy_module:NoDecision", r"is no class that decides rate limits: it must offer reset\(scenario, seed\)"),
@@ -128,6 +145,9 @@ BAD = [
     ("toy_module:Greedy", "must be made without arguments"),
     ("toy_module:OddStack", "stack must be the name of a transport or a HostStack, got 3"),
     ("os:getcwd", "is no class that decides rate limits"),
+    ("toy_module", "a class is named module:Class, without .py; did you mean toy_module:Class"),
+    ("toy_module.py:Tenth", "without .py; did you mean toy_module:Tenth"),
+    ("OverCubic", "did you mean toy_module:OverCubic"),
 ]
 
 
@@ -143,11 +163,19 @@ def test_an_unknown_name_is_still_unknown() -> None:
         load_controller("dctpc")
 
 
-FAULTS = [("Fails", r"KeyError: 'rate' \(toy_module.py, line 39, in decide"), ("WrongShape", "shape")]
+FAULTS = [
+    ("Fails", r"toy_module:Fails failed in decide: KeyError: 'rate' \(toy_module.py, line 39, in decide\)"),
+    ("NotMade", r"toy_module:NotMade failed in __init__: OSError: no weights \(toy_module.py, line 49, in __init__\)"),
+    ("Words", r"toy_module:Words failed in decide: ValueError: .*'fast' \(toy_module.py, line 53, in decide\)"),
+    ("Leaves", r"toy_module:Leaves failed in decide: SystemExit: 3 \(toy_module.py, line 59, in decide\)"),
+    ("WrongShape", "shape"),
+]
 
 
 @pytest.mark.parametrize(("name", "said"), FAULTS)
 def test_a_class_that_fails_is_said_with_its_line(name: str, said: str, tmp_path: Path) -> None:
     scenario, controller = small_rack(), load_controller(f"toy_module:{name}")
-    with pytest.raises((InvalidRunError, ConfigError), match=said):
-        evaluate(jobs_for(scenario, [controller], [1]), tmp_path / "out", PacketsimDatapath, LimiterFactory(None))
+    with pytest.raises(ConfigError, match=said) as refused:
+        evaluate(jobs_for(scenario, [controller], [1]), tmp_path / "out" / "a", PacketsimDatapath, LimiterFactory(None))
+    assert "\n" not in str(refused.value)
+    assert not (tmp_path / "out").exists()

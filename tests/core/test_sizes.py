@@ -41,6 +41,13 @@ def test_percent_and_fractions_are_one_table(here: Path) -> None:
     assert table.mean_bytes == pytest.approx(0.15 * 5_000 + 0.05 * 15_000 + 0.8 * 15_010_000)
 
 
+def test_a_rounded_last_share_and_a_byte_order_mark_are_read(here: Path) -> None:
+    for last in ("0.9999999", "100.00005"):
+        (here / "sizes.txt").write_text(f"\ufeff0 0\n500 {last}\n1000 {last}\n", encoding="utf-8")
+        assert [share for _, share in read_sizes(Path("sizes.txt")).points] == pytest.approx([0, 1, 1], abs=1e-6)
+        assert read_sizes(Path("sizes.txt")).points[-1] == (1000, 1.0)
+
+
 def test_a_published_table_written_out_draws_the_same_flows(here: Path) -> None:
     published = distribution("websearch")
     (here / "sizes.txt").write_text("".join(f"{size:.0f} {share!r}\n" for size, share in published.points))
@@ -91,6 +98,7 @@ BAD = [
     ("0 0\n200 50\n100 100\n", "line 3: the size falls from 200 to 100"),
     ("0 0\n# so far\n100 60\n200 50\n300 100\n", "line 4: the share falls from 60 to 50"),
     ("0 0\n100 99\n", "line 2: the last share must be 100"),
+    ("0 0\n100 0.999998\n", "got 0.999998"),
     ("0 0\n100 0.5\n", "line 2: the last share must be 100"),
     ("-5 0\n100 100\n", "line 1: the size must be 0 to"),
     ("0 0\nnan 100\n", "line 2: the size must be 0 to"),

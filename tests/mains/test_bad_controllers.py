@@ -43,6 +43,7 @@ REFUSED = [
     ((*QUEUE, "+params.dctcp.g_shift=4"), "an experiment says its own params"),
     (("controller=ncc_untrained", *RACK), "'ncc_untrained' needs a trained policy; name the run that made it: run="),
     (("controller=dctcp", *RACK, "bounds=maybe"), "configuration.bounds"),
+    (("controller=[dctcp,dctcp]",), "evaluation.controllers names one twice: dctcp, dctcp"),
     (("controller=cubik", *RACK), "Unknown controller 'cubik'; known: bbr, cubic"),
     (("controller=ns3_vegas", *RACK, "datapath=packetsim"), "packetsim has no transport 'ns3::TcpVegas'; it has: bbr"),
 ]
@@ -54,6 +55,7 @@ def test_refused_by_name_with_the_reason(arguments: tuple[str, ...], said: str, 
     assert done.returncode == 2, done.stderr
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
+    assert not done.stdout
     assert not (tmp_path / "runs").exists()
 
 
