@@ -13,7 +13,7 @@ from ncc.metrics.bounds import LOWEST
 from ncc.metrics.catalogue import CATALOGUE, HEADLINE, Metric
 from ncc.metrics.stats import Interval
 from ncc.palette import label
-from ncc.verdict import subjects
+from ncc.verdict import signed, subjects
 
 FIGURES = 3
 """Significant digits of the smallest number of a row."""
@@ -100,15 +100,18 @@ def _lines(judgement: Judgement, *, split: bool) -> list[Line]:
 
 
 def _bound(judgement: Judgement) -> list[Line]:
-    """The lowest bound, and how far the subjects come from DCTCP towards it."""
+    """The lowest bound and, with enough seeds, how far the subjects come from DCTCP towards it."""
     comparison = judgement.any
     if LOWEST not in comparison.bounds:
         return []
     metric = CATALOGUE[GAP_METRIC]
     at = comparison.cell(LOWEST, metric.key).estimate
-    gaps = {name: comparison.gaps[name] for name in subjects(comparison) if name in comparison.gaps}
+    few = len(comparison.seeds) < MIN_SEEDS
+    gaps = {name: comparison.gaps[name] for name in subjects(comparison) if not few and name in comparison.gaps}
     closed = [
-        f"by {label(name)}: {100 * gap.estimate:z.0f} %" for name, gap in gaps.items() if np.isfinite(gap.estimate)
+        f"by {label(name)}: {signed(100 * gap.estimate, 0)} %"
+        for name, gap in gaps.items()
+        if np.isfinite(gap.estimate)
     ]
     told = f" Gap from {label(GAP_START)} to it closed {'; '.join(closed)}." if closed else ""
     shown = metric.brief(at, _digits(metric, [at]))

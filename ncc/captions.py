@@ -48,21 +48,22 @@ def warnings_of(judgement: Judgement, name: str) -> list[str]:
 
 
 def warning_lines(judgement: Judgement) -> list[Line]:
-    """A line per controller with warnings, invalid runs last."""
+    """A line per controller with warnings, then one per controller with invalid runs: their number and the first."""
     lines = [
         (f"{WARNED} {label(name)}: {'; '.join(said)}.", "yellow")
         for name in judgement.any.controllers
         if (said := warnings_of(judgement, name))
     ]
-    for datapath, comparison in judgement.comparisons.items():
-        for name, runs in comparison.invalid.items():
-            seeds_of: dict[str, list[str]] = {}
-            for seed, why in runs.items():
-                seeds_of.setdefault("; ".join(why), []).append(str(seed))
-            for why_text, seeds in seeds_of.items():
-                word = "seed" if len(seeds) == 1 else "seeds"
-                what = f"{label(name)} on {datapath}, {word} {', '.join(seeds)}"
-                lines.append((f"INVALID, counted as it ended and never best: {what}: {why_text}", "bold red"))
+    runs = len(judgement.any.seeds) * len(judgement.datapaths)
+    for name in judgement.any.controllers:
+        found = [
+            f"on {datapath}, seed {seed}: {'; '.join(why)}"
+            for datapath, comparison in judgement.comparisons.items()
+            for seed, why in comparison.invalid.get(name, {}).items()
+        ]
+        if found:
+            what = f"{len(found)} of {label(name)}'s {runs} runs, the first {found[0]}"
+            lines.append((f"INVALID, counted as it ended and never best: {what}", "bold red"))
     return lines
 
 

@@ -3,6 +3,7 @@
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from itertools import takewhile
@@ -16,7 +17,7 @@ from omegaconf import OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from ncc.compose import experiment_names, plain_config, recipe_names, register
-from ncc.config_files import config_folders, typed_config_dir, use_config_dir
+from ncc.config_files import config_folders, config_paths, list_with_comments, typed_config_dir, use_config_dir
 from ncc.core.errors import ConfigError, NccError, UnknownNameError
 from ncc.verbs import version_line
 
@@ -39,6 +40,9 @@ def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> No
         print(version_line())
         return
     _user_errors(lambda: use_config_dir(typed_config_dir(arguments)), main=name)
+    if "scenario=list" in arguments and "scenario" in _own_groups(name):
+        list_with_comments(config_paths("scenario"))
+        return
     if {"-h", "--help"} & set(arguments):
         overrides = [argument for argument in arguments if "=" in argument and not argument.startswith("-")]
         asked = next(i for i, argument in enumerate(arguments) if argument in ("-h", "--help"))
@@ -79,6 +83,13 @@ def _help(name: str, overrides: list[str], parts: list[str]) -> None:
         show(name, config, choices, groups(name))
 
 
+def _own_groups(main: str) -> list[str]:
+    """Groups that a main composes, in its order."""
+    from ncc.help import written  # imported here: a run does without
+
+    return list(written(main)[0])
+
+
 def groups(main: str) -> dict[str, list[str]]:
     """Groups with their options, from the YAML files and from what `register` stored.
 
@@ -99,6 +110,7 @@ def groups(main: str) -> dict[str, list[str]]:
     for root in config_folders():
         for file in root.glob("*/**/*.yaml"):
             found.setdefault(str(file.parent.relative_to(root)), set()).add(file.stem)
+    found["scenario"].add("list")
     found["experiment"] = {*(recipe_names() if main == "train" else experiment_names()), "list"}
     return {group: sorted(names) for group, names in found.items() if group.split("/")[0] not in NOT_CHOICES}
 
@@ -135,6 +147,12 @@ def _composition_error(error: HydraException, main: str) -> str:
     if isinstance(cause, OmegaConfBaseException) and cause.full_key and isinstance(cause.parent_node, Mapping):
         parent, _, key = cause.full_key.rpartition(".")
         return str(UnknownNameError(f"key of {parent}" if parent else "key", key, map(str, cause.parent_node)))
+    if unmatched := re.match(r"Could not override '([^']+)'\. No match in the defaults list", str(error)):
+        group = unmatched[1]
+        top, own = group.partition("/")[0], _own_groups(main)
+        if group != top and top in own:
+            return f"{group}= changes a {top}, and none is chosen; choose {top}= as well"
+        return f"ncc {main} has no group {group}" + (f"; its groups are {', '.join(own)}" if own else "")
     if isinstance(error, OverrideParseException):
         return f"Cannot read override {error.override!r}; write group=option or key=value, in quotes for the shell"
     return "; ".join(line.strip().rstrip(".") for line in str(error).splitlines() if line.strip())

@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Completion of command lines of ``ncc``, for bash: ``eval "$(ncc --completion bash)"``."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import hydra
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from ncc.agents.packaged import packaged_names
+from ncc.bench.__main__ import GROUPS
 from ncc.cli import groups
 from ncc.compose import register
 from ncc.config_files import typed_config_dir, use_config_dir
 from ncc.controllers import controller_names
 from ncc.core.errors import NccError
+from ncc.evaluate import EvaluateSpec
 from ncc.harness.manifest import MANIFEST
+from ncc.help import written
+from ncc.host.__main__ import parser as host_parser
 from ncc.verbs import VERBS
 
 BASH = r"""# bash completion of ncc; in ~/.bashrc: eval "$(ncc --completion bash)"
@@ -45,7 +49,7 @@ def candidates(line: str) -> list[str]:
     if not typed:
         return _starting(word, [f"{name} " for name in (*VERBS, *FLAGS, "--completion")])
     if not (Path(__file__).parent / "configs" / f"{typed[0]}.yaml").exists():
-        return _starting(word, [f"{flag} " for flag in FLAGS[:1]] if word else [])
+        return _starting(word, [f"{name} " for name in (_commands(typed) if not word.startswith("-") else FLAGS[:1])])
     register()
     try:
         use_config_dir(typed_config_dir(typed))
@@ -53,7 +57,7 @@ def candidates(line: str) -> list[str]:
         if "=" in word:
             key, _, value = word.partition("=")
             return _values(key, value, known, typed)
-        return _starting(word, _keys(word, known, _composed(typed)))
+        return _starting(word, _keys(word, known, written(typed[0])[0], _composed(typed)))
     except NccError:
         return []
 
@@ -73,6 +77,8 @@ def _values(key: str, value: str, known: Mapping[str, Iterable[str]], typed: lis
         found = [*packaged_names()]
     elif key_only == "preset":
         found = ["quick", "full"]
+    elif key_only in ("table", "evaluation.table"):
+        found = [*get_args(get_type_hints(EvaluateSpec)["table"])]
     elif isinstance(OmegaConf.select(_composed(typed), key_only), bool):
         found = ["true", "false"]
     else:
@@ -80,11 +86,23 @@ def _values(key: str, value: str, known: Mapping[str, Iterable[str]], typed: lis
     return [f"{key}={value[:cut]}{name}{end}" for name in _starting(value[cut:], found)]
 
 
-def _keys(word: str, known: Mapping[str, Iterable[str]], config: Any) -> Iterator[str]:
-    """Groups, and the keys of the part that the word has come to: a section ends in a dot, a setting in =."""
+def _commands(typed: list[str]) -> list[str]:
+    """Commands of ``ncc host`` or groups of ``ncc bench``, as long as another may follow; other verbs have none."""
+    if typed == ["host"]:
+        return [*host_parser().get_default("commands")]
+    return [name for name in GROUPS if name not in typed] if typed[0] == "bench" else []
+
+
+def _keys(word: str, known: Mapping[str, Iterable[str]], own: Container[str], config: Any) -> Iterator[str]:
+    """Groups, and the keys of the part that the word has come to: a section ends in a dot, a setting in =.
+
+    A group within another needs an option of that one; `own` are the groups of the verb.
+    """
     above, dot, _ = word.rpartition(".")
     yield from (
-        f"{group}=" for group in known if not dot and (group.partition("/")[0] in config or group == "experiment")
+        f"{group}="
+        for group in known
+        if not dot and (group.partition("/")[0] in config if "/" in group else group in own)
     )
     part = OmegaConf.select(config, above) if dot else config
     if OmegaConf.is_dict(part):

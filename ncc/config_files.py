@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """YAMLs by group and name: those of the package, and those of a folder of one's own (`--config-dir`)."""
 
+import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from itertools import pairwise
@@ -95,6 +96,15 @@ def recipe_paths() -> dict[str, Path]:
     """Every recipe of training by its name: those of the package, and of one's own group `experiment`."""
     own = {name: file for name, file in config_paths("experiment").items() if _is_recipe(file)}
     return dict(sorted({**config_paths(f"{RECIPES}/experiment"), **own}.items()))
+
+
+def list_with_comments(found: Mapping[str, Path]) -> None:
+    """Print each name with the first sentence of its YAML's first comment, package and licence apart."""
+    for name, file in found.items():
+        text = re.sub(r"(?m)^# ?(@package|SPDX).*\n", "", file.read_text())
+        comment = re.search(r"(?m)^(?:#.*\n?)+", text)
+        said = " ".join(re.sub(r"(?m)^#", "", comment[0]).split()) if comment else str(file)
+        print(f"{name:16} {re.split(r'(?<=[.]) (?=[A-Z])', said)[0]}")
 
 
 def _is_recipe(file: Path) -> bool:

@@ -20,7 +20,7 @@ from ncc.metrics.bounds import LOWEST
 from ncc.metrics.catalogue import CATALOGUE, Better, Metric
 from ncc.metrics.stats import Interval
 from ncc.palette import label
-from ncc.verdict import verdicts
+from ncc.verdict import signed, verdicts
 
 ROWS = (
     *(key for key in CATALOGUE if key.startswith("slowdown_")),
@@ -250,7 +250,7 @@ def _caption(judgement: Judgement, rows: Sequence[str]) -> list[tuple[str, str]]
 
 
 def _bounds(judgement: Judgement) -> list[tuple[str, str]]:
-    """What the columns apart are, and how far each controller has come from DCTCP towards the lowest of them."""
+    """A line on the columns apart and, with enough seeds, the share of the gap that each controller closes."""
     if not judgement.any.bounds:
         return []
     names = ", ".join(label(name) for name in judgement.any.bounds)
@@ -258,7 +258,7 @@ def _bounds(judgement: Judgement) -> list[tuple[str, str]]:
         (f"{names}: the same flows, all delivered, as ideally shared fluids; no controllers, so never best.", "dim")
     ]
     for datapath, found in judgement.comparisons.items():
-        if found.gaps:
+        if found.gaps and len(found.seeds) >= MIN_SEEDS:
             where = f" on {datapath}" if len(judgement.datapaths) > 1 else ""
             shares = ", ".join(f"{label(name)} {_share(gap)}" for name, gap in found.gaps.items())
             what = f"mean FCT, from {label(GAP_START)} (0 %) to {label(LOWEST)} (100 %){where}"
@@ -270,5 +270,5 @@ def _share(gap: Interval) -> str:
     """A share in per cent with its interval; a dash where there is no gap."""
     if np.isnan(gap.estimate):
         return "–"  # noqa: RUF001
-    spread = "" if np.isnan(gap.low) else f" [{100 * gap.low:z.0f}, {100 * gap.high:z.0f}]"
-    return f"{100 * gap.estimate:z.0f} %{spread}"
+    estimate, low, high = (signed(100 * value, 0) for value in (gap.estimate, gap.low, gap.high))
+    return f"{estimate} %" + ("" if np.isnan(gap.low) else f" [{low}, {high}]")

@@ -12,7 +12,7 @@ from typing import Any
 
 from ncc.cli import run_main
 from ncc.compose import agent_name, recipe_names
-from ncc.config_files import recipe_paths
+from ncc.config_files import list_with_comments, recipe_paths
 from ncc.core.errors import ConfigError
 from ncc.core.plausible import CONSENT, require_plausible
 
@@ -20,7 +20,7 @@ from ncc.core.plausible import CONSENT, require_plausible
 def main(plain: dict[str, Any], overrides: list[str]) -> None:
     """Train, evaluate, report; or continue a run that was interrupted."""
     if "experiment=list" in overrides:
-        _list_recipes()
+        list_with_comments(recipe_paths())
         return
     _require_recipe(overrides)
     if _foreign(plain, overrides):
@@ -78,15 +78,6 @@ def _require_recipe(overrides: Sequence[str]) -> None:
                 f"experiment {name!r} is a figure of a paper, which ncc evaluate runs; recipes of training "
                 f"are: {', '.join(recipe_names())}"
             )
-
-
-def _list_recipes() -> None:
-    """Each with its first sentence: the first comment that is neither its package nor its licence."""
-    for name, file in recipe_paths().items():
-        text = file.read_text()
-        comments = [line.removeprefix("#").strip() for line in text.splitlines() if line.startswith("#")]
-        said = next((c for c in comments if c and not c.startswith(("@package", "SPDX"))), str(file))
-        print(f"{name:16} {said}")
 
 
 def _new_folder(plain: dict[str, Any]) -> Path:

@@ -9,14 +9,12 @@ from ncc.comparison import GAP_METRIC, GAP_START, MIN_SEEDS, Comparison
 from ncc.metrics.stats import Interval, paired_ratio
 from ncc.palette import label
 
-SUBJECTS = 3
-"""At most so many sentences."""
 GOODPUT = "goodput_bps"
 Digits = Callable[[float], str]
 
 
 def verdicts(comparison: Comparison) -> tuple[str, ...]:
-    """A sentence for each learned controller, three at most; without any, one for the first that was named.
+    """A sentence for each learned controller; without any, one for the first that was named.
 
     Each is held against DCTCP or, where that was not run, against the classical controller with the lowest mean FCT.
     Two are told apart when the paired bootstrap interval of the ratio of their means leaves out 1.
@@ -26,7 +24,7 @@ def verdicts(comparison: Comparison) -> tuple[str, ...]:
 
 def subjects(comparison: Comparison) -> tuple[str, ...]:
     """The controllers that the sentences are about."""
-    return comparison.learned[:SUBJECTS] or comparison.controllers[:1]
+    return comparison.learned or comparison.controllers[:1]
 
 
 def opponent(comparison: Comparison, subject: str) -> str | None:
@@ -44,6 +42,9 @@ def _sentence(comparison: Comparison, subject: str) -> str:
     if reference is None:
         return f"{label(subject)} was run alone; name a second controller to compare it with."
     ours, theirs = label(subject), label(reference)
+    bad = {name: len(comparison.invalid.get(name, {})) for name in (subject, reference)}
+    if all(count == len(comparison.seeds) for count in bad.values()):
+        return f"{ours} against {theirs}: nothing can be concluded, because all runs of both are invalid."
     fct, goodput = (_ratio(comparison, subject, reference, metric) for metric in (GAP_METRIC, GOODPUT))
     n = fct.n or goodput.n
     if n < MIN_SEEDS:
@@ -60,7 +61,6 @@ def _sentence(comparison: Comparison, subject: str) -> str:
         told = f"{ours} finishes flows {how[0]} than {theirs} {how[1]}"
     if found := _goodput(goodput):
         told += f"; {found}"
-    bad = {name: len(comparison.invalid.get(name, {})) for name in (subject, reference)}
     said = [
         f"{count} of {label(name)}'s {len(comparison.seeds)} runs are invalid" for name, count in bad.items() if count
     ]
@@ -99,4 +99,9 @@ def _change(ratio: Interval) -> str:
 def _digits(*values: float) -> Digits:
     """Whole per cent, or tenths where one of the numbers is below 1 and would vanish."""
     digits = 1 if any(0 < abs(value) < 1 for value in values) else 0
-    return lambda value: f"{value:z.{digits}f}".replace("-", "\N{MINUS SIGN}")
+    return lambda value: signed(value, digits)
+
+
+def signed(value: float, digits: int) -> str:
+    """A number with `digits` digits after the point, and a minus sign rather than a hyphen."""
+    return f"{value:z.{digits}f}".replace("-", "\N{MINUS SIGN}")

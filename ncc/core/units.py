@@ -56,6 +56,7 @@ _SCALES: dict[str, dict[str, str]] = {
 """SI units by what they measure, each as a decimal number, for 0.1 ms is not 0.1 times a float."""
 _MEASURES = {"_bps": "rate", "_s": "time", "_bytes": "size", "_pkts": "number of packets", "_frac": "fraction"}
 _QUANTITY = re.compile(r"\s*(?P<number>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)\s*(?P<unit>[^\W\d_]+(/s)?|%)\s*")
+_BYTE_RATE = re.compile(r"(?P<prefix>[kKmMgGtT]?)B([pP][sS]|/[sS])")
 
 
 def without_units(data: Any, where: str) -> Any:
@@ -97,6 +98,12 @@ def _number(text: str, where: str, measure: str) -> Any:
         return text
     unit, units = found["unit"], _SCALES[measure]
     if measure == "rate":  # there are no millibits: gbps is as clear as Gbps
+        if in_bytes := _BYTE_RATE.fullmatch(unit):
+            bits = Decimal(found["number"]) * BITS_PER_BYTE
+            raise ConfigError(
+                f"{where} is in bits per second: {text} is bytes per second; write {bits.normalize():f}"
+                f"{in_bytes['prefix']}bps"
+            )
         unit = next((known for known in units if known.lower() == unit.lower()), unit)
     if unit not in units:
         other = next((kind for kind, scales in _SCALES.items() if unit in scales), "")

@@ -114,7 +114,7 @@ def _latency(options: argparse.Namespace) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of all commands; a chosen one has `command` to be called with the options."""
+    """Parser of all `commands`; a chosen one has `command` to be called with the options."""
     from ncc.host.options import replay_options, run_options, unit_options, upper_options
 
     found = argparse.ArgumentParser(prog="ncc host", description=(__doc__ or "").split("\n")[0])
@@ -151,6 +151,7 @@ def parser() -> argparse.ArgumentParser:
     timing = add("latency", _latency, "measure how long the agent's periods take, and write docs/host")
     timing.add_argument("--quick", action="store_true", help="seconds of traffic in all, for a look")
     timing.add_argument("--out", type=Path, help="where it goes: docs/host, or runs/host/latency_quick")
+    found.set_defaults(commands=tuple(commands.choices))
     return found
 
 

@@ -85,6 +85,9 @@ def test_units_are_read_in_lists_in_mappings_and_in_pairs() -> None:
     [
         ("host_rate_bps", "10ms", "topology.host_rate_bps is a rate and cannot be '10ms', a time; its units are bps"),
         ("buffer_bytes", "10Gbps", "is a size and cannot be '10Gbps', a rate"),
+        ("host_rate_bps", "10GBps", "is in bits per second: 10GBps is bytes per second; write 80Gbps"),
+        ("host_rate_bps", "2.5 MB/s", "2.5 MB/s is bytes per second; write 20Mbps"),
+        ("host_rate_bps", "1e3B/s", "1e3B/s is bytes per second; write 8000bps"),
         ("delay_s", "10parsec", "is a time and cannot be '10parsec'; its units are ns, us"),
         ("load_frac", "1ms", "is a fraction and cannot be '1ms', a time; its units are %"),
     ],

@@ -47,10 +47,10 @@ def example(**fct: tuple[float, ...]) -> Comparison:
     return comparison(runs, SEEDS, scenario="rack", n_flows=9, bounds=bounds)
 
 
-def printed(judgement: Judgement, width: int | None = None) -> str:
+def printed(judgement: Judgement, width: int | None = None, *, full: bool = True) -> str:
     out = io.StringIO()
     terminal = {"force_terminal": True, "width": width, "color_system": None} if width else {"force_terminal": False}
-    print_judgement(judgement, Console(file=out, **terminal), full=True)
+    print_judgement(judgement, Console(file=out, **terminal), full=full)
     return out.getvalue()
 
 
@@ -101,6 +101,21 @@ def test_they_stand_apart_in_the_table() -> None:
     assert "to SRPT bound (100 %) on packetsim: NCC" in both
     without = comparison({"a": [dict.fromkeys(CATALOGUE, 1.0)]}, [1])
     assert RULE not in printed(Judgement({"ns3": without}))
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_a_gap_has_a_minus_sign_and_wants_seeds(full: bool) -> None:
+    away = example(ncc=tuple(1.1 * v for v in START), dctcp=START)
+    share = "NCC \N{MINUS SIGN}25 % [\N{MINUS SIGN}25, \N{MINUS SIGN}25]" if full else "by NCC: \N{MINUS SIGN}25 %."
+    assert share in printed(Judgement({"ns3": away}), full=full)
+    few = {
+        name: [{key: column[i] for key, column in found.items()} for i in range(2)]
+        for name, found in away.values.items()
+    }
+    bounds = {name: {key: list(column[:2]) for key, column in found.items()} for name, found in away.bounds.items()}
+    told = printed(Judgement({"ns3": comparison(few, SEEDS[:2], bounds=bounds)}), full=full)
+    assert "SRPT bound" in told
+    assert "Gap" not in told
 
 
 @pytest.mark.parametrize("width", [200, 90, 60])

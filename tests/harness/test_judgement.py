@@ -70,7 +70,7 @@ def test_an_invalid_run_counts_in_the_ratio_and_is_said() -> None:
     assert not judgement.valid
     text = printed(judgement)
     assert "INVALID 1 of 10" in text
-    assert "INVALID, counted as it ended and never best: NCC on packetsim, seed 4: lost" in text
+    assert "never best: 1 of NCC's 10 runs, the first on packetsim, seed 4: lost" in text
 
 
 def test_both_datapaths_stand_in_one_table() -> None:

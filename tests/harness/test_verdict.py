@@ -80,7 +80,7 @@ def test_whom_it_is_about_and_against() -> None:
     assert opponent(oracle, "mine") == "cubic", "an oracle is no classical controller"
     assert [said.split()[0] for said in verdicts(oracle)] == ["mine"], "the first, where nobody learned"
     several = compared(dict.fromkeys(("dctcp", "a", "b", "c", "d"), SAME), learned=("a", "b", "c", "d"))
-    assert [said.split()[0] for said in verdicts(several)] == ["a", "b", "c"]
+    assert [said.split()[0] for said in verdicts(several)] == ["a", "b", "c", "d"]
     assert verdicts(compared({"ncc": SAME})) == ("NCC was run alone; name a second controller to compare it with.",)
 
 
@@ -93,6 +93,12 @@ def test_an_invalid_run_wins_nothing() -> None:
     (said,) = verdicts(compared(fct, invalid={"dctcp": {2: ["lost"]}}))
     assert said.startswith("NCC finishes flows 50 % sooner than DCTCP [50, 50]; ")
     assert said.endswith("; 1 of DCTCP's 5 runs are invalid.")
+
+
+def test_runs_that_are_all_invalid_conclude_nothing() -> None:
+    lost = {seed: ["lost"] for seed in range(5)}
+    (said,) = verdicts(compared({"ncc": (0.5,) * 5, "dctcp": SAME}, invalid={"ncc": lost, "dctcp": lost}))
+    assert said == "NCC against DCTCP: nothing can be concluded, because all runs of both are invalid."
 
 
 def test_without_completion_times_goodput_speaks() -> None:
@@ -173,6 +179,15 @@ def test_warnings_stand_at_the_head_and_below() -> None:
         assert any("NCC †" in line and "DCTCP" in line for line in lines)
         told = " ".join(line.strip() for line in lines)
         assert "† NCC: outside its training: uplink over host rate 0.5, trained 1 to 6." in told
+
+
+def test_invalid_runs_are_a_line_for_each_controller() -> None:
+    lost = {"ncc": {0: ["lost"], 3: ["stuck", "lost"]}, "dctcp": {2: ["slow"]}}
+    both = Judgement({"packetsim": full(FOUR, invalid=lost), "ns3": full(FOUR, invalid=lost)})
+    assert [line.strip() for line in markdown(both).splitlines() if "never best:" in line] == [
+        "INVALID, counted as it ended and never best: 4 of NCC's 10 runs, the first on packetsim, seed 0: lost",
+        "INVALID, counted as it ended and never best: 2 of DCTCP's 10 runs, the first on packetsim, seed 2: slow",
+    ]
 
 
 def test_more_than_one_datapath_may_say_something_else() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ncc.config_files import config_paths
 from tests.mains.commands import TINY, ncc
 
 TRAIN = [
@@ -18,6 +19,10 @@ TRAIN = [
     ("scenario.topology.hosts=many", "scenario.topology.hosts"),
     ("scenario.duration_s=0", "scenario.duration_s"),
     ("scenario.topology.host_rate_bps=10ms", "scenario.topology.host_rate_bps is a rate and cannot be '10ms', a time"),
+    (
+        "scenario.topology.host_rate_bps=10GBps",
+        "scenario.topology.host_rate_bps is in bits per second: 10GBps is bytes per second; write 80Gbps",
+    ),
     ("scenario.topology.delay_s=10", "scenario.topology.delay_s is 10, where at most 0.5 is usual"),
     ("agent.learning_rate=1", "add consent=true"),
     ("agent.mode=asyn", "agent.mode cannot be 'asyn'; allowed: async, sync. Did you mean 'async'?"),
@@ -136,6 +141,33 @@ def test_help_loads_no_heavy_library(main: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "scenario=" in done.stdout
     assert "LOADED []" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("main", "arguments", "said"),
+    [
+        (
+            "evaluate",
+            "agent=ppo",
+            "ncc evaluate has no group agent; its groups are datapath, scenario, env, exp",
+        ),
+        ("report", "agent=ppo", "ncc report has no group agent"),
+        ("evaluate", "scenario/topology=rack", "changes a scenario, and none is chosen; choose scenario= as well"),
+    ],
+)
+def test_a_group_of_another_verb_is_refused(main: str, arguments: str, said: str, tmp_path: Path) -> None:
+    done = ncc(main, arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("main", ["evaluate", "train", "serve"])
+def test_scenarios_are_listed_with_a_sentence(main: str, tmp_path: Path) -> None:
+    done = ncc(main, "scenario=list", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()] == list(config_paths("scenario"))
+    assert "16 hosts of 1 Gbit/s behind one 4 Gbit/s uplink.\n" in done.stdout
 
 
 def test_every_controller_is_listed_with_a_line(tmp_path: Path) -> None:
