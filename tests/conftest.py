@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Settings of every test: hypothesis counts examples, never seconds, because CI is slow at random."""
 
+import logging.config
 import signal
 from collections.abc import Generator
 from pathlib import Path
@@ -20,6 +21,15 @@ settings.load_profile("ncc")
 # A shell that runs the tests in the background has SIGINT ignored, and every process started here would inherit that:
 # then Ctrl-C could not be tested.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _handlers_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep Hydra, which sets up logging anew in each main, from closing handlers of others.
+
+    The one of absl, which comes with TensorBoard, would close pytest's own stream with itself.
+    """
+    monkeypatch.setattr(logging.config, "_clearExistingHandlers", lambda: None)
 
 
 HERE = Path(__file__).parent

@@ -119,6 +119,7 @@ def _header(text: bytes, where: str) -> PolicyHeader:
         return from_dict(PolicyHeader, plain, HEADER)
     except (NccError, RecursionError) as error:
         said = textwrap.shorten(str(error), 400, placeholder=" ...")
+        said = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in said)  # a key of the file may be anything
         raise ResultError(f"{where} contradicts itself or is damaged: {said}; export it again") from None
 
 

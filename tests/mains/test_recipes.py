@@ -164,8 +164,8 @@ def test_training_on_families_from_end_to_end(tmp_path: Path) -> None:
     done = ncc("train", "experiment=ncc", *TINY, *few, *warm, *judged, "out=run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (
-        "Training a2c_warm on uplink, many_hosts, incast from episode 1, datacentres (64 hosts to a slot, packetsim)"
-        in done.stdout
+        "Training a2c_warm on uplink, many_hosts, incast from episode 1, slow_uplink, fast_hosts, datacentres "
+        "(64 hosts to a slot, packetsim)" in done.stdout
     )
     assert "180 epochs of 64 hosts" in done.stdout
     run = tmp_path / "run"

@@ -132,7 +132,7 @@ def test_a_killed_worker_ends_the_run_and_leaves_it_resumable(tmp_path: Path) ->
     _, said = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "SIGKILL" in said
-    assert "ncc.train resume=run" in said
+    assert "ncc train resume=run" in said
     assert "Traceback" not in said
     assert list(run.glob("checkpoints/*.npz"))
 
@@ -151,7 +151,7 @@ def test_a_run_interrupted_before_it_learns_can_be_resumed(tmp_path: Path) -> No
     process.send_signal(signal.SIGINT)  # the speed of the datapaths is being tried out
     _, said = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert "ncc.train resume=run" in said
+    assert "ncc train resume=run" in said
     assert "Traceback" not in said
     assert not list(run.glob("checkpoints/*.npz"))
     resumed = ncc("train", "resume=run", cwd=tmp_path)
