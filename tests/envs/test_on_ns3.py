@@ -78,7 +78,7 @@ def test_a_script_needs_no_guard(tmp_path: Path) -> None:
     script = tmp_path / "plain.py"
     script.write_text(WITHOUT_GUARD)
     where = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    asked = [sys.executable, script]
+    asked = [sys.executable, str(script)]
     done = subprocess.run(asked, capture_output=True, text=True, env=where, timeout=120, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "begins\nTrue None\n", "")
 
