@@ -62,7 +62,7 @@ struct Ranks {
     std::vector<float> links, context; // [n, neighbours], [n, 3]
 };
 
-// Who may always use most of what others leave it (action.py): numbers of observations.
+// The guard of a host's share (action.py): columns of an observation, and the share that no limit goes below.
 struct Guard {
     bool any;
     double frac;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What these tests run."""
+"""Environments and settings of these tests."""
 
 from typing import Any
 

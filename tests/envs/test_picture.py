@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("error:.*:UserWarning")
 
 
 def drawn(scenario: Scenario, **columns: Any) -> Any:
-    """What a frame of an epoch is made of."""
+    """The parts of an epoch's frame."""
     picture = RackPicture(scenario)
     picture.see(measured(scenario))
     picture.see(measured(scenario, 1, **columns))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What environments tell the log of their networks."""
+"""Numbers of their networks that environments tell the log."""
 
 from dataclasses import replace
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a training met, and what of another network lies outside of it."""
+"""Ranges of a training, and the parts of another network that lie outside of them."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a training logs: lines, TensorBoard and, if asked for, Weights & Biases, all from one place."""
+"""The log of a training: lines, TensorBoard and, if asked for, Weights & Biases, all from one place."""
 
 import sys
 from pathlib import Path

@@ -14,7 +14,7 @@ from tests.house.files import ROOT
 from tests.mains.commands import command
 
 NS3 = ("ns", "ncc.envs.ns3._ns3")
-"""What cannot be imported where the wheel of ns-3 is not installed."""
+"""Modules that cannot be imported where the wheel of ns-3 is not installed."""
 RLLIB = ("ray", "torch", "tensorboard")
 JUDGED = "evaluation.datapaths=[packetsim]"
 

@@ -54,7 +54,7 @@ TRAFFIC = ("root", *KERNEL, "net", "pyroute2")
 
 
 BROUGHT = {"clang", "clang++", "objects", "ip"}
-"""What packages bring that `make` does without: clang, libbpf-dev and iproute2."""
+"""Tools that `make` does without: clang, libbpf-dev and iproute2."""
 
 
 def needs(*what: str) -> pytest.MarkDecorator:
