@@ -17,7 +17,17 @@ from tests.baselines import toy
 from tests.baselines.test_headers import tool
 from tests.house.files import ROOT
 
-SOURCES = ("CMakeLists.txt", "agents", "baselines", "configs", "envs", "ncc", "tests/__init__.py", "tests/baselines")
+SOURCES = (
+    "CMakeLists.txt",
+    "agents",
+    "baselines",
+    "configs",
+    "envs",
+    "ncc",
+    "tests/__init__.py",
+    "tests/baselines",
+    "tests/support",
+)
 ADDED = {
     "baselines/toy.h": toy.HEADER,
     "baselines/cards/toy.md": toy.CARD,

@@ -242,8 +242,9 @@ def test_a_policy_file_is_named_by_any_path(tmp_path: Path, monkeypatch: pytest.
         same.load()
     done = ncc("evaluate", "controller=[runs/policy.ncc,none/other.ncc]", "scenario=rack", "seeds=1", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (
-        1,
-        f"error: there is no policy file {tmp_path.resolve()}/none/other.ncc; make it with ncc export\n",
+        2,
+        f"error: controller 'other.ncc': there is no policy file {tmp_path.resolve()}/none/other.ncc; "
+        "make it with ncc export\n",
     )
 
 
@@ -251,10 +252,10 @@ def test_a_policy_file_that_cannot_be_used_is_refused_by_evaluations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ResultError, match=r"there is no policy file .*none\.ncc"):
+    with pytest.raises(ConfigError, match=r"there is no policy file .*none\.ncc"):
         LimiterFactory(None).resolved(load_controller("none.ncc"))
     (tmp_path / "bad.ncc").write_bytes(exported()[1:])
-    with pytest.raises(ResultError, match="is no policy file"):
+    with pytest.raises(ConfigError, match="is no policy file"):
         LimiterFactory(None).resolved(load_controller("bad.ncc"))
     run = finished_run(tmp_path / "run")
     export(ExportSpec(run=str(run), out="each.ncc"))

@@ -17,7 +17,7 @@ from ncc.envs.linux.rack import Rack
 from tests.linux.sockets import bulk, round_trips_s, settled
 from tests.support.linux import TRAFFIC, needs
 
-RATE_BPS = 200e6
+RATE_BPS = 100e6
 WAN_S = 5e-3
 BASE = Dumbbell(pairs=1, host_rate_bps=RATE_BPS, bottleneck_rate_bps=RATE_BPS, buffer_bytes=500_000)
 
@@ -74,7 +74,7 @@ def test_a_flow_fills_a_delayed_link() -> None:
     goodput_bps, dropped, sent = settled(measure, lambda it: it[0] > 0.95 * RATE_BPS * 1460 / 1538)
     assert goodput_bps > 0.9 * RATE_BPS * 1460 / 1538
     assert dropped == 0
-    assert sent > 10_000
+    assert sent > 5_000
 
 
 def test_the_program_counts_what_passes() -> None:

@@ -19,7 +19,7 @@ from tests.linux.sockets import Transfer, bulk, settled
 from tests.support.linux import TRAFFIC, needs
 
 MTU = 1500
-RATE_BPS = 200e6
+RATE_BPS = 100e6
 GOODPUT_BPS = RATE_BPS * 1460 / 1538
 """Payload of full packets, with 38 bytes of frame beside each."""
 DROP_TAIL = ManyToOne(senders=4, rate_bps=RATE_BPS, buffer_bytes=300_000, mark_threshold_bytes=0)
@@ -39,12 +39,12 @@ class TestLayout:
         network = spec.build()
         rows = switch.port_rows(network, 38)
         down = rows[network.port("tor->receiver")]
-        assert (down["rate_bytes_per_s"], down["frame_overhead_bytes"]) == (25_000_000, 38)
+        assert (down["rate_bytes_per_s"], down["frame_overhead_bytes"]) == (12_500_000, 38)
         assert (down["size_bytes"], down["mark_threshold_bytes"], down["finite"]) == (300_000, 30_000, 1)
         assert down["red"].tolist() == (10_000, 50_000, 2**31)
         assert down["pool"] == switch.NO_POOL
         up = rows[network.port("s0->tor")]
-        assert (up["finite"], up["size_bytes"], up["rate_bytes_per_s"]) == (0, 0, 25_000_000)
+        assert (up["finite"], up["size_bytes"], up["rate_bytes_per_s"]) == (0, 0, 12_500_000)
 
     def test_pools_list_their_ports(self) -> None:
         network = DROP_TAIL.replace(shared_buffer_bytes=200_000, dt_alpha=2.0).build()
