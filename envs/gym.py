@@ -11,23 +11,19 @@ All take the arguments of `RackEnv`. ``gymnasium.make_vec`` gives `ncc.envs.vect
 in one call. Policies here are small: with PyTorch, ``torch.set_num_threads(1)`` makes learners many times faster.
 """
 
-from typing import Any
+from typing import Any, Unpack
 
 import gymnasium
 
 from ncc.core.errors import DatapathError
 from ncc.core.seeding import SEED_LIMIT
-from ncc.envs.action import ActionSpec
-from ncc.envs.make import DEFAULT_DATAPATH, Settings, datapath_factory, env_spec
-from ncc.envs.observation import ObservationSpec
+from ncc.envs.make import DEFAULT_DATAPATH, RackSettings, datapath_factory, env_spec
 from ncc.envs.picture import METADATA, Frame, pictures
 from ncc.envs.rack import Rack
-from ncc.envs.reward import AnyReward
 from ncc.envs.scenarios import ScenarioLike
 from ncc.envs.spaces import ActionSpace, Array, RackSpaces
 from ncc.envs.spec import DatapathFactory
 from ncc.harness.batch import ObsArray
-from ncc.harness.datapath import HostStack
 
 
 class RackEnv(gymnasium.Env[ObsArray, Any]):
@@ -42,23 +38,10 @@ class RackEnv(gymnasium.Env[ObsArray, Any]):
     Args:
         scenario: a name (``incast``), a YAML file, a mapping of what differs from the default scenario, or a value
             (`ncc.envs.scenarios.make_scenario`).
-        hosts: how many hosts decide.
-        duration_s: length of an episode.
-        period_s: time between two decisions.
-        load_frac: load of the scenario's Poisson traffic, over the rate of its link.
         datapath: a name (``packetsim``, ``ns3``) or a factory.
-        stack: what runs on hosts below the rate limit: the name of a transport (``cubic``), or a mapping of
-            `ncc.harness.datapath.HostStack`'s fields.
-        observation: what hosts see: ``each``, ``pooled``, ``ranked`` or ``none`` of their neighbours, or a mapping of
-            `ncc.envs.observation.ObservationSpec`'s fields.
-        action: what hosts decide: ``levels``, ``shares``, ``linear`` or ``log``, or a mapping of
-            `ncc.envs.action.ActionSpec`'s fields.
-        reward: what hosts are paid for: ``utility``, ``backlog`` or ``profit_penalty``, or a mapping of its fields
-            (`ncc.envs.reward`).
         space: ``multi_discrete``, ``box`` or ``discrete``, see `ncc.envs.spaces.RackSpaces`; each id has its own.
-        purpose: names the stream of seeds, so that training and evaluation never meet the same flows.
-        consent: take a scenario whose values look like a slip (a load of 80), which is refused otherwise.
         render_mode: ``rgb_array``: `render` gives the network and its queues as a picture [height, width, 3]; or None.
+        **settings: `ncc.envs.make.RackSettings`: ``hosts``, ``duration_s``, ``load_frac``, ``reward`` and more.
 
     Raises:
         ConfigError: a setting that cannot be used; names it and what is allowed.
@@ -70,34 +53,12 @@ class RackEnv(gymnasium.Env[ObsArray, Any]):
         self,
         scenario: ScenarioLike = None,
         *,
-        hosts: int | None = None,
-        duration_s: float | None = None,
-        period_s: float | None = None,
-        load_frac: float | None = None,
         datapath: str | DatapathFactory = DEFAULT_DATAPATH,
-        stack: HostStack | Settings | str | None = None,
-        observation: ObservationSpec | Settings | str | None = None,
-        action: ActionSpec | Settings | str | None = None,
-        reward: AnyReward | Settings | str | None = None,
         space: ActionSpace | None = None,
-        purpose: str = "train",
-        consent: bool = False,
         render_mode: str | None = None,
+        **settings: Unpack[RackSettings],
     ) -> None:
-        spec = env_spec(
-            scenario,
-            hosts=hosts,
-            duration_s=duration_s,
-            period_s=period_s,
-            load_frac=load_frac,
-            stack=stack,
-            observation=observation,
-            action=action,
-            reward=reward,
-            continuous=space == "box",
-            purpose=purpose,
-            consent=consent,
-        )
+        spec = env_spec(scenario, continuous=space == "box", **settings)
         self.render_mode = render_mode
         self._pictures = pictures(render_mode, spec.scenario, 1)
         self._spaces = RackSpaces(spec, space)

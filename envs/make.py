@@ -4,7 +4,7 @@
 import importlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypedDict, Unpack, cast
 
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.plausible import CONSENT, require_plausible
@@ -25,56 +25,68 @@ DEFAULT_DATAPATH = "packetsim"
 """Where `ncc train` trains."""
 
 
-def env_spec(
-    scenario: ScenarioLike = None,
-    *,
-    hosts: int | None = None,
-    duration_s: float | None = None,
-    period_s: float | None = None,
-    load_frac: float | None = None,
-    stack: HostStack | Settings | str | None = None,
-    observation: ObservationSpec | Settings | str | None = None,
-    action: ActionSpec | Settings | str | None = None,
-    reward: AnyReward | Settings | str | None = None,
-    continuous: bool = False,
-    purpose: str = "train",
-    consent: bool = False,
-) -> EnvSpec:
+class RackSettings(TypedDict, total=False):
+    """Keywords that all environments take, beside the scenario. Each may be left out, and None leaves it out too."""
+
+    hosts: int | None
+    """How many hosts decide."""
+    duration_s: float | None
+    """Length of an episode."""
+    period_s: float | None
+    """Time between two decisions."""
+    load_frac: float | None
+    """Load of the scenario's Poisson traffic, over the rate of its link."""
+    stack: HostStack | Settings | str | None
+    """Transport below the rate limit: its name (``cubic``); or a mapping of `ncc.harness.datapath.HostStack`'s
+    fields."""
+    observation: ObservationSpec | Settings | str | None
+    """Neighbours that a host sees: ``each``, ``pooled``, ``ranked`` or ``none``; or a mapping of
+    `ncc.envs.observation.ObservationSpec`'s fields."""
+    action: ActionSpec | Settings | str | None
+    """Decision of a host: ``levels``, ``shares``, ``linear`` or ``log``; or a mapping of `ncc.envs.action.ActionSpec`'s
+    fields."""
+    reward: AnyReward | Settings | str | None
+    """Reward of a host: ``utility``, ``backlog`` or ``profit_penalty``; or a mapping of its fields
+    (`ncc.envs.reward`)."""
+    purpose: str
+    """Name of the stream of seeds, ``train`` if not given: training and evaluation never meet the same flows."""
+    consent: bool
+    """Accept a scenario whose values look like a slip (a load of 80), which is refused otherwise."""
+
+
+def env_spec(scenario: ScenarioLike = None, *, continuous: bool = False, **settings: Unpack[RackSettings]) -> EnvSpec:
     """An `EnvSpec` from what people type.
 
-    `stack`, `observation`, `action` and `reward` may be a value, a mapping of the fields that differ from the default,
-    or a name alone: of the transport (``cubic``), of how neighbours are seen (``pooled``), of the kind of action
-    (``log``) or of reward (``backlog``).
-
     Args:
-        scenario: see `ncc.envs.scenarios.make_scenario`, as for `hosts`, `duration_s`, `period_s` and `load_frac`.
-        hosts: how many hosts decide.
-        duration_s: length of an episode.
-        period_s: time between two decisions.
-        load_frac: of the uplink, say.
-        stack: what runs on hosts below the rate limit.
-        observation: how measurements become numbers.
-        action: what hosts may decide.
-        reward: what they are paid for.
+        scenario: a name (``incast``), a YAML file, a mapping of what differs from the default scenario, or a value
+            (`ncc.envs.scenarios.make_scenario`).
         continuous: whether the kind of action that is not given is ``linear`` rather than ``levels``.
-        purpose: names the stream of seeds.
-        consent: take a scenario whose values look like a slip, a load of 80, say (`ncc.core.plausible`).
+        **settings: see `RackSettings`.
 
     Raises:
-        ConfigError: names the field and what is allowed, or what is usual.
+        ConfigError: names the setting and what is allowed, or what is usual.
     """
+    for name in settings:
+        if name not in RackSettings.__annotations__:
+            raise UnknownNameError("setting of an environment", name, sorted(RackSettings.__annotations__))
     view = {
-        "observation": _plain(observation, "observation", "neighbours"),
-        "action": ({"kind": "linear"} if continuous else {}) | _plain(action, "action", "kind"),
-        "reward": {"kind": "utility"} | _plain(reward, "reward", "kind"),
+        "observation": _plain(settings.get("observation"), "observation", "neighbours"),
+        "action": ({"kind": "linear"} if continuous else {}) | _plain(settings.get("action"), "action", "kind"),
+        "reward": {"kind": "utility"} | _plain(settings.get("reward"), "reward", "kind"),
     }
-    made = make_scenario(scenario, hosts=hosts, duration_s=duration_s, period_s=period_s, load_frac=load_frac)
-    require_plausible({"scenario": made}, consent, add=f"{CONSENT}=True")
+    made = make_scenario(
+        scenario,
+        hosts=settings.get("hosts"),
+        duration_s=settings.get("duration_s"),
+        period_s=settings.get("period_s"),
+        load_frac=settings.get("load_frac"),
+    )
+    require_plausible({"scenario": made}, settings.get("consent", False), add=f"{CONSENT}=True")
     return EnvSpec(
         scenario=made,
-        stack=from_dict(HostStack, _plain(stack, "stack", "transport"), "stack"),
+        stack=from_dict(HostStack, _plain(settings.get("stack"), "stack", "transport"), "stack"),
         view=from_dict(EnvView, view, "env"),
-        purpose=purpose,
+        purpose=settings.get("purpose", "train"),
     )
 
 

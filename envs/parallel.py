@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One PettingZoo agent per host, deciding at the same time. Learners here use `RackBatch`: this API needs dicts."""
 
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -11,17 +11,15 @@ from pettingzoo import ParallelEnv  # type: ignore[import-untyped]
 
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.seeding import SEED_LIMIT
-from ncc.envs.action import ActionSpec, rate_map
-from ncc.envs.make import DEFAULT_DATAPATH, Settings, datapath_factory, env_spec
-from ncc.envs.observation import HIGH, LOW, ObservationSpec
+from ncc.envs.action import rate_map
+from ncc.envs.make import DEFAULT_DATAPATH, RackSettings, datapath_factory, env_spec
+from ncc.envs.observation import HIGH, LOW
 from ncc.envs.picture import METADATA, Frame, pictures
 from ncc.envs.rack import Rack
-from ncc.envs.reward import AnyReward
 from ncc.envs.scales import scales_of
 from ncc.envs.scenarios import ScenarioLike
 from ncc.envs.spec import DatapathFactory
 from ncc.harness.batch import ObsArray
-from ncc.harness.datapath import HostStack
 
 Array = npt.NDArray[Any]
 
@@ -40,32 +38,11 @@ class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # 
         self,
         scenario: ScenarioLike = None,
         *,
-        hosts: int | None = None,
-        duration_s: float | None = None,
-        period_s: float | None = None,
-        load_frac: float | None = None,
         datapath: str | DatapathFactory = DEFAULT_DATAPATH,
-        stack: HostStack | Settings | str | None = None,
-        observation: ObservationSpec | Settings | str | None = None,
-        action: ActionSpec | Settings | str | None = None,
-        reward: AnyReward | Settings | str | None = None,
-        purpose: str = "train",
-        consent: bool = False,
         render_mode: str | None = None,
+        **settings: Unpack[RackSettings],
     ) -> None:
-        spec = env_spec(
-            scenario,
-            hosts=hosts,
-            duration_s=duration_s,
-            period_s=period_s,
-            load_frac=load_frac,
-            stack=stack,
-            observation=observation,
-            action=action,
-            reward=reward,
-            purpose=purpose,
-            consent=consent,
-        )
+        spec = env_spec(scenario, **settings)
         self.render_mode = render_mode
         self._pictures = pictures(render_mode, spec.scenario, 1)
         self._rates = rate_map(spec.view.action, spec.view.observation)

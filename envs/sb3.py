@@ -8,21 +8,18 @@ are small, and PyTorch's threads make learning many times slower.
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from gymnasium import spaces
 
 from ncc.core.errors import ConfigError
 from ncc.core.extras import require_extra
-from ncc.envs.action import ActionSpec
-from ncc.envs.make import DEFAULT_DATAPATH, Settings, datapath_factory, env_spec
-from ncc.envs.observation import HIGH, LOW, ObservationSpec
+from ncc.envs.make import DEFAULT_DATAPATH, RackSettings, datapath_factory, env_spec
+from ncc.envs.observation import HIGH, LOW
 from ncc.envs.rack import RackBatch
-from ncc.envs.reward import AnyReward
 from ncc.envs.scenarios import ScenarioLike
 from ncc.envs.spec import DatapathFactory
-from ncc.harness.datapath import HostStack
 from ncc.harness.networks import side_by_side
 
 require_extra("sb3", "ncc.envs.sb3", "stable_baselines3")
@@ -38,22 +35,13 @@ class HostVecEnv(VecEnv):  # type: ignore[misc] # its types are not checked here
     SB3's ``terminal_observation`` and ``TimeLimit.truncated`` then.
 
     Args:
-        scenario: this and those that are not below as for `ncc.envs.gym.RackEnv`.
+        scenario: as for `ncc.envs.gym.RackEnv`.
         num_racks: racks, stepped together.
         seed: with the number of the rack and of the episode it decides the flows; ``seed()`` sets another for the next
             reset, as learners of SB3 do with their own.
         threads: on packetsim; None: as many as there are processors. Nothing depends on it but the speed.
-        hosts: as there.
-        duration_s: as there.
-        period_s: as there.
-        load_frac: as there.
-        datapath: as there.
-        stack: as there.
-        observation: as there.
-        action: as there.
-        reward: as there.
-        purpose: as there.
-        consent: as there.
+        datapath: as for `ncc.envs.gym.RackEnv`.
+        **settings: as there.
 
     Raises:
         ConfigError: a setting that cannot be used, or Stable-Baselines3 is missing.
@@ -66,31 +54,10 @@ class HostVecEnv(VecEnv):  # type: ignore[misc] # its types are not checked here
         num_racks: int = 1,
         seed: int = 0,
         threads: int | None = None,
-        hosts: int | None = None,
-        duration_s: float | None = None,
-        period_s: float | None = None,
-        load_frac: float | None = None,
         datapath: str | DatapathFactory = DEFAULT_DATAPATH,
-        stack: HostStack | Settings | str | None = None,
-        observation: ObservationSpec | Settings | str | None = None,
-        action: ActionSpec | Settings | str | None = None,
-        reward: AnyReward | Settings | str | None = None,
-        purpose: str = "train",
-        consent: bool = False,
+        **settings: Unpack[RackSettings],
     ) -> None:
-        spec = env_spec(
-            scenario,
-            hosts=hosts,
-            duration_s=duration_s,
-            period_s=period_s,
-            load_frac=load_frac,
-            stack=stack,
-            observation=observation,
-            action=action,
-            reward=reward,
-            purpose=purpose,
-            consent=consent,
-        )
+        spec = env_spec(scenario, **settings)
         self.render_mode = None
         racks = side_by_side(datapath_factory(datapath))
         threads = len(os.sched_getaffinity(0)) if threads is None else threads

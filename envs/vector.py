@@ -3,7 +3,7 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -12,17 +12,13 @@ from gymnasium.vector.utils import batch_space
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.measurement import Measurements
 from ncc.core.seeding import SEED_LIMIT
-from ncc.envs.action import ActionSpec
-from ncc.envs.make import DEFAULT_DATAPATH, Settings, datapath_factory, env_spec
-from ncc.envs.observation import ObservationSpec
+from ncc.envs.make import DEFAULT_DATAPATH, RackSettings, datapath_factory, env_spec
 from ncc.envs.picture import METADATA, Frame, pictures
 from ncc.envs.racks import Racks
-from ncc.envs.reward import AnyReward
 from ncc.envs.scenarios import ScenarioLike
 from ncc.envs.spaces import ActionSpace, Array, RackSpaces
 from ncc.envs.spec import DatapathFactory
 from ncc.harness.batch import ObsArray
-from ncc.harness.datapath import HostStack
 from ncc.harness.networks import networks, side_by_side
 
 PROGRESS = ("time_s", "flows_started", "flows_finished")
@@ -38,21 +34,12 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
 
     Args:
         num_envs: racks.
-        threads: on packetsim; None: as many as there are processors. Nothing depends on it but the speed.
-        scenario: this and all others as for `ncc.envs.gym.RackEnv`.
-        hosts: as there.
-        duration_s: as there.
-        period_s: as there.
-        load_frac: as there.
+        scenario: as for `ncc.envs.gym.RackEnv`.
         datapath: as there; picklable unless it is packetsim.
-        stack: as there.
-        observation: as there.
-        action: as there.
-        reward: as there.
         space: as there.
-        purpose: as there.
-        consent: as there.
+        threads: on packetsim; None: as many as there are processors. Nothing depends on it but the speed.
         render_mode: as there; `render` gives a picture for each rack.
+        **settings: as there.
 
     Raises:
         ConfigError: a setting that cannot be used; names it and what is allowed.
@@ -66,38 +53,16 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
         num_envs: int = 1,
         scenario: ScenarioLike = None,
         *,
-        hosts: int | None = None,
-        duration_s: float | None = None,
-        period_s: float | None = None,
-        load_frac: float | None = None,
         datapath: str | DatapathFactory = DEFAULT_DATAPATH,
-        stack: HostStack | Settings | str | None = None,
-        observation: ObservationSpec | Settings | str | None = None,
-        action: ActionSpec | Settings | str | None = None,
-        reward: AnyReward | Settings | str | None = None,
         space: ActionSpace | None = None,
-        purpose: str = "train",
-        consent: bool = False,
         threads: int | None = None,
         render_mode: str | None = None,
+        **settings: Unpack[RackSettings],
     ) -> None:
         threads = min(num_envs, len(os.sched_getaffinity(0))) if threads is None else threads
         if num_envs < 1 or threads < 1:
             raise ConfigError(f"num_envs and threads must be at least 1, got {num_envs} and {threads}")
-        self._spec = spec = env_spec(
-            scenario,
-            hosts=hosts,
-            duration_s=duration_s,
-            period_s=period_s,
-            load_frac=load_frac,
-            stack=stack,
-            observation=observation,
-            action=action,
-            reward=reward,
-            continuous=space == "box",
-            purpose=purpose,
-            consent=consent,
-        )
+        self._spec = spec = env_spec(scenario, continuous=space == "box", **settings)
         self.num_envs, self.render_mode = num_envs, render_mode
         self._pictures = pictures(render_mode, spec.scenario, num_envs)
         self._spaces = RackSpaces(spec, space)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The vector environment against as many single ones."""
 
-import inspect
 import warnings
 from typing import Any
 
@@ -12,10 +11,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 import ncc  # noqa: F401 - registers
-from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
 from ncc.envs.gym import RackEnv
-from ncc.envs.make import env_spec
 from ncc.envs.parallel import RackParallelEnv
+from ncc.envs.sb3 import HostVecEnv
 from ncc.envs.vector import RackVectorEnv
 from ncc.harness.networks import Networks
 from ncc.harness.workers import WorkerNetworks
@@ -134,14 +133,14 @@ def test_statistics_of_whole_episodes_are_sums_of_rewards() -> None:
     env.close()
 
 
-def test_each_kind_takes_the_same_keywords() -> None:
-    one, several, parallel, spec = (
-        set(inspect.signature(kind).parameters) for kind in (RackEnv, RackVectorEnv, RackParallelEnv, env_spec)
-    )
-    assert several - one == {"num_envs", "threads"}
-    assert one - parallel == {"space"}
-    assert one - spec == {"datapath", "space", "render_mode"}
-    assert {"scenario", "hosts", "duration_s", "period_s", "load_frac", "reward"} <= spec
+def test_every_kind_takes_the_same_settings_and_names_a_misspelt_one() -> None:
+    for kind in (RackEnv, RackVectorEnv, RackParallelEnv, HostVecEnv):
+        made = kind(hosts=3, duration_s=0.05, load_frac=0.5, reward="backlog", consent=True)
+        made.close()
+        with pytest.raises(
+            UnknownNameError, match=r"Unknown setting of an environment 'host'; .*Did you mean 'hosts'\?"
+        ):
+            kind(host=3)
 
 
 def test_bad_input_is_refused_by_name() -> None:
