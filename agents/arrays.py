@@ -29,7 +29,7 @@ _BROKEN = (
     NotImplementedError,
     RuntimeError,
 )
-"""What zipfile, numpy and json raise over damaged bytes."""
+"""Errors that zipfile, numpy and json raise for damaged bytes."""
 
 
 def write_arrays(

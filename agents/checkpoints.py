@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The checkpoints of a run, whatever they are made of: where they lie, and which is the newest."""
+"""The folder of a run's checkpoints, for any kind of checkpoint."""
 
 from pathlib import Path
 
@@ -7,23 +7,23 @@ from ncc.core.errors import ResultError
 
 
 class Checkpoints:
-    """Files or folders in a run's `checkpoints`, whose names sort by the epochs learnt from.
+    """Files or folders in a run's `checkpoints`, whose names sort by the number of epochs learnt from.
 
     Args:
-        folder: of the run.
-        keep: so many of the newest are kept.
-        pattern: of their names.
+        folder: folder of the run.
+        keep: number of checkpoints to keep, the newest.
+        pattern: glob pattern of their names.
     """
 
     def __init__(self, folder: Path, keep: int, pattern: str) -> None:
         self._folder, self._keep, self._pattern = folder / "checkpoints", keep, pattern
 
     def newest(self) -> Path | None:
-        """The last checkpoint, if there is any."""
+        """The last checkpoint, or None."""
         return max(self._folder.glob(self._pattern), default=None)
 
     def must_be_empty(self) -> None:
-        """Refuse to mix two runs."""
+        """Raise `ResultError` if there are checkpoints, so that two runs are not mixed."""
         found = self.newest()
         if found is not None:
             raise ResultError(f"{found} belongs to an earlier training; resume that run or choose another folder")
@@ -40,19 +40,19 @@ class Checkpoints:
         return path
 
     def surplus(self) -> list[Path]:
-        """The oldest beyond those that are kept."""
+        """The oldest checkpoints beyond those that are kept."""
         return sorted(self._folder.glob(self._pattern))[: -self._keep]
 
 
 def check_made_with(path: Path, *pairs: tuple[str, object, object]) -> None:
-    """Raise `ResultError` if a checkpoint was made with something else than is asked: (what, found, asked) of each."""
+    """Raise `ResultError` unless each (name, found, asked) pair matches; `path` names the checkpoint."""
     for what, found, asked in pairs:
         if found != asked:
             raise ResultError(f"{path} was made with {what} {found}, not {asked}; resume with {what}={found}")
 
 
 def check_networks(found: object, asked: object) -> None:
-    """Raise `ResultError` for a checkpoint whose networks do not fit the environment and the configuration."""
+    """Raise `ResultError` if a checkpoint's networks do not fit the environment and the configuration."""
     if found != asked:
         raise ResultError(
             f"the checkpoint holds networks of shape {found} (obs_dim-hidden-n_actions), but the environment and "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Policies that come with the package: `agents/pretrained/<name>.npz`, and what vouches for it, `<name>.json`."""
+"""Policies that come with the package: `agents/pretrained/<name>.npz`, and the manifest `<name>.json` of each."""
 
 import json
 import shutil
@@ -21,18 +21,18 @@ SUFFIX = ".npz"
 
 
 class PolicyManifest(Value, frozen=True):
-    """What a packaged policy is."""
+    """Manifest of a packaged policy."""
 
     name: Name
     sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
-    """Of the `.npz`."""
+    """SHA-256 of the `.npz`, in hexadecimal."""
     size_bytes: Count
     seed: Natural
-    """Of its training."""
+    """Seed of its training."""
     recipe: dict[str, Any]
-    """The training's whole configuration, as in its run folder."""
+    """The whole configuration of its training, as in the run folder."""
     facts: dict[str, Any]
-    """What the run's manifest says of the training."""
+    """Facts about the training from the run's manifest."""
     trained: dict[str, Any]
     """The ranges of the networks that training met, as the policy file states them (`ncc.envs.trained`)."""
     provenance: dict[str, Any]
@@ -41,16 +41,16 @@ class PolicyManifest(Value, frozen=True):
 
 
 def packaged_names(folder: Path = FOLDER) -> tuple[str, ...]:
-    """Policies that `folder` holds."""
+    """Names of the policies in `folder`."""
     return tuple(sorted(path.stem for path in folder.glob(f"*{SUFFIX}")))
 
 
 def packaged_policy(name: str, folder: Path = FOLDER) -> Path:
-    """The policy file of that name, after comparing it with its manifest.
+    """Path of the policy file of that name, after checking it against its manifest.
 
     Raises:
-        UnknownNameError: there is none; the message lists what exists.
-        ResultError: its manifest is missing or damaged, or speaks of another file.
+        UnknownNameError: no such policy; the message lists those that exist.
+        ResultError: its manifest is missing, damaged or of another file.
     """
     path = folder / f"{name}{SUFFIX}"
     if not path.is_file():
@@ -66,7 +66,7 @@ def packaged_policy(name: str, folder: Path = FOLDER) -> Path:
 
 
 def read_policy_manifest(name: str, folder: Path = FOLDER) -> PolicyManifest:
-    """What vouches for a packaged policy; `ResultError` if it is missing or damaged."""
+    """Read the manifest of a packaged policy; `ResultError` if it is missing or damaged."""
     path = folder / f"{name}.json"
     remedy = "install ncc again, or pack the policy again with ncc pack"
     try:
@@ -93,12 +93,12 @@ def package_policy(
     provenance: Mapping[str, Any],
     folder: Path = FOLDER,
 ) -> Path:
-    """Copy a policy file to `folder/<name>.npz` and write its manifest; one that is there is replaced.
+    """Copy a policy file to `folder/<name>.npz` and write its manifest, replacing an existing one.
 
-    Each file is whole or not there, and the manifest comes last: whoever reads in between is refused.
+    Each file is written whole or not at all, the manifest last, so a reader in between gets an error.
 
     Raises:
-        ConfigError: a name that cannot be a file's.
+        ConfigError: `name` cannot be a file name.
         ResultError: `source` is no policy, or the file system refused.
     """
     _, meta = load_policy(source)

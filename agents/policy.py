@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A trained policy in numpy: what evaluation and hosts run, without any training framework."""
+"""A trained policy in numpy, which evaluation and hosts run without any training framework."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -18,9 +18,9 @@ Layer = tuple[FloatArray32, FloatArray32]
 """Weights [outputs, inputs] and bias [outputs] of one affine layer."""
 
 POLICY_FILE = "policy.npz"
-"""The trained policy in a run's folder,"""
+"""The trained policy in a run folder."""
 UNTRAINED_FILE = "policy_untrained.npz"
-"""and what it was before anything was learnt."""
+"""The policy in a run folder before any training."""
 
 KIND = "ncc-policy"
 VERSION = 1
@@ -30,7 +30,7 @@ _RESERVED = ("kind", "version", "obs_dim", "n_actions", "activation")
 def sample_actions(logits: FloatArray32, rng: np.random.Generator) -> ActionArray:
     """Draw one action per row from softmax(logits): [..., n_actions] -> [...].
 
-    Inverts the distribution function with one uniform number per row. It works in float64 so that a uniform number
+    It inverts the distribution function with one uniform number per row, in float64 so that a uniform number
     below 1 can never reach past the last action.
     """
     weights = np.exp((logits - logits.max(axis=-1, keepdims=True)).astype(np.float64))
@@ -41,7 +41,7 @@ def sample_actions(logits: FloatArray32, rng: np.random.Generator) -> ActionArra
 
 
 class MlpPolicy:
-    """Observation -> tanh layers -> one logit per action; float32 throughout.
+    """A network that maps an observation through tanh layers to one logit per action, in float32 throughout.
 
     Args:
         layers: hidden layers in order, then the output layer (no tanh after it).
@@ -60,7 +60,7 @@ class MlpPolicy:
         self.n_actions = int(self.layers[-1][0].shape[0])
 
     def tanh_layers(self) -> tuple[Layer, ...] | None:
-        """Its layers, for what decides in its place; None for a class of its own kind, which may do something else."""
+        """The layers, for code that computes in its place; None for a subclass, which may compute something else."""
         return self.layers if type(self) is MlpPolicy else None
 
     def logits(self, obs: ObsArray) -> FloatArray32:
@@ -78,7 +78,7 @@ class MlpPolicy:
         return logits
 
     def act(self, obs: ObsArray, rng: np.random.Generator | None) -> ActionArray:
-        """Action indices [...] for observations [..., obs_dim]: the likeliest without `rng`, else drawn with it.
+        """Action indices [...] for observations [..., obs_dim]: the most likely without `rng`, else drawn with it.
 
         Raises:
             ConfigError: wrong shape, or an observation that is not finite.
@@ -93,12 +93,12 @@ class MlpPolicy:
 
 
 def save_policy(path: Path, layers: Sequence[Layer], meta: Mapping[str, Any]) -> None:
-    """Write a policy file (`.npz`) in one step.
+    """Write a policy file (`.npz`) in one step, replacing an existing one.
 
     Args:
-        path: where; a file that is there is replaced.
+        path: path of the file.
         layers: as in `MlpPolicy`.
-        meta: anything that is JSON, for instance how observations and actions are made; `load_policy` returns it.
+        meta: JSON values, such as how observations and actions are made; `load_policy` returns them.
 
     Raises:
         ConfigError: layers or meta that cannot be a policy file.
@@ -116,7 +116,7 @@ def save_policy(path: Path, layers: Sequence[Layer], meta: Mapping[str, Any]) ->
 
 
 def load_policy(path: Path) -> tuple[MlpPolicy, dict[str, Any]]:
-    """The policy in a file that `save_policy` wrote, and the meta it was given.
+    """Read a file that `save_policy` wrote; return the policy and its `meta`.
 
     Raises:
         ResultError: missing, damaged, of another kind or version, or contradicting itself.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reports to the caller: updates come by the hundred per second, people and logs want a few."""
+"""Progress reports: many updates per second are gathered into a few reports for people and logs."""
 
 import time
 from collections import defaultdict
@@ -11,9 +11,9 @@ REPORT_EVERY_S = 0.5
 
 
 class Meter:
-    """Gathers updates and reports at most every `REPORT_EVERY_S` seconds.
+    """A collector of updates that reports at most every `REPORT_EVERY_S` seconds.
 
-    A report has all returns, and of every scalar the mean over the updates that have it.
+    A report has all returns, and for every scalar the mean over the updates that have it.
     """
 
     def __init__(self, report: Report, epochs: int, total_epochs: int) -> None:
@@ -23,16 +23,16 @@ class Meter:
         self._counts: defaultdict[str, int] = defaultdict(int)
         self._updates = 0
         self._since_s, self._since_epochs = time.perf_counter(), epochs
-        # Where training stands; in a resumed run, even one from epoch 0, what was said of later epochs no longer holds.
+        # Report the starting point: in a resumed run, this makes earlier reports of later epochs obsolete.
         report(Progress(epochs, total_epochs))
 
     @property
     def epochs(self) -> int:
-        """Epochs heard of so far."""
+        """Epochs counted so far."""
         return self._epochs
 
     def add(self, epochs: int, returns: Sequence[float], scalars: Mapping[str, float]) -> None:
-        """One update over `epochs` more epochs."""
+        """Count one update over `epochs` more epochs."""
         self._epochs += epochs
         self._updates += 1
         self._returns.extend(returns)

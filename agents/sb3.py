@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Models of Stable-Baselines3 and sb3-contrib from the files that `model.save` writes.
+"""Models of Stable-Baselines3 and sb3-contrib, from files that `model.save` wrote.
 
-Only the policy is built, by what the file says of it, so that the algorithm need not be known. Such files hold pickled
-Python: load only those that you trust.
+Only the policy is built, as the file describes it, so any algorithm works. Such files hold pickled Python: load only
+those that you trust.
 """
 
 import inspect
@@ -34,7 +34,7 @@ class Sb3Model:
     def reset(self, seed: int) -> None:
         import torch
 
-        torch.set_num_threads(1)  # for one small network, many threads are many times slower
+        torch.set_num_threads(1)  # with many threads, one small network is many times slower
         torch.manual_seed(seed)
         self._state = None
 
@@ -45,7 +45,7 @@ class Sb3Model:
 
 
 def load_sb3(path: Path) -> Sb3Model:
-    """The model in a file.
+    """Load the model in a file.
 
     Raises:
         ConfigError: no such file, no model, or a package that it needs is not installed.

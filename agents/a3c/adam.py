@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What training changes, as plain vectors that processes can share, and the Adam step over them."""
+"""The state that training changes, as plain vectors that processes can share, and the Adam step over them."""
 
 import math
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class TrainState:
             tensor.share_memory_()  # type: ignore[no-untyped-call]
 
     def clone(self) -> "TrainState":
-        """A copy that nobody else changes."""
+        """An independent copy."""
         return TrainState(self.params.clone(), self.mean.clone(), self.square.clone(), self.counts.clone())
 
     @property
@@ -49,7 +49,7 @@ class TrainState:
         return int(self.counts[1])
 
     def claim(self, rollout: int, n_racks: int, total_epochs: int) -> int:
-        """Steps that the caller is to collect next, 0 when all epochs are handed out."""
+        """Return how many steps the caller is to collect next; 0 when all epochs are handed out."""
         claimed = int(self.counts[2])
         steps = min(rollout, math.ceil((total_epochs - claimed) / n_racks))
         if steps <= 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checkpoints: everything that training needs to go on, in files that are whole or not there."""
+"""Checkpoints of A3C: everything that training needs to go on, in files that are complete or absent."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,10 +30,10 @@ class Checkpoint:
     episodes: tuple[int, ...]
     """Next episode number of each worker (one entry for the synchronous learner)."""
     rng: dict[str, Any] | None = None
-    """State of the generator that draws actions; None in `async`. No other generator is in use after the first weights
-    are drawn: torch's own never is."""
+    """State of the generator that draws actions; None in `async`. It is the only generator in use once the first
+    weights are drawn."""
     warm_epochs: int = 0
-    """Epochs of the warm start that came before; 0: there was none, or it is still to come."""
+    """Epochs of the warm start that came before; 0 if there was none or if it has not been done yet."""
 
 
 class CheckpointFolder(Checkpoints):
@@ -43,7 +43,7 @@ class CheckpointFolder(Checkpoints):
         super().__init__(folder, keep, "checkpoint-*.npz")
 
     def save(self, checkpoint: Checkpoint) -> Path:
-        """Write one, then drop the oldest beyond `keep`.
+        """Write a checkpoint, then delete the oldest beyond `keep`.
 
         Raises:
             ResultError: the file system refused; earlier checkpoints are untouched.
@@ -68,7 +68,7 @@ class CheckpointFolder(Checkpoints):
         return path
 
     def load(self, mode: str, seed: int) -> Checkpoint:
-        """The newest checkpoint.
+        """Load the newest checkpoint.
 
         Raises:
             ResultError: none there, damaged, or made with another mode or seed.
@@ -86,7 +86,7 @@ class CheckpointFolder(Checkpoints):
 
 
 def check_shape(checkpoint: Checkpoint, shape: NetShape) -> None:
-    """Refuse a checkpoint that does not fit the environment and the configured network."""
+    """Raise `ResultError` if a checkpoint does not fit the environment and the configured network."""
     check_networks(checkpoint.shape, shape)
 
 
@@ -104,5 +104,5 @@ def _checkpoint(arrays: Arrays, meta: dict[str, Any]) -> Checkpoint:
     mode, rng, episodes = str(meta["mode"]), meta["rng"], tuple(int(episode) for episode in meta["episodes"])
     if not (isinstance(rng, dict) if mode == "sync" else rng is None) or not episodes:
         raise ValueError("rng or episodes missing")
-    warm_epochs = int(meta.get("warm_epochs", 0))  # what was written before there were warm starts had none
+    warm_epochs = int(meta.get("warm_epochs", 0))  # files from before there were warm starts lack it
     return Checkpoint(shape, mode, int(meta["seed"]), state, episodes, rng, warm_epochs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Settings of A3C and A2C; importing them loads no training framework."""
+"""Settings of A3C and A2C. Importing them loads no training framework."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 BATCHED_RACKS = 16
-"""Beyond it, the cost around a rack hardly falls any more (`ncc bench`), and updates become rare."""
+"""Racks per environment beyond which the cost per rack hardly falls any more (`ncc bench`) and updates become rare."""
 
 
 class A3cConfig(Value, frozen=True):
@@ -29,53 +29,54 @@ class A3cConfig(Value, frozen=True):
     """
 
     mode: Literal["async", "sync"] = "async"
-    """async: A3C, `workers` processes that update one model as they go. sync: A2C, one process, equal seeds give
-    bit-equal weights and a resumed run equals an uninterrupted one."""
+    """async: A3C, `workers` processes that update one model as they go. sync: A2C in one process, where equal seeds
+    give bit-equal weights and a resumed run equals an uninterrupted one."""
     workers: Annotated[int, Meta(ge=1, le=256)] = 2
-    """Processes of `async`, at most one per core: beyond that throughput collapses. Not used by `sync`."""
+    """Processes of `async`, at most one per core: with more, throughput collapses. `sync` does not use it."""
     racks: Annotated[int, Meta(ge=1, le=1024)] | None = None
-    """Racks in each environment: of every worker in `async`, in all in `sync`. null: `BATCHED_RACKS` where the datapath
-    steps many racks in one call (packetsim), else 1, for then each needs a process (ns-3)."""
+    """Racks in each environment: per worker in `async`, in total in `sync`. null: `BATCHED_RACKS` where the datapath
+    steps many racks in one call (packetsim), else 1, because each rack then needs a process (ns-3)."""
     epochs: Annotated[Count, usual(high=1e8)] = 200_000
-    """Environment epochs to train for, summed over racks and workers; rounded up to whole steps of all racks. Those of
-    `warm_start` come on top."""
+    """Environment epochs to train for, summed over racks and workers, rounded up to whole steps of all racks. Those of
+    `warm_start` are added."""
     rollout: Annotated[int, Meta(ge=1, le=10_000)] | None = None
-    """Epochs between updates (t_max of the paper). null: 5 from `BATCHED_RACKS` racks on, 20 below: many racks make an
-    update out of fewer epochs."""
+    """Epochs between updates (t_max of the paper). null: 5 from `BATCHED_RACKS` racks on, 20 below, because many racks
+    need fewer epochs for an update."""
     gamma: Annotated[float, Meta(ge=0, lt=1)] = 0.99
     gae_lambda: Fraction = 1.0
-    """1: n-step returns, as in the paper. Below: generalised advantage estimation (Schulman et al., 2016)."""
+    """1: n-step returns, as in the paper. Below 1: generalised advantage estimation (Schulman et al., 2016)."""
     normalize_advantage: bool = True
     normalize_per_rack: bool = False
-    """Each rack's by themselves: where racks are networks of different kinds (`families`), the one with the largest
-    rewards does not decide alone."""
+    """Normalise the advantages of each rack on their own, so that among networks of different kinds (`families`) the
+    one with the largest rewards does not decide alone."""
     entropy_coef: NonNegative = 0.01
     entropy_coef_final: NonNegative | None = None
-    """Where set, `entropy_coef` goes there linearly over the training."""
+    """Value that `entropy_coef` reaches linearly at the end of training; null: it stays constant."""
     value_coef: Positive = 0.5
     max_grad_norm: Positive = 0.5
     learning_rate: Annotated[float, Meta(gt=0, le=1), usual(high=0.1)] = 1e-3
     """wang2021 uses 1e-3 for its warm start and 1e-4 online."""
     learning_rate_final: Annotated[float, Meta(ge=0, le=1)] | None = None
-    """Where set, `learning_rate` goes there linearly over the training."""
+    """Value that `learning_rate` reaches linearly at the end of training; null: it stays constant."""
     hidden: tuple[Annotated[int, Meta(ge=1, le=4096)], ...] = (64, 64)
-    """Sizes of the tanh layers, of the policy and of the value alike."""
+    """Sizes of the tanh layers, the same for the policy and the value network."""
     initial_unlimited_prob: Annotated[float, Meta(gt=0, lt=1)] | None = None
-    """Probability of the last action ("no limit") before training; null: all actions alike. A limit drawn at random
-    hurts hosts that have little to send, so a start near "no limit" keeps early episodes short."""
+    """Probability of the last action ("no limit") before training; null: all actions are equally likely. A random limit
+    hurts hosts that have little to send, so starting near "no limit" keeps early episodes short."""
     warm_start: WarmStart | None = None
-    """Where set, the environment's expert is imitated first, in one process and on one environment in either mode."""
+    """Imitation of the environment's expert before reinforcement learning; it runs in one process and one environment
+    in either mode. null: none."""
     kl_coef: NonNegative = 0.0
-    """Weight of KL(policy after the warm start || policy), which keeps learning near what was imitated (as Baker et
-    al., NeurIPS 2022, fine-tune an imitator). 0: nothing is computed."""
+    """Weight of KL(policy after the warm start || policy), which keeps the policy near the imitated one (as in Baker et
+    al., NeurIPS 2022). 0: the term is not computed."""
     kl_coef_final: NonNegative | None = None
-    """Where set, `kl_coef` goes there linearly over the training."""
+    """Value that `kl_coef` reaches linearly at the end of training; null: it stays constant."""
     checkpoint_epochs: Count = 10_000
-    """Epochs between checkpoints; `sync` then waits for the end of the episode, at most as long again."""
+    """Epochs between checkpoints. `sync` then waits for the end of the episode, for at most as many epochs again."""
     keep_checkpoints: Annotated[int, Meta(ge=1, le=1000)] = 3
 
     def check(self) -> None:
-        """Cross-field checks."""
+        """Check settings against each other."""
         if not self.hidden:
             raise ConfigError("A3cConfig.hidden must name at least one layer, for instance [64, 64]")
         if self.anchored and self.warm_start is None:
@@ -83,23 +84,23 @@ class A3cConfig(Value, frozen=True):
 
     @staticmethod
     def called(settings: Mapping[str, Any]) -> str:
-        """What an agent with these settings is called: as the YAML in configs/agent that chooses them."""
+        """The name of an agent with these settings, which is that of its YAML file in configs/agent."""
         name = "a2c" if settings.get("mode") == "sync" else "a3c"
         return f"{name}_warm" if settings.get("warm_start") else name
 
     @property
     def anchored(self) -> bool:
-        """Whether the policy is held near its warm start."""
+        """True if the policy is held near its warm start."""
         return max(self.kl_coef, self.kl_coef_final or 0.0) > 0
 
     @property
     def total_epochs(self) -> int:
-        """Epochs of the warm start and of what follows."""
+        """Epochs of the warm start and of reinforcement learning together."""
         return self.epochs + (0 if self.warm_start is None else self.warm_start.epochs)
 
     @property
     def needs_expert(self) -> bool:
-        """Whether the environment must know somebody to imitate."""
+        """True if the environment must have an expert to imitate."""
         return self.warm_start is not None
 
     @property
@@ -108,7 +109,7 @@ class A3cConfig(Value, frozen=True):
         return 20 if self.rollout is None else self.rollout
 
     def build(self, *, batching: bool = False) -> "A3cLearner":
-        """The learner, for a datapath that steps many racks in one call or not; it loads its framework in training.
+        """Make the learner; `batching` tells if the datapath steps many racks in one call. PyTorch is loaded later.
 
         Raises:
             MissingExtraError: PyTorch or TensorBoard is not installed.

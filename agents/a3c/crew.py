@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A3C's parent: starts workers, listens to them, writes checkpoints and notices who dies."""
+"""The parent process of A3C: starts workers, receives their messages, writes checkpoints and detects dead workers."""
 
 import multiprocessing
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 
 import torch
-import torch.multiprocessing  # teaches pipes to pass tensors in shared memory
+import torch.multiprocessing  # makes pipes pass tensors in shared memory
 
 from ncc.agents.a3c.adam import TrainState
 from ncc.agents.a3c.imitation import warm_up
@@ -24,13 +24,13 @@ from ncc.harness.learner import Report
 from ncc.harness.processes import end, killed_by, quiet_start
 
 GRACE_S = 5.0
-"""How long workers may take to end by themselves before they are terminated."""
+"""Seconds that workers get to exit by themselves before they are terminated."""
 
 
 def train_async(run: TrainingRun, make_env: EnvFactory, report: Report) -> Path:
     """Train with ``run.config.workers`` processes; see `A3cLearner.train`.
 
-    The warm start comes before the workers, in this process: one environment's racks are enough to imitate.
+    The warm start runs first, in this process: the racks of one environment are enough to imitate.
     """
     _check_picklable(make_env)
     if (warm := run.cold) is not None:
@@ -53,19 +53,19 @@ def train_async(run: TrainingRun, make_env: EnvFactory, report: Report) -> Path:
 
 
 class _Training:
-    """The shared state, and what is known of each worker."""
+    """The shared state, and the progress of each worker."""
 
     def __init__(self, run: TrainingRun, shape: NetShape, state: TrainState, crew: "Crew") -> None:
         self._run, self._shape, self._state, self._crew = run, shape, state, crew
         workers = run.config.workers
         stored = (0,) if run.loaded is None else run.loaded.episodes
-        # With another number of workers than before, all start where nobody has been.
+        # With a different number of workers than before, all start at an episode that none has used.
         self._episodes = list(stored) if len(stored) == workers else [max(stored)] * workers
         self._saved_epochs = state.epochs
         state.share()
 
     def train(self, meter: Meter) -> Path:
-        """Run to the end; leaves a checkpoint however it ends."""
+        """Run to the end; leave a checkpoint even if training fails."""
         config = self._run.config
         try:
             self._crew.begin(self._shape, self._state, self._episodes, self._run.anchor(self._shape))
@@ -73,7 +73,7 @@ class _Training:
                 self._episodes[index] = update.episode
                 meter.add(update.epochs, update.returns, update.scalars)
                 if meter.epochs - self._run.warm_epochs - self._saved_epochs >= config.checkpoint_epochs:
-                    meter.flush()  # what a resumed run will not say again is said by now
+                    meter.flush()  # report now, because a resumed run does not repeat it
                     self.save()
             meter.flush()
         except WorkerDiedError as error:
@@ -87,7 +87,7 @@ class _Training:
         return self._run.finish(self._shape, self._state)
 
     def save(self) -> Path:
-        """Write a checkpoint of this moment."""
+        """Write a checkpoint of the current state."""
         state = self._crew.snapshot(self._state)
         self._saved_epochs = state.epochs
         return self._run.save(self._shape, state, self._episodes)
@@ -96,7 +96,8 @@ class _Training:
 class Crew:
     """The worker processes.
 
-    Each has a pipe of its own, because a queue shared by all would stay locked for good when its holder is killed.
+    Each has its own pipe, because a shared queue would stay locked forever if the process that holds its lock were
+    killed.
     """
 
     def __init__(self, run: TrainingRun, make_env: EnvFactory) -> None:
@@ -122,7 +123,7 @@ class Crew:
             raise
 
     def shape(self) -> NetShape:
-        """The networks that the workers' environments ask for, once all environments are there."""
+        """Wait for all workers' environments and return the shape of the networks that they need."""
         ready: dict[int, Ready] = {}
         while len(ready) < len(self._processes):
             for index, message in self._receive(set(range(len(self._processes))) - set(ready)):
@@ -137,7 +138,7 @@ class Crew:
         return shapes.pop()
 
     def begin(self, shape: NetShape, state: TrainState, episodes: list[int], anchor: tuple[Layer, ...] | None) -> None:
-        """Hand the shared state to all workers, and the policy to stay near if there is one."""
+        """Send all workers the shared state, and the policy to stay near if there is one."""
         for index, (pipe, episode) in enumerate(zip(self._pipes, episodes, strict=True)):
             try:
                 pipe.send(Start(shape, state, self._stop, episode, anchor))
@@ -145,7 +146,7 @@ class Crew:
                 raise self._died(index) from None
 
     def updates(self) -> Iterator[tuple[int, Update]]:
-        """Updates of all workers as they come, until all are done."""
+        """Yield the updates of all workers as they come, until all are done."""
         working = set(range(len(self._processes)))
         while working:
             for index, message in self._receive(working):
@@ -155,10 +156,10 @@ class Crew:
                     working.discard(index)
 
     def snapshot(self, state: TrainState) -> TrainState:
-        """A copy between two updates.
+        """Copy the state between two updates.
 
-        If a worker was killed in the middle of one, a copy of what it left: some weights one step older than others,
-        which asynchronous training is made to bear.
+        If a worker was killed during an update, some weights in the copy are one step older than others, which
+        asynchronous training tolerates.
         """
         locked = self._lock.acquire(timeout=1.0)
         try:
@@ -168,7 +169,7 @@ class Crew:
                 self._lock.release()
 
     def stop(self) -> None:
-        """End all workers, by force if need be; leaves no process behind."""
+        """End all workers, by force if necessary; no process is left behind."""
         self._stop[0] = 1
         for pipe in self._pipes:
             pipe.close()
@@ -176,8 +177,8 @@ class Crew:
         self._processes, self._pipes = [], []
 
     def _receive(self, indices: set[int]) -> Iterator[tuple[int, Message]]:
-        """Whatever `indices` have sent; waits for the first."""
-        # The process as well as the pipe: the pipe of a dead worker stays open if the worker forked a child.
+        """Yield the messages that the workers `indices` have sent; wait for the first."""
+        # Watch the process as well as the pipe: the pipe of a dead worker stays open if the worker forked a child.
         signs = {index: (self._pipes[index], self._processes[index].sentinel) for index in indices}
         seen = wait([sign for pair in signs.values() for sign in pair])
         for index, (pipe, sentinel) in signs.items():
@@ -209,7 +210,7 @@ class Crew:
 def _check_picklable(make_env: EnvFactory) -> None:
     try:
         ForkingPickler.dumps(make_env)
-    except Exception as error:  # pickling runs code of any class
+    except Exception as error:  # pickling runs arbitrary code
         raise ConfigError(
             f"make_env must be picklable, for instance a class at the top of a module: workers are processes ({error})"
         ) from error

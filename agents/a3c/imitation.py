@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The warm start: imitate the environment's expert, and leave a checkpoint that reinforcement learning goes on from."""
+"""The warm start: imitates the environment's expert and leaves a checkpoint for reinforcement learning."""
 
 import math
 from dataclasses import dataclass
@@ -25,14 +25,15 @@ from ncc.harness.batch import ActionArray, Advising, BatchedEnv, ObsArray
 from ncc.harness.learner import Report
 
 MAX_WEIGHT = 20.0
-"""Of a sample by `WarmStart.balance`; they weigh 1 on average, and an answer seen once would drown all others."""
+"""Largest weight of a sample under `WarmStart.balance`. The mean weight is 1, and without a bound an answer seen once
+would outweigh all others."""
 
 
 def warm_up(run: TrainingRun, warm: WarmStart, env: BatchedEnv, report: Report) -> None:
-    """Imitate the expert of `env`; ``run.loaded`` is then the checkpoint to go on from.
+    """Imitate the expert of `env`, and set ``run.loaded`` to the checkpoint from which to continue.
 
-    Equal seeds give bit-equal weights on one thread. An interruption leaves the checkpoint of the untrained state: a
-    resumed run starts the warm start again.
+    Equal seeds give bit-equal weights on one thread. An interruption leaves the checkpoint of the untrained state, so
+    a resumed run repeats the warm start.
 
     Raises:
         ConfigError: the environment knows no expert, or its advice contradicts its sizes.
@@ -71,7 +72,7 @@ def warm_up(run: TrainingRun, warm: WarmStart, env: BatchedEnv, report: Report) 
             scalars |= pupil.examine(new, advantage[asked.epochs])
             scalars |= pupil.learn(new, epochs / warm.epochs)
         else:
-            model.load(pupil.state.params)  # begins the next rollout
+            model.load(pupil.state.params)  # also begins the next rollout
         epochs += rollout.epochs
         meter.add(rollout.epochs, rollout.returns, {**scalars, **rollout.told})
     meter.flush()
@@ -79,7 +80,7 @@ def warm_up(run: TrainingRun, warm: WarmStart, env: BatchedEnv, report: Report) 
 
 
 class _Asked(NamedTuple):
-    """The epochs of a rollout in which the expert was asked."""
+    """The epochs of a rollout for which the expert was asked."""
 
     epochs: list[int]
     labels: Tensor
@@ -87,7 +88,7 @@ class _Asked(NamedTuple):
 
 
 class _Taught:
-    """Acts as the policy or as the expert does, and notes what the expert answers in one epoch out of `every`."""
+    """An actor that uses the policy's or the expert's actions, and asks the expert in one epoch out of `every`."""
 
     def __init__(
         self, model: ActorCritic, expert: Advising, agents: tuple[int, int], n_actions: int, every: int
@@ -99,14 +100,14 @@ class _Taught:
         self._labels: list[Tensor] = []
 
     def act(self, obs: ObsArray, uniform: npt.NDArray[np.float64], actions: ActionArray, values: Float) -> bool:
-        """As of `ActorCritic`, on the observations that the environment returned last."""
-        # The policy first, whoever drives: the value is needed, and the model keeps the observations.
+        """Fill `actions` and `values` as `ActorCritic.act` does; `obs` must be what the environment returned last."""
+        # Run the policy first even if the expert drives: its value is needed, and the model keeps the observations.
         if not self._model.act(obs, uniform, actions, values):
             return False
         due, epoch = self._now % self._every == 0, self._now - self._taken
         self._now += 1
         if not due and not self.expert_drives:
-            return True  # asking takes longer than the epoch
+            return True  # asking the expert takes longer than the epoch
         advice = self._expert.advice()
         for what, indices in (("label", advice.label), ("drive", advice.drive)):
             if indices.shape != self._agents or indices.min() < 0 or indices.max() >= self._n_actions:
@@ -122,7 +123,7 @@ class _Taught:
         return True
 
     def take_asked(self) -> _Asked:
-        """What was noted since the last call, in the order of `ActorCritic.observed`."""
+        """Return what was recorded since the last call, in the order of `ActorCritic.observed`."""
         labels = torch.cat(self._labels) if self._labels else torch.zeros(0, dtype=torch.int64)
         asked = _Asked(self._epochs, labels)
         self._epochs, self._labels, self._taken = [], [], self._now
@@ -131,7 +132,7 @@ class _Taught:
 
 @dataclass
 class _Pupil:
-    """The networks and what they learn from."""
+    """The networks that imitate, and the samples that they learn from."""
 
     config: A3cConfig
     warm: WarmStart
@@ -144,7 +145,7 @@ class _Pupil:
         self.samples = Samples(self.warm.memory_samples, self.obs_dim)
 
     def examine(self, new: Batch, advantage: Float) -> Scalars:
-        """How well new samples are answered, before they are learnt from."""
+        """Measure how well the model answers new samples before it learns from them."""
         log_probs, labels = self.model.log_probs(new.obs), new.labels
         right = (log_probs.argmax(-1) == labels).float()
         n_actions = log_probs.shape[-1]
@@ -162,7 +163,7 @@ class _Pupil:
         return scalars
 
     def learn(self, new: Batch, fraction: float) -> Scalars:
-        """Keep new samples, and make as many steps of Adam as they are due."""
+        """Keep new samples and make the Adam steps that are due for them."""
         self.samples.add(new)
         warm, rows = self.warm, min(self.warm.batch_size, len(self.samples))
         weights = self._weights()
@@ -182,7 +183,7 @@ class _Pupil:
         return {"update/grad_norm": norms / steps, "update/learning_rate": learning_rate}
 
     def _weights(self) -> Tensor | None:
-        """[n_actions] of a sample by its label."""
+        """Weight of a sample by its label, [n_actions]; None if all weigh the same."""
         if self.warm.balance == 0:
             return None
         share = self.samples.frequencies(self.model.n_actions)

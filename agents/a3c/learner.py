@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The learner that the training main sees; the training framework is loaded when `train` is called."""
+"""The learner that `ncc train` uses. PyTorch is loaded when `train` is called."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,10 +15,10 @@ WARM_FILE = "policy_warm.npz"
 
 
 class A3cLearner:
-    """Trains by `A3cConfig`; see `ncc.harness.learner.Learner`.
+    """A learner configured by `A3cConfig`; see `ncc.harness.learner.Learner`.
 
-    Writes into the run's folder: `policy_untrained.npz` at the start (the weights before anything is learnt),
-    `policy_warm.npz` after the warm start if there is one, `checkpoints/`, and `policy.npz` once training is complete.
+    It writes into the run folder `policy_untrained.npz` at the start (the weights before training), `policy_warm.npz`
+    after the warm start if there is one, `checkpoints/`, and `policy.npz` when training is complete.
     """
 
     def __init__(self, config: A3cConfig) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The policy and value networks, with all their weights in one vector so that an update is one vector operation.
 
-Both are tanh layers and share none: the value's errors, which are large at first, cannot upset the policy, and what is
-deployed is the policy alone.
+Both are tanh layers and share none: the value's errors, which are large at first, cannot disturb the policy, and only
+the policy is deployed.
 """
 
 import math
@@ -32,7 +32,7 @@ POLICY_GAIN = 0.01
 
 @dataclass(frozen=True)
 class NetShape:
-    """Everything that decides how many weights there are and what they mean."""
+    """The sizes that determine the number and the meaning of the weights."""
 
     obs_dim: int
     hidden: tuple[int, ...]
@@ -43,11 +43,11 @@ class NetShape:
 
     @property
     def size(self) -> int:
-        """Weights in all."""
+        """Number of weights."""
         return sum(out * (inputs + 1) for outputs in (self.n_actions, 1) for inputs, out in self._layers(outputs))
 
     def split(self, params: Tensor) -> tuple[Net, Net]:
-        """Views of the weight vector: the policy's layers and the value's, each W [outputs, inputs] and b [outputs]."""
+        """Views of the weight vector: the policy's and the value's layers, each W [outputs, inputs] and b [outputs]."""
         nets: list[Net] = []
         start = 0
         for outputs in (self.n_actions, 1):
@@ -75,11 +75,11 @@ class Losses(NamedTuple):
 
 
 class ActorCritic:
-    """Both networks, and the observations of the rollout that they act in.
+    """Both networks, and the observations of the current rollout.
 
     Args:
-        shape: their sizes.
-        anchor: layers of a policy of the same sizes that `learn` can hold this one near; it stays as it is.
+        shape: sizes of the networks.
+        anchor: layers of a policy of the same sizes near which `learn` can hold this one; they do not change.
     """
 
     def __init__(self, shape: NetShape, anchor: Sequence[Layer] | None = None) -> None:
@@ -87,12 +87,12 @@ class ActorCritic:
         self._anchor: Net = [(torch.tensor(weight), torch.tensor(bias)) for weight, bias in anchor or ()]
         self._params = torch.zeros(shape.size, requires_grad=True)
         self.gradient = torch.zeros(shape.size)
-        """[size] what `learn` found last."""
+        """Gradient [size] that `learn` or `imitate` computed last."""
         self._params.grad = self.gradient
         self.load(self._params.detach())
 
     def load(self, params: Tensor) -> None:
-        """Take weights [size], which are copied, and begin a rollout."""
+        """Copy the weights [size] and begin a rollout."""
         with torch.no_grad():
             self._params.copy_(params)
             self._policy, self._value = self._shape.split(self._params)
@@ -107,40 +107,40 @@ class ActorCritic:
             actions: [rows] filled.
             values: [rows] filled with the values of the observations, in units of the mean reward per epoch.
         """
-        x = torch.tensor(obs)  # a copy: it is needed again for the gradient, and environments use their buffers again
+        x = torch.tensor(obs)  # a copy, because the gradient needs it later and environments reuse their buffers
         self._obs.append(x)
         with torch.no_grad():
             upto = torch.softmax(_forward(self._policy, x), -1).cumsum_(-1).numpy()
             values[:] = _forward(self._value, x).squeeze(-1).numpy()
         if not np.isfinite(upto).all():
             return False
-        # The last action takes what rounding has left of the distribution.
+        # The last action takes the probability lost to rounding.
         actions[:] = (upto[:, :-1] <= uniform[:, None]).sum(-1)
         return True
 
     def value(self, obs: ObsArray) -> Float:
-        """Values [...] of observations [..., obs_dim] that are not acted on."""
+        """Values [...] of observations [..., obs_dim] for which no action is chosen."""
         with torch.no_grad():
             values: Float = _forward(self._value, torch.from_numpy(obs)).squeeze(-1).numpy()
         return values
 
     def observed(self) -> Tensor:
-        """[samples, obs_dim] what the rollout so far acted on."""
+        """Observations [samples, obs_dim] of the rollout so far."""
         return torch.cat(self._obs)
 
     def log_probs(self, obs: Tensor) -> Tensor:
-        """Logarithms [samples, n_actions] of the policy's probabilities."""
+        """Log-probabilities [samples, n_actions] of the policy."""
         with torch.no_grad():
             return torch.log_softmax(_forward(self._policy, obs), -1)
 
     def imitate(self, batch: Batch, *, weights: Tensor | None, smoothing: float, value_coef: float) -> None:
-        """Leave the gradient of the warm start's loss in `gradient`; the rollout stays as it is.
+        """Compute the gradient of the warm start's loss into `gradient`; the rollout is not changed.
 
         loss = cross-entropy to the expert's answers + value_coef (return - value)^2 / 2, means over the samples.
 
         Args:
-            batch: the samples; returns count where its `counts` say so.
-            weights: [n_actions] of a sample by its label; None: all alike.
+            batch: the samples; only returns whose `counts` is 1 are used.
+            weights: [n_actions] weight of a sample by its label; None: all weigh the same.
             smoothing: share of the target that is spread over all actions.
             value_coef: weight of the value's error; 0: the value does not learn.
         """
@@ -163,18 +163,18 @@ class ActorCritic:
         entropy_coef: float,
         kl_coef: float = 0.0,
     ) -> Losses:
-        """Leave the gradient of the actor-critic loss (Mnih et al., ICML 2016, Alg. S3) in `gradient`; end the rollout.
+        """Compute the gradient of the actor-critic loss (Mnih et al., ICML 2016, Alg. S3) and end the rollout.
 
         loss = policy + value_coef value - entropy_coef entropy + kl_coef kl, over all samples of the rollout, with the
         weights that acted. Advantages and returns are constants in it.
 
         Args:
-            actions: [...] those taken, in the order of the samples, as are
-            advantages: [...]
-            returns: [...] targets of the values.
+            actions: [...] actions taken, in the order of the samples.
+            advantages: [...] in the same order.
+            returns: [...] targets of the values, in the same order.
             value_coef: weight of the value's error.
             entropy_coef: weight of the entropy.
-            kl_coef: weight of the distance from the anchor; without an anchor there is none.
+            kl_coef: weight of the distance from the anchor; ignored without an anchor.
         """
         taken, advantage, target = (torch.from_numpy(array).reshape(-1) for array in (actions, advantages, returns))
         obs = torch.cat(self._obs)
@@ -203,7 +203,7 @@ def _forward(net: Net, x: Tensor) -> Tensor:
 
 
 def policy_layers(shape: NetShape, params: Tensor) -> list[Layer]:
-    """The policy's weights and biases as numpy copies, for `ncc.agents.policy`."""
+    """Copy the policy's weights and biases to numpy, for `ncc.agents.policy`."""
     policy, _ = shape.split(params)
     return [(weight.numpy().copy(), bias.numpy().copy()) for weight, bias in policy]
 
@@ -214,7 +214,7 @@ def initial_params(shape: NetShape, seed: int, unlimited_prob: float | None) -> 
     Args:
         shape: sizes.
         seed: any int >= 0; torch's global random state is neither read nor changed.
-        unlimited_prob: probability of the last action whatever is observed, the others alike; None: all alike.
+        unlimited_prob: probability of the last action for any observation, the others equal; None: all equal.
     """
     params = torch.zeros(shape.size)
     policy, value = shape.split(params)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an action was worth: n-step returns and generalised advantages, for all racks and hosts at once."""
+"""Advantages and n-step returns, for all racks and hosts at once."""
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +18,11 @@ def advantages(
     gamma: float,
     gae_lambda: float,
 ) -> tuple[Float, Float]:
-    """Generalised advantage estimation (Schulman et al., ICLR 2016, eq. 16) with episode ends told apart.
+    """Estimate generalised advantages (Schulman et al., ICLR 2016, eq. 16) up to the ends of episodes.
 
     With ``gae_lambda=1`` the returns are the n-step returns of Mnih et al. (2016): rewards up to the end of the rollout
-    or the episode, then the value of what follows. Nothing follows termination; truncation is bootstrapped.
+    or the episode, then the value of the next observation. Truncated episodes are bootstrapped; terminated ones are
+    not.
 
     Args:
         rewards: [T, n_racks, n_agents] reward of step t.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Collecting experience: steps an environment with the current policy and keeps what an update needs."""
+"""Experience collection: steps an environment with the current policy and keeps what an update needs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,21 +16,21 @@ Bool = npt.NDArray[np.bool_]
 
 
 class Actor(Protocol):
-    """Who chooses actions."""
+    """A chooser of actions, such as `ActorCritic`."""
 
     def act(self, obs: ObsArray, uniform: npt.NDArray[np.float64], actions: ActionArray, values: Float) -> bool:
-        """As `ActorCritic.act`."""
+        """See `ActorCritic.act`."""
         ...
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """T consecutive epochs of all racks. Views into buffers that the next `collect` overwrites."""
+    """T consecutive epochs of all racks, as views into buffers that the next `collect` overwrites."""
 
     actions: ActionArray
     """[T, n_racks, n_agents]"""
     values: Float
-    """[T, n_racks, n_agents] of the observations acted on; those themselves are with the network that acted."""
+    """[T, n_racks, n_agents] values of the observations acted on; the network that acted keeps the observations."""
     rewards: Float
     """[T, n_racks, n_agents]"""
     terminated: Bool
@@ -38,7 +38,7 @@ class Rollout:
     truncated: Bool
     """[T, n_racks]"""
     last_obs: ObsArray
-    """[n_racks, n_agents, obs_dim] what follows the last step."""
+    """[n_racks, n_agents, obs_dim] observations after the last step."""
     cut: tuple[tuple[int, int], ...]
     """(t, rack) of episodes that were truncated"""
     cut_obs: list[ObsArray]
@@ -46,16 +46,16 @@ class Rollout:
     returns: tuple[float, ...]
     """Mean reward per host and epoch of each episode that ended."""
     told: Mapping[str, float] = field(default_factory=dict)
-    """Numbers that the environment tells of these epochs (`ncc.harness.batch.Telling`)."""
+    """Numbers that the environment reported for these epochs (`ncc.harness.batch.Telling`)."""
 
     @property
     def epochs(self) -> int:
-        """Environment epochs in it."""
+        """Number of environment epochs."""
         return int(self.terminated.size)
 
 
 class Collector:
-    """Steps one environment from episode `first_episode` on.
+    """A collector that steps one environment from episode `first_episode` on.
 
     Raises:
         ConfigError: the environment contradicts the sizes that it states.
@@ -76,7 +76,7 @@ class Collector:
         self.reset(first_episode)
 
     def reset(self, episode: int) -> None:
-        """Cut what runs and start every rack at that episode."""
+        """Cut the running episodes and start every rack at this episode."""
         self._last = np.asarray(self._env.reset(episode))
         expected = (*self._actions.shape[1:], self._env.obs_dim)
         if self._last.shape != expected:
@@ -89,16 +89,16 @@ class Collector:
 
     @property
     def at_boundary(self) -> bool:
-        """Every rack stands at the start of an episode."""
+        """True if every rack is at the start of an episode."""
         return not self._lengths.any()
 
     @property
     def next_episode(self) -> int:
-        """The first episode number that no rack has taken a step in."""
+        """The first episode number in which no rack has taken a step."""
         return int((self._ended + (self._lengths > 0)).max())
 
     def collect(self, net: Actor, steps: int, *, stop_at_boundary: bool = False) -> Rollout:
-        """Take `steps` steps, fewer if `stop_at_boundary` and all racks end their episodes together.
+        """Take `steps` steps, or fewer if `stop_at_boundary` is set and all racks end their episodes together.
 
         Raises:
             InvalidRunError: a reward or an action's logit is not finite.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What both learners do around training: start or resume, and write policy files."""
+"""The work of both learners around training: start or resume, and write policy files."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ from ncc.harness.learner import Report
 
 
 class Sized(Protocol):
-    """What a network needs to know of an environment."""
+    """The properties of an environment that determine the shape of a network."""
 
     @property
     def obs_dim(self) -> int: ...
@@ -47,29 +47,29 @@ class TrainingRun:
 
     @property
     def finished(self) -> bool:
-        """The checkpoint already has all epochs."""
+        """True if the checkpoint already has all epochs."""
         return self.loaded is not None and self.loaded.state.epochs >= self.config.epochs
 
     @property
     def cold(self) -> WarmStart | None:
-        """The warm start that is still to be done."""
+        """The warm start if it has not been done yet, else None."""
         return None if self.warm_epochs else self.config.warm_start
 
     @property
     def warm_epochs(self) -> int:
-        """Epochs of the warm start behind us."""
+        """Epochs of the warm start that are already done."""
         return 0 if self.loaded is None else self.loaded.warm_epochs
 
     def meter(self, report: Report, state: TrainState) -> Meter:
-        """Counts on from the warm start and what was learnt since."""
+        """Make a meter that continues from the epochs already learnt."""
         return Meter(report, self.warm_epochs + state.epochs, self.config.total_epochs)
 
     def actions_rng(self) -> np.random.Generator:
-        """What draws the actions of `sync`, at its start."""
+        """The generator that draws the actions of `sync`, in its first state."""
         return generator(self.seed, "a3c", "actions")
 
     def shape(self, env: Sized) -> NetShape:
-        """The networks for an environment."""
+        """Shape of the networks for an environment."""
         if env.obs_dim < 1 or env.n_actions < 1:
             raise ConfigError(
                 f"an environment needs obs_dim and n_actions of at least 1, got {env.obs_dim}, {env.n_actions}"
@@ -77,7 +77,7 @@ class TrainingRun:
         return NetShape(env.obs_dim, self.config.hidden, env.n_actions)
 
     def begin(self, shape: NetShape) -> TrainState:
-        """The state to go on from: fresh, or the checkpoint's. Writes the untrained policy."""
+        """Write the untrained policy and return the state to start from: the checkpoint's, or a new one."""
         if self.loaded is not None:
             check_shape(self.loaded, shape)
         initial = initial_params(shape, derive_seed(self.seed, "a3c", "init"), self.config.initial_unlimited_prob)
@@ -87,17 +87,17 @@ class TrainingRun:
     def save(
         self, shape: NetShape, state: TrainState, episodes: Sequence[int], rng: np.random.Generator | None = None
     ) -> Path:
-        """Write a checkpoint: next episodes as in `Checkpoint`, `rng` in `sync` only."""
+        """Write a checkpoint. `episodes` are as in `Checkpoint`; `rng` is given in `sync` only."""
         return self.checkpoints.save(self._checkpoint(shape, state, episodes, rng, self.warm_epochs))
 
     def save_start(self, shape: NetShape, state: TrainState, episode: int = 0, *, warm_epochs: int = 0) -> None:
-        """Write the checkpoint of before the first update, which is then as if it were loaded.
+        """Write the checkpoint that precedes the first update, and treat it as loaded.
 
         Args:
             shape: sizes.
-            state: the untrained one, or that after the warm start.
-            episode: the first of the environment that the warm start used.
-            warm_epochs: those of the warm start, if it is done.
+            state: the untrained state, or the state after the warm start.
+            episode: first episode of the environment that the warm start used.
+            warm_epochs: epochs of the warm start, 0 if it is not done.
         """
         workers = 1 if self.config.mode == "sync" else self.config.workers
         rng = self.actions_rng() if self.config.mode == "sync" else None
@@ -105,15 +105,15 @@ class TrainingRun:
         self.checkpoints.save(self.loaded)
 
     def finish_warm_start(self, shape: NetShape, params: Tensor, epochs: int, next_episode: int) -> None:
-        """Write the warm policy and the checkpoint to go on from: with Adam as if nothing had been learnt."""
+        """Write the warm policy, and a checkpoint from which to continue with Adam in its initial state."""
         self._save_policy(WARM_FILE, shape, params, 0, warm_epochs=epochs)
         self.save_start(shape, TrainState.fresh(params), next_episode, warm_epochs=epochs)
 
     def anchor(self, shape: NetShape) -> tuple[Layer, ...] | None:
-        """The policy after the warm start where learning is to stay near it, else None.
+        """The policy after the warm start if learning is to stay near it, else None.
 
         Raises:
-            ResultError: its file is gone, or of another shape.
+            ResultError: its file is missing or has another shape.
         """
         if not self.config.anchored:
             return None
@@ -164,7 +164,7 @@ class TrainingRun:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """PyTorch draws the first weights and adds up element by element: on one thread both repeat bit for bit."""
+    """Limit PyTorch to one thread, on which drawing the first weights and sums repeat bit for bit."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the warm start has seen of late, in memory of fixed size."""
+"""The most recent samples of the warm start, in memory of fixed size."""
 
 from typing import NamedTuple
 
@@ -14,11 +14,11 @@ class Batch(NamedTuple):
     obs: Tensor
     """[rows, obs_dim] float32"""
     labels: Tensor
-    """[rows] int64: what the expert answers."""
+    """[rows] int64: the expert's answers."""
     returns: Tensor
-    """[rows] float32: what the value should be."""
+    """[rows] float32: targets of the value."""
     counts: Tensor
-    """[rows] float32: 1 where `returns` is to be learnt from, else 0."""
+    """[rows] float32: 1 if `returns` is to be learnt from, else 0."""
 
 
 class Samples:
@@ -26,7 +26,7 @@ class Samples:
 
     def __init__(self, capacity: int, obs_dim: int) -> None:
         self._capacity, self._added = capacity, 0
-        # Pages that are never written to take no memory: a short warm start does not pay for a large capacity.
+        # Pages that are never written take no memory, so a large capacity costs a short warm start nothing.
         self._all = Batch(
             torch.empty(capacity, obs_dim),
             torch.empty(capacity, dtype=torch.int64),
@@ -38,7 +38,7 @@ class Samples:
         return min(self._added, self._capacity)
 
     def add(self, batch: Batch) -> None:
-        """Keep those, in place of the oldest where there is no room left."""
+        """Add samples, replacing the oldest when the memory is full."""
         rows = len(batch.labels)
         at = torch.arange(self._added, self._added + rows)[-self._capacity :] % self._capacity
         for kept, new in zip(self._all, batch, strict=True):
@@ -46,12 +46,12 @@ class Samples:
         self._added += rows
 
     def draw(self, rng: np.random.Generator, rows: int) -> Batch:
-        """That many at random, with replacement."""
+        """Draw `rows` samples at random, with replacement."""
         at = torch.from_numpy(rng.integers(len(self), size=rows))
         return Batch(*(kept[at] for kept in self._all))
 
     def forget_returns(self) -> None:
-        """The returns kept so far are those of somebody else's actions: learn from them no more."""
+        """Stop learning from the returns kept so far, because they belong to another actor's actions."""
         self._all.counts.zero_()
 
     def frequencies(self, n_actions: int) -> Tensor:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A2C: one process, one thread, equal seeds give bit-equal weights, and a resumed run equals an uninterrupted one."""
+"""A2C in one process and thread: equal seeds give equal bits, and a resumed run equals an uninterrupted one."""
 
 from pathlib import Path
 
@@ -15,9 +15,9 @@ from ncc.harness.learner import Report
 def train_sync(run: TrainingRun, make_env: EnvFactory, report: Report) -> Path:
     """Train on ``make_env(0)``; see `A3cLearner.train`.
 
-    An environment cannot be stored, so a checkpoint is made between episodes only: once one is due, at the first moment
-    at which all racks end theirs together. If that does not come within another `checkpoint_epochs`, all racks start a
-    new episode. Either way the uninterrupted run resets to the same episode as a resumed one.
+    An environment cannot be stored, so checkpoints are made only between episodes: a due checkpoint waits until all
+    racks end theirs together. If that does not happen within another `checkpoint_epochs`, all racks start a new
+    episode. Either way, an uninterrupted run resets to the same episode as a resumed one.
     """
     with one_thread():
         env = make_env(0)
@@ -47,12 +47,12 @@ def _train(run: TrainingRun, env: BatchedEnv, report: Report) -> Path:
         rollout = collector.collect(model, steps, stop_at_boundary=due)
         scalars = compute_gradient(model, rollout, config, state.epochs / config.epochs)
         state.apply(model.gradient, scalars["update/learning_rate"], rollout.epochs)
-        state.counts[2] = state.epochs  # a rollout that stopped at a boundary gives the rest back
+        state.counts[2] = state.epochs  # a rollout that stopped at a boundary returns the epochs that it did not use
         model.load(state.params)
         meter.add(rollout.epochs, rollout.returns, {**scalars, **rollout.told})
         waited = state.epochs - saved_epochs
         if waited >= 2 * config.checkpoint_epochs or (waited >= config.checkpoint_epochs and collector.at_boundary):
-            meter.flush()  # what a resumed run will not say again is said by now
+            meter.flush()  # report now, because a resumed run does not repeat it
             run.save(shape, state, (collector.next_episode,), rng)
             saved_epochs = state.epochs
             collector.reset(collector.next_episode)

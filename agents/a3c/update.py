@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From a rollout to a clipped gradient."""
+"""The clipped gradient of a rollout."""
 
 import math
 
@@ -15,12 +15,12 @@ Scalars = dict[str, float]
 
 
 def scheduled(start: float, final: float | None, fraction: float) -> float:
-    """A setting after `fraction` of the training: linear from `start` to `final`, constant without `final`."""
+    """Value of a setting after `fraction` of the training, linear from `start` to `final`; None keeps it at `start`."""
     return start if final is None else start + (final - start) * min(fraction, 1.0)
 
 
 def compute_gradient(model: ActorCritic, rollout: Rollout, config: A3cConfig, fraction: float) -> Scalars:
-    """Leave the gradient of the loss over `rollout` in ``model.gradient``, its norm clipped to `max_grad_norm`.
+    """Compute the gradient of the loss over `rollout` into ``model.gradient`` and clip its norm to `max_grad_norm`.
 
     Raises:
         InvalidRunError: the gradient is not finite.
@@ -28,7 +28,8 @@ def compute_gradient(model: ActorCritic, rollout: Rollout, config: A3cConfig, fr
     advantage, returns = returns_of(model, rollout, config, gae_lambda=config.gae_lambda)
     scaled = advantage
     if config.normalize_advantage:
-        # By the root mean square and not around the mean: a rollout of a single sample keeps its sign.
+        # Divide by the root mean square without subtracting the mean, so that a rollout of a single sample keeps its
+        # sign.
         over = (0, 2) if config.normalize_per_rack else None
         scaled = advantage / (np.sqrt(np.mean(advantage**2, axis=over, keepdims=True)) + np.float32(1e-8))
     entropy_coef = scheduled(config.entropy_coef, config.entropy_coef_final, fraction)
@@ -66,16 +67,16 @@ def returns_of(model: ActorCritic, rollout: Rollout, config: A3cConfig, *, gae_l
 
 
 def explained_variance(advantage: Float, returns: Float) -> float:
-    """Share of the returns' variance that the value foresaw, at most 1; 0 where all returns are equal."""
+    """Share of the returns' variance that the value predicted, at most 1; 0 if all returns are equal."""
     variance = float(returns.var())
     return 1 - float(advantage.var()) / variance if variance > 0 else 0.0
 
 
 def clip_gradient(model: ActorCritic, max_norm: float, moment: str) -> float:
-    """Clip ``model.gradient`` to a norm; returns the norm that it had.
+    """Clip the norm of ``model.gradient`` and return its norm before clipping.
 
     Raises:
-        InvalidRunError: it is not finite; `moment` tells after how much of what.
+        InvalidRunError: the norm is not finite; `moment` says when, for the message.
     """
     norm = float(model.gradient.norm())
     if not math.isfinite(norm):
@@ -86,7 +87,7 @@ def clip_gradient(model: ActorCritic, max_norm: float, moment: str) -> float:
 
 
 def _next_values(model: ActorCritic, rollout: Rollout, values: Float) -> Float:
-    """[T, n_racks, n_agents] value of what followed each step in the same episode."""
+    """Values [T, n_racks, n_agents] of the observation after each step in the same episode."""
     following = np.empty_like(values)
     following[:-1] = values[1:]
     following[-1] = model.value(rollout.last_obs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Settings of the warm start; importing them loads no training framework."""
+"""Settings of the warm start. Importing them loads no training framework."""
 
 from typing import Annotated
 
@@ -12,44 +12,44 @@ from ncc.core.value import Count, Fraction, Value
 class WarmStart(Value, frozen=True):
     """Supervised learning from the environment's expert before reinforcement learning (wang2021 section 5.3.2.3).
 
-    First the expert drives and the policy learns its answers (behaviour cloning); then the policy's own actions drive
-    and the expert only says what it would have done, so that the policy also learns where its own mistakes lead
-    (DAgger: Ross et al., AISTATS 2011, with beta_i = 1 first and 0 after). Samples are kept and learnt from several
-    times.
+    First the expert acts and the policy learns its answers (behaviour cloning). Then the policy acts and the expert
+    only says what it would have done, so that the policy also learns in states that its own mistakes reach (DAgger:
+    Ross et al., AISTATS 2011, with beta_i = 1 first and 0 after). Samples are kept and learnt from several times.
     """
 
     epochs: Count = 100_000
-    """Environment epochs to imitate for, summed over racks; rounded up to whole steps of all racks. They come on top of
+    """Environment epochs to imitate for, summed over racks, rounded up to whole steps of all racks. They are added to
     those of reinforcement learning."""
     learning_rate: Annotated[float, Meta(gt=0, le=1)] = 1e-3
-    """Of Adam, as in wang2021."""
+    """Learning rate of Adam; the default is that of wang2021."""
     learning_rate_final: Annotated[float, Meta(ge=0, le=1)] | None = None
-    """Where set, `learning_rate` goes there linearly over the warm start."""
+    """Value that `learning_rate` reaches linearly at the end of the warm start; null: it stays constant."""
     driven_frac: Fraction = 0.5
-    """Share of `epochs`, from the start, in which the expert drives. 1: behaviour cloning alone."""
+    """Share of `epochs`, from the start, during which the expert acts. 1: behaviour cloning only."""
     rollout: Annotated[int, Meta(ge=1, le=10_000)] = 50
-    """Epochs of each rack between two rounds of learning. Returns are followed up to there, then the value stands in:
-    several times 1 / (1 - gamma) makes the value's targets good from the start."""
+    """Epochs of each rack between two rounds of learning. Returns are summed up to there and then bootstrapped; several
+    times 1 / (1 - gamma) gives good value targets from the start."""
     every: Count = 1
-    """One epoch in so many is learnt from. Neighbouring ones are nearly alike: with more of them left out, the same
-    number of samples comes from more episodes."""
+    """Learn from one epoch in this many. Neighbouring epochs are nearly alike, so skipping some draws the same number
+    of samples from more episodes."""
     passes: Annotated[float, Meta(gt=0, le=100)] = 4.0
-    """How often each sample is learnt from on average: what a round costs is in proportion to what it collected."""
+    """Mean number of times that each sample is learnt from; the cost of a round is proportional to it."""
     batch_size: Annotated[int, Meta(ge=1, le=1_000_000)] = 512
-    """Samples (hosts in an epoch) of a step of Adam, drawn at random from all that are kept."""
+    """Samples in an Adam step, drawn at random from all that are kept. One host in one epoch is one sample."""
     memory_samples: Annotated[int, Meta(ge=1, le=100_000_000)] = 200_000
-    """Samples kept, the newest; each takes 4 bytes per number observed, and 20 more."""
+    """Number of samples to keep, the newest; each takes 4 bytes per observed number and 20 more."""
     balance: Fraction = 0.5
-    """Weight of a sample by the frequency of its label to this power, inverted, up to `imitation.MAX_WEIGHT`. 0: alike,
-    and probabilities become the expert's; but of an expert that rarely limits, only "no limit" is learnt for long. 1:
-    labels count alike, and rare ones are given far too often wherever the observation leaves the answer open."""
+    """Power of a label's inverse frequency that weighs its samples, bounded by `imitation.MAX_WEIGHT`. 0: all weigh the
+    same and the policy learns the expert's probabilities, but with an expert that rarely limits it learns only "no
+    limit" for a long time. 1: all labels count equally, and rare ones are chosen far too often where the observation
+    does not decide."""
     label_smoothing: Annotated[float, Meta(ge=0, lt=1)] = 0.0
-    """Share of the target that is spread over all actions, so that a policy that is sure of itself still explores."""
+    """Share of the target that is spread over all actions, so that even a confident policy explores."""
     value: bool = True
-    """Whether the value learns too: the returns of the policy's own driving, and before it of the expert's."""
+    """Train the value network too, on the returns of the expert's driving and then on those of the policy's."""
 
     def check(self) -> None:
-        """Cross-field checks."""
+        """Check settings against each other."""
         if self.memory_samples < self.batch_size:
             raise ConfigError(
                 f"WarmStart.memory_samples must be at least batch_size ({self.batch_size}), got {self.memory_samples}"

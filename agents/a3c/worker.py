@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One A3C worker: a process that collects with its own environment and updates the shared model."""
+"""One A3C worker: a process that collects from its own environment and updates the shared model."""
 
 import multiprocessing
 import sys
@@ -24,7 +24,7 @@ from ncc.harness.batch import EnvFactory
 
 @dataclass(frozen=True)
 class Ready:
-    """The worker's environment is there."""
+    """Message: the worker's environment is ready."""
 
     obs_dim: int
     n_actions: int
@@ -32,7 +32,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class Start:
-    """Go: the shared state, and where to begin. The parent sets `stop` to 1 to end early."""
+    """Message to start: the shared state, and the first episode. The parent sets `stop` to 1 to end early."""
 
     shape: NetShape
     state: TrainState
@@ -44,7 +44,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Update:
-    """One gradient was applied."""
+    """Message: one gradient was applied."""
 
     epochs: int
     episode: int
@@ -54,7 +54,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Failed:
-    """The worker raised an exception and exits."""
+    """Message: the worker raised an exception and exits."""
 
     message: str
     details: str
@@ -62,36 +62,36 @@ class Failed:
 
 @dataclass(frozen=True)
 class Done:
-    """No epochs are left to collect, or the worker was told to stop."""
+    """Message: no epochs are left to collect, or the worker was told to stop."""
 
 
 Message = Ready | Update | Failed | Done
 
 
-class Stopped(Exception):  # noqa: N818 - no error: how a worker leaves its loop
-    """The parent asked to stop, or is gone."""
+class Stopped(Exception):  # noqa: N818 - not an error, only leaves the loop
+    """The parent asked to stop, or has exited."""
 
 
 @dataclass(frozen=True)
 class WorkerSetup:
-    """What a worker process is given when it starts."""
+    """Data that a worker process receives when it starts."""
 
     index: int
     make_env: EnvFactory
     config: A3cConfig
     seed: int
     lock: Lock
-    """Held around reading and changing the shared state, for about 45 us of an update of some milliseconds: going
-    without (Hogwild) would gain no more than that, and cost exact counts and checkpoints from between two updates."""
+    """Lock around reads and changes of the shared state, held for about 45 us of an update of some milliseconds.
+    Updating without it (Hogwild) would save no more than that, and counts and checkpoints would no longer be exact."""
 
 
 def work(setup: WorkerSetup, pipe: "Connection[Message, Start]") -> None:
-    """Body of a worker process. Any exception is told to the parent, then ends the process with status 1."""
+    """Run a worker process. An exception is sent to the parent and then ends the process with exit status 1."""
     try:
         _work(setup, pipe)
         pipe.send(Done())
     except (BrokenPipeError, ConnectionResetError, EOFError):
-        sys.exit(1)  # the parent is gone: nobody left to tell
+        sys.exit(1)  # the parent has exited, so nobody can be told
     except Exception as error:  # noqa: BLE001 - handed to the parent, which raises
         pipe.send(Failed(f"{type(error).__name__}: {error}", traceback.format_exc()))
         sys.exit(1)
@@ -105,7 +105,7 @@ def _work(setup: WorkerSetup, pipe: "Connection[Message, Start]") -> None:
         start = pipe.recv()
         state, params = start.state, torch.empty_like(start.state.params)
         model = ActorCritic(start.shape, start.anchor)
-        # The epoch keeps a resumed run from drawing the same actions again.
+        # The epoch in the seed keeps a resumed run from drawing the same actions again.
         rng = generator(setup.seed, "a3c", "actions", setup.index, state.epochs)
         collector = Collector(env, rng, config.steps, start.episode)
         while True:
@@ -128,7 +128,7 @@ def _work(setup: WorkerSetup, pipe: "Connection[Message, Start]") -> None:
 
 @contextmanager
 def _holding(lock: Lock, stop: torch.Tensor) -> Iterator[None]:
-    """Hold the lock. A process killed inside never gives it back, so waiting looks up now and then."""
+    """Hold the lock. A killed process never releases it, so waiting checks `stop` now and then."""
     parent = multiprocessing.parent_process()
     while True:
         if stop.item():

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ray RLlib over the same environments; the only place that imports ray."""
+"""Ray RLlib on the same environments; the only package that imports ray."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From our settings to RLlib's."""
+"""Translation of our settings into RLlib's."""
 
 import tempfile
 import time
@@ -24,30 +24,30 @@ from ncc.agents.rllib.settings import EnvSettings
 from ncc.core.seeding import derive_seed
 
 HOSTS = "hosts"
-"""The one policy in the form multi_agent: its name must not be RLlib's for a single agent."""
+"""Name of the only policy in the form multi_agent; it must differ from RLlib's name for a single agent."""
 MARGIN_ROLLOUTS = 4
-"""Rollouts that an env runner may have begun beyond the last one heard of: twice what can be on its way."""
+"""Rollouts that an env runner may have begun after its last report: twice the number that can be in flight."""
 SILENCE_S = 120.0
-"""How long no env runner may answer before the training counts as dead: restarting one takes some seconds."""
+"""Seconds without an answer from any env runner before the training counts as dead; a restart takes some seconds."""
 STOP_S = 5.0
-"""How long an env runner may take to close its environment before it is killed."""
+"""Seconds that an env runner gets to close its environment before it is killed."""
 WAIT_S = 0.2
-"""How long the asynchronous algorithms wait for an answer before they look again."""
+"""Seconds that the asynchronous algorithms wait for an answer before they look again."""
 PROBE_S, PROBE_EVERY_S = 1.0, 10.0
-"""How long an env runner that died may take to say that it is back, and how often it is asked: where its node is gone,
-nobody answers, and those that live wait meanwhile."""
+"""Seconds that a restarted env runner gets to answer, and seconds between such requests. If its node is gone, nobody
+answers and the live env runners wait meanwhile."""
 NEVER = 10_000
-"""Restarts of an env runner, and so as many as it takes."""
+"""Restarts allowed per env runner, in effect unlimited."""
 
 
 class Homeless:
-    """An algorithm without a folder of its own, for which RLlib would make one in the user's home."""
+    """A mixin for algorithms without a log folder, which RLlib would otherwise make in the user's home."""
 
     def _setup_logdir(self: Any) -> None:
-        self._logdir = tempfile.gettempdir()  # named only: loggers and Tune, which write there, are not in use
+        self._logdir = tempfile.gettempdir()  # only a name: the loggers and Tune, which write there, are not used
 
     def restore_env_runners(self: Any, env_runner_group: Any) -> list[int]:
-        """As RLlib's, which is called after each update, but every `PROBE_EVERY_S` only."""
+        """Restore env runners as RLlib does after each update, but at most every `PROBE_EVERY_S` seconds."""
         if time.monotonic() < getattr(self, "_probed_s", -PROBE_EVERY_S) + PROBE_EVERY_S:
             return []
         restored: list[int] = super().restore_env_runners(env_runner_group)  # type: ignore[misc]
@@ -55,16 +55,16 @@ class Homeless:
         return restored
 
     def cleanup(self: Any) -> None:
-        """As RLlib's, which would wait for an env runner that hangs."""
+        """Stop as RLlib does, but without waiting for an env runner that hangs."""
         group = self.env_runner_group
-        if group is not None:  # nobody collects for marwil and bc
+        if group is not None:  # marwil and bc have no env runners
             group.foreach_env_runner(_stop, healthy_only=False, local_env_runner=False, timeout_seconds=STOP_S)
             group._worker_manager.clear()
         super().cleanup()  # type: ignore[misc]
 
 
 class Waits(Homeless):
-    """An asynchronous algorithm that waits while no env runner lives, where RLlib would collect by itself."""
+    """An asynchronous algorithm that waits while no env runner is alive; RLlib's would collect by itself."""
 
     def _sample_and_get_connector_states(self: Any) -> Any:
         if self.env_runner is None and not self.env_runner_group.num_healthy_remote_workers():
@@ -74,24 +74,24 @@ class Waits(Homeless):
 
 
 class HomelessPpo(Homeless, PPO):
-    """PPO."""
+    """PPO without a log folder."""
 
 
 class WaitingAppo(Waits, APPO):
-    """APPO."""
+    """APPO that waits for env runners."""
 
 
 class WaitingImpala(Waits, IMPALA):
-    """IMPALA."""
+    """IMPALA that waits for env runners."""
 
 
 class NewEpisodes(RLlibCallback):
-    """An env runner that was started again goes on behind every episode that the lost one may have begun."""
+    """A callback that starts a restarted env runner after every episode that the lost one may have begun."""
 
     def on_env_runners_recreated(
         self, *, algorithm: Any, env_runner_group: Any, env_runner_indices: list[int], **_: Any
     ) -> None:
-        """Called before anything is asked of them."""
+        """Set the first episode of recreated env runners, before they are asked for anything."""
         settings: EnvSettings = algorithm.config.env_config["settings"]
         for index in env_runner_indices:
             worker = settings.worker(index)
@@ -102,11 +102,12 @@ class NewEpisodes(RLlibCallback):
 
 
 def margin_episodes(per_rollout: int, rollout: int) -> int:
-    """Episodes that a lost env runner may have begun beyond the last one heard of.
+    """Number of episodes that a lost env runner may have begun after its last report.
 
     Args:
         per_rollout: the most that an env runner has begun in a rollout so far; 0: none has answered yet, and each
-            epoch may have been an episode.
+            per_rollout: the most episodes that an env runner has begun in a rollout so far; 0: none has answered yet,
+                and each epoch may have been an episode.
         rollout: epochs of a rollout.
     """
     return MARGIN_ROLLOUTS * (per_rollout or rollout) + 1
@@ -121,7 +122,7 @@ def _stop(env_runner: Any) -> None:
 
 
 def algorithm_config(config: RllibConfig, settings: EnvSettings) -> AlgorithmConfig:
-    """RLlib's configuration of an online algorithm, once `RllibConfig.build` has chosen racks and rollout."""
+    """Make RLlib's configuration of an online algorithm; `config` must have its racks and rollout set."""
     racks, rollout = config.racks or 1, config.rollout or 1
     made = _BASES[config.algorithm]()
     made.framework("torch")
@@ -142,7 +143,7 @@ def algorithm_config(config: RllibConfig, settings: EnvSettings) -> AlgorithmCon
     made.callbacks(callbacks_class=NewEpisodes)
     made.debugging(seed=derive_seed(settings.seed, "rllib") % 2**31, log_level="ERROR")
     made.reporting(min_time_s_per_iteration=None, min_sample_timesteps_per_iteration=0)
-    made.experimental(_validate_config=False)  # it compares minibatches, in samples, with batches in epochs
+    made.experimental(_validate_config=False)  # it compares minibatches in samples with batches in epochs
     made.rl_module(
         rl_module_spec=RLModuleSpec(
             module_class=HostModule,
@@ -179,14 +180,14 @@ def algorithm_config(config: RllibConfig, settings: EnvSettings) -> AlgorithmCon
             clip_param=config.clip,
             lambda_=config.gae_lambda,
             vf_clip_param=float("inf"),
-            vf_loss_coeff=0.5 * config.value_coef,  # RLlib's PPO leaves the half out
+            vf_loss_coeff=0.5 * config.value_coef,  # RLlib's PPO omits the factor one half
             use_kl_loss=False,
         )
         return made
     made.reporting(min_time_s_per_iteration=WAIT_S)
     made.training(
         learner_class=AppoLearner if config.algorithm == "appo" else ImpalaLearner,
-        train_batch_size_per_learner=rollout,  # RLlib multiplies answers by the fragment's length: each is a batch
+        train_batch_size_per_learner=rollout,  # RLlib multiplies by the fragment's length: each answer is a batch
         vf_loss_coeff=config.value_coef,
         timeout_s_sampler_manager=WAIT_S,
     )
@@ -194,8 +195,8 @@ def algorithm_config(config: RllibConfig, settings: EnvSettings) -> AlgorithmCon
         made.training(
             clip_param=config.clip,
             use_kl_loss=False,
-            target_network_update_freq=racks,  # RLlib compares epochs of all racks with a size in epochs of one
-            circular_buffer_iterations_per_batch=1,  # with more, RLlib's reports and counters fall behind for good
+            target_network_update_freq=racks,  # RLlib compares epochs of all racks with epochs of one
+            circular_buffer_iterations_per_batch=1,  # with more, RLlib's reports and counters fall behind permanently
         )
     return made
 
@@ -205,7 +206,7 @@ def _one_policy(_agent: str, _episode: Any, **_: Any) -> str:
 
 
 def schedule(start: float, final: float | None, epochs: int) -> Any:
-    """RLlib's way to say that a setting goes linearly to `final`; constant without it."""
+    """A setting in RLlib's form: linear from `start` to `final`, or constant if `final` is None."""
     return start if final is None else [[0, start], [epochs, final]]
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From `RackRollout`s to the train batch, in place of RLlib's connectors, which work episode by episode.
+"""Train batches from `RackRollout`s, in place of RLlib's connectors, which work episode by episode.
 
-What follows a rollout or a truncation is worth gamma times the learner's value of it: for PPO inside the advantages,
-for V-trace added to the last reward, after which nothing follows. Both are what RLlib's extra time step is meant to do.
+The observation after a rollout or a truncation is worth gamma times the learner's value of it. PPO uses that in its
+advantages; for V-trace it is added to the last reward and the episode ends. RLlib's extra time step has the same
+purpose.
 """
 
 from collections.abc import Sequence
@@ -28,10 +29,10 @@ Batch = dict[str, Tensor]
 
 
 class Failures(ConnectorV2):
-    """First of all learner pipelines, in both forms.
+    """The first connector of every learner pipeline, in both forms; it passes on env runners' errors.
 
     Raises:
-        InvalidRunError: an env runner handed over why it cannot go on.
+        InvalidRunError: an env runner reported that it cannot continue.
     """
 
     def __call__(self, *, batch: dict[str, Any], episodes: list[Any], **_: Any) -> dict[str, Any]:
@@ -42,7 +43,7 @@ class Failures(ConnectorV2):
 
 
 class HostBatches(ConnectorV2):
-    """The whole learner pipeline; `gae_lambda` None: V-trace, whose loss makes its own advantages."""
+    """The whole learner pipeline. With `gae_lambda` None it feeds V-trace, whose loss computes its own advantages."""
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class HostBatches(ConnectorV2):
 
 
 def ppo_batch(module: HostModule, rollouts: Sequence[RackRollout], *, gamma: float, gae_lambda: float) -> Batch:
-    """Samples [all epochs of all hosts] with generalised advantages, which have mean square 1 as in A3C."""
+    """Samples [all epochs of all hosts] with generalised advantages, scaled to mean square 1 as in A3C."""
     found, returns = [], []
     for rollout in rollouts:
         values = values_of(module, rollout.obs)
@@ -97,7 +98,7 @@ def ppo_batch(module: HostModule, rollouts: Sequence[RackRollout], *, gamma: flo
 
 
 def vtrace_batch(module: HostModule, rollouts: Sequence[RackRollout], *, gamma: float) -> Batch:
-    """Samples in runs of T epochs of one host each, T as RLlib's `rollout_fragment_length`."""
+    """Samples in sequences of T epochs of one host each, where T is RLlib's `rollout_fragment_length`."""
     rewards, ended = [], []
     for rollout in rollouts:
         reward, end = rollout.rewards.copy(), rollout.terminated.copy()
@@ -126,14 +127,14 @@ def vtrace_batch(module: HostModule, rollouts: Sequence[RackRollout], *, gamma: 
 def values_of(module: HostModule, obs: ObsArray) -> Float:
     """Values [...] of observations [..., obs_dim]."""
     with torch.no_grad():
-        # Arrays that Ray hands over can only be read, which PyTorch warns of.
+        # Arrays from Ray are read-only, which makes PyTorch warn.
         writable = torch.from_numpy(np.require(obs, requirements="W"))
         values: Float = module.compute_values({Columns.OBS: writable}).numpy()
     return values
 
 
 def _following(module: HostModule, rollout: RackRollout, values: Float) -> Float:
-    """[T, R, N] value of what followed each epoch in the same episode."""
+    """Values [T, R, N] of the observation after each epoch in the same episode."""
     following = np.empty_like(values)
     following[:-1] = values[1:]
     following[-1] = values_of(module, rollout.last_obs)
@@ -144,12 +145,12 @@ def _following(module: HostModule, rollout: RackRollout, values: Float) -> Float
 
 
 def _rows(arrays: Sequence[Float]) -> Tensor:
-    """[..., size] one after another as [rows, size]."""
+    """Concatenate arrays [..., size] to rows [rows, size]."""
     return torch.from_numpy(np.concatenate([array.reshape(-1, array.shape[-1]) for array in arrays]))
 
 
 def _runs(array: Any) -> Any:
-    """[T, R, N] with time last, flat."""
+    """Flatten [T, R, N] so that time varies fastest."""
     return np.moveaxis(array, 0, 2).reshape(-1)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checkpoints: RLlib's own, as whole folders that are there or not, with what RLlib does not know."""
+"""Checkpoints: RLlib's own, with the state that RLlib does not store, in folders that are complete or absent."""
 
 import json
 import os
@@ -20,12 +20,12 @@ RUN = "run.json"
 
 @dataclass(frozen=True)
 class RunState:
-    """Where a training stands, beside what RLlib stores."""
+    """State of a training that RLlib does not store."""
 
     algorithm: str
     seed: int
     shape: str
-    """As `NetShape` says it."""
+    """Text form of the `NetShape`."""
     epochs: int
     episodes: tuple[int, ...]
     """Next episode number of each env runner."""
@@ -38,7 +38,7 @@ class CheckpointFolder(Checkpoints):
         super().__init__(folder, keep, "checkpoint-*")
 
     def save(self, algorithm: Any, state: RunState) -> Path:
-        """Write one, then drop the oldest beyond `keep`.
+        """Write a checkpoint, then delete the oldest beyond `keep`.
 
         Raises:
             ResultError: the file system refused; earlier checkpoints are untouched.
@@ -52,7 +52,7 @@ class CheckpointFolder(Checkpoints):
                 text = json.dumps({"kind": KIND, "version": VERSION, **asdict(state)}, indent=1)
                 (temporary / RUN).write_text(text + "\n")
                 _flush(temporary)
-                if path.exists():  # of the same epochs: nothing was learnt in between
+                if path.exists():  # of the same epochs: nothing was learnt since
                     shutil.rmtree(path)
                 temporary.rename(path)
                 sync_folder(self._folder)
@@ -67,7 +67,7 @@ class CheckpointFolder(Checkpoints):
         return path
 
     def load(self, algorithm: str, seed: int) -> tuple[Path, RunState]:
-        """The newest checkpoint and its state.
+        """Find the newest checkpoint; return its path and its state.
 
         Raises:
             ResultError: none there, damaged, or made with another algorithm or seed.
@@ -79,7 +79,7 @@ class CheckpointFolder(Checkpoints):
 
 
 def check_shape(state: RunState, shape: NetShape) -> None:
-    """Refuse a checkpoint that does not fit the environment and the configured network."""
+    """Raise `ResultError` if a checkpoint does not fit the environment and the configured network."""
     check_networks(state.shape, str(shape))
 
 
@@ -94,7 +94,7 @@ def _read(path: Path) -> RunState:
 
 
 def _flush(folder: Path) -> None:
-    """To the disk, so that a rename never survives what it names."""
+    """Write the folder to disk, so that after a crash a renamed folder is never incomplete."""
     for path in folder.rglob("*"):
         if path.is_file():
             handle = os.open(path, os.O_RDONLY)

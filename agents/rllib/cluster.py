@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ray for the time of one run: of its own on this machine, or a cluster that exists already.
+"""Ray for the duration of one run: a private one on this machine, or an existing cluster.
 
-Nothing is written to the user's home: Ray's session lies in a folder of the run under the system's temporary one, which
-is removed with it; usage statistics are off; RLlib's folder (~/ray_results) is not made; and the token by which Ray's
-processes know each other, which Ray would keep in ~/.ray/auth_token, is handed on in the environment.
+Nothing is written to the user's home. Ray's session lies in a temporary folder that is removed with the run; usage
+statistics are off; ~/ray_results is not made; and the token that Ray would keep in ~/.ray/auth_token is passed in the
+environment.
 """
 
 import logging
@@ -26,33 +26,33 @@ from ncc.agents.rllib.config import require_wheel
 from ncc.core.errors import ConfigError
 
 OBJECT_STORE_BYTES = 300 * 2**20
-"""Rollouts are a few MB each."""
+"""Size of the object store in bytes; rollouts are a few MB each."""
 ATTEMPTS = 3
 PAUSE_S = 5.0
-"""Between attempts, times their number."""
+"""Seconds between attempts, multiplied by the attempt's number."""
 ANSWER_S = 10.0
-"""How long the head of a cluster may take to answer."""
+"""Seconds that the head of a cluster gets to answer."""
 LONGEST_TEMPORARY = 20
-"""Characters: a socket's path may have 107 on Linux, and Ray's session takes some 85."""
+"""Longest temporary path in characters: a socket's path may have 107 on Linux, and Ray's session takes about 85."""
 EXIT_S = 20.0
-"""How long Ray's processes may take to go after `ray.shutdown`, before they are killed."""
+"""Seconds that Ray's processes get to exit after `ray.shutdown` before they are killed."""
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "PYTHONWARNINGS": "ignore::DeprecationWarning,ignore::FutureWarning,ignore::UserWarning",
 }
-"""For this process while Ray starts, and so for all that Ray starts: no report to its makers, no notes to developers of
-Ray. Errors are shown."""
+"""Environment variables set while Ray starts, inherited by its processes: no usage reports, no hints to developers of
+Ray. Errors are still shown."""
 
 
 @contextmanager
 def connected(address: str | None, wheel: str | None, cpus: int) -> Iterator[None]:
-    """Ray is there inside; a Ray that was there before is used, and left as it was.
+    """Connect to Ray for the duration of the context; a Ray that was connected before is used and kept.
 
     Args:
-        address: of a cluster; None: start one here.
+        address: address of a cluster; None: start one here.
         wheel: path of ncc's wheel for the cluster's workers.
-        cpus: what the run's processes need, at least; a Ray of the run's own pretends to have so many.
+        cpus: CPUs that the run's processes need at least; a private Ray claims to have that many.
 
     Raises:
         ConfigError: the cluster cannot be reached, or Ray does not start in `ATTEMPTS` attempts.
@@ -63,7 +63,7 @@ def connected(address: str | None, wheel: str | None, cpus: int) -> Iterator[Non
     logging.getLogger("ray.rllib").setLevel(logging.ERROR)
     handler = signal.getsignal(signal.SIGTERM)
     session = Path(tempfile.mkdtemp(prefix="ncc-ray-", dir=_temporary())) if address is None else None
-    with nullcontext() if session is None else _hidden("RAY_ADDRESS"):  # a private Ray is not the one named there
+    with nullcontext() if session is None else _hidden("RAY_ADDRESS"):  # the variable does not name the private Ray
         try:
             with environment(_QUIET):
                 if session is None:
@@ -74,22 +74,22 @@ def connected(address: str | None, wheel: str | None, cpus: int) -> Iterator[Non
         finally:
             ray.shutdown()
             if signal.getsignal(signal.SIGTERM) is not handler and handler is not None:
-                signal.signal(signal.SIGTERM, handler)  # Ray puts its own there
+                signal.signal(signal.SIGTERM, handler)  # Ray installs its own handler
             if session is not None:
                 _end_processes(session)
                 shutil.rmtree(session, ignore_errors=True)
 
 
 def _temporary() -> str:
-    """The system's temporary folder, or /tmp where its path would be too long for the sockets below."""
+    """The system's temporary folder, or /tmp if its path is too long for Ray's sockets."""
     usual = tempfile.gettempdir()
     return usual if len(usual) <= LONGEST_TEMPORARY else "/tmp"
 
 
 def _start(session: Path, cpus: int) -> None:
-    """A private Ray. On a busy machine its parts may miss each other's deadlines; then all of it is tried again."""
+    """Start a private Ray; repeated, because on a busy machine its parts may miss each other's deadlines."""
     if not any(name.startswith("RAY_AUTH_") for name in os.environ):
-        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)  # stays: Ray reads it once per process
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)  # kept, because Ray reads it once per process
     for attempt in range(1, ATTEMPTS + 1):
         try:
             ray.init(
@@ -137,14 +137,14 @@ def _join(address: str, wheel: str | None) -> None:
 
 
 def session_processes(session: Path) -> list[int]:
-    """Processes of the Ray whose session lies in that folder, by what they were started with."""
+    """Process ids of the Ray whose session lies in that folder, found by command line and environment."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
             told = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
-        except OSError:  # gone, or another user's
+        except OSError:  # it has exited, or belongs to another user
             continue
         if str(session).encode() in told:
             found.append(int(entry.name))
@@ -152,7 +152,7 @@ def session_processes(session: Path) -> list[int]:
 
 
 def _end_processes(session: Path) -> None:
-    """Wait for Ray's processes to go; kill those that do not."""
+    """Wait for Ray's processes to exit; kill those that do not."""
     deadline_s = time.monotonic() + EXIT_S
     while left := session_processes(session):
         if time.monotonic() > deadline_s:
@@ -166,9 +166,9 @@ def _end_processes(session: Path) -> None:
 
 @contextmanager
 def held_stderr() -> Iterator[None]:
-    """What this process prints on standard error inside is shown only if it fails.
+    """Hold back this process's standard error; show it only if the context fails.
 
-    Ray's C++ logs there, as an error, that an env runner that is started again needs what this process has.
+    Ray's C++ code logs there, as an error, that a restarted env runner needs what this process has.
     """
     sys.stderr.flush()
     kept = os.dup(2)
@@ -189,7 +189,7 @@ def held_stderr() -> Iterator[None]:
 
 @contextmanager
 def environment(values: dict[str, str]) -> Iterator[None]:
-    """These environment variables inside, where the user has not set them."""
+    """Set these environment variables in the context, except those that the user has set."""
     ours = {name: value for name, value in values.items() if name not in os.environ}
     os.environ.update(ours)
     try:
@@ -201,7 +201,7 @@ def environment(values: dict[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _hidden(name: str) -> Iterator[None]:
-    """Without this environment variable inside, for this process and for those that it starts."""
+    """Remove this environment variable in the context, for this process and its children."""
     value = os.environ.pop(name, None)
     try:
         yield

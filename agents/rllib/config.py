@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Settings of RLlib's algorithms; importing them loads neither Ray nor PyTorch."""
+"""Settings of RLlib's algorithms. Importing them loads neither Ray nor PyTorch."""
 
 import re
 from collections.abc import Mapping
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from ncc.agents.rllib.learner import RllibLearner
 
 BATCHED_RACKS = 16
-"""As in A3C: beyond it, the cost around a rack hardly falls any more."""
+"""Racks per env runner beyond which the cost per rack hardly falls any more, as in A3C."""
 OFFLINE = ("marwil", "bc")
-"""Algorithms that learn from recorded episodes, and never step an environment."""
+"""Algorithms that learn from recorded episodes and never step an environment."""
 PPO_EPOCHS = 800
 """Environment epochs that an env runner collects for an update of PPO, unless `rollout` says otherwise."""
 VTRACE_EPOCHS = 160
-"""And for one of APPO or IMPALA."""
+"""Environment epochs that an env runner collects for an update of APPO or IMPALA, unless `rollout` says otherwise."""
 
 
 class RllibConfig(Value, frozen=True):
@@ -34,53 +34,55 @@ class RllibConfig(Value, frozen=True):
 
     algorithm: Literal["ppo", "appo", "impala", "marwil", "bc"] = "ppo"
     form: Literal["batched", "multi_agent"] = "batched"
-    """batched: all hosts of all racks in one forward pass and in whole arrays. multi_agent: RLlib's own way, a
-    dictionary per epoch and an episode per host; for comparison, and many times slower."""
+    """batched: one forward pass for all hosts of all racks, in whole arrays. multi_agent: RLlib's standard form with a
+    dictionary per epoch and an episode per host, many times slower; for comparison."""
     env_runners: Annotated[int, Meta(ge=0, le=1024)] = 2
     """Processes that collect, on this machine or in the cluster. 0: the training process itself collects."""
     racks: Annotated[int, Meta(ge=1, le=1024)] | None = None
-    """Racks in each env runner. null: `BATCHED_RACKS` where the datapath steps many racks in one call (packetsim),
-    else 1, for then each needs a process (ns-3); 1 in the form multi_agent."""
+    """Racks in each env runner. null: `BATCHED_RACKS` where the datapath steps many racks in one call (packetsim), else
+    1, because each rack then needs a process (ns-3); 1 in the form multi_agent."""
     epochs: Annotated[Count, usual(high=1e8)] = 200_000
     """Environment epochs to train for, summed over racks and env runners; rounded up to whole updates."""
     rollout: Annotated[int, Meta(ge=1, le=10_000)] | None = None
-    """Epochs between updates. null: enough for `PPO_EPOCHS` or `VTRACE_EPOCHS` from the racks of an env runner; of
-    recorded ones `PPO_EPOCHS`."""
+    """Epochs between updates. null: as many as give `PPO_EPOCHS` or `VTRACE_EPOCHS` over the racks of an env runner;
+    `PPO_EPOCHS` for recorded episodes."""
     gamma: Annotated[float, Meta(ge=0, lt=1)] = 0.99
     gae_lambda: Fraction = 1.0
-    """Of PPO; APPO and IMPALA use V-trace (Espeholt et al., ICML 2018), which has none."""
+    """Lambda of generalised advantage estimation in PPO. APPO and IMPALA use V-trace (Espeholt et al., ICML 2018),
+    which has none."""
     learning_rate: Annotated[float, Meta(gt=0, le=1), usual(high=0.1)] = 1e-3
     learning_rate_final: Annotated[float, Meta(ge=0, le=1)] | None = None
-    """Where set, `learning_rate` goes there linearly over the training."""
+    """Value that `learning_rate` reaches linearly at the end of training; null: it stays constant."""
     entropy_coef: NonNegative = 0.01
     entropy_coef_final: NonNegative | None = None
-    """Where set, `entropy_coef` goes there linearly over the training."""
+    """Value that `entropy_coef` reaches linearly at the end of training; null: it stays constant."""
     value_coef: Positive = 0.5
     max_grad_norm: Positive = 0.5
     clip: Positive = 0.2
-    """Of PPO and APPO: by how much the ratio of new to old probability may leave 1."""
+    """Largest deviation from 1 of the ratio of new to old probability, in PPO and APPO."""
     passes: Annotated[int, Meta(ge=1, le=1000)] = 4
-    """Of PPO: how often an update goes over what was collected."""
+    """Passes of a PPO update over the collected samples."""
     minibatch: Count = 3200
-    """Of PPO, MARWIL and BC: samples of a gradient step. One host's epoch is one sample (RLlib: an agent step)."""
+    """Samples in a gradient step of PPO, MARWIL and BC. One host in one epoch is one sample (an agent step in
+    RLlib)."""
     hidden: tuple[Annotated[int, Meta(ge=1, le=4096)], ...] = (64, 64)
-    """Sizes of the tanh layers, of the policy and of the value alike."""
+    """Sizes of the tanh layers, the same for the policy and the value network."""
     initial_unlimited_prob: Annotated[float, Meta(gt=0, lt=1)] | None = None
-    """Probability of the last action ("no limit") before training; null: all actions alike."""
+    """Probability of the last action ("no limit") before training; null: all actions are equally likely."""
     checkpoint_epochs: Count = 20_000
     """Epochs between checkpoints."""
     keep_checkpoints: Annotated[int, Meta(ge=1, le=1000)] = 3
     address: str | None = None
-    """An existing Ray cluster: auto, or host:port of its head. null: a Ray of this run's own on this machine."""
+    """Address of an existing Ray cluster: auto, or host:port of its head. null: start a private Ray on this machine."""
     wheel: str | None = None
-    """Path of ncc's wheel (a .whl file), handed to the cluster's workers; null: they have ncc installed."""
+    """Path of ncc's wheel (a .whl file) to send to the cluster's workers; null: they have ncc installed."""
     episodes: str | None = None
-    """Of marwil and bc: a file, a folder or a pattern (runs/record_*) of recorded episodes."""
+    """A file, a folder or a pattern (runs/record_*) of recorded episodes, for marwil and bc."""
     beta: Fraction = 1.0
-    """Of marwil: actions weigh exp(beta * advantage over its root mean square); 0 is bc with a value."""
+    """Exponent of marwil: actions weigh exp(beta * advantage / its root mean square). 0: bc with a value."""
 
     def check(self) -> None:
-        """Cross-field checks."""
+        """Check settings against each other."""
         if not self.hidden:
             raise ConfigError("RllibConfig.hidden must name at least one layer, for instance [64, 64]")
         if self.offline and self.episodes is None:
@@ -109,12 +111,12 @@ class RllibConfig(Value, frozen=True):
 
     @staticmethod
     def called(settings: Mapping[str, Any]) -> str:
-        """What an agent with these settings is called."""
+        """The name of an agent with these settings."""
         return f"rllib_{settings.get('algorithm', 'ppo')}"
 
     @property
     def offline(self) -> bool:
-        """Whether it learns from recorded episodes."""
+        """True if the algorithm learns from recorded episodes."""
         return self.algorithm in OFFLINE
 
     @property
@@ -124,16 +126,16 @@ class RllibConfig(Value, frozen=True):
 
     @property
     def needs_expert(self) -> bool:
-        """Whether the environment must know somebody to imitate: never, recorded episodes do."""
+        """False: recorded episodes stand in for an expert."""
         return False
 
     @property
     def collectors(self) -> int:
-        """Environments stepped at a time: one in each env runner, or that of the training process."""
+        """Number of environments stepped at a time: one per env runner, or that of the training process."""
         return max(1, self.env_runners)
 
     def build(self, *, batching: bool = False) -> "RllibLearner":
-        """The learner, for a datapath that steps many racks in one call or not; it loads Ray in training.
+        """Make the learner; `batching` tells if the datapath steps many racks in one call. Ray is loaded in training.
 
         Raises:
             ConfigError: Ray or PyTorch is not installed, or `wheel` is not there.
@@ -151,15 +153,15 @@ class RllibConfig(Value, frozen=True):
 
 
 def check_cluster(address: str | None, wheel: str | None, of: str = "agent.") -> None:
-    """Whether that can name a Ray cluster and what its workers get; nothing is looked up.
+    """Check the form of a Ray cluster's address and of the wheel for its workers; nothing is contacted.
 
     Args:
-        address: auto, host:port of the head, or None: no cluster.
+        address: auto, host:port of the head, or None for no cluster.
         wheel: path of ncc's wheel, or None.
-        of: what stands before the settings' names in the message.
+        of: prefix of the settings' names in the message.
 
     Raises:
-        ConfigError: it cannot.
+        ConfigError: one of them is malformed.
     """
     if address not in (None, "auto"):
         _, _, port = str(address).partition(":")
@@ -177,7 +179,7 @@ def check_cluster(address: str | None, wheel: str | None, of: str = "agent.") ->
 
 
 def require_wheel(wheel: str) -> None:
-    """`ConfigError` unless the wheel is a file."""
+    """Raise `ConfigError` unless the wheel is a file."""
     if not Path(wheel).is_file():
         raise ConfigError(f"agent.wheel: there is no file {wheel}; build it with: pip wheel . --no-deps")
 

@@ -33,37 +33,37 @@ from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray
 RETURNS = "ncc_returns"
 """Metric: mean reward per host and epoch of each episode that ended."""
 NEXT_EPISODE = "ncc_next_episode"
-"""Metric, by env runner: the first episode number that no rack of it has taken a step in."""
+"""Metric, by env runner: the first episode number in which none of its racks has taken a step."""
 
 TOLD = "ncc_told"
-"""Metrics by name: what the environment tells of its networks (`ncc.harness.batch.Telling`)."""
+"""Metrics by name: numbers that the environment reports of its networks (`ncc.harness.batch.Telling`)."""
 TOLD_WINDOW = 16
-"""Rollouts of an env runner that these are means over."""
+"""Rollouts of an env runner over which these metrics are averaged."""
 EPISODES_PER_ROLLOUT = "ncc_episodes_per_rollout"
-"""Metric: by how much NEXT_EPISODE grew in a rollout, at most."""
+"""Metric: the largest increase of NEXT_EPISODE in a rollout."""
 ENOUGH = 2**31
-"""Epochs that an env runner claims when it failed: RLlib then asks for no more before it calls the learner."""
+"""Epochs that a failed env runner reports, so many that RLlib calls the learner at once."""
 
 
 def quiet() -> None:
-    """For a process of Ray's: no warnings of what RLlib itself still does; errors are shown."""
+    """Silence warnings about RLlib's own code in a Ray process; errors are shown."""
     logging.getLogger("ray").setLevel(logging.ERROR)
 
 
 def failed(runner: EnvRunner, worker: int, error: NccError) -> FailedRollout:
-    """What `sample` hands over in place of a rollout, so that the learner is called at once and raises it."""
+    """Make the result of `sample` when it fails, so that the learner is called at once and raises the error."""
     runner.metrics.log_value(NUM_ENV_STEPS_SAMPLED, ENOUGH, reduce="sum")
     runner.metrics.log_value(NUM_ENV_STEPS_SAMPLED_LIFETIME, ENOUGH, reduce="lifetime_sum")
     return FailedRollout(f"env runner {worker}: {error}")
 
 
 def host_spaces(env: BatchedEnv) -> tuple[Space[Any], Space[Any]]:
-    """What one host observes and does."""
+    """The observation space and the action space of one host."""
     return Box(-np.inf, np.inf, (env.obs_dim,), np.float32), Discrete(env.n_actions)
 
 
 class BatchedEnvRunner(EnvRunner, Checkpointable):
-    """Collects `RackRollout`s from ``make_env(worker)``; `env_config` holds an `EnvSettings`."""
+    """An env runner that collects `RackRollout`s from ``make_env(worker)``; `env_config` holds an `EnvSettings`."""
 
     def __init__(self, *, config: AlgorithmConfig, **kwargs: Any) -> None:
         quiet()
@@ -88,11 +88,11 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):
         self.module: HostModule = spec.build()
 
     def begin(self, episode: int) -> None:
-        """Go on at that episode number, whatever was collected so far."""
+        """Continue at that episode number and discard what was collected so far."""
         self._episode, self._collector = episode, None
 
     def sample(self, **_: Any) -> list[RackRollout | FailedRollout]:
-        """One rollout of all racks, or why there is none."""
+        """Collect one rollout of all racks, or return the reason why there is none."""
         try:
             return [self._collect()]
         except NccError as error:
@@ -101,7 +101,7 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):
     def _collect(self) -> RackRollout:
         assert self.env is not None
         if self._collector is None:
-            # The episode keeps a resumed or restarted runner from drawing the same actions again.
+            # The episode in the seed keeps a resumed or restarted runner from drawing the same actions again.
             rng = generator(self._settings.seed, "rllib", "actions", self._worker, self._episode)
             self._collector = Collector(self.env, rng, self._settings.rollout, self._episode)
         actor, before = _Recorder(self.module), self._collector.next_episode
@@ -173,7 +173,7 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):
 
 
 class _Recorder:
-    """Acts with a module and keeps what it saw and answered."""
+    """An actor that uses a module and records observations and logits."""
 
     def __init__(self, module: HostModule) -> None:
         self._module = module
@@ -181,10 +181,10 @@ class _Recorder:
         self.logits: list[Float] = []
 
     def act(self, obs: ObsArray, uniform: npt.NDArray[np.float64], actions: ActionArray, values: Float) -> bool:
-        """As `ncc.agents.a3c.network.ActorCritic.act`; values are left to the learner."""
+        """Act as `ncc.agents.a3c.network.ActorCritic.act`, but leave the values to the learner."""
         seen = torch.tensor(obs)
         with torch.no_grad():
-            logits = self._module.policy(seen)  # RLlib's forward_exploration walks through all layers before each
+            logits = self._module.policy(seen)  # RLlib's forward_exploration searches all layers before each call
             upto = torch.softmax(logits, -1).cumsum_(-1).numpy()
         self.obs.append(seen.numpy())
         self.logits.append(logits.numpy())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The learner that the training main sees; Ray is loaded when `train` is called."""
+"""The learner that `ncc train` uses. Ray is loaded when `train` is called."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,15 +12,15 @@ from ncc.harness.learner import Report
 
 
 def require_installed() -> None:
-    """`MissingExtraError` unless everything that RLlib needs is there; nothing is imported."""
+    """Raise `MissingExtraError` unless all that RLlib needs is installed; nothing is imported."""
     require_extra("rllib", "agent=rllib_*")
 
 
 class RllibLearner:
-    """Trains by `RllibConfig`; see `ncc.harness.learner.Learner`.
+    """A learner configured by `RllibConfig`; see `ncc.harness.learner.Learner`.
 
-    Writes into the run's folder what A3C writes: `policy_untrained.npz` at the start, `checkpoints/`, and `policy.npz`
-    once training is complete. A checkpoint is a folder: RLlib's own, and `run.json` beside it.
+    It writes into the run folder the files that A3C writes: `policy_untrained.npz` at the start, `checkpoints/`, and
+    `policy.npz` when training is complete. A checkpoint is a folder with RLlib's own files and `run.json`.
     """
 
     def __init__(self, config: RllibConfig) -> None:
@@ -41,9 +41,8 @@ class RllibLearner:
     ) -> Path:
         """Train to the configured number of epochs and return the policy file.
 
-        Ctrl-C or SIGTERM ends the training after the update that is being made, and leaves a checkpoint of that moment.
-        A resumed run goes on at episodes that were not met before. An env runner that dies is started again; what it
-        had collected since its last answer is lost.
+        Ctrl-C or SIGTERM ends the training after the current update and leaves a checkpoint. A resumed run continues
+        with new episodes. An env runner that dies is started again; the samples since its last answer are lost.
 
         Raises:
             ConfigError: Ray or PyTorch is missing, the cluster cannot be reached, or Ray does not start here.

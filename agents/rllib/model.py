@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Models of RLlib from checkpoints: those of our trainings, and those of anybody's script on our environments.
+"""Models of RLlib from checkpoints: those of our trainings, and those of users' scripts on our environments.
 
 Checkpoints hold pickled Python: load only those that you trust.
 """
@@ -30,7 +30,7 @@ class RllibModel:
         self.observation_space, self.action_space = module.observation_space, module.action_space
 
     def reset(self, seed: int) -> None:
-        torch.set_num_threads(1)  # for one small network, many threads are many times slower
+        torch.set_num_threads(1)  # with many threads, one small network is many times slower
         torch.manual_seed(seed)
 
     def act(self, obs: ObsArray, *, greedy: bool) -> npt.NDArray[Any]:
@@ -38,7 +38,7 @@ class RllibModel:
         forward = self._module.forward_inference if greedy else self._module.forward_exploration
         with torch.no_grad():
             out = forward(batch)
-            if Columns.ACTIONS in out:  # of value-based algorithms, which have no distribution
+            if Columns.ACTIONS in out:  # a value-based algorithm, which has no distribution
                 actions = out[Columns.ACTIONS]
             else:
                 kind = self._module.get_inference_action_dist_cls()
@@ -51,12 +51,12 @@ class RllibModel:
 
 
 def load_rllib(path: Path) -> RllibModel:
-    """The one module of a checkpoint, of an algorithm or its own.
+    """Load the only module of a checkpoint, which is an algorithm's or a module's own.
 
     Raises:
-        ConfigError: no checkpoint, or not exactly one module that can stand here.
+        ConfigError: no checkpoint, or not exactly one usable module.
     """
-    logging.getLogger("ray").setLevel(logging.ERROR)  # each module warns that RLlib itself makes it in an old way
+    logging.getLogger("ray").setLevel(logging.ERROR)  # each module warns that RLlib creates it in an old way
     marker = RLModule.CLASS_AND_CTOR_ARGS_FILE_NAME
     root = path / MODULES if (path / MODULES).is_dir() else path
     found = [file.parent for file in sorted(root.glob(f"*/{marker}"))] or ([root] if (root / marker).is_file() else [])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A3C's networks as an RLModule: what RLlib trains is what `ncc.agents.policy` runs."""
+"""A3C's networks as an RLModule, so that RLlib trains what `ncc.agents.policy` runs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -44,12 +44,12 @@ class HostModule(TorchRLModule, InferenceOnlyAPI, ValueFunctionAPI, TargetNetwor
         return {Columns.ACTION_DIST_INPUTS: self.policy(batch[Columns.OBS])}
 
     def compute_values(self, batch: Mapping[str, Any], embeddings: Tensor | None = None) -> Tensor:
-        """[...] values, in units of the mean reward per epoch."""
+        """Values [...], in units of the mean reward per epoch."""
         values: Tensor = self.value(batch[Columns.OBS]).squeeze(-1)
         return values
 
     def get_non_inference_attributes(self) -> list[str]:
-        """What env runners do without."""
+        """Names of the attributes that env runners do not need."""
         return ["value", "old_policy"]
 
     def make_target_networks(self) -> None:
@@ -63,12 +63,12 @@ class HostModule(TorchRLModule, InferenceOnlyAPI, ValueFunctionAPI, TargetNetwor
 
 
 def policy_layers(module: HostModule) -> list[Layer]:
-    """The policy's weights and biases as numpy copies, for `ncc.agents.policy`."""
+    """Copy the policy's weights and biases to numpy, for `ncc.agents.policy`."""
     return policy_layers_of(module.policy.state_dict())
 
 
 def policy_layers_of(state: Mapping[str, Any]) -> list[Layer]:
-    """The same from the policy's state: "0.weight", "0.bias", "2.weight", ... tensors or arrays."""
+    """Copy them from the policy's state: "0.weight", "0.bias", "2.weight", ... as tensors or arrays."""
     numbers = sorted({int(name.split(".")[0]) for name in state})
     return [
         (torch.as_tensor(state[f"{i}.weight"]).numpy().copy(), torch.as_tensor(state[f"{i}.bias"]).numpy().copy())
@@ -77,7 +77,7 @@ def policy_layers_of(state: Mapping[str, Any]) -> list[Layer]:
 
 
 def _layers(net: Net) -> nn.Sequential:
-    """Affine layers with these weights, copied, and tanh between them."""
+    """Make affine layers with copies of these weights, and tanh between them."""
     parts: list[nn.Module] = []
     for weight, bias in net:
         affine = nn.Linear(weight.shape[1], weight.shape[0])

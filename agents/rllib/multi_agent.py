@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""RLlib's own way, for comparison: a rack as a `MultiAgentEnv`, hosts as agents, dictionaries and episodes per host."""
+"""RLlib's standard form, for comparison: a rack is a `MultiAgentEnv`, hosts are agents with their own episodes."""
 
 import math
 from collections.abc import Mapping
@@ -50,24 +50,24 @@ class RackMultiAgentEnv(MultiAgentEnv):
         self.action_spaces: dict[str, Space[Any]] = dict.fromkeys(self.agents, acts)
         self.observation_space, self.action_space = Dict(self.observation_spaces), Dict(self.action_spaces)
         self.returns: list[float] = []
-        """Mean reward per host and epoch of each episode that ended; whoever reports them empties the list."""
+        """Mean reward per host and epoch of each episode that ended; the code that reports them empties the list."""
         self.begin(self._settings.episodes[self.worker])
 
     def begin(self, episode: int) -> None:
-        """The next `reset` starts that episode."""
+        """Make the next `reset` start that episode."""
         self.next_episode = episode
         self._obs: ObsArray | None = None
         self._sum, self._length = 0.0, 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Hosts, Hosts]:
-        """The next episode's first observations; flows come from the run's seed, not from RLlib's."""
+        """Return the next episode's first observations; its flows depend on the run's seed, not on RLlib's."""
         if self._obs is None or self._length:
             self._obs = self._env.reset(self.next_episode)
             self._sum, self._length = 0.0, 0
         return self._by_host(self._obs[0]), {}
 
     def step(self, action_dict: dict[str, int]) -> tuple[Hosts, Hosts, Hosts, Hosts, Hosts]:
-        """One epoch. `BatchedEnv` has begun the next episode where one ended; `reset` then only hands it out.
+        """Step one epoch. `BatchedEnv` starts the next episode where one ends, and `reset` then only returns it.
 
         Raises:
             InvalidRunError: a reward is not finite.
@@ -95,7 +95,7 @@ class RackMultiAgentEnv(MultiAgentEnv):
         )
 
     def told(self) -> Mapping[str, float]:
-        """Numbers that the environment tells of its network since the last call."""
+        """Numbers that the environment reports of its network since the last call."""
         return self._env.told() if isinstance(self._env, Telling) else {}
 
     def close(self) -> None:
@@ -106,19 +106,19 @@ class RackMultiAgentEnv(MultiAgentEnv):
 
 
 class HostsEnvRunner(MultiAgentEnvRunner):
-    """RLlib's env runner, which also says what ours does and can go on at another episode."""
+    """RLlib's env runner, with the metrics of `BatchedEnvRunner` and the ability to continue at another episode."""
 
     def __init__(self, *, config: Any, **kwargs: Any) -> None:
         quiet()
         super().__init__(config=config, **kwargs)
 
     def begin(self, episode: int) -> None:
-        """As `BatchedEnvRunner.begin`."""
+        """Continue at that episode number; see `BatchedEnvRunner.begin`."""
         self._rack().begin(episode)
         self._needs_initial_reset = True
 
     def sample(self, **kwargs: Any) -> list[MultiAgentEpisode | FailedRollout]:
-        """RLlib's episodes, or why there are none."""
+        """Collect RLlib's episodes, or return the reason why there are none."""
         rack = self._rack()
         before = rack.next_episode
         try:
@@ -136,7 +136,7 @@ class HostsEnvRunner(MultiAgentEnvRunner):
         return episodes
 
     def _try_env_step(self, actions: Any) -> Any:
-        """RLlib's would put an error without words in place of the environment's own."""
+        """Step without RLlib's error handling, which would replace the environment's message by an empty one."""
         return self.env.step(actions)
 
     def _rack(self) -> RackMultiAgentEnv:

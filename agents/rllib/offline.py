@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""RLlib's MARWIL (Wang et al., NeurIPS 2018) and BC, fed from memory: loss, optimiser and connectors are RLlib's."""
+"""RLlib's MARWIL (Wang et al., NeurIPS 2018) and BC on data in memory; loss, optimiser and connectors are RLlib's."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -36,19 +36,19 @@ from ncc.harness.batch import EnvFactory
 from ncc.harness.episodes import read_episodes, require_seen_as
 
 ADVANTAGE_RATE = 0.01
-"""Of the moving mean of squared advantages, per minibatch: RLlib's own, 1e-8, leaves it where it starts."""
+"""Rate per minibatch of the moving mean of squared advantages; RLlib's default, 1e-8, leaves it at its start."""
 VALUE_ERROR = 0.1
-"""Of an untrained value, roughly, in units of the mean reward per epoch: no advantage is beyond doubt at first."""
+"""Typical error of an untrained value, in units of the mean reward per epoch, so that no first advantage is certain."""
 RECORDINGS = "recordings.sha256"
-"""Beside RLlib's own files in a checkpoint."""
+"""File in a checkpoint with the digest of the recordings, beside RLlib's own files."""
 _SCALE = "ncc_squared_advantage"
 
 
 @contextmanager
 def in_process() -> Iterator[None]:
-    """For a learner that nothing collects for: no Ray is started, and RLlib's notes to developers are not shown.
+    """Set up for a learner without env runners: start no Ray, and hide RLlib's hints to developers.
 
-    Inside, PyTorch has one thread: networks this small gain nothing by more, and equal seeds then give equal weights.
+    PyTorch gets one thread inside: networks this small gain nothing from more, and equal seeds then give equal weights.
     """
     loggers = [logging.getLogger(name) for name in ("ray", "ray.rllib")]
     before, threads = [logger.level for logger in loggers], torch.get_num_threads()
@@ -64,29 +64,29 @@ def in_process() -> Iterator[None]:
 
 
 class MarwilLearner(SameAdam, MARWILTorchLearner):
-    """RLlib's, which leaves the moving mean of squared advantages out of its checkpoints."""
+    """RLlib's learner, with the moving mean of squared advantages added to its checkpoints."""
 
     def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """RLlib's, and the moving means by module."""
+        """RLlib's state, and the moving means by module."""
         state: dict[str, Any] = super().get_state(*args, **kwargs)
         state[_SCALE] = {name: float(value) for name, value in self.moving_avg_sqd_adv_norms_per_module.items()}
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Undo `get_state`."""
+        """Restore a state from `get_state`."""
         super().set_state(state)
         for name, value in state.get(_SCALE, {}).items():
             self.moving_avg_sqd_adv_norms_per_module[name] = self._get_tensor_variable(value)
 
 
 class Mixed(ConnectorV2):
-    """Last in the learner pipeline: leaves out the steps that RLlib only added to bootstrap from, and mixes the rest.
+    """The last connector of the learner pipeline: drops the steps that RLlib added for bootstrapping, and shuffles.
 
     RLlib itself would cut minibatches out of one episode after another.
     """
 
     def __call__(self, *, batch: dict[str, Any], episodes: list[Any], **_: Any) -> dict[str, Any]:
-        seed = int(episodes[0].id_.split("_")[1])  # so that a resumed training mixes alike
+        seed = int(episodes[0].id_.split("_")[1])  # so that a resumed training shuffles in the same way
         for columns in batch.values():
             rows = torch.arange(len(columns[Columns.OBS]))
             if Columns.LOSS_MASK in columns:
@@ -99,28 +99,28 @@ class Mixed(ConnectorV2):
 
 class _Mixing:
     def build_learner_connector(self, *args: Any, **kwargs: Any) -> Any:
-        """RLlib's, with `Mixed` at the end."""
+        """RLlib's connector pipeline, with `Mixed` at the end."""
         pipeline = super().build_learner_connector(*args, **kwargs)  # type: ignore[misc]
         pipeline.append(Mixed())
         return pipeline
 
 
 class MixingMarwilConfig(_Mixing, MARWILConfig):
-    """MARWIL's."""
+    """MARWIL's configuration with `Mixed`."""
 
 
 class MixingBcConfig(_Mixing, BCConfig):
-    """BC's."""
+    """BC's configuration with `Mixed`."""
 
 
 class FromMemory(Homeless):
-    """An offline algorithm whose data is `recorded`, and not a dataset of ray.data."""
+    """An offline algorithm that reads `recorded` instead of a ray.data dataset."""
 
     recorded: Recorded
     update_epochs: int
 
     def training_step(self: Any) -> None:
-        """One update: whole episodes of hosts, once each, in minibatches; said as env runners say what they collect."""
+        """Make one update over whole episodes of hosts, each used once, and count them as env runners would."""
         before = self.recorded.taken_epochs
         episodes = self.recorded.take(self.update_epochs)
         after = self.recorded.taken_epochs
@@ -136,16 +136,16 @@ class FromMemory(Homeless):
         self.metrics.aggregate(results, key=LEARNER_RESULTS)
 
     def save_to_path(self: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
-        """RLlib's, and what was learnt from."""
+        """Save as RLlib does, with the digest of the recordings."""
         saved = super().save_to_path(path, *args, **kwargs)  # type: ignore[misc]
         (Path(path) / RECORDINGS).write_text(self.recorded.digest + "\n")
         return saved
 
     def restore_from_path(self: Any, path: Any, *args: Any, **kwargs: Any) -> None:
-        """Without RLlib's second half, which hands weights to env runners whether there are any or not.
+        """Restore as RLlib does, but without sending weights to env runners, which do not exist.
 
         Raises:
-            ConfigError: what is recorded is not what the checkpoint learnt from.
+            ConfigError: the recordings differ from those that the checkpoint learnt from.
         """
         told = Path(path) / RECORDINGS
         if not told.is_file() or told.read_text().strip() != self.recorded.digest:
@@ -156,34 +156,34 @@ class FromMemory(Homeless):
         Checkpointable.restore_from_path(self, path, *args, **kwargs)
 
     def cleanup(self: Any) -> None:
-        """RLlib's own: there are no env runners to wait for."""
+        """Stop as RLlib does: there are no env runners to wait for."""
         super(Homeless, self).cleanup()  # type: ignore[misc]
 
 
 class FromMemoryMarwil(FromMemory, MARWIL):
-    """MARWIL."""
+    """MARWIL on recordings in memory."""
 
 
 class FromMemoryBc(FromMemory, BC):
-    """BC."""
+    """BC on recordings in memory."""
 
 
 class _Nothing:
-    """In place of RLlib's `OfflineData`, which would read the dataset."""
+    """An empty stand-in for RLlib's `OfflineData`, which would read the dataset."""
 
     def __init__(self, config: AlgorithmConfig) -> None:
         pass
 
 
 def offline_algorithm(config: RllibConfig, make_env: EnvFactory, meta: Mapping[str, Any], seed: int, taken: int) -> Any:
-    """RLlib's algorithm, ready to train.
+    """Make RLlib's algorithm, ready to train.
 
     Args:
         config: with `rollout`, the recorded epochs of an update.
-        make_env: what the policy is for; asked for its sizes.
+        make_env: makes the environment that the policy is for, of which only the sizes are used.
         meta: with `observation`, `action` and, for marwil, `reward`, as recordings must have been made.
-        seed: decides weights and order.
-        taken: host episodes that earlier updates have taken.
+        seed: determines weights and order.
+        taken: host episodes that earlier updates have used.
 
     Raises:
         ConfigError, ResultError: recordings that cannot be read or do not fit (`ncc.harness.episodes`).
@@ -225,7 +225,7 @@ def offline_algorithm(config: RllibConfig, make_env: EnvFactory, meta: Mapping[s
         moving_average_sqd_adv_norm_update_rate=ADVANTAGE_RATE,
         moving_average_sqd_adv_norm_start=recorded.mean_square_return(config.gamma) + VALUE_ERROR**2,
     )
-    made.lambda_ = config.gae_lambda  # which its `training` does not take
+    made.lambda_ = config.gae_lambda  # not an argument of `training`
     algorithm: Any = made.build_algo()
     algorithm.recorded, algorithm.update_epochs = recorded, config.rollout or 1
     return algorithm

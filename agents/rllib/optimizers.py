@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""RLlib's learners with A3C's Adam, which say why an env runner failed; their losses are RLlib's own."""
+"""RLlib's learners with A3C's Adam and with the errors of env runners; their losses are RLlib's own."""
 
 from typing import Any
 
@@ -13,27 +13,27 @@ from ncc.agents.rllib.batches import Failures
 
 
 class SameAdam:
-    """Adam with A3C's constants: RLlib's learners use PyTorch's."""
+    """A mixin that gives RLlib's learners Adam with A3C's constants."""
 
     def build(self: Any) -> None:
-        """As RLlib's own, with `Failures` before all that it puts into the pipeline."""
+        """Build as RLlib does, with `Failures` as the first connector."""
         super().build()  # type: ignore[misc]
         self._learner_connector.prepend(Failures())
 
     def configure_optimizers_for_module(self: Any, module_id: str, config: Any = None) -> None:
-        """As RLlib's own; the rate comes from `config.lr`."""
+        """Register A3C's Adam for a module, at the rate `config.lr`."""
         params = self.get_parameters(self._module[module_id])
         optimizer = torch.optim.Adam(params, betas=(BETA1, BETA2), eps=EPS)
         self.register_optimizer(module_id=module_id, optimizer=optimizer, params=params, lr_or_lr_schedule=config.lr)
 
 
 class PpoLearner(SameAdam, PPOTorchLearner):
-    """PPO."""
+    """PPO's learner with A3C's Adam."""
 
 
 class AppoLearner(SameAdam, APPOTorchLearner):
-    """APPO."""
+    """APPO's learner with A3C's Adam."""
 
 
 class ImpalaLearner(SameAdam, IMPALATorchLearner):
-    """IMPALA."""
+    """IMPALA's learner with A3C's Adam."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Recorded episodes as RLlib takes them: the whole episode of one host at a time, in an order drawn for each pass.
+"""Recorded episodes in RLlib's form: the whole episode of one host at a time, in an order drawn for each pass.
 
-From arrays in memory rather than through ray.data, RLlib's own way to read: that starts actors, stores blocks as
-objects, and decodes and buffers episodes, for data that here is tens of MB and read in a second; on a machine of two
-cores those actors take the learner's. What RLlib does from an episode on, connectors, loss and optimiser, is the same.
+They are read from arrays in memory. RLlib's own way, ray.data, starts actors, stores blocks as objects, and decodes and
+buffers episodes, for data that is tens of MB and read in a second; on two cores those actors slow down the learner.
+From the episode on, connectors, loss and optimiser are RLlib's.
 """
 
 import math
@@ -18,23 +18,24 @@ from ncc.harness.episodes import Episode, episodes_digest
 
 
 class Recorded:
-    """Hosts' episodes one after another, without end; equal seeds and positions give equal ones.
+    """Hosts' episodes in an endless sequence; equal seeds and positions give equal sequences.
 
     Args:
-        episodes: what was recorded.
-        seed: decides the order.
+        episodes: the recorded episodes.
+        seed: determines the order.
         reward_scale: multiplies rewards.
-        position: host episodes taken so far, for a training that goes on.
+        position: host episodes taken so far, for a resumed training.
 
     Attributes:
-        digest: of everything that was recorded.
+        digest: SHA-256 of all recordings.
     """
 
     def __init__(self, episodes: Sequence[Episode], seed: int, reward_scale: float, position: int = 0) -> None:
         self._episodes, self._seed, self.position = episodes, seed, position
         self._rewards = [episode.reward * np.float32(reward_scale) for episode in episodes]
         self._units = [(i, host) for i, episode in enumerate(episodes) for host in range(episode.actions.shape[1])]
-        # A host's epoch is its share of one of its rack. Shares are whole: sums of floats would depend on the order.
+        # A host's epoch is a fraction of a rack's. Shares are integers, because sums of floats would depend on the
+        # order.
         self._shares_per_epoch = math.lcm(*(len(episode.info.hosts) for episode in episodes))
         each = [len(e.actions) * self._shares_per_epoch // len(e.info.hosts) for e in episodes]
         self._shares = [each[i] for i, _ in self._units]
@@ -48,7 +49,7 @@ class Recorded:
         return self._taken // self._shares_per_epoch
 
     def take(self, epochs: int) -> list[SingleAgentEpisode]:
-        """The next whole episodes with so many epochs of racks or more."""
+        """Take the next whole episodes, until they have at least this many epochs of racks."""
         taken: list[SingleAgentEpisode] = []
         upto = self._taken + epochs * self._shares_per_epoch
         while self._taken < upto:
@@ -58,7 +59,7 @@ class Recorded:
             episode = self._episodes[i]
             taken.append(
                 SingleAgentEpisode(
-                    # With an underscore RLlib leaves the id alone.
+                    # RLlib does not change an id that has an underscore.
                     id_=f"{self.position}_{derive_seed(self._seed, 'rllib', 'offline', 'mix', self.position)}",
                     observations=episode.obs[:, host],
                     infos=[{}] * len(episode.obs),
@@ -74,7 +75,7 @@ class Recorded:
         return taken
 
     def mean_square_return(self, gamma: float) -> float:
-        """Of discounted sums of scaled rewards: the mean squared advantage while the value is 0 everywhere."""
+        """Mean square of discounted sums of scaled rewards: that of the advantages while the value is 0."""
         sums: list[Float] = []
         for rewards in self._rewards:
             following, total = np.zeros_like(rewards), np.zeros_like(rewards[0])
@@ -85,7 +86,7 @@ class Recorded:
         return float(np.square(np.concatenate(sums)).mean())
 
     def _order(self, number: int) -> Sequence[int]:
-        """Of the host episodes in that pass."""
+        """Order of the host episodes in that pass."""
         if number != self._ordered:
             rng = generator(self._seed, "rllib", "offline", "order", number)
             self._now, self._ordered = rng.permutation(len(self._units)).tolist(), number

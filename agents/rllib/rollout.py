@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an env runner hands to the learner: some epochs of all hosts of its racks, as arrays."""
+"""The arrays that an env runner sends to the learner: some epochs of all hosts of its racks."""
 
 from dataclasses import dataclass
 
@@ -14,10 +14,10 @@ Bool = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class RackRollout:
-    """T consecutive epochs of R racks of N hosts. To RLlib it is an "episode": it asks for lengths only."""
+    """T consecutive epochs of R racks of N hosts. RLlib treats it as an "episode" and only asks for lengths."""
 
     obs: ObsArray
-    """[T, R, N, obs_dim] what was acted on."""
+    """[T, R, N, obs_dim] observations acted on."""
     actions: ActionArray
     """[T, R, N]"""
     logits: Float
@@ -29,7 +29,7 @@ class RackRollout:
     truncated: Bool
     """[T, R]"""
     last_obs: ObsArray
-    """[R, N, obs_dim] what follows the last epoch."""
+    """[R, N, obs_dim] observations after the last epoch."""
     cut: tuple[tuple[int, int], ...]
     """(t, rack) of episodes that were truncated."""
     cut_obs: ObsArray
@@ -43,13 +43,13 @@ class RackRollout:
         return len(self)
 
     def agent_steps(self) -> int:
-        """Samples: epochs of a host."""
+        """Number of samples, which are epochs of a host."""
         return int(self.actions.size)
 
 
 @dataclass(frozen=True)
 class FailedRollout:
-    """What an env runner hands over that cannot go on, so that the learner says why: RLlib would restart it forever."""
+    """Message of an env runner that cannot continue; the learner raises it, where RLlib would restart forever."""
 
     message: str
 

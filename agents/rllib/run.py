@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One training with RLlib in one folder: start or resume, iterate, checkpoint, write policies."""
+"""One training with RLlib in one folder: start or resume, iterate, write checkpoints and policies."""
 
 import math
 import signal
@@ -42,7 +42,7 @@ SCALARS = {
     "gradients_default_optimizer_global_norm": "update/grad_norm",
     "default_optimizer_learning_rate": "update/learning_rate",
 }
-"""What RLlib calls its numbers, and what A3C calls them. IMPALA's own vf_loss is a sum; its mean comes later."""
+"""RLlib's names of the reported numbers, and A3C's. IMPALA's own vf_loss is a sum; its mean is computed later."""
 
 
 def train(
@@ -63,7 +63,7 @@ def train(
     else:
         checkpoints.must_be_empty()
     ray = in_process() if config.offline else connected(config.address, config.wheel, cpus=config.env_runners + 1)
-    # Ray's own handler of SIGTERM, which would abort this process, is among those put back.
+    # Ray installs a SIGTERM handler that would abort this process; it is among those replaced.
     with ray, noted(signal.SIGINT, signal.SIGTERM) as interrupt:
         run = Run(Job(config, folder, seed, meta), make_env, checkpoints, loaded, interrupt)
         try:
@@ -74,7 +74,7 @@ def train(
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be trained, and where it goes."""
+    """A training's configuration and its folder."""
 
     config: RllibConfig
     folder: Path
@@ -83,7 +83,7 @@ class Job:
 
 
 class Run:
-    """An algorithm of RLlib's and what we keep of it."""
+    """An algorithm of RLlib and the state that RLlib does not keep."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Run:
             self.algorithm.restore_from_path(str(loaded[0].resolve()))
 
     def learn(self, report: Report) -> Path:
-        """Iterate until all epochs are used; the policy's file."""
+        """Iterate until all epochs are used; return the path of the policy file."""
         meter = Meter(report, self.epochs, self._config.total_epochs)
         saved, heard_s = self.epochs, time.monotonic()
         if not self.epochs:
@@ -135,7 +135,7 @@ class Run:
             epochs = _whole(found.get(NUM_ENV_STEPS_SAMPLED, 0))
             self.epochs += epochs
             for worker, episode in found.get(NEXT_EPISODE, {}).items():
-                if math.isnan(episode):  # of an env runner that has died and said nothing since
+                if math.isnan(episode):  # of an env runner that died and has not reported since
                     continue
                 number = int(worker)
                 self.algorithm.next_episodes[number] = max(self.algorithm.next_episodes[number], _whole(episode))
@@ -155,7 +155,7 @@ class Run:
                 self._save_checkpoint()
                 raise KeyboardInterrupt
             if self.epochs - saved >= self._config.checkpoint_epochs:
-                meter.flush()  # what a resumed run will not say again is said by now
+                meter.flush()  # report now, because a resumed run does not repeat it
                 self._save_checkpoint()
                 saved = self.epochs
         meter.flush()
@@ -201,5 +201,5 @@ class Run:
 
 
 def _whole(told: float) -> int:
-    """A count of RLlib's, which is NaN where nothing was counted in an iteration."""
+    """A count from RLlib as an int; NaN, where an iteration counted nothing, becomes 0."""
     return 0 if math.isnan(told) else int(told)

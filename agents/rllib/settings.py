@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an env runner must know beside RLlib's own settings."""
+"""Data that an env runner needs beside RLlib's own settings."""
 
 from dataclasses import dataclass
 
@@ -8,14 +8,14 @@ from ncc.harness.batch import EnvFactory
 
 @dataclass(frozen=True)
 class EnvSettings:
-    """Travels to every env runner in `env_config`."""
+    """Settings of the environment, sent to every env runner in `env_config`."""
 
     make_env: EnvFactory
     seed: int
     rollout: int
     """Epochs of each rack in one answer."""
     reward_scale: float
-    """1 - gamma: values are then in units of the mean reward per epoch."""
+    """Factor 1 - gamma on rewards, so that values are in units of the mean reward per epoch."""
     episodes: tuple[int, ...]
     """First episode number of each env runner."""
 

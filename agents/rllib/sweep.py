@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trials run by Ray Tune, so many at a time, on this machine or on a cluster. What a trial is, its `Job` knows."""
+"""Trials run by Ray Tune, a limited number at a time, on this machine or on a cluster; a `Job` defines a trial."""
 
 import logging
 import shutil
@@ -21,39 +21,39 @@ from ncc.harness.signals import noted
 from ncc.harness.trials import FAILED, RUNNING, STOPPED, Report
 
 TRIES = 3
-"""How often a trial is started, at most, when the machine below it dies."""
+"""Largest number of starts of a trial, which is repeated if its machine dies."""
 _TUNE = {
-    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # its own logs of results: ours are in the run folders
-    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Ctrl-C is ours
-    "RAY_AIR_NEW_OUTPUT": "0",  # the newer one prints even where it is told not to
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # its own logs of results; ours are in the run folders
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # we handle Ctrl-C
+    "RAY_AIR_NEW_OUTPUT": "0",  # the newer output prints even when told not to
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
     "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0",
 }
 
 
 class Job(Protocol):
-    """A trial: travels by pickle to where it runs, and is called there only."""
+    """A trial, sent by pickle to the place where it runs and called only there."""
 
     name: str
 
     def step(self) -> Report:
-        """Start if need be, go on for a moment, and say how it goes; not called again once it does not run."""
+        """Start if necessary, continue for a moment, and return a report; not called again once the trial has ended."""
 
     def end(self) -> None:
-        """Leave no process; called last, however the trial ended."""
+        """End all processes of the trial; called last, however the trial ended."""
 
 
 Tell = Callable[[str, Report], None]
-"""Called with a job's name whenever it says something."""
+"""Callback with a job's name and its report."""
 
 
 @dataclass(frozen=True)
 class TuneSettings:
-    """How trials are run."""
+    """Settings of how trials are run."""
 
     concurrent: int
     cpus: int
-    """Of each trial."""
+    """CPUs of each trial."""
     asha: tuple[float, float] | None
     """Percent at the first rung, and reduction from rung to rung; None: no trial is ended early."""
     address: str | None
@@ -63,12 +63,12 @@ class TuneSettings:
 
 
 def run_jobs(jobs: Sequence[Job], settings: TuneSettings, tell: Tell, interrupted: Callable[[], None]) -> None:
-    """Run all of them.
+    """Run all jobs.
 
     Args:
         jobs: in the order in which they start.
-        settings: how.
-        tell: hears of every report, and of ends that jobs do not know of: `STOPPED`, and `FAILED` by Ray.
+        settings: how to run them.
+        tell: called with every report, and with ends that jobs do not know of: `STOPPED`, and `FAILED` by Ray.
         interrupted: called once when Ctrl-C is pressed; from then on every job's `step` must end it.
 
     Raises:
@@ -85,7 +85,7 @@ def run_jobs(jobs: Sequence[Job], settings: TuneSettings, tell: Tell, interrupte
 
 
 def _run(jobs: Sequence[Job], settings: TuneSettings, watch: "_Watch") -> None:
-    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # `tell` says it
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # `tell` reports it
     scheduler = None
     if settings.asha is not None:
         first_percent, reduction = settings.asha
@@ -96,9 +96,9 @@ def _run(jobs: Sequence[Job], settings: TuneSettings, watch: "_Watch") -> None:
             grace_period=first_percent,
             max_t=100,
             reduction_factor=reduction,
-            stop_last_trials=False,  # after its last epoch a trial is still judged
+            stop_last_trials=False,  # a trial is still judged after its last epoch
         )
-    # Not `tune.Tuner`: it would want a checkpoint of every trial at its end.
+    # `tune.Tuner` would require a checkpoint of every trial at its end.
     tune.run(
         tune.with_resources(tune.with_parameters(_Trainable, jobs=list(jobs)), {"CPU": settings.cpus}),
         config={"job": tune.grid_search(list(range(len(jobs))))},
@@ -115,7 +115,7 @@ def _run(jobs: Sequence[Job], settings: TuneSettings, watch: "_Watch") -> None:
 
 
 class _Trainable(tune.Trainable):
-    """A job in an actor of Ray's."""
+    """A job in a Ray actor."""
 
     def setup(self, config: dict[str, Any], jobs: Sequence[Job]) -> None:
         self._job = jobs[config["job"]]
@@ -129,7 +129,7 @@ class _Trainable(tune.Trainable):
 
 
 class _Watch(tune.Callback):
-    """Hands on what trials report, and knows which of them run."""
+    """A callback that passes on reports of trials and knows which of them run."""
 
     def __init__(self, names: Sequence[str], tell: Tell, interrupt: threading.Event) -> None:
         self._names, self._tell = names, tell
@@ -157,7 +157,7 @@ class _Watch(tune.Callback):
         self._tell(self._name(trial), Report(FAILED, said=f"Ray lost it {TRIES} times: {said[0] if said else '?'}"))
 
     def all_ended(self) -> bool:
-        """Whether Ctrl-C was pressed and what ran then has ended; what starts later ends by itself."""
+        """True if Ctrl-C was pressed and the trials that ran then have ended; later trials end by themselves."""
         if not self.interrupt.is_set():
             return False
         if self._awaited is None:
@@ -173,13 +173,13 @@ class _Watch(tune.Callback):
 
 
 class _Stopper(tune.Stopper):
-    """Ends the whole run once an interrupt has been dealt with."""
+    """A stopper that ends the whole run after an interrupt."""
 
     def __init__(self, watch: _Watch) -> None:
         self._watch = watch
 
     def __getstate__(self) -> dict[str, Any]:
-        return {}  # for Tune's snapshots, which nobody reads: what is kept are the run folders
+        return {}  # for Tune's snapshots, which are never read: the run folders are kept
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         return False
@@ -201,5 +201,5 @@ def _ray(settings: TuneSettings) -> Iterator[None]:
                 raise ConfigError(f"cpus={settings.cpus} of a trial are more than any node has, {most}: lower cpus")
             yield
     except ConfigError as error:
-        # There they are an agent's settings, here the sweep's own.
+        # These are an agent's settings there, but the sweep's own here.
         raise ConfigError(str(error).replace("agent.address", "address").replace("agent.wheel", "wheel")) from None
