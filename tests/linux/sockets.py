@@ -12,49 +12,23 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 
 from ncc.core.flows import FloatArray
-from ncc.envs.linux import machine, namespaces
+from ncc.envs.linux import namespaces
 from ncc.envs.linux.rack import Rack
 from ncc.envs.linux.switch import STATS
 
 T = TypeVar("T")
 PORT = 5000
 TRIES = 4
-BUSY_FRAC = 0.3
-"""Share of all cores that others use, above which nothing can be measured."""
-LATE_S = 250e-6
-"""Lateness of one wake-up in ten, above which nothing can be measured; about 100 us on a quiet machine."""
 
 
 def settled(measure: Callable[[], T], good: Callable[[T], bool]) -> T:
-    """Measure until the result is good, `TRIES` times at most.
-
-    Skips, with the reason, if no try was good and the machine was busy or woke sleepers late meanwhile.
-    """
-    found, busy_frac, late_s = measure(), 0.0, 0.0
+    """Measure until the result is good, `TRIES` times at most."""
     for _ in range(TRIES - 1):
-        if good(found):
+        if good(found := measure()):
             return found
-        busy_frac, late_s = max(busy_frac, machine.busy_frac()), max(late_s, wake_up_late_s())
-        found = measure()
-    if not good(found) and (busy_frac > BUSY_FRAC or late_s > LATE_S):
-        pytest.skip(
-            f"linux: this machine is busy ({busy_frac:.0%} of its cores) or wakes sleepers late "
-            f"({late_s * 1e6:.0f} us), too much so to measure"
-        )
-    return found
-
-
-def wake_up_late_s(sleeps: int = 300, sleep_s: float = 200e-6) -> float:
-    """Lateness of a sleeping thread's wake-up, exceeded by one in ten of `sleeps`."""
-    late = np.empty(sleeps)
-    for i in range(sleeps):
-        began = time.perf_counter()
-        time.sleep(sleep_s)
-        late[i] = time.perf_counter() - began - sleep_s
-    return float(np.quantile(late, 0.9))
+    return measure()
 
 
 @dataclass(frozen=True)

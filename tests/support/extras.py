@@ -28,7 +28,7 @@ def lacking(text: str) -> str | None:
     return None
 
 
-def skip(report: pytest.CollectReport | pytest.TestReport, text: str) -> None:
-    """Turn the report of an error that says `text` into that of a skipped test, if it is about an absent extra."""
-    if reason := lacking(text):
+def skip(report: pytest.CollectReport | pytest.TestReport, reason: str | None) -> None:
+    """Turn the report of an error into that of a skipped test, if there is a reason to."""
+    if reason:
         report.outcome, report.longrepr = "skipped", (report.nodeid.partition("::")[0], 0, f"Skipped: {reason}")

@@ -3,13 +3,16 @@
 
 import os
 import shutil
+import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import ncc.envs.linux
+from ncc.envs.linux import machine
 
 CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_PERFMON, CAP_BPF = 12, 21, 38, 39
 
@@ -77,3 +80,30 @@ def mark_needs(item: pytest.Item) -> None:
 def sends_traffic(item: pytest.Item) -> bool:
     """Whether a test was marked with `needs` of all of `TRAFFIC`, itself or with its file."""
     return any(set(TRAFFIC) <= set(mark.args) for mark in item.iter_markers("needs"))
+
+
+TRIES = 4
+"""Runs of a test of real traffic before it fails. A machine that pauses for a tenth of a second can fail a sound
+datapath, but hardly four times in a row; what is broken fails every time. Reruns are listed and counted."""
+BUSY_FRAC = 0.3
+"""Share of all cores in use, above which real traffic cannot be measured."""
+LATE_S = 250e-6
+"""Lateness of one wake-up in ten, above which real traffic cannot be measured; about 100 us on a quiet machine."""
+
+
+def unfit() -> str | None:
+    """Reason why this machine cannot measure real traffic now, if there is one."""
+    busy_frac, late_s = machine.busy_frac(), wake_up_late_s()
+    if busy_frac < BUSY_FRAC and late_s < LATE_S:
+        return None
+    return f"linux: {busy_frac:.0%} of the cores are busy and sleepers wake {late_s * 1e6:.0f} us late"
+
+
+def wake_up_late_s(sleeps: int = 300, sleep_s: float = 200e-6) -> float:
+    """Lateness of a sleeping thread's wake-up, exceeded by one in ten of `sleeps`."""
+    late = np.empty(sleeps)
+    for i in range(sleeps):
+        began = time.perf_counter()
+        time.sleep(sleep_s)
+        late[i] = time.perf_counter() - began - sleep_s
+    return float(np.quantile(late, 0.9))
