@@ -15,25 +15,25 @@ _REQUEST_DUMP = 0x0301
 _ADDRESS, _LOCAL = 1, 2
 _HEADER, _BODY = struct.Struct("=IHHII"), struct.Struct("=BBBBI")
 ANSWER_BYTES = 1 << 16
-"""More than the kernel puts into one part of an answer."""
+"""Size of the receive buffer: more than the kernel puts into one part of an answer."""
 BROADCAST = ipaddress.IPv4Address("255.255.255.255")
 Any4or6 = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class InterfaceAddress(NamedTuple):
-    """One of an interface's."""
+    """An address of an interface."""
 
     interface: int
-    """Its number."""
+    """The kernel's index of the interface."""
     address: Any4or6
-    """Its own, where it also has a peer's."""
+    """Local address, also where the interface has the address of a peer as well."""
 
 
 def addresses() -> list[InterfaceAddress]:
-    """All of them; of each interface in the order in which the kernel prefers them.
+    """List all addresses, those of one interface in the order in which the kernel prefers them.
 
     Raises:
-        DatapathError: the kernel does not tell them.
+        DatapathError: the kernel does not list them.
     """
     found: list[InterfaceAddress] = []
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE) as route:
@@ -61,10 +61,10 @@ def addresses() -> list[InterfaceAddress]:
 
 
 def is_here(address: str) -> bool:
-    """Whether connections of this namespace may begin at an IPv4 address."""
+    """Return True if connections of this namespace may begin at an IPv4 address."""
     asked = ipaddress.IPv4Address(address)
     if asked.is_multicast or asked.is_unspecified or asked == BROADCAST:
-        return False  # which can be bound to all the same
+        return False  # bind() takes these, but no connection begins there
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         try:
             asking.bind((address, 0))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A test of the machine: how often the kernel takes something else for what a BPF callback returns.
+"""Test of the machine that counts how often the kernel reads a value that a BPF callback did not return.
 
-Some kernels do now and then (a few times in ten thousand calls on Linux 6.18 in a virtual machine), and a window taken
-from there may be anything. The shim depends on no such value; this says how often others would be hit.
+Some kernels do so now and then (a few times in ten thousand calls on Linux 6.18 in a virtual machine), and a window
+taken from such a value may be anything. The shim depends on no such value; this test shows how often other programs
+would be hit.
 """
 
 from dataclasses import dataclass
@@ -12,34 +13,34 @@ from ncc.envs.linux import layout, machine, objects
 from ncc.envs.linux.libbpf import BPF_F_LINK, Object
 
 MARK_BYTES = 15_000
-"""Of the bottleneck's queue: little, so that congestion is met in every round trip."""
+"""Marking threshold of the bottleneck's queue: small, so that every round trip meets congestion."""
 
 
 @dataclass(frozen=True)
 class Callbacks:
-    """What was counted."""
+    """Result of the test: numbers of calls and answers."""
 
     acks: int
     run: int
-    """Times the callback ran."""
+    """Runs of the callback."""
     right: int
-    """Answers that arrived."""
+    """Answers that arrived as the callback gave them."""
     skipped: int
-    """Answers that were something else, though the callback had not run."""
+    """Wrong answers of calls in which the callback had not run."""
     garbled: int
-    """Answers that were something else, though it had."""
+    """Wrong answers of calls in which the callback had run."""
     last_wrong: int
-    """The last of them."""
+    """Value of the last wrong answer."""
     recursion_misses: int
     """Runs that the kernel left out because the program was running on that processor already."""
 
     @property
     def wrong(self) -> int:
-        """Answers that were something else."""
+        """Number of wrong answers."""
         return self.skipped + self.garbled
 
     def sentence(self) -> str:
-        """For the terminal."""
+        """Describe the result in one sentence."""
         asked = self.right + self.wrong
         return (
             f"Of {asked} answers of a callback {self.wrong} arrived as something else ({self.skipped} times it had not "
@@ -48,11 +49,12 @@ class Callbacks:
 
 
 def count_callbacks(seconds: float) -> Callbacks:
-    """Send real traffic through network namespaces for `seconds` and count.
+    """Send real traffic through network namespaces for `seconds` and count the callback's answers.
 
     Raises:
         ConfigError: `seconds` is not above 0, or too long.
-        DatapathError: the machine cannot (`ncc host check`) or has a run, or nothing was asked.
+        DatapathError: the machine cannot run the test (see `ncc host check`) or is busy with another run, or the
+            callback was never called.
     """
     from ncc.envs.linux.trial import check_seconds, trial
 

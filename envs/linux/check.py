@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What this machine can do of the Linux datapath, tried in the order in which one thing needs another.
+"""Checks of whether this machine can run the Linux datapath, in an order in which each needs only earlier ones.
 
-Nothing is left behind: whatever is tried is tried in a network namespace of its own, or taken back at once.
+Nothing is left behind: every trial runs in a network namespace of its own or is undone at once.
 """
 
 import ctypes
@@ -22,16 +22,16 @@ from ncc.envs.linux import objects
 from ncc.envs.linux.libbpf import BPF_F_LINK, Object, RegisteredError, libbpf
 
 KERNEL_LEAST = (6, 10)
-"""Since then `cong_control` is told of the ACK, and what is registered goes with its process (6.4)."""
+"""Oldest usable kernel: `cong_control` gets the ACK as of 6.10; registrations end with their process as of 6.4."""
 BTF = Path("/sys/kernel/btf/vmlinux")
 PROCESSORS = ("x86_64",)
-"""Whose registers our programs for the kernel are built to read."""
+"""Processors whose registers our programs for the kernel are built to read."""
 TUN = Path("/dev/net/tun")
 RUN = Path("/run")
-"""Of the machine's lock, and of the names of namespaces."""
+"""Directory of the machine's lock and of the names of namespaces."""
 UID_MAP = Path("/proc/self/uid_map")
 EVERY_UID = ["0", "0", "4294967295"]
-"""The map of the namespace that the machine's own root is in."""
+"""User map of the namespace of the machine's own root."""
 CAPABILITIES = {
     "CAP_BPF": (39, "to load programs"),
     "CAP_PERFMON": (38, "to let programs read the kernel's structures"),
@@ -39,16 +39,16 @@ CAPABILITIES = {
     "CAP_SYS_ADMIN": (21, "to make network namespaces"),
 }
 OWN_CONTROLLERS = ("cubic", "bbr", "dctcp")
-"""Of the kernel, references for ours."""
+"""Congestion controls of the kernel that are references for ours."""
 HELPERS = ("traffic", "delay")
 """Programs in programs/."""
 LOADING = ("processor", "kernel", "BTF", "CAP_BPF", "CAP_PERFMON", "user namespace", "libbpf", "BPF objects")
-"""What it takes to load a program."""
+"""Names of the checks that must succeed before a program can be loaded."""
 CLONE_NEWNET = 0x40000000
 
 
 class State(Enum):
-    """What became of a check."""
+    """Outcome of a check."""
 
     THERE = "yes"
     MISSING = "no"
@@ -62,18 +62,18 @@ class Row:
     name: str
     state: State
     needed: bool
-    """Whether no run is possible without it."""
+    """True if no run is possible without it."""
     sentence: str
-    """What was found, or what is missing and what to do."""
+    """Sentence that says what was found, or what is missing and what to do about it."""
 
 
 def can_run(rows: list[Row]) -> bool:
-    """Whether everything needed is there."""
+    """Return True if everything that a run needs is there."""
     return all(row.state is State.THERE for row in rows if row.needed)
 
 
 def check_machine() -> list[Row]:
-    """All checks. Works for any user; what may not be tried is said to be so."""
+    """Run all checks, as any user; a check that this user may not try gives a row that says so."""
     rows: list[Row] = []
     for check in CHECKS:
         rows.extend(check(rows))
@@ -85,7 +85,7 @@ def _row(name: str, fine: bool, found: str, missing: str, *, needed: bool = True
 
 
 def _lacking(rows: list[Row], *names: str) -> str:
-    """Those of the checks before that did not succeed, in words."""
+    """List in words which of the named earlier checks did not succeed."""
     return ", ".join(row.name for row in rows if row.name in names and row.state is not State.THERE)
 
 
@@ -109,10 +109,10 @@ def _btf(_: list[Row]) -> Iterator[Row]:
 
 
 def capabilities() -> int:
-    """Those in force, as a bit mask."""
+    """Bit mask of this process's effective capabilities; 0 on other systems than Linux."""
     try:
         return int(re.findall(r"^CapEff:\s*([0-9a-f]+)", Path("/proc/self/status").read_text(), re.MULTILINE)[0], 16)
-    except (OSError, IndexError):  # not Linux: none
+    except (OSError, IndexError):  # not Linux
         return 0
 
 
@@ -200,7 +200,7 @@ def _switch(rows: list[Row]) -> Iterator[Row]:
 
 
 def _places(_: list[Row]) -> Iterator[Row]:
-    """Asked of the kernel, not tried: whoever may write there may be reading, too."""
+    """Check access to /run by asking the kernel, without writing, for other processes may be reading there."""
     fine = os.access(RUN, os.W_OK | os.X_OK)
     missing = f"the machine's lock and namespaces' names are there: make {RUN} writable, which takes root (sudo)"
     yield _row("/run", fine, "it can be written", missing)
@@ -231,7 +231,7 @@ _QUEUES: dict[str, tuple[bool, dict[str, object], str]] = {
     "htb": (False, {}, "CONFIG_NET_SCH_HTB"),
     "netem": (False, {}, "CONFIG_NET_SCH_NETEM; delays do without"),
 }
-"""Queueing disciplines: whether a run needs it, how it is asked for, what brings it."""
+"""Queueing disciplines: needed by a run or not, arguments of pyroute2's `tc`, option of the kernel's build."""
 
 
 def _queues(rows: list[Row]) -> Iterator[Row]:
@@ -249,7 +249,7 @@ def _queues(rows: list[Row]) -> Iterator[Row]:
 
 
 def _try_queue(name: str, arguments: dict[str, object]) -> str:
-    """Give the loopback device of the calling thread's namespace a queue; why that is refused, or nothing."""
+    """Add a queue to the loopback device of the calling thread's namespace; return the kernel's refusal, or ""."""
     from pyroute2 import IPRoute, NetlinkError
 
     with IPRoute() as route:
@@ -261,10 +261,10 @@ def _try_queue(name: str, arguments: dict[str, object]) -> str:
 
 
 def in_own_namespace(call: Callable[[], str]) -> str:
-    """What `call` returns in a network namespace that is made for it and gone afterwards.
+    """Return the result of `call` in a network namespace that is made for it and removed afterwards.
 
     Raises:
-        DatapathError: not allowed.
+        DatapathError: this process may not make a network namespace.
     """
     results: list[str] = []
     failed: list[BaseException] = []
@@ -290,7 +290,7 @@ def in_own_namespace(call: Callable[[], str]) -> str:
 def _own(_: list[Row]) -> Iterator[Row]:
     try:
         there = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
-    except OSError:  # no networking at all: then none
+    except OSError:  # a kernel without networking
         there = []
     for name in OWN_CONTROLLERS:
         missing = f"no reference beside ours: load the module tcp_{name} (modprobe) or boot a kernel with it"
@@ -313,4 +313,4 @@ CHECKS: tuple[Callable[[list[Row]], Iterator[Row]], ...] = (
     _queues,
     _own,
 )
-"""In the order in which one thing needs another."""
+"""All checks, in an order in which each needs only earlier ones."""

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a congestion control costs per ACK: our controllers in the kernel beside the kernel's own CUBIC.
+"""Processor time per ACK of our controllers in the kernel, beside the kernel's own CUBIC.
 
-All are counted by the kernel's clock for BPF programs, while a few bulk flows share a bottleneck of 200 Mbit/s: of ours
-the program that handles an ACK, with its reports, limits and pacing; of the kernel's CUBIC its two functions
-(`cubictcp_acked`, `cubictcp_cong_avoid`), called by programs that do nothing else. What counting itself costs is known
-from an empty program, and taken off. Not counted: what the kernel does for its own CUBIC and leaves out for ours
-(window reduction in recovery, pacing rate), and the way into a program, some nanoseconds each.
+The kernel's clock for BPF programs measures all of them while a few bulk flows share a bottleneck of 200 Mbit/s. For
+ours it measures the program that handles an ACK, with its reports, limits and pacing; for the kernel's CUBIC its two
+functions (`cubictcp_acked`, `cubictcp_cong_avoid`), called by programs that do nothing else. The cost of measuring is
+known from an empty program and subtracted. Two things are not counted: work that the kernel does for its own CUBIC only
+(window reduction in recovery, pacing rate), and entering a program, which takes some nanoseconds each time.
 """
 
 from dataclasses import dataclass
@@ -24,21 +24,24 @@ EMPTY = "kernel_cubic_nothing"
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one congestion control."""
+    """Cost of one congestion control."""
 
     name: str
     acks: int
     ns_per_ack: float
-    """Without `counting_ns` of each program."""
+    """Nanoseconds per ACK, without the time that measuring takes."""
 
 
 def measure(controllers: tuple[str, ...], seconds: float) -> tuple[list[Cost], float]:
-    """Of the kernel's CUBIC, then of each of `controllers`, over `seconds` of traffic; and what counting costs in ns.
+    """Measure the kernel's CUBIC, then each of `controllers`, over `seconds` of traffic each.
+
+    Returns:
+        The costs, and the nanoseconds that measuring itself takes per run of a program.
 
     Raises:
         ConfigError: `seconds` is not above 0, or too long.
         UnknownNameError: no such controller was built.
-        DatapathError: the machine cannot (`ncc host check`) or has a run, or its CUBIC is not there.
+        DatapathError: the machine cannot run it (see `ncc host check`), is busy with another run, or has no CUBIC.
     """
     check_seconds(seconds)
     for name in controllers:
@@ -85,6 +88,6 @@ def _mean_ns(program: Program) -> float:
 
 
 def _cost(name: str, programs: list[Program], acks: int, counting_ns: float) -> Cost:
-    """Programs of one ACK run once for each, or not for some; `acks` says how many there were."""
+    """Sum the time of programs that run at most once per ACK, and divide it by the number of ACKs."""
     total = sum(program.facts()["run_time_ns"] - counting_ns * program.facts()["run_cnt"] for program in programs)
     return Cost(name, acks, max(total / acks, 0.0))

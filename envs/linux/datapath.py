@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`LinuxDatapath`: the kernel's own TCP between network namespaces on this machine, stepped in real time.
 
-What runs is real: every flow of the list is a connection between two sockets; packets pass veth pairs, token buckets
-and the marking program of the switches (`rack`); the controller is the header of `baselines/` inside the kernel
-(`shim`), or one of the kernel's own (``linux::cubic``). A period is as long as it says: `step` puts the decision into
-force, sleeps until the period's end and reads what was measured.
+Every flow of the list is a connection between two sockets. Packets pass veth pairs, token buckets and the marking
+program of the switches (`rack`). The controller is the header of `baselines/` inside the kernel (`shim`), or one of the
+kernel's own (``linux::cubic``). Periods pass in real time: `step` puts the decision into force, sleeps until the
+period's end and reads what was measured.
 
-What follows from that. Equal seeds give equal flows, not equal runs. A period whose end has passed before its decision
-came is *missed*: its number is skipped, never made up for, and it is counted; the next measurement speaks of the time
-since the last one. Flows start at their time to within what the machine's timers allow, some ten microseconds.
-Connections are closed without packets, as in simulators. What a scenario asks and the kernel does otherwise is in
-`facts`, with everything else that a result must not be without: missed periods, lateness, load, counters of the shim.
+Equal seeds therefore give equal flows, not equal runs. A period that ends before its decision has come is *missed*: it
+is counted and skipped, and the next measurement covers the time since the last one. Flows start on time to within some
+ten microseconds, which is what the machine's timers allow. Connections are closed without packets, as in simulators.
+`facts` list what the kernel does otherwise than the scenario asks, and whatever else a reader of the results must know:
+missed periods, lateness, load, counters of the shim.
 
-The rate limit is on IP packets with data, held by pacing (`shim`): `nic.bucket_bytes` has no counterpart, and pure ACKs
-are not limited. `throughput_bps` counts all packets that the host sent, ACKs included, also those to nodes inside its
-neighbourhood; `facts` say so where a run has such flows.
+The rate limit applies to IP packets with data and is enforced by pacing (`shim`): `nic.bucket_bytes` has no
+counterpart, and pure ACKs are not limited. `throughput_bps` counts all packets that the host sent, including ACKs and
+packets to nodes inside its neighbourhood; `facts` say so for runs with such flows.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ from ncc.harness.limiter import RateLimiter
 
 @dataclass(frozen=True)
 class Configured:
-    """Makes datapaths with settings, in whatever process calls it."""
+    """Picklable factory of datapaths with given settings."""
 
     settings: LinuxSettings
     alone: bool = True
@@ -51,7 +51,7 @@ class Configured:
 
 
 class LinuxDatapath:
-    """The kernel behind the `Datapath` protocol. One run may live on a machine; it takes root.
+    """The kernel behind the `Datapath` protocol. A machine has room for one run at a time; it takes root.
 
     `transports` are the headers of `baselines/` that were built for the kernel, and the kernel's own as
     ``linux::cubic`` and so on: those take no rate limit and no flow order.
@@ -68,32 +68,33 @@ class LinuxDatapath:
 
     @classmethod
     def configured(cls, plain: Mapping[str, Any], where: str) -> Configured:
-        """What makes datapaths with these settings; `ConfigError` names the one that cannot be."""
+        """Make a factory of datapaths with these settings; `ConfigError` names a setting that is not allowed."""
         return Configured(from_dict(LinuxSettings, plain, where))
 
     def transports(self) -> tuple[str, ...]:
-        """Our headers, which the build compiles for the kernel, and the kernel's own congestion controls.
+        """List our headers that were built for the kernel, and the kernel's own congestion controls.
 
         Raises:
             MissingExtraError: pyroute2 is not installed.
-            DatapathError: nothing was built for the kernel; says what the build lacked.
+            DatapathError: nothing was built for the kernel; the message says what the build lacked.
         """
         require_extra("linux", "datapath=linux")
         require_built()
         return transports()
 
     def hastened(self, limiter: RateLimiter) -> RateLimiter:
-        """A trained policy as one call (`ncc.envs.linux.decide`); see `ncc.harness.run.Hastens`."""
+        """Make a limiter that decides as this one does, in compiled code if it can; see `ncc.harness.run.Hastens`."""
         return hastened(limiter)
 
     def start(self, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
         """Build the rack; time begins with the first `step`. Ends an earlier run of this object.
 
-        Nothing is drawn from `seed`: chance here is the machine's own.
+        `seed` is not used: the machine is the only source of chance.
 
         Raises:
             UnknownNameError: no such transport, parameter or order; the message lists what exists.
-            ConfigError: something that the rack or the kernel does not offer, or flows that cannot be sent.
+            ConfigError: the scenario asks for something that the rack or the kernel does not offer, or has flows that
+                cannot be sent.
             DatapathError: the machine lacks something, is busy, or another run has it.
         """
         self.close()
@@ -105,13 +106,13 @@ class LinuxDatapath:
         return run.first()
 
     def take_over(self, scenario: Scenario, flows: FlowTable, stack: HostStack) -> Measurement:
-        """Go on with the run that a process left which was killed, if it let its flows outlive it.
+        """Continue the run of a killed process whose settings let its flows outlive it.
 
-        Its scenario, flows and stack must be these. What happened before counts as one epoch; limits hold again from
-        the first `step` on. `close` ends it as if it were this object's own.
+        Scenario, flows and stack must be the same as that run's. The time before counts as one epoch, and limits hold
+        again from the first `step` on. `close` ends the run as if this object had started it.
 
         Raises:
-            DatapathError: no such run was left, or its process is alive; otherwise as `start`.
+            DatapathError: there is no such run, or its process is alive; otherwise as `start`.
         """
         self.close()
         check_stack(stack)
@@ -132,7 +133,7 @@ class LinuxDatapath:
         return run.step(run.checked(rate_limits_bps))
 
     def finish(self) -> Records:
-        """Records as of the last period's end; may be called again."""
+        """Return the records as of the end of the last period; may be called again."""
         run = self._running("finish")
         records = run.records()
         self._facts, self._fallbacks = run.facts(), run.fallbacks()
@@ -140,17 +141,17 @@ class LinuxDatapath:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """Of the run that `finish` was called for last: see `ncc.harness.run.ReportsFacts`."""
+        """Facts of the run that `finish` was last called for; see `ncc.harness.run.ReportsFacts`."""
         return self._facts
 
     @property
     def fallbacks(self) -> tuple[str, ...]:
-        """What the run did otherwise than asked, a sentence each; known after `finish`."""
+        """Sentences, known after `finish`, about what the run did otherwise than it was asked."""
         return self._fallbacks
 
     @property
     def shim(self) -> Shim | None:
-        """Reports and decisions of the run that is under way; None without one, and for the kernel's own."""
+        """Shim of the run that is under way; None without a run, and for the kernel's own congestion controls."""
         return self._run.shim if self._run is not None else None
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A trained policy where each decision is paid for in real time: observation, network and limits in one call.
+"""A trained policy for decisions in real time: observation, network and limits in one compiled call.
 
-What a policy decides is said by `SharedObserver`, `MlpPolicy` and `RateTable`, in numpy: some fifty calls, which take
-microseconds each on a core that has slept. decide.cc takes their tables and does the same, so that limits are equal but
-where two actions are as likely to within rounding; a test holds it to that.
+`SharedObserver`, `MlpPolicy` and `RateTable` define in numpy what a policy decides. They make some fifty calls, each of
+which takes microseconds on a core that has slept. decide.cc takes their tables and computes the same. Limits are equal
+except where two actions are equally likely to within rounding, which a test checks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,29 +23,29 @@ from ncc.harness.limiter import PolicyLimiter, RateLimiter
 
 @runtime_checkable
 class TanhLayers(Protocol):
-    """A policy that vouches for what it is: `ncc.agents.MlpPolicy`, which this folder must not import."""
+    """Policy that can give its layers: `ncc.agents.MlpPolicy`, which this folder must not import."""
 
     obs_dim: int
     n_actions: int
 
     def tanh_layers(self) -> Sequence[tuple[Any, Any]] | None:
-        """Weights [outputs, inputs] and bias [outputs] of each layer, if they with tanh between are all of it."""
+        """Return weights [outputs, inputs] and bias [outputs] of each layer; None unless only tanh stands between."""
         ...
 
 
 @runtime_checkable
 class Around(Protocol):
-    """A limiter that makes something of another's limits: `ncc.deployed.HeldLimiter`, which is above this folder."""
+    """Limiter that wraps another limiter: `ncc.deployed.HeldLimiter`, which this folder must not import."""
 
     def around(self, other: Callable[[RateLimiter], RateLimiter]) -> RateLimiter:
-        """The same around what `other` makes of the limiter within."""
+        """Make the same wrapper around `other` of the wrapped limiter."""
         ...
 
 
 def hastened(limiter: RateLimiter) -> RateLimiter:
-    """What decides as `limiter` does, and faster where it is a policy that decide.cc can be.
+    """Return a limiter that decides as `limiter` does, in decide.cc if that can compute its policy.
 
-    Types must be exact: a subclass may mean something else.
+    Types must match exactly, because a subclass may compute something else.
     """
     if isinstance(limiter, Around):
         return limiter.around(hastened)
@@ -60,22 +60,22 @@ def hastened(limiter: RateLimiter) -> RateLimiter:
 
 
 class HastenedPolicy:
-    """A `RateLimiter`: another one's policy, by decide.cc wherever that has an equal of its observations."""
+    """A `RateLimiter` that runs another limiter's policy in decide.cc, if that can compute its observations."""
 
     def __init__(
         self, limiter: PolicyLimiter, policy: TanhLayers, observer: SharedObserver, actions: RateTable
     ) -> None:
         self._limiter, self._policy, self._observer, self._actions = limiter, policy, observer, actions
         self.decider: Decider | None = None
-        """Since `reset`; None: the other decides itself."""
+        """Compiled policy, set by `reset`; None if the other limiter decides itself."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What has decided since `reset`; see `ncc.harness.run.ReportsFacts`."""
+        """Facts that name the code that has decided since `reset`; see `ncc.harness.run.ReportsFacts`."""
         return {"decides": "numpy" if self.decider is None else "compiled"}
 
     def reset(self, scenario: Scenario, seed: int) -> None:
-        """Called before each run.
+        """Prepare for a run.
 
         Raises:
             ConfigError: the policy does not fit what is observed, or the table of actions.
@@ -98,15 +98,15 @@ class HastenedPolicy:
             self.decider = extension().Decider(layers=list(layers), **tables, **self._actions.tables())
 
     def among(self, begin: int, end: int) -> None:
-        """From now on decide for hosts `begin` to `end` - 1 only, whatever is said of others; for none: take in.
+        """Decide from now on for hosts `begin` to `end` - 1 only; an empty range only takes measurements in.
 
-        Nothing happens where the other limiter decides, which does for all.
+        This has no effect if the other limiter decides itself, which it always does for all hosts.
         """
         if self.decider is not None:
             self.decider.among(begin, end)
 
     def decide(self, measurement: Measurement) -> FloatArray:
-        """Limits in bits/s, shape [n_agents]; inf means no limit.
+        """Return limits in bits/s, shape [n_agents]; inf means no limit.
 
         Raises:
             DatapathError: a measured number is not finite.
@@ -128,5 +128,5 @@ class HastenedPolicy:
             limits,
         ):
             return limits
-        self._limiter.decide(measurement)  # which says what is wrong with it
+        self._limiter.decide(measurement)  # raises an error that says what is wrong with it
         raise ConfigError("the policy's weights make numbers that are not finite; the training that made it diverged")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`Delay`: a running delay program (programs/delay.c), which is both ends of one link with a delay worth the name."""
+"""`Delay`: a running delay program (programs/delay.c), which is both ends of one link with a long delay."""
 
 import subprocess
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from ncc.core.units import bdp_bytes, to_ns
 from ncc.envs.linux.objects import helper
 
 HOP_S = 30e-6
-"""A shorter delay is not set: a hop takes some 8 us by itself, and its processors may be busy."""
+"""Shortest delay that is set: a hop takes some 8 us by itself, and its processors may be busy."""
 OWN_S = 50e-6
-"""What the program itself costs a packet, waking up mostly; packets are let go that much early."""
+"""Time that the program itself adds to a packet, mostly by waking up; packets are released that much earlier."""
 MIN_DELAY_S = 200e-6
-"""The smallest delay that is held to some 10 %."""
+"""Smallest delay that is kept to within some 10 %."""
 SPARE_PKTS = 1024
 SMALL_BYTES = 250
-"""What packets measure at least on average, for the number of them that may be under way at once."""
+"""Lower bound of the average packet size, from which follows how many packets may be on the link at once."""
 ANSWER_WITHIN_S = 10.0
 
 
 @dataclass(frozen=True)
 class End:
-    """A device that the program makes."""
+    """One end of the link: a device that the program makes."""
 
     namespace: Path
     device: str
@@ -33,18 +33,18 @@ class End:
 
 @dataclass(frozen=True)
 class DelayCounts:
-    """What the program has done so far, both directions together."""
+    """Packets and lateness of the program so far, both directions together."""
 
     passed_pkts: int
     dropped_pkts: int
-    """Because the ring was full, or the other end refused."""
+    """Packets dropped because the ring was full or the other end refused them."""
     late_max_s: float
     late_sum_s: float
-    """Beyond what was due, of all packets passed."""
+    """Sum over all passed packets of the time by which they were late."""
 
 
 class Delay:
-    """The two devices of a link; what enters one leaves the other `delay_s` later. They go with the program.
+    """The two devices of a link: packets that enter one leave the other `delay_s` later. They end with the program.
 
     Raises:
         DatapathError: the program is not built or cannot make the devices.
@@ -61,7 +61,7 @@ class Delay:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
-            process_group=0,  # Ctrl-C is for whoever waits for the run
+            process_group=0,  # Ctrl-C must reach only the process that waits for the run
         )
         try:
             self._answer()
@@ -71,11 +71,11 @@ class Delay:
 
     @property
     def pid(self) -> int:
-        """Of the program."""
+        """Process id of the program."""
         return self._process.pid
 
     def counts(self) -> DelayCounts:
-        """As of now.
+        """Ask the program for its counts so far.
 
         Raises:
             DatapathError: the program has ended.
@@ -89,7 +89,7 @@ class Delay:
         return DelayCounts(passed, dropped, late_max / 1e9, late_sum / 1e9)
 
     def close(self) -> None:
-        """End the program; its devices go. May be called twice."""
+        """End the program, and its devices with it. May be called twice."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):

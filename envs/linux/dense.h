@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A dense layer and its tanh, for some hosts at a time. Included by one file only.
+// A dense layer and its tanh, for several hosts at a time. Included by one file only.
 #ifndef NCC_LINUX_DENSE_H
 #define NCC_LINUX_DENSE_H
 
@@ -11,7 +11,7 @@
 namespace ncc
 {
 
-// The compiler makes these loops for wider registers too; which are used is found out when the module is loaded.
+// The compiler also makes versions of these loops for wider registers; one is chosen when the module is loaded.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define WIDE __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
@@ -35,14 +35,14 @@ WIDE inline void Affine(const float *in, size_t rows, size_t inputs, const float
     }
 }
 
-// tanh(x) = 1 - 2 / (1 + e^2x) in place, to within some 1e-7. e^y is 2^k times 2^f with -1/2 <= f <= 1/2, that by the
-// exponent's bits and this by its Taylor series, so that the loop has neither calls nor branches. NaN stays NaN.
+// Computes tanh(x) = 1 - 2 / (1 + e^2x) in place, to within some 1e-7. e^y is 2^k times 2^f with -1/2 <= f <= 1/2: 2^k
+// comes from the exponent's bits and 2^f from its Taylor series, so the loop has no calls or branches. NaN stays NaN.
 WIDE inline void Tanh(float *x, size_t n)
 {
-    constexpr float kLog2E = 1.44269504F, kMost = 20.0F; // there it is 1 to all digits
+    constexpr float kLog2E = 1.44269504F, kMost = 20.0F; // where tanh is 1 to all digits
     for (size_t i = 0; i < n; ++i) {
         const float twice = 2 * x[i];
-        // Also where it is NaN this is a number, for one that is not cannot be made whole.
+        // This is a number even for NaN, because NaN cannot be converted to an integer.
         const float y = (twice > kMost ? kMost : twice > -kMost ? twice : -kMost) * kLog2E;
         const auto whole = static_cast<int32_t>(y + (y < 0 ? -0.5F : 0.5F));
         const float f = (y - static_cast<float>(whole)) * 0.693147181F;

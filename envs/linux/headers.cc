@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the headers of baselines/ say, for user space: names and parameters, and the keys of all flows in one call.
-// ncc/envs/linux/extension.py is the same in Python types.
+// Names and parameters of the headers of baselines/ for user space, and the keys of all flows in one call.
+// ncc/envs/linux/extension.py declares the same in Python types.
 #include "controllers.h"
 
 #include <nanobind/nanobind.h>
@@ -94,7 +94,7 @@ void bind_live(nb::module_ &m);    // live.cc
 
 NB_MODULE(_linux, m)
 {
-    nb::set_leak_warnings(false); // a run that an error ended is still in the traceback when the interpreter goes
+    nb::set_leak_warnings(false); // a failed run is still referenced by the traceback at exit
     bind_reports(m);
     bind_decide(m);
     bind_steer(m);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Arrays that Python hands over, and the affine layers of a policy's network.
+// Arrays passed from Python, and the affine layers of a policy's network.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `bpf/intf.h` says, for numpy: rows of the maps that the kernel and user space share."""
+"""Rows of the maps that the kernel and user space share, as numpy types: the structs of `bpf/intf.h`."""
 
 import numpy as np
 
 FLOWS_MAX = 4096
-"""Slots: connections that are reported at the same time."""
+"""Number of slots: connections that can be reported at the same time."""
 HOSTS_MAX = 256
 NO_HOST = 0xFFFFFFFF
 WEIGHT_MAX = 65535
 CLAIM_ONE = 64
-"""Units of `HOST['weight_sum']` in a weight of 1."""
+"""Units of `HOST['weight_sum']` that a weight of 1 takes."""
 FREE, LIVE, FINISHED = range(3)
-"""`REPORT['state']`."""
+"""Values of `REPORT['state']`."""
 
 Field = tuple[str, str] | tuple[str, str, tuple[int]]
 
@@ -25,7 +25,7 @@ def _u8(names: str) -> list[Field]:
 
 
 PARAMS = np.dtype([("values", "<u8", (16,)), ("controller", "S16")])
-"""`struct ncc_params`: what a program is made for."""
+"""`struct ncc_params`: the controller and parameters that a program is made for."""
 
 REPORT = np.dtype(
     [
@@ -53,7 +53,7 @@ HOST = np.dtype(
 """`struct ncc_host`: the first half is written by user space, the second by the kernel."""
 
 COUNTERS = ("started", "finished", "unreported", "fallbacks", "late_inits", "clamped", "acks")
-"""What the kernel counts in `AGENT`."""
+"""Counters of `AGENT`, which the kernel writes."""
 
 AGENT = np.dtype(
     [
@@ -63,10 +63,10 @@ AGENT = np.dtype(
         *_u8("reserved_kernel"),
     ]
 )
-"""`struct ncc_agent`: likewise."""
+"""`struct ncc_agent`: the first half is written by user space, the second by the kernel."""
 
 CALLBACKS = np.dtype([*_u8("acks run right skipped garbled last_wrong"), ("reserved", "<u8", (2,))])
-"""`struct ncc_callbacks`: what a test of the machine counts."""
+"""`struct ncc_callbacks`: counts of a test of the machine."""
 
 STRUCTS = {
     "ncc_params": PARAMS,
@@ -76,4 +76,4 @@ STRUCTS = {
     "ncc_agent": AGENT,
     "ncc_callbacks": CALLBACKS,
 }
-"""By their names in C."""
+"""Row types by the names of their structs in C."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The system's libbpf, as much of it as is needed to load programs and look into maps."""
+"""The part of the system's libbpf that loads programs and reads and writes maps."""
 
 import ctypes as c
 import errno
@@ -21,13 +21,13 @@ SONAME = "libbpf.so.1"
 PAGE = mmap.PAGESIZE
 BPF_F_LINK = 1 << 13
 BPF_STRUCT_OPS = 44
-"""`enum bpf_attach_type`: a link to a struct_ops map; what it registers goes with its last descriptor."""
+"""`enum bpf_attach_type`: a link to a struct_ops map; its registration ends when its last descriptor is closed."""
 BPF_STATS_RUN_TIME = 0
 BTF_KIND_STRUCT = 4
 WARN = 0
 _LOG_LINES = 40
 _MISLEADING = re.compile("memlock|ulimit -l", re.IGNORECASE)
-"""Hints at a limit that kernels since 5.11 do not ask about: what lacks is a privilege."""
+"""Pattern of libbpf's hints at a limit that kernels since 5.11 do not use: a privilege is missing instead."""
 
 _P, _S, _I, _U = c.c_void_p, c.c_char_p, c.c_int, c.c_uint32
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
@@ -75,11 +75,11 @@ _PRINT = c.CFUNCTYPE(_I, _I, _S, _P)
 
 
 class RegisteredError(DatapathError):
-    """A congestion control of that name is registered already, which says that the kernel can."""
+    """Error: a congestion control of that name is registered already, so the kernel is able to register one."""
 
 
 class Libbpf:
-    """The shared library, its functions typed, and what it has complained of last."""
+    """The shared library with typed functions, and its last warnings."""
 
     def __init__(self) -> None:
         self.lib = c.CDLL(SONAME, use_errno=True)
@@ -102,7 +102,7 @@ class Libbpf:
 
     @property
     def version(self) -> tuple[int, int]:
-        """Major and minor."""
+        """Major and minor version."""
         return self.lib.libbpf_major_version(), self.lib.libbpf_minor_version()
 
 
@@ -127,7 +127,7 @@ def reason(number: int) -> str:
 
 
 class KernelMap:
-    """A map in the kernel, by a descriptor of it."""
+    """A map in the kernel, accessed by its descriptor."""
 
     def __init__(self, name: str, value_bytes: int, entries: int, fd: int) -> None:
         self.name, self.value_bytes, self.entries = name, value_bytes, entries
@@ -140,10 +140,10 @@ class KernelMap:
         return self._fd
 
     def view(self, row: np.dtype[np.void]) -> NDArray[np.void]:
-        """Its rows as they are in the kernel, shared, not copied: [entries].
+        """Return the map's rows [entries] in memory shared with the kernel.
 
         Raises:
-            DatapathError: the rows of the object have another size than `row`.
+            DatapathError: the rows of the map have another size than `row`.
         """
         if row.itemsize != self.value_bytes:
             raise DatapathError(
@@ -165,7 +165,7 @@ class KernelMap:
         return value.raw
 
     def pop(self) -> bytes | None:
-        """The head of a queue, taken off it; None if it is empty."""
+        """Take the head off a queue and return it; None if the queue is empty."""
         value = c.create_string_buffer(self.value_bytes)
         result = libbpf().lib.bpf_map_lookup_and_delete_elem(self.fd, None, value)
         if result == -errno.ENOENT:
@@ -179,7 +179,7 @@ class KernelMap:
 
 
 class Map(KernelMap):
-    """A map of an object: its shape, and once it is loaded its contents."""
+    """A map of an object: its shape and, once the object is loaded, its contents."""
 
     def __init__(self, pointer: int) -> None:
         self._pointer = pointer
@@ -193,12 +193,12 @@ class Map(KernelMap):
         return int(libbpf().lib.bpf_map__fd(self._pointer))
 
     def add_flags(self, flags: int) -> None:
-        """Before the object is loaded."""
+        """Add flags to the map, which must happen before the object is loaded."""
         lib = libbpf().lib
         self._check(lib.bpf_map__set_map_flags(self._pointer, lib.bpf_map__map_flags(self._pointer) | flags), "set")
 
     def initial(self) -> NDArray[np.uint8]:
-        """Bytes of a data section, to be written before the object is loaded."""
+        """Return the bytes of a data section, which may be changed until the object is loaded."""
         size = c.c_size_t()
         at = libbpf().lib.bpf_map__initial_value(self._pointer, c.byref(size))
         if not at:
@@ -221,7 +221,7 @@ class Program:
         return int(libbpf().lib.bpf_program__fd(self._pointer))
 
     def facts(self) -> dict[str, int]:
-        """What the kernel says of it: run_cnt, run_time_ns, verified_insns, recursion_misses and the like."""
+        """Read the kernel's numbers of the program, such as run_cnt, run_time_ns and recursion_misses."""
         lines = Path(f"/proc/self/fdinfo/{self.fd}").read_text().splitlines()
         pairs = (line.split(":", 1) for line in lines)
         return {key: int(value) for key, value in pairs if value.strip().isdecimal()}
@@ -235,7 +235,7 @@ class Object:
     """
 
     def __init__(self, path: Path, data: bytes | None = None) -> None:
-        """The object at a path; with `data` these bytes, which were made of it."""
+        """Open the object at a path, or with `data` these bytes, which were derived from it."""
         self.path = path
         self._library = libbpf()
         self._library.said.clear()
@@ -253,38 +253,38 @@ class Object:
         self._attached: list[int] = []
 
     def maps(self) -> Iterator[Map]:
-        """All of them."""
+        """Iterate over all maps."""
         at = self._library.lib.bpf_object__next_map(self._open(), None)
         while at:
             yield Map(at)
             at = self._library.lib.bpf_object__next_map(self._open(), at)
 
     def programs(self) -> Iterator[Program]:
-        """All of them."""
+        """Iterate over all programs."""
         at = self._library.lib.bpf_object__next_program(self._open(), None)
         while at:
             yield Program(at)
             at = self._library.lib.bpf_object__next_program(self._open(), at)
 
     def map(self, name: str) -> Map:
-        """One by its name, or a data section by the section's."""
+        """Find a map by its name, or a data section by the name of the section."""
         at = self._library.lib.bpf_object__find_map_by_name(self._open(), name.encode())
         if not at:
             raise DatapathError(f"BPF object {self.path.name} has no map {name!r}: rebuild it with make build.")
         return Map(at)
 
     def program(self, name: str) -> Program:
-        """One by its name."""
+        """Find a program by its name."""
         at = self._library.lib.bpf_object__find_program_by_name(self._open(), name.encode())
         if not at:
             raise DatapathError(f"BPF object {self.path.name} has no program {name!r}: rebuild it with make build.")
         return Program(at)
 
     def fields(self, struct: str) -> tuple[int, dict[str, int]]:
-        """Of a struct that its programs know: size, and offset of each field, in bytes.
+        """Return the size of a struct that the programs know, and the offset of each field, in bytes.
 
         Raises:
-            DatapathError: they know none of that name.
+            DatapathError: the programs know no struct of that name.
         """
         lib = self._library.lib
         btf = lib.bpf_object__btf(self._open())
@@ -300,7 +300,7 @@ class Object:
         """Create its maps and have its programs verified.
 
         Raises:
-            DatapathError: the kernel refuses; the message says what it said.
+            DatapathError: the kernel refuses; the message has its reasons.
         """
         result = self._library.lib.bpf_object__load(self._open())
         if result:
@@ -314,14 +314,14 @@ class Object:
 
         Raises:
             RegisteredError: another process has registered it.
-            DatapathError: the kernel refuses otherwise.
+            DatapathError: the kernel refuses for another reason.
         """
         lib, entry = self._library.lib, self.map(name)
         link = lib.bpf_map__attach_struct_ops(entry._pointer)
         if not link:
             self._refuse(name, c.get_errno())
         self._attached.append(link)
-        if self._library.version >= (1, 2):  # there it is a link of the kernel's already
+        if self._library.version >= (1, 2):  # the link is one of the kernel's already
             return
         fd = lib.bpf_link_create(entry.fd, 0, BPF_STRUCT_OPS, None)
         if fd < 0:
@@ -340,11 +340,11 @@ class Object:
 
     @property
     def links(self) -> list[int]:
-        """Descriptors of what is registered: it stays for as long as a process holds one."""
+        """Descriptors of the registrations, each of which lasts as long as a process holds its descriptor."""
         return self._links or [int(self._library.lib.bpf_link__fd(link)) for link in self._attached]
 
     def close(self) -> None:
-        """Unregister and unload; what sockets still use goes when they close."""
+        """Unregister and unload; programs that sockets still use are removed when the sockets close."""
         links, self._links, attached, self._attached = self._links, [], self._attached, []
         for fd in links:
             os.close(fd)
@@ -372,7 +372,7 @@ class Object:
 
 @contextmanager
 def statistics() -> Iterator[None]:
-    """Have the kernel count runs and run time of BPF programs meanwhile; it stops with this process at the latest."""
+    """Let the kernel count runs and run time of BPF programs inside the context, at most until this process ends."""
     fd = libbpf().lib.bpf_enable_stats(BPF_STATS_RUN_TIME)
     if fd < 0:
         raise DatapathError(f"The kernel would not count the run time of BPF programs: {reason(fd)}.")

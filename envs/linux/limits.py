@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hosts' limits as rates that the kernel paces by, corrected by what came of them.
+"""Hosts' limits as rates that the kernel paces by, corrected by what hosts really sent.
 
-A connection is paced at its share of its host's rate, by a timer that was armed at the share it had; its first packets
-are not paced at all; and shares are passed on some milliseconds after they are left. So a host sends some percent more
-or less than it may. What it was allowed and has not sent is therefore added up, as bytes that are *due* (below 0: it
-has sent too much), and the rate that is written is
+A connection is paced at its share of its host's rate, by a timer that was armed at its earlier share. Its first packets
+are not paced at all, and a share that a connection leaves is passed on some milliseconds later. A host therefore sends
+some percent more or less than it may. The bytes that it was allowed and has not sent are added up as *due* (negative if
+it has sent too much), and the rate that is written is
 
     limit + due / HORIZON_S, at most `trim_frac` above the limit, and `BELOW` times that below it.
 
-`due` counts only while the host has payload waiting and a finite limit, and no more is remembered than that correction
-makes good in MEMORY_S: who was held back by its transport, not by its limit, may exceed it by `trim_frac` for about
-MEMORY_S afterwards. A host that has nothing waiting when a period ends has nothing due to it; what it has sent too
-much, its silence makes good. A limit that is lifted ends both.
+`due` counts only while the host has payload waiting and a finite limit. It is bounded by what the correction makes good
+in MEMORY_S: a host that was held back by its transport, not by its limit, may exceed the limit by `trim_frac` for about
+MEMORY_S afterwards. A host that has nothing waiting when a period ends has nothing due to it; an excess is made up for
+while it is silent. Lifting the limit ends both.
 
-This is off unless `trim_frac` is set, for it holds where hosts send smoothly and only send. What counts as sent is all
-packets of the host's port, so that a host's ACKs for what it receives are taken from its payload; and where a packet
-is more than what is remembered (MEMORY_S of `trim_frac` of a small rate), remembering less above than below shifts the
-mean.
+The correction is off unless `trim_frac` is set, because it is right only for hosts that send smoothly and only send.
+All packets of the host's port count as sent, so that its ACKs for received data are subtracted from its payload. Where
+one packet is larger than the bound (MEMORY_S of `trim_frac` of a small rate), the bound is tighter above than below,
+which shifts the mean.
 """
 
 import numpy as np
@@ -27,18 +27,18 @@ from ncc.envs.linux.extension import extension
 from ncc.envs.linux.shim import RATE_MAX, Shim
 
 HORIZON_S = 0.01
-"""In which what is due is made good where it is little: some RTTs, so that the kernel has obeyed before it is asked for
-more."""
+"""Time in which small amounts due are made good: some RTTs, so that the kernel has obeyed before the next change."""
 MEMORY_S = 0.02
 BELOW = 3.0
-"""A flow of some twenty packets has sent half of them before it is paced: there is little time for the rest."""
+"""Factor of `trim_frac` below the limit: a flow of some twenty packets has sent half of them before it is paced, which
+leaves little time for the rest."""
 
 
 class Limits:
-    """Of the first `n` hosts of a shim.
+    """Limits of the first `n` hosts of a shim.
 
     Args:
-        trim_frac: how far rates may be above limits, 0 to 0.3 of them.
+        trim_frac: fraction by which rates may be above limits, 0 to 0.3.
     """
 
     def __init__(self, shim: Shim, n: int, trim_frac: float) -> None:
@@ -63,9 +63,9 @@ class Limits:
 
         Args:
             limits_bps: > 0, inf: no limit.
-            decided: whether they are a new decision, which the kernel's reports then name.
-            interval_s: how long the last period was, in which the limits of the last call held.
-            sent_bps: what each host sent in it, IP packets.
-            waiting: payload that waits, in bytes.
+            decided: True for a new decision, which the kernel's reports then name.
+            interval_s: length of the last period, in which the limits of the last call held.
+            sent_bps: rate of the IP packets that each host sent in that period.
+            waiting: payload that each host has waiting, in bytes.
         """
         self._steering.steer(limits_bps, decided, interval_s, sent_bps, waiting)

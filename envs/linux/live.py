@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`Live`: hosts as they are, whose connections nobody announced, measured through the shim's reports and held by it.
+"""`Live`: hosts with unannounced connections, which the shim reports and limits.
 
 Columns are those of `ncc.core.measurement`, except where the kernel knows less than a simulator:
 
-- How large a flow is, nobody knows: `queued_bytes` is what applications have written and the kernel has not sent,
-  `next_bytes` the least of it, and a flow is queued if it has any. What an application has not written yet, because the
-  send buffer is full, is not in it.
+- Sizes of flows are unknown. `queued_bytes` are the bytes that applications have written and the kernel has not sent,
+  `next_bytes` the least of them over flows, and a flow is queued if it has any. Data that an application has not
+  written yet, because the send buffer is full, is not counted.
 - `wait_s` counts from the end of the period in which new bytes of the flow last left; before that from its beginning.
-- All of a connection is as of its last ACK: of one whose first data is on its way nothing is known.
+- All values are as of a connection's last ACK; nothing is known of one before the ACK of its first data.
 - Limits hold for all connections from a host's address, also for those to its neighbours.
 """
 
@@ -28,11 +28,11 @@ from ncc.envs.linux.order import WeightsByWait
 from ncc.envs.linux.shim import Shim
 
 Counter = Callable[[], int]
-"""Bytes of IP packets that have left a host's interface since whenever."""
+"""Function that returns the bytes of IP packets that have left a host's interface since an arbitrary time."""
 ETHERNETS, ETHERNET_BYTES = (1, 772), 14
-"""ARPHRD_ETHER and ARPHRD_LOOPBACK of linux/if_arp.h; those count a header of the link layer with each packet."""
+"""ARPHRD_ETHER and ARPHRD_LOOPBACK of linux/if_arp.h, whose counters include a link-layer header per packet."""
 WEIGH_NS = 8_000_000
-"""As for runs (senders.py): weights are worked out anew no sooner than the kernel passes on what a flow leaves."""
+"""Least time between two updates of weights, as for runs (senders.py)."""
 _SLOT, _GENERATION = LIVE_COLUMNS.index("slot"), LIVE_COLUMNS.index("generation")
 
 
@@ -56,18 +56,18 @@ class HostColumns:
 
 
 class Live:
-    """The local hosts of an agent: rows 0 to k - 1 of a shim.
+    """The local hosts of an agent, which are rows 0 to k - 1 of a shim.
 
     Args:
-        shim: `add_host` of each row is called here.
-        addresses: [k] all IPv4 addresses of each host.
-        base_rtt_s: [k] what is said of a host's RTT before its first sample.
-        counters: [k] of each host's interface; None: bytes that its connections report, with headers.
-        order: of its flows; None: all alike.
-        writes: whether anything is put into force; false: hosts are only measured.
+        shim: shim, to which the hosts are added here.
+        addresses: all IPv4 addresses of each host [k].
+        base_rtt_s: RTT [k] of each host before its first sample.
+        counters: counter [k] of each host's interface; None: bytes that its connections report, with headers.
+        order: order among the flows of a host; None: equal weights.
+        writes: False only measures and puts nothing into force.
 
     Attributes:
-        torn: reports that were left to the next period.
+        torn: number of reports that could not be read in their period and were left to the next.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Live:
                 shim.add_host(row, address)
 
     def measure(self, now_ns: int) -> HostColumns:
-        """What has happened since the last call; `now_ns` is `time.monotonic_ns()`."""
+        """Measure the time since the last call; `now_ns` is `time.monotonic_ns()`."""
         sums = self._sums
         reported, self._n_live, ended, torn = self._connections.measure(self.shim.used(), now_ns, sums)
         self.torn += torn
@@ -130,7 +130,7 @@ class Live:
         )
 
     def put(self, limits_bps: FloatArray, now_ns: int) -> None:
-        """Put limits [k] (inf: none) and the order of flows into force, and show that somebody decides."""
+        """Put limits [k] (inf: none) and the order of flows into force, and renew the heartbeat."""
         if not self._writes:
             return
         self.shim.beat(now_ns)
@@ -144,7 +144,7 @@ class Live:
             self.shim.decisions["generation"][slots] = live[_GENERATION]
 
     def lift(self) -> None:
-        """Limit and weigh nothing any more; without `put` the kernel soon stops asking."""
+        """Lift all limits and weights; without further `put` the heartbeat soon times out."""
         if not self._writes:
             return
         self.shim.limit(np.full(self._n, np.inf))
@@ -153,7 +153,7 @@ class Live:
 
     @property
     def busy(self) -> bool:
-        """Whether connections of these hosts have data, as the kernel counts them."""
+        """True if connections of these hosts have data, by the kernel's count."""
         return bool((self.shim.hosts["flows"][: self._n] > 0).any())
 
     def _count(self) -> IntArray:
@@ -161,10 +161,10 @@ class Live:
 
 
 class InterfaceCounter:
-    """A `Counter` of an interface of the calling thread's network namespace; it stays open until `close`.
+    """A `Counter` of an interface of the calling thread's network namespace, open until `close`.
 
     Args:
-        name: of the interface.
+        name: name of the interface.
 
     Raises:
         DatapathError: there is no such interface.
@@ -184,10 +184,10 @@ class InterfaceCounter:
             ) from None
 
     def __call__(self) -> int:
-        """Bytes since it came up.
+        """Return the bytes sent since the interface came up.
 
         Raises:
-            DatapathError: the interface has gone.
+            DatapathError: the interface was removed.
         """
         sent = []
         try:
@@ -201,6 +201,6 @@ class InterfaceCounter:
         return sent[0] - sent[1] * self._header_bytes
 
     def close(self) -> None:
-        """May be called twice."""
+        """Close the counters; may be called twice."""
         for file in self._files:
             file.close()

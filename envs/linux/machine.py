@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The machine that a run has to itself: one run at a time, what else it does, and who goes first."""
+"""The machine that runs take place on: a lock for one run at a time, its load, and scheduling of the run's threads."""
 
 import fcntl
 import os
@@ -15,20 +15,20 @@ from ncc.core.units import NS_PER_S
 from ncc.envs.linux.check import State, check_machine
 
 LOCK = Path("/run/ncc-linux.lock")
-"""Held by whoever has a run on this machine; it goes with the process."""
+"""Lock file, held by the process that has a run on this machine until it ends."""
 DECISIONS_PRIORITY = 50
-"""Of SCHED_FIFO."""
+"""SCHED_FIFO priority of the thread that decides."""
 TRAFFIC_NICE = -20
-"""Ahead of everything that is not SCHED_FIFO."""
+"""Nice value of the traffic: ahead of everything that is not SCHED_FIFO."""
 WATCHED_S = 0.2
 
 
 @cache
 def require() -> None:
-    """Look once in a process whether runs are possible here.
+    """Check once per process that runs are possible on this machine.
 
     Raises:
-        DatapathError: they are not; says the first thing that is missing, and what to do.
+        DatapathError: they are not; the message names the first thing that is missing and what to do.
     """
     for row in check_machine():
         if row.needed and row.state is not State.THERE:
@@ -36,10 +36,13 @@ def require() -> None:
 
 
 def take_machine(*, shared: bool = False) -> int:
-    """A descriptor that holds the machine until it is closed; `shared`: with others who say so, and with no run.
+    """Take the machine; return a descriptor that holds it until it is closed.
+
+    Args:
+        shared: hold it together with others that also set this; a run never shares.
 
     Raises:
-        DatapathError: another run has it, or it cannot be had.
+        DatapathError: another run has it, or the lock file cannot be opened.
     """
     try:
         lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -69,7 +72,7 @@ def alone() -> Iterator[None]:
 
 
 def busy_frac(watched_s: float = WATCHED_S) -> float:
-    """Share of all cores that is in use, while this process sleeps for `watched_s`."""
+    """Measure which fraction of all cores is in use while this process sleeps for `watched_s`."""
     before = _cpu_times()
     time.sleep(watched_s)
     busy, total = (end - start for end, start in zip(_cpu_times(), before, strict=True))
@@ -77,27 +80,28 @@ def busy_frac(watched_s: float = WATCHED_S) -> float:
 
 
 def _cpu_times() -> tuple[int, int]:
-    """(busy, all) in ticks since boot; waiting for a disk is idle."""
+    """Return (busy, all) ticks since boot; waiting for a disk counts as idle."""
     with Path("/proc/stat").open() as file:
         ticks = [int(value) for value in file.readline().split()[1:9]]
     return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
 
 
 def waited_s() -> float:
-    """For how long the calling thread has been ready and another ran in its place, by the kernel's account."""
+    """Seconds for which the calling thread was ready to run while another ran instead, as the kernel counts them."""
     return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / NS_PER_S
 
 
 def split_cores() -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Cores for the decisions, and for the traffic; with one core, that one for both."""
+    """Return the cores for the decisions and those for the traffic; a single core serves both."""
     cores = sorted(os.sched_getaffinity(0))
     return tuple(cores[-1:]), tuple(cores[:-1] or cores)
 
 
 class Cores:
-    """The calling thread on some cores, from `enter` to `leave`; both may be called twice, `leave` from any thread.
+    """Binds the calling thread to some cores from `enter` to `leave`.
 
-    Threads and processes that it makes meanwhile are on these cores too.
+    Both may be called twice, and `leave` from any thread. Threads and processes that are made in between inherit the
+    cores.
     """
 
     def __init__(self, cores: tuple[int, ...]) -> None:
@@ -105,13 +109,13 @@ class Cores:
         self._before: tuple[int, set[int]] | None = None
 
     def enter(self) -> None:
-        """Be there; on none: stay."""
+        """Move to the cores; without any, do nothing."""
         if self._cores and self._before is None:
             self._before = threading.get_native_id(), os.sched_getaffinity(0)
             os.sched_setaffinity(0, self._cores)
 
     def leave(self) -> None:
-        """Be where it was before."""
+        """Go back to the cores of before."""
         before, self._before = self._before, None
         if before is not None:
             with suppress(ProcessLookupError):  # the thread has ended
@@ -119,19 +123,20 @@ class Cores:
 
 
 class Realtime:
-    """SCHED_FIFO for the calling thread, from `enter` to `leave`; both may be called twice, `leave` from any thread.
+    """Gives the calling thread SCHED_FIFO from `enter` to `leave`.
 
-    Threads and processes that it makes meanwhile are not: they have the usual scheduling.
+    Both may be called twice, and `leave` from any thread. Threads and processes that are made in between keep the usual
+    scheduling.
     """
 
     def __init__(self) -> None:
         self._before: tuple[int, int, os.sched_param] | None = None
 
     def enter(self) -> None:
-        """Go first.
+        """Switch to SCHED_FIFO.
 
         Raises:
-            DatapathError: not allowed.
+            DatapathError: this process may not.
         """
         if self._before is not None:
             return
@@ -146,7 +151,7 @@ class Realtime:
         self._before = before
 
     def leave(self) -> None:
-        """Be as before."""
+        """Go back to the scheduling of before."""
         before, self._before = self._before, None
         if before is not None:
             with suppress(ProcessLookupError):  # the thread has ended

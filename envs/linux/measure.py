@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`Meter`: from what sockets and ports have counted to the columns of an epoch (`ncc.core.measurement`).
 
-All columns are of arrays over flows; nothing here is done flow by flow. Of a flow the kernel says at its last ACK what
-had left the host, and what has been delivered; so `queued_bytes` and `wait_s` are as old as that, and of a flow whose
-first data is not acknowledged yet nothing has left. When the receiver has every byte a flow counts as delivered, even
-if its last ACK is still on its way.
+Everything is computed on arrays over flows. The kernel reports at each ACK how many bytes of a flow have left the host
+and how many are delivered. `queued_bytes` and `wait_s` are therefore as old as the last ACK, and a flow counts as
+unsent until its first ACK. A flow counts as delivered when the receiver has every byte, even if the last ACK is still
+on its way.
 """
 
 import numpy as np
@@ -25,29 +25,29 @@ PORT_COUNTERS = (
     "queue_byte_ns",
     "queue_pkt_ns",
 )
-"""What a port has counted since the start: bytes are of IP packets, `queue_bytes` wait now, and the last two are the
-queue's integrals over time in bytes and in packets; the latter is the sum of the packets' waits (Little)."""
+"""Counters of a port since the start: bytes are of IP packets, `queue_bytes` wait now, and the last two are the queue's
+integrals over time in bytes and in packets; the latter is the sum of the packets' waits (Little)."""
 _THROUGHPUT, _QUEUED = HOST_REALS.index("throughput_bps"), HOST_REALS.index("queued_bytes")
 
 
 def host_ports(topology: Topology) -> IntArray:
-    """[n_agents] the directed port by which each agent sends."""
+    """Return the directed port [n_agents] by which each agent sends."""
     links = {end: 2 * i + side for i, link in enumerate(topology.links) for side, end in enumerate((link.a, link.b))}
     return np.array([links[host] for host in topology.agent_hosts], np.int64)
 
 
 class Meter:
-    """The epochs of one run.
+    """Measurement of one run, epoch by epoch.
 
     Attributes:
-        size_bytes: [n_flows], as are all of flows.
-        delivered_bytes: acknowledged, each byte once.
-        left_bytes: of the payload, that has left the host at least once; at least what is delivered.
-        last_left_s: when a byte of it last left the host, as far as epochs tell; its arrival if none has.
-        live: rows of flows that have arrived and not been delivered; the next epoch overwrites it.
-        interval_s: how long the last epoch was; 0 before the first.
-        sent_bps: [n_agents] `throughput_bps` of the last epoch.
-        waiting_bytes: [n_agents] its `queued_bytes`.
+        size_bytes: size of each flow [n_flows], as all arrays of flows.
+        delivered_bytes: acknowledged bytes of each flow, each byte once.
+        left_bytes: payload that has left the host at least once; at least `delivered_bytes`.
+        last_left_s: end of the epoch in which a new byte last left the host; the arrival if none has.
+        live: rows of flows that have arrived and are not delivered; the next epoch overwrites it.
+        interval_s: length of the last epoch; 0 before the first.
+        sent_bps: `throughput_bps` of the last epoch [n_agents].
+        waiting_bytes: `queued_bytes` of the last epoch [n_agents].
     """
 
     def __init__(self, scenario: Scenario, flows: FlowTable, first: IntArray) -> None:
@@ -59,11 +59,11 @@ class Meter:
         index[list(topology.agent_hosts)] = np.arange(self.n_agents)
         self.start_s, self.size_bytes = flows.start_s, np.array(flows.size_bytes, np.int64)
         self.agent: IntArray = index[flows.src]
-        """Row among the agents of each flow's sender; n_agents: none."""
+        """Agent that sends each flow, as its row; n_agents: none."""
         self.limited: BoolArray = limited[area_of[flows.src], flows.dst]
-        """Whether a flow leaves its neighbourhood, and so is under its host's limit."""
+        """True for flows that leave their neighbourhood and are therefore under their host's limit."""
         self.inside_rows: IntArray = np.flatnonzero(~self.limited & (self.agent < self.n_agents))
-        """Flows of agents that stay inside their neighbourhood."""
+        """Rows of agents' flows that stay inside their neighbourhood."""
         acks_inside = ~limited[area_of[flows.dst], flows.src] & (index[flows.dst] < self.n_agents)
         self._inside = len(self.inside_rows) > 0 or bool(acks_inside.any())
         self.delivered_bytes, self.left_bytes = np.zeros(n, np.int64), np.zeros(n, np.int64)
@@ -107,9 +107,9 @@ class Meter:
         rtt_sum_s: FloatArray,
         rtt_samples: IntArray,
     ) -> None:
-        """Take in what the senders of some flows have counted since they began; all have the shape of `rows`.
+        """Take in the counts of some flows since they began; all arrays have the shape of `rows`.
 
-        Older news than what is known changes nothing, and nothing exceeds a flow's size.
+        Older counts than those known change nothing, and no count exceeds a flow's size.
         """
         size = self.size_bytes[rows]
         delivered = np.maximum(self.delivered_bytes[rows], np.minimum(delivered_bytes, size))
@@ -128,12 +128,12 @@ class Meter:
         finished: BoolArray,
         ports: IntArray,
     ) -> Measurement:
-        """The epoch that ends at `time_s`, `interval_s` after the last one did.
+        """Measure the epoch that ends at `time_s`, `interval_s` after the last one.
 
         Args:
-            limits_bps: [n_agents], in force.
-            finished: [n_flows] whether the receiver has every byte.
-            ports: [n_ports, PORT_COUNTERS] of all directed ports.
+            limits_bps: limits in force [n_agents].
+            finished: True for flows [n_flows] of which the receiver has every byte.
+            ports: counters [n_ports, PORT_COUNTERS] of all directed ports.
         """
         host_reals, host_counts = np.empty((len(HOST_REALS), n := self.n_agents)), np.empty((len(HOST_COUNTS), n), int)
         upper_reals = np.empty((len(UPPER_REALS), self._n_areas))
@@ -172,7 +172,7 @@ class Meter:
 
 
 def _base_rtts(scenario: Scenario, flows: FlowTable, agent: IntArray, n_agents: int) -> FloatArray:
-    """[n_agents] the longest base RTT of a host's flows; of one without flows, the longest of all."""
+    """Return the longest base RTT [n_agents] of each host's flows; for a host without flows, the longest of all."""
     rtt_s = np.zeros(n_agents)
     for src, dst, row in np.unique(np.stack([flows.src, flows.dst, agent]), axis=1).T.tolist():
         if row < n_agents:

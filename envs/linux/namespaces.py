@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Network namespaces that a run makes for itself, named after its process so that none is ever left behind.
+"""Network namespaces of a run, named after its process so that later runs can remove what a crash leaves behind.
 
-A name tells who made it (`ncc-<pid>-<start time of that process>-<its pid namespace>-...`), so that whoever comes later
-can tell the namespaces of a crashed run from those of a running one, or of another container: `sweep`.
+A name (`ncc-<pid>-<start time of that process>-<its pid namespace>-...`) identifies the process that made it. `sweep`
+uses it to tell the namespaces of a crashed run from those of a running one, or of another container.
 """
 
 import ctypes
@@ -24,9 +24,9 @@ from pyroute2 import netns  # noqa: E402 - after the check
 
 PREFIX = "ncc"
 NAME_MAX = 55
-"""Characters: what the traffic program holds of a name."""
+"""Longest name in characters, which is what the traffic program has room for."""
 GONE_WITHIN_S = 5.0
-"""How long a killed process may take to go."""
+"""Seconds that a killed process may take to end."""
 _OWNED = re.compile(rf"{PREFIX}-(\d+)-(\d+)-(\d+)-")
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _NEED_ROOT = (
@@ -36,7 +36,7 @@ _NEED_ROOT = (
 
 
 def start_ticks(pid: int) -> int | None:
-    """When a process began, in ticks since boot; None if there is none of that number."""
+    """Return the start time of a process in ticks since boot; None if there is no such process or it has ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -46,7 +46,7 @@ def start_ticks(pid: int) -> int | None:
 
 
 def owner() -> str:
-    """What begins the names of this process's namespaces."""
+    """Return the prefix of the names of this process's namespaces."""
     return f"{PREFIX}-{os.getpid()}-{start_ticks(os.getpid())}-{_pid_namespace()}"
 
 
@@ -55,7 +55,7 @@ def _pid_namespace() -> int:
 
 
 def path(name: str) -> Path:
-    """The file that stands for a namespace; whoever opens it may enter."""
+    """Path of the file of a namespace; a process that opens it may enter the namespace."""
     return Path(netns.NETNS_RUN_DIR) / name
 
 
@@ -63,14 +63,14 @@ def create(name: str) -> None:
     """Make a namespace.
 
     Raises:
-        DatapathError: not allowed, or the name is too long.
+        DatapathError: the name is too long, or this process may not make namespaces.
     """
     if len(name) > NAME_MAX:
         raise DatapathError(f"A namespace's name must have at most {NAME_MAX} characters, got {name!r}.")
     failed: list[OSError] = []
 
     def make() -> None:
-        """In a thread of its own, which leaves its first namespace for good."""
+        """Make the namespace; runs in a thread of its own, which never goes back to the old namespace."""
         try:
             if _LIBC.unshare(os.CLONE_NEWNET if hasattr(os, "CLONE_NEWNET") else 0x40000000):
                 raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
@@ -90,7 +90,7 @@ def create(name: str) -> None:
 
 @contextmanager
 def inside(name: str) -> Iterator[None]:
-    """The calling thread is in a namespace for as long as the block lasts: what it opens there stays there."""
+    """Move the calling thread into a namespace for the block; sockets opened there stay in that namespace."""
     here = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
         netns.setns(name, flags=0)
@@ -103,7 +103,7 @@ def inside(name: str) -> Iterator[None]:
 
 
 def processes(name: str) -> list[int]:
-    """Processes that live in a namespace, this one excepted."""
+    """List the processes in a namespace, except this one."""
     try:
         place = path(name).stat()
     except FileNotFoundError:
@@ -119,9 +119,9 @@ def processes(name: str) -> list[int]:
 
 
 def remove(name: str) -> None:
-    """End every process in a namespace and remove it; nothing happens if there is no such namespace.
+    """End every process in a namespace and remove it; do nothing if there is no such namespace.
 
-    Its devices, queues and programs go with it, a moment later.
+    The kernel removes its devices, queues and programs a moment later.
     """
     for pid in processes(name):
         _kill(pid, name)
@@ -135,7 +135,7 @@ def _kill(pid: int, name: str) -> None:
     except ProcessLookupError:
         return
     try:
-        if pid not in processes(name):  # the number may have been given to another since
+        if pid not in processes(name):  # another process may have this number by now
             return
         signal.pidfd_send_signal(process, signal.SIGKILL)
         if not select.select([process], [], [], GONE_WITHIN_S)[0]:
@@ -147,9 +147,9 @@ def _kill(pid: int, name: str) -> None:
 
 
 def sweep() -> tuple[str, ...]:
-    """Remove the namespaces of runs whose process is gone, with any processes in them; returns their names.
+    """Remove the namespaces of runs whose process has ended, with any processes in them; return their names.
 
-    Flows that were asked to outlive their run end with it too.
+    This also ends flows that were set to outlive their run.
     """
     swept, here = [], _pid_namespace()
     for name in sorted(netns.listnetns()):

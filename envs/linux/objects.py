@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the build made for the Linux datapath: programs for the kernel (`*.bpf.o`) and helper programs."""
+"""Built files of the Linux datapath: programs for the kernel (`*.bpf.o`) and helper programs."""
 
 import re
 from functools import cache
@@ -11,15 +11,15 @@ from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
 SUFFIX = ".bpf.o"
 _SHIM = "shim_"
 NAME_BYTES = 15
-"""A congestion control's name in the kernel, TCP_CA_NAME_MAX without the terminating zero."""
+"""Longest name of a congestion control in the kernel: TCP_CA_NAME_MAX without the terminating zero."""
 
 
 @cache
 def folder() -> Path:
-    """Where they are.
+    """Return the folder of the built files.
 
     Raises:
-        DatapathError: there are none; the message says what the build lacked.
+        DatapathError: nothing was built; the message says what the build lacked.
     """
     for entry in ncc.envs.linux.__path__:
         found = Path(entry) / "objects"
@@ -32,7 +32,7 @@ def folder() -> Path:
 
 
 def bpf_objects() -> dict[str, Path]:
-    """Programs for the kernel, by name; empty where none was built."""
+    """Return the programs for the kernel by name; empty if none was built."""
     try:
         return require_built()
     except DatapathError:
@@ -40,7 +40,7 @@ def bpf_objects() -> dict[str, Path]:
 
 
 def require_built() -> dict[str, Path]:
-    """Programs for the kernel, by name.
+    """Return the programs for the kernel by name.
 
     Raises:
         DatapathError: none was built; the message says what the build lacked.
@@ -55,11 +55,11 @@ def require_built() -> dict[str, Path]:
 
 
 def bpf_object(name: str) -> Path:
-    """One of them.
+    """Return the path of a program for the kernel.
 
     Raises:
         DatapathError: none was built.
-        UnknownNameError: there is no such one.
+        UnknownNameError: there is no program of that name.
     """
     built = require_built()
     if name not in built:
@@ -68,7 +68,7 @@ def bpf_object(name: str) -> Path:
 
 
 def helper(name: str) -> Path:
-    """A helper program.
+    """Return the path of a helper program.
 
     Raises:
         DatapathError: it was not built.
@@ -83,16 +83,16 @@ def helper(name: str) -> Path:
 
 
 def controllers() -> tuple[str, ...]:
-    """Controllers of `baselines/` that were compiled for the kernel."""
+    """List the controllers of `baselines/` that were compiled for the kernel."""
     return tuple(name.removeprefix(_SHIM) for name in bpf_objects() if name.startswith(_SHIM))
 
 
 def controller_object(controller: str) -> Path:
-    """The program that runs a controller in the kernel.
+    """Return the path of the program that runs a controller in the kernel.
 
     Raises:
         DatapathError: none was built.
-        UnknownNameError: that controller was not.
+        UnknownNameError: that controller was not built.
     """
     built = controllers()
     if built and controller not in built:
@@ -101,12 +101,12 @@ def controller_object(controller: str) -> Path:
 
 
 def congestion_name(controller: str) -> str:
-    """What a socket asks for by TCP_CONGESTION to be run by `controller`."""
+    """Return the TCP_CONGESTION name by which a socket selects `controller`."""
     return f"ncc_{controller}"
 
 
 def check_name(name: str) -> None:
-    """`ConfigError` for what cannot be a congestion control's name."""
+    """Raise `ConfigError` unless `name` can be the name of a congestion control."""
     if not re.fullmatch(rf"[a-z0-9_]{{1,{NAME_BYTES}}}", name):
         raise ConfigError(
             f"A congestion control's name must be 1 to {NAME_BYTES} small letters, digits and _, got {name!r}"
@@ -114,11 +114,11 @@ def check_name(name: str) -> None:
 
 
 def renamed(path: Path, controller: str, name: str) -> bytes:
-    """The program at `path`, which registers `controller`, so that it registers it as `name`.
+    """Return the program at `path`, which registers `controller`, changed so that it registers it as `name`.
 
     Raises:
-        ConfigError: no name of a congestion control.
-        DatapathError: the program does not hold its name once.
+        ConfigError: `name` cannot be the name of a congestion control.
+        DatapathError: the program does not contain its own name exactly once.
     """
     check_name(name)
     before, after = (text.encode().ljust(NAME_BYTES + 1, b"\0") for text in (congestion_name(controller), name))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs that are in the kernel though whoever loaded them may be gone: their maps, found by the programs' name."""
+"""Maps of programs in the kernel whose loader may have ended, found by the programs' names."""
 
 import ctypes as c
 import os
@@ -11,24 +11,26 @@ from ncc.core.errors import DatapathError
 from ncc.envs.linux.libbpf import KernelMap, libbpf, reason
 
 NAME_BYTES = 15
-"""Characters of a name that the kernel keeps."""
+"""Number of characters of a name that the kernel keeps."""
 _MAPS_MAX = 64
 _PROGRAM = struct.Struct("=52xIQ16s")
-"""Of `struct bpf_prog_info`: nr_map_ids, map_ids, name."""
+"""Fields of `struct bpf_prog_info`: nr_map_ids, map_ids, name."""
 _MAP = struct.Struct("=12xII4x16s")
-"""Of `struct bpf_map_info`: value_size, max_entries, name."""
+"""Fields of `struct bpf_map_info`: value_size, max_entries, name."""
 
 
 def maps_of(program: str) -> Iterator[dict[str, KernelMap]]:
-    """Of each program of that name in the kernel, newest last: its maps by name, with descriptors to be closed.
+    """Iterate over the programs of that name in the kernel, newest last; yield the maps of each by name.
+
+    The caller closes the maps' descriptors.
 
     Raises:
-        DatapathError: not allowed (it takes CAP_SYS_ADMIN).
+        DatapathError: this process lacks CAP_SYS_ADMIN.
     """
     lib, number = libbpf().lib, c.c_uint32(0)
     while lib.bpf_prog_get_next_id(number, c.byref(number)) == 0:
         fd = lib.bpf_prog_get_fd_by_id(number)
-        if fd == -2:  # ENOENT: it has gone meanwhile
+        if fd == -2:  # ENOENT: it has been removed meanwhile
             continue
         if fd < 0:
             raise DatapathError(f"The kernel's programs cannot be looked at ({reason(fd)}): it takes root (sudo).")
@@ -40,10 +42,12 @@ def maps_of(program: str) -> Iterator[dict[str, KernelMap]]:
 
 
 def maps_if(fd: int, program: str) -> dict[str, KernelMap] | None:
-    """The maps of the program behind a descriptor, if it has that name; their descriptors are to be closed.
+    """Return the maps of the program behind a descriptor; None if the program has another name.
+
+    The caller closes the maps' descriptors.
 
     Raises:
-        DatapathError: not allowed, or no program is behind it.
+        DatapathError: the descriptor is not a program's, or this process may not look at it.
     """
     ids = (c.c_uint32 * _MAPS_MAX)()
     count, _, name = _info(fd, _PROGRAM, _PROGRAM.pack(_MAPS_MAX, c.addressof(ids), b""))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`Periods`: a decision every so often by the clock on the wall, of which none that was missed is made up for."""
+"""`Periods`: periods of equal length in real time; missed ones are counted and skipped."""
 
 import time
 
@@ -7,15 +7,15 @@ from ncc.core.units import NS_PER_S
 
 
 class Periods:
-    """Ends of periods, on CLOCK_MONOTONIC in whole nanoseconds.
+    """The ends of periods on CLOCK_MONOTONIC, in whole nanoseconds.
 
     Args:
-        period_ns: of each.
+        period_ns: length of each period.
 
     Attributes:
-        start_ns: when the first began; to be set before `next_end_ns`.
-        epoch: how many have ended.
-        missed: of these, whose end had passed before it was waited for.
+        start_ns: start of the first period; to be set before `next_end_ns`.
+        epoch: number of periods that have ended.
+        missed: number of those whose end had passed before `next_end_ns` asked for it.
     """
 
     def __init__(self, period_ns: int) -> None:
@@ -23,7 +23,7 @@ class Periods:
         self.start_ns = self.epoch = self.missed = 0
 
     def next_end_ns(self) -> int:
-        """When the period under way ends; where that has passed, those between are missed and counted."""
+        """Return the end of the current period; if it has passed, count the missed periods and return the next end."""
         self.epoch += 1
         end_ns, now_ns = self.start_ns + self.epoch * self.period_ns, time.monotonic_ns()
         if now_ns >= end_ns:
@@ -34,6 +34,6 @@ class Periods:
 
 
 def sleep_until(at_ns: int) -> None:
-    """Return at that time of CLOCK_MONOTONIC, or at once where it has passed."""
+    """Sleep until a time of CLOCK_MONOTONIC, not at all if it has passed."""
     while (left_ns := at_ns - time.monotonic_ns()) > 0:
         time.sleep(left_ns / NS_PER_S)

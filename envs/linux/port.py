@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a port of this machine has sent, and what waits at it: of a router, or of a namespace that plays a switch."""
+"""Bytes sent by and waiting at a port of this machine, which is a router or a namespace that plays a switch."""
 
 import os
 import socket
@@ -11,32 +11,32 @@ from ncc.core.errors import ConfigError, DatapathError
 _GET_QDISC, _ERROR = 38, 2
 _ROOT = 0xFFFFFFFF
 _REQUEST_ACK_ECHO = 0x0D
-"""An answer to whoever asks comes with NLM_F_ECHO only; the ACK comes where there is no queue as well."""
+"""Flags of the request: without NLM_F_ECHO the kernel does not answer; an ACK comes even without a queue."""
 _KIND, _STATS2, _BASIC, _QUEUE = 1, 7, 1, 3
 _NO_QUEUE = b"noqueue\0"
 _HEADER, _TC, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=BxxxiIII"), struct.Struct("=HH")
 _NESTED = 0x3FFF
-"""What is left of an attribute's type without its flags."""
+"""Mask of an attribute's type without its flags."""
 Attributes = dict[int, memoryview]
 
 
 class PortState(NamedTuple):
-    """Of a port, now."""
+    """Counters of a port at one moment."""
 
     sent_bytes: int
-    """Since the queue was set up, with headers of the link layer."""
+    """Bytes sent since the queue was set up, with headers of the link layer."""
     backlog_bytes: int
-    """That wait."""
+    """Bytes that wait in the queue."""
 
 
 class Port:
-    """The queue of a network device, as the kernel counts it (`tc -s qdisc show dev ...`): its root and all below.
+    """The counters of a network device's queue (`tc -s qdisc show dev ...`): its root and everything below.
 
-    Reading takes no rights and one question to the kernel.
+    Reading takes no privileges and one request to the kernel.
     """
 
     def __init__(self, interface: str) -> None:
-        """In the calling thread's namespace.
+        """Find the device in the calling thread's namespace.
 
         Raises:
             ConfigError: there is no such interface, or it has no queue.
@@ -60,10 +60,10 @@ class Port:
             raise ConfigError(str(error)) from None
 
     def read(self) -> PortState:
-        """The port now.
+        """Read the counters.
 
         Raises:
-            DatapathError: the interface has gone, or has no queue that counts.
+            DatapathError: the interface was removed, or has no queue with counters.
         """
         try:
             return self._read()
@@ -88,7 +88,7 @@ class Port:
                 at += max((length + 3) & ~3, _HEADER.size)
 
     def close(self) -> None:
-        """May be called twice."""
+        """Close the socket to the kernel; may be called twice."""
         self._route.close()
 
     def _refusal(self, error: int) -> str:
@@ -111,7 +111,7 @@ def _state(body: memoryview) -> PortState | None:
 
 
 def attributes(data: memoryview) -> Attributes:
-    """Those of a part of netlink's answers, by type; struct rtattr: length, type, value, aligned to four bytes."""
+    """Return the attributes in a part of netlink's answer by type (struct rtattr, aligned to four bytes)."""
     found: Attributes = {}
     at = 0
     while at + _ATTRIBUTE.size <= len(data):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The queue of a port and the rate at which it is emptied: the kernel's token bucket filter, exactly as configured.
+"""The kernel's token bucket filter, which is the queue of a port and empties it at a rate.
 
-pyroute2 has the filter, but neither its size in bytes, nor rates above 32 bits, nor the bytes of a frame beside the
-packet; so that one message is put together here.
+pyroute2 supports the filter but not its size in bytes, rates above 32 bits or the overhead of frames, so its message is
+put together here.
 """
 
 import os
@@ -12,16 +12,16 @@ import struct
 from ncc.core.errors import DatapathError
 
 RATE_MAX = 2**32 - 1
-"""Bytes/s that the older field holds."""
+"""Largest rate in bytes/s that the older field holds."""
 EGRESS = 0xFFFFFFF3
-"""Where a program sees a packet before the queue does: TC_H_CLSACT, TC_H_MIN_EGRESS."""
+"""Place of a program that sees packets before they are queued: TC_H_CLSACT, TC_H_MIN_EGRESS."""
 _ROOT = 0xFFFFFFFF
 _NEW_QDISC, _ERROR = 36, 2
 _REQUEST_ACK_CREATE_EXCL = 0x605
 _KIND, _OPTIONS = 1, 2
 _PARAMETERS, _RATE64, _BURST = 1, 4, 6
 _ETHERNET = 1
-"""Of the link layer: bytes are bytes."""
+"""Link layer without padding of packets to cells."""
 _RATE = struct.Struct("=BBHhHI")
 """`struct tc_ratespec`: cell_log, linklayer, overhead, cell_align, mpu, rate (linux/pkt_sched.h)."""
 
@@ -33,10 +33,10 @@ def _attribute(kind: int, value: bytes) -> bytes:
 def token_bucket(
     device: int, *, rate_bytes_per_s: int, burst_bytes: int, limit_bytes: int, overhead_bytes: int
 ) -> bytes:
-    """The message that gives a device a queue of at most `limit_bytes`, emptied at a rate.
+    """Make the message that gives a device a queue of at most `limit_bytes`, emptied at a rate.
 
-    `overhead_bytes` are paid per packet beside its own; sizes are of packets as the device counts them, with their
-    link-layer header.
+    Each packet counts as `overhead_bytes` more than its size. Sizes are those that the device counts, with link-layer
+    headers.
     """
     rate = _RATE.pack(0, _ETHERNET, overhead_bytes, 0, 0, min(rate_bytes_per_s, RATE_MAX))
     parameters = rate + bytes(_RATE.size) + struct.pack("=III", limit_bytes, 0, 0)
@@ -49,10 +49,10 @@ def token_bucket(
 
 
 def send(message: bytes, what: str) -> None:
-    """Ask it of the kernel, in the calling thread's namespace.
+    """Send a message to the kernel in the calling thread's namespace.
 
     Raises:
-        DatapathError: refused; `what` names the thing.
+        DatapathError: the kernel refuses; `what` names the thing in the message.
     """
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE) as route:
         route.sendto(message, (0, 0))

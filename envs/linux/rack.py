@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`Rack`: a topology of network namespaces on this machine, through which the kernel's own TCP talks.
+"""`Rack`: a topology of network namespaces on this machine, used by the kernel's own TCP.
 
-Every host and every switch is a namespace; a link is a veth pair, or the two devices of a delay program where its
-delay is worth setting. Each directed port of the topology is one device: a token bucket filter empties its queue at
-the link's rate, frames counted as simulators count them, and the program of `switch` marks, drops and counts. Nothing
-outside the namespaces is touched, and everything goes with them.
+Every host and every switch is a namespace. A link is a veth pair, or the two devices of a delay program if its delay is
+long enough. Each directed port of the topology is one device: a token bucket filter empties its queue at the link's
+rate, with frames counted as in simulators, and the program of `switch` marks, drops and counts. Nothing outside the
+namespaces is changed, and everything is removed with them.
 
-What differs from the simulators: the rate of a port is held over some packets, not between any two (`BURST_S`); a hop
+Differences from the simulators: the rate of a port is kept over some packets, not between any two (`BURST_S`); a hop
 takes some 8 us by itself, in place of the shortest delays (`delay.HOP_S`); packets that join a port on two processors
-at the same instant do not see each other, so a buffer may be exceeded by one packet a processor; a host's own queue is
-the kernel's.
+at the same instant do not see each other, so a buffer may be exceeded by one packet per processor; a host's own queue
+is the kernel's.
 """
 
 import os
@@ -35,17 +35,17 @@ __all__ = ["Rack", "check_rack", "sweep"]
 ETHERNET_BYTES = 14
 """Link-layer header that a veth counts with each packet; a delay program's device has none."""
 BURST_S = 100e-6
-"""What a port may send at once, in time at its rate: timers that wake the queue are late by tens of microseconds."""
+"""Burst of a port, in seconds at its rate: timers that wake the queue are late by tens of microseconds."""
 SEGMENTED_BYTES = 65_536
-"""Of one packet with segmentation offload."""
+"""Largest size of a packet with segmentation offload."""
 UNBOUNDED_BYTES = 2**30
-"""Of the kernel's own limit, where the switch's program decides or a host's TCP does."""
+"""Limit of a device's queue in the kernel, never reached: the switch's program or the host's TCP limits it."""
 _ONLINK = 4
 _serial = count()
 
 
 def check_rack(topology: Topology, transport: Transport) -> None:
-    """Raise `ConfigError` for what a topology asks and a rack does not offer, naming the first."""
+    """Raise `ConfigError` that names the first thing that a topology asks for and a rack does not offer."""
     if len(topology.links) != len(topology.nodes) - 1:
         raise ConfigError(
             f"The Linux rack takes trees only, one way from each node to each other: {len(topology.nodes)} nodes need "
@@ -68,18 +68,18 @@ def check_rack(topology: Topology, transport: Transport) -> None:
 
 
 class Rack:
-    """A topology, up and running; `close` takes it down. Use it as a context manager.
+    """A running topology; a context manager, or closed by `close`.
 
     Args:
         topology: a tree.
-        transport: of the scenario; `stack.not_honoured` says what the kernel does otherwise.
-        nic: likewise.
-        segmentation_offload: whether hosts hand up to 64 kB to their device at once. Faster, and then a mark or a drop
-            hits all of it.
+        transport: transport of the scenario; `stack.not_honoured` lists what the kernel does otherwise.
+        nic: network card of the scenario; see `stack.not_honoured` too.
+        segmentation_offload: True lets hosts hand up to 64 kB to their device at once, which is faster, but then one
+            mark or drop hits all of it.
 
     Raises:
-        ConfigError: something that a rack does not offer.
-        DatapathError: not root, or the kernel lacks something.
+        ConfigError: the topology or the transport asks for something that a rack does not offer.
+        DatapathError: this process is not root's, or the kernel lacks something.
     """
 
     def __init__(
@@ -95,12 +95,12 @@ class Rack:
         self.transport, self.nic = transport, nic
         self.segmentation_offload = segmentation_offload
         self.delays: dict[int, Delay] = {}
-        """By index of the link, those that have one."""
+        """Delay programs by index of the link, for links that have one."""
         self._prefix = f"{namespaces.owner()}-{next(_serial)}"
         self._undo = ExitStack()
         sweep()
         try:
-            # pyroute2 runs an event loop, of which a thread has one at most, and a notebook's has one already.
+            # pyroute2 runs an event loop. A thread can have only one, and a notebook's thread has one already.
             with ThreadPoolExecutor(1, "ncc-rack") as builder:
                 builder.submit(self._build).result()
         except NetlinkError as error:
@@ -111,7 +111,7 @@ class Rack:
             raise
 
     def namespace(self, node: int) -> str:
-        """Name of a node's namespace, as `ip netns` knows it."""
+        """Name of a node's namespace, as in `ip netns`."""
         return f"{self._prefix}-{node}-{self.topology.nodes[node].name}"[: namespaces.NAME_MAX]
 
     def address(self, host: int) -> str:
@@ -121,11 +121,11 @@ class Rack:
         return f"10.{host + 1 >> 16}.{host + 1 >> 8 & 255}.{host + 1 & 255}"
 
     def records(self) -> PortRecords:
-        """Totals of every directed port as of now."""
+        """Return the totals of every directed port so far."""
         return self.switch.records()
 
     def close(self) -> None:
-        """Take everything down, with any process that is left in it; may be called twice."""
+        """Remove everything, with any process that is left inside; may be called twice."""
         self._undo.close()
         self.delays.clear()
 
@@ -148,7 +148,7 @@ class Rack:
                 self._add_routes(node)
 
     def _add_node(self, node: int, sockets: ExitStack) -> IPRoute:
-        """What speaks to the node's namespace."""
+        """Make a node's namespace; return a connection to its kernel settings."""
         name = self.namespace(node)
         namespaces.create(name)
         self._undo.callback(namespaces.remove, name)
@@ -196,7 +196,7 @@ class Rack:
         return (link.b, link.a) if port % 2 else (link.a, link.b)
 
     def _add_port(self, port: int) -> None:
-        """Size of packets, queue, program, and the way to the other end."""
+        """Set up a port: size of packets, queue, program, and address of the other end."""
         node, _ = self._ends(port)
         route, device, delayed = self._routes[node], FIRST_INDEX + port, port // 2 in self.delays
         segments = {} if self.segmentation_offload else {"gso_max_segs": 1}
@@ -219,7 +219,7 @@ class Rack:
             route.neigh("add", dst=_gateway(port ^ 1), lladdr=_mac(port ^ 1), ifindex=device, state="permanent")
 
     def _add_routes(self, node: int) -> None:
-        """To every host by its next port; a host has one way to all, and the metrics that its TCP takes from it."""
+        """Add routes to every host by the next port; a host has one route, with the metrics for its TCP."""
         if self.topology.nodes[node].kind is NodeKind.HOST:
             link = next(i for i, link in enumerate(self.topology.links) if node in (link.a, link.b))
             port = 2 * link + (self.topology.links[link].b == node)
@@ -246,5 +246,5 @@ def _mac(port: int) -> str:
 
 
 def _gateway(port: int) -> str:
-    """What a port is called by routes that lead to it; nobody answers to it."""
+    """Gateway address of routes that lead to a port; no device has it."""
     return f"169.254.{port + 1 >> 8}.{port + 1 & 255}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`Run`: one run of the Linux datapath, from its rack to its records."""
+"""`Run`: one run of the Linux datapath."""
 
 import gc
 import os
@@ -27,9 +27,9 @@ from ncc.envs.linux.traffic import Sender, Traffic, TrafficOptions
 from ncc.harness.datapath import HostStack, Records
 
 LEAD_NS = 5_000_000
-"""From the first `step` to time 0, so that nobody is late for it."""
+"""Nanoseconds from the first `step` to time 0, enough for all programs to be ready."""
 CHECK_PERIODS = 50
-"""How often it is looked whether the traffic program still runs."""
+"""Number of periods between two checks that the traffic program still runs."""
 LATE_QUANTILES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 
 
@@ -45,7 +45,7 @@ class Run:
         *,
         take_over: bool = False,
     ) -> None:
-        """With `take_over`, one that another process left."""
+        """Set the run up; with `take_over`, continue one that another process left."""
         self.scenario, self.flows, self.settings = scenario, flows, settings
         self.topology = scenario.network()
         self._undo = ExitStack()
@@ -71,10 +71,10 @@ class Run:
             raise
 
     def _prepare(self) -> None:
-        """The machine, and whether it can be had."""
+        """Take the machine and check that it can run this."""
         self._undo.enter_context(machine.alone())
         machine.require()
-        if self.settings.scheduling == "fifo":  # now rather than at the first step
+        if self.settings.scheduling == "fifo":  # fails now rather than at the first step
             self._realtime.enter()
             self._realtime.leave()
         from ncc.envs.linux.switch import STATS
@@ -82,7 +82,7 @@ class Run:
         self._columns = np.array([list(STATS.names or ()).index(name) for name in PORT_COUNTERS])
 
     def _build(self, stack: HostStack) -> None:
-        # Here, not above: without pyroute2 there is no rack, and still a list of transports.
+        # Imported here, because transports must be listed without pyroute2, too.
         from ncc.envs.linux.rack import Rack
 
         self._busy_frac = machine.busy_frac()
@@ -116,7 +116,7 @@ class Run:
         self.meter = Meter(scenario, self.flows, self._ports())
 
     def _adopt(self, stack: HostStack) -> None:
-        """What happened before is measured as one epoch."""
+        """Take over the traffic and ports of a run that was left; the time before is measured as one epoch."""
         from ncc.envs.linux.takeover import LeftTraffic
 
         n_ports = 2 * len(self.topology.links)
@@ -165,23 +165,23 @@ class Run:
 
     @property
     def shim(self) -> Shim | None:
-        """What steers; None for the kernel's own congestion controls."""
+        """Shim of the run; None for the kernel's own congestion controls."""
         return self._senders.shim if isinstance(self._senders, ShimSenders) else None
 
     def first(self) -> Measurement:
-        """At time 0, when nothing has been sent; or where a run that was left stands."""
+        """Measure at time 0, when nothing has been sent, or at the current period of a run that was left."""
         before_s = (self._read_ns - self._periods.start_ns) / NS_PER_S
         return self._measured(before_s, np.full(len(self.topology.agent_hosts), np.inf))
 
     def checked(self, limits_bps: FloatArray) -> FloatArray:
-        """The limits, or `ConfigError`."""
+        """Return the limits as an array [n_agents]; raise `ConfigError` for a wrong shape or value."""
         hosts = self.topology.agent_hosts
         limits = np.ascontiguousarray(limits_bps, dtype=np.float64)
         if limits.shape != (len(hosts),):
             raise ConfigError(
                 f"rate_limits_bps must have shape ({len(hosts)},), one per agent host, got {limits.shape}"
             )
-        if not limits.min(initial=np.inf) > 0:  # nor NaN
+        if not limits.min(initial=np.inf) > 0:  # NaN fails too
             index = int(np.flatnonzero(~(limits > 0))[0])
             raise ConfigError(
                 f"rate_limits_bps of host {self.topology.nodes[hosts[index]].name} (index {index}) must be above 0 "
@@ -202,12 +202,12 @@ class Run:
         now_ns = time.monotonic_ns()
         interval_s, self._read_ns = (now_ns - self._read_ns) / NS_PER_S, now_ns
         self._senders.hear(self.meter, self._traffic)
-        # In this order: a flow that ends meanwhile counts in the next period.
+        # Read after the reports: a flow that ends in between counts in the next period.
         self._finish_ns = self._traffic.flows["finish_ns"].copy()
         return self._measured(interval_s, limits_bps)
 
     def _begin(self) -> None:
-        # What is there now stays: looking through it again takes milliseconds, and may come in any period.
+        # Exempt the present objects from garbage collection: going through them takes milliseconds in any period.
         gc.collect()
         gc.freeze()
         self._undo.callback(gc.unfreeze)
@@ -221,7 +221,7 @@ class Run:
             self._traffic.begin(self._read_ns)
 
     def _wait(self) -> None:
-        """Until the end of this period; or, where that has passed, of the one that is under way."""
+        """Sleep until the end of this period or, if that has passed, of the current one."""
         end_ns = self._periods.next_end_ns()
         if end_ns > self._periods.start_ns + round(self._longest_s * NS_PER_S):
             raise DatapathError(
@@ -244,12 +244,12 @@ class Run:
 
     def _ports(self) -> IntArray:
         stats = self._switch.sample()
-        # Rows of 64-bit counters: one copy, then columns by their numbers.
+        # Rows are 64-bit counters, so one copy takes the wanted columns.
         counters: IntArray = stats.view(np.int64).reshape(len(stats), -1).take(self._columns, axis=1)
         return counters
 
     def records(self) -> Records:
-        """Flows that ended after the last period count as unfinished, as the last measurement says."""
+        """Return the records; flows that ended after the last period count as unfinished."""
         self._realtime.leave()
         self._cores.leave()
         if self._begun:
@@ -258,7 +258,7 @@ class Run:
             self._traffic.snapshot()
         rows, meter = self._traffic.flows, self.meter
         finished = self._finish_ns > 0
-        # A difference of unsigned numbers, which is as it should be even where time 0 lies ahead.
+        # The difference of unsigned numbers is right even if time 0 is in the future.
         since_ns = (self._finish_ns - np.uint64(self._periods.start_ns)).astype(np.int64)
         sampled, smallest = meter.rtt_samples > 0, rows["min_rtt_us"]
         flows = FlowRecords(
@@ -292,7 +292,7 @@ class Run:
         }
 
     def _failed(self) -> dict[str, str]:
-        """By row: why its connection ended early."""
+        """Return the errors of connections that ended early, by row of the flow."""
         rows = self._traffic.flows
         failed = np.flatnonzero(rows["state"] == traffic.FAILED).tolist()
         return {str(row): os.strerror(int(rows["error"][row])) for row in failed}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whose congestion control a run's connections have: one of our headers by the shim, or one of the kernel's own."""
+"""Congestion control of a run's connections: one of our headers in the shim, or one of the kernel's own."""
 
 import time
 from collections.abc import Sequence
@@ -23,68 +23,68 @@ from ncc.envs.native.params import check_params
 from ncc.harness.datapath import HostStack
 
 KERNEL = "linux::"
-"""Before the name of a congestion control that the kernel brings itself."""
+"""Prefix of the names of the kernel's own congestion controls."""
 NO_ECN = ("bbr",)
-"""Of the kernel's own those that do not slow down for marks: packets that say otherwise would never be dropped."""
+"""Congestion controls of the kernel that ignore marks: with ECN, switches would mark their packets, never drop them."""
 US = 1_000_000
 ADOPTED_WITHIN_S = 0.2
-"""Beyond the timeout of the shim's heartbeat."""
+"""Seconds beyond the timeout of the shim's heartbeat within which a shim can be adopted."""
 WEIGH_NS = 8_000_000
-"""Weights are worked out anew no sooner than after this, in which the kernel passes on what a flow leaves of its share.
-More often they cost: a flow that claims more by its new weight still sends at its old rate until its next ACK."""
+"""Least time between two updates of weights, in which the kernel passes on the unused parts of shares. More frequent
+updates do harm: a flow that claims more by its new weight still sends at its old rate until its next ACK."""
 
 
 class Senders(Protocol):
-    """What steers and reports the connections of a run."""
+    """Control of a run's connections, and reports of them."""
 
     congestion: str
     """TCP_CONGESTION of both ends."""
     ecn: int
     """net.ipv4.tcp_ecn of hosts."""
     torn: int
-    """Reports that could not be read at a period's end, and were at the next."""
+    """Number of reports that could not be read at a period's end and were read at the next."""
     steers: bool
-    """Whether anything was decided so far that connections have to obey: a limit, or an order among flows."""
+    """True if a limit or an order among flows has been decided so far, which connections must obey."""
     samples: bool
-    """Whether the traffic program must ask TCP_INFO every period, because nobody else says what connections do."""
+    """True if the traffic program must read TCP_INFO every period, because there are no other reports."""
 
     def decide(self, limits_bps: FloatArray, now_ns: int, meter: Meter, time_s: float) -> None:
         """Put limits [n_agents] and the order among flows into force, and show that user space is alive."""
         ...
 
     def hear(self, meter: Meter, traffic: Traffic) -> None:
-        """Tell the meter what connections have counted."""
+        """Give the connections' counts to the meter."""
         ...
 
     def counters(self) -> dict[str, int]:
-        """For the record."""
+        """Return counters for the facts of the run."""
         ...
 
     def links(self) -> list[int]:
-        """Descriptors that keep the congestion control registered."""
+        """Return descriptors that keep the congestion control registered."""
         ...
 
     def close(self) -> None:
-        """Free it; may be called twice."""
+        """Unregister the congestion control; may be called twice."""
         ...
 
 
 def transports() -> tuple[str, ...]:
-    """Our headers, and the kernel's own as ``linux::cubic`` and so on."""
+    """List our headers, and the kernel's own as ``linux::cubic`` and so on."""
     return (*extension().transports(), *(KERNEL + name for name in kernel_controls()))
 
 
 def kernel_controls() -> tuple[str, ...]:
-    """Congestion controls that the kernel has now; those that a shim registered are not its own."""
+    """List the kernel's own congestion controls, without those that a shim registered."""
     try:
         names = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
-    except OSError:  # not Linux, or without networking: then there are none
+    except OSError:  # not Linux, or a kernel without networking
         return ()
     return tuple(sorted(name for name in names if not name.startswith("ncc_")))
 
 
 def check_stack(stack: HostStack) -> None:
-    """Raise as `Datapath.start` does for what a stack names and is not there."""
+    """Raise an error as `Datapath.start` does if a stack names something that does not exist."""
     if stack.transport not in (known := transports()):
         raise UnknownNameError("transport", stack.transport, known)
     if stack.order not in (orders := extension().orders()):
@@ -119,7 +119,7 @@ class ShimSenders:
         trim_frac: float,
         adopt: bool = False,
     ) -> None:
-        """With `adopt`, steer the connections that a process left which was killed."""
+        """Register the controller; with `adopt`, control the connections that a killed process left."""
         self.ecn = int(extension().ecn(stack.transport) != 0)
         adopted = _adopt(stack.transport, timeout_s) if adopt else None
         self.shim = adopted or Shim(stack.transport, stack.params, timeout_s=timeout_s)
@@ -140,7 +140,7 @@ class ShimSenders:
             self.shim.add_host(index, address)
 
     def decide(self, limits_bps: FloatArray, now_ns: int, meter: Meter, time_s: float) -> None:
-        if now_ns - self._beat_ns > self._timeout_ns:  # after a silence whoever decided meanwhile may have left others
+        if now_ns - self._beat_ns > self._timeout_ns:  # after a silence, others may be in force
             self._limits = b""
         self.shim.beat(now_ns)
         self._beat_ns = now_ns
@@ -160,8 +160,8 @@ class ShimSenders:
             self._weigh(*self._weights.of(meter, time_s), len(meter.size_bytes))
 
     def _weigh(self, rows: IntArray, weights: IntArray, n_flows: int) -> None:
-        """Give flows their weights in the slots that the last reports came from."""
-        weight = np.ones(n_flows + 1, np.uint32)  # the last is that of connections that are no flow of the run
+        """Write the weights of flows into the slots of the last reports."""
+        weight = np.ones(n_flows + 1, np.uint32)  # the last is for connections that are no flow of the run
         weight[rows] = weights
         slots = self._slots[: self._n]
         self.shim.decisions["weight"][slots] = weight[self._rows[: self._n]]
@@ -206,7 +206,7 @@ class ShimSenders:
 
 
 def _adopt(transport: str, timeout_s: float) -> Shim:
-    """The shim that a killed process left, which counts as silent only after its timeout."""
+    """Adopt the shim that a killed process left; this waits, because it counts as silent only after its timeout."""
     until = time.monotonic() + timeout_s + ADOPTED_WITHIN_S
     while True:
         try:
@@ -218,7 +218,7 @@ def _adopt(transport: str, timeout_s: float) -> Shim:
 
 
 class KernelSenders:
-    """One of the kernel's own, as an independent reference: no limit, no order, and TCP_INFO for reports."""
+    """One of the kernel's own controls, an independent reference: no limit, no order, and TCP_INFO for reports."""
 
     samples, steers, torn = True, False, 0
 
@@ -236,7 +236,7 @@ class KernelSenders:
             )
 
     def hear(self, meter: Meter, traffic: Traffic) -> None:
-        """A flow's RTTs are samples of the smoothed one, once a period: `TCP_INFO` has no other."""
+        """Give the counts to the meter; RTTs are the smoothed RTT once a period, as `TCP_INFO` has no other."""
         rows = meter.live
         flows = traffic.flows[rows]
         meter.heard(

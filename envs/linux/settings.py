@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the Linux datapath itself can be told, in configs/datapath/linux.yaml and on the command line."""
+"""Settings of the Linux datapath itself, in configs/datapath/linux.yaml and on the command line."""
 
 from typing import Annotated, Literal
 
@@ -9,40 +9,39 @@ from ncc.core.errors import ConfigError
 from ncc.core.value import Fraction, Value
 
 GRACE_S = 10.0
-"""How long flows may go on after a scenario's end, for a machine that is late."""
+"""Seconds that flows may go on after a scenario's end, for a machine that is late."""
 HEARTBEATS = 2
-"""Decisions that the heartbeat's timeout takes at least: one may be late without a fallback."""
+"""Least number of decisions within the heartbeat's timeout, so that a late one causes no fallback."""
 
 
 class LinuxSettings(Value, frozen=True):
-    """How runs take place on this machine."""
+    """Settings of runs on this machine."""
 
     scheduling: Literal["fifo", "other"] = "fifo"
-    """Of the decisions: `fifo` (SCHED_FIFO) goes ahead of whatever else runs here, and the traffic has nice -20."""
+    """Scheduling of the decisions; `fifo` (SCHED_FIFO) puts them before everything else, the traffic at nice -20."""
     cores: Literal["split", "shared"] = "split"
-    """`split`: of what belongs to the run, decisions have the last core to themselves and the traffic the others, for a
-    network that is busy on a core keeps even SCHED_FIFO waiting. With one core they share it."""
+    """Cores of the run; `split` gives the last core to the decisions and the others to the traffic, because a network
+    that is busy on a core keeps even SCHED_FIFO waiting. A single core is always shared."""
     heartbeat_timeout_s: Annotated[float, Meta(ge=1e-3, le=10)] = 0.05
-    """Silence of the decisions after which connections fall back to their controller alone, and that is counted."""
+    """Seconds without a decision after which connections fall back to their controller alone, which is counted."""
     trim_frac: Annotated[float, Meta(ge=0, le=0.3)] = 0.0
-    """How far above a host's limit, and three times that below it, the rate may be by which the kernel paces it, so
-    that what it sends comes to the limit (`ncc.envs.linux.limits`); 0: always the limit itself."""
+    """Fraction by which the kernel's pacing rate may exceed a host's limit, or three times that fall below it, so that
+    the host sends at its limit on average (`ncc.envs.linux.limits`); 0: always the limit itself."""
     segmentation_offload: bool = False
-    """Hosts hand up to 64 kB to their device at once: faster, and then a mark or a drop hits all of it."""
+    """Let hosts hand up to 64 kB to their device at once; faster, but then one mark or drop hits all of it."""
     busy: Literal["refuse", "label"] = "label"
-    """What is done when the machine has other work before a run: `refuse` it, or say so in the result's facts."""
+    """Reaction to a machine with other work before a run: `refuse` the run, or `label` it in the result's facts."""
     busy_frac: Fraction = 0.25
-    """Of all cores: from here on it counts as busy. A loaded machine costs goodput and doubles queues."""
+    """Fraction of all cores in use above which the machine counts as busy. Load costs goodput and doubles queues."""
     missed_frac: Fraction = 0.02
-    """Share of periods without a decision from which a run is not to be used, if there was anything to decide."""
+    """Fraction of periods without a decision above which a run should not be used, if there was anything to decide."""
     longest_s: Annotated[float, Meta(gt=0, le=3600)] = 600.0
-    """No run takes longer: its flows end then, even if nobody is left to end them; and some seconds after
-    the scenario's own end, where it has one."""
+    """Longest run in seconds: flows end by themselves then, or some seconds after the scenario's own end, if any."""
     outlive: bool = False
-    """Flows go on, until `longest_s` at most, should the process that decides be killed."""
+    """Let flows go on, until `longest_s` at most, if the process that decides is killed."""
 
     def check_heartbeat(self, period_s: float, decision_latency_s: float) -> None:
-        """`ConfigError` if decisions come too seldom for connections to believe that somebody decides."""
+        """Raise `ConfigError` if decisions come too seldom for the heartbeat's timeout."""
         longest_s = self.heartbeat_timeout_s / HEARTBEATS
         if period_s + decision_latency_s > longest_s:
             raise ConfigError(
@@ -52,7 +51,7 @@ class LinuxSettings(Value, frozen=True):
             )
 
     def check_length(self, duration_s: float, drain_s: float | None) -> float:
-        """Seconds after which the traffic ends by itself; `ConfigError` if a scenario takes longer than is allowed.
+        """Return the seconds after which the traffic ends by itself; raise `ConfigError` if a scenario is too long.
 
         A scenario whose drain has no end (None) may take `longest_s`.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A controller of `baselines/` in the kernel: reports of every connection, limits and overrides for it."""
+"""`Shim`: a controller of `baselines/` in the kernel, with reports of every connection, limits and overrides."""
 
 import ipaddress
 import os
@@ -19,37 +19,37 @@ from ncc.envs.linux.orphans import maps_of
 from ncc.envs.native.params import check_params
 
 READS = 100
-"""Times a report is read again while the kernel is writing it: each takes microseconds, writing one less than one."""
+"""Attempts to read a report that the kernel is writing: reading takes microseconds, writing less than one."""
 STRUCT_OPS = "shim"
 CONTROL = "shim_cong_control"
-"""The program that handles an ACK."""
+"""Name of the program that handles an ACK."""
 TIME_MAX_NS = 2**63
 RATE_MAX = 2.0**40
-"""Bytes/s: the kernel's program takes more for this."""
+"""Largest rate in bytes/s; the kernel's program lowers a larger one to this."""
 
 
 class Shim:
     """Controller `controller`, registered with the kernel as `name` until `close`, or until this process ends.
 
-    Any socket of the machine, in any network namespace, that asks for `name` by TCP_CONGESTION is run by it. Limits and
-    overrides hold only while `beat` is called more often than every `timeout_s`: if not, from the next ACK on the
-    controller decides alone, and each connection that stops obeying is counted.
+    Every socket of the machine, in any network namespace, that selects `name` by TCP_CONGESTION uses it. Limits and
+    overrides hold only while `beat` is called more often than every `timeout_s`. Otherwise the controller decides alone
+    from the next ACK on, and each connection that falls back is counted.
 
-    A host's limit is on bytes of IP packets with data; it is split by weight among those of its connections that have
-    data. What some do not use goes to the others, to within an eighth of each share and after some milliseconds; when
-    many wake up at once the host may be above its limit that long (`bpf/shim_share.h`). A connection always gets a
-    packet out every 100 ms, whatever the limit says.
+    A host's limit applies to bytes of IP packets with data. It is split by weight among those of its connections that
+    have data. Unused parts go to the others, to within an eighth of each share and after some milliseconds; when many
+    connections wake up at once the host may exceed its limit for that time (`bpf/shim_share.h`). A connection can
+    always send a packet every 100 ms, whatever the limit.
 
     Args:
         controller: name of a header of `baselines/`.
         params: parameters that differ from their defaults.
-        timeout_s: silence after which limits and overrides are ignored, > 0.
-        name: what it is registered as; None: as `ncc.envs.linux.objects.congestion_name` says.
+        timeout_s: seconds without `beat` after which limits and overrides are ignored, > 0.
+        name: registered name; None: that of `ncc.envs.linux.objects.congestion_name`.
 
     Raises:
-        ConfigError: `timeout_s` or a parameter is out of range, or the name cannot be one.
+        ConfigError: `timeout_s` or a parameter is out of range, or the name is not allowed.
         UnknownNameError: no such controller or parameter.
-        DatapathError: it was not built, or the kernel refuses it.
+        DatapathError: the controller was not built, or the kernel refuses it.
     """
 
     def __init__(
@@ -74,13 +74,13 @@ class Shim:
 
     @classmethod
     def adopt(cls, controller: str, *, timeout_s: float) -> "Shim":
-        """The shim of an agent that has ended, with the connections that it left: they obey again from the next beat.
+        """Take over the shim of an agent that has ended; its connections obey again from the next beat on.
 
-        Connections that begin later are run by it only if somebody else has kept it registered.
+        New connections can use it only if another process has kept it registered.
 
         Raises:
             ConfigError: `timeout_s` is out of range.
-            DatapathError: nobody left connections under `controller`, or their agent is alive.
+            DatapathError: there are no connections left under `controller`, or their agent is alive.
         """
         _check_timeout(timeout_s)
         alive, left = False, []
@@ -98,7 +98,7 @@ class Shim:
                 if not silent or not (shim.reports["state"] == layout.LIVE).any():
                     left.pop().close()
                 alive |= not silent
-            if left:  # what somebody left before may linger until its connections give up
+            if left:  # older ones may stay until their connections give up
                 last = max(left, key=lambda shim: int(shim.agent["beat_ns"][0]))
                 left.remove(last)
                 last.agent["timeout_ns"] = int(timeout_s * 1e9)
@@ -130,32 +130,32 @@ class Shim:
     def _name(self, controller: str, name: str | None = None) -> None:
         self.controller = controller
         self.name = objects.congestion_name(controller) if name is None else name
-        """What sockets ask for by TCP_CONGESTION."""
+        """Name by which sockets select it (TCP_CONGESTION)."""
         self.slots: NDArray[np.intp] = np.empty(0, np.intp)
-        """Of the rows that the last call of `flows` returned: theirs in `decisions`."""
+        """Indices in `decisions` of the rows that the last call of `flows` returned."""
         self._live: NDArray[np.void] = np.empty(0, layout.REPORT)
         self._live_slots = self.slots
 
     def _look(self, maps: Mapping[str, KernelMap]) -> None:
         self.reports: NDArray[np.void] = maps["reports"].view(layout.REPORT)
-        """[FLOWS_MAX] rows of `layout.REPORT`, which the kernel writes at any time; `flows` makes consistent copies."""
+        """Rows [FLOWS_MAX] of `layout.REPORT`, which the kernel writes at any time; `flows` makes consistent copies."""
         self.decisions: NDArray[np.void] = maps["decisions"].view(layout.DECISION)
-        """[FLOWS_MAX] rows of `layout.DECISION`, by the same slots; set `generation` to the report's."""
+        """Rows [FLOWS_MAX] of `layout.DECISION`, by the same slots; set `generation` to that of the report."""
         self.hosts: NDArray[np.void] = maps["hosts"].view(layout.HOST)
-        """[HOSTS_MAX] rows of `layout.HOST`."""
+        """Rows [HOSTS_MAX] of `layout.HOST`."""
         self.agent: NDArray[np.void] = maps["agent"].view(layout.AGENT)
-        """[1] row of `layout.AGENT`."""
+        """Row [1] of `layout.AGENT`."""
         self._addresses = maps["addresses"]
         self.free_slots = maps["free_slots"]
-        """Queue of slots that no connection has; `flows` puts those of finished ones back."""
+        """Queue of free slots; `flows` puts the slots of finished connections back."""
 
     def add_host(self, index: int, address: str) -> None:
-        """Connections that begin from now on at `address` (IPv4) obey the limit of agent `index`.
+        """Put connections that begin from now on at `address` (IPv4) under the limit of agent `index`.
 
         A host may have several addresses.
 
         Raises:
-            ConfigError: the index or the address cannot be.
+            ConfigError: the index is out of range, or the address is not an IPv4 address.
         """
         if not 0 <= _whole(index) < layout.HOSTS_MAX:
             raise ConfigError(f"A host's index must be a whole number from 0 to {layout.HOSTS_MAX - 1}, got {index!r}")
@@ -167,10 +167,10 @@ class Shim:
         self._addresses.update(packed, struct.pack("=I", index))
 
     def beat(self, now_ns: int | None = None) -> None:
-        """Say that limits and overrides are looked after: `now_ns` is `time.monotonic_ns()`.
+        """Renew limits and overrides for another `timeout_s`; `now_ns` is `time.monotonic_ns()`.
 
         Raises:
-            ConfigError: no time of that clock.
+            ConfigError: `now_ns` is not a time of that clock.
         """
         at_ns = time.monotonic_ns() if now_ns is None else now_ns
         if not 0 <= _whole(at_ns) < TIME_MAX_NS:
@@ -178,10 +178,10 @@ class Shim:
         self.agent["beat_ns"] = at_ns
 
     def limit(self, rates_bps: FloatArray) -> None:
-        """Limit hosts 0 to n - 1 to bits of IP packets with data per second, inf: not at all; a new decision.
+        """Limit hosts 0 to n - 1 to rates [n] in bits/s of IP packets with data; inf means no limit.
 
         Raises:
-            ConfigError: more rates than hosts, or one is NaN, zero or negative.
+            ConfigError: there are more rates than hosts, or one is NaN, zero or negative.
         """
         rates = np.asarray(rates_bps, dtype=np.float64)
         if rates.ndim != 1 or len(rates) > layout.HOSTS_MAX:
@@ -195,9 +195,9 @@ class Shim:
         rows["decision"] += np.uint64(1)
 
     def weigh(self, flows: IntArray, weights: IntArray) -> None:
-        """Weights of flows by their numbers (SO_MARK), both [n], from the next ACK of each on.
+        """Set the weights of flows, given by their numbers (SO_MARK), from the next ACK of each on; both are [n].
 
-        Flows that the last call of `flows` did not report as live are passed over.
+        Flows that the last call of `flows` did not report as live are skipped.
 
         Raises:
             ConfigError: a weight is not from 1 to `layout.WEIGHT_MAX`.
@@ -213,10 +213,10 @@ class Shim:
         self.decisions["generation"][slots] = live["generation"][at[known]]
 
     def read(self, slots: NDArray[np.intp]) -> NDArray[np.void]:
-        """Consistent copies of the reports in `slots`, [len(slots)].
+        """Return consistent copies of the reports in `slots`, [len(slots)].
 
         Raises:
-            DatapathError: one of them was being written whenever it was read.
+            DatapathError: the kernel was writing one of them at every attempt to read it.
         """
         rows: NDArray[np.void] = np.empty(len(slots), layout.REPORT)
         torn = np.arange(len(slots))
@@ -233,9 +233,9 @@ class Shim:
         )
 
     def flows(self) -> NDArray[np.void]:
-        """Consistent copies of the reports of connections that live, and once of each that has ended.
+        """Return consistent copies of the reports of live connections, and once of each that has ended.
 
-        A slot whose last report has been read here is given back for another connection.
+        The slot of a connection that has ended becomes free.
         """
         self._check_open()
         slots = np.flatnonzero(self.reports["state"] != layout.FREE)
@@ -248,35 +248,35 @@ class Shim:
         return rows
 
     def give_back(self, slots: Sequence[int] | NDArray[np.intp]) -> None:
-        """Let other connections have slots whose last report has been read."""
+        """Free slots whose last report has been read."""
         self.reports["state"][slots] = layout.FREE
         for slot in slots:
             self.free_slots.update(None, struct.pack("=I", slot))
 
     def used(self) -> int:
-        """So many slots, the first ones, have ever had a connection: they are given out in turn and back to the end."""
+        """Number of slots, counted from the first, that have ever had a connection: free slots are reused last."""
         return min(int(self.agent["started"][0]), layout.FLOWS_MAX)
 
     def counters(self) -> dict[str, int]:
-        """What the kernel has counted since the start, by the names in `layout.COUNTERS`."""
+        """Return the kernel's counters since the start, by the names in `layout.COUNTERS`."""
         return {name: int(self.agent[name][0]) for name in layout.COUNTERS}
 
     def params(self) -> tuple[int, ...]:
-        """Parameters as the program has them, in the order of the header's table."""
+        """Return the parameters of the loaded program, in the order of the header's table."""
         raw = np.frombuffer(self._loaded().map(".rodata.params").lookup(struct.pack("=I", 0)), layout.PARAMS)
         return tuple(raw["values"][0, : len(extension().params(self.controller))].tolist())
 
     def programs(self) -> dict[str, Program]:
-        """The loaded programs, by name, for their cost."""
+        """Return the loaded programs by name, to measure their cost."""
         return {program.name: program for program in self._loaded().programs()}
 
     @property
     def links(self) -> list[int]:
-        """Descriptors that another process may be given, so that the registration outlives this one."""
+        """Descriptors to pass to another process so that the registration outlives this one."""
         return self._loaded().links
 
     def close(self) -> None:
-        """Unregister. Connections that it still runs go on under the controller alone once the beat is too old."""
+        """Unregister; open connections continue under the controller alone once the last beat is too old."""
         if self._object is not None:
             self._object.close()
             self._object = None
@@ -302,7 +302,7 @@ class Shim:
 
 
 def _whole(number: object) -> int:
-    """The number as Python's own; -1 for what is no whole number."""
+    """Return a whole number as a Python int, and -1 for anything else."""
     return int(number) if isinstance(number, int | np.integer) else -1
 
 
@@ -312,7 +312,7 @@ def _check_timeout(timeout_s: float) -> None:
 
 
 def _controller_of(maps: Mapping[str, KernelMap]) -> str:
-    """What `struct ncc_params` says of the program that these maps belong to; nothing if it is none of ours."""
+    """Return the controller of the program that these maps belong to (`struct ncc_params`), "" if it is not ours."""
     for name, entry in maps.items():
         if ".rodata" in name and entry.value_bytes == layout.PARAMS.itemsize:
             (row,) = np.frombuffer(entry.lookup(struct.pack("=I", 0)), layout.PARAMS)

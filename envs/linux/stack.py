@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a scenario's transport means to the kernel's TCP: settings of a namespace, metrics of a route, and the rest."""
+"""A scenario's transport in terms of the kernel's TCP: settings of a namespace, metrics of a route, differences."""
 
 import math
 import time
@@ -11,18 +11,18 @@ from ncc.core.scenario import Nic, Transport
 
 MS_PER_S = 1000
 KERNEL_INITIAL_RTO_S = 1.0
-"""TCP_TIMEOUT_INIT."""
+"""Initial retransmission timeout of the kernel, TCP_TIMEOUT_INIT."""
 ROUNDING = 1e-6
 _RTAX_RTO_MIN = 13
-"""Of linux/rtnetlink.h."""
+"""Constant of linux/rtnetlink.h."""
 _MONOTONIC_COARSE = 6
-"""CLOCK_MONOTONIC_COARSE of linux/time.h, which advances with the jiffies."""
+"""Clock CLOCK_MONOTONIC_COARSE of linux/time.h, which advances with the jiffies."""
 SKB_OVERHEAD = 2
-"""Memory that a packet is charged for beside its payload: at most as much again for packets of 1500 bytes."""
+"""Ratio of the memory that a packet is charged for to its payload, at most, for packets of 1500 bytes."""
 
 
 def of_every_node() -> dict[str, str]:
-    """Settings of hosts and switches: nothing but the run's own packets on the links."""
+    """Return settings of hosts and switches that keep all packets but the run's off the links."""
     settings = {"net/ipv4/conf/all/rp_filter": "0", "net/ipv4/conf/default/rp_filter": "0"}
     if Path("/proc/sys/net/ipv6").exists():
         settings |= {"net/ipv6/conf/all/disable_ipv6": "1", "net/ipv6/conf/default/disable_ipv6": "1"}
@@ -30,16 +30,17 @@ def of_every_node() -> dict[str, str]:
 
 
 def of_switch() -> dict[str, str]:
-    """Settings of a switch's namespace."""
+    """Return settings of a switch's namespace."""
     return {"net/ipv4/ip_forward": "1"}
 
 
 def of_host(transport: Transport, nic: Nic) -> dict[str, str]:
-    """Settings of a host's namespace.
+    """Return settings of a host's namespace.
 
-    `tcp_tso_rtt_log` 0 lets paced flows send packet by packet. `tcp_early_retrans` 0 leaves tails to the timeout as
-    in simulators: of bursts over a short buffer, probes spare Linux two thirds of its timeouts. Buffers count memory,
-    of which a packet takes about twice its payload, so that the window may reach what the scenario says.
+    `tcp_tso_rtt_log` 0 lets paced flows send packet by packet. `tcp_early_retrans` 0 leaves lost tails to the timeout
+    as in simulators; with probes, Linux would have a third of the timeouts in bursts over a short buffer. Buffer sizes
+    are in memory, of which a packet takes about twice its payload; they are doubled so that the window can reach the
+    scenario's size.
     """
     send, receive = transport.send_buffer_bytes, transport.receive_buffer_bytes
     return {
@@ -58,11 +59,11 @@ def of_host(transport: Transport, nic: Nic) -> dict[str, str]:
 
 
 def metrics(transport: Transport) -> dict[str, int]:
-    """Metrics of a host's route, as iproute2 names them; `rto_min` in ms, of which the kernel makes whole jiffies."""
+    """Return metrics of a host's route by iproute2's names; `rto_min` is in ms, rounded up to jiffies by the kernel."""
     found = {
         "initcwnd": transport.initial_window_pkts,
         "rto_min": max(1, round(transport.min_rto_s * MS_PER_S)),
-        "lock": 1 << _RTAX_RTO_MIN,  # without it TCP does not look
+        "lock": 1 << _RTAX_RTO_MIN,  # otherwise TCP ignores rto_min
     }
     if transport.delayed_ack_pkts == 1:
         found["quickack"] = 1
@@ -70,18 +71,18 @@ def metrics(transport: Transport) -> dict[str, int]:
 
 
 def jiffy_s() -> float:
-    """In which the kernel keeps timers."""
+    """Length of a jiffy, the unit of the kernel's timers."""
     return time.clock_getres(_MONOTONIC_COARSE)
 
 
 def min_rto_s(transport: Transport) -> float:
-    """The least retransmission timeout that the kernel makes of the scenario's."""
+    """Least retransmission timeout of the kernel for the scenario's setting."""
     jiffies = math.ceil(metrics(transport)["rto_min"] / MS_PER_S / jiffy_s() - ROUNDING)
     return jiffies * jiffy_s()
 
 
 def not_honoured(transport: Transport, nic: Nic) -> tuple[str, ...]:
-    """What a scenario asks of TCP and the NIC and the kernel does otherwise, a sentence each."""
+    """List in sentences what the kernel does otherwise than the scenario asks of TCP and the NIC."""
     said = [
         f"nic.bucket_bytes ({nic.bucket_bytes}) has no counterpart in Linux, where pacing holds rate limits packet by "
         "packet.",
@@ -113,10 +114,10 @@ def not_honoured(transport: Transport, nic: Nic) -> tuple[str, ...]:
 
 
 def apply(settings: Mapping[str, str]) -> None:
-    """Write settings of the calling thread's namespace.
+    """Write settings to the calling thread's namespace.
 
     Raises:
-        DatapathError: the kernel has no such setting or refuses the value.
+        DatapathError: the kernel has no such setting, or refuses the value.
     """
     for name, value in settings.items():
         try:

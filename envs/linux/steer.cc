@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What user space writes for the kernel each period: hosts' rates, from limits and from what came of them, and flows'
-// weights. ncc/envs/linux/limits.py and order.py are the same in Python types.
+// Values that user space writes for the kernel each period: hosts' rates, from limits and from what hosts really sent,
+// and flows' weights. ncc/envs/linux/limits.py and order.py explain them.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
@@ -76,10 +76,10 @@ class Steering
     Bytes hosts_;
     size_t rate_at_, decision_at_;
     double most_, horizon_s_, memory_s_, below_, trim_frac_;
-    std::vector<double> limits_, due_bytes_; // in force; and what hosts were allowed and did not send, or less than 0
+    std::vector<double> limits_, due_bytes_; // limits in force; bytes that hosts were allowed and did not send
 };
 
-// Weights of flows by the rank of their key among those of their host; order.py says which.
+// Computes weights of flows by the rank of their key among those of their host, as order.py describes.
 void RankWeights(Column<const int64_t> agent, Column<const uint64_t> keys, Column<const int64_t> rows, int64_t depth,
                  int64_t first, int64_t step, int64_t least, Column<int64_t> weights)
 {
@@ -90,7 +90,7 @@ void RankWeights(Column<const int64_t> agent, Column<const uint64_t> keys, Colum
     std::vector<size_t> order(n);
     std::iota(order.begin(), order.end(), size_t{0});
     std::vector<char> late(n);
-    // The last of a host's flows in this order has rank n - 1; `mark` is told each flow's.
+    // Sorts the flows of each host and calls `mark` with every flow and its rank, counted from 0.
     const auto ranked = [&](auto &&before, auto &&mark) {
         std::sort(order.begin(), order.end(), before);
         for (size_t i = 0, from = 0; i < n; ++i) {
@@ -102,7 +102,7 @@ void RankWeights(Column<const int64_t> agent, Column<const uint64_t> keys, Colum
         ranked([&](size_t a, size_t b) { return std::tuple(agent(a), rows(a)) < std::tuple(agent(b), rows(b)); },
                [&](size_t flow, int64_t rank) { late[flow] = rank >= depth; });
     }
-    // The largest key first; of equals the flow that came first.
+    // The largest key comes first; among equal keys, the flow that came first.
     ranked(
         [&](size_t a, size_t b) {
             return std::tuple(agent(a), late[a], ~keys(a), rows(a)) < std::tuple(agent(b), late[b], ~keys(b), rows(b));

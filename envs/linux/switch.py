@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`Switch`: the program at every port of a rack (bpf/switch.bpf.c), what it is told and what it has counted."""
+"""`Switch`: the program at every port of a rack (bpf/switch.bpf.c), with its settings and counters."""
 
 import ctypes
 from typing import Any
@@ -17,11 +17,11 @@ from ncc.envs.linux.objects import bpf_object
 from ncc.envs.linux.queues import EGRESS
 
 PORTS_MAX = 256
-"""Directed ports of a rack, hosts' included."""
+"""Most directed ports of a rack, including those of hosts."""
 POOLS_MAX = 16
 POOL_PORTS_MAX = 32
 FIRST_INDEX = 16
-"""Of a network device: that of port 0. The program finds its port by the device's index, so none may repeat."""
+"""Index of port 0's network device. The program finds its port by this index, which must be unique in a rack."""
 NO_POOL = 0xFFFFFFFF
 ALPHA_ONE = 1024
 PROBABILITY_ONE = 2**32
@@ -56,14 +56,14 @@ STATS = np.dtype(
 )  # fmt: skip
 """`struct ncc_switch_stats`: counts since the rack was built, bytes of IP packets."""
 STRUCTS = {"ncc_switch_port": PORT, "ncc_switch_pool": POOL, "ncc_switch_stats": STATS}
-"""By their names in C."""
+"""Row types by the names of their structs in C."""
 
 Stats = npt.NDArray[Any]
 """Rows of `STATS`."""
 
 
 def check_switch(topology: Topology) -> None:
-    """Raise `ConfigError` for what ports ask and the program does not offer, naming the first."""
+    """Raise `ConfigError` that names the first thing that ports ask for and the program does not offer."""
     if 2 * len(topology.links) > PORTS_MAX:
         raise ConfigError(
             f"The Linux rack takes at most {PORTS_MAX // 2} links, got {len(topology.links)}: a machine's cores carry "
@@ -88,7 +88,7 @@ def check_switch(topology: Topology) -> None:
 
 
 def _members(topology: Topology) -> list[list[int]]:
-    """Ports of each pool."""
+    """List the ports of each pool."""
     members: list[list[int]] = [[] for _ in topology.pools]
     for port in range(2 * len(topology.links)):
         buffer = topology.port_buffer(port)
@@ -102,7 +102,7 @@ def _red(red: Red | None) -> tuple[int, int, int]:
 
 
 def port_rows(topology: Topology, frame_overhead_bytes: int) -> npt.NDArray[Any]:
-    """[n_ports] of `PORT`: what the program is told of each directed port."""
+    """Return rows [n_ports] of `PORT`, the program's settings of each directed port."""
     rows = np.zeros(2 * len(topology.links), PORT)
     rows["frame_overhead_bytes"], rows["pool"] = frame_overhead_bytes, NO_POOL
     for port, row in enumerate(rows):
@@ -117,7 +117,7 @@ def port_rows(topology: Topology, frame_overhead_bytes: int) -> npt.NDArray[Any]
 
 
 def pool_rows(topology: Topology) -> npt.NDArray[Any]:
-    """[n_pools] of `POOL`."""
+    """Return rows [n_pools] of `POOL`, the program's settings of each shared buffer."""
     rows = np.zeros(len(topology.pools), POOL)
     for row, pool, members in zip(rows, topology.pools, _members(topology), strict=True):
         row["size_bytes"], row["alpha"], row["red"] = pool.size_bytes, round(pool.alpha * ALPHA_ONE), _red(pool.red)
@@ -127,7 +127,7 @@ def pool_rows(topology: Topology) -> npt.NDArray[Any]:
 
 
 class _RunOptions(ctypes.Structure):
-    """`struct bpf_test_run_opts`, whose first field is its size: nothing of it is needed."""
+    """`struct bpf_test_run_opts`, of which only the size is set."""
 
     _fields_ = (("size", ctypes.c_size_t), ("rest", ctypes.c_uint64 * 9))
 
@@ -140,8 +140,8 @@ class Switch:
     """The program, loaded for a topology; `attach` puts it at its ports. `close` may be called twice.
 
     Raises:
-        ConfigError: something that it does not offer (`check_switch`).
-        DatapathError: it is not built, or the kernel refuses it.
+        ConfigError: the topology asks for something that the program does not offer (`check_switch`).
+        DatapathError: the program is not built, or the kernel refuses it.
     """
 
     def __init__(self, topology: Topology, frame_overhead_bytes: int) -> None:
@@ -161,7 +161,7 @@ class Switch:
             raise
 
     def attach(self, route: IPRoute, port: int) -> None:
-        """Let the program see every packet of a port; `route` speaks to the namespace of its node."""
+        """Put the program at a port; `route` is connected to the namespace of its node."""
         device = FIRST_INDEX + port
         route.tc("add", "clsact", device)
         route.tc(
@@ -177,7 +177,9 @@ class Switch:
         )
 
     def sample(self) -> Stats:
-        """[n_ports] of `STATS`, all ports as of now; a view, which the next call overwrites. Takes microseconds.
+        """Return counters [n_ports] of `STATS` of all ports, in a view that the next call overwrites.
+
+        This takes microseconds.
 
         Raises:
             DatapathError: the switch is closed.
@@ -189,11 +191,11 @@ class Switch:
         return self._stats
 
     def programs(self) -> tuple[Program, ...]:
-        """Those in the kernel: what each port's packets meet, and what samples the ports."""
+        """Return the programs in the kernel: the one at every port, and the one that samples the ports."""
         return tuple(self._object.program(name) for name in ("ncc_switch_join", "ncc_switch_sample"))
 
     def records(self) -> PortRecords:
-        """Totals of every directed port as of now."""
+        """Return the totals of every directed port so far."""
         stats = self.sample().astype(STATS)
         return PortRecords(
             tx_pkts=_signed(stats["tx_pkts"]),
@@ -206,8 +208,8 @@ class Switch:
         )
 
     def close(self) -> None:
-        """Unload it; ports that still have it keep it until their namespace goes."""
-        self._sample, self._stats = -1, np.zeros(0, STATS)  # the number may soon be another file's
+        """Unload the program; ports that still have it keep it until their namespace is removed."""
+        self._sample, self._stats = -1, np.zeros(0, STATS)  # the descriptor's number may be reused
         self._object.close()
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A run whose process was killed while its flows go on (`LinuxSettings.outlive`), for another process to take over.
+"""Takeover of a run whose process was killed while its flows go on (`LinuxSettings.outlive`).
 
-The traffic program holds what must not go: the registration of the congestion control, and the program that samples the
-ports. Whoever takes over finds them by the table of flows that it has open.
+The traffic program keeps what the run still needs: the registration of the congestion control, and the program that
+samples the ports. The process that takes over finds the traffic program by the table of flows that it has open.
 """
 
 import ctypes
@@ -27,11 +27,11 @@ SAMPLE = "ncc_switch_sample"
 GONE_WITHIN_S = 5.0
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PIDFD_GETFD = 438
-"""System call number, on every architecture."""
+"""Number of the system call on every architecture."""
 
 
 class LeftTraffic(Traffic):
-    """The traffic program of a run that was left; `close` ends it, and removes the rack.
+    """The traffic program of a run that was left; `close` ends the program and removes the rack.
 
     Raises:
         DatapathError: no program sends these flows, or its run had not begun.
@@ -47,7 +47,7 @@ class LeftTraffic(Traffic):
             )
         self._pid = found[0]
         self._alive = os.pidfd_open(self._pid)
-        # The pipes by which it was asked for TCP_INFO went with the process: it is to look by itself.
+        # The pipes for requests of TCP_INFO were closed with the process, so the program must sample by itself.
         self.header["sample_ns"] = round(sample_s * 1e9)
         if not self.start_ns:
             self.close()
@@ -77,7 +77,7 @@ class LeftTraffic(Traffic):
         return int(self.header["start_ns"][0])
 
     def switch(self, n_ports: int) -> Switch:
-        """What counts at the ports of its rack."""
+        """Return the counters at the ports of the run's rack."""
         for entry in Path(f"/proc/{self._pid}/fd").iterdir():
             if not str(entry.readlink()).startswith("anon_inode:bpf-prog"):
                 continue
@@ -91,7 +91,7 @@ class LeftTraffic(Traffic):
         raise DatapathError("The traffic program that was left does not hold the counters of its rack.")
 
     def snapshot(self) -> None:
-        """Nothing to do: since it was taken over the program looks every period."""
+        """Do nothing: after a takeover the program samples every period."""
 
     def check(self) -> None:
         if select.select([self._alive], [], [], 0)[0] and not self.over:
@@ -110,7 +110,7 @@ class LeftTraffic(Traffic):
 
 
 class LeftSwitch(Switch):
-    """The sampling program of a rack that was left, by a descriptor of it."""
+    """The sampling program of a rack that was left, accessed by its descriptor."""
 
     def __init__(self, sample: int, stats: np.ndarray) -> None:
         self._sample, self._stats = sample, stats
@@ -122,7 +122,7 @@ class LeftSwitch(Switch):
 
 
 def _tables() -> Iterator[tuple[int, Path]]:
-    """Tables of flows that processes have open, and whose they are."""
+    """Iterate over the tables of flows that processes have open; yield process id and path."""
     for process in Path("/proc").iterdir():
         if not process.name.isdigit() or int(process.name) == os.getpid():
             continue

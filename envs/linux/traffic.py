@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`Traffic`: the program that sends a run's flows through real sockets, and the table by which it is followed.
+"""`Traffic`: the program that sends a run's flows through real sockets, and the table that it shares with us.
 
-The program (programs/traffic.c) holds both ends of every flow. What it knows lies in memory that both sides map, so
-that reading it costs no system call.
+The program (programs/traffic.c) has both ends of every flow. Its table is in memory that both sides map, so that
+reading it takes no system call.
 """
 
 import mmap
@@ -24,19 +24,19 @@ from ncc.envs.linux import objects
 
 MAGIC = 0x6E636331
 CONGESTION_MAX = 15
-"""Characters in the name of a congestion control (TCP_CA_NAME_MAX less the end)."""
+"""Longest name of a congestion control in characters (TCP_CA_NAME_MAX without the terminating zero)."""
 NETNS_MAX = 55
 READY_WITHIN_S = 20.0
-"""From the program's start until every host listens; and for an answer of the running program."""
+"""Longest time from the program's start until every host listens, and for each later answer."""
 TABLE = "ncc-traffic"
-"""What the file of the table is called in /proc."""
+"""Name of the table's file in /proc."""
 PORT = 5001
-"""Where every receiving host listens."""
+"""TCP port on which every receiving host listens."""
 
 WAITING, CONNECTING, SENDING, HANDED, DELIVERED, DONE, FAILED = range(7)
-"""`FLOW['state']`."""
+"""Values of `FLOW['state']`."""
 RUNNING, ALL_DONE, OUT_OF_TIME = range(3)
-"""`HEADER['over']`."""
+"""Values of `HEADER['over']`."""
 
 
 def _fields(kind: str, names: str) -> list[tuple[str, str]]:
@@ -70,7 +70,7 @@ FLOW = np.dtype(
 )
 """`struct ncc_traffic_flow`."""
 STRUCTS = {"ncc_traffic_header": HEADER, "ncc_traffic_host": HOST, "ncc_traffic_flow": FLOW}
-"""By their names in C."""
+"""Row types by the names of their structs in C."""
 
 
 @dataclass(frozen=True)
@@ -83,37 +83,38 @@ class Sender:
 
 @dataclass(frozen=True)
 class TrafficOptions:
-    """How the program sends."""
+    """Options of the traffic program."""
 
     congestion: str
     """TCP_CONGESTION of both ends of every flow."""
     deadline_s: float
-    """After time 0, when the program ends itself whatever is left."""
+    """Seconds after time 0 at which the program ends, whatever is left."""
     send_buffer_bytes: int = 4_194_304
     receive_buffer_bytes: int = 4_194_304
     ecn: int = 1
-    """net.ipv4.tcp_ecn of every host's namespace: 0 none, 1 asked for by everybody, 2 only answered."""
+    """Value of net.ipv4.tcp_ecn in every host's namespace: 0 off, 1 requested, 2 accepted only."""
     sample_s: float = 0.0
-    """Period of TCP_INFO of live flows; 0: none but at a flow's end and on `Traffic.snapshot`."""
+    """Period at which TCP_INFO of live flows is read; 0: only at a flow's end and by `Traffic.snapshot`."""
     nice: int = 0
-    """Of the program, -20 to 19. (As SCHED_FIFO it might take so much of a core that the kernel stops all such.)"""
+    """Nice value of the program, -20 to 19. (With SCHED_FIFO it could use so much of a core that the kernel throttles
+    all real-time threads.)"""
     outlive: bool = False
-    """Whether flows go on when the process that began them ends."""
+    """True if flows go on when the process that began them ends."""
     keep: tuple[int, ...] = ()
-    """Descriptors that the program then holds: what it needs of that process."""
+    """Descriptors of that process that the program then keeps open, because flows need them."""
     cores: tuple[int, ...] = ()
-    """Where the program runs; empty: wherever the kernel likes."""
+    """Cores of the program; empty: any."""
 
 
 class Traffic:
-    """A run's flows; `begin` lets them go. All errors are `DatapathError` but where it says otherwise.
+    """A run's flows, which start with `begin`. Errors are `DatapathError` unless stated otherwise.
 
-    Unless it is to outlive, the program ends with the thread that made it.
+    The program ends with the thread that made it, unless it is set to outlive it.
 
     Args:
-        hosts: those that flows name.
-        flows: what to send.
-        src: shape [n_flows], row in `hosts` of each flow's sender; `dst`: of its receiver.
+        hosts: hosts that flows name.
+        flows: flows to send.
+        src: row in `hosts` of each flow's sender, shape [n_flows]; `dst`: of its receiver.
 
     Raises:
         ConfigError: a name is too long, or the flows do not fit the hosts.
@@ -147,7 +148,7 @@ class Traffic:
         os.ftruncate(self._fd, size)
         table = mmap.mmap(self._fd, size)
         self.header = np.frombuffer(table, HEADER, 1)[0:1]
-        """[1] of `HEADER`."""
+        """Row [1] of `HEADER`."""
         self.header["magic"] = MAGIC
         self.header["header_bytes"], self.header["host_bytes"] = HEADER.itemsize, HOST.itemsize
         self.header["flow_bytes"] = FLOW.itemsize
@@ -165,7 +166,7 @@ class Traffic:
             stderr=self._errors,
             pass_fds=(self._fd, *(options.keep if options.outlive else ())),
             start_new_session=options.outlive,
-            process_group=None if options.outlive else 0,  # Ctrl-C is for whoever waits for the run
+            process_group=None if options.outlive else 0,  # Ctrl-C must reach only the process that waits for the run
             bufsize=0,
         )
         self._alive = os.pidfd_open(self._process.pid)
@@ -175,15 +176,15 @@ class Traffic:
 
     @property
     def pid(self) -> int:
-        """Of the program."""
+        """Process id of the program."""
         return self._running().pid
 
     def begin(self, start_ns: int) -> None:
-        """Let time 0 be `start_ns` on CLOCK_MONOTONIC."""
+        """Start the flows, with time 0 at `start_ns` of CLOCK_MONOTONIC."""
         self._say(start_ns.to_bytes(8, "little"))
 
     def snapshot(self) -> None:
-        """Bring TCP_INFO of all live flows into the table now; of flows that have ended it is there already."""
+        """Update TCP_INFO of all live flows in the table; that of flows that have ended is there already."""
         if self.over:
             return
         self._say(b"s")
@@ -191,19 +192,19 @@ class Traffic:
 
     @property
     def over(self) -> bool:
-        """Whether the program has ended by itself: every flow is done or failed, or time is up."""
+        """True if the program has ended by itself because every flow is done or failed, or time is up."""
         return int(self.header["over"][0]) != RUNNING
 
     def check(self) -> None:
-        """Raise `DatapathError` with the program's own words if it ended otherwise."""
+        """Raise `DatapathError` with the program's own message if it ended in any other way."""
         process = self._running()
-        # By its descriptor, so that a process that was forked meanwhile may ask as well.
+        # Asked by its descriptor, so that a forked process can ask too.
         if select([self._alive], [], [], 0)[0] and not self.over:
             process.wait()
             raise DatapathError(self._obituary(process))
 
     def close(self) -> None:
-        """End the program and free the table; flows that are under way end unfinished. May be called twice."""
+        """End the program and free the table; live flows end unfinished. May be called twice."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Some seconds of real traffic to try the machine with: bulk flows from one host to another over a bottleneck."""
+"""Short tests with real traffic: bulk flows from one host to another over a bottleneck for some seconds."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ POLL_S = 0.02
 
 
 def check_seconds(seconds: float) -> None:
-    """`ConfigError` for what a trial cannot last."""
+    """Raise `ConfigError` for a length that a trial cannot have."""
     if not 0 < seconds <= SECONDS_MAX:
         raise ConfigError(f"A trial lasts from 0 to {SECONDS_MAX:g} s, got {seconds:g}.")
 
@@ -28,13 +28,13 @@ def check_seconds(seconds: float) -> None:
 def trial(
     congestion: str, seconds: float, *, flows: int = 4, mark_bytes: int = 30_000, ecn: bool = True
 ) -> Iterator[Callable[[float], None]]:
-    """Flows run by TCP_CONGESTION `congestion`, for at most `seconds`; what is yielded waits for so long of them.
+    """Run flows with TCP_CONGESTION `congestion` for at most `seconds`; yield a function that waits for some seconds.
 
-    Whoever calls it has the machine (`machine.alone`).
+    The caller must hold the machine (`machine.alone`).
 
     Raises:
         ConfigError: `seconds` is not above 0, or too long.
-        DatapathError: the machine cannot (`ncc host check`).
+        DatapathError: the machine cannot run it (see `ncc host check`).
     """
     check_seconds(seconds)
     dumbbell = Dumbbell(

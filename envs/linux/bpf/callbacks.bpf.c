@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How often does the kernel take something else for what a callback returns? `ssthresh` always returns the same number,
- * and every ACK looks whether that is what arrived. For a test of the machine, not for traffic.
+ * Counts how often the kernel reads a value that a callback did not return. `ssthresh` always returns the same number,
+ * and every ACK checks that this is what arrived. For a test of the machine, not for traffic.
  */
 #include "kernel.h"
 #include <bpf/bpf_core_read.h>
@@ -13,8 +13,8 @@
 char LICENSE[] SEC("license") = "GPL";
 
 #define ANSWER 77
-#define UNASKED (1U << 20) /* put there by every ACK: nobody has asked since */
-#define WINDOW_PKTS 40     /* enough to be marked again and again */
+#define UNASKED (1U << 20) /* written by every ACK: not called since */
+#define WINDOW_PKTS 40     /* enough to be marked repeatedly */
 
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
@@ -24,7 +24,7 @@ struct {
     __type(value, struct ncc_callbacks);
 } counts SEC(".maps");
 
-/* Whether the connection's `ssthresh` has run since its last ACK. */
+/* Runs of the connection's `ssthresh` since its last ACK. */
 struct {
     __uint(type, BPF_MAP_TYPE_SK_STORAGE);
     __uint(map_flags, BPF_F_NO_PREALLOC);

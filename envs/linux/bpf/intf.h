@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the programs in the kernel and user space share: the rows of the memory-mapped maps. layout.py says the same to
- * numpy, and a test compares both. Each part has one writer. Rates count bytes of IP packets where a host is limited
- * and bytes of payload where a flow is reported or overridden; times are CLOCK_MONOTONIC.
+ * Rows of the memory-mapped maps, which the programs in the kernel and user space share. layout.py declares the same
+ * for numpy, and a test compares both. Each part has one writer. Rates of hosts are in bytes of IP packets, rates of
+ * flows in bytes of payload; times are of CLOCK_MONOTONIC.
  */
 #ifndef NCC_INTF_H
 #define NCC_INTF_H
 
 #include "cc.h"
 
-#define NCC_FLOWS_MAX 4096 /* slots: connections that are reported at the same time */
+#define NCC_FLOWS_MAX 4096 /* slots: connections that can be reported at the same time */
 #define NCC_HOSTS_MAX 256
 #define NCC_NO_HOST 0xFFFFFFFFu
 
 enum ncc_flow_state {
     NCC_FLOW_FREE = 0,
     NCC_FLOW_LIVE = 1,
-    NCC_FLOW_FINISHED = 2, /* closed; the counters stay until user space says that it is free */
+    NCC_FLOW_FINISHED = 2, /* closed; the counters stay until user space frees the slot */
 };
 
-/* What a program is made for; written before it is loaded, and never again. */
+/* Controller and parameters of a program; written before it is loaded, and never again. */
 struct ncc_params {
     ncc_u64 values[NCC_CC_PARAMS_MAX]; /* in the order of the controller's table */
     char controller[16];
@@ -29,22 +29,22 @@ struct ncc_params {
 struct ncc_report {
     ncc_u32 seq;
     ncc_u32 state;      /* enum ncc_flow_state */
-    ncc_u32 generation; /* of the slot: how many connections have had it */
+    ncc_u32 generation; /* number of connections that have had the slot */
     ncc_u32 flow;       /* SO_MARK: row in the flow table + 1; 0: unknown */
-    ncc_u32 host;       /* index of the agent it obeys, or NCC_NO_HOST */
+    ncc_u32 host;       /* index of the agent that limits it, or NCC_NO_HOST */
     ncc_u32 src, dst;   /* IPv4, network order */
     ncc_u32 ports;      /* source port << 16 | destination port, host order */
     ncc_u64 began_ns;
-    ncc_u64 updated_ns; /* of the last ACK, or of the end */
+    ncc_u64 updated_ns; /* time of the last ACK, or of the end */
     ncc_u64 rtt_ns;     /* last sample; 0: none */
     ncc_u64 srtt_ns;
     ncc_u64 min_rtt_ns;
-    ncc_u64 rtt_sum_ns; /* of all samples */
+    ncc_u64 rtt_sum_ns; /* sum of all samples */
     ncc_u64 rtt_samples;
     ncc_u64 delivered_bytes; /* acknowledged, cumulatively or selectively, each byte once */
-    ncc_u64 acked_bytes;     /* of these, cumulatively */
-    ncc_u64 marked_bytes;    /* of delivered, by ACKs with ECN-Echo */
-    ncc_u64 lost_bytes;      /* deemed lost */
+    ncc_u64 acked_bytes;     /* the part of these that is acknowledged cumulatively */
+    ncc_u64 marked_bytes;    /* part of delivered, by ACKs with ECN-Echo */
+    ncc_u64 lost_bytes;      /* considered lost */
     ncc_u64 sent_bytes;      /* with retransmissions */
     ncc_u64 retrans_bytes;
     ncc_u64 sent_packets; /* with retransmissions */
@@ -54,13 +54,13 @@ struct ncc_report {
     ncc_u64 ssthresh_bytes;
     ncc_u64 pacing_bytes_per_s;   /* in force; 0: unpaced */
     ncc_u64 delivery_bytes_per_s; /* last rate sample; 0: none */
-    ncc_u64 decision;             /* of the host, last one that this flow has applied */
+    ncc_u64 decision;             /* last decision for the host that this flow has applied */
     ncc_u64 decided_ns;           /* when it first applied it */
-    ncc_u64 share_bytes_per_s;    /* of the host's limit, as payload; 0: no limit */
+    ncc_u64 share_bytes_per_s;    /* part of the host's limit, in payload; 0: no limit */
     ncc_u64 reserved;
     ncc_u32 mss_bytes;
-    ncc_u32 header_bytes; /* IP and TCP, of a data packet */
-    ncc_u32 acks;         /* handled */
+    ncc_u32 header_bytes; /* IP and TCP headers of a data packet */
+    ncc_u32 acks;         /* number handled */
     ncc_u32 recoveries;
     ncc_u32 timeouts;
     ncc_u32 fallbacks; /* times it stopped obeying because user space was silent */
@@ -70,9 +70,9 @@ struct ncc_report {
 
 /* One connection, written by user space. Each field takes effect by itself, at the next ACK. */
 struct ncc_decision {
-    ncc_u32 generation; /* of the report that it is meant for; nothing here applies to another */
+    ncc_u32 generation; /* generation of the report that this is for; ignored for any other */
     ncc_u32 weight;     /* share of the host's rate, 1 .. NCC_WEIGHT_MAX; 0 is 1 */
-    ncc_u64 cwnd_bytes; /* overrides the controller's; 0: do not */
+    ncc_u64 cwnd_bytes; /* overrides the controller's; 0: no override */
     ncc_u64 pacing_bytes_per_s;
     ncc_u64 reserved;
 };
@@ -84,33 +84,33 @@ struct ncc_host {
     ncc_u64 decision;         /* number of the decision, copied into the reports */
     ncc_u64 reserved_user[6];
     ncc_s64 weight_sum; /* effective weight of the flows that have data, in 1/NCC_CLAIM_ONE */
-    ncc_s64 flows;      /* that have data */
+    ncc_s64 flows;      /* flows that have data */
     ncc_u64 reserved_kernel[6];
 };
 #define NCC_CLAIM_ONE 64
 
-/* One for all. User space writes the first half, the kernel the second. */
+/* State of the whole agent. User space writes the first half, the kernel the second. */
 struct ncc_agent {
-    ncc_u64 beat_ns;    /* user space was alive; 0: it has not begun */
-    ncc_u64 timeout_ns; /* silence after which limits and overrides are ignored */
+    ncc_u64 beat_ns;    /* last sign of life of user space; 0: it has not begun */
+    ncc_u64 timeout_ns; /* time without a beat after which limits and overrides are ignored */
     ncc_u64 reserved_user[6];
     ncc_u64 started;    /* connections that send data */
-    ncc_u64 finished;   /* of these */
-    ncc_u64 unreported; /* of these, that found no free slot */
-    ncc_u64 fallbacks;  /* connections that stopped obeying, each time */
+    ncc_u64 finished;   /* those that have ended */
+    ncc_u64 unreported; /* those that found no free slot */
+    ncc_u64 fallbacks;  /* times that a connection stopped obeying */
     ncc_u64 late_inits; /* connections whose `init` the kernel skipped */
-    ncc_u64 clamped;    /* ACKs on which the window or rate asked for was out of bounds */
+    ncc_u64 clamped;    /* ACKs whose window or rate was out of bounds */
     ncc_u64 acks;
     ncc_u64 reserved_kernel;
 };
 
-/* What a test of the machine counts (callbacks.bpf.c). */
+/* Counts of a test of the machine (callbacks.bpf.c). */
 struct ncc_callbacks {
     ncc_u64 acks;
     ncc_u64 run;     /* times the callback ran */
-    ncc_u64 right;   /* ACKs that found what it returns */
-    ncc_u64 skipped; /* ACKs that found something else, though it had not run */
-    ncc_u64 garbled; /* ACKs that found something else, though it had */
+    ncc_u64 right;   /* ACKs that found the returned value */
+    ncc_u64 skipped; /* ACKs that found another value, without a run */
+    ncc_u64 garbled; /* ACKs that found another value, after a run */
     ncc_u64 last_wrong;
     ncc_u64 reserved[2];
 };

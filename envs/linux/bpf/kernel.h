@@ -105,7 +105,7 @@ struct tcp_congestion_ops {
 
 #pragma clang attribute pop
 
-/* net/tcp.h, net/inet_connection_sock.h, net/sock.h: macros, which BTF does not know. */
+/* Macros of net/tcp.h, net/inet_connection_sock.h and net/sock.h, which BTF does not describe. */
 enum { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
 enum { TCP_ECN_OK = 1, TCP_ECN_DEMAND_CWR = 4 };
 enum { TCP_CONG_NON_RESTRICTED = 1, TCP_CONG_NEEDS_ECN = 2 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The kernel's own CUBIC behind programs that do nothing but call it, so that its time per ACK is counted by the same
- * clock as that of our programs. `in_ack_event` is empty: what it is counted at is what counting costs.
+ * The kernel's own CUBIC behind programs that only call it, so that its time per ACK is measured by the same clock as
+ * that of our programs. `in_ack_event` is empty: its time is the cost of measuring.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>

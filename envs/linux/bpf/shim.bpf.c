@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A congestion controller of baselines/ inside the kernel's TCP, with reports to user space and rates from it. Compiled
- * once per controller: NCC_CONTROLLER is its name, NCC_CONTROLLER_HEADER its header.
+ * A congestion controller of baselines/ inside the kernel's TCP, with reports to user space and rates from it. It is
+ * compiled once per controller: NCC_CONTROLLER is its name, NCC_CONTROLLER_HEADER its header.
  */
 #include "shim.h"
 #include "shim_apply.h"
@@ -11,7 +11,7 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* A connection as `init` should leave it. */
+/* Sets a connection up. */
 static __always_inline struct shim_flow *shim_begin(struct sock *sk)
 {
     struct tcp_sock *tp = (struct tcp_sock *)sk;
@@ -40,7 +40,8 @@ static __always_inline struct shim_flow *shim_begin(struct sock *sk)
     return f;
 }
 
-/* 0: not a connection yet. The kernel has the SYN acknowledged to the controller before it calls `init`. */
+/* Finds the state of a connection, and sets it up if `init` was skipped; 0 before the handshake is over, because the
+ * kernel reports the ACK of the SYN to the controller before it calls `init`. */
 static __always_inline struct shim_flow *shim_find(struct sock *sk)
 {
     struct shim_flow *f = bpf_sk_storage_get(&flows, sk, 0, 0);
@@ -96,14 +97,14 @@ void BPF_PROG(shim_cong_control, struct sock *sk, __u32 ack, int flag, const str
     }
 }
 
-/* RFC 8257 section 3.2: the receiver's ACKs say precisely which packets bore CE, whatever is delayed. */
+/* RFC 8257 section 3.2: the receiver's ACKs say exactly which packets bore CE, also with delayed ACKs. */
 static __always_inline void shim_echo(struct sock *sk, struct shim_flow *f, __u32 ce)
 {
     struct tcp_sock *tp = (struct tcp_sock *)sk;
     struct inet_connection_sock *icsk = (struct inet_connection_sock *)sk;
 
     if (f->ce_state != ce) {
-        if (icsk->icsk_ack.pending & ICSK_ACK_TIMER) { /* one is due: it tells of the state before */
+        if (icsk->icsk_ack.pending & ICSK_ACK_TIMER) { /* send the delayed ACK, with the old state */
             if (f->ce_state)
                 tp->ecn_flags |= TCP_ECN_DEMAND_CWR;
             else
@@ -140,7 +141,7 @@ void BPF_PROG(shim_cwnd_event, struct sock *sk, enum tcp_ca_event event)
     }
 }
 
-/* The kernel asks for both; nothing depends on the answers, see shim.h. */
+/* The kernel requires both; nothing depends on their results, see shim.h. */
 SEC("struct_ops/shim_ssthresh")
 __u32 BPF_PROG(shim_ssthresh, struct sock *sk) { return ((struct tcp_sock *)sk)->snd_ssthresh; }
 

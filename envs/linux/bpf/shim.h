@@ -2,9 +2,9 @@
 /*
  * State of a connection, and the maps.
  *
- * The kernel may skip a callback: whatever returns a value may then be garbage, and whatever changes state may not have
- * happened. So nothing depends on one callback. Losses, timeouts and marks are read off counters of the socket that
- * only grow, a connection is set up by whichever callback comes first, and window and rate are written on every ACK.
+ * The kernel may skip a callback. A returned value may then be garbage, and a change of state may be missing, so
+ * nothing depends on a single callback. Losses, timeouts and marks are read from counters of the socket that only
+ * grow, a connection is set up by the first callback that runs, and window and rate are written on every ACK.
  */
 #ifndef NCC_SHIM_H
 #define NCC_SHIM_H
@@ -17,39 +17,39 @@
 #include "intf.h"
 
 #define NCC_CWND_PKTS_MAX (1ULL << 24) /* 16 million packets in flight: 24 GB */
-#define NCC_RATE_MAX (1ULL << 40)      /* bytes/s; times a weight in 1/NCC_CLAIM_ONE it fits 64 bits */
-#define NCC_TURNS_PER_S 10             /* the slowest rate: a packet each 100 ms, so that every limit can be lifted */
-#define NCC_UNPACED (~0UL)             /* sk_pacing_rate: as fast as it goes */
+#define NCC_RATE_MAX (1ULL << 40)      /* bytes/s; fits 64 bits when multiplied by a weight in 1/NCC_CLAIM_ONE */
+#define NCC_TURNS_PER_S 10             /* slowest rate: a packet every 100 ms, whose ACK can lift a limit */
+#define NCC_UNPACED (~0UL)             /* sk_pacing_rate: no pacing */
 #define NCC_KERNEL_BURST_PKTS 10       /* the kernel does not pace a connection's first packets */
 
 struct shim_flow {
-    __u64 controller[NCC_CC_STATE_MAX / 8]; /* its state */
+    __u64 controller[NCC_CC_STATE_MAX / 8]; /* state of the controller */
     struct ncc_cc_conn conn;
-    struct ncc_cc_out out; /* what the controller has stated last */
+    struct ncc_cc_out out; /* last output of the controller */
     __u32 slot;            /* + 1; 0: not reported */
-    __u32 generation;      /* of the slot */
+    __u32 generation;      /* generation of the slot */
     __u32 host;            /* index, or NCC_NO_HOST */
-    __u32 opened;          /* it has sent data */
+    __u32 opened;          /* 1: it has sent data */
     __u32 obeying;         /* enum shim_obedience */
-    __u32 high_seq;        /* the socket's counters, as of the last ACK */
+    __u32 high_seq;        /* the socket's counters at the last ACK */
     __u32 delivered_pkts, marked_pkts, lost_pkts;
     __u32 ca_state;
     __u32 total_rto;
-    __u32 ce_state, prior_rcv_nxt; /* of a DCTCP receiver (RFC 8257 section 3.2) */
+    __u32 ce_state, prior_rcv_nxt; /* state of a DCTCP receiver (RFC 8257 section 3.2) */
     __u64 acked_from;              /* tp->bytes_acked when the connection began */
     __u64 una_bytes;
-    __u64 delivered_bytes; /* una_bytes and what is acknowledged selectively; never falls */
-    __u64 total_pkts;      /* tp->delivered since the beginning, without its overflows */
+    __u64 delivered_bytes; /* una_bytes and bytes acknowledged selectively; never falls */
+    __u64 total_pkts;      /* tp->delivered since the beginning, in 64 bits */
     __u64 lost_bytes, marked_bytes;
     __u64 rtt_ns, min_rtt_ns, rtt_sum_ns, rtt_samples;
     __u64 delivery_bytes_per_s;
     __u64 began_ns;
     __u64 decision, decided_ns;
     __u32 acks, recoveries, timeouts, fallbacks;
-    /* Its part of the host's limit. */
+    /* Part of the host's limit. */
     __u64 share_bytes_per_s; /* payload; 0: no limit */
-    __u64 claim;             /* in the host's weight_sum, in 1/NCC_CLAIM_ONE; 0: it has no data */
-    __u64 use;               /* of its share, in 1/NCC_CLAIM_ONE */
+    __u64 claim;             /* part of the host's weight_sum, in 1/NCC_CLAIM_ONE; 0: no data */
+    __u64 use;               /* used part of the share, in 1/NCC_CLAIM_ONE */
     __u64 window_ns, window_sent_bytes, window_allowed_bytes, allowed_ns;
 };
 
@@ -102,7 +102,7 @@ struct {
     __type(value, __u32);
 } addresses SEC(".maps");
 
-/* Slots that no connection has; user space fills it and gives finished ones back. */
+/* Free slots; user space fills the queue, and puts the slots of finished connections back. */
 struct {
     __uint(type, BPF_MAP_TYPE_QUEUE);
     __uint(max_entries, NCC_FLOWS_MAX);
@@ -130,7 +130,7 @@ static __always_inline struct ncc_report *shim_row(const struct shim_flow *f)
 
 static __always_inline void shim_count(ncc_u64 *counter) { __sync_fetch_and_add(counter, 1); }
 
-/* A callback that saw too little: an overflow of 32 bits is no jump. */
+/* Returns the growth of a 32-bit counter since the last call, also over an overflow. */
 static __always_inline __u32 shim_grown(__u32 *seen, __u32 now)
 {
     __u32 by = now - *seen;

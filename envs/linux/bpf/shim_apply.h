@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the controller and user space say, put into the socket. */
+/* Writes the decisions of the controller and of user space into the socket. */
 #ifndef NCC_SHIM_APPLY_H
 #define NCC_SHIM_APPLY_H
 
@@ -7,7 +7,7 @@
 #include "shim_report.h"
 #include "shim_share.h"
 
-/* Whether user space is alive, so that its limits and overrides hold. */
+/* Returns 1 if user space is alive, so that its limits and overrides hold. */
 static __always_inline int shim_obeys(struct shim_flow *f, __u64 now_ns)
 {
     struct ncc_agent *a = shim_agent();
@@ -27,7 +27,7 @@ static __always_inline int shim_obeys(struct shim_flow *f, __u64 now_ns)
     return obeys;
 }
 
-/* What the kernel itself derives from window and RTT where nobody paces: it sizes bursts and the queue below TCP. */
+/* Returns the rate that the kernel uses without pacing, from window and RTT, to size bursts and the queue below TCP. */
 static __always_inline __u64 shim_burst_rate(const struct shim_flow *f, const struct tcp_sock *tp)
 {
     __u64 srtt_us = tp->srtt_us >> 3, cwnd = ncc_min_u64(f->out.cwnd_bytes, NCC_RATE_MAX);
@@ -37,7 +37,7 @@ static __always_inline __u64 shim_burst_rate(const struct shim_flow *f, const st
     return cwnd * (f->out.cwnd_bytes < f->out.ssthresh_bytes / 2 ? 2000000 : 1200000) / srtt_us;
 }
 
-/* Window and rate of the socket: the controller's, under what user space says. */
+/* Sets window and rate of the socket: those of the controller, within the limits of user space. */
 static __always_inline void shim_apply(struct sock *sk, struct shim_flow *f, __u64 now_ns)
 {
     struct tcp_sock *tp = (struct tcp_sock *)sk;
@@ -76,12 +76,12 @@ static __always_inline void shim_apply(struct sock *sk, struct shim_flow *f, __u
         clamped = 1;
     }
     if (cwnd > NCC_CWND_PKTS_MAX * mss) {
-        clamped = cwnd < NCC_CC_CWND_MAX; /* that is "no limit", which some controllers say */
+        clamped = cwnd < NCC_CC_CWND_MAX; /* otherwise "no limit", which some controllers use */
         cwnd = NCC_CWND_PKTS_MAX * mss;
     }
-    pkts = ncc_max_u64((cwnd + mss - 1) / mss, 1); /* bytes go while less than the window is in flight */
+    pkts = ncc_max_u64((cwnd + mss - 1) / mss, 1); /* TCP sends while less than the window is in flight */
     if (f->share_bytes_per_s && tp->data_segs_out < NCC_KERNEL_BURST_PKTS) {
-        /* Here the window has to do what pacing does later: one RTT's share. */
+        /* The first packets are not paced, so the window limits them to one RTT's share. */
         __u64 fit = pacing * ((__u64)tp->srtt_us >> 3) / 1000000 / mss;
 
         pkts = ncc_min_u64(pkts, ncc_max_u64(fit, 2));

@@ -4,7 +4,7 @@
 #define NCC_SHIM_CONTROLLER_H
 
 #include "cc.h"
-#undef NCC_CC_TABLE_ /* what a header says of itself, as constants */
+#undef NCC_CC_TABLE_ /* the header's table, as constants */
 #define NCC_CC_TABLE_(name_, ecn_, summary_, rate_)                                                                    \
     enum { name_##_ecn = (ecn_), name_##_n_params = sizeof(name_##_params) / sizeof(name_##_params[0]) };              \
     _Static_assert(sizeof(struct name_##_state) <= NCC_CC_STATE_MAX, "state exceeds the socket's private area");       \
@@ -26,13 +26,13 @@ static __always_inline const ncc_u64 *shim_params(void)
 {
     const ncc_u64 *p = (const ncc_u64 *)params.values;
 
-    asm volatile("" : "+r"(p)); /* else the compiler takes the zeros above for the values */
+    asm volatile("" : "+r"(p)); /* otherwise the compiler uses the zeros above */
     return p;
 }
 
 /*
- * Functions that are not static are verified once, by themselves, for any contents of what they point to: a controller
- * of many branches would else be verified again for every path that leads to it.
+ * Functions that are not static are verified once, for any contents of their arguments. Otherwise a controller with
+ * many branches would be verified again for every path that leads to it.
  */
 __noinline int shim_cc_init(struct CC(state) * s, const struct ncc_cc_conn *c, struct ncc_cc_out *o)
 {

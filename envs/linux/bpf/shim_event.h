@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Events of cc.h, read off the socket. */
+/* Events of cc.h, made from the socket. */
 #ifndef NCC_SHIM_EVENT_H
 #define NCC_SHIM_EVENT_H
 
@@ -10,7 +10,7 @@ static __always_inline __u32 shim_ca_state(struct sock *sk)
     return BPF_CORE_READ_BITFIELD((struct inet_connection_sock *)sk, icsk_ca_state);
 }
 
-/* The connection as it is; of this ACK, what needs no more than the socket. */
+/* Fills the fields of an event that need only the socket and its state. */
 static __always_inline void shim_event(struct ncc_cc_event *e, struct sock *sk, const struct shim_flow *f, __u64 now_ns)
 {
     const struct tcp_sock *tp = (struct tcp_sock *)sk;
@@ -24,13 +24,13 @@ static __always_inline void shim_event(struct ncc_cc_event *e, struct sock *sk, 
     e->total_delivered_bytes = f->total_pkts * f->conn.mss_bytes;
 }
 
-/* Losses and timeouts since the last ACK. */
+/* Reports losses and timeouts since the last ACK to the controller. */
 static __always_inline void shim_losses(struct sock *sk, struct shim_flow *f, __u64 now_ns)
 {
     const struct tcp_sock *tp = (struct tcp_sock *)sk;
     __u32 state = shim_ca_state(sk), high_seq = tp->high_seq;
     __u16 timeouts = tp->total_rto - (__u16)f->total_rto;
-    /* A recovery that ends and another that begins with the same ACK differ in what had been sent. */
+    /* If one recovery ends and the next begins with the same ACK, they differ in high_seq. */
     int recovery = state == TCP_CA_Recovery && (f->ca_state != TCP_CA_Recovery || f->high_seq != high_seq);
 
     f->ca_state = state;
@@ -61,7 +61,8 @@ static __always_inline void shim_rtt(struct shim_flow *f, struct ncc_cc_event *e
     e->rtt_ns = f->rtt_ns;
 }
 
-/* Counters are compared with the last ACK that was handled, so that one whose callback was skipped is not lost. */
+/* Reports an ACK to the controller. Counters are compared with the last handled ACK, so none is lost if a callback is
+ * skipped. */
 static __always_inline void shim_ack(struct sock *sk, struct shim_flow *f, const struct rate_sample *rs, __u64 now_ns)
 {
     const struct tcp_sock *tp = (struct tcp_sock *)sk;
@@ -84,7 +85,7 @@ static __always_inline void shim_ack(struct sock *sk, struct shim_flow *f, const
     }
     if (f->ca_state >= TCP_CA_Recovery)
         e.flags |= NCC_CC_ACK_IN_RECOVERY;
-    /* As the kernel has it: in slow start the window may run ahead of what is sent, up to twice. */
+    /* As in the kernel, the window may be up to twice the packets in flight in slow start. */
     if (!BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited) &&
         !(f->out.cwnd_bytes < f->out.ssthresh_bytes && tp->snd_cwnd < 2 * tp->max_packets_out))
         e.flags |= NCC_CC_ACK_APP_LIMITED;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What user space reads of a connection. One socket is handled by one CPU at a time, so a row has one writer. */
+/* Reports of connections to user space. One CPU at a time handles a socket, so a row has one writer. */
 #ifndef NCC_SHIM_REPORT_H
 #define NCC_SHIM_REPORT_H
 
@@ -29,7 +29,7 @@ static __always_inline __u32 shim_header_bytes(const struct tcp_sock *tp)
     return 20 + tp->tcp_header_len; /* IPv4 without options */
 }
 
-/* Everything that changes. */
+/* Fills the fields that change. */
 static __always_inline void shim_fill_row(struct ncc_report *r, const struct shim_flow *f, const struct tcp_sock *tp,
                                           __u64 now_ns)
 {
@@ -68,7 +68,7 @@ static __always_inline void shim_fill_row(struct ncc_report *r, const struct shi
     r->app_limited = !BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited);
 }
 
-/* A slot for a connection that sends data for the first time. */
+/* Takes a slot for a connection that sends data for the first time. */
 static __always_inline void shim_open_row(struct sock *sk, struct shim_flow *f)
 {
     struct ncc_agent *a = shim_agent();
@@ -114,7 +114,7 @@ static __always_inline void shim_close_row(const struct sock *sk, struct shim_fl
     if (!r)
         return;
     shim_begin_row(r);
-    /* A socket that was aborted has been wiped before this: what it counted by the last ACK stays. */
+    /* The counters of an aborted socket are already cleared: keep those of the last ACK. */
     r->sent_bytes = ncc_max_u64(r->sent_bytes, tp->bytes_sent);
     r->retrans_bytes = ncc_max_u64(r->retrans_bytes, tp->bytes_retrans);
     r->sent_packets = ncc_max_u64(r->sent_packets, tp->data_segs_out);

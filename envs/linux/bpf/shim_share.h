@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A host's limit, split among its connections that have data: each is paced at rate x weight / sum of claims. A claim
- * is the weight times the part of its share that the connection makes use of, over windows of some milliseconds: one
+ * is the weight times the part of its share that the connection uses, over windows of some milliseconds. A connection
  * that is held back by its window, its application or its receiver claims what it sends, and the others get the rest
- * (in the steady state this is weighted max-min fairness). It claims all again as soon as it uses what it may, so the
- * host may be above its limit for a window when many wake up at once: at most by 1/SHIM_USE_LEAST.
+ * (in the steady state this is weighted max-min fairness). It claims its full weight again as soon as it uses its
+ * share, so the host may exceed its limit for a window when many wake up at once, at most by 1/SHIM_USE_LEAST.
  */
 #ifndef NCC_SHIM_SHARE_H
 #define NCC_SHIM_SHARE_H
@@ -12,10 +12,10 @@
 #include "shim.h"
 
 #define SHIM_USE_LEAST (NCC_CLAIM_ONE / 16)
-#define SHIM_USE_FULL (NCC_CLAIM_ONE * 7 / 8) /* from here on it counts as all: pacing is not exact */
-#define SHIM_RISE_NS 1000000ULL               /* a share is claimed again after this */
-#define SHIM_FALL_NS 8000000ULL               /* and given up after this, or one RTT if that is longer, ... */
-#define SHIM_FALL_PKTS 16 /* ... when it could have sent so many: packets come one or two at a time */
+#define SHIM_USE_FULL (NCC_CLAIM_ONE * 7 / 8) /* counts as full use from here on: pacing is not exact */
+#define SHIM_RISE_NS 1000000ULL               /* a full share is claimed again after this */
+#define SHIM_FALL_NS 8000000ULL               /* an unused part is given up after this, or one RTT if longer, ... */
+#define SHIM_FALL_PKTS 16 /* ... if it could have sent this many: packets come one or two at a time */
 #define SHIM_ALLOWED_US_MAX (1ULL << 20)
 
 static __always_inline void shim_claim(struct shim_flow *f, __u64 claim)
@@ -43,7 +43,7 @@ static __always_inline void shim_window(struct shim_flow *f, __u64 sent_bytes, _
     f->allowed_ns = now_ns;
 }
 
-/* How much of its share the connection uses. */
+/* Updates the part of its share that the connection uses. */
 static __always_inline void shim_use(struct shim_flow *f, __u64 sent_bytes, __u64 srtt_ns, __u64 now_ns)
 {
     __u64 us = (now_ns - f->allowed_ns) / 1000, age = now_ns - f->window_ns, used;
@@ -68,7 +68,7 @@ static __always_inline void shim_use(struct shim_flow *f, __u64 sent_bytes, __u6
     shim_window(f, sent_bytes, now_ns);
 }
 
-/* Its share of the host's limit now, in payload; 0: no limit. */
+/* Returns the connection's current share of the host's limit, in payload; 0: no limit. */
 static __always_inline __u64 shim_share(struct shim_flow *f, const struct ncc_host *h, __u32 weight, __u32 header_bytes)
 {
     __u64 rate = *(volatile const ncc_u64 *)&h->rate_bytes_per_s;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A switch port as a tc program: it sees every packet before the port's queue does, marks or drops it by the queue as
- * it is (the scheduler's own backlog, not a model of it), and counts. A second program, run by user space, samples all
- * ports at once.
+ * A switch port as a tc program: it sees every packet before the port's queue does, marks or drops it by the length of
+ * the real queue (the scheduler's own backlog, not a model of it), and counts. A second program, run by user space,
+ * samples all ports at once.
  *
- * The packet that waits for its tokens counts as waiting, where the simulators count it as in transmission: a queue
- * reads up to one packet longer here. Two packets that join on two processors at the same instant do not see each
- * other.
+ * The packet that waits for its tokens counts as waiting, while the simulators count it as in transmission: a queue is
+ * up to one packet longer here. Two packets that join on two processors at the same instant do not see each other.
  */
 #include "kernel.h"
 
@@ -27,7 +26,7 @@ struct bpf_spin_lock {
     __u32 val;
 };
 
-/* As in kernel.h: found by name when the program is loaded. */
+/* Fields are found by name when the program is loaded, as in kernel.h. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct __sk_buff {
     __u32 ifindex, protocol, gso_segs, wire_len;
@@ -111,13 +110,13 @@ struct {
     __type(value, struct port_state);
 } states SEC(".maps");
 
-/* The device at an address: its fields are read as they are, and as 0 if it is gone. */
+/* Returns the device at an address; its fields read as 0 if it was removed. */
 static __always_inline const struct net_device *device_at(ncc_u64 address)
 {
     return bpf_rdonly_cast((void *)address, bpf_core_type_id_kernel(struct net_device));
 }
 
-/* Of IP packets: a scheduler counts link-layer headers too. */
+/* Returns the backlog in bytes of IP packets, without the link-layer headers that a scheduler counts. */
 static __always_inline ncc_u64 backlog_bytes(const struct net_device *device)
 {
     const ncc_u64 backlog = device->qdisc->qstats.backlog;
@@ -134,7 +133,7 @@ static __always_inline void read_queue(const struct net_device *device, struct n
     queue->tx_bytes = device->qdisc->bstats.bytes.v.a.a.counter - queue->tx_pkts * device->hard_header_len;
 }
 
-/* What all ports take of a pool now. */
+/* Returns the bytes of a pool that all its ports use now. */
 static __always_inline ncc_u64 used_bytes(const struct ncc_switch_pool *pool)
 {
     ncc_u64 used = 0;
@@ -150,7 +149,7 @@ static __always_inline ncc_u64 used_bytes(const struct ncc_switch_pool *pool)
     return ncc_min_u64(used, pool->size_bytes);
 }
 
-/* Call it with the lock held. */
+/* Advances the integrals of a port to `now_ns`. The caller holds the lock. */
 static __always_inline void advance(struct port_state *state, const struct ncc_switch_port *port,
                                     const struct ncc_switch_queue *queue, ncc_u64 now_ns)
 {
@@ -164,7 +163,7 @@ static __always_inline void advance(struct port_state *state, const struct ncc_s
     state->stats.queue_max_bytes = ncc_max_u64(state->stats.queue_max_bytes, queue->bytes);
 }
 
-/* Whether a packet of TCP is longer than its headers. */
+/* Returns 1 if a TCP packet is longer than its headers. */
 static __always_inline int has_payload(struct __sk_buff *skb, ncc_u64 packet_bytes)
 {
     __u8 ip = 0, tcp = 0;
@@ -223,7 +222,7 @@ SEC("tc") int ncc_switch_join(struct __sk_buff *skb)
         state->stats.joined_bytes += packet_bytes;
         state->stats.marked_pkts += marked ? segments : 0;
         state->stats.largest_bytes = ncc_max_u64(state->stats.largest_bytes, packet_bytes);
-        if (queue.pkts) { /* into an empty queue it does not wait */
+        if (queue.pkts) { /* a packet that joins an empty queue does not wait */
             state->queue_bytes += packet_bytes;
             state->queue_pkts++;
             state->stats.queue_max_bytes = ncc_max_u64(state->stats.queue_max_bytes, state->queue_bytes);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What user space and the program of the switch ports share, and the decision on a packet: the headers of baselines/
- * put together as `envs/native/discipline.h` does for simulators. `envs/linux/switch.py` has the same layout for numpy.
+ * Rows that user space and the program of the switch ports share, and the decision on a packet, which combines the
+ * headers of baselines/ as `envs/native/discipline.h` does for simulators. `envs/linux/switch.py` declares the same
+ * layout for numpy.
  */
 #ifndef NCC_SWITCH_H
 #define NCC_SWITCH_H
@@ -13,15 +14,15 @@
 
 #define NCC_SWITCH_PORTS 256      /* directed ports of a rack, hosts' included */
 #define NCC_SWITCH_POOLS 16       /* shared buffers */
-#define NCC_SWITCH_POOL_PORTS 32  /* ports that share one */
-#define NCC_SWITCH_FIRST_INDEX 16 /* of a network device: that of port 0. Below lie the namespace's own devices */
+#define NCC_SWITCH_POOL_PORTS 32  /* ports that can share one */
+#define NCC_SWITCH_FIRST_INDEX 16 /* network device of port 0; smaller ones are the namespace's own */
 #define NCC_SWITCH_NO_POOL (~0U)
 
-/* A directed port: written before its first packet, never after. */
+/* A directed port; written before its first packet and never again. */
 struct ncc_switch_port {
     ncc_u64 rate_bytes_per_s; /* 0: no such port */
     ncc_u64 frame_overhead_bytes;
-    ncc_u64 size_bytes; /* its own buffer */
+    ncc_u64 size_bytes; /* size of its own buffer */
     ncc_u64 mark_threshold_bytes;
     struct ncc_red red; /* max_bytes 0: off */
     ncc_u32 pool;       /* NCC_SWITCH_NO_POOL: none */
@@ -30,29 +31,29 @@ struct ncc_switch_port {
 
 struct ncc_switch_pool {
     ncc_u64 size_bytes;
-    ncc_u64 alpha; /* of NCC_DT_ALPHA_ONE */
+    ncc_u64 alpha; /* in units of 1/NCC_DT_ALPHA_ONE */
     struct ncc_red red;
     ncc_u32 n_ports;
     ncc_u32 unused;
     ncc_u32 ports[NCC_SWITCH_POOL_PORTS];
 };
 
-/* What happened at a port since it was made; bytes are of IP packets. Written by the sampling program only. */
+/* Counters of a port since it was made, in bytes of IP packets. Only the sampling program writes them. */
 struct ncc_switch_stats {
-    ncc_u64 now_ns; /* of CLOCK_MONOTONIC */
+    ncc_u64 now_ns; /* time of CLOCK_MONOTONIC */
     ncc_u64 joined_pkts;
     ncc_u64 joined_bytes;
-    ncc_u64 tx_pkts; /* that left the queue */
+    ncc_u64 tx_pkts; /* packets that left the queue */
     ncc_u64 tx_bytes;
     ncc_u64 marked_pkts;
     ncc_u64 dropped_pkts;
-    ncc_u64 dropped_data_pkts; /* of these, with payload */
-    ncc_u64 queue_bytes; /* waiting now */
+    ncc_u64 dropped_data_pkts; /* those with payload */
+    ncc_u64 queue_bytes;       /* waiting now */
     ncc_u64 queue_pkts;
-    ncc_u64 queue_max_bytes; /* a packet that joins included */
+    ncc_u64 queue_max_bytes; /* including a packet that joins */
     ncc_u64 queue_byte_ns;   /* integral of the queue over time */
-    ncc_u64 queue_pkt_ns;    /* the same in packets: the sum of their waits (Little) */
-    ncc_u64 largest_bytes;   /* of a packet; above the MTU where segmentation is left to the device */
+    ncc_u64 queue_pkt_ns;    /* the same in packets, which is the sum of their waits (Little) */
+    ncc_u64 largest_bytes;   /* largest packet; above the MTU with segmentation offload */
 };
 
 _Static_assert(sizeof(struct ncc_switch_port) == 64, "switch.py has another layout");
@@ -62,11 +63,11 @@ _Static_assert(sizeof(struct ncc_switch_stats) == 112, "switch.py has another la
 /* A queue at an instant. */
 struct ncc_switch_queue {
     ncc_u64 bytes, pkts;       /* waiting */
-    ncc_u64 tx_bytes, tx_pkts; /* that have left */
+    ncc_u64 tx_bytes, tx_pkts; /* those that have left */
 };
 
-/* Of a packet that joins `queue_bytes` where `used_bytes` of the pool are taken. A packet is marked if any marker says
- * so (bai2020 section IV). `random`: 64 uniform bits, fresh for every packet. `pool` may be null. */
+/* Decides on a packet that joins a queue of `queue_bytes` when `used_bytes` of the pool are taken. It is marked if any
+ * marker says so (bai2020 section IV). `random` is 64 new uniform bits for every packet. `pool` may be null. */
 NCC_CC_FN enum ncc_verdict ncc_switch_admit(const struct ncc_switch_port *port, const struct ncc_switch_pool *pool,
                                             ncc_u64 queue_bytes, ncc_u64 used_bytes, ncc_u32 packet_bytes,
                                             int ecn_capable, ncc_u64 random)
@@ -89,8 +90,8 @@ NCC_CC_FN enum ncc_verdict ncc_switch_admit(const struct ncc_switch_port *port, 
     return verdict;
 }
 
-/* Adds to the integrals what a queue held in the `elapsed_ns` in which it went from `then` to `now`. Between the two
- * nothing joined, so it shrank at line rate and may have been empty at the end. */
+/* Adds to the integrals the content of a queue over the `elapsed_ns` in which it went from `then` to `now`. Nothing
+ * joined in between, so it shrank at line rate and may have been empty at the end. */
 NCC_CC_FN void ncc_switch_integrate(const struct ncc_switch_port *port, struct ncc_switch_stats *stats,
                                     ncc_u64 then_bytes, ncc_u64 then_pkts, const struct ncc_switch_queue *now,
                                     ncc_u64 elapsed_ns)

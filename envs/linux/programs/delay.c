@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The delay of a link: a TUN device in each of two network namespaces, and every packet that enters one leaves the
- * other a fixed time later. For kernels without netem, and with nothing left behind: the devices go with the process,
- * and the process goes when its standard input closes.
+ * The delay of a link: a TUN device in each of two network namespaces; every packet that enters one leaves the other a
+ * fixed time later. It works on kernels without netem and leaves nothing behind: the devices disappear with the
+ * process, and the process ends when its standard input closes.
  *
  *   delay <delay_ns> <ring_pkts> <slot_bytes>  <namespace> <device> <ifindex>  <namespace> <device> <ifindex>
  *
- * Says "ready" once both devices exist. Answers each line of standard input with one of its own: packets passed on,
- * packets dropped (the ring was full, or the other end refused), and by how many ns they were late, at most and in all.
+ * It prints "ready" once both devices exist, and answers each line of standard input with a line: packets passed,
+ * packets dropped (the ring was full, or the other end refused), and the largest and total lateness in ns.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -29,15 +29,15 @@
 #include <unistd.h>
 
 #define NS_PER_S 1000000000ULL
-#define PRIORITY 45 /* of SCHED_FIFO: before the hosts' traffic, after who decides */
-#define ONCE 64     /* packets of one direction before the other has its turn */
+#define PRIORITY 45 /* SCHED_FIFO priority: above the hosts' traffic, below the decisions */
+#define ONCE 64     /* packets of one direction before the other gets its turn */
 
 struct waiting {
     uint64_t release_ns;
     size_t length;
 };
 
-/* One direction. A ring: `head` and `tail` only grow. */
+/* One direction: a ring whose `head` and `tail` only grow. */
 struct line {
     int from, to;
     uint64_t head, tail;
@@ -81,7 +81,7 @@ static uint64_t number(const char *text)
     return value;
 }
 
-/* A namespace of the calling process holds the device; reading and writing it needs no namespace. */
+/* Makes the device in its namespace. Reading and writing it later is independent of the caller's namespace. */
 static int tun(char **end)
 {
     struct ifreq request = {0};
@@ -140,7 +140,7 @@ static void let_out(struct line *line)
     }
 }
 
-/* Wakes the loop when the next packet is due; never, if none waits. */
+/* Sets the timer to the time at which the next packet is due, or switches it off if none waits. */
 static void set_alarm(int timer, const struct line *lines)
 {
     struct itimerspec when = {0};
@@ -187,8 +187,8 @@ static void run(struct line *lines)
     }
 }
 
-/* Before whatever else wants a processor: packets are late while this program waits for one. Where neither is allowed
- * (a container) they are late, and the counts say by how much. */
+/* Gives this program precedence over others, because packets are late while it waits for a processor. If that is not
+ * allowed (in a container) packets are late, and the counts say by how much. */
 static void take_precedence(void)
 {
     const struct sched_param first = {.sched_priority = PRIORITY};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Both ends of every flow: how a flow is opened, sent, received, measured and closed. Part of traffic.c. */
+/* Both ends of every flow: opening, sending, receiving, measuring and closing. Part of traffic.c. */
 #ifndef NCC_LINUX_FLOWS_H
 #define NCC_LINUX_FLOWS_H
 
@@ -21,15 +21,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <linux/tcp.h> /* the kernel's, whose tcp_info is longer than libc's */
+#include <linux/tcp.h> /* the kernel's header, whose tcp_info is longer than libc's */
 
-#define CHUNK_BYTES 65536   /* handed to a socket at once */
-#define UNSENT_BYTES 262144 /* that wait in a socket: 4 ms at 500 Mbit/s, should this process not get a turn */
-#define WAKE_BYTES 65536    /* that a receiver waits for, so that it wakes for packets by the dozen */
-#define CLOSING_NS 500000   /* how often delivered flows are asked whether their last ACK is there */
+#define CHUNK_BYTES 65536   /* bytes handed to a socket at once */
+#define UNSENT_BYTES 262144 /* unsent bytes in a socket: 4 ms at 500 Mbit/s without this process */
+#define WAKE_BYTES 65536    /* bytes that a receiver waits for, to wake up for dozens of packets */
+#define CLOSING_NS 500000   /* period at which delivered flows are checked for their last ACK */
 #define EVENTS 256
 
-/* The kernel's tcp_info from 6.7 on, which headers of older systems do not have: it counts timeouts. */
+/* The kernel's tcp_info as of 6.7, which counts timeouts; headers of older systems do not have it. */
 struct long_tcp_info {
     struct tcp_info known;
     uint32_t more[16];
@@ -42,7 +42,7 @@ struct ends {
     int sender, receiver; /* -1: none */
 };
 
-/* Who a connection that arrives belongs to. */
+/* The flow that an arriving connection belongs to. */
 struct key {
     uint32_t address;
     uint32_t port; /* in network order; 0: free */
@@ -55,8 +55,8 @@ static struct ncc_traffic_flow *flows;
 static struct ends *ends;
 static struct key *keys;
 static uint32_t key_mask;
-static uint32_t *live, n_live;       /* opened, not done */
-static uint32_t *closing, n_closing; /* delivered, not acknowledged whole */
+static uint32_t *live, n_live;       /* flows that are open and not done */
+static uint32_t *closing, n_closing; /* flows that are delivered and not fully acknowledged */
 static uint32_t next_flow, n_over;
 static int poller, timer, *namespaces;
 static uint64_t next_sample_ns;
@@ -105,8 +105,8 @@ static void enter(uint32_t host)
     }
 }
 
-/* A TCP socket of a host, with what both ends have in common.
- * The program itself lives in the first host's namespace, so that whoever removes what a crashed run left finds it. */
+/* Makes a TCP socket of a host, with the options that both ends share.
+ * The program itself is in the first host's namespace, so that it is found when a crashed run is cleaned up. */
 static int make_socket(uint32_t host)
 {
     enter(host);
@@ -115,11 +115,11 @@ static int make_socket(uint32_t host)
         fail("no socket in namespace %s: %s", hosts[host].netns, strerror(errno));
     }
     enter(0);
-    /* The kernel doubles both, for what a packet takes beside its payload. */
+    /* The kernel doubles both, to allow for the memory that packets take beside their payload. */
     set_option(fd, SOL_SOCKET, SO_SNDBUFFORCE, (int)table->send_buffer_bytes, "SO_SNDBUFFORCE");
     set_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, (int)table->receive_buffer_bytes, "SO_RCVBUFFORCE");
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
-    /* Should this program be killed its connections go at once, and do not keep their namespace until they give up. */
+    /* If this program is killed, its connections end at once and do not keep their namespace until they give up. */
     if (setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1}, sizeof(struct linger))) {
         fail("a socket cannot be given SO_LINGER: %s", strerror(errno));
     }
@@ -258,7 +258,7 @@ static void send_some(uint32_t i, uint32_t events)
     flow->state = NCC_TRAFFIC_SENDING;
     for (int turn = 0; turn < 4 && flow->handed_bytes < flow->size_bytes; ++turn) {
         const uint64_t rest = flow->size_bytes - flow->handed_bytes;
-        const int more = rest > CHUNK_BYTES; /* so that no short packet leaves between two chunks */
+        const int more = rest > CHUNK_BYTES; /* prevents a short packet between two chunks */
         const ssize_t n =
             send(ends[i].sender, zeros, more ? CHUNK_BYTES : rest, MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0));
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
@@ -294,7 +294,7 @@ static void receive_some(uint32_t i, uint32_t events)
         return;
     }
     rest = flow->size_bytes - flow->received_bytes;
-    n = recv(fd, NULL, rest, MSG_TRUNC | MSG_DONTWAIT); /* taken off the queue without being copied */
+    n = recv(fd, NULL, rest, MSG_TRUNC | MSG_DONTWAIT); /* removes the bytes without copying them */
     if (n < 0 && (errno == EAGAIN || errno == EINTR) && !(events & (EPOLLERR | EPOLLHUP))) {
         return;
     }
@@ -322,7 +322,7 @@ static void accept_all(int listener)
     while ((fd = accept4(listener, (struct sockaddr *)&peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
         const struct key *key = find_key(peer.sin_addr.s_addr, peer.sin_port);
         if (!key->port || ends[key->flow].receiver >= 0) {
-            close(fd); /* of nobody here */
+            close(fd); /* belongs to no flow */
             continue;
         }
         ends[key->flow].receiver = fd;
@@ -335,7 +335,7 @@ static void accept_all(int listener)
     }
 }
 
-/* Flows whose last byte is acknowledged, or whose sender will never hear of it. */
+/* Closes delivered flows whose last byte is acknowledged, or whose sender cannot be asked. */
 static void close_delivered(void)
 {
     for (uint32_t k = n_closing; k-- > 0;) {

@@ -2,11 +2,12 @@
 /*
  * Sends a run's flows through real sockets: `traffic <fd of the table of traffic.h>`.
  *
- * One process, one thread and one epoll hold both ends of every flow; a socket belongs to the network namespace in
- * which it was made. So many hosts cost no context switch, and whoever waits for a flow's end knows both of its ends.
+ * One process, one thread and one epoll handle both ends of every flow; a socket belongs to the network namespace in
+ * which it was made. Many hosts therefore cost no context switches, and the program sees both ends of a flow.
  *
  * Standard output: one byte when everything is ready, and one for each snapshot. Standard input: 8 bytes, the time 0 on
- * CLOCK_MONOTONIC, then an 's' for each snapshot of TCP_INFO. Its end ends the program, unless it is to outlive.
+ * CLOCK_MONOTONIC, then an 's' for each snapshot of TCP_INFO. The end of standard input ends the program, unless
+ * `outlive` is set.
  * Connections are closed without a packet (TCP_REPAIR), as in the simulators. Errors: one sentence, status 1.
  */
 #define _GNU_SOURCE
@@ -185,7 +186,7 @@ static void listen_everywhere(void)
         enter(i);
         set_ecn(hosts[i].netns);
         fd = make_socket(i);
-        if (set_congestion(fd)) { /* whose connections have it too */
+        if (set_congestion(fd)) { /* accepted connections inherit it */
             fail("the kernel has no congestion control called %s: %s", table->congestion, strerror(errno));
         }
         set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR");
@@ -205,7 +206,7 @@ static void wait_for_start(void)
     while (got < sizeof(start)) {
         const ssize_t n = read(STDIN_FILENO, (char *)&start + got, sizeof(start) - got);
         if (n <= 0) {
-            exit(0); /* called off */
+            exit(0); /* cancelled */
         }
         got += (size_t)n;
     }

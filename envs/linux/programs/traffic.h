@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table that the traffic program shares with user space: what is to be sent, how far it is, what became of it.
- * ncc/envs/linux/traffic.py has the same as numpy types; both sides compare sizes before anything runs.
+ * The table that the traffic program shares with Python: flows to send, their progress and their results.
+ * ncc/envs/linux/traffic.py declares the same as numpy types; both sides compare sizes before anything runs.
  *
- * One file in memory: a header, n_hosts hosts, n_flows flows. Python writes the inputs before the program starts and
- * reads the rest at any time without a system call; each field has one writer, and is a word that is written whole.
+ * It is one file in memory: a header, n_hosts hosts, n_flows flows. Python writes the inputs before the program starts
+ * and reads the rest at any time without a system call. Each field has one writer and is written as one word.
  */
 #ifndef NCC_LINUX_TRAFFIC_H
 #define NCC_LINUX_TRAFFIC_H
@@ -12,34 +12,34 @@
 #include <stdint.h>
 
 #define NCC_TRAFFIC_MAGIC 0x6e636331u /* "ncc1" */
-#define NCC_TRAFFIC_PORT 5001         /* where every receiving host listens */
+#define NCC_TRAFFIC_PORT 5001         /* port on which every receiving host listens */
 
 enum ncc_traffic_state {
-    NCC_TRAFFIC_WAITING = 0,    /* for its start */
+    NCC_TRAFFIC_WAITING = 0,    /* not started */
     NCC_TRAFFIC_CONNECTING = 1, /* handshake */
-    NCC_TRAFFIC_SENDING = 2,    /* bytes are handed to the socket */
+    NCC_TRAFFIC_SENDING = 2,    /* bytes are being handed to the socket */
     NCC_TRAFFIC_HANDED = 3,     /* the socket has them all */
     NCC_TRAFFIC_DELIVERED = 4,  /* the receiver has them all */
-    NCC_TRAFFIC_DONE = 5,       /* and the sender knows: the final counters are there */
-    NCC_TRAFFIC_FAILED = 6,     /* the connection ended before: `error` */
+    NCC_TRAFFIC_DONE = 5,       /* the sender knows it too, and the counters are final */
+    NCC_TRAFFIC_FAILED = 6,     /* the connection ended early: see `error` */
 };
 
 enum ncc_traffic_over {
     NCC_TRAFFIC_RUNNING = 0,
     NCC_TRAFFIC_ALL_DONE = 1,
-    NCC_TRAFFIC_OUT_OF_TIME = 2, /* `deadline_ns` */
+    NCC_TRAFFIC_OUT_OF_TIME = 2, /* after `deadline_ns` */
 };
 
 struct ncc_traffic_header {
     uint32_t magic, header_bytes, host_bytes, flow_bytes;
     uint32_t n_hosts, n_flows;
-    uint64_t start_ns;    /* CLOCK_MONOTONIC of time 0; written by the program when it is told */
-    uint64_t deadline_ns; /* after time 0, when the program ends itself, whatever is left */
+    uint64_t start_ns;    /* CLOCK_MONOTONIC of time 0; written by the program at the start */
+    uint64_t deadline_ns; /* time after time 0 at which the program ends, whatever is left */
     uint64_t sample_ns;   /* period of the samples of live flows; 0: none */
     uint32_t send_buffer_bytes, receive_buffer_bytes;
-    uint32_t ecn;     /* of net.ipv4.tcp_ecn, in every host's namespace */
-    int32_t nice;     /* of the program, -20 .. 19 */
-    uint32_t outlive; /* whether to go on when the process that started this one ends */
+    uint32_t ecn;     /* value of net.ipv4.tcp_ecn in every host's namespace */
+    int32_t nice;     /* nice value of the program, -20 .. 19 */
+    uint32_t outlive; /* 1: go on when the process that started this one ends */
     uint32_t over;    /* enum ncc_traffic_over */
     char congestion[16];
     uint64_t samples; /* rounds of samples made so far */
@@ -58,12 +58,12 @@ struct ncc_traffic_flow {
     uint32_t src, dst;             /* rows of the hosts */
     uint32_t state;                /* enum ncc_traffic_state */
     int32_t error;                 /* errno of a failed flow */
-    uint64_t opened_ns, finish_ns; /* CLOCK_MONOTONIC: connect() was called, the receiver had every byte; 0: not yet */
-    uint64_t handed_bytes;         /* to the socket */
-    uint64_t received_bytes;       /* by the receiving application */
-    uint64_t acked_bytes;          /* from here on TCP_INFO: at samples, on demand, and at the end */
-    uint64_t left_bytes;           /* of the payload, that left the host at least once */
-    uint64_t rtt_sum_us;           /* of smoothed RTTs at samples */
+    uint64_t opened_ns, finish_ns; /* CLOCK_MONOTONIC of connect() and of the last byte received; 0: not yet */
+    uint64_t handed_bytes;         /* bytes handed to the socket */
+    uint64_t received_bytes;       /* bytes read by the receiving application */
+    uint64_t acked_bytes;          /* this and the rest are from TCP_INFO: at samples, on demand and at the end */
+    uint64_t left_bytes;           /* payload that has left the host at least once */
+    uint64_t rtt_sum_us;           /* sum of the smoothed RTTs at samples */
     uint32_t rtt_samples, rtt_us, min_rtt_us;
     uint32_t sent_pkts, retransmitted_pkts, timeouts, ce_pkts;
     uint32_t cwnd_pkts;
