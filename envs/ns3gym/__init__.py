@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""ns3-gym's protocol: simulations that speak it as environments here, and environments from here for its agents."""
+"""ns3-gym's protocol in both directions: its simulations as environments, and our environments for its agents."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ __all__ = ["Ns3GymEnv"]
 
 
 def __getattr__(name: str) -> Any:
-    # On first use: every main's configuration imports `spec` from here, and is quick without Gymnasium.
+    # Loaded on first use: every main's configuration imports `spec` from here, which must not load Gymnasium.
     if name == "Ns3GymEnv":
         from ncc.envs.ns3gym.env import Ns3GymEnv
 

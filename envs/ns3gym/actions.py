@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Any action space of the protocol as a list of choices, for learners that choose among so many actions."""
+"""Any action space of the protocol as a list of choices, for learners with discrete actions."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -14,21 +14,21 @@ from ncc.envs.ns3gym.containers import Space
 
 PARTS_MAX = 1000
 CHOICES_MAX = 10_000
-"""In each part; a policy's last layer has a row for each."""
+"""Most choices of a part; a policy's last layer has a row for each."""
 
 Build = Callable[[Iterator[int]], Any]
 
 
 class Choices:
-    """An action as one choice for each of its parts: a Discrete, a number of a Box, alone or in Tuples and Dicts.
+    """Actions as one choice for each part: a Discrete or a number of a Box, alone or in Tuples and Dicts.
 
     Args:
-        space: the actions'.
-        levels: values to choose among, evenly spread over the bounds, for each number of a Box; of whole numbers no
-            more than there are.
+        space: action space.
+        levels: number of values, evenly spread over the bounds, for each number of a Box; fewer if the Box has
+            fewer whole numbers.
 
     Raises:
-        ConfigError: a Box without bounds, which cannot be spread over; nothing to choose, or too much.
+        ConfigError: a Box has no bounds, or there is nothing or too much to choose.
     """
 
     def __init__(self, space: Space, levels: int) -> None:
@@ -39,7 +39,7 @@ class Choices:
             )
         sizes, self._build = _choices(space, levels, "action space")
         self.sizes: npt.NDArray[np.int64] = np.array(sizes, np.int64)
-        """[parts] how many values each part has."""
+        """Number of values of each part [parts]."""
         self.n_parts = len(sizes)
         self.n_actions = int(self.sizes.max())
         if self.n_actions > CHOICES_MAX:
@@ -49,16 +49,16 @@ class Choices:
             )
 
     def action(self, indices: npt.NDArray[np.int64]) -> Any:
-        """The action of indices [parts], each from 0 to n_actions - 1.
+        """Return the action of indices [parts], each from 0 to n_actions - 1.
 
-        A part with fewer values has each of them at several neighbouring indices.
+        In a part with fewer values, several neighbouring indices give the same value.
         """
         chosen = indices * self.sizes // self.n_actions
         return self._build(iter(chosen.tolist()))
 
 
 def _n_parts(space: Space) -> int:
-    """How many choices there are, before any is made."""
+    """Count the parts of an action space."""
     if isinstance(space, spaces.Box):
         return math.prod(space.shape)
     if isinstance(space, spaces.Discrete):
@@ -68,7 +68,7 @@ def _n_parts(space: Space) -> int:
 
 
 def _choices(space: Space, levels: int, where: str) -> tuple[list[int], Build]:
-    """Sizes of the parts, and what makes an action of one index of each."""
+    """Return the sizes of the parts, and a function that makes an action from one index of each."""
     if isinstance(space, spaces.Discrete):
         return [int(space.n)], next
     if isinstance(space, spaces.Box):
@@ -93,7 +93,7 @@ def _choices(space: Space, levels: int, where: str) -> tuple[list[int], Build]:
 
 
 def _tables(box: spaces.Box, levels: int, where: str) -> list[npt.NDArray[Any]]:
-    """The values of each number of a Box."""
+    """Return the values of each number of a Box."""
     if not (np.isfinite(box.low).all() and np.isfinite(box.high).all()):
         raise ConfigError(
             f"the simulation's {where} is a Box without bounds ({box}), and its numbers are to be chosen among "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The simulation's end of ns3-gym's protocol: it connects to an agent, says its spaces, and asks what to do in turn.
+"""The simulation's end of ns3-gym's protocol: it connects to an agent, sends its spaces, and asks for each action.
 
 The agent (``Ns3Env(port=..., startSim=False)``) listens; each of its episodes is a new connection from here.
 """
@@ -15,26 +15,26 @@ from ncc.envs.ns3gym.link import Link, Lost, Stranger, TimedOut
 from ncc.envs.ns3gym.schema import messages
 
 AGAIN_S = 0.02
-"""Between two greetings."""
+"""Seconds between two attempts to connect."""
 
 
-class AgentLeft(DatapathError):  # noqa: N818 - what happened
-    """No agent came; between two episodes that is no failure."""
+class AgentLeft(DatapathError):  # noqa: N818 - names an event
+    """Error: no agent came, which is normal between two episodes."""
 
 
 class AgentLink:
-    """One episode's connection to an agent; nothing is left of it after `close`.
+    """One episode's connection to an agent.
 
     Args:
-        port: where the agent listens, on this machine.
-        obs_space: what it will observe, and
-        act_space: what it may do, both as `ncc.envs.ns3gym.containers.wire_space` gives them.
-        wait_s: how long to wait for an agent.
-        answer_s: how long an agent may take for an action.
+        port: port of this machine on which the agent listens.
+        obs_space: observation space, as `ncc.envs.ns3gym.containers.wire_space` gives it.
+        act_space: action space, likewise.
+        wait_s: longest time to wait for an agent.
+        answer_s: longest time that an agent may take for an action.
 
     Raises:
         AgentLeft: no agent came in time.
-        DatapathError: what listens at the port is no agent, or refused.
+        DatapathError: the program at the port is not an agent, or it refused.
     """
 
     def __init__(self, port: int, obs_space: Space, act_space: Space, wait_s: float, answer_s: float) -> None:
@@ -52,7 +52,7 @@ class AgentLink:
         try:
             ack = parse("SimInitAck", answer, "the agent's first answer")
             self.stopped = bool(ack.stopSimReq)
-            """Whether the agent told us to stop, or has gone."""
+            """True if the agent told us to stop, or has gone."""
             if not ack.done and not self.stopped:
                 raise DatapathError(
                     f"the agent on port {port} did not accept the spaces (its SimInitAck says not done)"
@@ -62,10 +62,10 @@ class AgentLink:
             raise
 
     def tell(self, obs: Any, reward: float, info: str, *, terminated: bool = False, truncated: bool = False) -> Any:
-        """Say the state, and return the action that the agent answers, None if it says stop.
+        """Send the state, and return the agent's action, or None if it says stop.
 
         Raises:
-            DatapathError: the agent has gone, did not answer in time, or answered what is no action.
+            DatapathError: the agent has gone, did not answer in time, or its answer is not an action.
         """
         pb = messages()
         over = terminated or truncated
@@ -93,9 +93,9 @@ class AgentLink:
         return value_of(act.actData, self._act_space, f"action of step {self.steps}")
 
     def leave(self) -> None:
-        """Tell an agent that will wait for us that the simulation is over, if it has had a state.
+        """Tell the agent that the simulation is over, if it has had a state.
 
-        ns3-gym's agent waits for ever. It reads this after its next action, which nobody hears any more.
+        Otherwise ns3-gym's agent waits for ever. It reads this after sending its next action, which is lost.
         """
         if self._asked is not None and not self.stopped:
             pb = messages()
@@ -108,14 +108,14 @@ class AgentLink:
         self._link.close()
 
     def _introduced(self, hello: bytes, wait_s: float) -> tuple[Link, bytes]:
-        """A connection to an agent that has answered.
+        """Connect to an agent and return the connection and the agent's answer.
 
-        The first to listen may be one that is about to close: ns3-gym's agent keeps its socket until it is reset, and
-        what waits in it is lost. So whenever a connection ends without an answer, the greeting is sent over a new one.
+        The first listener may be about to close: ns3-gym's agent keeps its socket until it is reset, and messages that
+        wait in it are lost. If a connection ends without an answer, the greeting is therefore sent again over a new one.
         """
         deadline_s = time.monotonic() + wait_s
         while True:
-            # A DEALER, which to REP is as good as REQ, for `leave` says a word out of turn.
+            # REP accepts a DEALER like a REQ, and only a DEALER may send out of turn, as `leave` does.
             link = Link("DEALER", f"tcp://127.0.0.1:{self._port}", bind=False)
             try:
                 link.send((b"", hello))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Simulations that speak ns3-gym's protocol as a `BatchedEnv`, which is what our learners learn in.
+"""Simulations that speak ns3-gym's protocol as a `BatchedEnv`, the environment of our learners.
 
-Each part of an action is what elsewhere is a host: it has its own choice, the same observation with its number added,
-and the same reward.
+Each part of an action takes the place of a host: it makes its own choice, and all parts get the same reward and the
+same observation, to which the number of the part is added.
 """
 
 import warnings
@@ -23,32 +23,32 @@ from ncc.envs.ns3gym.spec import SimulationSpec
 from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray, Transition
 
 CLIP = 10.0
-"""Standard deviations beyond which an observed number is cut off."""
+"""Bound of scaled observations, in standard deviations."""
 OBS_DIM_MAX = 100_000
 NUMBERS_MAX = 2_000_000
-"""That all parts of an action see and choose among in one step of one simulation."""
+"""Most numbers that all parts of an action observe and choose among in one step of one simulation."""
 SIM_SEEDS = 2**31 - 1
-"""Seeds from 1 to this one are drawn: ns-3's are of 32 bits, and some scripts keep them signed."""
+"""Largest seed that is drawn: ns-3's seeds have 32 bits, and some scripts keep them signed."""
 
 Float64 = npt.NDArray[np.float64]
 
 
 class Scales(Value, frozen=True):
-    """What observations and rewards are divided by, so that a network learns from them whatever their units."""
+    """Scales of observations and rewards, so that a network learns from them whatever their units."""
 
     obs_mean: tuple[float, ...]
     obs_std: tuple[Positive, ...]
     reward_std: Positive = 1.0
 
     def apply(self, flat: Float64) -> Float64:
-        """Observations [obs_dim], in standard deviations from the mean and cut off at `CLIP`."""
+        """Return observations [obs_dim] in standard deviations from the mean, clipped at `CLIP`."""
         scaled: Float64 = np.clip((flat - np.array(self.obs_mean)) / np.array(self.obs_std), -CLIP, CLIP)
         return scaled
 
 
 @dataclass(frozen=True)
 class SimulationFactory:
-    """The simulations of worker `index`; no two workers, and no two purposes, use the same seeds."""
+    """Picklable factory of a worker's simulations; workers and purposes all have different seeds."""
 
     spec: SimulationSpec
     scales: Scales
@@ -63,23 +63,23 @@ class SimulationFactory:
 
 
 class SimulationBatch:
-    """A `BatchedEnv` of `n_racks` simulations, which work at the same time.
+    """A `BatchedEnv` of `n_racks` simulations that run at the same time.
 
-    Episode e of simulation r has the simSeed drawn from (seed, purpose, r, e); one that is attached has its own.
+    The simSeed of episode e of simulation r is drawn from (seed, purpose, r, e); an attached simulation has its own.
 
     Args:
         spec: the simulation.
-        scales: of observations and rewards.
-        seed: with `purpose` and `first` decides the seeds.
-        purpose: what the episodes are for.
+        scales: scales of observations and rewards.
+        seed: base of the simulations' seeds, with `purpose` and `first`.
+        purpose: purpose of the episodes, such as "train".
         first: number of the first rack.
-        n_racks: how many.
-        episodes: after how many of each simulation no other is begun, so that one that is attached need not be started
-            in vain; what is observed then is the last state. None: there is no end.
+        n_racks: number of simulations.
+        episodes: number of episodes of each simulation, after which no other begins, so that an attached one need
+            not be started in vain; the last state is observed then. None: no end.
 
     Raises:
-        ConfigError: an action space without bounds, or spaces that are too large.
-        DatapathError: a simulation did not come.
+        ConfigError: the action space has no bounds, or the spaces are too large.
+        DatapathError: a simulation did not connect.
     """
 
     def __init__(
@@ -113,17 +113,17 @@ class SimulationBatch:
         self._which = np.eye(self.n_agents, dtype=np.float32) if self.n_agents > 1 else np.empty((1, 0), np.float32)
         self.obs_dim = flat_dim + self._which.shape[1]
         self.reward_std = scales.reward_std
-        """Rewards were divided by it."""
+        """Divisor of the rewards."""
         self._episodes = [0] * n_racks
         self._begun = False
 
     def reset(self, episode: int = 0) -> ObsArray:
-        """Start every simulation at that episode; returns [n_racks, n_agents, obs_dim]."""
+        """Start every simulation at that episode; return observations [n_racks, n_agents, obs_dim]."""
         self._begun = True
         return np.stack([self._reset(rack, episode) for rack in range(self.n_racks)])
 
     def step(self, actions: ActionArray) -> Transition:
-        """One step with indices [n_racks, n_agents]; the next episode has begun where one ended."""
+        """Take a step with indices [n_racks, n_agents]; a simulation whose episode ends begins the next."""
         if not self._begun:
             raise DatapathError("no episode is running; reset the environment first")
         if actions.shape != (self.n_racks, self.n_agents):
@@ -146,7 +146,7 @@ class SimulationBatch:
 
     @property
     def episode(self) -> int:
-        """The episode that the slowest simulation is in."""
+        """Episode of the slowest simulation."""
         return min(self._episodes)
 
     def close(self) -> None:
@@ -161,16 +161,16 @@ class SimulationBatch:
         return self._seen(obs)
 
     def _seen(self, obs: Any) -> ObsArray:
-        """[n_agents, obs_dim]: the same for all parts of the action, and which part it is."""
+        """Return observations [n_agents, obs_dim]: the same for all parts of the action, with the number of the part."""
         flat = self._scales.apply(flatten(self._space, obs))
         rows = np.broadcast_to(flat.astype(np.float32), (self.n_agents, len(flat)))
         return np.concatenate([rows, self._which], axis=1)
 
 
 def flatten(space: Space, obs: Any) -> Float64:
-    """An observation as numbers [flatdim], as Gymnasium has it.
+    """Return an observation as numbers [flatdim], as Gymnasium's `flatten` does.
 
-    But of a Discrete beyond its values, which scripts send (see `value_of`), none is 1.
+    Scripts also send values beyond those of a Discrete (see `value_of`), which become zeros.
     """
     if isinstance(space, spaces.Discrete):
         return np.asarray(np.arange(int(space.n)) == obs, np.float64)
@@ -184,11 +184,11 @@ def flatten(space: Space, obs: Any) -> Float64:
 
 
 def measure_scales(spec: SimulationSpec, seed: int) -> Scales:
-    """Means and standard deviations over `spec.probe_steps` steps of actions at random; a constant has deviation 1.
+    """Measure means and standard deviations over `spec.probe_steps` random actions; a constant gets deviation 1.
 
     Raises:
-        ConfigError: spaces that cannot be learnt from or with.
-        DatapathError: a number that is not finite.
+        ConfigError: the simulation's spaces cannot be used for learning.
+        DatapathError: an observation or reward is not finite.
     """
     rng = generator(seed, "ns3gym", "probe")
     env, seen, gained = _env(spec), [], []
@@ -221,10 +221,10 @@ def measure_scales(spec: SimulationSpec, seed: int) -> Scales:
 
 
 def _learnable(env: Ns3GymEnv, spec: SimulationSpec) -> tuple[int, Choices]:
-    """How many numbers are observed, and what is chosen among.
+    """Return the number of observed numbers, and the choices of actions.
 
     Raises:
-        ConfigError: it is none, or more than fits.
+        ConfigError: there are none, or too many.
     """
     flat_dim = spaces.flatdim(env.observation_space)
     if not 1 <= flat_dim <= OBS_DIM_MAX:
@@ -240,7 +240,7 @@ def _learnable(env: Ns3GymEnv, spec: SimulationSpec) -> tuple[int, Choices]:
 
 
 def _sim_seed(spec: SimulationSpec, seed: int, purpose: str, rack: int, episode: int) -> int | None:
-    """Of one episode; None for a simulation that is attached."""
+    """Return the seed of an episode; None for an attached simulation."""
     return None if spec.command is None else 1 + derive_seed(seed, "ns3gym", purpose, rack, episode) % SIM_SEEDS
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The agent's end of ns3-gym's protocol: a simulation connects, says its spaces, and is told what to do in turn.
+"""The agent's end of ns3-gym's protocol: a simulation connects, sends its spaces, and gets an action for each state.
 
-The simulation has a REQ socket. Ours is a ROUTER, which to it is the same as ns3-gym's REP, and which tells simulations
-apart: what a dead one left behind is not taken for the next one's.
+The simulation has a REQ socket. Ours is a ROUTER, which looks to it like ns3-gym's REP but also tells simulations
+apart: a message that a dead one left behind is not taken for the next one's.
 """
 
 import copy
@@ -19,30 +19,30 @@ from ncc.envs.ns3gym.process import SimulationProcess
 from ncc.envs.ns3gym.schema import messages
 
 EXIT_S = 2.0
-"""How long a process whose connection has ended may take to end itself, so that it can be said how."""
+"""Seconds to wait for the end of a process whose connection has ended, so that its exit status can be reported."""
 
 
 @dataclass(frozen=True)
 class State:
-    """What a simulation says after each action."""
+    """State that a simulation sends after each action."""
 
     obs: Any
     reward: float
     game_over: bool
     time_up: bool
-    """Of a game that is over: because the simulation's time is up, not because the task is."""
+    """True if the game is over because the simulation's time is up, not because the task is done."""
     info: str
 
 
 class Bridge:
-    """Waits for simulations on a port of this machine, one at a time.
+    """A port of this machine on which simulations connect, one at a time.
 
     Args:
-        port: to listen at; 0: any that is free.
-        let_through: told of what is taken though it is not as the protocol has it; see `value_of`.
+        port: port to listen on; 0: any free one.
+        let_through: called with each tolerated deviation from the protocol; see `value_of`.
 
     Raises:
-        ConfigError: the port is in use, may not be used, or pyzmq is missing.
+        ConfigError: the port is in use or not allowed, or pyzmq is missing.
     """
 
     def __init__(self, port: int, let_through: LetThrough) -> None:
@@ -52,23 +52,23 @@ class Bridge:
         self._asked = False
         self._obs: Any = None
         self.told = False
-        """Whether the simulation that came last was told to stop."""
+        """True if the last simulation was told to stop."""
         self._steps = 0
         self.obs_space: Space | None = None
         self.act_space: Space | None = None
 
     def accept(self, wait_s: float, process: SimulationProcess | None) -> State:
-        """Wait for a simulation; `obs_space` and `act_space` are its own then.
+        """Wait for a simulation, and set `obs_space` and `act_space` to its spaces.
 
         Args:
-            wait_s: how long at most.
-            process: the simulation, if it is ours.
+            wait_s: longest time to wait.
+            process: the simulation's process, if we started it.
 
         Returns:
             Its first state.
 
         Raises:
-            DatapathError: none came, or what came does not speak the protocol.
+            DatapathError: no simulation came, or one came that does not speak the protocol.
         """
         deadline_s = time.monotonic() + wait_s
         self._peer, self._asked, self._obs, self.told, self._steps = None, False, None, False, 0
@@ -78,7 +78,7 @@ class Bridge:
             if hello.HasField("actSpace") and hello.HasField("obsSpace"):
                 break
             if process is None and parse("EnvStateMsg", payload, "the first message").HasField("obsData"):
-                # One that was given up on, and has answered after all: the next is waited for.
+                # A late answer of a simulation that was given up on: stop it and wait for the next.
                 self._link.send((peer, b"", messages().EnvActMsg(stopSimReq=True).SerializeToString()))
                 continue
             raise DatapathError(
@@ -93,11 +93,11 @@ class Bridge:
         return self.receive(max(1.0, deadline_s - time.monotonic()), process)
 
     def act(self, action: Any) -> None:
-        """Answer the simulation with an action of `act_space`; `receive` gives what follows.
+        """Answer the simulation with an action of `act_space`; `receive` returns the next state.
 
         Raises:
-            ConfigError: it is no action of `act_space`; the simulation still waits for one.
-            DatapathError: it has not asked.
+            ConfigError: this is no action of `act_space`; the simulation still waits for one.
+            DatapathError: the simulation has not asked for an action.
         """
         if not self._asked:
             raise DatapathError("no episode is running; reset the environment first")
@@ -113,13 +113,13 @@ class Bridge:
         self._peer = None
 
     def receive(self, wait_s: float, process: SimulationProcess | None) -> State:
-        """The simulation's next state; a game that is over is told to stop, as ns3-gym does.
+        """Return the simulation's next state; if the game is over, tell it to stop, as ns3-gym does.
 
-        Some scripts have nothing left to observe by then (`NotifySimulationEnd` after a callback that cleared it):
+        Some scripts have nothing left to observe at the end (`NotifySimulationEnd` after a callback that cleared it);
         the observation before is repeated then.
 
         Raises:
-            DatapathError: the simulation ended, was lost, said nothing in time or something else.
+            DatapathError: the simulation ended, was lost, did not answer in time, or sent another message.
         """
         if self._peer is None or self.obs_space is None:
             raise DatapathError("no simulation is connected; reset the environment first")
@@ -158,12 +158,12 @@ class Bridge:
         return self._obs
 
     def close(self) -> None:
-        """Close the socket, once what was sent has left; may be called twice."""
+        """Close the socket once all messages have left; may be called twice."""
         self._asked, self._peer = False, None
         self._link.close()
 
     def _frames(self, timeout_s: float, process: SimulationProcess | None, wait_s: float) -> tuple[bytes, bytes]:
-        """Who sent what."""
+        """Return the next message as its sender and payload."""
         known, deadline_s = self._peer is not None, time.monotonic() + timeout_s
         while True:
             try:
@@ -171,7 +171,7 @@ class Bridge:
             except (Lost, Ended) as end:
                 if not known and isinstance(end, Lost):
                     timeout_s = max(0.0, deadline_s - time.monotonic())
-                    continue  # one that is attached may be on its way out; of one of ours, its process says how it went
+                    continue  # an attached one may just be closing; our own ones are watched by their process
                 raise self._failed(_how(process, EXIT_S), process) from None
             except TimedOut:
                 raise self._late(wait_s, process) from None
@@ -218,7 +218,7 @@ class Bridge:
 
 
 def _how(process: SimulationProcess | None, patience_s: float) -> str:
-    """How a simulation went."""
+    """Describe how a simulation ended."""
     if process is not None and select.select([process.ended_fd], [], [], patience_s)[0]:
         return process.how_it_ended()
     return "closed its connection"

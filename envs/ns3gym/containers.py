@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Gymnasium's spaces and values as ns3-gym's messages, and back.
+"""Conversion of Gymnasium's spaces and values to ns3-gym's messages, and back.
 
-The protocol has Discrete, Box, Tuple and Dict. A box has one lower and one upper bound for all its numbers, and these
-are of 32 bits, as are its integers, whatever ns-3 calls their type. ``MultiDiscrete`` and ``MultiBinary`` travel as
+The protocol has Discrete, Box, Tuple and Dict. A Box has one lower and one upper bound for all its numbers. The bounds
+have 32 bits, as have its integers, whatever ns-3 calls their type. ``MultiDiscrete`` and ``MultiBinary`` are sent as
 Tuples of Discrete.
 """
 
@@ -24,22 +24,22 @@ FIELDS = {"INT": "intData", "UINT": "uintData", "FLOAT": "floatData", "DOUBLE": 
 _KINDS = {"i": "INT", "u": "UINT", "f": "FLOAT"}
 _LARGEST = float(np.finfo(np.float32).max)
 NUMBERS_MAX = 10_000_000
-"""Of one Box, which is 40 MB in each message."""
+"""Most numbers of a Box, which makes 40 MB per message."""
 _INT32_MAX = 2**31 - 1
 
 LetThrough = Callable[[str], None]
-"""Told of each value that a space does not have and that is taken all the same."""
+"""Function that is called with a sentence about each tolerated value that its space does not contain."""
 
 
-class Incomplete(DatapathError):  # noqa: N818 - what was sent
-    """A container that holds less than its space says, or nothing."""
+class Incomplete(DatapathError):  # noqa: N818 - names an event
+    """Error: a container holds less than its space says, or nothing."""
 
 
 def wire_space(space: Space) -> Space:
-    """The space as the protocol can say it: equal, or a Tuple of Discrete for MultiDiscrete and MultiBinary.
+    """Return a space that the protocol has: the same, or a Tuple of Discrete for MultiDiscrete and MultiBinary.
 
     Raises:
-        ConfigError: a space that the protocol does not have.
+        ConfigError: the protocol has no such space.
     """
     if isinstance(space, spaces.MultiDiscrete) and not space.start.any():
         return spaces.Tuple([wire_space(spaces.Discrete(int(n))) for n in space.nvec.ravel()])
@@ -61,7 +61,7 @@ def wire_space(space: Space) -> Space:
 
 
 def describe(space: Space, name: str = "") -> Any:
-    """A `SpaceDescription` of a space that `wire_space` returned."""
+    """Make a `SpaceDescription` of a space that `wire_space` returned."""
     pb = messages()
     description = pb.SpaceDescription(name=name)
     if isinstance(space, spaces.Discrete):
@@ -82,12 +82,12 @@ def describe(space: Space, name: str = "") -> Any:
 
 
 def space_of(description: Any, where: str) -> Space:
-    """The space that a `SpaceDescription` describes.
+    """Return the space that a `SpaceDescription` describes.
 
-    Bounds that are equal, as ns-3 sends where a script has bounds of its own for each number, are taken for none.
+    Equal bounds, which ns-3 sends if a script has separate bounds for each number, count as no bounds.
 
     Raises:
-        DatapathError: it describes none; `where` says whose it is.
+        DatapathError: it describes no space; `where` names it in the message.
     """
     pb = messages()
     if description.type == pb.Discrete:
@@ -123,10 +123,10 @@ def _box(box: Any, where: str) -> Space:
 
 
 def packer(space: Space) -> Callable[[Any], Any]:
-    """What makes a `DataContainer` of a value of that space; it need not be within the bounds.
+    """Return a function that makes a `DataContainer` of a value of that space, also of one beyond its bounds.
 
-    Numbers of a Box are sent as ns3-gym's own Python side sends them: of 64 bits as of 32 as `FLOAT`, for scripts cast
-    them to that. What is made raises `ConfigError` for a value that the space's type and size cannot hold.
+    Numbers of a Box are sent as by ns3-gym's own Python side: floats of 32 and 64 bits both as `FLOAT`, because scripts
+    cast them to that. The function raises `ConfigError` for a value that the space's type and size cannot hold.
     """
     pack = _packer(space)
 
@@ -180,21 +180,21 @@ def _packer(space: Space) -> Callable[[Any], Any]:
 
 
 def value_of(container: Any, space: Space, where: str, let_through: LetThrough | None = None) -> Any:
-    """The value in a `DataContainer`, in the space's shape and dtype: int, array, tuple or dict.
+    """Return the value in a `DataContainer`, in the space's shape and dtype: int, array, tuple or dict.
 
-    Values outside a Box's bounds are let through: scripts state bounds loosely. A Box of floats takes any number as the
-    nearest that it has; one of whole numbers takes those only.
+    Values outside a Box's bounds are accepted, because scripts state bounds loosely. A Box of floats rounds any number
+    to its dtype; a Box of whole numbers accepts only those.
 
     Args:
         container: the message.
-        space: that the value should be of.
-        where: whose it is, for errors.
-        let_through: take what scripts do and ns3-gym's own agents take, and tell this: a Discrete beyond its values,
-            and a Tuple where a Dict was stated, its parts by position. None: refuse it.
+        space: space of the value.
+        where: name of the value in errors.
+        let_through: called with what is tolerated because ns3-gym's own agents tolerate it: a Discrete beyond its
+            values, and a Tuple in place of a Dict, taken by position. None: these are errors.
 
     Raises:
-        Incomplete: it holds less than the space says.
-        DatapathError: it holds something else.
+        Incomplete: the container holds less than the space says.
+        DatapathError: the container holds something else.
     """
     pb = messages()
     if isinstance(space, spaces.Discrete):
@@ -248,10 +248,10 @@ def value_of(container: Any, space: Space, where: str, let_through: LetThrough |
 
 
 def _cast(numbers: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """The numbers in that dtype; floats are rounded to what it has.
+    """Return the numbers in that dtype; floats are rounded to it.
 
     Raises:
-        ValueError: one of them has no like there, which the message names.
+        ValueError: the dtype cannot hold one of them, which the message names.
     """
     if numbers.dtype == dtype:
         return numbers
@@ -284,10 +284,10 @@ def _decode_error() -> type[Exception]:
 
 
 def parse(name: str, data: bytes, what: str) -> Any:
-    """A message of that name from the wire.
+    """Decode a message of that name.
 
     Raises:
-        DatapathError: these bytes are none; `what` says what was to come.
+        DatapathError: the bytes are no such message; `what` describes the expected one.
     """
     message = getattr(messages(), name)()
     try:

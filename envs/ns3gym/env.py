@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Any simulation that speaks ns3-gym's protocol, as a current Gymnasium environment.
+"""Any simulation that speaks ns3-gym's protocol, as a Gymnasium environment.
 
 ``import gymnasium, ncc; gymnasium.make("ncc/Ns3Gym-v0", command=...)`` makes one.
 """
@@ -17,38 +17,38 @@ from ncc.envs.ns3gym.containers import LetThrough, Space
 from ncc.envs.ns3gym.process import SimulationProcess, split_command
 
 SEEDS = 2**32
-"""simSeed is an unsigned number of 32 bits in ns-3's scripts."""
+"""Number of seeds: simSeed is an unsigned number of 32 bits in ns-3's scripts."""
 STOP_S = 5.0
-"""How long a simulation of ours that was told to stop may take to end, before it is killed."""
+"""Seconds that a simulation that was told to stop may take to end, before it is killed."""
 
 
 class Ns3GymEnv(gymnasium.Env[Any, Any]):
-    """A simulation's script as an environment: started anew for each episode, or attached.
+    """A simulation's script as an environment, started anew for each episode or attached.
 
-    With `command`, each episode is a process of ours, which ends with this environment, and with this process,
-    however they end. It gets ``--openGymPort=<port> --simSeed=<seed>`` at its end, or instead of ``{port}`` and
-    ``{seed}`` where the command has them: ``./ns3 run 'rl-tcp --openGymPort={port} --simSeed={seed}'``.
+    With `command`, each episode is a child process, which ends with this environment and with this process, however
+    they end. ``--openGymPort=<port> --simSeed=<seed>`` are appended to the command, or replace ``{port}`` and
+    ``{seed}`` if the command has them: ``./ns3 run 'rl-tcp --openGymPort={port} --simSeed={seed}'``.
 
-    Without, it waits on `port` for a simulation that somebody starts, one for each episode.
+    Without `command`, the environment waits on `port` for a simulation that the user starts, one for each episode.
 
-    Observations and actions are of the simulation's spaces. An episode is *truncated* where the simulation says that
-    its time is up (SimulationEnd) and *terminated* where it says that the game is over. ``info`` has ``info``, the
-    simulation's own text, and ``sim_seed``, None where it is not known.
+    Observations and actions are of the simulation's spaces. An episode is *truncated* if the simulation says that its
+    time is up (SimulationEnd) and *terminated* if it says that the game is over. ``info`` contains ``info``, the
+    simulation's own text, and ``sim_seed``, None if it is unknown.
 
     Args:
-        command: how to start the simulation, as for a shell, or its words; None: attach.
-        port: of this machine; 0 with `command`: any that is free.
+        command: command that starts the simulation, as for a shell or as a list of words; None: attach.
+        port: port of this machine; 0 with `command`: any free one.
         sim_args: more arguments for the simulation, as in ns3-gym: ``{"--simTime": 10}``.
-        folder: where the command runs.
+        folder: working directory of the command.
         seed: simSeed of the first episode if it is reset without a seed; None: any.
-        wait_s: how long a simulation may take to connect (to be built, by ``./ns3 run``).
-        answer_s: how long it may take between an action and the next state.
+        wait_s: seconds that a simulation may take to connect, including a build by ``./ns3 run``.
+        answer_s: seconds that a simulation may take between an action and the next state.
         output: let the simulation write to our terminal.
-        render_mode: None is all there is.
+        render_mode: must be None.
 
     Raises:
-        ConfigError: a setting that cannot be used, an action that is none, or pyzmq or protobuf is missing.
-        DatapathError: the simulation did not come, ended, or said what it must not; nothing is left of it.
+        ConfigError: a setting or an action is not allowed, or pyzmq or protobuf is missing.
+        DatapathError: the simulation did not connect, ended, or broke the protocol; it is ended in every case.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own declaration
@@ -70,7 +70,7 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
         self._bridge: Bridge | None = None
         if not 0 <= port < 2**16 or (command is None and port == 0):
             raise ConfigError(f"port must be from {0 if command else 1} to 65535, got {port}")
-        if not (wait_s > 0 and answer_s > 0):  # so is what is no number refused
+        if not (wait_s > 0 and answer_s > 0):  # refuses NaN too
             raise ConfigError(f"wait_s and answer_s must be above 0, got {wait_s} and {answer_s}")
         self.render_mode = render_mode
         self._folder, self._port = Path(folder), port
@@ -81,14 +81,14 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
         self._fresh: State | None = None
         self._spaces: tuple[Space, Space] | None = None
         self._seed = None if command is None else self._next_seed(seed)
-        # As ns3-gym does: the spaces are known only once the simulation is there.
+        # The spaces are known only once the simulation is there, as in ns3-gym.
         self.observation_space, self.action_space = self._begin()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode, in a simulation of simSeed `seed`; without, one drawn from the last seed.
+        """Begin an episode in a simulation with simSeed `seed`; None: a seed drawn from the last one.
 
         Raises:
-            ConfigError: a seed that ns-3 cannot take.
+            ConfigError: ns-3 cannot take this seed.
             DatapathError: see the class.
         """
         super().reset(seed=seed)
@@ -112,7 +112,7 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
         return state.obs, self._info(state)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """One step; see the class for what ends an episode.
+        """Take a step; the class says what ends an episode.
 
         Raises:
             DatapathError: no episode is running, or see the class.
@@ -121,12 +121,12 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
         return self.receive()
 
     def send(self, action: Any) -> None:
-        """The first half of `step`: with several environments, all simulations work while the first is waited for."""
+        """Do the first half of `step`, so that the simulations of several environments work at the same time."""
         self._running().act(action)
         self._fresh = None
 
     def receive(self) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """The second half of `step`."""
+        """Do the second half of `step`."""
         try:
             state = self._running().receive(self._answer_s, self._process)
         except DatapathError:
@@ -143,7 +143,7 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
             self._bridge = None
 
     def _begin(self) -> tuple[Space, Space]:
-        """Get a simulation to its first state, and say its spaces."""
+        """Get a simulation to its first state, and return its spaces."""
         bridge = self._bridge
         if bridge is None:
             bridge = self._bridge = Bridge(self._port, self._let_through)
@@ -168,7 +168,7 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
             raise
 
     def _end(self) -> None:
-        """Tell the simulation to stop; one of ours has ended when this returns, and its port is free."""
+        """Tell the simulation to stop; if it is a child process, it has ended when this returns, and its port is free."""
         self._fresh, told = None, False
         if self._bridge is not None:
             self._bridge.stop()
@@ -186,7 +186,7 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
         return self._bridge
 
     def _command(self, port: int) -> tuple[str, ...]:
-        """The command with port, seed and more arguments."""
+        """Return the command with port, seed and more arguments."""
         assert self._words is not None
         ours, missing = {"{port}": str(port), "{seed}": str(self._seed)}, []
         for mark, option in (("{port}", "--openGymPort"), ("{seed}", "--simSeed")):
@@ -207,10 +207,10 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
 
 
 def _once() -> LetThrough:
-    """What warns once of each thing that is not as it should be and that ns3-gym's own agents take as well.
+    """Return a function that warns once of each deviation that ns3-gym's own agents tolerate too.
 
-    No method of the environment: in a cycle with its socket, one that is forgotten would be collected in an order in
-    which libzmq waits for ever.
+    This must not be a method of the environment: the cycle of references would let the garbage collector close the
+    socket in an order in which libzmq waits for ever.
     """
     told: set[str] = set()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A ZMQ socket that never waits for ever: it sees messages, connections that end, and time that is up."""
+"""A ZMQ socket that never waits for ever, because it also notices ended connections and timeouts."""
 
 import time
 from collections.abc import Sequence
@@ -9,38 +9,38 @@ from ncc.core.errors import DatapathError
 from ncc.envs.ns3gym.schema import library
 
 LINGER_MS = 1000
-"""How long a closing socket may take to hand its last message over; it waits no longer than that takes."""
+"""Longest time in milliseconds that a closing socket may take to deliver its last message."""
 
 POLL_S = 3600.0
-"""The longest single wait, which libzmq counts in milliseconds of 32 bits."""
+"""Longest single wait in seconds; libzmq has 32 bits for it, in milliseconds."""
 
 EVENT_MS = 100
-"""How long after a connection has gone libzmq may take to say so."""
+"""Milliseconds that libzmq may take to report the end of a connection."""
 
 
-class Lost(DatapathError):  # noqa: N818 - what happened, as the other side's errors say it
-    """The other side's last connection has ended."""
+class Lost(DatapathError):  # noqa: N818 - names an event, like the other errors here
+    """Error: the connection to the other side has ended."""
 
 
 class TimedOut(DatapathError):  # noqa: N818
-    """Nothing came in time."""
+    """Error: nothing came in time."""
 
 
 class Stranger(DatapathError):  # noqa: N818
-    """What we connected to does not speak ZMQ, or is a socket that does not fit."""
+    """Error: the other side does not speak ZMQ, or its socket is of another kind."""
 
 
 class Ended(DatapathError):  # noqa: N818
-    """A descriptor that was watched besides became readable: the process behind it has ended."""
+    """Error: the process behind the watched descriptor has ended, which made it readable."""
 
 
 class Link:
-    """One socket, its context, and a watch on its connections; nothing is left of them after `close`.
+    """One socket, its context, and a monitor of its connections.
 
     Args:
         kind: name of ZMQ's socket type.
-        address: to bind or to connect to.
-        bind: which of the two.
+        address: address to bind or connect to.
+        bind: True to bind, False to connect.
 
     Raises:
         OSError: the address cannot be bound; `errno` says why.
@@ -74,47 +74,47 @@ class Link:
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection, as far as events were looked at."""
+        """True if there is a connection, by the events read so far."""
         return bool(self._connections)
 
     @property
     def unheard(self) -> bool:
-        """Whether somebody has taken a connection of ours, and nobody has ever spoken ZMQ."""
+        """True if a program has accepted our connection, and none has ever spoken ZMQ."""
         return self._taken and not self._heard
 
     @property
     def port(self) -> int:
-        """That was bound."""
+        """Port that was bound."""
         return int(self._socket.last_endpoint.rpartition(b":")[2])
 
     def send(self, frames: Sequence[bytes]) -> None:
         """Send a message of several frames, without waiting.
 
         Raises:
-            Lost: there is no connection that could take it, nor one on its way.
+            Lost: there is no connection for the message, and none is being made.
             Stranger: see the class.
         """
         try:
             self._socket.send_multipart(list(frames), flags=self._zmq.DONTWAIT)
         except self._zmq.Again:
-            # libzmq has given the connection up, and what it says of that comes a moment later.
+            # libzmq has given the connection up, and reports the reason a moment later.
             while self._monitor.poll(EVENT_MS) and not self._lost():
                 pass
             raise Lost("there is no connection") from None
 
     def receive(self, timeout_s: float, fd: int | None = None) -> list[bytes]:
-        """The next message's frames.
+        """Return the frames of the next message.
 
         Args:
-            timeout_s: how long to wait at most.
-            fd: a descriptor to watch besides.
+            timeout_s: longest time to wait.
+            fd: another descriptor to watch.
 
         Raises:
-            Lost: our connection ended, or, where we listen, the one that the last message came by, whoever else is
-                connected; not while there is a message to read.
+            Lost: our connection ended or, on a listening socket, that of the last message, whoever else is connected;
+                only when there is no message left to read.
             Stranger: see the class.
-            Ended: `fd` is readable, and there is no message to read.
-            TimedOut: nothing of that happened in time.
+            Ended: `fd` is readable, and there is no message left to read.
+            TimedOut: nothing happened in time.
         """
         zmq, deadline_s = self._zmq, time.monotonic() + timeout_s
         if fd is not None:
@@ -127,10 +127,10 @@ class Link:
                     return self._read()
                 lost = self._gone or (self._monitor in ready and self._lost())
                 if lost or fd in ready:
-                    # What was sent before the end comes first; it may have been on its way when we looked.
+                    # Messages sent before the end come first; one may have arrived since the poll.
                     if self._socket.poll(0):
                         continue
-                    self._gone = False  # said once
+                    self._gone = False  # reported once
                     raise Lost("the connection has ended") if lost else Ended("the process has ended")
                 if left_s <= 0:
                     raise TimedOut(f"nothing came within {timeout_s:g} s")
@@ -148,17 +148,17 @@ class Link:
         self._context.term()
 
     def _read(self) -> list[bytes]:
-        """The message that is there; where we listen, it is remembered by which connection it came."""
+        """Read the message that is there; on a listening socket, remember its connection."""
         if not self._bind:
             return list(self._socket.recv_multipart())
-        self._lost()  # first, for the number of a connection that has gone may be another's by now
+        self._lost()  # first, because another connection may have the number of an ended one by now
         frames = self._socket.recv_multipart(copy=False)
         self._speaker = int(frames[-1].get(self._zmq.SRCFD))
         self._gone = self._speaker not in self._connections
         return [bytes(frame.bytes) for frame in frames]
 
     def _lost(self) -> bool:
-        """Take in all events; whether our connection went among them, or, where we listen, that of the last message.
+        """Take in all events; return True if our connection ended or, on a listening socket, that of the last message.
 
         Raises:
             Stranger: see the class.
@@ -177,14 +177,14 @@ class Link:
                 ended = True
                 if fd == self._speaker:
                     self._speaker, self._gone = None, True
-                # Whoever tries our own port in vain is none of our concern. An agent that goes while it greets is a
-                # handshake that failed; where the other side's bytes are no greeting, libzmq just ends the connection.
+                # Failed attempts to connect to our own port do not matter. An agent that goes during the greeting shows
+                # as a failed handshake; if the other side's bytes are no greeting, libzmq just ends the connection.
                 if self._greeting and not self._bind:
                     raise Stranger("the other side is no socket that fits this one")
             elif not self._bind:
                 self._greeting = False
                 self._connections.clear()
                 ended = True
-        # One that we made ourselves is lost even if libzmq has made another meanwhile: nobody there knows of us. Of
-        # those that others made, all but one may be a stranger's, who says nothing.
+        # A connection that we made is lost even if libzmq has made another meanwhile, because the other side does not
+        # know the new one. On a listening socket, only the end of the last message's connection counts.
         return self._gone if self._bind else ended

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The messages of ns3-gym's protocol, as descriptors that are built when they are first asked for.
+"""The messages of ns3-gym's protocol, as descriptors that are built on first use.
 
-What stands here are the protocol's facts (package, names, numbers and types of fields), as the public project
-tkn-tub/ns3-gym defines them in proto3; nothing is generated. The descriptors live in a pool of their own, so that a
-program may import ns3-gym's own messages beside these.
+The tables contain the facts of the protocol (package, names, numbers and types of fields) as the public project
+tkn-tub/ns3-gym defines them in proto3; nothing is generated. The descriptors are in a pool of their own, so that a
+program may also import ns3-gym's own messages.
 """
 
 import importlib
@@ -15,15 +15,15 @@ from ncc.core.extras import require_extra
 
 PACKAGE = "ns3opengym"
 TYPE_URL = f"type.googleapis.com/{PACKAGE}."
-"""What `Any` names a packed message by, before its name."""
+"""Prefix of a message's name in `Any`."""
 
 ENUMS = {
     "SpaceType": ("NoSpaceType", "Discrete", "Box", "Tuple", "Dict"),
     "Dtype": ("NoDType", "INT", "UINT", "FLOAT", "DOUBLE"),
 }
-"""Values are numbered from 0."""
+"""Enumerations; values are numbered from 0."""
 REASONS = ("SimulationEnd", "GameOver")
-"""Of `EnvStateMsg.Reason`: its time is up, or the task is over."""
+"""Values of `EnvStateMsg.Reason`: the simulation's time is up, or the task is over."""
 
 MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
     "SpaceDescription": {"type": (1, "SpaceType"), "space": (2, "Any"), "name": (3, "string")},
@@ -59,24 +59,24 @@ MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
     },
     "EnvActMsg": {"actData": (1, "DataContainer"), "stopSimReq": (2, "bool")},
 }
-"""message -> field -> (number, type); a star means repeated."""
+"""Number and type of each message's fields; a star means repeated."""
 
 
 def library(name: str) -> Any:
-    """A module of the extra `ns3gym`.
+    """Import a module of the extra `ns3gym`.
 
     Raises:
-        MissingExtraError: it is not installed.
+        MissingExtraError: the extra is not installed.
     """
     require_extra("ns3gym", "ns3-gym's protocol")
     return importlib.import_module(name)
 
 
 def need_packages() -> None:
-    """Load what the protocol takes, so that what is missing is said before anything begins.
+    """Load the packages that the protocol needs, so that an error about a missing one comes first.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: a package is not installed.
     """
     messages()
     library("zmq.utils.monitor")
@@ -84,7 +84,7 @@ def need_packages() -> None:
 
 @cache
 def messages() -> SimpleNamespace:
-    """The message classes by name, and the numbers of enumerations by theirs (`Box`, `UINT`, `GameOver`)."""
+    """Return the message classes and the numbers of enumerations (`Box`, `UINT`, `GameOver`), all by name."""
     any_pb2 = library("google.protobuf.any_pb2")
     pool = library("google.protobuf.descriptor_pool").DescriptorPool()
     pool.AddSerializedFile(any_pb2.DESCRIPTOR.serialized_pb)
@@ -96,7 +96,7 @@ def messages() -> SimpleNamespace:
 
 
 def _file() -> Any:
-    """All of it as a `FileDescriptorProto`."""
+    """Return the whole protocol as a `FileDescriptorProto`."""
     pb2 = library("google.protobuf.descriptor_pb2")
     file = pb2.FileDescriptorProto(
         name="ncc/ns3gym.proto", package=PACKAGE, syntax="proto3", dependency=["google/protobuf/any.proto"]

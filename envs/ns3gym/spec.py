@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A foreign simulation as data: importing this loads neither Gymnasium nor the protocol."""
+"""Specification of a foreign simulation; importing it loads neither Gymnasium nor the protocol."""
 
 from typing import Annotated, Literal
 
@@ -14,19 +14,19 @@ class SimulationSpec(Value, frozen=True):
 
     kind: Literal["ns3gym"] = "ns3gym"
     command: str | None = None
-    """Starts it, as for a shell; null: it is attached, started by somebody else for each episode."""
+    """Command that starts the simulation, as for a shell; null: the user starts one for each episode."""
     port: Annotated[int, Meta(ge=0, le=65535)] = 0
-    """0: with `command`, any that is free."""
+    """Port of this machine; 0 with `command`: any free one."""
     folder: str = "."
-    """Where the command runs."""
+    """Working directory of the command."""
     wait_s: Positive = 60.0
     answer_s: Positive = 600.0
     levels: Annotated[int, Meta(ge=2, le=1000)] = 11
-    """Values to choose among, for each number of an action that is a Box."""
+    """Number of values to choose among, for each number of a Box of actions."""
     probe_steps: Count = 1000
-    """Steps with random actions, before training, that say how large observations and rewards are."""
+    """Number of steps with random actions, before training, that measure the scales of observations and rewards."""
     judged_episodes: Count = 10
-    """Episodes that the policy plays before and after training, of seeds that training does not use."""
+    """Number of episodes that judge the policy before and after training, with seeds that training does not use."""
 
     def check(self) -> None:
         if self.command is None and self.port == 0:

@@ -2,6 +2,7 @@
 """The repository speaks of itself alone, pins what it is tested with, and its source archive unpacks to a package."""
 
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -13,7 +14,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.house.files import ROOT, texts
+from tests.house.files import ROOT, texts, tracked
 
 FOREIGN = {
     "a path of one machine": re.compile(r"(?<![\w.$}>/-])/(?:work|tmp|root|home|farm)/\w"),
@@ -90,8 +91,12 @@ def test_the_build_links_the_simulator_that_runs() -> None:
 
 
 def test_the_source_archive_holds_the_package_once(tmp_path: Path) -> None:
+    sources = tmp_path / "sources"  # without the environment and what was built, through which the builder would search
+    for path in tracked():
+        (sources / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, sources / path, follow_symlinks=False)
     code = "import sys; from scikit_build_core.build import build_sdist; build_sdist(sys.argv[1])"
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=True, capture_output=True)
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=sources, check=True, capture_output=True)
     (archive,) = tmp_path.glob("ncc-*.tar.gz")
     with tarfile.open(archive) as opened:
         members = {member.name.partition("/")[2]: member for member in opened.getmembers()}
