@@ -86,8 +86,8 @@ ncc-report: $(VENV)/.built ## run all that shows what NCC is worth, in full, and
 	$(BIN)/python -m ncc.evaluate experiment=ncc_datapaths preset=full datapath=[packetsim,ns3] $(ARGS) || [ $$? -eq 3 ]
 	$(BIN)/python -m ncc.report
 
-linux-report: $(VENV)/.built ## measure the Linux datapath on this machine (root, quiet, 20 minutes) and write docs/linux (ARGS=--quick)
-	$(BIN)/python -m ncc.host report $(ARGS)
+linux-report: $(VENV)/.built ## measure the Linux datapath on this machine (root, quiet, 15 minutes) and print the tables of docs/linux (ARGS=--quick)
+	$(BIN)/python -m tests.linux.report $(ARGS)
 
 sanitize: $(VENV)/.packages ## run packetsim in random networks, with sanitizers (ARGS="--seeds 5000 --sanitizers thread")
 	$(BIN)/python -m tests.packetsim.sanitized $(ARGS)

@@ -19,7 +19,7 @@ from ncc.core.errors import NccError
 from ncc.evaluate import EvaluateSpec
 from ncc.harness.manifest import MANIFEST
 from ncc.help import written
-from ncc.host.__main__ import parser as host_parser
+from ncc.host.__main__ import COMMANDS as HOST_COMMANDS
 from ncc.verbs import VERBS
 
 BASH = r"""# bash completion of ncc; in ~/.bashrc: eval "$(ncc --completion bash)"
@@ -89,7 +89,7 @@ def _values(key: str, value: str, known: Mapping[str, Iterable[str]], typed: lis
 def _commands(typed: list[str]) -> list[str]:
     """Commands of ``ncc host`` or groups of ``ncc bench``, as long as another may follow; other verbs have none."""
     if typed == ["host"]:
-        return [*host_parser().get_default("commands")]
+        return [*HOST_COMMANDS]
     return [name for name in GROUPS if name not in typed] if typed[0] == "bench" else []
 
 

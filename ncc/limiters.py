@@ -100,7 +100,7 @@ class LimiterFactory:
 
     def _load(self, controller: str, limit: PolicyLimit) -> tuple[Path, "MlpPolicy", Mapping[str, Any]]:
         from ncc.agents.policy import load_policy
-        from ncc.deployed import SUFFIX, load_policy_file
+        from ncc.policies import SUFFIX, load_policy_file
 
         path = self.path(controller, limit)
         if path.suffix == SUFFIX:
@@ -109,9 +109,9 @@ class LimiterFactory:
         return (path, *load_policy(path))
 
     def _policy(self, controller: str, limit: PolicyLimit, scenario: Scenario) -> RateLimiter:
-        from ncc.deployed import HeldLimiter, RateBounds, table_bounds
         from ncc.envs.action import ActionSpec, RateTable
         from ncc.envs.observation import ObservationSpec, SharedObserver
+        from ncc.policies import HeldLimiter, RateBounds, table_bounds
 
         path, policy, meta = self._load(controller, limit)
         observer = SharedObserver(from_dict(ObservationSpec, _part(meta, "observation", path), f"{path}: observation"))
@@ -135,8 +135,8 @@ class LimiterFactory:
         return limiter if bounds == table_bounds(actions.spec) else HeldLimiter(limiter, bounds)
 
     def _agents(self, controller: str, limit: HostsLimit) -> RateLimiter:
-        from ncc.deployed import SUFFIX, load_policy_file
-        from ncc.deployed.host_agents import HostAgents
+        from ncc.host.host_agents import HostAgents
+        from ncc.policies import SUFFIX, load_policy_file
 
         path = self.path(controller, limit)
         if path.suffix != SUFFIX or not limit.greedy:

@@ -34,7 +34,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def pack(run: Path, name: str, *, policy: str = "policy.npz", folder: Path | None = None) -> list[str]:
-    """Pack a run's policy; lines that say what was done.
+    """Pack a run's policy, and return lines that say what was done.
 
     Raises:
         ConfigError: a name that cannot be used, or the run has no such policy.
@@ -42,16 +42,10 @@ def pack(run: Path, name: str, *, policy: str = "policy.npz", folder: Path | Non
     """
     # Imported here: --help answers without what only packing needs.
     from ncc.agents.packaged import FOLDER, package_policy
-    from ncc.core.errors import ResultError, UnknownNameError
-    from ncc.harness.manifest import read_manifest
     from ncc.plan import TrainPlan
+    from ncc.policies.export import finished_training
 
-    manifest = read_manifest(run, "training")
-    policies = [file for file in manifest.files if file.endswith(".npz") and "/" not in file]
-    if policy not in policies:
-        raise UnknownNameError(f"policy of {run}", policy, policies)
-    if not manifest.facts.get("valid", False):
-        raise ResultError(f"{run} was judged by runs that must not be used; train again before packing its policy")
+    manifest = finished_training(run, policy)
     plan = TrainPlan.load(run)
     path = package_policy(
         run / policy,

@@ -35,7 +35,7 @@ class TanhLayers(Protocol):
 
 @runtime_checkable
 class Around(Protocol):
-    """Limiter that wraps another limiter: `ncc.deployed.HeldLimiter`, which this folder must not import."""
+    """Limiter that wraps another limiter: `ncc.policies.HeldLimiter`, which this folder must not import."""
 
     def around(self, other: Callable[[RateLimiter], RateLimiter]) -> RateLimiter:
         """Make the same wrapper around `other` of the wrapped limiter."""

@@ -81,7 +81,7 @@ class PolicyLimit(Limit, frozen=True, tag="policy"):
 
 
 class HostsLimit(PolicyLimit, frozen=True, tag="hosts"):
-    """The same as hosts run it: an agent on each, which knows what messages told it (`ncc.deployed.host_agents`)."""
+    """The same as hosts run it: an agent on each, which knows what messages told it (`ncc.host.host_agents`)."""
 
 
 class ClassLimit(Limit, frozen=True, tag="class"):

@@ -3,9 +3,28 @@
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
+
+from ncc.core.errors import DatapathError
+
+Handler = Callable[[int], None]
+ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""Signals that ask a service to end."""
+INSISTS_S = 1.0
+"""A signal that comes sooner after the first is the same request: from a terminal and from the parent process, say."""
+
+
+@contextmanager
+def _handled(numbers: tuple[signal.Signals, ...], handler: Handler) -> Iterator[None]:
+    """Call `handler` with the number of each signal inside; handlers that were there are put back at the end."""
+    before = {number: signal.signal(number, lambda n, _frame: handler(n)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)
 
 
 @contextmanager
@@ -13,39 +32,69 @@ def noted(*numbers: signal.Signals, then: Callable[[], None] | None = None) -> I
     """The event inside is set when one of these signals comes; the second that comes raises KeyboardInterrupt.
 
     Args:
-        numbers: such as SIGINT. Handlers that are there are put back at the end.
+        numbers: such as SIGINT.
         then: called once, in the handler, after the event is set.
     """
     event = threading.Event()
 
-    def note(_number: int, _frame: FrameType | None) -> None:
+    def note(_: int) -> None:
         if event.is_set():
             raise KeyboardInterrupt
         event.set()
         if then is not None:
             then()
 
-    before = {number: signal.signal(number, note) for number in numbers}
-    try:
+    with _handled(numbers, note):
         yield event
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager
 def interrupting(*numbers: signal.Signals) -> Iterator[None]:
     """These signals raise KeyboardInterrupt inside, as SIGINT does; one that is ignored, as by nohup, stays ignored."""
 
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
+    def interrupt(_: int) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.getsignal(number) for number in numbers}
-    taken = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
-    for number in taken:
-        signal.signal(number, interrupt)
-    try:
+    with _handled(tuple(n for n in numbers if signal.getsignal(n) is not signal.SIG_IGN), interrupt):
         yield
-    finally:
-        for number in taken:
-            signal.signal(number, before[number])
+
+
+class StopRequest:
+    """A request to end, made by one of the signals `ENDS`, to a service that has to undo what it did.
+
+    Attributes:
+        name: name of the first signal that came; None: none.
+    """
+
+    def __init__(self) -> None:
+        self.name: str | None = None
+        self._asked_s, self._may_raise = 0.0, False
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Signals are noted inside, and end nothing by themselves."""
+        with _handled(ENDS, self._note):
+            yield
+
+    @contextmanager
+    def insisted(self) -> Iterator[None]:
+        """Another signal inside, `INSISTS_S` after the first, raises once: the process hangs and does not end.
+
+        Nothing is raised after the block, where everything that was done has to be undone whole.
+
+        Raises:
+            DatapathError: another signal came.
+        """
+        self._may_raise = True
+        try:
+            yield
+        finally:
+            self._may_raise = False
+
+    def _note(self, number: int) -> None:
+        name = signal.Signals(number).name
+        if self.name is None:
+            self.name, self._asked_s = name, time.monotonic()
+        elif self._may_raise and time.monotonic() - self._asked_s > INSISTS_S:
+            self._may_raise = False
+            raise DatapathError(f"ended by {name}: after {self.name} it had not ended by itself yet")

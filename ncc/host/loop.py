@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`Loop`: what happens on a host in a period, in this order: measure, hear, decide, write, tell."""
+"""The loop of an agent: each period it measures, receives, decides, writes limits, and sends its state."""
 
 import time
 from collections.abc import Callable
@@ -8,33 +8,33 @@ import numpy as np
 
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.units import NS_PER_S
-from ncc.deployed.agent import Agent
-from ncc.deployed.metrics import Latencies
 from ncc.envs.linux.live import HostColumns, Live
 from ncc.envs.linux.periods import Periods, sleep_until
+from ncc.host.agent import Agent
+from ncc.host.metrics import Latencies
 
 KEPT = 1 << 16
-"""Periods of which every duration is kept."""
+"""Number of the last periods of which every duration is kept."""
 QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
 LEAD_NS = 2_000_000
-"""Until the first period begins."""
+"""Time until the first period begins."""
 
 
 class Loop:
     """Periods of one agent and its hosts.
 
     Args:
-        agent: what decides.
-        live: what measures, and is written to.
-        period_ns: of decisions.
+        agent: decides.
+        live: measures, and puts limits into force.
+        period_ns: time between decisions.
 
     Attributes:
-        periods: which of them, and how many were missed.
-        took: how long each took from measuring to written.
-        late: how much later than its beginning each began.
-        own: what was measured last, and
-        limits_bps: what was made of it; inf: no limit.
-        handed_back: whether the hosts are their controller's.
+        periods: the number of periods so far, and of those missed.
+        took: durations from measuring to limits written.
+        late: delays after a period's end until work began.
+        own: the last measurements.
+        limits_bps: the limits decided from them; inf: no limit.
+        handed_back: true if the hosts are handed back to their controller.
     """
 
     def __init__(self, agent: Agent, live: Live, period_ns: int) -> None:
@@ -44,19 +44,18 @@ class Loop:
         self.limits_bps: FloatArray = agent.guard.held_bps
         self.handed_back = False
         self._took_ns: IntArray = np.zeros(KEPT, np.int64)
-        """Of the last periods, each in turn, and"""
         self._late_ns: IntArray = np.zeros(KEPT, np.int64)
         self._n = 0
         self._fallbacks = live.shim.counters()["fallbacks"]
         self._checked_ns = 0
 
     def run(self, ends: Callable[[int], bool], between: Callable[[int], None], check: Callable[[], str | None]) -> None:
-        """Until `ends` says so, or the guard has given up.
+        """Run until `ends` returns true, or the guard has given up.
 
         Args:
-            ends: asked at every period's end, told the time (ns).
-            between: called when limits are in force and told: whatever else is to be done.
-            check: asked once a second whether the shim is still there; None, or why not.
+            ends: called at every period's end with the time (ns).
+            between: called once a period, after limits are in force and states are sent.
+            check: called once a second; None, or the reason for which hosts must be handed back.
         """
         periods, guard = self.periods, self.agent.guard
         periods.start_ns = time.monotonic_ns() + LEAD_NS
@@ -79,7 +78,7 @@ class Loop:
                     guard.hand_back(why, now_ns)
 
     def period(self, now_ns: int, missed: int) -> None:
-        """The one that has just ended, `missed` after the one before."""
+        """Handle the period that has just ended, `missed` periods after the one before."""
         agent, guard, live = self.agent, self.agent.guard, self.live
         self.own = own = live.measure(now_ns)
         guard.heard_reports(busy=live.busy, any_new=own.reported > 0, now_ns=now_ns)
@@ -90,7 +89,7 @@ class Loop:
         self.limits_bps = agent.decide(own, now_ns)
         if guard.active:
             live.put(self.limits_bps, time.monotonic_ns())
-            if self.handed_back:  # what fell back until this moment did so because it was meant to
+            if self.handed_back:  # connections that fell back until now were meant to
                 self.handed_back, self._fallbacks = False, live.shim.counters()["fallbacks"]
         elif not self.handed_back:
             self.handed_back = True
@@ -103,7 +102,7 @@ class Loop:
         guard.period(missed, now_ns)
 
     def summary(self) -> dict[str, object]:
-        """Where things stand, for a line of the log."""
+        """The state of the agent, for a line of the log."""
         own, periods = self.own, self.periods
         if own is None:
             return {"periods": periods.epoch}
@@ -120,7 +119,7 @@ class Loop:
         }
 
     def durations_us(self) -> dict[str, dict[str, float]]:
-        """Quantiles over the last `KEPT` periods: of `took`, from measuring to written, and of `late`."""
+        """Quantiles of `took` and `late` over the last `KEPT` periods."""
         n = min(self._n, KEPT)
         if not n:
             return {}

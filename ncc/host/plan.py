@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an agent is asked to do, checked as far as that is possible without touching the host."""
+"""The plan of an agent: its options, checked as far as that is possible without touching the host."""
 
 import argparse
 import os
@@ -7,61 +7,61 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ncc.core.errors import ConfigError
-from ncc.deployed.exchange import GROUP, ExchangeSpec
-from ncc.deployed.file import PolicyFile, load_policy_file
-from ncc.deployed.guard import GuardSettings
-from ncc.deployed.limits import RateBounds
-from ncc.deployed.message import Key, read_key
-from ncc.deployed.metrics import parse_endpoint
-from ncc.deployed.neighbourhood import NeighbourhoodSpec, check_fits, check_trained
-from ncc.deployed.peers import Address, interface_address, interface_index, parse_agent, parse_peers
 from ncc.envs.linux.addresses import addresses as addresses_here
 from ncc.envs.linux.addresses import is_here
 from ncc.envs.linux.objects import check_name
 from ncc.envs.linux.senders import KERNEL, check_stack
-from ncc.host.options import as_asked, check_within
+from ncc.host.exchange import GROUP, ExchangeSpec
+from ncc.host.guard import GuardSettings
+from ncc.host.message import Key, read_key
+from ncc.host.metrics import parse_endpoint
+from ncc.host.neighbourhood import NeighbourhoodSpec, check_fits, check_trained
+from ncc.host.options import check_within, listed, named_by_option
+from ncc.host.peers import Address, interface_address, interface_index, parse_agent, parse_peers
+from ncc.policies.file import PolicyFile, load_policy_file
+from ncc.policies.limits import RateBounds
 
+GUARDED = ("bad_periods", "missed_frac", "silent_s", "hold_off_s", "tries")
+"""Fields of `GuardSettings` that are options."""
 SPEED = "/sys/class/net/{}/speed"
 GROUP_PORT = 9473
 LATE_PERIODS = 10.0
-"""A message that tells of longer ago when it comes is dropped."""
+"""Age in periods from which a message is dropped when it comes."""
 HEARTBEATS = 2
-"""Periods that the heartbeat's timeout takes at least."""
+"""Least timeout of the heartbeat in periods."""
 HEARTBEAT_MOST_S = 60.0
-"""A host that nobody decides for keeps its last limits for so long at most."""
-
-
+"""Longest timeout of the heartbeat: a host for which nothing decides keeps its last limits no longer."""
 STALE_MOST = 1e6
-"""Periods; more is for ever."""
+"""Highest number of periods that a peer's state may count."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All that ``run`` was told."""
+    """All that ``run`` was asked to do."""
 
     file: PolicyFile
     bounds: RateBounds
     interfaces: list[str]
     addresses: list[str]
-    """[k] of the local hosts, by which they are known."""
+    """[k] Addresses of the local hosts, by which peers know them."""
     limited: list[tuple[str, ...]]
-    """[k] of the connections that are limited: all that an interface has, or those that were named."""
+    """[k] Addresses of connections that are limited: all that an interface has, or those that were named."""
     ipv6: list[str]
-    """Of these hosts, towards others than their links': their connections are not limited."""
+    """Global IPv6 addresses of these hosts, whose connections are not limited."""
     network: NeighbourhoodSpec
     exchange: ExchangeSpec
     key: Key | None
-    """None: there is nobody to speak with."""
+    """Key of the messages; None: there are no peers and no uplink."""
     guard: GuardSettings
     endpoint: Address | None
-    """Of metrics."""
+    """Address of the metrics; None: they are not served."""
 
 
 def planned(options: argparse.Namespace) -> Plan:
-    """What options ask for.
+    """Make a plan of options.
 
     Raises:
-        ConfigError: it cannot be, or contradicts itself or the policy.
+        ConfigError: they cannot be, or contradict each other or the policy.
         ResultError: there is no such policy file.
     """
     check_within(options, "seconds", "log_s")
@@ -73,21 +73,7 @@ def planned(options: argparse.Namespace) -> Plan:
         check_name(options.name)
     file = load_policy_file(options.policy)
     bounds = narrowed(file, options)
-    check_stack(file.header.stack)
-    try:
-        check_stack(file.header.fallback.stack)
-    except ConfigError as error:
-        raise ConfigError(f"the fallback of policy {file.header.name!r} is not to be had here: {error}") from None
-    if (fallback := file.header.fallback.stack.transport) != (own := file.header.stack.transport):
-        raise ConfigError(
-            f"the fallback of policy {file.header.name!r} runs {fallback} and the policy {own}: connections keep their "
-            f"congestion control, so a host can only be handed back to the policy's own; export it with fallback={own}"
-        )
-    if file.header.stack.transport.startswith(KERNEL):
-        raise ConfigError(
-            f"policy {file.header.name!r} is for {file.header.stack.transport}, the kernel's own, which takes no rate "
-            "limit: export a policy for a transport of ours"
-        )
+    _check_transport(file)
     interfaces, addresses = _hosts(options)
     limited, ipv6 = _limited(options, interfaces, addresses)
     exchange, key = _exchange(options, file, addresses, interfaces)
@@ -111,16 +97,38 @@ def planned(options: argparse.Namespace) -> Plan:
         network=network,
         exchange=exchange,
         key=key,
-        guard=_guard(options),
+        guard=GuardSettings(**{name: getattr(options, name) for name in GUARDED}),
         endpoint=parse_endpoint(options.metrics) if options.metrics else None,
     )
 
 
+def _check_transport(file: PolicyFile) -> None:
+    """Raise `ConfigError` for a policy whose transport, or whose fallback, this agent cannot run."""
+    header = file.header
+    own, fallback = header.stack, header.fallback.stack
+    check_stack(own)
+    try:
+        check_stack(fallback)
+    except ConfigError as error:
+        raise ConfigError(f"the fallback of policy {header.name!r} is not to be had here: {error}") from None
+    if fallback.transport != own.transport:
+        raise ConfigError(
+            f"the fallback of policy {header.name!r} runs {fallback.transport} and the policy {own.transport}: "
+            "connections keep their congestion control, so a host can only be handed back to the policy's own; export "
+            f"it with fallback={own.transport}"
+        )
+    if own.transport.startswith(KERNEL):
+        raise ConfigError(
+            f"policy {header.name!r} is for {own.transport}, the kernel's own, which takes no rate limit: export a "
+            "policy for a transport of ours"
+        )
+
+
 def narrowed(file: PolicyFile, options: argparse.Namespace) -> RateBounds:
-    """The file's bounds, narrowed by what was asked.
+    """The file's bounds, narrowed by options.
 
     Raises:
-        ConfigError: they would be wider.
+        ConfigError: options would widen them.
     """
     bounds = file.header.limits
     changes: dict[str, float] = {}
@@ -140,8 +148,8 @@ def narrowed(file: PolicyFile, options: argparse.Namespace) -> RateBounds:
 def neighbourhood_of(
     options: argparse.Namespace, file: PolicyFile, hosts: int, interfaces: list[str]
 ) -> NeighbourhoodSpec:
-    """What was said of the network, and what the interface says where nothing was."""
-    with as_asked():
+    """The network by options, and by the interface where the link's rate is not given."""
+    with named_by_option():
         found = NeighbourhoodSpec(
             hosts=hosts,
             link_rate_bps=options.link_rate if options.link_rate is not None else _speed_bps(interfaces),
@@ -225,7 +233,7 @@ def _exchange(
         listen=f"{addresses[0]}:{options.port}*{len(addresses)}",
         period_s=period_s,
         late_s=LATE_PERIODS * period_s,
-        peers=tuple(name for name in options.peers.split(",") if name.strip()),
+        peers=listed(options.peers),
         discover=options.discover,
         upper=options.upper,
         group=group,
@@ -235,13 +243,3 @@ def _exchange(
     if not alone and options.key is None:
         raise ConfigError("messages are signed: name the file of the key that all agents share, --key")
     return spec, None if alone else read_key(options.key)
-
-
-def _guard(options: argparse.Namespace) -> GuardSettings:
-    return GuardSettings(
-        bad_periods=options.bad_periods,
-        missed_frac=options.missed_frac,
-        silent_s=options.silent_s,
-        hold_off_s=options.hold_off_s,
-        tries=options.tries,
-    )

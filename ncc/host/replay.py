@@ -13,24 +13,24 @@ from numpy.typing import NDArray
 from ncc.core.errors import ConfigError, ResultError
 from ncc.core.flows import FloatArray
 from ncc.core.units import to_ns
-from ncc.deployed.agent import Agent
-from ncc.deployed.file import PolicyFile, load_policy_file
-from ncc.deployed.guard import Guard, GuardSettings
-from ncc.deployed.message import MOST
-from ncc.deployed.neighbourhood import OWN, Neighbourhood, check_fits, limiter_of
-from ncc.deployed.state import UPPER, NoExchange
 from ncc.envs.linux.live import HostColumns
 from ncc.harness.atomic import check_replaceable, replacing
 from ncc.harness.columns import numpy_column
 from ncc.harness.progress import Bar
+from ncc.host.agent import Agent
+from ncc.host.guard import Guard, GuardSettings
+from ncc.host.message import MOST
+from ncc.host.neighbourhood import OWN, Neighbourhood, check_fits, limiter_of
 from ncc.host.plan import narrowed, neighbourhood_of
+from ncc.host.state import UPPER, Exchange
+from ncc.policies import PolicyFile, load_policy_file
 
 UPPERS = ("upper_throughput_bps", "upper_queue_bytes")
 NEEDED = ("time_s", "host_name", "area", "rate_limit_bps", *OWN, *UPPERS)
 
 
 class Recording:
-    """The epochs of a neighbourhood: what `ncc.harness.columns` calls ``epochs``.
+    """The epochs of a neighbourhood, from a table that `ncc.harness.columns` calls ``epochs``.
 
     Attributes:
         hosts: their names.
@@ -38,16 +38,15 @@ class Recording:
         columns: [n_epochs, n_hosts] each of `OWN`, ``rate_limit_bps`` and `UPPERS`.
 
     Raises:
-        ResultError: the file is none, or lacks something.
+        ResultError: the file is no such table, or lacks something.
     """
 
     def __init__(self, path: Path, area: int) -> None:
         try:
             table = pq.read_table(path)
         except (OSError, pa.ArrowException) as error:
-            raise ResultError(
-                f"cannot read {path} ({str(error).splitlines()[0]}); name a run's epochs.parquet"
-            ) from None
+            said = str(error).splitlines()[0]
+            raise ResultError(f"cannot read {path} ({said}); name a run's epochs.parquet") from None
         if missing := sorted(set(NEEDED) - set(table.column_names)):
             raise ResultError(f"{path} has no column {missing[0]!r}; name a run's epochs.parquet")
         areas = numpy_column(table, "area")
@@ -55,15 +54,16 @@ class Recording:
             known = ", ".join(map(str, np.unique(areas).tolist()))
             raise ResultError(f"{path} has no neighbourhood {area}; it has {known or 'no epochs at all'}")
         rows = table.filter(pa.array(areas == area))
-        self.hosts = list(dict.fromkeys(rows["host_name"].to_pylist()))
+        names = rows["host_name"].to_pylist()
+        self.hosts = list(dict.fromkeys(names))
         n = len(self.hosts)
-        if len(rows) % n or rows["host_name"].to_pylist()[: 2 * n] != (self.hosts * 2)[: len(rows)]:
+        if len(rows) % n or names[: 2 * n] != (self.hosts * 2)[: len(rows)]:
             raise ResultError(f"{path} does not have a row for each epoch and host in turn; name one run's epochs")
         grids = {name: numpy_column(rows, name).reshape(-1, n) for name in NEEDED if name not in ("host_name", "area")}
-        if strange := [name for name, grid in grids.items() if grid.dtype.kind not in "fiu"]:
-            kind = rows.schema.field(strange[0]).type
-            raise ResultError(f"{path} has no numbers in {strange[0]!r}, but {kind}; name a run's epochs.parquet")
         for name, grid in grids.items():
+            if grid.dtype.kind not in "fiu":
+                kind = rows.schema.field(name).type
+                raise ResultError(f"{path} has no numbers in {name!r}, but {kind}; name a run's epochs.parquet")
             if (strange := grid[~_possible(name, grid)]).size:
                 raise ResultError(f"{path} has {strange[0]:g} in {name!r}, which nothing measured; name a run's epochs")
         self.time_s: FloatArray = grids.pop("time_s")[:, 0]
@@ -71,28 +71,36 @@ class Recording:
 
     @property
     def period_s(self) -> float:
-        """Between most epochs: a run in real time may have missed some."""
+        """Time between most epochs: a run in real time may have missed some."""
         return float(np.median(np.diff(self.time_s, prepend=0.0)))
 
 
 def _possible(name: str, grid: FloatArray) -> NDArray[np.bool_]:
-    """Which of the values a host can have, as of messages (`ncc.deployed.message.sane_state`)."""
+    """Values that a host can have, as in messages (`ncc.host.message.sane_state`)."""
     if name == "rate_limit_bps":
         return grid > 0
     found: NDArray[np.bool_] = (grid >= 0) & (grid <= MOST)
     return found
 
 
-class RecordedUpper(NoExchange):
-    """Nobody tells anything but the upper port, whose state a period ago is in the recording."""
+class RecordedUplink(Exchange):
+    """An exchange that delivers the uplink's recorded state of a period ago, and nothing else."""
 
-    def tell(self, throughput_bps: float, queue_bytes: float, at_ns: int) -> None:
-        """What it tells at that time."""
+    def __init__(self) -> None:
+        super().__init__()
+        self._at_ns = 0
+
+    @property
+    def upper_ns(self) -> int:
+        return self._at_ns
+
+    def put(self, throughput_bps: float, queue_bytes: float, at_ns: int) -> None:
+        """Set the state and its time."""
         self.upper = np.array([(throughput_bps, queue_bytes)], UPPER)
-        self.upper_ns = at_ns
+        self._at_ns = at_ns
 
 
-def replay(options: argparse.Namespace) -> int:
+def command(options: argparse.Namespace) -> int:
     """Decide for every epoch of a recording; 0.
 
     Raises:
@@ -117,24 +125,23 @@ def replay(options: argparse.Namespace) -> int:
     neighbourhood = Neighbourhood(limiter_of(file), spec.scenario(), range(spec.hosts), [])
     said: list[str] = []
     guard = Guard(GuardSettings(), bounds, neighbourhood.link_bps, said.append)
-    limits = decided(Agent(neighbourhood, guard, upper := RecordedUpper()), upper, recording, spec.period_s)
-    in_force = recording.columns["rate_limit_bps"]
+    limits = decided(Agent(neighbourhood, guard, uplink := RecordedUplink()), uplink, recording, spec.period_s)
     print(*_lines(file, recording, limits, guard, said), sep="\n")
     if options.out is not None:
         with replacing(options.out) as temporary:
-            pq.write_table(_table(recording, limits, in_force), temporary)
+            pq.write_table(_table(recording, limits), temporary)
         print(f"Written to {options.out}")
     return 0
 
 
-def decided(agent: Agent, upper: RecordedUpper, recording: Recording, period_s: float) -> FloatArray:
-    """[n_epochs, n_hosts] limits that the agent holds after each epoch, in which the recorded ones were in force."""
+def decided(agent: Agent, uplink: RecordedUplink, recording: Recording, period_s: float) -> FloatArray:
+    """[n_epochs, n_hosts] limits that the agent decides after each epoch, in which the recorded ones were in force."""
     limits, period_ns = np.empty((len(recording.time_s), len(recording.hosts))), to_ns(period_s)
     grids = recording.columns
     nothing = {name: np.zeros_like(grids[name][0]) for name in OWN} | {"rtt_s": agent.neighbourhood.base_rtt_s}
     idle = HostColumns(**nothing, interval_s=0.0, reported=0, connections=0)
-    upper.tell(0.0, 0.0, period_ns)
-    agent.decide(idle, period_ns)  # as every run begins, with nothing measured
+    uplink.put(0.0, 0.0, period_ns)
+    agent.decide(idle, period_ns)  # every run begins with nothing measured
     with Bar("replaying", len(limits), unit="epochs") as bar:
         for epoch in range(len(limits)):
             now_ns = (epoch + 2) * period_ns
@@ -143,7 +150,7 @@ def decided(agent: Agent, upper: RecordedUpper, recording: Recording, period_s: 
             agent.guard.held_bps = grids["rate_limit_bps"][epoch].astype(np.float64)
             limits[epoch] = agent.decide(own, now_ns)
             throughput_bps, queue_bytes = (float(grids[name][epoch, 0]) for name in UPPERS)
-            upper.tell(throughput_bps, queue_bytes, now_ns)
+            uplink.put(throughput_bps, queue_bytes, now_ns)
             if epoch % 1000 == 0:
                 bar.update(epoch)
     return limits
@@ -172,13 +179,13 @@ def _range(limits: FloatArray) -> str:
     return f"{low:.4g} to {high:.4g} Mbit/s, median {middle:.4g}"
 
 
-def _table(recording: Recording, limits: FloatArray, in_force: FloatArray) -> pa.Table:
+def _table(recording: Recording, limits: FloatArray) -> pa.Table:
     n, hosts = limits.shape
     return pa.table(
         {
             "time_s": np.repeat(recording.time_s, hosts),
             "host_name": recording.hosts * n,
-            "in_force_bps": in_force.ravel(),
+            "in_force_bps": recording.columns["rate_limit_bps"].ravel(),
             "decided_bps": limits.ravel(),
         }
     )

@@ -10,15 +10,7 @@ from pathlib import Path
 
 from ncc import __version__
 from ncc.core.errors import DatapathError
-from ncc.core.units import NS_PER_S, to_ns
-from ncc.deployed.agent import Agent
-from ncc.deployed.exchange import open_exchange
-from ncc.deployed.guard import Guard
-from ncc.deployed.log import Log
-from ncc.deployed.metrics import Endpoint, Metrics
-from ncc.deployed.neighbourhood import Neighbourhood, limiter_of
-from ncc.deployed.notify import Notifier
-from ncc.deployed.state import NoExchange
+from ncc.core.units import to_ns
 from ncc.envs.linux import machine
 from ncc.envs.linux.check import CAPABILITIES, capabilities
 from ncc.envs.linux.extension import extension
@@ -26,52 +18,59 @@ from ncc.envs.linux.live import InterfaceCounter, Live
 from ncc.envs.linux.objects import require_built
 from ncc.envs.linux.order import WeightsByWait
 from ncc.envs.linux.shim import Shim
-from ncc.host.ending import Ending
-from ncc.host.hearing import Silence
+from ncc.harness.signals import StopRequest
+from ncc.host.agent import Agent
+from ncc.host.exchange import open_exchange
+from ncc.host.guard import Guard
+from ncc.host.log import Log
 from ncc.host.loop import Loop
+from ncc.host.metrics import Endpoint, exposition, peak_rss_bytes
+from ncc.host.neighbourhood import Neighbourhood, limiter_of
+from ncc.host.notify import Notifier
 from ncc.host.plan import Plan, planned
-from ncc.host.settings import changed, settable
-from ncc.host.telling import peak_rss_bytes, tell
+from ncc.host.silence import Silence
+from ncc.host.state import Exchange
+from ncc.host.sysctls import changed, settable
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 NEEDED = ("CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN")
 
 
-def run(options: argparse.Namespace) -> int:
-    """Until it is told to end; 0 then, and 1 where the policy was given up.
+def command(options: argparse.Namespace) -> int:
+    """Run until a signal or `--seconds`; 0 then, and 1 if the policy was given up.
 
     Raises:
-        ConfigError: something that cannot be asked; nothing has been changed.
-        DatapathError: the kernel refuses; what was changed is as before.
+        ConfigError: options that cannot be; nothing has been changed.
+        DatapathError: the kernel refuses; all changes have been undone.
     """
     plan = planned(options)
     header, network, log = plan.file.header, plan.network, Log()
-    k, sysctls = len(plan.addresses), []
+    k, sysctls = len(plan.addresses), list[Path]()
     neighbourhood = Neighbourhood(limiter_of(plan.file), network.scenario(), range(k), range(k, network.hosts))
     with ExitStack() as undo:
-        undo.enter_context((ending := Ending()).noted())
+        undo.enter_context((stop := StopRequest()).noted())
         notifier = Notifier()
         undo.callback(notifier.close)
-        exchange = NoExchange() if plan.key is None else open_exchange(plan.exchange, plan.key)
+        exchange = Exchange() if plan.key is None else open_exchange(plan.exchange, plan.key)
         undo.callback(exchange.close)
         guard = Guard(plan.guard, plan.bounds, neighbourhood.link_bps, lambda said: log.warning("guard", said=said))
         agent = Agent(neighbourhood, guard, exchange, stale_periods=options.stale_periods, in_force=not options.dry_run)
-        numbers = Metrics()
-        serving = None if plan.endpoint is None else Endpoint(numbers, plan.endpoint)
-        if serving is not None:
-            undo.callback(serving.close)
-        _privileges()
+        endpoint = None if plan.endpoint is None else Endpoint(plan.endpoint)
+        if endpoint is not None:
+            undo.callback(endpoint.close)
+        _check_privileges()
         require_built()
         if options.default and not options.dry_run:
             sysctls = settable(ecn=bool(extension().ecn(header.stack.transport)))
-        _scheduling(options, undo)
+        _schedule(options, undo)
         undo.callback(os.close, machine.take_machine(shared=True))
         live = _live(options, plan, neighbourhood, undo)
         loop = Loop(agent, live, to_ns(network.period_s))
-        tell(numbers, loop, plan.file, log)
+        if endpoint is not None:
+            endpoint.text = lambda: exposition(loop, plan.file, log)
         undo.callback(live.lift)
         undo.enter_context(changed(sysctls, live.shim.name))
-        undo.enter_context(ending.insisted())
+        undo.enter_context(stop.insisted())
         log.info(
             "started",
             version=__version__,
@@ -88,19 +87,19 @@ def run(options: argparse.Namespace) -> int:
             log.warning("ipv6", said="connections over IPv6 are not limited", addresses=plan.ipv6)
         notifier.ready(f"{header.name} decides for {', '.join(plan.addresses)}")
         cost: dict[str, float] = {}
-        say, said = log.info, "time is up"
+        say, why = log.info, "time is up"
         try:
-            cost = _serve(options, loop, log=log, notifier=notifier, serving=serving, ending=ending)
-            if guard.given_up or ending.asked:
-                said = "given up" if guard.given_up else f"signal {ending.asked}"
+            cost = _serve(options, loop, log=log, notifier=notifier, endpoint=endpoint, stop=stop)
+            if guard.given_up or stop.name:
+                why = "given up" if guard.given_up else f"signal {stop.name}"
         except BaseException as error:
-            say, said = log.error, str(error) or type(error).__name__
+            say, why = log.error, str(error) or type(error).__name__
             raise
         finally:
-            notifier.stopping(said)
+            notifier.stopping(why)
             say(
                 "ended",
-                why=said,
+                why=why,
                 **loop.summary(),
                 guard=guard.counters,
                 messages=exchange.counters,
@@ -116,7 +115,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _live(options: argparse.Namespace, plan: Plan, neighbourhood: Neighbourhood, undo: ExitStack) -> Live:
-    """The shim, registered from now on, and what measures by it."""
+    """Register the shim, and measure and limit by it from now on."""
     counters = []
     for name in plan.interfaces:
         counters.append(counter := InterfaceCounter(name))
@@ -140,25 +139,25 @@ def _serve(
     *,
     log: Log,
     notifier: Notifier,
-    serving: Endpoint | None,
-    ending: Ending,
+    endpoint: Endpoint | None,
+    stop: StopRequest,
 ) -> dict[str, float]:
-    """What it took: share of a core, and seconds in which it was ready and another task ran."""
+    """Decide until the end; return the share of a core that it took, and the seconds spent waiting for one."""
     began_ns = reported_ns = time.monotonic_ns()
-    until_ns = began_ns + round(options.seconds * NS_PER_S) if options.seconds is not None else None
+    until_ns = began_ns + to_ns(options.seconds) if options.seconds is not None else None
     name, silence = loop.live.shim.name, Silence(loop.agent, began_ns)
 
     def ends(now_ns: int) -> bool:
-        return ending.asked is not None or (until_ns is not None and now_ns >= until_ns)
+        return stop.name is not None or (until_ns is not None and now_ns >= until_ns)
 
     def between(now_ns: int) -> None:
         nonlocal reported_ns
         notifier.alive(now_ns)
-        if serving is not None:
-            serving.tick(now_ns)
-        if (silence_said := silence.notice(now_ns)) is not None:
-            log.warning("silence", said=silence_said)
-        if now_ns - reported_ns >= options.log_s * NS_PER_S:
+        if endpoint is not None:
+            endpoint.tick(now_ns)
+        if (said := silence.notice(now_ns)) is not None:
+            log.warning("silence", said=said)
+        if now_ns - reported_ns >= to_ns(options.log_s):
             reported_ns = now_ns
             log.info("report", **loop.summary(), log_lost=log.lost)
 
@@ -178,8 +177,8 @@ def _serve(
     return {"cpu_frac": round(cpu_frac, 4), "waited_s": round(machine.waited_s() - waited_s, 6)}
 
 
-def _privileges() -> None:
-    """Raise `DatapathError` for what this process may not."""
+def _check_privileges() -> None:
+    """Raise `DatapathError` if this process lacks a capability."""
     held = capabilities()
     lacking = [name for name in NEEDED if not held >> CAPABILITIES[name][0] & 1]
     if lacking:
@@ -190,7 +189,7 @@ def _privileges() -> None:
         )
 
 
-def _scheduling(options: argparse.Namespace, undo: ExitStack) -> None:
+def _schedule(options: argparse.Namespace, undo: ExitStack) -> None:
     if options.core is not None:
         pinned = machine.Cores((options.core,))
         undo.callback(pinned.leave)

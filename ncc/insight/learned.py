@@ -17,7 +17,6 @@ from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.core.flows import FloatArray
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
-from ncc.deployed import SUFFIX, load_policy_file
 from ncc.envs.action import ActionSpec
 from ncc.envs.entries import action_table, entry_names
 from ncc.envs.observation import ObservationSpec, fair_share_at, guard_at
@@ -27,6 +26,7 @@ from ncc.harness.batch import ObsArray
 from ncc.harness.controller import Controller, PolicyLimit
 from ncc.harness.run import eval_flow_seed, run_once
 from ncc.limiters import LimiterFactory
+from ncc.policies import SUFFIX, load_policy_file
 
 _EACH = re.compile(r"^neighbour \d+ ")
 

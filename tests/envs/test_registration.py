@@ -31,7 +31,7 @@ def test_importing_ncc_registers_in_either_order(code: str) -> None:
 
 
 def test_ncc_does_without_gymnasium() -> None:
-    code = "import sys; sys.modules['gymnasium'] = None; import ncc, ncc.core.scenario, ncc.deployed; print('fine')"
+    code = "import sys; sys.modules['gymnasium'] = None; import ncc, ncc.core.scenario, ncc.policies; print('fine')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "fine\n"
 

@@ -3,7 +3,8 @@ import signal
 
 import pytest
 
-from ncc.harness.signals import interrupting, noted
+from ncc.core.errors import DatapathError
+from ncc.harness.signals import StopRequest, interrupting, noted
 
 
 def test_the_first_is_noted_and_the_second_ends() -> None:
@@ -34,3 +35,19 @@ def test_a_signal_interrupts_unless_it_is_ignored() -> None:
             signal.raise_signal(signal.SIGTERM)
     assert (signal.getsignal(signal.SIGUSR1), signal.getsignal(signal.SIGTERM)) == (signal.SIG_IGN, term)
     signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_signal_that_insists_raises_once_and_not_in_what_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, stop, now_s = signal.getsignal(signal.SIGINT), StopRequest(), 100.0
+    monkeypatch.setattr("ncc.harness.signals.time.monotonic", lambda: now_s)
+    with stop.noted():
+        with stop.insisted():
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGINT)  # at once: the same again
+            now_s += 2
+            with pytest.raises(DatapathError, match="ended by SIGHUP: after SIGTERM it had not"):
+                signal.raise_signal(signal.SIGHUP)
+            signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+    assert stop.name == "SIGTERM"
+    assert signal.getsignal(signal.SIGINT) is before

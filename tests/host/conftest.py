@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ncc.deployed.file import PolicyFile, load_policy_file
-from ncc.export.source import ExportSpec
-from ncc.export.write import export
-from ncc.host.settings import RUN
+from ncc.host.sysctls import RUN
+from ncc.policies.export import ExportSpec, export
+from ncc.policies.file import PolicyFile, load_policy_file
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -4,11 +4,11 @@
 import numpy as np
 
 from ncc.agents.policy import MlpPolicy
-from ncc.deployed import table_bounds
-from ncc.deployed.file import PolicyFile, packed, policy_file_from
 from ncc.envs.action import ActionSpec
 from ncc.envs.entries import action_table, entry_names, neighbours_of
 from ncc.envs.observation import ObservationSpec
+from ncc.policies import table_bounds
+from ncc.policies.file import PolicyFile, packed, policy_file_from
 
 
 def untrained(file: PolicyFile, observation: ObservationSpec, obs_dim: int, seed: int = 1) -> tuple[bytes, PolicyFile]:

@@ -13,9 +13,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from ncc.deployed.file import PolicyFile, packed
 from ncc.envs.observation import ObservationSpec
 from ncc.host.__main__ import main
+from ncc.policies.file import PolicyFile, packed
 from tests.host.agents import AVAILABLE, ROOT
 from tests.host.policies import untrained
 from tests.support.linux import KERNEL, needs

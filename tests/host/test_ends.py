@@ -13,11 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
-from ncc.core.errors import DatapathError
 from ncc.envs.linux import namespaces
-from ncc.host.ending import Ending
 from tests.host.agents import ROOT, AgentProcess, beside_others, sysctl
 from tests.support.linux import TRAFFIC, needs
 
@@ -101,22 +97,6 @@ def test_an_agent_whose_log_nobody_reads_ends_as_it_is_told(policy_path: Path) -
             os.close(reading)
             os.close(writing)
         assert sysctl(name, SETTING) == before
-
-
-def test_a_signal_that_insists_raises_once_and_not_in_what_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
-    before, ending, now_s = signal.getsignal(signal.SIGINT), Ending(), 100.0
-    monkeypatch.setattr("ncc.host.ending.time.monotonic", lambda: now_s)
-    with ending.noted():
-        with ending.insisted():
-            signal.raise_signal(signal.SIGTERM)
-            signal.raise_signal(signal.SIGINT)  # at once: the same again
-            now_s += 2
-            with pytest.raises(DatapathError, match="ended by SIGHUP: after SIGTERM it had not"):
-                signal.raise_signal(signal.SIGHUP)
-            signal.raise_signal(signal.SIGTERM)
-        signal.raise_signal(signal.SIGTERM)
-    assert ending.asked == "SIGTERM"
-    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_descriptors_of_closed_streams_are_no_file_s(tmp_path: Path) -> None:

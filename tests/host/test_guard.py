@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from ncc.core.units import NS_PER_S
-from ncc.deployed import RateBounds
-from ncc.deployed.guard import Guard, GuardSettings
+from ncc.host.guard import Guard, GuardSettings
+from ncc.policies import RateBounds
 
 LINK = np.array([1e9, 1e9])
 MS = NS_PER_S // 1000

@@ -16,12 +16,6 @@ from ncc.core.scenario import Scenario
 from ncc.core.topologies import LeafSpine
 from ncc.core.value import from_dict
 from ncc.core.workload import Incast, Permutation
-from ncc.deployed import RateBounds
-from ncc.deployed.file import PolicyFile, load_policy_file
-from ncc.deployed.guard import GuardSettings
-from ncc.deployed.host_agents import HostAgents
-from ncc.deployed.limits import HeldLimiter
-from ncc.deployed.neighbourhood import NeighbourhoodSpec, limiter_of
 from ncc.envs.linux.datapath import LinuxDatapath
 from ncc.envs.observation import ObservationSpec, obs_dim
 from ncc.envs.packetsim import PacketsimDatapath
@@ -29,7 +23,13 @@ from ncc.envs.scales import scales_of
 from ncc.harness.controller import Controller, HostsLimit
 from ncc.harness.limiter import PolicyLimiter, RateLimiter
 from ncc.harness.run import Run, run_once
+from ncc.host.guard import GuardSettings
+from ncc.host.host_agents import HostAgents
+from ncc.host.neighbourhood import NeighbourhoodSpec, limiter_of
 from ncc.limiters import LimiterFactory
+from ncc.policies import RateBounds
+from ncc.policies.file import PolicyFile, load_policy_file
+from ncc.policies.limits import HeldLimiter
 from tests.envs.cases import measured, rack
 from tests.host.policies import untrained
 from tests.linux import runs

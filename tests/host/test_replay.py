@@ -13,13 +13,13 @@ from ncc.controllers import load_controller
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import Dumbbell
 from ncc.core.workload import Poisson
-from ncc.deployed.file import PolicyFile
-from ncc.deployed.neighbourhood import limiter_of
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.columns import tables
 from ncc.harness.run import run_once
 from ncc.host.__main__ import main
+from ncc.host.neighbourhood import limiter_of
 from ncc.limiters import LimiterFactory
+from ncc.policies.file import PolicyFile
 
 SCENARIO = Scenario(
     name="senders",
@@ -55,17 +55,6 @@ def test_what_was_decided_in_a_run_is_decided_again(
     assert np.isfinite(held).any()
     np.testing.assert_allclose(decided[:-4], held[4:], rtol=1e-6)
     np.testing.assert_array_equal(table["in_force_bps"].to_numpy(), held)
-
-
-def test_run_replays_too_and_takes_no_options_of_a_host(
-    recorded: Path, policy_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["run", str(policy_path), "--replay", str(recorded), *NETWORK]
-    assert main([*arguments, "--dry-run"]) == 0
-    assert "as recorded in the next epoch: 100.00% of" in capsys.readouterr().out
-    for option, value in (("--interface", "lo"), ("--metrics", "9472"), ("--tries", "1"), ("--missed-frac", "0")):
-        assert main([*arguments, option, value]) == 2
-        assert f"leave out {option}" in capsys.readouterr().err
 
 
 def test_bounds_are_narrowed_and_never_widened(

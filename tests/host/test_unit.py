@@ -11,7 +11,7 @@ import pytest
 
 from ncc.core.errors import ConfigError
 from ncc.host.__main__ import main
-from ncc.host.systemd import TEMPORARY, unit_text
+from ncc.host.unit import TEMPORARY, unit_text
 
 ARGUMENTS = ["/etc/ncc/policy.ncc", "--interface", "eth0", "--upper-rate", "1e9", "--peers", "10.0.0.2,10.0.0.3*4"]
 
@@ -61,7 +61,6 @@ def test_odd_words_stay_what_they_are() -> None:
     ("more", "said"),
     [
         (["--seconds", "3"], "--seconds ends the agent by itself"),
-        (["--replay", "epochs.parquet"], "--replay decides on what was recorded"),
         (["--name", "a\nb"], r"cannot hold the argument 'a\\nb'"),
     ],
 )

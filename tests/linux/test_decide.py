@@ -14,7 +14,6 @@ from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import LeafSpine, ManyToOne
 from ncc.core.workload import Incast, Permutation
-from ncc.deployed import HeldLimiter, RateBounds
 from ncc.envs.action import ActionSpec, RateTable
 from ncc.envs.linux.datapath import LinuxDatapath
 from ncc.envs.linux.decide import HastenedPolicy, hastened
@@ -25,6 +24,7 @@ from ncc.harness.controller import PolicyLimit
 from ncc.harness.limiter import PolicyLimiter, Unlimited
 from ncc.harness.run import Hastens, run_once
 from ncc.limiters import LimiterFactory
+from ncc.policies import HeldLimiter, RateBounds
 from tests.envs.cases import measured, rack
 
 INCAST = Scenario(

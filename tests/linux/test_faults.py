@@ -33,7 +33,7 @@ from tests.linux.test_traffic import alive
 from tests.support.linux import TRAFFIC, needs
 
 Record = Callable[[str, object], None]
-"""Pytest's `record_property`; what is "measured" goes into the report of `ncc host report`."""
+"""Pytest's `record_property`; `--junitxml` shows what is "measured"."""
 
 
 @needs(*TRAFFIC)

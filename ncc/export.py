@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Write a trained policy as one file for hosts.
+
+``ncc export run=<folder> out=policy.ncc`` writes the file (``policy=<name>``: of a packaged policy).
+``ncc export inspect policy.ncc`` checks it in full and says what it holds.
+``ncc export check policy.ncc`` also compares numpy and onnxruntime with PyTorch on recorded observations.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ncc.core.errors import ConfigError, NccError
+
+
+def main(plain: dict[str, Any], _: list[str]) -> None:
+    """Export, and say what was written."""
+    # Imported here: `--help` answers without what only exporting needs.
+    from ncc.controllers import load_controller
+    from ncc.core.value import from_dict
+    from ncc.policies import load_policy_file
+    from ncc.policies.export import ExportSpec, export
+
+    fallback = plain.pop("fallback", None)
+    spec = from_dict(ExportSpec, plain, "configuration")
+    path = export(spec, None if fallback is None else load_controller(str(fallback)))
+    found = load_policy_file(path)
+    print(f"{path}, {found.size_bytes:,} bytes, SHA-256 {found.sha256}")
+    if spec.onnx is not None:
+        print(f"{spec.onnx}, the same policy for ONNX run times")
+    print(f"To see what it holds: ncc export inspect {path}")
+
+
+def look(arguments: Sequence[str]) -> int:
+    """Inspect or check a file; 0, or 1 for a file that is refused and 2 for settings that cannot be used."""
+    from ncc.policies import load_policy_file
+
+    options = _parser().parse_args(arguments)
+    try:
+        found = load_policy_file(options.file)
+        if options.verb == "inspect":
+            from ncc.policies.inspect import lines
+
+            print(*lines(found, str(options.file)), sep="\n")
+        else:
+            from ncc.policies.check import check_lines
+
+            print(*check_lines(found, str(options.file), options.samples), sep="\n")
+    except NccError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2 if isinstance(error, ConfigError) else 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="ncc export")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    for verb, says in (
+        ("inspect", "check a policy file in full and say what it holds"),
+        ("check", "also compare numpy and onnxruntime with PyTorch on recorded observations"),
+    ):
+        one = verbs.add_parser(verb, help=says, description=says)
+        one.add_argument("file", type=Path, help="a policy file")
+        if verb == "check":
+            one.add_argument("--samples", type=_count, default=10_000, help="observations (default: %(default)s)")
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to 1000000, got {text!r}")
+    return int(text)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] in (["inspect"], ["check"]):
+        raise SystemExit(look(sys.argv[1:]))
+    from ncc.cli import run_main
+
+    run_main("export", main)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The guard between a policy and a host's traffic.
+
+It holds limits to bounds, keeps the last good ones where a decision cannot be used, and hands the host back to its
+classical controller when deciding fails: no limit, no order, no heartbeat. Then it waits, and lets the policy try
+again, so many times.
+"""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta
+
+from ncc.core.flows import FloatArray
+from ncc.core.units import NS_PER_S
+from ncc.core.value import Count, Fraction, Natural, Value
+from ncc.policies.limits import RateBounds
+
+Seconds = Annotated[float, Meta(gt=0, le=1e9)]
+"""A time that any clock in nanoseconds can hold."""
+
+
+class GuardSettings(Value, frozen=True):
+    """Conditions on which a host is handed back, and for how long."""
+
+    bad_periods: Count = 20
+    """Periods in a row without a decision in which the last good limits hold; the next such period hands back."""
+    missed_frac: Fraction = 0.5
+    """Share of the last `window_periods` without a decision above which hosts are handed back."""
+    window_periods: Annotated[int, Meta(ge=1, le=100_000)] = 200
+    silent_s: Seconds = 5.0
+    """Seconds without a report, while data is queued, before handing back."""
+    hold_off_s: Seconds = 1.0
+    """Least time for which the classical controller then has the host."""
+    tries: Natural = 5
+    """Number of times that the policy gets it back. The count begins anew after `well_s` without another hand-back."""
+    well_s: Seconds = 60.0
+
+
+Say = Callable[[str], None]
+"""Receiver of a sentence for each hand-back and return."""
+
+
+class Guard:
+    """The guard of the local hosts of one agent.
+
+    Args:
+        settings: conditions on which it hands back.
+        bounds: of every limit.
+        link_bps: [k] rates of the hosts' links.
+        say: receives a sentence for each hand-back and return.
+
+    Attributes:
+        held_bps: [k] limits in force; inf: none.
+        active: whether the policy decides; false: the hosts are handed back.
+        reason: of the last hand-back.
+        counters: of bad periods, periods held, hand-backs and returns.
+    """
+
+    def __init__(self, settings: GuardSettings, bounds: RateBounds, link_bps: FloatArray, say: Say) -> None:
+        self.settings, self.bounds = settings, bounds
+        self.active, self.reason = True, ""
+        self.counters = {"bad_periods": 0, "clipped_limits": 0, "missed_periods": 0, "hand_backs": 0, "returns": 0}
+        self._link_bps, self._say = np.asarray(link_bps, np.float64), say
+        self.held_bps: FloatArray = np.full(len(link_bps), np.inf)
+        self._bad = self._tried = 0
+        self._until_ns = self._since_ns = 0
+        self._missed = np.zeros(settings.window_periods, np.bool_)
+        self._at = self._seen = 0
+        self._silent_ns, self._waits_for_reports = 0, False
+
+    @property
+    def given_up(self) -> bool:
+        """True if the hosts are handed back for good."""
+        return not self.active and self._tried > self.settings.tries
+
+    def hold(self, limits_bps: FloatArray | None, now_ns: int, why: str = "") -> FloatArray:
+        """The limits to be in force, [k]: those decided, within bounds, or else the last good ones, or none at all.
+
+        Args:
+            limits_bps: decided; None: nothing could be, and `why`.
+            now_ns: monotonic.
+        """
+        if not self.active:
+            return self.held_bps
+        if limits_bps is not None and bool((limits_bps > 0).all()):  # nor NaN
+            held = self.bounds.hold(limits_bps, self.held_bps, self._link_bps)
+            self.counters["clipped_limits"] += int(np.count_nonzero(held != limits_bps))
+            self.held_bps, self._bad = held, 0
+            return held
+        self._bad += 1
+        self.counters["bad_periods"] += 1
+        if self._bad > self.settings.bad_periods:
+            what = why or "the policy's limits are not numbers above 0"
+            self.hand_back(f"{self._bad} periods in a row brought no usable decision ({what})", now_ns)
+        return self.held_bps
+
+    def period(self, missed: int, now_ns: int) -> None:
+        """Count a period that has ended, and `missed` before it without a decision."""
+        window = self.settings.window_periods
+        self.counters["missed_periods"] += missed
+        for was_missed in [True] * min(missed, window) + [False]:
+            self._missed[self._at] = was_missed
+            self._at = (self._at + 1) % window
+        self._seen = min(self._seen + missed + 1, window)
+        if not self.active:
+            return
+        if self._tried and now_ns - self._since_ns > self.settings.well_s * NS_PER_S:
+            self._tried = 0
+        if self._seen == window and (share := float(self._missed.mean())) > self.settings.missed_frac:
+            self.hand_back(f"{share:.0%} of the last {window} periods were missed: the machine is too loaded", now_ns)
+
+    def fell_back(self, connections: int, now_ns: int) -> None:
+        """Count connections that stopped obeying since the last period, because the kernel heard no heartbeat."""
+        if self.active and connections:
+            self.hand_back(f"the kernel heard no heartbeat, and {connections} connections stopped obeying", now_ns)
+
+    def heard_reports(self, *, busy: bool, any_new: bool, now_ns: int) -> None:
+        """Note whether connections have data (`busy`), and whether any has reported in the period."""
+        if any_new or not busy:
+            self._silent_ns = now_ns
+            self._waits_for_reports &= not any_new
+        elif self.active and self._silent_ns and now_ns - self._silent_ns > self.settings.silent_s * NS_PER_S:
+            self.hand_back(f"connections have data and reported nothing for {self.settings.silent_s:g} s", now_ns)
+            self._waits_for_reports = True
+        self._silent_ns = self._silent_ns or now_ns
+
+    def hand_back(self, reason: str, now_ns: int) -> None:
+        """Limit nothing from now on; nothing happens if it is so already."""
+        if not self.active:
+            return
+        self.active, self.reason = False, reason
+        self.held_bps = np.full_like(self._link_bps, np.inf)
+        self.counters["hand_backs"] += 1
+        self._tried += 1
+        self._until_ns = now_ns + round(self.settings.hold_off_s * NS_PER_S)
+        last = f"for good, after {self._tried} times" if self.given_up else f"for {self.settings.hold_off_s:g} s"
+        self._say(f"handed back to the classical controller {last}: {reason}")
+
+    def may_return(self, now_ns: int) -> bool:
+        """Let the policy decide again if its time has come; true if it has just come."""
+        if self.active or self.given_up or now_ns < self._until_ns or self._waits_for_reports:
+            return False
+        self.active, self._bad, self._since_ns, self._silent_ns = True, 0, now_ns, now_ns
+        self._missed[:] = False
+        self._seen = 0
+        self.counters["returns"] += 1
+        self._say(f"the policy decides again (try {self._tried} of {self.settings.tries})")
+        return True

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A policy file as hosts run it, an agent on each, as a `RateLimiter` for any datapath.
+
+Each host's agent decides for itself: from its own measurements, and from messages of its neighbours and of the switch,
+which are encoded, signed and checked as on a real network, but go through memory.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ncc.core.errors import ConfigError
+from ncc.core.flows import FloatArray
+from ncc.core.measurement import Measurement
+from ncc.core.scenario import Scenario
+from ncc.core.units import to_ns
+from ncc.envs.linux.live import HostColumns
+from ncc.envs.scales import scales_of
+from ncc.host.agent import Agent
+from ncc.host.guard import Guard, GuardSettings
+from ncc.host.memory import Boxes, MemoryExchange
+from ncc.host.message import Key
+from ncc.host.neighbourhood import OWN, Neighbourhood, limiter_of
+from ncc.host.peers import Address, Peer, peer_at
+from ncc.host.state import UPPER
+from ncc.policies.file import PolicyFile
+
+KEY = Key(b"agents of one process have no secrets from each other")
+LATE_S = 10.0
+"""Far above the age at which an agent itself ignores a state."""
+AGENTS, SWITCHES = 1, 2
+"""Ports of addresses that stay within the process."""
+
+
+class HostAgents:
+    """An agent for every host of a scenario, with a guard of its own.
+
+    Args:
+        file: what all run.
+        settings: of their guards.
+    """
+
+    def __init__(self, file: PolicyFile, settings: GuardSettings = GuardSettings()) -> None:  # noqa: B008 - frozen
+        self.file, self.settings = file, settings
+        self.agents: list[Agent] = []
+        """Since `reset`, in the order of the scenario's agents."""
+        self.said: list[str] = []
+
+    def reset(self, scenario: Scenario, seed: int) -> None:
+        """New agents for the hosts of a scenario.
+
+        Raises:
+            ConfigError: the policy does not fit its neighbourhoods, or its messages are to be lost or to lie.
+        """
+        header, scales = self.file.header, scales_of(scenario)
+        near = scales.neighbours.shape[1]
+        if header.neighbours is not None and header.neighbours != near:
+            raise ConfigError(
+                f"policy {header.name!r} takes exactly {header.neighbours} neighbours and hosts of scenario "
+                f"{scenario.name!r} have {near}"
+            )
+        self.said, self.agents = [], []
+        self._period_ns, self._time_ns = to_ns(scenario.period_s), 0
+        switches = [_peer(area, SWITCHES) for area in range(len(scales.upper_rate_bps))]
+        boxes: list[Boxes] = [{} for _ in switches]
+        late_ns = to_ns(LATE_S)
+        self._uppers = [
+            MemoryExchange(around, KEY, (switch,), (), late_ns=late_ns)
+            for around, switch in zip(boxes, switches, strict=True)
+        ]
+        for row, area in enumerate(scales.area.tolist()):
+            around = scales.neighbours[row].tolist()
+            neighbourhood = Neighbourhood(limiter_of(self.file), scenario, [row], around)
+            peers = tuple(_peer(other) for other in around)
+            exchange = MemoryExchange(boxes[area], KEY, (_peer(row),), peers, upper=switches[area], late_ns=late_ns)
+            guard = Guard(self.settings, header.limits, neighbourhood.link_bps, self._say_of(scales.names[row]))
+            self.agents.append(Agent(neighbourhood, guard, exchange))
+
+    def decide(self, measurement: Measurement) -> FloatArray:
+        """Limits [n_agents], each decided by the host itself; what they tell of this epoch is heard in the next."""
+        now_ns = self._time_ns = self._period_ns * (measurement.epoch + 1)
+        limits = np.empty(len(self.agents))
+        for row, agent in enumerate(self.agents):
+            agent.guard.may_return(now_ns)
+            limits[row] = agent.decide(_row(measurement, row), now_ns)[0]
+        for agent in self.agents:
+            agent.share(now_ns)
+        for area, upper in enumerate(self._uppers):
+            told = (measurement.upper_throughput_bps[area], measurement.upper_queue_bytes[area])
+            upper.send_upper(np.array([told], UPPER), now_ns)
+        return limits
+
+    @property
+    def fallbacks(self) -> tuple[str, ...]:
+        """Hosts that were handed back, a sentence each; see `ncc.harness.run.ReportsFallbacks`."""
+        return tuple(self.said)
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What decided, and what became of the messages; see `ncc.harness.run.ReportsFacts`."""
+        messages: dict[str, int] = {}
+        for agent in self.agents:
+            for name, count in (agent.exchange.counters | agent.counters).items():
+                messages[name] = messages.get(name, 0) + count
+        return {"decides": "an agent on each host", "messages": messages}
+
+    def _say_of(self, host: str) -> Any:
+        return lambda sentence: self.said.append(f"host {host}: {sentence}")
+
+
+def _peer(row: int, port: int = AGENTS) -> Peer:
+    return peer_at(Address(f"127.{row >> 16 & 255}.{row >> 8 & 255}.{row & 255}", port))
+
+
+def _row(measurement: Measurement, row: int) -> HostColumns:
+    columns = {name: getattr(measurement, name)[row : row + 1] for name in OWN}
+    return HostColumns(**columns, interval_s=0.0, reported=0, connections=0)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The agent's log: a line of JSON per event, and of each kind of event only so many."""
+
+import errno
+import os
+import select
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+BURST_LINES = 10
+"""Lines that an event may fill at once."""
+REFILL_S = 1.0
+"""Seconds after which an event may fill one more line: an agent has a thousand periods in a second."""
+STDERR = 2
+
+
+class Log:
+    """Writes events: ``{"time": ..., "level": ..., "event": ..., ...}``, times in UTC to the microsecond.
+
+    Lines of an event beyond `BURST_LINES` at once or one in `REFILL_S` are left out, and its next line has their number
+    as ``left_out``. A line that cannot be written (a closed pipe, a full disk, a pipe that nobody reads) is counted in
+    `lost`; an agent goes on.
+    """
+
+    def __init__(self, write: Callable[[bytes], object] | None = None) -> None:
+        """Write by `write`, which gets each line at once; None: to stderr, without waiting."""
+        self._write = write or NonBlockingWriter(STDERR)
+        self._encoder = msgspec.json.Encoder(enc_hook=str)
+        self._buckets: dict[str, _Bucket] = {}
+        self.lost = 0
+
+    def error(self, event: str, **fields: Any) -> None:
+        """Log the end of the agent, or of its policy."""
+        self._log("error", event, fields)
+
+    def warning(self, event: str, **fields: Any) -> None:
+        """Log a trouble in spite of which the agent goes on."""
+        self._log("warning", event, fields)
+
+    def info(self, event: str, **fields: Any) -> None:
+        """Log something that an operator may want to know."""
+        self._log("info", event, fields)
+
+    def _log(self, level: str, event: str, fields: dict[str, Any]) -> None:
+        bucket = self._buckets.setdefault(event, _Bucket())
+        if not bucket.takes(time.monotonic()):
+            return
+        now_s = time.time()
+        stamp = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now_s))}.{int(now_s % 1 * 1e6):06d}Z"
+        line = {"time": stamp, "level": level, "event": event, **fields}
+        if bucket.left_out:
+            line["left_out"], bucket.left_out = bucket.left_out, 0
+        try:
+            self._write(self._encoder.encode(line) + b"\n")
+        except OSError:
+            self.lost += 1
+
+
+class NonBlockingWriter:
+    """Writes lines to a descriptor if there is room for them at once, and never waits for a reader.
+
+    The descriptor is left as it is: O_NONBLOCK would be set for all processes that share it.
+
+    Args:
+        descriptor: of a pipe, a socket, a terminal or a file.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self._torn = descriptor, False
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLOUT)
+
+    def __call__(self, line: bytes) -> None:
+        """Write a line that ends in a newline; after one that was written in part, begin on a new line.
+
+        Raises:
+            OSError: it was not written, or not all of it.
+        """
+        left = memoryview(b"\n" + line if self._torn else line)
+        while left:
+            if not self._poll.poll(0):  # a broken pipe counts as ready: then the write fails
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            written = os.write(self._descriptor, left[: select.PIPE_BUF])  # so much a ready pipe takes whole
+            left = left[written:]
+            self._torn = len(left) > 0
+
+
+class _Bucket:
+    """The lines that an event may still fill."""
+
+    __slots__ = ("left_out", "seen_s", "tokens")
+
+    def __init__(self) -> None:
+        self.tokens, self.seen_s, self.left_out = float(BURST_LINES), 0.0, 0
+
+    def takes(self, now_s: float) -> bool:
+        self.tokens = min(self.tokens + (now_s - self.seen_s) / REFILL_S, BURST_LINES)
+        self.seen_s = now_s
+        if self.tokens < 1:
+            self.left_out += 1
+            return False
+        self.tokens -= 1
+        return True

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A host's view of its neighbourhood, in the shape in which the policy was trained to see it.
+
+A neighbourhood is a `Scenario`, so that observer, policy and table of actions are those of training. In training a host
+sees itself as it is and its neighbours one period ago. So it is here: states from neighbours belong to the period
+before, and are put beside this host's own measurements of that period.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import numpy as np
+from msgspec import Meta
+
+from ncc.core.errors import ConfigError
+from ncc.core.flows import FloatArray, IntArray
+from ncc.core.measurement import COLUMNS, Measurement
+from ncc.core.scenario import Scenario
+from ncc.core.topologies import Dumbbell
+from ncc.core.units import MS, US
+from ncc.core.value import Count, LineRate, Positive, Value
+from ncc.core.workload import Fixed, Flow
+from ncc.envs.action import RateTable
+from ncc.envs.linux.decide import HastenedPolicy, hastened
+from ncc.envs.linux.live import HostColumns
+from ncc.envs.observation import SharedObserver
+from ncc.envs.scales import scales_of
+from ncc.envs.sharing import reliable
+from ncc.harness.limiter import PolicyLimiter, RateLimiter
+from ncc.host.peers import HOSTS_MOST
+from ncc.host.state import StateArray
+from ncc.policies.file import PolicyFile
+
+LINKS = 3
+"""Links from a host to one beyond its neighbourhood: to the switch, up, and down."""
+
+
+class NeighbourhoodSpec(Value, frozen=True):
+    """Facts of its network that a host must be told, because it cannot measure them."""
+
+    hosts: Annotated[int, Meta(ge=1, le=HOSTS_MOST)]
+    """Number of hosts of the neighbourhood, this one included."""
+    link_rate_bps: LineRate
+    """Rate of each host's link."""
+    upper_rate_bps: LineRate
+    """Rate of the port that all share on their way out."""
+    upper_buffer_bytes: Count = 512_000
+    """Buffer of that port."""
+    base_rtt_s: Annotated[float, Meta(gt=0, le=1)] | None = None
+    """RTT to a host beyond, without any other traffic; None: that of links of 10 us each, as in most trainings."""
+    period_s: Positive = 1 * MS
+
+    def scenario(self) -> Scenario:
+        """A scenario of one such neighbourhood; only its constants are used.
+
+        Raises:
+            ConfigError: no network can have these numbers.
+        """
+        if self.base_rtt_s is None:
+            return self._with(10 * US)
+        least_s = float(scales_of(self._with(0.0)).base_rtt_s[0])
+        if self.base_rtt_s < least_s:
+            raise ConfigError(
+                f"NeighbourhoodSpec.base_rtt_s must be at least {least_s:.3g} s, which packets take on links of these "
+                f"rates without any distance, got {self.base_rtt_s:g} s"
+            )
+        return self._with((self.base_rtt_s - least_s) / (2 * LINKS))
+
+    def _with(self, delay_s: float) -> Scenario:
+        topology = Dumbbell(
+            pairs=self.hosts,
+            host_rate_bps=self.link_rate_bps,
+            bottleneck_rate_bps=self.upper_rate_bps,
+            delay_s=delay_s,
+            buffer_bytes=self.upper_buffer_bytes,
+            mark_threshold_bytes=min(30_000, self.upper_buffer_bytes),
+        )
+        nothing = Fixed(flows=(Flow(start_s=0.0, src="s0", dst="r0", size_bytes=1),))
+        return Scenario(
+            name="host",
+            topology=topology,
+            workload=(("nothing", nothing),),
+            duration_s=max(1.0, self.period_s),
+            period_s=self.period_s,
+        )
+
+
+OWN = ("throughput_bps", "goodput_bps", "rtt_s", "wait_s", "queued_bytes", "next_bytes", "queued_flows")
+"""Measured columns of a host: fields of `HostColumns`."""
+TOLD = ("throughput_bps", "wait_s", "queued_bytes", "queued_flows", "next_bytes", "rate_limit_bps")
+"""Columns that hosts send each other: fields of `ncc.host.state.STATE`."""
+_COUNTS = frozenset({"rtt_samples", "queued_flows", "active_flows", "upper_marked_pkts", "upper_dropped_pkts"})
+
+
+def limiter_of(file: PolicyFile) -> RateLimiter:
+    """A limiter that decides by the policy of a file; the file's bounds are left to the guard.
+
+    Raises:
+        ConfigError: it observes what hosts cannot.
+    """
+    header = file.header
+    if header.observation.ages:
+        raise ConfigError(
+            f"policy {header.name!r} observes how old messages are, in periods of its training, and hosts do not make "
+            "that number: export a policy with observation.ages=false"
+        )
+    observer = SharedObserver(header.observation)
+    return hastened(PolicyLimiter(file.policy, observer, RateTable(header.action, header.observation)))
+
+
+def check_fits(file: PolicyFile, spec: NeighbourhoodSpec) -> None:
+    """Raise `ConfigError` if a policy cannot serve hosts of such a neighbourhood."""
+    header = file.header
+    if header.neighbours is not None and header.neighbours != spec.hosts - 1:
+        raise ConfigError(
+            f"policy {header.name!r} takes exactly {header.neighbours} neighbours and this neighbourhood has "
+            f"{spec.hosts - 1}: name as many peers, or take a policy that pools its neighbours"
+        )
+    least_s, most_s = header.trained.period_s
+    if not least_s * (1 - 1e-9) <= spec.period_s <= most_s * (1 + 1e-9):
+        raise ConfigError(
+            f"policy {header.name!r} was trained to decide every {least_s:g} to {most_s:g} s, got a period of "
+            f"{spec.period_s:g} s: choose one of these"
+        )
+
+
+def check_trained(file: PolicyFile, spec: NeighbourhoodSpec) -> None:
+    """Raise `ConfigError` where a neighbourhood lies outside of what a policy was trained on."""
+    if outside := file.header.trained.outside(spec.scenario()):
+        raise ConfigError(
+            f"policy {file.header.name!r} was not trained for this network: {'; '.join(outside)}. Correct the options, "
+            "train a policy for it, or say --outside-training to start all the same"
+        )
+
+
+class Neighbourhood:
+    """Decides for the local hosts of a neighbourhood, from what they measured and what the others told.
+
+    Args:
+        limiter: decides for all hosts of a scenario.
+        scenario: theirs; `NeighbourhoodSpec.scenario` makes one.
+        local: rows among the scenario's agents of the hosts that are decided for, [k].
+        peers: of those that tell, [r]; hosts that are neither are idle.
+
+    Raises:
+        ConfigError: rows that cannot be, or a scenario in which neighbours are not seen one period old and true.
+    """
+
+    def __init__(self, limiter: RateLimiter, scenario: Scenario, local: Sequence[int], peers: Sequence[int]) -> None:
+        scales, rows = scales_of(scenario), [*local, *peers]
+        if len(set(rows)) < len(rows) or not local or not all(0 <= row < scales.n_agents for row in rows):
+            raise ConfigError(
+                f"A neighbourhood's local hosts {list(local)} and peers {list(peers)} must be different rows from 0 to "
+                f"{scales.n_agents - 1}, and one of them local"
+            )
+        if scenario.sharing_delay_periods != 1 or not reliable(scenario):
+            raise ConfigError(
+                "Agents on hosts tell each other in real messages: Scenario.sharing_delay_periods must be 1, and "
+                "sharing_loss_frac, sharing_silent and sharing_lying must be left alone"
+            )
+        self.scenario = scenario
+        self.link_bps: FloatArray = scales.link_rate_bps[list(local)]
+        """[k]"""
+        self.base_rtt_s: FloatArray = scales.base_rtt_s[list(local)]
+        """[k]"""
+        self._limiter, self._n_peers = limiter, len(peers)
+        self._local, self._peers = _rows(local), _rows(peers)
+        self._span = min(local), max(local) + 1
+        self._area = int(scales.area[local[0]])
+        self._upper_bps = float(scales.upper_capacity_bps[self._area])
+        self._scales = scales
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the past."""
+        self._before, self._now = self._empty(), self._empty()
+        self._limiter.reset(self.scenario, 0)
+        self._begun = False
+
+    def decide(
+        self, own: HostColumns, in_force_bps: FloatArray, heard: StateArray, upper: StateArray | None
+    ) -> FloatArray:
+        """Limits of the local hosts, [k] in bits/s; inf: none.
+
+        Args:
+            own: what they measured in the period that has just ended, and
+            in_force_bps: [k] the limits that held in it.
+            heard: [r] what the peers told last.
+            upper: [1] what was told of the upper port; None: nothing was, and its throughput is taken to be what the
+                hosts send together, its queue to be empty.
+
+        Raises:
+            DatapathError: a number is not finite.
+            ConfigError: the policy makes numbers that are not.
+        """
+        before, now = self._before.__dict__, self._now.__dict__
+        for name in OWN:
+            now[name][self._local] = getattr(own, name)
+        now["rate_limit_bps"][self._local] = in_force_bps
+        # What is told was measured a period ago, as were the own numbers of `before`.
+        of_then = self._begun and (self._n_peers > 0 or upper is not None)
+        of = before if of_then else now
+        if self._n_peers:
+            for name in TOLD:
+                of[name][self._peers] = heard[name]
+        self._tell_upper(of, upper)
+        if of_then:
+            self._among(0, 0)
+            self._limiter.decide(self._before)
+            self._among(*self._span)
+        limits = self._limiter.decide(self._now)
+        self._begun = True
+        for name in (*OWN, "rate_limit_bps"):
+            before[name][self._local] = now[name][self._local]
+        return limits[self._local].copy()
+
+    def _among(self, begin: int, end: int) -> None:
+        """Let a `HastenedPolicy` leave out all hosts but these, whose limits are used."""
+        if isinstance(self._limiter, HastenedPolicy):
+            self._limiter.among(begin, end)
+
+    def _tell_upper(self, columns: dict[str, Any], upper: StateArray | None) -> None:
+        if upper is None:
+            sent_bps = float(columns["throughput_bps"].sum())
+            columns["upper_throughput_bps"][self._area] = min(sent_bps, self._upper_bps)
+            columns["upper_queue_bytes"][self._area] = 0.0
+            return
+        for name in ("upper_throughput_bps", "upper_queue_bytes"):
+            columns[name][self._area] = upper[name][0]
+
+    def _empty(self) -> Measurement:
+        """A measurement in which every host is idle."""
+        areas, n = len(self._scales.upper_rate_bps), self._scales.n_agents
+        columns: dict[str, Any] = {
+            name: np.zeros(areas if name.startswith("upper_") else n, np.int64 if name in _COUNTS else np.float64)
+            for name in COLUMNS
+        }
+        columns["rate_limit_bps"].fill(np.inf)
+        columns["rtt_s"][:] = self._scales.base_rtt_s
+        return Measurement(time_s=0.0, epoch=0, flows_started=0, flows_finished=0, **columns)
+
+
+def _rows(rows: Sequence[int]) -> "slice | IntArray":
+    """An index of these rows of an array: a slice, which is faster, where they follow each other."""
+    if rows and list(rows) == list(range(rows[0], rows[0] + len(rows))):
+        return slice(rows[0], rows[0] + len(rows))
+    return np.array(rows, np.int64)

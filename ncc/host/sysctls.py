@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The two sysctls of a network namespace that `--default` changes, and puts back, even after a SIGKILL, if late.
+
+Their former values are written under /run before they are changed, for the next agent and for ``ncc host restore``.
+"""
+
+import argparse
+import os
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import msgspec
+
+from ncc.core.errors import DatapathError, ResultError
+from ncc.harness.atomic import write_text
+
+DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+ECN = Path("/proc/sys/net/ipv4/tcp_ecn")
+RUN = Path("/run")
+SO_NETNS_COOKIE = 71
+"""asm-generic/socket.h, since Linux 5.14."""
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """A sysctl that an agent has changed."""
+
+    before: str
+    set: str
+
+
+def settable(*, ecn: bool) -> list[Path]:
+    """Sysctls that `--default` changes.
+
+    Raises:
+        DatapathError: this process may not write them.
+    """
+    found = [DEFAULT, *([ECN] if ecn else [])]
+    for path in found:
+        if not os.access(path, os.W_OK):
+            raise DatapathError(f"--default writes {path}, and this process may not: it takes root (sudo).")
+    return found
+
+
+@contextmanager
+def changed(paths: Sequence[Path], congestion: str) -> Iterator[None]:
+    """Set `congestion` as the default, and ECN; put both back afterwards, unless somebody else has changed them.
+
+    Raises:
+        DatapathError: the kernel refuses, or another agent has done the same in this network namespace.
+    """
+    if not paths:
+        yield
+        return
+    wanted = {DEFAULT: congestion, ECN: "1"}
+    with closing(_lock()):
+        settings = _left()  # what this agent does not change goes back with the rest
+        for path in paths:
+            now, known = _read(path), settings.get(str(path))
+            settings[str(path)] = Changed(known.before if known and known.set == now else now, wanted[path])
+        write_text(_record(), msgspec.json.encode(settings).decode())
+        try:
+            for path in paths:
+                _write(path, wanted[path])
+            yield
+        finally:
+            _restore(settings)
+
+
+def command(_: argparse.Namespace) -> int:
+    """``ncc host restore``: print what was put back; always 0, errors as `restore`."""
+    restored = [f"{name} is {value} again" for name, value in restore().items()]
+    print(*(restored or ["No agent left anything changed in this network namespace."]), sep="\n")
+    return 0
+
+
+def restore() -> dict[str, str]:
+    """Put back the sysctls that a killed agent has left in this network namespace, and return them.
+
+    Raises:
+        DatapathError: its agent is alive, or the kernel refuses.
+        ResultError: the file under /run cannot be read.
+    """
+    with closing(_lock()):
+        return _restore(_left())
+
+
+def _restore(settings: dict[str, Changed]) -> dict[str, str]:
+    """Put back all that can be, and return it. Unless all was put back, the former values stay on record."""
+    restored, refused = {}, None
+    for name, setting in settings.items():
+        try:
+            if _read(Path(name)) == setting.set != setting.before:
+                _write(Path(name), setting.before)
+                restored[name] = setting.before
+        except DatapathError as error:
+            refused = error
+    if refused is not None:
+        raise refused
+    _record().unlink(missing_ok=True)
+    return restored
+
+
+def _left() -> dict[str, Changed]:
+    try:
+        found = msgspec.json.decode(_record().read_bytes(), type=dict[str, Changed])
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.DecodeError) as error:
+        raise ResultError(
+            f"{_record()} cannot be used ({error}): look at it, set net.ipv4.tcp_congestion_control by hand, remove it"
+        ) from None
+    return {name: setting for name, setting in found.items() if name in (str(DEFAULT), str(ECN))}
+
+
+def _lock() -> socket.socket:
+    """A lock of this network namespace: an abstract socket, which goes with its process (unix(7))."""
+    taken = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+    try:
+        taken.bind("\0ncc-host-default")
+    except OSError as error:
+        taken.close()
+        raise DatapathError(
+            f"Another agent has set the default of this network namespace ({error.strerror}): end it first, or leave "
+            "out --default."
+        ) from None
+    return taken
+
+
+def _record() -> Path:
+    """The record of this network namespace, by its cookie: an inode number would go on to a later namespace."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as asking:
+        cookie = int.from_bytes(asking.getsockopt(socket.SOL_SOCKET, SO_NETNS_COOKIE, 8), sys.byteorder)
+    return RUN / f"ncc-host-{cookie}.json"
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise DatapathError(f"Cannot read {path}: {error.strerror}.") from None
+
+
+def _write(path: Path, value: str) -> None:
+    try:
+        path.write_text(value)
+    except OSError as error:
+        raise DatapathError(f"Cannot set {path} to {value}: {error.strerror}.") from None

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``ncc host unit``: a unit by which systemd runs the agent, with no more rights than the agent uses."""
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+
+from ncc.core.errors import ConfigError
+from ncc.host.options import run_options
+
+CREDENTIAL = "${CREDENTIALS_DIRECTORY}/key"
+"""The key as the service finds it: systemd puts a copy there that only the agent may read."""
+TEMPORARY = ("/tmp", "/var/tmp")
+"""Folders of which the service has its own."""
+_PLAIN = re.compile(r"[A-Za-z0-9_@+=:,./\[\]*-]+", re.ASCII)
+UNIT = """\
+# SPDX-License-Identifier: BSD-3-Clause
+# Written by ncc host unit. Put it into /etc/systemd/system/ncc-host.service, then
+# systemctl daemon-reload && systemctl enable --now ncc-host
+[Unit]
+Description=ncc {dry_run}limits this host's connections by a policy
+Wants=network-online.target time-sync.target
+After=network-online.target time-sync.target
+AssertPathExists={policy}
+StartLimitIntervalSec=300
+StartLimitBurst=5
+
+[Service]
+Type=notify
+NotifyAccess=main
+# An agent that is silent for so long hangs; the kernel's program has lifted its limits long before.
+WatchdogSec=5
+ExecStart={command}
+{more}Restart=on-failure
+# Options that cannot be will not be possible the next time either.
+RestartPreventExitStatus=2
+RestartSec=5
+TimeoutStopSec=10
+KillMode=mixed
+OOMScoreAdjust=-500
+
+# What the agent needs: to load programs, to let them read the kernel's structures, to register a controller{sysctls}.
+CapabilityBoundingSet=CAP_BPF CAP_PERFMON CAP_NET_ADMIN{realtime}
+SystemCallFilter=@system-service bpf
+SystemCallErrorNumber=EPERM
+SystemCallArchitectures=native
+RestrictAddressFamilies=AF_INET AF_INET6 AF_NETLINK AF_UNIX
+ProtectSystem=strict
+# For its lock, /run/ncc-linux.lock.
+ReadWritePaths=/run
+ProtectHome=read-only
+PrivateTmp=yes
+PrivateDevices=yes
+NoNewPrivileges=yes
+ProtectKernelModules=yes
+ProtectKernelLogs=yes
+ProtectControlGroups=yes
+ProtectClock=yes
+ProtectHostname=yes
+RestrictNamespaces=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+UMask=0077
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def command(options: argparse.Namespace) -> int:
+    """Print the unit; always 0, errors as `unit_text`."""
+    arguments = list(options.arguments)
+    print(unit_text(arguments[1:] if arguments[:1] == ["--"] else arguments), end="")
+    return 0
+
+
+def unit_text(arguments: Sequence[str], python: str = sys.executable) -> str:
+    """The text of a service that runs the agent with these options of ``run``, by this interpreter.
+
+    Raises:
+        ConfigError: an option that no unit can have, or one for a trial.
+    """
+    parser = argparse.ArgumentParser(prog="ncc host unit", allow_abbrev=False)
+    run_options(parser)
+    asked = parser.parse_args(list(arguments))
+    if asked.seconds is not None:
+        raise ConfigError("--seconds ends the agent by itself, and a service goes on: leave it out")
+    policy = asked.policy.absolute()
+    if any(path.is_relative_to(folder) for path in (policy, policy.resolve()) for folder in TEMPORARY):
+        raise ConfigError(f"{policy} is temporary, and the service would not see it: put it elsewhere, as in /etc/ncc")
+    words = ["-m", "ncc.host", "run", *_located(arguments, asked)]
+    if strange := next((word for word in words if not word.isprintable()), None):
+        raise ConfigError(f"a unit cannot hold the argument {strange!r}: leave out what cannot be printed")
+    more = [] if asked.key is None else [f"LoadCredential=key:{_specified(str(asked.key.absolute()))}"]
+    if asked.default:
+        more.append(f"ExecStopPost={_quoted(python)} -I -m ncc.host restore")
+    else:
+        more.append("ProtectKernelTunables=yes")
+    if not asked.realtime:
+        more.append("RestrictRealtime=yes")
+    return UNIT.format(
+        dry_run="(dry run) " if asked.dry_run else "",
+        policy=_specified(str(policy)),
+        # As isolated as Python can be: neither the environment nor the current folder adds a module.
+        command=" ".join(_quoted(word) for word in (python, "-I", *words)),
+        more="".join(f"{line}\n" for line in more),
+        sysctls=" and set sysctls" if asked.default else "",
+        realtime=" CAP_SYS_NICE" if asked.realtime else "",
+    )
+
+
+def _located(arguments: Sequence[str], asked: argparse.Namespace) -> list[str]:
+    """The options with absolute paths, and the key where systemd puts it."""
+    changed, after_key, policy = [], False, str(asked.policy)
+    for word in arguments:
+        if after_key:
+            changed.append(CREDENTIAL)
+        elif word.startswith("--key="):
+            changed.append(f"--key={CREDENTIAL}")
+        elif word == policy:
+            changed.append(str(asked.policy.absolute()))
+            policy = ""
+        else:
+            changed.append(word)
+        after_key = word == "--key" and not after_key
+    return changed
+
+
+def _specified(text: str) -> str:
+    """Text as systemd reads it: % begins a specifier."""
+    return text.replace("%", "%%")
+
+
+def _quoted(word: str) -> str:
+    """A word of a command line (systemd.service(5)), of which only the credentials' folder is to be filled in."""
+    if _PLAIN.fullmatch(word.replace(CREDENTIAL, "key")):
+        return word
+    escaped = _specified(word).replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
+    return '"' + escaped.replace("$" + CREDENTIAL, CREDENTIAL) + '"'

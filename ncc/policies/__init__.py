@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Policy files for hosts: `load_policy_file` takes numpy, msgspec and safetensors, and no training framework."""
+
+from ncc.policies.file import SUFFIX, PolicyFile, load_policy_file
+from ncc.policies.limits import HeldLimiter, RateBounds, table_bounds
+
+__all__ = ["SUFFIX", "HeldLimiter", "PolicyFile", "RateBounds", "load_policy_file", "table_bounds"]

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Policy files: a safetensors file of the weights, with the policy's header as JSON in its metadata.
+
+Reading is strict: a file that is not byte for byte what `packed` makes of its contents is refused.
+"""
+
+import hashlib
+import json
+import stat
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from ncc.agents.policy import FloatArray32, MlpPolicy
+from ncc.core.errors import ConfigError, NccError, ResultError
+from ncc.core.value import from_dict
+from ncc.policies.header import FORMAT, KIND, PolicyHeader
+
+SUFFIX = ".ncc"
+MAX_BYTES = 1_000_000
+"""Size limit of a policy file."""
+ZIP = b"PK\3\4"
+"""First bytes of policy files of format 2 and older."""
+REMEDY = "copy it again, or export it again"
+
+Tensors = Mapping[str, FloatArray32]
+
+
+@dataclass(frozen=True)
+class PolicyFile:
+    """A policy file that was checked."""
+
+    header: PolicyHeader
+    policy: MlpPolicy
+    size_bytes: int
+    sha256: str
+    """SHA-256 of the whole file."""
+
+
+def load_policy_file(path: Path) -> PolicyFile:
+    """Read and check the policy file at `path`.
+
+    Raises:
+        ResultError: no such file, or it is too large, cut short, changed, of another format or contradicts itself; the
+            message says which.
+    """
+    return policy_file_from(read_bytes(path), str(path))
+
+
+def policy_file_from(data: bytes, where: str) -> PolicyFile:
+    """Read and check the bytes of a policy file; errors call it `where`."""
+    plain, tensors = _unpacked(data, where)
+    try:
+        header = from_dict(PolicyHeader, plain, "header")
+    except (NccError, RecursionError) as error:
+        raise ResultError(f"{where} contradicts itself or is damaged: {_shown(error)}; export it again") from None
+    expected = {f"{part}{i}" for i in range(len(header.layers)) for part in "wb"}
+    if set(tensors) != expected or any(array.dtype != np.float32 for array in tensors.values()):
+        raise ResultError(f"{where} must hold weights w0.. and biases b0.. in float32 for each layer; export it again")
+    try:
+        policy = MlpPolicy([(tensors[f"w{i}"], tensors[f"b{i}"]) for i in range(len(header.layers))])
+        _check_layers(header, policy)
+    except ConfigError as error:
+        raise ResultError(f"{where} does not hold a usable policy: {error}; export it again") from None
+    return PolicyFile(header, policy, len(data), hashlib.sha256(data).hexdigest())
+
+
+def packed(header: PolicyHeader, policy: MlpPolicy) -> bytes:
+    """Make the bytes of a policy file; equal policies and headers give equal bytes.
+
+    Raises:
+        ConfigError: the header is of another policy, or the file would be too large.
+    """
+    _check_layers(header, policy)
+    tensors = {
+        f"{part}{i}": array for i, layer in enumerate(policy.layers) for part, array in zip("wb", layer, strict=True)
+    }
+    data = _packed(header.to_dict(), tensors)
+    if len(data) > MAX_BYTES:
+        raise ConfigError(
+            f"a policy file may have {MAX_BYTES} bytes and this would have {len(data)}: train a smaller policy"
+        )
+    policy_file_from(data, "what was just exported")
+    return data
+
+
+def read_bytes(path: Path) -> bytes:
+    """Read at most `MAX_BYTES` + 1 bytes of a plain file.
+
+    Raises:
+        ResultError: no such file, not a plain file, or it cannot be read.
+    """
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ResultError(f"{path} is not a plain file; name a policy file that ncc export made")
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise ResultError(f"there is no policy file {path}; make it with ncc export") from None
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        says = error.strerror if isinstance(error, OSError) else None
+        raise ResultError(f"cannot read the policy file {path}: {says or error}; check its permissions") from None
+
+
+def _packed(plain: Mapping[str, Any], tensors: Tensors) -> bytes:
+    """Safetensors bytes; the digest of header and weights goes into the header.
+
+    All metadata is one entry, because safetensors writes several in no fixed order.
+    """
+    text = json.dumps(plain, allow_nan=False)
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        digest.update(tensors[name].tobytes())
+    return save(dict(tensors), {KIND: json.dumps({**plain, "sha256": digest.hexdigest()}, allow_nan=False)})
+
+
+def _unpacked(data: bytes, where: str) -> tuple[dict[str, Any], Tensors]:
+    """The plain header and the weights of a file whose bytes are those that `_packed` makes."""
+    if len(data) > MAX_BYTES:
+        raise ResultError(f"{where} has more than the {MAX_BYTES} bytes that a policy file may have; name another file")
+    if data.startswith(ZIP):
+        raise ResultError(
+            f"{where} is of format 2 of policy files or older and this ncc reads format {FORMAT}: export it again"
+        )
+    try:
+        tensors = load(data)
+        length = int.from_bytes(data[:8], "little")
+        metadata = msgspec.json.decode(data[8 : 8 + length]).get("__metadata__", {})
+        plain = msgspec.json.decode(metadata.get(KIND, "null"))
+        if not isinstance(plain, dict):
+            raise TypeError(f"its metadata holds no {KIND}")
+        _check_format(plain, where)
+        plain.pop("sha256", None)
+        again = _packed(plain, tensors)
+    except (SafetensorError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise ResultError(f"{where} is no policy file ({_shown(error)}): name another file, or {REMEDY}") from None
+    if again != data:
+        raise ResultError(f"{where} is damaged: it is not what its header and weights make, byte for byte; {REMEDY}")
+    return plain, tensors
+
+
+def _check_format(plain: Mapping[str, Any], where: str) -> None:
+    if (found := plain.get("format")) != FORMAT or isinstance(found, bool):
+        raise ResultError(
+            f"{where} has format {str(found)[:20]!r} of policy files and this ncc reads format {FORMAT}: use the ncc "
+            "that wrote it, or export it again with this one"
+        )
+
+
+def _check_layers(header: PolicyHeader, policy: MlpPolicy) -> None:
+    if (shapes := tuple(weight.shape for weight, _ in policy.layers)) != header.layers:
+        raise ConfigError(f"the header's layers are {header.layers}, the policy's {shapes}")
+
+
+def _shown(error: Exception) -> str:
+    """An error in one line; what a damaged file put into it is escaped."""
+    said = textwrap.shorten(str(error), 400, placeholder=" ...")
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in said)

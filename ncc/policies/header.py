@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The header of a policy file: all that a host needs beside the weights, and the policy's origin."""
+
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from ncc.core.errors import ConfigError
+from ncc.core.value import Name, Natural, Positive, Value
+from ncc.envs.action import ActionSpec
+from ncc.envs.entries import ActionTable, action_table, entry_names, neighbours_of
+from ncc.envs.observation import HIGH, LOW, ObservationSpec
+from ncc.envs.spec import EnvView
+from ncc.envs.trained import TrainedRanges
+from ncc.harness.controller import Controller, NoLimit
+from ncc.harness.datapath import HostStack
+from ncc.policies.limits import RateBounds
+
+FORMAT = 3
+"""Raised whenever older readers would misread a newer file."""
+KIND = "ncc-policy-file"
+"""Key of the metadata of a safetensors file that holds the header."""
+
+Size = Annotated[int, Meta(ge=1, le=100_000)]
+
+
+class Origin(Value, frozen=True):
+    """The origin of a policy."""
+
+    source: str
+    """Name of the run's folder, or of the packaged policy."""
+    policy_sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+    """SHA-256 of the `.npz` that was exported."""
+    seed: Natural
+    """Seed of the training."""
+    recipe: dict[str, Any]
+    """The training's whole configuration."""
+    facts: dict[str, Any]
+    """Facts of the run's manifest about the training."""
+    provenance: dict[str, Any]
+    """Commit, versions and machine of the training (`ncc.harness.manifest.provenance`)."""
+    exported_by: str
+    """Version of ncc that exported it."""
+
+
+class PolicyHeader(Value, frozen=True):
+    """Header of a policy file. What follows from other fields stands there for readers, and must agree with them."""
+
+    format: Literal[3]
+    name: Name
+    layers: Annotated[tuple[tuple[Size, Size], ...], Meta(min_length=1, max_length=64)]
+    """(outputs, inputs) of each layer, in order."""
+    activation: Literal["tanh"]
+    """Function after every layer but the last."""
+    observation: ObservationSpec
+    """The rules by which measurements become numbers."""
+    entries: tuple[str, ...]
+    """Names of these numbers, in order; all lie in"""
+    entry_range: tuple[float, float]
+    neighbours: Natural | None
+    """Number of neighbours that a host must have; null: any."""
+    action: ActionSpec
+    """The rates among which a host chooses: `table`, in numbers."""
+    table: ActionTable
+    period_s: Positive
+    """Seconds between decisions; within `trained.period_s`."""
+    trained: TrainedRanges
+    """The networks that training met."""
+    limits: RateBounds
+    """Bounds to which a host holds decisions."""
+    stack: HostStack
+    """Transport and order of flows below the limit."""
+    fallback: Controller
+    """Controller that hosts are handed back to; it limits nothing."""
+    training: dict[str, Any]
+    """Scenario, families and length of the training."""
+    origin: Origin
+
+    @property
+    def obs_dim(self) -> int:
+        """Numbers in an observation."""
+        return self.layers[0][1]
+
+    @property
+    def n_actions(self) -> int:
+        """Actions, each with a rate."""
+        return self.layers[-1][0]
+
+    @property
+    def n_weights(self) -> int:
+        """Weights and biases in all."""
+        return sum(outputs * (inputs + 1) for outputs, inputs in self.layers)
+
+    def check(self) -> None:
+        for i, ((outputs, _), (_, inputs)) in enumerate(pairwise(self.layers)):
+            if outputs != inputs:
+                raise ConfigError(f"layer {i} has {outputs} outputs, but layer {i + 1} takes {inputs} inputs")
+        EnvView(observation=self.observation, action=self.action)  # refuses shares of what is not observed
+        if self.n_actions != self.action.n_actions:
+            raise ConfigError(f"the policy has {self.n_actions} actions, its action table {self.action.n_actions}")
+        stated = {
+            "neighbours": (self.neighbours, neighbours_of(self.observation, self.obs_dim)),
+            "entries": (self.entries, entry_names(self.observation, self.obs_dim)),
+            "entry_range": (self.entry_range, (LOW, HIGH)),
+            "table": (self.table, action_table(self.action, self.observation)),
+        }
+        for name, (said, true) in stated.items():
+            if said != true:
+                raise ConfigError(f"{name} is not what observation, action and layers make it")
+        least_s, most_s = self.trained.period_s
+        if not least_s <= self.period_s <= most_s:
+            raise ConfigError(
+                f"period_s must be one that the policy was trained with, {least_s:g} to {most_s:g} s, "
+                f"got {self.period_s:g}"
+            )
+        if not isinstance(self.fallback.limit, NoLimit):
+            raise ConfigError(f"the fallback must be a controller that limits no rates, got {self.fallback.name!r}")

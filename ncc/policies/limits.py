@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Bounds of a policy's rate limits on a host: a least, a most, and how far a limit may be from the last."""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+import numpy as np
+from msgspec import Meta
+
+from ncc.core.errors import ConfigError
+from ncc.core.flows import FloatArray
+from ncc.core.measurement import Measurement
+from ncc.core.scenario import Scenario
+from ncc.core.value import Positive, Value
+from ncc.envs.action import ActionSpec
+from ncc.envs.entries import action_table
+from ncc.envs.observation import ObservationSpec
+from ncc.envs.scales import scales_of
+from ncc.harness.limiter import RateLimiter
+
+Ratio = Annotated[float, Meta(gt=1)]
+
+
+class RateBounds(Value, frozen=True):
+    """Bounds and slew limits of a host's rate limit."""
+
+    min_rate_frac: Annotated[float, Meta(gt=0, le=1)]
+    """Least limit, over the host's link rate."""
+    max_rate_frac: Positive
+    """Highest limit, over the host's link rate. From 1 on there may be no limit at all."""
+    rise_ratio: Ratio | None = None
+    """Most times that a limit may be the last; None: any. Once that reaches the link's rate, no limit may follow."""
+    fall_ratio: Ratio | None = None
+    """Most times that the last limit may be the next, no limit counting as the link's rate; None: any."""
+
+    def check(self) -> None:
+        if self.min_rate_frac > self.max_rate_frac:
+            raise ConfigError(
+                f"RateBounds.min_rate_frac must not exceed max_rate_frac ({self.max_rate_frac}), "
+                f"got {self.min_rate_frac}"
+            )
+
+    def hold(self, limits_bps: FloatArray, before_bps: FloatArray, link_bps: FloatArray) -> FloatArray:
+        """The limits to be held, in bits/s; inf is no limit, and NaN stays NaN. Bounds come before slew limits.
+
+        Args:
+            limits_bps: [...] decided,
+            before_bps: [...] held until now, and
+            link_bps: [...] rates of the hosts' links.
+        """
+        last = np.minimum(before_bps, link_bps)
+        held = limits_bps
+        if self.rise_ratio is not None:
+            highest = last * self.rise_ratio
+            held = np.minimum(held, np.where(highest >= link_bps, np.inf, highest))
+        if self.fall_ratio is not None:
+            held = np.maximum(held, last / self.fall_ratio)
+        bounded = np.clip(held, self.min_rate_frac * link_bps, self.max_rate_frac * link_bps)
+        return np.where(np.isposinf(held), np.inf, bounded) if self.max_rate_frac >= 1 else bounded
+
+
+def table_bounds(spec: ActionSpec) -> RateBounds:
+    """Bounds that hold all limits of a table of actions, so that they change none of them.
+
+    Raises:
+        ConfigError: the spec is continuous.
+    """
+    finite = [multiple for multiple in action_table(spec, ObservationSpec()).multiples if multiple is not None]
+    # A fair share is observed as at most the link's rate.
+    return RateBounds(min_rate_frac=spec.min_rate_frac, max_rate_frac=max(*finite, 1.0))
+
+
+class HeldLimiter:
+    """A `RateLimiter` whose limits are held to bounds, as a host holds them."""
+
+    def __init__(self, limiter: RateLimiter, bounds: RateBounds) -> None:
+        self._limiter, self._bounds = limiter, bounds
+
+    def around(self, other: Callable[[RateLimiter], RateLimiter]) -> RateLimiter:
+        """The same bounds around what `other` makes of the limiter within; itself, if it is of a class of its own."""
+        return HeldLimiter(other(self._limiter), self._bounds) if type(self) is HeldLimiter else self
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Facts of a run by the limiter within (`ncc.harness.run.ReportsFacts`), if it has any."""
+        found: Mapping[str, Any] = getattr(self._limiter, "facts", {})
+        return found
+
+    def reset(self, scenario: Scenario, seed: int) -> None:
+        self._limiter.reset(scenario, seed)
+        self._link_bps = scales_of(scenario).link_rate_bps
+        self._held = np.full(len(self._link_bps), np.inf)
+
+    def decide(self, measurement: Measurement) -> FloatArray:
+        self._held = self._bounds.hold(self._limiter.decide(measurement), self._held, self._link_bps)
+        return self._held

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Senders of messages, and a listener, without sockets and at any time."""
+
+from typing import Any
+
+from ncc.core.units import NS_PER_S
+from ncc.host.listener import DROPPED, RECEIVED, Listener
+from ncc.host.message import Key, Kind
+from ncc.host.peers import Peer, parse_agent, parse_one
+from ncc.host.sender import Sender
+from ncc.host.state import UPPER, StateArray, idle
+
+KEY = Key(b"sixteen bytes or more")
+ME = parse_agent("10.0.0.1")
+NEAR = parse_agent("10.0.0.2*2")
+ABOVE = parse_one("10.0.0.9", "upper")
+WALL_NS = 1_790_000_000 * NS_PER_S
+"""Time of all clocks, unless a test says otherwise."""
+MS = 1_000_000
+
+
+def wall_ns() -> int:
+    return WALL_NS
+
+
+def listener(**changes: Any) -> Listener:
+    """A listener to two peers and an uplink; states may be 10 ms old."""
+    given: dict[str, Any] = {"late_ns": 10 * MS, "wall_ns": wall_ns, "upper": ABOVE, **changes}
+    return Listener(given.pop("key", KEY), ME, NEAR, **given)
+
+
+def sender_of(*own: Peer, key: Key = KEY, later_ns: int = 0, now_ns: int = 0) -> Sender:
+    """A sender for the peers, or for others; its session begins so much later than the clocks of others say."""
+    return Sender(key, own or NEAR, now_ns, wall_ns=lambda: WALL_NS + later_ns)
+
+
+def states(n: int = 2, **values: float | list[float]) -> StateArray:
+    """[n] idle hosts but for some values."""
+    rows = idle(n)
+    for name, value in values.items():
+        rows[name] = value
+    return rows
+
+
+def told(by: Sender, rows: StateArray, at_ns: int, now_ns: int | None = None) -> list[bytes]:
+    """Messages with `rows`."""
+    kind = Kind.UPPER if rows.dtype == UPPER else Kind.STATE
+    return by.messages(kind, [row.tobytes() for row in rows], at_ns, at_ns if now_ns is None else now_ns)
+
+
+def hear(by: Listener, messages: list[bytes], now_ns: int) -> dict[str, int]:
+    """Take them in; the number of each fate."""
+    before = dict(by.counters)
+    for message in messages:
+        by.take(memoryview(message), now_ns)
+    assert set(by.counters) >= {RECEIVED, *DROPPED}
+    return {name: count - before[name] for name, count in by.counters.items() if count != before[name]}

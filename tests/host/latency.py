@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The agent's time per period: ``python -m tests.host.latency [seconds]``, as in docs/host; it takes root.
+
+Hosts with two connections each send without end through one port of 200 Mbit/s. Where there are peers, another process
+sends a signed message for each of them every period.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from multiprocessing import Event, get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from ncc.core.topologies import ManyToOne
+from ncc.core.units import MBPS, to_ns
+from ncc.envs.linux import machine, namespaces
+from ncc.envs.linux.periods import Periods, sleep_until
+from ncc.envs.linux.rack import Rack
+from ncc.host.exchange import ExchangeSpec, open_exchange
+from ncc.host.message import Key
+from ncc.host.peers import PORT
+from ncc.host.state import idle
+from ncc.policies.export import ExportSpec, export
+from tests.host.agents import AgentProcess, beside_others, sending
+
+PERIOD_S = 1e-3
+RATE_BPS = 200 * MBPS
+SECRET = b"a key for measuring, known to everybody"
+CASES = ((1, 0), (16, 0), (64, 0), (1, 15), (1, 63))
+"""(hosts of the agent, peers that send it their state every period)"""
+HEAD = (
+    "hosts", "peers", "scheduling", "p50 (us)", "p99", "p99.9", "max", "late p50 (us)", "late p99.9", "missed (%)",
+    "CPU (%)", "RSS (MB)",
+)  # fmt: skip
+
+
+def main(seconds: float) -> None:
+    """Print the table."""
+    lines = [f"| {' | '.join(HEAD)} |", "|---:|---:|---" + "|---:" * (len(HEAD) - 3) + "|"]
+    with TemporaryDirectory() as folder, beside_others():
+        policy, key = Path(folder) / "ncc.ncc", Path(folder) / "key"
+        export(ExportSpec(policy="ncc", out=str(policy), period_s=PERIOD_S))
+        key.touch(mode=0o600)
+        key.write_bytes(SECRET)
+        for hosts, peers in CASES:
+            for scheduling in ("usual", "SCHED_FIFO"):
+                more = ["--realtime"] if scheduling == "SCHED_FIFO" else []
+                ended = measured(hosts, peers, [str(policy), "--seconds", f"{seconds:g}", *more], key)
+                cells = (str(hosts), str(peers), scheduling, *cells_of(ended))
+                lines.append(f"| {' | '.join(cells)} |")
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def cells_of(ended: dict[str, Any]) -> Iterator[str]:
+    """Figures of the agent's last line of log."""
+    took, late = ended["duration_us"]["took"], ended["duration_us"]["late"]
+    yield from (f"{took[name]:.0f}" for name in ("p50", "p99", "p99.9", "max"))
+    yield from (f"{late[name]:.0f}" for name in ("p50", "p99.9"))
+    yield f"{100 * ended['missed_periods'] / ended['periods']:.2f}"
+    yield f"{100 * ended['cpu_frac']:.1f}"
+    yield f"{ended['peak_rss_bytes'] / 1e6:.0f}"
+
+
+def measured(hosts: int, peers: int, asked: list[str], key: Path) -> dict[str, Any]:
+    """The last line of log of an agent of so many hosts, with so many peers."""
+    topology = ManyToOne(senders=hosts, rate_bps=RATE_BPS, buffer_bytes=300_000, mark_threshold_bytes=50_000)
+    (core, *_), others = machine.split_cores()
+    with Rack(topology.build()) as rack:
+        senders, receiver = list(rack.topology.group("senders")), rack.topology.group("receiver")[0]
+        address, inside = rack.address(senders[0]), rack.namespace(senders[0])
+        asked += ["--elsewhere", "--outside-training", "--heartbeat-s", "0.5", "--core", str(core)]
+        asked += [word for host in senders for word in ("--address", rack.address(host))]
+        asked += ["--link-rate", f"{RATE_BPS:g}", "--upper-rate", f"{RATE_BPS:g}", "--upper-buffer", "300000"]
+        asked += ["--name", "ncc_test_l"]
+        if peers:
+            asked += ["--peers", f"{address}:{PORT + 1}*{peers}", "--key", str(key)]
+        with closing(AgentProcess(inside, asked)) as agent, neighbours(inside, address, peers, others):
+            agent.wait_for("started")
+            pairs = [(host, receiver) for host in senders for _ in range(2)]
+            traffic_cores = machine.Cores(others)
+            traffic_cores.enter()
+            try:
+                with sending(rack, pairs, ["ncc_test_l"] * len(pairs)):
+                    agent.process.wait(120)
+            finally:
+                traffic_cores.leave()
+        return agent.wait_for("ended")
+
+
+@contextmanager
+def neighbours(namespace: str, to: str, peers: int, cores: tuple[int, ...]) -> Iterator[None]:
+    """A process that sends the states of so many peers every period, until the block ends."""
+    over = Event()
+    process = get_context("fork").Process(target=_send_states, args=(namespace, to, peers, cores, over))
+    if peers:
+        process.start()
+    try:
+        yield
+    finally:
+        over.set()
+        if peers:
+            process.join()
+
+
+def _send_states(namespace: str, to: str, peers: int, cores: tuple[int, ...], over: Any) -> None:
+    os.sched_setaffinity(0, cores)
+    spec = ExchangeSpec(listen=f"{to}:{PORT + 1}*{peers}", period_s=PERIOD_S, late_s=1.0, peers=(to,))
+    with namespaces.inside(namespace):
+        exchange = open_exchange(spec, Key(SECRET))
+    rng, state, periods = np.random.default_rng(1), idle(peers), Periods(to_ns(PERIOD_S))
+    periods.start_ns = time.monotonic_ns()
+    with closing(exchange):
+        while not over.is_set():
+            sleep_until(periods.next_end_ns())
+            busy = rng.random(peers) < 0.5
+            state["queued_flows"], state["queued_bytes"] = busy, np.where(busy, 1e5, 0.0)
+            exchange.send(state, time.monotonic_ns())
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]) if len(sys.argv) > 1 else 10.0)

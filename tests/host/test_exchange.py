@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Exchanges: by UDP over loopback, one by one, by a group, with strangers and floods; and within a process."""
+
+import gc
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import ConfigError
+from ncc.host.exchange import GROUP, ExchangeSpec, UdpExchange, open_exchange
+from ncc.host.memory import Boxes, MemoryExchange
+from ncc.host.message import SIZE, Key
+from ncc.host.peers import parse_agent, parse_one
+from ncc.host.state import UPPER, Exchange
+from tests.host.hosts import KEY, MS, states
+
+TRIES = 500
+ON_LO = {"group": GROUP, "interface": "lo"}
+
+
+def free_ports(n: int, host: str = "127.0.0.1") -> list[int]:
+    """UDP ports that nobody has."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with ExitStack() as stack:
+        opened = [stack.enter_context(socket.socket(family, socket.SOCK_DGRAM)) for _ in range(n)]
+        for each in opened:
+            each.bind((host, 0))
+        return [each.getsockname()[1] for each in opened]
+
+
+def spec(listen: str, /, *peers: str, **changes: Any) -> ExchangeSpec:
+    given: dict[str, Any] = {"listen": listen, "peers": peers, "period_s": 1e-6, "late_s": 60.0, **changes}
+    return ExchangeSpec(**given)
+
+
+@contextmanager
+def exchanges(*specs: ExchangeSpec, key: Key = KEY) -> Iterator[list[UdpExchange]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(closing(UdpExchange(each, key))) for each in specs]
+
+
+def until(done: Callable[[], bool], *receiving: Exchange, sending: Callable[[], None] = lambda: None) -> None:
+    """Receive until something is so; loopback delivers at once, but for what runs between."""
+    for _ in range(TRIES):
+        sending()
+        for each in receiving:
+            each.receive(time.monotonic_ns())
+        if done():
+            return
+        time.sleep(0.002)
+    pytest.fail(f"never so; counters: {[each.counters for each in receiving]}")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+def test_two_agents_tell_each_other(host: str) -> None:
+    one, two = (f"{host}:{port}" for port in free_ports(2, host.strip("[]")))
+    with exchanges(spec(one, f"{two}*2"), spec(f"{two}*2", one)) as (a, b):
+        assert (a.n_peers, b.n_peers) == (2, 1)
+        before_ns = time.monotonic_ns()
+        a.send(states(1, queued_bytes=5, rate_limit_bps=1e9), before_ns)
+        b.send(states(2, queued_bytes=[6, 7]), time.monotonic_ns())
+        until(lambda: bool(a.heard_ns.all() and b.heard_ns.all()), a, b)
+        assert a.heard["queued_bytes"].tolist() == [6, 7]
+        assert b.heard.tolist() == [(0, 0, 5, 0, 0, 1e9)]
+        assert before_ns <= b.heard_ns[0] <= time.monotonic_ns()
+        assert (a.counters["sent"], b.counters["sent"]) == (1, 2)
+        assert [str(peer) for peer in a.slots] == [two, f"{two}#1"]
+
+
+def test_what_waited_while_an_agent_was_held_up_makes_nothing_after_it_late() -> None:
+    """A period that began long ago is not when a message was received."""
+    one, two = (f"127.0.0.1:{port}" for port in free_ports(2))
+    with exchanges(spec(one, two, late_s=0.5), spec(two, one)) as (a, b):
+        began_ns = time.monotonic_ns() - 10 * 1000 * MS
+        b.send(states(1, queued_bytes=1), time.monotonic_ns())
+        until(lambda: a.counters["received"] == 1, a)
+        b.send(states(1, queued_bytes=2), time.monotonic_ns())
+        for _ in range(TRIES):
+            a.receive(began_ns)
+            if a.counters["received"] == 2:
+                break
+        b.send(states(1, queued_bytes=3), time.monotonic_ns())
+        until(lambda: a.counters["received"] == 3, a)
+        assert a.counters["late"] == 0
+
+
+def test_an_agent_sends_once_a_period() -> None:
+    one, two = (f"127.0.0.1:{port}" for port in free_ports(2))
+    with exchanges(spec(one, two, period_s=1e-3)) as (a,):
+        began_ns = 1_020 * MS
+        for now_ns in range(1_000 * MS, 1_010 * MS, MS // 10):
+            a.send(states(1), now_ns)
+        assert a.counters["sent"] == 10 + 1  # one may be early
+        assert a.counters["held_back"] == 89
+        for late_ns in (0, MS * 9 // 10, 0, MS * 8 // 10, MS // 10):
+            began_ns += MS
+            a.send(states(1), began_ns + late_ns)
+        assert a.counters["held_back"] == 89
+
+
+def test_strangers_are_counted_and_do_no_harm() -> None:
+    one, two, three = (f"127.0.0.1:{port}" for port in free_ports(3))
+    with exchanges(spec(one, two)) as (a,), exchanges(spec(two, one), key=Key(bytes(16))) as (forger,):
+        with exchanges(spec(three, one)) as (stranger,):
+            forger.send(states(1), time.monotonic_ns())
+            stranger.send(states(1), time.monotonic_ns())
+            until(lambda: a.counters["forged"] == a.counters["unknown_sender"] == 1, a)
+        assert a.heard_ns.tolist() == [0]
+
+
+def test_a_flood_costs_a_bounded_number_of_messages() -> None:
+    one, two = (f"127.0.0.1:{port}" for port in free_ports(2))
+    with (
+        exchanges(spec(one, two), spec(two, one)) as (a, b),
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as flooding,
+    ):
+        most = 2 * (a.n_peers + 1) + 16
+        for size in (SIZE, 2 * SIZE, 0) * most * 20:
+            flooding.sendto(bytes(size), parse_one(one, "x").address)
+        taken = a.counters["foreign"] + a.counters["oversized"] + a.counters["undersized"]
+        assert taken == 0
+        a.receive(time.monotonic_ns())
+        taken = a.counters["foreign"] + a.counters["oversized"] + a.counters["undersized"]
+        assert (taken, a.counters["flood"]) == (most, 1)
+        assert a.counters["kernel_drops"] > 0  # what waits is bounded, too
+        until(lambda: a.heard_ns[0] > 0, a, sending=lambda: b.send(states(1), time.monotonic_ns()))
+
+
+def test_a_peer_that_is_not_there_is_no_error() -> None:
+    one, two = (f"127.0.0.1:{port}" for port in free_ports(2))
+    with exchanges(spec(one, two)) as (a,):
+        for _ in range(10):
+            a.send(states(1), time.monotonic_ns())
+            a.receive(time.monotonic_ns())
+            time.sleep(0.001)
+        assert a.counters["receive_errors"] == 0
+
+
+def test_what_cannot_be_sent_is_counted() -> None:
+    """A broadcast address takes a right that the socket has not asked for."""
+    (port,) = free_ports(1)
+    with exchanges(spec(f"127.0.0.1:{port}", "255.255.255.255")) as (a,):
+        a.send(states(1), time.monotonic_ns())
+        assert (a.counters["sent"], a.counters["send_errors"]) == (0, 1)
+
+
+def test_one_message_to_a_group_serves_all() -> None:
+    *ports, meeting = free_ports(4)
+    agents = [f"127.0.0.1:{port}" for port in ports]
+    by = {"group": f"{GROUP}:{meeting}", "interface": "lo", "loop": True}
+    with exchanges(*(spec(agent, *(set(agents) - {agent}), **by) for agent in agents)) as all_of_them:
+        for each in all_of_them:
+            each.send(states(1, queued_bytes=1), time.monotonic_ns())
+            assert each.counters["sent"] == 1
+        until(lambda: all(each.heard_ns.all() for each in all_of_them), *all_of_them)
+        assert all(each.heard["queued_bytes"].tolist() == [1, 1] for each in all_of_them)
+
+
+def test_agents_find_each_other() -> None:
+    *ports, meeting = free_ports(4)
+    by = {"group": f"{GROUP}:{meeting}", "interface": "lo", "loop": True, "discover": 2}
+    with exchanges(*(spec(f"127.0.0.1:{port}", **by) for port in ports)) as found:
+        assert all(each.slots == [None, None] for each in found)
+
+        def send() -> None:
+            for each, value in zip(found, (1, 2, 3), strict=True):
+                each.send(states(1, queued_bytes=value), time.monotonic_ns())
+
+        until(lambda: all(each.heard_ns.all() for each in found), *found, sending=send)
+        for each, port, value in zip(found, ports, (1, 2, 3), strict=True):
+            told = dict(
+                zip((peer.address.port for peer in each.slots if peer), each.heard["queued_bytes"], strict=True)
+            )
+            assert told == {other: v for other, v in zip(ports, (1, 2, 3), strict=True) if other != port}
+            assert value not in told.values()
+            assert each.counters["joined"] == 2
+
+
+def test_who_has_another_key_is_not_found() -> None:
+    *ports, meeting = free_ports(3)
+    by = {"group": f"{GROUP}:{meeting}", "interface": "lo", "loop": True, "discover": 1}
+    specs = [spec(f"127.0.0.1:{port}", **by) for port in ports]
+    with exchanges(specs[0]) as (a,), exchanges(specs[1], key=Key(bytes(16))) as (b,):
+        until(lambda: a.counters["forged"] > 0, a, sending=lambda: b.send(states(1), time.monotonic_ns()))
+        assert a.slots == [None]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"discover": 2, "peers": ()}, "discover needs a multicast group"),
+        ({"discover": 2}, "has both peers and discover"),
+        ({"group": GROUP}, "group and interface go together"),
+        ({"interface": "lo"}, "group and interface go together"),
+        ({**ON_LO, "peers": (), "discover": 1, "upper": "10.0.0.9"}, "is discovered where peers"),
+        ({"group": "10.0.0.9", "interface": "lo"}, "10.0.0.9:9471 is no multicast address: name one of 239"),
+        ({"group": GROUP, "interface": "no-such-one"}, "there is no network interface 'no-such-one'"),
+        ({"group": "[ff02::9]", "interface": "lo"}, "two versions of IP"),
+        ({"peers": ("[::1]:9",)}, r"127.0.0.1:\d+ cannot speak to \[::1\]:9: name IPv4 addresses only, or IPv6 only"),
+        ({"listen": "192.0.2.1:9"}, "cannot listen on 192.0.2.1:9: this machine has no such address"),
+        ({"upper": "10.0.0.9*2"}, r"the upper '10.0.0.9\*2' must be one"),
+        ({"late_s": 0.0}, "late_s: Expected `float` > 0"),
+    ],
+)  # fmt: skip
+def test_specs_that_cannot_be(changes: dict[str, Any], said: str) -> None:
+    (port,) = free_ports(1)
+    before = len(socket_numbers())
+    with pytest.raises(ConfigError, match=said):
+        open_exchange(spec(f"127.0.0.1:{port}", **{"peers": ("10.0.0.2",), **changes}), KEY)
+    gc.collect()
+    assert len(socket_numbers()) == before
+
+
+def socket_numbers() -> set[str]:
+    """Sockets that this process has open."""
+    from pathlib import Path
+
+    links = (link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink())
+    return {str(target) for target in links if str(target).startswith("socket:")}
+
+
+def test_a_port_in_use() -> None:
+    (port,) = free_ports(1)
+    with (
+        exchanges(spec(f"127.0.0.1:{port}", "10.0.0.2")),
+        pytest.raises(ConfigError, match="is in use; is an agent running"),
+    ):
+        open_exchange(spec(f"127.0.0.1:{port}", "10.0.0.2"), KEY)
+
+
+def test_nobody_to_speak_with() -> None:
+    nobody: Exchange = open_exchange(spec("127.0.0.1:9"), KEY)
+    assert type(nobody) is Exchange
+    nobody.send(states(1), 1)
+    nobody.receive(1)
+    nobody.close()
+    assert (nobody.n_peers, nobody.heard.shape, nobody.upper_ns, nobody.counters) == (0, (0,), 0, {})
+
+
+def test_closing_twice() -> None:
+    (port,) = free_ports(1)
+    opened: Exchange = UdpExchange(spec(f"127.0.0.1:{port}", "10.0.0.2"), KEY)
+    opened.close()
+    opened.close()
+
+
+def test_within_a_process() -> None:
+    boxes: Boxes = {}
+    all_of_them = parse_agent("10.0.0.1*3")
+    above = parse_one("10.0.0.9", "upper")
+    hosts = [
+        MemoryExchange(
+            boxes, KEY, (own,), tuple(peer for peer in all_of_them if peer != own), upper=above, late_ns=5 * MS
+        )
+        for own in all_of_them
+    ]
+    port = MemoryExchange(boxes, KEY, (above,), (), late_ns=5 * MS)
+    for i, host in enumerate(hosts):
+        host.send(states(1, queued_bytes=i), 3 * MS)
+    port.send_upper(np.array([(5e9, 3000.0)], dtype=UPPER), 2 * MS)
+    for host in hosts:
+        host.receive(4 * MS)
+    assert [host.heard["queued_bytes"].tolist() for host in hosts] == [[1, 2], [0, 2], [0, 1]]
+    assert all(host.heard_ns.tolist() == [4 * MS] * 2 for host in hosts)
+    assert all(host.upper.tolist() == [(5e9, 3000.0)] for host in hosts)
+    assert {host.counters["received"] for host in hosts} == {3}
+    for host in (*hosts, port):
+        host.close()
+    assert not boxes

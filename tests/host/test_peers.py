@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Who peers are: from text to addresses and ids, and what cannot be one."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ncc.core.errors import ConfigError
+from ncc.host.peers import (
+    PORT,
+    Address,
+    address_from,
+    interface_address,
+    interface_index,
+    parse_agent,
+    parse_one,
+    parse_peers,
+    peer_at,
+)
+
+
+def test_forms() -> None:
+    assert [str(peer) for peer in parse_agent(" 10.0.0.2 ")] == [f"10.0.0.2:{PORT}"]
+    assert [str(peer) for peer in parse_agent("10.0.0.2:7*3")] == ["10.0.0.2:7", "10.0.0.2:7#1", "10.0.0.2:7#2"]
+    assert [str(peer) for peer in parse_agent("[FD00:0::2]:7")] == ["[fd00::2]:7"]
+
+
+def test_ids_are_those_of_addresses() -> None:
+    assert parse_agent("10.0.0.2:7*2")[1].id == (1 << 48) + (10 << 40) + (2 << 16) + 7
+    assert parse_agent("[fd00::2]:7")[0].id == parse_agent("[fd00:0:0::2]:7")[0].id
+    everybody = {
+        peer.id for text in ("10.0.0.2*9", "10.0.0.2:7", "[fd00::2]*9", "[fd00::3]") for peer in parse_agent(text)
+    }
+    assert len(everybody) == 20
+    assert max(everybody) < 2**64
+
+
+MAPPED = st.binary(min_size=4, max_size=4).map(lambda four: bytes(10) + b"\xff\xff" + four)
+
+
+@given(st.binary(min_size=16, max_size=16) | MAPPED, st.integers(1, 65535), st.integers(0, 1023))
+def test_addresses_are_packed_and_unpacked(packed: bytes, port: int, which: int) -> None:
+    address = address_from(packed, port)
+    assert address.packed() == packed
+    assert parse_one(str(address), "address") == peer_at(address)
+    assert peer_at(address, which).id >> 48 == which
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "must be ADDRESS, ADDRESS:PORT or"),
+        ("localhost", "with a numerical address"),
+        ("fd00::2", "IPv6 in brackets"),
+        ("10.0.0", "has no valid IP address"),
+        ("10.0.0.256", "has no valid IP address"),
+        ("[fd00::g]", "must be ADDRESS"),
+        ("[fd00:::2]", "has no valid IP address"),
+        ("10.0.0.2:0", "ports are 1 to 65535"),
+        ("10.0.0.2:65536", "has port 65536"),
+        ("10.0.0.2*0", "serves 1 to 256"),
+        ("10.0.0.2*1025", "has 1025 hosts"),
+        ("10.0.0.2;10.0.0.3", "must be ADDRESS"),
+        ("10.0.0.٢", "must be ADDRESS"),
+    ],
+)
+def test_what_is_no_peer(text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said) as refused:
+        parse_agent(text)
+    assert repr(text) in str(refused.value)
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_a_peer_or_refused(text: str) -> None:
+    with suppress(ConfigError):
+        assert parse_agent(text)
+
+
+def test_a_neighbourhood_has_each_host_once() -> None:
+    own = parse_agent("10.0.0.1*2")
+    assert [str(peer) for peer in parse_peers(["10.0.0.3", "10.0.0.2*2"], own)] == [
+        f"10.0.0.3:{PORT}", f"10.0.0.2:{PORT}", f"10.0.0.2:{PORT}#1",
+    ]  # fmt: skip
+    with pytest.raises(ConfigError, match=r"the peer 10.0.0.1:9471 is this agent itself"):
+        parse_peers(["10.0.0.2", "10.0.0.1"], own)
+    with pytest.raises(ConfigError, match=r"the peer 10.0.0.2:9471 is named twice"):
+        parse_peers(["10.0.0.2", "10.0.0.2:9471"], own)
+    with pytest.raises(ConfigError, match="at most 256 hosts, got 258"):
+        parse_peers(["10.0.0.2*256"], own)
+    with pytest.raises(ConfigError, match=r"the upper '10.0.0.2\*2' must be one"):
+        parse_one("10.0.0.2*2", "upper")
+
+
+def test_interfaces() -> None:
+    assert interface_address("lo") == "127.0.0.1"
+    assert interface_index("lo") >= 1
+    for none in ("no-such-one", "x" * 300, "a\0b"):
+        with pytest.raises(ConfigError, match=r"there is no network interface .*; this machine has .*lo"):
+            interface_address(none)
+
+
+def test_families() -> None:
+    assert Address("10.0.0.1", 1).family != Address("fd00::1", 1).family

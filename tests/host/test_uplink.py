@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Telling hosts of the port above them: what the kernel counts there, and what reaches agents."""
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ncc.core.errors import ConfigError, DatapathError
+from ncc.envs.linux.port import Port, PortState
+from ncc.host.__main__ import main
+from ncc.host.exchange import UdpExchange
+from ncc.host.uplink import UplinkSender, UplinkSpec
+from tests.host.hosts import KEY, MS
+from tests.host.test_exchange import ON_LO, free_ports, spec, until
+from tests.host.test_link import say
+from tests.support.linux import needs
+
+
+def test_agents_hear_of_the_port() -> None:
+    one, above = (f"127.0.0.1:{port}" for port in free_ports(2))
+    with (
+        closing(UdpExchange(spec(one, upper=above), KEY)) as agent,
+        closing(UplinkSender(UplinkSpec(listen=above, agents=(one,), period_s=1e-3), KEY)) as sending,
+    ):
+        now_ns = time.monotonic_ns()
+        sending.send(1000, 5, now_ns)
+        assert sending.counters["sent"] == 0  # of one count there is no rate
+        sending.send(1000 + 125_000, 3000, now_ns + 1 * MS)
+        until(lambda: agent.upper_ns > 0, agent)
+        assert agent.upper.tolist() == [(1e9, 3000.0)]
+        sending.send(500, 0, now_ns + 2 * MS)  # the queue was set up anew
+        assert sending.counters["sent"] == 1
+        for early_ns in range(3):
+            sending.send(500, 0, now_ns + 3 * MS + early_ns)
+        assert sending.counters == {"sent": 3, "send_errors": 0, "held_back": 1}
+
+
+def test_agents_find_who_tells_them() -> None:
+    one, above, meeting = free_ports(3)
+    by: dict[str, Any] = {**ON_LO, "group": f"{ON_LO['group']}:{meeting}", "loop": True}
+    with (
+        closing(UdpExchange(spec(f"127.0.0.1:{one}", discover=1, **by), KEY)) as agent,
+        closing(UplinkSender(UplinkSpec(listen=f"127.0.0.1:{above}", period_s=1e-6, **by), KEY)) as sending,
+    ):
+        until(lambda: agent.upper_ns > 0, agent, sending=lambda: sending.send(0, 7, time.monotonic_ns()))
+        assert agent.upper["upper_queue_bytes"].tolist() == [7]
+        assert agent.slots == [None]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "needs agents or a group"),
+        ({"agents": ("10.0.0.1",), **ON_LO}, "needs agents or a group"),
+        ({"group": "239.0.0.1"}, "group and interface go together"),
+        ({"agents": ("[::1]",)}, r"cannot speak to \[::1\]:9471"),
+        ({"agents": ("10.0.0.1",), "listen": "127.0.0.1*2"}, "must be one, without"),
+    ],
+)
+def test_specs_that_cannot_be(changes: dict[str, Any], said: str) -> None:
+    (port,) = free_ports(1)
+    with pytest.raises(ConfigError, match=said):
+        UplinkSender(UplinkSpec(**{"listen": f"127.0.0.1:{port}", "period_s": 1e-3, **changes}), KEY)
+
+
+@pytest.fixture
+def slow() -> Iterator[str]:
+    """A namespace whose interface e0 (10.1.0.1) sends 80 kbit/s to a neighbour that takes anything."""
+    from ncc.envs.linux import namespaces
+
+    name = f"{namespaces.owner()}-above"
+    try:
+        namespaces.create(name)
+        say("-n", name, "link", "add", "e0", "type", "veth", "peer", "name", "e1")
+        for device in ("lo", "e0", "e1"):
+            say("-n", name, "link", "set", device, "addrgenmode", "none")  # or IPv6 sends some packets of its own
+            say("-n", name, "link", "set", device, "up")
+        say("-n", name, "address", "add", "10.1.0.1/24", "dev", "e0")
+        say("-n", name, "neighbour", "add", "10.1.0.2", "lladdr", "02:00:00:00:00:02", "dev", "e0")
+        yield name
+    finally:
+        namespaces.remove(name)
+
+
+def shaped(name: str) -> None:
+    import subprocess
+
+    words = "qdisc add dev e0 root tbf rate 80kbit burst 1600 limit 100000"
+    subprocess.run(["tc", "-n", name, *words.split()], check=True, capture_output=True)
+
+
+@needs("root", "net", "ip", "pyroute2")
+def test_a_port_is_what_the_kernel_counts(slow: str) -> None:
+    from ncc.envs.linux import namespaces
+
+    with namespaces.inside(slow):
+        with pytest.raises(ConfigError, match="e0 has no queue that counts"):
+            Port("e0")
+        shaped(slow)
+        sending = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        port = Port("e0")
+    with closing(port), closing(sending):
+        before = port.read()
+        assert before.backlog_bytes == 0
+        for _ in range(20):
+            sending.sendto(bytes(1000), ("10.1.0.2", 9))
+        after = port.read()
+        sent, waiting = after.sent_bytes - before.sent_bytes, after.backlog_bytes
+        assert sent + waiting == 20 * (1000 + 8 + 20 + 14)
+        assert waiting >= 17 * 1042
+        say("-n", slow, "link", "delete", "e0")
+        with pytest.raises(DatapathError, match="the queue of e0 cannot be read: No such device; is the interface"):
+            port.read()
+
+
+@needs("root", "net", "ip", "pyroute2")
+def test_the_command_tells_of_a_port(slow: str, tmp_path: Path) -> None:
+    from ncc.envs.linux import namespaces
+
+    key = tmp_path / "key"
+    key.write_bytes(b"sixteen bytes or more")
+    key.chmod(0o600)
+    shaped(slow)
+    with (
+        namespaces.inside(slow),
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sending,
+        closing(UdpExchange(spec("127.0.0.1:9471", upper="127.0.0.1:9472"), KEY)) as agent,
+    ):
+        for _ in range(20):
+            sending.sendto(bytes(1000), ("10.1.0.2", 9))
+        words = ["upper", "e0", "--listen", "127.0.0.1:9472", "--key", str(key), "--agents", "127.0.0.1"]
+        assert main([*words, "--seconds", "0.2", "--period", "0.01"]) == 0
+        agent.receive(time.monotonic_ns())
+        assert agent.counters["received"] >= 1
+        throughput_bps, queue_bytes = agent.upper[0].tolist()
+        assert queue_bytes > 10_000
+        assert throughput_bps < 2e6
+
+
+def test_the_command_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key = tmp_path / "key"
+    key.write_bytes(b"sixteen bytes or more")
+    key.chmod(0o600)
+    words = ["--listen", "127.0.0.1:9", "--agents", "127.0.0.1"]
+    for arguments, said in (
+        (["no-such-one", "--key", str(key)], "there is no network interface 'no-such-one'"),
+        (["lo", "--key", str(tmp_path / "none")], "cannot read the key file"),
+        (["lo", "--key", str(key)], "lo has no queue that counts (noqueue)"),
+        (["lo", "--key", str(key), "--seconds", "0"], "--seconds must be above 0"),
+    ):
+        assert main(["upper", *arguments, *words]) == 2
+        assert said in capsys.readouterr().err
+
+
+class GoingPort:
+    """A port whose queue somebody removes (`tc qdisc del`)."""
+
+    def __init__(self, interface: str) -> None:
+        self.interface, self.reads = interface, 0
+
+    def read(self) -> PortState:
+        self.reads += 1
+        if self.reads > 2:
+            raise DatapathError(f"{self.interface} has no queue that counts")
+        return PortState(1000 * self.reads, 0)
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_port_whose_queue_goes_ends_it_with_a_reason(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = tmp_path / "key"
+    key.touch(mode=0o600)
+    key.write_text("0123456789abcdef0123456789abcdef")
+    monkeypatch.setattr("ncc.host.uplink.Port", GoingPort)
+    (port,) = free_ports(1)
+    asked = ["lo", "--listen", f"127.0.0.1:{port}", "--agents", "127.0.0.2", "--key", str(key), "--seconds", "60"]
+    assert main(["upper", *asked]) == 1
+    *lines, error = capfd.readouterr().err.splitlines()
+    ended = json.loads(lines[-1])
+    assert (ended["event"], ended["why"]) == ("ended", "lo has no queue that counts")
+    assert ended["messages"]["sent"] == 1
+    assert error == "error: lo has no queue that counts"

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Figures of docs/linux, measured on this machine: ``python -m tests.linux.report [--quick] [part ...]``.
+
+It takes root, a quiet machine and a quarter of an hour, and prints a table per part.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from typing import Any
+
+import hydra
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ncc.compose import load_datapath, plain_config, register
+from ncc.controllers import load_controller
+from ncc.core.errors import DatapathError
+from ncc.core.flows import FloatArray
+from ncc.core.measurement import Measurement
+from ncc.core.scenario import Scenario, scenario_from_dict
+from ncc.core.units import NS_PER_S
+from ncc.envs.linux import layout, machine
+from ncc.envs.linux.datapath import LinuxDatapath
+from ncc.envs.linux.decide import hastened
+from ncc.envs.linux.shim import Shim
+from ncc.harness.controller import Controller
+from ncc.harness.limiter import RateLimiter
+from ncc.harness.run import Run, eval_flow_seed, run_once
+from ncc.limiters import LimiterFactory
+from ncc.metrics.fairness import jain_index
+from ncc.metrics.stats import interval
+from ncc.metrics.summary import host_ports
+from tests.linux.patience import patiently
+
+WARM_S = 0.5
+"""Beginning of each run that figures leave out."""
+WINDOW = 50
+"""Periods of a window."""
+GOAL_FRAC = 0.05
+PART_FRAC, SWING_FRAC = 0.9, 0.05
+"""Share of a fair share, headers included, around which limits swing: the limit holds, not the transport."""
+
+Row = dict[str, Any]
+
+
+class Swinging:
+    """A limiter of a fair share, a little more and a little less in turn: every period has a decision of its own."""
+
+    def reset(self, scenario: Scenario, seed: int) -> None:
+        network = scenario.network()
+        share = PART_FRAC * network.upper_capacity_bps(network.neighbourhoods[0]) / scenario.n_agents
+        self._limits = [np.full(scenario.n_agents, share * (1 + sign * SWING_FRAC)) for sign in (-1, 1)]
+
+    def decide(self, measurement: Measurement) -> FloatArray:
+        return self._limits[measurement.epoch % 2]
+
+
+def lab(name: str, *overrides: str) -> Scenario:
+    """The scenario of configs/scenario/<name>.yaml with Hydra's overrides."""
+    register()
+    with hydra.initialize_config_module("ncc.configs", version_base=None):
+        config = plain_config(hydra.compose("evaluate", [f"scenario={name}", *overrides]))
+    return scenario_from_dict(config["scenario"])
+
+
+def controller_of(name: str, **params: int) -> Controller:
+    """The controller of that name, on the stack of its policy if it has one."""
+    found = LimiterFactory(None).resolved(load_controller(name))
+    return found.replace(stack=found.stack.replace(params=(*found.stack.params, *params.items()))) if params else found
+
+
+def deciders(scenario: Scenario) -> dict[str, tuple[Controller, Callable[[], RateLimiter]]]:
+    """The trained policy, and a rule that costs nothing, both over DCTCP."""
+    policy = controller_of("ncc")
+    return {
+        "policy": (policy, lambda: LimiterFactory(None)(policy, scenario)),
+        "rule": (controller_of("dctcp"), Swinging),
+    }
+
+
+def run_of(datapath: str, scenario: Scenario, controller: Controller, limiter: RateLimiter, seed: int) -> Run:
+    """The run that an evaluation would do for that seed."""
+    with closing(load_datapath(datapath).load()()) as opened:
+        flow_seed = eval_flow_seed(seed)
+        return patiently(lambda: run_once(opened, scenario, controller, limiter, seed, flow_seed=flow_seed))
+
+
+def steps(scenario: Scenario, controller: Controller, limiter: RateLimiter, seed: int) -> Iterator[LinuxDatapath]:
+    """The datapath after each period, and once it has ended."""
+    limiter.reset(scenario, seed)
+    with closing(LinuxDatapath.configured(load_datapath("linux").settings, "datapath.linux.settings")()) as datapath:
+        flows = scenario.flows(eval_flow_seed(seed))
+        now = patiently(lambda: datapath.start(scenario, flows, controller.stack, seed))
+        while now.time_s < scenario.duration_s - 1e-9:
+            now = datapath.step(limiter.decide(now))
+            yield datapath
+        datapath.finish()
+        yield datapath
+
+
+def spread(values: ArrayLike, digits: int = 3) -> str:
+    """The mean with its 95 % bootstrap interval."""
+    found = interval(values)
+    return f"{found.estimate:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
+
+
+def deadlines(*, quick: bool) -> Iterator[Row]:
+    """Missed periods, lateness and the agent's CPU with 16 hosts and 256 flows, a decision every millisecond."""
+    scenario = lab("lab_many", f"scenario.duration_s={5 if quick else 60}")
+    for name, (controller, limiter) in deciders(scenario).items():
+        for seed in range(1, 2 if quick else 3):
+            facts: Mapping[str, Any] = {}
+            for datapath in steps(scenario, controller, hastened(limiter()), seed):
+                facts = dict(datapath.facts)
+            late = {f"late {name} (us)": value for name, value in facts["late_us"].items()}
+            missed, periods = facts["missed_periods"], facts["periods"]
+            cpu = {"CPU (%)": f"{100 * facts['agent_cpu_frac']:.1f}", "fallbacks": facts["shim"]["fallbacks"]}
+            yield {"decides": name, "periods": periods, "missed (%)": f"{100 * missed / periods:.3f}", **late, **cpu}
+
+
+def effect(*, quick: bool) -> Iterator[Row]:
+    """Time from a decision until a flow obeys it, of flows with an ACK in that period."""
+    for flows in (16, 256):
+        overrides = (f"scenario.duration_s={2 if quick else 10}", f"scenario.workload.long.flows={flows}")
+        scenario = lab("lab_many", *overrides)
+        took, live = [], 0
+        for datapath in steps(scenario, controller_of("dctcp"), Swinging(), 1):
+            if datapath.shim is not None and not datapath.facts:
+                ns, n = obeyed_after_ns(datapath.shim, round(scenario.period_s * NS_PER_S))
+                took.append(ns)
+                live += n
+        took_ms = np.concatenate(took) / 1e6
+        p50, p99 = np.percentile(took_ms, [50, 99])
+        with_ack = f"{100 * len(took_ms) / live:.1f}"
+        yield {"flows": flows, "p50 (ms)": f"{p50:.2f}", "p99 (ms)": f"{p99:.2f}", "flows with an ACK (%)": with_ack}
+
+
+def obeyed_after_ns(shim: Shim, period_ns: int) -> tuple[FloatArray, int]:
+    """Time since the last decision of each flow that obeyed it within its period, and the number of live flows."""
+    rows = shim.reports
+    before = rows["seq"].copy()
+    state, decision, decided_ns = (rows[name].copy() for name in ("state", "decision", "decided_ns"))
+    whole = (before == rows["seq"]) & (before % 2 == 0) & (state == layout.LIVE)
+    took = decided_ns.astype(np.int64) - int(shim.agent["beat_ns"][0])
+    ours = whole & (decision == shim.hosts["decision"][0]) & (took >= 0) & (took <= period_ns)
+    return took[ours].astype(np.float64), int(whole.sum())
+
+
+def rates(*, quick: bool) -> Iterator[Row]:
+    """Rates that hosts sent over their limits, for long flows and for an incast."""
+    for case, flows in (("lab_long", 4), ("lab_long", 16), ("lab_incast", None)):
+        scenario = lab(case, *([] if flows is None else [f"scenario.workload.long.flows={flows}"]))
+        for name, (controller, limiter) in deciders(scenario).items():
+            for datapath in ("linux", "packetsim"):
+                seeds = range(1, 3 if quick else 6)
+                runs = [run_of(datapath, scenario, controller, limiter(), seed) for seed in seeds]
+                hosts = sent_over_allowed(runs)
+                within = f"{100 * np.mean(np.abs(hosts - 1) <= GOAL_FRAC):.0f}"
+                span = f"{hosts.min():.3f} to {hosts.max():.3f}"
+                row = {"case": case, "flows": flows or "", "decides": name, "datapath": datapath}
+                yield row | {"sent over allowed": spread(hosts), "hosts": span, "hosts within 5 % (%)": within}
+
+
+def sent_over_allowed(runs: Iterable[Run]) -> FloatArray:
+    """Rates over limits, a number for each host and valid run, in periods with a finite limit and payload waiting.
+
+    Raises:
+        DatapathError: there is no host with such a period.
+    """
+    found: list[float] = []
+    for run in runs:
+        after = run.epochs.time_s > WARM_S
+        passed_s = np.diff(run.epochs.time_s, prepend=0.0)[after, None]
+        limit, sent, waits = (
+            np.asarray(run.epochs.columns[name])[after] for name in ("rate_limit_bps", "throughput_bps", "queued_bytes")
+        )
+        counts = (waits > 0) & np.isfinite(limit) & run.valid
+        allowed, sent = np.where(counts, limit, 0.0) * passed_s, np.where(counts, sent, 0.0) * passed_s
+        limited = allowed.sum(axis=0) > 0
+        found += (sent.sum(axis=0)[limited] / allowed.sum(axis=0)[limited]).tolist()
+    if not found:
+        raise DatapathError("No host of a valid run had a finite limit and payload waiting; choose longer runs.")
+    return np.array(found)
+
+
+def parity(*, quick: bool) -> Iterator[Row]:
+    """One port shared by four long flows, on the kernel and on both simulators."""
+    for rate_mbps in (200, 500):
+        scenario = lab("lab_long", f"scenario.topology.rate_bps={rate_mbps * 1e6:g}")
+        for name in ("dctcp", "cubic", "gemini"):
+            controller = controller_of(name, **({"capacity_mbps": rate_mbps} if name == "gemini" else {}))
+            limiter = LimiterFactory(None)(controller, scenario)
+            for datapath in ("linux", "packetsim", "ns3"):
+                seeds = range(1, 3 if quick else 6)
+                figures = [figures_of(run_of(datapath, scenario, controller, limiter, seed)) for seed in seeds]
+                row: Row = {"Mbit/s": rate_mbps, "controller": name, "datapath": datapath}
+                yield row | {figure: spread([one[figure] for one in figures], 2) for figure in figures[0]}
+
+
+def figures_of(run: Run) -> dict[str, float]:
+    """Figures of one run after `WARM_S`; retransmissions, RTTs and ACKs are those of all of it."""
+    at = run.epochs.time_s > WARM_S
+    columns = {name: np.asarray(column)[at] for name, column in run.epochs.columns.items()}
+    # Rates are over the time that passed, which is longer than a period where one was missed.
+    passed_s = np.diff(run.epochs.time_s, prepend=0.0)[at]
+    sent_bits = float(columns["upper_throughput_bps"][:, 0] @ passed_s)
+    flows, ports, network = run.records.flows, run.records.ports, run.scenario.network()
+    ends = [node for link in network.links for node in (link.a, link.b)]
+    receivers = [port for port in host_ports(network) if ends[port] not in network.agent_hosts]
+    marked_bits = 8 * run.scenario.transport.mtu_bytes * float(columns["upper_marked_pkts"].sum())
+    return {
+        "goodput (Mbit/s)": float(columns["goodput_bps"].sum(axis=1) @ passed_s / passed_s.sum()) / 1e6,
+        "mean queue (KB)": float(columns["upper_queue_mean_bytes"][:, 0] @ passed_s / passed_s.sum()) / 1e3,
+        "marked (%)": 100 * marked_bits / sent_bits,
+        "retransmitted (%)": 100 * float(flows.retransmitted_pkts.sum()) / float(flows.sent_pkts.sum()),
+        "mean RTT (us)": 1e6 * float(np.nanmean(flows.rtt_mean_s)),
+        "ACKs per packet": float(ports.tx_pkts[receivers].sum()) / float(flows.sent_pkts.sum()),
+        "Jain index": float(jain_index(columns["goodput_bps"].mean(axis=0))),
+    }
+
+
+PARTS: dict[str, Callable[..., Iterator[Row]]] = {
+    "deadlines": deadlines, "effect": effect, "rates": rates, "parity": parity,
+}  # fmt: skip
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m tests.linux.report", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], metavar="part", help=f"{', '.join(PARTS)} (all)")
+    parser.add_argument("--quick", action="store_true", help="less of everything, for a look")
+    options = parser.parse_args()
+    machine.require()
+    for name in options.parts or PARTS:
+        busy = f"{100 * machine.busy_frac(1.0):.0f} % of the cores busy before, load average {os.getloadavg()[0]:.1f}"
+        rows = list(PARTS[name](quick=options.quick))
+        lines = [list(rows[0]), ["---"] * len(rows[0]), *([str(cell) for cell in row.values()] for row in rows)]
+        sys.stdout.write(f"{name}: {busy}\n\n")
+        sys.stdout.write("\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Policy files: an exported policy comes back, and a file that was changed or contradicts itself is refused."""
+
+import io
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ncc.agents.packaged import FOLDER, packaged_names, packaged_policy
+from ncc.agents.policy import MlpPolicy, load_policy
+from ncc.core.errors import ConfigError, ResultError
+from ncc.policies import PolicyFile, load_policy_file
+from ncc.policies.file import MAX_BYTES, _packed, packed, policy_file_from, read_bytes
+from ncc.policies.header import KIND
+from tests.house.files import ROOT
+from tests.policies.files import exported, header, tensors, with_header, with_metadata, with_tensors
+
+
+def opened(data: bytes) -> PolicyFile:
+    return policy_file_from(data, "x")
+
+
+@pytest.mark.parametrize("name", packaged_names())
+def test_every_packaged_policy_makes_the_round_trip(name: str) -> None:
+    data = exported(name)
+    assert len(data) < MAX_BYTES
+    found, (policy, meta) = opened(data), load_policy(packaged_policy(name, FOLDER))
+    for (weight, bias), (kept, kept_bias) in zip(policy.layers, found.policy.layers, strict=True):
+        assert weight.tobytes() == kept.tobytes()
+        assert bias.tobytes() == kept_bias.tobytes()
+    plain = found.header.to_dict()
+    for part in ("observation", "action", "stack"):
+        assert meta[part] == json.loads(json.dumps(plain[part]))
+    assert found.header.training == {part: meta[part] for part in ("scenario", "families", "training")}
+    assert (found.header.name, found.header.origin.source) == (name, name)
+    assert found.header.origin.recipe
+    assert found.header.period_s == 1e-4
+    assert found.header.trained.period_s[0] in (2e-5, 1e-4)
+    assert found.header.fallback.stack.transport == "dctcp"
+    assert packed(found.header, found.policy) == data, "a file that was read makes the same file"
+
+
+def test_equal_runs_make_equal_files_in_other_processes_too() -> None:
+    code = "import sys; from tests.policies.files import exported; sys.stdout.buffer.write(exported())"
+    made = [
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True, env={"PYTHONHASHSEED": seed}
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert made == [exported(), exported()]
+
+
+def test_any_tool_for_safetensors_opens_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "policy.ncc"
+    path.write_bytes(exported())
+    with safetensors.safe_open(path, framework="np") as file:
+        assert sorted(file.keys()) == ["b0", "b1", "b2", "w0", "w1", "w2"]
+        assert json.loads(file.metadata()[KIND])["name"] == "ncc"
+
+
+def test_reading_takes_numpy_msgspec_and_safetensors_only() -> None:
+    code = (
+        "import sys; from ncc.policies import load_policy_file; "
+        "tops = {name.split('.')[0] for name in sys.modules if not name.startswith('_')}; "
+        "print(*sorted(tops - set(sys.stdlib_module_names)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    allowed = {"ncc", "numpy", "msgspec", "safetensors", "typing_extensions", "cython_runtime"}
+    assert set(done.stdout.split()) <= allowed
+
+
+def test_another_format_is_refused_as_such_whatever_else_it_has() -> None:
+    def newer(plain: dict[str, Any]) -> None:
+        plain.clear()
+        plain.update(format=4, all_else="is new")
+
+    for data in (with_header(newer), with_header(lambda plain: plain.update(format=4))):
+        with pytest.raises(ResultError, match=r"^x has format '4' of policy files and this ncc reads format 3: use"):
+            opened(data)
+    for other in (0, True, None, "1", 1.5, [1]):
+        with pytest.raises(ResultError, match="and this ncc reads format 3"):
+            opened(with_header(lambda plain, other=other: plain.update(format=other)))  # type: ignore[misc]
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr("policy.json", "{}")
+    with pytest.raises(ResultError, match=r"^x is of format 2 of policy files or older and .* 3: export it again$"):
+        opened(made.getvalue())
+
+
+@settings(max_examples=500)
+@given(st.integers(min_value=0), st.integers(1, 255))
+def test_a_flipped_byte_anywhere_is_refused(at: int, flip: int) -> None:
+    data = bytearray(exported())
+    data[at % len(data)] ^= flip
+    with pytest.raises(ResultError, match=r"^x "):
+        opened(bytes(data))
+
+
+@settings(max_examples=300)
+@given(st.integers(min_value=0))
+def test_a_file_cut_anywhere_is_refused(at: int) -> None:
+    whole = exported()
+    with pytest.raises(ResultError):
+        opened(whole[: at % len(whole)])
+
+
+@settings(max_examples=300)
+@given(st.binary(min_size=1, max_size=64), st.integers(min_value=0))
+def test_bytes_put_in_anywhere_are_refused(extra: bytes, at: int) -> None:
+    whole = exported()
+    at %= len(whole) + 1
+    with pytest.raises(ResultError):
+        opened(whole[:at] + extra + whole[at:])
+
+
+@settings(max_examples=300)
+@given(st.integers(min_value=0), st.integers(1, 4096))
+def test_bytes_taken_out_are_missed(at: int, length: int) -> None:
+    whole = exported()
+    at %= len(whole)
+    with pytest.raises(ResultError):
+        opened(whole[:at] + whole[at + length :])
+
+
+@settings(max_examples=500)
+@given(st.binary(max_size=2000), st.booleans())
+def test_random_bytes_are_refused(data: bytes, begins_well: bool) -> None:
+    with pytest.raises(ResultError):
+        opened(len(data).to_bytes(8, "little") + b'{"' + data if begins_well else data)
+
+
+def test_reasons_are_given() -> None:
+    whole = exported()
+    plain = json.dumps(header())
+    for data, reason in (
+        (b"", "is no policy file"),
+        (whole[:1000], "is no policy file"),
+        (whole[:-1], "is no policy file"),
+        (whole[:-1] + bytes([whole[-1] ^ 1]), "is damaged: it is not what its header and weights make"),
+        (whole + bytes(MAX_BYTES), "has more than the 1000000 bytes"),
+        (with_metadata(None), f"its metadata holds no {KIND}"),
+        (with_metadata({"other": "x"}), f"its metadata holds no {KIND}"),
+        (with_metadata({KIND: "no JSON"}), "is no policy file"),
+        (with_metadata({KIND: "[1]"}), f"its metadata holds no {KIND}"),
+        (with_metadata({KIND: "[" * 100_000}), "is no policy file"),
+        (with_metadata({KIND: plain}), "is damaged"),
+        (with_metadata({KIND: plain, "more": "x"}), "is damaged"),
+        (with_tensors(w0=None), "must hold weights w0.. and biases b0.."),
+        (with_tensors(w3=np.zeros(1, np.float32)), "must hold weights w0.. and biases b0.."),
+        (with_tensors(w0=tensors()["w0"].astype(np.float64)), "in float32 for each layer"),
+        (with_tensors(w0=tensors()["w0"][:, :-1]), "the header's layers are"),
+        (with_tensors(w0=np.full_like(tensors()["w0"], np.nan)), "weights that are not finite"),
+        (with_tensors(b0=tensors()["b0"][:, None]), "does not hold a usable policy"),
+    ):
+        with pytest.raises(ResultError, match=f"^x .*{reason}") as refused:
+            opened(data)
+        assert str(refused.value).isprintable()
+
+
+def test_a_file_that_is_not_plain_is_refused_without_reading_it(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.ncc"
+    subprocess.run(["mkfifo", str(pipe)], check=True)
+    for path, reason in (
+        (pipe, "not a plain file"),
+        (Path("/dev/zero"), "not a plain file"),
+        (tmp_path, "not a plain file"),
+        (tmp_path / "missing" / "x.ncc", "there is no policy file"),
+        (Path("a\0b"), "cannot read the policy file"),
+    ):
+        with pytest.raises(ResultError, match=reason):
+            load_policy_file(path)
+
+
+def test_no_more_of_a_large_file_is_read_than_shows_that_it_is(tmp_path: Path) -> None:
+    large = tmp_path / "large.ncc"
+    with large.open("wb") as file:
+        file.write(exported())
+        file.truncate(10**10)
+    assert len(read_bytes(large)) == MAX_BYTES + 1
+    with pytest.raises(ResultError, match="has more than the 1000000 bytes"):
+        load_policy_file(large)
+
+
+CONTRADICTIONS: list[tuple[Callable[[dict[str, Any]], object], str]] = [
+    (lambda p: p["layers"].pop(), "the policy has 64 actions, its action table 14"),
+    (lambda p: p["layers"][0].__setitem__(1, 26), "neighbours 'ranked' have 25 numbers, got 26"),
+    (lambda p: p["layers"][1].__setitem__(0, 32), "layer 1 has 32 outputs, but layer 2 takes 64"),
+    (lambda p: p["layers"].__setitem__(0, [10**9, 25]), r"layers\[0\] must be"),
+    (lambda p: p["observation"].update(neighbours="each"), "neighbours one by one|needs observation.neighbours"),
+    (lambda p: p["observation"].update(neighbours="none"), "have 8 numbers, got 25"),
+    (lambda p: p["observation"].update(rtt_scale=0), "rtt_scale"),
+    (lambda p: p["observation"].update(ceiling=0.5), "ceiling must be at least 1"),
+    (lambda p: p["entries"].reverse(), "entries is not what"),
+    (lambda p: p.update(entry_range=[0, 1]), "entry_range is not what"),
+    (lambda p: p.update(neighbours=15), "neighbours is not what"),
+    (lambda p: p["action"].update(shares=[1.0, 2.0]), "has 14 actions, its action table 3"),
+    (lambda p: p["action"].update(kind="log"), "action table 0"),
+    (lambda p: p["table"]["multiples"].__setitem__(3, 9.0), "table is not what"),
+    (lambda p: p["table"].update(unit="link rate"), "table is not what"),
+    (lambda p: p.update(period_s=0.01), "2e-05 to 0.001 s, got 0.01"),
+    (lambda p: p.update(period_s=-1), "period_s must be"),
+    (lambda p: p["limits"].update(min_rate_frac=0), "min_rate_frac"),
+    (lambda p: p["limits"].update(max_rate_frac=0.001), "must not exceed max_rate_frac"),
+    (lambda p: p["limits"].update(fall_ratio=1.0), "fall_ratio"),
+    (
+        lambda p: p["fallback"].update(limit={"kind": "policy"}),
+        "must be a controller that limits no rates, got 'dctcp'",
+    ),
+    (lambda p: p["fallback"]["stack"].update(transport="a b"), "transport"),
+    (lambda p: p["stack"].pop("order"), ""),
+    (lambda p: p.update(surprise=1), "no field 'surprise'"),
+    (lambda p: p.pop("limits"), "limits is missing"),
+    (lambda p: p["origin"].update(policy_sha256="x"), "policy_sha256"),
+    (lambda p: p.update(name="a\x1b[31m"), "name must be"),
+]
+
+
+@pytest.mark.parametrize(("change", "reason"), CONTRADICTIONS)
+def test_headers_that_contradict_themselves_are_refused(
+    change: Callable[[dict[str, Any]], object], reason: str
+) -> None:
+    data = with_header(change)
+    if not reason:
+        assert opened(data).header.stack.order == "fifo"
+        return
+    with pytest.raises(ResultError, match=f"^x contradicts itself or is damaged: .*({reason})") as refused:
+        opened(data)
+    assert "\n" not in str(refused.value)
+    assert str(refused.value).isprintable()
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=500)
+@given(st.data())
+def test_any_change_of_the_header_is_understood_or_refused(data: st.DataObject) -> None:
+    """The checksum is made anew, as by somebody who writes such a file by hand."""
+    plain = header()
+    for part in ("recipe", "facts"):
+        plain["origin"][part] = {}
+    plain["training"] = {}
+    place: Any = plain
+    while True:
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        key = data.draw(st.sampled_from(keys))
+        inner = place[key]
+        if not (isinstance(inner, dict | list) and inner) or data.draw(st.booleans()):
+            break
+        place = inner
+    if data.draw(st.booleans()):
+        del place[key]
+    else:
+        place[key] = data.draw(PLAIN)
+    changed = _packed(plain, tensors())
+    found, refused = None, ""
+    try:
+        found = opened(changed)
+    except ResultError as error:
+        refused = str(error)
+    if found is None:
+        assert refused.startswith("x ")
+        assert refused.isprintable(), "one line, and nothing that a terminal would obey"
+        return
+    assert found.policy.obs_dim == found.header.obs_dim == len(found.header.entries)
+    assert found.policy.n_actions == len(found.header.table.multiples)
+
+
+def test_a_policy_too_large_for_a_file_is_refused() -> None:
+    found = opened(exported())
+    wide = 4096
+    shapes = [(wide, 25), (14, wide)]
+    layers = [(np.zeros(shape, np.float32), np.zeros(shape[0], np.float32)) for shape in shapes]
+    with pytest.raises(ConfigError, match=r"may have 1000000 bytes and this would have 1\d{6}: train a smaller policy"):
+        packed(found.header.replace(layers=tuple(shapes)), MlpPolicy(layers))
+    with pytest.raises(ConfigError, match="the header's layers are"):
+        packed(found.header, MlpPolicy(layers))

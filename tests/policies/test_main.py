@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``ncc export``, as a user meets it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ncc.agents.policy import load_policy, save_policy
+from ncc.compose import load_datapath
+from ncc.controllers import load_controller
+from ncc.core.errors import ConfigError, ResultError, UnknownNameError
+from ncc.evaluation import run_controllers
+from ncc.export import look
+from ncc.harness.controller import PolicyLimit
+from ncc.harness.manifest import MANIFEST, read_manifest, seal
+from ncc.limiters import LimiterFactory
+from ncc.plan import EvaluationSpec, TrainPlan
+from ncc.policies import load_policy_file
+from ncc.policies.export import ExportSpec, LimitsChosen, export
+from ncc.policies.onnx_model import onnx_logits
+from tests.agents.test_packaged import finished_run
+from tests.mains.commands import ncc
+from tests.policies.files import exported
+from tests.support.experiments import small_rack
+
+
+def test_a_run_is_exported_with_all_that_made_it(tmp_path: Path) -> None:
+    run = finished_run(tmp_path / "run")
+    done = ncc("export", f"run={run}", "out=out/policy.ncc", "fallback=cubic", "limits.rise_ratio=2", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    found, manifest = load_policy_file(tmp_path / "out" / "policy.ncc"), read_manifest(run, "training")
+    assert f"SHA-256 {found.sha256}" in done.stdout
+    header, (policy, meta) = found.header, load_policy(run / "policy.npz")
+    assert found.policy.layers[0][0].tobytes() == policy.layers[0][0].tobytes()
+    assert header.observation.to_dict() == meta["observation"]
+    assert (header.origin.source, header.origin.seed) == ("run", 7)
+    assert header.origin.recipe == TrainPlan.load(run).plain
+    assert header.origin.provenance == json.loads((run / MANIFEST).read_text())["provenance"]
+    assert header.origin.policy_sha256 == manifest.files["policy.npz"].sha256
+    assert (header.fallback.name, header.limits.rise_ratio, header.limits.fall_ratio) == ("cubic", 2.0, None)
+    assert header.neighbours == 15
+    other = export(ExportSpec(run=str(run), file="policy_untrained.npz", out=str(tmp_path / "other.ncc"), name="mine"))
+    assert load_policy_file(other).header.name == "mine"
+    assert load_policy_file(other).header.origin.policy_sha256 == manifest.files["policy_untrained.npz"].sha256
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["policy.ncc"], "nothing half-written stays"
+
+
+def test_an_onnx_model_is_written_beside_the_file_if_asked_for(tmp_path: Path) -> None:
+    done = ncc("export", "policy=ncc", "onnx=policy.onnx", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "policy.onnx, the same policy for ONNX run times" in done.stdout
+    assert (tmp_path / "policy.ncc").read_bytes() == exported()
+    policy = load_policy_file(tmp_path / "policy.ncc").policy
+    obs = np.random.default_rng(1).uniform(-1, 1, (64, 25)).astype(np.float32)
+    logits = onnx_logits((tmp_path / "policy.onnx").read_bytes())
+    np.testing.assert_allclose(logits(obs), policy.logits(obs), atol=1e-5)
+
+
+BAD = [
+    ([], "an export takes one policy: name the training that made it, run=<folder>"),
+    (["run={run}", "policy=ncc"], "an export takes one policy"),
+    (["policy=nc"], "Unknown packaged policy 'nc'; known: ncc"),
+    (["run={run}", "file=polciy.npz"], "known: policy.npz, policy_untrained.npz. Did you mean 'policy.npz'?"),
+    (["run=nowhere"], "nowhere is not a finished result: it has no manifest.json"),
+    (["policy=ncc", "out=policy.onnx"], "out must end in .ncc, got policy.onnx"),
+    (["policy=ncc", "onnx=policy.ncc"], "onnx must end in .onnx, got policy.ncc"),
+    (["policy=ncc", "out=folder.ncc"], "out names a folder, folder.ncc"),
+    (["policy=ncc", "out=/proc/nowhere/policy.ncc"], "cannot write /proc/nowhere/policy.ncc"),
+    (
+        ["policy=ncc", "out=there.ncc"],
+        "there.ncc is there already; choose another out, or replace it with overwrite=true",
+    ),
+    (["policy=ncc", "period_s=1"], "period_s must be one that the policy was trained with, 2e-05 to 0.001 s, got 1"),
+    (["policy=ncc", "period_s=-1"], "period_s"),
+    (["policy=ncc", "limits.min_rate_frac=6"], "min_rate_frac"),
+    (["policy=ncc", "limits.rise_ratio=0.5"], "rise_ratio"),
+    (["policy=ncc", "limits.rise=2"], "Unknown key of limits 'rise'; known: fall_ratio"),
+    (["policy=ncc", "fallback=max_min"], "the fallback must be a controller that limits no rates, got 'max_min'"),
+    (["policy=ncc", "fallback=cubc"], "Did you mean 'cubic'?"),
+    (["policy=ncc", "name=a/b"], "name"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), BAD, ids=[" ".join(arguments) for arguments, _ in BAD])
+def test_what_cannot_be_exported_is_refused_in_one_sentence(arguments: list[str], said: str, tmp_path: Path) -> None:
+    run = finished_run(tmp_path / "run")
+    (tmp_path / "folder.ncc").mkdir()
+    (tmp_path / "there.ncc").write_bytes(b"mine")
+    before = sorted(tmp_path.rglob("*"))
+    done = ncc("export", *(argument.format(run=run) for argument in arguments), cwd=tmp_path)
+    assert done.returncode in (1, 2)
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert sorted(tmp_path.rglob("*")) == before, "nothing half-written"
+    assert (tmp_path / "there.ncc").read_bytes() == b"mine"
+
+
+def test_a_file_is_replaced_where_that_is_asked_for(tmp_path: Path) -> None:
+    out = tmp_path / "policy.ncc"
+    out.write_bytes(b"mine")
+    export(ExportSpec(policy="ncc", out=str(out), overwrite=True))
+    assert out.read_bytes() == exported()
+
+
+def test_runs_that_are_not_whole_are_refused(tmp_path: Path) -> None:
+    spec = ExportSpec(run=str(tmp_path / "run"), out=str(tmp_path / "policy.ncc"))
+    run = finished_run(tmp_path / "run")
+    files = list(read_manifest(run, "training").files)
+    policy, config = run / "policy.npz", run / "config.json"
+    whole, said = policy.read_bytes(), config.read_bytes()
+
+    def refused(match: str) -> None:
+        with pytest.raises((ResultError, UnknownNameError), match=match):
+            export(spec)
+        assert not (tmp_path / "policy.ncc").exists()
+
+    policy.unlink()
+    refused("policy.npz is missing though the manifest lists it")
+    policy.write_bytes(whole[:-1])
+    refused("changed or cut")
+    policy.write_bytes(whole)
+    config.unlink()
+    refused("config.json is missing")
+    config.write_bytes(said)
+    seal(run, "training", {"seed": 7, "valid": False}, files)
+    refused("judged by runs that must not be used")
+    seal(run, "evaluation", {"seed": 7, "valid": True}, files)
+    refused("holds a result of kind 'evaluation'")
+    seal(run, "training", {"seed": 7, "valid": True}, ["config.json"])
+    refused(r"Unknown policy of .* 'policy.npz'; known: \(none\)")
+    _, meta = load_policy(policy)
+    changes: list[tuple[dict[str, object], str]] = [
+        (
+            {"observation": {"neighbours": "pooled"}},
+            "for other observations or actions than it says.* take 53 .* makes 16",
+        ),
+        ({"action": {"levels": 3}}, "to 11 actions, what it says of itself makes 53 and 4"),
+        ({"action": {"kind": "log"}}, "makes 53 and 0"),
+        ({"scenario": None}, "does not say its scenario; train again"),
+        ({"stack": {"transprot": "dctcp"}}, "no policy of this version of ncc"),
+    ]
+    for change, said_of_it in changes:
+        weights = [(np.zeros((11, 53), np.float32), np.zeros(11, np.float32))]
+        save_policy(policy, weights, {**meta, **change})
+        seal(run, "training", {"seed": 7, "valid": True}, files)
+        refused(said_of_it)
+
+
+def test_inspect_says_what_a_file_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "policy.ncc"
+    spec = ExportSpec(policy="ncc", out=str(path), period_s=1e-3, limits=LimitsChosen(fall_ratio=2, max_rate_frac=1))
+    found = load_policy_file(export(spec))
+    assert look(["inspect", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[0] == f"{path}: checked in full"
+    for line in (
+        "policy       ncc: 25 numbers -> 64 -> 64 -> 14 actions, 6,734 weights, tanh",
+        f"SHA-256 {found.sha256}",
+        f"format 3, {found.size_bytes:,} bytes",
+        "observation  neighbours ranked (any number of neighbours), ages no; scales: rtt 20, wait 100, backlog 100",
+        "rate_limit, rtt, goodput, wait, queued_bytes, queued_flows",
+        "actions      times the fair share: 0.1, 0.25,",
+        "3.5, 5, no limit; at least 0.01 of the link rate",
+        "period       0.001 s\n",
+        "trained on   the number of hosts in a neighbourhood: 4 to 64\n",
+        "limits       0.01 to 1 of the link rate, or none; fall at most 2-fold per period",
+        "stack        dctcp, order upsilon omega_milli=500",
+        "fallback     dctcp: dctcp, order fifo, no limit",
+        'trained      from "ncc", seed 1, at commit ',
+        "scenario rack, families ",
+    ):
+        assert line in out
+    for name in found.header.entries:
+        assert name in out
+
+
+def test_inspect_and_check_refuse_what_reading_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "bad.ncc"
+    bad.write_bytes(exported()[:-1])
+    for verb in ("inspect", "check"):
+        for path, said in ((bad, "is no policy file"), (tmp_path / "none.ncc", "there is no policy file")):
+            assert look([verb, str(path)]) == 1
+            shown = capsys.readouterr()
+            assert shown.out == ""
+            assert said in shown.err
+            assert len(shown.err.splitlines()) == 1
+    with pytest.raises(SystemExit) as ended:
+        look(["check", str(bad), "--samples", "0"])
+    assert ended.value.code == 2
+
+
+def test_check_compares_run_times(tmp_path: Path) -> None:
+    (tmp_path / "policy.ncc").write_bytes(exported())
+    done = ncc("export", "check", "policy.ncc", "--samples", "2000", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *rest = done.stdout.splitlines()
+    assert first == "policy.ncc: 2,000 observations of 25 numbers, beside PyTorch"
+    assert [line.split()[0] for line in rest] == ["numpy", "onnxruntime"]
+    assert all(line.endswith("other choices 0") for line in rest)
+
+
+def test_a_policy_file_is_evaluated_as_the_policy_that_was_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "policy.ncc").write_bytes(exported())
+    slow = LimitsChosen(max_rate_frac=0.02)
+    export(ExportSpec(policy="ncc", out="slow.ncc", limits=slow))
+    factory = LimiterFactory(None)
+    names = ["ncc", "policy.ncc", "slow.ncc"]
+    controllers = [factory.resolved(load_controller(name)) for name in names]
+    assert len({one.stack for one in controllers}) == 1
+    done = run_controllers(
+        small_rack(duration_s=0.02, drain_s=5.0),
+        controllers,
+        [1],
+        load_datapath("packetsim"),
+        factory,
+        called="evaluating",
+        folder=tmp_path / "runs",
+        workers=1,
+        config={},
+    )
+    ncc_too, file, held = (done.summaries()[name][1] for name in names)
+    np.testing.assert_equal(ncc_too, file)  # in every metric; those of no flow are NaN in both
+    assert held["fct_mean_s"] > 5 * file["fct_mean_s"], "at most 2 % of the link"
+
+
+def test_a_policy_file_is_named_by_any_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    for name in ("policy.ncc", "runs/policy.ncc", "runs/two words.ncc", "runs/.hidden.ncc"):
+        (tmp_path / name).write_bytes(exported())
+    for given in ("policy.ncc", "./policy.ncc", "runs/policy.ncc", f"{tmp_path}/runs/policy.ncc"):
+        for before in ("", "hosts:"):
+            found = load_controller(before + given)
+            assert isinstance(found.limit, PolicyLimit)
+            assert (found.name, Path(found.limit.path)) == (f"{before}policy.ncc", (tmp_path / given).resolve())
+    for given in ("runs/two words.ncc", "runs/.hidden.ncc"):
+        with pytest.raises(ConfigError, match=r"results go by a file's name, which must be .*; call '"):
+            load_controller(given)
+    with pytest.raises(UnknownNameError, match="Unknown controller 'runs/policy'; known: "):
+        load_controller("runs/policy")
+    same = EvaluationSpec(controllers=("runs/policy.ncc", "./policy.ncc"), datapaths=("ns3",), seeds=1, duration_s=1.0)
+    with pytest.raises(ConfigError, match=r"would call runs/policy.ncc and ./policy.ncc all 'policy.ncc': leave"):
+        same.load()
+    done = ncc("evaluate", "controller=[runs/policy.ncc,none/other.ncc]", "scenario=rack", "seeds=1", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"error: controller 'other.ncc': there is no policy file {tmp_path.resolve()}/none/other.ncc; "
+        "make it with ncc export\n",
+    )
+
+
+def test_a_policy_file_that_cannot_be_used_is_refused_by_evaluations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"there is no policy file .*none\.ncc"):
+        LimiterFactory(None).resolved(load_controller("none.ncc"))
+    (tmp_path / "bad.ncc").write_bytes(exported()[1:])
+    with pytest.raises(ConfigError, match="is no policy file"):
+        LimiterFactory(None).resolved(load_controller("bad.ncc"))
+    run = finished_run(tmp_path / "run")
+    export(ExportSpec(run=str(run), out="each.ncc"))
+    controller = load_controller("each.ncc")
+    assert isinstance(controller.limit, PolicyLimit)
+    with pytest.raises(ConfigError, match="was trained on 53 numbers per host and scenario 'small_rack' gives"):
+        LimiterFactory(None)(controller, small_rack())

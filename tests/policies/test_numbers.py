@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Logits of a policy file: those of PyTorch, to 1e-5, on observations that hosts really make."""
+
+from itertools import pairwise
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from ncc.agents.policy import Layer, MlpPolicy
+from ncc.core.errors import InvalidRunError, ResultError
+from ncc.harness.batch import ObsArray
+from ncc.policies import check
+from ncc.policies.check import TOLERANCE, check_lines, record, torch_logits
+from ncc.policies.file import packed, policy_file_from
+from ncc.policies.onnx_model import onnx_logits, onnx_model
+from tests.policies.files import exported, with_header
+
+SAMPLES = 10_000
+
+
+@pytest.fixture(scope="module")
+def recorded() -> ObsArray:
+    return record(policy_file_from(exported(), "x"), SAMPLES)
+
+
+def test_recorded_observations_are_many_different_ones(recorded: ObsArray) -> None:
+    assert recorded.shape == (SAMPLES, 25)
+    assert recorded.dtype == np.float32
+    assert len(np.unique(recorded, axis=0)) > SAMPLES / 4
+    again = record(policy_file_from(exported(), "x"), 1000)
+    assert np.array_equal(again, recorded[:1000])
+
+
+@pytest.mark.parametrize("name", ["ncc", "ncc_levels", "ncc_alone"])
+def test_all_run_times_compute_the_same(name: str) -> None:
+    first, *rest = check_lines(policy_file_from(exported(name), "x"), "x", SAMPLES)
+    assert first.endswith("beside PyTorch")
+    assert [line.split()[0] for line in rest] == ["numpy", "onnxruntime"]
+    assert all(line.endswith("other choices 0") for line in rest)
+
+
+def random_layers(*sizes: int) -> list[Layer]:
+    rng = np.random.default_rng(3)
+    return [
+        (rng.normal(size=(out, inputs), scale=0.25).astype(np.float32), rng.normal(size=out).astype(np.float32))
+        for inputs, out in pairwise(sizes)
+    ]
+
+
+@pytest.mark.parametrize("sizes", [(25, 14), (25, 8, 14), (25, 200, 100, 50, 14)])
+def test_policies_of_any_depth(sizes: tuple[int, ...], recorded: ObsArray) -> None:
+    policy = MlpPolicy(random_layers(*sizes))
+    layers = tuple(weight.shape for weight, _ in policy.layers)
+    found = policy_file_from(packed(policy_file_from(exported(), "x").header.replace(layers=layers), policy), "x")
+    true = torch_logits(policy, recorded)
+    assert np.abs(found.policy.logits(recorded) - true).max() < TOLERANCE
+    assert np.abs(onnx_logits(onnx_model(policy, "x"))(recorded) - true).max() < TOLERANCE
+
+
+def test_the_model_is_in_one_piece_and_says_what_it_takes() -> None:
+    data = onnx_model(policy_file_from(exported(), "x").policy, "ncc")
+    model = onnx.load_model_from_string(data)
+    assert [node.op_type for node in model.graph.node] == ["Gemm", "Tanh", "Gemm", "Tanh", "Gemm"]
+    assert not any(tensor.external_data for tensor in model.graph.initializer)
+    (taken,), (given,) = model.graph.input, model.graph.output
+    assert [(end.name, end.type.tensor_type.shape.dim[1].dim_value) for end in (taken, given)] == [
+        ("observation", 25),
+        ("logits", 14),
+    ]
+    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    for hosts in (1, 64):
+        assert session.run(None, {"observation": np.zeros((hosts, 25), np.float32)})[0].shape == (hosts, 14)
+
+
+def test_a_difference_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = policy_file_from(exported(), "x")
+    monkeypatch.setattr(check, "torch_logits", lambda policy, obs: policy.logits(obs) + np.float32(1e-3))
+    with pytest.raises(InvalidRunError, match=r"numpy differs from the policy by 1\.0e-03, more than 1e-05"):
+        check_lines(found, "x", 100)
+
+
+def test_without_a_scenario_nothing_is_recorded() -> None:
+    for training in ({}, {"scenario": None}, {"scenario": {"name": "x"}}):
+        found = policy_file_from(with_header(lambda plain, t=training: plain.update(training=t)), "x")  # type: ignore[misc]
+        with pytest.raises(ResultError, match="says no scenario to observe in"):
+            record(found, 10)
