@@ -17,7 +17,6 @@ TESTS = ("core", "metrics", "harness", "packetsim", "envs", "agents", "policies"
 """Of tests/: those that need nothing of a checkout but themselves. What needs an extra skips by its name."""
 TOOLS = (
     "pytest", "pytest-timeout", "pytest-rerunfailures", "pytest-xdist", "hypothesis", "scipy", "networkx",
-    "prometheus-client",
 )  # fmt: skip
 MOST_MB = 400
 """Installed, without pip and what the tests need."""

@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Metrics of an agent for Prometheus: its text format 0.0.4 over HTTP, answered between two decisions.
+"""Metrics of an agent, over HTTP by prometheus_client, which is loaded only if metrics are asked for."""
 
-There is no thread, because it would hold the interpreter while a decision is due, and no HTTP library, because Python's
-take 8 MB (`http.server`) and 11 MB (`prometheus_client`) of a host's memory. A tick costs one question to the kernel.
-"""
-
-import math
 import os
-import socket
+import sys
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ncc.core.errors import ConfigError
-from ncc.core.units import NS_PER_S
 from ncc.host.peers import Address, parse_one
 
 if TYPE_CHECKING:
@@ -23,15 +19,11 @@ if TYPE_CHECKING:
     from ncc.host.loop import Loop
     from ncc.policies import PolicyFile
 
-REQUEST_MOST_BYTES = 8192
-PATIENCE_NS = 2 * NS_PER_S
-"""Time that a client has to ask and to take the answer; the next client waits meanwhile."""
-BACKLOG = 4
+SWITCH_S = 1e-4
+"""Longest time for which the thread of a request holds the interpreter while a decision is due."""
 BOUNDS_S = tuple(1e-5 * 2**i for i in range(14))
 """Upper bounds of the histograms' buckets, from 10 us to 82 ms."""
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-
-Number = float | int
 
 
 class Latencies:
@@ -63,132 +55,61 @@ def peak_rss_bytes() -> int:
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
-def exposition(loop: "Loop", file: "PolicyFile", log: "Log") -> str:
-    """All metrics of an agent in the text format."""
-    agent, guard, live, own = loop.agent, loop.agent.guard, loop.live, loop.own
+class AgentCollector:
+    """All numbers of an agent, read when they are asked for."""
 
-    def by_host(name: str) -> Mapping[str, Number]:
-        return {} if own is None else _by_host(getattr(own, name).tolist())
+    def __init__(self, loop: "Loop", file: "PolicyFile", log: "Log") -> None:
+        self._loop, self._file, self._log = loop, file, log
 
-    counters: list[tuple[str, str, str, Number | Mapping[str, Number]]] = [
-        ("ncc_periods_total", "periods that have ended", "", loop.periods.epoch),
-        ("ncc_missed_periods_total", "of these, without a decision", "", loop.periods.missed),
-        ("ncc_messages_total", "messages by their fate", "result", agent.exchange.counters),
-        ("ncc_stale_total", "periods in which a peer's or the uplink's state was too old", "whose", agent.counters),
-        ("ncc_guard_total", "events of the guard", "what", guard.counters),
-        ("ncc_shim_total", "events of the kernel's program", "what", live.shim.counters()),
-        ("ncc_torn_reports_total", "reports left to the next period", "", live.torn),
-        ("ncc_log_lost_total", "lines of the log that could not be written", "", log.lost),
-        ("ncc_cpu_seconds_total", "of this process", "", time.process_time()),
-    ]
-    gauges: list[tuple[str, str, str, Number | Mapping[str, Number]]] = [
-        ("ncc_info", "the policy, by its SHA-256", "policy_sha256", {file.sha256: 1}),
-        ("ncc_active", "1 if the policy decides, 0 if the hosts are handed back", "", int(guard.active)),
-        ("ncc_limit_bps", "limit in force, +Inf: none", "host", _by_host(loop.limits_bps.tolist())),
-        ("ncc_throughput_bps", "sent in the last period", "host", by_host("throughput_bps")),
-        ("ncc_queued_bytes", "written by applications, not sent", "host", by_host("queued_bytes")),
-        ("ncc_connections", "that are reported", "", 0 if own is None else own.connections),
-        ("ncc_resident_memory_bytes", "of this process", "", rss_bytes()),
-    ]
-    lines = [line for family in counters for line in _family("counter", *family)]
-    lines += [line for family in gauges for line in _family("gauge", *family)]
-    lines += _histogram("ncc_decision_seconds", "from measuring to limits written", loop.took)
-    lines += _histogram("ncc_late_seconds", "by how much periods began late", loop.late)
-    return "\n".join(lines) + "\n"
+    def collect(self) -> Iterator[Any]:
+        """Families of metrics, as prometheus_client wants them."""
+        loop, agent, own = self._loop, self._loop.agent, self._loop.own
+        yield _counter("ncc_periods", "periods that have ended", loop.periods.epoch)
+        yield _counter("ncc_missed_periods", "of these, without a decision", loop.periods.missed)
+        yield _counter("ncc_messages", "messages by their fate", agent.exchange.counters, "result")
+        yield _counter("ncc_stale", "periods with a peer's or the uplink's state too old", agent.counters, "whose")
+        yield _counter("ncc_guard", "events of the guard", agent.guard.counters, "what")
+        yield _counter("ncc_shim", "events of the kernel's program", loop.live.shim.counters(), "what")
+        yield _counter("ncc_torn_reports", "reports left to the next period", loop.live.torn)
+        yield _counter("ncc_log_lost", "lines of the log that could not be written", self._log.lost)
+        yield _counter("ncc_cpu_seconds", "of this process", time.process_time())
+        yield _gauge("ncc_info", "the policy, by its SHA-256", {self._file.sha256: 1}, "policy_sha256")
+        yield _gauge("ncc_active", "1 if the policy decides, 0 if hosts are handed back", int(agent.guard.active))
+        yield _gauge("ncc_limit_bps", "limit in force, +Inf: none", _by_host(loop.limits_bps.tolist()), "host")
+        if own is not None:
+            yield _gauge("ncc_throughput_bps", "sent in the last period", _by_host(own.throughput_bps.tolist()), "host")
+            yield _gauge("ncc_queued_bytes", "written and not sent", _by_host(own.queued_bytes.tolist()), "host")
+            yield _gauge("ncc_connections", "that are reported", own.connections)
+        yield _gauge("ncc_resident_memory_bytes", "of this process", rss_bytes())
+        yield _histogram("ncc_decision_seconds", "from measuring to limits written", loop.took)
+        yield _histogram("ncc_late_seconds", "by how much periods began late", loop.late)
 
 
-def _by_host(values: list[float]) -> dict[str, Number]:
-    return {str(row): value for row, value in enumerate(values)}
-
-
-def _family(kind: str, name: str, help_: str, label: str, found: Number | Mapping[str, Number]) -> Iterator[str]:
-    yield f"# HELP {name} {help_}"
-    yield f"# TYPE {name} {kind}"
-    if isinstance(found, Mapping):
-        yield from (f'{name}{{{label}="{key}"}} {_number(value)}' for key, value in found.items())
-    else:
-        yield f"{name} {_number(found)}"
-
-
-def _histogram(name: str, help_: str, latencies: Latencies) -> Iterator[str]:
-    yield f"# HELP {name} {help_}"
-    yield f"# TYPE {name} histogram"
-    seen = 0
-    for bound_s, count in zip((*BOUNDS_S, math.inf), latencies.counts, strict=True):
-        seen += count
-        yield f'{name}_bucket{{le="{_number(bound_s)}"}} {seen}'
-    yield f"{name}_sum {_number(latencies.sum_s)}"
-    yield f"{name}_count {seen}"
-
-
-def _number(value: Number) -> str:
-    return "+Inf" if value == math.inf else repr(value)
-
-
-class Endpoint:
-    """Answers ``GET /metrics`` at an address, one client at a time and a little at each `tick`.
-
-    Attributes:
-        address: where it listens.
-        text: makes the text of the metrics; set it before the first `tick`.
+@contextmanager
+def served(address: Address) -> Iterator[Callable[[AgentCollector], None]]:
+    """Serve metrics at an address; inside, a function that says of which agent.
 
     Raises:
         ConfigError: the port is in use, or the address is not this machine's.
     """
+    from prometheus_client import CollectorRegistry, start_http_server
 
-    def __init__(self, address: Address) -> None:
-        self.text: Callable[[], str] = str
-        self._client: socket.socket | None = None
-        self._until_ns = 0
-        self._request = self._answer = b""
-        self._listening = socket.socket(address.family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-        try:
-            self._listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self._listening.bind(address)
-            self._listening.listen(BACKLOG)
-        except OSError as error:
-            self._listening.close()
-            raise ConfigError(
-                f"cannot serve metrics at {address}: {error.strerror}; name another address or port, or none"
-            ) from None
-        self.address = Address(*self._listening.getsockname()[:2])
-
-    def tick(self, now_ns: int) -> None:
-        """Take in a client, or go on with the one there is, without waiting."""
-        if self._client is None:
-            try:
-                self._client, _ = self._listening.accept()
-            except OSError:  # nobody, or gone again
-                return
-            self._client.setblocking(False)
-            self._request = self._answer = b""
-            self._until_ns = now_ns + PATIENCE_NS
-        if not self._goes_on(self._client) or now_ns > self._until_ns:
-            self._client.close()
-            self._client = None
-
-    def close(self) -> None:
-        """Answer no more; may be called twice."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
-        self._listening.close()
-
-    def _goes_on(self, client: socket.socket) -> bool:
-        """Read or answer as much as is possible now; true if there is more to do."""
-        try:
-            if not self._answer:
-                read = client.recv(REQUEST_MOST_BYTES)
-                self._request += read
-                if b"\r\n\r\n" not in self._request and b"\n\n" not in self._request:
-                    return bool(read) and len(self._request) < REQUEST_MOST_BYTES
-                self._answer = _answer(self._request, self.text)
-            self._answer = self._answer[client.send(self._answer) :]
-            return bool(self._answer)
-        except BlockingIOError:
-            return True
-        except OSError:  # gone
-            return False
+    registry = CollectorRegistry()
+    try:
+        server, thread = start_http_server(address.port, address.host, registry)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot serve metrics at {address}: {error.strerror}; name another address or port, or none"
+        ) from None
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)
+    try:
+        yield registry.register
+    finally:
+        sys.setswitchinterval(before_s)
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def parse_endpoint(text: str) -> Address | None:
@@ -204,20 +125,31 @@ def parse_endpoint(text: str) -> Address | None:
     return parse_one(text, "address of metrics").address
 
 
-def _answer(request: bytes, text: Callable[[], str]) -> bytes:
-    method, _, rest = request.split(b"\n", 1)[0].strip().partition(b" ")
-    path = rest.partition(b" ")[0].partition(b"?")[0]
-    if method != b"GET":
-        return _response("405 Method Not Allowed", "Only GET is answered here.\n")
-    if path != b"/metrics":
-        return _response("404 Not Found", "There is only /metrics here.\n")
-    return _response("200 OK", text())
+def _by_host(values: list[float]) -> dict[str, float]:
+    return {str(row): value for row, value in enumerate(values)}
 
 
-def _response(status: str, text: str) -> bytes:
-    body = text.encode()
-    head = (
-        f"HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    )
-    return head.encode() + body
+def _counter(name: str, help_: str, found: float | dict[str, Any], label: str = "") -> Any:
+    from prometheus_client.core import CounterMetricFamily
+
+    return _filled(CounterMetricFamily(name, help_, labels=[label] if label else []), found)
+
+
+def _gauge(name: str, help_: str, found: float | dict[str, Any], label: str = "") -> Any:
+    from prometheus_client.core import GaugeMetricFamily
+
+    return _filled(GaugeMetricFamily(name, help_, labels=[label] if label else []), found)
+
+
+def _filled(family: Any, found: float | dict[str, Any]) -> Any:
+    for key, value in (found if isinstance(found, dict) else {None: found}).items():
+        family.add_metric([] if key is None else [key], value)
+    return family
+
+
+def _histogram(name: str, help_: str, latencies: Latencies) -> Any:
+    from prometheus_client.core import HistogramMetricFamily
+
+    bounds = [f"{bound_s:g}" for bound_s in BOUNDS_S] + ["+Inf"]
+    buckets = list(zip(bounds, accumulate(latencies.counts), strict=True))
+    return HistogramMetricFamily(name, help_, buckets=buckets, sum_value=latencies.sum_s)

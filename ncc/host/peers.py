@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Hosts of a neighbourhood: their addresses and ids."""
 
-import fcntl
 import hashlib
 import re
 import socket
@@ -16,8 +15,6 @@ PORT = 9471
 HOSTS_MOST = 256
 """Most hosts that one agent serves (layout.HOSTS_MAX), and that a neighbourhood has."""
 _FORM = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<four>[0-9.]+))(?::(?P<port>\d{1,5}))?(?:\*(?P<hosts>\d{1,4}))?")
-_ASKED_FOR_ADDRESS = 0x8915
-"""SIOCGIFADDR, netdevice(7)."""
 _MAPPED = bytes(10) + b"\xff\xff"
 
 
@@ -123,24 +120,6 @@ def parse_peers(texts: Sequence[str], own: Sequence[Peer]) -> tuple[Peer, ...]:
     if len(peers) + len(own) > HOSTS_MOST:
         raise ConfigError(f"a neighbourhood has at most {HOSTS_MOST} hosts, got {len(peers) + len(own)}: name fewer")
     return peers
-
-
-def interface_address(interface: str) -> str:
-    """The first IPv4 address of a network interface.
-
-    Raises:
-        ConfigError: there is no such interface, or it has no IPv4 address.
-    """
-    interface_index(interface)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        try:
-            answer = fcntl.ioctl(asking.fileno(), _ASKED_FOR_ADDRESS, struct.pack("256s", interface.encode()))
-        except OSError as error:
-            raise ConfigError(
-                f"the interface {interface} has no IPv4 address ({error.strerror}): give it one, or say on which "
-                "address to listen"
-            ) from None
-    return socket.inet_ntop(socket.AF_INET, answer[20:24])
 
 
 def interface_index(interface: str) -> int:

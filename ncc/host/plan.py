@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ncc.core.errors import ConfigError
+from ncc.envs.linux.addresses import InterfaceAddress, is_here
 from ncc.envs.linux.addresses import addresses as addresses_here
-from ncc.envs.linux.addresses import is_here
 from ncc.envs.linux.objects import check_name
 from ncc.envs.linux.senders import KERNEL, check_stack
 from ncc.host.exchange import GROUP, ExchangeSpec
@@ -17,7 +17,7 @@ from ncc.host.message import Key, read_key
 from ncc.host.metrics import parse_endpoint
 from ncc.host.neighbourhood import NeighbourhoodSpec, check_fits, check_trained
 from ncc.host.options import check_within, listed, named_by_option
-from ncc.host.peers import Address, interface_address, interface_index, parse_agent, parse_peers
+from ncc.host.peers import Address, interface_index, parse_agent, parse_peers
 from ncc.policies.file import PolicyFile, load_policy_file
 from ncc.policies.limits import RateBounds
 
@@ -74,8 +74,7 @@ def planned(options: argparse.Namespace) -> Plan:
     file = load_policy_file(options.policy)
     bounds = narrowed(file, options)
     _check_transport(file)
-    interfaces, addresses = _hosts(options)
-    limited, ipv6 = _limited(options, interfaces, addresses)
+    interfaces, addresses, limited, ipv6 = _hosts(options)
     exchange, key = _exchange(options, file, addresses, interfaces)
     n_peers = exchange.discover or len(parse_peers(exchange.peers, exchange.own))
     network = neighbourhood_of(options, file, len(addresses) + n_peers, interfaces)
@@ -172,19 +171,32 @@ def _speed_bps(interfaces: list[str]) -> float:
     raise ConfigError("the rate of the hosts' links is not known: say --link-rate, in bits/s")
 
 
-def _hosts(options: argparse.Namespace) -> tuple[list[str], list[str]]:
-    """Interfaces and addresses of the local hosts."""
-    interfaces: list[str] = options.interface or []
-    found = [interface_address(name) for name in interfaces]
-    addresses = options.address or found
+def _hosts(options: argparse.Namespace) -> tuple[list[str], list[str], list[tuple[str, ...]], list[str]]:
+    """Interfaces and addresses of the local hosts, `Plan.limited` and `Plan.ipv6`."""
+    interfaces, held = options.interface or [], addresses_here()
+    numbers = [interface_index(name) for name in interfaces]
+    limited = [
+        tuple(dict.fromkeys(str(one.address) for one in held if one.interface == number and one.address.version == 4))
+        for number in numbers
+    ]
+    if without := [name for name, own in zip(interfaces, limited, strict=True) if not own]:
+        raise ConfigError(
+            f"the interface {without[0]} has no IPv4 address: give it one, or say on which address to listen"
+        )
+    addresses = options.address or [own[0] for own in limited]
     if not addresses:
         raise ConfigError("name the host: --interface, or --address of its connections")
-    if options.address and interfaces and len(addresses) != len(interfaces):
+    if options.address:
+        if interfaces and len(addresses) != len(interfaces):
+            raise ConfigError(
+                f"{len(interfaces)} interfaces and {len(addresses)} addresses were named: each host has one of either"
+            )
+        limited = [(address,) for address in addresses]
+    every = [address for own in limited for address in own]
+    if twice := [address for address in every if every.count(address) > 1]:
         raise ConfigError(
-            f"{len(interfaces)} interfaces and {len(addresses)} addresses were named: each host has one of either"
+            f"each host needs an address of its own, and {twice[0]} is that of two: say --address of each"
         )
-    if len(set(addresses)) < len(addresses):
-        raise ConfigError(f"each host needs an address of its own, got {', '.join(addresses)}")
     for address in addresses:
         if parse_agent(address, "address")[0].address.host != address or ":" in address:
             raise ConfigError(f"a host's address must be an IPv4 address, got {address!r}")
@@ -193,33 +205,18 @@ def _hosts(options: argparse.Namespace) -> tuple[list[str], list[str]]:
                 f"no connection begins at {address} here: name an address of this machine (`ip address`), or say "
                 "--elsewhere if it is that of another network namespace"
             )
-    return interfaces, addresses
+    return interfaces, addresses, limited, _ipv6(held, numbers)
 
 
-def _limited(
-    options: argparse.Namespace, interfaces: list[str], addresses: list[str]
-) -> tuple[list[tuple[str, ...]], list[str]]:
-    """`Plan.limited` and `Plan.ipv6`."""
-    held = addresses_here()
-    numbers = [interface_index(name) for name in interfaces]
-    six = [
+def _ipv6(held: list[InterfaceAddress], numbers: list[int]) -> list[str]:
+    """Global IPv6 addresses of these interfaces; none named: of all."""
+    return [
         str(one.address)
         for one in held
         if one.address.version == 6
         and not (one.address.is_link_local or one.address.is_loopback)
         and (not numbers or one.interface in numbers)
     ]
-    if options.address:
-        return [(address,) for address in addresses], six
-    found = []
-    for number, first in zip(numbers, addresses, strict=True):
-        four = [str(one.address) for one in held if one.interface == number and one.address.version == 4]
-        found.append(tuple(dict.fromkeys([first, *four])))
-    every = [address for own in found for address in own]
-    if len(set(every)) < len(every):
-        twice = next(address for address in every if every.count(address) > 1)
-        raise ConfigError(f"{twice} is an address of two interfaces: say by --address which is each host's")
-    return found, six
 
 
 def _exchange(

@@ -24,7 +24,7 @@ from ncc.host.exchange import open_exchange
 from ncc.host.guard import Guard
 from ncc.host.log import Log
 from ncc.host.loop import Loop
-from ncc.host.metrics import Endpoint, exposition, peak_rss_bytes
+from ncc.host.metrics import AgentCollector, peak_rss_bytes, served
 from ncc.host.neighbourhood import Neighbourhood, limiter_of
 from ncc.host.notify import Notifier
 from ncc.host.plan import Plan, planned
@@ -55,9 +55,7 @@ def command(options: argparse.Namespace) -> int:
         undo.callback(exchange.close)
         guard = Guard(plan.guard, plan.bounds, neighbourhood.link_bps, lambda said: log.warning("guard", said=said))
         agent = Agent(neighbourhood, guard, exchange, stale_periods=options.stale_periods, in_force=not options.dry_run)
-        endpoint = None if plan.endpoint is None else Endpoint(plan.endpoint)
-        if endpoint is not None:
-            undo.callback(endpoint.close)
+        shows = None if plan.endpoint is None else undo.enter_context(served(plan.endpoint))
         _check_privileges()
         require_built()
         if options.default and not options.dry_run:
@@ -66,8 +64,8 @@ def command(options: argparse.Namespace) -> int:
         undo.callback(os.close, machine.take_machine(shared=True))
         live = _live(options, plan, neighbourhood, undo)
         loop = Loop(agent, live, to_ns(network.period_s))
-        if endpoint is not None:
-            endpoint.text = lambda: exposition(loop, plan.file, log)
+        if shows is not None:
+            shows(AgentCollector(loop, plan.file, log))
         undo.callback(live.lift)
         undo.enter_context(changed(sysctls, live.shim.name))
         undo.enter_context(stop.insisted())
@@ -89,7 +87,7 @@ def command(options: argparse.Namespace) -> int:
         cost: dict[str, float] = {}
         say, why = log.info, "time is up"
         try:
-            cost = _serve(options, loop, log=log, notifier=notifier, endpoint=endpoint, stop=stop)
+            cost = _serve(options, loop, log=log, notifier=notifier, stop=stop)
             if guard.given_up or stop.name:
                 why = "given up" if guard.given_up else f"signal {stop.name}"
         except BaseException as error:
@@ -139,7 +137,6 @@ def _serve(
     *,
     log: Log,
     notifier: Notifier,
-    endpoint: Endpoint | None,
     stop: StopRequest,
 ) -> dict[str, float]:
     """Decide until the end; return the share of a core that it took, and the seconds spent waiting for one."""
@@ -153,8 +150,6 @@ def _serve(
     def between(now_ns: int) -> None:
         nonlocal reported_ns
         notifier.alive(now_ns)
-        if endpoint is not None:
-            endpoint.tick(now_ns)
         if (said := silence.notice(now_ns)) is not None:
             log.warning("silence", said=said)
         if now_ns - reported_ns >= to_ns(options.log_s):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A fuzzer of messages and policy files, for as long as one likes: nothing undocumented may happen.
+"""A fuzzer of messages, for as long as one likes: nothing undocumented may happen.
 
-``python -m tests.host.fuzz --seconds 600 --seed 7``; the tests do some thousands of each. Half of the tries are changed
-and then signed, or given a checksum again, so that they get past the first check.
+``python -m tests.host.fuzz --seconds 600 --seed 7``; the tests try some thousands. Half of the messages are changed and
+then signed, so that they get past the first check.
 """
 
 import argparse
@@ -11,12 +11,11 @@ import struct
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from ncc.core.errors import ResultError
 from ncc.core.units import NS_PER_S
 from ncc.host.discovery import Discovery, hello_values
 from ncc.host.listener import DROPPED, RECEIVED, Listener
@@ -24,9 +23,7 @@ from ncc.host.message import HEAD, MAC_AT, VALUES_AT, Kind
 from ncc.host.peers import Peer, parse_one
 from ncc.host.sender import Sender
 from ncc.host.state import UPPER
-from ncc.policies.file import _packed, policy_file_from
 from tests.host.hosts import ABOVE, KEY, ME, NEAR, WALL_NS, sender_of, states, told, wall_ns
-from tests.policies.files import exported, header, tensors
 
 STRANGER = parse_one("10.0.0.7", "host")
 EDGES = (0, 1, 0x7F, 0x80, 0xFF, 2**31, 2**32 - 1, 2**53 + 1, 2**63, 2**64 - 1)
@@ -138,79 +135,25 @@ def _check_sane(heard: Listener, tried: bytes, now_ns: int) -> None:
         raise FoundError("a state belongs to the future", tried)
 
 
-def policies(rng: random.Random) -> Iterator[str]:
-    """Try policy files without end; yields what became of each."""
-    whole = exported()
-    while True:
-        tried = _with_sum(rng) if rng.random() < 0.5 else mutated(whole, rng)
-        try:
-            found = policy_file_from(tried, "the file")
-        except ResultError as error:
-            if "\n" in str(error) or len(str(error)) > 1000:
-                raise FoundError(f"the error is no sentence: {error}", tried) from None
-            yield "refused"
-            continue
-        except Exception as error:
-            raise FoundError(f"a policy file raised {error!r}", tried) from error
-        acts = found.policy.act(np.zeros((2, found.header.obs_dim), np.float32), None)
-        if not ((acts >= 0) & (acts < found.header.n_actions)).all():
-            raise FoundError(f"a policy that was accepted acts {acts}", tried)
-        yield "accepted"
-
-
-def _with_sum(rng: random.Random) -> bytes:
-    """The file with its header or a tensor changed, and its checksum made anew."""
-    if rng.random() < 0.5:
-        changed = _changed(header(), rng)
-        return _packed(changed if isinstance(changed, dict) else {}, tensors())
-    name = rng.choice(sorted(tensors()))
-    array = tensors()[name]
-    data = (mutated(array.tobytes(), rng) + bytes(array.nbytes))[: array.nbytes]
-    return _packed(header(), {**tensors(), name: np.frombuffer(data, np.float32).reshape(array.shape)})
-
-
-def _changed(plain: object, rng: random.Random) -> object:
-    """One of the values in it replaced by another kind of value, or left out."""
-    if isinstance(plain, dict) and plain and rng.random() < 0.9:
-        key = rng.choice(list(plain))
-        if rng.random() < 0.05:
-            return {name: value for name, value in plain.items() if name != key}
-        return {**plain, key: _changed(plain[key], rng)}
-    if isinstance(plain, list) and plain and rng.random() < 0.9:
-        at = rng.randrange(len(plain))
-        return [*plain[:at], _changed(plain[at], rng), *plain[at + rng.randrange(2) :]]
-    return rng.choice((None, True, "", "x" * 3000, -1, 0, 1, 2**70, 1e308, -0.5, 1e-300, [], [[]], {}, {"kind": "x"}))
-
-
-TARGETS: dict[str, Callable[[random.Random], Iterator[str]]] = {"messages": messages, "policies": policies}
-
-
 def main() -> int:
-    """Try both in turn; 0 if nothing was found, 1 if something was, which is kept."""
+    """Try messages; 0 if nothing was found, 1 if something was, which is kept."""
     parser = argparse.ArgumentParser(prog="python -m tests.host.fuzz", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--seconds", type=float, default=60.0, help="for all targets together (%(default)s)")
-    parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32, help="what was tried depends on it alone")
-    parser.add_argument("--target", choices=list(TARGETS), help="only this")
+    parser.add_argument("--seconds", type=float, default=60.0, help="(%(default)s)")
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32, help="messages depend on it alone")
     parser.add_argument("--keep", type=Path, default=Path("runs/fuzz"), help="folder of what was found (%(default)s)")
     options = parser.parse_args()
-    targets = [options.target] if options.target else list(TARGETS)
-    for name in targets:
-        became, until, said = Counter[str](), time.monotonic() + options.seconds / len(targets), 0.0
-        trying = TARGETS[name](random.Random(options.seed))
-        try:
-            while (now := time.monotonic()) < until:
-                became[next(trying)] += 1
-                if now - said > 1 and sys.stderr.isatty():
-                    said = now
-                    sys.stderr.write(f"\r{name}: {became.total():,} tried, {until - now:.0f} s left ")
-        except FoundError as found:
-            options.keep.mkdir(parents=True, exist_ok=True)
-            path = options.keep / f"{name}-{options.seed}.bin"
-            path.write_bytes(found.tried)
-            sys.stdout.write(f"{name}, seed {options.seed}, try {became.total()}: {found}\nIt is kept in {path}.\n")
-            return 1
-        counts = ", ".join(f"{what} {count:,}" for what, count in became.most_common())
-        sys.stdout.write(f"{name}, seed {options.seed}: {became.total():,} tried, nothing found ({counts})\n")
+    became, until, trying = Counter[str](), time.monotonic() + options.seconds, messages(random.Random(options.seed))
+    try:
+        while time.monotonic() < until:
+            became[next(trying)] += 1
+    except FoundError as found:
+        options.keep.mkdir(parents=True, exist_ok=True)
+        path = options.keep / f"messages-{options.seed}.bin"
+        path.write_bytes(found.tried)
+        sys.stdout.write(f"seed {options.seed}, try {became.total()}: {found}\nIt is kept in {path}.\n")
+        return 1
+    counts = ", ".join(f"{what} {count:,}" for what, count in became.most_common())
+    sys.stdout.write(f"seed {options.seed}: {became.total():,} tried, nothing found ({counts})\n")
     return 0
 
 

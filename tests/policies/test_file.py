@@ -98,7 +98,7 @@ def test_another_format_is_refused_as_such_whatever_else_it_has() -> None:
         opened(made.getvalue())
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(st.integers(min_value=0), st.integers(1, 255))
 def test_a_flipped_byte_anywhere_is_refused(at: int, flip: int) -> None:
     data = bytearray(exported())
@@ -107,7 +107,7 @@ def test_a_flipped_byte_anywhere_is_refused(at: int, flip: int) -> None:
         opened(bytes(data))
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.integers(min_value=0))
 def test_a_file_cut_anywhere_is_refused(at: int) -> None:
     whole = exported()
@@ -115,7 +115,7 @@ def test_a_file_cut_anywhere_is_refused(at: int) -> None:
         opened(whole[: at % len(whole)])
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.binary(min_size=1, max_size=64), st.integers(min_value=0))
 def test_bytes_put_in_anywhere_are_refused(extra: bytes, at: int) -> None:
     whole = exported()
@@ -124,7 +124,7 @@ def test_bytes_put_in_anywhere_are_refused(extra: bytes, at: int) -> None:
         opened(whole[:at] + extra + whole[at:])
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.integers(min_value=0), st.integers(1, 4096))
 def test_bytes_taken_out_are_missed(at: int, length: int) -> None:
     whole = exported()
@@ -133,7 +133,7 @@ def test_bytes_taken_out_are_missed(at: int, length: int) -> None:
         opened(whole[:at] + whole[at + length :])
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(st.binary(max_size=2000), st.booleans())
 def test_random_bytes_are_refused(data: bytes, begins_well: bool) -> None:
     with pytest.raises(ResultError):
@@ -159,7 +159,7 @@ def test_reasons_are_given() -> None:
         (with_tensors(w0=None), "must hold weights w0.. and biases b0.."),
         (with_tensors(w3=np.zeros(1, np.float32)), "must hold weights w0.. and biases b0.."),
         (with_tensors(w0=tensors()["w0"].astype(np.float64)), "in float32 for each layer"),
-        (with_tensors(w0=tensors()["w0"][:, :-1]), "the header's layers are"),
+        (with_tensors(w0=tensors()["w0"][:, :-1].copy()), "the header's layers are"),
         (with_tensors(w0=np.full_like(tensors()["w0"], np.nan)), "weights that are not finite"),
         (with_tensors(b0=tensors()["b0"][:, None]), "does not hold a usable policy"),
     ):
@@ -247,7 +247,7 @@ PLAIN = st.recursive(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(st.data())
 def test_any_change_of_the_header_is_understood_or_refused(data: st.DataObject) -> None:
     """The checksum is made anew, as by somebody who writes such a file by hand."""
@@ -283,7 +283,7 @@ def test_any_change_of_the_header_is_understood_or_refused(data: st.DataObject) 
 
 def test_a_policy_too_large_for_a_file_is_refused() -> None:
     found = opened(exported())
-    wide = 4096
+    wide = 8192
     shapes = [(wide, 25), (14, wide)]
     layers = [(np.zeros(shape, np.float32), np.zeros(shape[0], np.float32)) for shape in shapes]
     with pytest.raises(ConfigError, match=r"may have 1000000 bytes and this would have 1\d{6}: train a smaller policy"):
