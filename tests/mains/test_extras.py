@@ -37,7 +37,7 @@ MISSING = [
     (("torch", "tensorboard"), ("train", JUDGED), "torch", "training needs torch and tensorboard"),
     (RLLIB, ("train", "agent=rllib_ppo", JUDGED), "rllib", "agent=rllib_* needs ray and torch and tensorboard"),
     (("ray",), ("sweep", "space.seed=[1]"), "rllib", "ncc sweep needs ray"),
-    (("onnx",), ("export", "policy=ncc"), "export", "exporting needs onnx"),
+    (("onnx",), ("export", "policy=ncc", "onnx=policy.onnx"), "export", "an ONNX model needs onnx"),
     (("pyroute2",), ("evaluate", "datapath=linux", "controller=dctcp"), "linux", "datapath=linux needs pyroute2"),
     (("zmq", "google.protobuf"), ("serve",), "ns3gym", "ns3-gym's protocol needs pyzmq and protobuf"),
 ]
