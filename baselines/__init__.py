@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Baselines: hand-written congestion controllers, one C header each."""
+"""Baselines: hand-written congestion controllers, each a C header."""
 
 if __name__ != "ncc.baselines":
     raise ImportError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which controllers exist, what they do, and which parameters they take. All of it comes from the headers."""
+"""The table of controllers: their names, what they do and their parameters, all read from the C headers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from ncc.core.errors import ConfigError, UnknownNameError
 
 
 class Ecn(IntEnum):
-    """What a controller asks of the network and the receiver (`enum ncc_cc_ecn` of cc.h)."""
+    """Use of ECN that a controller asks of the network and the receiver (`enum ncc_cc_ecn` of cc.h)."""
 
     NONE = 0
     CLASSIC = 1
@@ -20,7 +20,7 @@ class Ecn(IntEnum):
 
 @dataclass(frozen=True)
 class ParamInfo:
-    """A tunable of a controller: an integer in [min, max], in the unit that `help` names."""
+    """A parameter of a controller: an integer in [min, max], in the unit that `help` names."""
 
     name: str
     default: int
@@ -31,7 +31,7 @@ class ParamInfo:
 
 @dataclass(frozen=True)
 class ControllerInfo:
-    """One row of the table."""
+    """One controller of the table."""
 
     name: str
     summary: str
@@ -49,23 +49,23 @@ def _table() -> dict[str, ControllerInfo]:
 
 
 def controllers() -> dict[str, ControllerInfo]:
-    """Every controller of `baselines/`, by name."""
+    """All controllers of `baselines/`, by name."""
     return dict(_table())
 
 
 def controller(name: str) -> ControllerInfo:
-    """One controller; raises `UnknownNameError` with the names that exist."""
+    """Look up one controller; raises `UnknownNameError` with the names that exist."""
     if name not in _table():
         raise UnknownNameError("controller", name, _table())
     return _table()[name]
 
 
 def check_params(name: str, params: Mapping[str, object]) -> dict[str, int]:
-    """All parameters of controller `name` in table order: `params` over the defaults.
+    """All parameters of controller `name` in table order: the defaults, replaced by `params`.
 
     Raises:
         UnknownNameError: no such controller, or it has no such parameter; the message lists what exists.
-        ConfigError: a value is no integer or outside its range; the message names both.
+        ConfigError: a value is not an integer or outside its range; the message names the value and the range.
     """
     info = controller(name)
     known = {param.name: param for param in info.params}
@@ -85,10 +85,10 @@ def check_params(name: str, params: Mapping[str, object]) -> dict[str, int]:
 def connect(
     name: str, mss_bytes: int, init_cwnd_bytes: int, params: Mapping[str, int] | None = None
 ) -> _baselines.Connection:
-    """A connection run by controller `name`, initialised; for tests, golden curves and study.
+    """Make an initialised connection under controller `name`; for tests, golden curves and study.
 
     Raises:
-        ConfigError: also for sizes that cc.h forbids.
+        ConfigError: as `check_params`, and for sizes that cc.h forbids.
     """
     values = check_params(name, params or {})
     if not 1 <= mss_bytes <= init_cwnd_bytes < 2**32:

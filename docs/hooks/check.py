@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What strict mode does not look at: every link of every built page, raw HTML included, and what pages load."""
+"""Checks that strict mode lacks: every link of every built page, raw HTML included, and what pages load."""
 
 import posixpath
 import re
@@ -9,14 +9,14 @@ from urllib.parse import unquote, urlsplit
 TAG = re.compile(r"<([a-z]\w*)((?:\s+[\w:-]+(?:=(?:\"[^\"]*\"|'[^']*'|[^\s>]+))?)+)\s*/?>")
 ATTRIBUTE = re.compile(r"\s(href|src|srcset|id|name)=(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+))")
 LINKS = {"a", "area"}
-"""Elements by which a reader goes elsewhere, if he wants to. All others load what they name."""
+"""Elements that lead elsewhere only when a reader follows them; all others load what they name."""
 
 
 def problems(folder: Path) -> list[str]:
-    """One sentence for each dead link, and each thing that a page would load from elsewhere.
+    """Return a sentence for each dead link and for each thing that a page would load from another server.
 
     Args:
-        folder: a built site. Its page for errors is left out: it is served at any address.
+        folder: a built site. Its error page is skipped, because it is served at any address.
     """
     anchors: dict[str, set[str]] = {}
     targets: dict[str, set[tuple[str, str]]] = {}
@@ -34,7 +34,7 @@ def problems(folder: Path) -> list[str]:
 
 
 def _read(text: str) -> tuple[set[str], set[tuple[str, str]]]:
-    """Anchors of a page, and (tag, address) of all it links to or loads."""
+    """Anchors of a page, and (tag, address) of everything that it links to or loads."""
     anchors, targets = set(), set()
     for tag, attributes in TAG.findall(text):
         for key, *values in ATTRIBUTE.findall(attributes):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From the Markdown of code hosts (CommonMark with tables) to that of mkdocs (Python-Markdown), where they differ."""
+"""Conversion from the Markdown of code hosts (CommonMark with tables) to that of mkdocs (Python-Markdown)."""
 
 import re
 
@@ -10,14 +10,14 @@ TABLE_RULE = re.compile(r" {0,3}\|? *:?-+:? *(?:\| *:?-+:? *)*\|? *$")
 
 
 def adapted(text: str) -> str:
-    """The same document for Python-Markdown, which wants an empty line before a list and before a table.
+    """Insert the empty lines that Python-Markdown needs before a list and before a table.
 
-    CommonMark lets both interrupt a paragraph (a numbered list if it begins with 1). What is fenced stays as it is.
+    CommonMark lets both interrupt a paragraph (a numbered list if it begins with 1). Fenced text is not changed.
     """
     lines = text.split("\n")
     out: list[str] = []
     fence = ""
-    listed = False  # whether an indented line goes on with an item
+    listed = False  # an indented line continues an item
     for number, line in enumerate(lines):
         opened = FENCE.match(line)
         if fence:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Numbers in pages, from the results that are committed: nobody types them, so none can be out of date.
+"""Tables of numbers in pages, made from committed results, so that no number is typed or out of date.
 
-A page says `<!-- figures: NAME -->` on a line of its own, which code hosts do not show; the site shows a table there.
+A page contains `<!-- figures: NAME -->` on a line of its own, which code hosts do not show; the site shows a table
+there.
 """
 
 import json
@@ -18,14 +19,14 @@ MARK = re.compile(r"^<!-- figures: ([\w-]+) -->$", re.MULTILINE)
 
 
 class FiguresError(NccError):
-    """A page asks for figures that there are none of, or a result lacks what a table shows."""
+    """A page asks for a table that does not exist, or a result lacks what the table shows."""
 
 
 def filled(text: str, page: str) -> str:
-    """`text` with a table in place of each mark.
+    """Replace each mark in `text` by its table.
 
     Raises:
-        FiguresError: no table goes by that name, or the result that it shows lacks something.
+        FiguresError: no table has that name, or its result lacks something.
     """
 
     def table(mark: re.Match[str]) -> str:
@@ -152,4 +153,4 @@ TABLES: dict[str, tuple[str, Callable[[Path], str]]] = {
     "linux": ("linux", _linux),
     "controllers": ("controllers", _controllers),
 }
-"""By name: the folder in docs/ whose results are shown, and how."""
+"""Tables by name: the folder in docs/ with the results, and the function that makes the table."""

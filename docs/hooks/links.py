@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Links as authors write them, relative to a file in the repository, become links between pages of the site."""
+"""Links: those that authors write relative to files of the repository become links between pages of the site."""
 
 import posixpath
 import re
@@ -18,14 +18,14 @@ from docs.hooks.pages import resolve
 REMOTE = re.compile(r"[\w+.-]+:|//|/|#|$")
 NAME = re.compile(r"ncc(?:\.\w+)+")
 CLOSED = {"a", "pre", "h1", "h2", "h3", "h4", "h5", "h6", "autoref"}
-"""Elements in which no link is made of a name."""
+"""Elements in which names do not become links."""
 
 
 class Links(Extension):
-    """Of the page that is rendered: `page` is set before each, as one extension serves all.
+    """A Markdown extension for the links of a page; one object serves all pages, and `page` is set before each.
 
     Attributes:
-        page: the page that is rendered.
+        page: the page being rendered.
         path: its file, in the repository.
         addresses: path in the repository -> file name on the site (`src_uri`).
         files: all files of the site.
@@ -39,12 +39,13 @@ class Links(Extension):
         self.files = Files([])
 
     def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802 - the name is Python-Markdown's
-        # mkdocs resolves and checks links at priority 0: authors' links are rewritten before, names linked after.
+        # mkdocs resolves and checks links at priority 0: authors' links are rewritten before that, names are linked
+        # after.
         md.treeprocessors.register(_Authored(self, md), "ncc_authored", 1)
         md.treeprocessors.register(_Named(self, md), "ncc_named", -1)
 
     def authored(self, url: str) -> str:
-        """What mkdocs takes for the page of the file that `url` leads to; `url` where the site has none, to be told."""
+        """The address that mkdocs expects for the file that `url` names; `url` itself if it has no page."""
         if self.page is None or REMOTE.match(url):
             return url
         target, mark, anchor = url.partition("#")
@@ -55,7 +56,7 @@ class Links(Extension):
         return posixpath.relpath(address, posixpath.dirname(self.page.file.src_uri) or ".") + mark + anchor
 
     def named(self, text: str) -> Element | None:
-        """The link around a name in code: of a file that has a page, or of something that the reference describes."""
+        """Make a link around a name in code, if it names a file with a page or an object in the reference."""
         if self.page is None:
             return None
         address = self.addresses.get(resolve("", text.rstrip("/")) or "") if "/" in text or "." in text else None

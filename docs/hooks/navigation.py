@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The navigation of mkdocs.yml, with folders written out as what lies in them."""
+"""The navigation of mkdocs.yml, with each folder replaced by its pages."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ def title_of(path: str) -> str:
 
 
 def reference() -> list[Any]:
-    """Packages and modules as the tree has them: a package's own page first, then packages, then its other modules."""
+    """Packages and modules of the reference: a package's own page first, then packages, then its other modules."""
     tree: dict[str, Any] = {}
     for path, name in pages.modules().items():
         at = tree
@@ -50,14 +50,14 @@ def reference() -> list[Any]:
 
 
 def written_out(nav: Iterable[Any], addresses: Mapping[str, str]) -> list[Any]:
-    """The entries of `nav`, each that ends in '/' replaced by the pages below it, '*' by what no other entry names.
+    """The entries of `nav`: one that ends in '/' becomes the pages below it, '*' those that no other entry names.
 
     Args:
         nav: as mkdocs.yml has it.
         addresses: path in the repository -> file name on the site.
 
     Returns:
-        What mkdocs takes as its navigation.
+        The navigation in mkdocs' form.
     """
     nav = list(nav)
     documents = {to: path for path, to in addresses.items() if path.endswith(".md")}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which file of the repository is which page of the site.
+"""The files of the repository that become pages of the site, and their addresses.
 
-Documents stay where a reader of the repository looks for them. The site takes them in from there: those outside docs/
-under an address of their own, every public module as a page of the reference, and any other file that a document
-speaks of as a page that shows its text, if it belongs to the repository: what else lies about is not published.
+Documents stay where a reader of the repository looks for them. The site includes those outside docs/ under addresses of
+their own, every public module as a page of the reference, and any other file that a document links to or names as a
+page with its text, if git tracks it.
 """
 
 import re
@@ -24,16 +24,17 @@ OUTSIDE = {
     "CHANGELOG.md": "changelog.md",
     "notebooks/README.md": "notebooks.md",
 }
-"""Documents outside docs/, by path in the repository, and where the site shows them."""
+"""Documents outside docs/, by path in the repository, and their addresses on the site."""
 CARDS = "baselines/cards"
 LINKED = ("agents", "baselines", "envs")
-"""Packages that lie at the top and are imported through links inside ncc/."""
+"""Top-level packages that are imported through links inside ncc/."""
 WORKSHOP = {"agreement", "bench", "learners", "matrix"}
-"""Packages that write reports of this repository and are nobody's library: documented by their commands alone."""
+"""Packages that write reports about this repository and are not meant for import; only their commands are
+documented."""
 SHOWN = ("agents", "baselines", "configs", "docs", "envs", "examples", "ncc", "notebooks", "tests", "LICENSES", ".ci")
-"""Folders whose files a page may show. Nothing of build/, runs/ or .venv/ is, though it may lie there."""
+"""Folders whose files a page may show; build/, runs/ and .venv/ are never shown."""
 AT_TOP = {".md", ".toml", ".txt", ".yml"}
-"""Endings of files at the top that a page may show where no git says which belong to the repository."""
+"""Suffixes of top-level files that a page may show where git cannot list the tracked files."""
 NO_TEXT = {".png", ".npz", ".parquet", ".so", ".pt", ".pyc", ".ncc"}
 
 LINK = re.compile(r"\]\((?!\w+:|#|/)([^)#\s]+)")
@@ -41,19 +42,19 @@ CODE = re.compile(r"(?<!`)`([\w./-]+)`(?!`)")
 
 
 class PagesError(NccError):
-    """A document speaks of a file that no page can show."""
+    """A document names a file that no page can show."""
 
 
 def outside() -> dict[str, str]:
-    """Path in the repository -> address on the site, of documents that lie outside docs/, cards included."""
+    """Addresses on the site, by path in the repository, of documents outside docs/, cards included."""
     cards = {f"{CARDS}/{path.name}": f"cards/{path.name}" for path in sorted((ROOT / CARDS).glob("*.md"))}
     return OUTSIDE | cards
 
 
 def modules() -> dict[str, str]:
-    """Path in the repository -> dotted name, of every module that the reference describes.
+    """Dotted names, by path in the repository, of the modules that the reference describes.
 
-    Public is what another program may import: no name that begins with an underscore, no main, none of `WORKSHOP`.
+    It describes what other programs may import: no names with a leading underscore, no mains, none of `WORKSHOP`.
     """
     found = {}
     for path in sorted([*(ROOT / "ncc").rglob("*.py"), *(p for name in LINKED for p in (ROOT / name).rglob("*.py"))]):
@@ -63,29 +64,29 @@ def modules() -> dict[str, str]:
         private = any(part.startswith("_") for part in package)
         if not private and not WORKSHOP & set(package[1:2]) and (path.parent / "__init__.py").exists():
             found[path.relative_to(ROOT).as_posix()] = ".".join(package)
-    # Where links are followed, their files were met twice: under their own name only.
+    # Where links are followed, files were found twice: keep each under its own name only.
     return {path: name for path, name in found.items() if not path.startswith(tuple(f"ncc/{at}/" for at in LINKED))}
 
 
 def address(path: str, name: str) -> str:
-    """Where the reference describes module `name`, which lies at `path`."""
+    """The address on the site of the reference of module `name`, whose file is `path`."""
     package = name.split(".")[1:]
     return "/".join(["reference", *package, "index.md"]) if path.endswith("__init__.py") else f"{name_of(package)}.md"
 
 
 def name_of(parts: list[str]) -> str:
-    """Of a module below ncc, as an address. A module called index would take its package's place."""
+    """The address of a module below ncc, without its suffix. A module called index would replace its package's page."""
     return "/".join(["reference", *parts[:-1], "index_" if parts[-1] == "index" else parts[-1]])
 
 
 def mentioned(text: str, folder: str) -> set[str]:
-    """Paths in the repository, relative to its root, that a document in `folder` links to or names in code."""
+    """Paths, relative to the repository's root, that a document in `folder` links to or names in code."""
     linked = {resolve(folder, target) for target in LINK.findall(text)}
     return {path for path in linked | set(CODE.findall(text)) if path is not None and shown(path)}
 
 
 def resolve(folder: str, target: str) -> str | None:
-    """`target`, relative to `folder`, as a path from the root; None where it leads out of the repository."""
+    """`target`, relative to `folder`, as a path from the root; None if it lies outside the repository."""
     parts: list[str] = []
     for part in PurePosixPath(folder, target).parts:
         if part != "..":
@@ -100,7 +101,7 @@ def resolve(folder: str, target: str) -> str | None:
 
 
 def shown(path: str) -> bool:
-    """Whether this is a file or folder of the repository whose content a page may show."""
+    """True if a page may show the content of this file or folder of the repository."""
     at, listed = ROOT / path, tracked(ROOT)
     known = path.partition("/")[0] in SHOWN if "/" in path else at.is_file()
     if listed is None:
@@ -112,10 +113,10 @@ def shown(path: str) -> bool:
 
 @cache
 def tracked(root: Path) -> frozenset[str] | None:
-    """Every file that git has in its index, and their folders; None where `root` is no checkout (a source archive).
+    """All files in git's index, and their folders; None if `root` is not a checkout (a source archive).
 
     Raises:
-        PagesError: it is one, and git does not say.
+        PagesError: it is a checkout, but git fails.
     """
     if not (root / ".git").exists():
         return None
@@ -133,10 +134,10 @@ def tracked(root: Path) -> frozenset[str] | None:
 
 
 def source_page(path: str) -> str:
-    """Markdown that shows a file's text, or what a folder holds. Readers look here by link, so searches pass it by.
+    """Markdown that shows a file's text or lists a folder. Searches skip it, because readers come by link.
 
     Raises:
-        PagesError: the file is no text.
+        PagesError: the file is not text.
     """
     at, listed = ROOT / path, tracked(ROOT)
     head = f"---\ntitle: {path}\nsearch:\n  exclude: true\n---\n# `{path}`\n\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Called by mkdocs (`hooks` in mkdocs.yml), in the order of the functions below. `make docs` builds the site."""
+"""Functions that mkdocs calls (`hooks` in mkdocs.yml), in order. `make docs` builds the site."""
 
 import logging
 from pathlib import Path
@@ -13,7 +13,7 @@ from docs.hooks.dialect import adapted
 from docs.hooks.links import Links
 
 log = logging.getLogger("mkdocs.hooks.ncc")
-"""Strict mode counts what is warned of here."""
+"""Logger whose warnings strict mode counts."""
 BEGIN = """
 Where to begin:
 
@@ -22,19 +22,19 @@ Where to begin:
 - `ncc.harness.datapath`, `ncc.harness.controller`, `ncc.harness.learner`: contracts to build against;
 - `ncc.harness.results`, `ncc.metrics.summary`, `ncc.plot`: runs read, counted and drawn.
 """
-"""Below the docstring of the package: its modules are many."""
+"""Modules to start from, shown below the package's docstring."""
 links = Links()
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Our treatment of links comes to mkdocs' own."""
-    config.markdown_extensions.append(links)  # an object in place of a name, as mkdocstrings does
+    """Add our Markdown extension for links."""
+    config.markdown_extensions.append(links)  # an object instead of a name, as mkdocstrings does
     return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Files from outside docs/ and pages that are made, and with them the navigation, which lists what there is."""
-    pages.tracked.cache_clear()  # `make docs-serve` builds again while files come and go
+    """Add files from outside docs/ and generated pages, and the navigation that lists them."""
+    pages.tracked.cache_clear()  # `make docs-serve` builds again while files are added and removed
     left_out = {InclusionLevel.EXCLUDED, InclusionLevel.DRAFT}
     addresses = {f"docs/{file.src_uri}": file.src_uri for file in files if file.inclusion not in left_out}
     for path, to in pages.outside().items():
@@ -53,7 +53,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         named |= pages.mentioned(text, str(Path(path).parent))
     for path in sorted(path.rstrip("/") for path in named):
         if path not in addresses:
-            addresses[path] = f"source/{path.lstrip('.')}.md"  # mkdocs leaves out what begins with a dot
+            addresses[path] = f"source/{path.lstrip('.')}.md"  # mkdocs leaves out names that begin with a dot
             text, aside = pages.source_page(path), InclusionLevel.NOT_IN_NAV
             files.append(File.generated(config, addresses[path], content=text, inclusion=aside))
     links.addresses, links.files = addresses, files
@@ -62,22 +62,22 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Figures where they are asked for, and Markdown as mkdocs understands it."""
+    """Insert figures and convert to mkdocs' Markdown."""
     of = {to: path for path, to in links.addresses.items()}
     links.page, links.path = page, of.get(page.file.src_uri, "")
     if page.is_homepage:
-        page.meta["hide"] = ["navigation"]  # it has one entry there: itself
+        page.meta["hide"] = ["navigation"]  # its only entry there is itself
     return adapted(figures.filled(markdown, page.file.src_uri))
 
 
 def on_page_content(html: str, **_: object) -> str:
-    """Searches find what is said of a function, not each line of it."""
+    """Exclude source code from the search index, so that searches find descriptions."""
     return html.replace(
         '<details class="mkdocstrings-source">', '<details class="mkdocstrings-source" data-search-exclude>'
     )
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """All pages are there: none may lead nowhere."""
+    """Check that no link of the built site is dead."""
     for problem in check.problems(Path(config.site_dir)):
         log.warning(problem)

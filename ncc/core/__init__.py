@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Values that everything shares: units, topology, workload, scenario, measurement."""
+"""Values that all other packages share: units, topology, workload, scenario, measurement."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""BCC's thresholds from what an operator knows (Bai et al., INFOCOM 2020, section IV): `baselines/bcc.h` in Python.
+"""BCC's thresholds from values that an operator knows (Bai et al., INFOCOM 2020, section IV).
 
-The two are held equal to the byte by `tests/core/test_bcc.py`.
+This is `baselines/bcc.h` in Python; `tests/core/test_bcc.py` checks that both give the same bytes.
 """
 
 from collections.abc import Sequence
@@ -20,22 +20,23 @@ LAMBDA_ONE = 1000
 
 
 class Bcc(Value, frozen=True):
-    """How the pools of a network's switches mark, beside what each port does; thresholds follow for each pool.
+    """Marking by the shared pools of a network's switches, in addition to that of each port, with thresholds per pool.
 
-    N is how many ports share the pool, C the rate of the fastest of them, alpha and B the pool's own.
+    N is the number of ports that share the pool, C the rate of the fastest of them, alpha and B the pool's own.
     """
 
     rtt_s: Annotated[float, Meta(gt=0, le=10)]
-    """Between hosts, without queues."""
+    """Round-trip time between hosts without queues, in seconds."""
     lambda_bdp: Annotated[float, Meta(ge=0, le=1000)] = 0.72
-    """Buffer that a line needs to stay busy, in C RTT; kept to 1/1000. DCTCP: 0.72 (section II-B, measured)."""
+    """Buffer that a line needs to stay busy, as a multiple of C RTT in steps of 1/1000. The default is DCTCP's (section
+    II-B, measured)."""
     spread_s: Annotated[float, Meta(gt=0, le=1)] = 8 * US
-    """h of eq. 3: Kmax - Kmin = C N h."""
+    """Spread h of the thresholds in seconds (eq. 3): Kmax - Kmin = C N h."""
     max_prob_frac: Fraction = 0.1
-    """Pmax."""
+    """Marking probability Pmax at Kmax."""
 
     def red(self, pool: Pool, private_bytes: int, rate_bps: float, ports: int) -> Red:
-        """Kmin and Kmax of a pool (eq. 2 and 3).
+        """Compute Kmin and Kmax of a pool (eq. 2 and 3).
 
         Raises:
             ConfigError: the pool is too small for them.
@@ -56,7 +57,7 @@ class Bcc(Value, frozen=True):
 
 
 def with_bcc(pools: Sequence[Pool], links: Sequence[Link], bcc: Bcc) -> list[Pool]:
-    """The pools of a network with the thresholds that follow for each.
+    """Give each pool of a network its BCC thresholds.
 
     Raises:
         ConfigError: a pool is too small.

@@ -20,7 +20,7 @@ Bytes = Annotated[float, Meta(ge=0, le=2**53)]
 class SizeDistribution(Value, frozen=True):
     """A piecewise-linear CDF of flow sizes.
 
-    Where the first point has a probability above 0, that share of the flows has exactly its size.
+    If the first point has a probability above 0, that share of the flows has exactly its size.
     """
 
     name: Annotated[str, Meta(min_length=1)]
@@ -40,12 +40,12 @@ class SizeDistribution(Value, frozen=True):
 
     @property
     def mean_bytes(self) -> float:
-        """Mean size: each segment contributes its probability times its midpoint."""
+        """Mean size in bytes: each segment contributes its probability times its midpoint."""
         size, cumulative = self._columns()
         return float(np.sum(np.diff(cumulative) * (size[1:] + size[:-1]) / 2))
 
     def sample(self, n: int, rng: np.random.Generator) -> IntArray:
-        """`n` sizes in bytes, each >= 1, by inversion."""
+        """Draw `n` sizes in bytes, each >= 1, by inversion."""
         size, cumulative = self._columns()
         drawn = np.interp(rng.random(n), cumulative, size)
         return np.maximum(np.rint(drawn), 1).astype(np.int64)
@@ -127,7 +127,7 @@ DISTRIBUTIONS = {table.name: table for table in _ALL}
 
 
 def distribution(table: str | SizeDistribution) -> SizeDistribution:
-    """The table itself, or the published one of that name; `UnknownNameError` lists those."""
+    """Return the table itself, or the published one of that name; `UnknownNameError` lists those."""
     if isinstance(table, SizeDistribution):
         return table
     if table not in DISTRIBUTIONS:

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Errors a user can act on: each message names the thing, what is allowed, and what to do."""
+"""Errors that a user can act on: each message names the thing, what is allowed, and what to do."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 LISTED = 40
-"""Names shown when one is unknown; a fat tree has thousands of ports."""
+"""Largest number of known names in a message; a fat tree has thousands of ports."""
 MEANT = 3
-"""Letters from which on a part of a name tells which is meant."""
+"""Shortest part of a name, in letters, that identifies a suggestion."""
 
 
 def hint(given: str, known: Iterable[str]) -> str:
-    """A question that ends a message, " Did you mean 'dctcp'?"; empty where no known name is near.
+    """A question that ends a message, such as " Did you mean 'dctcp'?"; empty if no known name is close.
 
-    Near is, in this order: the same in another letter case, a slip of the keys, a name that contains the given one
-    (ppo: rllib_ppo), a name within it.
+    Close is, in this order: the same name in another letter case, a typing error, a name that contains the given one
+    (ppo: rllib_ppo), a name contained in it.
     """
     names = sorted(known)
     lower = {name.lower(): name for name in reversed(names)}
@@ -30,7 +30,7 @@ class NccError(Exception):
     """Base of every error that ncc raises on purpose."""
 
     def _render_traceback_(self) -> list[str]:
-        """What Jupyter shows of it, by IPython's protocol: the one sentence, as the mains do."""
+        """The text that Jupyter shows (IPython's protocol): the sentence alone, as the mains show it."""
         return [f"error: {self}"]
 
 
@@ -39,7 +39,7 @@ class ConfigError(NccError, ValueError):
 
 
 class UnknownNameError(ConfigError):
-    """A name that nothing answers to; the message lists what exists."""
+    """A name that does not exist; the message lists those that do."""
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
@@ -49,12 +49,12 @@ class UnknownNameError(ConfigError):
         self._made_of = (what, name, names)
 
     def __reduce__(self) -> tuple[type["UnknownNameError"], tuple[str, str, list[str]]]:
-        """Workers send errors to their parent, and an exception is rebuilt from its arguments, not from its text."""
+        """Pickle by arguments: an exception is rebuilt from its arguments, and workers send errors to their parent."""
         return (type(self), self._made_of)
 
 
 class DatapathError(NccError, RuntimeError):
-    """A datapath was used out of order, or failed while running."""
+    """A datapath was used out of order or failed while running."""
 
 
 class WorkerDiedError(NccError, RuntimeError):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Turns msgspec's validation messages into sentences: which setting, what it was given, and what is allowed there.
+"""Sentences from msgspec's validation messages: the setting, the value given, and what is allowed.
 
-msgspec says what is wrong and where (``$.workload[0][1].kind``); this walks the type and the data along that path.
+msgspec names the error and its path (``$.workload[0][1].kind``); this module follows that path in the type and the
+data.
 """
 
 import re
@@ -20,10 +21,10 @@ _STEP = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
 
 
 def explain(kind: Any, data: Any, where: str, message: str) -> str:
-    """One sentence for a `msgspec.ValidationError` met while converting `data` to `kind`.
+    """Make one sentence of a `msgspec.ValidationError` raised while converting `data` to `kind`.
 
-    `where` is what the user calls the root, e.g. ``scenario``. A list of (name, value) pairs is spoken of as the
-    mapping it stands for: ``scenario.workload.background.load_frac``.
+    `where` is the user's name of the root, e.g. ``scenario``. A list of (name, value) pairs is shown as the mapping
+    that it stands for: ``scenario.workload.background.load_frac``.
     """
     match = _PLACE.match(message)
     text, path = (match["text"], match["path"] or "") if match else (message, "")
@@ -60,7 +61,7 @@ def _sentence(place: str, text: str, value: Any, structs: list[type[msgspec.Stru
         expected = text.partition(", got `")[0].removeprefix("Expected ")
         given = "" if value is _MISSING else f", got {reprlib.repr(value)}"
         return f"{place} must be {expected}{given}"
-    for struct in structs:  # a check of the value itself, which speaks of its own class
+    for struct in structs:  # a check of the value itself, whose message begins with its class
         if text.startswith(f"{struct.__name__}."):
             return place + text.removeprefix(struct.__name__)
     return f"{place}: {text}"
@@ -77,7 +78,7 @@ def _tags(structs: Iterable[type[msgspec.Struct]]) -> set[str]:
 
 
 def members(kind: Any, value: Any) -> list[Any]:
-    """The types that `kind` may stand for; of a tagged union, the one that the data names, if it names one."""
+    """The types that `kind` may stand for; of a tagged union, the one that the data names, if any."""
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     if get_origin(kind) not in (Union, UnionType):
@@ -111,9 +112,9 @@ def _is_pair(kind: Any) -> bool:
 
 
 def _name_pair(place: str, types: list[Any], value: Any, index: int) -> str:
-    """The place after an index step: entry `[i]` of (name, value) pairs is called by its name."""
+    """The place of entry `[i]`: among (name, value) pairs, its name."""
     if any(_is_pair(kind) for kind in types):
-        return place  # the pair already bears its name
+        return place  # the pair already has its name
     pairs = any(_is_pair(_item_type(kind, index)) for kind in types if get_args(kind))
     entry = _item(value, index)
     if pairs and isinstance(entry, Sequence) and entry and isinstance(entry[0], str):

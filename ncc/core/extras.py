@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Packages that `pip install ncc` leaves to its extras, and the sentence that names a missing one."""
+"""Optional packages that are installed by the extras of ncc, and the error that names a missing one."""
 
 import importlib.util
 
@@ -14,7 +14,7 @@ EXTRAS: dict[str, dict[str, str]] = {
     "ns3gym": {"zmq": "pyzmq", "google.protobuf": "protobuf"},
     "sb3": {"stable_baselines3": "stable-baselines3", "sb3_contrib": "sb3-contrib"},
 }
-"""Extra -> module -> the package that brings it."""
+"""Package to install, by extra and module."""
 
 
 class MissingExtraError(ConfigError):
@@ -25,7 +25,7 @@ def is_installed(module: str) -> bool:
     """Look for a module without importing it; a folder of its name in the current one does not count."""
     try:
         spec = importlib.util.find_spec(module)
-    except ModuleNotFoundError:  # of a submodule: the package above it is missing
+    except ModuleNotFoundError:  # the parent package of a submodule is missing
         return False
     return spec is not None and spec.origin is not None
 
@@ -35,8 +35,8 @@ def require_extra(extra: str, what: str, *modules: str) -> None:
 
     Args:
         extra: key of `EXTRAS`.
-        what: what needs it, as the subject of the sentence.
-        modules: those of the extra that are needed; none: all.
+        what: the part that needs it, as the subject of the sentence.
+        modules: modules of the extra that are needed; none: all of them.
 
     Raises:
         MissingExtraError: one of them is not installed.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Flow tables: what is to be sent (drawn once, shared by every controller) and what became of it."""
+"""Flow tables: the flows to send (drawn once, shared by every controller) and their results."""
 
 from dataclasses import dataclass, fields
 
@@ -22,9 +22,9 @@ class FlowTable:
     dst: IntArray
     """Node id of the receiver."""
     size_bytes: IntArray
-    """Payload, >= 1."""
+    """Payload in bytes, >= 1."""
     traffic: IntArray
-    """Index of the workload component that asked for the flow."""
+    """Index of the workload component that the flow belongs to."""
 
     def __len__(self) -> int:
         return len(self.start_s)
@@ -32,10 +32,10 @@ class FlowTable:
 
 @dataclass(frozen=True)
 class FlowRecords:
-    """What became of each flow of a `FlowTable`, row by row; all columns have shape [n_flows]."""
+    """Result of each flow of a `FlowTable`, row by row; all columns have shape [n_flows]."""
 
     finish_s: FloatArray
-    """When the receiver had every byte, in simulated time; NaN if it never did."""
+    """Simulated time at which the receiver had every byte; NaN if it never did."""
     sent_pkts: IntArray
     """Data packets that left the host, retransmissions included."""
     retransmitted_pkts: IntArray

@@ -7,10 +7,10 @@ from ncc.core.errors import ConfigError, UnknownNameError
 
 
 def set_key(plain: dict[str, Any], key: str, value: Any, *, new: bool = True) -> None:
-    """Set a key named from the top; all but its last part must be there, and that too unless it may be `new`.
+    """Set a key named from the top; all parts but the last must exist, and the last too unless `new`.
 
     Raises:
-        ConfigError: names the part that is not there, and those that are.
+        ConfigError: a part does not exist; the message names it and those that exist.
     """
     *parents, last = key.split(".")
     at: Any = plain

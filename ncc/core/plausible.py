@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Values that are allowed and look like a slip: a load of 80, a delay of 10 s. They are taken once they are confirmed.
+"""Checks of values that are allowed but look like a mistake: a load of 80, a delay of 10 s. They need confirmation.
 
-The type of a field says what is usual there, ``Annotated[float, Meta(ge=0), usual(high=0.5)]``; the method `unusual` of
-a value says what is unusual about several of its fields together.
+The type of a field states its usual range, ``Annotated[float, Meta(ge=0), usual(high=0.5)]``; the method `unusual` of a
+value states what is unusual about several fields together.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,21 +16,21 @@ from msgspec import Meta
 from ncc.core.errors import ConfigError
 
 CONSENT = "consent"
-"""The key by which what looks like a slip is confirmed."""
+"""Key that confirms values that look like a mistake."""
 
 
 def usual(low: float = -inf, high: float = inf) -> Meta:
-    """Bounds of what is usual for a field, beside its type's bounds of what is allowed."""
+    """The usual range of a field, beside its type's range of allowed values."""
     return Meta(extra={"usual": (low, high)})
 
 
 def require_plausible(parts: Mapping[str, Any], consent: Any, add: str = f"{CONSENT}=true") -> None:
-    """Refuse values that look like a slip, unless `consent` is true.
+    """Refuse values that look like a mistake, unless `consent` is true.
 
     Args:
-        parts: values by what the user calls them, say ``scenario``.
-        consent: whether such values are meant.
-        add: how the user gives consent.
+        parts: values by the user's name of them, such as ``scenario``.
+        consent: True if such values are intended.
+        add: the user's way to give consent, for the message.
 
     Raises:
         ConfigError: names the first such field, what is usual and how to insist; or consent is no truth value.
@@ -44,7 +44,7 @@ def require_plausible(parts: Mapping[str, Any], consent: Any, add: str = f"{CONS
 
 
 def doubts(value: Any, where: str) -> Iterator[str]:
-    """Likely slips in a value and its parts, each as the beginning of a sentence."""
+    """Probable mistakes in a value and its parts, each as the beginning of a sentence."""
     if isinstance(value, msgspec.Struct):
         for field in msgspec.structs.fields(value):
             found = getattr(value, field.name)

@@ -19,39 +19,39 @@ from ncc.core.workload import Workload, check_fits, draw_flows, offered_load
 
 MAX_EPOCHS = 10_000_000
 Timer = Annotated[float, Meta(ge=1e-6, le=60), usual(high=5)]
-"""Seconds: RFC 6298 rule 2.5 allows a maximum of 60; a timer of 0 would go off for ever without time passing."""
+"""Seconds. RFC 6298 rule 2.5 allows a maximum of 60; a timer of 0 would fire forever without time passing."""
 
 
 class Transport(Value, frozen=True):
-    """What every TCP of the run has in common. Defaults suit a datacentre; ns-3's own are WAN-sized."""
+    """Settings of every TCP connection of the run. Defaults suit a datacentre; ns-3's own suit a WAN."""
 
     mtu_bytes: Annotated[int, Meta(ge=256, le=9000)] = 1500
     """Largest IP packet; payload per packet is 40 bytes less (no TCP timestamps)."""
     frame_overhead_bytes: Natural = 38
-    """Bytes on the wire per packet beside the IP packet: Ethernet preamble 8, header 14, FCS 4, gap 12."""
+    """Bytes on the wire per packet beyond the IP packet: Ethernet preamble 8, header 14, FCS 4, gap 12."""
     initial_window_pkts: Count = 10
-    """RFC 6928."""
+    """Initial window in packets (RFC 6928)."""
     min_rto_s: Timer = 5 * MS
-    """ns-3's default of 1 s (RFC 6298) would hide everything else in a rack."""
+    """Minimum retransmission timeout; ns-3's default of 1 s (RFC 6298) would dominate every result in a rack."""
     initial_rto_s: Timer = 20 * MS
-    """Retransmission timeout before the first RTT sample, for the handshake too."""
+    """Retransmission timeout before the first RTT sample, also for the handshake."""
     handshake: bool = True
-    """SYN, SYN-ACK, ACK before data (RFC 9293 section 3.5); False: both ends are connected when the flow arrives."""
+    """SYN, SYN-ACK, ACK before data (RFC 9293 section 3.5). False: both ends are connected when the flow arrives."""
     sack: bool = True
-    """Selective acknowledgements and recovery by them (RFC 2018, RFC 6675); False: NewReno's (RFC 6582)."""
+    """Selective acknowledgements and recovery with them (RFC 2018, RFC 6675). False: NewReno's recovery (RFC 6582)."""
     limited_transmit: bool = True
-    """Each of the first duplicate ACKs lets one new segment out (RFC 3042), so that short windows need no timeout.
-    Without SACK only: with it, a selective acknowledgement makes room for one anyway (RFC 6675)."""
+    """Each of the first duplicate ACKs allows one new segment (RFC 3042), so that short windows need no timeout. It
+    matters without SACK only: with it, a selective acknowledgement makes room for a segment anyway (RFC 6675)."""
     dup_ack_pkts: Annotated[int, Meta(ge=1, le=1000)] = 3
     """Duplicate ACKs that mean a loss (RFC 5681 section 3.2); with SACK, DupThresh of RFC 6675."""
     delayed_ack_pkts: Count = 2
     delayed_ack_s: Timer = 100 * US
-    """ns-3's default of 200 ms makes an incast collapse."""
+    """Longest delay of an ACK; ns-3's default of 200 ms makes an incast collapse."""
     send_buffer_bytes: Count = 4_194_304
     receive_buffer_bytes: Count = 4_194_304
     rtt_noise_max_s: Annotated[float, Meta(ge=0, le=1)] = 0.0
-    """Errors of measurement: what a congestion controller hears of each RTT sample is this much too long at most, by a
-    uniform random addition. Retransmission timers and recorded RTTs keep the truth."""
+    """Measurement error: each RTT sample that a congestion controller sees is too long by a uniform random amount up to
+    this. Retransmission timers and recorded RTTs use the true value."""
 
     @property
     def mss_bytes(self) -> int:
@@ -62,13 +62,13 @@ class Transport(Value, frozen=True):
 class Nic(Value, frozen=True):
     """The sending host below TCP: a rate limiter over one queue per flow.
 
-    TCP hands at most `small_queue_bytes` of a flow to its queue and goes on when they leave (Linux: TCP small
-    queues), so the limiter chooses among flows, and the transport's RTT sees at most that much of the wait. A datapath
-    may let repairs of losses pass beyond it, and says so.
+    TCP puts at most `small_queue_bytes` of a flow into its queue and continues when they leave (Linux: TCP small
+    queues), so the limiter chooses among flows, and the transport's RTT includes at most that much of the wait. A
+    datapath may let retransmissions exceed the limit, and says so.
     """
 
     bucket_bytes: Count = 3000
-    """Token bucket: at most this many bytes of IP packets leave above rate * time."""
+    """Token bucket: at most this many bytes of IP packets leave beyond rate * time."""
     small_queue_bytes: Count = 6000
 
 
@@ -81,19 +81,20 @@ class Scenario(Value, frozen=True):
     duration_s: Annotated[float, Meta(gt=0, le=3600), usual(high=300)]
     """Flows arrive in [0, duration_s)."""
     drain_s: Positive | None = 2.0
-    """How long flows may take to finish after `duration_s`; None waits for ever, and then refuses a load above 1."""
+    """Time that flows get to finish after `duration_s`; None waits for all of them, and then refuses a load above 1."""
     period_s: Annotated[float, Meta(ge=1e-5, le=1)] = 1 * MS
-    """One epoch: a decision, then a measurement."""
+    """Length of an epoch: a decision, then a measurement."""
     decision_latency_s: NonNegative = 0.0
-    """Time from the start of an epoch until its new rate limits take hold."""
+    """Time from the start of an epoch until its new rate limits take effect."""
     sharing_delay_periods: Annotated[int, Meta(ge=1, le=100)] = 1
-    """Age, in periods, of what a host sees of its neighbours and of the upper node."""
+    """Age, in periods, of the state that a host sees of its neighbours and of the uplink."""
     sharing_loss_frac: Annotated[float, Meta(ge=0, lt=1)] = 0.0
-    """Share of the messages between hosts, and from the upper node, that get lost; what was heard before then stays."""
+    """Share of the messages between hosts, and from the uplink, that are lost; the last message received stays in
+    use."""
     sharing_silent: tuple[Name, ...] = ()
-    """Hosts of which others hear nothing."""
+    """Hosts that send no messages to others."""
     sharing_lying: tuple[Name, ...] = ()
-    """Hosts that tell others they were idle, whatever they do."""
+    """Hosts that always tell others that they are idle."""
     transport: Transport = Transport()
     nic: Nic = Nic()
 
@@ -170,7 +171,7 @@ class Scenario(Value, frozen=True):
 
     @property
     def n_agents(self) -> int:
-        """Hosts whose rate is decided each epoch."""
+        """Number of hosts whose rate is decided each epoch."""
         return len(self.network().agent_hosts)
 
 
@@ -180,9 +181,9 @@ def _build(spec: AnyTopology) -> Topology:
 
 
 def scenario_from_dict(data: Mapping[str, Any], where: str = "scenario") -> Scenario:
-    """A scenario from plain data, as YAML and Hydra give it.
+    """Make a scenario from plain data, as YAML and Hydra give it.
 
-    There `workload` is a mapping of named components, and a table of flow sizes may be a file.
+    In plain data `workload` is a mapping of named components, and a table of flow sizes may be a file.
     """
     plain = with_size_tables(data)
     if isinstance(plain, Mapping) and isinstance(plain.get("workload"), Mapping):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One seed in, independent streams out: every random number of a run descends from (seed, purpose)."""
+"""Independent random streams from one seed: every random number of a run derives from (seed, purpose)."""
 
 import hashlib
 

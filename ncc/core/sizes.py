@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Flow-size tables of one's own, from text files."""
+"""The user's flow-size tables, from text files."""
 
 import math
 from collections.abc import Mapping
@@ -11,12 +11,12 @@ from ncc.core.distributions import DISTRIBUTIONS, SizeDistribution
 from ncc.core.errors import ConfigError
 
 KEY = "distribution"
-"""The key of a configuration that names a table."""
+"""Configuration key that names a table."""
 FORMS = "a size in bytes and the cumulative share of flows up to it, in percent (to 100) or as a fraction (to 1)"
 MAX_BYTES = 2**53
 MAX_LINES = 100_000
 ROUNDING_FRAC = 1e-6
-"""Relative error of a last share that still counts as all flows."""
+"""Largest relative error of a last share that still counts as all flows."""
 
 
 class _Row(NamedTuple):
@@ -26,11 +26,11 @@ class _Row(NamedTuple):
 
 
 def read_sizes(path: Path) -> SizeDistribution:
-    """The table in a text file: per line a size in bytes and the cumulative share of flows up to it.
+    """Read the table in a text file: per line a size in bytes and the cumulative share of flows up to it.
 
-    The last line says whether shares are percent (it ends at 100) or fractions (at 1). Columns are separated by blanks
-    or commas; ``#`` begins a comment. Sizes between two lines are uniform; a first share above 0 is that of flows of
-    exactly the first size.
+    The last line tells whether shares are percent (it ends at 100) or fractions (at 1). Columns are separated by blanks
+    or commas; ``#`` begins a comment. Sizes between two lines are uniform; a first share above 0 is the share of flows
+    of exactly the first size.
 
     Raises:
         ConfigError: no such table; the message names the file and the line.
@@ -66,9 +66,9 @@ def read_sizes(path: Path) -> SizeDistribution:
 
 
 def with_size_tables(plain: Any) -> Any:
-    """Plain configuration in which every table named by a file has become the table itself.
+    """Plain configuration with each file of a table replaced by the table itself.
 
-    So results depend on what the file says, and are reproduced without it. Files are relative to the current folder.
+    Results can then be reproduced without the file. Paths are relative to the current folder.
 
     Raises:
         ConfigError: as `read_sizes`.
@@ -82,7 +82,7 @@ def with_size_tables(plain: Any) -> Any:
 
 
 def _tables(value: Any) -> Any:
-    """Below a key that names tables: one, or how one is drawn."""
+    """Replace table files in the value of a table key: a table, a list of them, or a mapping that draws one."""
     if isinstance(value, str):
         named = value in DISTRIBUTIONS or not {".", "/"} & set(value)
         return value if named else read_sizes(Path(value).expanduser()).to_dict()
@@ -104,7 +104,7 @@ def _row(path: Path, line: int, text: str) -> _Row:
 
 
 def _digits(number: float) -> str:
-    """All of them: rounded, a share just below 1 would read as 1."""
+    """All digits of a number, because a share just below 1 would be rounded to 1."""
     return repr(number).removesuffix(".0")
 
 

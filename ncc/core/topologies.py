@@ -33,28 +33,29 @@ MAX_LINKS = 100_000
 
 
 class TopologySpec(Value, frozen=True, tag_field="kind"):
-    """Base of the specs: what every switch port is like, unless the spec says otherwise of some."""
+    """Base of the specs: settings of all switch ports, except where a spec sets some differently."""
 
     buffer_bytes: Annotated[Natural, usual(high=1e9)] = 512_000
     """A port's own buffer; 0 only where there is a shared one."""
     mark_threshold_bytes: Natural = 30_000
     red: Red | None = None
     control_first: bool = False
-    """Packets without payload go ahead of data at switch ports."""
+    """Send packets without payload ahead of data at switch ports."""
     mark_on_departure: bool = False
-    """Packets are marked as they leave a queue, not as they join it: `Buffer.mark_on_departure`."""
+    """Mark packets as they leave a queue instead of as they join it; see `Buffer.mark_on_departure`."""
     shared_buffer_bytes: Annotated[int, Meta(ge=0, le=MAX_POOL_BYTES)] = 0
     """Size of each pool that ports of a switch share beyond their own buffers; 0: none."""
     dt_alpha: Alpha = 1.0
-    """A queue may hold this many times what is free of its pool."""
+    """Alpha of dynamic thresholds: a queue may hold this many times the free bytes of its pool."""
     ports_per_pool: Natural = 0
     """Ports of a switch that share one pool, in the order in which the spec links them; 0: all.
 
-    Chips with several memories share within each only (bai2020 section II-B: 8 ports of a Tomahawk)."""
+    Chips with several memories share only within each (bai2020 section II-B: 8 ports of a Tomahawk).
+    """
     shared_red: Red | None = None
-    """Each pool marks as well, by how much of it is taken."""
+    """Marking by the occupancy of each pool, in addition to that of ports."""
     bcc: Bcc | None = None
-    """The same with thresholds that follow from the network."""
+    """Marking by the occupancy of each pool, with thresholds that follow from the network."""
 
     def check(self) -> None:
         owner = type(self).__name__
@@ -79,7 +80,7 @@ class TopologySpec(Value, frozen=True, tag_field="kind"):
         check_marks(owner, limit, reach_bytes, self.mark_threshold_bytes, self.red)
 
     def build(self) -> Topology:
-        """The network this spec describes."""
+        """Build the network that this spec describes."""
         raise TypeError(f"{type(self).__name__} does not say how it is built")
 
 
@@ -124,7 +125,7 @@ class Rack(TopologySpec, frozen=True, tag="rack"):
 
 
 class ManyToOne(TopologySpec, frozen=True, tag="many_to_one"):
-    """`senders` and one receiver under one switch: incast. The upper node is the port towards the receiver."""
+    """`senders` and one receiver under one switch: incast. The uplink port is the port towards the receiver."""
 
     senders: Count = 16
     rate_bps: LineRate = 1 * GBPS
@@ -140,11 +141,11 @@ class ManyToOne(TopologySpec, frozen=True, tag="many_to_one"):
 
 
 class SingleSwitch(TopologySpec, frozen=True, tag="single_switch"):
-    """`senders` and `receivers` under one switch: many to many, the congested ports being those to the receivers.
+    """`senders` and `receivers` under one switch: many to many, congested at the ports to the receivers.
 
-    The receivers are linked first, so that with `ports_per_pool` equal to their number they share one pool and nobody
-    else does (bai2020 section III-C). The upper node of the senders is the port to the first receiver, which stands for
-    all of them where traffic spreads evenly.
+    The receivers are linked first, so that with `ports_per_pool` equal to their number they share one pool that no
+    other port uses (bai2020 section III-C). The senders' uplink port is the port to the first receiver, which
+    represents all of them when traffic spreads evenly.
     """
 
     senders: Count = 24
@@ -164,8 +165,8 @@ class SingleSwitch(TopologySpec, frozen=True, tag="single_switch"):
 class LeafSpine(TopologySpec, frozen=True, tag="leaf_spine"):
     """`leaves` x `hosts_per_leaf` hosts, every leaf linked to every spine (ECMP).
 
-    The neighbours are the hosts of one leaf; the upper node of a leaf is its port to the first spine, which stands
-    for all of them because flows spread by hash.
+    The neighbours are the hosts of one leaf. The uplink port of a leaf is its port to the first spine, which represents
+    all of them because flows spread by hash.
     """
 
     leaves: Annotated[int, Meta(ge=2)] = 8
@@ -227,8 +228,8 @@ class TwoDatacentres(TopologySpec, frozen=True, tag="two_datacentres"):
     """Two datacentres joined by a WAN (GEMINI, zeng2022 section 3.1.2): shallow marking buffers inside, deep between.
 
     Inside: `hosts` per datacentre, an equal part of them under each of `switches` top-of-rack switches, then a border
-    switch; the WAN joins the borders. One switch whose uplink is as fast as the WAN keeps the queue to itself: it takes
-    two to congest the WAN. ECN marks, and pools are shared, only inside, as in the paper.
+    switch; the WAN joins the borders. A single switch whose uplink is as fast as the WAN would hold the queue itself,
+    so congesting the WAN takes two. ECN marking and shared pools exist only inside, as in the paper.
     """
 
     hosts: Count = 4
@@ -239,7 +240,7 @@ class TwoDatacentres(TopologySpec, frozen=True, tag="two_datacentres"):
     wan_delay_s: Delay = 4.85 * MS
     wan_buffer_bytes: Count = 15_000_000
     deep_borders: bool = False
-    """The borders' ports towards their own datacentre are like those to the WAN: deep, and without marks."""
+    """Give the borders' ports towards their own datacentre the buffers of those to the WAN: deep, and without marks."""
 
     def check(self) -> None:
         super().check()
@@ -274,8 +275,8 @@ class MultiHop(TopologySpec, frozen=True, tag="multi_hop"):
     """Two bottlenecks in a row (Alizadeh et al., SIGCOMM 2010, Figure 17): `edge0` to `core`, and `edge1` to host r1.
 
     `s1` and `s2` are `near` and `cross` senders under `edge0`, `s3` are `far` senders under `edge1`. The receivers are
-    there too: `r1`, one host, and `r2`, as many as `cross`. The trunks that join the edges by `core` have a marking
-    threshold of their own.
+    there too: `r1`, one host, and `r2`, as many as `cross`. The trunks between the edges and `core` have their own
+    marking threshold.
     """
 
     near: Count = 10
@@ -313,7 +314,7 @@ AnyTopology = Dumbbell | Rack | ManyToOne | SingleSwitch | LeafSpine | FatTree |
 
 
 class _Builder:
-    """Collects nodes and links; returns node ids, and the a-to-b port of a link."""
+    """A collector of nodes and links; its methods return node ids, and the a-to-b port of a link."""
 
     def __init__(self, spec: TopologySpec) -> None:
         self.nodes: list[Node] = []
@@ -349,9 +350,9 @@ class _Builder:
         b_buffer: Buffer | None = None,
         mark_threshold_bytes: int | None = None,
     ) -> int:
-        """`buffer` is that of both ends, `b_buffer` of the second, outside any pool.
+        """Add a link; `buffer` is that of both ends, `b_buffer` that of the second, outside any pool.
 
-        None: what the spec says, but for a threshold of its own.
+        None: the spec's buffer, with `mark_threshold_bytes` if given.
         """
         ends = [buffer or self._port(a), b_buffer or buffer or self._port(b)]
         if mark_threshold_bytes is not None:

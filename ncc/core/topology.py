@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A network as data: nodes, links, egress ports, and which hosts are neighbours.
+"""A network as data: nodes, links, egress ports, and the hosts that are neighbours.
 
-Node ids are indices into `Topology.nodes`. A link has two directed *ports*: port ``2*i`` transmits
-from ``links[i].a`` to ``links[i].b``, port ``2*i + 1`` the other way. A switch end owns a finite
-buffer and a marking threshold; a host end has none, because its queue is held per flow above the NIC.
+Node ids are indices into `Topology.nodes`. A link has two directed *ports*: port ``2*i`` transmits from ``links[i].a``
+to ``links[i].b``, port ``2*i + 1`` the other way. A switch end has a finite buffer and a marking threshold; a host end
+has none, because its queue is held per flow above the NIC.
 """
 
 from enum import StrEnum
@@ -19,13 +19,13 @@ from ncc.core.flows import BoolArray, IntArray
 from ncc.core.value import Count, Delay, Fraction, LineRate, Name, Natural, Value
 
 Alpha = Annotated[float, Meta(ge=1 / 1024, le=1024)]
-"""Of dynamic thresholds; kept to 1/1024. Chips offer powers of 2 from 1/128 to 8 (bai2020 section IV-B)."""
+"""Alpha of dynamic thresholds, in steps of 1/1024. Chips offer powers of 2 from 1/128 to 8 (bai2020 section IV-B)."""
 MAX_POOL_BYTES = 2**43
-"""So that `alpha` times the pool fits 64 bits."""
+"""Largest pool in bytes, so that `alpha` times its size fits 64 bits."""
 
 
 class NodeKind(StrEnum):
-    """What a node does with a packet that is not its own."""
+    """Kind of a node: a host, or a switch, which forwards packets."""
 
     HOST = "host"
     SWITCH = "switch"
@@ -39,16 +39,16 @@ class Node(Value, frozen=True):
 
 
 class Red(Value, frozen=True):
-    """Marking by chance (Floyd & Jacobson 1993), on the queue as it is (bai2020 section IV-C): `baselines/red.h`.
+    """Random marking (Floyd & Jacobson 1993) by the current queue (bai2020 section IV-C): `baselines/red.h`.
 
     An ECN-capable packet is marked with a probability that rises linearly from 0 at `min_bytes` of queue to
-    `max_prob_frac` at `max_bytes`; from there on every one is marked. Packets that are not ECN-capable pass.
+    `max_prob_frac` at `max_bytes`; beyond that, every packet is marked. Packets that are not ECN-capable pass.
     """
 
     min_bytes: Natural
     max_bytes: Count
     max_prob_frac: Fraction = 0.1
-    """Floyd & Jacobson use 0.02 to 0.1; bai2020 0.1."""
+    """Marking probability at `max_bytes`. Floyd & Jacobson use 0.02 to 0.1; bai2020 0.1."""
 
     def check(self) -> None:
         if not self.min_bytes < self.max_bytes < self.min_bytes + 2**32:
@@ -60,14 +60,14 @@ class Red(Value, frozen=True):
 class Pool(Value, frozen=True):
     """A buffer that ports of one switch share by dynamic thresholds: `baselines/dynamic_threshold.h`.
 
-    A queue that has filled its own buffer may take of the pool until it holds `alpha` times what is free of it
+    A queue that has filled its own buffer may use the pool until it holds `alpha` times the free bytes of the pool
     (Choudhury & Hahne 1998; bai2020 eq. 1).
     """
 
     size_bytes: Annotated[int, Meta(ge=1, le=MAX_POOL_BYTES)]
     alpha: Alpha
     red: Red | None = None
-    """Marks by how much of the pool is taken, whichever port a packet waits in (bai2020 section IV-B, `ncc.core.bcc`):
+    """Marking by the occupancy of the pool, in whichever port a packet waits (bai2020 section IV-B, `ncc.core.bcc`):
     `baselines/bcc.h`."""
 
     def check(self) -> None:
@@ -79,7 +79,7 @@ class Pool(Value, frozen=True):
 
     @property
     def lone_share_bytes(self) -> int:
-        """What one queue gets while no other takes any: alpha/(1 + alpha) of the pool."""
+        """Bytes that one queue gets while no other uses the pool: alpha/(1 + alpha) of it."""
         return int(self.size_bytes * self.alpha / (1 + self.alpha))
 
 
@@ -87,23 +87,24 @@ class Buffer(Value, frozen=True):
     """The finite egress queue of a switch port, counted in bytes of IP packets.
 
     `mark_threshold_bytes` is K of step marking (RFC 8257 section 3.1 and the DCTCP paper): an arriving ECN-capable
-    packet is marked when the queue it joins is longer than K. 0 switches it off. A packet is marked if either step
-    marking or `red` says so.
+    packet is marked when the queue that it joins is longer than K; 0 switches it off. A packet is marked if step
+    marking or `red` marks it.
     """
 
     size_bytes: Natural
-    """The port's own; 0 only with a pool."""
+    """Bytes that only this port uses; 0 only with a pool."""
     mark_threshold_bytes: Natural = 0
     red: Red | None = None
     pool: Natural | None = None
-    """Index in `Topology.pools` of the one it may use beyond its own."""
+    """Index in `Topology.pools` of the pool that the port may use beyond its own bytes."""
     control_first: bool = False
-    """Packets without payload (ACKs, handshakes) go ahead of data: strict priority, one buffer for both."""
+    """Send packets without payload (ACKs, handshakes) ahead of data: strict priority, one buffer for both."""
     mark_on_departure: bool = False
-    """Packets are marked as they leave the queue, by what they leave behind in it and in the pool, not as they join.
+    """Mark packets as they leave the queue, by the queue and the pool that they leave behind, instead of as they join.
 
-    The news is then younger by the time that they waited (the switch of bai2020, section V-B). Simulators spend an
-    event more on every packet that waits."""
+    The signal is then younger by the time that they waited (the switch of bai2020, section V-B). Simulators need one
+    more event for every packet that waits.
+    """
 
     def check(self) -> None:
         if self.pool is None and self.size_bytes == 0:
@@ -113,7 +114,7 @@ class Buffer(Value, frozen=True):
 
 
 def check_marks(owner: str, limit: str, reach_bytes: int, mark_threshold_bytes: int, red: Red | None) -> None:
-    """Raise `ConfigError` where a queue of at most `reach_bytes` would never be marked though marking is on."""
+    """Raise `ConfigError` if marking is on but a queue of at most `reach_bytes` would never be marked."""
     if mark_threshold_bytes >= reach_bytes:
         raise ConfigError(
             f"{owner}.mark_threshold_bytes must be below {limit} ({reach_bytes}; 0 switches marking off), "
@@ -135,21 +136,21 @@ class Link(Value, frozen=True):
 
 
 class Neighbourhood(Value, frozen=True):
-    """Hosts that share state, and the egress port (the *upper node*) they share towards the rest."""
+    """Hosts that share state, and their shared egress port towards the rest: the uplink (*upper node* of wang2021)."""
 
     hosts: tuple[Natural, ...]
     upper_port: Natural
 
 
 class Group(Value, frozen=True):
-    """A named set of hosts that a workload can speak of."""
+    """A named set of hosts that a workload can refer to."""
 
     name: Name
     hosts: tuple[Natural, ...]
 
 
 class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A validated network. Built by a spec in `ncc.core.topologies`."""
+    """A validated network, built by a spec in `ncc.core.topologies`."""
 
     nodes: tuple[Node, ...]
     links: tuple[Link, ...]
@@ -218,7 +219,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def agent_area(self) -> tuple[int, ...]:
-        """For each entry of `agent_hosts`, the index of its neighbourhood."""
+        """Index of the neighbourhood of each entry of `agent_hosts`."""
         return tuple(i for i, area in enumerate(self.neighbourhoods) for _ in area.hosts)
 
     def group(self, name: str) -> tuple[int, ...]:
@@ -229,7 +230,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         raise UnknownNameError("host group", name, [group.name for group in self.groups])
 
     def host_link(self, host: int) -> Link:
-        """The one link of a host."""
+        """The only link of a host."""
         return self.links[self._host_link_index[host]]
 
     @cached_property
@@ -242,14 +243,14 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.links[port // 2].rate_bps
 
     def upper_capacity_bps(self, area: Neighbourhood) -> float:
-        """What a neighbourhood may send in all: by all ports that lead away from it where its upper port does.
+        """Total rate of the ports that lead out of a neighbourhood where its uplink port does, in bits per second.
 
-        Of several equal ways (a leaf's spines) the upper port is the first, and stands for the others' queues.
+        Among several equal ways (a leaf's spines) the uplink port is the first and represents the queues of the others.
         """
         return sum(self.port_rate_bps(port) for port in self._ways_up(area))
 
     def beyond(self, area: Neighbourhood) -> BoolArray:
-        """[n_nodes] nodes that a neighbourhood's hosts reach by its ways up alone: what is sent there leaves it."""
+        """Mask [n_nodes] of the nodes that a neighbourhood's hosts reach only through its uplinks."""
         ways_up = set(self._ways_up(area))
         outside = np.ones(len(self.nodes), dtype=np.bool_)
         frontier = list(area.hosts)
@@ -261,7 +262,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def limited_to(self) -> tuple[IntArray, BoolArray]:
-        """What a host's rate limit is of: packets to nodes beyond its neighbourhood's ways up.
+        """The packets that a host's rate limit applies to: those to nodes beyond its neighbourhood's uplinks.
 
         Returns:
             by node its neighbourhood, n_neighbourhoods if none, and a table [n_neighbourhoods + 1, n_nodes]: whether
@@ -274,7 +275,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def peers(self) -> dict[int, list[tuple[int, int]]]:
-        """By node, the nodes that it has links to and the ports that lead there, lowest node id first."""
+        """Neighbours of each node, lowest id first, as (node id, port that leads there)."""
         peers: dict[int, list[tuple[int, int]]] = {node: [] for node in range(len(self.nodes))}
         for i, link in enumerate(self.links):
             peers[link.a].append((link.b, 2 * i))
@@ -300,7 +301,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return link.b_buffer if port % 2 else link.a_buffer
 
     def reach_bytes(self, port: int) -> int:
-        """The longest that the queue of a switch port may get (of a shared pool: while no other queue takes any)."""
+        """The greatest length of a switch port's queue in bytes; in a shared pool, while no other queue uses it."""
         buffer = self.port_buffer(port)
         if buffer is None:
             raise ConfigError(f"{self.port_name(port)} is a host's port, which has no finite queue")
@@ -308,7 +309,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def marks(self) -> bool:
-        """Whether any port marks packets with Congestion Experienced."""
+        """True if any port marks packets with Congestion Experienced."""
         buffers = (buffer for link in self.links for buffer in (link.a_buffer, link.b_buffer))
         used = [buffer for buffer in buffers if buffer is not None]
         if any(buffer.mark_threshold_bytes or buffer.red is not None for buffer in used):
@@ -317,25 +318,25 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def shallowest_port(self) -> int | None:
-        """The switch port whose queue may get the least long; None without switches."""
+        """The switch port with the smallest `reach_bytes`; None without switches."""
         ports = [port for port in range(2 * len(self.links)) if self.port_buffer(port) is not None]
         return min(ports, key=self.reach_bytes, default=None)
 
     def port_name(self, port: int) -> str:
-        """`from->to` by node name."""
+        """Name of a directed port: `from->to` by node name."""
         link = self.links[port // 2]
         ends = (link.a, link.b) if port % 2 == 0 else (link.b, link.a)
         return "->".join(self.nodes[end].name for end in ends)
 
     def port(self, name: str) -> int:
-        """The directed port called `from->to`."""
+        """Look up the directed port called `from->to`."""
         names = [self.port_name(port) for port in range(2 * len(self.links))]
         if name not in names:
             raise UnknownNameError("port", name, names)
         return names.index(name)
 
     def path(self, src: int, dst: int) -> tuple[int, ...]:
-        """One shortest path as directed ports (hops; ties by lowest node id). All equal-cost paths cost the same."""
+        """One shortest path as directed ports (by hops; ties by lowest node id). All equal-cost paths cost the same."""
         return _shortest_path(self, src, dst)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Units: SI in every name (`_s`, `_bps` = bits per second, `_bytes`); conversions happen here only.
 
-Plain configuration, from YAML, a command line or a program, may say ``10Gbps``, ``1ms``, ``512KB`` or ``80%`` in place
-of a number. KB is 1000 bytes and KiB is 1024, as the IEC has it.
+Plain configuration, from YAML, a command line or a program, may contain ``10Gbps``, ``1ms``, ``512KB`` or ``80%``
+instead of a number. KB is 1000 bytes and KiB is 1024, as the IEC defines them.
 """
 
 import re
@@ -38,7 +38,7 @@ def bdp_bytes(rate_bps: float, rtt_s: float) -> float:
 
 
 def to_ns(seconds: float) -> int:
-    """Whole nanoseconds nearest to `seconds`."""
+    """Round seconds to whole nanoseconds."""
     return round(seconds * NS_PER_S)
 
 
@@ -53,22 +53,23 @@ _SCALES: dict[str, dict[str, str]] = {
     "number of packets": {"pkts": "1", "pkt": "1"},
     "fraction": {"%": "0.01"},
 }  # fmt: skip
-"""SI units by what they measure, each as a decimal number, for 0.1 ms is not 0.1 times a float."""
+"""SI units by the quantity that they measure. Each is a decimal text, because 0.1 ms is not exactly 0.1 times a
+float."""
 _MEASURES = {"_bps": "rate", "_s": "time", "_bytes": "size", "_pkts": "number of packets", "_frac": "fraction"}
 _QUANTITY = re.compile(r"\s*(?P<number>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)\s*(?P<unit>[^\W\d_]+(/s)?|%)\s*")
 _BYTE_RATE = re.compile(r"(?P<prefix>[kKmMgGtT]?)B([pP][sS]|/[sS])")
 
 
 def without_units(data: Any, where: str) -> Any:
-    """Plain data with a number in place of each quantity such as ``10Gbps``, by the suffixes of its keys.
+    """Plain data in which each quantity such as ``10Gbps`` is replaced by a number, by the suffix of its key.
 
-    What stands below a key, in lists too, is measured as the key says, and in a pair [name, value] as the name says.
+    Everything below a key, in lists too, has the unit of the key; in a pair [name, value], that of the name.
 
     Args:
-        where: what the user calls the root, for errors; may be empty.
+        where: the user's name of the root, for errors; may be empty.
 
     Raises:
-        ConfigError: a unit that does not fit its key, or that nobody knows.
+        ConfigError: a unit that does not fit its key or is unknown.
     """
     return _read(data, where, None)
 
@@ -97,7 +98,7 @@ def _number(text: str, where: str, measure: str) -> Any:
     if found is None:
         return text
     unit, units = found["unit"], _SCALES[measure]
-    if measure == "rate":  # there are no millibits: gbps is as clear as Gbps
+    if measure == "rate":  # there are no millibits, so gbps is as clear as Gbps
         if in_bytes := _BYTE_RATE.fullmatch(unit):
             bits = Decimal(found["number"]) * BITS_PER_BYTE
             raise ConfigError(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Frozen values with one definition of schema, defaults, ranges and JSON.
 
-A `Value` is an immutable, hashable record whose fields are checked when it is made, from Python as
-from YAML or JSON. Ranges are written once, in the field's type: ``Annotated[int, Meta(ge=1)]``.
+A `Value` is an immutable, hashable record whose fields are checked when it is made, from Python as from YAML or JSON.
+Ranges are written once, in the field's type: ``Annotated[int, Meta(ge=1)]``.
 """
 
 import hashlib
@@ -23,12 +23,12 @@ Positive = Annotated[float, Meta(gt=0)]
 NonNegative = Annotated[float, Meta(ge=0)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Count = Annotated[int, Meta(ge=1, le=2**53)]
-"""Whole numbers up to what a float holds exactly."""
+"""Whole numbers from 1 up to the largest that a float holds exactly."""
 Natural = Annotated[int, Meta(ge=0, le=2**53)]
 LineRate = Annotated[float, Meta(ge=1e3, le=1e13), usual(1e6, 4e12)]
 """Bits per second, 1 kbps to 10 Tbps."""
 Delay = Annotated[float, Meta(ge=0, le=10), usual(high=0.5)]
-"""Seconds of propagation, one way."""
+"""Seconds of one-way propagation."""
 Name = Annotated[str, Meta(min_length=1, pattern=r"^[A-Za-z0-9_.:+-]+$")]
 
 T = TypeVar("T")
@@ -47,34 +47,34 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 checked = msgspec.convert(value, field.type)
             except msgspec.ValidationError as error:
                 raise ConfigError(f"{where}: {error}, got {value!r}") from None
-            # Equal values have equal text: 1 and 1.0, 0.0 and -0.0, [1] and (1,) are stored alike.
+            # Equal values get equal text: 1 and 1.0, 0.0 and -0.0, [1] and (1,) are stored in the same form.
             canonical = checked + 0.0 if isinstance(checked, float) else checked
             msgspec.structs.force_setattr(self, field.name, canonical)
         self.check()
 
     def check(self) -> None:
-        """Raise `ConfigError` where fields contradict each other."""
+        """Raise `ConfigError` if fields contradict each other."""
 
     def unusual(self) -> Iterable[str]:
-        """Likely slips that several fields make together, each from a field's name on."""
+        """Probable mistakes that several fields make together, each beginning with a field's name."""
         return ()
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some fields changed, checked again; quantities may have units, as in ``duration_s="20ms"``."""
+        """Copy the value with some fields changed, and check it; quantities may have units, as in "20ms"."""
         texts = {name: change for name, change in changes.items() if isinstance(change, str)}
         return msgspec.structs.replace(self, **{**changes, **without_units(texts, type(self).__name__)})
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain dicts, lists and numbers, with defaults filled in."""
+        """Convert to plain dicts, lists and numbers, with defaults filled in."""
         built: dict[str, Any] = msgspec.to_builtins(self)
         return built
 
     def to_json(self) -> str:
-        """Canonical JSON: equal values give equal text."""
+        """Convert to canonical JSON: equal values give equal text."""
         return msgspec.json.encode(self, order="sorted").decode()
 
     def digest(self) -> str:
-        """16 hex digits that identify the value across processes and machines."""
+        """Sixteen hex digits that identify the value across processes and machines."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
 
 

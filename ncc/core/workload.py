@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Workloads: frozen values that draw a flow list once from (topology, duration, seed).
 
-To add one: write a `Traffic` subclass with a `tag` and a `draw`, and add it to `AnyTraffic`.
+To add one, write a `Traffic` subclass with a `tag` and a `draw`, and add it to `AnyTraffic`.
 """
 
 from collections.abc import Iterator
@@ -19,41 +19,41 @@ from ncc.core.units import BITS_PER_BYTE, GBPS, NS_PER_S
 from ncc.core.value import Count, Name, Natural, NonNegative, Positive, Value
 
 Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""start_s, src, dst, size_bytes of one component, unsorted."""
+"""Columns start_s, src, dst and size_bytes of one component, unsorted."""
 
 MAX_FLOWS = 5_000_000
 OVERLOAD = 2.0
-"""Load that research offers at most of one link; more is usual only where many links share it."""
+"""Largest usual load on one link; more is usual only where many links share it."""
 
 
 class Traffic(Value, frozen=True, tag_field="kind"):
     """One component of a workload."""
 
     endless: ClassVar[bool] = False
-    """Whether its flows are made to outlast the run: they are measured while they last, and need not be delivered."""
+    """True if the flows outlast the run: they are measured while they last and need not be delivered."""
 
     def draw(self, topology: Topology, duration_s: float, rng: np.random.Generator) -> Columns:
-        """Flows that arrive in [0, duration_s)."""
+        """Draw flows that arrive in [0, duration_s)."""
         raise TypeError(f"{type(self).__name__} does not say how it is drawn")
 
     def fits(self, topology: Topology, duration_s: float) -> None:
-        """Raise `ConfigError`, its message beginning with the field, unless this can be drawn there."""
+        """Raise `ConfigError` if this cannot be drawn on `topology`; the message begins with the field."""
 
     def unusual_on(self, topology: Topology) -> str:
-        """A likely slip of this component on this network, from its field's name on; empty if there is none."""
+        """A probable mistake of this component on this network, beginning with its field's name; empty if none."""
         return ""
 
     def offered_bps(self, topology: Topology) -> dict[int, float]:
-        """Long-run payload rate offered to ports this component names (bits/s by port id)."""
+        """Long-run payload rate offered to the ports that this component names, in bits/s by port id."""
         return {}
 
 
 class Poisson(Traffic, frozen=True, tag="poisson"):
     """Flows that arrive as a Poisson process, with sizes from a table.
 
-    `load_frac` is payload offered to `link` over its line rate: arrival rate = load_frac * rate / (8 * mean size).
-    Headers come on top (about 5 % at 1500-byte packets). Sources and destinations are uniform over the two groups;
-    an empty `link` means the upper port of the first neighbourhood.
+    `load_frac` is the payload offered to `link` over its line rate: arrival rate = load_frac * rate / (8 * mean size).
+    Headers are not included (about 5 % at 1500-byte packets). Sources and destinations are uniform over the two groups;
+    an empty `link` means the uplink port of the first neighbourhood.
     """
 
     distribution: Name | SizeDistribution
@@ -88,7 +88,7 @@ class Poisson(Traffic, frozen=True, tag="poisson"):
         )
 
     def arrivals_per_s(self, topology: Topology) -> float:
-        """Mean arrival rate of flows."""
+        """Mean arrival rate of flows, per second."""
         bits = distribution(self.distribution).mean_bytes * BITS_PER_BYTE
         return self.load_frac * topology.port_rate_bps(self._port(topology)) / bits
 
@@ -107,11 +107,11 @@ class Poisson(Traffic, frozen=True, tag="poisson"):
 
 
 class Incast(Traffic, frozen=True, tag="incast"):
-    """Partition-aggregate: events come as a Poisson process; each makes `fan_in` servers send at the same instant.
+    """Partition-aggregate: events are a Poisson process, and each makes `fan_in` servers send at the same time.
 
-    At each event one receiver is drawn from `destinations` and `fan_in` servers from `sources` (without
-    replacement while there are enough hosts, then round after round), each sending `bytes_per_server`.
-    `jitter_s` spreads the starts uniformly after it; the last event comes that much before the end.
+    At each event one receiver is drawn from `destinations` and `fan_in` servers from `sources` (without replacement
+    while there are enough hosts, then round after round), each sending `bytes_per_server`. The starts spread uniformly
+    over `jitter_s` after the event; the last event comes that much before the end.
     """
 
     events_per_s: Positive
@@ -147,7 +147,7 @@ class Incast(Traffic, frozen=True, tag="incast"):
 
 
 class Permutation(Traffic, frozen=True, tag="permutation"):
-    """Every host of `hosts` sends one flow at `start_s`, and every one receives one, nobody from itself."""
+    """One flow at `start_s` from every host of `hosts` to another one, so that each also receives one."""
 
     hosts: Name
     size_bytes: Count
@@ -166,7 +166,7 @@ class Permutation(Traffic, frozen=True, tag="permutation"):
 
 
 class Flow(Value, frozen=True):
-    """One flow of a fixed list, hosts by name."""
+    """A flow of a fixed list, with hosts by name."""
 
     start_s: NonNegative
     src: Name
@@ -202,12 +202,12 @@ class Fixed(Traffic, frozen=True, tag="fixed"):
 
 
 class Queries(Traffic, frozen=True, tag="queries"):
-    """A front end asks for `response_bytes` every `interval_s`; `fan_in` servers answer, each with an equal part.
+    """A front end that asks for `response_bytes` every `interval_s`; `fan_in` servers each send an equal part.
 
-    The basic incast of Alizadeh et al. (SIGCOMM 2010, section 4.2.1): what is answered stays the same while the number
-    that it is divided by grows. The receiver is the first host of `destinations`; the servers are the first `fan_in` of
-    `sources`, hosts in turn where there are fewer; their answers start within `jitter_s` of the query, each by its own
-    draw.
+    The basic incast of Alizadeh et al. (SIGCOMM 2010, section 4.2.1): the response stays the same size while the number
+    of its parts grows. The receiver is the first host of `destinations`. The servers are the first `fan_in` of
+    `sources`, with hosts repeated in turn if there are fewer. Each server starts at its own random time within
+    `jitter_s` of the query.
     """
 
     fan_in: Count
@@ -243,7 +243,7 @@ class Queries(Traffic, frozen=True, tag="queries"):
 
     def query_of(self, start_s: FloatArray) -> IntArray:
         """Index of the query that flows with these starts answer."""
-        # A picosecond's slack: starts are whole nanoseconds, and a multiple of the interval may lie just below one.
+        # Starts are whole nanoseconds, so a multiple of the interval may lie just below one: allow a picosecond.
         return np.floor(start_s / self.interval_s + 1e-3 / NS_PER_S / self.interval_s).astype(np.int64)
 
     def _n(self, duration_s: float) -> int:
@@ -251,11 +251,11 @@ class Queries(Traffic, frozen=True, tag="queries"):
 
 
 class Long(Traffic, frozen=True, tag="long"):
-    """Flows that never end, `flows` of them: each of ten times the bytes that its sender's line carries in the run.
+    """Endless flows, `flows` of them, each of ten times the bytes that its sender's line carries in the run.
 
-    Flow i goes from host `first` + i of `sources` to host `first` + `shift` + i of `destinations`, each in turn where
-    there are fewer; with a shift, one group can send within itself. It starts at `start_s` and up to `spread_s` later
-    by its own draw.
+    Flow i goes from host `first` + i of `sources` to host `first` + `shift` + i of `destinations`, repeating the hosts
+    in turn if there are fewer; with a shift, one group can send within itself. It starts at a random time within
+    `spread_s` of `start_s`.
     """
 
     endless: ClassVar[bool] = True
@@ -294,7 +294,7 @@ Workload = tuple[tuple[Name, AnyTraffic], ...]
 
 
 def draw_flows(workload: Workload, topology: Topology, duration_s: float, seed: int) -> FlowTable:
-    """The flow list of a run: equal arguments give equal lists; components draw from independent streams.
+    """Draw the flow list of a run: equal arguments give equal lists; components use independent streams.
 
     Starts are whole nanoseconds in [0, duration_s); rows are in order of start.
 
@@ -305,7 +305,7 @@ def draw_flows(workload: Workload, topology: Topology, duration_s: float, seed: 
     drawn = [t.draw(topology, duration_s, generator(seed, "flows", name)) for name, t in workload]
     traffic = np.repeat(np.arange(len(drawn)), [len(columns[0]) for columns in drawn])
     start, src, dst, size = (_join([columns[i] for columns in drawn]) for i in range(4))
-    last_ns = np.ceil(duration_s * NS_PER_S) - 1  # rounding must not carry a flow over the end
+    last_ns = np.ceil(duration_s * NS_PER_S) - 1  # rounding must not move a flow past the end
     start = np.minimum(np.rint(start * NS_PER_S), last_ns) / NS_PER_S
     order = np.argsort(start, kind="stable")
     return FlowTable(
@@ -318,7 +318,7 @@ def draw_flows(workload: Workload, topology: Topology, duration_s: float, seed: 
 
 
 def check_fits(workload: Workload, topology: Topology, duration_s: float) -> None:
-    """Raise `ConfigError` naming the component and field that cannot be drawn on this topology in this time."""
+    """Raise `ConfigError` with the component and field that cannot be drawn on this topology in this time."""
     if not workload:
         raise ConfigError("workload needs at least one traffic component")
     names = [name for name, _ in workload]
@@ -332,12 +332,12 @@ def check_fits(workload: Workload, topology: Topology, duration_s: float) -> Non
 
 
 def endless(workload: Workload, flows: FlowTable) -> BoolArray:
-    """Which flows of a list drawn from this workload need not be delivered, shape [n_flows]."""
+    """Mask [n_flows] of the flows of this workload that need not be delivered."""
     return np.array([traffic.endless for _, traffic in workload])[flows.traffic]
 
 
 def offered_load(workload: Workload, topology: Topology) -> dict[int, float]:
-    """Payload offered over the line rate, long-run, of every port that a component names (by port id)."""
+    """Long-run payload offered over the line rate, by port id, for every port that a component names."""
     load: dict[int, float] = {}
     for _, traffic in workload:
         for port, rate_bps in traffic.offered_bps(topology).items():
@@ -348,7 +348,7 @@ def offered_load(workload: Workload, topology: Topology) -> dict[int, float]:
 def _pairs(
     sources: tuple[int, ...], destinations: tuple[int, ...], n: int, rng: np.random.Generator
 ) -> tuple[IntArray, IntArray]:
-    """`n` pairs drawn uniformly, nobody to itself."""
+    """Draw `n` pairs uniformly, none from a host to itself."""
     src, dst = rng.choice(sources, n), rng.choice(destinations, n)
     while (clash := src == dst).any():
         src[clash] = rng.choice(sources, int(clash.sum()))
@@ -362,7 +362,7 @@ def _join(columns: list[np.ndarray]) -> np.ndarray:
 
 @contextmanager
 def _field(name: str) -> Iterator[None]:
-    """Puts the field's name before the message of a `ConfigError`."""
+    """Put the field's name before the message of a `ConfigError`."""
     try:
         yield
     except ConfigError as error:

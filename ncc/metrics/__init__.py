@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counting: flow completion times, fairness, intervals."""
+"""Metrics: flow completion times, fairness, confidence intervals."""

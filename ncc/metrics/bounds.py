@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What ideal sharing makes of an evaluation's flows (`ncc.metrics.fluid`), in the metrics that come from FCTs.
+"""Bounds: the completion-time metrics of an evaluation's flows under ideal sharing (`ncc.metrics.fluid`).
 
-Every flow of a bound completes. A run that ends with unfinished flows counts those with the time they had had by then
-(`ncc.metrics.summary`), so that such a run looks nearer to the bounds than it is; it is marked invalid.
+Every flow of a bound completes. A run that ends with unfinished flows counts those with their time so far
+(`ncc.metrics.summary`), so it looks closer to the bounds than it is; it is marked invalid.
 """
 
 from collections.abc import Mapping
@@ -18,22 +18,22 @@ from ncc.metrics.fluid import Sharing, fluid_fct_s
 from ncc.metrics.summary import NAN, fct_summary
 
 BOUNDS: Mapping[str, Sharing] = {"ideal_fair": "fair", "srpt_bound": "srpt"}
-"""Names of the bounds in tables, and how the fluids share."""
+"""Names of the bounds in tables, and the sharing of each."""
 LOWEST = "srpt_bound"
-"""The one that gaps are measured to."""
+"""Bound that gaps are measured to."""
 
 
 def has_bounds(scenario: Scenario) -> bool:
-    """Whether all flows complete some time: endless ones have no completion time to be bounded."""
+    """True if all flows of a scenario end; endless flows have no completion time."""
     return not any(traffic.endless for _, traffic in scenario.workload)
 
 
 @lru_cache(maxsize=256)
 def bound_fct_s(scenario: Scenario, flow_seed: int, sharing: Sharing) -> FloatArray:
-    """`fluid_fct_s` of the flows that `flow_seed` draws, [n_flows], read-only; kept, for every controller meets them.
+    """`fluid_fct_s` of the flows that `flow_seed` draws, [n_flows], read-only; cached, as all controllers use it.
 
     Raises:
-        ConfigError: endless flows, which never complete.
+        ConfigError: the scenario has endless flows, which never complete.
     """
     found = fluid_fct_s(scenario, scenario.flows(flow_seed), sharing)
     found.flags.writeable = False
@@ -41,7 +41,7 @@ def bound_fct_s(scenario: Scenario, flow_seed: int, sharing: Sharing) -> FloatAr
 
 
 def bound_summary(scenario: Scenario, flow_seed: int, bound: str) -> dict[str, float]:
-    """A bound on one flow list with the keys of `ncc.metrics.catalogue`; NaN where it does not come from FCTs."""
+    """A bound on one flow list with the keys of `ncc.metrics.catalogue`; NaN for metrics that do not come from FCTs."""
     flows, took_s = scenario.flows(flow_seed), bound_fct_s(scenario, flow_seed, BOUNDS[bound])
     slowdown = took_s / ideal_fct_s(scenario, flows)
     return dict.fromkeys(CATALOGUE, NAN) | fct_summary(flows, took_s, slowdown)

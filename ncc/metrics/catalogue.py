@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What each metric of `ncc.metrics.summary` is called, which way is better, how it is written: for tables and plots."""
+"""Names, directions and formats of the metrics of `ncc.metrics.summary`, for tables and plots."""
 
 import math
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Better(StrEnum):
-    """Which way a metric is better; `NEITHER` tells without judging."""
+    """Direction in which a metric is better; `NEITHER` informs without judging."""
 
     LOWER = "lower"
     HIGHER = "higher"
@@ -17,7 +17,7 @@ class Better(StrEnum):
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric. Values are in SI; `scale` turns them into `unit` for people."""
+    """One metric. Values are in SI; `scale` converts them to `unit` for display."""
 
     key: str
     label: str
@@ -25,10 +25,10 @@ class Metric:
     better: Better
     scale: float = 1.0
     digits: int = 2
-    """After the point, as shown."""
+    """Digits after the decimal point in a display."""
     help: str = ""
     short: str = ""
-    """The title in a narrow table; empty: `title`."""
+    """Title in a narrow table; empty: `title`."""
 
     @property
     def title(self) -> str:
@@ -36,20 +36,20 @@ class Metric:
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
     def show(self, value: float) -> float:
-        """`value` in `unit`."""
+        """Convert `value` to `unit`."""
         return value * self.scale
 
     def text(self, value: float) -> str:
-        """`value` in `unit`, for a table; an undefined one is a dash, and 0 has no sign."""
+        """Format `value` in `unit`, for a table; NaN becomes a dash, and 0 has no sign."""
         return self.brief(value, self.digits)
 
     def brief(self, value: float, digits: int) -> str:
-        """`text` with other digits after the point."""
+        """Format `value` like `text`, with another number of digits after the decimal point."""
         return "–" if math.isnan(value) else f"{value * self.scale:z.{digits}f}"  # noqa: RUF001
 
 
 def worst(values: Iterable[float], better: Better) -> float:
-    """The worst of the values that are defined; NaN of none, and where no way is better."""
+    """The worst of the defined values; NaN if there are none or the metric has no better direction."""
     defined = [value for value in values if not math.isnan(value)]
     if not defined or better is Better.NEITHER:
         return math.nan
@@ -109,4 +109,4 @@ HEADLINE: tuple[str, ...] = (
     "loss_frac",
     "jain",
 )
-"""What a short table shows."""
+"""Metrics of a short table."""

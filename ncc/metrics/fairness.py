@@ -9,13 +9,14 @@ from ncc.core.scenario import Scenario
 from ncc.core.units import MS
 
 WINDOW_S = 20 * MS
-"""Long enough for a share to be decided by the controllers rather than by a few packets; short against a run."""
+"""Window in seconds: long enough that the controllers and not a few packets determine the shares, short against a
+run."""
 
 
 def jain_index(shares: npt.ArrayLike) -> float:
     """(sum x)^2 / (n sum x^2) of non-negative shares, in [1/n, 1] (Jain, Chiu, Hawe, DEC-TR-301, 1984).
 
-    NaN for no shares, or when all are 0: nothing was shared.
+    The index is NaN without shares, or if all are 0.
 
     Raises:
         ValueError: a negative or non-finite share.
@@ -26,18 +27,18 @@ def jain_index(shares: npt.ArrayLike) -> float:
     largest = x.max(initial=0.0)
     if largest == 0:
         return float("nan")
-    x = x / largest  # squares of tiny shares would vanish
+    x = x / largest  # avoids that squares of tiny shares underflow
     return float(x.sum() ** 2 / (x.size * (x**2).sum()))
 
 
 def windowed_jain(scenario: Scenario, epochs: Epochs, window_s: float = WINDOW_S) -> float:
     """Mean Jain index of goodput among neighbours that compete.
 
-    The run is cut into windows of `window_s` (whole epochs, at least one; a rest at the end is left out). A host counts
-    in a window when it was backlogged (`queued_bytes` > 0) at the end of every epoch of it: what it did not get, it
-    wanted. What it sends to neighbours is in its goodput too, though it never makes it backlogged. In each window and
-    neighbourhood with at least two such hosts, the index is taken of their mean goodput; the result is the mean over
-    these. NaN if there is none.
+    The run is cut into windows of `window_s` (whole epochs, at least one; a remainder at the end is left out). A host
+    counts in a window if it was backlogged (`queued_bytes` > 0) at the end of each of its epochs: it wanted more than
+    it got. Its goodput includes bytes to neighbours, although these never make it backlogged. The index is that of the
+    mean goodputs in each window and neighbourhood with at least two such hosts; the result is the mean over these, NaN
+    if there is none.
     """
     network = scenario.network()
     per_window = max(1, round(window_s / scenario.period_s))

@@ -46,7 +46,7 @@ def base_rtt_s(scenario: Scenario, src: int, dst: int) -> float:
 
 
 def handshake_s(scenario: Scenario, src: int, dst: int) -> float:
-    """Time from SYN to SYN-ACK at `src` in an empty network, both of headers alone, in seconds; 0: there is none."""
+    """Time from SYN to SYN-ACK at `src` in an empty network, both without payload, in seconds; 0 without handshake."""
     return _handshake_ns(scenario, src, dst) / NS_PER_S
 
 
@@ -54,8 +54,8 @@ def fct_s(flows: FlowTable, records: FlowRecords, until_s: float | None = None) 
     """Time from a flow's arrival at its host until the receiver has every byte, shape [n_flows].
 
     Args:
-        until_s: when the run ended: an unfinished flow then counts with the time it had had by then, which is a lower
-            bound of what it would have taken. Without it, unfinished flows are NaN.
+        until_s: time at which the run ended; an unfinished flow counts with its time so far, a lower bound of its FCT.
+            Without it, unfinished flows are NaN.
     """
     finish_s = records.finish_s if until_s is None else np.where(np.isnan(records.finish_s), until_s, records.finish_s)
     return np.asarray(finish_s - flows.start_s, dtype=np.float64)
@@ -70,7 +70,7 @@ def fct_slowdown(
 
 
 def _transfer_ns(scenario: Scenario, src: int, dst: int, size_bytes: IntArray) -> FloatArray:
-    """The formula above for flows of one path, without the handshake."""
+    """Transfer time in nanoseconds by the formula above, for flows of one path, without the handshake."""
     transport = scenario.transport
     rates, delay_ns = _path(scenario, src, dst)
     n = -(-size_bytes // transport.mss_bytes)
@@ -90,7 +90,7 @@ def _handshake_ns(scenario: Scenario, src: int, dst: int) -> float:
 
 
 def _one_way_ns(scenario: Scenario, src: int, dst: int, packet_bytes: int) -> float:
-    """One IP packet through the empty path."""
+    """Time in nanoseconds of one IP packet through the empty path."""
     rates, delay_ns = _path(scenario, src, dst)
     wire = np.array([packet_bytes + scenario.transport.frame_overhead_bytes])
     return delay_ns + float(_serialise_ns(wire, rates).sum())

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Yardsticks: flows as fluids, without packets, queues, windows or delay in what senders know.
 
-At every moment each flow has a rate; ports carry at most their own. Two ways to share:
+At every moment each flow has a rate, and ports carry at most their own. There are two ways to share:
 
-- ``fair``: max-min fair sharing between flows (Bertsekas and Gallager, Data Networks, section 6.5.2): what a perfect
-  fair transport would give.
-- ``srpt``: shortest remaining first over the whole network, known to all at once: flows take what is left of their path
-  in the order of their remaining bytes. On a single bottleneck nothing has a smaller mean completion time (Schrage,
-  Operations Research 1968), so that it is a bound. In a network it is not, but the usual yardstick (pFabric, SIGCOMM
-  2013, section 3): behind hosts slower than their uplink an order that looks ahead can do better, by a little.
+- ``fair``: max-min fair sharing between flows (Bertsekas and Gallager, Data Networks, section 6.5.2), as a perfect fair
+  transport would give.
+- ``srpt``: shortest remaining first over the whole network, with perfect knowledge: flows take what is left of their
+  path in the order of their remaining bytes. On a single bottleneck nothing has a smaller mean completion time
+  (Schrage, Operations Research 1968), so it is a bound. In a network it is only the usual yardstick (pFabric, SIGCOMM
+  2013, section 3): behind hosts slower than their uplink, an order that looks ahead can do slightly better.
 
-A flow's completion time is its ideal one (`ncc.metrics.fct`), and on top the time that sharing costs it: so it is the
-ideal one exactly where the flow is alone. Data alone takes room; ACKs are not counted. Of several paths of equal cost
-only the ports that all of them have in common hold a flow back, as if the rest were spread perfectly.
+A flow's completion time is its ideal one (`ncc.metrics.fct`) plus the time that sharing costs it, so that a flow that
+is alone has exactly the ideal one. Only data takes capacity; ACKs are not counted. Among several paths of equal cost,
+only the ports that all of them have in common hold a flow back, as if the load were spread perfectly over the others.
 """
 
 from functools import lru_cache
@@ -30,14 +30,14 @@ from ncc.metrics.fct import ideal_fct_s
 
 Sharing = Literal["fair", "srpt"]
 LEAST_BITS = 1e-3
-"""Less than this is nothing: rounding of what is left of a flow."""
+"""Remainder of a flow, in bits, that counts as nothing, because of rounding."""
 
 
 def fluid_fct_s(scenario: Scenario, flows: FlowTable, sharing: Sharing) -> FloatArray:
-    """Completion time of every flow [n_flows] in seconds if the network were shared like that.
+    """Completion time of every flow [n_flows] in seconds if the network were shared in this way.
 
     Raises:
-        ConfigError: endless flows, which never complete.
+        ConfigError: the scenario has endless flows, which never complete.
     """
     if endless(scenario.workload, flows).any():
         raise ConfigError(f"scenario {scenario.name!r} has endless flows, which have no completion time")
@@ -46,7 +46,7 @@ def fluid_fct_s(scenario: Scenario, flows: FlowTable, sharing: Sharing) -> Float
     capacity_bps = np.array([network.port_rate_bps(port) for port in range(2 * len(network.links))])
     alone_s = wire_bits / np.array([capacity_bps[mine].min() for mine in ports])
     took_s = _run(flows.start_s, wire_bits, ports, capacity_bps, sharing)
-    # A flow that is never held back takes as long as alone; rounding may have it a little sooner.
+    # A flow that is never held back takes as long as alone; rounding may make it slightly faster.
     return np.asarray(ideal_fct_s(scenario, flows) + np.maximum(took_s - alone_s, 0.0))
 
 
@@ -58,7 +58,7 @@ def _wire_bits(scenario: Scenario, flows: FlowTable) -> FloatArray:
 
 
 def _ports(network: Topology, flows: FlowTable) -> list[IntArray]:
-    """For each flow the directed ports that all its shortest paths have in common."""
+    """Directed ports of each flow that all its shortest paths have in common."""
     routes = _routes(network)
     return [routes.certain_ports(src, dst) for src, dst in zip(flows.src.tolist(), flows.dst.tolist(), strict=True)]
 
@@ -69,7 +69,7 @@ def _routes(network: Topology) -> "Routes":
 
 
 class Routes:
-    """Shortest paths of a network, looked up once per pair of hosts."""
+    """Shortest paths of a network, computed once per pair of hosts."""
 
     def __init__(self, network: Topology) -> None:
         self._forwards = [node.kind is not NodeKind.HOST for node in network.nodes]
@@ -97,7 +97,7 @@ class Routes:
         return certain
 
     def _hops_to(self, dst: int) -> dict[int, int]:
-        """Hops from every node that reaches `dst`; hosts forward nothing."""
+        """Hops to `dst` from every node that reaches it; hosts forward nothing."""
         if dst in self._away:
             return self._away[dst]
         away, frontier = {dst: 0}, [dst]
@@ -118,8 +118,8 @@ def _run(
 ) -> FloatArray:
     """Seconds from arrival to the last bit of every flow.
 
-    Time counts from when the network was last idle, so that late flows are as exact as early ones; and every step
-    either lets a flow in or ends one, however little of time such a step is.
+    Time counts from when the network was last idle, so that late flows are as exact as early ones. Every step admits or
+    ends a flow, however short the step is.
     """
     n, left, took_s = len(start_s), wire_bits.copy(), np.full(len(start_s), np.nan)
     paths, capacity_bps = _table(ports, capacity_bps)
@@ -152,9 +152,9 @@ def _run(
 
 
 def _table(ports: list[IntArray], capacity_bps: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Paths as a table [n_flows, longest], of ports that some flow crosses, and the capacity of those.
+    """Paths as a table [n_flows, longest] of indices into the ports that flows cross, and the ports' capacity.
 
-    Rows are filled up with one more port at the end, which has room for everybody.
+    Rows are filled up with one extra port of infinite capacity.
     """
     used, at = np.unique(np.concatenate([*ports, np.zeros(0, dtype=np.int64)]), return_inverse=True)
     length = np.array([len(path) for path in ports], dtype=np.int64)
@@ -164,9 +164,9 @@ def _table(ports: list[IntArray], capacity_bps: FloatArray) -> tuple[IntArray, F
 
 
 def _fair(paths: IntArray, capacity_bps: FloatArray) -> FloatArray:
-    """Progressive filling (Bertsekas and Gallager), every port at once that nothing else can change any more.
+    """Progressive filling (Bertsekas and Gallager), for all ports at once whose shares are final.
 
-    Such a port offers each of its flows less than, or as much as, all other ports on their paths do.
+    Such a port offers each of its flows at most as much as all other ports on its path.
     """
     rate_bps, room_bps = np.zeros(len(paths)), capacity_bps.copy()
     rising = np.arange(len(paths))
@@ -177,7 +177,7 @@ def _fair(paths: IntArray, capacity_bps: FloatArray) -> FloatArray:
             each_bps = np.where(sharers > 0, room_bps / sharers, np.inf)
         offers_bps = each_bps[path]
         least_bps = offers_bps.min(axis=1)
-        held = offers_bps > least_bps[:, None] * (1 + 1e-12)  # elsewhere
+        held = offers_bps > least_bps[:, None] * (1 + 1e-12)  # held back by another port
         last = np.bincount(path.ravel(), held.ravel(), minlength=len(room_bps)) == 0
         full = (last[path] & ~held).any(axis=1)
         rate_bps[rising[full]] = least_bps[full]
@@ -188,9 +188,9 @@ def _fair(paths: IntArray, capacity_bps: FloatArray) -> FloatArray:
 
 
 def _srpt(paths: IntArray, capacity_bps: FloatArray, left: FloatArray) -> FloatArray:
-    """In the order of what is left of them, flows take what is left of their path.
+    """Rates when flows take the rest of their path's capacity, in the order of their remaining bytes.
 
-    Flows that are first at every port of theirs take together; that comes to the same as one after the other.
+    Flows that are first at all their ports are served together, with the same result as one after the other.
     """
     rate_bps, room_bps = np.zeros(len(paths)), capacity_bps.copy()
     waiting, shared = np.argsort(left, kind="stable"), len(capacity_bps) - 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ratios of statistics of pooled flows, with intervals that respect that flows of one run depend on each other."""
+"""Ratios of statistics of pooled flows, with intervals that account for dependence between flows of one run."""
 
 from collections.abc import Sequence
 
@@ -22,14 +22,14 @@ def pooled_ratio(
 ) -> Interval:
     """Interval of statistic(all of `ours`) / statistic(all of `theirs`) over runs that share their flows.
 
-    Values of all runs are pooled before the statistic is taken, because a percentile of few flows says nothing and a
-    mean over runs of percentiles is another quantity. What is resampled is runs (the cluster bootstrap, Davison and
-    Hinkley 1997, section 3.8), the same ones on both sides. With 5 to 10 runs the interval is somewhat too narrow.
+    Values of all runs are pooled before the statistic is taken, because a percentile of few flows is meaningless and a
+    mean over runs of percentiles is another quantity. Runs are resampled (the cluster bootstrap, Davison and Hinkley
+    1997, section 3.8), the same ones on both sides. With 5 to 10 runs the interval is somewhat too narrow.
 
-    Special cases: no values, or a statistic of 0 below the line, gives NaN; one run gives NaN bounds.
+    Special cases: no values, or a statistic of 0 in the denominator, gives NaN; one run gives NaN bounds.
 
     Args:
-        ours: per run its values, >= 0 and finite; row i of both comes from the same flows.
+        ours: values of each run, >= 0 and finite; row i of both comes from the same flows.
         percentile: in [0, 100], the smallest value with at least that share of values at or below it; None: the mean.
 
     Raises:
@@ -53,7 +53,7 @@ def pooled_ratio(
     picks = generator(seed, "pooled").integers(runs, size=(N_RESAMPLES, runs))
     times = np.apply_along_axis(np.bincount, 1, picks, minlength=runs).astype(np.int32)
     ratios = np.concatenate([_ratios(a, b, times[i : i + _BATCH], percentile) for i in range(0, N_RESAMPLES, _BATCH)])
-    ratios = ratios[np.isfinite(ratios)]  # a resample of runs without a single value has no ratio
+    ratios = ratios[np.isfinite(ratios)]  # a resample of runs without any values has no ratio
     if not len(ratios):
         return Interval(estimate, np.nan, np.nan, runs, 0)
     low, high = np.quantile(ratios, [(1 - level) / 2, (1 + level) / 2])
@@ -61,7 +61,7 @@ def pooled_ratio(
 
 
 def _ratios(a: list[FloatArray], b: list[FloatArray], times: np.ndarray, percentile: float | None) -> FloatArray:
-    """Ratio for every row of `times` [n_resamples, n_runs]: how often each run is in it."""
+    """Ratio for every row of `times` [n_resamples, n_runs], the number of times that each run is drawn."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = _statistic(a, times, percentile) / _statistic(b, times, percentile)
     return np.where(np.isfinite(ratio), ratio, np.nan)
@@ -77,7 +77,7 @@ def _statistic(side: list[FloatArray], times: np.ndarray, percentile: float | No
     values = np.concatenate(side)
     order = np.argsort(values, kind="stable")
     run_of = np.repeat(np.arange(len(side)), sizes)[order]
-    upto = np.cumsum(times[:, run_of], axis=1)  # [n_resamples, n_values] values at or below, repeats counted
+    upto = np.cumsum(times[:, run_of], axis=1)  # [n_resamples, n_values] number of values at or below, repeats counted
     wanted = np.maximum(np.ceil(percentile / 100 * total), 1)
     first = np.argmax(upto >= wanted[:, None], axis=1)
     return np.where(total > 0, values[order][first], np.nan)

@@ -14,7 +14,7 @@ from ncc.core.seeding import generator
 Statistic = Literal["mean", "median", "iqm"]
 N_RESAMPLES = 9999
 BATCH = 1000
-"""Resamples that are held in memory at once."""
+"""Resamples held in memory at once."""
 
 
 @dataclass(frozen=True)
@@ -25,16 +25,16 @@ class Interval:
     low: float
     high: float
     n: int
-    """Values that were used."""
+    """Number of values used."""
     n_missing: int
-    """Values that were NaN (the metric was undefined there) and left out."""
+    """Number of values left out because they were NaN (the metric was undefined there)."""
 
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
 
 
 def _iqm(values: npt.NDArray[Any], axis: int = -1) -> Any:
-    """Mean of the middle half (Agarwal et al., NeurIPS 2021): floor(n/4) values cut at each end."""
+    """Mean of the middle half (Agarwal et al., NeurIPS 2021): floor(n/4) values are cut at each end."""
     cut = values.shape[axis] // 4
     middle = np.take(np.sort(values, axis=axis), range(cut, values.shape[axis] - cut), axis=axis)
     return middle.mean(axis=axis)
@@ -46,17 +46,17 @@ _STATISTICS: dict[str, Callable[..., Any]] = {"mean": np.mean, "median": np.medi
 def interval(values: npt.ArrayLike, statistic: Statistic = "mean", level: float = 0.95, seed: int = 0) -> Interval:
     """Percentile bootstrap interval of a statistic of independent values, one per seed (Efron 1979).
 
-    Percentile rather than BCa: BCa is undefined for the median of few values, and its corrections rest on the same few.
-    With 5 to 10 seeds either is somewhat too narrow; more seeds are the remedy.
+    It uses percentiles rather than BCa: BCa is undefined for the median of few values, and its corrections rely on the
+    same few values. With 5 to 10 seeds either is somewhat too narrow; use more seeds.
 
-    Special cases: NaNs are left out and counted; of no values everything is NaN; of one value the bounds are NaN; equal
-    values give an interval of width 0.
+    Special cases: NaNs are left out and counted; without values everything is NaN; with one value the bounds are NaN;
+    equal values give an interval of width 0.
 
     Args:
         values: shape [n].
         statistic: `iqm` is the mean of the middle half.
         level: confidence, in (0, 1).
-        seed: the resampling is a function of it.
+        seed: seed of the resampling.
 
     Raises:
         ValueError: an infinite value, an unknown statistic, or a level outside (0, 1).
@@ -71,11 +71,11 @@ def paired_ratio(
 ) -> Interval:
     """Interval of statistic(ours) / statistic(theirs) where value i of both comes from the same flows.
 
-    Seeds are resampled in pairs, so what they have in common cancels. Pairs with a NaN are left out and counted. If any
-    of `theirs` is 0, estimate and bounds are NaN: there is nothing to compare with. Otherwise as `interval`.
+    Seeds are resampled in pairs, so their common variation cancels. Pairs with a NaN are left out and counted. If any
+    of `theirs` is 0, estimate and bounds are NaN: there is nothing to compare with. Otherwise see `interval`.
 
     Raises:
-        ValueError: also for columns of different lengths or negative values.
+        ValueError: as `interval`, and for columns of different lengths or negative values.
     """
     a, b = _column(ours, "ours"), _column(theirs, "theirs")
     if a.shape != b.shape:
@@ -99,8 +99,8 @@ def gap_closed(
 ) -> Interval:
     """Interval of (mean(start) - mean(ours)) / (mean(start) - mean(goal)), value i of all three of the same flows.
 
-    0 is as far as `start`, 1 as far as `goal`, below 0 worse than `start`. Seeds are resampled together. Where a seed
-    has a NaN it is left out and counted; if `goal` is not below `start` in every seed, all is NaN: there is no gap.
+    0 is as far as `start`, 1 as far as `goal`, below 0 worse than `start`. Seeds are resampled together. A seed with a
+    NaN is left out and counted; if `goal` is not below `start` in every seed, all is NaN because there is no gap.
 
     Raises:
         ValueError: columns of different lengths, an infinite value, or a level outside (0, 1).

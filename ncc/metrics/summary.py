@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A run in numbers: one flat dict with the keys of `ncc.metrics.catalogue`."""
+"""A run's metrics: one flat dict with the keys of `ncc.metrics.catalogue`."""
 
 import numpy as np
 
@@ -30,18 +30,18 @@ def buckets(flows: FlowTable) -> dict[str, np.ndarray[tuple[int], np.dtype[np.bo
 def summarise(
     scenario: Scenario, flows: FlowTable, records: FlowRecords, ports: PortRecords, epochs: Epochs
 ) -> dict[str, float]:
-    """The metrics of one run; a metric of nothing (no flows of that size, no packets) is NaN.
+    """Compute the metrics of one run; a metric without data (no flows of that size, no packets) is NaN.
 
-    An unfinished flow enters FCT and slowdown with the time it had had when the run ended, a lower bound: leaving it
-    out would reward starving it. `unfinished` counts such flows. Flows of endless traffic have no completion time and
-    enter none of the three.
+    An unfinished flow counts in FCT and slowdown with its time so far, a lower bound: leaving it out would reward
+    starving it. `unfinished` is the number of such flows. Flows of endless traffic have no completion time and count in
+    none of the three.
 
     Keys:
         slowdown_{all,small,medium,large}_{mean,p50,p95,p99}: FCT over ideal FCT (`ncc.metrics.fct`), by size of flow.
-        fct_mean_s, fct_p99_s: over all flows.
+        fct_mean_s, fct_p99_s: mean and 99th percentile over all flows.
         goodput_bps: payload acknowledged to all agent hosts per second while flows arrive: over the epochs that overlap
             [first arrival, min(duration_s, last finish)).
-        queue_delay_mean_s: wait in the upper ports' queues, mean over the packets they sent.
+        queue_delay_mean_s: wait in the uplink ports' queues, mean over the packets that they sent.
         queue_delay_p99_s: 99th percentile over epochs and upper ports of the epoch's mean wait, epochs without a packet
             left out.
         timeouts_per_flow: retransmission timeouts over flows.
@@ -82,10 +82,10 @@ def summarise(
 def fct_summary(
     flows: FlowTable, took_s: FloatArray, slowdown: FloatArray, ends: BoolArray | None = None
 ) -> dict[str, float]:
-    """The metrics of `summarise` that come from completion times, of columns [n_flows].
+    """Compute the metrics of `summarise` that come from completion times, from columns [n_flows].
 
     Args:
-        ends: flows that count; all if None.
+        ends: mask of the flows that count; None: all.
     """
     counted = np.ones(len(flows), dtype=np.bool_) if ends is None else ends
     out: dict[str, float] = {}
@@ -100,20 +100,20 @@ def _goodput_bps(scenario: Scenario, flows: FlowTable, records: FlowRecords, epo
         return NAN
     finished = not np.isnan(records.finish_s).any()
     end_s = min(scenario.duration_s, records.finish_s.max()) if finished else scenario.duration_s
-    # A nanosecond of slack, so that rounding does not add an epoch that only touches the interval.
+    # A nanosecond of tolerance keeps rounding from adding an epoch that only touches the interval.
     overlaps = (epochs.time_s > flows.start_s.min() + 1e-9) & (epochs.time_s - scenario.period_s < end_s - 1e-9)
     goodput = epochs.columns["goodput_bps"][overlaps & (epochs.time_s > 0)]
     return float(goodput.sum(axis=1).mean()) if len(goodput) else NAN
 
 
 def host_ports(network: Topology) -> list[int]:
-    """Ports that transmit from a host: where packets enter the network."""
+    """Ports that transmit from a host, where packets enter the network."""
     ends = [node for link in network.links for node in (link.a, link.b)]
     return [port for port, node in enumerate(ends) if network.nodes[node].kind is NodeKind.HOST]
 
 
 def _spread(values: FloatArray) -> dict[str, float]:
-    """Mean and percentiles (linear interpolation); NaN of nothing."""
+    """Mean and percentiles (linear interpolation); NaN without values."""
     if not len(values):
         return {"mean": NAN, "p50": NAN, "p95": NAN, "p99": NAN}
     p50, p95, p99 = np.percentile(values, [50, 95, 99])
