@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files that are either whole or not there: written under a temporary name, flushed to disk, then renamed."""
+"""Atomic file writes: a file is written under a temporary name, flushed to disk, then renamed."""
 
 import errno
 import hashlib
@@ -16,13 +16,13 @@ _OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a temporary path to write; on success it becomes `path` in one step, on failure `path` is untouched.
+    """Yield a temporary path to write; on success it replaces `path` in one step, on failure `path` is untouched.
 
     The temporary file lies beside `path` (a rename is atomic within one file system only) and starts with a dot.
 
     Raises:
-        ResultError: the file system refused, for want of space or otherwise; or there is something else than a file,
-            such as a device, which a rename would take away.
+        ResultError: the file system refused, for lack of space or another reason; or `path` is not a regular file but,
+            for example, a device, which a rename would remove.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
@@ -41,7 +41,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def check_replaceable(path: Path) -> None:
-    """Raise `ResultError` if there is something by this name that is no regular file, nor a link to one."""
+    """Raise `ResultError` if `path` exists and is neither a regular file nor a link to one."""
     try:
         other = path.exists() and not path.is_file()
     except OSError as error:
@@ -57,14 +57,14 @@ def write_text(path: Path, text: str) -> None:
 
 
 def remove(path: Path) -> None:
-    """Take a file away so that it stays away after a crash; fine if it is not there."""
+    """Remove a file so that it stays removed after a crash; a missing file is no error."""
     if path.exists():
         path.unlink()
         sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush a folder's entries, so that a rename survives a power cut."""
+    """Flush a folder's entries to disk, so that a rename survives a power cut."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The contract between environments and learners: arrays over racks and hosts, no per-host objects.
 
-Agents and envs never import each other; both know this.
+Agents and environments never import each other; both import this module.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,22 +17,22 @@ ActionArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Transition:
-    """One epoch of every rack. Racks that ended have been reset: `obs` is already the next episode's first."""
+    """One epoch of every rack. Racks whose episode ended have been reset: their `obs` begins the next episode."""
 
     obs: ObsArray
-    """[n_racks, n_agents, obs_dim] what to act on next."""
+    """[n_racks, n_agents, obs_dim] observations to act on next."""
     reward: npt.NDArray[np.float32]
     """[n_racks, n_agents]"""
     terminated: npt.NDArray[np.bool_]
-    """[n_racks] every flow was delivered: nothing follows, the value is 0."""
+    """[n_racks] true if every flow was delivered: the value of the next state is 0."""
     truncated: npt.NDArray[np.bool_]
-    """[n_racks] time was up: bootstrap from `final_obs`."""
+    """[n_racks] true if time was up: bootstrap from `final_obs`."""
     final_obs: ObsArray
-    """[n_racks, n_agents, obs_dim] last observation of the episode where one ended, equal to `obs` elsewhere."""
+    """[n_racks, n_agents, obs_dim] last observation of the episode if it ended, else equal to `obs`."""
 
 
 class BatchedEnv(Protocol):
-    """Racks stepped together. Episodes of rack r are numbered from 0 and drawn from (seed, r, episode)."""
+    """Racks that are stepped together. Episodes of rack r are numbered from 0 and drawn from (seed, r, episode)."""
 
     n_racks: int
     n_agents: int
@@ -40,16 +40,16 @@ class BatchedEnv(Protocol):
     n_actions: int
 
     def reset(self, episode: int = 0) -> ObsArray:
-        """Start every rack at that episode number and return [n_racks, n_agents, obs_dim]."""
+        """Start every rack at that episode number and return observations [n_racks, n_agents, obs_dim]."""
         ...
 
     def step(self, actions: ActionArray) -> Transition:
-        """One epoch with action indices of shape [n_racks, n_agents], each in [0, n_actions)."""
+        """Run one epoch with action indices of shape [n_racks, n_agents], each in [0, n_actions)."""
         ...
 
     @property
     def episode(self) -> int:
-        """Episodes finished so far by the slowest rack, plus the number that `reset` was given."""
+        """The number given to `reset`, plus the episodes that the slowest rack has finished since."""
         ...
 
     def close(self) -> None:
@@ -59,35 +59,37 @@ class BatchedEnv(Protocol):
 
 @dataclass(frozen=True)
 class Advice:
-    """What an expert makes of the state that was observed last, both [n_racks, n_agents] action indices."""
+    """An expert's answer to the last observation, as action indices [n_racks, n_agents]."""
 
     label: ActionArray
-    """What a learner should answer to that observation."""
+    """Actions that a learner should choose for that observation."""
     drive: ActionArray
-    """What to do for the expert to be in charge: the same, unless it is a transport, which nobody must limit."""
+    """Actions to take while the expert drives; they differ from `label` if the expert is a transport, which must run
+    unlimited."""
 
 
 @runtime_checkable
 class Advising(Protocol):
-    """A `BatchedEnv` that knows an expert, for imitation (warm start)."""
+    """A `BatchedEnv` that has an expert, for imitation (warm start)."""
 
     def advice(self) -> Advice:
-        """The expert's on the observations that `reset` or `step` returned last.
+        """The expert's advice on the observations that `reset` or `step` returned last.
 
         Raises:
-            ConfigError: the environment was given no expert.
+            ConfigError: the environment has no expert.
         """
         ...
 
 
 @runtime_checkable
 class Telling(Protocol):
-    """A `BatchedEnv` that tells what happens in it, for logs."""
+    """A `BatchedEnv` that reports what happens in it, for logs."""
 
     def told(self) -> Mapping[str, float]:
-        """Means since the last call, by name with unit (`network/fct_s`); what is undefined is left out."""
+        """Means since the last call, by name with unit (`network/fct_s`); undefined ones are left out."""
         ...
 
 
 EnvFactory = Callable[[int], BatchedEnv]
-"""Picklable; called with a worker's index, in the process that will step it."""
+"""Function from a worker's index to its environment; picklable, and called in the process that steps the
+environment."""

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Worker processes that do jobs.
+"""Worker processes that run jobs.
 
-Workers are spawned (never forked: a simulator or a BLAS may hold threads and locks) and hold one live simulation
-each, because a simulator may abort its interpreter. A worker writes its run itself; only progress crosses the pipe.
+Workers are spawned, never forked, because a simulator or a BLAS may hold threads and locks. Each holds one live
+simulation, because a simulator may abort its interpreter. A worker writes its run itself; only progress crosses the
+pipe.
 """
 
 import logging
@@ -28,12 +29,12 @@ from ncc.harness.results import run_folder, save_run
 from ncc.harness.run import RunProgress, run_once
 
 REPORT_EVERY_S = 0.2
-"""Wall time between a worker's progress messages."""
+"""Seconds between a worker's progress messages."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker needs beside its jobs."""
+    """Data that a worker needs beside its jobs."""
 
     folder: Path
     datapath_factory: DatapathFactory
@@ -49,7 +50,7 @@ class _Worker:
 
 
 def work_off(remaining: Sequence[Job], task: Task, workers: int, tally: Tally) -> Generator[Job, None, None]:
-    """Yield jobs as they are done; however it ends, no worker is left behind."""
+    """Yield jobs as they finish; no worker is left behind, however it ends."""
     queue = deque(remaining)
     crew: dict[Connection, _Worker] = {}
     try:
@@ -90,12 +91,12 @@ def _hire(crew: dict[Connection, _Worker], job: Job, task: Task, tally: Tally) -
 
 def _assign(pipe: Connection, job: Job, tally: Tally) -> None:
     tally.tell(job, "started", 0.0)
-    with suppress(BrokenPipeError):  # it died already: reading from it will say so, with its exit status
+    with suppress(BrokenPipeError):  # it has died: reading from the pipe will report it, with its exit status
         pipe.send(job)
 
 
 def _hear(pipe: Connection, worker: _Worker, task: Task) -> RunProgress | None:
-    """A worker's progress, or None when its run is on disk."""
+    """Receive a worker's progress; None when its run is on disk."""
     try:
         message = pipe.recv()
     except (EOFError, ConnectionResetError):
@@ -106,9 +107,9 @@ def _hear(pipe: Connection, worker: _Worker, task: Task) -> RunProgress | None:
 
 
 def _worker(pipe: Connection, task: Task) -> None:
-    """Run jobs until the parent hangs up."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends the workers
-    signal.signal(signal.SIGTERM, _leave)  # which is how; a datapath that holds more than memory has to be closed
+    """Run jobs until the parent closes the pipe."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent stops the workers
+    signal.signal(signal.SIGTERM, _leave)  # by this signal, on which a datapath that holds more than memory is closed
     logging.getLogger(ncc.harness.run.__name__).setLevel(logging.ERROR)  # the parent warns of invalid runs
     datapath: Datapath | None = None
     try:
@@ -140,7 +141,7 @@ def _worker(pipe: Connection, task: Task) -> None:
                 return
             pipe.send(None)
     except (BrokenPipeError, ConnectionResetError):
-        return  # the parent is gone: nobody waits for this any more
+        return  # the parent has exited: nobody waits for the result
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if datapath is not None:
@@ -148,13 +149,13 @@ def _worker(pipe: Connection, task: Task) -> None:
 
 
 def _leave(number: int, _: FrameType | None) -> None:
-    """End in order, once."""
+    """Raise SystemExit on the first signal only."""
     signal.signal(number, signal.SIG_IGN)
     raise SystemExit(128 + number)
 
 
 class _Throttle:
-    """Sends progress now and then."""
+    """A sender of progress at limited frequency."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe, self._last_s = pipe, time.monotonic()

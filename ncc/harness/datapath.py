@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The contract between a network and everything that drives it: numpy in, numpy out, one call per epoch.
+"""The contract between a network and the code that drives it: numpy in, numpy out, one call per epoch.
 
 A datapath does per-packet work; decisions come per epoch (the split of CCP, Narayan et al., SIGCOMM 2018).
 """
@@ -14,9 +14,9 @@ from ncc.core.value import Name, Value
 
 
 class HostStack(Value, frozen=True):
-    """What runs on every host below the rate limit: a congestion controller and an order among flows.
+    """The stack of every host below the rate limit: a congestion controller and an order among flows.
 
-    `transport` names a controller of `baselines/` (say ``dctcp``) or one that the datapath brings itself
+    `transport` names a controller of `baselines/` (such as ``dctcp``) or one that the datapath itself provides
     (``ns3::TcpCubic``). `order` is ``fifo`` or one of `baselines/orders/`. `params` and `order_params` override the
     parameters of either by name, in their own integer units.
     """
@@ -29,7 +29,7 @@ class HostStack(Value, frozen=True):
 
 @dataclass(frozen=True)
 class Records:
-    """Everything a run leaves behind beside its epochs."""
+    """Results of a run beside its epochs."""
 
     flows: FlowRecords
     ports: PortRecords
@@ -37,10 +37,10 @@ class Records:
 
 @runtime_checkable
 class Alone(Protocol):
-    """What a datapath class (or whatever makes one) says if real time passes in its runs.
+    """A datapath class or factory whose runs may take real time.
 
-    Where `alone` is true they share the machine with no other run: an evaluation does them one after the other,
-    whatever number of workers it was given.
+    Runs with `alone` true share the machine with no other run: an evaluation does them one after the other, whatever
+    its number of workers.
     """
 
     alone: bool
@@ -61,10 +61,10 @@ class Datapath(Protocol):
         ...
 
     def start(self, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
-        """Build the network at time 0; nothing has been sent. `seed` feeds whatever the datapath draws itself.
+        """Build the network at time 0, before anything is sent. `seed` is for the datapath's own random draws.
 
         Raises:
-            UnknownNameError: no such transport, parameter or order here; the message lists what exists.
+            UnknownNameError: no such transport, parameter or order; the message lists those that exist.
         """
         ...
 
@@ -80,7 +80,7 @@ class Datapath(Protocol):
         ...
 
     def finish(self) -> Records:
-        """Records as of now; unfinished flows have `finish_s` NaN."""
+        """Records up to now; unfinished flows have `finish_s` NaN."""
         ...
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Recorded episodes on disk: what an agent would have seen of a run, what was done there, and what it is paid.
+"""Recorded episodes on disk: the observations, actions and rewards of a run as an agent would have seen them.
 
-A file holds one run, in one row group: a row per epoch and host, epoch by epoch (columns: `DESCRIPTIONS`), and what it
-was recorded by as JSON in the schema's metadata (`EpisodeInfo`). Environments write such files and agents learn from
-them; neither knows the other.
+A file holds one run, in one row group: a row per epoch and host, epoch by epoch (columns: `DESCRIPTIONS`), and a
+description as JSON in the schema's metadata (`EpisodeInfo`). Environments write such files and agents learn from them;
+neither imports the other.
 """
 
 import hashlib
@@ -24,11 +24,11 @@ from ncc.harness.atomic import replacing
 from ncc.harness.batch import ActionArray, ObsArray
 
 FORMAT = 1
-"""Raised whenever older readers would misread a newer file."""
+"""Version of the format, raised whenever older readers would misread a newer file."""
 FILE = "episode.parquet"
-"""What it is called beside the tables of its run."""
+"""File name beside the tables of a run."""
 KEY = b"ncc.episode"
-"""Of the schema's metadata."""
+"""Key of the description in the schema's metadata."""
 
 DESCRIPTIONS = {
     "controller": "who acted; with the seed it names the episode",
@@ -45,10 +45,10 @@ DESCRIPTIONS = {
 
 
 class EpisodeInfo(Value, frozen=True):
-    """What a recording is of, and by what it was seen."""
+    """Description of a recording: the run, and how it was observed."""
 
     observation: dict[str, Any]
-    """Specs as an environment has them; here and to agents they are plain data."""
+    """Specs of an environment, as plain data here and for agents."""
     action: dict[str, Any]
     reward: dict[str, Any]
     scenario: str
@@ -57,12 +57,12 @@ class EpisodeInfo(Value, frozen=True):
     controller: str
     seed: Natural
     flow_seed: str
-    """What the flows were drawn with, in decimal: JSON has no whole numbers of that size."""
+    """Seed of the flows, in decimal, because JSON has no integers of that size."""
     obs_dim: Count
     n_actions: Count
     hosts: tuple[str, ...]
     problems: tuple[str, ...] = ()
-    """Why the run must not be used."""
+    """Reasons why the run must not be used."""
     format: int = FORMAT
 
 
@@ -76,30 +76,30 @@ class Episode:
     time_s: Any
     """[T + 1] float64"""
     obs: ObsArray
-    """[T + 1, n, obs_dim]; the last is what followed the last action."""
+    """[T + 1, n, obs_dim]; the last observation follows the last action."""
     actions: ActionArray
     """[T, n]"""
     reward: Any
     """[T, n] float32"""
     terminated: bool
-    """After the last epoch every flow had been delivered."""
+    """True if every flow had been delivered after the last epoch."""
 
     @property
     def truncated(self) -> bool:
-        """Time was up after the last epoch."""
+        """True if time was up after the last epoch."""
         return not self.terminated
 
     @property
     def label(self) -> str:
-        """For messages."""
+        """Description of the run for messages."""
         return f"controller {self.info.controller!r}, seed {self.info.seed}, on {self.info.datapath}"
 
 
 def write_episode(path: Path, episode: Episode) -> None:
-    """Write a file, whole or not at all.
+    """Write a file atomically.
 
     Raises:
-        ResultError: the disk is full or refuses.
+        ResultError: the file cannot be written.
     """
     table = _table(episode)
     with replacing(path) as temporary:
@@ -107,11 +107,11 @@ def write_episode(path: Path, episode: Episode) -> None:
 
 
 def read_episodes(where: str | Path | Sequence[str | Path]) -> tuple[Episode, ...]:
-    """The episodes of files, of folders (any `FILE` below them) or of patterns (`runs/*/ncc`), in the order of paths.
+    """Read the episodes of files, folders (any `FILE` below them) or patterns (`runs/*/ncc`), in the order of paths.
 
     Raises:
-        ResultError: no recording or a damaged one, another format, or of a run that must not be used.
-        ConfigError: nothing there, or they do not fit together: seen, acted in or paid in different ways.
+        ResultError: a file is not a recording, is damaged, has another format or is of a run that must not be used.
+        ConfigError: there are none, or their observations, actions or rewards differ in kind.
     """
     named = [where] if isinstance(where, str | Path) else list(where)
     paths = sorted({path for name in named for path in _paths(str(name))})
@@ -136,14 +136,14 @@ def read_episodes(where: str | Path | Sequence[str | Path]) -> tuple[Episode, ..
 def require_seen_as(
     episodes: Sequence[Episode], specs: Mapping[str, Any], obs_dim: int, n_actions: int, *, paid: bool = True
 ) -> None:
-    """`ConfigError` unless episodes were recorded with these specs and sizes.
+    """Raise `ConfigError` unless episodes were recorded with these specs and sizes.
 
     Args:
-        episodes: what was recorded.
-        specs: `observation`, `action` and `reward`, plain data.
+        episodes: recorded episodes.
+        specs: `observation`, `action` and `reward` as plain data.
         obs_dim: numbers per observation.
         n_actions: number of actions.
-        paid: whether rewards matter to who learns; if not, `reward` may differ.
+        paid: true if the learner uses rewards; else `reward` may differ.
     """
     parts = ("observation", "action", "reward") if paid else ("observation", "action")
     for episode in episodes:
@@ -165,7 +165,7 @@ def require_seen_as(
 
 
 def episodes_digest(episodes: Sequence[Episode]) -> str:
-    """64 hex digits that differ once an episode, its description or the order does."""
+    """SHA-256 of the episodes, their descriptions and their order, 64 hex digits."""
     digest = hashlib.sha256()
     for episode in episodes:
         digest.update(f"{episode.info.to_json()}{episode.terminated}".encode())
@@ -175,7 +175,7 @@ def episodes_digest(episodes: Sequence[Episode]) -> str:
 
 
 def read_episode(path: Path) -> Episode:
-    """The episode of one file; errors as in `read_episodes`."""
+    """Read the episode of one file; errors as in `read_episodes`."""
     try:
         with pq.ParquetFile(path) as file:
             meta = (file.schema_arrow.metadata or {}).get(KEY)
@@ -205,7 +205,7 @@ def _info(path: Path, meta: bytes) -> EpisodeInfo:
 
 
 def _episode(path: Path, info: EpisodeInfo, table: pa.Table) -> Episode:
-    """Columns back to arrays over epochs and hosts."""
+    """Convert columns to arrays over epochs and hosts."""
     n = len(info.hosts)
     if n == 0 or len(table) % n or len(table) < 2 * n:
         raise ResultError(f"{path} has {len(table)} rows, not two or more for each of {n} hosts; record it again")
@@ -248,7 +248,7 @@ def _table(episode: Episode) -> pa.Table:
     end = np.arange(rows) // n == epochs - 1
 
     def acted(values: Any, kind: pa.DataType) -> pa.Array:
-        """What there is no more of after the last epoch."""
+        """A column that is null after the last epoch, where nothing is done any more."""
         return pa.array(np.concatenate([values.ravel(), np.zeros(n, dtype=values.dtype)]), kind, mask=last)
 
     flags = {"terminated": end & episode.terminated, "truncated": end & episode.truncated}
@@ -290,7 +290,7 @@ def _paths(name: str) -> list[Path]:
 
 
 def _plain(spec: Any) -> dict[str, Any]:
-    """As JSON gives it back: lists, not tuples."""
+    """Convert a spec to what JSON gives back: lists, not tuples."""
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(spec))
     return plain
 

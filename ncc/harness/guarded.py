@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``python -m ncc.harness.guarded <pid> <module> [argument] ...``: run a module that ends when its parent <pid> does.
 
-It is interrupted (SIGINT) when its parent dies, however that came about, and interrupts reach it even if its parent
-has them blocked, as Ray's processes have.
+The module is interrupted (SIGINT) when its parent dies for any reason. It receives interrupts even if its parent has
+them blocked, as Ray's processes have.
 """
 
 import ctypes
@@ -11,16 +11,16 @@ import signal
 import sys
 
 PR_SET_PDEATHSIG = 1
-"""linux/prctl.h. The setting outlives exec."""
+"""Option of prctl (linux/prctl.h); the setting survives exec."""
 
 
 def main() -> None:
-    """Become the module's process."""
+    """Replace this process by the module's."""
     parent, *command = sys.argv[1:]
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) is refused")
-    if os.getppid() != int(parent):  # it died before it could be watched
+    if os.getppid() != int(parent):  # the parent died before the setting
         raise SystemExit(128 + signal.SIGINT)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

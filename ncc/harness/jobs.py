@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an evaluation consists of: jobs, and what is said about them while they run."""
+"""Jobs of an evaluation, and reports of their progress."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,12 +19,12 @@ LimiterFactory = Callable[[Controller, Scenario], RateLimiter]
 
 
 class Recorder(Protocol):
-    """Watches one run (`ncc.harness.run.Watch`) and says what it is to an agent (envs/recording)."""
+    """A watcher of one run (`ncc.harness.run.Watch`) that makes an episode of it (envs/recording)."""
 
     def watch(self, measurement: Measurement, limits_bps: FloatArray | None) -> None: ...
 
     def episode(self, run: Run) -> Episode:
-        """What has been watched."""
+        """The recorded episode of the run that was watched."""
         ...
 
 
@@ -39,32 +39,32 @@ class Job:
     controller: Controller
     seed: int
     inputs: Mapping[str, str] = field(default_factory=dict)
-    """Names and digests of what else decides the outcome (datapath, policy file); compared when resuming."""
+    """Names and digests of other data that decide the outcome (datapath, policy file); compared when resuming."""
     purpose: Literal["eval", "record"] = "eval"
-    """What for. Who learns from recorded runs must not have met the flows that it is judged on."""
+    """Purpose of the run, which decides its flows: recorded runs must not contain the flows of evaluations."""
 
     @property
     def flow_seed(self) -> int:
-        """Depends on `purpose` and `seed` alone, so that all controllers meet the same flows."""
+        """Seed of the flows, from `purpose` and `seed` only, so that all controllers meet the same flows."""
         return eval_flow_seed(self.seed) if self.purpose == "eval" else recording_flow_seed(self.seed)
 
     @property
     def label(self) -> str:
-        """For messages."""
+        """Description of the job for messages."""
         return f"controller {self.controller.name!r}, seed {self.seed}"
 
 
 @dataclass(frozen=True)
 class JobEvent:
-    """What `on_progress` is told."""
+    """Event that `on_progress` receives."""
 
     job: Job
     kind: Literal["skipped", "started", "running", "finished"]
-    """`skipped`: a finished result of the same experiment lay on disk."""
+    """`skipped`: a finished result of the same experiment was on disk."""
     frac: float
-    """Estimate of the share of this job that is done."""
+    """Estimated share of this job that is done."""
     overall_frac: float
-    """The same over all jobs."""
+    """Estimated share of all jobs that is done."""
     done: int
     total: int
 
@@ -79,7 +79,7 @@ def jobs_for(
     inputs: Mapping[str, Mapping[str, str]] | None = None,
     purpose: Literal["eval", "record"] = "eval",
 ) -> list[Job]:
-    """Every controller under every seed, seed by seed, so that what an interrupted evaluation has done is paired.
+    """Jobs of every controller under every seed, seed by seed, so that an interrupted evaluation has complete pairs.
 
     Args:
         inputs: `Job.inputs` by controller name.
@@ -90,7 +90,7 @@ def jobs_for(
 
 
 class Tally:
-    """Adds up progress and passes it on."""
+    """A sum of progress over jobs, which it passes on."""
 
     def __init__(self, total: int, on_progress: OnProgress | None) -> None:
         self._total, self._on_progress = total, on_progress

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The contract between the training main and whatever learns: A3C here, RLlib elsewhere."""
+"""The contract between the training main and learners such as A3C and RLlib."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,31 +11,31 @@ from ncc.harness.batch import EnvFactory
 
 @dataclass(frozen=True)
 class Progress:
-    """What a learner says: first, with nothing else, where it starts or resumes; then after each update or so."""
+    """A learner's report: first, with epochs only, where it starts or resumes; then about once per update."""
 
     epochs: int
-    """Environment epochs consumed so far, summed over racks and workers."""
+    """Environment epochs used so far, summed over racks and workers."""
     total_epochs: int
     returns: tuple[float, ...] = ()
     """Mean reward per host and epoch of each episode that ended since the last report."""
     scalars: Mapping[str, float] = field(default_factory=dict)
-    """Losses, entropy, gradient norms: name -> value, for TensorBoard."""
+    """Losses, entropy and gradient norms by name, for TensorBoard."""
 
 
 Report = Callable[[Progress], None]
 
 
 class Learner(Protocol):
-    """Learns a policy and keeps everything it needs to go on under one folder."""
+    """A learner that trains a policy and keeps all its state in one folder."""
 
     racks_per_env: int
-    """Racks that each environment should hold: stepped in one call where the datapath can, else by a process each."""
+    """Racks that each environment should hold, stepped in one call if the datapath can, else in a process each."""
     processes: int
-    """How many racks are simulated at a time; for forecasts."""
+    """Number of racks simulated at a time, for forecasts."""
     total_epochs: int
-    """Environment epochs that `train` will consume, summed over racks."""
+    """Environment epochs that `train` will use, summed over racks."""
     online_epochs: int
-    """Those of them in which it learns from its own reward: all, unless it first imitates."""
+    """Epochs of these in which it learns from its own reward: all, unless it first imitates."""
 
     def train(
         self,
@@ -50,9 +50,9 @@ class Learner(Protocol):
         """Train to the configured number of epochs and return the policy file (readable without torch).
 
         Args:
-            make_env: builds the environments of worker i in the process that steps them; picklable.
-            folder: `checkpoints/` and the policy file go here; each file is written under a temporary name and renamed.
-            meta: plain data that goes into the policy file, so that it says what it sees and does.
+            make_env: makes the environment of worker i in the process that steps it; picklable.
+            folder: run folder for `checkpoints/` and the policy file; each file is written atomically.
+            meta: plain data for the policy file that describes its observations and actions.
             resume: continue from the newest checkpoint in `folder`.
 
         Raises:

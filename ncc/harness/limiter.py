@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who decides the rate limits of an epoch. To the harness a trained policy is one more `RateLimiter`."""
+"""Rate limiters, which decide the rate limits of an epoch. To the harness a trained policy is one of them."""
 
 from typing import Protocol
 
@@ -13,10 +13,10 @@ from ncc.harness.batch import ActionArray, ObsArray
 
 
 class RateLimiter(Protocol):
-    """One decision for all hosts per epoch."""
+    """A decision maker that sets the limits of all hosts once per epoch."""
 
     def reset(self, scenario: Scenario, seed: int) -> None:
-        """Called before each run."""
+        """Prepare for a run; called before each."""
         ...
 
     def decide(self, measurement: Measurement) -> FloatArray:
@@ -25,7 +25,7 @@ class RateLimiter(Protocol):
 
 
 class Unlimited:
-    """No limit: the transport alone decides. What every classical controller uses."""
+    """No limit: the transport alone decides, as for every classical controller."""
 
     def reset(self, scenario: Scenario, seed: int) -> None:
         self._limits = np.full(scenario.n_agents, np.inf)
@@ -35,9 +35,10 @@ class Unlimited:
 
 
 class FixedShare:
-    """The upper port's rate divided by the number of neighbours, whoever has something to send.
+    """Limiter to the uplink's rate divided by the number of neighbours, idle ones included.
 
-    A floor, not a proposal: it wastes the share of idle hosts (flow-level bounds put it 5-7x behind fair sharing).
+    It is a lower bound for comparison and wastes the share of idle hosts (flow-level bounds: 5-7 times worse than fair
+    sharing).
     """
 
     def reset(self, scenario: Scenario, seed: int) -> None:
@@ -50,14 +51,14 @@ class FixedShare:
 
 
 class Observer(Protocol):
-    """Turns measurements into what each host may know (envs/observation)."""
+    """A converter of measurements to each host's observation (envs/observation)."""
 
     def reset(self, scenario: Scenario, *, seed: int) -> None:
-        """Forget the past; `seed` decides what is drawn: which shared messages get lost."""
+        """Forget the past; `seed` is for random draws, such as the shared messages that are lost."""
         ...
 
     def observe(self, measurement: Measurement) -> ObsArray:
-        """[n_agents, obs_dim]."""
+        """Observations [n_agents, obs_dim] of a measurement."""
         ...
 
 
@@ -65,22 +66,22 @@ class Policy(Protocol):
     """A trained policy without its training framework."""
 
     def act(self, obs: ObsArray, rng: np.random.Generator | None) -> ActionArray:
-        """Action indices [n_agents] for observations [n_agents, obs_dim]; greedy when `rng` is None."""
+        """Action indices [n_agents] for observations [n_agents, obs_dim]; the most likely ones if `rng` is None."""
         ...
 
 
 class ActionMap(Protocol):
-    """Turns action indices into rate limits (envs/action)."""
+    """A converter of action indices to rate limits (envs/action)."""
 
     def reset(self, scenario: Scenario) -> None: ...
 
     def rates_bps(self, actions: ActionArray, obs: ObsArray) -> FloatArray:
-        """[n_agents] limits for [n_agents] indices, chosen on observations [n_agents, obs_dim]."""
+        """Limits [n_agents] for action indices [n_agents] chosen on observations [n_agents, obs_dim]."""
         ...
 
 
 class PolicyLimiter:
-    """A policy, its observation and its action table: what NCC runs on hosts."""
+    """A policy with its observation and action table, as NCC runs it on hosts."""
 
     def __init__(self, policy: Policy, observer: Observer, actions: ActionMap, *, greedy: bool = True) -> None:
         self.policy, self.observer, self.actions, self.greedy = policy, observer, actions, greedy

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One writer to a folder: a lock that goes with the process, however that ends."""
+"""A lock that gives one process the right to write a folder, released however the process ends."""
 
 import fcntl
 import os
@@ -12,16 +12,16 @@ from ncc.core.errors import ResultError
 
 @contextmanager
 def exclusive(folder: Path, what: str) -> Iterator[None]:
-    """Hold the folder, which is made where there is none, against a second writer.
+    """Hold the folder against a second writer; a missing folder is made.
 
-    If the body raises, folders that were made here and are still empty are removed.
+    If the body raises, folders made here that are still empty are removed.
 
     Args:
-        folder: whose entry in the file system is locked; files in it are not.
-        what: whoever holds it is, for the error: `evaluation`, `training`.
+        folder: folder to lock; files in it are not locked themselves.
+        what: kind of the holder, for the error: `evaluation`, `training`.
 
     Raises:
-        ResultError: another process (or another caller in this one) holds it, or it cannot be used.
+        ResultError: another process, or another caller in this one, holds the lock, or the folder cannot be used.
     """
     missing = [above for above in (folder, *folder.parents) if not above.exists()]
     handle = _opened(folder)
@@ -31,11 +31,11 @@ def exclusive(folder: Path, what: str) -> Iterator[None]:
         except BlockingIOError:
             raise ResultError(f"another {what} is writing to {folder}; wait for it or choose another folder") from None
         if not folder.is_dir() or not os.path.samestat(os.fstat(handle), folder.stat()):
-            # Who held it gave it back between our opening and our locking: the lock is on a folder that is gone.
+            # The former holder removed the folder between our opening and our locking.
             raise ResultError(f"another {what} has just taken {folder} away; run the command again")
         yield
     except BaseException:
-        with suppress(OSError):  # the first that is not empty, and all above it, stay
+        with suppress(OSError):  # the first non-empty folder and all above it stay
             for made in missing:
                 made.rmdir()
         raise

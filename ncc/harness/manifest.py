@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`manifest.json`: what makes a folder a result. Written last, and naming every file with its size and hash.
+"""`manifest.json`, which makes a folder a result. It is written last and lists every file with its size and hash.
 
-Readers refuse a folder without one, one of another format, and one whose files differ from what it says; so a
-run that was killed, or a file that was cut short or edited, is never read back as a result.
+Readers refuse a folder without a manifest, with one of another format, or with files that differ from it, so that a
+killed run or a truncated or edited file is never read as a result.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from ncc.core.value import Natural, Value, from_dict
 from ncc.harness.atomic import file_digest, remove, write_text
 
 FORMAT = 1
-"""Raised whenever older readers would misread a newer folder."""
+"""Version of the format, raised whenever older readers would misread a newer folder."""
 
 MANIFEST = "manifest.json"
 _PACKAGES = ("numpy", "ns3", "pyarrow", "torch", "ray", "gymnasium", "pettingzoo")
@@ -41,21 +41,21 @@ class FileEntry(Value, frozen=True):
 
 
 class Manifest(Value, frozen=True):
-    """What a result is and how it came about. `facts` depends on `kind`."""
+    """Description of a result and its origin. `facts` depends on `kind`."""
 
     kind: str
-    """`run`, `evaluation`, `training`, ..."""
+    """Kind of result: `run`, `evaluation`, `training`, ..."""
     facts: dict[str, Any]
-    """Everything that tells this result from others of its kind: configuration, seeds, validity, times."""
+    """Data that distinguishes this result from others of its kind: configuration, seeds, validity, times."""
     provenance: dict[str, Any]
     """Code and machine (`provenance`)."""
     files: dict[str, FileEntry]
-    """By path relative to the folder."""
+    """Files by path relative to the folder."""
     format: int = FORMAT
 
 
 def provenance() -> dict[str, Any]:
-    """Versions, commit, machine and its load now: plain data for a manifest. Never fails, never imports a package."""
+    """Versions, commit, machine and its current load, as plain data. It never fails and imports no package."""
     return {
         "ncc": ncc.__version__,
         "command": _command(),
@@ -72,12 +72,12 @@ def provenance() -> dict[str, Any]:
 
 
 def now() -> str:
-    """UTC, ISO 8601, to the millisecond."""
+    """The current time in UTC, ISO 8601, to the millisecond."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def git_state(root: Path) -> dict[str, Any]:
-    """Commit of the checkout at `root` and whether tracked files differ from it; says why where there is none."""
+    """Commit of the checkout at `root` and whether tracked files differ from it, or the reason why there is none."""
     if not (root / ".git").exists():
         return {"commit": None, "dirty": None, "note": "not a git checkout"}
     try:
@@ -93,14 +93,14 @@ def git_state(root: Path) -> dict[str, Any]:
 def seal(
     folder: Path, kind: str, facts: Mapping[str, Any], files: Iterable[str], made: Mapping[str, Any] | None = None
 ) -> Manifest:
-    """Hash `files` (paths relative to `folder`, all there already) and write the manifest that makes it a result.
+    """Hash `files` (existing paths relative to `folder`) and write the manifest that makes the folder a result.
 
     Args:
-        made: `provenance()` taken earlier, where it should speak of another moment than now.
+        made: an earlier `provenance()`; None: that of now.
 
     Raises:
-        ConfigError: `facts` are not JSON (`check_plain` says so before the work is done).
-        ResultError: a file is missing, or the disk is full or refuses.
+        ConfigError: `facts` are not JSON (`check_plain` checks that before the work is done).
+        ResultError: a file is missing, or the manifest cannot be written.
     """
     check_plain(facts, f"the facts of {folder}")
     entries = {}
@@ -116,7 +116,7 @@ def seal(
 
 
 def check_plain(data: Any, where: str) -> None:
-    """Raise `ConfigError` unless `data` is what JSON can say: plain containers, text, finite numbers."""
+    """Raise `ConfigError` unless `data` can be JSON: plain containers, text, finite numbers."""
     try:
         json.dumps(data, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -124,17 +124,17 @@ def check_plain(data: Any, where: str) -> None:
 
 
 def unseal(folder: Path) -> None:
-    """Take the manifest away: from here on, until sealed again, the folder is no result."""
+    """Remove the manifest, so that the folder is no result until it is sealed again."""
     remove(folder / MANIFEST)
 
 
 def is_sealed(folder: Path) -> bool:
-    """Whether the folder claims to be a result; `read_manifest` says whether it is one."""
+    """True if the folder has a manifest; `read_manifest` checks it."""
     return (folder / MANIFEST).is_file()
 
 
 def read_manifest(folder: Path, kind: str, *, verify: bool = True) -> Manifest:
-    """The manifest of a result of that kind, after checking its files.
+    """Read the manifest of a result of that kind and check its files.
 
     Args:
         verify: also compare SHA-256 hashes (sizes are always compared).
@@ -176,7 +176,7 @@ def _check_file(path: Path, entry: FileEntry, verify: bool) -> None:
 
 
 def _git(root: Path, *command: str) -> str:
-    # Without optional locks: `git status` killed with its run would leave the user's index locked.
+    # Optional locks are off, because `git status` killed with its run would leave the user's index locked.
     done = subprocess.run(
         ["git", "--no-optional-locks", "-C", str(root), *command],
         capture_output=True,
@@ -195,11 +195,11 @@ def _version(package: str) -> str | None:
 
 
 def _command() -> str | None:
-    """What was typed, if a module or script was run; a worker's own command line says nothing."""
+    """The user's command line, if a module or script was run; None in a worker."""
     typed = sys.orig_argv[1:]
     if parent_process() is not None or not typed or typed[0] == "-c":
         return None
-    script = Path(typed[0]).name == "ncc"  # the console script, which Python is given by its path
+    script = Path(typed[0]).name == "ncc"  # the console script, which Python receives by its path
     return shlex.join(["ncc", *typed[1:]] if script else ["python", *typed])
 
 
@@ -207,7 +207,7 @@ def _load() -> dict[str, float] | None:
     try:
         return dict(zip(("1_min", "5_min", "15_min"), os.getloadavg(), strict=True))
     except OSError:
-        return None  # some containers do not tell
+        return None  # not available in some containers
 
 
 def _processor() -> str:

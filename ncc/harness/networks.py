@@ -14,22 +14,22 @@ from ncc.harness.processes import pack_error, unpack_error
 from ncc.harness.workers import InProcesses, WorkerNetworks
 
 DatapathFactory = Callable[[], Datapath]
-"""Makes a datapath in the process that will step it; picklable where workers are used (a class, say)."""
+"""Function that makes a datapath in the process that steps it, such as a class; picklable if workers are used."""
 
 
 class Networks(Protocol):
-    """Networks that are stepped together and started one by one: all of one shape, each with flows of its own.
+    """Networks that are stepped together and started one by one: all of one shape, each with its own flows.
 
-    Network `row` gives bit for bit what a `Datapath` of its own gives. Errors are those of `Datapath`; where there are
-    several networks an error of one begins with its name (``rack 3: ...``), and all must be started again.
+    Network `row` gives bit for bit the results of a single `Datapath`. Errors are those of `Datapath`; with several
+    networks the error of one begins with its name (``rack 3: ...``), and all must be started again.
     """
 
     def start(self, row: int, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
-        """Build that network at time 0, ending its earlier run; the others stand where they are."""
+        """Build that network at time 0, ending its earlier run; the others are not changed."""
         ...
 
     def step(self, rate_limits_bps: FloatArray) -> Measurements | Measurement:
-        """Apply limits [n_networks, n_agents] and run one period of each; a lone network's `Measurement` is its own."""
+        """Apply limits [n_networks, n_agents] and run one period of each; a single network returns a `Measurement`."""
         ...
 
     def close(self) -> None:
@@ -39,10 +39,10 @@ class Networks(Protocol):
 
 @runtime_checkable
 class Batching(Protocol):
-    """What a datapath class offers if it can step many networks in one call."""
+    """A datapath class that can step many networks in one call."""
 
     def batch(self, n: int, *, threads: int, first: int) -> Networks:
-        """`n` networks on `threads` threads, called ``rack first``, ``rack first + 1``, ... in errors.
+        """Make `n` networks on `threads` threads; errors call them ``rack first``, ``rack first + 1``, ...
 
         The results do not depend on `threads`.
         """
@@ -51,15 +51,15 @@ class Batching(Protocol):
 
 @runtime_checkable
 class OnePerProcess(Protocol):
-    """A datapath class of which a process can have one run at a time."""
+    """A datapath class that allows one run at a time in a process."""
 
     def taken(self) -> bool:
-        """True if this process has one now."""
+        """True if this process has a run now."""
         ...
 
 
 class InTurn:
-    """`Networks` of any datapath, one after the other in the calling thread."""
+    """`Networks` of any datapath, stepped one after the other in the calling thread."""
 
     def __init__(self, datapath: DatapathFactory, n: int, *, first: int = 0) -> None:
         self._make, self._n, self._first = datapath, n, first
@@ -90,7 +90,7 @@ class InTurn:
 
 
 class WhereFree:
-    """A lone network of an `OnePerProcess`: in this process or, while that has another one, in one of its own."""
+    """A single network of an `OnePerProcess`: in this process if it is free, else in a process of its own."""
 
     def __init__(self, datapath: DatapathFactory, taken: Callable[[], bool], *, first: int = 0) -> None:
         self._datapath, self._taken, self._first = datapath, taken, first
@@ -98,7 +98,7 @@ class WhereFree:
 
     def start(self, row: int, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
         if self._network is None:
-            elsewhere = self._taken() and not current_process().daemon  # daemons may not have processes
+            elsewhere = self._taken() and not current_process().daemon  # daemons may not start processes
             place = WorkerNetworks if elsewhere else InTurn
             self._network = place(self._datapath, 1, first=self._first)
         return self._network.start(row, scenario, flows, stack, seed)
@@ -115,13 +115,13 @@ class WhereFree:
 
 
 def side_by_side(datapath: DatapathFactory) -> DatapathFactory:
-    """The datapath where it offers `Batching`; where it does not, the same in processes, which do."""
+    """Return the datapath if it offers `Batching`; else wrap it to run networks in processes."""
     offered: object = datapath
     return datapath if isinstance(offered, Batching) else InProcesses(datapath)
 
 
 def networks(datapath: DatapathFactory, n: int, *, threads: int = 1, first: int = 0) -> Networks:
-    """`n` networks: in a batch if the datapath offers that, in processes if each can have but one, or in turn."""
+    """Make `n` networks: in a batch if the datapath offers that, in processes if each can hold only one, or in turn."""
     offered: object = datapath
     if n > 1 and isinstance(offered, Batching):
         return offered.batch(n, threads=threads, first=first)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rate limits by formula from what all hosts do at this moment, which no host can know: ceilings, and experts.
+"""Rate limits by formulas that use the current state of all hosts, which no host can know: bounds and experts.
 
-Each is worked out per neighbourhood, for its upper port. A host that has nothing queued is never limited, so that a new
+Each formula is applied per neighbourhood, for its uplink. A host with nothing queued is never limited, so that a new
 small flow leaves at line rate.
 """
 
@@ -19,18 +19,18 @@ Real = TypeVar("Real", bound=np.floating[Any])
 
 ALIKE = 1.5
 SLACK_PERIODS = 2.0
-"""When next flows count as equally long, for `ShortestFirst` and for observations that rank them."""
+"""Bounds within which next flows count as equally long, in `ShortestFirst` and in observations that rank them."""
 HELD_FRAC = 0.8
 GROWTH = 2.0
 START_FRAC = 0.1
-"""What a host with shorter flows will take, for both: see `claims`."""
+"""Constants of `claims`, which estimates the rate that a host with shorter flows takes."""
 
 
 class MaxMin:
-    """Max-min fair shares of the upper port (Bertsekas and Gallager, Data Networks, section 6.5.2), every epoch.
+    """Limiter to max-min fair shares of the uplink (Bertsekas and Gallager, Data Networks, section 6.5.2), every epoch.
 
-    A host's demand is its queued payload over the period, at most its link's rate. Whoever demands less than the water
-    level is not limited; the others share what is left alike.
+    A host's demand is its queued payload over the period, at most its link's rate. A host that demands less than the
+    water level is not limited; the others share the rest equally.
     """
 
     def __init__(self, headroom_frac: float) -> None:
@@ -50,14 +50,14 @@ class MaxMin:
 
 
 class ShortestFirst:
-    """The upper port goes to the hosts whose next flow has least left: clairvoyant SRPT by rate limits.
+    """Limiter that gives the uplink to the hosts whose next flow has least left: clairvoyant SRPT by rate limits.
 
-    Host i compares its shortest queued flow, h_i bytes, with everybody's: those with less than h_i / `alike`, by more
-    than their link carries in `slack_periods`, go before it with what they can use (`claims`), and what they leave
-    it shares with those that are alike (`room_before`). Equals, the answers of an incast, must not all believe to be
-    first; and who would be done before a limit takes hold leaves nothing to wait for: without the slack the port rests
-    for part of the time. A host always has `floor_frac` > 0 of its fair share, so that nobody starves: datapaths take
-    no limit of 0.
+    Host i compares its shortest queued flow, h_i bytes, with those of all others. Hosts with less than h_i / `alike`,
+    by more than their link carries in `slack_periods`, go first with the rate that they can use (`claims`); host i
+    shares the rest with hosts whose flows count as equal (`room_before`). Equal flows, such as the answers of an
+    incast, must not all count as first. A flow that would end before a limit takes effect leaves nothing to wait for:
+    without the slack the uplink would be idle part of the time. A host always has `floor_frac` > 0 of its fair share,
+    so that none starves and no limit is 0, which datapaths refuse.
     """
 
     def __init__(self, headroom_frac: float, alike: float, floor_frac: float, slack_periods: float) -> None:
@@ -94,17 +94,17 @@ def water_level(demand: FloatArray, capacity: float) -> float:
     below = np.concatenate([[0.0], np.cumsum(rising)[:-1]])
     levels = (capacity - below) / np.arange(len(rising), 0, -1)
     above = rising >= levels
-    above[-1] = True  # as the sum says; added up in another order, rounding may say otherwise
+    above[-1] = True  # true by definition; a sum in another order may differ by rounding
     return float(levels[int(np.argmax(above))])
 
 
 def claims(sent: NDArray[Real], limit: NDArray[Real], link: NDArray[Real]) -> NDArray[Real]:
-    """What a host with queued flows is to be left of the port, from what it sent in the last period, in any unit.
+    """Rates that hosts with queued flows may need of the port, given their last sent rates, in any one unit.
 
-    Whoever filled `HELD_FRAC` of its limit or link, but for `START_FRAC` of the link, may want all that its link
-    carries; of a low limit a short period says little, as packets are few. Whom its transport holds back, as one that
-    waits for ACKs across a WAN, cannot use that: it gets `GROWTH` times what it sent, as a window may double in slow
-    start, and `START_FRAC` of the link to begin with.
+    A host that used `HELD_FRAC` of its limit or link, apart from `START_FRAC` of the link, may need all that its link
+    carries; with a low limit a short period has few packets and says little. A host that its transport holds back, such
+    as one that waits for ACKs across a WAN, cannot use that: it gets `GROWTH` times its last rate, as a window may
+    double in slow start, and `START_FRAC` of the link to begin with.
     """
     start = START_FRAC * link
     held = sent + start >= HELD_FRAC * np.minimum(limit, link)
@@ -121,7 +121,7 @@ def room_before(
     alike: float,
     slack_bytes: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """What hosts with shorter flows leave of a port, in bits/s, and how many are alike, the host itself included."""
+    """Rates in bits/s that hosts with shorter flows leave of a port, and numbers of hosts with equal flows."""
     mine = next_bytes[:, None]
     others = queued[None, :] & ~np.eye(len(queued), dtype=np.bool_)
     shorter = others & (next_bytes + slack_bytes < mine / alike)
@@ -130,7 +130,7 @@ def room_before(
 
 
 def _areas(scenario: Scenario) -> list[tuple[IntArray, FloatArray, float]]:
-    """Agents, rates of their links and what the ways up carry together, by neighbourhood."""
+    """Agents, rates of their links, and the total rate of the uplinks, by neighbourhood."""
     network = scenario.network()
     agents = np.asarray(network.agent_area)
     link_bps = np.array([network.host_link(host).rate_bps for host in network.agent_hosts])

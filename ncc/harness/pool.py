@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An evaluation: controllers x seeds, each run in a worker process, results straight to disk, resumable."""
+"""An evaluation: controllers x seeds, each run in a worker process and written to disk at once, resumable."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -40,23 +40,24 @@ def evaluate(
     on_progress: OnProgress | None = None,
     recorder_factory: RecorderFactory | None = None,
 ) -> Evaluation:
-    """Do the jobs that `folder` does not hold yet and seal it as an evaluation, runs in the order of `jobs`.
+    """Run the jobs that `folder` does not hold yet and seal it as an evaluation, with runs in the order of `jobs`.
 
-    Results do not depend on `workers`. An interrupted evaluation is no evaluation (`load_evaluation` refuses it), but
-    its finished runs are kept: the same call goes on from there. A run made by another version of the code is redone.
+    Results do not depend on `workers`. An interrupted evaluation cannot be loaded (`load_evaluation` refuses it), but
+    its finished runs are kept: the same call continues from there. A run made by another version of the code is done
+    again.
 
     Args:
         datapath_factory: picklable; called once in each worker.
         limiter_factory: picklable; called in the worker for each job.
-        workers: processes at a time, >= 1; one at a time where the datapath says that it must be `Alone`.
+        workers: processes at a time, >= 1; one at a time if the datapath must be `Alone`.
         config: resolved configuration for the manifests.
-        recorder_factory: picklable; called in the worker for each job, whose run is recorded beside its results.
+        recorder_factory: picklable; called in the worker for each job, and the recording is saved beside its results.
 
     Raises:
         ConfigError: a job occurs twice, or `workers` is below 1.
-        ResultError: `folder` holds other experiments, is being written by somebody else, or cannot be written.
-        WorkerDiedError: a worker ended before its job did; names the job and how it ended.
-        NccError: whatever a job raised, of the same class, naming the job.
+        ResultError: `folder` holds other experiments, is being written by another process, or cannot be written.
+        WorkerDiedError: a worker ended before its job; the message names the job and how the worker ended.
+        NccError: an error of a job, of the same class, with the job's name.
     """
     if workers < 1:
         raise ConfigError(f"workers must be at least 1, got {workers}")
@@ -95,7 +96,7 @@ def evaluate(
 
 
 def _finished(job: Job, folder: Path) -> StoredRun | None:
-    """The job's result if it is there, whole, and of the same experiment."""
+    """The job's result if it is on disk, complete, and of the same experiment."""
     if not is_sealed(folder):
         return None
     try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What all crews of worker processes share: how workers start, how they end, and how their errors travel.
+"""Common parts of all pools of worker processes: how workers start and end, and how they send errors.
 
-It loads nothing heavy: workers of environments import it too.
+It imports nothing heavy, because workers of environments import it too.
 """
 
 import os
@@ -18,18 +18,18 @@ from typing import Any
 from ncc.core.errors import NccError
 
 EXIT_S = 10.0
-"""How long a process that closed its pipe may take to exit before it counts as one that did not."""
+"""Seconds that a process that closed its pipe gets to exit."""
 TERMINATE_S = 10.0
-"""How long a terminated process may take to put in order what it leaves, before it is killed."""
+"""Seconds that a terminated process gets to clean up before it is killed."""
 _BLAS_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @contextmanager
 def quiet_start() -> Iterator[None]:
-    """Start processes inside: they never see Ctrl-C, and use one BLAS thread each unless the environment says more.
+    """Let processes started in this context ignore Ctrl-C and, unless the environment says more, use one BLAS thread.
 
-    A terminal sends Ctrl-C to all; children inherit the blocked signal, so the parent alone decides what follows. An
-    interrupt that comes meanwhile is raised at the end. One thread each, because the processes share the cores.
+    A terminal sends Ctrl-C to all processes. Children inherit the blocked signal, so the parent alone reacts. An
+    interrupt in the meantime is raised at the end. One thread each, because the processes share the cores.
     """
     resource_tracker.ensure_running()  # `spawn` would start it, and starting it unblocks SIGINT
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -45,10 +45,10 @@ def quiet_start() -> Iterator[None]:
 
 @contextmanager
 def main_left_alone() -> Iterator[None]:
-    """Start processes inside that do not import this one's main module, so that a script needs no guard for them.
+    """Start processes that do not import this one's main module, so that a script needs no guard for them.
 
-    `multiprocessing` finds that module by its `__spec__` or `__file__`, which are hidden meanwhile. Nothing that a
-    process is started with may come from it then.
+    `multiprocessing` finds that module by its `__spec__` or `__file__`, which are hidden meanwhile. Arguments of the
+    processes must then not be defined in it.
     """
     main = vars(sys.modules["__main__"])
     before: dict[str, Any] = {name: main[name] for name in ("__spec__", "__file__") if name in main}
@@ -60,9 +60,9 @@ def main_left_alone() -> Iterator[None]:
 
 
 def killed_by(process: BaseProcess) -> str | None:
-    """Name of the signal that ended a process, such as "SIGKILL"; None if it exited, or has not in `EXIT_S` seconds.
+    """Name of the signal that ended a process, such as "SIGKILL"; None if it exited or still runs after `EXIT_S`.
 
-    `process.exitcode` tells the two apart, and is None for the latter.
+    `process.exitcode` distinguishes the two: it is None if the process still runs.
     """
     process.join(EXIT_S)
     code = process.exitcode
@@ -70,7 +70,7 @@ def killed_by(process: BaseProcess) -> str | None:
 
 
 def end(processes: Sequence[BaseProcess], grace_s: float = 0.0) -> None:
-    """Leave none of these behind: wait up to `grace_s` for all, terminate those left, kill those left, and close."""
+    """End these processes: wait up to `grace_s` for all, terminate the rest, kill the rest, and close them."""
     _join(processes, grace_s)
     for process in processes:
         process.terminate()
@@ -90,22 +90,22 @@ def _join(processes: Sequence[BaseProcess], patience_s: float) -> None:
 
 @dataclass(frozen=True)
 class PackedError:
-    """An error on its way to the parent."""
+    """An error in a form that workers send to the parent."""
 
     kind: type[NccError]
     text: str
     state: dict[str, Any]
-    """Its attributes."""
+    """Attributes of the error."""
 
 
 def pack_error(error: NccError) -> PackedError:
-    """An error as a worker sends it; not pickled itself, for that would call its class with the finished text."""
+    """Pack an error for sending; pickling it would call its class with the finished text."""
     return PackedError(type(error), str(error), vars(error))
 
 
 def unpack_error(packed: PackedError, prefix: str) -> NccError:
-    """The error a worker met, of the same class and with the text "prefix: text"; an empty prefix adds nothing."""
+    """Rebuild a worker's error, of the same class and with the text "prefix: text"; an empty prefix adds nothing."""
     text = f"{prefix}: {packed.text}" if prefix else packed.text
-    error = packed.kind.__new__(packed.kind, text)  # not __init__: it may want other arguments
+    error = packed.kind.__new__(packed.kind, text)  # not __init__, which may take other arguments
     vars(error).update(packed.state)
     return error

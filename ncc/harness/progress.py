@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Progress for people and for logs: a live bar on a terminal, a plain line now and then anywhere else."""
+"""Progress for people and logs: a live bar on a terminal, else a plain line at intervals."""
 
 import time
 from collections.abc import Callable
@@ -14,15 +14,15 @@ from ncc.harness.jobs import JobEvent
 
 
 class Bar:
-    """Use as a context manager and call `update`. Writes to standard error, so that results own standard output.
+    """A progress display, used as a context manager with `update`. It writes to standard error.
 
     Args:
-        title: what is going on, a word or two.
-        total: what `done` counts up to, > 0.
-        unit: what is counted; empty: say percentages only.
-        every_s: off a terminal, wall time between two lines.
-        console: where to write; standard error if None.
-        clock: monotonic seconds, for tests.
+        title: name of the activity, one or two words.
+        total: final value of `done`, > 0.
+        unit: thing that is counted; empty: show percentages only.
+        every_s: seconds between two lines when not on a terminal.
+        console: output; standard error if None.
+        clock: clock in monotonic seconds, for tests.
     """
 
     def __init__(
@@ -67,21 +67,21 @@ class Bar:
             self._say("stopped")
 
     def update(self, done: float, text: str = "") -> None:
-        """State how far things are; `text` is shown behind it (the latest return, the job that just ended)."""
+        """Show the progress; `text` is shown after it (the latest return, the job that just ended)."""
         self._frac, self._text = min(max(done / self._total, 0.0), 1.0), text
         if self._first is None:
-            self._first = self._frac  # a resumed run does not begin at 0, and its time to go must not think so
+            self._first = self._frac  # a resumed run does not begin at 0, which its forecast must take into account
         if self._live is not None:
             self._live.update(self._live.task_ids[0], completed=self._frac, text=text)
         elif self._clock() - self._said_s >= self._every_s:
             self._say("")
 
     def note(self, line: str) -> None:
-        """Print a line that stays, above the bar."""
+        """Print a permanent line above the bar."""
         self._console.print(Text(line), soft_wrap=True)
 
     def times(self) -> str:
-        """Share done, time so far, and time to go once it can be guessed."""
+        """Share done, time so far, and a forecast of the rest once there is one."""
         elapsed = self._clock() - self._started_s
         count = f" of {self._total:,.0f} {self._unit}" if self._unit else ""
         text = f"{self._frac:4.0%}{count}  {_duration(elapsed)}"
@@ -97,7 +97,7 @@ class Bar:
 
 
 class EvaluationProgress:
-    """Feeds a `Bar` (of total 1) from `ncc.harness.pool.evaluate`."""
+    """Progress of `ncc.harness.pool.evaluate`, shown in a `Bar` of total 1."""
 
     def __init__(self, bar: Bar) -> None:
         self._bar, self._skipped = bar, 0
@@ -118,13 +118,13 @@ class _Times(ProgressColumn):
 
 
 def _console() -> Console:
-    """Standard error; of a notebook plain, though its kernel claims to be a terminal, and each line no output apart."""
+    """Standard error; plain in a notebook, whose kernel claims to be a terminal but shows each line apart."""
     found = Console(stderr=True)
     return Console(stderr=True, force_jupyter=False, force_terminal=False) if found.is_jupyter else found
 
 
 def _duration(seconds: float) -> str:
-    """`1:05` or `2:03:04`."""
+    """Format seconds as `1:05` or `2:03:04`."""
     whole = round(seconds)
     hours, minutes = whole // 3600, whole // 60 % 60
     return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"

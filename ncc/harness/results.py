@@ -55,20 +55,20 @@ class StoredRun:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Why the run must not be used; empty if it may."""
+        """Reasons why the run must not be used; empty if it may be."""
         return tuple(self.manifest.facts["problems"])
 
     @property
     def label(self) -> str:
-        """For messages."""
+        """Description of the run for messages."""
         return f"controller {self.controller!r}, seed {self.seed}"
 
     def table(self, name: str) -> pa.Table:
-        """`flows`, `epochs` or `ports` as written; `ResultError` if this version cannot read it."""
+        """Read `flows`, `epochs` or `ports` as written; `ResultError` if this version cannot read it."""
         return _readable(self.folder, name, self.manifest)
 
     def load(self) -> Run:
-        """The run as it was in memory."""
+        """Load the run as it was in memory."""
         return _load(self.folder, self.manifest)
 
 
@@ -79,7 +79,7 @@ class Evaluation:
     folder: Path
     manifest: Manifest
     runs: tuple[StoredRun, ...]
-    """In the order they were asked for."""
+    """Runs in the order in which they were asked for."""
 
     @property
     def controllers(self) -> tuple[str, ...]:
@@ -87,14 +87,14 @@ class Evaluation:
         return tuple(dict.fromkeys(run.controller for run in self.runs))
 
     def of(self, controller: str) -> tuple[StoredRun, ...]:
-        """One controller's runs."""
+        """Runs of one controller."""
         return tuple(run for run in self.runs if run.controller == controller)
 
     def table(self, name: str) -> pa.Table:
-        """`flows`, `epochs` or `ports` of all runs in one table (columns `controller` and `seed` tell them apart).
+        """Read `flows`, `epochs` or `ports` of all runs in one table; columns `controller` and `seed` tell them apart.
 
         Raises:
-            ResultError: this version cannot read a run's table, or two runs' have other columns.
+            ResultError: this version cannot read a run's table, or the columns of two runs differ.
         """
         found = [run.table(name) for run in self.runs]
         for run, table in zip(self.runs, found, strict=True):
@@ -110,7 +110,7 @@ class Evaluation:
         return {name: {run.seed: _summary(run.load()) for run in self.of(name)} for name in self.controllers}
 
     def slowdowns(self) -> dict[str, tuple[IntArray, FloatArray]]:
-        """By controller: (size_bytes, fct_slowdown) of its flows, seed after seed; NaN for flows never delivered.
+        """Flow sizes and slowdowns (size_bytes, fct_slowdown) by controller, over all seeds; NaN if undelivered.
 
         Raises:
             ResultError: this version cannot read a run's flows.
@@ -128,7 +128,7 @@ class Evaluation:
 
 
 def run_folder(root: Path, controller: str, seed: int) -> Path:
-    """Where an evaluation keeps a run."""
+    """Folder of a run in an evaluation."""
     if controller.startswith("."):
         raise ConfigError(f"controller name {controller!r} cannot be a folder's: it must not start with a dot")
     return root / controller / str(seed)
@@ -142,15 +142,15 @@ def save_run(
     inputs: Mapping[str, str] | None = None,
     episode: Episode | None = None,
 ) -> StoredRun:
-    """Write a run; until its manifest is there, at the very end, nothing of it reads as a result.
+    """Write a run; it is no result until its manifest is written, at the very end.
 
     Args:
-        config: the resolved configuration that led to the run, for the record.
-        inputs: digests of what else the run depends on (a policy file); a resumed evaluation compares them.
-        episode: what was recorded of the run, if anything was; it lies beside the tables.
+        config: resolved configuration of the run, for the record.
+        inputs: digests of other data that the run depends on (a policy file), compared when resuming.
+        episode: recording of the run, if any, saved beside the tables.
 
     Raises:
-        ResultError: the disk is full or refuses; what stood in `folder` is then no result any more either.
+        ResultError: the files cannot be written; an earlier result in `folder` is then lost too.
     """
     made = provenance()
     unseal(folder)
@@ -185,9 +185,9 @@ def save_run(
 def run_identity(
     scenario: Scenario, controller: Controller, seed: int, flow_seed: int, inputs: Mapping[str, str]
 ) -> dict[str, Any]:
-    """What a run is asked to be: two runs with equal identities are the same experiment."""
+    """Identity of an experiment: runs with equal identities are the same experiment."""
     return {
-        "scenario": json.loads(scenario.to_json()),  # lists, not tuples: equal to what a manifest gives back
+        "scenario": json.loads(scenario.to_json()),  # lists instead of tuples, as a manifest gives back
         "scenario_digest": scenario.digest(),
         "controller": json.loads(controller.to_json()),
         "controller_digest": controller.digest(),
@@ -198,12 +198,12 @@ def run_identity(
 
 
 def open_run(folder: Path, *, verify: bool = True) -> StoredRun:
-    """A run's manifest, its files checked but not read; errors as in `read_manifest`."""
+    """Read a run's manifest and check its files without reading them; errors as in `read_manifest`."""
     return StoredRun(folder, read_manifest(folder, RUN, verify=verify))
 
 
 def load_run(folder: Path) -> Run:
-    """A run as it was in memory, bit for bit; errors as in `read_manifest`."""
+    """Load a run as it was in memory, bit for bit; errors as in `read_manifest`."""
     return open_run(folder).load()
 
 
@@ -225,13 +225,13 @@ def save_evaluation(folder: Path, runs: Sequence[StoredRun], *, config: Mapping[
 
 
 def load_evaluation(folder: Path) -> Evaluation:
-    """An evaluation with every run checked; errors as in `read_manifest`."""
+    """Load an evaluation and check every run; errors as in `read_manifest`."""
     sealed = read_manifest(folder, EVALUATION)
     return Evaluation(folder, sealed, tuple(open_run(folder / name) for name in sealed.facts["runs"]))
 
 
 def read_table(path: Path) -> pa.Table:
-    """A Parquet file; `ResultError` if it is none."""
+    """Read a Parquet file; `ResultError` if it is not one."""
     try:
         return pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
@@ -240,7 +240,7 @@ def read_table(path: Path) -> pa.Table:
 
 
 def _readable(folder: Path, name: str, manifest: Manifest, also: Sequence[str] = ()) -> pa.Table:
-    """A table of a run, if this version can read it, and the columns `also` that `Run` can do without."""
+    """Read a table of a run, if this version can, with the columns `also` that `Run` does not need."""
     path = folder / f"{name}.parquet"
     table = read_table(path)
     if wrong := misread(name, table, also):
@@ -277,7 +277,7 @@ def _load(folder: Path, manifest: Manifest) -> Run:
             epochs=epochs,
             fallbacks=tuple(facts["fallbacks"]),
             problems=tuple(facts["problems"]),
-            datapath_facts=facts.get("datapath_facts", {}),  # which runs of earlier versions do not have
+            datapath_facts=facts.get("datapath_facts", {}),  # missing in runs of earlier versions
             **{k: facts[k] for k in ("datapath", "seed", "flow_seed", "started_at", "finished_at", "wall_s", "cpu_s")},
         )
     except (KeyError, TypeError, ConfigError) as error:

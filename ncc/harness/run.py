@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One run: a scenario's flows, one controller, one datapath, one seed, from the first flow to the last byte."""
+"""One run of a scenario's flows with one controller, datapath and seed, from the first flow to the last byte."""
 
 import logging
 import math
@@ -26,107 +26,107 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RunProgress:
-    """Where a run stands after an epoch."""
+    """Progress of a run after an epoch."""
 
     time_s: float
-    """Simulated time."""
+    """Simulated time in seconds."""
     flows_finished: int
     n_flows: int
     frac: float
-    """Estimate of the share done, in [0, 1]: arrivals first, then what is left to deliver."""
+    """Estimated share done, in [0, 1]: arrivals first, then delivery of the rest."""
 
 
 @runtime_checkable
 class ReportsFallbacks(Protocol):
-    """A datapath or limiter that may do something else than what it was asked for, and then says so."""
+    """A datapath or limiter that may deviate from what it was asked to do, and reports it."""
 
     @property
     def fallbacks(self) -> Sequence[str]:
-        """One sentence each, since the last `start` or `reset`."""
+        """Deviations since the last `start` or `reset`, one sentence each."""
         ...
 
 
 @runtime_checkable
 class ReportsFacts(Protocol):
-    """A datapath or limiter whose runs come with facts of their own, which a result must not be without."""
+    """A datapath or limiter with its own facts about a run, which belong in the result."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """Plain data of the run that has just been finished."""
+        """Plain data about the run that has just finished."""
         ...
 
 
 @runtime_checkable
 class Hastens(Protocol):
-    """A datapath in whose runs real time passes, so that what a decision takes counts."""
+    """A datapath whose runs take real time, so that the duration of a decision matters."""
 
     def hastened(self, limiter: RateLimiter) -> RateLimiter:
-        """What decides as `limiter` does, and faster if there is such; else `limiter` itself."""
+        """A faster limiter with the same decisions as `limiter`, if there is one, else `limiter` itself."""
         ...
 
 
 @dataclass(frozen=True)
 class Run:
-    """Everything a run produced. `problems` is empty exactly when its numbers may be used."""
+    """Everything that a run produced. `problems` is empty exactly if its numbers may be used."""
 
     scenario: Scenario
     controller: Controller
     datapath: str
     seed: int
     flow_seed: int
-    """What the flows were drawn with; equal for all controllers that are compared."""
+    """Seed of the flows, equal for all controllers that are compared."""
     flows: FlowTable
     records: Records
     epochs: Epochs
     started_at: str
-    """UTC, ISO 8601."""
+    """Start of the run in UTC, ISO 8601."""
     finished_at: str
     wall_s: float
     cpu_s: float
-    """CPU time of the process during the run, all threads."""
+    """CPU time in seconds of the process during the run, over all threads."""
     fallbacks: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     datapath_facts: Mapping[str, Any] = field(default_factory=dict)
-    """What the datapath itself says of the run, and what decided in it (`ReportsFacts`)."""
+    """Facts from the datapath and the limiter (`ReportsFacts`)."""
 
     @property
     def valid(self) -> bool:
-        """Whether every flow was delivered and nothing fell back."""
+        """True if every flow was delivered and nothing deviated."""
         return not self.problems
 
     @property
     def label(self) -> str:
-        """For messages."""
+        """Description of the run for messages."""
         return f"controller {self.controller.name!r}, seed {self.seed}"
 
     def require_valid(self) -> "Run":
-        """The run itself; `InvalidRunError` names what is wrong with it."""
+        """Return the run itself; `InvalidRunError` names its problems."""
         if self.problems:
             raise InvalidRunError(f"the run of {self.label} must not be used: {'; '.join(self.problems)}")
         return self
 
 
 def eval_flow_seed(seed: int) -> int:
-    """Seed of an evaluation's flow list.
+    """Derive the seed of an evaluation's flow list.
 
-    A function of the seed only, so that all controllers meet the same flows; and never those of training, which
-    derive from another purpose.
+    It depends on the seed only, so that all controllers meet the same flows, and it never equals that of training,
+    which derives from another purpose.
     """
     return derive_seed(seed, "eval", "flows")
 
 
 def recording_flow_seed(seed: int) -> int:
-    """Seed of the flow list of a run that is recorded to learn from: never an evaluation's, nor one of training."""
+    """Derive the seed of the flow list of a recorded run: never that of an evaluation or a training."""
     return derive_seed(seed, "record", "flows")
 
 
 def limiter_seed(seed: int) -> int:
-    """What `run_once` resets the limiter with."""
+    """Seed with which `run_once` resets the limiter."""
     return derive_seed(seed, "eval", "limiter")
 
 
 Watch = Callable[[Measurement, FloatArray | None], None]
-"""Told of the start of a run (no limits), and of each epoch with the limits [n_agents] that were decided for it."""
+"""Callback at the start of a run (no limits) and after each epoch, with the limits [n_agents] decided for it."""
 
 
 def run_once(
@@ -140,22 +140,22 @@ def run_once(
     progress: Callable[[RunProgress], None] | None = None,
     watch: Watch | None = None,
 ) -> Run:
-    """Run until every flow is delivered, or `duration_s + drain_s` is over (`drain_s` None: no end but that).
+    """Run until every flow is delivered or `duration_s + drain_s` is over (`drain_s` None: no time limit).
 
     A flow of endless traffic (`Traffic.endless`) need not be delivered; once only such flows are left after
     `duration_s`, the run ends.
 
     Args:
-        seed: what the datapath and the limiter draw from (each from its own stream).
-        flow_seed: what the flow list is drawn from; see `eval_flow_seed`.
+        seed: seed of the datapath and the limiter (each has its own stream).
+        flow_seed: seed of the flow list; see `eval_flow_seed`.
         progress: called after every epoch.
-        watch: takes note of what happens, and changes nothing.
+        watch: called at the start and after every epoch; it must not change anything.
 
     Returns:
         The run; `problems` lists undelivered flows, impossible records and fallbacks, and each is logged as a warning.
 
     Raises:
-        ConfigError: the seed draws no flow at all.
+        ConfigError: the seed gives no flow.
         DatapathError: the datapath's records do not fit its flows.
     """
     flows = scenario.flows(flow_seed)
@@ -183,7 +183,7 @@ def run_once(
         measured.append(measurement)
         if watch is not None:
             watch(measurement, limits_bps)
-        # Endless flows are watched until the arrivals end, and not longer.
+        # Endless flows are watched until the arrivals end.
         watched = needed == len(flows) or measurement.time_s > scenario.duration_s - 1e-9
         over = watched and measurement.flows_finished >= needed
         if progress is not None:
@@ -220,13 +220,13 @@ def run_once(
 
 def _where(measurement: Measurement, scenario: Scenario, n_flows: int, *, over: bool) -> RunProgress:
     arrivals = min(measurement.time_s / scenario.duration_s, 1.0)
-    # How long the drain takes is unknown beforehand, and mostly short: the flows that are left measure it best.
+    # The duration of the drain is unknown and mostly short; the number of unfinished flows is its best measure.
     frac = 1.0 if over else 0.9 * arrivals + 0.1 * (arrivals >= 1.0) * measurement.flows_finished / n_flows
     return RunProgress(measurement.time_s, measurement.flows_finished, n_flows, frac)
 
 
 def _problems(scenario: Scenario, flows: FlowTable, records: Records, last: Measurement) -> list[str]:
-    """What makes the numbers of a run unusable, one sentence each."""
+    """Reasons why the numbers of a run are unusable, one sentence each."""
     for table, n in ((records.flows, len(flows)), (records.ports, 2 * len(scenario.network().links))):
         shapes = {f.name: np.shape(getattr(table, f.name)) for f in fields(table)}
         if any(shape != (n,) for shape in shapes.values()):

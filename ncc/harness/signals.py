@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Signals that are noted instead of obeyed at once, so that work ends where it leaves something whole."""
+"""Signals that are noted instead of acted on at once, so that work ends in a consistent state."""
 
 import signal
 import threading
@@ -29,10 +29,10 @@ def _handled(numbers: tuple[signal.Signals, ...], handler: Handler) -> Iterator[
 
 @contextmanager
 def noted(*numbers: signal.Signals, then: Callable[[], None] | None = None) -> Iterator[threading.Event]:
-    """The event inside is set when one of these signals comes; the second that comes raises KeyboardInterrupt.
+    """Yield an event that the first of these signals sets; the second raises KeyboardInterrupt.
 
     Args:
-        numbers: such as SIGINT.
+        numbers: signals such as SIGINT. Earlier handlers are restored at the end.
         then: called once, in the handler, after the event is set.
     """
     event = threading.Event()
@@ -50,7 +50,7 @@ def noted(*numbers: signal.Signals, then: Callable[[], None] | None = None) -> I
 
 @contextmanager
 def interrupting(*numbers: signal.Signals) -> Iterator[None]:
-    """These signals raise KeyboardInterrupt inside, as SIGINT does; one that is ignored, as by nohup, stays ignored."""
+    """Let these signals raise KeyboardInterrupt in the context; one that is ignored, as by nohup, stays ignored."""
 
     def interrupt(_: int) -> None:
         raise KeyboardInterrupt

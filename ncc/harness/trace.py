@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Congestion windows over time. No result holds them: a run is done again, and must come out as it did before.
+"""Congestion windows over time. Results do not contain them, so a run is repeated and must give the same result.
 
-A simulator's equal seeds give bit-equal runs, so that nothing need be kept of flows while anything runs at full speed.
+Equal seeds give bit-equal runs of a simulator, so runs at full speed need not store them.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,10 +21,10 @@ from ncc.harness.run import Run, RunProgress, run_once
 
 @runtime_checkable
 class ShowsWindows(Protocol):
-    """A datapath that can say what its senders' windows are."""
+    """A datapath that can report its senders' windows."""
 
     def windows(self, flows: Sequence[int]) -> IntArray:
-        """[n] cwnd of these flows now, in bytes of payload; 0 for one without a connection."""
+        """Congestion windows [n] of these flows now, in bytes of payload; 0 without a connection."""
         ...
 
 
@@ -51,18 +51,18 @@ def trace_windows(
     flows: Sequence[int] | None = None,
     progress: Callable[[RunProgress], None] | None = None,
 ) -> WindowTrace:
-    """Do a run again and watch its windows.
+    """Repeat a run and record its windows.
 
     Args:
-        run: what to do again.
-        datapath: of the kind that did it; closed at the end.
-        limiter: of the run's controller.
-        flows: indices of those to watch; None: all.
+        run: run to repeat.
+        datapath: datapath of the run's kind; closed at the end.
+        limiter: limiter of the run's controller.
+        flows: indices of the flows to record; None: all.
         progress: called after every epoch.
 
     Raises:
-        ConfigError: a datapath that shows no windows or is not the run's, or a flow that the run does not have.
-        ResultError: the run came out differently: another version made it, or with another policy.
+        ConfigError: the datapath shows no windows or is not the run's, or the run lacks one of the flows.
+        ResultError: the repeated run differs: the first used another version or another policy.
     """
     if not isinstance(datapath, ShowsWindows):
         raise ConfigError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a trial of a sweep says of itself: who runs trials and what a trial is know this, and not each other."""
+"""Reports of a sweep's trial, which those who run trials and the trials themselves share."""
 
 import math
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ RUNNING, FINISHED, FAILED, STOPPED, UNFINISHED = "running", "finished", "failed"
 
 @dataclass(frozen=True)
 class Report:
-    """How a trial goes."""
+    """Progress of a trial."""
 
     state: str
     percent: float = 0.0
-    """Of its epochs; 0 while `value` is unknown."""
+    """Percent of its epochs that are done; 0 while `value` is unknown."""
     value: float = math.nan
-    """By which trials are compared while they run; higher is better."""
+    """Value by which trials are compared while they run; higher is better."""
     said: str = ""
-    """Why it failed."""
+    """Reason of a failure."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Several networks, one process each: `Networks` of simulators that cannot step many at once.
 
-A pipe per worker carries limits one way and the measurement the other. A worker that dies closes its pipe, which is how
-its death is noticed; so is the parent's. Nothing is left behind however a process ends.
+A pipe per worker carries limits one way and the measurement the other. A closed pipe shows either side that the other
+has died. No process is left behind, however one ends.
 """
 
 import multiprocessing
@@ -22,7 +22,7 @@ from ncc.harness.datapath import Datapath, HostStack
 from ncc.harness.processes import PackedError, end, killed_by, main_left_alone, pack_error, quiet_start, unpack_error
 
 _JOIN_S = 10.0
-"""Seconds that a worker may take over its last epoch before it is terminated."""
+"""Seconds that a worker gets to finish its last epoch before it is terminated."""
 
 
 @dataclass(frozen=True)
@@ -30,35 +30,35 @@ class InProcesses:
     """A datapath whose networks run in a spawned process each: `ncc.harness.networks.Batching` for any datapath."""
 
     datapath: Callable[[], Datapath]
-    """Makes a network in the worker; picklable."""
+    """Function that makes a network in the worker; picklable."""
 
     def __call__(self) -> Datapath:
         return self.datapath()
 
     def batch(self, n: int, *, threads: int, first: int) -> "WorkerNetworks":
-        """`n` networks in as many processes; more than there are cores gains nothing."""
+        """Start `n` networks in as many processes; more than there are cores gains nothing."""
         return WorkerNetworks(self.datapath, n, first=first)
 
 
 class WorkerNetworks:
     """`ncc.harness.networks.Networks`, each in its own spawned process.
 
-    Gives bit for bit what the networks give in this process. The processes start with the first network. They import
-    the main module only if the datapath is defined there; a script then needs ``if __name__ == "__main__":``.
+    They give bit for bit the results of networks in this process. The processes start with the first network. They
+    import the main module only if the datapath is defined there; a script then needs ``if __name__ == "__main__":``.
 
     Args:
-        datapath: makes a network in the worker; picklable.
-        n: how many.
+        datapath: function that makes a network in the worker; picklable.
+        n: number of networks.
         first: number of the first in errors, ``rack <first>``.
 
     Raises:
-        ConfigError: a datapath that cannot be sent to a process.
-        WorkerDiedError: from `start` and `step`; all workers have been stopped then.
+        ConfigError: the datapath cannot be pickled.
+        WorkerDiedError: in `start` and `step`; all workers are then stopped.
     """
 
     def __init__(self, datapath: Callable[[], Datapath], n: int, *, first: int = 0) -> None:
         try:
-            self._needs_main = b"_main__" in pickle.dumps(datapath)  # spawned processes call it __mp_main__
+            self._needs_main = b"_main__" in pickle.dumps(datapath)  # the name of __main__ in spawned processes
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise ConfigError(
                 f"the datapath factory cannot be sent to a worker ({error}); use a class or a function of a module"
@@ -86,7 +86,7 @@ class WorkerNetworks:
         """Stop the workers; may be called twice, and networks may be started again."""
         workers, self._workers, self._started = self._workers, [], set()
         for _, pipe in workers:
-            pipe.close()  # a worker ends when its pipe does
+            pipe.close()  # a worker ends when its pipe is closed
         end([process for process, _ in workers if process.pid is not None], _JOIN_S)
 
     def _spawn(self) -> None:
@@ -104,7 +104,7 @@ class WorkerNetworks:
             raise
 
     def _exchange(self, requests: dict[int, Any], *, named: bool) -> list[Measurement]:
-        """Ask some workers, then hear them; on any failure stop them all."""
+        """Send requests to some workers and receive their answers; on any failure stop them all."""
         try:
             for row, request in requests.items():
                 try:
@@ -112,7 +112,7 @@ class WorkerNetworks:
                 except ConnectionError:
                     raise self._death(row) from None
             return [self._receive(row, named=named) for row in requests]
-        except BaseException:  # Ctrl-C too: some workers would be an epoch ahead of others
+        except BaseException:  # also on Ctrl-C: some workers would be an epoch ahead
             self.close()
             raise
 
@@ -142,7 +142,7 @@ class WorkerNetworks:
 
 
 def _work(pipe: Connection, datapath: Callable[[], Datapath]) -> None:
-    """The worker's life: until the pipe closes, do what the parent asks."""
+    """Run a worker: execute the parent's requests until the pipe closes."""
     network: Datapath | None = None
     try:
         while True:
@@ -154,7 +154,7 @@ def _work(pipe: Connection, datapath: Callable[[], Datapath]) -> None:
                 answer = pack_error(error)
             pipe.send(answer)
     except (EOFError, ConnectionError):
-        return  # the parent has closed its end, or is gone
+        return  # the parent has closed its end or exited
     finally:
         if network is not None:
             network.close()
