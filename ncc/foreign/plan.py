@@ -16,12 +16,12 @@ from ncc.plan import FOREIGN, is_foreign, not_ours, read_plain, save_plain
 
 PARTS = ("env", "agent", "seed")
 OURS = ("scenario", "datapath", "stack", "families", "expert", "evaluation", "experiment")
-"""Parts of a configuration that speak of networks of ours."""
+"""Parts of a configuration that concern only networks of ours."""
 
 
 @dataclass(frozen=True)
 class SimulationPlan:
-    """What is learnt in, who learns, and the seed."""
+    """Simulation, learner and seed of a training."""
 
     plain: dict[str, Any]
     env: SimulationSpec
@@ -34,8 +34,8 @@ class SimulationPlan:
         """Check every part; errors name the field and what is allowed.
 
         Args:
-            plain: a configuration of `ncc.train`; what is of networks of ours is left out.
-            overrides: as typed, none of which may speak of those.
+            plain: a configuration of `ncc.train`; parts about networks of ours are left out.
+            overrides: overrides as typed, which must not set those parts.
         """
         for override in overrides:
             if override.lstrip("+~").partition("=")[0].partition(".")[0].partition("/")[0] in OURS:
@@ -62,10 +62,10 @@ class SimulationPlan:
         return cls(plain=plain, env=env, learner=learner, seed=seed)
 
     def build(self) -> Learner:
-        """Who learns.
+        """Make the learner.
 
         Raises:
-            ConfigError: the command cannot be run, or there are more simulations than can be attached.
+            ConfigError: the command cannot be run, or more simulations are asked for than can be attached.
         """
         if self.env.command is not None:
             split_command(self.env.command, Path(self.env.folder), "env.command")
@@ -78,12 +78,12 @@ class SimulationPlan:
         return learner
 
     def save(self, folder: Path) -> None:
-        """Keep the plan in the run folder, so that `resume` can read it."""
+        """Save the plan in the run folder, so that `resume` can read it."""
         save_plain(folder, self.plain)
 
     @classmethod
     def load(cls, folder: Path) -> "SimulationPlan":
-        """The plan of a run folder that `is_foreign`."""
+        """Load the plan of a run folder that `is_foreign`."""
         try:
             return cls.from_plain(read_plain(folder))
         except (KeyError, ConfigError) as error:
@@ -91,7 +91,7 @@ class SimulationPlan:
 
 
 def foreign_run(folder: Path) -> bool:
-    """Whether a run folder is of a training on a foreign simulation; False of what cannot be read."""
+    """True if a run folder is of a training on a foreign simulation; False if it cannot be read."""
     try:
         plain = read_plain(folder)
     except ResultError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One training on a foreign simulation: measure its scales, learn, play before and after, leave a sealed folder."""
+"""One training on a foreign simulation: measure its scales, learn, play before and after, and seal the folder."""
 
 import json
 import math
@@ -33,13 +33,13 @@ def train(plan: SimulationPlan, folder: Path, *, resume: bool, wandb: str = "") 
     """Train by the plan into `folder`, play before and after, print both and seal the folder.
 
     Args:
-        wandb: as `ncc.training.train` takes it.
+        wandb: as in `ncc.training.train`.
 
     Raises:
-        ConfigError: a setting that cannot be used; a folder that this call made is gone again.
+        ConfigError: a setting cannot be used; a folder that this call made is removed again.
         ResultError: another training writes to the folder.
         WorkerDiedError, KeyboardInterrupt: the folder holds a checkpoint and can be resumed; the message says how.
-        DatapathError: a simulation did not come, ended, or said what it must not.
+        DatapathError: a simulation did not connect, ended, or sent an invalid message.
     """
     if resume and _finished(folder):
         return
@@ -48,7 +48,7 @@ def train(plan: SimulationPlan, folder: Path, *, resume: bool, wandb: str = "") 
     if wandb:
         load_wandb()
     with training_in(folder, resume=resume):
-        if resume and _finished(folder):  # by somebody else, since it was looked at
+        if resume and _finished(folder):  # by another process in the meantime
             return
         plan.save(folder)
         made = provenance()
@@ -81,7 +81,7 @@ def train(plan: SimulationPlan, folder: Path, *, resume: bool, wandb: str = "") 
 
 
 def _finished(folder: Path) -> bool:
-    """Whether there is nothing left to resume, which is told."""
+    """True if there is nothing left to resume, which is then printed."""
     if sealed := is_sealed(folder):
         print(f"{folder} is finished; its policy is {folder / POLICY_FILE}")
     return sealed
@@ -90,10 +90,10 @@ def _finished(folder: Path) -> bool:
 def judge(plan: SimulationPlan, policy: Path) -> list[float]:
     """Mean reward per step of each of the plan's `judged_episodes`, with actions drawn from the policy.
 
-    Equal policies play alike: seeds of simulations and of actions are those of the plan's seed, for judging only.
+    Equal policies give equal results: seeds of simulations and actions derive from the plan's seed, for judging only.
 
     Raises:
-        ResultError: the policy's file is missing, damaged, or does not say its scales.
+        ResultError: the policy's file is missing, damaged, or lacks its scales.
     """
     found, meta = load_policy(policy)
     if not isinstance(scales := meta.get("scales"), dict):
@@ -129,7 +129,7 @@ def judge(plan: SimulationPlan, policy: Path) -> list[float]:
 
 
 def _scales(plan: SimulationPlan, folder: Path) -> Scales:
-    """Those of the folder, or measured now."""
+    """Read the scales from the folder, or measure them now."""
     path = folder / SCALES
     if path.exists():
         return from_json(Scales, path.read_bytes(), str(path))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a trained policy does with what it observes: rates swept along one observed number, and what matters to it.
+"""Analysis of a trained policy: rates swept along one observed number, and the numbers that matter to it.
 
-Everything is read off the policy at observations that hosts really made in a run. It speaks of the rate that the
-policy leans to: the geometric mean of its rates by its own probabilities, of which hosts take the likeliest. No limit
-counts as the host's link rate.
+Everything is computed from the policy at observations that hosts made in a run. The rate is the policy's tendency: the
+geometric mean of its rates, weighted with its probabilities; hosts take the most likely rate. No limit counts as the
+host's link rate.
 """
 
 from ncc.insight.answers import Response, Saliency, response, saliency

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How the rate goes with one observed number, and what matters at all."""
+"""Dependence of the rate on one observed number, and the effect of each number."""
 
 from dataclasses import dataclass
 
@@ -13,40 +13,40 @@ from ncc.insight.learned import Learned
 from ncc.insight.words import meaning
 
 USUAL = (1, 99)
-"""Percentiles of what was observed, between which an entry is moved."""
+"""Percentiles of the observations between which an entry is moved."""
 MET = 12
-"""Groups, about so many, of observations in which what really happened is averaged."""
+"""Approximate number of groups of observations in which the actual rate is averaged."""
 SAME = 6
-"""Decimals in which values are equal: an observation is of single precision."""
+"""Decimals to which values are compared; an observation has single precision."""
 
 
 @dataclass(frozen=True)
 class Response:
-    """Rates, over the link's, while one observed number is set to a value and all others stay as they were observed."""
+    """Rates over the link's while one observed number is set to a value and all others stay as observed."""
 
     label: str
-    """Of the policy."""
+    """Label of the policy."""
     entry: str
     words: str
-    """What the entry is, with its unit,"""
+    """Description of the entry, with its unit."""
     places: tuple[tuple[float, str], ...]
-    """and where round values in that unit stand; none: as the number says."""
+    """Round values in that unit and their positions; empty: the number itself."""
     values: FloatArray
-    """[n] what it is set to, between the 1st and the 99th percentile of what was observed."""
+    """[n] values that it is set to, between the 1st and the 99th percentile of the observations."""
     mean: FloatArray
-    """[n] geometric, over observations,"""
+    """[n] geometric mean of the rate over observations."""
     low: FloatArray
-    """[n] their 25th"""
+    """[n] 25th percentile of the rate over observations."""
     high: FloatArray
-    """[n] and 75th percentile."""
+    """[n] 75th percentile of the rate over observations."""
     met_values: FloatArray
-    """[groups] where the number really stood, the mean of each group, of which no two share a value,"""
+    """[groups] mean of the actual values in each group; no two groups share a value."""
     met: FloatArray
-    """[groups] and the geometric mean of the rate there, all numbers as they were."""
+    """[groups] geometric mean of the rate there, with all numbers as observed."""
 
 
 def response(learned: Learned, obs: ObsArray, entry: str, *, points: int = 41) -> Response:
-    """How the rate goes with one entry, at observations [n, obs_dim].
+    """Compute the response of the rate to one entry, at observations [n, obs_dim].
 
     Raises:
         UnknownNameError: the policy observes no such entry.
@@ -82,35 +82,35 @@ def response(learned: Learned, obs: ObsArray, entry: str, *, points: int = 41) -
 
 
 def _groups(stood: FloatArray) -> list[IntArray]:
-    """Which observations stood close together, ascending; equal values are always in one group.
+    """Groups of observations with close values, ascending; equal values are always in one group.
 
-    A value that fills a group stands alone; the others are in groups of about equally many.
+    A value that fills a group is alone in it; the others are in groups of about equal size.
     """
     _, value, count = np.unique(np.round(stood, SAME), return_inverse=True, return_counts=True)
     alone = count * MET >= len(stood)
     others = np.where(alone, 0, count)
-    middle = np.cumsum(others) - 0.5 * others  # of the ranks that a value takes up among the others
+    middle = np.cumsum(others) - 0.5 * others  # of the ranks of a value among the others
     group = np.floor(max(1, MET - alone.sum()) * middle / max(1, others.sum()))
-    stretch = 2 * np.cumsum(alone) - alone  # none reaches across a value that stands alone
+    stretch = 2 * np.cumsum(alone) - alone  # no group contains values on both sides of one that is alone
     place = (stretch * MET + np.where(alone, 0, group))[value]
     return [np.flatnonzero(place == at) for at in np.unique(place)]
 
 
 @dataclass(frozen=True)
 class Saliency:
-    """What each entry does to the rate, over observations."""
+    """Effect of each entry on the rate, over observations."""
 
     label: str
-    """Of the policy."""
+    """Label of the policy."""
     names: tuple[str, ...]
-    """Of the entries."""
+    """Names of the entries."""
     change: FloatArray
-    """[entries, n] of the logarithm of the rate as the entry rises by its spread, half of it on either side of where it
-    stood, and not beyond what was met."""
+    """[entries, n] change of the logarithm of the rate as the entry rises by its spread, half of it on either side of
+    its actual value, within the observed range."""
     spread: FloatArray
     """[entries] standard deviation of the entry over the observations."""
     moves: NDArray[np.bool_]
-    """[entries] whether it is not the same in all but a few of them, so that `response` has something to say."""
+    """[entries] true unless the entry is the same in all but a few observations, so that `response` is meaningful."""
 
     @property
     def effect(self) -> FloatArray:
@@ -120,16 +120,16 @@ class Saliency:
 
     @property
     def ranked(self) -> tuple[str, ...]:
-        """Names of the entries that move, those of the largest effect first."""
+        """Names of the entries that vary, in descending order of effect."""
         return tuple(self.names[i] for i in np.argsort(-self.effect, kind="stable") if self.moves[i])
 
 
 def saliency(learned: Learned, obs: ObsArray) -> Saliency:
-    """What a usual change of every entry does to the expected log rate, at observations [n, obs_dim].
+    """Compute the effect of a usual change of every entry on the expected log rate, at observations [n, obs_dim].
 
-    Each is moved by its own standard deviation, not by a fixed little: a slope, extrapolated, says too much where it is
-    steep in one place only. Shares of what is observed count as well: where rates are multiples of the fair share,
-    moving that moves them all.
+    Each entry is moved by its own standard deviation and not by a small fixed step, because an extrapolated slope
+    overstates entries that matter in one place only. Entries that set the scale count as well: where rates are
+    multiples of the fair share, moving that moves all rates.
     """
     changes, spreads, moves = [], [], []
     for places in learned.entries.values():

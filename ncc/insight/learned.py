@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A trained policy as a function of what is observed, and observations that hosts really made."""
+"""A trained policy as a function of its observation, and observations that hosts made in a run."""
 
 import re
 from collections.abc import Mapping
@@ -33,43 +33,43 @@ _EACH = re.compile(r"^neighbour \d+ ")
 
 @dataclass(frozen=True)
 class Learned:
-    """A trained policy, and how it sees and acts."""
+    """A trained policy with its observation and action."""
 
     policy: MlpPolicy
     observation: ObservationSpec
     action: ActionSpec
     label: str
-    """Where it comes from, for titles."""
+    """Origin of the policy, for titles."""
 
     @cached_property
     def entries(self) -> dict[str, tuple[int, ...]]:
-        """By name, where that number stands in an observation; of neighbours seen one by one, all of them together."""
+        """Positions in an observation by entry name; entries of neighbours observed one by one are grouped."""
         found: dict[str, list[int]] = {}
         for at, name in enumerate(entry_names(self.observation, self.policy.obs_dim)):
             found.setdefault(_EACH.sub("neighbours' ", name), []).append(at)
         return {name: tuple(places) for name, places in found.items()}
 
     def at(self, entry: str) -> list[int]:
-        """Where an entry stands; `UnknownNameError` lists what there is."""
+        """Positions of an entry; `UnknownNameError` lists the entries that exist."""
         if entry not in self.entries:
             raise UnknownNameError("entry of the observation", entry, self.entries)
         return list(self.entries[entry])
 
     def log_rate(self, obs: ObsArray) -> FloatArray:
-        """[...] expected logarithm of the rate over the link's, at observations [..., obs_dim]."""
+        """Expected logarithm [...] of the rate over the link's, at observations [..., obs_dim]."""
         logits = self.policy.logits(obs.astype(np.float32)).astype(np.float64)
         weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
         mean: FloatArray = (weights * np.log(self._rates(obs))).sum(axis=-1) / weights.sum(axis=-1)
         return mean
 
     def chosen(self, obs: ObsArray) -> FloatArray:
-        """[...] the rate over the link's that hosts take."""
+        """Rate over the link's [...] that hosts take."""
         likeliest = np.argmax(self.policy.logits(obs.astype(np.float32)), axis=-1)
         rates: FloatArray = np.take_along_axis(self._rates(obs), likeliest[..., None], axis=-1)[..., 0]
         return rates
 
     def _rates(self, obs: ObsArray) -> FloatArray:
-        """[..., n_actions] over the link's rate, at most 1."""
+        """Rates over the link's [..., n_actions], at most 1."""
         table = action_table(self.action, self.observation)
         multiples = np.array([np.inf if multiple is None else multiple for multiple in table.multiples])
         observed = fair_share_at(self.observation) if table.unit == "fair share" else None
@@ -88,14 +88,14 @@ class Learned:
 
 
 def load_learned(controller: Controller, run: Path | None = None) -> tuple[Controller, Learned]:
-    """The policy of a learned controller, and the controller on the stack that it was trained on.
+    """Load the policy of a learned controller; return the controller on the stack it was trained on, and the policy.
 
     Args:
-        run: the run folder that made it; None: what came with the package.
+        run: run folder of the policy; None: the one in the package.
 
     Raises:
         ConfigError: the controller has no policy, or there is none in the package.
-        ResultError: missing, damaged, or it does not say how it observes and acts.
+        ResultError: the policy is missing, damaged, or lacks its observation and action.
     """
     if not isinstance(controller.limit, PolicyLimit):
         raise ConfigError(f"controller {controller.name!r} has no policy to look into; name a learned one, such as ncc")
@@ -125,11 +125,11 @@ def observed(
     seed: int,
     run: Path | None = None,
 ) -> ObsArray:
-    """[n, obs_dim] what busy hosts (those with something to send) observe in a run of an evaluation's flows.
+    """Observations [n, obs_dim] of busy hosts (those with something to send) in a run of an evaluation's flows.
 
     Args:
-        controller: who drives the run, as `load_learned` gives it back; hosts observe what `learned` would.
-        run: the run folder of its policy; None: the package's.
+        controller: controller of the run, as `load_learned` returns it; hosts observe in the way of `learned`.
+        run: run folder of its policy; None: the package's.
 
     Raises:
         ConfigError: the policy does not fit the scenario, or no host was ever busy.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the entries of an observation mean, for the axes of figures."""
+"""Meanings of the entries of an observation, for the axes of figures."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from ncc.envs.observation import OWN, ObservationSpec
 
 
 def whose(entry: str) -> str:
-    """Of whom an entry of the observation tells: `own`, `port` (the shared one), `neighbours` or `network`."""
+    """Subject of an entry: `own`, `port` (the shared one), `neighbours` or `network`."""
     if entry in (*OWN, "next bytes", "next bytes before", "queued flows before"):
         return "own"
     if entry.startswith("upper "):
@@ -16,7 +16,7 @@ def whose(entry: str) -> str:
 
 
 def meaning(spec: ObservationSpec, entry: str) -> tuple[str, tuple[tuple[float, str], ...]]:
-    """What an entry is, with its unit, and where round values of it stand, as `ObservationSpec` has them."""
+    """Meaning of an entry with its unit, and the positions of round values in the scale of `ObservationSpec`."""
     name = entry.removeprefix("neighbours' ")
     theirs = "neighbours' " if entry != name else ""
     logarithmic = {

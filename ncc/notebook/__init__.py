@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the notebooks share: runs of the user's or quick ones of their own, and figures and tables where one reads.
+"""Functions for notebooks: runs of the user's or quick ones of their own, and figures and tables for display.
 
-With the environment variable NCC_QUICK=1 notebooks run in seconds, as tests do. Their own runs lie in
-`runs/notebooks` below the current folder, or below NCC_RUNS, and are kept: the same cell finds them again.
+With the environment variable NCC_QUICK=1 notebooks run in seconds, as tests do. Their own runs are kept in
+`runs/notebooks` below the current folder, or below NCC_RUNS, and are reused by the same cell.
 """
 
 from ncc.notebook.experiments import experiment_here, experiment_in, verdict_of

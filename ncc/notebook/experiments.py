@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Papers' experiments: run here and kept, or read from a folder."""
+"""Experiments of papers: run here and kept, or read from a folder."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def experiment_here(name: str, preset: str) -> "tuple[Result, Courses]":
-    """A paper's experiment as `ncc evaluate experiment=<name>` runs it; finished runs are kept.
+    """Run a paper's experiment like `ncc evaluate experiment=<name>`; finished runs are kept.
 
     Returns:
-        What `ncc.experiment.draw.draw` takes.
+        Arguments of `ncc.experiment.draw.draw`.
     """
     from ncc.experiment.load import load_experiment, source_digest
     from ncc.experiment.points import default_datapath, grid_of
@@ -33,7 +33,7 @@ def experiment_here(name: str, preset: str) -> "tuple[Result, Courses]":
 
 
 def experiment_in(folder: str | Path) -> "tuple[Result, Courses]":
-    """The same of an experiment's folder, such as runs/experiments/gemini_g5_full_1a2b3c4d/packetsim; nothing is run.
+    """Read an experiment's folder, such as runs/experiments/gemini_g5_full_1a2b3c4d/packetsim; nothing is run.
 
     Raises:
         ConfigError: there is no such folder.
@@ -46,7 +46,7 @@ def experiment_in(folder: str | Path) -> "tuple[Result, Courses]":
 
 
 def verdict_of(result: "Result") -> Page:
-    """Every check of an experiment, whether it holds, and its numbers."""
+    """Table of an experiment's checks, their outcomes and numbers."""
     words = {True: "holds", False: "**does not hold**", None: "not judged"}
     rows = [
         f"| {result.grid.experiment.checks[name].says} | {words[found.holds]} | {found.text} |".replace("\n", " ")

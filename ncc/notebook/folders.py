@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trainings and evaluations: of the user's, checked, or made here and kept."""
+"""Trainings and evaluations: the user's, checked, or made here and kept."""
 
 import sys
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ from ncc.report.sources import Source, Training, read_source, require_folder
 
 
 def train_here(name: str, *overrides: str) -> Path:
-    """The folder of a training as `ncc train <overrides>` would do it, done now unless it is there already.
+    """Train like `ncc train <overrides>` unless that is done already, and return the folder.
 
-    An interrupted one is continued. The table that it ends with is left to `comparison_in`.
+    An interrupted training is continued. Use `comparison_in` for the final table.
     """
     from ncc.plan import CONFIG, TrainPlan, planned
     from ncc.training import train
@@ -36,7 +36,7 @@ def train_here(name: str, *overrides: str) -> Path:
 
 
 def opened(run: str | Path) -> Source:
-    """A folder that ncc.train or ncc.evaluate made, every file of it checked.
+    """Open a folder that ncc.train or ncc.evaluate made, and check every file of it.
 
     Raises:
         ConfigError: there is no such folder.
@@ -46,11 +46,11 @@ def opened(run: str | Path) -> Source:
 
 
 def trained_in(run: str | Path) -> Path:
-    """The folder of a finished training, likewise.
+    """Open the folder of a finished training, and check every file of it.
 
     Raises:
         NccError: as `opened`.
-        ResultError: nothing was trained.
+        ResultError: the folder holds no training.
     """
     _training(opened(run))
     return Path(run)
@@ -59,11 +59,11 @@ def trained_in(run: str | Path) -> Path:
 def evaluate_here(
     name: str, scenario: Scenario, controllers: Sequence[str], *, seeds: int = 1, run: Path | None = None
 ) -> Evaluation:
-    """Every controller on the same flows of packetsim, run now unless that is done already.
+    """Run every controller on the same flows of packetsim, unless that is done already.
 
     Args:
-        controllers: names of configs/controllers, of which learned ones take the policy of the training `run`, or else
-            the package's.
+        controllers: names of configs/controllers; learned ones take the policy of the training `run`, or else the
+            package's.
     """
     from ncc.evaluation import run_controllers
     from ncc.plan import require_marks
@@ -91,11 +91,11 @@ def evaluation_in(run: str | Path, datapath: str | None = None) -> Evaluation:
 
     Args:
         run: the folder.
-        datapath: whose, where there are several; None: packetsim's, or else the first.
+        datapath: datapath of the evaluation; None: packetsim if there is one, else the first.
 
     Raises:
         NccError: as `opened`.
-        UnknownNameError: not judged on that datapath; the message lists where it was.
+        UnknownNameError: there is no evaluation on that datapath; the message lists those that exist.
     """
     found = opened(run).evaluations
     if datapath is not None and datapath not in found:
@@ -104,7 +104,7 @@ def evaluation_in(run: str | Path, datapath: str | None = None) -> Evaluation:
 
 
 def run_of(evaluation: Evaluation, controller: str, seed: int | None = None) -> Run:
-    """One run of an evaluation; of its first seed unless another is named.
+    """Load one run of an evaluation; `seed` None: its first.
 
     Raises:
         ResultError: the evaluation has no such run, or a table was written by another version of ncc.
@@ -121,18 +121,18 @@ def run_of(evaluation: Evaluation, controller: str, seed: int | None = None) -> 
 def windows_of(
     evaluation: Evaluation, run: Run, flows: Sequence[int] | None = None, *, training: str | Path | None = None
 ) -> WindowTrace:
-    """Congestion windows of a stored run, which is done again for it.
+    """Congestion windows of a stored run, which is repeated for them.
 
     Args:
-        evaluation: whose run it is.
+        evaluation: evaluation of the run.
         run: as `run_of` gives it.
-        flows: indices of those to watch; None: all.
-        training: the folder with a learned controller's policy; None: the training that the evaluation lies in, or else
+        flows: indices of the flows to record; None: all.
+        training: folder with a learned controller's policy; None: the training that contains the evaluation, or else
             the package.
 
     Raises:
         NccError: as `ncc.harness.trace.trace_windows`.
-        ResultError: the policy there is not the one that the run was made with.
+        ResultError: the policy found is not that of the run.
     """
     stored = next((s for s in evaluation.of(run.controller.name) if s.seed == run.seed), None)
     if stored is None:
@@ -142,20 +142,20 @@ def windows_of(
 
 
 def _policies_of(evaluation: Evaluation, stored: StoredRun, run: Run, training: Path | None) -> Path | None:
-    """The folder of the policy that a run was made with; None: the package, or the controller has none."""
+    """Folder of the policy that made a run; None: the package, or the controller has none."""
     made_with = stored.manifest.facts["inputs"].get("policy")
     if training is not None:
         require_folder(training)
         places: list[Path | None] = [training]
     else:
-        above = evaluation.folder.resolve().parents[:3]  # <training>/evaluation/<datapath>, or one more
+        above = evaluation.folder.resolve().parents[:3]  # <training>/evaluation/<datapath>, or one level more
         places = [*(folder for folder in above if _is_training(folder)), None]
     for place in places:
         try:
             if LimiterFactory(place).inputs(run.controller).get("policy") == made_with:
                 return place
         except (ConfigError, OSError):
-            continue  # no policy there, or not one of that name
+            continue  # no policy there, or none of that name
     tried = training or "a training above its evaluation, nor of the package"
     raise ResultError(
         f"the policy that the run of {run.label} was made with is not that of {tried}; name the folder of the training "
@@ -164,12 +164,12 @@ def _policies_of(evaluation: Evaluation, stored: StoredRun, run: Run, training: 
 
 
 def training_curve(run: str | Path, path: Path) -> None:
-    """The learning curve of a finished training, beside what each controller earns on the held-out flows.
+    """Draw the learning curve of a finished training, with the returns of the controllers on the held-out flows.
 
     Raises:
         NccError: as `trained_in`.
         ConfigError: its agent plays no episodes.
-        ResultError: its manifest does not tell what controllers earn.
+        ResultError: its manifest lacks the returns of the controllers.
     """
     from ncc.plot import learning_curve
     from ncc.report.figures import held_out_returns
@@ -182,7 +182,7 @@ def training_curve(run: str | Path, path: Path) -> None:
 
 
 def comparison_in(run: str | Path, rows: Sequence[str] | None = None) -> Page:
-    """The table of a finished evaluation, worked out from its runs.
+    """Table of a finished evaluation, computed from its runs.
 
     Args:
         run: as for `evaluation_in`.
@@ -208,7 +208,7 @@ def _is_training(folder: Path) -> bool:
 
 
 def _undisplayed() -> AbstractContextManager[object]:
-    """In a notebook, no output but plain lines: rich's tables are as wide as a terminal."""
+    """Hide all notebook output except plain lines, because rich's tables are as wide as a terminal."""
     if "IPython" not in sys.modules:
         return nullcontext()
     from IPython.utils.capture import capture_output

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From a run to what a host would decide."""
+"""Decisions that a host would make, from a run."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ from ncc.notebook.show import Page
 def watched_run(
     scenario: Scenario, controller: str, *, seed: int = 0, training: Path | None = None
 ) -> tuple[Run, list[Measurement], FloatArray]:
-    """A run on packetsim with everything that its limiter was told and decided.
+    """Make a run on packetsim and record all that its limiter received and decided.
 
     Returns:
         The run; [epochs + 1] measurements, the first from before anything was sent; [epochs, n_agents] limits in
@@ -48,10 +48,10 @@ def watched_run(
 def replayed(
     scenario: Scenario, controller: str, told: Sequence[Measurement], *, seed: int = 0, training: Path | None = None
 ) -> FloatArray:
-    """[epochs, n_agents] limits in bits/s that a controller decides on measurements of another's run.
+    """Limits in bits/s [epochs, n_agents] that a controller decides on measurements of another controller's run.
 
     Args:
-        told: as `watched_run` gives them.
+        told: measurements as `watched_run` returns them.
     """
     factory = LimiterFactory(training)
     limiter = factory(factory.resolved(load_controller(controller)), scenario)
@@ -60,7 +60,7 @@ def replayed(
 
 
 def network_options(scenario: Scenario) -> list[str]:
-    """What `ncc host` must be told of a scenario's first neighbourhood, as a host cannot measure it."""
+    """Options of `ncc host` for a scenario's first neighbourhood, with values that a host cannot measure."""
     from ncc.envs.scales import scales_of
 
     scales = scales_of(scenario)
@@ -74,7 +74,7 @@ def network_options(scenario: Scenario) -> list[str]:
 
 
 def host_says(*arguments: str) -> Page:
-    """What `ncc host <arguments>` prints: its findings, or what keeps it from them."""
+    """Output of `ncc host <arguments>`: its findings, or its error."""
     plain = {key: value for key, value in os.environ.items() if "COLOR" not in key}  # a kernel asks for colours
     command = [sys.executable, "-m", "ncc.host", *arguments]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, env=plain | {"COLUMNS": "110"})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where a notebook shows things and keeps its own runs, and how quickly it is meant to be through."""
+"""Display of figures and tables in a notebook, the folder of its own runs, and its quick mode."""
 
 import hashlib
 import json
@@ -16,12 +16,13 @@ from ncc.core.scenario import Scenario, scenario_from_dict
 
 T = TypeVar("T")
 _OF_A_SCENARIO = re.compile(r"[+~]*scenario[./]")
-"""With Hydra's signs for adding and deleting; after the slash, a group such as scenario/topology."""
+"""Overrides of a scenario, with Hydra's signs for adding and deleting; after the slash, a group such as
+scenario/topology."""
 QUICK, RUNS = "NCC_QUICK", "NCC_RUNS"
 
 
 class Picture:
-    """A figure, shown by whatever shows notebooks."""
+    """A figure that notebooks display."""
 
     def __init__(self, png: bytes) -> None:
         self.png = png
@@ -31,7 +32,7 @@ class Picture:
 
 
 class Page:
-    """Text in Markdown, likewise."""
+    """Markdown text that notebooks display."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -44,7 +45,7 @@ class Page:
 
 
 def shown(draw: Callable[..., None], *args: Any, **kwargs: Any) -> Picture:
-    """What a function of `ncc.plot` draws from these arguments, its `path` apart."""
+    """Draw a figure with a function of `ncc.plot` and these arguments, without its `path`."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "figure.png"
         draw(*args, path=path, **kwargs)
@@ -52,7 +53,7 @@ def shown(draw: Callable[..., None], *args: Any, **kwargs: Any) -> Picture:
 
 
 def quick() -> bool:
-    """Whether notebooks run as tests do."""
+    """True if notebooks run in seconds, as in tests."""
     said = os.environ.get(QUICK, "0")
     if said not in ("0", "1", ""):
         raise ConfigError(f"{QUICK} must be 1 (run in seconds) or 0 (as the notebooks are meant), got {said!r}")
@@ -60,15 +61,15 @@ def quick() -> bool:
 
 
 def choose(*, quick: T, full: T) -> T:
-    """One of two values: for tests, and for readers."""
+    """Choose a value: `quick` for tests, `full` for readers."""
     return quick if _quick() else full
 
 
-_quick = quick  # whose name is that of an argument above
+_quick = quick  # an argument above has the name `quick`
 
 
 def own_folder(name: str, what: Any) -> Path:
-    """Where a notebook keeps a run of its own: named after it and `what` it is, plain data."""
+    """Folder for a notebook's own run, named after it and its plain data `what`."""
     digest = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:8]
     return Path(os.environ.get(RUNS) or "runs") / "notebooks" / f"{name}_{digest}"
 
@@ -77,7 +78,7 @@ def scenario_of(name: str, *overrides: str) -> Scenario:
     """The scenario of configs/scenario/<name>.yaml, with overrides as on the command line (``scenario.period_s=1e-4``).
 
     Raises:
-        ConfigError: no such scenario or key, a value that it cannot have, or an override of something else.
+        ConfigError: unknown scenario or key, an invalid value, or an override of something else.
     """
     for override in overrides:
         if not _OF_A_SCENARIO.match(override):
@@ -89,7 +90,7 @@ def scenario_of(name: str, *overrides: str) -> Scenario:
 
 
 def composed(main: str, *overrides: str) -> dict[str, Any]:
-    """What the command line of a main would be composed to."""
+    """The configuration that a main would compose from a command line."""
     import hydra
     from hydra.errors import HydraException
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which part of a run is worth a look: where most begins at once."""
+"""The part of a run with the most arrivals at once, for a closer look."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from ncc.core.flows import IntArray
 from ncc.harness.run import Run
 
 LEAST_EPOCHS = 30
-"""A stretch is at least as long."""
+"""Smallest length of a stretch in epochs."""
 BEFORE_FRAC = 0.02
-"""What is shown from before the first arrival, of the length of the stretch."""
+"""Time shown before the first arrival, as a share of the stretch's length."""
 
 
 @dataclass(frozen=True)
@@ -23,22 +23,22 @@ class Stretch:
     flows: IntArray
     """[n] indices of the flows that arrive in quick succession, in their order."""
     arrivals_s: tuple[float, float]
-    """From the first arrival to just after the last one."""
+    """Time of the first arrival, and a time just after the last one."""
     window_s: tuple[float, float]
-    """From a little before the first arrival to the last one at least, and until all of them are delivered by every
-    controller, or time is up."""
+    """Time to show: from shortly before the first arrival to the last one at least, until every controller has
+    delivered all of the flows or time is up."""
 
 
 def busiest(runs: Sequence[Run], flows: int = 32, *, longest_s: float = 0.03) -> Stretch:
-    """Where so many flows (all, if there are fewer) arrive within the shortest time; the first such place of several.
+    """Find the shortest time in which `flows` flows (or all, if there are fewer) arrive; the first of several.
 
     Args:
-        runs: of the same flows.
-        flows: how many.
-        longest_s: longer than that the window is not, unless 30 epochs are, or the arrivals.
+        runs: runs of the same flows.
+        flows: number of flows.
+        longest_s: longest window in seconds, unless 30 epochs or the arrivals take longer.
 
     Raises:
-        ConfigError: no run, runs of other flows or of none, fewer than one flow, or no time.
+        ConfigError: no run, runs of different flows or without any, `flows` below 1, or `longest_s` not positive.
     """
     if not runs or any(not np.array_equal(run.flows.start_s, runs[0].flows.start_s) for run in runs):
         raise ConfigError("a stretch is of runs of the same flows; name controllers of one evaluation and seed")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Figures of runs, evaluations, trainings and policies, each one file, PNG or SVG by its suffix, whole or not there.
+"""Figures of runs, evaluations, trainings and policies, each an atomically written file, PNG or SVG by its suffix.
 
 Every function takes the `path` that it writes to; `ncc.notebook.shown` calls one for a notebook. A `narrow` figure is
-for a phone: panels and legends below each other. Controllers look as `ncc.palette` has it, everywhere.
+for a phone: panels and legends below each other. A controller's style is that of `ncc.palette` in all figures.
 """
 
 from ncc.plot.canvas import DPI, NARROW, new_figure, save_figure

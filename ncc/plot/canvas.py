@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What all figures share: the look, the file, legends and the text of axes.
+"""Common parts of all figures: style, file, legends and the text of axes.
 
 matplotlib is imported when the first figure is drawn; its Agg canvas needs no display and no global state.
 """
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 DPI = 110
 NARROW = 4.4
-"""Inches wide."""
+"""Width of a narrow figure in inches."""
 POINTS = 250
-"""Points of a curve that are drawn, evenly spread over the shares of flows, and"""
+"""Points of a curve that are drawn, evenly spread over the shares of flows."""
 TAIL = 30
-"""so many of the slowest flows besides."""
+"""Slowest flows that are drawn in addition."""
 THIN = 1.0
-"""Width of the lines of bounds."""
+"""Line width of bounds."""
 LETTERS = 11
-"""Of a title in an inch."""
+"""Letters of a title per inch."""
 INK = "#333333"
-"""Of what is no controller's: colours belong to controllers."""
+"""Colour of everything that belongs to no controller."""
 BELOW: Any = {"loc": "outside lower center", "frameon": False}
-"""A legend's place."""
+"""Position of a legend below the panels."""
 
 
 def new_figure(
@@ -45,10 +45,10 @@ def new_figure(
     ratios: Sequence[float] = (),
     lines: int = 1,
 ) -> tuple["Figure", list["Axes"]]:
-    """A figure (inches) in the house's look, and its `n` panels.
+    """Make a figure (in inches) in the common style, and its `n` panels.
 
     Args:
-        rows: one above the other, with these height `ratios` and one x axis; otherwise side by side, in `lines` lines.
+        rows: panels one above the other, with height `ratios` and one x axis; else side by side, in `lines` lines.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -65,17 +65,17 @@ def new_figure(
 
 
 def save_figure(figure: "Figure", path: Path) -> None:
-    """Write a PNG file or, by its suffix, an SVG file that keeps text as text; whole or not at all."""
+    """Write a PNG file or, by its suffix, an SVG file that keeps text as text; atomically."""
     from matplotlib import rc_context
 
     svg = path.suffix == ".svg"
-    fixed: Any = {"Date": None, "Creator": None} if svg else None  # equal figures are equal files
+    fixed: Any = {"Date": None, "Creator": None} if svg else None  # so that equal figures are equal files
     with replacing(path) as temporary, rc_context({"svg.fonttype": "none", "svg.hashsalt": "ncc"}):
         figure.savefig(temporary, format="svg" if svg else "png", dpi=DPI, metadata=fixed)
 
 
 def finish(figure: "Figure", looks: Mapping[str, Any], title: str, path: Path) -> None:
-    """Title, one legend below for all panels, and the file."""
+    """Add a title and one legend for all panels, and write the file."""
     from matplotlib.lines import Line2D
 
     keys = [
@@ -89,23 +89,23 @@ def finish(figure: "Figure", looks: Mapping[str, Any], title: str, path: Path) -
 
 
 def stroke(place: int, n: int, least: float = 1.4) -> float:
-    """Width of a line by its place among n: the first, below the others, is widest, so that all that coincide show."""
+    """Width of line `place` of n: those drawn first are the widest, so that lines that coincide all show."""
     return least + 1.8 * (n - 1 - place) / max(1, n - 1)
 
 
 def legend_columns(figure: "Figure") -> int:
-    """As many as fit, names being about so long."""
+    """Number of legend columns that fit, for names of usual length."""
     return min(5, int(figure.get_figwidth() / 1.9))
 
 
 def legend_beside(axes: "Axes", narrow: bool) -> None:
-    """To the right; above, where there is no room."""
+    """Put the legend to the right or, in a narrow figure, above."""
     at: Any = {"loc": "lower left", "bbox_to_anchor": (-0.02, 1.0)} if narrow else {"bbox_to_anchor": (1.01, 1.02)}
     axes.legend(**{"loc": "upper left", "frameon": False, "fontsize": 9, "borderaxespad": 0, **at})
 
 
 def bar_beside(figure: "Figure", mesh: Any, axes: "Axes", what: str, narrow: bool) -> None:
-    """The key of `mesh`'s colours, whose scale is logarithmic, likewise."""
+    """Add the colour bar of `mesh`, whose scale is logarithmic, to the right or, in a narrow figure, above."""
     if not narrow:
         bar = figure.colorbar(mesh, cax=axes.inset_axes((1.015, 0.0, 0.02, 1.0)))
         bar.set_label(f"{what}\n(grey: no limit)")
@@ -120,53 +120,53 @@ def bar_beside(figure: "Figure", mesh: Any, axes: "Axes", what: str, narrow: boo
 
 
 def thinned(n: int) -> IntArray:
-    """Which of n ordered flows are drawn: at most `POINTS` and the `TAIL` slowest, each exactly where it is."""
+    """Indices of the ordered flows to draw, out of n: at most `POINTS` and the `TAIL` slowest."""
     spread = np.linspace(0, n - 1, min(n, POINTS)).astype(np.int64)
     return np.union1d(spread, np.arange(max(0, n - TAIL), n))
 
 
 def thinned_mean(x: FloatArray, y: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:
-    """A curve [n] in at most `most` points: means over equally many, so that a line stays a line."""
+    """Reduce a curve [n] to at most `most` points, means over equal numbers of points."""
     each = -(-len(y) // most)
     whole = len(y) // each * each
     return x[:whole].reshape(-1, each)[:, -1], y[:whole].reshape(-1, each).mean(axis=1)
 
 
 def shades(n: int) -> list[Any]:
-    """Greys: colours belong to controllers."""
+    """Make n grey shades, because colours belong to controllers."""
     from matplotlib import colormaps
 
     return list(colormaps["Greys"](np.linspace(0.2, 0.7, n)))
 
 
 def row_ticks(names: Sequence[str]) -> tuple[list[float], list[str]]:
-    """At most 8 labelled rows."""
+    """Positions and labels of at most 8 rows."""
     step = -(-len(names) // 8)
     return [i + 0.5 for i in range(0, len(names), step)], list(names[::step])
 
 
 def thousands(value: float, _: float) -> str:
-    """Tick text: 500, 20 k, 3 M."""
+    """Format a tick as 500, 20 k or 3 M."""
     return f"{value / 1e6:g} M" if abs(value) >= 1e6 else f"{value / 1e3:g} k" if abs(value) >= 1e3 else f"{value:g}"
 
 
 def in_bytes(value: float, _: float) -> str:
-    """Tick text: 500 B, 20 kB, 3 MB."""
+    """Format a tick as 500 B, 20 kB or 3 MB."""
     return f"{value / 1e6:g} MB" if value >= 1e6 else f"{value / 1e3:g} kB" if value >= 1e3 else f"{value:g} B"
 
 
 def nothing(_value: float, _: float) -> str:
-    """Tick text that is none."""
+    """Format a tick as empty text."""
     return ""
 
 
 def plain(value: float, _: float) -> str:
-    """Tick text as short as it goes, without powers of ten."""
+    """Format a tick as briefly as possible, without powers of ten."""
     return f"{value:g}"
 
 
 def sparse_minor(span: float) -> Any:
-    """Labels at 2 and 5 where an axis spans little more than a decade or two, none where it spans more."""
+    """Minor tick labels: at 2 and 5 if an axis spans one or two decades, none if it spans more."""
 
     def text(value: float, _: float) -> str:
         lead = f"{value:e}"[0]

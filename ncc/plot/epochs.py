@@ -12,16 +12,16 @@ from ncc.palette import styles
 from ncc.plot.canvas import INK, NARROW, bar_beside, legend_beside, new_figure, row_ticks, save_figure, shades
 
 LEAST = 1e-4
-"""Share of the line rate below which limits look alike."""
+"""Smallest share of the line rate that the colours of limits distinguish."""
 
 
 def epoch_timeline(
     run: Run, path: Path, *, area: int = 0, window_s: tuple[float, float] | None = None, narrow: bool = False
 ) -> None:
-    """One neighbourhood over time: what its hosts sent, the limits they had, and the upper port's queue.
+    """One neighbourhood over time: its hosts' rates and limits, and the uplink's queue.
 
     Args:
-        window_s: part of the run to draw, simulated time; all of it if None.
+        window_s: part of the run to draw, in simulated seconds; None: all of it.
     """
     from matplotlib.colors import LogNorm
 
@@ -56,7 +56,7 @@ def epoch_timeline(
     share = column["rate_limit_bps"][:, hosts] / line
     free = np.where(share >= 1, np.nan, share).T
     least = float(np.nanmin(free)) if np.isfinite(free).any() else 0.1
-    # Limits of many hosts are small and close together: on a linear scale they are all one.
+    # Limits of many hosts are small and close together, so a linear scale would not show their differences.
     scale = LogNorm(min(0.1, max(0.5 * least, LEAST)), 1.0, clip=True)
     mesh = limits.pcolormesh(edges_ms, np.arange(len(hosts) + 1), free, cmap="viridis", norm=scale, rasterized=True)
     limits.set_facecolor("#e8e8e8")

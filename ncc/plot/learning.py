@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Returns while learning."""
+"""Returns during learning."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,9 +13,9 @@ from ncc.palette import styles
 from ncc.plot.canvas import BELOW, INK, NARROW, legend_columns, new_figure, save_figure, thinned, thousands
 
 COINCIDE_FRAC = 0.006
-"""Of the range of returns: levels that are closer lie upon each other, being a line's width apart. They take turns."""
+"""Share of the range of returns, about a line's width, within which levels coincide and are dashed in turn."""
 DASH = 6.0
-"""Line widths of a turn."""
+"""Length of a dash in line widths."""
 
 
 def learning_curve(
@@ -30,7 +30,7 @@ def learning_curve(
 
     Args:
         rows: reports with `epochs` (environment epochs so far) and `returns` (of the episodes that ended since).
-        references: levels to compare with, by controller name, in the same unit (say, the untrained policy's).
+        references: levels to compare with, by controller name, in the same unit (e.g. the untrained policy's).
 
     Raises:
         ConfigError: no episode ended.
@@ -63,7 +63,7 @@ def learning_curve(
 
 
 def _turns(levels: Mapping[str, float], near: float) -> dict[str, tuple[int, int]]:
-    """By name, which of how many it is that lie upon each other, each within `near` of the next."""
+    """Position of each name in its group of coinciding levels, each within `near` of the next, and the group's size."""
     groups: list[list[str]] = []
     for name in sorted(levels, key=lambda name: levels[name]):
         if groups and levels[name] - levels[groups[-1][-1]] <= near:
@@ -77,7 +77,7 @@ def _running(epochs: FloatArray, values: FloatArray, window: int) -> tuple[Float
     """Mean and quartiles over centred windows of episodes, which shrink towards both ends.
 
     Returns:
-        Epochs, ascending and each once; mean, lower and upper quartile there. Racks in step end their episodes together
+        Epochs, ascending and unique; mean, lower and upper quartile there. Racks in step end their episodes together
         and have no order among them: the windows around each of them are averaged.
     """
     at, which, count = np.unique(epochs, return_inverse=True, return_counts=True)

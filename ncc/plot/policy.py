@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a policy does with what it observes."""
+"""Figures of a policy's rate against its observation."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 WORDS = 42
 """Letters in a line below a panel."""
 SHOWN = 16
-"""Entries of a saliency figure, those with the largest effect."""
+"""Number of entries in a saliency figure, those with the largest effect."""
 
 
 def policy_response(responses: Sequence["Response"], path: Path, *, title: str = "", narrow: bool = False) -> None:
-    """Rate against one observed number at a time, a panel each: swept with all else as observed, and as it was met.
+    """Rate against one observed number per panel: swept with all else as observed, and as it occurred.
 
     Raises:
-        ConfigError: no response.
+        ConfigError: there is no response.
     """
     if not responses:
         raise ConfigError("no response to draw: name at least one entry of the observation")
@@ -67,10 +67,10 @@ def policy_response(responses: Sequence["Response"], path: Path, *, title: str =
 
 
 def saliency_bars(found: "Saliency", path: Path, *, title: str = "", narrow: bool = False) -> None:
-    """What each observed number does to the rate: what its usual change is worth, and which way it works.
+    """Effect of each observed number on the rate: the size of that of a usual change, and its direction.
 
-    Bars show what a rise by one standard deviation does, within what was met, as a factor on the rate: to the right it
-    raises the rate, to the left it lowers it, on average. The lines span the middle 80 % of the observations.
+    Bars show the factor on the rate, on average, of a rise by one standard deviation within the observed range: to the
+    right it raises the rate, to the left it lowers it. The lines span the middle 80 % of the observations.
     """
     order = np.argsort(-found.effect)[:SHOWN]
     moved = found.change[order]
@@ -96,7 +96,7 @@ def saliency_bars(found: "Saliency", path: Path, *, title: str = "", narrow: boo
 
 
 def _apart(places: Sequence[tuple[float, str]], least: float) -> list[tuple[float, str]]:
-    """Those of rising places that are so far from each other that their text does not meet; the last stays."""
+    """Places, out of rising ones, that are far enough apart for their text; the last is always kept."""
     kept: list[tuple[float, str]] = []
     for place in reversed(places):
         if not kept or kept[-1][0] - place[0] >= least:
@@ -105,7 +105,7 @@ def _apart(places: Sequence[tuple[float, str]], least: float) -> list[tuple[floa
 
 
 def _factors(reach: float) -> list[float]:
-    """Round factors within exp(-reach) to exp(reach), four on each side at most."""
+    """Round factors within exp(-reach) to exp(reach), at most four on each side."""
     for step in (1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0, 10.0):
         each = int(reach / np.log(step))
         if each <= 4:

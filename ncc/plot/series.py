@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Several controllers over time, on the same flows: the port they meet at, and their congestion windows."""
+"""Several controllers over time, on the same flows: the port that they share, and their congestion windows."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Window = tuple[float, float] | None
-"""(start_s, end_s) of what is drawn, simulated time; None: all of it."""
+"""Part to draw as (start_s, end_s) in simulated time; None: all of it."""
 CURVE = 2000
-"""Epochs that are drawn of a curve; of more, means over equally many."""
+"""Most points of a curve; more epochs are averaged."""
 
 
 def port_timeline(
@@ -33,7 +33,7 @@ def port_timeline(
     title: str = "",
     narrow: bool = False,
 ) -> None:
-    """What one neighbourhood's upper port carried, what waited there and what it dropped, a line per controller.
+    """Throughput, queue and drops of one neighbourhood's uplink port, a line per controller.
 
     Args:
         runs: one per controller, of one scenario; time between epochs may differ.
@@ -86,7 +86,7 @@ def port_timeline(
 def window_timeline(
     traces: Sequence[WindowTrace], path: Path, *, window_s: Window = None, title: str = "", narrow: bool = False
 ) -> None:
-    """Congestion windows, a panel per controller: every flow thin, the median of those that have a connection strong.
+    """Congestion windows, a panel per controller: every flow thin, the median of connected flows strong.
 
     Raises:
         ConfigError: no trace, two of one controller, a window that holds no epoch, or no flow with a connection in it.
@@ -145,17 +145,17 @@ def flow_timeline(
     title: str = "",
     narrow: bool = False,
 ) -> None:
-    """Every flow as a bar from its arrival to its delivery, a panel per controller; those with a timeout are marked.
+    """Each flow as a bar from its arrival to its delivery, a panel per controller; flows with a timeout are marked.
 
-    Flows are in the same order in every panel: as they arrive, or by their sender.
+    Flows have the same order in every panel: that of arrival, or by sender.
 
     Args:
         runs: one per controller, of the same flows.
-        window_s: flows that arrive in it are drawn, each to its end.
-        by_host: in order of senders, each with a shade of its own, in place of the controller's colour.
+        window_s: part of the run whose arriving flows are drawn, each to its end.
+        by_host: order by sender, each with its own shade instead of the controller's colour.
 
     Raises:
-        ConfigError: no run, two of one controller, other flows, or none arrives in the window.
+        ConfigError: no run, two of one controller, different flows, or no arrival in the window.
     """
     named = _by_controller(runs)
     flows = runs[0].flows
@@ -221,7 +221,7 @@ def _by_controller(runs: Sequence[Run]) -> dict[str, Run]:
 
 
 def _shown(time_s: FloatArray, window_s: Window) -> np.ndarray:
-    """Which epochs lie in the window."""
+    """Mask of the epochs in the window."""
     start, end = window_s or (0.0, np.inf)
     shown: np.ndarray = (time_s > start) & (time_s <= end)
     if not shown.any():
@@ -230,12 +230,12 @@ def _shown(time_s: FloatArray, window_s: Window) -> np.ndarray:
 
 
 def _entries(panels: "Sequence[Axes]") -> dict[str, Any]:
-    """What the legend of all panels says, each once."""
+    """Legend entries of all panels, each once."""
     return {text: line for axes in panels for line, text in zip(*axes.get_legend_handles_labels(), strict=True)}
 
 
 def _levels(axes: "Axes", run: Run, port: int) -> None:
-    """Where the port starts to mark, and where it is full, if that is near."""
+    """Draw the marking threshold of the port, and its buffer size if that is near."""
     buffer = run.scenario.network().port_buffer(port)
     if buffer is None:
         return
@@ -246,7 +246,7 @@ def _levels(axes: "Axes", run: Run, port: int) -> None:
 
 
 def _host_colours(hosts: np.ndarray) -> list[tuple[float, ...]]:
-    """A shade of one scale for each host: colours belong to controllers, scales to hosts."""
+    """Make a shade of one scale for each host, because colours belong to controllers."""
     from matplotlib import colormaps
 
     order: Mapping[int, int] = {host: i for i, host in enumerate(np.unique(hosts).tolist())}

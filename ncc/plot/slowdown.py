@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""FCT slowdown: its distribution, and how it goes with the size of flows."""
+"""FCT slowdown: its distribution, and its dependence on flow size."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,7 +34,7 @@ BUCKETS: tuple[Bucket, ...] = (
     ("100 KB to 10 MB", SMALL_BYTES, LARGE_BYTES),
     ("over 10 MB", LARGE_BYTES, np.inf),
 )
-"""As `ncc.metrics.summary` cuts them."""
+"""Size buckets of `ncc.metrics.summary`."""
 
 
 def slowdown_cdf(
@@ -48,7 +48,7 @@ def slowdown_cdf(
 ) -> None:
     """Distribution of FCT slowdown per controller, one panel per size bucket; marks at the 50th, 95th, 99th percentile.
 
-    Undelivered flows count as infinitely slow: such a curve ends below 1. `bounds` are drawn thin and without marks.
+    Undelivered flows count as infinitely slow, so such a curve ends below 1. `bounds` are drawn thin and without marks.
     """
     thin = dict(bounds or {})
     looks = styles([*data, *thin])
@@ -108,7 +108,7 @@ def fct_by_size(
 ) -> None:
     """Median and 99th percentile of FCT slowdown against flow size, in bins of equal numbers of flows.
 
-    There are at most `bins`, and as few as it takes for each to have 100 flows, the least that have a 99th percentile.
+    There are at most `bins`, fewer if a bin would have less than 100 flows, the least that have a 99th percentile.
     """
     _require_flows({**data, **(bounds or {})})
     thin = dict(bounds or {})

@@ -9,8 +9,8 @@ from typing import Any
 
 
 def main(plain: dict[str, Any], _: list[str]) -> None:
-    """Read the runs, write their page and say where it is."""
-    # Imported here: `--help` answers without what only a report needs.
+    """Read the runs, write their page and print its path."""
+    # Imported late, so that `--help` does not load what only a report needs
     from ncc.core.value import from_dict
     from ncc.report.write import ReportSpec, write_report
 

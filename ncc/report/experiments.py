@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Gather and write; 0, or 2 for settings that cannot be used, 1 for results that cannot be read or published."""
+    """Gather and write; exit status 2 for unusable settings, 1 for results that cannot be read or published."""
     options = _parser().parse_args(arguments)
     console = Console(soft_wrap=True)
     try:
@@ -40,8 +40,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _report(options: argparse.Namespace, console: Console) -> list[str]:
-    """Write the page; why results were not taken over."""
-    # Imported here: --help answers without what only a report needs.
+    """Write the page; return the reasons why results were left out."""
+    # Imported late, so that `--help` does not load what only a report needs
     from ncc.compose import experiment_names
     from ncc.experiment.gather import gather, read_all
     from ncc.experiment.load import load_experiment
@@ -77,10 +77,10 @@ def _report(options: argparse.Namespace, console: Console) -> list[str]:
 
 
 def stale(found: "Mapping[str, Results]", loaded: "Mapping[str, Loaded]") -> dict[str, str]:
-    """Experiments that would now run something else than what was run, and why that is said.
+    """Find experiments whose configuration has changed since they were run, with the reason for each.
 
     Args:
-        loaded: experiments as they are now.
+        loaded: current configurations of the experiments.
     """
     from ncc.experiment.load import runs_digest, source_digest
     from ncc.experiment.points import grid_of

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The figures of a report, each embedded twice: as wide as a page, and for a phone."""
+"""The figures of a report, each embedded twice: for a full page and for a phone."""
 
 import base64
 import re
@@ -24,13 +24,13 @@ from ncc.plot import epoch_timeline, learning_curve, slowdown_cdf
 from ncc.report.sources import Source, Training
 
 EPOCHS = 1000
-"""Epochs of a run that are drawn, from its first."""
+"""Number of epochs of a run that are drawn, from its first."""
 TITLED = "slowdown_all_p50", "slowdown_all_p99"
 PX_PER_PT = 96 / 72
 _FINER = re.compile(rb"(\d\.\d\d)\d+")
-"""Coordinates to a hundredth of a point: half the size, and nobody sees it."""
+"""Pattern that rounds coordinates to a hundredth of a point, which halves the size invisibly."""
 Draw = Callable[[Path, bool], None]
-"""Writes a figure to a path; whether narrow."""
+"""Function that writes a figure to a path, narrow if the flag is set."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ class Embedded:
     alt: str
     caption: str
     wide: str
-    """A data URI."""
+    """Data URI of the figure for a full page."""
     width_px: int
     narrow: str = ""
-    """Likewise, for a phone; empty: the wide one will do."""
+    """Data URI of the figure for a phone; empty: use the wide one."""
 
 
 def topology_figure(source: Source) -> Embedded:
-    """The network."""
+    """Draw the network."""
     network = source.scenario.network()
     words = sketch(network).words
     return _embedded(
@@ -59,7 +59,7 @@ def topology_figure(source: Source) -> Embedded:
 
 
 def cdf_figure(source: Source, datapath: str) -> Embedded:
-    """Slowdowns by size of flow."""
+    """Draw slowdowns by size of flow."""
     evaluation, comparison = source.evaluations[datapath], source.judgement.comparisons[datapath]
     data = evaluation.slowdowns()
     bounds = bound_points(source.scenario, comparison.seeds) if comparison.bounds else {}
@@ -75,7 +75,7 @@ def cdf_figure(source: Source, datapath: str) -> Embedded:
 
 
 def curve_figure(source: Source) -> Embedded | None:
-    """Returns while learning; None where nothing was trained, or by an agent that plays no episodes.
+    """Draw returns during learning; None without a training or if its agent plays no episodes.
 
     Raises:
         ResultError: as `held_out_returns`.
@@ -102,7 +102,7 @@ def held_out_returns(folder: Path, training: Training) -> dict[str, dict[str, fl
     """Mean return on the held-out flows of the training in `folder`, by datapath and controller.
 
     Raises:
-        ResultError: the manifest does not tell them.
+        ResultError: the manifest lacks them.
     """
     told: Any = training.manifest.facts.get("held_out_returns")
     try:
@@ -118,7 +118,7 @@ def held_out_returns(folder: Path, training: Training) -> dict[str, dict[str, fl
 
 
 def timeline_figure(evaluation: Evaluation, datapath: str, controller: str, seed: int) -> Embedded:
-    """One controller's epochs for one seed.
+    """Draw one controller's epochs for one seed.
 
     Raises:
         UnknownNameError: the evaluation has no such run.
@@ -142,7 +142,7 @@ def timeline_figure(evaluation: Evaluation, datapath: str, controller: str, seed
 
 
 def _peak(run: Run, n: int) -> str:
-    """What the first neighbourhood's upper port did, in figures."""
+    """Summary of the first neighbourhood's uplink port in numbers."""
     network = run.scenario.network()
     port = network.neighbourhoods[0].upper_port
     columns = run.epochs.columns
@@ -156,7 +156,7 @@ def _peak(run: Run, n: int) -> str:
 
 
 def _points(comparison: Comparison, name: str) -> str:
-    """Median and 99th percentile, as the table has them."""
+    """Median and 99th percentile, formatted as in the table."""
     median, p99 = (CATALOGUE[key].text(comparison.cell(name, key).estimate) for key in TITLED)
     return f"{label(name)} has a median of {median} and a 99th percentile of {p99}"
 

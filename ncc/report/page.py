@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The page: what each folder has to say, and one HTML file of it that refers to nothing else."""
+"""The report: a section for each folder, in one HTML file that refers to no other file."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,32 +22,32 @@ from ncc.report.words import Rows, provenance_rows, scenario_rows, training_rows
 from ncc.table import BETTER, STRAYS, WORSE, differences, grids, sentences
 
 GENERATOR = "ncc.report 1"
-"""Stands in every page: by it a report is known, and may be replaced by a newer one."""
+"""Mark in every page that identifies a report, so that a newer one may replace it."""
 REFERENCE = "dctcp"
 HEADLINE = "slowdown_all_mean", "slowdown_all_p99", "goodput_bps", "queue_delay_mean_s"
-"""What the overview shows."""
+"""Metrics of the overview."""
 _LINES = {"-": "solid", "--": "dashed", "-.": "dashed", ":": "dotted"}
 _MARKS = {BEST: "best", BETTER: "better", WORSE: "worse", STRAYS: "strays"}
 
 
 @dataclass(frozen=True)
 class Part:
-    """One folder's section."""
+    """Section of one folder."""
 
     anchor: str
     source: Source
     reference: str
     warnings: Sequence[str]
-    """What must not be overlooked."""
+    """Problems that a reader must see."""
     scenario: Rows
     topology: Embedded | None
-    """None: `same_as` has it."""
+    """The network; None if `same_as` shows it."""
     same_as: str
-    """The anchor of an earlier part with the same scenario; empty if there is none."""
+    """Anchor of an earlier part with the same scenario; empty if there is none."""
     training: Rows
     curve: Embedded | None
     verdicts: Sequence[str]
-    """The comparison in sentences."""
+    """Comparison in sentences."""
     comparison: Grid
     differences: Grid | None
     agreement: Grid | None
@@ -55,17 +55,17 @@ class Part:
     timelines: Sequence[Embedded]
     provenance: Sequence[tuple[str, Rows]]
     configs: Sequence[tuple[str, str]]
-    """(what, JSON)."""
+    """Configurations as (title, JSON)."""
 
 
 def part_of(source: Source, choices: Mapping[str, Any], earlier: Sequence[Part]) -> Part:
-    """Work out and draw what a section shows.
+    """Compute and draw the content of a section.
 
     Args:
         choices: `reference`, `timeline` and `seed` of `ncc.report.write.ReportSpec`.
 
     Raises:
-        UnknownNameError: a choice names what was not run.
+        UnknownNameError: a choice names something that was not run.
     """
     judgement, training = source.judgement, source.training
     names = judgement.any.controllers
@@ -99,7 +99,7 @@ def part_of(source: Source, choices: Mapping[str, Any], earlier: Sequence[Part])
 
 
 def warnings(source: Source) -> list[str]:
-    """What makes numbers unusable or weaker than they look, one sentence each."""
+    """Facts that make numbers unusable or weaker than they look, one sentence each."""
     judgement, found = source.judgement, []
     for datapath, evaluation in source.evaluations.items():
         for name, bad in judgement.comparisons[datapath].invalid.items():
@@ -123,7 +123,7 @@ def _fallbacks(source: Source, datapath: str) -> list[tuple[str, Sequence[str]]]
 
 
 def _facts(datapath: str, facts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What a datapath says of its own runs that a reader must know."""
+    """Facts that a datapath reported of its own runs and that a reader must know."""
     found = []
     if busy := sum(bool(one.get("busy")) for one in facts):
         found.append(f"On {datapath} the machine was busy with something else before {busy} of {len(facts)} runs.")
@@ -143,10 +143,10 @@ def _configs(source: Source) -> list[tuple[str, str]]:
 
 
 def render(parts: Sequence[Part], title: str | None) -> str:
-    """The HTML text.
+    """Render the HTML text.
 
     Args:
-        title: None: the scenarios' names.
+        title: title of the page; None: the scenarios' names.
     """
     from jinja2 import Environment, StrictUndefined
 
@@ -175,7 +175,7 @@ def render(parts: Sequence[Part], title: str | None) -> str:
 
 
 def overview(part: Part) -> list[list[str]]:
-    """Of a folder, on the datapath that the others are held against: the first controller's cells, and reference's."""
+    """Rows of a folder in the overview, on the reference datapath: its first controller and the reference."""
     comparison = part.source.judgement.any
     rows = []
     for name in dict.fromkeys((comparison.controllers[0], part.reference)):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a report is of: finished folders that `ncc.train` or `ncc.evaluate` made, read through their manifests.
+"""Sources of a report: finished folders that `ncc.train` or `ncc.evaluate` made, read through their manifests.
 
-Nothing is taken from a table that lies beside the runs: it is worked out again from the runs themselves, whose files
-their manifests vouch for, and held against that table.
+No table is copied: it is computed again from the runs themselves, whose files their manifests list, and compared with
+the table beside them.
 """
 
 import json
@@ -26,38 +26,38 @@ from ncc.plan import CONFIG
 
 TRAINING = "training"
 JUDGED = "evaluation"
-"""Where a training keeps the evaluation that it ends with."""
+"""Folder in a training with its final evaluation."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """How the policy came about."""
+    """Training of the policy."""
 
     manifest: Manifest
     config: Mapping[str, Any]
     rows: Sequence[Mapping[str, Any]]
-    """Of the learning log."""
+    """Rows of the learning log."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One of the folders, read and checked."""
+    """One folder, read and checked."""
 
     folder: Path
     scenario: Scenario
     evaluations: Mapping[str, Evaluation]
-    """By datapath; the others are held against the last."""
+    """Evaluations by datapath; the last is the reference for the others."""
     judgement: Judgement
     training: Training | None = None
 
     @property
     def name(self) -> str:
-        """The folder's own."""
+        """Name of the folder."""
         return self.folder.resolve().name
 
 
 def read_source(folder: Path) -> Source:
-    """Read a folder and check every file of it that the report rests on.
+    """Read a folder and check every file of it that the report uses.
 
     Raises:
         ConfigError: there is no such folder.
@@ -79,13 +79,13 @@ def read_source(folder: Path) -> Source:
 
 
 def require_folder(folder: Path) -> None:
-    """Raise `ConfigError` unless it is there."""
+    """Raise `ConfigError` unless the folder exists."""
     if not folder.is_dir():
         raise ConfigError(f"run={folder} is no folder; name one that ncc.train or ncc.evaluate made")
 
 
 def _judged(folder: Path, judged: Path, training: Training | None) -> Source:
-    """What `ncc.evaluation.judge` left in `judged`."""
+    """Read the evaluation that `ncc.evaluation.judge` left in `judged`."""
     if not (judged / JSON).is_file():
         if _begun(judged):
             raise ResultError(
@@ -104,21 +104,21 @@ def _judged(folder: Path, judged: Path, training: Training | None) -> Source:
 
 
 def _begun(folder: Path) -> bool:
-    """Whether runs lie where an evaluation on several datapaths keeps them, or one on the folder's own."""
+    """True if there are runs in the folder, below several datapaths or for one."""
     return any(_is_run_of(path, depth) for depth in (3, 2) for path in folder.glob(f"{'*/' * depth}{MANIFEST}"))
 
 
 def _is_run_of(path: Path, depth: int) -> bool:
-    """Whether the manifest is of a run that lies under its own datapath, controller and seed: the last `depth` names.
+    """True if the manifest is of a run whose datapath, controller and seed are the last `depth` folder names.
 
-    Other results lie as deep below a folder of folders, which is no evaluation for that.
+    Other results may lie equally deep in a folder that is no evaluation.
     """
     try:
         data = json.loads(path.read_bytes())
         facts = data["facts"]
         where = (facts["datapath"], facts["controller"]["name"], str(facts["seed"]))
     except (OSError, ValueError, KeyError, TypeError):
-        return False  # no run's, or a damaged one, which whoever continues will find
+        return False  # not a run, or a damaged one, which the evaluation finds when it is continued
     return bool(data["kind"] == RUN and where[-depth:] == path.parts[-depth - 1 : -1])
 
 
@@ -138,7 +138,7 @@ def _source(folder: Path, evaluations: Mapping[str, Evaluation], training: Train
 
 
 def _bounded(evaluation: Evaluation) -> bool:
-    """Whether the bounds are of its flows: it was not recorded, and nobody left them away."""
+    """True if bounds apply: its flows are an evaluation's, and bounds were not switched off."""
     config = evaluation.manifest.facts["config"]
     wanted = config.get("bounds", config.get("evaluation", {}).get("bounds", True))
     drawn = all(run.manifest.facts["flow_seed"] == eval_flow_seed(run.seed) for run in evaluation.runs)
@@ -146,7 +146,7 @@ def _bounded(evaluation: Evaluation) -> bool:
 
 
 def _equal(one: Comparison, other: Comparison) -> bool:
-    """Whether two comparisons have the same values, but for the last digits of what is summed in another order."""
+    """True if two comparisons have the same values, except for rounding in sums of another order."""
     same = (one.controllers, one.seeds, one.n_flows) == (other.controllers, other.seeds, other.n_flows)
     if not same or {k: dict(v) for k, v in one.invalid.items()}.keys() != other.invalid.keys():
         return False
@@ -157,7 +157,7 @@ def _equal(one: Comparison, other: Comparison) -> bool:
 
 
 def _kind(folder: Path) -> str:
-    """What the manifest calls itself; `read_manifest` then says whether it may."""
+    """Kind that a manifest states, which `read_manifest` then checks."""
     try:
         data = json.loads((folder / MANIFEST).read_bytes())
         return str(data["kind"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A scenario, a training and where results come from: in words, and in rows of (what, value)."""
+"""A scenario, a training and the provenance of results: as text, and as rows of (name, value)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,11 +15,11 @@ from ncc.report.sources import Source, Training
 
 Rows = list[tuple[str, str]]
 SHORT = 12
-"""Digits of a hash that are shown."""
+"""Number of digits of a hash that are shown."""
 
 
 def scenario_rows(scenario: Scenario) -> Rows:
-    """What was run, but for the controllers."""
+    """Rows of the scenario: everything that was run except the controllers."""
     network, transport = scenario.network(), scenario.transport
     hosts = sum(1 for node in network.nodes if node.kind == "host")
     loads = [
@@ -50,7 +50,7 @@ def scenario_rows(scenario: Scenario) -> Rows:
 
 
 def traffic_words(traffic: AnyTraffic, network: Topology) -> str:
-    """What one component of a workload does."""
+    """Description of one component of a workload."""
     match traffic:
         case Poisson():
             rate = traffic.arrivals_per_s(network)
@@ -134,7 +134,7 @@ def _sharing(scenario: Scenario) -> str:
 
 
 def training_rows(training: Training) -> Rows:
-    """How the policy was trained."""
+    """Rows of the policy's training."""
     config, facts = training.config, training.manifest.facts
     agent, rewards = config["agent"], config["env"].get("reward")
     epochs = max((row["epochs"] for row in training.rows), default=0)
@@ -153,7 +153,7 @@ def training_rows(training: Training) -> Rows:
 
 
 def provenance_rows(source: Source) -> list[tuple[str, Rows]]:
-    """By result: who made it, of what, where, when; with the hash of its manifest's file list."""
+    """Rows of the provenance of each result, with the hash of its manifest's file list."""
     parts = []
     if source.training is not None:
         manifest = source.training.manifest
@@ -164,7 +164,7 @@ def provenance_rows(source: Source) -> list[tuple[str, Rows]]:
 
 
 def evaluation_rows(evaluation: Evaluation) -> Rows:
-    """Of one evaluation: what made it, its seeds, what each controller is."""
+    """Rows of one evaluation: its provenance, its seeds and its controllers."""
     facts, runs = evaluation.manifest.facts, evaluation.runs
     files = sum(len(run.manifest.files) for run in runs)
     rows = made_rows(evaluation.manifest.provenance)
@@ -187,7 +187,7 @@ def evaluation_rows(evaluation: Evaluation) -> Rows:
 
 
 def made_rows(made: Mapping[str, Any]) -> Rows:
-    """Of `ncc.harness.manifest.provenance`."""
+    """Rows of a `ncc.harness.manifest.provenance`."""
     git = made["git"]
     commit = git["commit"] or f"unknown: {git.get('note', '')}"
     if git["dirty"]:

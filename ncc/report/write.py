@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From folders to the page: everything is read, checked and drawn before the file is touched."""
+"""The command that writes a report: all is read, checked and drawn before the file is changed."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +19,7 @@ RUNS = Path("runs")
 
 
 class ReportSpec(Value, frozen=True):
-    """What the command line asked for: configs/report.yaml."""
+    """Settings of the command, as in configs/report.yaml."""
 
     run: tuple[str, ...]
     out: str | None = None
@@ -39,11 +39,11 @@ class ReportSpec(Value, frozen=True):
 
 
 def write_report(spec: ReportSpec) -> Path:
-    """Write the page; returns where it is.
+    """Write the page and return its path.
 
     Raises:
-        ConfigError: a folder that is not there, a name that was not compared, or a file that may not be replaced.
-        ResultError: a folder that is unfinished, damaged, of another version, or without an evaluation.
+        ConfigError: a folder does not exist, a name was not compared, or the file may not be replaced.
+        ResultError: a folder is unfinished, damaged, of another version, or has no evaluation.
     """
     path = _path(spec)
     _claim(path, overwrite=spec.overwrite)
@@ -73,7 +73,7 @@ def _path(spec: ReportSpec) -> Path:
 
 
 def _claim(path: Path, *, overwrite: bool) -> None:
-    """Refuse a file that is no report, before hours of reading."""
+    """Refuse to replace a file that is not a report, before hours of reading."""
     if path.is_dir():
         raise ConfigError(f"out={path} is a folder; name a file, say {path / FILE}")
     if path.suffix not in (".html", ".htm"):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Environments of ours, served to agents of others."""
+"""Our environments, served to agents of other projects."""

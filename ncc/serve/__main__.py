@@ -22,19 +22,19 @@ PARTS = ("datapath", "scenario", "stack", "env", CONSENT)
 
 
 class ServeSpec(Value, frozen=True):
-    """What is asked for besides the environment."""
+    """Settings of the command beside the environment."""
 
     protocol: Name
     port: Annotated[int, Meta(ge=1, le=65535)]
-    """Where the agent listens, on this machine."""
+    """TCP port on this machine at which the agent listens."""
     seed: Natural
-    """Decides the flows of the first episode, and of all that follow."""
+    """Seed of the flows of the first episode and of all that follow."""
     episodes: Count | None
-    """After how many to end; null: when no agent comes back."""
+    """Number of episodes; null: continue until no agent comes back."""
     wait_s: Positive
-    """How long to wait for an agent, at first and between two episodes."""
+    """Seconds to wait for an agent, at first and between two episodes."""
     answer_s: Positive
-    """How long an agent may take for an action."""
+    """Seconds that an agent gets for an action."""
 
     def check(self) -> None:
         if self.protocol not in PROTOCOLS:
@@ -42,9 +42,9 @@ class ServeSpec(Value, frozen=True):
 
 
 def main(plain: dict[str, Any], _: list[str]) -> None:
-    """Serve, and say each episode."""
+    """Serve, and print each episode."""
     spec = from_dict(ServeSpec, {key: value for key, value in plain.items() if key not in PARTS}, "configuration")
-    # Imported here: `--help` and bad input answer at once.
+    # Imported late, so that `--help` and bad input answer at once
     from ncc.core.scenario import scenario_from_dict
     from ncc.core.value import from_dict as read
     from ncc.envs.gym import RackEnv
@@ -75,7 +75,7 @@ def main(plain: dict[str, Any], _: list[str]) -> None:
         f"{env.observation_space}, actions {env.action_space}. Start it: Ns3Env(port={spec.port}, startSim=False)",
         flush=True,
     )
-    # However the server is told to end, its agent is told as well: it would wait for ever.
+    # However the server is stopped, its agent is told too, because it would wait forever.
     with closing(env), interrupting(signal.SIGTERM, signal.SIGHUP):
         played = serve(
             env,

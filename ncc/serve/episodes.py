@@ -14,7 +14,7 @@ from ncc.envs.ns3gym.agent import AgentLeft, AgentLink
 from ncc.envs.ns3gym.containers import wire_space
 
 OnEpisode = Callable[[int, int, float, str], None]
-"""Called with an episode's number, its steps, its mean reward per step, and how it ended."""
+"""Callback with an episode's number, its steps, its mean reward per step, and how it ended."""
 
 
 def serve(
@@ -30,20 +30,20 @@ def serve(
     """Play episodes with agents that listen on `port`, one at a time, until none comes back.
 
     Args:
-        env: with observations and actions that the protocol can say (`wire_space`).
-        port: of this machine.
-        seed: of the first episode; the others follow from it, as the environment has it.
-        episodes: after how many to end; None: when no agent comes back.
-        wait_s: how long to wait for an agent, at first and between two episodes.
-        answer_s: how long it may take for an action.
-        on_episode: is told of each episode that took a step.
+        env: environment with observations and actions that the protocol supports (`wire_space`).
+        port: TCP port on this machine.
+        seed: seed of the first episode; the environment derives the others from it.
+        episodes: number of episodes; None: continue until no agent comes back.
+        wait_s: seconds to wait for an agent, at first and between two episodes.
+        answer_s: seconds that an agent gets for an action.
+        on_episode: called after each episode with at least one step.
 
     Returns:
-        Episodes that took a step.
+        Number of episodes with at least one step.
 
     Raises:
         AgentLeft: no agent came at all.
-        DatapathError: an agent went in the middle of an episode, or does not speak the protocol.
+        DatapathError: an agent left during an episode, or violates the protocol.
     """
     obs_space, act_space = wire_space(env.observation_space), wire_space(env.action_space)
     played, begun = 0, 0
@@ -69,7 +69,7 @@ def serve(
 
 
 def _episode(env: gymnasium.Env[Any, Any], agent: AgentLink, seed: int | None) -> tuple[int, float, str]:
-    """Steps, mean reward and end of one episode."""
+    """Play one episode; return its steps, mean reward and end."""
     if agent.stopped:
         return 0, 0.0, "stopped by the agent"
     obs, info = env.reset(seed=seed)
@@ -89,12 +89,12 @@ def _episode(env: gymnasium.Env[Any, Any], agent: AgentLink, seed: int | None) -
 
 
 def _own(action: Any, space: spaces.Space[Any]) -> Any:
-    """An action of the environment's own space, of one of its `wire_space`."""
+    """Convert an action of a `wire_space` to the environment's own space."""
     if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
         return np.array(action, space.dtype).reshape(space.shape)
     return action
 
 
 def _text(info: dict[str, Any]) -> str:
-    """What of an info is plain, as JSON: ns3-gym's is a text."""
+    """The plain entries of an info as JSON, because ns3-gym's info is a text."""
     return json.dumps({name: value for name, value in info.items() if isinstance(value, str | int | float | bool)})
