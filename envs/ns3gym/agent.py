@@ -111,7 +111,7 @@ class AgentLink:
         """Connect to an agent and return the connection and the agent's answer.
 
         The first listener may be about to close: ns3-gym's agent keeps its socket until it is reset, and messages that
-        wait in it are lost. If a connection ends without an answer, the greeting is therefore sent again over a new one.
+        wait in it are lost. If a connection ends without an answer, the greeting is sent again over a new one.
         """
         deadline_s = time.monotonic() + wait_s
         while True:

@@ -161,7 +161,7 @@ class SimulationBatch:
         return self._seen(obs)
 
     def _seen(self, obs: Any) -> ObsArray:
-        """Return observations [n_agents, obs_dim]: the same for all parts of the action, with the number of the part."""
+        """Observations [n_agents, obs_dim]: the same for all parts of the action, with the number of the part."""
         flat = self._scales.apply(flatten(self._space, obs))
         rows = np.broadcast_to(flat.astype(np.float32), (self.n_agents, len(flat)))
         return np.concatenate([rows, self._which], axis=1)

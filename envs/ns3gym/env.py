@@ -168,7 +168,7 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
             raise
 
     def _end(self) -> None:
-        """Tell the simulation to stop; if it is a child process, it has ended when this returns, and its port is free."""
+        """Tell the simulation to stop; a child process has ended when this returns, and its port is free."""
         self._fresh, told = None, False
         if self._bridge is not None:
             self._bridge.stop()
