@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A host's decision in each epoch: one of d+1 sending rates (wang2021 eq. 5.15), or a number in [-1, 1]."""
+"""Decision of a host in each epoch: one of d+1 sending rates (wang2021 eq. 5.15), or a number in [-1, 1]."""
 
 from typing import Annotated, Any, Literal
 
@@ -16,36 +16,36 @@ from ncc.envs.scales import scales_of
 from ncc.harness.batch import ActionArray, ObsArray
 
 FEW = 64
-"""So many small integers Python compares faster than numpy reduces them."""
+"""Number of small integers up to which Python's comparison is faster than numpy's reduction."""
 NO_LIMIT_FROM = 0.95
-"""Share of the range of continuous actions from which they mean no limit: a single point would hardly be chosen."""
+"""Fraction of the range of continuous actions above which they mean no limit; a single point is hardly ever chosen."""
 
 SHARES = (0.1, 0.25, 0.5, 0.7, 0.85, 0.97, 1.1, 1.3, 1.6, 2.0, 2.6, 3.5, 5.0)
-"""Densest around a fair share, where a few percent decide whether a queue grows."""
+"""Default multiples of a fair share, densest around 1, where a few percent decide whether a queue grows."""
 
 GUARD_FRAC = 0.9
-"""Share of what its neighbours leave a host that it may always use, so that no policy can starve it. It is below 1
-because limits of equals that add up to more than the port build a queue."""
+"""Fraction of the capacity that its neighbours leave a host that it may always use, so that no policy can starve it. It
+is below 1 because limits that add up to more than the port's rate build a queue."""
 
 
 class ActionSpec(Value, frozen=True):
-    """The rates among which a host chooses.
+    """The rates that a host can choose.
 
     `kind` ``levels``: index k in 0..d (d = `levels`) means k/d of the host's link rate, except at the ends. The top
     means *no limit*: a limiter at line rate would still hold back a burst, and idle hosts must be able to send a new
-    small flow at once. Index 0 means `min_rate_frac`, not silence: the limiter delays ACKs too, and a host that is
-    stopped altogether could not even acknowledge what it receives.
+    small flow at once. Index 0 means `min_rate_frac`, not silence: the limiter delays ACKs too, and a stopped host
+    could not even acknowledge the data that it receives.
 
-    `kind` ``shares``: index k means `shares[k]` times the host's fair share as it is observed, what the upper port has
-    for each busy neighbour and the host itself (`ncc.envs.pooling`), and the top no limit: rates that mean the same for
-    any number of hosts and any link. Where neighbours are not observed it is the upper port's rate over all hosts. No
-    limit is below `min_rate_frac` of the link. Where neighbours are ranked, a host that had flows queued when they are
-    seen is guarded, whatever it chooses: its limit is at least `GUARD_FRAC` of its "share among alike"
-    (`ncc.envs.pooling.RANKED`), and all of that share if no neighbour had any. In the first period of a burst it may
-    hold back.
+    `kind` ``shares``: index k means `shares[k]` times the host's fair share as it is observed, which is the uplink's
+    rate over the number of busy neighbours and the host itself (`ncc.envs.pooling`); the top means no limit. These
+    rates mean the same for any number of hosts and any link. Without observed neighbours the fair share is the uplink's
+    rate over all hosts. No limit is below `min_rate_frac` of the link. With ranked neighbours, a host that had flows
+    queued at the time of their reports is guarded, whatever it chooses: its limit is at least `GUARD_FRAC` of its
+    "share among alike" (`ncc.envs.pooling.RANKED`), and all of that share if no neighbour had any flows. In the first
+    period of a burst it may hold back.
 
     `kind` ``linear`` and ``log``: a number a in [-1, 1]; with u = (a + 1) / 2 and v = u / 0.95, v < 1 means
-    min + v (1 - min) or min ** (1 - v) of the link rate, v >= 1 no limit.
+    min + v (1 - min) or min ** (1 - v) of the link rate, and v >= 1 no limit.
     """
 
     kind: Literal["levels", "shares", "linear", "log"] = "levels"
@@ -70,11 +70,11 @@ class ActionSpec(Value, frozen=True):
 
 
 class RateTable:
-    """An `ActionMap`: action indices to rate limits.
+    """An `ActionMap` from action indices to rate limits.
 
     Args:
         spec: the rates.
-        observation: how observations are made; rates may be shares of something that is observed.
+        observation: spec of the observations; rates may be shares of an observed value.
 
     Raises:
         ConfigError: the spec is continuous.
@@ -88,7 +88,7 @@ class RateTable:
         self._guard = guard_at(observation) if spec.kind == "shares" else None
 
     def reset(self, scenario: Scenario) -> None:
-        """Work out the table for the hosts of a scenario."""
+        """Compute the table for the hosts of a scenario."""
         scales = scales_of(scenario)
         shares = self.spec.kind == "shares"
         frac = np.array([*self.spec.shares, np.inf]) if shares else np.arange(self.spec.n_actions) / self.spec.levels
@@ -103,7 +103,7 @@ class RateTable:
         self._row = np.arange(scales.n_agents) * self.spec.n_actions
 
     def tables(self) -> dict[str, Any]:
-        """The rates by what they are made of, for `ncc.envs.linux.decide`: max(frac x unit, floor, guard)."""
+        """Return the parts of the rates, max(frac x unit, floor, guard), for `ncc.envs.linux.decide`."""
         guard = self._guard and dict(zip(("share", "others", "before"), self._guard, strict=True))
         n = len(self._names)
         levels = self._observed is None and self.spec.kind == "levels"
@@ -116,7 +116,9 @@ class RateTable:
         }
 
     def rates_bps(self, actions: ActionArray, obs: ObsArray) -> FloatArray:
-        """Limits in bits/s for indices, both [n_agents], chosen on observations [n_agents, obs_dim]; inf: no limit.
+        """Return limits in bits/s for indices, both [n_agents], chosen on observations [n_agents, obs_dim].
+
+        A limit of inf means no limit.
 
         Raises:
             ConfigError: wrong shape, not whole numbers, or out of range, naming the host.
@@ -125,16 +127,16 @@ class RateTable:
         return self._limits(actions, obs)
 
     def rack_rates_bps(self, actions: ActionArray, obs: ObsArray, first: int) -> FloatArray:
-        """The same for racks numbered from `first`: indices [n_racks, n_agents], observations with another axis.
+        """Return limits for racks numbered from `first`: indices [n_racks, n_agents], observations with a leading axis.
 
         Raises:
-            ConfigError: as above, naming rack and host.
+            ConfigError: as `rates_bps`, naming rack and host.
         """
         check_rack_actions(actions, self._names, self.spec.n_actions, first)
         return self._limits(actions, obs)
 
     def nearest(self, limits_bps: FloatArray, obs: ObsArray) -> ActionArray:
-        """Indices [..., n_agents] whose rates come nearest to limits, by ratio; no limit is the top index."""
+        """Return the indices [..., n_agents] whose rates are nearest to limits, by ratio; no limit is the top index."""
         with np.errstate(divide="ignore"):
             log = np.log(limits_bps / self._unit(obs))
         found: ActionArray = np.searchsorted(self._middle, log).astype(np.int64)
@@ -142,7 +144,7 @@ class RateTable:
         return found
 
     def _unit(self, obs: ObsArray) -> FloatArray:
-        """[..., n_agents] bits/s of which the table has multiples."""
+        """Return the unit [..., n_agents] in bits/s of which the table has multiples."""
         if self._observed is None:
             return self._unit_bps
         return np.asarray(obs[..., self._observed] * self._link_bps, dtype=np.float64)
@@ -155,14 +157,14 @@ class RateTable:
         return limits if self._guard is None else np.maximum(limits, self._guarded(obs, *self._guard))
 
     def _guarded(self, obs: ObsArray, share: int, others: int, before: int) -> FloatArray:
-        """[..., n_agents] bits/s below which no limit goes; 0: any may be."""
+        """Return the guarded least limits [..., n_agents] in bits/s; 0: not guarded."""
         frac = np.where(obs[..., others] == 0, 1.0, GUARD_FRAC) * (obs[..., before] > 0)
         guarded: FloatArray = frac * obs[..., share] * self._link_bps
         return guarded
 
 
 class RateScale:
-    """Numbers in [-1, 1] to rate limits."""
+    """A map from numbers in [-1, 1] to rate limits."""
 
     def __init__(self, spec: ActionSpec) -> None:
         if spec.n_actions:
@@ -175,7 +177,7 @@ class RateScale:
         self._names, self._link_bps = scales.names, scales.link_rate_bps
 
     def rates_bps(self, actions: npt.ArrayLike, obs: ObsArray) -> FloatArray:
-        """Limits in bits/s [n_agents] for numbers in [-1, 1], whatever was observed; inf means no limit.
+        """Return limits in bits/s [n_agents] for numbers in [-1, 1]; inf means no limit, and `obs` is not used.
 
         Raises:
             ConfigError: wrong shape, NaN, or out of range, naming the host.
@@ -186,10 +188,10 @@ class RateScale:
         return self._limits(given)
 
     def rack_rates_bps(self, actions: npt.ArrayLike, obs: ObsArray, first: int) -> FloatArray:
-        """The same for racks numbered from `first`: numbers [n_racks, n_agents].
+        """Return limits for racks numbered from `first`, for numbers [n_racks, n_agents].
 
         Raises:
-            ConfigError: as above, naming rack and host.
+            ConfigError: as `rates_bps`, naming rack and host.
         """
         given = np.asarray(actions, dtype=np.float64)
         if given.shape[1:] == (len(self._names),) and given.min() >= -1 and given.max() <= 1:
@@ -211,7 +213,7 @@ AnyRateMap = RateTable | RateScale
 
 
 def rate_map(spec: ActionSpec, observation: ObservationSpec) -> AnyRateMap:
-    """The map that a spec describes, for hosts that observe in this way."""
+    """Make the map that a spec describes, for hosts with such observations."""
     return RateTable(spec, observation) if spec.n_actions else RateScale(spec)
 
 
@@ -228,7 +230,7 @@ def check_actions(actions: npt.NDArray[Any], names: tuple[str, ...], n_actions: 
 
 
 def check_rack_actions(actions: npt.NDArray[Any], names: tuple[str, ...], n_actions: int, first: int) -> None:
-    """`check_actions` for actions [n_racks, n_agents]; the error names the rack, counted from `first`, as well."""
+    """Do `check_actions` for actions [n_racks, n_agents]; the error also names the rack, counted from `first`."""
     if actions.shape[1:] == (len(names),) and _in_range(actions, n_actions):
         return
     for number, row in enumerate(actions, first):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What each number of an observation, and each action, is: for whoever reads a policy without its scenario."""
+"""Names of an observation's numbers and rates of the actions, for readers of a policy without its scenario."""
 
 from typing import Literal
 
@@ -14,23 +14,23 @@ _POOLED_AGES = ("age mean", "age max")
 
 
 class ActionTable(Value, frozen=True):
-    """Rates by action index: max(multiples[k] x unit, `floor_frac` x link rate); None, always the last: no limit.
+    """Rates by action index: max(multiples[k] x unit, `floor_frac` x link rate); the last is None, no limit.
 
-    Where the entry `queued flows before` is above 0, no limit is below `guard_frac` times the entry `share among alike`
-    times the link rate, with 1 in place of `guard_frac` where the entry `busy share` is 0 (`ncc.envs.action`).
+    If the entry `queued flows before` is above 0, no limit is below `guard_frac` times the entry `share among alike`
+    times the link rate; 1 takes the place of `guard_frac` if the entry `busy share` is 0 (`ncc.envs.action`).
     """
 
     unit: Literal["link rate", "fair share"]
-    """The rate of the host's link, or its fair share of the upper port as it is observed."""
+    """Rate of the host's link, or the host's fair share of the uplink as it is observed."""
     multiples: tuple[Positive | None, ...]
     floor_frac: NonNegative
-    """Of the host's link rate."""
+    """Least limit as a fraction of the host's link rate."""
     guard_frac: NonNegative
-    """0: no host is guarded."""
+    """Guarded fraction, see above; 0: no host is guarded."""
 
 
 def action_table(spec: ActionSpec, observation: ObservationSpec) -> ActionTable:
-    """What `ncc.envs.action.RateTable` makes of a spec, in numbers that need no scenario.
+    """Return the rates of `ncc.envs.action.RateTable` for a spec, in numbers that need no scenario.
 
     Raises:
         ConfigError: the spec is continuous.
@@ -47,10 +47,10 @@ def action_table(spec: ActionSpec, observation: ObservationSpec) -> ActionTable:
 
 
 def neighbours_of(spec: ObservationSpec, obs_dim: int) -> int | None:
-    """How many neighbours make observations of `obs_dim` numbers; None where that fits any number of them.
+    """Return the number of neighbours that gives observations of `obs_dim` numbers; None if any number does.
 
     Raises:
-        ConfigError: no number of neighbours does.
+        ConfigError: no number of neighbours gives it.
     """
     if spec.neighbours == "each":
         one, rest = len(NEIGHBOUR) + spec.ages, len(OWN) + len(UPPER) + spec.ages
@@ -67,10 +67,10 @@ def neighbours_of(spec: ObservationSpec, obs_dim: int) -> int | None:
 
 
 def entry_names(spec: ObservationSpec, obs_dim: int) -> tuple[str, ...]:
-    """The names of an observation's `obs_dim` numbers, as `ncc.envs.observation.SharedObserver` orders them.
+    """Return the names of an observation's `obs_dim` numbers in the order of `ncc.envs.observation.SharedObserver`.
 
     Raises:
-        ConfigError: observations of this kind cannot have so many.
+        ConfigError: observations of this kind cannot have that many numbers.
     """
     near = neighbours_of(spec, obs_dim)
     if near is None:

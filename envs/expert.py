@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whom a learner may imitate before it learns by itself (wang2021 section 5.3.2.3: supervised warm start)."""
+"""Experts that a learner may imitate before it learns by itself (wang2021 section 5.3.2.3: supervised warm start)."""
 
 import numpy as np
 
@@ -11,14 +11,14 @@ from ncc.harness.limiter import RateLimiter
 
 
 class TransportExpert(Formula, frozen=True, tag="transport"):
-    """The sending rates that the transport finds by itself: of BBR in the thesis, of whatever `stack` names here."""
+    """The sending rates that the transport finds by itself: BBR in the thesis, the transport of `stack` here."""
 
     def build(self) -> RateLimiter:
         return _Follow()
 
 
 class _Follow:
-    """A host's limit is what it sent in the last epoch; a host that sent nothing has none."""
+    """Limiter that limits each host to its throughput of the last epoch, and not at all if it sent nothing."""
 
     def reset(self, scenario: Scenario, seed: int) -> None:
         pass
@@ -29,4 +29,4 @@ class _Follow:
 
 
 AnyExpert = TransportExpert | ShareLimit | MaxMinLimit | ShortestFirstLimit
-"""`ncc.harness.oracles` says what the last two know."""
+"""Any expert; `ncc.harness.oracles` describes the last two."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Scenario families: networks and workloads of which some keys are drawn anew for each episode of training.
 
-A policy that has met one network has learned that network; one that has met many must read from its observation what
-it stands in (domain randomisation: Tobin et al., IROS 2017).
+A policy that was trained on one network has learned that network. One that was trained on many must infer its network
+from its observation (domain randomisation: Tobin et al., IROS 2017).
 """
 
 import copy
@@ -23,7 +23,7 @@ from ncc.envs.scales import scales_of
 from ncc.envs.spec import EnvSpec
 
 TRIED = 8
-"""Episodes of each family that `check_families` draws beside the ends of each key."""
+"""Number of episodes of each family that `check_families` draws beside the ends of each key."""
 NOT_VARIED = {
     "name": "a drawn scenario is called after its family",
     "duration_s": "families.epochs says how many periods an episode has",
@@ -31,20 +31,20 @@ NOT_VARIED = {
 
 
 class Draw(Value, frozen=True, tag_field="kind"):
-    """How a key is drawn."""
+    """Distribution of a key."""
 
     def sample(self, rng: np.random.Generator) -> Any:
-        """A value."""
+        """Draw a value."""
         raise TypeError(f"{type(self).__name__} does not say how it is drawn")
 
     @property
     def ends(self) -> tuple[Any, ...]:
-        """Values that must fit if all are to: every one that is listed, both ends of a range."""
+        """Values to check so that all fit: every listed value, or both ends of a range."""
         raise TypeError(f"{type(self).__name__} does not say its ends")
 
 
 class Choice(Draw, frozen=True, tag="choice"):
-    """One of `values`, all alike in probability."""
+    """One of `values`, all equally likely."""
 
     values: Annotated[tuple[Any, ...], Meta(min_length=1)]
 
@@ -57,7 +57,7 @@ class Choice(Draw, frozen=True, tag="choice"):
 
 
 class Range(Draw, frozen=True):
-    """A number from `low` to `high`; a whole one, both included, if `whole`."""
+    """A number from `low` to `high`; if `whole`, a whole number with both ends included."""
 
     low: float
     high: float
@@ -77,7 +77,7 @@ class Range(Draw, frozen=True):
 
 
 class Uniform(Range, frozen=True, tag="uniform"):
-    """All values alike in probability."""
+    """A number from a range, all values equally likely."""
 
     def sample(self, rng: np.random.Generator) -> Any:
         if self.whole:
@@ -86,7 +86,7 @@ class Uniform(Range, frozen=True, tag="uniform"):
 
 
 class LogUniform(Range, frozen=True, tag="log_uniform"):
-    """All magnitudes alike in probability: the logarithm is uniform."""
+    """A number from a range whose logarithm is uniform: all magnitudes are equally likely."""
 
     def check(self) -> None:
         super().check()
@@ -107,13 +107,13 @@ class Family(Value, frozen=True):
     """Scenarios that differ in some keys."""
 
     scenario: dict[str, Any]
-    """Plain data, as `ncc.core.scenario.scenario_from_dict` takes it; its name and duration_s are not used."""
+    """Scenario as plain data for `ncc.core.scenario.scenario_from_dict`; its name and duration_s are not used."""
     varies: dict[str, AnyDraw] = field(default_factory=dict)
-    """How a key below the scenario is drawn, by its dotted name: topology.hosts, workload.background.load_frac."""
+    """Distributions of keys of the scenario, by dotted name: topology.hosts, workload.background.load_frac."""
     weight: Positive = 1.0
-    """How often it is drawn, beside the others."""
+    """Relative frequency with which the family is drawn."""
     from_episode: Natural = 0
-    """It joins the lottery in this episode of a slot: what is harder may come later."""
+    """First episode of a slot in which the family can be drawn, so that harder ones may come later."""
 
     def check(self) -> None:
         try:
@@ -129,47 +129,47 @@ class Family(Value, frozen=True):
                 raise ConfigError(f"Family.varies: {error}") from None
 
     def plain(self) -> dict[str, Any]:
-        """The scenario with every key that there is, its workload a mapping of named components."""
+        """Return the scenario with all its keys, its workload as a mapping of named components."""
         plain = scenario_from_dict(self.scenario).to_dict()
         return {**plain, "workload": dict(plain["workload"])}
 
 
 class Families(Value, frozen=True):
-    """What episodes are drawn from. Each slot of an environment plays one scenario at a time.
+    """The families that episodes are drawn from. Each slot of an environment plays one scenario at a time.
 
-    All episodes have as many epochs, and all slots as many hosts: a slot holds as many networks of its scenario, each
-    with flows of its own, as make `hosts_per_slot`.
+    All episodes have the same number of epochs, and all slots the same number of hosts: a slot has several networks of
+    its scenario, each with flows of its own, that together have `hosts_per_slot` hosts.
     """
 
     hosts_per_slot: Annotated[int, Meta(ge=1, le=4096)] = 64
     epochs: Annotated[int, Meta(ge=1, le=MAX_EPOCHS)] = 500
-    """Length of every episode in epochs, whatever `Scenario.period_s` is drawn."""
+    """Length of every episode in epochs, whatever its `Scenario.period_s`."""
     stuck_frac: Annotated[float, Meta(ge=0, lt=1)] = 0.0
-    """Share of the time, the start of an episode apart, in which a slot's hosts hold limits drawn at random, whatever
-    they decide: so that learners meet what good decisions never lead to, a rack in which all hold back for instance,
-    and the way out of it. What is decided meanwhile has no effect, which is noise to a learner's gradient and no
-    bias."""
+    """Fraction of the time, after the start of an episode, in which a slot's hosts have random limits, whatever they
+    decide. Learners so meet states that good decisions never lead to, such as a rack in which all hosts hold back, and
+    the way out of them. Decisions have no effect meanwhile, which adds noise but no bias to a learner's gradient."""
     stuck_epochs: Count = 100
-    """How long each time."""
+    """Length of each such time in epochs."""
     of: dict[Name, Family] = field(default_factory=dict)
-    """The families themselves; none: training takes place on one scenario."""
+    """The families by name; empty: training uses one scenario."""
 
     def check(self) -> None:
         if self.of and all(family.from_episode > 0 for family in self.of.values()):
             raise ConfigError("Families.of needs a family with from_episode 0: an episode 0 is drawn, too")
 
     def draw(self, seed: int, slot: int, episode: int) -> Scenario:
-        """The scenario of an episode, called after its family. Equal arguments give equal scenarios.
+        """Draw the scenario of an episode, which has its family's name. Equal arguments give equal scenarios.
 
         Raises:
-            ConfigError: what was drawn cannot be an episode, naming the family and its drawn keys; or no families.
+            ConfigError: the drawn scenario cannot be an episode, naming the family and its drawn keys; or there are no
+                families.
         """
         name = self.pick(seed, slot, episode)
         return self._made(name, self._values(name, seed, slot, episode))
 
     def pick(self, seed: int, slot: int, episode: int) -> str:
-        """The name of an episode's family."""
-        # In the order of their names, so that only what the families are decides.
+        """Draw the name of an episode's family."""
+        # Sorted by name, so that the order in the configuration does not matter.
         weights = {name: self.of[name].weight for name in sorted(self.of) if self.of[name].from_episode <= episode}
         if not weights:
             raise ConfigError("families.of names no family to draw an episode from")
@@ -178,10 +178,10 @@ class Families(Value, frozen=True):
             mark -= weight
             if mark < 0:
                 return name
-        return list(weights)[-1]  # where the weights do not add up exactly
+        return list(weights)[-1]  # reached only by rounding
 
     def tried(self, name: str) -> list[Scenario]:
-        """Scenarios of a family that stand for all of them: some episodes, and one with each end of each key.
+        """Return scenarios that represent a family: some episodes, and one with each end of each key.
 
         Raises:
             ConfigError: one of them cannot be an episode, naming the family and its keys.
@@ -195,7 +195,7 @@ class Families(Value, frozen=True):
         return [self._made(name, values) for values in (*ends, *drawn)]
 
     def _values(self, name: str, seed: int, slot: int, episode: int) -> dict[str, Any]:
-        """Drawn keys; each has a stream of its own, so that another key changes none of them."""
+        """Draw the keys; each has its own random stream, so that a new key does not change the others."""
         return {
             key: draw.sample(generator(seed, "families", name, key, slot, episode))
             for key, draw in self.of[name].varies.items()
@@ -204,7 +204,7 @@ class Families(Value, frozen=True):
     def _made(self, name: str, values: Mapping[str, Any]) -> Scenario:
         plain = self.of[name].plain()
         try:
-            for key, value in sorted(values.items()):  # what holds a key before the key
+            for key, value in sorted(values.items()):  # parents of a key before the key
                 set_key(plain, key, copy.deepcopy(value), new=False)
             plain |= {"name": name, "duration_s": self.epochs * plain["period_s"]}
             scenario = scenario_from_dict(plain)
@@ -226,13 +226,13 @@ class Families(Value, frozen=True):
 
 
 def check_families(families: Families, observation: ObservationSpec) -> int:
-    """Try every family (`Families.tried`), and that hosts of all of them see equally many numbers.
+    """Check every family (`Families.tried`), and that hosts of all of them observe equally many numbers.
 
     Returns:
-        How many: obs_dim.
+        The number of observed numbers, obs_dim.
 
     Raises:
-        ConfigError: names the family and the keys.
+        ConfigError: a family cannot be used; the message names the family and the keys.
     """
     found: dict[int, str] = {}
     for name in families.of:
@@ -250,12 +250,12 @@ def check_families(families: Families, observation: ObservationSpec) -> int:
 
 
 def families_from(plain: Mapping[str, Any], where: str = "families") -> Families:
-    """Families from plain data.
+    """Make families from plain data.
 
     Raises:
-        ConfigError: names the field below `where` and what is allowed.
+        ConfigError: a field is wrong; the message names it below `where`, and what is allowed.
     """
-    # One by one, so that an error names the family and the key.
+    # Converted one by one, so that an error names the family and the key.
     for name, family in _entries(plain.get("of")):
         for key, draw in _entries(family.get("varies")):
             from_dict(_Varied, {"by": draw}, f"{where}.of.{name}.varies.{key}")

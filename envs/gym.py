@@ -3,9 +3,9 @@
 
 | id | action |
 |---|---|
-| ``ncc/Rack-v0`` | an index of a rate for each host: MultiDiscrete |
+| ``ncc/Rack-v0`` | a rate's index for each host: MultiDiscrete |
 | ``ncc/RackBox-v0`` | a number in [-1, 1] for each host: Box |
-| ``ncc/RackOne-v0`` | one index of a rate, which all hosts take: Discrete |
+| ``ncc/RackOne-v0`` | one rate's index for all hosts: Discrete |
 
 All take the arguments of `RackEnv`. ``gymnasium.make_vec`` gives `ncc.envs.vector.RackVectorEnv`, which steps all racks
 in one call. Policies here are small: with PyTorch, ``torch.set_num_threads(1)`` makes learners many times faster.
@@ -29,22 +29,22 @@ from ncc.harness.batch import ObsArray
 class RackEnv(gymnasium.Env[ObsArray, Any]):
     """All hosts of a scenario as one agent.
 
-    Observation: Box of shape (n_agents * obs_dim,), the hosts' rows one after the other (`ncc.envs.observation`).
+    Observation: Box of shape (n_agents * obs_dim,), the hosts' rows joined (`ncc.envs.observation`).
     Action: see `space`. Reward: the mean over hosts; ``info["host_rewards"]`` has each. ``info`` also has
     ``episode_number``, ``time_s``, ``flows_started`` and ``flows_finished``.
 
-    ``reset(seed=s)`` decides the flows of this episode and all that follow; ``reset()`` goes on to the next episode.
+    ``reset(seed=s)`` determines the flows of this and all later episodes; ``reset()`` goes on to the next episode.
 
     Args:
         scenario: a name (``incast``), a YAML file, a mapping of what differs from the default scenario, or a value
             (`ncc.envs.scenarios.make_scenario`).
         datapath: a name (``packetsim``, ``ns3``) or a factory.
         space: ``multi_discrete``, ``box`` or ``discrete``, see `ncc.envs.spaces.RackSpaces`; each id has its own.
-        render_mode: ``rgb_array``: `render` gives the network and its queues as a picture [height, width, 3]; or None.
+        render_mode: None, or ``rgb_array`` for pictures [height, width, 3] of the network and its queues by `render`.
         **settings: `ncc.envs.make.RackSettings`: ``hosts``, ``duration_s``, ``load_frac``, ``reward`` and more.
 
     Raises:
-        ConfigError: a setting that cannot be used; names it and what is allowed.
+        ConfigError: a setting is not allowed; the message names it and what is allowed.
     """
 
     metadata: dict[str, Any] = METADATA
@@ -83,7 +83,7 @@ class RackEnv(gymnasium.Env[ObsArray, Any]):
         return epoch.obs.flatten(), float(epoch.reward.mean()), epoch.terminated, epoch.truncated, info
 
     def render(self) -> Frame | None:  # type: ignore[override] # Gymnasium's type is any frame's
-        """[height, width, 3] the network and its queues at the end of the last epoch; None without `render_mode`.
+        """Draw the network and its queues [height, width, 3] at the end of the last epoch; None without `render_mode`.
 
         Raises:
             DatapathError: no episode has begun.

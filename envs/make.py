@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Environments from what people type: names and plain mappings as well as values."""
+"""Environments from user input: names and plain mappings as well as values."""
 
 import importlib
 from collections.abc import Mapping
@@ -22,14 +22,14 @@ DEFAULT_SCENARIO = make_scenario()
 """16 hosts of 1 Gbit/s behind a 4 Gbit/s uplink at 80 % load: the scenario that `ncc train` trains on."""
 
 DEFAULT_DATAPATH = "packetsim"
-"""Where `ncc train` trains."""
+"""Datapath on which `ncc train` trains."""
 
 
 class RackSettings(TypedDict, total=False):
-    """Keywords that all environments take, beside the scenario. Each may be left out, and None leaves it out too."""
+    """Keywords that all environments take beside the scenario. Each may be left out or be None."""
 
     hosts: int | None
-    """How many hosts decide."""
+    """Number of hosts that decide."""
     duration_s: float | None
     """Length of an episode."""
     period_s: float | None
@@ -55,16 +55,16 @@ class RackSettings(TypedDict, total=False):
 
 
 def env_spec(scenario: ScenarioLike = None, *, continuous: bool = False, **settings: Unpack[RackSettings]) -> EnvSpec:
-    """An `EnvSpec` from what people type.
+    """Make an `EnvSpec` from user input.
 
     Args:
         scenario: a name (``incast``), a YAML file, a mapping of what differs from the default scenario, or a value
             (`ncc.envs.scenarios.make_scenario`).
-        continuous: whether the kind of action that is not given is ``linear`` rather than ``levels``.
+        continuous: True makes ``linear`` the default kind of action instead of ``levels``.
         **settings: see `RackSettings`.
 
     Raises:
-        ConfigError: names the setting and what is allowed, or what is usual.
+        ConfigError: a setting is wrong or unusual; the message names it and what is allowed or usual.
     """
     for name in settings:
         if name not in RackSettings.__annotations__:
@@ -91,12 +91,12 @@ def env_spec(scenario: ScenarioLike = None, *, continuous: bool = False, **setti
 
 
 def datapaths() -> tuple[str, ...]:
-    """Every folder beside this file that has a `datapath.py` (which says `DATAPATH = <its class>`)."""
+    """List the datapaths: folders beside this file with a `datapath.py` that sets `DATAPATH = <its class>`."""
     return tuple(sorted(file.parent.name for file in Path(__file__).parent.glob("*/datapath.py")))
 
 
 def datapath_factory(datapath: str | DatapathFactory) -> DatapathFactory:
-    """The factory itself, or the datapath of that name.
+    """Return the given factory, or that of the datapath of this name.
 
     Raises:
         UnknownNameError: no such name; the message lists what exists.
@@ -113,7 +113,7 @@ def datapath_factory(datapath: str | DatapathFactory) -> DatapathFactory:
 
 
 def _plain(part: Value | Settings | str | None, where: str, named: str) -> dict[str, Any]:
-    """The fields that are given; a name alone is that of the field `named`."""
+    """Return the given fields as a dict; a bare name is the value of the field `named`."""
     if part is None:
         return {}
     if isinstance(part, str):

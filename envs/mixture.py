@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Episodes of many scenarios in one environment: each slot of it plays whatever its families draw."""
+"""Episodes of many scenarios in one environment: each slot plays scenarios drawn from families."""
 
 import numpy as np
 
@@ -15,25 +15,26 @@ from ncc.harness.processes import pack_error, unpack_error
 
 
 class Mixture:
-    """A `BatchedEnv` of slots in place of racks: row r is all hosts of the networks that slot r holds.
+    """A `BatchedEnv` of slots in place of racks: row r is all hosts of the networks in slot r.
 
-    A slot holds `Families.hosts_per_slot` hosts: several networks of one scenario where that has fewer, one after the
-    other in its row, each with flows of its own and bit for bit what it would be alone in a `RackBatch`. All episodes
-    have `Families.epochs` epochs; when a slot's is over, the scenario of its next one is drawn. What is drawn depends
-    on (seed, slot, episode) alone, and the flows of network i of slot s on (seed, s * hosts_per_slot + i, episode).
+    A slot has `Families.hosts_per_slot` hosts. If the scenario has fewer, the slot contains several networks of it, one
+    after the other in the row, each with flows of its own and bit for bit as if alone in a `RackBatch`. All episodes
+    have `Families.epochs` epochs; at the end of a slot's episode the scenario of its next one is drawn. The draw
+    depends on (seed, slot, episode) alone, and the flows of network i of slot s on
+    (seed, s * hosts_per_slot + i, episode).
 
     Args:
-        families: what episodes are drawn from.
-        spec: how they are seen, what runs below, and who may be asked; its scenario is not used.
-        datapath: makes a network; several are stepped in one call (`Batching`).
-        seed: decides scenarios and flows.
+        families: families that episodes are drawn from.
+        spec: observations, actions, rewards, stack and expert; its scenario is not used.
+        datapath: factory of networks; several are stepped in one call (`Batching`).
+        seed: seed of scenarios and flows.
         slot: number of the first slot; the others follow it.
-        n_slots: slots to step together.
-        threads: of the datapath. The results do not depend on it.
+        n_slots: number of slots.
+        threads: threads of the datapath, on which results do not depend.
 
     Raises:
-        ConfigError: families that cannot be episodes of one environment, continuous actions, a datapath that does not
-            offer `Batching`, or no slots.
+        ConfigError: the families cannot be episodes of one environment, actions are continuous, the datapath does not
+            offer `Batching`, or there are no slots.
     """
 
     def __init__(
@@ -58,24 +59,24 @@ class Mixture:
         self._families, self._spec, self._datapath, self._seed = families, spec, datapath, seed
         self._first, self._threads = slot, threads
         self._slots: list[RackBatch] = []
-        """Each slot's networks; empty while no episode is running."""
+        """Networks of each slot; empty while no episode is running."""
         self._said = [""] * n_slots
-        """Of each slot, what an error begins with."""
+        """Beginning of an error's message for each slot."""
         self._episodes = [0] * n_slots
         self._returns: list[list[float]] = [[] for _ in range(n_slots)]
         self._sums = np.zeros(6)
-        """`ncc.envs.tally.Tally.sums` of networks that are over."""
+        """Sums (`ncc.envs.tally.Tally.sums`) of networks whose episode is over."""
         self._stuck = [_Stuck(families, self.n_agents, self.n_actions) for _ in range(n_slots)]
 
     def reset(self, episode: int = 0) -> ObsArray:
-        """Start every slot at that episode; returns [n_slots, hosts_per_slot, obs_dim]."""
+        """Start every slot at that episode; return observations [n_slots, hosts_per_slot, obs_dim]."""
         self.close()
         begun = [self._begin(row, episode) for row in range(self.n_racks)]
         self._slots = [racks for racks, _ in begun]
         return np.stack([obs for _, obs in begun])
 
     def step(self, actions: ActionArray) -> Transition:
-        """One epoch with action indices [n_slots, hosts_per_slot]; the next episode has begun where one ended.
+        """Run one epoch with action indices [n_slots, hosts_per_slot]; a slot whose episode ends begins the next.
 
         Raises:
             ConfigError: actions of a wrong shape, kind or range, naming slot and host; no epoch has run.
@@ -93,7 +94,7 @@ class Mixture:
                 moved = self._step(row, racks, done.reshape(racks.n_racks, racks.n_agents))
                 obs[row] = moved.final_obs.reshape(obs.shape[1:])
                 reward[row] = moved.reward.reshape(-1)
-                truncated[row] = moved.truncated[0]  # of equal length, the networks of a slot end together
+                truncated[row] = moved.truncated[0]  # the networks of a slot end together
             final = obs.copy() if truncated.any() else obs
             for row in truncated.nonzero()[0].tolist():
                 self._returns[row].append(float(np.mean(slots[row].take_returns())))
@@ -103,11 +104,11 @@ class Mixture:
         except BaseException:
             self.close()  # some slots may be an epoch ahead of others
             raise
-        terminated = np.zeros(self.n_racks, dtype=np.bool_)  # none ever is: arrivals are random
+        terminated = np.zeros(self.n_racks, dtype=np.bool_)  # never, because arrivals are random
         return Transition(obs=obs, reward=reward, terminated=terminated, truncated=truncated, final_obs=final)
 
     def advice(self) -> Advice:
-        """See `ncc.harness.batch.Advising`: `EnvSpec.expert`'s, [n_slots, hosts_per_slot]."""
+        """Return the advice of `EnvSpec.expert` [n_slots, hosts_per_slot]; see `ncc.harness.batch.Advising`."""
         asked = [racks.advice() for racks in self._running()]
         return Advice(
             label=np.stack([each.label.reshape(-1) for each in asked]),
@@ -116,17 +117,17 @@ class Mixture:
 
     @property
     def episode(self) -> int:
-        """The episode that the slowest slot is in."""
+        """Episode of the slowest slot."""
         return min(self._episodes)
 
     def take_returns(self) -> tuple[float, ...]:
-        """Mean reward per host and epoch of each episode that ended since the last call, slot by slot."""
+        """Return the mean reward per host and epoch of each episode that ended since the last call, slot by slot."""
         returns = tuple(value for slot in self._returns for value in slot)
         self._returns = [[] for _ in range(self.n_racks)]
         return returns
 
     def told(self) -> dict[str, float]:
-        """See `ncc.harness.batch.Telling`: of all networks of all slots."""
+        """Return metrics of all networks of all slots; see `ncc.harness.batch.Telling`."""
         found, self._sums = sum((slot.take_sums() for slot in self._slots), self._sums), np.zeros_like(self._sums)
         return means(found)
 
@@ -137,7 +138,7 @@ class Mixture:
             racks.close()
 
     def _begin(self, row: int, episode: int) -> tuple[RackBatch, ObsArray]:
-        """A slot's networks of an episode, and their first observation [hosts_per_slot, obs_dim]."""
+        """Start the networks of a slot's episode; return them and their first observation [hosts_per_slot, obs_dim]."""
         slot = self._first + row
         scenario = self._families.draw(self._seed, slot, episode)
         self._stuck[row].begin(generator(self._seed, "families", "stuck", slot, episode))
@@ -163,7 +164,7 @@ class Mixture:
         return self._slots
 
     def _check(self, actions: ActionArray) -> None:
-        """All of them, before any slot moves."""
+        """Check all actions, before any slot moves."""
         shape = (self.n_racks, self.n_agents)
         if actions.shape != shape:
             raise ConfigError(f"actions must have shape {shape}, got {actions.shape}")
@@ -177,23 +178,23 @@ class Mixture:
 
 
 class _Stuck:
-    """When a slot's hosts do something else than they decide: `Families.stuck_frac`."""
+    """Random limits in place of a slot's decisions for some time: `Families.stuck_frac`."""
 
     def __init__(self, families: Families, n_agents: int, n_actions: int) -> None:
         self._n_agents, self._n_actions, self._epochs = n_agents, n_actions, families.stuck_epochs
         free_epochs = families.stuck_epochs * (1 / families.stuck_frac - 1) if families.stuck_frac else np.inf
         self._odds = 1 / (free_epochs + 1)
-        """Of getting stuck after an epoch that was not."""
+        """Probability of such a time beginning in an epoch."""
 
     def begin(self, rng: np.random.Generator) -> None:
         self._rng, self._left = rng, 0
 
     def instead_of(self, actions: ActionArray) -> ActionArray:
-        """[n_agents] what the hosts do."""
+        """Return the actions [n_agents] that take effect."""
         if not self._odds:
             return actions
         if not self._left and self._rng.random() < self._odds:
-            # Below a bound drawn first: so that often all of them hold back.
+            # Drawn below a random bound, so that all hosts hold back often.
             self._left = self._epochs
             self._held = self._rng.integers(0, self._rng.integers(1, self._n_actions + 1), self._n_agents)
         if not self._left:
@@ -203,7 +204,7 @@ class _Stuck:
 
 
 def require_batching(datapath: DatapathFactory) -> None:
-    """`ConfigError` unless the datapath steps many networks in one call."""
+    """Raise `ConfigError` unless the datapath steps many networks in one call."""
     offered: object = datapath
     if not isinstance(offered, Batching):
         name = getattr(datapath, "name", None) or getattr(datapath, "__name__", "this one")

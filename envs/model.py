@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Models that others trained on our environments, as rate limiters: the same observations, the same way of actions."""
+"""Models that other frameworks trained on our environments, as rate limiters."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -27,37 +27,38 @@ class Model(Protocol):
 
     @property
     def observation_space(self) -> spaces.Space[Any]:
-        """A batch of its elements goes into `act`."""
+        """Space of the observations, a batch of which `act` takes."""
         ...
 
     @property
     def action_space(self) -> spaces.Space[Any]:
-        """A batch of its elements comes out of `act`."""
+        """Space of the actions, a batch of which `act` returns."""
         ...
 
     def reset(self, seed: int) -> None:
-        """Begin an episode; `seed` decides what is sampled."""
+        """Begin an episode; `seed` determines sampled actions."""
         ...
 
     def act(self, obs: ObsArray, *, greedy: bool) -> npt.NDArray[Any]:
-        """Actions [n, ...] on observations [n, size]; the likeliest, or sampled."""
+        """Return actions [n, ...] for observations [n, size]: the likeliest if `greedy`, otherwise sampled ones."""
         ...
 
 
 class ModelLimiter:
-    """A `RateLimiter`: the model decides for the whole rack, or for each host as one of several that share it.
+    """A `RateLimiter` whose model decides for the whole rack, or for each host.
 
-    Its spaces say which: those of `ncc.envs.gym.RackEnv`, or of an agent of `ncc.envs.parallel.RackParallelEnv`.
+    Its spaces determine which: those of `ncc.envs.gym.RackEnv`, or of an agent of
+    `ncc.envs.parallel.RackParallelEnv`.
 
     Args:
-        model: it decides.
-        settings: `observation` and `action` of its training, as `ncc.envs.make.env_spec` takes them; others than the
-            defaults.
-        where: what the model is called in errors.
+        model: the model.
+        settings: `observation` and `action` of its training that differ from the defaults, as for
+            `ncc.envs.make.env_spec`.
+        where: name of the model in errors.
         greedy: False samples its actions.
 
     Raises:
-        ConfigError: settings that are none.
+        ConfigError: there is no such setting.
     """
 
     def __init__(self, model: Model, settings: Mapping[str, Any], where: str, *, greedy: bool = True) -> None:
@@ -66,10 +67,10 @@ class ModelLimiter:
         self._model, self._settings, self._where, self._greedy = model, dict(settings), where, greedy
 
     def fit(self, scenario: Scenario) -> None:
-        """Take a scenario.
+        """Set the limiter up for a scenario.
 
         Raises:
-            ConfigError: a model for other spaces; says what it has and what the scenario offers.
+            ConfigError: the model has other spaces; the message lists its own and those of the scenario.
         """
         found = self._model.observation_space.shape, self._model.action_space
         spec = env_spec(scenario, continuous=isinstance(found[1], spaces.Box), **self._settings)

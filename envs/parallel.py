@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One PettingZoo agent per host, deciding at the same time. Learners here use `RackBatch`: this API needs dicts."""
+"""A PettingZoo environment with one agent per host; our own learners use `RackBatch`, which needs no dicts."""
 
 from typing import Any, Unpack, cast
 
@@ -25,11 +25,11 @@ Array = npt.NDArray[Any]
 
 
 class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # PettingZoo has no types
-    """Every host an agent called ``host_<name>``.
+    """An environment in which every host is an agent called ``host_<name>``.
 
     Observation: Box of shape (obs_dim,), see `ncc.envs.observation`; `state` is all rows, flat. Action: Discrete(d +
-    1), or Box(-1, 1, (1,)) if `action` is continuous. All agents end together. Seeding, arguments and errors as for
-    `ncc.envs.gym.RackEnv`.
+    1), or Box(-1, 1, (1,)) if `action` is continuous. All agents end together. Seeding, arguments and errors are those
+    of `ncc.envs.gym.RackEnv`.
     """
 
     metadata: dict[str, Any] = METADATA | {"name": "ncc_rack_v0", "is_parallelizable": True}
@@ -110,7 +110,7 @@ class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # 
         return cast(Array, self._obs.ravel().copy())
 
     def render(self) -> Frame | None:
-        """As `ncc.envs.gym.RackEnv.render`."""
+        """Draw the rack like `ncc.envs.gym.RackEnv.render`."""
         return self._pictures[0].frame() if self._pictures else None
 
     def close(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A rack in an epoch as a picture: hosts, what they send and may send, what waits, and the port that they share.
+"""A picture of a rack in an epoch: hosts, their throughput and limits, waiting payload, and the uplink that they share.
 
 matplotlib is imported for the first frame; its Agg canvas needs no display.
 """
@@ -23,15 +23,15 @@ METADATA: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 30}
 INCHES, DPI = (7.2, 6.4), 100
 INK, SENT, WAITS, FREE = "#333333", "#4c78a8", "#e45756", "#e8e8e8"
 LABELS = 8
-"""Names of hosts that fit below the picture, and of ports above it."""
+"""Most names of hosts that fit below the picture, and of ports above it."""
 WORDS = 2
-"""Ports that there is room to describe."""
+"""Most ports that there is room to describe."""
 MOST_BYTES = 1e8
-"""The end of the scale of what waits."""
+"""End of the scale of waiting payload."""
 
 
 class RackPicture:
-    """Pictures of an environment's episodes: give it every measurement (`see`), and ask for a `frame` at any time."""
+    """Pictures of an environment's episodes: `see` takes every measurement, and `frame` can be called at any time."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
@@ -40,7 +40,7 @@ class RackPicture:
         self._last: Measurement | None = None
 
     def see(self, measurement: Measurement) -> None:
-        """Take a measurement; that of time 0 begins an episode, whose past is empty."""
+        """Take a measurement; that of time 0 begins a new episode."""
         if measurement.epoch == 0:
             self._times_ms, self._queues = [], []
         self._last = measurement
@@ -48,10 +48,10 @@ class RackPicture:
         self._queues.append(measurement.upper_queue_bytes.copy())
 
     def frame(self) -> Frame:
-        """[height, width, 3] the last measurement, and the queue since the episode began.
+        """Draw the last measurement, and the queue since the episode began, as [height, width, 3].
 
         Raises:
-            DatapathError: there is none.
+            DatapathError: there is no measurement.
         """
         if self._last is None:
             raise DatapathError("no episode is running; reset the environment first")
@@ -63,10 +63,10 @@ class RackPicture:
 
 
 def pictures(render_mode: str | None, scenario: Scenario, n: int) -> list[RackPicture]:
-    """A picture for each of `n` racks where frames are wanted, or else none.
+    """Make a picture for each of `n` racks, or none if `render_mode` is None.
 
     Raises:
-        ConfigError: another mode than there is.
+        ConfigError: there is no such mode.
     """
     if render_mode not in (None, *METADATA["render_modes"]):
         raise ConfigError(f"render_mode must be rgb_array or None, got {render_mode!r}")
@@ -74,11 +74,11 @@ def pictures(render_mode: str | None, scenario: Scenario, n: int) -> list[RackPi
 
 
 class _Drawing:
-    """The parts that stay from frame to frame, made once.
+    """The parts of a picture that stay the same from frame to frame, made once.
 
-    From top to bottom: the shared port of each neighbourhood, with its queue over its buffer and the threshold from
-    which packets are marked; each host's link, the thicker the more it carries; its rate, with a line where it is
-    limited; the payload that waits in it; and the shared queue since the episode began.
+    From top to bottom: the uplink of each neighbourhood, with its queue over its buffer and the marking threshold; each
+    host's link, thicker with more throughput; its rate, with a line at its limit; its waiting payload; and the uplink's
+    queue since the episode began.
     """
 
     def __init__(self, scenario: Scenario) -> None:
@@ -154,7 +154,7 @@ class _Drawing:
         self._past.yaxis.set_major_formatter(EngFormatter("B"))
 
     def show(self, m: Measurement, times_ms: FloatArray, queues_bytes: FloatArray) -> Frame:
-        """A frame of a measurement, with queues [epochs, neighbourhoods] at these times."""
+        """Draw a frame of a measurement, with queues [epochs, neighbourhoods] at these times."""
         from matplotlib.ticker import EngFormatter
 
         scales, rate, size = self._scales, EngFormatter("bit/s", places=1), EngFormatter("B", places=0)
@@ -177,6 +177,6 @@ class _Drawing:
         self._canvas.draw()  # type: ignore[no-untyped-call]
         self._network.figure.set_layout_engine(
             "none"
-        )  # what the first frame has found is kept, and the rest are faster
+        )  # keeps the layout of the first frame, which makes the others faster
         drawn: Frame = np.asarray(self._canvas.buffer_rgba())[..., :3].copy()  # type: ignore[no-untyped-call]
         return drawn

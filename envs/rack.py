@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Racks in this process: one for whoever drives rate limits, or several as a `BatchedEnv` for learners."""
+"""Racks in this process: one that takes rate limits, or several as a `BatchedEnv` for learners."""
 
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from ncc.harness.networks import networks
 
 
 class Epoch(NamedTuple):
-    """What one epoch gave."""
+    """Result of one epoch."""
 
     obs: ObsArray
     reward: RewardArray
@@ -32,10 +32,10 @@ class Rack:
     """Episodes of one rack, driven by rate limits.
 
     Args:
-        spec: what runs and how it is seen.
-        datapath: makes the network; called once, at the first episode.
-        seed: with `rack` and the number of the episode it decides the flows.
-        rack: which of several racks of one seed this is.
+        spec: scenario, stack and RL view.
+        datapath: factory of the network, called once, at the first episode.
+        seed: seed of the flows, with `rack` and the number of the episode.
+        rack: number of this rack among several with one seed.
     """
 
     def __init__(self, spec: EnvSpec, datapath: DatapathFactory, seed: int, rack: int = 0) -> None:
@@ -43,18 +43,18 @@ class Rack:
         self._spec, self._rack = spec, rack
         self.n_agents, self.obs_dim = self._racks.n_agents, self._racks.obs_dim
         self.seed = seed
-        """May be set between episodes."""
+        """Seed, which may be set between episodes."""
         self._obs: ObsArray | None = None
 
     @property
     def measurement(self) -> Measurement | None:
-        """Of the last epoch, or of the start."""
+        """Measurement of the last epoch, or of the start."""
         m = self._racks.measured
         return m[0] if isinstance(m, Measurements) else m
 
     @property
     def obs(self) -> ObsArray:
-        """[n_agents, obs_dim] what was observed last.
+        """Last observation [n_agents, obs_dim].
 
         Raises:
             DatapathError: no episode has begun.
@@ -72,7 +72,7 @@ class Rack:
         """Run one epoch under rate limits [n_agents] in bits/s.
 
         Raises:
-            ConfigError: limits that cannot be used; the epoch has not run.
+            ConfigError: the limits are not allowed; the epoch has not run.
             DatapathError: the episode is over or none has begun, or the datapath failed.
         """
         obs, reward, terminated, truncated, _ = self._racks.advance(limits_bps[None])
@@ -85,21 +85,21 @@ class Rack:
 
 
 class RackBatch:
-    """A `BatchedEnv` of racks: a single one, or several side by side.
+    """A `BatchedEnv` of one or several racks.
 
-    Each rack is bit for bit what it would be alone, whatever `n_racks` and `threads`.
+    Each rack is bit for bit as if alone, whatever `n_racks` and `threads`.
 
     Args:
-        spec: what runs and how it is seen.
-        datapath: makes a network; where it offers `ncc.harness.networks.Batching`, all racks are stepped in one call
-            (`ncc.harness.workers.InProcesses` offers it for any, by a process for each).
-        seed: decides the flows, with rack and episode.
+        spec: scenario, stack and RL view.
+        datapath: factory of networks; if it offers `ncc.harness.networks.Batching`, all racks are stepped in one call
+            (`ncc.harness.workers.InProcesses` offers it for any datapath, with a process for each rack).
+        seed: seed of the flows, with rack and episode.
         rack: number of the first rack; the others follow it.
-        n_racks: racks to step together.
-        threads: of a datapath that steps them in one call.
+        n_racks: number of racks.
+        threads: threads of a datapath that steps all racks in one call.
 
     Raises:
-        ConfigError: a scenario that cannot be an environment, or no racks.
+        ConfigError: the scenario cannot be an environment, or there are no racks.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class RackBatch:
         self.n_actions = spec.view.action.n_actions
         self._spec = spec
         self.seed = seed
-        """May be set before a reset."""
+        """Seed, which may be set before a reset."""
         self._expert: RateLimiter | None = None
         self._obs: ObsArray | None = None
         self._episodes = [0] * n_racks
@@ -124,15 +124,15 @@ class RackBatch:
         self._returns: list[list[float]] = [[] for _ in range(n_racks)]
 
     def reset(self, episode: int = 0) -> ObsArray:
-        """Start every rack at that episode; returns [n_racks, n_agents, obs_dim]."""
+        """Start every rack at that episode; return observations [n_racks, n_agents, obs_dim]."""
         self._obs = np.stack([self._begin(row, episode) for row in range(self.n_racks)])
         return self._obs.copy()
 
     def step(self, actions: ActionArray) -> Transition:
-        """One epoch; the next episode has begun where one ended.
+        """Run one epoch; a rack whose episode ends begins the next.
 
         Args:
-            actions: [n_racks, n_agents] indices; numbers in [-1, 1] if they are continuous, and `n_actions` 0.
+            actions: indices [n_racks, n_agents], or numbers in [-1, 1] for continuous actions (`n_actions` 0).
 
         Raises:
             ConfigError: actions of a wrong shape, kind or range, naming rack and host; no epoch has run.
@@ -152,7 +152,7 @@ class RackBatch:
         return Transition(obs=obs, reward=reward, terminated=terminated, truncated=truncated, final_obs=final)
 
     def advice(self) -> Advice:
-        """See `ncc.harness.batch.Advising`: `EnvSpec.expert`'s."""
+        """Return the advice of `EnvSpec.expert`; see `ncc.harness.batch.Advising`."""
         expert, obs, actions = self._spec.expert, self._last_obs(), self._actions
         if expert is None:
             raise ConfigError("this environment was given no expert to ask; set expert, say to {kind: shortest_first}")
@@ -175,21 +175,21 @@ class RackBatch:
 
     @property
     def episode(self) -> int:
-        """The episode that the slowest rack is in."""
+        """Episode of the slowest rack."""
         return min(self._episodes)
 
     def take_returns(self) -> tuple[float, ...]:
-        """Mean reward per host and epoch of each episode that ended since the last call, rack by rack."""
+        """Return the mean reward per host and epoch of each episode that ended since the last call, rack by rack."""
         returns = tuple(value for rack in self._returns for value in rack)
         self._returns = [[] for _ in range(self.n_racks)]
         return returns
 
     def told(self) -> dict[str, float]:
-        """See `ncc.harness.batch.Telling`; keys: `ncc.envs.tally.means`."""
+        """Return the metrics of `ncc.envs.tally.means`; see `ncc.harness.batch.Telling`."""
         return means(self.take_sums())
 
     def take_sums(self) -> FloatArray:
-        """`ncc.envs.tally.Tally.sums` since the last call."""
+        """Return the sums (`ncc.envs.tally.Tally.sums`) since the last call."""
         found, self._racks.tally.sums = self._racks.tally.sums, np.zeros_like(self._racks.tally.sums)
         return found
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Racks stepped together in this process: episodes of a scenario on networks, observed and rewarded as arrays."""
+"""Racks stepped together in this process: episodes of a scenario, with observations and rewards as arrays."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -23,39 +23,39 @@ Flags = npt.NDArray[np.bool_]
 
 
 class Epochs(NamedTuple):
-    """What one epoch of each rack gave."""
+    """Result of one epoch of each rack."""
 
     obs: ObsArray
-    """[n_racks, n_agents, obs_dim]"""
+    """Observations [n_racks, n_agents, obs_dim]."""
     reward: RewardArray
-    """[n_racks, n_agents]"""
+    """Rewards [n_racks, n_agents]."""
     terminated: Flags
-    """[n_racks]"""
+    """True for racks [n_racks] whose finite list of flows has been delivered."""
     truncated: Flags
-    """[n_racks]"""
+    """True for racks [n_racks] whose time is up."""
     ended: list[int]
-    """Rows of the racks in which the episode is over."""
+    """Rows of the racks whose episode is over."""
 
 
 class Racks:
-    """Episodes of racks, driven by rate limits. Each rack is as it would be alone, bit for bit.
+    """Episodes of racks, driven by rate limits. Each rack is bit for bit as if alone.
 
-    Knows no learning framework; every environment is built on it.
+    Every environment is built on this class, which knows no learning framework.
 
     Args:
-        spec: what runs and how it is seen.
-        networks: as many as there are racks.
-        racks: their numbers, for errors.
+        spec: scenario, stack and RL view.
+        networks: the networks, one per rack.
+        racks: numbers of the racks, for errors.
     """
 
     def __init__(self, spec: EnvSpec, networks: Networks, racks: range) -> None:
         self.spec, self.racks = spec, racks
         self.n_agents = spec.scenario.n_agents
         self.measured: Measurement | Measurements | None = None
-        """Of the last epoch, or of a lone rack's start."""
+        """Measurement of the last epoch, or of the start of a single rack."""
         self._networks = networks
         self._observer = SharedObserver(spec.view.observation)
-        # A lone rack is measured and observed without the leading axis: every call of numpy's is cheaper then.
+        # A single rack is measured and observed without the leading axis, which makes every numpy call cheaper.
         self._lone = len(racks) == 1
         self._observer.reset(spec.scenario, None if self._lone else racks)
         self._reward = spec.view.reward.build()
@@ -64,19 +64,19 @@ class Racks:
         self._over = set(range(len(racks)))  # rows whose episode has ended or not begun
         self._n_flows = np.full(len(racks), -1)
         self.tally = Tally(spec.scenario, len(racks))
-        self._begun: dict[int, Measurement] = {}  # of several racks, those that stand at their start
+        self._begun: dict[int, Measurement] = {}  # several racks: those at their start
 
     @property
     def obs_dim(self) -> int:
-        """Numbers in one host's observation."""
+        """Number of numbers in a host's observation."""
         return self._observer.obs_dim
 
     def begin(self, row: int, seed: int) -> ObsArray:
-        """Start an episode of one rack; its observation [n_agents, obs_dim] at the start.
+        """Start an episode of one rack; return its first observation [n_agents, obs_dim].
 
         Args:
-            row: the rack's.
-            seed: decides the flows (`EnvSpec.episode_seed`).
+            row: row of the rack.
+            seed: seed of the flows (`EnvSpec.episode_seed`).
         """
         number, scenario = self.racks[row], self.spec.scenario
         flows = scenario.flows(seed)
@@ -103,11 +103,11 @@ class Racks:
 
         Args:
             limits_bps: inf means no limit.
-            past: rows whose episode is over and whose network may run on, because the others' must: they begin anew
-                next, and what this epoch gives of them means nothing.
+            past: rows whose episode is over; their networks may run on with the others, but begin anew next, and
+                their results of this epoch mean nothing.
 
         Raises:
-            ConfigError: limits that cannot be used.
+            ConfigError: the limits are not allowed.
             DatapathError: a rack's episode is over or none has begun, or a network failed.
         """
         if self._over.difference(past):
@@ -115,14 +115,14 @@ class Racks:
         try:
             m = self.measured = self._networks.step(limits_bps)
         except BaseException:
-            # One rack alone stands where its datapath says; of several, some may be an epoch ahead of others.
+            # A single rack can go on if its datapath can; of several racks, some may be an epoch ahead of others.
             if not self._lone:
                 self._over.update(range(len(self.racks)))
             raise
         self._begun.clear()
         self.tally.add(m, limits_bps)
         obs, reward = self._observer.observe(m), self._reward.reward(m)
-        # "After the last epoch, and not terminated": True is more than False.
+        # a > b means "a and not b" for flags.
         if isinstance(m, Measurements):
             terminated = m.flows_finished == self._n_flows
             truncated = (m.time_s >= self._last_epoch_s) > terminated
@@ -136,7 +136,7 @@ class Racks:
         return Epochs(obs[None], reward[None], _FLAG[done], _FLAG[cut], ended)
 
     def each(self) -> list[Measurement]:
-        """What was measured last of every rack: of its last epoch, or of its start.
+        """Return the last measurement of every rack: of its last epoch, or of its start.
 
         Raises:
             DatapathError: a rack has not begun.

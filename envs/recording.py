@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an agent would have seen, done and been paid in a run that somebody else drove: for learning offline."""
+"""Recording of a run by another controller as an agent's observations, actions and rewards, for offline learning."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ from ncc.harness.run import Run, limiter_seed
 
 @dataclass(frozen=True)
 class Recording:
-    """Makes a recorder per run; picklable, so that workers make their own."""
+    """Picklable factory of recorders, one per run."""
 
     view: EnvView
 
@@ -31,22 +31,22 @@ class Recording:
         return Recorder(self.view)
 
     def check(self, scenario: Scenario) -> None:
-        """`ConfigError` if the scenario's hosts cannot be seen so, or actions are no indices."""
+        """Raise `ConfigError` if the view does not fit the scenario's hosts, or actions are not indices."""
         RateTable(self.view.action, self.view.observation).reset(scenario)
         SharedObserver(self.view.observation).reset(scenario)
 
 
 class Recorder:
-    """Keeps what was measured and decided in a run, and works out the rest once it is over.
+    """Keeps the measurements and decisions of a run, and computes the episode once it is over.
 
-    An episode is as long as the environment's: until every flow of a finite list is delivered (*terminated*), or until
-    the scenario's `duration_s` (*truncated*), drain apart. A run of random arrivals may end before, with the last
-    delivery; it is truncated there, for an agent would have gone on.
+    An episode is as long as in the environment: until every flow of a finite list is delivered (*terminated*), or until
+    the scenario's `duration_s`, without drain (*truncated*). A run with random arrivals may end earlier, with the last
+    delivery; it is truncated there, because an agent would have gone on.
 
-    The action of an epoch is the index that comes nearest to the limit that was decided for it. Of a controller that
-    limits nobody it is nearest to what the host sent in that epoch, as `TransportExpert` has it: none where it sent
-    nothing, had nothing left to send, or filled `NO_LIMIT_FROM` of its link. Observations then show what that
-    controller's hosts see: no limit.
+    The action of an epoch is the index nearest to the decided limit. For a controller without limits it is the index
+    nearest to the host's throughput in that epoch, as for `TransportExpert`, and the index of no limit if the host sent
+    nothing, had nothing left to send, or filled `NO_LIMIT_FROM` of its link. Observations of such a controller show no
+    limits.
     """
 
     def __init__(self, view: EnvView) -> None:
@@ -55,16 +55,16 @@ class Recorder:
         self._limits: list[FloatArray] = []
 
     def watch(self, measurement: Measurement, limits_bps: FloatArray | None) -> None:
-        """Take the start of a run, and then each epoch with the limits [n_agents] that were decided for it."""
+        """Take the start of a run, and then each epoch with its decided limits [n_agents]."""
         self._measured.append(measurement)
         if limits_bps is not None:
             self._limits.append(limits_bps.copy())  # a limiter may use its array again
 
     def episode(self, run: Run) -> Episode:
-        """What the run that was watched is to an agent.
+        """Return the watched run as an agent's episode.
 
         Raises:
-            ConfigError: no epoch was watched, or the scenario's hosts cannot be seen so.
+            ConfigError: no epoch was watched, or the view does not fit the scenario's hosts.
         """
         if not self._limits:
             raise ConfigError(f"the run of {run.label} has no epoch to record; raise duration_s")
@@ -72,7 +72,7 @@ class Recorder:
         epochs, terminated = self._length(run)
         measured = self._measured[: epochs + 1]
         observer, reward = SharedObserver(view.observation), view.reward.build()
-        # As `PolicyLimiter` seeds it: where messages get lost, they are those that a policy here would have missed.
+        # Seeded as in `PolicyLimiter`, so that the lost messages are those that a policy would have missed.
         observer.reset(scenario, seed=derive_seed(limiter_seed(run.seed), "sharing"))
         reward.reset(scenario)
         obs = np.stack([observer.observe(m) for m in measured])
@@ -101,7 +101,7 @@ class Recorder:
         )
 
     def _length(self, run: Run) -> tuple[int, bool]:
-        """Epochs of the episode, and whether nothing follows them."""
+        """Return the number of epochs of the episode, and True if it is terminated."""
         spec, last_epoch_s = EnvSpec(scenario=run.scenario), run.scenario.duration_s - run.scenario.period_s / 2
         for number, m in enumerate(self._measured[1:], start=1):
             if spec.finite and m.flows_finished == len(run.flows):

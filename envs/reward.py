@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a host is paid each epoch. Each spec is a frozen value that builds its vectorised function.
+"""Rewards of hosts in each epoch. Each spec is a frozen value that builds its vectorised function.
 
-All rewards are dimensionless: rates over the host's link rate, delays over the base RTT of `Scales`. A host that had
-nothing to send or deliver in the epoch is *idle*: absence of demand is no failure, so its own part is 0. A busy host's
-own part is at most 0, so work that ends sooner costs less.
+All rewards are dimensionless: rates are divided by the host's link rate, delays by the base RTT of `Scales`. A host
+that had nothing to send or deliver in the epoch is *idle*: its own part is 0, because a lack of demand is no failure. A
+busy host's own part is at most 0, so that work that ends sooner costs less.
 """
 
 from typing import Annotated, Protocol
@@ -23,14 +23,14 @@ RewardArray = npt.NDArray[np.float32]
 
 
 class Reward(Protocol):
-    """Turns measurements into pay."""
+    """Function from measurements to rewards."""
 
     def reset(self, scenario: Scenario) -> None:
         """Take the hosts of a scenario."""
         ...
 
     def reward(self, measurement: Measured) -> RewardArray:
-        """[n_agents] for the epoch measured, [n_racks, n_agents] for one of several racks: each as if alone."""
+        """Return rewards [n_agents] for the measured epoch, [n_racks, n_agents] for several racks, each as if alone."""
         ...
 
 
@@ -38,7 +38,7 @@ class RewardSpec(Value, frozen=True, tag_field="kind"):
     """Base of the reward specs."""
 
     def build(self) -> Reward:
-        """The function this spec describes."""
+        """Build the function that this spec describes."""
         raise TypeError(f"{type(self).__name__} does not say how it is built")
 
 
@@ -49,11 +49,11 @@ class Utility(RewardSpec, frozen=True, tag="utility"):
     d is mean RTT over base RTT, at least 1. Host n gets (1 - team_frac) U_n + team_frac * mean of U over its
     neighbourhood.
 
-    `team_frac` 1 is the global objective (5.2). In the paper's M/M/1 model, d = 1/(C - sum x), it is best at
-    x = C / (N (1 + rho)): setting the derivative 1/x - N rho / (C - N x) to 0 (eq. 5.6 prints + for -, and 5.7
+    `team_frac` 1 is the global objective (5.2). In the paper's M/M/1 model, d = 1/(C - sum x), its maximum is at
+    x = C / (N (1 + rho)), where the derivative 1/x - N rho / (C - N x) is 0 (eq. 5.6 prints + for -, and 5.7
     follows it). `team_frac` 0 is selfish: the Nash equilibrium, where 1/x = rho / (C - N x), is x = C / (N + rho),
-    with N + rho instead of N + N rho a queue longer. The default is halfway: with the global objective alone the other
-    hosts of a rack are noise to the one that acts.
+    which has a longer queue. The default is halfway: with the global objective alone, the other hosts of a rack are
+    noise to the one that acts.
     """
 
     rho: NonNegative = 0.5
@@ -67,17 +67,17 @@ class Utility(RewardSpec, frozen=True, tag="utility"):
 class ProfitPenalty(RewardSpec, frozen=True, tag="profit_penalty"):
     """Profit - Penalty (wang2021 eq. 5.18-5.20), with units and guards.
 
-    As printed it adds bits/s to logarithms of bits/s and seconds, and is singular at g = 0 and b = C. Here, with b the
-    limit (no limit counts as the link rate), g goodput, d mean RTT and C the upper port's rate:
+    The printed equations add bits/s to logarithms of bits/s and seconds, and are singular at g = 0 and b = C. The
+    symbols here are: b the limit (no limit counts as the link rate), g goodput, d mean RTT and C the uplink's rate.
 
-    All of b, g and d are of the epoch measured; the paper pairs the new b with g and d of the period before, which a
-    reward for the action just taken cannot. g is goodput, where the paper says actual sending rate, and goodput of all
-    that the host sends, also to neighbours, while b limits what leaves the neighbourhood.
+    All of b, g and d are of the measured epoch; the paper pairs the new b with g and d of the period before, which a
+    reward for the action just taken cannot do. g is goodput, where the paper has the actual sending rate. It is the
+    goodput of everything that the host sends, also to neighbours, while b limits packets that leave the neighbourhood.
 
     Profit_n = mean over the neighbourhood of (b_i/g_i) ln b_i - rho ln d_i, 0 for an idle host. b and g are over the
     link rate, so ln b <= 0: a limit that leaves much undelivered (b/g > 1) costs more. Guards: b/g in [0, `ratio_max`],
-    d at least one base RTT. The mean, not the sum, so that the size of the rack does not change its
-    scale; the sum of g_z in the penalty is over the upper port's rate, a utilisation.
+    d at least one base RTT. It is the mean, not the sum, so that the size of the rack does not change its scale; the
+    sum of g_z in the penalty is divided by the uplink's rate, which makes it a utilisation.
 
     Penalty_n = sigma1 * (sum_{z != n} g_z / C) / max(1 - b_n/C, `slack_min_frac`) * b_n/C
     + sigma2 * max(max_{z != n} d_z / sla_delay_s - 1, 0) * d_n / sla_delay_s, 0 for an idle host. Guards: the divisor's
@@ -97,20 +97,20 @@ class ProfitPenalty(RewardSpec, frozen=True, tag="profit_penalty"):
 
 
 class Backlog(RewardSpec, frozen=True, tag="backlog"):
-    """Minus the host's unfinished flows, over `flows_scale`; `team_frac` mixes in the neighbourhood's mean.
+    """Minus the host's unfinished flows over `flows_scale`; `team_frac` mixes in the neighbourhood's mean.
 
-    By Little's law the time average of unfinished flows is the arrival rate times the mean flow completion time: the
-    sum of this reward over an episode is the metric itself, up to a constant.
+    By Little's law the time average of unfinished flows is the arrival rate times the mean flow completion time, so the
+    sum of this reward over an episode is that metric itself, up to a constant.
     """
 
     flows_scale: Positive = 10.0
     team_frac: Fraction = 1.0
     left_frac: Fraction = 0.0
-    """How much of a flow counts only while its bytes are undelivered: 0, it counts 1 until it is complete; 1, the share
-    of it that is left. The first is the metric, but for a long flow an epoch's rate changes nothing within the horizon;
-    the second pays for every byte at once, by 1/size (the fractional flow time of scheduling theory)."""
+    """Part of a flow's weight that falls with its undelivered bytes. At 0 a flow counts 1 until it is complete, which
+    is the metric, but an epoch's rate then changes nothing for a long flow within the horizon. At 1 it counts the
+    fraction that is left, which pays for every byte at once by 1/size (fractional flow time in scheduling theory)."""
     weigh_bytes: NonNegative = 0.0
-    """0: every flow counts 1. Above: this over its size, so that slowdown is the metric rather than completion time."""
+    """Bytes that a flow's weight is over its size, so that slowdown is the metric; 0: every flow counts 1."""
 
     def check(self) -> None:
         if self.weigh_bytes and self.left_frac:
@@ -127,20 +127,20 @@ AnyReward = Utility | ProfitPenalty | Backlog
 
 
 class _Team:
-    """Means over neighbourhoods, for rewards that share."""
+    """Means over neighbourhoods, for shared rewards."""
 
     def reset(self, scenario: Scenario) -> None:
         self.scales: Scales = scales_of(scenario)
         self._size = self.scales.neighbours.shape[1] + 1
 
     def mean(self, own: FloatArray) -> FloatArray:
-        """[..., n_agents] mean of `own` over the neighbourhood of each; agents of one neighbourhood are contiguous."""
+        """Return the mean [..., n_agents] of `own` over each agent's neighbourhood, whose agents are contiguous."""
         total = np.add.reduce(own.reshape(*own.shape[:-1], -1, self._size), axis=-1)
         mean: FloatArray = (total / self._size).take(self.scales.area, axis=-1)
         return mean
 
     def mix(self, own: FloatArray, frac: float) -> RewardArray:
-        """(1 - frac) of the own part and frac of the team's."""
+        """Return the weighted sum of (1 - frac) of the own part and frac of the team's mean."""
         if frac and own.shape[-1] == self._size:  # one neighbourhood: fewer calls for the same sums
             own = (1 - frac) * own + (frac / self._size) * np.add.reduce(own, axis=-1, keepdims=True)
         elif frac:
@@ -149,20 +149,20 @@ class _Team:
 
 
 def busy(m: Measured) -> npt.NDArray[np.bool_]:
-    """[..., n_agents] hosts with an unfinished flow, or that delivered something in the epoch."""
+    """Return True for hosts [..., n_agents] with an unfinished flow, or with goodput in the epoch."""
     is_busy: npt.NDArray[np.bool_] = (m.active_flows + m.goodput_bps) > 0  # neither is ever negative
     return is_busy
 
 
 class UtilityReward(_Team):
-    """See `Utility`."""
+    """Function of `Utility`."""
 
     def __init__(self, spec: Utility) -> None:
         self.spec = spec
 
     def reset(self, scenario: Scenario) -> None:
         super().reset(scenario)
-        # x and d side by side: after a simulator's step each kind of numpy call costs microseconds.
+        # x and d are in one array, because each numpy call after a simulator's step costs microseconds.
         n = self.scales.n_agents
         unit = 1 / np.concatenate([self.scales.link_rate_bps, self.scales.base_rtt_s])
         low, high, ones = np.ones(2 * n), np.ones(2 * n), np.ones(n)
@@ -170,7 +170,7 @@ class UtilityReward(_Team):
         self._row = self._unit, self._low, self._high, self._ones = unit, low, high, ones
 
     def reward(self, m: Measured) -> RewardArray:
-        # 1 for busy hosts, 0 for idle ones: a goodput above 0 is at least a byte in a period of at most 1 s.
+        # 1 for busy hosts, 0 for idle ones: a goodput above 0 is at least one byte in a period of at most 1 s.
         n = self.scales.n_agents
         given = np.concatenate((m.goodput_bps, m.rtt_s, m.active_flows), axis=-1)
         if given.shape[:-1] != self._unit.shape[:-1]:
@@ -181,13 +181,13 @@ class UtilityReward(_Team):
         return self.mix((both[..., :n] - self.spec.rho * both[..., n:]) * is_busy, self.spec.team_frac)
 
     def _spread(self, lead: tuple[int, ...]) -> None:
-        """Constants of the shape of what they meet: arrays of one shape are the fastest to multiply."""
+        """Give the constants the shape of the measurements, because arrays of equal shape multiply fastest."""
         spread = (np.broadcast_to(row, (*lead, len(row))).copy() for row in self._row)
         self._unit, self._low, self._high, self._ones = spread
 
 
 class ProfitPenaltyReward(_Team):
-    """See `ProfitPenalty`."""
+    """Function of `ProfitPenalty`."""
 
     def __init__(self, spec: ProfitPenalty) -> None:
         self.spec = spec
@@ -212,7 +212,7 @@ class ProfitPenaltyReward(_Team):
 
 
 class BacklogReward(_Team):
-    """See `Backlog`."""
+    """Function of `Backlog`."""
 
     def __init__(self, spec: Backlog) -> None:
         self.spec = spec

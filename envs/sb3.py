@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every host as one of Stable-Baselines3's environments, so that all of them share a policy as ours do.
+"""A Stable-Baselines3 vector environment in which every host is an environment, so that all hosts share a policy.
 
-``PPO("MlpPolicy", VecMonitor(HostVecEnv("incast", hosts=8, num_racks=4)))`` learns what a host does with what it sees.
+``PPO("MlpPolicy", VecMonitor(HostVecEnv("incast", hosts=8, num_racks=4)))`` learns the policy of a host.
 For one agent that decides for the whole rack use `ncc.envs.gym`. Call ``torch.set_num_threads(1)`` first: policies here
 are small, and PyTorch's threads make learning many times slower.
 """
@@ -28,23 +28,23 @@ from stable_baselines3.common.vec_env import VecEnv  # noqa: E402 - after the ch
 
 
 class HostVecEnv(VecEnv):  # type: ignore[misc] # its types are not checked here
-    """Every host of every rack as an environment: ``num_racks`` times the scenario's hosts.
+    """Every host of every rack as an environment: ``num_racks`` times the scenario's number of hosts.
 
-    Observation: Box of shape (obs_dim,), what the host sees (`ncc.envs.observation`). Action: Discrete(d + 1), or
+    Observation: Box of shape (obs_dim,), the host's (`ncc.envs.observation`). Action: Discrete(d + 1), or
     Box(-1, 1, (1,)) if `action` is continuous. Reward: the host's own. Hosts of a rack end together, and ``infos`` have
     SB3's ``terminal_observation`` and ``TimeLimit.truncated`` then.
 
     Args:
         scenario: as for `ncc.envs.gym.RackEnv`.
-        num_racks: racks, stepped together.
-        seed: with the number of the rack and of the episode it decides the flows; ``seed()`` sets another for the next
-            reset, as learners of SB3 do with their own.
-        threads: on packetsim; None: as many as there are processors. Nothing depends on it but the speed.
+        num_racks: number of racks.
+        seed: seed of the flows, with the numbers of rack and episode; ``seed()`` sets another for the next reset, as
+            learners of SB3 do with their own.
+        threads: threads on packetsim; None: one per processor. Only the speed depends on it.
         datapath: as for `ncc.envs.gym.RackEnv`.
-        **settings: as there.
+        **settings: as for `ncc.envs.gym.RackEnv`.
 
     Raises:
-        ConfigError: a setting that cannot be used, or Stable-Baselines3 is missing.
+        ConfigError: a setting is not allowed, or Stable-Baselines3 is missing.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class HostVecEnv(VecEnv):  # type: ignore[misc] # its types are not checked here
         self._actions = np.zeros(self._shape, decided.dtype)
 
     def reset(self) -> Any:
-        """[num_envs, obs_dim]: the next episode of every rack, or the first after a seed."""
+        """Begin the next episode of every rack, or the first after a seed; return observations [num_envs, obs_dim]."""
         if self._seeds[0] is not None:
             self._env.seed, self._begun = int(self._seeds[0]), False
             self._reset_seeds()

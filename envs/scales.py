@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What environments measure by: link rates, unloaded delays and neighbours of every agent, from the scenario alone."""
+"""Constants of environments from the scenario alone: link rates, unloaded delays and neighbours of every agent."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,27 +27,27 @@ class Scales:
     area: IntArray
     """Neighbourhood of the agent."""
     neighbours: IntArray
-    """[n_agents, neighbours - 1] agents i+1, i+2, ... i-1 around the neighbourhood of agent i."""
+    """Agents i+1, i+2, ... i-1 around the neighbourhood of agent i, [n_agents, size of a neighbourhood - 1]."""
     upper_rate_bps: FloatArray
-    """[n_neighbourhoods] rate of the upper port."""
+    """Rate of the uplink [n_neighbourhoods]."""
     upper_capacity_bps: FloatArray
-    """[n_neighbourhoods] the same of all ports that lead up: more than one where there are several equal ways."""
+    """Total rate of all uplinks [n_neighbourhoods]; there are several if there are several equal paths."""
     upper_buffer_bytes: FloatArray
-    """[n_neighbourhoods] the longest that the queue of the upper port may get."""
+    """Longest queue of the uplink [n_neighbourhoods]."""
 
     @property
     def n_agents(self) -> int:
-        """Hosts that are agents."""
+        """Number of hosts that are agents."""
         return len(self.names)
 
 
 @lru_cache(maxsize=32)
 def scales_of(scenario: Scenario) -> Scales:
-    """The constants of a scenario, worked out once per process.
+    """Return the constants of a scenario, computed once per process.
 
     Raises:
-        ConfigError: no neighbourhood, or neighbourhoods of different sizes (one policy serves all hosts, so all
-            must see equally many neighbours).
+        ConfigError: there is no neighbourhood, or they have different sizes (one policy serves all hosts, so all
+            must have equally many neighbours).
     """
     network = scenario.network()
     areas = network.neighbourhoods

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Scenarios by name, by file, and by what differs from another: what Python users type.
+"""Scenarios from user input in Python: by name, by file, or by differences from another scenario.
 
-Commands compose the same YAML files with Hydra, which environments do without.
+Commands compose the same YAML files with Hydra, which environments do not need.
 """
 
 import re
@@ -17,17 +17,17 @@ from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.workload import Incast, Poisson, Workload
 
 ScenarioLike = Scenario | str | Path | Mapping[str, Any] | None
-"""A value, a name, a YAML file, a mapping of what differs, or None for the default."""
+"""A value, a name, a YAML file, a mapping of differences, or None for the default."""
 
 DEFAULT = "rack"
 SCHEMA = {"/schema/scenario@_here_": "base"}
-"""Stands among the `defaults` of a file for the defaults of `ncc.core.scenario.Scenario`."""
+"""Entry in the `defaults` of a file that stands for the defaults of `ncc.core.scenario.Scenario`."""
 HOSTS = {"rack": "hosts", "many_to_one": "senders", "dumbbell": "pairs", "single_switch": "senders"}
-"""The field that says how many hosts decide, by kind of topology."""
+"""Field with the number of hosts that decide, by kind of topology."""
 
 
 def scenario_names() -> tuple[str, ...]:
-    """Every scenario that has a YAML in configs/scenario."""
+    """List the scenarios that have a YAML in configs/scenario."""
     folder = files("ncc.configs") / "scenario"
     return tuple(sorted(file.name.removesuffix(".yaml") for file in folder.iterdir() if file.name.endswith(".yaml")))
 
@@ -40,20 +40,20 @@ def make_scenario(
     period_s: float | None = None,
     load_frac: float | None = None,
 ) -> Scenario:
-    """A scenario, and what is often changed of it; None leaves a setting as the scenario has it.
+    """Make a scenario, with settings that are often changed; None keeps the scenario's own.
 
     Args:
-        given: a name (``incast``); a YAML file (``my/own.yaml``); or a mapping of what differs from the scenario that
-            its ``name`` names, or else from ``rack``. Of the workload only the components that the mapping names
-            remain; one that the scenario has may be given in part.
-        hosts: how many hosts decide. The `fan_in` of an incast changes in proportion.
+        given: a name (``incast``); a YAML file (``my/own.yaml``); or a mapping of differences from the scenario that
+            its ``name`` names, by default ``rack``. If the mapping has a workload, only the components that it names
+            remain; a component that the scenario has may be given in part.
+        hosts: number of hosts that decide. The `fan_in` of an incast changes in proportion.
         duration_s: length of an episode.
         period_s: time between two decisions.
-        load_frac: of the one component that arrives as a Poisson process.
+        load_frac: load of the one component that arrives as a Poisson process.
 
     Raises:
         UnknownNameError: no such scenario; the message lists what exists.
-        ConfigError: a file that cannot be read, or a setting that the scenario does not have or allow.
+        ConfigError: the file cannot be read, or the scenario does not have or allow a setting.
     """
     scenario = _given(given)
     changes: dict[str, Any] = {}
@@ -122,7 +122,7 @@ def _with_load(name: str, workload: Workload, load_frac: float) -> Workload:
 
 
 def _named(name: str) -> dict[str, Any]:
-    """The content of a named YAML, including the scenarios that it builds on."""
+    """Return the content of a named YAML, merged with the scenarios that it builds on."""
     if name not in (known := scenario_names()):
         raise UnknownNameError("scenario", name, known)
     return _resolved((files("ncc.configs") / "scenario" / f"{name}.yaml").read_text(), f"scenario/{name}.yaml")
@@ -137,7 +137,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _resolved(text: str, where: str) -> dict[str, Any]:
-    """A file's settings over those of its `defaults`: a kind of topology, and names of other scenarios."""
+    """Return a file's settings merged over those of its `defaults`: a kind of topology, and other scenarios."""
     try:
         plain = yaml.load(text, _Loader)
     except yaml.YAMLError as error:
@@ -159,7 +159,7 @@ def _resolved(text: str, where: str) -> dict[str, Any]:
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`over` goes first, part by part; a part of another kind replaces the whole."""
+    """Merge `over` into `base`, part by part; a part of another kind replaces the whole part."""
     merged = dict(base)
     for key, value in over.items():
         before = merged.get(key)
@@ -171,7 +171,7 @@ def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc] # PyYAML has no types
-    """YAML 1.2's floats, as OmegaConf reads them: ``10.0e9`` is a number, which to PyYAML it is not."""
+    """YAML loader with YAML 1.2's floats, like OmegaConf: ``10.0e9`` is a number, which it is not for PyYAML."""
 
 
 _Loader.add_implicit_resolver(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Gymnasium's spaces of racks, and the way from actions in them to rate limits."""
+"""Gymnasium's spaces of racks, and the conversion of their actions to rate limits."""
 
 from typing import Any, Literal
 
@@ -22,16 +22,15 @@ SPACES: tuple[ActionSpace, ...] = ("multi_discrete", "box", "discrete")
 class RackSpaces:
     """The spaces of one agent that decides for all hosts of a rack.
 
-    `observation` is a Box of shape (n_agents * obs_dim,), the hosts' rows one after the other. `action` is by `kind`
+    `observation` is a Box of shape (n_agents * obs_dim,), the hosts' rows joined. `action` depends on `kind`:
 
     - ``multi_discrete``: MultiDiscrete([d + 1] * n_agents), an index for each host;
     - ``box``: Box(-1, 1, (n_agents,)), a number for each host;
-    - ``discrete``: Discrete(d + 1), one index that all hosts take;
-
-    and where `kind` is None it follows from `EnvSpec`: ``box`` for continuous actions, else ``multi_discrete``.
+    - ``discrete``: Discrete(d + 1), one index for all hosts;
+    - None: ``box`` for continuous actions of `EnvSpec`, otherwise ``multi_discrete``.
 
     Raises:
-        ConfigError: no such space, or one that the actions of `EnvSpec` do not have.
+        ConfigError: there is no such space, or it does not fit the actions of `EnvSpec`.
     """
 
     def __init__(self, spec: EnvSpec, kind: ActionSpace | None = None) -> None:
@@ -56,19 +55,19 @@ class RackSpaces:
         self._rates.reset(spec.scenario)
 
     def limits_bps(self, action: Any, obs: ObsArray) -> FloatArray:
-        """Rate limits [n_agents] of an action chosen on an observation [n_agents, obs_dim]; inf means no limit.
+        """Return rate limits [n_agents] for an action chosen on an observation [n_agents, obs_dim]; inf means no limit.
 
         Raises:
-            ConfigError: an action that is not in the space, naming the host.
+            ConfigError: the action is not in the space; the message names the host.
         """
         given = np.asarray(action)
         return self._rates.rates_bps(self._spread(given, ()), obs)
 
     def racks_limits_bps(self, actions: Any, obs: ObsArray) -> FloatArray:
-        """The same of several racks: actions [n_racks, ...], observations and limits with that leading axis.
+        """Return limits of several racks; actions, observations and limits have a leading axis [n_racks, ...].
 
         Raises:
-            ConfigError: actions that are not in the space, naming rack and host.
+            ConfigError: an action is not in the space; the message names rack and host.
         """
         given, n_racks = np.asarray(actions), len(obs)
         if not self._one and given.shape != (n_racks, self._n):
@@ -76,7 +75,7 @@ class RackSpaces:
         return self._rates.rack_rates_bps(self._spread(given, (n_racks,)), obs, 0)
 
     def _spread(self, given: Array, lead: tuple[int, ...]) -> Array:
-        """One decision for all hosts, as one of each."""
+        """Repeat a single decision for all hosts."""
         if not self._one:
             return given
         if given.shape != lead:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sums, over some epochs, of what networks do while an agent learns in them; for the log."""
+"""Sums over sampled epochs of networks' metrics during training, for the log."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from ncc.core.scenario import Scenario
 from ncc.envs.scales import scales_of
 
 EVERY = 10
-"""Epochs from one that is looked at to the next: so it costs next to nothing."""
+"""Number of epochs between two samples, large enough to cost almost nothing."""
 
 
 class Tally:
@@ -22,15 +22,15 @@ class Tally:
         self._finished = np.zeros(n_racks, np.int64)
         self._calls = 0
         self.sums = np.zeros(6)
-        """Racks looked at; seconds that flows spent under way, and how many finished; goodput, queueing delay and
-        limits, each summed over the racks looked at."""
+        """Number of sampled racks; seconds that flows were under way, and number of finished flows; goodput, queueing
+        delay and limits, each summed over the sampled racks."""
 
     def begin(self, row: int) -> None:
-        """An episode of that rack begins."""
+        """Begin an episode of a rack."""
         self._finished[row] = 0
 
     def add(self, m: Measurement | Measurements, limits_bps: FloatArray) -> None:
-        """An epoch of every rack under limits [n_racks, n_agents]."""
+        """Count an epoch of every rack under limits [n_racks, n_agents]."""
         self._calls += 1
         if self._calls % EVERY:
             return
@@ -50,13 +50,13 @@ class Tally:
 
 
 def means(sums: FloatArray) -> dict[str, float]:
-    """What `Tally.sums` comes to, by name with its SI unit; a metric of nothing is left out.
+    """Return the means of `Tally.sums` by name with SI unit; a mean of nothing is left out.
 
     Keys:
         network/fct_s: mean flow completion time by Little's law, flows under way over flows finished per second.
         network/goodput_bps: payload acknowledged to all hosts of a rack per second.
-        network/queue_delay_s: mean wait at the upper port.
-        network/limit_frac: mean rate limit over the rate of the host's link; 1: nobody is limited.
+        network/queue_delay_s: mean wait at the uplink.
+        network/limit_frac: mean rate limit over the rate of the host's link; 1: no host is limited.
     """
     racks, under_way_s, finished, goodput, delay, limits = sums.tolist()
     if not racks:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The ranges of the networks that a policy was trained on, and what of another network lies outside of them."""
+"""Ranges of the networks that a policy was trained on, and a check of another network against them."""
 
 from collections.abc import Iterable
 from typing import Annotated
@@ -16,28 +16,28 @@ from ncc.envs.families import Families
 from ncc.envs.scales import scales_of
 
 TOLERANCE = 1e-6
-"""Relative. Numbers of a network that differ by less are equal."""
+"""Relative difference below which numbers of a network count as equal."""
 
 Range = tuple[Positive, Positive]
 
 
 class TrainedRanges(Value, frozen=True):
-    """The least and the most that training met, each as (least, most)."""
+    """Ranges of training, each as (least, most)."""
 
     hosts: tuple[Annotated[int, Meta(ge=1)], Annotated[int, Meta(ge=1)]]
-    """In a neighbourhood."""
+    """Number of hosts in a neighbourhood."""
     uplink_frac: Range
-    """All ways up of a neighbourhood over the rate of one host's link."""
+    """Total rate of a neighbourhood's uplinks over the rate of one host's link."""
     host_rate_bps: Range
     """Rate of a host's link."""
     base_rtt_s: Range
-    """`ncc.envs.scales.Scales.base_rtt_s`."""
+    """Base RTT (`ncc.envs.scales.Scales.base_rtt_s`)."""
     load_frac: tuple[NonNegative, NonNegative]
-    """Payload offered to the upper port by arrivals at random, over its rate; 0: there were none."""
+    """Payload offered to the uplink by random arrivals, over its rate; 0: no random arrivals."""
     period_s: Range
-    """Between two decisions."""
+    """Time between two decisions."""
     buffer_bytes: Range
-    """Buffer of the upper port."""
+    """Buffer of the uplink."""
 
     def check(self) -> None:
         for name, (least, most) in self.to_dict().items():
@@ -45,7 +45,7 @@ class TrainedRanges(Value, frozen=True):
                 raise ConfigError(f"TrainedRanges.{name} must be (least, most), got ({least:g}, {most:g})")
 
     def lines(self) -> tuple[str, ...]:
-        """A range a line, for the terminal."""
+        """Return one line per range, for the terminal."""
         said = []
         for name, (what, unit, scale) in _SAID.items():
             least, most = getattr(self, name)
@@ -53,9 +53,9 @@ class TrainedRanges(Value, frozen=True):
         return tuple(said)
 
     def outside(self, scenario: Scenario) -> tuple[str, ...]:
-        """A sentence for each thing of a scenario that training never met; none: all lies inside.
+        """Return a sentence for each value of a scenario that lies outside the ranges.
 
-        The load counts only where the scenario has one at the upper port.
+        The load counts only if the scenario has one at the uplink.
         """
         here, said = trained_ranges([scenario]), []
         for name, (what, unit, scale) in _SAID.items():
@@ -79,11 +79,11 @@ _SAID = {
     "period_s": ("the period of decisions", " ms", 1 / MS),
     "buffer_bytes": ("the upper port's buffer", " KB", 1e-3),
 }
-"""For each range: its name in a sentence, its unit there, and the unit's size in SI."""
+"""Name of each range in a sentence, its unit there, and the factor from SI to that unit."""
 
 
 def trained_ranges(scenarios: Iterable[Scenario]) -> TrainedRanges:
-    """The ranges that scenarios span together; at least one."""
+    """Return the ranges that one or more scenarios span together."""
     rows = []
     for scenario in scenarios:
         scales = scales_of(scenario)
@@ -107,7 +107,7 @@ def trained_ranges(scenarios: Iterable[Scenario]) -> TrainedRanges:
 
 
 def _loads(scenario: Scenario) -> list[float]:
-    """Random arrivals for the ways up of each neighbourhood over their rate, where there are any."""
+    """Return the load of each neighbourhood's uplinks by random arrivals, for neighbourhoods that have any."""
     network, found = scenario.network(), []
     for area in network.neighbourhoods:
         offered_bps = 0.0
@@ -122,7 +122,7 @@ def _loads(scenario: Scenario) -> list[float]:
 
 
 def ranges_of_training(scenario: Scenario, families: Families) -> TrainedRanges:
-    """Ranges of a training: of all its families, tried as `Families.tried` does, or else of its one scenario."""
+    """Return the ranges of a training: of all its families by `Families.tried`, or of its one scenario."""
     tried = [each for name in families.of for each in families.tried(name)]
     return trained_ranges(tried or [scenario])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Several racks as one of Gymnasium's vector environments: ``gymnasium.make_vec("ncc/Rack-v0", num_envs=8)``."""
+"""Several racks as a Gymnasium vector environment: ``gymnasium.make_vec("ncc/Rack-v0", num_envs=8)``."""
 
 import os
 from collections.abc import Sequence
@@ -28,21 +28,21 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
     """Racks that are stepped together: in one call on packetsim, in a process each on other datapaths.
 
     Rack i is bit for bit the `ncc.envs.gym.RackEnv` that is reset with the same seed: ``reset(seed=s)`` gives it s + i.
-    Episodes follow each other as Gymnasium's default has it (``AutoresetMode.NEXT_STEP``): the step after the last of
-    an episode begins the next one, its action and reward count for nothing. Spaces and ``info`` are those of `RackEnv`
-    with a leading axis.
+    Episodes follow each other as by Gymnasium's default (``AutoresetMode.NEXT_STEP``): the step after the end of an
+    episode begins the next one, and its action and reward are ignored. Spaces and ``info`` are those of `RackEnv` with
+    a leading axis.
 
     Args:
-        num_envs: racks.
+        num_envs: number of racks.
         scenario: as for `ncc.envs.gym.RackEnv`.
-        datapath: as there; picklable unless it is packetsim.
-        space: as there.
-        threads: on packetsim; None: as many as there are processors. Nothing depends on it but the speed.
-        render_mode: as there; `render` gives a picture for each rack.
-        **settings: as there.
+        datapath: as for `RackEnv`; picklable unless it is packetsim.
+        space: as for `RackEnv`.
+        threads: threads on packetsim; None: one per processor. Only the speed depends on it.
+        render_mode: as for `RackEnv`; `render` returns a picture for each rack.
+        **settings: as for `RackEnv`.
 
     Raises:
-        ConfigError: a setting that cannot be used; names it and what is allowed.
+        ConfigError: a setting is not allowed; the message names it and what is allowed.
     """
 
     metadata: dict[str, Any] = METADATA | {"autoreset_mode": AutoresetMode.NEXT_STEP}
@@ -84,7 +84,7 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
         """Begin an episode of every rack, or of those in ``options["reset_mask"]``.
 
         Raises:
-            ConfigError: not as many seeds as racks.
+            ConfigError: the numbers of seeds and racks differ.
         """
         super().reset(seed=seed if isinstance(seed, int) else None)
         seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
@@ -105,10 +105,10 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
         return self._flat(self._obs), self._info(began=True)
 
     def step(self, actions: Array) -> tuple[ObsArray, Array, Array, Array, dict[str, Any]]:
-        """One epoch of every rack; where an episode was over, the next one begins instead.
+        """Run one epoch of every rack; a rack whose episode is over begins the next one instead.
 
         Raises:
-            ConfigError: actions that are not in the space, naming rack and host; no epoch has run.
+            ConfigError: an action is not in the space, naming rack and host; no epoch has run.
             DatapathError: no episode is running, or a network failed; reset all racks then.
         """
         if self._obs is None or self._racks is None:
@@ -138,7 +138,7 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
         return self._flat(self._obs), rewards.mean(axis=1).astype(np.float64), terminated, truncated, info
 
     def render(self) -> tuple[Frame, ...] | None:  # type: ignore[override] # Gymnasium's type is any frame's
-        """As `ncc.envs.gym.RackEnv.render`, of each rack.
+        """Draw each rack like `ncc.envs.gym.RackEnv.render`.
 
         Raises:
             DatapathError: no episode has begun.
@@ -151,7 +151,7 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
             self._racks.close()
 
     def _begin(self, row: int) -> ObsArray:
-        """The next episode of a rack."""
+        """Begin the next episode of a rack; return its first observation."""
         assert self._racks is not None
         seed = self._seeds[row]
         if seed is None:
@@ -160,7 +160,7 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
         return self._racks.begin(row, self._spec.episode_seed(seed, 0, int(self._episodes[row])))
 
     def _flat(self, obs: ObsArray) -> ObsArray:
-        """A copy: the next action may be a share of what was observed, whatever becomes of the array."""
+        """Return a flat copy, because the next action may be a share of the observation, which users may overwrite."""
         return obs.reshape(self.num_envs, -1).copy()
 
     def _info(self, *, began: bool) -> dict[str, Any]:

@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`Ns3Datapath`: hosts with ns-3's TCP, switches with finite marking queues, stepped one period at a time.
 
-What is modelled: ns-3 3.44's TCP at both ends (SACK, window scaling, delayed ACKs, no timestamps); at the sending host
+The model contains ns-3 3.44's TCP at both ends (SACK, window scaling, delayed ACKs, no timestamps); at the sending host
 a queue per flow, a token bucket and the wire; store-and-forward switches with shortest paths, ECMP by flow, drop-tail,
-shared buffers, step marking and RED (the headers of `baselines/`), and control packets first where the scenario says
-so. Every packet costs its IP bytes plus `frame_overhead_bytes` of wire time.
-A packet has left a host or port when its transmission begins. Not modelled: ARP, ICMP, link layers' own queues, and the
-closing of connections (an end is freed when its flow is acknowledged; no FIN is sent).
+shared buffers, step marking and RED (the headers of `baselines/`), and priority for control packets if the scenario
+asks for it. Every packet takes the wire time of its IP bytes plus `frame_overhead_bytes`. A packet has left a host or
+port when its transmission begins. Not modelled are ARP, ICMP, link layers' own queues, and the closing of connections
+(an end is freed when its flow is acknowledged; no FIN is sent).
 
-The rate limit acts below TCP on every packet to nodes beyond the neighbourhood (`Topology.limited_to`), ACKs and
-retransmissions included; while those wait for tokens, the others go. Handshake packets and pure ACKs go ahead of data.
-TCP hands down at most `nic.small_queue_bytes` per flow and nothing is dropped inside the host, so an RTT
-sample contains the wait of those bytes (and of other flows' turns meanwhile) but not of what TCP still holds back. Only
-some repairs come on top, because ns-3 sends them without asking how much may go: one packet where a fast recovery
-begins, and one on each partial ACK in it.
-The retransmission timer of a segment that waited starts when it leaves. A connection's first RTT sample is the
-handshake's, of small packets.
+The rate limit acts below TCP on every packet to nodes beyond the neighbourhood (`Topology.limited_to`), including ACKs
+and retransmissions; while those wait for tokens, other packets pass. Handshake packets and pure ACKs go before data.
+TCP hands down at most `nic.small_queue_bytes` per flow and nothing is dropped inside the host. An RTT sample therefore
+contains the wait of those bytes (and of other flows' turns meanwhile) but not of the bytes that TCP still holds back.
+Some repairs exceed this, because ns-3 sends them without asking for room: one packet at the beginning of a fast
+recovery, and one on each partial ACK in it. The retransmission timer of a segment that waited starts when it leaves. A
+connection's first RTT sample is the handshake's, with small packets.
 """
 
 from threading import get_ident
@@ -33,10 +32,10 @@ from ncc.harness.datapath import HostStack
 
 
 class Ns3Datapath(NativeDatapath):
-    """ns-3 behind the `Datapath` protocol. One simulation may live per process: ns-3 has one clock.
+    """ns-3 behind the `Datapath` protocol. A process can have one simulation at a time, because ns-3 has one clock.
 
     `transports` are the controllers of `baselines/`, and ns-3's own as ``ns3::TcpCubic`` and so on. `start` raises
-    `DatapathError` where another simulation is live in this process, or was when it was forked.
+    `DatapathError` if another simulation is live in this process, or was when it was forked.
     """
 
     name = "ns3"
@@ -51,7 +50,7 @@ class Ns3Datapath(NativeDatapath):
 
     @classmethod
     def check(cls, scenario: Scenario) -> None:
-        """Connections without a handshake are not offered."""
+        """Raise `ConfigError` for connections without a handshake, which ns-3 does not offer."""
         if not scenario.transport.handshake:
             raise ConfigError(
                 "Scenario.transport.handshake must be true on ns-3, whose connections always begin with one: "
@@ -60,7 +59,7 @@ class Ns3Datapath(NativeDatapath):
 
     @classmethod
     def taken(cls) -> bool:
-        """See `ncc.harness.networks.OnePerProcess`; a process that was forked has its parent's simulation too."""
+        """Return True if this process has a simulation, its own or its parent's; see `OnePerProcess` in the harness."""
         return bool(cls._live)
 
     def start(self, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
@@ -70,7 +69,7 @@ class Ns3Datapath(NativeDatapath):
         return measurement
 
     def close(self) -> None:
-        """Free the simulation; another may then be started in this process."""
+        """Free the simulation, so that another may be started in this process."""
         super().close()
         self._live.discard(self)
         self._thread = None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The same scenario as an ordinary ns-3 program: stock devices, queue discs and sockets, no limits, no epochs.
+"""A scenario as an ordinary ns-3 program: stock devices, queue discs and sockets, without limits and epochs.
 
-It is what `Ns3Datapath` is measured against, in results (tests/ns3/test_parity.py) and in CPU time (`ncc.bench`).
+`Ns3Datapath` is compared with it in results (tests/ns3/test_parity.py) and in CPU time (`ncc.bench`).
 """
 
 from dataclasses import dataclass
@@ -14,21 +14,21 @@ from ncc.envs.ns3.datapath import Ns3Datapath
 from ncc.harness.datapath import HostStack
 
 PPP_BYTES = 2
-"""Framing of ns-3's point-to-point device."""
+"""Framing bytes of ns-3's point-to-point device."""
 
 
 @dataclass(frozen=True)
 class PlainRun:
-    """What became of the flows [n_flows] and of the switch ports [2 * n_links] (0 at host ends)."""
+    """Results of the flows [n_flows] and of the switch ports [2 * n_links] (0 at host ends)."""
 
     finish_s: FloatArray
-    """When the receiver had every byte; NaN if it never did."""
+    """Time at which the receiver had every byte; NaN if it never did."""
     dropped_pkts: IntArray
     marked_pkts: IntArray
     queue_mean_bytes: FloatArray
     """Time average of the queue disc over the run; 0 unless `measure_queues`."""
     cpu_s: float
-    """CPU time of the run without building it."""
+    """CPU time of the run, without setting it up."""
 
 
 def run_plain(
@@ -36,8 +36,8 @@ def run_plain(
 ) -> PlainRun:
     """Run until every flow has finished, or `stop_s` of simulated time.
 
-    Hosts have drop-tail device queues and no back-pressure, so where a host's own link is the bottleneck its queue
-    holds the whole send buffer; a switch port holds one packet more than its buffer, in the device below the disc.
+    Hosts have drop-tail device queues and no back-pressure, so if a host's own link is the bottleneck its queue holds
+    the whole send buffer. A switch port holds one packet more than its buffer, in the device below the queue disc.
 
     Raises:
         ConfigError: `transport` is not one of ns-3's own, the scenario's framing is not PPP's 2 bytes, or its switches

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Our own packet-level simulator: fast enough to learn on, and compared with ns-3 flow by flow."""
+"""Our own packet-level simulator, which is fast enough to learn on and is compared with ns-3 flow by flow."""
 
 from ncc.envs.packetsim.datapath import PacketsimDatapath
 

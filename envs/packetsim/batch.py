@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Networks of packetsim stepped in one call, on as many threads as asked for."""
+"""Networks of packetsim stepped in one call on several threads."""
 
 from typing import Any
 
@@ -31,11 +31,11 @@ class NativeBatch:
         self._topology: Topology | None = None
 
     def start(self, row: int, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
-        """See `ncc.harness.networks.Networks.start`.
+        """Start a network; see `ncc.harness.networks.Networks.start`.
 
         Raises:
-            ConfigError: no such row, a network of another shape than those that are running, or as
-                `NativeDatapath.start`; the others stand where they are.
+            ConfigError: there is no such row, the network has another shape than those that are running, or as
+                `NativeDatapath.start`; the other networks do not change.
             UnknownNameError: as `NativeDatapath.start`.
             DatapathError: as `NativeDatapath.start`.
         """
@@ -58,7 +58,7 @@ class NativeBatch:
         return blocks.measurement()
 
     def step(self, rate_limits_bps: FloatArray) -> Measurements:
-        """See `ncc.harness.networks.Networks.step`.
+        """Step all networks; see `ncc.harness.networks.Networks.step`.
 
         Raises:
             ConfigError: wrong shape, NaN, zero or negative limits, naming the host; no network has moved.
@@ -86,5 +86,5 @@ class NativeBatch:
         return blocks.measurements()
 
     def close(self) -> None:
-        """Free everything; networks may be started again."""
+        """Free all networks; they may be started again."""
         self._batch, self._networks, self._topology = None, {}, None
