@@ -7,11 +7,13 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 from packaging.requirements import Requirement
 
 from ncc.core.extras import EXTRAS, MissingExtraError, is_installed, require_extra
 from tests.house.files import ROOT
 from tests.mains.commands import command
+from tests.support.extras import needs_extra
 
 NS3 = ("ns", "ncc.envs.ns3._ns3")
 """Modules that cannot be imported where the wheel of ns-3 is not installed."""
@@ -43,7 +45,13 @@ MISSING = [
 ]
 
 
-@pytest.mark.parametrize(("modules", "arguments", "extra", "says"), MISSING, ids=[" ".join(row[1]) for row in MISSING])
+def needing(modules: tuple[str, ...], arguments: tuple[str, ...], extra: str, says: str) -> ParameterSet:
+    """A row of `MISSING` as a case of a test. Where torch is missing as well, training names that first."""
+    marks = (needs_extra("torch"),) if arguments[0] == "train" and extra == "ns3" else ()
+    return pytest.param(modules, arguments, extra, says, marks=marks, id=" ".join(arguments))
+
+
+@pytest.mark.parametrize(("modules", "arguments", "extra", "says"), [needing(*row) for row in MISSING])
 def test_a_missing_extra_is_named_in_one_sentence(
     modules: tuple[str, ...], arguments: tuple[str, ...], extra: str, says: str, tmp_path: Path
 ) -> None:
