@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The parts of a network: hosts with ns-3's TCP, and what transmits at each end of each link.
+// Builds the parts of a network: hosts with ns-3's TCP, and the transmitter at each end of each link.
 #include "network.h"
 
 #include "ns3/ipv4-l3-protocol.h"
@@ -16,7 +16,7 @@ using namespace ns3;
 namespace
 {
 
-// A host has one way out; ns-3's TCP only asks for its own address.
+// The routing of a host, which has one route; ns-3's TCP only asks for its own address.
 class OneRoute final : public Ipv4RoutingProtocol
 {
   public:
@@ -63,7 +63,7 @@ void Network::BuildHosts()
         ip->SetRoutingProtocol(CreateObject<OneRoute>(host.address));
         host.tcp = CreateObject<TcpL4Protocol>();
         host.ns3_node->AggregateObject(host.tcp);
-        // Between TCP and the wire there is one NIC: no ARP, no queue disc, no forwarding to pay for.
+        // Only one NIC is between TCP and the wire, without the cost of ARP, queue disc and forwarding.
         host.tcp->SetDownTarget(Callback<void, Ptr<Packet>, Ipv4Address, Ipv4Address, uint8_t, Ptr<Ipv4Route>>(
             [this, index](Ptr<Packet> packet, Ipv4Address, Ipv4Address, uint8_t, Ptr<Ipv4Route>) {
                 Send(index, packet);
@@ -74,7 +74,7 @@ void Network::BuildHosts()
 
 void Network::BuildPorts()
 {
-    pools_.reserve(spec_.pools.size()); // ports point at them
+    pools_.reserve(spec_.pools.size()); // ports point to them
     for (const PoolSpec &pool : spec_.pools) {
         pools_.emplace_back(pool);
     }

@@ -24,7 +24,7 @@ void CcOps::Apply(Ptr<TcpSocketState> tcb)
 {
     if (!Obeyable(conn_, out_)) {
         socket_.ControllerFault(DecisionFault(*controller_.ops, conn_, out_));
-        out_.cwnd_bytes = conn_.mss_bytes; // the run has failed; stay within what ns-3 can bear until it stops
+        out_.cwnd_bytes = conn_.mss_bytes; // the run has failed; keep values valid for ns-3 until it stops
         out_.pacing_bytes_per_s = 0;
     }
     constexpr ncc_u64 kMax = std::numeric_limits<uint32_t>::max(); // ns-3's width
@@ -66,7 +66,7 @@ void CcOps::CongControl(Ptr<TcpSocketState> tcb, const ns3::TcpRateOps::TcpRateC
 void CcOps::OnTimeout(Ptr<TcpSocketState> tcb)
 {
     ncc_cc_event event = socket_.Event(NCC_CC_ACK_IN_RECOVERY);
-    event.inflight_bytes = 0; // everything sent is deemed lost
+    event.inflight_bytes = 0; // everything sent counts as lost
     controller_.ops->on_timeout(state_, controller_.params.data(), &conn_, &event, &out_);
     Apply(tcb);
 }

@@ -21,9 +21,9 @@ struct Controller {
     std::vector<ncc_u64> params; // in the order of the header's table
 };
 
-// ns-3 asks a congestion control for thresholds and increments; this one answers with what the controller has decided
-// and lets it decide at the events of cc.h: connection up, every ACK, start of a recovery (the timeout comes from the
-// socket, which knows of it).
+// ns-3 asks a congestion control for thresholds and increments. This one answers with the controller's decisions, and
+// calls the controller at the events of cc.h: connection up, every ACK, start of a recovery. The socket calls
+// `OnTimeout`.
 class CcOps final : public ns3::TcpCongestionOps
 {
   public:
@@ -51,7 +51,7 @@ class CcOps final : public ns3::TcpCongestionOps
     alignas(8) unsigned char state_[NCC_CC_STATE_MAX] = {};
 };
 
-// The receiving end sends no data and controls nothing.
+// Congestion control of the receiving end, which sends no data.
 class NoControl final : public ns3::TcpCongestionOps
 {
   public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// A packet on its way through the network, with what ports and NICs need to know of it beside its bytes.
+// A packet on its way through the network, with the fields that ports and NICs need beside its bytes.
 #pragma once
 
 #include "ns3/event-impl.h"
@@ -14,14 +14,14 @@ namespace ncc
 
 class Network;
 
-// One hop of a packet costs one event, and this is the event: pooled with the frame instead of allocated.
+// A packet and the event of its next hop in one object, which is pooled instead of allocated.
 struct Frame final : ns3::EventImpl {
     ns3::Ptr<ns3::Packet> packet; // TCP header and payload; the IP header is only counted
     Network *network = nullptr;
-    int64_t joined_ns = 0;     // when it joined the queue it waits in
+    int64_t joined_ns = 0;     // time at which it joined its queue
     uint64_t offset_bytes = 0; // stream offset of the payload
     uint32_t flow = 0;
-    uint32_t node = 0; // where it arrives next
+    uint32_t node = 0; // next node on its way
     uint32_t ip_bytes = 0;
     uint32_t payload_bytes = 0;
     bool to_receiver = true;

@@ -13,7 +13,7 @@ namespace ncc
 namespace
 {
 
-pid_t live_in = 0; // process that owns the live simulation; 0: none lives
+pid_t live_in = 0; // process that owns the live simulation; 0: there is none
 
 } // namespace
 

@@ -5,11 +5,11 @@
 namespace ncc
 {
 
-// Held by whatever runs a simulation; destroys ns-3's state at the end.
+// Lock on the one simulation of this process; its destructor destroys ns-3's state.
 class LiveSimulation
 {
   public:
-    // Throws std::runtime_error while another one lives here, or lived in the process that this one was forked from.
+    // Throws std::runtime_error if this process has another, or was forked from a process that had one.
     LiveSimulation();
     ~LiveSimulation();
     LiveSimulation(const LiveSimulation &) = delete;

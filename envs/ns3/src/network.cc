@@ -47,7 +47,7 @@ Network::Network(const Spec &spec)
         views_[i] = {flow.start_ns, flow.start_ns, flow.size_bytes, 0, 0, flow.limited[0]};
         Host &host = host_of(flow.src);
         nic_of_flow_[i] = host.nic.get();
-        // Before the first sample a host reports the base RTT of its longest path.
+        // A host reports the base RTT of its longest path before the first sample.
         host.rtt_mean_ns =
             std::max(host.rtt_mean_ns, static_cast<double>(routes_.BaseRttNs(spec_, flow.src, flow.dst)));
     }
@@ -171,7 +171,7 @@ void Network::Acknowledged(uint32_t flow)
     }
     connection.acknowledged = true;
     if (connection.queue.frames.empty()) {
-        // Not now: the socket is at work, and has events of its own at this instant.
+        // Freed later, because the socket is still being used, and has events of its own at this instant.
         Simulator::Schedule(TimeStep(1), &Network::Reap, this, flow);
     }
 }
@@ -193,7 +193,7 @@ void Network::Fail(const std::string &message)
 
 void Network::Send(uint32_t host, Ptr<Packet> packet)
 {
-    if (!labelled_) { // a reset that ns-3 sends without its socket: nobody is there to take it
+    if (!labelled_) { // a reset that ns-3 sends without its socket; it is ignored
         return;
     }
     labelled_ = false;
@@ -272,13 +272,13 @@ void Network::Arrive(Frame *frame)
             Leave(port, frame, arrival - now);
         } else if (arrival == Port::kDropped) {
             Release(frame);
-        } else if (port.held_pkts() == 1) { // the first that waits
+        } else if (port.held_pkts() == 1) { // the first waiting packet
             Simulator::Schedule(TimeStep(port.free_ns() - now), &Network::Transmitted, this, &port);
         }
         return;
     }
     Connection *connection = connections_[frame->flow].get();
-    if (connection == nullptr) { // a duplicate of what the flow has long delivered
+    if (connection == nullptr) { // a duplicate of delivered data
         Release(frame);
         return;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// A simulation: hosts with ns-3's TCP, switches, flows, and what is measured of them.
+// A simulation: hosts with ns-3's TCP, switches, flows, and their measurements.
 #pragma once
 
 #include "live.h"
@@ -24,11 +24,11 @@
 namespace ncc
 {
 
-// What a socket says of the packet that it is about to hand down.
+// Description of the packet that a socket is about to hand down.
 struct Label {
     uint32_t flow = 0;
     bool to_receiver = true;
-    bool data = false; // carries payload, and then a TCP header without options
+    bool data = false; // carries payload, after a TCP header without options
     uint64_t offset_bytes = 0;
     bool retransmission = false;
     bool ecn_capable = false;
@@ -46,7 +46,7 @@ class Network
     Network(const Network &) = delete;
     Network &operator=(const Network &) = delete;
 
-    // One period with these limits, by agent. Throws std::runtime_error when a controller or flow has failed.
+    // Runs one period with these limits, by agent. Throws std::runtime_error if a controller or flow has failed.
     void Step(const double *limits_bps);
     void Measure(const HostColumns &hosts, const UpperColumns &uppers);
 
@@ -61,20 +61,20 @@ class Network
     // For tests and studies.
     void DropPacket(uint32_t port, uint64_t nth) { SwitchPort(port).DropNth(nth); }
     void MarkPacket(uint32_t port, uint64_t nth) { SwitchPort(port).MarkNth(nth); }
-    // Of a live sender; zeros when the flow is not live.
+    // Window of a live sender; zeros if the flow is not live.
     struct Window {
         uint64_t cwnd_bytes, ssthresh_bytes, una_bytes;
     };
     Window SenderWindow(uint32_t flow) const;
     size_t live_connections() const { return live_; }
 
-    // From sockets
+    // Called by sockets
     void Outgoing(const Label &label)
     {
         label_ = label;
         labelled_ = true;
     }
-    // ns-3 may have sent nothing after all: the label must not pass to the next packet.
+    // Removes an unused label, in case ns-3 has sent nothing, so that the next packet does not get it.
     void NothingOutgoing() { labelled_ = false; }
     bool HasRoom(uint32_t flow) const { return nic_of_flow_[flow]->HasRoom(connections_[flow]->queue); }
     bool Holds(uint32_t flow, uint64_t offset_bytes) const;
@@ -85,7 +85,7 @@ class Network
     void TimedOut(uint32_t flow) { ++records_[flow].timeouts; }
     void Fail(const std::string &message);
 
-    // From NICs and frames
+    // Called by NICs and frames
     FlowQueue &queue(uint32_t flow) { return connections_[flow]->queue; }
     const FlowSpec &flow(uint32_t number) const { return spec_.flows[number]; }
     void Left(const Frame &frame, int64_t now_ns);
@@ -97,7 +97,7 @@ class Network
     struct Connection {
         ns3::Ptr<HostSocket> sender, receiver;
         FlowQueue queue;
-        uint32_t live_index = 0; // in its host's list of live flows
+        uint32_t live_index = 0; // index in its host's list of live flows
         bool acknowledged = false;
     };
     struct Host : HostEpoch {
@@ -106,23 +106,23 @@ class Network
         ns3::Ptr<ns3::TcpL4Protocol> tcp;
         ns3::Ipv4Address address;
         std::unique_ptr<Nic> nic;
-        std::vector<uint32_t> live; // flows that have arrived and not been delivered
-        uint32_t connections = 0;   // that flows from here have and that have not been freed
+        std::vector<uint32_t> live; // flows that have arrived and are not delivered
+        uint32_t connections = 0;   // connections of flows from this host that are not freed
     };
 
     void BuildHosts();
     void BuildPorts();
-    void StartFlows(); // those due now, and an event for the next
+    void StartFlows(); // starts the flows due now, and schedules the next
     void StartFlow(uint32_t flow);
     void Reap(uint32_t flow);
     void ApplyLimits();
     void Send(uint32_t host, ns3::Ptr<ns3::Packet> packet);
     Port &SwitchPort(uint32_t port);
-    void Leave(const Port &port, Frame *frame, int64_t in_ns); // is at the far end then
-    void Transmitted(Port *port);                              // it may start what it holds
+    void Leave(const Port &port, Frame *frame, int64_t in_ns); // the frame then arrives at the far end
+    void Transmitted(Port *port);                              // starts the next held frame
     Host &host_of(uint32_t node) { return hosts_[host_index_[node]]; }
 
-    LiveSimulation live_simulation_; // first, so that it ends last
+    LiveSimulation live_simulation_; // declared first, so that it is destroyed last
     Spec spec_;
     Transport transport_;
     Routes routes_;

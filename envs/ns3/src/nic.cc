@@ -64,7 +64,7 @@ void Nic::Send(Frame *frame)
         order_->Joined(frame->flow);
     }
     if (token_event_.IsPending() && (frame->payload_bytes == 0 || !limited)) {
-        // A data packet waits for its tokens; a small one may need none, and one without a limit does.
+        // A data packet waits for tokens, but a control packet is smaller, and one without a limit needs none.
         token_event_.Cancel();
         ServeAt(0);
     }
@@ -75,7 +75,7 @@ void Nic::Send(Frame *frame)
 
 void Nic::ServeAt(int64_t delay_ns)
 {
-    if (free_ps_ > Now() * kPsPerNs) { // nothing can go before the wire is free
+    if (free_ps_ > Now() * kPsPerNs) { // nothing can be sent before the wire is free
         if (!wire_pending_) {
             wire_pending_ = true;
             const int64_t free_ns = (free_ps_ + kPsPerNs - 1) / kPsPerNs;
@@ -146,7 +146,7 @@ void Nic::Transmit(Frame *frame, bool limited, int64_t now_ns)
     ++totals_.tx_pkts;
     totals_.tx_bytes += frame->ip_bytes;
     totals_.delay_ns += now_ns - frame->joined_ns;
-    // Events fall on whole nanoseconds; back to back, the fraction of the last packet's end is carried on.
+    // Events fall on whole nanoseconds; between packets back to back, the fraction is carried over.
     const int64_t now_ps = now_ns * kPsPerNs;
     const int64_t start_ps = now_ps - free_ps_ < kPsPerNs ? free_ps_ : now_ps;
     free_ps_ = start_ps + wire_.SerialisationPs(frame->ip_bytes);

@@ -16,20 +16,20 @@
 namespace ncc
 {
 
-// Packets of one flow that TCP has handed down and that have not left the host.
+// Packets of one flow that TCP has handed down and that have not left the host yet.
 struct FlowQueue {
     std::deque<Frame *> frames;
     uint64_t bytes = 0;
 };
 
-// Packets leave when their transmission begins. Handshake packets and pure ACKs go ahead of data; those under the limit
-// (FlowSpec::limited) are charged to the token bucket, and while they wait for it the others go. Nothing is ever
-// dropped here: back-pressure bounds the queues (`HasRoom`). Repairs that ns-3 sends without asking for the window come
-// on top: the first of a fast recovery and one on each partial ACK in it.
+// Packets leave when their transmission begins. Handshake packets and pure ACKs go before data. Packets under the limit
+// (FlowSpec::limited) take tokens from the bucket; while they wait for tokens, the others are sent. Nothing is ever
+// dropped here, because back-pressure bounds the queues (`HasRoom`). The bound is exceeded by repairs that ns-3 sends
+// without asking for the window: the first of a fast recovery and one on each partial ACK in it.
 //
-// What the transport's RTT sees: the clock of a segment starts when TCP hands it down, so an RTT sample contains the
-// wait in the flow's own queue (at most `small_queue_bytes` ahead of it, repairs apart) and the turns of the other
-// flows meanwhile. Time that data spends unsent in TCP's send buffer is not in it.
+// The clock of a segment's RTT starts when TCP hands it down. An RTT sample therefore contains the wait in the flow's
+// own queue (at most `small_queue_bytes` ahead of it, except for repairs) and the turns of other flows meanwhile, but
+// not the time that data waits in TCP's send buffer.
 class Nic
 {
   public:
@@ -39,21 +39,21 @@ class Nic
     Nic(const Nic &) = delete;
     Nic &operator=(const Nic &) = delete;
 
-    // Bits of IP packets per second, > 0; infinity takes the limiter out. Takes hold at once, also for a packet that
-    // already waits for tokens.
+    // Sets the limit in bits of IP packets per second, > 0; infinity means no limit. It takes effect at once, also for
+    // a packet that already waits for tokens.
     void SetLimit(double bps);
     double limit_bps() const { return bucket_.limit_bps(); }
 
     void Send(Frame *frame);
 
-    // Whether TCP may hand down one more packet of a flow (Linux: TCP small queues).
+    // Returns true if TCP may hand down one more packet of a flow (Linux: TCP small queues).
     bool HasRoom(const FlowQueue &queue) const
     {
         return queue.bytes == 0 || queue.bytes + mtu_bytes_ <= small_queue_bytes_;
     }
 
     const PortTotals &totals() const { return totals_; }
-    int64_t limited_bytes() const { return limited_bytes_; } // sent under the limit, of IP packets
+    int64_t limited_bytes() const { return limited_bytes_; } // IP packets sent under the limit
     const Wire &wire() const { return wire_; }
 
   private:
@@ -62,14 +62,14 @@ class Nic
         void Notify() override;
     };
 
-    // Whose oldest frame goes next, and how long it has to wait for tokens.
+    // Queue whose oldest frame is sent next, and the time for which it must wait for tokens.
     struct Turn {
         std::deque<Frame *> *frames;
         bool limited;
         int64_t wait_ns = 0;
     };
 
-    void Serve(); // the next packet, if the wire is free and the bucket holds its size
+    void Serve(); // sends the next packet if the wire is free and there are tokens
     Turn Next(int64_t now_ns);
     bool Waits() const { return data_frames_ > 0 || !control_[0].empty() || !control_[1].empty(); }
     bool Limited(const Frame &frame) const;
@@ -82,13 +82,13 @@ class Nic
     std::unique_ptr<FlowOrder> order_;
     std::deque<Frame *> control_[2]; // not under the limit; under it
     uint64_t data_frames_ = 0;
-    uint64_t unlimited_frames_ = 0; // of them
+    uint64_t unlimited_frames_ = 0; // those without a limit
     int64_t limited_bytes_ = 0;
     int64_t queue_bytes_ = 0;
     uint64_t small_queue_bytes_;
     uint32_t mtu_bytes_;
 
-    int64_t free_ps_ = 0; // when the wire has sent all it was given
+    int64_t free_ps_ = 0; // time at which the wire has sent everything
     ns3::Ptr<WireFree> wire_free_;
     bool wire_pending_ = false;
     TokenBucket bucket_;

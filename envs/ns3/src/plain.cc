@@ -46,7 +46,7 @@ double CpuSeconds()
     return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// Time average of what a queue disc holds.
+// Time average of a queue disc's length.
 struct QueueMeter {
     double integral = 0;
     uint32_t bytes = 0;
@@ -98,14 +98,14 @@ class Program
     bool measure_queues_;
     PlainResult result_;
     NodeContainer nodes_;
-    std::vector<Ipv4Address> address_;  // of a host, by node
-    std::vector<uint32_t> interface_;   // by directed port, at its own end
-    std::vector<Ipv4Address> gateway_;  // by directed port: the far end
+    std::vector<Ipv4Address> address_;  // address of a host, by node
+    std::vector<uint32_t> interface_;   // interface at its own end, by directed port
+    std::vector<Ipv4Address> gateway_;  // address of the far end, by directed port
     std::vector<Ptr<QueueDisc>> discs_; // by directed port; null at host ends
     std::vector<std::unique_ptr<QueueMeter>> meters_;
     std::vector<Ptr<Socket>> listeners_, senders_;
     std::vector<uint64_t> unsent_, received_;
-    std::map<Address, uint32_t> flow_of_; // by the sender's address and port
+    std::map<Address, uint32_t> flow_of_; // flow by the sender's address and port
     size_t finished_ = 0;
 };
 
@@ -166,8 +166,8 @@ void Program::Build()
     senders_.resize(spec_.flows.size());
 }
 
-// RED as a step: averaging off, both thresholds at K, marking instead of dropping. The device below holds one packet,
-// or the disc would hardly ever hold one.
+// Sets RED up as a step: no averaging, both thresholds at K, marking instead of dropping. The device below holds only
+// one packet; otherwise the disc would almost always be empty.
 void Program::Mark(const LinkSpec &link, uint32_t end, uint32_t port, Ptr<NetDevice> device)
 {
     DynamicCast<PointToPointNetDevice>(device)->GetQueue()->SetMaxSize(QueueSize("1p"));
@@ -190,7 +190,7 @@ void Program::Mark(const LinkSpec &link, uint32_t end, uint32_t port, Ptr<NetDev
     }
 }
 
-// A switch's default route is the port that most hosts lie behind; look-up in static routes takes time linear in them.
+// Makes the port with most hosts behind it a switch's default route, as look-up time is linear in the static routes.
 void Program::AddRoutes()
 {
     Ipv4StaticRoutingHelper helper;

@@ -56,10 +56,10 @@ void Port::Advance(int64_t now_ns)
     Integrate(now_ps);
 }
 
-// Whether the frame may join, or pass a transmitter that takes it at once; marks it.
+// Returns true if the frame may join the queue or go to an idle transmitter, and marks it if it must be marked.
 bool Port::Admit(Frame *frame, bool waits, int64_t now_ns)
 {
-    if (discipline_.shared()) { // departures are worked out late: what the others hold must be known
+    if (discipline_.shared()) { // departures are computed late, but the other queues must be up to date
         for (Port *port : pool_->ports) {
             port->Advance(now_ns);
         }
@@ -126,7 +126,7 @@ Port::Started Port::Next(int64_t now_ns)
     turn.pop_front();
     Leave(frame->ip_bytes, now_ns * kPsPerNs, frame->joined_ns);
     MarkLeaving(frame);
-    // Events fall on whole nanoseconds: the fraction of the last packet's end is carried on.
+    // Events fall on whole nanoseconds; the fraction of the last packet's end is carried over.
     free_ps_ += wire_.SerialisationPs(frame->ip_bytes);
     return {frame, wire_.ArrivalNs(free_ps_)};
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The egress port of a switch: a finite queue before a transmitter of exact speed.
+// The egress port of a switch: a finite queue in front of a transmitter with exact speed.
 #pragma once
 
 #include "discipline.h"
@@ -23,47 +23,47 @@ struct SharedPool : Pool {
     std::vector<Port *> ports;
 };
 
-// As a FIFO of known speed, the port knows when each packet will start when it arrives. So a hop takes one event (the
-// arrival at the far end), and the queue is brought up to date only when somebody asks. A port that lets control
-// packets go first cannot know, nor can one that marks what leaves know the marks: they hold what has to wait, and take
-// a second event for each of those.
+// A FIFO of known speed knows at a packet's arrival when its transmission will start. A hop therefore takes one event
+// (the arrival at the far end), and the queue is updated only when its state is needed. A port that sends control
+// packets first cannot know this time, and one that marks on departure cannot know the marks: these hold waiting
+// packets, and take a second event for each.
 class Port
 {
   public:
-    // `pool` is that of `queue.pool` and outlives this, null for none. It must list this port before packets come.
+    // `pool` is that of `queue.pool` and outlives this; null: none. It must list this port before packets come.
     Port(const Wire &wire, const QueueSpec &queue, SharedPool *pool, uint64_t seed);
 
     static constexpr int64_t kDropped = -1, kHeld = -2;
 
-    // Takes the frame at `now`. Returns when it arrives at the far end; or kDropped (the frame is still the caller's);
-    // or kHeld: `Next` gives it back.
+    // Takes the frame at `now`. Returns its arrival time at the far end, or kDropped (the frame still belongs to the
+    // caller), or kHeld (`Next` will return it).
     int64_t Enqueue(Frame *frame, int64_t now_ns);
 
-    // While frames are held, the caller calls `Next` at `free_ns`, which changes with each call.
+    // While frames are held, the caller must call `Next` at `free_ns`, which changes with each call.
     size_t held_pkts() const { return held_ ? held_->control.size() + held_->data.size() : 0; }
     int64_t free_ns() const { return (free_ps_ + kPsPerNs - 1) / kPsPerNs; }
 
-    // Starts the held frame whose turn it is; `arrival_ns`: at the far end.
+    // Starts the next held frame; `arrival_ns` is its arrival at the far end.
     struct Started {
         Frame *frame;
         int64_t arrival_ns;
     };
     Started Next(int64_t now_ns);
 
-    // Brings totals, queue and its integral up to `now`: a packet has left the queue once its transmission has begun.
+    // Updates totals, queue and its integral to `now`. A packet has left the queue once its transmission has begun.
     void Advance(int64_t now_ns);
 
     const Wire &wire() const { return wire_; }
     const PortTotals &totals() const { return totals_; }
     int64_t queue_bytes() const { return queue_bytes_; }
-    // Byte-nanoseconds waited since the last call.
+    // Returns the byte-nanoseconds waited since the last call.
     double TakeQueueIntegral()
     {
         double taken = integral_;
         integral_ = 0;
         return taken;
     }
-    // Drops or marks the nth data packet to arrive from now on (1: the next), whatever the queue.
+    // Drops or marks the nth data packet that arrives from now on (1: the next), whatever the queue.
     void DropNth(uint64_t nth) { drop_in_ = nth; }
     void MarkNth(uint64_t nth) { mark_in_ = nth; }
 
@@ -72,7 +72,7 @@ class Port
         int64_t joined_ns, start_ps;
         uint32_t bytes;
     };
-    struct Held { // in the order of their turns
+    struct Held { // each in order of transmission
         std::deque<Frame *> control, data;
     };
 
@@ -86,11 +86,11 @@ class Port
     Discipline discipline_;
     SharedPool *pool_;
     PortTotals totals_;
-    std::deque<Waiting> queue_; // of a FIFO
+    std::deque<Waiting> queue_; // used by a FIFO
     bool control_first_;
     std::unique_ptr<Held> held_; // null: a FIFO
     int64_t queue_bytes_ = 0;
-    int64_t free_ps_ = 0; // when the transmitter has sent all it was given
+    int64_t free_ps_ = 0; // time at which the transmitter has sent everything
     int64_t updated_ps_ = 0;
     double integral_ = 0;
     uint64_t drop_in_ = 0, mark_in_ = 0;

@@ -21,7 +21,7 @@ using namespace ns3;
 namespace
 {
 
-// The 64-bit offset whose low 32 bits are those of `seq`, nearest to `near`.
+// Returns the 64-bit offset nearest to `near` whose low 32 bits are those of `seq`.
 uint64_t Unwrap(SequenceNumber32 seq, uint64_t near)
 {
     const auto low = seq.GetValue() - 1; // payload starts at sequence number 1
@@ -48,7 +48,7 @@ void RateProbe::SkbSent(TcpTxItem *item, bool)
 void RateProbe::SkbDelivered(TcpTxItem *item)
 {
     TcpTxItem::RateInformation &info = item->GetRateInformation();
-    if (info.m_deliveredTime == Time::Max()) { // counted when it was acknowledged selectively
+    if (info.m_deliveredTime == Time::Max()) { // counted already, when it was acknowledged selectively
         return;
     }
     estimator.Delivered({item->GetLastSent().GetTimeStep(), info.m_firstSent.GetTimeStep(),
@@ -85,7 +85,7 @@ void HostSocket::Await(const Address &local, const Address &peer)
 {
     local_ = local;
     peer_ = peer;
-    ShutdownRecv(); // nobody to notify: data is taken out as it comes
+    ShutdownRecv(); // no application: data is taken out as it comes
     Listen();
 }
 
@@ -100,7 +100,7 @@ void HostSocket::Shut()
 
 void HostSocket::Offer(Ptr<Socket>, uint32_t available)
 {
-    // Whole chunks only: every call costs an event.
+    // Only whole chunks are offered, because every call costs an event.
     const uint64_t chunk = std::min<uint64_t>(unoffered_bytes_, std::max<uint32_t>(GetSndBufSize() / 4, 1));
     if (chunk == 0 || available < chunk) {
         return;
@@ -150,7 +150,7 @@ void HostSocket::Receive(Frame *frame)
 
 Ptr<TcpSocketBase> HostSocket::Fork()
 {
-    return this; // one waiting socket per flow becomes its connection; there is no second client to wait for
+    return this; // the listening socket becomes the connection, as each flow has its own
 }
 
 void HostSocket::Wake()
@@ -171,9 +171,9 @@ void HostSocket::HeadLeft()
 
 uint32_t HostSocket::AvailableWindow() const
 {
-    // Without SACK and limited transmit nothing goes out between the first duplicate ACK and what it turns out to mean
-    // (RFC 5681 before RFC 3042). ns-3 takes that for granted, and ends the process if pacing or the host's queue had
-    // held something back that goes now.
+    // Without SACK and limited transmit, nothing may be sent between the first duplicate ACK and the decision about a
+    // loss (RFC 5681 before RFC 3042). ns-3 relies on that, and ends the process if data that pacing or the host's
+    // queue had held back is sent now.
     if (m_tcb->m_congState == TcpSocketState::CA_DISORDER && !m_sackEnabled && !m_limitedTx) {
         return 0;
     }
@@ -201,7 +201,7 @@ uint32_t HostSocket::SendDataPacket(SequenceNumber32 seq, uint32_t max_size, boo
         rate_->idle = idle;
     }
     if (idle) {
-        m_retxEvent.Cancel(); // nothing was outstanding: the timer counts from this packet (RFC 6298 5.1, 5.2)
+        m_retxEvent.Cancel(); // nothing was outstanding: the timer starts at this packet (RFC 6298 5.1, 5.2)
     }
     Outgoing(offset, retransmission, cwr_due_ && !retransmission, true);
     if (cwr_due_ && !retransmission) {
@@ -236,7 +236,7 @@ void HostSocket::PersistTimeout()
 
 void HostSocket::ReceivedAck(Ptr<Packet> packet, const TcpHeader &header)
 {
-    if (!sender_) { // it has nothing of its own in flight: only the payload matters
+    if (!sender_) { // the receiver has nothing in flight: only the payload matters
         if (packet->GetSize() > 0) {
             ReceivedData(packet, header);
         }
@@ -249,7 +249,7 @@ void HostSocket::ReceivedAck(Ptr<Packet> packet, const TcpHeader &header)
     }
     in_flight_before_ = BytesInFlight();
     if (m_tcb->m_congState == TcpSocketState::CA_CWR && header.GetAckNumber() > m_recover) {
-        m_dupAckCount = 0; // ns-3 counts duplicates in CWR, and then aborts if the next one comes in state open
+        m_dupAckCount = 0; // ns-3 counts duplicates in CWR, and aborts if the next one comes in state open
     }
     TcpSocketBase::ReceivedAck(packet, header);
     TakeDelivered();
@@ -309,11 +309,11 @@ void HostSocket::ReceivedData(Ptr<Packet> packet, const TcpHeader &header)
 {
     if (echo_ == Echo::kPrecise) {
         if (ce_ != ce_state_) {
-            if (m_delAckEvent.IsPending()) { // acknowledge the packets before this one with the state they had
+            if (m_delAckEvent.IsPending()) { // acknowledge earlier packets with their state
                 SendEmptyPacket(TcpHeader::ACK);
             }
             ce_state_ = ce_;
-            m_delAckCount = m_delAckMaxCount; // and this one at once
+            m_delAckCount = m_delAckMaxCount; // acknowledge this packet at once
         }
     } else if (echo_ == Echo::kClassic) {
         ce_state_ = ce_ || (ce_state_ && !cwr_);
@@ -336,14 +336,15 @@ void HostSocket::ReTxTimeout()
         TcpSocketBase::ReTxTimeout();
         return;
     }
-    // ns-3 arms this timer for unsent data too. Pacing or the host's queue may hold that back, and they will let it go;
-    // otherwise TCP itself declines (a window below one segment), and only the timeout below opens the window again.
+    // ns-3 arms this timer for unsent data too. If pacing or the host's queue holds that data back, they will release
+    // it. Otherwise TCP itself holds it back (a window below one segment), and only the timeout below opens the window
+    // again.
     const bool all_acknowledged = m_txBuffer->HeadSequence() == m_tcb->m_highTxMark.Get();
     if (all_acknowledged && (m_pacingTimer.IsRunning() || !network_.HasRoom(flow_))) {
         m_retxEvent = Simulator::Schedule(m_rto.Get(), &HostSocket::ReTxTimeout, this);
         return;
     }
-    if (network_.Holds(flow_, una_bytes_)) { // as in Linux: what has not left the host cannot be lost
+    if (network_.Holds(flow_, una_bytes_)) { // as in Linux: data that has not left the host cannot be lost
         m_retxEvent = Simulator::Schedule(m_rto.Get(), &HostSocket::ReTxTimeout, this);
         return;
     }

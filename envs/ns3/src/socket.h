@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// One end of a flow: ns-3's TCP, held back by the host's queue, with the controller and the measurements attached.
+// One end of a flow: ns-3's TCP with the host's back-pressure, the controller and the measurements.
 #pragma once
 
 #include "cc_ops.h"
@@ -16,12 +16,12 @@ namespace ncc
 
 class Network;
 
-// How congestion marks travel. With a controller of baselines/ the echo is ours (RFC 8257 section 3.2 or RFC 3168), for
-// one of ns-3's own congestion controls it is ns-3's.
+// Kind of ECN echo. With a controller of baselines/ the echo is ours (RFC 8257 section 3.2 or RFC 3168); with one of
+// ns-3's own congestion controls it is ns-3's.
 enum class Echo { kNone, kClassic, kPrecise, kNs3 };
 
-// ns-3 tells it of packets sent and delivered. ns3::TcpRateLinux would estimate by an older rule: it keeps a sample
-// over ACKs that deliver nothing and takes, of packets sent between two ACKs, the first.
+// Estimator of the delivery rate that ns-3 calls for packets sent and delivered. ns3::TcpRateLinux has an older rule:
+// it keeps a sample over ACKs that deliver nothing and takes the first of the packets sent between two ACKs.
 class RateProbe final : public ns3::TcpRateOps
 {
   public:
@@ -38,7 +38,7 @@ class RateProbe final : public ns3::TcpRateOps
     const TcpRateConnection &GetConnectionRate() override { return connection_; }
 
     DeliveryRate estimator;
-    bool idle = false; // all that was sent is acknowledged, as the next packet goes out
+    bool idle = false; // everything sent is acknowledged when the next packet is sent
 
   private:
     TcpRateSample sample_;
@@ -59,14 +59,14 @@ class HostSocket final : public ns3::TcpSocketBase
     void Shut();
 
     void Receive(Frame *frame);
-    // The host's queue of this flow has room again.
+    // Continues sending, because the host's queue of this flow has room again.
     void Wake();
-    // The first unacknowledged segment left the host after a wait: its retransmission timer starts now (RFC 6298 5.1
-    // counts from sending; Linux likewise from the departure time), or a slow limit would look like a loss.
+    // Restarts the retransmission timer when the first unacknowledged segment leaves the host after a wait. RFC
+    // 6298 5.1 counts from sending, Linux from the departure; otherwise a slow limit would look like a loss.
     void HeadLeft();
 
     ncc_cc_event Event(ncc_u32 flags) const;
-    ncc_cc_event AckEvent(); // of the ACK being processed; counts what it delivers
+    ncc_cc_event AckEvent(); // event of the current ACK; counts its delivered bytes
     void ControllerFault(const std::string &message);
     void RttSample(int64_t ns);
 
@@ -86,7 +86,7 @@ class HostSocket final : public ns3::TcpSocketBase
 
   private:
     void Offer(ns3::Ptr<ns3::Socket> socket, uint32_t available);
-    ncc_u64 TakeDelivered(); // payload newly acknowledged, cumulatively or selectively, each byte once
+    ncc_u64 TakeDelivered(); // newly acknowledged payload, also by SACK, each byte once
     void Outgoing(uint64_t offset_bytes, bool retransmission, bool cwr, bool data);
     void GivenUp(ns3::Ptr<ns3::Socket> socket);
 
@@ -96,36 +96,36 @@ class HostSocket final : public ns3::TcpSocketBase
     Echo echo_;
     RttNoise rtt_noise_;
     ns3::Ptr<CcOps> controller_;
-    ns3::Ptr<RateProbe> rate_; // of controllers that want delivery rates
+    ns3::Ptr<RateProbe> rate_; // only for controllers that want delivery rates
     ns3::Address local_, peer_;
 
     uint64_t size_bytes_ = 0;
     uint64_t unoffered_bytes_ = 0;
     uint32_t syns_ = 0;
-    mutable bool held_back_ = false; // TCP would have sent but for the host's queue
+    mutable bool held_back_ = false; // TCP wanted to send, but the host's queue was full
 
-    // Stream offsets in 64 bits; ns-3's sequence numbers wrap. Its first payload byte is number 1.
+    // Stream offsets in 64 bits, because ns-3's sequence numbers wrap. Its first payload byte has number 1.
     uint64_t una_bytes_ = 0;
     uint64_t delivered_bytes_ = 0;
     uint64_t received_bytes_ = 0;
 
-    // RTT samples as the controller hears of them
-    int64_t heard_rtt_ns_ = 0; // of the packet being processed; 0: none
+    // RTT samples that the controller gets
+    int64_t heard_rtt_ns_ = 0; // sample of the current packet; 0: none
     int64_t min_rtt_ns_ = 0;
     uint64_t rtt_samples_ = 0;
     uint64_t una_before_ = 0;
     uint32_t in_flight_before_ = 0;
     bool ece_ = false;
-    bool cwr_due_ = false;          // RFC 3168: tell the receiver with the next new packet that ECE was heard
-    uint64_t cwr_offset_bytes_ = 0; // where it was last told
+    bool cwr_due_ = false;          // RFC 3168: set CWR on the next new packet, because ECE came
+    uint64_t cwr_offset_bytes_ = 0; // offset of the last packet with CWR
 
     // Receiver
-    bool ce_ = false; // of the packet being processed
+    bool ce_ = false; // mark of the current packet
     bool cwr_ = false;
     bool ce_state_ = false; // DCTCP.CE, or "repeat ECE until CWR"
 };
 
-// ns-3's estimator, which also tells the socket of every sample.
+// ns-3's estimator, which also passes every sample to the socket.
 class RttProbe final : public ns3::RttMeanDeviation
 {
   public:

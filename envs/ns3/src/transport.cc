@@ -142,10 +142,10 @@ void SetDefaults(const Spec &spec)
     set("ns3::TcpSocket::InitialSlowStartThreshold", UintegerValue(std::numeric_limits<uint32_t>::max()));
     set("ns3::TcpSocket::DelAckCount", UintegerValue(spec.delayed_ack_pkts));
     set("ns3::TcpSocket::DelAckTimeout", TimeValue(NanoSeconds(spec.delayed_ack_ns)));
-    set("ns3::TcpSocket::TcpNoDelay", BooleanValue(true)); // the last, short packet of a flow must not wait
+    set("ns3::TcpSocket::TcpNoDelay", BooleanValue(true)); // the short last packet of a flow must not wait
     set("ns3::TcpSocket::ConnTimeout", TimeValue(NanoSeconds(spec.initial_rto_ns)));
-    set("ns3::TcpSocket::ConnCount", UintegerValue(16));        // a flow is never given up within a run
-    set("ns3::TcpSocket::DataRetries", UintegerValue(1000000)); // (ns-3: after 6 timeouts in a row)
+    set("ns3::TcpSocket::ConnCount", UintegerValue(16));        // no flow is given up within a run
+    set("ns3::TcpSocket::DataRetries", UintegerValue(1000000)); // (by default after 6 timeouts in a row)
     set("ns3::TcpSocket::PersistTimeout", TimeValue(NanoSeconds(spec.initial_rto_ns)));
     set("ns3::TcpSocketBase::Timestamp", BooleanValue(false)); // its clock ticks once per millisecond
     set("ns3::TcpSocketBase::WindowScaling", BooleanValue(true));

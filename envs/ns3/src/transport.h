@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Which transports exist, and ns-3's process-wide settings for one.
+// Transports, and ns-3's process-wide settings for one of them.
 #pragma once
 
 #include "cc_ops.h"
@@ -19,11 +19,11 @@ namespace ncc
 class Network;
 enum class Echo;
 
-// Controllers of baselines/ and ns-3's own congestion controls (`ns3::TcpCubic`).
+// Lists the controllers of baselines/ and ns-3's own congestion controls (`ns3::TcpCubic`).
 std::vector<std::string> TransportNames();
 std::vector<ParamRow> TransportParams(const std::string &name);
 
-// Makes the sockets of both ends of a flow.
+// Factory of the sockets of both ends of a flow.
 class Transport
 {
   public:
@@ -38,20 +38,20 @@ class Transport
     ns3::Ptr<HostSocket> Make(Network &network, uint32_t flow, bool sender, ns3::Ptr<ns3::Node> node,
                               ns3::Ptr<ns3::TcpL4Protocol> tcp) const;
 
-    Controller controller_; // ops null: one of ns-3's own
+    Controller controller_; // ops is null for one of ns-3's own
     ns3::ObjectFactory ns3_control_;
     bool ns3_ecn_ = false;
     ncc_cc_conn conn_;
     Echo echo_;
     RttNoise rtt_noise_;
-    // Some of ns-3's controls (TcpWestwoodPlus) leave events behind that name them: they live as long as the run.
+    // Some of ns-3's controls (TcpWestwoodPlus) leave events behind that use them, so they are kept for the whole run.
     mutable std::vector<ns3::Ptr<ns3::TcpCongestionOps>> ns3_controls_;
 };
 
-// ns-3's own congestion controls cannot be told of a wrong RTT. Throws std::invalid_argument.
+// Throws std::invalid_argument if the spec has RTT noise, which ns-3's own congestion controls cannot be given.
 void RefuseRttNoise(const Spec &spec);
 
-// Sets every ns-3 default that a run depends on: they belong to the process and outlive a simulation.
+// Sets every ns-3 default that a run depends on, because they belong to the process and outlive a simulation.
 void SetDefaults(const Spec &spec);
 
 } // namespace ncc
