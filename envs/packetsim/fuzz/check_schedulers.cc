@@ -26,7 +26,7 @@ void CheckQueue(Queue queue, uint64_t seed, int64_t near_ns)
     std::map<std::pair<int64_t, uint64_t>, Event> reference; // by time and turn
     int64_t now_ns = 0;
     uint64_t order = 0;
-    // Around the calendar's end, for any width of its slots; far beyond it; now, so that ties are common.
+    // Draws times around the calendar's end, for any width of its slots; far beyond it; and now, for frequent ties.
     auto delay_ns = [&] {
         switch (random.Between(0, 5)) {
         case 0:

@@ -6,8 +6,7 @@
 namespace ncc::packetsim
 {
 
-// Both schedulers against what is sorted by time and turn, under random pushes and pops. Throws std::logic_error if
-// they differ.
+// Compares both schedulers with a sorted map under random pushes and pops. Throws std::logic_error if they differ.
 void CheckSchedulers(uint64_t seed);
 
 } // namespace ncc::packetsim

@@ -51,7 +51,7 @@ class Maker
         constexpr size_t kControllers = sizeof(ncc_cc_table) / sizeof(ncc_cc_table[0]);
         spec_.rtt_noise_max_ns = random_.Chance(0.3) ? 1'000'000 : 0;
         spec_.transport = ncc_cc_table[random_.Between(0, kControllers - 1)]->name;
-        if (random_.Chance(0.2)) { // a window of one packet, or one that never shrinks; paced now and then
+        if (random_.Chance(0.2)) { // a window of one packet, or one that never shrinks; sometimes paced
             const uint64_t mss_bytes = spec_.mtu_bytes - 40;
             spec_.transport = test_window_ops.name;
             spec_.params = {{"cwnd_bytes", mss_bytes * random_.OneOf<uint64_t>({1, 1, 2, 50, 100'000})},
@@ -79,7 +79,7 @@ class Maker
         return queue;
     }
 
-    // Pools belong to one switch each.
+    // Makes pools, each of one switch.
     void Share(uint32_t first_switch, uint32_t n)
     {
         for (uint32_t node = first_switch; node < first_switch + n; ++node) {
@@ -100,7 +100,7 @@ class Maker
         }
     }
 
-    // A tree of switches with hosts, and now and then a second way.
+    // Makes a tree of switches with hosts, and sometimes a second path.
     void Network()
     {
         const auto switches = static_cast<uint32_t>(random_.Between(1, 4));
@@ -134,7 +134,7 @@ class Maker
             spec_.agents.push_back(static_cast<uint32_t>(spec_.is_host.size() - 1));
             link(spec_.agents.back(), static_cast<uint32_t>(random_.Between(0, switches - 1)), true);
         }
-        spec_.upper_ports = {static_cast<uint32_t>(2 * spec_.links.size() - 1)}; // the switch's end of the last
+        spec_.upper_ports = {static_cast<uint32_t>(2 * spec_.links.size() - 1)}; // the switch's end of the last link
         Share(0, switches);
     }
 
@@ -166,7 +166,7 @@ class Maker
         Losses &losses = out_.losses;
         if (random_.Chance(0.5)) {
             losses.chance = random_.OneOf({0.001, 0.02, 0.2});
-            if (losses.chance > 0.1) { // timers back off to seconds, and without a sample they stay there
+            if (losses.chance > 0.1) { // timers back off to seconds, and stay there without a sample
                 spec_.period_ns = std::max<int64_t>(spec_.period_ns, 1'000'000);
             }
         }
@@ -182,7 +182,7 @@ class Maker
     RandomCase &out_;
     Spec &spec_;
     Random random_;
-    bool slow_ = false; // endless for its links; else for its flows
+    bool slow_ = false; // true: endless by its links; false: by its flows
 };
 
 } // namespace

@@ -32,19 +32,19 @@ class Random
     std::mt19937_64 engine_;
 };
 
-// Packets that are lost where they arrive, beside those that switches drop.
+// Losses of packets at their destination, beside those that switches drop.
 struct Losses {
-    double chance = 0;                  // of any packet
-    uint32_t in_a_row = 5;              // of one flow at most, so that every flow can finish
-    std::array<uint32_t, 5> first = {}; // by Packet::kind: so many of each flow's first ones
-    uint32_t last_acks = 0;             // so many of the ACKs of a whole flow
+    double chance = 0;                  // probability for each packet
+    uint32_t in_a_row = 5;              // most losses in a row of one flow, so that every flow can finish
+    std::array<uint32_t, 5> first = {}; // by Packet::kind: number of each flow's first packets to lose
+    uint32_t last_acks = 0;             // number of ACKs of a whole flow to lose
 };
 
 struct RandomCase {
     Spec spec;
     Losses losses;
-    double fault_chance = 0; // of a drop or mark at a switch, per epoch
-    bool endless = false;    // its numbers are extreme: a flow may outlast any patience
+    double fault_chance = 0; // probability of a drop or mark at a switch, per epoch
+    bool endless = false;    // extreme numbers: a flow may never finish
 
     static RandomCase Make(uint64_t seed);
 };

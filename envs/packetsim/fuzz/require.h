@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What ends a case that has gone wrong.
+// A check that ends a failed case.
 #pragma once
 
 #include <stdexcept>

@@ -9,7 +9,7 @@
 namespace ncc::packetsim
 {
 
-void UnwatchedTcpReceive(Network &network, uint32_t slot, const Packet &packet); // TCP's own: see CMakeLists.txt
+void UnwatchedTcpReceive(Network &network, uint32_t slot, const Packet &packet); // TCP's: see CMakeLists.txt
 
 thread_local Watch *Watch::current = nullptr;
 

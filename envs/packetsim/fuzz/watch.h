@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A second opinion on what every packet that arrives may be, and on what TCP makes of it. It also loses packets.
+// An independent check of every arriving packet and of TCP's reaction to it. It also loses packets.
 #pragma once
 
 #include "network.h"
@@ -21,19 +21,19 @@ class Watch
     {
     }
 
-    // Called in TCP's place.
+    // Called in place of TCP's own function.
     void Receive(Network &network, uint32_t slot, const Packet &packet);
-    // What must hold at any time of the queues that share pools.
+    // Checks the queues that share pools; this must hold at any time.
     static void CheckPools(Network &network);
-    // Of all packets that have arrived, and when.
+    // Digest of all packets that have arrived, and of their times.
     uint64_t digest() const { return digest_; }
     uint32_t lost() const { return lost_; }
 
-    // The one that watches the network that this thread steps; null: packets pass unwatched.
+    // Watch of the network that this thread steps; null: packets are not checked.
     static thread_local Watch *current;
 
   private:
-    // What the receiver must have: every packet below `next`, and these beyond.
+    // Packets that the receiver must have: all below `next`, and these beyond.
     struct Shadow {
         uint32_t next = 0;
         std::set<uint32_t> beyond;

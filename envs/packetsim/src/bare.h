@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The bound of an event-driven simulator: its scheduler alone.
+// The upper bound of an event-driven simulator's speed: its scheduler alone.
 #pragma once
 
 #include "event.h"
@@ -9,8 +9,8 @@
 namespace ncc::packetsim
 {
 
-// Runs `events` events, `population` of them waiting at any time, each of which only puts itself back within `span_ns`
-// (a power of two). Returns a sum over them, so that no compiler leaves the work out.
+// Runs `events` events, with `population` of them waiting at any time. Each one only schedules itself again within
+// `span_ns` (a power of two). Returns a sum over the events, so that no compiler removes the work.
 template <typename Queue>
 int64_t BareLoop(Queue &queue, uint64_t events, uint32_t population, int64_t span_ns)
 {

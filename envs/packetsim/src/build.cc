@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A network from its spec.
+// Builds a network from its spec.
 #include "network.h"
 
 #include <algorithm>
@@ -12,14 +12,14 @@ namespace ncc::packetsim
 namespace
 {
 
-// Wide enough for a packet's way over most links, and as fine as they can fill it.
+// Makes a scheduler wide enough for a packet's way over most links, with slots as short as its events are dense.
 Scheduler MakeScheduler(const Spec &spec)
 {
     constexpr double kMaxNearNs = 200e3; // a WAN's delay is for the heap
     double events_per_ns = 0, near_ns = 0;
     for (const LinkSpec &link : spec.links) {
         const double packet_ns = (spec.mtu_bytes + spec.frame_overhead_bytes) * 8e9 / link.rate_bps;
-        events_per_ns += 2 * 2 / packet_ns; // both ways; packets are half as long as they may be, on average
+        events_per_ns += 2 * 2 / packet_ns; // both ways; packets have half the full size on average
         near_ns = std::max(near_ns, std::min(packet_ns + static_cast<double>(link.delay_ns), kMaxNearNs));
     }
     return {events_per_ns, static_cast<int64_t>(near_ns)};
@@ -58,7 +58,7 @@ void Network::BuildParts()
             hosts_.emplace_back();
         }
     }
-    pools_.reserve(spec_.pools.size()); // ports point at them
+    pools_.reserve(spec_.pools.size()); // ports point to them
     for (const PoolSpec &pool : spec_.pools) {
         pools_.emplace_back(pool);
     }
@@ -74,7 +74,7 @@ void Network::BuildParts()
         if (spec_.is_host[from]) {
             const uint32_t host = host_index_[from];
             std::unique_ptr<FlowOrder> order;
-            if (spec_.order != "fifo") { // which the NIC does itself, for speed
+            if (spec_.order != "fifo") { // the NIC itself implements fifo, for speed
                 order = MakeOrder(spec_.order, spec_.order_params, views_);
             }
             hosts_[host].nic = std::make_unique<Nic>(host, port, spec_, std::move(order));
@@ -116,7 +116,7 @@ void Network::CheckFlows()
     slot_of_flow_.assign(spec_.flows.size(), kNone);
 }
 
-// Before the first sample a host reports the base RTT of its longest path; one without flows, that of all.
+// Sets the RTT that a host reports before its first sample: the base RTT of its longest path; without flows, of all.
 void Network::StartRtts()
 {
     for (const FlowSpec &flow : spec_.flows) {

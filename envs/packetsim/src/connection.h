@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A live flow: its two TCP ends, its path and its queue in the sending host. Slots are reused once a flow is over and
-// its last packet has left the network.
+// A live flow: its two TCP ends, its path and its queue in the sending host. A slot is reused once its flow is over and
+// the flow's last packet has left the network.
 #pragma once
 
 #include "packet_pool.h"
@@ -19,22 +19,22 @@ struct alignas(64) Path {
     uint32_t ports[2][kMaxHops];
 };
 
-// Packets of one flow that TCP has handed down and that have not left the host.
+// Packets of one flow that TCP has handed down and that have not left the host yet.
 struct FlowQueue {
     PacketList packets;
     uint64_t bytes = 0;
 };
 
 struct Connection {
-    uint32_t flow = kNone;               // id; kNone: the slot is free
+    uint32_t flow = kNone;               // number of the flow; kNone: the slot is free
     uint32_t src_host = 0, dst_host = 0; // indices of hosts
-    uint32_t packets = 0;                // of the flow
+    uint32_t packets = 0;                // number of packets of the flow
     uint32_t last_bytes = 0;             // payload of its last packet
     uint32_t in_network = 0;             // packets that have been sent and have neither arrived nor been dropped
-    uint32_t live_index = 0;             // in its host's list of live flows
+    uint32_t live_index = 0;             // index in its host's list of live flows
     bool acknowledged = false;
-    bool limited[2] = {true, true}; // by Packet::way: whether its packets are under their host's rate limit
-    bool over = false;              // both ends are gone; late duplicates may still be on their way
+    bool limited[2] = {true, true}; // by Packet::way: packets are under their host's rate limit
+    bool over = false;              // both ends are closed; late duplicates may still be on their way
     FlowQueue queue;
     TcpSender sender;
     TcpReceiver receiver;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// When packets will leave the queues of ports that share a buffer, so that only the ports whose turn has come are
-// brought up to date when one of them asks how full the buffer is.
+// Departure times of packets from the ports that share a buffer, so that only ports with departures are updated when
+// one of them needs to know how full the buffer is.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 namespace ncc::packetsim
 {
 
-// A port stands in it once, from its first waiting packet on, with a time not after the next departure.
+// Contains a port at most once, from its first waiting packet on, with a time not after its next departure.
 class Departures
 {
   public:
-    // The port's first waiting packet leaves then; of no use, and harmless, if the port is here already.
+    // Adds a port, whose first waiting packet leaves at `at_ps`; has no effect if the port is here already.
     void Expect(uint32_t port, int64_t at_ps)
     {
         if (port >= here_.size()) {
@@ -28,8 +28,8 @@ class Departures
         }
     }
 
-    // advance(port) for every port due by now; it returns when that port's next waiting packet leaves, if after `now`,
-    // or `kNever`.
+    // Calls advance(port) for every port due by now. It must return the departure time of that port's next waiting
+    // packet if that is after `now`, or `kNever`.
     template <class Function>
     void Until(int64_t now_ps, Function advance)
     {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An event: what happens when to which part of the network.
+// An event: its time, its kind and the part of the network that it concerns.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,19 @@ namespace ncc::packetsim
 
 enum class EventKind : uint8_t {
     kArrival,    // the head of a link's FIFO is at the far end; index: directed port
-    kTransmit,   // a port with two queues has sent a packet; index: directed port
+    kTransmit,   // a port that holds packets has sent one; index: directed port
     kWire,       // a host's wire is free; index: host
     kTokens,     // a host's bucket holds the next packet; index: host
-    kRetransmit, // index: connection, as for the two below
+    kRetransmit, // index: connection, also for the next two
     kDelayedAck,
     kPace,
-    kOver,   // a flow is acknowledged and its host's queue empty; index: connection
+    kOver,   // a flow is acknowledged and its queue is empty; index: connection
     kFlow,   // the next flow arrives
-    kLimits, // new rate limits take hold
+    kLimits, // new rate limits take effect
 };
 
-// Order and meaning of an event in one word, so that an event is 16 bytes and compares as one number: 37 bits of order
-// (at 10 million events per second, almost four hours of simulation), 4 of kind, 23 of index.
+// Order and meaning of an event in one word, so that an event has 16 bytes and compares as one number: 37 bits of order
+// (almost four hours of simulation at 10 million events per second), 4 of kind, 23 of index.
 constexpr unsigned kIndexBits = 23, kKindBits = 4;
 constexpr uint32_t kMaxIndex = (1U << kIndexBits) - 1;
 

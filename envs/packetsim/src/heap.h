@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Events of the far future, and the simplest scheduler to compare with.
+// A heap for events of the far future, which is also the simplest scheduler to compare with.
 #pragma once
 
 #include "event.h"
@@ -10,7 +10,7 @@
 namespace ncc::packetsim
 {
 
-// A heap with four children to a node: half as deep as a binary one, and the children of a node share a cache line.
+// A heap with four children per node: half as deep as a binary one, and the children of a node share a cache line.
 class Heap
 {
   public:

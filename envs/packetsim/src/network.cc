@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How events move packets, and the life of a flow.
+// Events that move packets, and the life of a flow.
 #include "network.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace ncc::packetsim
 
 void Network::Step(const double *limits_bps)
 {
-    constexpr uint64_t kMaxOrder = 1ULL << (64 - kIndexBits - kKindBits - 1); // far more than fits one period
+    constexpr uint64_t kMaxOrder = 1ULL << (64 - kIndexBits - kKindBits - 1); // far more than one period needs
     if (order_ > kMaxOrder) {
         Fail("more than " + std::to_string(kMaxOrder) + " events, which is as far as they can be counted");
     }
@@ -24,7 +24,7 @@ void Network::Step(const double *limits_bps)
         ApplyLimits();
     }
     const int64_t end_ns = (epoch_ + 1) * spec_.period_ns;
-    // What is scheduled from here on for the very end belongs to the next epoch.
+    // Events that are scheduled from here on for exactly the end belong to the next epoch.
     const Event end{end_ns, EventWord(++order_, EventKind::kArrival, 0)};
     while (!scheduler_.empty() && !failed_) {
         const Event event = scheduler_.top();
@@ -83,7 +83,7 @@ void Network::Handle(const Event &event)
 void Network::Arrive(uint32_t port)
 {
     Link &link = links_[port];
-    if (link.waiting == link.packets.front()) { // it must be counted before it is forgotten
+    if (link.waiting == link.packets.front()) { // the port must count it before it leaves the list
         ports_[port].Advance(pool_, link, now_ns_);
     }
     const uint32_t place = link.packets.PopFront(pool_);
@@ -150,7 +150,7 @@ void Network::Deliver(uint32_t place)
 {
     ++arrived_;
     const Packet packet = pool_[place].packet;
-    pool_.Release(place); // an answer will take it
+    pool_.Release(place); // an answer can reuse the place
     Connection &connection = connections_[packet.connection];
     if (!connection.over) {
         if (packet.marked && packet.kind == Kind::kData) {
@@ -190,7 +190,7 @@ void Network::Arm(Timer &timer, TimerKind kind, uint32_t slot, int64_t delay_ns)
     timer.due_ns = now_ns_ + delay_ns;
     timer.order = ++order_;
     if (timer.queued_ns <= timer.due_ns) {
-        return; // the event that is queued will find the time that holds by then
+        return; // the queued event will find the new time
     }
     constexpr EventKind kEvents[] = {EventKind::kRetransmit, EventKind::kDelayedAck, EventKind::kPace};
     const uint64_t word = EventWord(timer.order, kEvents[static_cast<size_t>(kind)], slot);
@@ -217,7 +217,7 @@ Timer &Network::TimerOf(TimerKind kind, uint32_t slot)
 void Network::Expire(TimerKind kind, uint32_t slot, const Event &event)
 {
     Timer &timer = TimerOf(kind, slot);
-    if (event.word != timer.queued_word) { // of an earlier flow in this slot, or overtaken by an earlier event
+    if (event.word != timer.queued_word) { // belongs to an earlier flow, or an earlier event replaced it
         return;
     }
     if (timer.on() && EventWord(timer.order, KindOf(event.word), slot) != event.word) {
@@ -315,7 +315,7 @@ void Network::Acknowledged(uint32_t slot)
     Connection &connection = connections_[slot];
     connection.acknowledged = true;
     if (connection.queue.bytes == 0) {
-        Schedule(now_ns_ + 1, EventKind::kOver, slot); // not now: TCP is at work on it
+        Schedule(now_ns_ + 1, EventKind::kOver, slot); // later, because TCP is still using it
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A simulation: hosts, switches, flows, the events that move packets between them, and what is measured of it all.
-// Everything belongs to the object: any number may live in a process, each used by one thread at a time.
+// A simulation: hosts, switches, flows, the events that move packets between them, and all measurements. It has no
+// global state: a process can have any number of them, each used by one thread at a time.
 #pragma once
 
 #include "connection.h"
@@ -30,13 +30,14 @@ namespace ncc::packetsim
 class Network
 {
   public:
-    // Throws std::invalid_argument for flows without a path, of too many packets, or more parts than can be numbered.
+    // Throws std::invalid_argument for flows without a path or with too many packets, or more parts than can be
+    // numbered.
     explicit Network(const Spec &spec);
     ~Network();
     Network(const Network &) = delete;
     Network &operator=(const Network &) = delete;
 
-    // One period with these limits, by agent. Throws std::runtime_error when a controller or flow has failed.
+    // Runs one period with these limits, by agent. Throws std::runtime_error if a controller or flow has failed.
     void Step(const double *limits_bps);
     void Measure(const HostColumns &hosts, const UpperColumns &uppers);
 
@@ -54,10 +55,10 @@ class Network
     struct Window {
         uint64_t cwnd_bytes, ssthresh_bytes, una_bytes;
     };
-    Window SenderWindow(uint32_t flow) const; // zeros when the flow is not live
+    Window SenderWindow(uint32_t flow) const; // zeros if the flow is not live
     size_t live_connections() const { return live_; }
     uint64_t events() const { return events_; }
-    // Where every packet ever sent is: sent = arrived + dropped + in hosts + on links.
+    // Places of all packets ever sent: sent = arrived + dropped + in hosts + on links.
     struct Audit {
         uint64_t sent, arrived, dropped, in_hosts, on_links, events_in_the_past, scheduled;
     };
@@ -68,7 +69,7 @@ class Network
     } // null at host ends
     const std::vector<Pool> &pools() const { return pools_; }
 
-    // For TCP and NICs
+    // Called by TCP and NICs
     const TcpConfig &tcp() const { return tcp_; }
     TcpRings &rings() { return rings_; }
     Connection &connection(uint32_t slot) { return connections_[slot]; }
@@ -123,8 +124,8 @@ class Network
     }
     PacketPool &pool() { return pool_; }
     Link &link(uint32_t port) { return links_[port]; }
-    // A packet has been given to the link's transmitter: its arrival becomes an event once those before it have
-    // arrived.
+    // Adds a packet to a link after its transmitter took it; its arrival becomes an event once all earlier packets
+    // have arrived.
     void OnLink(uint32_t port, uint32_t place)
     {
         Link &link = links_[port];
@@ -143,7 +144,7 @@ class Network
   private:
     struct Host : HostEpoch {
         std::unique_ptr<Nic> nic;
-        std::vector<uint32_t> live; // connections of flows that have arrived and not been delivered
+        std::vector<uint32_t> live; // connections of flows that have arrived and are not delivered
     };
 
     void BuildParts();
@@ -155,11 +156,11 @@ class Network
     void Deliver(uint32_t place);
     void Transmitted(uint32_t port);
     void Expire(TimerKind kind, uint32_t slot, const Event &event);
-    void StartFlows(); // those due now, and an event for the next
+    void StartFlows(); // starts the flows due now, and schedules the next
     void StartFlow(uint32_t flow);
     void ChoosePath(uint32_t slot, const FlowSpec &flow);
     void Over(uint32_t slot);
-    void Gone(const Packet &packet); // it has arrived or been dropped
+    void Gone(const Packet &packet); // called when a packet has arrived or was dropped
     void ApplyLimits();
     Port &SwitchPort(uint32_t port);
     Timer &TimerOf(TimerKind kind, uint32_t slot);
@@ -170,7 +171,7 @@ class Network
     Routes routes_;
     uint32_t mss_bytes_;
 
-    // What every event touches
+    // Used by every event
     Scheduler scheduler_;
     int64_t now_ns_ = 0;
     uint64_t order_ = 0;
@@ -197,7 +198,7 @@ class Network
     std::string fault_;
 };
 
-// What TCP does (tcp.cc).
+// TCP's side (tcp.cc).
 void TcpOpen(Network &network, uint32_t slot);
 void TcpReceive(Network &network, uint32_t slot, const Packet &packet);
 void TcpExpired(Network &network, uint32_t slot, TimerKind kind);

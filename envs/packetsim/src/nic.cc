@@ -66,7 +66,7 @@ void Nic::Send(Network &network, const Packet &packet)
         Append(pool, control_[limited], place);
     }
     if (token_word_ != 0 && (packet.kind != Kind::kData || !limited)) {
-        // A data packet waits for its tokens; a small one may need none, and one without a limit does.
+        // A data packet waits for tokens, but a control packet is smaller, and one without a limit needs none.
         token_word_ = 0;
         ServeAt(network, 0);
     }
@@ -78,7 +78,7 @@ void Nic::Send(Network &network, const Packet &packet)
 void Nic::ServeAt(Network &network, int64_t delay_ns)
 {
     const int64_t now_ns = network.now_ns();
-    if (free_ps_ > now_ns * kPsPerNs) { // nothing can go before the wire is free
+    if (free_ps_ > now_ns * kPsPerNs) { // nothing can be sent before the wire is free
         if (!wire_pending_) {
             wire_pending_ = true;
             network.Schedule((free_ps_ + kPsPerNs - 1) / kPsPerNs, EventKind::kWire, host_);
@@ -148,7 +148,7 @@ void Nic::Serve(Network &network)
         if (order_) {
             order_->Left(network.connection(turn.slot).flow);
         } else {
-            turns_.erase(std::find(turns_.begin(), turns_.end(), turn.slot)); // the first, as a rule
+            turns_.erase(std::find(turns_.begin(), turns_.end(), turn.slot)); // usually the first
         }
     }
     Transmit(network, place, turn.limited, now_ns);
@@ -172,7 +172,7 @@ void Nic::Transmit(Network &network, uint32_t place, bool limited, int64_t now_n
     ++totals_.tx_pkts;
     totals_.tx_bytes += ip_bytes;
     totals_.delay_ns += now_ns - entry.joined_ns;
-    // Events fall on whole nanoseconds; back to back, the fraction of the last packet's end is carried on.
+    // Events fall on whole nanoseconds; between packets back to back, the fraction is carried over.
     const int64_t now_ps = now_ns * kPsPerNs;
     const int64_t start_ps = now_ps - free_ps_ < kPsPerNs ? free_ps_ : now_ps;
     Link &link = network.link(port_);

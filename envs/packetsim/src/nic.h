@@ -20,9 +20,9 @@ namespace ncc::packetsim
 
 class Network;
 
-// As envs/ns3/src/nic.h: packets leave when their transmission begins; packets without payload go ahead of data; those
-// under the limit are charged to the token bucket, and while they wait for it the others go; nothing is dropped,
-// back-pressure (Network::HasRoom) bounds the queues.
+// The same rules as in envs/ns3/src/nic.h: packets leave when their transmission begins. Packets without payload go
+// before data. Packets under the limit take tokens from the bucket; while they wait for tokens, the others are sent.
+// Nothing is dropped, because back-pressure (Network::HasRoom) bounds the queues.
 class Nic
 {
   public:
@@ -35,11 +35,11 @@ class Nic
     uint32_t port() const { return port_; }
     double limit_bps() const { return bucket_.limit_bps(); }
     const PortTotals &totals() const { return totals_; }
-    int64_t limited_bytes() const { return limited_bytes_; } // sent under the limit, of IP packets
+    int64_t limited_bytes() const { return limited_bytes_; } // IP packets sent under the limit
     uint64_t waiting_pkts() const { return data_pkts_ + control_[0].packets.size() + control_[1].packets.size(); }
 
-    // Bits of IP packets per second, > 0; infinity takes the limiter out. Takes hold at once, also for a packet that
-    // already waits for tokens.
+    // Sets the limit in bits of IP packets per second, > 0; infinity means no limit. It takes effect at once, also for
+    // a packet that already waits for tokens.
     void SetLimit(Network &network, double bps);
     void Send(Network &network, const Packet &packet);
     void WireFree(Network &network) // event
@@ -47,7 +47,7 @@ class Nic
         wire_pending_ = false;
         Serve(network);
     }
-    void Tokens(Network &network, uint64_t word) // event; an older one than the last armed is void
+    void Tokens(Network &network, uint64_t word) // event; ignored unless it is the last one armed
     {
         if (word == token_word_) {
             token_word_ = 0;
@@ -56,7 +56,7 @@ class Nic
     }
 
   private:
-    // Whose oldest packet goes next, and how long it has to wait for tokens.
+    // Queue whose oldest packet is sent next, and the time for which it must wait for tokens.
     struct Turn {
         FlowQueue *queue;
         uint32_t slot; // kNone: packets without payload
@@ -64,7 +64,7 @@ class Nic
         int64_t wait_ns = 0;
     };
 
-    void Serve(Network &network); // the next packet, if the wire is free and the bucket holds its size
+    void Serve(Network &network); // sends the next packet if the wire is free and there are tokens
     Turn Next(Network &network, int64_t now_ns);
     uint32_t NextFlow(Network &network, int64_t now_ns);
     uint32_t NextUnlimited(Network &network, int64_t now_ns);
@@ -73,10 +73,10 @@ class Nic
 
     uint32_t host_, port_;
     bool wire_pending_ = false;
-    uint64_t token_word_ = 0; // of the event that waits for tokens; 0: none
-    int64_t free_ps_ = 0;     // when the wire has sent all it was given
+    uint64_t token_word_ = 0; // word of the event that waits for tokens; 0: none
+    int64_t free_ps_ = 0;     // time at which the wire has sent everything
     uint64_t data_pkts_ = 0;
-    uint64_t unlimited_pkts_ = 0; // of them
+    uint64_t unlimited_pkts_ = 0; // those without a limit
     int64_t limited_bytes_ = 0;
     FlowQueue control_[2]; // not under the limit; under it
     int64_t queue_bytes_ = 0;

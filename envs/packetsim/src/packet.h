@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A packet: its headers as the simulation needs them.
+// A packet: the header fields that the simulation needs.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace ncc::packetsim
 
 constexpr uint32_t kNone = UINT32_MAX; // no connection, no node, no SACK blocks, ...
 
-// Odd ones go to the sender.
+// Kinds of packets; odd ones go to the sender.
 enum class Kind : uint8_t {
     kSyn = 0,
     kSynAck = 1,
@@ -18,11 +18,11 @@ enum class Kind : uint8_t {
     kData = 4,
 };
 
-// Payload is counted in packets: packet n of a flow carries bytes [n * mss, (n + 1) * mss) of it, the last one the
+// Payload is counted in packets: packet n of a flow carries its bytes [n * mss, (n + 1) * mss), the last packet the
 // rest.
 struct Packet {
     uint32_t connection; // slot
-    uint32_t number;     // kData: which packet; kAck: cumulative, the first packet that is missing
+    uint32_t number;     // kData: number of the packet; kAck: cumulative, the first missing packet
     uint32_t sack;       // kAck: SACK blocks (Network::sack), or kNone
     uint16_t ip_bytes;   // IP header, TCP header and payload
     uint16_t hop;        // links crossed so far
@@ -32,14 +32,14 @@ struct Packet {
     bool echo;           // kAck: ECN-Echo
     bool window_reduced; // kData: CWR
     bool retransmission;
-    uint16_t window; // kSynAck, kAck: the receive window as in the TCP header (RFC 7323 section 2)
+    uint16_t window; // kSynAck, kAck: receive window as in the TCP header (RFC 7323 section 2)
 
     unsigned way() const { return static_cast<unsigned>(kind) & 1; } // 0: to the receiver, 1: to the sender
     bool to_receiver() const { return way() == 0; }
 };
 static_assert(sizeof(Packet) == 24);
 
-// What the receiver holds beyond a gap: packets [first, end) each, most recent first (RFC 2018 section 4).
+// Packets [first, end) that the receiver has beyond a gap, most recent block first (RFC 2018 section 4).
 struct SackBlocks {
     struct Block {
         uint32_t first, end;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Memory for the packets of a network. A packet stays in one place from its sending host's queue to its delivery, and
-// moves by being put behind others in lists; the place freed last is taken first, while it is still in the cache.
+// only moves between lists. The place freed last is reused first, while it is still in the cache.
 #pragma once
 
 #include "packet.h"
@@ -12,14 +12,14 @@
 namespace ncc::packetsim
 {
 
-// A packet, and what is known of its current hop. One cache line.
+// A packet and the state of its current hop, in one cache line.
 struct alignas(64) InFlight {
-    int64_t arrival_ns; // at the far end of the link
-    uint64_t word;      // of its arrival event
-    int64_t start_ps;   // of its transmission
-    int64_t joined_ns;  // the queue before it
+    int64_t arrival_ns; // arrival at the far end of the link
+    uint64_t word;      // word of its arrival event
+    int64_t start_ps;   // start of its transmission
+    int64_t joined_ns;  // time at which it joined the queue
     Packet packet;
-    uint32_t next_port; // after this link; kNone: it is the last
+    uint32_t next_port; // port after this link; kNone: this is the last link
     uint32_t behind;    // the packet behind it in its list, or kNone
 };
 static_assert(sizeof(InFlight) == 64);
@@ -27,7 +27,7 @@ static_assert(sizeof(InFlight) == 64);
 class PacketPool
 {
   public:
-    // References are good until the next Take.
+    // References are valid until the next Take.
     InFlight &operator[](uint32_t place) { return places_[place]; }
     const InFlight &operator[](uint32_t place) const { return places_[place]; }
 
@@ -54,7 +54,7 @@ class PacketPool
     uint32_t free_ = kNone;
 };
 
-// Packets in the order in which they came: places of a pool.
+// A list of packets in order of arrival, by their places in a pool.
 class PacketList
 {
   public:

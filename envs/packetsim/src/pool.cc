@@ -15,10 +15,11 @@ namespace
 
 using Clock = std::chrono::steady_clock;
 
-// Waking a thread takes about as long as a row; what an environment does between two tasks takes less than this.
+// Time for which threads stay awake. Waking one takes about as long as a row, and an environment needs less than this
+// between two tasks.
 constexpr std::chrono::microseconds kAwake{200};
 
-// Returns once `word` is no longer `old`: stays awake for a while, then sleeps.
+// Waits until `word` is no longer `old`: actively for a while, then asleep.
 template <class Word>
 void Await(const std::atomic<Word> &word, Word old)
 {
@@ -62,7 +63,7 @@ void ThreadPool::Each(const Task &task)
     }
     const size_t wanted = std::min(threads_, rows_) - 1;
     if (helpers_.size() < wanted) {
-        // Signals are for the thread that waits for them.
+        // Signals must not be delivered to the new threads.
         sigset_t all, before;
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -83,8 +84,8 @@ void ThreadPool::Each(const Task &task)
     }
     task_ = &task;
     done_.store(0, std::memory_order_relaxed);
-    // Whoever takes a row below has seen the task. A helper that is late finds nothing left, or rows of the next task:
-    // nobody waits for helpers, only for rows.
+    // A thread that takes a row after this has seen the task. A late helper finds no rows, or rows of the next task,
+    // because callers wait for rows, not for helpers.
     next_.store(0, std::memory_order_release);
     if (!helpers_.empty()) {
         task_number_.fetch_add(1, std::memory_order_release);

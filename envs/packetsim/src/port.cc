@@ -21,7 +21,7 @@ uint32_t Port::Next(PacketPool &pool, Link &link, int64_t now_ns)
     InFlight &entry = pool[place];
     Leave(entry.packet.ip_bytes, now_ns * kPsPerNs, entry.joined_ns);
     MarkLeaving(entry.packet);
-    link.Transmit(entry, link.free_ps); // events fall on whole nanoseconds: the fraction of the last end is carried on
+    link.Transmit(entry, link.free_ps); // events fall on whole nanoseconds; the fraction is carried over
     ++entry.packet.hop;
     return place;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The egress port of a switch: a finite queue before a transmitter of exact speed.
+// The egress port of a switch: a finite queue in front of a transmitter with exact speed.
 #pragma once
 
 #include "link.h"
@@ -14,14 +14,14 @@
 namespace ncc::packetsim
 {
 
-// As a FIFO of known speed, the port knows when each packet will start when it arrives. So a hop takes one event (the
-// arrival at the far end), and the queue is brought up to date only when somebody asks. A packet has left the queue
-// once its transmission has begun. A port that lets control packets go first cannot know, nor can one that marks what
-// leaves know the marks: they take a second event.
+// A FIFO of known speed knows at a packet's arrival when its transmission will start. A hop therefore takes one event
+// (the arrival at the far end), and the queue is updated only when its state is needed. A packet has left the queue
+// once its transmission has begun. A port that sends control packets first cannot know this time, and one that marks on
+// departure cannot know the marks: these take a second event.
 class alignas(64) Port
 {
   public:
-    Port() : Port(QueueSpec{}, nullptr, 0) {} // of a host, which has a Nic instead
+    Port() : Port(QueueSpec{}, nullptr, 0) {} // port of a host, which has a Nic instead
     Port(const QueueSpec &queue, Pool *pool, uint64_t seed)
         : waiting_(queue.control_first || queue.mark_leaving ? std::make_unique<Classes>() : nullptr),
           control_first_(queue.control_first), at_switch_(queue.buffer_bytes >= 0), discipline_(queue, pool, seed)
@@ -32,7 +32,7 @@ class alignas(64) Port
     bool shared() const { return discipline_.shared(); }
     bool holds() const { return waiting_ != nullptr; } // see Hold
 
-    // Brings totals, queue and its integral up to `now`.
+    // Updates totals, queue and its integral to `now`.
     void Advance(const PacketPool &pool, Link &link, int64_t now_ns)
     {
         const int64_t now_ps = now_ns * kPsPerNs;
@@ -47,8 +47,8 @@ class alignas(64) Port
         Integrate(now_ps);
     }
 
-    // Whether the packet may join (or pass: an idle transmitter takes it at once), and whether it is to be marked. Call
-    // Advance first, for a shared buffer on every port that shares it.
+    // Decides if the packet may join the queue or go to an idle transmitter, and if it must be marked. Call Advance
+    // first; for a shared buffer, on every port that shares it.
     ncc_verdict Admit(const Link &link, const Packet &packet, int64_t now_ns)
     {
         ncc_verdict verdict = NCC_PASS;
@@ -86,21 +86,21 @@ class alignas(64) Port
         }
     }
 
-    // Where `holds`, `Forward` is for an idle transmitter. `Hold` queues a packet otherwise; while packets
-    // wait, the caller calls `Next` at `FreeNs`, which changes with each call.
+    // If `holds`, use `Forward` only for an idle transmitter, and otherwise queue the packet with `Hold`; while packets
+    // wait, call `Next` at `FreeNs`, which changes with each call.
     bool idle(const Link &link, int64_t now_ns) const
     {
         return link.free_ps <= now_ns * kPsPerNs && waiting_pkts() == 0;
     }
     void Hold(PacketPool &pool, uint32_t place, ncc_verdict verdict, int64_t now_ns);
-    uint32_t Next(PacketPool &pool, Link &link, int64_t now_ns); // the place of what is sent
+    uint32_t Next(PacketPool &pool, Link &link, int64_t now_ns); // returns the place of the packet that is sent
     static int64_t FreeNs(const Link &link) { return (link.free_ps + kPsPerNs - 1) / kPsPerNs; }
 
     const PortTotals &totals() const { return totals_; }
     int64_t queue_bytes() const { return queue_bytes_; }
     size_t waiting_pkts() const { return waiting_ ? waiting_->control.size() + waiting_->data.size() : 0; }
 
-    // Byte-nanoseconds waited since the last call; counted once `MeasureQueue` has been called.
+    // Byte-nanoseconds waited since the last call; counted from the call of `MeasureQueue` on.
     void MeasureQueue() { integrate_ = true; }
     double TakeQueueIntegral()
     {
@@ -109,7 +109,7 @@ class alignas(64) Port
         return taken;
     }
 
-    // Drops or marks the nth data packet to arrive from now on (1: the next); a full buffer drops it in either case.
+    // Drops or marks the nth data packet that arrives from now on (1: the next); a full buffer drops it in either case.
     void DropNth(uint64_t nth) { SetFault(NCC_DROP, nth); }
     void MarkNth(uint64_t nth) { SetFault(NCC_MARK, nth); }
 
@@ -163,7 +163,7 @@ class alignas(64) Port
 
     int64_t queue_bytes_ = 0;
     uint64_t fault_in_ = 0;
-    std::unique_ptr<Classes> waiting_; // only where the port holds packets
+    std::unique_ptr<Classes> waiting_; // only if the port holds packets
     ncc_verdict fault_ = NCC_PASS;
     bool integrate_ = false, control_first_ = false, at_switch_;
     Discipline discipline_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What happens next: events in order of time, and within one instant in the order in which they were scheduled.
+// The events in order of time, and within one instant in the order in which they were scheduled.
 #pragma once
 
 #include "event.h"
@@ -14,13 +14,13 @@
 namespace ncc::packetsim
 {
 
-// A calendar queue (Brown, CACM 1988): one bucket for each short slot of time, all within the near future, and a heap
-// for what lies beyond (timers, mostly). Bitmaps find the next bucket in use, so that empty ones cost nothing. Chosen
-// by measurement against the heap alone: `python -m ncc.bench` runs both.
+// A calendar queue (Brown, CACM 1988): one bucket for each short slot of time in the near future, and a heap for later
+// events (mostly timers). Bitmaps find the next bucket in use, so that empty ones cost nothing. It was chosen by
+// measurement against the heap alone; `python -m ncc.bench` runs both.
 class Scheduler
 {
   public:
-    // `events_per_ns`: how dense events may come; `near_ns`: how far ahead most of them lie.
+    // `events_per_ns` is the highest density of events; `near_ns` is the time within which most of them lie.
     Scheduler(double events_per_ns, int64_t near_ns)
     {
         constexpr double kPerSlot = 0.5;
@@ -41,7 +41,7 @@ class Scheduler
     bool empty() const { return near_ == 0 && far_.empty(); }
     size_t size() const { return near_ + far_.size(); }
 
-    // Not before the last event popped.
+    // Adds an event that is not before the last popped one.
     void Push(Event event)
     {
         const uint64_t slot = static_cast<uint64_t>(event.time_ns) >> shift_;
@@ -61,7 +61,7 @@ class Scheduler
         if (list.head == kNil) {
             nodes_[node] = {event, kNil};
             list = {node, node};
-        } else if (nodes_[list.tail].event < event) { // always so at one time: the list may then be long
+        } else if (nodes_[list.tail].event < event) { // always true for events of one instant, whose list may be long
             nodes_[node] = {event, kNil};
             nodes_[list.tail].next = node;
             list.tail = node;
@@ -78,7 +78,7 @@ class Scheduler
         ++near_;
     }
 
-    // The next event; there must be one. Pop removes the event that the last call of top gave.
+    // Returns the next event; there must be one. Pop removes the event that the last call of top returned.
     Event top()
     {
         top_is_far_ = near_ == 0;
@@ -121,13 +121,13 @@ class Scheduler
         Event event;
         uint32_t next;
     };
-    // The events of a bucket, in order.
+    // Events of a bucket, in order.
     struct List {
         uint32_t head;
-        uint32_t tail; // void while there is no head
+        uint32_t tail; // undefined while there is no head
     };
 
-    // The first bucket in use from the current slot on, around the calendar.
+    // Returns the first bucket in use from the current slot on, around the calendar.
     uint32_t NextBucket() const
     {
         const uint32_t bucket = static_cast<uint32_t>(now_slot_) & mask_;
@@ -154,7 +154,7 @@ class Scheduler
 
     unsigned shift_ = 0; // a slot is 2^shift ns
     uint32_t mask_;
-    uint64_t now_slot_ = 0;            // of the last event popped
+    uint64_t now_slot_ = 0;            // slot of the last popped event
     std::vector<List> lists_;          // by bucket
     std::vector<uint64_t> used_;       // a bit for each bucket
     std::vector<uint64_t> words_used_; // a bit for each word of `used_`
@@ -162,7 +162,7 @@ class Scheduler
     uint32_t free_ = kNil;
     size_t near_ = 0;
     Heap far_;
-    uint32_t bucket_ = 0; // of the event that top gave
+    uint32_t bucket_ = 0; // bucket of the event that top returned
     bool top_is_far_ = false;
 };
 

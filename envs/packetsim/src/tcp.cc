@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TCP's side of network.h.
+// TCP's functions of network.h.
 #include "tcp_sending_end.h"
 
 namespace ncc::packetsim

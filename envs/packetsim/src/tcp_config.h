@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What all connections of a run share: the controller and TCP's settings.
+// Settings that all connections of a run share: the controller and TCP's settings.
 #pragma once
 
 #include "rtt_noise.h"
@@ -25,10 +25,10 @@ struct TcpConfig {
     ncc_cc_conn conn = {};
 
     uint32_t mss_bytes = 0;
-    uint32_t syn_bytes = 0; // IP packet with its options
+    uint32_t syn_bytes = 0; // IP packet of a SYN with its options
     uint32_t receive_buffer_bytes = 0;
     uint32_t send_buffer_bytes = 0;
-    uint32_t window_shift = 0; // of the window field in segments after the SYN (RFC 7323 section 2)
+    uint32_t window_shift = 0; // shift of the window field after the SYN (RFC 7323 section 2)
     uint32_t delayed_ack_pkts = 0;
     uint32_t dup_ack_pkts = 0;
     int64_t delayed_ack_ns = 0;
@@ -42,7 +42,7 @@ struct TcpConfig {
     bool limited_transmit = true;
 };
 
-// Throws std::invalid_argument for a transport that is no controller.
+// Throws std::invalid_argument if the transport is not a controller.
 TcpConfig MakeTcpConfig(const Spec &spec);
 
 } // namespace ncc::packetsim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the sender sends and when: the handshake, and data as the controller, the receiver, pacing and the host allow.
+// Output of the sender: the handshake, and data as the controller, the receiver, pacing and the host allow.
 #include "tcp_sending_end.h"
 
 #include "controllers.h"
@@ -31,7 +31,7 @@ void TcpSendingEnd::SynAck(const Packet &packet)
     }
     s_.retransmit.Cancel();
     s_.rwnd_bytes = packet.window;
-    // From the first SYN, also if it is the answer to a later one: so ns-3, against RFC 6298 section 3.
+    // Measured from the first SYN, even if this answers a later one, as in ns-3 (against RFC 6298 section 3).
     AddSample(network_.now_ns() - s_.syn_ns);
     Establish();
     Packet ack{};
@@ -60,7 +60,7 @@ void TcpSendingEnd::Apply(const ncc_cc_out &out)
         cwnd_bytes = config_.mss_bytes;
         pacing_bytes_per_s = 0;
     }
-    constexpr ncc_u64 kMax = std::numeric_limits<uint32_t>::max(); // the send buffer is far below
+    constexpr ncc_u64 kMax = std::numeric_limits<uint32_t>::max(); // the send buffer is far smaller
     s_.cwnd_bytes = static_cast<uint32_t>(std::min(cwnd_bytes, kMax));
     s_.ssthresh_bytes = static_cast<uint32_t>(std::min(out.ssthresh_bytes, kMax));
     s_.pacing_bytes_per_s = pacing_bytes_per_s;
@@ -82,7 +82,7 @@ ncc_cc_event TcpSendingEnd::Event(ncc_u32 flags) const
     return event;
 }
 
-// The application fills the send buffer by quarters.
+// Lets the application fill the send buffer by quarters.
 void TcpSendingEnd::Offer()
 {
     const uint64_t missing_bytes = network_.size_bytes(slot_) - s_.offered_bytes;
@@ -101,7 +101,7 @@ void TcpSendingEnd::Offer()
     }
 }
 
-// New data, if there is any in the send buffer and the receiver has room: a whole packet always.
+// Finds the next new packet if all of it is in the send buffer and the receiver has room.
 bool TcpSendingEnd::NextPacket(uint32_t &number)
 {
     if (s_.nxt == connection_.packets) {
@@ -119,7 +119,7 @@ bool TcpSendingEnd::NextPacket(uint32_t &number)
 void TcpSendingEnd::SendPending()
 {
     if (s_.state == CongestionState::kDisorder && !config_.sack && !config_.limited_transmit) {
-        return; // RFC 5681 without RFC 3042: first it must be known what the duplicate ACKs mean
+        return; // RFC 5681 without RFC 3042: wait for the meaning of the duplicate ACKs
     }
     while (s_.una != connection_.packets) {
         const uint32_t window_bytes = std::min(s_.rwnd_bytes, s_.cwnd_bytes);
@@ -141,7 +141,7 @@ void TcpSendingEnd::SendPending()
                 return;
             }
         }
-        // Silly window: no part of a packet, unless it is all there is.
+        // Silly window avoidance: send no part of a packet, unless no more data is left.
         const uint64_t left_bytes = s_.offered_bytes - OffsetBytes(number);
         if (window_bytes - pipe_bytes < std::min<uint64_t>(config_.mss_bytes, left_bytes)) {
             return;
@@ -155,7 +155,7 @@ void TcpSendingEnd::SendData(uint32_t number)
     const bool retransmission = number < s_.nxt;
     const uint32_t payload_bytes = board_.PayloadBytes(number);
     if (s_.una == s_.nxt) {
-        s_.retransmit.Cancel(); // nothing was outstanding: the timer counts from this packet (RFC 6298 5.1, 5.2)
+        s_.retransmit.Cancel(); // nothing was outstanding: the timer starts at this packet (RFC 6298 5.1, 5.2)
     }
     if (config_.needs_rate) {
         s_.rate.Sent(network_.rings(), number, s_.una, s_.nxt, network_.now_ns());
@@ -182,7 +182,7 @@ void TcpSendingEnd::SendData(uint32_t number)
         s_.cwr_packet = number;
     }
     if (s_.pacing_bytes_per_s > 0 && !s_.pace.on()) {
-        // To the nearest ns; a half goes down, as in ns-3, whose fractions of a second are cut off.
+        // Rounded to the nearest ns, a half down, as in ns-3.
         const uint64_t delay_ns =
             (payload_bytes * NCC_NS_PER_S + (s_.pacing_bytes_per_s - 1) / 2) / s_.pacing_bytes_per_s;
         network_.Arm(s_.pace, TimerKind::kPace, slot_, static_cast<int64_t>(delay_ns));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The delivery rate of a connection, for the controllers that ask for it: a record per packet of the window.
+// The delivery rate of a connection, for controllers that ask for it, with a record per packet of the window.
 #pragma once
 
 #include "delivery_rate.h"
@@ -13,7 +13,7 @@ namespace ncc::packetsim
 class TcpRate
 {
   public:
-    // Packet `number` of the window [una, nxt) goes out, or is the next.
+    // Records the sending of packet `number`, which is in the window [una, nxt) or is nxt.
     void Sent(TcpRings &rings, uint32_t number, uint32_t una, uint32_t nxt, int64_t now_ns)
     {
         records_.Reserve(rings, kWords * una, kWords * nxt + kWords - 1);
@@ -25,7 +25,7 @@ class TcpRate
         records_[at + 3] = record.delivered_bytes;
     }
 
-    // It has been acknowledged; counts once.
+    // Counts an acknowledged packet, once.
     void Delivered(uint32_t number, uint32_t payload_bytes)
     {
         const uint32_t at = kWords * number;
@@ -45,7 +45,7 @@ class TcpRate
     const DeliveryRate &estimator() const { return rate_; }
 
   private:
-    static constexpr uint32_t kWords = 4; // sent and whether application-limited, first sent, delivered: when, bytes
+    static constexpr uint32_t kWords = 4; // send time and app-limited flag, first send time, delivery time, bytes
     static constexpr uint64_t kCounted = UINT64_MAX;
 
     DeliveryRate rate_;

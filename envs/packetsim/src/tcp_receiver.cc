@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The receiving end: acknowledges, at once where RFC 5681 section 4.2 asks for it, else with the second packet or after
-// a while; echoes congestion marks. What a real receiver may choose it chooses as ns-3 3.44 does.
+// The receiving end, which acknowledges data and echoes congestion marks. It acknowledges at once if RFC 5681 section
+// 4.2 asks for it, otherwise with the second packet or after a while. Where RFCs leave a choice, it follows ns-3 3.44.
 #include "network.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class TcpReceivingEnd
     {
         if (packet.kind == Kind::kSyn) {
             if (r_.state == TcpReceiver::State::kListen) {
-                // After what else is due in this nanosecond, as in ns-3: flows that start together meet such ties.
+                // Answered after all other events of this nanosecond, as in ns-3, for flows that start together.
                 r_.state = TcpReceiver::State::kSynReceived;
                 network_.Arm(r_.delayed_ack, TimerKind::kDelayedAck, slot_, 0);
             } else if (r_.state == TcpReceiver::State::kSynReceived) {
@@ -33,7 +33,7 @@ class TcpReceivingEnd
             }
             return;
         }
-        if (r_.state != TcpReceiver::State::kEstablished) { // data as well as the ACK proper: that may be lost
+        if (r_.state != TcpReceiver::State::kEstablished) { // data has the same effect as the ACK, which may be lost
             r_.delayed_ack.Cancel();
             Establish();
         }
@@ -61,7 +61,7 @@ class TcpReceivingEnd
         }
     }
 
-    // `fresh_pkts`: put in order by the packet that causes this ACK; the application has not fetched them yet.
+    // `fresh_pkts` were put in order by the packet that causes this ACK; the application has not read them yet.
     void Ack(uint32_t fresh_pkts)
     {
         r_.delayed_ack.Cancel();
@@ -96,14 +96,14 @@ class TcpReceivingEnd
             fresh_bytes -= config_.mss_bytes - connection_.last_bytes;
         }
         const auto free_bytes = static_cast<uint32_t>(config_.receive_buffer_bytes - fresh_bytes);
-        // Never below one packet, or the sender would wait for a window update that does not come.
+        // Never below one packet; otherwise the sender would wait for a window update that does not come.
         const uint32_t least = ((config_.mss_bytes - 1) >> config_.window_shift) + 1;
         return static_cast<uint16_t>(std::clamp(free_bytes >> config_.window_shift, least, kMaxUnscaledWindow));
     }
 
     void Data(const Packet &packet)
     {
-        if (packet.number + 1 < r_.next) { // long here: out of the window, which calls for an ACK and no more
+        if (packet.number + 1 < r_.next) { // an old duplicate is outside the window and only causes an ACK
             Ack(0);
             return;
         }
@@ -122,7 +122,7 @@ class TcpReceivingEnd
             const uint32_t before = r_.next;
             TakeHeld();
             Forget();
-            Ack(r_.next - before + 1); // a gap is there, or has been closed
+            Ack(r_.next - before + 1); // there is a gap, or it was closed
         } else if (++r_.unacked >= config_.delayed_ack_pkts) {
             Ack(1);
         } else if (!r_.delayed_ack.on()) {
@@ -137,18 +137,18 @@ class TcpReceivingEnd
     {
         if (config_.ecn == NCC_CC_ECN_DCTCP) {
             if (packet.marked != r_.echo) {
-                if (r_.delayed_ack.on()) { // acknowledge the packets before this one with the state they had
+                if (r_.delayed_ack.on()) { // acknowledge earlier packets with their state
                     Ack(0);
                 }
                 r_.echo = packet.marked;
-                r_.unacked = config_.delayed_ack_pkts; // and this one at once
+                r_.unacked = config_.delayed_ack_pkts; // acknowledge this packet at once
             }
         } else if (config_.ecn == NCC_CC_ECN_CLASSIC) {
             r_.echo = packet.marked || (r_.echo && !packet.window_reduced);
         }
     }
 
-    // A packet beyond a gap.
+    // Stores a packet beyond a gap.
     void Hold(uint32_t number)
     {
         r_.holds.Reserve(network_.rings(), r_.next / 64, number / 64 + 1);
@@ -162,7 +162,7 @@ class TcpReceivingEnd
         Report(number);
     }
 
-    // What is held and has become in order.
+    // Takes the stored packets that are now in order.
     void TakeHeld()
     {
         while (r_.held > 0) {
@@ -181,8 +181,8 @@ class TcpReceivingEnd
         }
     }
 
-    // RFC 2018 section 4: the block with the newest packet first, then those reported most recently. A block that has
-    // dropped out of the list is not reported again, what joins it later only in part: as in ns-3.
+    // Updates the SACK blocks (RFC 2018 section 4): the block with the newest packet first, then those reported most
+    // recently. As in ns-3, a block that has dropped out of the list is not reported again when a packet joins it.
     void Report(uint32_t number)
     {
         SackBlocks::Block block{number, number + 1};
@@ -204,7 +204,7 @@ class TcpReceivingEnd
         blocks.n = kept + 1;
     }
 
-    // Blocks that have become in order.
+    // Removes blocks that are now in order.
     void Forget()
     {
         SackBlocks &blocks = r_.blocks;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The receiving end of a connection: what it remembers.
+// State of the receiving end of a connection.
 #pragma once
 
 #include "packet.h"
@@ -14,14 +14,14 @@ namespace ncc::packetsim
 struct TcpReceiver {
     enum class State : uint8_t { kListen, kSynReceived, kEstablished };
 
-    uint32_t next = 0;    // first packet that is missing
-    uint32_t held = 0;    // packets beyond it that are here
+    uint32_t next = 0;    // first missing packet
+    uint32_t held = 0;    // number of packets beyond it that have arrived
     uint32_t unacked = 0; // in-order packets since the last ACK
     State state = State::kListen;
     bool echo = false;    // DCTCP.CE, or "repeat ECE until CWR"
-    uint8_t syn_acks = 0; // sent
+    uint8_t syn_acks = 0; // number sent
     Timer delayed_ack;    // before the connection is up: the SYN-ACK's retransmission
-    TcpRing holds;        // bit n % 64 of word n / 64: packet n is here
+    TcpRing holds;        // bit n % 64 of word n / 64: packet n has arrived
     SackBlocks blocks;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory for what TCP knows of single packets, shared by the connections of a network and used again and again.
+// Memory for TCP's state of single packets, shared and reused by the connections of a network.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace ncc::packetsim
 {
 
-// Blocks of 2^k words.
+// A pool of blocks of 2^k words.
 class TcpRings
 {
   public:
@@ -43,7 +43,7 @@ class TcpRings
     std::vector<std::unique_ptr<uint64_t[]>> slabs_;
 };
 
-// A word for each packet of a window, by packet number; the window slides and the ring grows with it.
+// A word for each packet of a sliding window, by packet number; the ring grows with the window.
 class TcpRing
 {
   public:
@@ -52,7 +52,7 @@ class TcpRing
     bool empty() const { return words_ == nullptr; }
     uint32_t capacity() const { return words_ == nullptr ? 0 : mask_ + 1; }
 
-    // Room for numbers [first, end]; those of [first, end) are kept, new words are 0.
+    // Makes room for numbers [first, end]; words of [first, end) are kept, new ones are 0.
     void Reserve(TcpRings &rings, uint32_t first, uint32_t end)
     {
         if (end - first >= capacity()) {

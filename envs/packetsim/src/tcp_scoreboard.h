@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which packets of the window are sacked, lost, repaired: RFC 6675 with what ns-3 3.44 makes of it. While no packet has
-// a mark, which is almost always, nothing here looks at single packets.
+// Marks of the window's packets, sacked, lost and repaired, by RFC 6675 as ns-3 3.44 implements it. While no packet has
+// a mark, which is almost always, no function looks at single packets.
 #pragma once
 
 #include "connection.h"
@@ -21,7 +21,7 @@ class TcpScoreboard
 
     uint32_t PayloadBytes(uint32_t number) const { return number + 1 == packets_ ? last_bytes_ : config_.mss_bytes; }
 
-    // RFC 6675 "pipe". As in ns-3 a repaired packet counts until it is acknowledged, also once it is sacked.
+    // Returns the "pipe" of RFC 6675. As in ns-3, a repaired packet counts until it is acknowledged, even if sacked.
     uint64_t PipeBytes() const
     {
         uint64_t bytes = static_cast<uint64_t>(s_.nxt - s_.una) * config_.mss_bytes;
@@ -31,7 +31,7 @@ class TcpScoreboard
         return bytes - s_.sacked_bytes - s_.lost_bytes + s_.repaired_bytes;
     }
 
-    // Whether the blocks told of packets that were not known to have arrived.
+    // Takes SACK blocks; returns true if they contain packets that were not known to have arrived.
     bool Update(const SackBlocks &blocks)
     {
         bool news = false;
@@ -54,7 +54,7 @@ class TcpScoreboard
         return news;
     }
 
-    // Cumulative ACK: `number` is the first packet that is missing.
+    // Handles a cumulative ACK, with `number` the first missing packet.
     void Discard(uint32_t number)
     {
         if ((s_.sacked_bytes | s_.lost_bytes | s_.repaired_bytes) == 0) {
@@ -72,13 +72,13 @@ class TcpScoreboard
         if (s_.highest_sack != kNone && s_.highest_sack <= s_.una) {
             s_.highest_sack = kNone;
         }
-        if (s_.una != s_.nxt && s_.sent[s_.una] & Sent::kSacked) { // a wrong guess (no SACK): it was another one
+        if (s_.una != s_.nxt && s_.sent[s_.una] & Sent::kSacked) { // a wrong guess (no SACK): another arrived
             LoseHead();
             GuessSack();
         }
     }
 
-    // RFC 6675 IsLost of the first unacknowledged packet.
+    // Returns IsLost (RFC 6675) of the first unacknowledged packet.
     bool HeadLost() const { return s_.highest_sack != kNone && s_.una < s_.highest_sack && Head() & Sent::kLost; }
     bool HeadRepaired() const { return (Head() & (Sent::kSacked | Sent::kRepaired)) == Sent::kRepaired; }
 
@@ -97,7 +97,8 @@ class TcpScoreboard
         s_.repair_from = s_.una;
     }
 
-    // A timeout: all that is outstanding, but for what the receiver is known to hold. Guesses do not count for that.
+    // Marks all outstanding packets as lost after a timeout, except those that the receiver is known to have; guesses
+    // do not count.
     void LoseAll()
     {
         s_.lost_bytes = s_.repaired_bytes = s_.unrepaired = 0;
@@ -118,7 +119,7 @@ class TcpScoreboard
         s_.repair_from = s_.una;
     }
 
-    // A duplicate ACK without SACK: some packet has arrived, say the first after those guessed before.
+    // Handles a duplicate ACK without SACK: some packet has arrived, probably the first after those guessed before.
     void GuessSack()
     {
         const uint32_t guessed = (s_.sacked_bytes + config_.mss_bytes - 1) / config_.mss_bytes;
@@ -140,7 +141,7 @@ class TcpScoreboard
         sent |= Sent::kRepaired | Sent::kAmbiguous;
     }
 
-    // RFC 6675 NextSeg, rule 1: the first packet that is lost and not sent again.
+    // Finds the first packet that is lost and not sent again (RFC 6675 NextSeg, rule 1).
     bool NextLost(uint32_t &number)
     {
         if (s_.unrepaired == 0) {
@@ -154,7 +155,7 @@ class TcpScoreboard
         return number < RepairEnd();
     }
 
-    // Rule 3: the first that is neither sacked nor sent again.
+    // Finds the first packet that is neither sacked nor sent again (rule 3).
     bool NextRescue(uint32_t &number)
     {
         s_.rescue_from = std::max(s_.rescue_from, s_.una);
@@ -166,12 +167,12 @@ class TcpScoreboard
     }
 
   private:
-    // Rules 1 and 3 look below the highest packet sacked (1.b), and as in ns-3 after a timeout too.
+    // Bound of rules 1 and 3: the highest sacked packet (1.b), as in ns-3 after a timeout too.
     uint32_t RepairEnd() const { return config_.sack && s_.highest_sack != kNone ? s_.highest_sack : s_.nxt; }
 
     uint64_t Head() const { return s_.una == s_.nxt ? 0 : s_.sent[s_.una]; }
 
-    // The end of the block of the last ACK that `number` is in; 0: none. Such packets are sacked already.
+    // Returns the end of the last ACK's block with `number`, 0 if there is none. Such packets are sacked already.
     uint32_t SeenEnd(uint32_t number) const
     {
         for (const SackBlocks::Block &block : s_.seen) {
@@ -204,7 +205,7 @@ class TcpScoreboard
         return true;
     }
 
-    // Lost is what has `dup_ack_pkts` sacked packets above it.
+    // Marks packets with `dup_ack_pkts` sacked packets above them as lost.
     void FindLost()
     {
         uint32_t number = s_.highest_sack;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What ACKs and timeouts mean: RTT samples, and how losses are found and repaired (RFC 6675; without SACK, RFC 6582).
+// Effects of ACKs and timeouts: RTT samples, and finding and repairing losses (RFC 6675; without SACK, RFC 6582).
 #include "tcp_sending_end.h"
 
 namespace ncc::packetsim
 {
 
-// The oldest packet that the ACK covers is the sample: a delayed ACK's wait is part of it.
+// Takes an RTT sample of the oldest packet that the ACK covers, which includes the wait of a delayed ACK.
 void TcpSendingEnd::Sample(uint32_t number)
 {
     const uint32_t oldest = std::max(s_.una, s_.rtt_from);
@@ -54,7 +54,7 @@ void TcpSendingEnd::Ack(const Packet &packet)
     ncc_cc_event event = Event((packet.echo ? NCC_CC_ACK_ECE : 0) | (repairing ? NCC_CC_ACK_IN_RECOVERY : 0) |
                                (full ? 0 : NCC_CC_ACK_APP_LIMITED));
     event.rtt_ns = static_cast<ncc_u64>(heard_rtt_ns_);
-    if (delivered_bytes > s_.delivered_bytes) { // guesses of what has arrived (no SACK) may be taken back
+    if (delivered_bytes > s_.delivered_bytes) { // guessed arrivals (no SACK) may be taken back
         event.delivered_bytes = delivered_bytes - s_.delivered_bytes;
         s_.delivered_bytes = delivered_bytes;
         network_.Delivered(slot_, event.delivered_bytes);
@@ -80,7 +80,7 @@ void TcpSendingEnd::Ack(const Packet &packet)
 void TcpSendingEnd::DupAck()
 {
     switch (s_.state) {
-    case CongestionState::kLoss: // it may be the answer to a repair that was not needed
+    case CongestionState::kLoss: // may be the answer to an unnecessary repair
         return;
     case CongestionState::kRecovery:
         if (!config_.sack) {
@@ -122,13 +122,13 @@ void TcpSendingEnd::EnterRecovery()
     SendData(s_.una);
 }
 
-// The cumulative ACK has moved.
+// Handles a cumulative ACK that has moved.
 void TcpSendingEnd::Advanced(bool duplicate)
 {
     if (!duplicate) {
         s_.dup_acks = 0;
     }
-    if (s_.una < s_.recover && s_.state == CongestionState::kRecovery) { // a partial ACK: the next hole
+    if (s_.una < s_.recover && s_.state == CongestionState::kRecovery) { // a partial ACK shows the next hole
         if (!config_.sack) {
             board_.LoseHead();
         }
@@ -137,7 +137,7 @@ void TcpSendingEnd::Advanced(bool duplicate)
             uint32_t next = 0;
             SendData(board_.NextLost(next) || NextPacket(next) ? next : s_.una);
         }
-        NewAck(s_.first_partial_ack); // RFC 6582: the timer restarts with the first one only
+        NewAck(s_.first_partial_ack); // RFC 6582: only the first one restarts the timer
         s_.first_partial_ack = false;
         return;
     }
@@ -169,7 +169,7 @@ void TcpSendingEnd::Advanced(bool duplicate)
     if (s_.state == CongestionState::kOpen) {
         NewAck(true);
     }
-    if (recovered) { // until the controller says more; by now the application has had its turn
+    if (recovered) { // until the controller decides; the application has already sent
         s_.cwnd_bytes = s_.ssthresh_bytes;
     }
 }
@@ -202,7 +202,7 @@ void TcpSendingEnd::Timeout()
     s_.pace.Cancel();
     SendPending();
     ncc_cc_event event = Event(NCC_CC_ACK_IN_RECOVERY);
-    event.inflight_bytes = 0; // everything sent is deemed lost
+    event.inflight_bytes = 0; // everything sent counts as lost
     ncc_cc_out out{};
     config_.ops->on_timeout(s_.controller, config_.params, &config_.conn, &event, &out);
     Apply(out);

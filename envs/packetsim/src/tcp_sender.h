@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The sending end of a connection: what it remembers. Bytes are payload; packets are numbers within the flow.
+// State of the sending end of a connection. Bytes are payload; packets are numbers within the flow.
 //
-// Where it leaves ns-3 3.44, knowingly: payload is cut into packets once and for all, while ns-3 sends part of one
-// where the send buffer or, in a repair, the receive window ends within it; the receiver offers at least one packet
-// (ns-3 may offer nothing until its persist timer expires, since it counts what the application is about to fetch); a
-// second SYN-ACK changes nothing (in ns-3 it sets the window back); and SYNs are repeated for ever.
+// Known differences from ns-3 3.44: payload is divided into packets once and for all, while ns-3 sends part of a packet
+// if the send buffer or, in a repair, the receive window ends within it; the receiver offers at least one packet (ns-3
+// may offer nothing until its persist timer expires, because it counts data that the application is about to read); a
+// second SYN-ACK changes nothing (in ns-3 it resets the window); and SYNs are repeated for ever.
 #pragma once
 
 #include "packet.h"
@@ -18,45 +18,45 @@
 namespace ncc::packetsim
 {
 
-// RFC 6675: loss is suspected (disorder), repaired (recovery), or all that was sent is taken for lost (loss).
+// RFC 6675: a loss is suspected (disorder) or repaired (recovery), or everything sent counts as lost (loss).
 enum class CongestionState : uint8_t { kOpen, kDisorder, kRecovery, kLoss };
 
-// A packet of the window as a word: when it was first sent, in ns, and these.
+// A packet of the window as a word: the time in ns at which it was first sent, and these flags.
 struct Sent {
-    static constexpr uint64_t kSacked = 1;    // the receiver holds it beyond a gap
-    static constexpr uint64_t kLost = 2;      // deemed lost
-    static constexpr uint64_t kRepaired = 4;  // sent again since it was deemed lost or since the last timeout
+    static constexpr uint64_t kSacked = 1;    // the receiver has it beyond a gap
+    static constexpr uint64_t kLost = 2;      // considered lost
+    static constexpr uint64_t kRepaired = 4;  // sent again since it counts as lost or since the last timeout
     static constexpr uint64_t kAmbiguous = 8; // ever sent again: no RTT sample (Karn, RFC 6298 section 3)
     static constexpr unsigned kTimeShift = 4;
 };
 
 struct TcpSender {
-    uint32_t una = 0; // first packet that is not acknowledged
+    uint32_t una = 0; // first unacknowledged packet
     uint32_t nxt = 0; // first packet that was never sent
     uint32_t cwnd_bytes = 0, ssthresh_bytes = UINT32_MAX;
     uint32_t rwnd_bytes = 0; // window that the receiver offers
-    // Of the packets [una, nxt), the payload that is sacked, lost, repaired: pipe = all - sacked - lost + repaired.
+    // Payload of the packets [una, nxt) that is sacked, lost, repaired: pipe = all - sacked - lost + repaired.
     uint32_t sacked_bytes = 0, lost_bytes = 0, repaired_bytes = 0;
     TcpRing sent;
     int64_t rto_ns = 0, srtt_ns = 0, rttvar_ns = 0;
-    int64_t min_rtt_ns = 0;   // of the samples as the controller hears of them; 0: there is none
-    uint32_t rtt_samples = 0; // taken
+    int64_t min_rtt_ns = 0;   // minimum of the samples that the controller gets; 0: none
+    uint32_t rtt_samples = 0; // number of samples taken
     uint32_t rtt_from = 0;    // packets below it give no RTT sample
     CongestionState state = CongestionState::kOpen;
     bool established = false;
-    bool held_back = false; // a packet would have gone but for the host's queue
+    bool held_back = false; // a packet was not sent because the host's queue was full
     bool recover_active = false;
     bool first_partial_ack = true; // no partial ACK yet in this recovery
-    bool cwr_due = false;          // RFC 3168: tell the receiver with the next new packet that ECE was heard
-    uint32_t cwr_packet = 0;       // where it was last told
+    bool cwr_due = false;          // RFC 3168: set CWR on the next new packet, because ECE came
+    uint32_t cwr_packet = 0;       // last packet with CWR
     Timer retransmit;
     alignas(8) unsigned char controller[NCC_CC_STATE_MAX] = {};
-    uint64_t delivered_bytes = 0;    // acknowledged, cumulatively or selectively, at most so far
+    uint64_t delivered_bytes = 0;    // most payload acknowledged so far, also by SACK
     uint64_t pacing_bytes_per_s = 0; // 0: unpaced
     Timer pace;
-    uint64_t offered_bytes = 0; // of the flow, what the send buffer has taken so far
+    uint64_t offered_bytes = 0; // bytes of the flow that the send buffer has taken so far
 
-    // Repair
+    // State of repairs
     uint32_t recover = 0;          // RecoveryPoint of RFC 6675
     uint32_t highest_sack = kNone; // packet
     uint32_t lost_below = 0;       // every packet below it is sacked or lost
@@ -64,10 +64,10 @@ struct TcpSender {
     uint32_t repair_from = 0;      // ... none of them below this one
     uint32_t rescue_from = 0;      // packets below it are sacked or repaired
     uint32_t dup_acks = 0;
-    uint32_t syns = 0;              // sent
-    int64_t syn_ns = 0;             // when the first was sent
-    SackBlocks::Block seen[4] = {}; // blocks of the last ACK that had any: all of it is sacked
-    TcpRate rate;                   // idle unless TcpConfig::needs_rate
+    uint32_t syns = 0;              // number sent
+    int64_t syn_ns = 0;             // time of the first
+    SackBlocks::Block seen[4] = {}; // blocks of the last ACK with any, which are all sacked
+    TcpRate rate;                   // unused unless TcpConfig::needs_rate
 };
 
 } // namespace ncc::packetsim

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The sending end at work: made anew for every event of a connection, on what TcpSender remembers. Where the RFCs leave
-// a choice it is that of ns-3 3.44, with which this engine is compared packet for packet.
+// The sending end's functions, an object made for each event of a connection from the state in TcpSender. Where the
+// RFCs leave a choice, it follows ns-3 3.44, with which this engine is compared packet for packet.
 #pragma once
 
 #include "network.h"
@@ -52,8 +52,8 @@ class TcpSendingEnd
             Syn();
             return;
         }
-        // The timer also runs while nothing is outstanding. Pacing or the host's queue may hold data back, and they
-        // will let it go; and what has not left the host cannot be lost.
+        // The timer also runs while nothing is outstanding. If pacing or the host's queue holds data back, they will
+        // release it, and data that has not left the host cannot be lost.
         const bool held_back = s_.una == s_.nxt && (s_.pace.on() || !network_.HasRoom(slot_));
         if (held_back || network_.Holds(slot_, s_.una)) {
             network_.Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
@@ -116,7 +116,7 @@ class TcpSendingEnd
         s_.rto_ns = std::max(s_.srtt_ns + std::max(kClockGranularityNs, 4 * s_.rttvar_ns), config_.min_rto_ns);
     }
 
-    // Returns what the controller hears of it.
+    // Adds an RTT sample; returns the sample that the controller gets.
     int64_t AddSample(int64_t ns)
     {
         const int64_t heard_ns = config_.rtt_noise.Heard(connection_.flow, s_.rtt_samples++, ns);
@@ -141,7 +141,7 @@ class TcpSendingEnd
     TcpSender &s_;
     TcpScoreboard board_;
     uint32_t slot_;
-    // Of the ACK being processed
+    // State of the current ACK
     int64_t heard_rtt_ns_ = 0; // RTT sample; 0: none
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A timer of a connection. Arming and cancelling cost no work in the scheduler: a queued event that comes too early is
-// put back to the time that holds by then, and one whose timer is off is dropped.
+// A timer of a connection. Arming again and cancelling take no work in the scheduler: a queued event that comes too
+// early is scheduled again for the current due time, and one whose timer is off is dropped.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ enum class TimerKind : uint8_t { kRetransmit, kDelayedAck, kPace };
 struct Timer {
     static constexpr int64_t kOff = INT64_MAX;
     int64_t due_ns = kOff;
-    uint64_t order = 0;       // among events of one instant: when it was armed
-    int64_t queued_ns = kOff; // time of the event that stands for it in the scheduler
+    uint64_t order = 0;       // order among events of one instant, from the time of arming
+    int64_t queued_ns = kOff; // time of its event in the scheduler
     uint64_t queued_word = 0; // its word; 0: none
 
     bool on() const { return due_ns != kOff; }
