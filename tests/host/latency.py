@@ -17,20 +17,23 @@ from typing import Any
 
 import numpy as np
 
+from ncc.core.flows import FlowTable
 from ncc.core.topologies import ManyToOne
 from ncc.core.units import MBPS, to_ns
 from ncc.envs.linux import machine, namespaces
 from ncc.envs.linux.periods import Periods, sleep_until
 from ncc.envs.linux.rack import Rack
+from ncc.envs.linux.traffic import Sender, Traffic, TrafficOptions
 from ncc.host.exchange import ExchangeSpec, open_exchange
 from ncc.host.message import Key
 from ncc.host.peers import PORT
 from ncc.host.state import idle
 from ncc.policies.export import ExportSpec, export
-from tests.host.agents import AgentProcess, beside_others, sending
+from tests.host.agents import AgentProcess, beside_others
 
 PERIOD_S = 1e-3
 RATE_BPS = 200 * MBPS
+NAME = "ncc_test_l"
 SECRET = b"a key for measuring, known to everybody"
 CASES = ((1, 0), (16, 0), (64, 0), (1, 15), (1, 63))
 """(hosts of the agent, peers that send it their state every period)"""
@@ -42,7 +45,7 @@ HEAD = (
 
 def main(seconds: float) -> None:
     """Print the table."""
-    lines = [f"| {' | '.join(HEAD)} |", "|---:|---:|---" + "|---:" * (len(HEAD) - 3) + "|"]
+    sys.stdout.write(f"| {' | '.join(HEAD)} |\n|---:|---:|---{'|---:' * (len(HEAD) - 3)}|\n")
     with TemporaryDirectory() as folder, beside_others():
         policy, key = Path(folder) / "ncc.ncc", Path(folder) / "key"
         export(ExportSpec(policy="ncc", out=str(policy), period_s=PERIOD_S))
@@ -53,8 +56,8 @@ def main(seconds: float) -> None:
                 more = ["--realtime"] if scheduling == "SCHED_FIFO" else []
                 ended = measured(hosts, peers, [str(policy), "--seconds", f"{seconds:g}", *more], key)
                 cells = (str(hosts), str(peers), scheduling, *cells_of(ended))
-                lines.append(f"| {' | '.join(cells)} |")
-    sys.stdout.write("\n".join(lines) + "\n")
+                sys.stdout.write(f"| {' | '.join(cells)} |\n")
+                sys.stdout.flush()
 
 
 def cells_of(ended: dict[str, Any]) -> Iterator[str]:
@@ -77,20 +80,33 @@ def measured(hosts: int, peers: int, asked: list[str], key: Path) -> dict[str, A
         asked += ["--elsewhere", "--outside-training", "--heartbeat-s", "0.5", "--core", str(core)]
         asked += [word for host in senders for word in ("--address", rack.address(host))]
         asked += ["--link-rate", f"{RATE_BPS:g}", "--upper-rate", f"{RATE_BPS:g}", "--upper-buffer", "300000"]
-        asked += ["--name", "ncc_test_l"]
+        asked += ["--name", NAME]
         if peers:
             asked += ["--peers", f"{address}:{PORT + 1}*{peers}", "--key", str(key)]
         with closing(AgentProcess(inside, asked)) as agent, neighbours(inside, address, peers, others):
             agent.wait_for("started")
-            pairs = [(host, receiver) for host in senders for _ in range(2)]
-            traffic_cores = machine.Cores(others)
-            traffic_cores.enter()
-            try:
-                with sending(rack, pairs, ["ncc_test_l"] * len(pairs)):
-                    agent.process.wait(120)
-            finally:
-                traffic_cores.leave()
+            with sending_on(others, rack, senders, receiver):
+                agent.process.wait(120)
         return agent.wait_for("ended")
+
+
+@contextmanager
+def sending_on(cores: tuple[int, ...], rack: Rack, senders: list[int], receiver: int) -> Iterator[None]:
+    """Two endless flows of each sender, by a process on these cores."""
+    rows = np.repeat(np.arange(len(senders)), 2)
+    n = len(rows)
+    flows = FlowTable(
+        start_s=np.zeros(n),
+        src=np.array(senders)[rows],
+        dst=np.full(n, receiver),
+        size_bytes=np.full(n, 2**40),
+        traffic=np.zeros(n, np.int64),
+    )
+    hosts = [Sender(rack.namespace(host), rack.address(host)) for host in (*senders, receiver)]
+    options = TrafficOptions(congestion=NAME, deadline_s=120.0, cores=cores)
+    with Traffic(hosts, flows, rows, np.full(n, len(senders)), options) as traffic:
+        traffic.begin(time.monotonic_ns())
+        yield
 
 
 @contextmanager
