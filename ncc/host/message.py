@@ -130,7 +130,6 @@ def encode(
     key: Key,
     kind: Kind,
     values: bytes,
-    *,
     sender: int,
     session_ns: int,
     sequence: int,

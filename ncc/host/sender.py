@@ -28,15 +28,9 @@ class Sender:
     def messages(self, kind: Kind, values: Sequence[bytes], at_ns: int, now_ns: int) -> list[bytes]:
         """A message of each of the agent's hosts, with values as of `at_ns`, sent at `now_ns`."""
         self._sequence[kind] += 1
-        head = {
-            "session_ns": self._session_ns,
-            "sequence": self._sequence[kind],
-            "sent_ns": max(now_ns - self._began_ns, 0),
-            "clock_ns": self._wall_ns(),
-            "age_ns": max(now_ns - at_ns, 0),
-        }
-        pairs = zip(self._own, values, strict=True)
-        return [encode(self._key, kind, row, sender=peer.id, **head) for peer, row in pairs]
+        sequence, sent_ns, age_ns = self._sequence[kind], max(now_ns - self._began_ns, 0), max(now_ns - at_ns, 0)
+        head = (self._session_ns, sequence, sent_ns, self._wall_ns(), age_ns)
+        return [encode(self._key, kind, row, peer.id, *head) for peer, row in zip(self._own, values, strict=True)]
 
 
 class Pace:
