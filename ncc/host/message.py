@@ -130,6 +130,7 @@ def encode(
     key: Key,
     kind: Kind,
     values: bytes,
+    *,
     sender: int,
     session_ns: int,
     sequence: int,

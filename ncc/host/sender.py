@@ -29,8 +29,21 @@ class Sender:
         """A message of each of the agent's hosts, with values as of `at_ns`, sent at `now_ns`."""
         self._sequence[kind] += 1
         sequence, sent_ns, age_ns = self._sequence[kind], max(now_ns - self._began_ns, 0), max(now_ns - at_ns, 0)
-        head = (self._session_ns, sequence, sent_ns, self._wall_ns(), age_ns)
-        return [encode(self._key, kind, row, peer.id, *head) for peer, row in zip(self._own, values, strict=True)]
+        clock_ns = self._wall_ns()
+        return [
+            encode(
+                self._key,
+                kind,
+                row,
+                sender=peer.id,
+                session_ns=self._session_ns,
+                sequence=sequence,
+                sent_ns=sent_ns,
+                clock_ns=clock_ns,
+                age_ns=age_ns,
+            )
+            for peer, row in zip(self._own, values, strict=True)
+        ]
 
 
 class Pace:
