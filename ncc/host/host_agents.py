@@ -78,7 +78,7 @@ class HostAgents:
             self.agents.append(Agent(neighbourhood, guard, exchange))
 
     def decide(self, measurement: Measurement) -> FloatArray:
-        """Limits [n_agents], each decided by the host itself; what they tell of this epoch is heard in the next."""
+        """Limits [n_agents], each decided by the host itself; states of this epoch are received in the next."""
         now_ns = self._time_ns = self._period_ns * (measurement.epoch + 1)
         limits = np.empty(len(self.agents))
         for row, agent in enumerate(self.agents):
@@ -98,7 +98,7 @@ class HostAgents:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What decided, and what became of the messages; see `ncc.harness.run.ReportsFacts`."""
+        """Facts of a run: the kind of decider, and the fates of messages; see `ncc.harness.run.ReportsFacts`."""
         messages: dict[str, int] = {}
         for agent in self.agents:
             for name, count in (agent.exchange.counters | agent.counters).items():

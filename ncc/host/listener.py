@@ -40,8 +40,8 @@ DROPPED = (
 SLACK = 2000
 """Clocks of two machines run apart by less than one part in so many (crystals: one in 10,000)."""
 RESYNC_NS = 5 * NS_PER_S
-"""Where all that a sender says has been late for so long, its clock stood still meanwhile (a machine that was paused or
-moved), and what is the fastest is found anew."""
+"""Time for which all of a sender's messages must be late before the fastest is found anew: its clock stood still, as that
+of a machine that was paused or moved."""
 STATE_END, UPPER_END = VALUES_AT + STATE.itemsize, VALUES_AT + UPPER.itemsize
 
 HelloHandler = Callable[[int, bytes, int], bool]
@@ -85,7 +85,7 @@ class _Sender:
 
 
 class Listener:
-    """The newest state of each peer and of the upper port, from messages of any origin.
+    """The newest state of each peer and of the uplink, from messages of any origin.
 
     A message is dropped, and counted by why (`DROPPED`), unless it is authentic, newer than all before from its sender,
     and in time. How long it took is not known, as clocks of two machines differ; how much longer than the fastest is:
@@ -114,8 +114,8 @@ class Listener:
             key: shared by all.
             own: hosts that this agent speaks for.
             peers: a row of `heard` each; None: to be taken by `join`.
-            upper: who tells of the upper port.
-            late_ns: above this a state is too old.
+            upper: sender of the uplink's state.
+            late_ns: age from which a state is too old.
             clock_ns: by which clocks may differ when a sender is first heard: what was recorded longer ago cannot be
                 replayed to an agent that has just started. A sender that was silent for twice as long may begin a
                 session that is earlier than its last: its clock was set back.

@@ -186,7 +186,7 @@ class Neighbourhood:
             own: what they measured in the period that has just ended, and
             in_force_bps: [k] the limits that held in it.
             heard: [r] what the peers told last.
-            upper: [1] what was told of the upper port; None: nothing was, and its throughput is taken to be what the
+            upper: [1] state of the uplink; None: none was received, and its throughput is taken to be what the
                 hosts send together, its queue to be empty.
 
         Raises:

@@ -79,7 +79,7 @@ class AgentProcess:
 
 
 def arguments(rack: Rack, host: int, policy: Path, *more: str, most_frac: float) -> list[str]:
-    """Of an agent on a host of the rack, which is allowed so much of its link of 100 Mbit/s, whatever the policy."""
+    """Options of an agent on a host of the rack, which may use so much of its link of 100 Mbit/s."""
     link = next(i for i, link in enumerate(rack.topology.links) if host in (link.a, link.b))
     device = f"p{2 * link + (rack.topology.links[link].b == host)}"
     network = ["--link-rate", "1e8", "--upper-rate", "1e8", "--upper-buffer", "150000", "--outside-training"]

@@ -31,7 +31,7 @@ DOUBLES = (float("nan"), float("inf"), -float("inf"), -0.0, 5e-324, 1.8e308, -1.
 
 
 class FoundError(AssertionError):
-    """What was tried, and what was not as documented."""
+    """A message, and the undocumented effect that it had."""
 
     def __init__(self, what: str, tried: bytes) -> None:
         super().__init__(f"{what}; tried: {tried[:200].hex()}{' ...' if len(tried) > 200 else ''}")

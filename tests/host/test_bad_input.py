@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What cannot be asked of an agent: one sentence, another status than 0, and nothing changed on the host."""
+"""Options that cannot be: one sentence, another status than 0, and nothing changed on the host."""
 
 import errno
 import os

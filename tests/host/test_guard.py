@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""When the policy is relieved, and when it gets its hosts back."""
+"""Reasons for which the policy loses its hosts, and gets them back."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def guard(**settings: float) -> tuple[Guard, list[str]]:
 
 
 def active(one: Guard) -> bool:
-    """As it is now."""
+    """`active` as it is now, which mypy does not narrow."""
     return one.active
 
 

@@ -105,7 +105,7 @@ def test_whatever_way_neighbours_are_seen(kind: Literal["each", "pooled", "none"
 
 
 def test_agents_hold_what_the_file_says(policy_file: PolicyFile) -> None:
-    """As `HeldLimiter` does for one that sees all."""
+    """The same as `HeldLimiter` does for one that sees all."""
     bounds = RateBounds(min_rate_frac=0.05, max_rate_frac=1.0, rise_ratio=1.5, fall_ratio=1.2)
     slow = with_bounds(policy_file, bounds)
     both = Both(HeldLimiter(limiter_of(slow), bounds), HostAgents(slow))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is believed of messages: the newest authentic one that is in time, and nothing else, whatever comes."""
+"""Messages that are accepted: the newest authentic one that is in time, and nothing else, whatever comes."""
 
 import math
 

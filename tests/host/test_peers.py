@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who peers are: from text to addresses and ids, and what cannot be one."""
+"""Peers: from text to addresses and ids, and texts that are none."""
 
 from contextlib import suppress
 

@@ -19,7 +19,7 @@ from tests.support.linux import TRAFFIC, needs
 LINK_BPS = 1e8
 LAB = ManyToOne(senders=2, rate_bps=LINK_BPS, buffer_bytes=150_000, mark_threshold_bytes=30_000)
 MOST_FRAC = 0.3
-"""Of the link: what tests allow, so that it does not depend on the policy."""
+"""Share of the link that tests allow, so that they do not depend on the policy."""
 LESS_THAN_MB = 70
 
 SYSCTLS = ("tcp_congestion_control", "tcp_ecn")
@@ -39,7 +39,7 @@ def key(tmp_path: Path) -> Path:
 
 
 def metrics(namespace: str) -> str:
-    """What is served there, on loopback."""
+    """Metrics served on loopback of a namespace."""
     asked = ["ip", "netns", "exec", namespace, sys.executable, "-c", SCRAPE]
     return subprocess.run(asked, capture_output=True, text=True, check=True, timeout=20).stdout
 

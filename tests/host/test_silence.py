@@ -15,7 +15,7 @@ from tests.host.hosts import NEAR, hear, listener, sender_of, states, told
 
 
 class Hearing:
-    """What `Silence` looks at of an agent, with a listener that is told of by messages."""
+    """The attributes of an agent that `Silence` reads, with a listener that gets messages."""
 
     def __init__(self, by: Any = None) -> None:
         self.listener = by or listener()

@@ -57,7 +57,7 @@ def test_what_cannot_be_put_back_stays_known_and_hinders_nothing_else(
 
 @needs("root", "net", "pyroute2")
 def test_what_was_left_in_a_namespace_that_is_gone_is_no_other_ones() -> None:
-    """By the cookie, which no other gets; an inode number may come again."""
+    """The record goes by the cookie, which no other namespace gets; an inode number may come again."""
     found = set()
     for i in range(5):
         namespaces.create(name := f"{namespaces.owner()}-s{i}")
