@@ -40,8 +40,10 @@ DROPPED = (
 SLACK = 2000
 """Clocks of two machines run apart by less than one part in so many (crystals: one in 10,000)."""
 RESYNC_NS = 5 * NS_PER_S
-"""Time for which all messages of a sender must be late before the fastest is found anew: its clock stood still, as that of
-a machine that was paused or moved."""
+"""Time for which all messages of a sender must be late before the fastest is found anew.
+
+Its clock stood still then, as that of a machine that was paused or moved.
+"""
 STATE_END, UPPER_END = VALUES_AT + STATE.itemsize, VALUES_AT + UPPER.itemsize
 
 HelloHandler = Callable[[int, bytes, int], bool]
