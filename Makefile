@@ -16,7 +16,7 @@ ARGS ?=
 INSTALL = mkdir -p build && touch $(VENV)/.built.new && flock build/.lock \
 	$(PIP) install -q --no-build-isolation --no-deps -e . && mv $(VENV)/.built.new $(VENV)/.built
 NATIVE := $(shell find CMakeLists.txt baselines envs -name '*.h' -o -name '*.cc' -o -name '*.cpp' -o -name '*.c' \
-	-o -name '*.cmake' -o -name CMakeLists.txt)
+	-o -name '*.cmake' -o -name CMakeLists.txt -o -name signals_header.py) ncc/core/signals.py
 
 # What brings the programs of the Linux datapath: when it comes or goes, they are built again. `make` looks each time, and
 # the file is newer only when what it says has changed.

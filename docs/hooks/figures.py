@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tables of numbers in pages, made from committed results, so that no number is typed or out of date.
+"""Tables in pages, made from committed results and the table of signals, so that no number is typed or out of date.
 
 A page contains `<!-- figures: NAME -->` on a line of its own, which code hosts do not show; the site shows a table
 there.
@@ -14,6 +14,7 @@ from typing import Any
 
 from docs.hooks import pages
 from ncc.core.errors import NccError
+from ncc.core.signals import SIGNALS
 
 MARK = re.compile(r"^<!-- figures: ([\w-]+) -->$", re.MULTILINE)
 
@@ -45,9 +46,9 @@ def filled(text: str, page: str) -> str:
     return MARK.sub(table, text)
 
 
-def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+def _table(head: Iterable[str], rows: Iterable[Iterable[object]], align: str = "--:") -> str:
     head = list(head)
-    lines = [head, [":--", *["--:"] * (len(head) - 1)], *([str(cell) for cell in row] for row in rows)]
+    lines = [head, [":--", *[align] * (len(head) - 1)], *([str(cell) for cell in row] for row in rows)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
@@ -143,6 +144,15 @@ def _controllers(folder: Path) -> str:
     return _table(("network", "hosts", "controllers", "flows", "delivered"), rows)
 
 
+def _signals(_: Path) -> str:
+    rows = []
+    for signal in SIGNALS.values():
+        shared = signal.scope in {"host", "uplink"} and ("yes" if signal.shared_as else "no")
+        how = signal.how or "as it says"
+        rows.append((f"`{signal.name}`", signal.scope, signal.unit, signal.meaning, how, shared or ""))
+    return _table(("column", "scope", "unit", "meaning", "how it is computed", "sent to neighbours"), rows, ":--")
+
+
 def _origin(commit: str, written_at: str) -> str:
     return f"From commit {commit[:10]}, written {written_at[:10]}."
 
@@ -152,5 +162,6 @@ TABLES: dict[str, tuple[str, Callable[[Path], str]]] = {
     "experiments": ("experiments", _experiments),
     "linux": ("linux", _linux),
     "controllers": ("controllers", _controllers),
+    "signals": ("", _signals),
 }
-"""Tables by name: the folder in docs/ with the results, and the function that makes the table."""
+"""Tables by name: the folder in docs/ with the results, if any, and the function that makes the table."""

@@ -43,17 +43,6 @@ LIVE_FIELDS = (
     "rtt_samples",
 )
 """Of `layout.REPORT`, whose offsets `Connections` takes."""
-LIVE_SUMS = (
-    "sent_bytes",
-    "delivered_bytes",
-    "rtt_sum_ns",
-    "rtt_samples",
-    "wait_ns",
-    "queued_bytes",
-    "next_bytes",
-    "queued_flows",
-)
-"""Rows of what `Connections.measure` fills: since its last call, and of the queue now. Bytes sent are IP packets'."""
 LIVE_COLUMNS = (
     "slot",
     "generation",
@@ -65,20 +54,6 @@ LIVE_COLUMNS = (
     "delivered_bytes",
 )
 """Rows of what it says of each live connection."""
-HOST_REALS = (
-    "throughput_bps",
-    "goodput_bps",
-    "rtt_s",
-    "wait_s",
-    "queued_bytes",
-    "next_bytes",
-    "active_per_byte",
-    "active_left",
-)
-HOST_COUNTS = ("rtt_samples", "queued_flows", "active_flows")
-UPPER_REALS = ("upper_throughput_bps", "upper_queue_bytes", "upper_queue_mean_bytes", "upper_queue_delay_s")
-UPPER_COUNTS = ("upper_marked_pkts", "upper_dropped_pkts")
-"""Rows of what `Epochs.end` fills, columns of `ncc.core.measurement`."""
 
 
 class Flows(Protocol):
@@ -90,7 +65,7 @@ class Before(Protocol):
 
 
 class Epochs(Protocol):
-    """What hosts and upper ports have done from one call of `end` to the next."""
+    """Signals of hosts and uplinks from one call of `end` to the next."""
 
     def end(  # noqa: PLR0917 - names take time, every period
         self,
@@ -101,10 +76,10 @@ class Epochs(Protocol):
         ports: IntArray,
         host_reals: FloatArray,
         host_counts: IntArray,
-        upper_reals: FloatArray,
-        upper_counts: IntArray,
+        uplink_reals: FloatArray,
+        uplink_counts: IntArray,
     ) -> tuple[int, int, int]:
-        """Fill rows [`HOST_REALS`, n_agents] and so on; without `arrivals` no flow has come yet.
+        """Fill arrays of `ncc.envs.native.blocks.Blocks`; without `arrivals` no flow has come yet.
 
         Returns how many flows are live, at the front of `live`; how many have arrived; and how many are delivered.
         """
@@ -112,10 +87,14 @@ class Epochs(Protocol):
 
 
 class Connections(Protocol):
-    """Connections of hosts as reports tell, whoever began them, and what they have done between two calls."""
+    """Connections of hosts, whoever began them, and their hosts' signals from one call of `measure` to the next."""
 
-    def measure(self, used: int, now_ns: int, sums: FloatArray) -> tuple[int, int, list[int], int]:
-        """Fill rows [`LIVE_SUMS`, n_hosts] from the first `used` reports.
+    def measure(  # noqa: PLR0917 - as above
+        self, used: int, now_ns: int, interval_s: float, rtt_s: FloatArray, reals: FloatArray, counts: IntArray
+    ) -> tuple[int, int, list[int], int]:
+        """Fill rows [signals of hosts, n_hosts], of real numbers and of counts, from the first `used` reports.
+
+        `rtt_s` [n_hosts] is what a host without a sample is taken to have; a new mean is written there.
 
         Returns how many connections have reported anew; how many are live, at the front of the columns; the slots of
         those that have ended; and how many reports were passed over, as `collect` does.

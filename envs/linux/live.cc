@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a period takes of every connection of this machine's hosts, whoever began it: reports out of the map that the
-// kernel writes, and their sums by host. ncc/envs/linux/extension.py is the same in Python types, live.py what it
-// means.
+// A period's pass over all connections of this machine's hosts, whoever began them: signals (ncc/core/signals.py) from
+// the reports in the map that the kernel writes. ncc/envs/linux/extension.py is the same in Python types; live.py says
+// what they mean here.
+#include "signals.h"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/tuple.h>
@@ -21,8 +23,10 @@ using namespace nb::literals;
 namespace
 {
 
+using ncc::HostColumns;
 using Bytes = nb::ndarray<uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using Sums = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Reals = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Means = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Columns = nb::ndarray<int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 constexpr int kReads = 100; // of a report that the kernel is writing, as in reports.cc
@@ -46,8 +50,7 @@ enum Field {
     kFields
 };
 constexpr size_t kWide = kUpdated;
-// `LIVE_SUMS`, `LIVE_COLUMNS`.
-enum Sum { kSentBytes, kDeliveredBytes, kRttSumNs, kRtts, kWaitNs, kQueuedBytes, kNextBytes, kQueuedFlows, kSums };
+// `LIVE_COLUMNS`.
 enum Column { kSlot, kOf, kAt, kBeganNs, kLastLeftNs, kLeftBytes, kUnsentBytes, kDeliveredNow, kColumns };
 
 using Report = std::array<int64_t, kFields>;
@@ -76,12 +79,20 @@ class Connections
     }
 
     // See `Connections.measure` of extension.py.
-    std::tuple<size_t, size_t, std::vector<int64_t>, size_t> Measure(size_t used, int64_t now_ns, Sums sums)
+    std::tuple<size_t, size_t, std::vector<int64_t>, size_t> Measure(size_t used, int64_t now_ns, double interval_s,
+                                                                     Means rtt_s, Reals reals, Columns counts)
     {
-        if (sums.shape(0) != kSums || sums.shape(1) != n_hosts_) {
-            throw std::invalid_argument("sums have the wrong shape");
+        if (rtt_s.shape(0) != n_hosts_ || reals.shape(0) != HostColumns::kReals || reals.shape(1) != n_hosts_ ||
+            counts.shape(0) != HostColumns::kCounts || counts.shape(1) != n_hosts_) {
+            throw std::invalid_argument("columns of hosts have the wrong shape");
         }
-        std::fill_n(sums.data(), sums.size(), 0.0);
+        const HostColumns hosts(reals.data(), counts.data(), n_hosts_);
+        for (double *sums : {hosts.throughput_bps, hosts.goodput_bps, hosts.rtt_s, hosts.wait_s, hosts.queued_bytes,
+                             hosts.next_bytes}) {
+            std::fill_n(sums, n_hosts_, 0.0);
+        }
+        std::fill_n(hosts.rtt_samples, n_hosts_, 0);
+        std::fill_n(hosts.queued_flows, n_hosts_, 0);
         std::vector<int64_t> ended;
         size_t reported = 0, n_live = 0, torn = 0;
         for (size_t slot = 0; slot < std::min(used, before_.size()); ++slot) {
@@ -98,11 +109,21 @@ class Connections
                 ended.push_back(static_cast<int64_t>(slot));
             }
             if (static_cast<uint64_t>(report[kHost]) < n_hosts_) {
-                reported += Add(slot, report, now_ns, sums);
+                reported += Add(slot, report, now_ns, hosts);
                 if (report[kState] == live_) {
                     List(n_live++, slot, report);
                 }
             }
+        }
+        const double bits_per_s = interval_s > 0 ? 8 / interval_s : 0;
+        for (size_t host = 0; host < n_hosts_; ++host) {
+            hosts.throughput_bps[host] *= bits_per_s;
+            hosts.goodput_bps[host] *= bits_per_s;
+            if (hosts.rtt_samples[host] > 0) {
+                rtt_s(host) = hosts.rtt_s[host] / static_cast<double>(hosts.rtt_samples[host]) / 1e9;
+            }
+            hosts.rtt_s[host] = rtt_s(host);
+            hosts.wait_s[host] /= 1e9;
         }
         return {reported, n_live, std::move(ended), torn};
     }
@@ -131,8 +152,8 @@ class Connections
         return false;
     }
 
-    // Adds what a connection has done to its host's sums; whether it has reported since the last time.
-    bool Add(size_t slot, const Report &report, int64_t now_ns, Sums &sums)
+    // Adds a connection to its host: bytes and ns so far. Returns whether it has reported since the last time.
+    bool Add(size_t slot, const Report &report, int64_t now_ns, const HostColumns &hosts)
     {
         Before &before = before_[slot];
         if (before.generation != report[kGeneration]) {
@@ -146,17 +167,18 @@ class Connections
         if (sent > again) {
             before.last_left_ns = now_ns;
         }
-        sums(kSentBytes, host) += static_cast<double>(sent + (report[kPackets] - before.packets) * report[kHeader]);
-        sums(kDeliveredBytes, host) += static_cast<double>(report[kDelivered] - before.delivered);
-        sums(kRttSumNs, host) += static_cast<double>(report[kRttSum] - before.rtt_sum);
-        sums(kRtts, host) += static_cast<double>(report[kRttSamples] - before.rtts);
+        const int64_t sent_bytes = sent + (report[kPackets] - before.packets) * report[kHeader];
+        hosts.throughput_bps[host] += static_cast<double>(sent_bytes);
+        hosts.goodput_bps[host] += static_cast<double>(report[kDelivered] - before.delivered);
+        hosts.rtt_s[host] += static_cast<double>(report[kRttSum] - before.rtt_sum);
+        hosts.rtt_samples[host] += report[kRttSamples] - before.rtts;
         if (report[kState] == live_ && report[kUnsent] > 0) {
             const auto unsent = static_cast<double>(report[kUnsent]);
-            double &next = sums(kNextBytes, host);
-            next = sums(kQueuedFlows, host) > 0 ? std::min(next, unsent) : unsent;
-            sums(kWaitNs, host) += static_cast<double>(std::max<int64_t>(now_ns - before.last_left_ns, 0));
-            sums(kQueuedBytes, host) += unsent;
-            sums(kQueuedFlows, host) += 1;
+            double &next = hosts.next_bytes[host];
+            next = hosts.queued_flows[host] > 0 ? std::min(next, unsent) : unsent;
+            hosts.wait_s[host] += static_cast<double>(std::max<int64_t>(now_ns - before.last_left_ns, 0));
+            hosts.queued_bytes[host] += unsent;
+            ++hosts.queued_flows[host];
         }
         before.updated = report[kUpdated];
         before.delivered = report[kDelivered];
@@ -198,5 +220,6 @@ void bind_live(nb::module_ &m)
     nb::class_<Connections>(m, "Connections")
         .def(nb::init<Bytes, const std::vector<size_t> &, const std::vector<int64_t> &, size_t, Columns>(),
              nb::kw_only(), "reports"_a.noconvert(), "fields"_a, "states"_a, "n_hosts"_a, "columns"_a.noconvert())
-        .def("measure", &Connections::Measure, "used"_a, "now_ns"_a, "sums"_a.noconvert());
+        .def("measure", &Connections::Measure, "used"_a, "now_ns"_a, "interval_s"_a, "rtt_s"_a.noconvert(),
+             "reals"_a.noconvert(), "counts"_a.noconvert());
 }

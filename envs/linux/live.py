@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`Live`: hosts with unannounced connections, which the shim reports and limits.
 
-Columns are those of `ncc.core.measurement`, except where the kernel knows less than a simulator:
+Columns are those of `ncc.core.signals`, except where the kernel knows less than a simulator:
 
 - Sizes of flows are unknown. `queued_bytes` are the bytes that applications have written and the kernel has not sent,
   `next_bytes` the least of them over flows, and a flow is queued if it has any. Data that an application has not
@@ -20,9 +20,10 @@ import numpy as np
 
 from ncc.core.errors import DatapathError
 from ncc.core.flows import FloatArray, IntArray
+from ncc.core.signals import SIGNALS, names
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S
 from ncc.envs.linux import layout
-from ncc.envs.linux.extension import LIVE_COLUMNS, LIVE_FIELDS, LIVE_SUMS, extension
+from ncc.envs.linux.extension import LIVE_COLUMNS, LIVE_FIELDS, extension
 from ncc.envs.linux.limits import Limits
 from ncc.envs.linux.order import WeightsByWait
 from ncc.envs.linux.shim import Shim
@@ -33,26 +34,24 @@ ETHERNETS, ETHERNET_BYTES = (1, 772), 14
 """ARPHRD_ETHER and ARPHRD_LOOPBACK of linux/if_arp.h, whose counters include a link-layer header per packet."""
 WEIGH_NS = 8_000_000
 """Least time between two updates of weights, as for runs (senders.py)."""
+ON_HOSTS = tuple(signal.name for signal in SIGNALS.values() if signal.on_hosts)
+"""Signals that are measured here."""
+_REALS, _COUNTS = names("host", count=False), names("host", count=True)
 _SLOT, _GENERATION = LIVE_COLUMNS.index("slot"), LIVE_COLUMNS.index("generation")
 
 
 @dataclass(frozen=True)
 class HostColumns:
-    """A period of some hosts, [k] each; names are those of `ncc.core.measurement`."""
+    """A period of some hosts."""
 
-    throughput_bps: FloatArray
-    goodput_bps: FloatArray
-    rtt_s: FloatArray
-    wait_s: FloatArray
-    queued_bytes: FloatArray
-    next_bytes: FloatArray
-    queued_flows: IntArray
+    columns: dict[str, FloatArray | IntArray]
+    """[k] each of `ON_HOSTS`."""
     interval_s: float
     """How long it was; 0: the first."""
     reported: int
     """Connections with a new report."""
     connections: int
-    """That live."""
+    """Connections that live."""
 
 
 class Live:
@@ -83,7 +82,6 @@ class Live:
         self.shim, self.torn, self._n = shim, 0, len(addresses)
         self._counters, self._order, self._writes = counters, order, writes
         self._limits, reports = Limits(shim, self._n, 0.0), shim.reports
-        self._sums = np.zeros((len(LIVE_SUMS), self._n))
         self._columns = np.zeros((len(LIVE_COLUMNS), len(reports)), np.int64)
         self._connections = extension().Connections(
             reports=reports.view(np.uint8).reshape(len(reports), reports.itemsize),
@@ -103,30 +101,25 @@ class Live:
 
     def measure(self, now_ns: int) -> HostColumns:
         """Measure the time since the last call; `now_ns` is `time.monotonic_ns()`."""
-        sums = self._sums
-        reported, self._n_live, ended, torn = self._connections.measure(self.shim.used(), now_ns, sums)
+        interval_s = (now_ns - self._read_ns) / NS_PER_S if self._read_ns else 0.0
+        self._read_ns = now_ns
+        reals, counts = np.empty((len(_REALS), self._n)), np.empty((len(_COUNTS), self._n), np.int64)
+        reported, self._n_live, ended, torn = self._connections.measure(
+            self.shim.used(), now_ns, interval_s, self._rtt_s, reals, counts
+        )
         self.torn += torn
         if ended:
             self.shim.give_back(ended)
-        sent, delivered, rtt_ns, samples, wait_ns, queued, following, flows = sums.copy()
-        self._rtt_s = np.where(samples > 0, rtt_ns / np.maximum(samples, 1) / NS_PER_S, self._rtt_s)
-        interval_s = (now_ns - self._read_ns) / NS_PER_S if self._read_ns else 0.0
-        self._read_ns = now_ns
-        per_s = BITS_PER_BYTE / interval_s if interval_s > 0 else 0.0
+        columns: dict[str, FloatArray | IntArray] = {
+            **dict(zip(_REALS, reals, strict=True)),
+            **dict(zip(_COUNTS, counts, strict=True)),
+        }
         if self._counters is not None:
             counted = self._count()
             sent, self._sent_bytes = (counted - self._sent_bytes).astype(np.float64), counted
+            columns["throughput_bps"] = sent * (BITS_PER_BYTE / interval_s if interval_s > 0 else 0.0)
         return HostColumns(
-            throughput_bps=sent * per_s,
-            goodput_bps=delivered * per_s,
-            rtt_s=self._rtt_s,
-            wait_s=wait_ns / NS_PER_S,
-            queued_bytes=queued,
-            next_bytes=following,
-            queued_flows=flows.astype(np.int64),
-            interval_s=interval_s,
-            reported=reported,
-            connections=self._n_live,
+            {name: columns[name] for name in ON_HOSTS}, interval_s, reported=reported, connections=self._n_live
         )
 
     def put(self, limits_bps: FloatArray, now_ns: int) -> None:

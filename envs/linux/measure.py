@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`Meter`: from what sockets and ports have counted to the columns of an epoch (`ncc.core.measurement`).
+"""`Meter`: from what sockets and ports have counted to the signals of an epoch (`ncc.core.signals`).
 
 Everything is computed on arrays over flows. The kernel reports at each ACK how many bytes of a flow have left the host
 and how many are delivered. `queued_bytes` and `wait_s` are therefore as old as the last ACK, and a flow counts as
@@ -13,7 +13,8 @@ from ncc.core.flows import BoolArray, FloatArray, FlowTable, IntArray
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.core.topology import Topology
-from ncc.envs.linux.extension import HOST_COUNTS, HOST_REALS, UPPER_COUNTS, UPPER_REALS, extension
+from ncc.envs.linux.extension import extension
+from ncc.envs.native.blocks import Blocks
 from ncc.metrics.fct import base_rtt_s
 
 PORT_COUNTERS = (
@@ -27,7 +28,6 @@ PORT_COUNTERS = (
 )
 """Counters of a port since the start: bytes are of IP packets, `queue_bytes` wait now, and the last two are the queue's
 integrals over time in bytes and in packets; the latter is the sum of the packets' waits (Little)."""
-_THROUGHPUT, _QUEUED = HOST_REALS.index("throughput_bps"), HOST_REALS.index("queued_bytes")
 
 
 def host_ports(topology: Topology) -> IntArray:
@@ -76,7 +76,7 @@ class Meter:
         )
         """These arrays, for the extension."""
         zeros = np.zeros(n, np.int64)
-        self._live, self._n_areas = np.zeros(n, np.int64), len(topology.neighbourhoods)
+        self._live, self._topology = np.zeros(n, np.int64), topology
         self._epochs = extension().Epochs(
             flows=self.flows,
             before=extension().Before(zeros, zeros.copy(), np.zeros(n), zeros.copy(), self.last_left_s),
@@ -91,7 +91,7 @@ class Meter:
         )
 
     def not_honoured(self) -> tuple[str, ...]:
-        """What columns say otherwise than `ncc.core.measurement` does, a sentence each."""
+        """Differences of columns from what `ncc.core.signals` says, a sentence each."""
         if not self._inside:
             return ()
         return (
@@ -135,40 +135,16 @@ class Meter:
             finished: True for flows [n_flows] of which the receiver has every byte.
             ports: counters [n_ports, PORT_COUNTERS] of all directed ports.
         """
-        host_reals, host_counts = np.empty((len(HOST_REALS), n := self.n_agents)), np.empty((len(HOST_COUNTS), n), int)
-        upper_reals = np.empty((len(UPPER_REALS), self._n_areas))
-        upper_counts = np.empty((len(UPPER_COUNTS), self._n_areas), int)
+        blocks = Blocks(self._topology)
         # At time 0 nothing has arrived, not even what arrives then.
         live, started, delivered = self._epochs.end(
-            time_s,
-            epoch > 0,
-            interval_s,
-            finished.view(np.uint8),
-            ports,
-            host_reals,
-            host_counts,
-            upper_reals,
-            upper_counts,
+            time_s, epoch > 0, interval_s, finished.view(np.uint8), ports, *blocks.arrays[:4]
         )
+        measured = blocks.made(Measurement, time_s, epoch, started, delivered)
+        measured.rate_limit_bps[:] = limits_bps
         self.live, self.interval_s = self._live[:live], interval_s
-        self.sent_bps, self.waiting_bytes = host_reals[_THROUGHPUT], host_reals[_QUEUED]
-        # All fields at once: the initialiser of a frozen dataclass sets them one by one.
-        made = object.__new__(Measurement)
-        made.__dict__.update(
-            time_s=time_s,
-            epoch=epoch,
-            rate_limit_bps=limits_bps.copy(),
-            flows_started=started,
-            flows_finished=delivered,
-        )
-        for names, rows in (
-            (HOST_REALS, host_reals),
-            (HOST_COUNTS, host_counts),
-            (UPPER_REALS, upper_reals),
-            (UPPER_COUNTS, upper_counts),
-        ):
-            made.__dict__.update(zip(names, rows, strict=True))
-        return made
+        self.sent_bps, self.waiting_bytes = measured.throughput_bps, measured.queued_bytes
+        return measured
 
 
 def _base_rtts(scenario: Scenario, flows: FlowTable, agent: IntArray, n_agents: int) -> FloatArray:

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a period takes of every connection, in one pass each: reports out of the map that the kernel writes, and the
-// columns of hosts (ncc/core/measurement.py). ncc/envs/linux/extension.py is the same in Python types.
+// A period's passes over all connections: one takes reports out of the map that the kernel writes, one computes signals
+// (ncc/core/signals.py). ncc/envs/linux/extension.py is the same in Python types.
+#include "signals.h"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
@@ -21,6 +23,9 @@ using namespace nb::literals;
 
 namespace
 {
+
+using ncc::HostColumns;
+using ncc::UplinkColumns;
 
 template <typename T>
 using Column = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -131,15 +136,10 @@ struct Before {
     Column<double> rtt_sum_s, last_left_s;
 };
 
-// Rows of what `Epochs::End` fills; `HOST_REALS` and so on of extension.py.
-enum HostReal { kThroughput, kGoodput, kRtt, kWait, kQueued, kNext, kPerByte, kActiveLeft, kHostReals };
-enum HostCount { kRttSamples, kQueuedFlows, kActive, kHostCounts };
-enum UpperReal { kUpperThroughput, kUpperQueue, kUpperMean, kUpperDelay, kUpperReals };
-enum UpperCount { kUpperMarked, kUpperDropped, kUpperCounts };
 // Columns of a port's counters: `PORT_COUNTERS` of measure.py.
 enum PortCounter { kTxPkts, kTxBytes, kMarked, kDropped, kQueueBytes, kByteNs, kPktNs, kPortCounters };
 
-// The epochs of one run: what hosts and upper ports have done between two calls.
+// The epochs of one run: signals of hosts and uplinks between two calls.
 class Epochs
 {
   public:
@@ -170,39 +170,39 @@ class Epochs
     // how many have arrived; and how many of those are delivered.
     std::tuple<size_t, size_t, size_t> End(double time_s, bool arrivals, double interval_s,
                                            Column<const uint8_t> finished, const Counters &ports, Table host_reals,
-                                           Integers host_counts, Table upper_reals, Integers upper_counts)
+                                           Integers host_counts, Table uplink_reals, Integers uplink_counts)
     {
-        const size_t agents = rtt_s_.shape(0), uppers = upper_ports_.shape(0);
-        if (finished.shape(0) != live_.shape(0) || ports.size() != ports_.size() || host_reals.shape(0) != kHostReals ||
-            host_counts.shape(0) != kHostCounts || host_reals.shape(1) != agents || host_counts.shape(1) != agents ||
-            upper_reals.shape(0) != kUpperReals || upper_counts.shape(0) != kUpperCounts ||
-            upper_reals.shape(1) != uppers || upper_counts.shape(1) != uppers) {
+        const size_t agents = rtt_s_.shape(0), n_uplinks = upper_ports_.shape(0);
+        if (finished.shape(0) != live_.shape(0) || ports.size() != ports_.size() ||
+            host_reals.size() != HostColumns::kReals * agents || host_counts.size() != HostColumns::kCounts * agents ||
+            uplink_reals.size() != UplinkColumns::kReals * n_uplinks ||
+            uplink_counts.size() != UplinkColumns::kCounts * n_uplinks) {
             throw std::invalid_argument("finished, ports or outputs have the wrong shape");
         }
         while (arrivals && started_ < live_.shape(0) && start_s_(started_) <= time_s) {
             live_(n_live_++) = static_cast<int64_t>(started_++);
         }
-        std::fill_n(host_reals.data(), host_reals.size(), 0.0);
-        std::fill_n(host_counts.data(), host_counts.size(), 0);
-        Count(time_s, finished, host_reals, host_counts);
         const double bits_per_s = interval_s > 0 ? 8 / interval_s : 0;
+        const HostColumns hosts(host_reals.data(), host_counts.data(), agents);
+        Count(time_s, finished, hosts, agents);
         for (size_t host = 0; host < agents; ++host) {
-            if (host_counts(kRttSamples, host) > 0) {
-                rtt_s_(host) = host_reals(kRtt, host) / static_cast<double>(host_counts(kRttSamples, host));
+            if (hosts.rtt_samples[host] > 0) {
+                rtt_s_(host) = hosts.rtt_s[host] / static_cast<double>(hosts.rtt_samples[host]);
             }
-            host_reals(kRtt, host) = rtt_s_(host);
-            host_reals(kGoodput, host) *= bits_per_s;
-            host_reals(kThroughput, host) = Grown(ports, host_ports_(host), kTxBytes) * bits_per_s;
+            hosts.rtt_s[host] = rtt_s_(host);
+            hosts.goodput_bps[host] *= bits_per_s;
+            hosts.throughput_bps[host] = Grown(ports, host_ports_(host), kTxBytes) * bits_per_s;
         }
-        for (size_t i = 0; i < uppers; ++i) {
+        const UplinkColumns uplinks(uplink_reals.data(), uplink_counts.data(), n_uplinks);
+        for (size_t i = 0; i < n_uplinks; ++i) {
             const int64_t port = upper_ports_(i);
             const double sent = Grown(ports, port, kTxPkts);
-            upper_reals(kUpperThroughput, i) = Grown(ports, port, kTxBytes) * bits_per_s;
-            upper_reals(kUpperQueue, i) = static_cast<double>(ports(static_cast<size_t>(port), kQueueBytes));
-            upper_reals(kUpperMean, i) = Grown(ports, port, kByteNs) * (bits_per_s / 8 / 1e9);
-            upper_reals(kUpperDelay, i) = sent > 0 ? Grown(ports, port, kPktNs) / 1e9 / sent : 0;
-            upper_counts(kUpperMarked, i) = static_cast<int64_t>(Grown(ports, port, kMarked));
-            upper_counts(kUpperDropped, i) = static_cast<int64_t>(Grown(ports, port, kDropped));
+            uplinks.throughput_bps[i] = Grown(ports, port, kTxBytes) * bits_per_s;
+            uplinks.queue_bytes[i] = static_cast<double>(ports(static_cast<size_t>(port), kQueueBytes));
+            uplinks.queue_mean_bytes[i] = Grown(ports, port, kByteNs) * (bits_per_s / 8 / 1e9);
+            uplinks.queue_delay_s[i] = sent > 0 ? Grown(ports, port, kPktNs) / 1e9 / sent : 0;
+            uplinks.marked_pkts[i] = static_cast<int64_t>(Grown(ports, port, kMarked));
+            uplinks.dropped_pkts[i] = static_cast<int64_t>(Grown(ports, port, kDropped));
         }
         std::copy_n(ports.data(), ports_.size(), ports_.data());
         return {n_live_, started_, started_ - n_live_};
@@ -216,8 +216,15 @@ class Epochs
     }
 
     // Sums by agent over the flows that are live or have arrived in the epoch; keeps those that are left.
-    void Count(double time_s, const Column<const uint8_t> &finished, Table &reals, Integers &counts)
+    void Count(double time_s, const Column<const uint8_t> &finished, const HostColumns &hosts, size_t agents)
     {
+        for (double *sums : {hosts.goodput_bps, hosts.rtt_s, hosts.wait_s, hosts.queued_bytes, hosts.next_bytes,
+                             hosts.active_per_byte, hosts.active_left}) {
+            std::fill_n(sums, agents, 0.0);
+        }
+        for (int64_t *sums : {hosts.rtt_samples, hosts.queued_flows, hosts.active_flows}) {
+            std::fill_n(sums, agents, 0);
+        }
         size_t kept = 0;
         for (size_t i = 0; i < n_live_; ++i) {
             const auto row = static_cast<size_t>(live_(i));
@@ -232,21 +239,21 @@ class Epochs
             if (left > before_.left(row)) {
                 before_.last_left_s(row) = time_s;
             }
-            if (host < rtt_s_.shape(0)) {
-                reals(kGoodput, host) += static_cast<double>(delivered - before_.delivered(row));
-                reals(kRtt, host) += flows_.rtt_sum_s(row) - before_.rtt_sum_s(row);
-                counts(kRttSamples, host) += flows_.rtt_samples(row) - before_.rtt_samples(row);
+            if (host < agents) {
+                hosts.goodput_bps[host] += static_cast<double>(delivered - before_.delivered(row));
+                hosts.rtt_s[host] += flows_.rtt_sum_s(row) - before_.rtt_sum_s(row);
+                hosts.rtt_samples[host] += flows_.rtt_samples(row) - before_.rtt_samples(row);
                 if (!finished(row)) {
-                    ++counts(kActive, host);
-                    reals(kPerByte, host) += 1 / static_cast<double>(size);
-                    reals(kActiveLeft, host) += static_cast<double>(size - delivered) / static_cast<double>(size);
+                    ++hosts.active_flows[host];
+                    hosts.active_per_byte[host] += 1 / static_cast<double>(size);
+                    hosts.active_left[host] += static_cast<double>(size - delivered) / static_cast<double>(size);
                 }
                 if (left < size && limited_(row)) {
                     const auto rest = static_cast<double>(size - left);
-                    reals(kWait, host) += time_s - before_.last_left_s(row);
-                    reals(kQueued, host) += rest;
-                    reals(kNext, host) = counts(kQueuedFlows, host) ? std::min(reals(kNext, host), rest) : rest;
-                    ++counts(kQueuedFlows, host);
+                    hosts.wait_s[host] += time_s - before_.last_left_s(row);
+                    hosts.queued_bytes[host] += rest;
+                    hosts.next_bytes[host] = hosts.queued_flows[host] ? std::min(hosts.next_bytes[host], rest) : rest;
+                    ++hosts.queued_flows[host];
                 }
             }
             before_.delivered(row) = delivered;
@@ -306,5 +313,5 @@ void bind_reports(nb::module_ &m)
              "ports"_a.noconvert(), "live"_a.noconvert())
         .def("end", &Epochs::End, "time_s"_a, "arrivals"_a, "interval_s"_a, "finished"_a.noconvert(),
              "ports"_a.noconvert(), "host_reals"_a.noconvert(), "host_counts"_a.noconvert(),
-             "upper_reals"_a.noconvert(), "upper_counts"_a.noconvert());
+             "uplink_reals"_a.noconvert(), "uplink_counts"_a.noconvert());
 }

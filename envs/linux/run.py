@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ncc.core.errors import ConfigError, DatapathError
-from ncc.core.flows import FloatArray, FlowRecords, FlowTable, IntArray
+from ncc.core.flows import FloatArray, FlowRecords, FlowTable, IntArray, records
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.core.units import NS_PER_S, to_ns
@@ -261,7 +261,8 @@ class Run:
         # The difference of unsigned numbers is right even if time 0 is in the future.
         since_ns = (self._finish_ns - np.uint64(self._periods.start_ns)).astype(np.int64)
         sampled, smallest = meter.rtt_samples > 0, rows["min_rtt_us"]
-        flows = FlowRecords(
+        flows = records(
+            FlowRecords,
             finish_s=np.where(finished, since_ns / NS_PER_S, np.nan),
             sent_pkts=rows["sent_pkts"].astype(np.int64),
             retransmitted_pkts=rows["retransmitted_pkts"].astype(np.int64),

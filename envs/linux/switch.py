@@ -9,7 +9,7 @@ import numpy.typing as npt
 from pyroute2 import IPRoute
 
 from ncc.core.errors import ConfigError, DatapathError
-from ncc.core.flows import IntArray, PortRecords
+from ncc.core.flows import IntArray, PortRecords, records
 from ncc.core.topology import Red, Topology
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S
 from ncc.envs.linux.libbpf import Object, Program, libbpf, reason
@@ -197,7 +197,8 @@ class Switch:
     def records(self) -> PortRecords:
         """Return the totals of every directed port so far."""
         stats = self.sample().astype(STATS)
-        return PortRecords(
+        return records(
+            PortRecords,
             tx_pkts=_signed(stats["tx_pkts"]),
             tx_bytes=_signed(stats["tx_bytes"]),
             dropped_pkts=_signed(stats["dropped_pkts"]),

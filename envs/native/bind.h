@@ -3,8 +3,8 @@
 // ncc/envs/native/extension.py says the same in Python types; ncc/envs/native/base.py is the user.
 #pragma once
 
+#include "measure.h"
 #include "order.h"
-#include "records.h"
 #include "spec.h"
 
 #include <nanobind/nanobind.h>
@@ -14,10 +14,12 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <limits>
+#include <algorithm>
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -34,8 +36,7 @@ using Rows = nb::ndarray<T, nb::ndim<Dims>, nb::c_contig, nb::device::cpu>;
 template <typename T>
 using Column = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 
-// Columns of an epoch: see records.h.
-constexpr size_t kHostFloats = 9, kHostCounts = 3, kUpperFloats = 4, kUpperCounts = 2, kProgress = 4;
+constexpr size_t kProgress = 4; // time in ns, epoch, flows started and finished
 
 template <typename T>
 Column<T> Own(std::vector<T> values)
@@ -158,13 +159,15 @@ inline int64_t BadLimit(const nb::ndarray<const double, nb::c_contig, nb::device
 
 // Where one network's measurement goes: of a batch, the blocks of its row.
 struct Blocks {
-    double *hosts, *uppers;                         // [kHostFloats, agents], [kUpperFloats, uppers]
-    int64_t *host_counts, *upper_counts, *progress; // [kHostCounts, agents], [kUpperCounts, uppers], [kProgress]
-    Blocks Row(size_t row, size_t agents, size_t upper_ports) const
+    double *hosts;
+    int64_t *host_counts;
+    double *uplinks;
+    int64_t *uplink_counts, *progress;
+    Blocks Row(size_t row, size_t agents, size_t n_uplinks) const
     {
-        return {hosts + row * kHostFloats * agents, uppers + row * kUpperFloats * upper_ports,
-                host_counts + row * kHostCounts * agents, upper_counts + row * kUpperCounts * upper_ports,
-                progress + row * kProgress};
+        return {hosts + row * HostColumns::kReals * agents, host_counts + row * HostColumns::kCounts * agents,
+                uplinks + row * UplinkColumns::kReals * n_uplinks,
+                uplink_counts + row * UplinkColumns::kCounts * n_uplinks, progress + row * kProgress};
     }
 };
 
@@ -172,12 +175,8 @@ struct Blocks {
 template <typename Network>
 void MeasureInto(Network &network, const Blocks &to)
 {
-    const size_t n = network.spec().agents.size(), m = network.spec().upper_ports.size();
-    double *h = to.hosts, *u = to.uppers;
-    int64_t *hc = to.host_counts, *uc = to.upper_counts;
-    network.Measure(
-        {h, h + n, h + 2 * n, h + 3 * n, h + 4 * n, h + 5 * n, h + 6 * n, h + 7 * n, h + 8 * n, hc, hc + n, hc + 2 * n},
-        {u, u + m, u + 2 * m, u + 3 * m, uc, uc + m});
+    network.Measure({to.hosts, to.host_counts, network.spec().agents.size()},
+                    {to.uplinks, to.uplink_counts, network.spec().upper_ports.size()});
     to.progress[0] = network.now_ns();
     to.progress[1] = network.epoch();
     to.progress[2] = network.flows_started();
@@ -192,71 +191,59 @@ void Step(Network &network, In<double> limits_bps)
     network.Step(limits_bps.data());
 }
 
+template <typename Array>
+bool Fits(const Array &array, std::initializer_list<size_t> shape)
+{
+    size_t axis = 0;
+    return std::all_of(shape.begin(), shape.end(), [&](size_t n) { return array.shape(axis++) == n; });
+}
+
 template <typename Network>
-void Measure(Network &network, Rows<double> hosts, Rows<int64_t> host_counts, Rows<double> uppers,
-             Rows<int64_t> upper_counts, Rows<int64_t, 1> progress)
+void Measure(Network &network, Rows<double> hosts, Rows<int64_t> host_counts, Rows<double> uplinks,
+             Rows<int64_t> uplink_counts, Rows<int64_t, 1> progress)
 {
     const size_t n = network.spec().agents.size(), m = network.spec().upper_ports.size();
-    auto is = [](const auto &block, size_t rows, size_t columns) {
-        return block.shape(0) == rows && block.shape(1) == columns;
-    };
-    if (!is(hosts, kHostFloats, n) || !is(host_counts, kHostCounts, n) || !is(uppers, kUpperFloats, m) ||
-        !is(upper_counts, kUpperCounts, m) || progress.shape(0) != kProgress) {
+    if (!Fits(hosts, {HostColumns::kReals, n}) || !Fits(host_counts, {HostColumns::kCounts, n}) ||
+        !Fits(uplinks, {UplinkColumns::kReals, m}) || !Fits(uplink_counts, {UplinkColumns::kCounts, m}) ||
+        !Fits(progress, {kProgress})) {
         throw std::invalid_argument("measurement blocks of the wrong shape");
     }
-    MeasureInto(network, {hosts.data(), uppers.data(), host_counts.data(), upper_counts.data(), progress.data()});
+    MeasureInto(network, {hosts.data(), host_counts.data(), uplinks.data(), uplink_counts.data(), progress.data()});
+}
+
+// A column for each signal of some flows or ports.
+template <typename Row>
+nb::dict ColumnsOf(const std::vector<Row> &rows)
+{
+    nb::dict out;
+    Row::Each([&](const char *name, auto member) {
+        std::vector<std::decay_t<decltype(rows[0].*member)>> values;
+        for (const Row &row : rows) {
+            values.push_back(row.*member);
+        }
+        out[name] = Own(std::move(values));
+    });
+    return out;
 }
 
 template <typename Network>
 nb::dict FlowRecords(const Network &network)
 {
-    constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-    std::vector<double> finish, mean, min;
-    std::vector<int64_t> sent, retransmitted, timeouts, ce;
-    for (const FlowRecord &r : network.records()) {
-        finish.push_back(r.finish_ns >= 0 ? static_cast<double>(r.finish_ns) / 1e9 : kNan);
-        mean.push_back(r.rtt_samples ? r.rtt_sum_ns / static_cast<double>(r.rtt_samples) / 1e9 : kNan);
-        min.push_back(r.rtt_samples ? static_cast<double>(r.rtt_min_ns) / 1e9 : kNan);
-        sent.push_back(r.sent_pkts);
-        retransmitted.push_back(r.retransmitted_pkts);
-        timeouts.push_back(r.timeouts);
-        ce.push_back(r.ce_pkts);
+    std::vector<FlowRow> rows;
+    for (const FlowRecord &record : network.records()) {
+        rows.push_back(MeasureFlow(record));
     }
-    nb::dict out;
-    out["finish_s"] = Own(std::move(finish));
-    out["sent_pkts"] = Own(std::move(sent));
-    out["retransmitted_pkts"] = Own(std::move(retransmitted));
-    out["timeouts"] = Own(std::move(timeouts));
-    out["ce_pkts"] = Own(std::move(ce));
-    out["rtt_mean_s"] = Own(std::move(mean));
-    out["rtt_min_s"] = Own(std::move(min));
-    return out;
+    return ColumnsOf(rows);
 }
 
 template <typename Network>
 nb::dict PortRecords(Network &network)
 {
-    std::vector<int64_t> pkts, bytes, dropped, dropped_data, marked, max;
-    std::vector<double> delay;
+    std::vector<PortRow> rows;
     for (uint32_t port = 0; port < 2 * network.spec().links.size(); ++port) {
-        const PortTotals t = network.PortRecord(port);
-        pkts.push_back(t.tx_pkts);
-        bytes.push_back(t.tx_bytes);
-        dropped.push_back(t.dropped_pkts);
-        dropped_data.push_back(t.dropped_data_pkts);
-        marked.push_back(t.marked_pkts);
-        delay.push_back(static_cast<double>(t.delay_ns) / 1e9);
-        max.push_back(t.queue_max_bytes);
+        rows.push_back(MeasurePort(network.PortRecord(port)));
     }
-    nb::dict out;
-    out["tx_pkts"] = Own(std::move(pkts));
-    out["tx_bytes"] = Own(std::move(bytes));
-    out["dropped_pkts"] = Own(std::move(dropped));
-    out["dropped_data_pkts"] = Own(std::move(dropped_data));
-    out["marked_pkts"] = Own(std::move(marked));
-    out["queue_delay_sum_s"] = Own(std::move(delay));
-    out["queue_max_bytes"] = Own(std::move(max));
-    return out;
+    return ColumnsOf(rows);
 }
 
 // Class `Network`, to which a module may add what is its own.
@@ -266,7 +253,7 @@ nb::class_<Network> BindNetwork(nb::module_ &m)
     return nb::class_<Network>(m, "Network")
         .def(nb::init<const Spec &>(), "spec"_a)
         .def("step", &Step<Network>, "limits_bps"_a)
-        .def("measure", &Measure<Network>, "hosts"_a, "host_counts"_a, "uppers"_a, "upper_counts"_a, "progress"_a)
+        .def("measure", &Measure<Network>, "hosts"_a, "host_counts"_a, "uplinks"_a, "uplink_counts"_a, "progress"_a)
         .def("flow_records", &FlowRecords<Network>)
         .def("port_records", &PortRecords<Network>)
         .def("drop_packet", &Network::DropPacket, "port"_a, "nth"_a)

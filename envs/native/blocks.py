@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The arrays in which an extension module leaves what it measured."""
+"""The arrays in which an extension module leaves what it measured in an epoch."""
 
 from itertools import chain
 from typing import Any, TypeVar
@@ -7,28 +7,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ncc.core.flows import FloatArray, IntArray
-from ncc.core.measurement import Measurement, Measurements
+from ncc.core.measurement import PROGRESS, Measurement, Measurements
+from ncc.core.signals import names
 from ncc.core.topology import Topology
 from ncc.core.units import NS_PER_S
 
-_HOST_FLOATS = (
-    "rate_limit_bps",
-    "throughput_bps",
-    "goodput_bps",
-    "rtt_s",
-    "wait_s",
-    "queued_bytes",
-    "next_bytes",
-    "active_per_byte",
-    "active_left",
-)
-_HOST_COUNTS = ("rtt_samples", "queued_flows", "active_flows")
-_UPPER_FLOATS = ("upper_throughput_bps", "upper_queue_bytes", "upper_queue_mean_bytes", "upper_queue_delay_s")
-_UPPER_COUNTS = ("upper_marked_pkts", "upper_dropped_pkts")
-_COLUMNS = _HOST_FLOATS + _HOST_COUNTS + _UPPER_FLOATS + _UPPER_COUNTS
-_PROGRESS = ("now_ns", "epoch", "flows_started", "flows_finished")
-_FIELDS = ("time_s", *_PROGRESS[1:], *_COLUMNS)
-"""Columns are views, [columns] or [n_networks, columns]."""
+_ROWS = [names(scope, count=count) for scope in ("host", "uplink") for count in (False, True)]
+_FIELDS = (*PROGRESS, *chain(*_ROWS))
 
 T = TypeVar("T", Measurement, Measurements)
 
@@ -38,35 +23,40 @@ Arrays = tuple[FloatArray, IntArray, FloatArray, IntArray, IntArray]
 class Blocks:
     """Fresh arrays for one epoch: of one network [k, columns], or of several [n_networks, k, columns].
 
-    Rows are in the order of records.h. A measurement made of them keeps views, so an epoch takes new blocks.
+    Rows are signals in the order of their table: real numbers of hosts, counts of hosts, those of uplinks. A
+    measurement made of them keeps views, so an epoch takes new blocks.
+
+    Attributes:
+        arrays: as `Network.measure` takes them; the last one holds the time in ns and `PROGRESS` after that.
     """
 
     def __init__(self, topology: Topology, *networks: int) -> None:
-        agents, uppers = len(topology.agent_hosts), len(topology.neighbourhoods)
+        n, m = len(topology.agent_hosts), len(topology.neighbourhoods)
+        reals, counts, uplink_reals, uplink_counts = map(len, _ROWS)
         self.arrays: Arrays = (
-            np.empty((*networks, len(_HOST_FLOATS), agents)),
-            np.empty((*networks, len(_HOST_COUNTS), agents), np.int64),
-            np.empty((*networks, len(_UPPER_FLOATS), uppers)),
-            np.empty((*networks, len(_UPPER_COUNTS), uppers), np.int64),
-            np.empty((*networks, len(_PROGRESS)), np.int64),
+            np.empty((*networks, reals, n)),
+            np.empty((*networks, counts, n), np.int64),
+            np.empty((*networks, uplink_reals, m)),
+            np.empty((*networks, uplink_counts, m), np.int64),
+            np.empty((*networks, len(PROGRESS)), np.int64),
         )
-        """As `Network.measure` takes them."""
 
     def measurement(self) -> Measurement:
-        """Of the one network."""
-        now_ns, epoch, started, finished = self.arrays[4].tolist()
-        return self._made(Measurement, now_ns / NS_PER_S, epoch, started, finished)
+        """The measurement of the one network."""
+        now_ns, *rest = self.arrays[4].tolist()
+        return self.made(Measurement, now_ns / NS_PER_S, *rest)
 
     def measurements(self) -> Measurements:
-        """Of several networks."""
-        now_ns, epoch, started, finished = self.arrays[4].T
-        return self._made(Measurements, now_ns / NS_PER_S, epoch, started, finished)
+        """The measurements of several networks."""
+        now_ns, *rest = self.arrays[4].T
+        return self.made(Measurements, now_ns / NS_PER_S, *rest)
 
-    def _made(self, kind: type[T], *scalars: Any) -> T:
+    def made(self, kind: type[T], *progress: Any) -> T:
+        """The arrays and values of `PROGRESS` as a measurement."""
         # All fields at once: the initialiser of a frozen dataclass sets them one by one, which takes longer than
-        # everything else here. `_FIELDS` is held against the dataclass by a test.
+        # everything else here.
         blocks = self.arrays[:4]
         rows = blocks if blocks[0].ndim == 2 else [block.swapaxes(0, 1) for block in blocks]
         made = object.__new__(kind)
-        made.__dict__.update(zip(_FIELDS, chain(scalars, *rows), strict=True))
+        made.__dict__.update(zip(_FIELDS, chain(progress, *rows), strict=True))
         return made

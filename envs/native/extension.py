@@ -72,7 +72,7 @@ class Network(Protocol):
 
     def step(self, limits_bps: FloatArray) -> None: ...
     def measure(
-        self, hosts: FloatArray, host_counts: IntArray, uppers: FloatArray, upper_counts: IntArray, progress: IntArray
+        self, hosts: FloatArray, host_counts: IntArray, uplinks: FloatArray, uplink_counts: IntArray, progress: IntArray
     ) -> None:
         """Fill the arrays of `ncc.envs.native.blocks.Blocks` with the epoch that has ended."""
         ...

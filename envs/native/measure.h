@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How an epoch's columns come out of what hosts and ports have counted: ncc/core/measurement.py says what each means.
+// Signals from what hosts, flows and ports have counted: ncc/core/signals.py says what each means.
 #pragma once
 
 #include "order.h"
 #include "records.h"
+#include "signals.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -67,9 +68,9 @@ void MeasureHost(const HostColumns &out, size_t i, HostEpoch &host, double limit
     host.rtt_sum_ns = 0;
 }
 
-// Row i of the upper columns; `before` becomes `now`.
-inline void MeasureUpper(const UpperColumns &out, size_t i, const PortTotals &now, PortTotals &before,
-                         int64_t queue_bytes, double queue_integral_byte_ns, int64_t period_ns)
+// Row i of the uplink columns; `before` becomes `now`.
+inline void MeasureUplink(const UplinkColumns &out, size_t i, const PortTotals &now, PortTotals &before,
+                          int64_t queue_bytes, double queue_integral_byte_ns, int64_t period_ns)
 {
     const int64_t sent = now.tx_pkts - before.tx_pkts;
     out.throughput_bps[i] =
@@ -81,6 +82,36 @@ inline void MeasureUpper(const UpperColumns &out, size_t i, const PortTotals &no
     out.marked_pkts[i] = now.marked_pkts - before.marked_pkts;
     out.dropped_pkts[i] = now.dropped_pkts - before.dropped_pkts;
     before = now;
+}
+
+inline FlowRow MeasureFlow(const FlowRecord &record)
+{
+    FlowRow row;
+    row.sent_pkts = record.sent_pkts;
+    row.retransmitted_pkts = record.retransmitted_pkts;
+    row.timeouts = record.timeouts;
+    row.ce_pkts = record.ce_pkts;
+    if (record.finish_ns >= 0) {
+        row.finish_s = static_cast<double>(record.finish_ns) / 1e9;
+    }
+    if (record.rtt_samples > 0) {
+        row.rtt_mean_s = record.rtt_sum_ns / static_cast<double>(record.rtt_samples) / 1e9;
+        row.rtt_min_s = static_cast<double>(record.rtt_min_ns) / 1e9;
+    }
+    return row;
+}
+
+inline PortRow MeasurePort(const PortTotals &totals)
+{
+    PortRow row;
+    row.tx_pkts = totals.tx_pkts;
+    row.tx_bytes = totals.tx_bytes;
+    row.dropped_pkts = totals.dropped_pkts;
+    row.dropped_data_pkts = totals.dropped_data_pkts;
+    row.marked_pkts = totals.marked_pkts;
+    row.queue_delay_sum_s = static_cast<double>(totals.delay_ns) / 1e9;
+    row.queue_max_bytes = totals.queue_max_bytes;
+    return row;
 }
 
 } // namespace ncc

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Target ncc_native: what the simulators' extension modules share. Include it before such a module.
 include_guard(GLOBAL)
+include("${CMAKE_CURRENT_LIST_DIR}/signals.cmake")
 file(GLOB ncc_native_sources CONFIGURE_DEPENDS "${NCC_ENVS}/native/*.cc")
 add_library(ncc_native STATIC ${ncc_native_sources})
 target_include_directories(ncc_native PUBLIC "${NCC_ENVS}/native")

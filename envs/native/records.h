@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a run leaves behind, and the columns of an epoch: ncc/core/flows.py and ncc/core/measurement.py say what each
-// means.
+// Counters of flows and ports over a run, from which signals (ncc/core/signals.py) are computed.
 #pragma once
 
 #include <cstdint>
@@ -25,18 +24,7 @@ struct FlowRecord {
 struct PortTotals {
     int64_t tx_pkts = 0, tx_bytes = 0, marked_pkts = 0, queue_max_bytes = 0;
     int64_t dropped_pkts = 0, dropped_data_pkts = 0; // all, and those with payload
-    int64_t delay_ns = 0; // summed over transmitted packets
-};
-
-// One epoch, arrays of the caller.
-struct HostColumns {
-    double *rate_limit_bps, *throughput_bps, *goodput_bps, *rtt_s, *wait_s, *queued_bytes, *next_bytes,
-        *active_per_byte, *active_left;
-    int64_t *rtt_samples, *queued_flows, *active_flows;
-};
-struct UpperColumns {
-    double *throughput_bps, *queue_bytes, *queue_mean_bytes, *queue_delay_s;
-    int64_t *marked_pkts, *dropped_pkts;
+    int64_t delay_ns = 0;                            // summed over transmitted packets
 };
 
 } // namespace ncc

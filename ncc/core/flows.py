@@ -2,10 +2,16 @@
 """Flow tables: the flows to send (drawn once, shared by every controller) and their results."""
 
 from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from ncc.core.signals import SIGNALS, FlowRecords, PortRecords
+
+__all__ = ["BoolArray", "FloatArray", "FlowRecords", "FlowTable", "IntArray", "PortRecords", "check_columns", "records"]
+
+T = TypeVar("T", FlowRecords, PortRecords)
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -30,38 +36,12 @@ class FlowTable:
         return len(self.start_s)
 
 
-@dataclass(frozen=True)
-class FlowRecords:
-    """Result of each flow of a `FlowTable`, row by row; all columns have shape [n_flows]."""
-
-    finish_s: FloatArray
-    """Simulated time at which the receiver had every byte; NaN if it never did."""
-    sent_pkts: IntArray
-    """Data packets that left the host, retransmissions included."""
-    retransmitted_pkts: IntArray
-    timeouts: IntArray
-    """Retransmission timeouts (RFC 6298), connection set-up included."""
-    ce_pkts: IntArray
-    """Data packets that arrived with Congestion Experienced."""
-    rtt_mean_s: FloatArray
-    """Mean of the sender's RTT samples; NaN without one."""
-    rtt_min_s: FloatArray
-
-
-@dataclass(frozen=True)
-class PortRecords:
-    """Totals of every directed port over the run; all columns have shape [2 * n_links]."""
-
-    tx_pkts: IntArray
-    tx_bytes: IntArray
-    """Bytes of IP packets that left the port."""
-    dropped_pkts: IntArray
-    dropped_data_pkts: IntArray
-    """Dropped packets with payload."""
-    marked_pkts: IntArray
-    queue_delay_sum_s: FloatArray
-    """Sum over transmitted packets of the time between joining the port's queue and starting transmission."""
-    queue_max_bytes: IntArray
+def records(kind: type[T], **measured: Any) -> T:
+    """Records of flows or ports, of which a datapath has measured these columns; others are NaN, or -1 for a count."""
+    n = len(next(iter(measured.values())))
+    missing = [SIGNALS[f.name] for f in fields(kind) if f.name not in measured]
+    columns = {s.name: np.full(n, -1, np.int64) if s.count else np.full(n, np.nan) for s in missing}
+    return kind(**measured, **columns)
 
 
 def check_columns(table: FlowTable | FlowRecords | PortRecords) -> None:

@@ -13,13 +13,11 @@ import pyarrow as pa
 
 from ncc.core.errors import ConfigError, ResultError
 from ncc.core.flows import FlowRecords, FlowTable, PortRecords
-from ncc.core.measurement import Epochs, Measurement
+from ncc.core.measurement import COLUMNS, PROGRESS, Epochs
 from ncc.core.scenario import Scenario
+from ncc.core.signals import SIGNALS
 from ncc.harness.run import Run
 from ncc.metrics.fct import fct_s, fct_slowdown, ideal_fct_s
-
-SCALARS = ("epoch", "flows_started", "flows_finished")
-"""`Measurement` columns that belong to the whole network; `upper_*` belong to a neighbourhood, the rest to a host."""
 
 DESCRIPTIONS = {
     "controller": "name of the controller under test",
@@ -33,52 +31,18 @@ DESCRIPTIONS = {
     "size_bytes": "payload",
     "traffic": "index of the workload component",
     "traffic_name": "name of the workload component",
-    "finish_s": "when the receiver had every byte; null if it never did",
-    "sent_pkts": "data packets that left the host, retransmissions included",
-    "retransmitted_pkts": "data packets sent again",
-    "timeouts": "retransmission timeouts (RFC 6298), connection set-up included",
-    "ce_pkts": "data packets that arrived with Congestion Experienced",
-    "rtt_mean_s": "mean of the sender's RTT samples; null without one",
-    "rtt_min_s": "smallest of the sender's RTT samples; null without one",
     "fct_s": "finish_s - start_s; null if never delivered",
-    "ideal_fct_s": "what the flow would take alone in the network (definition: ncc.metrics.fct)",
+    "ideal_fct_s": "time of the flow alone in the network (definition: ncc.metrics.fct)",
     "fct_slowdown": "fct_s / ideal_fct_s; null if never delivered",
     "host": "node id of the host",
     "host_name": "name of the host",
     "area": "index of the host's neighbourhood",
-    "time_s": "end of the epoch, simulated time",
-    "epoch": "number of the epoch",
-    "rate_limit_bps": "limit at the end of the epoch on bits of IP packets beyond the neighbourhood; inf: none",
-    "throughput_bps": "bits of IP packets that left the NIC for nodes beyond the neighbourhood, over the period",
-    "goodput_bps": "payload newly acknowledged, over the period",
-    "rtt_s": "mean RTT sample of the epoch, or the last known mean",
-    "rtt_samples": "RTT samples in the epoch",
-    "wait_s": "sum over queued flows of the time since a byte of the flow last left the host",
-    "queued_bytes": "payload of flows to nodes beyond the neighbourhood that has not yet left the host once",
-    "next_bytes": "such payload of the queued flow that has least of it; 0 without one",
-    "queued_flows": "flows with such payload",
-    "active_flows": "flows that arrived, wherever they go, and are not completely delivered",
-    "active_per_byte": "sum of 1/size in bytes over those flows",
-    "active_left": "sum over those flows of the share of their payload not acknowledged yet",
-    "upper_throughput_bps": "the neighbourhood's upper port: bits of IP packets that left it, over the period",
-    "upper_queue_bytes": "the upper port: bytes waiting at the end of the epoch",
-    "upper_queue_mean_bytes": "the upper port: bytes waiting, time average over the epoch",
-    "upper_queue_delay_s": "the upper port: mean wait of packets sent in the epoch; 0 if none was",
-    "upper_marked_pkts": "the upper port: packets marked in the epoch",
-    "upper_dropped_pkts": "the upper port: packets dropped in the epoch",
-    "flows_started": "whole network: flows that have arrived since the start",
-    "flows_finished": "whole network: flows completely delivered since the start",
     "port": "directed port: 2 * link for a to b, 2 * link + 1 for b to a",
     "port_name": "`from->to` by node name",
     "rate_bps": "line rate of the port",
-    "tx_pkts": "packets that left the port during the run",
-    "tx_bytes": "bytes of IP packets that left the port during the run",
-    "dropped_pkts": "packets dropped at the port",
-    "dropped_data_pkts": "of these, data packets",
-    "marked_pkts": "packets marked at the port",
-    "queue_delay_sum_s": "sum over transmitted packets of their wait in the port's queue",
-    "queue_max_bytes": "largest number of bytes waiting in the port's queue",
+    **{signal.name: signal.description for signal in SIGNALS.values()},
 }
+"""Meanings of all columns: of those that say which row it is, of those that are computed, and of signals."""
 
 
 def tables(run: Run) -> dict[str, pa.Table]:
@@ -101,12 +65,11 @@ def epochs_from(table: pa.Table, scenario: Scenario) -> Epochs:
     network = scenario.network()
     first_host = [network.agent_area.index(area) for area in range(len(network.neighbourhoods))]
     columns = {}
-    for name in ("time_s", *_measured()):
+    for name in (*COLUMNS, *PROGRESS):
         grid = numpy_column(table, name).reshape(-1, scenario.n_agents)
-        if name in ("time_s", *SCALARS):
-            grid = grid[:, 0]
-        elif name.startswith("upper_"):
-            grid = grid[:, first_host]
+        scope = SIGNALS[name].scope
+        if scope != "host":
+            grid = grid[:, 0 if scope == "network" else first_host]
         columns[name] = np.ascontiguousarray(grid)
     return Epochs(time_s=columns.pop("time_s"), columns=columns)
 
@@ -120,7 +83,7 @@ def misread(name: str, table: pa.Table, also: Sequence[str] = ()) -> str:
         also: further columns of numbers that it must have.
     """
     kinds = {"flows": (FlowTable, FlowRecords), "ports": (PortRecords,)}
-    wanted = [f.name for kind in kinds.get(name, ()) for f in fields(kind)] or ["time_s", *_measured()]
+    wanted = [f.name for kind in kinds.get(name, ()) for f in fields(kind)] or [*COLUMNS, *PROGRESS]
     wanted += also
     if lacking := [column for column in wanted if column not in table.column_names]:
         return f"it has no column {', '.join(lacking)}"
@@ -185,12 +148,12 @@ def _epochs(run: Run) -> pa.Table:
         "host_name": _categories(np.tile(hosts, n_epochs), [node.name for node in network.nodes]),
         "area": np.tile(areas, n_epochs),
     }
-    for name in _measured():
-        grid = run.epochs.columns[name]
-        if name in SCALARS:
+    for name, grid in run.epochs.columns.items():
+        scope = SIGNALS[name].scope
+        if scope == "network":
             columns[name] = np.repeat(grid, n_hosts)
         else:
-            columns[name] = (grid[:, areas] if name.startswith("upper_") else grid).ravel()
+            columns[name] = (grid[:, areas] if scope == "uplink" else grid).ravel()
     return _table(columns)
 
 
@@ -210,10 +173,6 @@ def _ports(run: Run) -> pa.Table:
 def _identity(run: Run, n: int) -> dict[str, Any]:
     name = _categories(np.zeros(n, dtype=np.int32), [run.controller.name])
     return {"controller": name, "seed": np.full(n, run.seed, dtype=np.int64)}
-
-
-def _measured() -> list[str]:
-    return [f.name for f in fields(Measurement) if f.name != "time_s"]
 
 
 def _fields(table: FlowTable | FlowRecords | PortRecords) -> dict[str, Any]:

@@ -6,9 +6,8 @@ import numpy as np
 from ncc.core.errors import NccError
 from ncc.core.flows import FloatArray
 from ncc.core.units import to_ns
-from ncc.envs.linux.live import HostColumns
 from ncc.host.guard import Guard
-from ncc.host.neighbourhood import TOLD, Neighbourhood
+from ncc.host.neighbourhood import TOLD, Columns, Neighbourhood
 from ncc.host.state import STATE, Exchange, StateArray, idle
 
 STALE_PERIODS = 20
@@ -50,7 +49,7 @@ class Agent:
         self._stale_ns = to_ns(stale_periods * neighbourhood.scenario.period_s)
         self._state: StateArray = np.zeros(len(neighbourhood.link_bps), STATE)
 
-    def decide(self, own: HostColumns, now_ns: int) -> FloatArray:
+    def decide(self, own: Columns, now_ns: int) -> FloatArray:
         """Decide the limits to be in force from now on, [k] in bits/s; inf: none.
 
         Args:
@@ -59,9 +58,8 @@ class Agent:
         exchange, guard = self.exchange, self.guard
         exchange.receive(now_ns)
         in_force = guard.held_bps if self._in_force else self._none
-        for name in TOLD[:-1]:
-            self._state[name] = getattr(own, name)
-        self._state["rate_limit_bps"] = in_force
+        for name in TOLD:
+            self._state[name] = in_force if name == "rate_limit_bps" else own[name]
         heard = exchange.heard
         if exchange.n_peers:
             self.stale = (exchange.heard_ns == 0) | (now_ns - exchange.heard_ns > self._stale_ns)

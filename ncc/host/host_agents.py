@@ -15,13 +15,12 @@ from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.core.units import to_ns
-from ncc.envs.linux.live import HostColumns
 from ncc.envs.scales import scales_of
 from ncc.host.agent import Agent
 from ncc.host.guard import Guard, GuardSettings
 from ncc.host.memory import Boxes, MemoryExchange
 from ncc.host.message import Key
-from ncc.host.neighbourhood import OWN, Neighbourhood, limiter_of
+from ncc.host.neighbourhood import OWN, TOLD_OF_UPLINK, Neighbourhood, limiter_of
 from ncc.host.peers import Address, Peer, peer_at
 from ncc.host.state import UPPER
 from ncc.policies.file import PolicyFile
@@ -83,11 +82,12 @@ class HostAgents:
         limits = np.empty(len(self.agents))
         for row, agent in enumerate(self.agents):
             agent.guard.may_return(now_ns)
-            limits[row] = agent.decide(_row(measurement, row), now_ns)[0]
+            own = {name: getattr(measurement, name)[row : row + 1] for name in OWN}
+            limits[row] = agent.decide(own, now_ns)[0]
         for agent in self.agents:
             agent.share(now_ns)
         for area, upper in enumerate(self._uppers):
-            told = (measurement.upper_throughput_bps[area], measurement.upper_queue_bytes[area])
+            told = tuple(getattr(measurement, name)[area] for name in TOLD_OF_UPLINK)
             upper.send_upper(np.array([told], UPPER), now_ns)
         return limits
 
@@ -111,8 +111,3 @@ class HostAgents:
 
 def _peer(row: int, port: int = AGENTS) -> Peer:
     return peer_at(Address(f"127.{row >> 16 & 255}.{row >> 8 & 255}.{row & 255}", port))
-
-
-def _row(measurement: Measurement, row: int) -> HostColumns:
-    columns = {name: getattr(measurement, name)[row : row + 1] for name in OWN}
-    return HostColumns(**columns, interval_s=0.0, reported=0, connections=0)

@@ -86,7 +86,7 @@ class Loop:
         guard.fell_back(fallbacks - self._fallbacks, now_ns)
         self._fallbacks = fallbacks
         guard.may_return(now_ns)
-        self.limits_bps = agent.decide(own, now_ns)
+        self.limits_bps = agent.decide(own.columns, now_ns)
         if guard.active:
             live.put(self.limits_bps, time.monotonic_ns())
             if self.handed_back:  # connections that fell back until now were meant to
@@ -111,8 +111,8 @@ class Loop:
             "periods": periods.epoch,
             "missed_periods": periods.missed,
             "limits_bps": [None if limit < 0 else round(limit) for limit in finite.tolist()],
-            "throughput_bps": np.rint(own.throughput_bps).tolist(),
-            "queued_bytes": own.queued_bytes.tolist(),
+            "throughput_bps": np.rint(own.columns["throughput_bps"]).tolist(),
+            "queued_bytes": own.columns["queued_bytes"].tolist(),
             "connections": own.connections,
             "stale_peers": int(np.count_nonzero(self.agent.stale)),
             "handed_back": self.handed_back,

@@ -21,10 +21,12 @@ import hmac
 import os
 import stat
 import struct
+from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
 
 from ncc.core.errors import ConfigError
+from ncc.core.signals import Scope, shared
 from ncc.host.state import STATE, UPPER
 
 MAGIC = b"nccx"
@@ -39,8 +41,13 @@ VALUES_AT = HEAD.size
 MAC_AT = VALUES_AT + VALUES_BYTES
 SIZE = MAC_AT + MAC_BYTES
 
-STATE_VALUES = struct.Struct("<dddIdd")
-UPPER_VALUES = struct.Struct("<dd")
+
+def _values(scope: Scope) -> struct.Struct:
+    return struct.Struct("<" + "".join("I" if signal.count else "d" for signal in shared(scope)))
+
+
+STATE_VALUES, UPPER_VALUES = _values("host"), _values("uplink")
+_LIMIT_AT = list(STATE.names or ()).index("rate_limit_bps")
 HELLO_VALUES = struct.Struct("<16sHB")
 """IPv6 address, of IPv4 in its mapped form (RFC 4291 section 2.5.5.2); port; the sender's kind of messages."""
 _PADDING = {size: bytes(VALUES_BYTES - size) for size in (STATE.itemsize, UPPER.itemsize, HELLO_VALUES.size)}
@@ -163,13 +170,15 @@ def misfit(data: bytes | bytearray | memoryview) -> str | None:
 
 def sane_state(data: bytes | bytearray | memoryview) -> bool:
     """True if the values of a message of kind `STATE` can be those of a host."""
-    throughput, wait, queued, _, following, limit = STATE_VALUES.unpack_from(data, VALUES_AT)
-    if not (0 <= throughput <= MOST and 0 <= wait <= MOST):
-        return False
-    return bool(0 <= queued <= MOST and 0 <= following <= MOST and limit > 0)
+    values = list(STATE_VALUES.unpack_from(data, VALUES_AT))
+    return values.pop(_LIMIT_AT) > 0 and _possible(values)
 
 
 def sane_upper(data: bytes | bytearray | memoryview) -> bool:
     """True if the values of a message of kind `UPPER` can be those of a port."""
-    throughput, queue = UPPER_VALUES.unpack_from(data, VALUES_AT)
-    return bool(0 <= throughput <= MOST and 0 <= queue <= MOST)
+    return _possible(UPPER_VALUES.unpack_from(data, VALUES_AT))
+
+
+def _possible(values: Sequence[float]) -> bool:
+    # The sum is not a number if one of them is not, whereas the least and the greatest may be.
+    return sum(values) >= 0 <= min(values) and max(values) <= MOST

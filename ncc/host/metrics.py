@@ -77,8 +77,15 @@ class AgentCollector:
         yield _gauge("ncc_active", "1 if the policy decides, 0 if hosts are handed back", int(agent.guard.active))
         yield _gauge("ncc_limit_bps", "limit in force, +Inf: none", _by_host(loop.limits_bps.tolist()), "host")
         if own is not None:
-            yield _gauge("ncc_throughput_bps", "sent in the last period", _by_host(own.throughput_bps.tolist()), "host")
-            yield _gauge("ncc_queued_bytes", "written and not sent", _by_host(own.queued_bytes.tolist()), "host")
+            yield _gauge(
+                "ncc_throughput_bps",
+                "sent in the last period",
+                _by_host(own.columns["throughput_bps"].tolist()),
+                "host",
+            )
+            yield _gauge(
+                "ncc_queued_bytes", "written and not sent", _by_host(own.columns["queued_bytes"].tolist()), "host"
+            )
             yield _gauge("ncc_connections", "that are reported", own.connections)
         yield _gauge("ncc_resident_memory_bytes", "of this process", rss_bytes())
         yield _histogram("ncc_decision_seconds", "from measuring to limits written", loop.took)

@@ -6,7 +6,7 @@ sees itself as it is and its neighbours one period ago. So it is here: states fr
 before, and are put beside this host's own measurements of that period.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -14,15 +14,16 @@ from msgspec import Meta
 
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray, IntArray
-from ncc.core.measurement import COLUMNS, Measurement
+from ncc.core.measurement import Measurement, idle
 from ncc.core.scenario import Scenario
+from ncc.core.signals import shared
 from ncc.core.topologies import Dumbbell
 from ncc.core.units import MS, US
 from ncc.core.value import Count, LineRate, Positive, Value
 from ncc.core.workload import Fixed, Flow
 from ncc.envs.action import RateTable
 from ncc.envs.linux.decide import HastenedPolicy, hastened
-from ncc.envs.linux.live import HostColumns
+from ncc.envs.linux.live import ON_HOSTS
 from ncc.envs.observation import SharedObserver
 from ncc.envs.scales import scales_of
 from ncc.envs.sharing import reliable
@@ -85,11 +86,15 @@ class NeighbourhoodSpec(Value, frozen=True):
         )
 
 
-OWN = ("throughput_bps", "goodput_bps", "rtt_s", "wait_s", "queued_bytes", "next_bytes", "queued_flows")
-"""Measured columns of a host: fields of `HostColumns`."""
-TOLD = ("throughput_bps", "wait_s", "queued_bytes", "queued_flows", "next_bytes", "rate_limit_bps")
-"""Columns that hosts send each other: fields of `ncc.host.state.STATE`."""
-_COUNTS = frozenset({"rtt_samples", "queued_flows", "active_flows", "upper_marked_pkts", "upper_dropped_pkts"})
+OWN = ON_HOSTS
+"""Signals that a host measures of itself."""
+TOLD = tuple(signal.name for signal in shared("host"))
+"""Signals that hosts send each other: fields of `ncc.host.state.STATE`."""
+TOLD_OF_UPLINK = tuple(signal.name for signal in shared("uplink"))
+"""Signals that are sent of the uplink: fields of `ncc.host.state.UPPER`."""
+
+Columns = Mapping[str, FloatArray | IntArray]
+"""Measurements of some hosts in a period, [k] of each of `OWN`."""
 
 
 def limiter_of(file: PolicyFile) -> RateLimiter:
@@ -177,9 +182,7 @@ class Neighbourhood:
         self._limiter.reset(self.scenario, 0)
         self._begun = False
 
-    def decide(
-        self, own: HostColumns, in_force_bps: FloatArray, heard: StateArray, upper: StateArray | None
-    ) -> FloatArray:
+    def decide(self, own: Columns, in_force_bps: FloatArray, heard: StateArray, upper: StateArray | None) -> FloatArray:
         """Limits of the local hosts, [k] in bits/s; inf: none.
 
         Args:
@@ -195,7 +198,7 @@ class Neighbourhood:
         """
         before, now = self._before.__dict__, self._now.__dict__
         for name in OWN:
-            now[name][self._local] = getattr(own, name)
+            now[name][self._local] = own[name]
         now["rate_limit_bps"][self._local] = in_force_bps
         # What is told was measured a period ago, as were the own numbers of `before`.
         of_then = self._begun and (self._n_peers > 0 or upper is not None)
@@ -225,19 +228,14 @@ class Neighbourhood:
             columns["upper_throughput_bps"][self._area] = min(sent_bps, self._upper_bps)
             columns["upper_queue_bytes"][self._area] = 0.0
             return
-        for name in ("upper_throughput_bps", "upper_queue_bytes"):
+        for name in TOLD_OF_UPLINK:
             columns[name][self._area] = upper[name][0]
 
     def _empty(self) -> Measurement:
         """A measurement in which every host is idle."""
-        areas, n = len(self._scales.upper_rate_bps), self._scales.n_agents
-        columns: dict[str, Any] = {
-            name: np.zeros(areas if name.startswith("upper_") else n, np.int64 if name in _COUNTS else np.float64)
-            for name in COLUMNS
-        }
-        columns["rate_limit_bps"].fill(np.inf)
-        columns["rtt_s"][:] = self._scales.base_rtt_s
-        return Measurement(time_s=0.0, epoch=0, flows_started=0, flows_finished=0, **columns)
+        empty = idle(self._scales.n_agents, len(self._scales.upper_rate_bps))
+        empty.rtt_s[:] = self._scales.base_rtt_s
+        return empty
 
 
 def _rows(rows: Sequence[int]) -> "slice | IntArray":

@@ -3,6 +3,7 @@
 
 import argparse
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -13,20 +14,18 @@ from numpy.typing import NDArray
 from ncc.core.errors import ConfigError, ResultError
 from ncc.core.flows import FloatArray
 from ncc.core.units import to_ns
-from ncc.envs.linux.live import HostColumns
 from ncc.harness.atomic import check_replaceable, replacing
 from ncc.harness.columns import numpy_column
 from ncc.harness.progress import Bar
 from ncc.host.agent import Agent
 from ncc.host.guard import Guard, GuardSettings
 from ncc.host.message import MOST
-from ncc.host.neighbourhood import OWN, Neighbourhood, check_fits, limiter_of
+from ncc.host.neighbourhood import OWN, TOLD_OF_UPLINK, Neighbourhood, check_fits, limiter_of
 from ncc.host.plan import narrowed, neighbourhood_of
 from ncc.host.state import UPPER, Exchange
 from ncc.policies import PolicyFile, load_policy_file
 
-UPPERS = ("upper_throughput_bps", "upper_queue_bytes")
-NEEDED = ("time_s", "host_name", "area", "rate_limit_bps", *OWN, *UPPERS)
+NEEDED = ("time_s", "host_name", "area", "rate_limit_bps", *OWN, *TOLD_OF_UPLINK)
 
 
 class Recording:
@@ -35,7 +34,7 @@ class Recording:
     Attributes:
         hosts: their names.
         time_s: [n_epochs]
-        columns: [n_epochs, n_hosts] each of `OWN`, ``rate_limit_bps`` and `UPPERS`.
+        columns: [n_epochs, n_hosts] each of `OWN`, ``rate_limit_bps`` and `TOLD_OF_UPLINK`.
 
     Raises:
         ResultError: the file is no such table, or lacks something.
@@ -94,9 +93,9 @@ class RecordedUplink(Exchange):
     def upper_ns(self) -> int:
         return self._at_ns
 
-    def put(self, throughput_bps: float, queue_bytes: float, at_ns: int) -> None:
-        """Set the state and its time."""
-        self.upper = np.array([(throughput_bps, queue_bytes)], UPPER)
+    def put(self, values: Iterable[float], at_ns: int) -> None:
+        """Set the values of `TOLD_OF_UPLINK` and their time."""
+        self.upper = np.array([tuple(values)], UPPER)
         self._at_ns = at_ns
 
 
@@ -138,19 +137,16 @@ def decided(agent: Agent, uplink: RecordedUplink, recording: Recording, period_s
     """[n_epochs, n_hosts] limits that the agent decides after each epoch, in which the recorded ones were in force."""
     limits, period_ns = np.empty((len(recording.time_s), len(recording.hosts))), to_ns(period_s)
     grids = recording.columns
-    nothing = {name: np.zeros_like(grids[name][0]) for name in OWN} | {"rtt_s": agent.neighbourhood.base_rtt_s}
-    idle = HostColumns(**nothing, interval_s=0.0, reported=0, connections=0)
-    uplink.put(0.0, 0.0, period_ns)
+    idle = {name: np.zeros_like(grids[name][0]) for name in OWN} | {"rtt_s": agent.neighbourhood.base_rtt_s}
+    uplink.put([0.0 for _ in TOLD_OF_UPLINK], period_ns)
     agent.decide(idle, period_ns)  # every run begins with nothing measured
     with Bar("replaying", len(limits), unit="epochs") as bar:
         for epoch in range(len(limits)):
             now_ns = (epoch + 2) * period_ns
-            columns = {name: np.ascontiguousarray(grids[name][epoch]) for name in OWN}
-            own = HostColumns(**columns, interval_s=period_s, reported=0, connections=0)
+            own = {name: np.ascontiguousarray(grids[name][epoch]) for name in OWN}
             agent.guard.held_bps = grids["rate_limit_bps"][epoch].astype(np.float64)
             limits[epoch] = agent.decide(own, now_ns)
-            throughput_bps, queue_bytes = (float(grids[name][epoch, 0]) for name in UPPERS)
-            uplink.put(throughput_bps, queue_bytes, now_ns)
+            uplink.put((float(grids[name][epoch, 0]) for name in TOLD_OF_UPLINK), now_ns)
             if epoch % 1000 == 0:
                 bar.update(epoch)
     return limits

@@ -4,32 +4,22 @@
 import numpy as np
 import numpy.typing as npt
 
+from ncc.core.signals import Scope, shared
+
 StateArray = npt.NDArray[np.void]
 """Rows of `STATE`, or of `UPPER`."""
 TimeArray = npt.NDArray[np.int64]
 """Nanoseconds of the monotonic clock; 0: never."""
 
-STATE = np.dtype(
-    [
-        ("throughput_bps", "<f8"),
-        ("wait_s", "<f8"),
-        ("queued_bytes", "<f8"),
-        ("queued_flows", "<u4"),
-        ("next_bytes", "<f8"),
-        ("rate_limit_bps", "<f8"),
-    ]
-)
-"""The state that a host sends: `ncc.envs.sharing.TOLD`, before anything is normalised.
 
-- `throughput_bps`: what left the host's link in the period, with headers.
-- `wait_s`: how long its queued flows have waited, summed over them; the mean wait is this over `queued_flows`.
-- `queued_bytes`: what its applications handed over and what has not left yet.
-- `queued_flows`: flows that have such bytes.
-- `next_bytes`: the smallest of those flows; 0 where there is none.
-- `rate_limit_bps`: the limit in force in the period; inf: none.
-"""
-UPPER = np.dtype([("upper_throughput_bps", "<f8"), ("upper_queue_bytes", "<f8")])
-"""The state of the uplink: its throughput over the last period, and its queue now."""
+def _row(scope: Scope) -> np.dtype[np.void]:
+    return np.dtype([(signal.name, "<u4" if signal.count else "<f8") for signal in shared(scope)])
+
+
+STATE = _row("host")
+"""The signals that a host sends, before anything is normalised (`ncc.core.signals`)."""
+UPPER = _row("uplink")
+"""The signals that are sent of the uplink."""
 
 
 def idle(n: int) -> StateArray:

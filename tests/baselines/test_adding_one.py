@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Adding a controller: one header, one card and one YAML in a copy of the sources, the build, and it runs."""
+"""Additions in a copy of the sources, which are built and run.
+
+A controller is one header, one card and one YAML. A measured column is a field of the table, and a line where it is
+measured.
+"""
 
 import json
 import os
@@ -12,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ncc.harness.columns import numpy_column
 from ncc.harness.results import load_evaluation
 from tests.baselines import toy
 from tests.baselines.test_headers import tool
@@ -22,6 +27,8 @@ SOURCES = (
     "agents",
     "baselines",
     "configs",
+    "docs/__init__.py",
+    "docs/hooks",
     "envs",
     "ncc",
     "tests/__init__.py",
@@ -39,6 +46,17 @@ BROKEN = {
     "configs/controllers/below_zero.yaml": toy.broken_yaml("below_zero", 2),
     "configs/controllers/beyond.yaml": toy.broken_yaml("beyond", 3),
 }
+MEASURED = {
+    "ncc/core/signals.py": (
+        "    active_left: FloatArray",
+        '    mean_wait_s: FloatArray = signal("host", "s", "mean wait of queued flows", "0 without one")\n',
+    ),
+    "envs/native/measure.h": (
+        "    out.queued_flows[i] = queued_flows;\n",
+        "    out.mean_wait_s[i] = queued_flows > 0 ? out.wait_s[i] / static_cast<double>(queued_flows) : 0;\n",
+    ),
+}
+"""By file: a line of it, and the line that is added before that."""
 MODULES = {"_baselines": "baselines", "_packetsim": "envs/packetsim"}
 PACKAGES = next(path for path in sys.path if (Path(path) / "numpy" / "__init__.py").exists())
 
@@ -68,7 +86,7 @@ def python(*arguments: str, cwd: Path) -> str:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sources with three files more, and the modules that are built of them."""
+    """The sources with the additions, and the modules that are built of them."""
     folder = tmp_path_factory.mktemp("sources")
     for name in SOURCES:
         (folder / name).parent.mkdir(exist_ok=True)
@@ -80,6 +98,10 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in (ADDED | BROKEN).items():
         assert not (folder / name).exists()
         (folder / name).write_text(text)
+    for name, (before, line) in MEASURED.items():
+        text = (folder / name).read_text()
+        assert text.count(before) == 1
+        (folder / name).write_text(text.replace(before, line + before))
     nanobind = run(sys.executable, "-m", "nanobind", "--cmake_dir", cwd=folder).strip()
     run(
         tool("cmake"),
@@ -95,12 +117,17 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_it_runs_through_the_harness_by_its_name(copy: Path) -> None:
+@pytest.fixture(scope="module")
+def told(copy: Path) -> str:
+    """The words of an evaluation in folder o."""
     scenario = ("scenario=dumbbell", "scenario.topology.delay_s=1e-4", "scenario.transport.delayed_ack_pkts=1")
-    told = python(
+    return python(
         "-m", "ncc.evaluate", "controller=[toy,dctcp]", *scenario, "datapath=packetsim", "seeds=1", "workers=1",
         "out=o", cwd=copy,
     )  # fmt: skip
+
+
+def test_it_runs_through_the_harness_by_its_name(copy: Path, told: str) -> None:
     assert re.search(r"toy +DCTCP", told)
     done = load_evaluation(copy / "o" / "packetsim")
     stored = {run.controller: run for run in done.runs}
@@ -116,6 +143,22 @@ def test_it_runs_through_the_harness_by_its_name(copy: Path) -> None:
     assert np.allclose(fct_s, by_hand_s, rtol=0.01)
     dctcp = stored["dctcp"].load()
     assert (dctcp.records.flows.finish_s - dctcp.flows.start_s < 0.5 * fct_s).all()
+
+
+@pytest.mark.usefixtures("told")
+def test_a_measured_column_is_in_results_and_in_the_docs(copy: Path) -> None:
+    for run in load_evaluation(copy / "o" / "packetsim").runs:
+        epochs = run.table("epochs")
+        assert epochs.schema.field("mean_wait_s").metadata == {
+            b"description": b"mean wait of queued flows; 0 without one"
+        }
+        wait_s, queued, mean_s = (numpy_column(epochs, name) for name in ("wait_s", "queued_flows", "mean_wait_s"))
+        np.testing.assert_allclose(mean_s * queued, wait_s)
+        assert mean_s.any()
+    page = "from docs.hooks.figures import filled; print(filled('<!-- figures: signals -->', 'signals.md'))"
+    assert "| `mean_wait_s` | host | s | mean wait of queued flows | 0 without one | no |" in python(
+        "-c", page, cwd=copy
+    )
 
 
 def test_it_is_listed_with_where_it_runs(copy: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ncc.core.measurement import Measurement
+from ncc.core.measurement import Measurement, idle
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import Rack
 from ncc.core.units import GBPS
@@ -45,34 +45,10 @@ def spec(scenario: Scenario | None = None, **settings: Any) -> EnvSpec:
 
 def measured(scenario: Scenario, epoch: int = 0, **columns: Any) -> Measurement:
     """An idle epoch of a scenario, with some columns replaced; scalars are spread over the hosts or areas."""
-    n, areas = scenario.n_agents, len(scenario.network().neighbourhoods)
-    zeros, none = np.zeros(n), np.zeros(n, dtype=np.int64)
-    idle = Measurement(
-        time_s=epoch * scenario.period_s,
-        epoch=epoch,
-        rate_limit_bps=np.full(n, np.inf),
-        throughput_bps=zeros,
-        goodput_bps=zeros,
-        rtt_s=np.full(n, 100e-6),
-        rtt_samples=none,
-        wait_s=zeros,
-        queued_bytes=zeros,
-        next_bytes=zeros,
-        active_per_byte=zeros,
-        active_left=zeros,
-        queued_flows=none,
-        active_flows=none,
-        upper_throughput_bps=np.zeros(areas),
-        upper_queue_bytes=np.zeros(areas),
-        upper_queue_mean_bytes=np.zeros(areas),
-        upper_queue_delay_s=np.zeros(areas),
-        upper_marked_pkts=np.zeros(areas, dtype=np.int64),
-        upper_dropped_pkts=np.zeros(areas, dtype=np.int64),
-        flows_started=0,
-        flows_finished=0,
-    )
+    begun = idle(scenario.n_agents, len(scenario.network().neighbourhoods))
+    now = replace(begun, time_s=epoch * scenario.period_s, epoch=epoch, rtt_s=np.full(scenario.n_agents, 100e-6))
     shaped: dict[str, Any] = {
-        name: np.broadcast_to(np.asarray(value, dtype=getattr(idle, name).dtype), np.shape(getattr(idle, name))).copy()
+        name: np.broadcast_to(np.asarray(value, dtype=getattr(now, name).dtype), np.shape(getattr(now, name))).copy()
         for name, value in columns.items()
     }
-    return replace(idle, **shaped)
+    return replace(now, **shaped)

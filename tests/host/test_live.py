@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 
 from ncc.core.errors import DatapathError
+from ncc.core.signals import names
 from ncc.envs.linux import layout
-from ncc.envs.linux.extension import LIVE_COLUMNS, LIVE_FIELDS, LIVE_SUMS, extension
+from ncc.envs.linux.extension import LIVE_COLUMNS, LIVE_FIELDS, extension
 from ncc.envs.linux.live import InterfaceCounter
 from ncc.envs.linux.order import WeightsByWait
 
 MS = 1_000_000
 HOSTS = 2
+REALS, COUNTS = names("host", count=False), names("host", count=True)
 
 
 class Kernel:
@@ -29,7 +31,9 @@ class Kernel:
             n_hosts=HOSTS,
             columns=self.columns,
         )
-        self.sums = np.full((len(LIVE_SUMS), HOSTS), np.nan)
+        self.rtt_s = np.full(HOSTS, 1e-3)
+        self.reals = np.empty((len(REALS), HOSTS))
+        self.counts = np.empty((len(COUNTS), HOSTS), np.int64)
 
     def report(self, slot: int, **fields: Any) -> None:
         self.reports["seq"][slot] += 2
@@ -37,14 +41,16 @@ class Kernel:
             self.reports[name][slot] = value
 
     def measure(self, now_ns: int, used: int = 8) -> tuple[int, int, list[int], int]:
-        return self.connections.measure(used, now_ns, self.sums)
+        return self.connections.measure(used, now_ns, 8.0, self.rtt_s, self.reals, self.counts)
 
-    def sum(self, name: str) -> list[float]:
-        found: list[float] = self.sums[LIVE_SUMS.index(name)].tolist()
+    def column(self, name: str) -> list[float]:
+        rows = dict(zip((*REALS, *COUNTS), (*self.reals, *self.counts), strict=True))
+        found: list[float] = rows[name].tolist()
         return found
 
 
-def test_sums_are_of_what_each_host_s_connections_did_since_the_last_time() -> None:
+def test_columns_are_of_what_each_host_s_connections_did_since_the_last_time() -> None:
+    """Over 8 s, so that bits per second are bytes."""
     kernel = Kernel()
     kernel.report(0, generation=1, host=0, began_ns=1 * MS, updated_ns=2 * MS, sent_bytes=3000, sent_packets=3,
                   delivered_bytes=1000, unsent_bytes=700, rtt_sum_ns=500, rtt_samples=2)  # fmt: skip
@@ -52,17 +58,17 @@ def test_sums_are_of_what_each_host_s_connections_did_since_the_last_time() -> N
     kernel.report(3, generation=1, host=0, began_ns=2 * MS, updated_ns=2 * MS, unsent_bytes=300)
     kernel.report(4, generation=1, host=layout.NO_HOST, updated_ns=2 * MS, sent_bytes=10**9, unsent_bytes=5)
     assert kernel.measure(5 * MS) == (3, 3, [], 0)
-    assert kernel.sum("sent_bytes") == [3000 + 3 * 40, 140]
-    assert kernel.sum("delivered_bytes") == [1000, 0]
-    assert (kernel.sum("rtt_sum_ns"), kernel.sum("rtt_samples")) == ([500, 0], [2, 0])
-    assert kernel.sum("queued_bytes") == [1000, 0]
-    assert kernel.sum("next_bytes") == [300, 0]
-    assert kernel.sum("queued_flows") == [2, 0]
-    assert kernel.sum("wait_ns") == [3 * MS, 0]  # slot 0 has just sent, slot 3 has waited since it began
+    assert kernel.column("throughput_bps") == [3000 + 3 * 40, 140]
+    assert kernel.column("goodput_bps") == [1000, 0]
+    assert (kernel.column("rtt_s"), kernel.column("rtt_samples")) == ([250e-9, 1e-3], [2, 0])
+    assert kernel.column("queued_bytes") == [1000, 0]
+    assert kernel.column("next_bytes") == [300, 0]
+    assert kernel.column("queued_flows") == [2, 0]
+    assert kernel.column("wait_s") == [3e-3, 0]  # slot 0 has just sent, slot 3 has waited since it began
     kernel.report(0, updated_ns=6 * MS, sent_bytes=3500, retrans_bytes=500, sent_packets=4, unsent_bytes=700)
     assert kernel.measure(9 * MS) == (1, 3, [], 0)
-    assert kernel.sum("sent_bytes") == [540, 0]
-    assert kernel.sum("wait_ns") == [4 * MS + 7 * MS, 0]  # sending again lets nothing new out
+    assert kernel.column("throughput_bps") == [540, 0]
+    assert kernel.column("wait_s") == [11e-3, 0]  # sending again lets nothing new out
     assert kernel.columns[LIVE_COLUMNS.index("slot"), :3].tolist() == [0, 2, 3]
     assert kernel.columns[LIVE_COLUMNS.index("last_left_ns"), :3].tolist() == [5 * MS, 5 * MS, 2 * MS]
 
@@ -73,14 +79,14 @@ def test_a_slot_s_next_connection_starts_from_nothing_and_ended_ones_are_told_on
     kernel.measure(1 * MS)
     kernel.report(1, state=layout.FINISHED, updated_ns=2, sent_bytes=9500, unsent_bytes=50)
     assert kernel.measure(2 * MS) == (1, 0, [1], 0)
-    assert kernel.sum("sent_bytes") == [500, 0]
-    assert kernel.sum("queued_flows") == [0, 0]  # an ended connection waits for nothing
+    assert kernel.column("throughput_bps") == [500, 0]
+    assert kernel.column("queued_flows") == [0, 0]  # an ended connection waits for nothing
     kernel.report(1, state=layout.FREE)
     assert kernel.measure(3 * MS) == (0, 0, [], 0)
     kernel.report(1, generation=2, updated_ns=9, sent_bytes=700, delivered_bytes=0)
     kernel.measure(4 * MS)
-    assert kernel.sum("sent_bytes") == [700, 0]
-    assert kernel.sum("delivered_bytes") == [0, 0]
+    assert kernel.column("throughput_bps") == [700, 0]
+    assert kernel.column("goodput_bps") == [0, 0]
 
 
 def test_a_report_that_is_being_written_is_left_to_the_next_period() -> None:
@@ -89,17 +95,17 @@ def test_a_report_that_is_being_written_is_left_to_the_next_period() -> None:
     kernel.report(1, generation=1, host=0, updated_ns=1, sent_bytes=10)
     kernel.reports["seq"][0] += 1
     assert kernel.measure(1 * MS) == (1, 1, [], 1)
-    assert kernel.sum("sent_bytes") == [10, 0]
+    assert kernel.column("throughput_bps") == [10, 0]
     kernel.reports["seq"][0] += 1
     assert kernel.measure(2 * MS) == (1, 2, [], 0)
-    assert kernel.sum("sent_bytes") == [1000, 0]
+    assert kernel.column("throughput_bps") == [1000, 0]
     assert kernel.measure(3 * MS, used=0) == (0, 0, [], 0)
 
 
 def test_arrays_that_do_not_fit_are_refused() -> None:
     kernel = Kernel()
-    with pytest.raises(ValueError, match="sums have the wrong shape"):
-        kernel.connections.measure(8, 1, np.zeros((len(LIVE_SUMS), HOSTS + 1)))
+    with pytest.raises(ValueError, match="columns of hosts have the wrong shape"):
+        kernel.connections.measure(8, 1, 1.0, kernel.rtt_s, np.zeros((len(REALS), HOSTS + 1)), kernel.counts)
     with pytest.raises(ValueError, match="do not fit each other"):
         extension().Connections(
             reports=kernel.reports.view(np.uint8).reshape(8, -1), fields=[300] * len(LIVE_FIELDS), states=[1, 2],

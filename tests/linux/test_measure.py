@@ -2,7 +2,6 @@
 """From counters to the columns of an epoch: against sums that are written out flow by flow. Needs no privileges."""
 
 import math
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from ncc.envs.linux.extension import extension
 from ncc.envs.linux.layout import FINISHED, FLOWS_MAX, LIVE, REPORT
 from ncc.envs.linux.measure import PORT_COUNTERS, Meter, host_ports
 from ncc.metrics.fct import base_rtt_s
+from tests.support.measurements import check_measurement
 
 PERIOD_S = 0.001
 
@@ -46,7 +46,7 @@ def measure(
 
 
 def written_out(flows: FlowTable, meter: Meter, finished: np.ndarray, left_at: np.ndarray, time_s: float) -> Any:
-    """Columns by host of what is active and queued, from ncc/core/measurement.py."""
+    """Columns by host of what is active and queued, from ncc/core/signals.py."""
     rows = {name: [0.0] * 3 for name in ("wait_s", "queued_bytes", "queued_flows", "active_flows", "active_left")}
     least = [math.inf] * 3
     for i in range(len(flows)):
@@ -66,12 +66,7 @@ def written_out(flows: FlowTable, meter: Meter, finished: np.ndarray, left_at: n
 def test_every_column_is_there_with_its_shape(scenario: Scenario) -> None:
     flows = scenario.flows(1)
     first = measure(Meter(scenario, flows, ports_of(scenario)), 0, np.zeros(len(flows), bool), ports_of(scenario), 0.0)
-    for field in fields(Measurement):
-        value = getattr(first, field.name)
-        if field.name in ("time_s", "epoch", "flows_started", "flows_finished"):
-            continue
-        assert value.shape == ((1,) if field.name.startswith("upper_") else (3,)), field.name
-        assert np.isfinite(value).all() or field.name == "rate_limit_bps", field.name
+    check_measurement(first, n_agents=3)
     topology = scenario.network()
     base = max(base_rtt_s(scenario, host, topology.group("receiver")[0]) for host in topology.agent_hosts)
     assert first.rtt_s == pytest.approx([base] * 3)

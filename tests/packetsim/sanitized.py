@@ -35,6 +35,7 @@ def build(sanitizers: str = SANITIZERS) -> Path:
     if not program.exists():
         tools = Path(sys.executable).parent
         setting = [f"-DCMAKE_CXX_COMPILER={COMPILER}", f"-DNCC_SANITIZE={sanitizers}"]
+        setting.append(f"-DPython_EXECUTABLE={sys.executable}")
         make = ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={tools / 'ninja'}"]
         cmake = str(tools / "cmake")
         subprocess.run([cmake, "-S", FUZZ, "-B", folder, *make, *setting], check=True, stdout=subprocess.DEVNULL)
@@ -47,8 +48,9 @@ def _digest(sanitizers: str) -> str:
     version = subprocess.run([COMPILER, "--version"], capture_output=True, check=True).stdout
     digest = hashlib.sha256(repr((COMPILER, version, sanitizers)).encode())
     folders = (FUZZ, ROOT / "envs" / "packetsim" / "src", ROOT / "envs" / "native", ROOT / "baselines")
-    for path in sorted(path for folder in folders for path in folder.iterdir()):
-        if path.suffix in {".h", ".cc", ".cmake", ".txt"}:
+    sources = [path for folder in folders for path in folder.iterdir()]
+    for path in (*sorted(sources), ROOT / "ncc" / "core" / "signals.py"):
+        if path.suffix in {".h", ".cc", ".cmake", ".txt", ".py"}:
             digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -9,12 +9,13 @@ import os
 import signal
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ncc.core.errors import DatapathError, UnknownNameError
-from ncc.core.flows import FloatArray, FlowRecords, FlowTable, PortRecords
-from ncc.core.measurement import Measurement
+from ncc.core.flows import FloatArray, FlowRecords, FlowTable, PortRecords, records
+from ncc.core.measurement import Measurement, idle
 from ncc.core.scenario import Scenario
 from ncc.core.units import BITS_PER_BYTE
 from ncc.harness.datapath import HostStack, Records
@@ -76,8 +77,26 @@ class FluidDatapath:
         sent = self._carried.astype(np.int64)
         zero, none = np.zeros(n, dtype=np.int64), np.zeros(len(sent), dtype=np.int64)
         packets = -(-self._flows.size_bytes // self._scenario.transport.mss_bytes)
-        flows = FlowRecords(self._finish.copy(), packets, zero, zero, zero, np.full(n, 1e-4), np.full(n, np.nan))
-        return Records(flows, PortRecords(sent // 1500, sent, none, none, none, np.zeros(len(sent)), none))
+        flows = records(
+            FlowRecords,
+            finish_s=self._finish.copy(),
+            sent_pkts=packets,
+            retransmitted_pkts=zero,
+            timeouts=zero,
+            ce_pkts=zero,
+            rtt_mean_s=np.full(n, 1e-4),
+        )
+        ports = records(
+            PortRecords,
+            tx_pkts=sent // 1500,
+            tx_bytes=sent,
+            dropped_pkts=none,
+            dropped_data_pkts=none,
+            marked_pkts=none,
+            queue_delay_sum_s=np.zeros(len(sent)),
+            queue_max_bytes=none,
+        )
+        return Records(flows, ports)
 
     def close(self) -> None:
         self._running = False
@@ -104,8 +123,8 @@ class FluidDatapath:
         live = (self._flows.start_s < at) & np.isnan(self._finish)
         upper = np.array([area.upper_port for area in net.neighbourhoods])
         queued, counts = mine @ np.where(live, self._left, 0.0), (mine & live).sum(axis=1)
-        none, zero = np.zeros(len(upper)), np.zeros(len(upper), dtype=np.int64)
-        return Measurement(
+        return replace(
+            idle(len(limits), len(upper)),
             time_s=at,
             epoch=self._epoch,
             rate_limit_bps=limits.copy(),
@@ -121,11 +140,7 @@ class FluidDatapath:
             queued_flows=counts,
             active_flows=counts,
             upper_throughput_bps=self._uses[upper] @ moved_bytes * BITS_PER_BYTE / period,
-            upper_queue_bytes=none + self._epoch % 7 * 1e4,
-            upper_queue_mean_bytes=none,
-            upper_queue_delay_s=none,
-            upper_marked_pkts=zero,
-            upper_dropped_pkts=zero,
+            upper_queue_bytes=np.full(len(upper), self._epoch % 7 * 1e4),
             flows_started=int((self._flows.start_s < at).sum()),
             flows_finished=int(np.isfinite(self._finish).sum()),
         )

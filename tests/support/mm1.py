@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """An analytic datapath: the paper's M/M/1 model of a rack, exact and instant, to test whatever sits on a datapath."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
-from ncc.core.flows import FloatArray, FlowRecords, FlowTable, IntArray, PortRecords
-from ncc.core.measurement import Measurement
+from ncc.core.flows import FloatArray, FlowRecords, FlowTable, IntArray, PortRecords, records
+from ncc.core.measurement import Measurement, idle
 from ncc.core.scenario import Scenario
+from ncc.core.signals import SIGNALS, names
 from ncc.envs.scales import scales_of
 from ncc.harness.datapath import HostStack, Records
 
@@ -78,12 +81,13 @@ class Mm1Datapath:
         return self._measure(limits, x, carried)
 
     def finish(self) -> Records:
-        n, ports = len(self._flows), np.zeros(self._n_ports, dtype=np.int64)
-        none = np.zeros(n, dtype=np.int64)
-        rtt = np.full(n, np.nan)
+        none = np.zeros(len(self._flows), dtype=np.int64)
+        counts = dict.fromkeys(("sent_pkts", "retransmitted_pkts", "timeouts", "ce_pkts"), none)
+        ports = {
+            name: np.zeros(self._n_ports, np.int64 if SIGNALS[name].count else np.float64) for name in names("port")
+        }
         return Records(
-            flows=FlowRecords(self._finish_s.copy(), none, none, none, none, rtt, rtt),
-            ports=PortRecords(ports, ports, ports, ports, ports, ports.astype(np.float64), ports),
+            flows=records(FlowRecords, finish_s=self._finish_s.copy(), **counts), ports=records(PortRecords, **ports)
         )
 
     def close(self) -> None:
@@ -109,8 +113,8 @@ class Mm1Datapath:
             queued_bytes = np.maximum(self._arrived_bits() - self._sent_bits, 0) / 8
             waiting = _sum(self._sender[open_flows], self._now() - self._flows.start_s[open_flows], n)
         queue = load / (1 - load) * self._scenario.transport.mtu_bytes
-        none = np.zeros(len(load), dtype=np.int64)
-        return Measurement(
+        return replace(
+            idle(n, len(load)),
             time_s=self._now(),
             epoch=self._epoch,
             rate_limit_bps=limits.copy(),
@@ -121,7 +125,6 @@ class Mm1Datapath:
             wait_s=waiting,
             queued_bytes=queued_bytes,
             next_bytes=queued_bytes / np.maximum(active, 1),
-            active_per_byte=np.zeros(len(load)),
             active_left=active.astype(np.float64),
             queued_flows=active.copy(),
             active_flows=active,
@@ -129,8 +132,6 @@ class Mm1Datapath:
             upper_queue_bytes=queue,
             upper_queue_mean_bytes=queue.copy(),
             upper_queue_delay_s=queue * 8 / self._scales.upper_rate_bps,
-            upper_marked_pkts=none,
-            upper_dropped_pkts=none.copy(),
             flows_started=int(self._arrived().sum()),
             flows_finished=int(np.isfinite(self._finish_s).sum()),
         )

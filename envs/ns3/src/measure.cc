@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What an epoch was like: see ncc/core/measurement.py for the meaning of each column.
+// The signals of an epoch: ncc/core/signals.py says what each means.
 #include "network.h"
 
 namespace ncc
 {
 
-void Network::Measure(const HostColumns &out, const UpperColumns &upper)
+void Network::Measure(const HostColumns &hosts, const UplinkColumns &uplinks)
 {
     const auto view_of = [this](uint32_t flow) -> const FlowView & { return views_[flow]; };
     for (size_t i = 0; i < spec_.agents.size(); ++i) {
         Host &host = host_of(spec_.agents[i]);
-        MeasureHost(out, i, host, host.nic->limit_bps(), host.nic->limited_bytes(), host.live, view_of, now_ns_,
+        MeasureHost(hosts, i, host, host.nic->limit_bps(), host.nic->limited_bytes(), host.live, view_of, now_ns_,
                     spec_.period_ns);
     }
     for (size_t i = 0; i < spec_.upper_ports.size(); ++i) {
         Port *port = ports_[spec_.upper_ports[i]].get();
         const PortTotals now = PortRecord(spec_.upper_ports[i]);
-        MeasureUpper(upper, i, now, upper_before_[i], port ? port->queue_bytes() : 0,
-                     port ? port->TakeQueueIntegral() : 0, spec_.period_ns);
+        MeasureUplink(uplinks, i, now, upper_before_[i], port ? port->queue_bytes() : 0,
+                      port ? port->TakeQueueIntegral() : 0, spec_.period_ns);
     }
 }
 

@@ -48,7 +48,7 @@ class Network
 
     // Runs one period with these limits, by agent. Throws std::runtime_error if a controller or flow has failed.
     void Step(const double *limits_bps);
-    void Measure(const HostColumns &hosts, const UpperColumns &uppers);
+    void Measure(const HostColumns &hosts, const UplinkColumns &uplinks);
 
     int64_t now_ns() const { return now_ns_; }
     int64_t epoch() const { return epoch_; }

@@ -51,33 +51,30 @@ class Batch
 
     // One period of each under limits [n, agents], measured into blocks with a leading [n] (see bind.h). The row and
     // the words of the first that failed, if any did.
-    std::optional<std::pair<size_t, std::string>> Step(bind::Rows<const double> limits_bps, bind::Rows<double, 3> hosts,
-                                                       bind::Rows<int64_t, 3> host_counts, bind::Rows<double, 3> uppers,
-                                                       bind::Rows<int64_t, 3> upper_counts,
-                                                       bind::Rows<int64_t> progress)
+    std::optional<std::pair<size_t, std::string>>
+    Step(bind::Rows<const double> limits_bps, bind::Rows<double, 3> hosts, bind::Rows<int64_t, 3> host_counts,
+         bind::Rows<double, 3> uplinks, bind::Rows<int64_t, 3> uplink_counts, bind::Rows<int64_t> progress)
     {
         const Turn turn(busy_);
         if (networks_.empty() || std::find(networks_.begin(), networks_.end(), nullptr) != networks_.end()) {
             throw std::invalid_argument("a row without a network");
         }
         const size_t n = networks_.size(), agents = networks_[0]->spec().agents.size(),
-                     upper_ports = networks_[0]->spec().upper_ports.size();
-        const auto is = [n](const auto &block, size_t rows, size_t columns) {
-            return block.shape(0) == n && block.shape(1) == rows && block.shape(2) == columns;
-        };
-        if (limits_bps.shape(0) != n || limits_bps.shape(1) != agents || !is(hosts, bind::kHostFloats, agents) ||
-            !is(host_counts, bind::kHostCounts, agents) || !is(uppers, bind::kUpperFloats, upper_ports) ||
-            !is(upper_counts, bind::kUpperCounts, upper_ports) || progress.shape(0) != n ||
-            progress.shape(1) != bind::kProgress) {
+                     n_uplinks = networks_[0]->spec().upper_ports.size();
+        if (!bind::Fits(limits_bps, {n, agents}) || !bind::Fits(hosts, {n, HostColumns::kReals, agents}) ||
+            !bind::Fits(host_counts, {n, HostColumns::kCounts, agents}) ||
+            !bind::Fits(uplinks, {n, UplinkColumns::kReals, n_uplinks}) ||
+            !bind::Fits(uplink_counts, {n, UplinkColumns::kCounts, n_uplinks}) ||
+            !bind::Fits(progress, {n, bind::kProgress})) {
             throw std::invalid_argument("limits or measurement blocks of the wrong shape");
         }
-        const bind::Blocks blocks{hosts.data(), uppers.data(), host_counts.data(), upper_counts.data(),
+        const bind::Blocks blocks{hosts.data(), host_counts.data(), uplinks.data(), uplink_counts.data(),
                                   progress.data()};
         const double *limits = limits_bps.data();
         nanobind::gil_scoped_release release;
         pool_.Each([&](size_t row) {
             networks_[row]->Step(limits + row * agents);
-            bind::MeasureInto(*networks_[row], blocks.Row(row, agents, upper_ports));
+            bind::MeasureInto(*networks_[row], blocks.Row(row, agents, n_uplinks));
         });
         const size_t failed = pool_.failed_row();
         if (failed == n) {

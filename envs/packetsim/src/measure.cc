@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What an epoch was like: see ncc/core/measurement.py for the meaning of each column.
+// The signals of an epoch: ncc/core/signals.py says what each means.
 #include "network.h"
 
 #include <stdexcept>
@@ -7,18 +7,18 @@
 namespace ncc::packetsim
 {
 
-void Network::Measure(const HostColumns &out, const UpperColumns &upper)
+void Network::Measure(const HostColumns &hosts, const UplinkColumns &uplinks)
 {
     const auto view_of = [this](uint32_t slot) -> const FlowView & { return views_[connections_[slot].flow]; };
     for (size_t i = 0; i < spec_.agents.size(); ++i) {
         Host &host = hosts_[host_index_[spec_.agents[i]]];
-        MeasureHost(out, i, host, host.nic->limit_bps(), host.nic->limited_bytes(), host.live, view_of, now_ns_,
+        MeasureHost(hosts, i, host, host.nic->limit_bps(), host.nic->limited_bytes(), host.live, view_of, now_ns_,
                     spec_.period_ns);
     }
     for (size_t i = 0; i < spec_.upper_ports.size(); ++i) {
         Port &port = ports_[spec_.upper_ports[i]];
         const PortTotals now = PortRecord(spec_.upper_ports[i]);
-        MeasureUpper(upper, i, now, upper_before_[i], port.queue_bytes(), port.TakeQueueIntegral(), spec_.period_ns);
+        MeasureUplink(uplinks, i, now, upper_before_[i], port.queue_bytes(), port.TakeQueueIntegral(), spec_.period_ns);
     }
 }
 

@@ -55,7 +55,7 @@ NB_MODULE(_packetsim, m)
     nb::class_<Batch>(m, "Batch")
         .def(nb::init<size_t, size_t>(), "n"_a, "threads"_a)
         .def("put", &Batch::Put, "row"_a, "network"_a)
-        .def("step", &Batch::Step, "limits_bps"_a, "hosts"_a, "host_counts"_a, "uppers"_a, "upper_counts"_a,
+        .def("step", &Batch::Step, "limits_bps"_a, "hosts"_a, "host_counts"_a, "uplinks"_a, "uplink_counts"_a,
              "progress"_a);
     m.def("transports", &ncc::ControllerNames);
     m.def("params", &ncc::ControllerParamRows, "transport"_a);
