@@ -8,41 +8,14 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Protocol, cast
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ncc.core.errors import DatapathError
 from ncc.core.flows import FloatArray, IntArray
+from ncc.envs.linux import layout
 from ncc.envs.native.extension import ParamRow
 
-REPORT_FIELDS = (
-    "seq",
-    "state",
-    "generation",
-    "flow",
-    "delivered_bytes",
-    "sent_bytes",
-    "retrans_bytes",
-    "rtt_sum_ns",
-    "rtt_samples",
-)
-"""Of `layout.REPORT`, whose offsets `collect` takes."""
-LIVE_FIELDS = (
-    "seq",
-    "state",
-    "generation",
-    "host",
-    "header_bytes",
-    "updated_ns",
-    "began_ns",
-    "delivered_bytes",
-    "sent_bytes",
-    "retrans_bytes",
-    "sent_packets",
-    "unsent_bytes",
-    "rtt_sum_ns",
-    "rtt_samples",
-)
-"""Of `layout.REPORT`, whose offsets `Connections` takes."""
 LIVE_COLUMNS = (
     "slot",
     "generation",
@@ -221,19 +194,21 @@ class Extension(Protocol):
         rtt_samples: IntArray,
         last_left_s: FloatArray,
     ) -> Any: ...
+    def Reports(self, *, rows: NDArray[Any], offsets: dict[str, int], live: int, ended: int) -> Any:  # noqa: N802
+        """Reports of connections [n_slots, bytes], with fields at these offsets and these values of `state`."""
+        ...
+
     def collect(
         self,
         *,
-        reports: NDArray[Any],
-        fields: list[int],
-        ended_state: int,
+        reports: Any,
         used: int,
         flows: Any,
         slots: IntArray,
         generations: NDArray[Any],
         rows: IntArray,
     ) -> tuple[int, list[int], int]:
-        """Take in all reports in use, of the first `used` of `reports` [n_slots, bytes].
+        """Take in all reports in use, of the first `used`.
 
         Fills `slots`, `generations` (uint32) and `rows` (of the flow, -1: of no flow of the run). Returns how many, the
         slots whose connections have ended, and how many reports were passed over this time: whoever reads with
@@ -242,9 +217,9 @@ class Extension(Protocol):
         ...
 
     def Connections(  # noqa: N802
-        self, *, reports: NDArray[Any], fields: list[int], states: list[int], n_hosts: int, columns: IntArray
+        self, *, reports: Any, n_hosts: int, columns: IntArray
     ) -> Connections:
-        """Of hosts 0 to `n_hosts` - 1; `columns` [`LIVE_COLUMNS`, n_slots] is written, `states` are live and ended."""
+        """Of hosts 0 to `n_hosts` - 1; `columns` [`LIVE_COLUMNS`, n_slots] is written."""
         ...
 
     def Epochs(  # noqa: N802
@@ -279,3 +254,13 @@ def extension() -> Extension:
             f"The extension ncc.envs.linux._linux cannot be loaded ({error}): run `make build` in a checkout, or "
             "reinstall ncc."
         ) from error
+
+
+def reports_of(rows: NDArray[Any]) -> Any:
+    """The reports in rows [n_slots] of `layout.REPORT`, as `collect` and `Connections` read them."""
+    return extension().Reports(
+        rows=rows.view(np.uint8).reshape(len(rows), rows.itemsize),
+        offsets={name: int(field[1]) for name, field in (layout.REPORT.fields or {}).items()},
+        live=layout.LIVE,
+        ended=layout.FINISHED,
+    )

@@ -22,8 +22,7 @@ from ncc.core.errors import DatapathError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.signals import SIGNALS, names
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S
-from ncc.envs.linux import layout
-from ncc.envs.linux.extension import LIVE_COLUMNS, LIVE_FIELDS, extension
+from ncc.envs.linux.extension import LIVE_COLUMNS, extension, reports_of
 from ncc.envs.linux.limits import Limits
 from ncc.envs.linux.order import WeightsByWait
 from ncc.envs.linux.shim import Shim
@@ -83,13 +82,7 @@ class Live:
         self._counters, self._order, self._writes = counters, order, writes
         self._limits, reports = Limits(shim, self._n, 0.0), shim.reports
         self._columns = np.zeros((len(LIVE_COLUMNS), len(reports)), np.int64)
-        self._connections = extension().Connections(
-            reports=reports.view(np.uint8).reshape(len(reports), reports.itemsize),
-            fields=[int(layout.REPORT.fields[name][1]) for name in LIVE_FIELDS],  # type: ignore[index]
-            states=[layout.LIVE, layout.FINISHED],
-            n_hosts=self._n,
-            columns=self._columns,
-        )
+        self._connections = extension().Connections(reports=reports_of(reports), n_hosts=self._n, columns=self._columns)
         self._rtt_s: FloatArray = np.array(base_rtt_s, np.float64)
         self._sent_bytes = self._count()
         self._read_ns = self._weighed_ns = self._n_live = 0

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A period's passes over all connections: one takes reports out of the map that the kernel writes, one computes signals
 // (ncc/core/signals.py). ncc/envs/linux/extension.py is the same in Python types.
+#include "reports.h"
 #include "signals.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
@@ -25,49 +28,15 @@ namespace
 {
 
 using ncc::HostColumns;
+using ncc::Report;
+using ncc::Reports;
 using ncc::UplinkColumns;
 
 template <typename T>
 using Column = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Bytes = nb::ndarray<uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Table = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Integers = nb::ndarray<int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Counters = nb::ndarray<const int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>; // [ports, kPortCounters]
-
-constexpr int kReads = 100; // of a report that the kernel is writing: writing one takes less than a microsecond
-
-// Where a report's fields lie, in the order of `REPORT_FIELDS` of extension.py.
-struct Layout {
-    size_t seq, state, generation, flow, delivered, sent, retrans, rtt_sum, rtt_samples;
-};
-
-struct Report {
-    uint32_t state, generation, flow;
-    uint64_t delivered, sent, retrans, rtt_sum, rtt_samples;
-};
-
-template <typename T>
-T Load(const uint8_t *row, size_t at)
-{
-    return __atomic_load_n(reinterpret_cast<const T *>(row + at), __ATOMIC_RELAXED);
-}
-
-// A consistent copy; false if the kernel wrote whenever it was read.
-bool Read(const uint8_t *row, const Layout &at, Report &report)
-{
-    for (int i = 0; i < kReads; ++i) {
-        const auto before = __atomic_load_n(reinterpret_cast<const uint32_t *>(row + at.seq), __ATOMIC_ACQUIRE);
-        report = {Load<uint32_t>(row, at.state),   Load<uint32_t>(row, at.generation),
-                  Load<uint32_t>(row, at.flow),    Load<uint64_t>(row, at.delivered),
-                  Load<uint64_t>(row, at.sent),    Load<uint64_t>(row, at.retrans),
-                  Load<uint64_t>(row, at.rtt_sum), Load<uint64_t>(row, at.rtt_samples)};
-        __atomic_thread_fence(__ATOMIC_ACQUIRE);
-        if (before % 2 == 0 && before == Load<uint32_t>(row, at.seq)) {
-            return true;
-        }
-    }
-    return false;
-}
 
 // Arrays over all flows of a run.
 struct Flows {
@@ -88,45 +57,28 @@ void Hear(const Flows &flows, size_t row, uint64_t delivered, uint64_t left, dou
     }
 }
 
-// Of every slot in use, which are among the first `used`: its index, its generation and the row of its flow (-1: of no
-// flow of the run); and the slots whose connections have ended; and how many were passed over this time, because their
-// writer is stopped in the middle.
-std::tuple<size_t, std::vector<int64_t>, size_t> Collect(Bytes reports, const std::vector<size_t> &fields,
-                                                         uint32_t ended_state, size_t used, const Flows &flows,
+// For every slot in use among the first `used`: its index, its generation and the row of its flow (-1: of no flow of
+// the run). Returns how many, and what `Reports::Each` does.
+std::tuple<size_t, std::vector<int64_t>, size_t> Collect(const Reports &reports, size_t used, const Flows &flows,
                                                          Column<int64_t> slots, Column<uint32_t> generations,
                                                          Column<int64_t> rows)
 {
-    if (fields.size() != 9 || slots.shape(0) < reports.shape(0) || generations.shape(0) < reports.shape(0) ||
-        rows.shape(0) < reports.shape(0)) {
-        throw std::invalid_argument("reports, fields and outputs do not fit each other");
+    if (std::min({slots.shape(0), generations.shape(0), rows.shape(0)}) < reports.slots()) {
+        throw std::invalid_argument("reports and outputs do not fit each other");
     }
-    const Layout at = {fields[0], fields[1], fields[2], fields[3], fields[4],
-                       fields[5], fields[6], fields[7], fields[8]};
-    std::vector<int64_t> ended;
-    size_t n = 0, torn = 0;
-    for (size_t slot = 0; slot < std::min(used, reports.shape(0)); ++slot) {
-        const uint8_t *row = reports.data() + slot * reports.shape(1);
-        Report report;
-        if (Load<uint32_t>(row, at.state) == 0) {
-            continue;
-        }
-        if (!Read(row, at, report)) {
-            ++torn;
-            continue;
-        }
-        const bool known = report.flow > 0 && report.flow <= flows.size.shape(0);
+    size_t n = 0;
+    auto [ended, torn] = reports.Each(used, [&](size_t slot, const Report &report) {
+        const bool known = report.flow > 0 && static_cast<size_t>(report.flow) <= flows.size.shape(0);
         slots(n) = static_cast<int64_t>(slot);
-        generations(n) = report.generation;
-        rows(n) = known ? static_cast<int64_t>(report.flow) - 1 : -1;
+        generations(n) = static_cast<uint32_t>(report.generation);
+        rows(n) = known ? report.flow - 1 : -1;
         ++n;
         if (known) {
-            Hear(flows, report.flow - 1, report.delivered, report.sent - report.retrans,
-                 static_cast<double>(report.rtt_sum) * 1e-9, report.rtt_samples);
+            Hear(flows, static_cast<size_t>(report.flow) - 1, static_cast<uint64_t>(report.delivered_bytes),
+                 static_cast<uint64_t>(report.sent_bytes - report.retrans_bytes),
+                 static_cast<double>(report.rtt_sum_ns) * 1e-9, static_cast<uint64_t>(report.rtt_samples));
         }
-        if (report.state == ended_state) {
-            ended.push_back(static_cast<int64_t>(slot));
-        }
-    }
+    });
     return {n, std::move(ended), torn};
 }
 
@@ -303,8 +255,11 @@ void bind_reports(nb::module_ &m)
                Column<double> last_left_s) { new (self) Before{delivered, left, rtt_samples, rtt_sum_s, last_left_s}; },
             "delivered_bytes"_a.noconvert(), "left_bytes"_a.noconvert(), "rtt_sum_s"_a.noconvert(),
             "rtt_samples"_a.noconvert(), "last_left_s"_a.noconvert());
-    m.def("collect", &Collect, nb::kw_only(), "reports"_a.noconvert(), "fields"_a, "ended_state"_a, "used"_a, "flows"_a,
-          "slots"_a.noconvert(), "generations"_a.noconvert(), "rows"_a.noconvert());
+    nb::class_<Reports>(m, "Reports")
+        .def(nb::init<Reports::Bytes, const std::map<std::string, size_t> &, int64_t, int64_t>(), nb::kw_only(),
+             "rows"_a.noconvert(), "offsets"_a, "live"_a, "ended"_a);
+    m.def("collect", &Collect, nb::kw_only(), "reports"_a, "used"_a, "flows"_a, "slots"_a.noconvert(),
+          "generations"_a.noconvert(), "rows"_a.noconvert());
     nb::class_<Epochs>(m, "Epochs")
         .def(nb::init<Flows, Before, Column<const double>, Column<const int64_t>, Column<const uint8_t>, Column<double>,
                       Column<const int64_t>, Column<const int64_t>, const Counters &, Column<int64_t>>(),

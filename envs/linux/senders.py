@@ -12,8 +12,7 @@ from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.topology import Topology
 from ncc.core.units import NS_PER_S
-from ncc.envs.linux import layout
-from ncc.envs.linux.extension import REPORT_FIELDS, extension
+from ncc.envs.linux.extension import extension, reports_of
 from ncc.envs.linux.limits import Limits
 from ncc.envs.linux.measure import Meter
 from ncc.envs.linux.order import Weights
@@ -131,8 +130,7 @@ class ShimSenders:
         self._limits, self._weighed_ns = b"", 0
         self.steers = self._weights is not None
         reports = self.shim.reports
-        self._reports = reports.view(np.uint8).reshape(len(reports), reports.itemsize)
-        self._fields = [int(layout.REPORT.fields[name][1]) for name in REPORT_FIELDS]  # type: ignore[index]
+        self._reports = reports_of(reports)
         # Slots in use at the last reports, the first `_n`: whose they are.
         self._slots, self._rows = np.zeros(len(reports), np.int64), np.zeros(len(reports), np.int64)
         self._generations, self._n, self.torn = np.zeros(len(reports), np.uint32), 0, 0
@@ -183,8 +181,6 @@ class ShimSenders:
     def hear(self, meter: Meter, traffic: Traffic) -> None:
         self._n, ended, torn = extension().collect(
             reports=self._reports,
-            fields=self._fields,
-            ended_state=layout.FINISHED,
             used=self.shim.used(),
             flows=meter.flows,
             slots=self._slots,

@@ -9,7 +9,7 @@ import pytest
 from ncc.core.errors import DatapathError
 from ncc.core.signals import names
 from ncc.envs.linux import layout
-from ncc.envs.linux.extension import LIVE_COLUMNS, LIVE_FIELDS, extension
+from ncc.envs.linux.extension import LIVE_COLUMNS, extension, reports_of
 from ncc.envs.linux.live import InterfaceCounter
 from ncc.envs.linux.order import WeightsByWait
 
@@ -25,11 +25,7 @@ class Kernel:
         self.reports = np.zeros(slots, layout.REPORT)
         self.columns = np.zeros((len(LIVE_COLUMNS), slots), np.int64)
         self.connections = extension().Connections(
-            reports=self.reports.view(np.uint8).reshape(slots, -1),
-            fields=[int(layout.REPORT.fields[name][1]) for name in LIVE_FIELDS],  # type: ignore[index]
-            states=[layout.LIVE, layout.FINISHED],
-            n_hosts=HOSTS,
-            columns=self.columns,
+            reports=reports_of(self.reports), n_hosts=HOSTS, columns=self.columns
         )
         self.rtt_s = np.full(HOSTS, 1e-3)
         self.reals = np.empty((len(REALS), HOSTS))
@@ -107,10 +103,14 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="columns of hosts have the wrong shape"):
         kernel.connections.measure(8, 1, 1.0, kernel.rtt_s, np.zeros((len(REALS), HOSTS + 1)), kernel.counts)
     with pytest.raises(ValueError, match="do not fit each other"):
-        extension().Connections(
-            reports=kernel.reports.view(np.uint8).reshape(8, -1), fields=[300] * len(LIVE_FIELDS), states=[1, 2],
-            n_hosts=1, columns=kernel.columns,
-        )  # fmt: skip
+        extension().Connections(reports=reports_of(kernel.reports), n_hosts=1, columns=kernel.columns[1:])
+    with pytest.raises(ValueError, match="no room for host"):
+        extension().Reports(
+            rows=np.zeros((8, 64), np.uint8),
+            offsets=dict.fromkeys(("seq", "state", "generation", "flow"), 0) | {"host": 61},
+            live=1,
+            ended=2,
+        )
 
 
 def test_an_order_goes_by_what_is_known() -> None:

@@ -12,7 +12,7 @@ from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import ManyToOne
 from ncc.core.workload import Incast
-from ncc.envs.linux.extension import extension
+from ncc.envs.linux.extension import extension, reports_of
 from ncc.envs.linux.layout import FINISHED, FLOWS_MAX, LIVE, REPORT
 from ncc.envs.linux.measure import PORT_COUNTERS, Meter, host_ports
 from ncc.metrics.fct import base_rtt_s
@@ -138,13 +138,8 @@ class Reports:
         self.generations = np.zeros(FLOWS_MAX, np.uint32)
 
     def collect(self) -> tuple[int, list[int], int]:
-        from ncc.envs.linux.extension import REPORT_FIELDS
-
-        assert REPORT.fields is not None
         return extension().collect(
-            reports=self.rows.view(np.uint8).reshape(FLOWS_MAX, REPORT.itemsize),
-            fields=[REPORT.fields[name][1] for name in REPORT_FIELDS],
-            ended_state=FINISHED,
+            reports=reports_of(self.rows),
             used=FLOWS_MAX,
             flows=self.meter.flows,
             slots=self.slots,

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reports of connections, in the memory of a map that the kernel writes (layout.py).
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ncc
+{
+
+// The fields of `layout.REPORT` that are read here.
+#define NCC_REPORT_FIELDS(X)                                                                                           \
+    X(uint32_t, seq)                                                                                                   \
+    X(uint32_t, state)                                                                                                 \
+    X(uint32_t, generation)                                                                                            \
+    X(uint32_t, flow)                                                                                                  \
+    X(uint32_t, host)                                                                                                  \
+    X(uint32_t, header_bytes)                                                                                          \
+    X(uint64_t, began_ns)                                                                                              \
+    X(uint64_t, updated_ns)                                                                                            \
+    X(uint64_t, delivered_bytes)                                                                                       \
+    X(uint64_t, sent_bytes)                                                                                            \
+    X(uint64_t, retrans_bytes)                                                                                         \
+    X(uint64_t, sent_packets)                                                                                          \
+    X(uint64_t, unsent_bytes)                                                                                          \
+    X(uint64_t, rtt_sum_ns)                                                                                            \
+    X(uint64_t, rtt_samples)
+
+#define NCC_REPORT_VALUE(type, name) int64_t name = 0;
+#define NCC_REPORT_OFFSET(type, name) size_t name;
+
+struct Report {
+    NCC_REPORT_FIELDS(NCC_REPORT_VALUE)
+};
+
+class Reports
+{
+  public:
+    using Bytes = nanobind::ndarray<uint8_t, nanobind::ndim<2>, nanobind::c_contig, nanobind::device::cpu>;
+
+    // `offsets` of all fields in a row; `live` and `ended` are values of `state`, in which 0 is a slot that is free.
+    Reports(Bytes rows, const std::map<std::string, size_t> &offsets, int64_t live, int64_t ended)
+        : live(live), ended(ended), rows_(rows)
+    {
+        const auto at = [&](const char *name, size_t width) {
+            const auto found = offsets.find(name);
+            if (found == offsets.end() || found->second + width > rows.shape(1)) {
+                throw std::invalid_argument(std::string("reports have no room for ") + name);
+            }
+            return found->second;
+        };
+#define NCC_REPORT_FIND(type, name) at_.name = at(#name, sizeof(type));
+        NCC_REPORT_FIELDS(NCC_REPORT_FIND)
+#undef NCC_REPORT_FIND
+    }
+
+    size_t slots() const { return rows_.shape(0); }
+
+    // Calls visit(slot, report) for each slot in use among the first `used`. Returns the slots whose connections have
+    // ended, and how many reports were passed over because their writer is stopped in the middle.
+    template <typename Visit>
+    std::pair<std::vector<int64_t>, size_t> Each(size_t used, const Visit &visit) const
+    {
+        std::vector<int64_t> done;
+        size_t torn = 0;
+        for (size_t slot = 0; slot < std::min(used, slots()); ++slot) {
+            const uint8_t *row = rows_.data() + slot * rows_.shape(1);
+            Report report;
+            if (Load<uint32_t>(row, at_.state) == 0) {
+                continue;
+            }
+            if (!Read(row, report)) {
+                ++torn;
+                continue;
+            }
+            if (report.state == ended) {
+                done.push_back(static_cast<int64_t>(slot));
+            }
+            visit(slot, report);
+        }
+        return {std::move(done), torn};
+    }
+
+    const int64_t live, ended;
+
+  private:
+    static constexpr int kReads = 100; // of a report that is being written, which takes less than a microsecond
+
+    template <typename T>
+    static T Load(const uint8_t *row, size_t at)
+    {
+        return __atomic_load_n(reinterpret_cast<const T *>(row + at), __ATOMIC_RELAXED);
+    }
+
+    // A consistent copy; false if the kernel wrote whenever it was read.
+    bool Read(const uint8_t *row, Report &report) const
+    {
+        for (int i = 0; i < kReads; ++i) {
+            const auto before = __atomic_load_n(reinterpret_cast<const uint32_t *>(row + at_.seq), __ATOMIC_ACQUIRE);
+#define NCC_REPORT_LOAD(type, name) report.name = static_cast<int64_t>(Load<type>(row, at_.name));
+            NCC_REPORT_FIELDS(NCC_REPORT_LOAD)
+#undef NCC_REPORT_LOAD
+            __atomic_thread_fence(__ATOMIC_ACQUIRE);
+            if (before % 2 == 0 && before == Load<uint32_t>(row, at_.seq)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    struct {
+        NCC_REPORT_FIELDS(NCC_REPORT_OFFSET)
+    } at_{};
+    Bytes rows_;
+};
+
+#undef NCC_REPORT_VALUE
+#undef NCC_REPORT_OFFSET
+
+} // namespace ncc
