@@ -232,7 +232,7 @@ class Extension(Protocol):
         limited: NDArray[Any],
         rtt_s: FloatArray,
         host_ports: IntArray,
-        upper_ports: IntArray,
+        uplinks: IntArray,
         ports: IntArray,
         live: IntArray,
     ) -> Epochs:

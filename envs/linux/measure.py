@@ -85,7 +85,7 @@ class Meter:
             limited=self.limited.astype(np.uint8),
             rtt_s=_base_rtts(scenario, flows, self.agent, self.n_agents),
             host_ports=host_ports(topology),
-            upper_ports=np.array([area.upper_port for area in topology.neighbourhoods], np.int64),
+            uplinks=np.array([area.upper_port for area in topology.neighbourhoods], np.int64),
             ports=first,
             live=self._live,
         )

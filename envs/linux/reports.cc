@@ -99,17 +99,16 @@ class Epochs
     // said of a host until its first sample.
     Epochs(Flows flows, Before before, Column<const double> start_s, Column<const int64_t> agent,
            Column<const uint8_t> limited, Column<double> rtt_s, Column<const int64_t> host_ports,
-           Column<const int64_t> upper_ports, const Counters &ports, Column<int64_t> live)
+           Column<const int64_t> uplinks, const Counters &ports, Column<int64_t> live)
         : flows_(flows), before_(before), start_s_(start_s), agent_(agent), limited_(limited), rtt_s_(rtt_s),
-          host_ports_(host_ports), upper_ports_(upper_ports), live_(live),
-          ports_(ports.data(), ports.data() + ports.size())
+          host_ports_(host_ports), uplinks_(uplinks), live_(live), ports_(ports.data(), ports.data() + ports.size())
     {
         const size_t n = flows.size.shape(0);
         if (start_s.shape(0) != n || agent.shape(0) != n || limited.shape(0) != n || live.shape(0) != n ||
             before.left.shape(0) != n || host_ports.shape(0) != rtt_s.shape(0) || ports.shape(1) != kPortCounters) {
             throw std::invalid_argument("columns of flows, hosts or ports differ in length");
         }
-        for (const auto &of : {host_ports, upper_ports}) {
+        for (const auto &of : {host_ports, uplinks}) {
             for (size_t i = 0; i < of.shape(0); ++i) {
                 if (of(i) < 0 || static_cast<size_t>(of(i)) >= ports.shape(0)) {
                     throw std::invalid_argument("there is no such port");
@@ -124,7 +123,7 @@ class Epochs
                                            Column<const uint8_t> finished, const Counters &ports, Table host_reals,
                                            Integers host_counts, Table uplink_reals, Integers uplink_counts)
     {
-        const size_t agents = rtt_s_.shape(0), n_uplinks = upper_ports_.shape(0);
+        const size_t agents = rtt_s_.shape(0), n_uplinks = uplinks_.shape(0);
         if (finished.shape(0) != live_.shape(0) || ports.size() != ports_.size() ||
             host_reals.size() != HostColumns::kReals * agents || host_counts.size() != HostColumns::kCounts * agents ||
             uplink_reals.size() != UplinkColumns::kReals * n_uplinks ||
@@ -147,7 +146,7 @@ class Epochs
         }
         const UplinkColumns uplinks(uplink_reals.data(), uplink_counts.data(), n_uplinks);
         for (size_t i = 0; i < n_uplinks; ++i) {
-            const int64_t port = upper_ports_(i);
+            const int64_t port = uplinks_(i);
             const double sent = Grown(ports, port, kTxPkts);
             uplinks.throughput_bps[i] = Grown(ports, port, kTxBytes) * bits_per_s;
             uplinks.queue_bytes[i] = static_cast<double>(ports(static_cast<size_t>(port), kQueueBytes));
@@ -222,7 +221,7 @@ class Epochs
     Column<const int64_t> agent_;
     Column<const uint8_t> limited_;
     Column<double> rtt_s_;
-    Column<const int64_t> host_ports_, upper_ports_;
+    Column<const int64_t> host_ports_, uplinks_;
     Column<int64_t> live_;
     std::vector<int64_t> ports_; // as of the last epoch's end
     size_t n_live_ = 0, started_ = 0;
@@ -264,7 +263,7 @@ void bind_reports(nb::module_ &m)
         .def(nb::init<Flows, Before, Column<const double>, Column<const int64_t>, Column<const uint8_t>, Column<double>,
                       Column<const int64_t>, Column<const int64_t>, const Counters &, Column<int64_t>>(),
              nb::kw_only(), "flows"_a, "before"_a, "start_s"_a.noconvert(), "agent"_a.noconvert(),
-             "limited"_a.noconvert(), "rtt_s"_a.noconvert(), "host_ports"_a.noconvert(), "upper_ports"_a.noconvert(),
+             "limited"_a.noconvert(), "rtt_s"_a.noconvert(), "host_ports"_a.noconvert(), "uplinks"_a.noconvert(),
              "ports"_a.noconvert(), "live"_a.noconvert())
         .def("end", &Epochs::End, "time_s"_a, "arrivals"_a, "interval_s"_a, "finished"_a.noconvert(),
              "ports"_a.noconvert(), "host_reals"_a.noconvert(), "host_counts"_a.noconvert(),

@@ -176,7 +176,7 @@ template <typename Network>
 void MeasureInto(Network &network, const Blocks &to)
 {
     network.Measure({to.hosts, to.host_counts, network.spec().agents.size()},
-                    {to.uplinks, to.uplink_counts, network.spec().upper_ports.size()});
+                    {to.uplinks, to.uplink_counts, network.spec().uplinks.size()});
     to.progress[0] = network.now_ns();
     to.progress[1] = network.epoch();
     to.progress[2] = network.flows_started();
@@ -202,7 +202,7 @@ template <typename Network>
 void Measure(Network &network, Rows<double> hosts, Rows<int64_t> host_counts, Rows<double> uplinks,
              Rows<int64_t> uplink_counts, Rows<int64_t, 1> progress)
 {
-    const size_t n = network.spec().agents.size(), m = network.spec().upper_ports.size();
+    const size_t n = network.spec().agents.size(), m = network.spec().uplinks.size();
     if (!Fits(hosts, {HostColumns::kReals, n}) || !Fits(host_counts, {HostColumns::kCounts, n}) ||
         !Fits(uplinks, {UplinkColumns::kReals, m}) || !Fits(uplink_counts, {UplinkColumns::kCounts, m}) ||
         !Fits(progress, {kProgress})) {
@@ -281,7 +281,7 @@ inline void BindSpec(nb::module_ &m)
         .def("set_flows", &SetFlows, "start_ns"_a, "src"_a, "dst"_a, "size_bytes"_a)
         .def("set_limited", &SetLimited, "data"_a, "acks"_a)
         .def_rw("agents", &Spec::agents)
-        .def_rw("upper_ports", &Spec::upper_ports)
+        .def_rw("uplinks", &Spec::uplinks)
         .def_rw("mtu_bytes", &Spec::mtu_bytes)
         .def_rw("frame_overhead_bytes", &Spec::frame_overhead_bytes)
         .def_rw("initial_window_pkts", &Spec::initial_window_pkts)

@@ -18,7 +18,7 @@ class Spec(Protocol):
     """A run as plain numbers: spec.h says what each is."""
 
     agents: Sequence[int]
-    upper_ports: Sequence[int]
+    uplinks: Sequence[int]
     mtu_bytes: int
     frame_overhead_bytes: int
     initial_window_pkts: int

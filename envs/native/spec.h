@@ -48,9 +48,9 @@ struct Spec {
     std::vector<uint8_t> is_host; // by node id
     std::vector<LinkSpec> links;
     std::vector<PoolSpec> pools;
-    std::vector<FlowSpec> flows;       // in order of start
-    std::vector<uint32_t> agents;      // node ids
-    std::vector<uint32_t> upper_ports; // directed port ids
+    std::vector<FlowSpec> flows;   // in order of start
+    std::vector<uint32_t> agents;  // node ids
+    std::vector<uint32_t> uplinks; // directed port ids
 
     uint32_t mtu_bytes = 1500;
     uint32_t frame_overhead_bytes = 38;

@@ -17,7 +17,7 @@ def test_flows_without_a_path_are_refused_by_their_ends(simulator: Simulator) ->
     spec = simulator.spec_of(scenario, scenario.flows(1), HostStack(), 1)
     kept = network.links[1:]
     host_end, switch_end = (-1, 0, 0, 0, -1, 0, 0), (512_000, 0, 0, 0, -1, 0, 0)
-    spec.agents, spec.upper_ports = [], []
+    spec.agents, spec.uplinks = [], []
     spec.set_links(
         np.array([(link.a, link.b) for link in kept]),
         np.array([link.rate_bps for link in kept]),

@@ -171,7 +171,7 @@ def chain(switches: int) -> tuple[Spec, Scenario]:
     n = len(ends)
     spec.set_links(ends, np.full(n, 1e9), np.full(n, 1000), queues, np.zeros((n, 2)))
     spec.set_flows(np.zeros(1, np.int64), np.array([0]), np.array([1]), np.array([14_600]))
-    spec.agents, spec.upper_ports = [0], []
+    spec.agents, spec.uplinks = [0], []
     return spec, PAIR
 
 

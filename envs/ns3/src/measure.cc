@@ -13,10 +13,10 @@ void Network::Measure(const HostColumns &hosts, const UplinkColumns &uplinks)
         MeasureHost(hosts, i, host, host.nic->limit_bps(), host.nic->limited_bytes(), host.live, view_of, now_ns_,
                     spec_.period_ns);
     }
-    for (size_t i = 0; i < spec_.upper_ports.size(); ++i) {
-        Port *port = ports_[spec_.upper_ports[i]].get();
-        const PortTotals now = PortRecord(spec_.upper_ports[i]);
-        MeasureUplink(uplinks, i, now, upper_before_[i], port ? port->queue_bytes() : 0,
+    for (size_t i = 0; i < spec_.uplinks.size(); ++i) {
+        Port *port = ports_[spec_.uplinks[i]].get();
+        const PortTotals now = PortRecord(spec_.uplinks[i]);
+        MeasureUplink(uplinks, i, now, uplinks_before_[i], port ? port->queue_bytes() : 0,
                       port ? port->TakeQueueIntegral() : 0, spec_.period_ns);
     }
 }

@@ -59,7 +59,7 @@ Network::Network(const Spec &spec)
         host.rtt_mean_ns = host.rtt_mean_ns > 0 ? host.rtt_mean_ns : longest;
     }
     limits_.assign(spec_.agents.size(), std::numeric_limits<double>::infinity());
-    upper_before_.resize(spec_.upper_ports.size());
+    uplinks_before_.resize(spec_.uplinks.size());
     if (!spec_.flows.empty()) {
         Simulator::Schedule(TimeStep(spec_.flows[0].start_ns), &Network::StartFlows, this);
     }

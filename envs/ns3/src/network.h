@@ -136,7 +136,7 @@ class Network
     std::vector<std::unique_ptr<Connection>> connections_;
     std::vector<const Nic *> nic_of_flow_;
     std::vector<double> limits_;
-    std::vector<PortTotals> upper_before_;
+    std::vector<PortTotals> uplinks_before_;
     Label label_;
     bool labelled_ = false;
     size_t next_flow_ = 0, live_ = 0;

@@ -78,18 +78,19 @@ class Seen
   private:
     void Measure()
     {
-        const size_t n = spec_.agents.size(), m = spec_.upper_ports.size();
-        std::vector<double> h(9 * n), u(4 * m);
-        std::vector<int64_t> hc(3 * n), uc(2 * m);
-        network_.Measure({&h[0], &h[n], &h[2 * n], &h[3 * n], &h[4 * n], &h[5 * n], &h[6 * n], &h[7 * n], &h[8 * n],
-                          &hc[0], &hc[n], &hc[2 * n]},
-                         {&u[0], &u[m], &u[2 * m], &u[3 * m], &uc[0], &uc[m]});
+        const size_t n = spec_.agents.size(), m = spec_.uplinks.size();
+        std::vector<double> h(HostColumns::kReals * n), u(UplinkColumns::kReals * m);
+        std::vector<int64_t> hc(HostColumns::kCounts * n), uc(UplinkColumns::kCounts * m);
+        const HostColumns hosts(h.data(), hc.data(), n);
+        network_.Measure(hosts, {u.data(), uc.data(), m});
         for (size_t i = 0; i < n; ++i) {
-            goodput_bytes_[i] += h[2 * n + i] * static_cast<double>(spec_.period_ns) * 1e-9 / 8;
-            Require(hc[n + i] <= hc[2 * n + i], "more flows queued than active");
-            Require(h[3 * n + i] > 0 && h[4 * n + i] >= 0 && h[5 * n + i] >= 0, "a measurement below 0");
-            Require(h[6 * n + i] <= h[5 * n + i], "the shortest queued flow has more left than all of them");
-            Require(h[7 * n + i] >= 0 && h[8 * n + i] >= 0 && h[8 * n + i] <= static_cast<double>(hc[2 * n + i]) + 1e-9,
+            goodput_bytes_[i] += hosts.goodput_bps[i] * static_cast<double>(spec_.period_ns) * 1e-9 / 8;
+            Require(hosts.queued_flows[i] <= hosts.active_flows[i], "more flows queued than active");
+            Require(hosts.rtt_s[i] > 0 && hosts.wait_s[i] >= 0 && hosts.queued_bytes[i] >= 0, "a measurement below 0");
+            Require(hosts.next_bytes[i] <= hosts.queued_bytes[i],
+                    "the shortest queued flow has more left than all of them");
+            Require(hosts.active_per_byte[i] >= 0 && hosts.active_left[i] >= 0 &&
+                        hosts.active_left[i] <= static_cast<double>(hosts.active_flows[i]) + 1e-9,
                     "more of the active flows is left than there are");
         }
         Add(h.data(), h.size() * sizeof(h[0]));

@@ -134,7 +134,7 @@ class Maker
             spec_.agents.push_back(static_cast<uint32_t>(spec_.is_host.size() - 1));
             link(spec_.agents.back(), static_cast<uint32_t>(random_.Between(0, switches - 1)), true);
         }
-        spec_.upper_ports = {static_cast<uint32_t>(2 * spec_.links.size() - 1)}; // the switch's end of the last link
+        spec_.uplinks = {static_cast<uint32_t>(2 * spec_.links.size() - 1)}; // the switch's end of the last link
         Share(0, switches);
     }
 

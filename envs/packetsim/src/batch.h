@@ -23,7 +23,7 @@ class Batch
     Batch(size_t n, size_t threads) : pool_(n, threads), networks_(n), owners_(n) {}
 
     // Both throw std::runtime_error while another thread is in one of them, std::invalid_argument for what cannot be.
-    // That network from now on; it may stand in no other row, and must have as many hosts and upper ports as those.
+    // That network from now on; it may stand in no other row, and must have as many hosts and uplinks as those.
     void Put(size_t row, nanobind::object network)
     {
         if (row >= networks_.size()) {
@@ -60,7 +60,7 @@ class Batch
             throw std::invalid_argument("a row without a network");
         }
         const size_t n = networks_.size(), agents = networks_[0]->spec().agents.size(),
-                     n_uplinks = networks_[0]->spec().upper_ports.size();
+                     n_uplinks = networks_[0]->spec().uplinks.size();
         if (!bind::Fits(limits_bps, {n, agents}) || !bind::Fits(hosts, {n, HostColumns::kReals, agents}) ||
             !bind::Fits(host_counts, {n, HostColumns::kCounts, agents}) ||
             !bind::Fits(uplinks, {n, UplinkColumns::kReals, n_uplinks}) ||
@@ -91,7 +91,7 @@ class Batch
     static std::string Shape(const Network &network)
     {
         return std::to_string(network.spec().agents.size()) + " hosts and " +
-               std::to_string(network.spec().upper_ports.size()) + " upper ports";
+               std::to_string(network.spec().uplinks.size()) + " uplinks";
     }
 
     class Turn

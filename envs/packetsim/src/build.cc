@@ -38,8 +38,8 @@ Network::Network(const Spec &spec)
     CheckFlows();
     StartRtts();
     limits_.assign(spec_.agents.size(), std::numeric_limits<double>::infinity());
-    upper_before_.resize(spec_.upper_ports.size());
-    for (uint32_t port : spec_.upper_ports) {
+    uplinks_before_.resize(spec_.uplinks.size());
+    for (uint32_t port : spec_.uplinks) {
         ports_.at(port).MeasureQueue();
     }
     if (!spec_.flows.empty()) {

@@ -15,10 +15,11 @@ void Network::Measure(const HostColumns &hosts, const UplinkColumns &uplinks)
         MeasureHost(hosts, i, host, host.nic->limit_bps(), host.nic->limited_bytes(), host.live, view_of, now_ns_,
                     spec_.period_ns);
     }
-    for (size_t i = 0; i < spec_.upper_ports.size(); ++i) {
-        Port &port = ports_[spec_.upper_ports[i]];
-        const PortTotals now = PortRecord(spec_.upper_ports[i]);
-        MeasureUplink(uplinks, i, now, upper_before_[i], port.queue_bytes(), port.TakeQueueIntegral(), spec_.period_ns);
+    for (size_t i = 0; i < spec_.uplinks.size(); ++i) {
+        Port &port = ports_[spec_.uplinks[i]];
+        const PortTotals now = PortRecord(spec_.uplinks[i]);
+        MeasureUplink(uplinks, i, now, uplinks_before_[i], port.queue_bytes(), port.TakeQueueIntegral(),
+                      spec_.period_ns);
     }
 }
 

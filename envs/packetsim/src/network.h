@@ -190,7 +190,7 @@ class Network
     std::vector<uint32_t> free_sacks_, free_slots_;
     std::vector<uint32_t> host_index_, slot_of_flow_;
     std::vector<double> limits_;
-    std::vector<PortTotals> upper_before_;
+    std::vector<PortTotals> uplinks_before_;
     size_t next_flow_ = 0, live_ = 0;
     int64_t finished_ = 0, epoch_ = 0;
     uint64_t events_ = 0, sent_ = 0, arrived_ = 0, dropped_ = 0, past_ = 0;
