@@ -14,8 +14,8 @@ from msgspec import Meta
 
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
-from ncc.core.measurement import Measured
 from ncc.core.scenario import Scenario
+from ncc.core.signals import Measured
 from ncc.core.value import Fraction, NonNegative, Positive, Value
 from ncc.envs.scales import Scales, scales_of
 

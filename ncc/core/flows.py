@@ -40,7 +40,7 @@ def records(kind: type[T], **measured: Any) -> T:
     """Records of flows or ports, of which a datapath has measured these columns; others are NaN, or -1 for a count."""
     n = len(next(iter(measured.values())))
     missing = [SIGNALS[f.name] for f in fields(kind) if f.name not in measured]
-    columns = {s.name: np.full(n, -1, np.int64) if s.count else np.full(n, np.nan) for s in missing}
+    columns: dict[str, Any] = {s.name: np.full(n, -1, np.int64) if s.count else np.full(n, np.nan) for s in missing}
     return kind(**measured, **columns)
 
 
