@@ -25,7 +25,7 @@ def collector(took: Latencies) -> AgentCollector:
     loop: Any = SimpleNamespace(
         agent=SimpleNamespace(guard=guard, exchange=exchange, counters={"stale_peers": 3}),
         live=SimpleNamespace(shim=SimpleNamespace(counters=lambda: {"fallbacks": 0}), torn=4),
-        own=SimpleNamespace(throughput_bps=values, queued_bytes=values, connections=5),
+        own=SimpleNamespace(columns={"throughput_bps": values, "queued_bytes": values}, connections=5),
         periods=SimpleNamespace(epoch=7, missed=1),
         limits_bps=np.array([1e6, np.inf]),
         took=took,
