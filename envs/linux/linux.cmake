@@ -5,7 +5,7 @@ set(NCC_LINUX "${NCC_ENVS}/linux")
 set(NCC_LINUX_OBJECTS "${CMAKE_CURRENT_BINARY_DIR}/linux")
 file(MAKE_DIRECTORY "${NCC_LINUX_OBJECTS}")
 
-# Looked for in PATH, anew in every build: nothing is cached, so that what is installed later is found.
+# These are looked for in PATH in every build. Nothing is cached, so that programs installed later are found.
 find_program(NCC_CLANG NAMES clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14
              NO_CACHE NO_CMAKE_SYSTEM_PATH NO_CMAKE_INSTALL_PREFIX)
 find_path(NCC_LIBBPF_HEADERS bpf/bpf_helpers.h NO_CACHE)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Module ncc/envs/packetsim/_packetsim: the packet engine. Compiled as one unit, so that what every packet passes through
-# can be inlined.
+# Module ncc/envs/packetsim/_packetsim: the packet engine. It is compiled as one unit, so that the functions that every
+# packet passes through can be inlined.
 include("${NCC_ENVS}/native/native.cmake")
 file(GLOB ncc_packetsim_sources CONFIGURE_DEPENDS "${NCC_ENVS}/packetsim/src/*.cc")
 nanobind_add_module(_packetsim NB_STATIC NB_DOMAIN ncc_packetsim ${ncc_packetsim_sources})
