@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A period's pass over all connections of this machine's hosts, whoever began them: signals (ncc/core/signals.py) from
-// the reports in the map that the kernel writes. ncc/envs/linux/extension.py is the same in Python types; live.py says
-// what they mean here.
+// One pass per period over all connections of this machine's hosts, which computes signals (ncc/core/signals.py) from
+// the reports in the map that the kernel writes. ncc/envs/linux/extension.py declares the same in Python types; live.py
+// explains what the signals mean here.
 #include "reports.h"
 #include "signals.h"
 
@@ -30,10 +30,10 @@ using Reals = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Means = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Columns = nb::ndarray<int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
-// `LIVE_COLUMNS`.
+// Columns of live connections: `LIVE_COLUMNS` of extension.py.
 enum Column { kSlot, kOf, kAt, kBeganNs, kLastLeftNs, kLeftBytes, kUnsentBytes, kDeliveredNow, kColumns };
 
-// What was known of the connection in a slot.
+// Last known values of the connection in a slot.
 struct Before {
     int64_t generation = -1, updated = 0, delivered = 0, sent = 0, retrans = 0, packets = 0, rtt_sum = 0, rtts = 0;
     int64_t last_left_ns = 0;
@@ -88,7 +88,7 @@ class Connections
     }
 
   private:
-    // Adds a connection to its host: bytes and ns so far. Returns whether it has reported since the last time.
+    // Adds a connection's bytes and ns to its host. Returns true if it has reported since the last call.
     bool Add(size_t slot, const Report &report, int64_t now_ns, const HostColumns &hosts)
     {
         Before &before = before_[slot];

@@ -41,16 +41,16 @@ _SLOT, _GENERATION = LIVE_COLUMNS.index("slot"), LIVE_COLUMNS.index("generation"
 
 @dataclass(frozen=True)
 class HostColumns:
-    """A period of some hosts."""
+    """Measurement of some hosts in a period."""
 
     columns: dict[str, FloatArray | IntArray]
-    """[k] each of `ON_HOSTS`."""
+    """Columns [k] of `ON_HOSTS`, by name."""
     interval_s: float
-    """How long it was; 0: the first."""
+    """Length of the period; 0 for the first."""
     reported: int
-    """Connections with a new report."""
+    """Number of connections with a new report."""
     connections: int
-    """Connections that live."""
+    """Number of live connections."""
 
 
 class Live:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`Meter`: from what sockets and ports have counted to the signals of an epoch (`ncc.core.signals`).
+"""`Meter`: the signals of an epoch (`ncc.core.signals`) from the counters of sockets and ports.
 
 Everything is computed on arrays over flows. The kernel reports at each ACK how many bytes of a flow have left the host
 and how many are delivered. `queued_bytes` and `wait_s` are therefore as old as the last ACK, and a flow counts as
@@ -74,7 +74,7 @@ class Meter:
         self.flows = extension().Flows(
             self.size_bytes, self.delivered_bytes, self.left_bytes, self.rtt_sum_s, self.rtt_samples
         )
-        """These arrays, for the extension."""
+        """The arrays above, for the extension."""
         zeros = np.zeros(n, np.int64)
         self._live, self._topology = np.zeros(n, np.int64), topology
         self._epochs = extension().Epochs(
@@ -91,7 +91,7 @@ class Meter:
         )
 
     def not_honoured(self) -> tuple[str, ...]:
-        """Differences of columns from what `ncc.core.signals` says, a sentence each."""
+        """List in sentences how columns differ from the signals in `ncc.core.signals`."""
         if not self._inside:
             return ()
         return (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A period's passes over all connections: one takes reports out of the map that the kernel writes, one computes signals
-// (ncc/core/signals.py). ncc/envs/linux/extension.py is the same in Python types.
+// Two passes per period over all connections: one reads reports from the map that the kernel writes, the other computes
+// signals (ncc/core/signals.py). ncc/envs/linux/extension.py declares the same in Python types.
 #include "reports.h"
 #include "signals.h"
 
@@ -44,7 +44,7 @@ struct Flows {
     Column<double> rtt_sum_s;
 };
 
-// Takes in what the sender of a flow has counted since it began. Older news changes nothing.
+// Takes in a sender's counts since its flow began. Older counts change nothing.
 void Hear(const Flows &flows, size_t row, uint64_t delivered, uint64_t left, double rtt_sum_s, uint64_t rtt_samples)
 {
     const auto size = static_cast<uint64_t>(flows.size(row));
@@ -57,8 +57,8 @@ void Hear(const Flows &flows, size_t row, uint64_t delivered, uint64_t left, dou
     }
 }
 
-// For every slot in use among the first `used`: its index, its generation and the row of its flow (-1: of no flow of
-// the run). Returns how many, and what `Reports::Each` does.
+// Writes for every slot in use among the first `used` its index, its generation and the row of its flow (-1: no flow of
+// the run). Returns the number of these slots, and the results of `Reports::Each`.
 std::tuple<size_t, std::vector<int64_t>, size_t> Collect(const Reports &reports, size_t used, const Flows &flows,
                                                          Column<int64_t> slots, Column<uint32_t> generations,
                                                          Column<int64_t> rows)
@@ -82,7 +82,7 @@ std::tuple<size_t, std::vector<int64_t>, size_t> Collect(const Reports &reports,
     return {n, std::move(ended), torn};
 }
 
-// What was counted when the last epoch ended.
+// Counts at the end of the last epoch.
 struct Before {
     Column<int64_t> delivered, left, rtt_samples;
     Column<double> rtt_sum_s, last_left_s;
@@ -91,12 +91,12 @@ struct Before {
 // Columns of a port's counters: `PORT_COUNTERS` of measure.py.
 enum PortCounter { kTxPkts, kTxBytes, kMarked, kDropped, kQueueBytes, kByteNs, kPktNs, kPortCounters };
 
-// The epochs of one run: signals of hosts and uplinks between two calls.
+// The epochs of one run: signals of hosts and uplinks between two calls of `End`.
 class Epochs
 {
   public:
-    // `agent` of a flow that no agent sends is the number of agents; `live` has room for all flows; `rtt_s` is what is
-    // said of a host until its first sample.
+    // `agent` of a flow that no agent sends is the number of agents; `live` has room for all flows; `rtt_s` is the RTT
+    // of a host before its first sample.
     Epochs(Flows flows, Before before, Column<const double> start_s, Column<const int64_t> agent,
            Column<const uint8_t> limited, Column<double> rtt_s, Column<const int64_t> host_ports,
            Column<const int64_t> uplinks, const Counters &ports, Column<int64_t> live)
@@ -117,8 +117,8 @@ class Epochs
         }
     }
 
-    // Ends the epoch at `time_s`, `interval_s` after the last. Returns how many flows are live, at the front of `live`;
-    // how many have arrived; and how many of those are delivered.
+    // Ends the epoch at `time_s`, `interval_s` after the last. Returns the numbers of flows that are live (at the front
+    // of `live`), that have arrived, and that are delivered.
     std::tuple<size_t, size_t, size_t> End(double time_s, bool arrivals, double interval_s,
                                            Column<const uint8_t> finished, const Counters &ports, Table host_reals,
                                            Integers host_counts, Table uplink_reals, Integers uplink_counts)
@@ -166,7 +166,7 @@ class Epochs
         return static_cast<double>(ports(row, counter) - ports_[row * kPortCounters + counter]);
     }
 
-    // Sums by agent over the flows that are live or have arrived in the epoch; keeps those that are left.
+    // Sums by agent over the flows that are live or have arrived in the epoch; keeps the unfinished ones in `live_`.
     void Count(double time_s, const Column<const uint8_t> &finished, const HostColumns &hosts, size_t agents)
     {
         for (double *sums : {hosts.goodput_bps, hosts.rtt_s, hosts.wait_s, hosts.queued_bytes, hosts.next_bytes,
@@ -223,7 +223,7 @@ class Epochs
     Column<double> rtt_s_;
     Column<const int64_t> host_ports_, uplinks_;
     Column<int64_t> live_;
-    std::vector<int64_t> ports_; // as of the last epoch's end
+    std::vector<int64_t> ports_; // counters at the end of the last epoch
     size_t n_live_ = 0, started_ = 0;
 };
 
@@ -231,7 +231,7 @@ class Epochs
 
 void bind_reports(nb::module_ &m)
 {
-    // Nothing is converted: what is written into a copy would be lost.
+    // Arguments are not converted, because data written into a copy would be lost.
     nb::class_<Flows>(m, "Flows")
         .def(
             "__init__",

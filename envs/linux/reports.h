@@ -17,7 +17,7 @@
 namespace ncc
 {
 
-// The fields of `layout.REPORT` that are read here.
+// Fields of `layout.REPORT` that are read here.
 #define NCC_REPORT_FIELDS(X)                                                                                           \
     X(uint32_t, seq)                                                                                                   \
     X(uint32_t, state)                                                                                                 \
@@ -47,7 +47,7 @@ class Reports
   public:
     using Bytes = nanobind::ndarray<uint8_t, nanobind::ndim<2>, nanobind::c_contig, nanobind::device::cpu>;
 
-    // `offsets` of all fields in a row; `live` and `ended` are values of `state`, in which 0 is a slot that is free.
+    // `offsets` are those of all fields in a row; `live` and `ended` are values of `state`, which is 0 in a free slot.
     Reports(Bytes rows, const std::map<std::string, size_t> &offsets, int64_t live, int64_t ended)
         : live(live), ended(ended), rows_(rows)
     {
@@ -66,7 +66,7 @@ class Reports
     size_t slots() const { return rows_.shape(0); }
 
     // Calls visit(slot, report) for each slot in use among the first `used`. Returns the slots whose connections have
-    // ended, and how many reports were passed over because their writer is stopped in the middle.
+    // ended, and the number of reports that were skipped because the kernel was writing them.
     template <typename Visit>
     std::pair<std::vector<int64_t>, size_t> Each(size_t used, const Visit &visit) const
     {
@@ -93,7 +93,7 @@ class Reports
     const int64_t live, ended;
 
   private:
-    static constexpr int kReads = 100; // of a report that is being written, which takes less than a microsecond
+    static constexpr int kReads = 100; // attempts to read a report; writing one takes less than a microsecond
 
     template <typename T>
     static T Load(const uint8_t *row, size_t at)
@@ -101,7 +101,7 @@ class Reports
         return __atomic_load_n(reinterpret_cast<const T *>(row + at), __ATOMIC_RELAXED);
     }
 
-    // A consistent copy; false if the kernel wrote whenever it was read.
+    // Makes a consistent copy of a report; returns false if the kernel was writing it at every attempt.
     bool Read(const uint8_t *row, Report &report) const
     {
         for (int i = 0; i < kReads; ++i) {

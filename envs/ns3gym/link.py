@@ -110,8 +110,8 @@ class Link:
             fd: another descriptor to watch.
 
         Raises:
-            Lost: our connection ended or, on a listening socket, that of the last message, whoever else is connected;
-                only when there is no message left to read.
+            Lost: our connection ended or, on a listening socket, that of the last message, even if others are
+                connected; only when there is no message left to read.
             Stranger: see the class.
             Ended: `fd` is readable, and there is no message left to read.
             TimedOut: nothing happened in time.

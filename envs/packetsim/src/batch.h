@@ -22,8 +22,9 @@ class Batch
   public:
     Batch(size_t n, size_t threads) : pool_(n, threads), networks_(n), owners_(n) {}
 
-    // Both throw std::runtime_error while another thread is in one of them, std::invalid_argument for what cannot be.
-    // That network from now on; it may stand in no other row, and must have as many hosts and uplinks as those.
+    // Puts a network into a row. It must be in no other row, and have as many hosts and uplinks as the other networks.
+    // `Put` and `Step` throw std::runtime_error while another thread is in one of them, and std::invalid_argument for
+    // arguments that are not allowed.
     void Put(size_t row, nanobind::object network)
     {
         if (row >= networks_.size()) {
@@ -49,8 +50,8 @@ class Batch
         owners_[row] = std::move(network);
     }
 
-    // One period of each under limits [n, agents], measured into blocks with a leading [n] (see bind.h). The row and
-    // the words of the first that failed, if any did.
+    // Steps each network by one period under limits [n, agents], and measures it into blocks with a leading [n] (see
+    // bind.h). Returns the row and the message of the first network that failed, if any.
     std::optional<std::pair<size_t, std::string>>
     Step(bind::Rows<const double> limits_bps, bind::Rows<double, 3> hosts, bind::Rows<int64_t, 3> host_counts,
          bind::Rows<double, 3> uplinks, bind::Rows<int64_t, 3> uplink_counts, bind::Rows<int64_t> progress)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The signals of an epoch: ncc/core/signals.py says what each means.
+// Measures the signals of an epoch, which ncc/core/signals.py explains.
 #include "network.h"
 
 #include <stdexcept>
