@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""ncc: neighbour-aware congestion control, learned and classical, through one harness.
+"""Neighbour-aware congestion control, learned and classical, in one framework.
 
-Importing this package loads neither torch nor ns-3 nor ray. It registers its environments with Gymnasium, without
-loading that either: ``import gymnasium, ncc; env = gymnasium.make("ncc/Rack-v0")``.
+Importing this package loads neither torch nor ns-3 nor ray. It registers its environments with Gymnasium without
+loading Gymnasium: ``import gymnasium, ncc; env = gymnasium.make("ncc/Rack-v0")``.
 """
 
 from importlib.metadata import PackageNotFoundError, version

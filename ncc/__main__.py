@@ -9,7 +9,7 @@ from ncc.verbs import GROUPS, VERBS, sentence, version_line
 
 
 def main() -> int:
-    """Run a verb; its own exit status, or 2 for a verb that does not exist."""
+    """Run a verb and return its exit status, or 2 for an unknown verb."""
     verb, *rest = sys.argv[1:] or ["--help"]
     if verb in ("-h", "--help"):
         print(help_text())
@@ -19,7 +19,7 @@ def main() -> int:
         return _completion(verb, rest)
     elif verb in VERBS:
         sys.argv = [f"ncc {verb}", *rest]
-        # As a main of its own, so that processes which it starts find it as they do with python -m ncc.<verb>.
+        # It runs as a main module of its own, so that processes which it starts find it as with python -m ncc.<verb>.
         runpy.run_module(f"ncc.{verb}", run_name="__main__", alter_sys=True)
     else:
         print(f"error: {UnknownNameError('verb', verb, VERBS)}", file=sys.stderr)
@@ -28,7 +28,7 @@ def main() -> int:
 
 
 def _completion(flag: str, words: list[str]) -> int:
-    # Imported here: verbs do without.
+    # Imported late, because verbs do not need it.
     from ncc.completion import BASH, candidates
 
     if flag == "--completion" and words != ["bash"]:
@@ -39,7 +39,7 @@ def _completion(flag: str, words: list[str]) -> int:
 
 
 def help_text() -> str:
-    """A line for each verb, by group."""
+    """Help with a line for each verb, by group."""
     lines = ["usage: ncc <verb> ...          (ncc <verb> --help says more)"]
     for title, verbs in GROUPS.items():
         lines += ["", f"{title}:", *(f"  {verb:10} {sentence(verb)}" for verb in verbs)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The table that fits 80 columns: about eight metrics, three digits each; datapaths that agree in them are one row."""
+"""The table for 80 columns: about eight metrics with three digits each; datapaths that agree share a row."""
 
 import textwrap
 
@@ -18,13 +18,13 @@ from ncc.verdict import signed, subjects
 FIGURES = 3
 """Significant digits of the smallest number of a row."""
 HEAD_LETTERS = 12
-"""Longer heads go on in a second line, between words."""
+"""Letters of a head in one line; longer heads continue in a second line, between words."""
 IF_THEY_DIFFER = ("jain",)
-"""Metrics that are left out where all controllers have the same."""
+"""Metrics that are left out if they are the same for all controllers."""
 
 
 def brief(judgement: Judgement) -> Grid:
-    """The rows of `HEADLINE`; a metric in which datapaths differ has a row for each."""
+    """Make rows for the metrics of `HEADLINE`; a metric in which datapaths differ has a row for each."""
     found = [_rows(judgement, key) for key in HEADLINE if key in judgement.any.metrics]
     rows = [row for of_metric in found for row in of_metric]
     split = any(len(of_metric) > 1 for of_metric in found)
@@ -69,12 +69,12 @@ def _rows(judgement: Judgement, key: str) -> list[Row]:
 
 
 def _mark(name: str, best: tuple[str, ...]) -> tuple[str, str]:
-    """The mark and the style of a cell."""
+    """Mark and style of a cell."""
     return (BEST if name in best else ""), ("bold green" if best[:1] == (name,) else "green" if name in best else "")
 
 
 def _digits(metric: Metric, values: list[float]) -> int:
-    """After the point: `FIGURES` of the smallest number that is not 0, as many as the metric has at most."""
+    """Digits after the decimal point: `FIGURES` of the smallest non-zero number, at most those of the metric."""
     sizes = [abs(metric.show(value)) for value in values if np.isfinite(value) and value]
     if not sizes:
         return min(metric.digits, FIGURES - 1)
@@ -100,7 +100,7 @@ def _lines(judgement: Judgement, *, split: bool) -> list[Line]:
 
 
 def _bound(judgement: Judgement) -> list[Line]:
-    """The lowest bound and, with enough seeds, how far the subjects come from DCTCP towards it."""
+    """Lines on the lowest bound and, with enough seeds, on the share of the way from DCTCP to it."""
     comparison = judgement.any
     if LOWEST not in comparison.bounds:
         return []

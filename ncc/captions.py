@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Text above and below every table: the title, invalid runs, warnings, datapaths that do not agree."""
+"""Text above and below every table: title, invalid runs, warnings, datapaths that disagree."""
 
 import math
 
@@ -8,13 +8,13 @@ from ncc.metrics.catalogue import CATALOGUE
 from ncc.palette import label
 
 Line = tuple[str, str]
-"""Text and rich's style."""
+"""Text and its rich style."""
 WARNED = "†"
-"""Behind the name of a controller with warnings."""
+"""Mark after the name of a controller with warnings."""
 
 
 def title(judgement: Judgement) -> str:
-    """The run in a line: scenario, datapaths, seeds, how long flows arrive, and how many."""
+    """Title of a run in one line: scenario, datapaths, seeds, duration of arrivals, number of flows."""
     comparison = judgement.any
     what = f"{comparison.scenario} on " if comparison.scenario else "On "
     flows = f"{comparison.n_flows:,} flows per controller"
@@ -22,18 +22,18 @@ def title(judgement: Judgement) -> str:
 
 
 def runs(judgement: Judgement) -> str:
-    """`seeds_text` of a judgement."""
+    """Number and duration of a judgement's runs; see `seeds_text`."""
     return seeds_text(len(judgement.any.seeds), judgement.any.duration_s)
 
 
 def seeds_text(seeds: int, duration_s: float) -> str:
-    """`10 seeds of 0.2 s`: how many runs, and how long flows arrive in each; the latter only where it is known."""
+    """Text such as `10 seeds of 0.2 s`: the number of runs and, if known, the duration of arrivals in each."""
     count = f"{seeds} seed{'s' if seeds != 1 else ''}"
     return count if math.isnan(duration_s) else f"{count} of {duration_s:g} s"
 
 
 def head(judgement: Judgement, name: str) -> Line:
-    """A controller's name as the head of its column, with a mark if there are warnings, and its invalid runs."""
+    """Head of a controller's column: its name, a mark if there are warnings, and its invalid runs."""
     called = label(name) + (f" {WARNED}" if warnings_of(judgement, name) else "")
     bad = sum(len(comparison.invalid.get(name, {})) for comparison in judgement.comparisons.values())
     of = len(judgement.any.seeds) * len(judgement.datapaths)
@@ -48,7 +48,7 @@ def warnings_of(judgement: Judgement, name: str) -> list[str]:
 
 
 def warning_lines(judgement: Judgement) -> list[Line]:
-    """A line per controller with warnings, then one per controller with invalid runs: their number and the first."""
+    """Lines on controllers with warnings, then on those with invalid runs: their number and the first."""
     lines = [
         (f"{WARNED} {label(name)}: {'; '.join(said)}.", "yellow")
         for name in judgement.any.controllers
@@ -68,7 +68,7 @@ def warning_lines(judgement: Judgement) -> list[Line]:
 
 
 def strays(judgement: Judgement) -> str:
-    """A sentence on datapaths that are farther apart than tolerated; empty if none are."""
+    """Sentence on datapaths that differ by more than is tolerated; empty if none do."""
     far = [
         f"{label(name)} in {CATALOGUE[metric].label} ({judgement.ratio(datapath, name, metric).estimate:.3f})"
         for datapath in judgement.datapaths[:-1]

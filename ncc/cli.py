@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the mains share: Hydra's entry, a quick `--help`, and errors that are one sentence and a status."""
+"""Common parts of the mains: Hydra's entry, a fast `--help`, and errors as one sentence and an exit status."""
 
 import errno
 import os
@@ -25,14 +25,14 @@ STATUS_CONFIG = 2
 STATUS_FAILED = 1
 STATUS_INTERRUPTED = 130
 NOT_CHOICES = ("hydra", "schema", "controllers", "recipes")
-"""Configuration groups that are not chosen with group=option."""
+"""Configuration groups that cannot be chosen with group=option."""
 
 
 def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> None:
     """Compose configs/<name>.yaml with the command line; call `main` with plain data and the overrides as typed.
 
-    Exit status: 2, a setting that cannot be used; 1, the run failed; 130, interrupted. Anything else is a bug and
-    keeps its traceback.
+    Exit status: 2 for an unusable setting, 1 for a failed run, 130 for an interrupt. Any other error is a bug and keeps
+    its traceback.
     """
     register()
     arguments = sys.argv[1:]
@@ -57,12 +57,12 @@ def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> No
         sweep = "" if job.mode is not RunMode.MULTIRUN else f"the sweep ends here, at {' '.join(overrides)}"
         _user_errors(lambda: main(plain_config(config), overrides), sweep, main=name)
 
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # raise what cannot be composed, rather than print it in several lines
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # raise composition errors instead of printing them in several lines
     _user_errors(composed, main=name)
 
 
 def usable_cpus() -> int:
-    """CPUs this process may use."""
+    """Number of CPUs that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
@@ -70,7 +70,7 @@ def _help(name: str, overrides: list[str], parts: list[str]) -> None:
     """Print the help of the verb, or of the keys within `parts`. Hydra's own --help takes over a second."""
     from ncc.help import show, show_within
 
-    # What is installed is known only once it is loaded, which takes too long here.
+    # Finding the installed datapaths means loading them, which takes too long here.
     OmegaConf.register_new_resolver("installed", lambda *names: list(names), replace=True)
     with hydra.initialize_config_module("ncc.configs", version_base=None):
         config = hydra.compose(name, overrides, return_hydra_config=True)
@@ -85,15 +85,15 @@ def _help(name: str, overrides: list[str], parts: list[str]) -> None:
 
 def _own_groups(main: str) -> list[str]:
     """Groups that a main composes, in its order."""
-    from ncc.help import written  # imported here: a run does without
+    from ncc.help import written  # imported late: a run does not need it
 
     return list(written(main)[0])
 
 
 def groups(main: str) -> dict[str, list[str]]:
-    """Groups with their options, from the YAML files and from what `register` stored.
+    """Groups with their options, from the YAML files and from the values that `register` stored.
 
-    What is an experiment depends on the main: a recipe of training, or a figure of a paper.
+    The group `experiment` depends on the main: it has recipes of training, or figures of papers.
     """
     from hydra.core.config_store import ConfigStore
 
@@ -116,7 +116,7 @@ def groups(main: str) -> dict[str, list[str]]:
 
 
 def _user_errors(body: Callable[[], None], more: str = "", *, main: str) -> None:
-    """Run `body`; of an error that a user can act on, print the sentence, and `more` below it, and exit."""
+    """Run `body`; print an error that a user can act on as a sentence, with `more` below it, and exit."""
     try:
         body()
     except ConfigError as error:
@@ -128,7 +128,7 @@ def _user_errors(body: Callable[[], None], more: str = "", *, main: str) -> None
     except KeyboardInterrupt as interrupt:
         _fail(str(interrupt) or "interrupted", STATUS_INTERRUPTED, more)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left (| head): nothing to say
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left (| head), which is no error
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
@@ -137,7 +137,7 @@ def _user_errors(body: Callable[[], None], more: str = "", *, main: str) -> None
 
 
 def _composition_error(error: HydraException, main: str) -> str:
-    """What Hydra says in several lines, as one sentence."""
+    """Hydra's error, which has several lines, as one sentence."""
     cause = error.__cause__
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, option = error.missing_cfg_file.rpartition("/")

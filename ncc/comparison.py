@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Controllers against each other on one datapath: every metric with its interval over seeds, and who is best."""
+"""Comparison of controllers on one datapath: every metric with its interval over seeds, and the best controllers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,44 +19,45 @@ from ncc.metrics.stats import Interval, Statistic, gap_closed, interval
 from ncc.palette import label
 
 MIN_SEEDS = 5
-"""Fewer paired seeds tell nobody apart: a bootstrap interval of two values is those two, whatever its level."""
+"""Smallest number of paired seeds that can distinguish controllers; a bootstrap interval of two values is just these
+two."""
 
 GAP_START, GAP_METRIC = "dctcp", "fct_mean_s"
-"""The controller from which gaps to the lowest bound are measured, and in what."""
+"""Controller from which gaps to the lowest bound are measured, and their metric."""
 
 Values = list[float]
-"""One per seed, in the order of `Comparison.seeds`; NaN where the metric is undefined."""
+"""Values per seed, in the order of `Comparison.seeds`; NaN where the metric is undefined."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a table shows, and more. Metrics by key of `ncc.metrics.catalogue`, values in SI."""
+    """Values of a comparison, by keys of `ncc.metrics.catalogue` and in SI units."""
 
     scenario: str
     controllers: tuple[str, ...]
     seeds: tuple[int, ...]
     values: Mapping[str, Mapping[str, Values]]
-    """By controller, then metric."""
+    """Values by controller, then metric."""
     n_flows: int
-    """Flows that every controller was given, all seeds together."""
+    """Flows given to each controller, over all seeds."""
     invalid: Mapping[str, Mapping[int, Sequence[str]]] = field(default_factory=dict)
-    """Problems of invalid runs, by controller and seed. Its values count as they are, and its controller is never
+    """Problems of invalid runs, by controller and seed. Their values count as they are, and their controller is never
     best."""
     statistic: Statistic = "mean"
     level: float = 0.95
     bounds: Mapping[str, Mapping[str, Values]] = field(default_factory=dict)
-    """By bound (`ncc.metrics.bounds`), then metric: what ideal sharing makes of the same flows. No controller, so it
-    never competes."""
+    """Values under ideal sharing of the same flows, by bound (`ncc.metrics.bounds`), then metric. Bounds are not
+    controllers and do not compete."""
     duration_s: float = float("nan")
-    """In which flows arrive, of every run; NaN: not known."""
+    """Seconds in which flows arrive, in every run; NaN if unknown."""
     learned: tuple[str, ...] = ()
-    """Controllers whose limits no formula of ours decides."""
+    """Controllers whose limits are learned or unknown, not a formula of ours."""
     classical: tuple[str, ...] = ()
-    """Controllers without a limit: a transport alone."""
+    """Controllers without a limit, which are a transport alone."""
     warnings: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Warnings about a controller's numbers, a sentence each, by controller."""
+    """Warnings about a controller's numbers, one sentence each, by controller."""
     _known: dict[tuple[str, ...], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """Intervals and ranks worked out so far: a bootstrap is asked for many times while a table finds its width."""
+    """Cached intervals and ranks, because a table asks for the same bootstrap many times while it finds its width."""
 
     def __post_init__(self) -> None:
         if both := sorted(set(self.bounds) & set(self.controllers)):
@@ -64,18 +65,18 @@ class Comparison:
 
     @property
     def valid(self) -> bool:
-        """Whether every run may be used."""
+        """True if every run may be used."""
         return not any(self.invalid.values())
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Metrics that are defined for somebody, in the catalogue's order."""
+        """Metrics that are defined for at least one controller, in the catalogue's order."""
         return tuple(
             key for key in CATALOGUE if any(np.isfinite(self.values[name][key]).any() for name in self.controllers)
         )
 
     def cell(self, name: str, metric: str) -> Interval:
-        """Estimate and bootstrap interval over seeds, of a controller or a bound."""
+        """Estimate and bootstrap interval over seeds, for a controller or a bound."""
         key = (name, metric)
         if key not in self._known:
             values = self.bounds[name] if name in self.bounds else self.values[name]
@@ -85,9 +86,9 @@ class Comparison:
 
     @property
     def gaps(self) -> dict[str, Interval]:
-        """By controller: how much of the way from DCTCP's mean FCT to the SRPT bound's it goes (`stats.gap_closed`).
+        """Share of the way from DCTCP's mean FCT to the SRPT bound's that each controller goes (`stats.gap_closed`).
 
-        Empty without bounds, or without DCTCP, whose own share is 0 and is left out.
+        It is empty without bounds or without DCTCP; DCTCP's own share, 0, is left out.
         """
         if LOWEST not in self.bounds or GAP_START not in self.controllers:
             return {}
@@ -102,9 +103,9 @@ class Comparison:
         return found
 
     def best(self, metric: str) -> tuple[str, ...]:
-        """The best controller, and those that cannot be told from it; the best first, nobody if that is everybody.
+        """The best controller and those that cannot be distinguished from it, best first; empty if that is all of them.
 
-        Two are told apart when the paired interval of their difference leaves out 0. A controller with an invalid run
+        Two controllers differ if the paired interval of their difference excludes 0. A controller with an invalid run
         is never among them.
         """
         key = ("best", "", metric)
@@ -128,12 +129,12 @@ class Comparison:
         return () if len(tied) == len(level) - 1 and not refused else (first, *tied)
 
     def _alike(self, one: str, other: str, metric: str) -> bool:
-        """Whether the seeds that both have cannot tell the two apart."""
+        """True if the seeds that both have cannot distinguish the two."""
         found = self.difference(one, other, metric)
         return found.n < MIN_SEEDS or 0.0 in found
 
     def difference(self, one: str, other: str, metric: str) -> Interval:
-        """`one`'s value less `other`'s, paired by seed, with the interval over them."""
+        """Value of `one` minus that of `other`, paired by seed, with the interval over seeds."""
         key = (one, other, metric)
         if key not in self._known:
             differences = np.array(self.values[one][metric]) - np.array(self.values[other][metric])
@@ -142,7 +143,7 @@ class Comparison:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data with the values of every seed; undefined numbers are null."""
+        """Convert to plain data with the values of every seed; undefined numbers are null."""
         return {
             "scenario": self.scenario,
             "controllers": list(self.controllers),
@@ -166,7 +167,7 @@ class Comparison:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Comparison":
-        """What `to_dict` gave; `KeyError`, `TypeError`, `ValueError` or `AttributeError` if it is not that."""
+        """Restore data of `to_dict`; `KeyError`, `TypeError`, `ValueError` or `AttributeError` if it is invalid."""
         return cls(
             scenario=data["scenario"],
             controllers=tuple(data["controllers"]),
@@ -176,7 +177,7 @@ class Comparison:
             invalid={name: {int(s): why for s, why in runs.items()} for name, runs in data["invalid"].items()},
             statistic=data["statistic"],
             level=data["level"],
-            # Results from before there were any have none of these.
+            # Results of earlier versions lack these keys.
             bounds=_values(data.get("bounds", {})),
             duration_s=float("nan") if data.get("duration_s") is None else data["duration_s"],
             learned=tuple(data.get("learned", ())),
@@ -185,7 +186,7 @@ class Comparison:
         )
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row per metric and controller or bound: the table as plain data."""
+        """Table as plain data: a row per metric and controller or bound."""
         rows = []
         for key in self.metrics:
             best = self.best(key)
@@ -225,13 +226,13 @@ def comparison(
 ) -> Comparison:
     """Compare controllers by the summaries of their runs (`ncc.metrics.summary.summarise`), one per seed each.
 
-    Where an invalid run leaves a metric undefined, it counts as the worst of that seed.
+    If an invalid run leaves a metric undefined, it counts as the worst of that seed.
 
     Args:
-        about: further fields of `Comparison`.
+        about: other fields of `Comparison`.
 
     Raises:
-        ConfigError: a controller without exactly one summary per seed.
+        ConfigError: a controller does not have exactly one summary per seed.
     """
     for name, runs in summaries.items():
         if len(runs) != len(seeds):
@@ -270,8 +271,8 @@ def compare(
     """Compare the controllers of an evaluation on disk.
 
     Args:
-        bounds: with those of `ncc.metrics.bounds`, if all flows of the scenario complete some time.
-        warnings: as `Comparison` has them.
+        bounds: include those of `ncc.metrics.bounds`, unless the scenario has endless flows.
+        warnings: as in `Comparison`.
 
     Raises:
         ConfigError: the controllers were not run with the same scenario and seeds, so there are no pairs.
@@ -308,7 +309,7 @@ def _limit(run: StoredRun) -> AnyLimit:
 
 
 def bounds_of(scenario: Scenario, seeds: Sequence[int]) -> dict[str, dict[str, Values]]:
-    """`Comparison.bounds` of the flows that these evaluation seeds draw."""
+    """Compute `Comparison.bounds` of the flows of these evaluation seeds."""
     found = {}
     for name in BOUNDS:
         summaries = [bound_summary(scenario, eval_flow_seed(seed), name) for seed in seeds]
@@ -323,7 +324,7 @@ def _plain(values: Mapping[str, Mapping[str, Values]]) -> dict[str, dict[str, li
 
 
 def _values(plain: Mapping[str, Mapping[str, Sequence[float | None]]]) -> dict[str, dict[str, Values]]:
-    """What `_plain` was made of."""
+    """Restore the values from which `_plain` was made."""
     return {
         name: {key: [float("nan") if v is None else float(v) for v in column] for key, column in columns.items()}
         for name, columns in plain.items()

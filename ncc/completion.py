@@ -34,15 +34,15 @@ _ncc() {
 complete -o nospace -o bashdefault -o default -F _ncc ncc
 """
 RUNS = {"run": MANIFEST, "resume": "config.json"}
-"""Keys that take the folder of a run, and the file that such a folder has: a finished run has a manifest."""
+"""Keys whose value is a run folder, and the file that marks such a folder: a finished run has a manifest."""
 CONTROLLERS = ("controller", "evaluation.controllers", "reference", "timeline", "fallback")
 FLAGS = ("--help", "--version")
 
 
 def candidates(line: str) -> list[str]:
-    """Completions of the last word of a command line; empty for files, which the shell knows.
+    """Completions of the last word of a command line; empty where the shell completes files.
 
-    A candidate that ends in a blank is a whole word. Lines that cannot be composed have candidates for groups only.
+    A candidate that ends in a blank is a complete word. Lines that cannot be composed have candidates for groups only.
     """
     *before, word = line.split(" ")
     typed = [part for part in before[1:] if part]
@@ -63,7 +63,7 @@ def candidates(line: str) -> list[str]:
 
 
 def _values(key: str, value: str, known: Mapping[str, Iterable[str]], typed: list[str]) -> list[str]:
-    """Options of a group, names, folders, or true and false; within brackets, of the entry at the end."""
+    """Completions of a value: options of a group, names, folders, true and false; in brackets, of the last entry."""
     cut = max(value.rfind("["), value.rfind(",")) + 1
     end = "" if cut else " "
     key_only = key.lstrip("+")
@@ -87,16 +87,16 @@ def _values(key: str, value: str, known: Mapping[str, Iterable[str]], typed: lis
 
 
 def _commands(typed: list[str]) -> list[str]:
-    """Commands of ``ncc host`` or groups of ``ncc bench``, as long as another may follow; other verbs have none."""
+    """Commands of ``ncc host`` or groups of ``ncc bench``, if another may follow; other verbs have none."""
     if typed == ["host"]:
         return [*HOST_COMMANDS]
     return [name for name in GROUPS if name not in typed] if typed[0] == "bench" else []
 
 
 def _keys(word: str, known: Mapping[str, Iterable[str]], own: Container[str], config: Any) -> Iterator[str]:
-    """Groups, and the keys of the part that the word has come to: a section ends in a dot, a setting in =.
+    """Groups, and keys of the part that the word names: a section ends in a dot, a setting in =.
 
-    A group within another needs an option of that one; `own` are the groups of the verb.
+    A group within another needs an option of the outer one; `own` are the groups of the verb.
     """
     above, dot, _ = word.rpartition(".")
     yield from (
@@ -112,7 +112,7 @@ def _keys(word: str, known: Mapping[str, Iterable[str]], own: Container[str], co
 
 
 def _composed(typed: list[str]) -> Any:
-    """The configuration of what was typed so far; as far as that can be composed."""
+    """Compose the words typed so far, as far as possible."""
     verb, *words = typed
     with hydra.initialize_config_module("ncc.configs", version_base=None):
         for overrides in ([word for word in words if "=" in word], []):

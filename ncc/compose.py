@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From names and plain configuration to the objects that run: the one place that knows envs, agents and harness.
+"""Construction of objects from names and plain configuration; it connects envs, agents and harness.
 
 Hydra composes plain dicts; the frozen values behind them hold schema, defaults and ranges. `register` offers those
 defaults to Hydra under `schema/`, so that a YAML states differences only and every key can be overridden.
@@ -28,21 +28,21 @@ from ncc.harness.datapath import Datapath, HostStack
 
 
 class DatapathSpec(Value, frozen=True):
-    """A datapath: what it is called in results, and its class as `package.module:Class`, called without arguments."""
+    """A datapath: its name in results, and its class as `package.module:Class`, called without arguments."""
 
     name: Name
     target: Name
     settings: dict[str, Any] = msgspec.field(default_factory=dict)
-    """Of its own, for a class that has any: its `configured(settings, where)` gives what is called instead."""
+    """Settings of the class, whose `configured(settings, where)` returns a factory to use instead of the class."""
     reference: bool = False
-    """Others are held against it, whatever the order in which they are named."""
+    """Compare other datapaths with this one, in whatever order they are named."""
 
     def check(self) -> None:
         if self.name.startswith("."):
             raise ConfigError(f"datapath {self.name!r} cannot be a folder's name: it must not start with a dot")
 
     def load(self) -> Callable[[], Datapath]:
-        """The class itself; picklable, so that workers make their own."""
+        """Import the class; it is picklable, so that workers make their own."""
         where = f"datapath.{self.name}.target"
         found = load_target(self.target, where)
         if not isinstance(found, type) or not all(
@@ -57,11 +57,11 @@ class DatapathSpec(Value, frozen=True):
 
     @property
     def identity(self) -> str:
-        """What tells its runs from those of another datapath, or of the same with other settings."""
+        """Text that differs for runs of other datapaths, or of the same one with other settings."""
         return self.target + (f" {json.dumps(self.settings, sort_keys=True)}" if self.settings else "")
 
     def require(self, stack: HostStack, whose: str, remedy: str) -> None:
-        """`ConfigError` if the datapath lacks the stack's transport; says what it has, and `remedy`."""
+        """Raise `ConfigError`, with known transports and `remedy`, if the datapath lacks the stack's transport."""
         transport, known = stack.transport, sorted(self.load()().transports())
         if transport not in known:
             raise ConfigError(
@@ -71,17 +71,17 @@ class DatapathSpec(Value, frozen=True):
 
 
 def datapaths_from(plain: Any, where: str = "datapath") -> tuple[DatapathSpec, ...]:
-    """The datapaths that `{name: {target: package.module:Class}}` describes, in its order."""
+    """Make the datapaths that `{name: {target: package.module:Class}}` describes, in its order."""
     if not isinstance(plain, Mapping) or not all(isinstance(entry, Mapping) for entry in plain.values()):
         raise ConfigError(f"{where} must be a mapping of names to {{target: package.module:Class}}, got {plain!r}")
     return tuple(from_dict(DatapathSpec, {"name": name, **plain[name]}, f"{where}.{name}") for name in plain)
 
 
 def reference_last(datapaths: Sequence[DatapathSpec]) -> tuple[DatapathSpec, ...]:
-    """The datapaths with the one that the others are held against at the end; without such a one, as they are.
+    """Move the reference datapath to the end; without one, keep the order.
 
     Raises:
-        ConfigError: several say that they are the reference.
+        ConfigError: several datapaths are marked as the reference.
     """
     references = [datapath.name for datapath in datapaths if datapath.reference]
     if len(references) > 1:
@@ -93,7 +93,7 @@ def reference_last(datapaths: Sequence[DatapathSpec]) -> tuple[DatapathSpec, ...
 
 
 def load_target(target: str, where: str) -> Any:
-    """The object at `package.module:name`."""
+    """Import the object at `package.module:name`."""
     module, _, name = target.partition(":")
     try:
         return getattr(importlib.import_module(module), name)
@@ -102,22 +102,22 @@ def load_target(target: str, where: str) -> Any:
 
 
 def experiment_names() -> tuple[str, ...]:
-    """Every figure of a paper that has a YAML in group experiment."""
+    """Names of the figures of papers, from the YAML files of group experiment."""
     return tuple(experiment_paths())
 
 
 def recipe_names() -> tuple[str, ...]:
-    """Every recipe of training: of configs/recipes/experiment, and of one's own group experiment."""
+    """Names of the recipes of training, from configs/recipes/experiment and the user's group experiment."""
     return tuple(recipe_paths())
 
 
 def datapath_names() -> tuple[str, ...]:
-    """Every datapath that has a YAML in group datapath."""
+    """Names of the datapaths, from the YAML files of group datapath."""
     return tuple(config_paths("datapath"))
 
 
 def load_datapath(name: str) -> DatapathSpec:
-    """The datapath that configs/datapath/<name>.yaml describes."""
+    """Read the datapath that configs/datapath/<name>.yaml describes."""
     found = {
         spec.name: spec for spec in datapaths_from(read_config("datapath", "datapath", name), f"datapath/{name}.yaml")
     }
@@ -128,7 +128,7 @@ def load_datapath(name: str) -> DatapathSpec:
 
 @cache
 def is_available(name: str) -> bool:
-    """Look whether a default's datapath has its extra installed; if not, a line on stderr says that it is left out."""
+    """True if a datapath's extra is installed; if not, a line on standard error says that it is left out."""
     try:
         load_datapath(name).load()().transports()
     except MissingExtraError as error:
@@ -140,7 +140,7 @@ def is_available(name: str) -> bool:
 def register() -> None:
     """Offer the values' defaults to Hydra: groups `schema/...` and `scenario/topology`.
 
-    Also ``${installed:packetsim,ns3}``, a default: those of these datapaths whose extras are installed.
+    Also offer ``${installed:packetsim,ns3}``, which selects the datapaths whose extras are installed.
     """
     from hydra.core.config_store import ConfigStore
     from omegaconf import OmegaConf
@@ -156,11 +156,11 @@ def register() -> None:
 
     OmegaConf.register_new_resolver("installed", installed, replace=True)
     store = ConfigStore.instance()
-    store.store(group="experiment", name="list", node={})  # asks for their names
+    store.store(group="experiment", name="list", node={})  # lists the experiments
     store.store(group="schema/scenario", name="base", node=defaults(Scenario))
     for kind, topology in kinds(AnyTopology).items():
         store.store(group="scenario/topology", name=kind, node=defaults(topology))
-    view = {key: node for key, node in defaults(EnvView).items() if key != "reward"}  # a group of its own
+    view = {key: node for key, node in defaults(EnvView).items() if key != "reward"}  # `reward` is a group of its own
     store.store(group="schema/env", name="base", node=view)
     store.store(group="schema/env", name="ns3gym", node=defaults(SimulationSpec))
     for kind, reward in kinds(AnyReward).items():
@@ -170,22 +170,22 @@ def register() -> None:
 
 
 def learner_configs() -> dict[str, type[Value]]:
-    """The configuration class of every folder in agents/ that has a `config.py` with a `CONFIG`."""
-    # Not by listing files: an editable installation keeps an agent's extension module apart from its Python.
+    """Configuration class, by name, of every folder in agents/ that has a `config.py` with a `CONFIG`."""
+    # Listing files would not do: an editable installation keeps an agent's extension module apart from its Python.
     packages = [module.name for module in pkgutil.iter_modules(ncc.agents.__path__) if module.ispkg]
     names = sorted(name for name in packages if find_spec(f"ncc.agents.{name}.config") is not None)
     return {name: importlib.import_module(f"ncc.agents.{name}.config").CONFIG for name in names}
 
 
 def agent_name(agent: Mapping[str, Any]) -> str:
-    """What an agent is called, by its settings as a run keeps them: what its learner makes of them, if it tells."""
+    """Name of an agent by its stored settings: that given by its learner's `called`, else the learner's name."""
     learner = str(agent["learner"])
     called: Callable[[Mapping[str, Any]], str] | None = getattr(learner_configs().get(learner), "called", None)
     return learner if called is None else called(agent)
 
 
 def defaults(kind: type[Value]) -> dict[str, Any]:
-    """Plain defaults of a value's fields, `???` (Hydra's mark for a missing value) where it has none."""
+    """Plain defaults of a value's fields, with `???` (Hydra's mark for a missing value) for fields without one."""
     plain: dict[str, Any] = {}
     tag = kind.__struct_config__.tag
     if tag is not None:
@@ -201,10 +201,10 @@ def defaults(kind: type[Value]) -> dict[str, Any]:
 
 
 def plain_config(config: Any) -> dict[str, Any]:
-    """A composed Hydra configuration as plain data: numbers for quantities, tables for files of flow sizes.
+    """Convert a composed Hydra configuration to plain data, with numbers for quantities and tables for size files.
 
     Raises:
-        ConfigError: names what is missing, what a unit does not fit, or what a file lacks.
+        ConfigError: a value is missing, a unit does not fit, or a file is invalid.
     """
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException

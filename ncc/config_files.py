@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""YAMLs by group and name: those of the package, and those of a folder of one's own (`--config-dir`)."""
+"""YAML files by group and name: those of the package, and those of the user's folder (`--config-dir`)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,15 +16,15 @@ from ncc.core.errors import ConfigError, UnknownNameError
 
 PACKAGE = Path(str(files("ncc.configs")))
 RECIPES = "recipes"
-"""A second folder of groups in the package, which only trainings see."""
+"""Second folder of groups in the package, which only trainings use."""
 WHOLE = "@package _global_"
-"""A recipe of training begins with it, for it changes the whole configuration; a figure of a paper does not."""
+"""First line of a recipe of training, which changes the whole configuration; a figure of a paper lacks it."""
 
 _own: list[Path] = []
 
 
 class OwnFolder(SearchPathPlugin):
-    """Lets Hydra find the YAMLs of one's own folder wherever it composes."""
+    """A plugin that lets Hydra find the YAML files of the user's folder."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         for folder in _own:
@@ -32,7 +32,7 @@ class OwnFolder(SearchPathPlugin):
 
 
 def use_config_dir(folder: Path | None) -> None:
-    """Take the YAMLs of this folder beside the package's from now on; None: the package's alone.
+    """Use the YAML files of this folder beside the package's from now on; None: only the package's.
 
     Raises:
         ConfigError: no such folder, or a file in it has the group and name of a file of the package.
@@ -51,7 +51,7 @@ def use_config_dir(folder: Path | None) -> None:
 
 
 def typed_config_dir(arguments: Sequence[str]) -> Path | None:
-    """The folder that `--config-dir` names on a command line, as Hydra reads it."""
+    """The folder that `--config-dir` names on a command line, by Hydra's rules."""
     for flag, value in pairwise([*arguments, ""]):
         if flag in ("--config-dir", "-cd"):
             return Path(value)
@@ -61,18 +61,18 @@ def typed_config_dir(arguments: Sequence[str]) -> Path | None:
 
 
 def config_folders() -> tuple[Path, ...]:
-    """Folders of groups: the package's and one's own."""
+    """Folders of groups: the package's and the user's."""
     return (PACKAGE, *_own)
 
 
 def config_paths(group: str) -> dict[str, Path]:
-    """Every YAML of a group by its name, in the order of names."""
+    """Paths of all YAML files of a group by name, sorted by name."""
     found = {file.stem: file for folder in config_folders() for file in (folder / group).glob("*.yaml")}
     return dict(sorted(found.items()))
 
 
 def read_config(group: str, what: str, name: str) -> Mapping[str, Any]:
-    """One YAML as it is written, without its defaults; `what` it is, for the error of a name that is unknown."""
+    """Read one YAML file without its defaults list; `what` names its kind in the error for an unknown name."""
     from omegaconf import OmegaConf
     from yaml import YAMLError
 
@@ -88,18 +88,18 @@ def read_config(group: str, what: str, name: str) -> Mapping[str, Any]:
 
 
 def experiment_paths() -> dict[str, Path]:
-    """Every figure of a paper, in group `experiment`, by its name."""
+    """Paths of the figures of papers, in group `experiment`, by name."""
     return {name: file for name, file in config_paths("experiment").items() if not _is_recipe(file)}
 
 
 def recipe_paths() -> dict[str, Path]:
-    """Every recipe of training by its name: those of the package, and of one's own group `experiment`."""
+    """Paths of the recipes of training by name: the package's, and those of the user's group `experiment`."""
     own = {name: file for name, file in config_paths("experiment").items() if _is_recipe(file)}
     return dict(sorted({**config_paths(f"{RECIPES}/experiment"), **own}.items()))
 
 
 def list_with_comments(found: Mapping[str, Path]) -> None:
-    """Print each name with the first sentence of its YAML's first comment, package and licence apart."""
+    """Print each name with the first sentence of its YAML's first comment, without package and licence lines."""
     for name, file in found.items():
         text = re.sub(r"(?m)^# ?(@package|SPDX).*\n", "", file.read_text())
         comment = re.search(r"(?m)^(?:#.*\n?)+", text)

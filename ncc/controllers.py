@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Controllers by what `controller=` calls them."""
+"""Controllers by their names in `controller=`."""
 
 import re
 from collections.abc import Callable
@@ -16,18 +16,18 @@ from ncc.harness.controller import Controller, HostsLimit, ModelLimit, PolicyLim
 from ncc.own_class import class_controller
 
 HOSTS = "hosts:"
-"""Before the path of a policy file: an agent on each host."""
+"""Prefix of the path of a policy file that an agent on each host runs."""
 ControllerName = Annotated[str, msgspec.Meta(min_length=1)]
-"""As `load_controller` takes it."""
+"""Name of a controller for `load_controller`."""
 
 
 def controller_names() -> tuple[str, ...]:
-    """Every controller that has a YAML in group controllers."""
+    """Names of the controllers, from the YAML files of group controllers."""
     return tuple(config_paths("controllers"))
 
 
 def load_controller(name: str) -> Controller:
-    """The controller of that name: the YAML controllers/<name>.yaml, or what the name looks like.
+    """Load a controller by name: from controllers/<name>.yaml, or by the form of the name.
 
     | looks like | is |
     |---|---|
@@ -37,11 +37,11 @@ def load_controller(name: str) -> Controller:
     | `path.npz`, `path.ncc` | a policy of a training, or an exported one |
     | `hosts:path.ncc` | an exported policy, by an agent on each host |
 
-    In results a file goes by its name without its folder, and a class by its own.
+    In results a file is called by its name without its folder, and a class by its own name.
 
     Raises:
-        UnknownNameError: there is no such controller; the message lists what exists.
-        ConfigError: a class or file that cannot be used, or whose name results cannot take over.
+        UnknownNameError: there is no such controller; the message lists those that exist.
+        ConfigError: the class or file cannot be used, or its name cannot be used in results.
     """
     if name in config_paths("controllers"):
         plain = {"name": name, **read_config("controllers", "controller", name)}
@@ -59,7 +59,7 @@ def load_controller(name: str) -> Controller:
 
 
 def _meant_class(name: str) -> str:
-    """`module:Class` for a name that may mean a class in a file of the current folder; empty if there is none."""
+    """Return `module:Class` if the name may mean a class in a file of the current folder, else an empty text."""
     file, _, within = name.partition(":")
     module = file.removesuffix(".py")
     if module != file or (not within and Path(f"{module}.py").is_file()):
@@ -87,12 +87,12 @@ def _model(name: str) -> Controller:
 
 
 def _is_checkpoint(name: str) -> bool:
-    """A folder, if it is named by a path or is an algorithm's checkpoint: others may lie about by any name."""
+    """True for a folder that is named by a path or is an algorithm's checkpoint; other folders may have any name."""
     return Path(name).is_dir() and ("/" in name or (Path(name) / "rllib_checkpoint.json").is_file())
 
 
 def _file(name: str, path: str) -> tuple[str, str]:
-    """The name of a file in results, and its path."""
+    """Name of a file in results, and its path."""
     resolved = Path(path).resolve()
     if resolved.name.startswith(".") or not re.fullmatch(r"[A-Za-z0-9_.:+-]+", resolved.name):
         raise ConfigError(
@@ -109,7 +109,7 @@ LOOKS: tuple[tuple[Callable[[str], object], Callable[[str], Controller]], ...] =
     (re.compile(r"[\w.]+(?<!\.py):\w+").fullmatch, class_controller),
     (_is_checkpoint, _model),
 )
-"""Forms of a name and how its controller is made; the first that fits counts."""
+"""Forms of a name and the functions that make their controllers; the first that fits is used."""
 
 
 def runs_on(controller: Controller) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A network as a drawing and in words: switches, hosts in blocks, links with their rates and delays.
+"""A network as a drawing and as text: switches, hosts in blocks, links with their rates and delays.
 
-Hosts of one switch, group, rate and delay are one block. Where there are many switches, those of one name but for
-their number are one as well.
+Hosts with the same switch, group, rate and delay are one block. If there are many switches, those whose names differ
+only in their number are one box as well.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from ncc.core.topology import NodeKind, Topology
 from ncc.plot import NARROW, new_figure, save_figure
 
 ALL_SWITCHES, ALL_BLOCKS = 8, 8
-"""Up to so many are drawn one by one."""
+"""Largest numbers of switches and of blocks that are drawn separately."""
 STEP_X, STEP_Y = 2.1, 1.15
 """Inches between boxes."""
 _INK, _FILL = "#333333", "#f2f2f2"  # colours belong to controllers
@@ -23,22 +23,22 @@ _INK, _FILL = "#333333", "#f2f2f2"  # colours belong to controllers
 
 @dataclass(frozen=True)
 class Box:
-    """What is drawn as one: a switch or several, or hosts."""
+    """One box of the drawing: a switch or several, or hosts."""
 
     text: str
     level: int
-    """0: hosts; 1: switches that have some; 2: switches above these; and so on."""
+    """Height of the box: 0 for hosts, 1 for switches with hosts, 2 for switches above these, and so on."""
 
 
 @dataclass(frozen=True)
 class Sketch:
-    """What there is to draw."""
+    """Boxes and links of a drawing."""
 
     boxes: Mapping[Hashable, Box]
     links: Mapping[tuple[Hashable, Hashable], Counter[tuple[float, float]]]
-    """By the keys of two boxes, lower level first: how many there are of each (rate_bps, delay_s)."""
+    """Number of links of each (rate_bps, delay_s), by the keys of two boxes, lower level first."""
     upper: frozenset[tuple[Hashable, Hashable]]
-    """Of these, those that neighbours share towards the rest."""
+    """Links among these that neighbours share towards the rest."""
 
     @cached_property
     def words(self) -> str:
@@ -51,7 +51,7 @@ class Sketch:
 
 
 def link_text(found: Mapping[tuple[float, float], int]) -> str:
-    """How many links, how fast, how long."""
+    """Text on the number, rate and delay of links."""
     return "; ".join(
         f"{f'{n} × ' if n > 1 else ''}{amount(rate, 'bit/s')}, {amount(delay, 's')}"  # noqa: RUF001
         for (rate, delay), n in found.items()
@@ -59,7 +59,7 @@ def link_text(found: Mapping[tuple[float, float], int]) -> str:
 
 
 def amount(value: float, unit: str) -> str:
-    """With a metric prefix: 4 Gbit/s, 10 µs, 30 kB."""
+    """Format an amount with a metric prefix: 4 Gbit/s, 10 µs, 30 kB."""
     if value == 0:
         return f"0 {unit}"
     for scale, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")):
@@ -69,7 +69,7 @@ def amount(value: float, unit: str) -> str:
 
 
 def sketch(network: Topology) -> Sketch:
-    """What to draw of a network."""
+    """Make the sketch of a network."""
     one_by_one = _sketch(network, whole=False)
     switches = sum(box.level > 0 for box in one_by_one.boxes.values())
     if switches <= ALL_SWITCHES and len(one_by_one.boxes) - switches <= ALL_BLOCKS:
@@ -78,7 +78,7 @@ def sketch(network: Topology) -> Sketch:
 
 
 def topology_drawing(network: Topology, path: Path) -> None:
-    """Draw `sketch` of a network: hosts at the bottom, each switch above what it joins; shared ways up in bold."""
+    """Draw the `sketch` of a network: hosts at the bottom, each switch above its neighbours, shared uplinks in bold."""
     drawn = sketch(network)
     places = _places(drawn)
     across = 1 + max(x for x, _ in places.values())
@@ -104,7 +104,7 @@ def _paper() -> dict[str, object]:
 
 
 def _sketch(network: Topology, *, whole: bool) -> Sketch:
-    """Args: whole: switches of one name but for their number are one box."""
+    """Make the sketch; `whole` merges switches whose names differ only in their number into one box."""
     levels, members = _levels(network), Counter[Hashable]()
     keys: dict[int, Hashable] = {}
     named: dict[Hashable, str] = {}
@@ -151,7 +151,7 @@ def _hosts_text(network: Topology, hosts: Sequence[int], groups: Sequence[str]) 
 
 
 def _levels(network: Topology) -> dict[int, int]:
-    """By switch: hops to the nearest host."""
+    """Number of hops from each switch to the nearest host."""
     reached = {node: 0 for node, found in enumerate(network.nodes) if found.kind is NodeKind.HOST}
     frontier = list(reached)
     while frontier:
@@ -163,7 +163,7 @@ def _levels(network: Topology) -> dict[int, int]:
 
 
 def _places(drawn: Sketch) -> dict[Hashable, tuple[float, float]]:
-    """Where each box stands, in steps: hosts side by side below their switch, a switch in the middle of its own."""
+    """Position of each box in steps: hosts side by side below their switch, a switch centred above its own."""
     below: dict[Hashable, list[Hashable]] = {key: [] for key in drawn.boxes}
     for a, b in drawn.links:
         if drawn.boxes[a].level < drawn.boxes[b].level:
@@ -188,7 +188,7 @@ def _places(drawn: Sketch) -> dict[Hashable, tuple[float, float]]:
 
 
 def _stem(name: str) -> str:
-    """Without its number."""
+    """A name without its number."""
     return name.rstrip("0123456789_")
 
 

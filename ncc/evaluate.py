@@ -27,7 +27,7 @@ STATUS_NO_SHAPE = 3
 
 
 class EvaluateSpec(Value, frozen=True):
-    """What the command line asked for, scenario, experiment and datapath apart."""
+    """Settings of the command line except scenario, experiment and datapath."""
 
     run: tuple[str, ...]
     controller: tuple[ControllerName, ...]
@@ -45,7 +45,7 @@ class EvaluateSpec(Value, frozen=True):
 
 
 OWN = ("run", "controller", "params", "scenario", "duration_s")
-"""What an experiment says itself."""
+"""Settings that an experiment determines itself."""
 
 
 def main(plain: dict[str, Any], overrides: list[str]) -> None:
@@ -70,7 +70,7 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
             raise ConfigError(
                 f"{seen[0]} says how recorded hosts are seen and paid: give record=true, or leave it away"
             )
-        del plain["record"], plain["env"]  # which decide nothing
+        del plain["record"], plain["env"]  # neither affects the result
     elif experiment is not None:
         raise ConfigError(
             "an experiment is judged on held-out flows and records nothing: leave record away, or name scenario= in "
@@ -91,7 +91,7 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
 
 
 def _params(plain: Any) -> dict[str, dict[str, Any]]:
-    """What `params=` chose, by controller; values are checked by who knows their ranges."""
+    """Parameters from `params=`, by controller; their ranges are checked later."""
     for name, given in ({} if plain is None else plain if isinstance(plain, dict) else {"": plain}).items():
         if not isinstance(given, dict):
             key = f"params.{name}".rstrip(".")
@@ -100,7 +100,7 @@ def _params(plain: Any) -> dict[str, dict[str, Any]]:
 
 
 def _datapaths(plain: Mapping[str, Any], overrides: Sequence[str]) -> tuple[DatapathSpec, ...]:
-    """What `datapath=` chose: at least one, and none named twice (Hydra would merge the two without a word)."""
+    """Datapaths from `datapath=`: at least one, and none twice (Hydra would merge the two silently)."""
     known, named = ", ".join(datapath_names()), False
     for key, _, value in (override.partition("=") for override in overrides):
         names = [name.strip(" '\"") for name in value.strip().strip("[]").split(",")]
@@ -136,7 +136,7 @@ def _experiment(
     *,
     as_written: bool,
 ) -> None:
-    """Run it; without `datapaths`, on `default_datapath`."""
+    """Run the experiment; without `datapaths`, on `default_datapath`."""
     from ncc.experiment.load import source_digest
     from ncc.experiment.points import default_datapath, grid_of
     from ncc.experiment.result import FIGURE
@@ -178,7 +178,7 @@ def _evaluate(
     if not spec.controller:
         known = ", ".join(controller_names())
         raise ConfigError(f"controller must name at least one of {known}; controller=list says what each is")
-    # Imported here: `--help` and `controller=list` answer without what only a run needs.
+    # Imported late: `--help` and `controller=list` do not need these modules.
     from ncc.evaluation import judge, judge_runs, require_valid
     from ncc.harness.manifest import read_manifest
     from ncc.plan import EvaluationSpec, TrainPlan
@@ -198,11 +198,11 @@ def _evaluate(
         table=spec.table,
         params=spec.params,
     )
-    controllers = evaluation.load()  # refuses parameters by name, before anything is written
+    controllers = evaluation.load()  # refuses unknown parameters before anything is written
     if scenario_plain is None and not plans:
         print(f"No scenario is named: {scenario.name}")
     for run in spec.run:
-        read_manifest(Path(run), "training")  # refuses what is unfinished, or was changed since
+        read_manifest(Path(run), "training")  # refuses unfinished or changed runs
     leaf = _leaf(scenario, spec.params, controllers)
     recording, kind = None, "evaluations"
     if spec.record:
@@ -228,7 +228,7 @@ def _evaluate(
 
 
 def _scenario(spec: EvaluateSpec, plain: Mapping[str, Any] | None, plans: Sequence["TrainPlan"]) -> Scenario:
-    """The scenario that is named, or else that of the runs, or else the default; arrivals for as long as asked."""
+    """Scenario that is named, or that of the runs, or the default, with the duration asked for."""
     from ncc.envs.make import DEFAULT_SCENARIO
 
     scenario: Scenario
@@ -242,13 +242,13 @@ def _scenario(spec: EvaluateSpec, plain: Mapping[str, Any] | None, plans: Sequen
         scenario = DEFAULT_SCENARIO
     if spec.duration_s is not None:
         scenario = scenario.replace(duration_s=spec.duration_s)
-    if plain is not None or spec.duration_s is not None:  # a run's own was confirmed when it was trained
+    if plain is not None or spec.duration_s is not None:  # a run's own scenario was confirmed when it was trained
         require_plausible({"scenario": scenario}, spec.consent)
     return scenario
 
 
 def _leaf(scenario: Scenario, params: Mapping[str, Any], controllers: Sequence[Controller]) -> str:
-    """Name a folder of results by what makes the same controllers decide otherwise: scenario, params, changed files."""
+    """Name a results folder by all that changes decisions of the same controllers: scenario, params, files."""
     from ncc.limiters import LimiterFactory
 
     own = [LimiterFactory(None).inputs(c) for c in controllers if isinstance(c.limit, ClassLimit | ModelLimit)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Judging controllers: run them on paired flows, on every datapath; print one table, leave pictures and numbers."""
+"""Evaluation of controllers on paired flows, on every datapath, with one table, figures and data files."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -41,20 +41,20 @@ def judge(
     recording: Recording | None = None,
     close: bool = True,
 ) -> Judgement:
-    """Run every controller on every seed on every datapath; print and draw what came of it.
+    """Run every controller on every seed on every datapath; print and draw the results.
 
-    Runs go into `folder/<datapath>`, and what lies there already is kept.
+    Runs go into `folder/<datapath>`, and finished runs there are kept.
 
     Args:
-        policies: the run folder that policy files are relative to; None: policies that came with the package.
-        recording: record every run, which then has other flows than those that are held out; there are no bounds.
-        close: end with the verdict, as it begins.
+        policies: run folder that policy files are relative to; None: policies of the package.
+        recording: record every run, with other flows than the held-out ones and without bounds.
+        close: print the verdict at the end as well as at the start.
     """
     datapaths = reference_last(datapaths)
     factory = LimiterFactory(policies)
     controllers = [factory.resolved(controller) for controller in spec.load()]
     for controller in controllers:
-        factory(controller, scenario)  # a missing or damaged policy is said now, not after minutes of simulation
+        factory(controller, scenario)  # reports a missing or damaged policy now, not after minutes of simulation
     require_transports(datapaths, controllers)
     require_marks(scenario, controllers)
     if recording is not None:
@@ -62,7 +62,7 @@ def judge(
     warnings = {controller.name: factory.warnings(controller, scenario) for controller in controllers}
     with_bounds = spec.bounds and recording is None
     for name in (JSON, PARQUET, MARKDOWN):
-        remove(folder / name)  # no table outlives the runs it speaks of
+        remove(folder / name)  # a table must not outlive the runs that it describes
     seeds = range(spec.first_seed, spec.first_seed + spec.seeds)
     bounds = bound_points(scenario, seeds) if with_bounds and has_bounds(scenario) else {}
     comparisons: dict[str, Comparison] = {}
@@ -94,7 +94,7 @@ def judge(
 
 
 def require_valid(result: Judgement) -> None:
-    """Raise `InvalidRunError` when a run of the comparison is invalid; the results stay on disk."""
+    """Raise `InvalidRunError` if a run of the comparison is invalid; the results stay on disk."""
     bad = ", ".join(
         f"{label(name)} on {datapath} (seeds {', '.join(map(str, runs))})"
         for datapath, found in result.comparisons.items()
@@ -115,10 +115,10 @@ def judge_runs(
     config: Mapping[str, Any],
     recording: Recording | None = None,
 ) -> Judgement:
-    """`judge` each training run; for several, one more table over all of them.
+    """Apply `judge` to each training run and, for several, print one more table over all of them.
 
-    There the value of a seed is the mean over the runs, so that a learned controller's interval speaks of the flows,
-    and the spread between trainings is averaged out; controllers without a policy are the same in every run.
+    In that table the value of a seed is the mean over the runs, so that the interval of a learned controller is over
+    flows and the spread between trainings is averaged out. Controllers without a policy are the same in every run.
     """
     results, datapaths = [], reference_last(datapaths)
     for run, folder in zip(runs, folders, strict=True):
@@ -155,7 +155,7 @@ def _mean(results: Sequence[Comparison]) -> Comparison:
         scenario=first.scenario,
         n_flows=first.n_flows,
         invalid=invalid,
-        bounds=first.bounds,  # of the flows, whoever was trained
+        bounds=first.bounds,  # these depend on the flows only
         duration_s=first.duration_s,
         learned=first.learned,
         classical=first.classical,
@@ -164,7 +164,7 @@ def _mean(results: Sequence[Comparison]) -> Comparison:
 
 
 def _all_warnings(results: Sequence[Comparison]) -> dict[str, tuple[str, ...]]:
-    """By controller, each once."""
+    """Warnings by controller, each once."""
     found: dict[str, dict[str, None]] = {}
     for result in results:
         for name, said in result.warnings.items():
@@ -185,10 +185,10 @@ def run_controllers(
     config: Mapping[str, Any],
     recording: Recording | None = None,
 ) -> Evaluation:
-    """Every controller (as `factory` resolves it) on every seed; runs that `folder` holds already are kept.
+    """Run every controller (as `factory` resolves it) on every seed; finished runs in `folder` are kept.
 
     Raises:
-        NccError: as `ncc.harness.pool.evaluate`.
+        NccError: as in `ncc.harness.pool.evaluate`.
     """
     inputs = {c.name: {"datapath": datapath.identity, **factory.inputs(c)} for c in controllers}
     if recording is not None:
@@ -208,7 +208,7 @@ def run_controllers(
 
 
 def bound_points(scenario: Scenario, seeds: Sequence[int]) -> dict[str, FlowPoints]:
-    """What `Evaluation.slowdowns` is of controllers, of bounds on the flows of these evaluation seeds."""
+    """Flow sizes and slowdowns of the bounds on the flows of these evaluation seeds, as in `Evaluation.slowdowns`."""
     drawn = [eval_flow_seed(seed) for seed in seeds]
     size_bytes = np.concatenate([scenario.flows(seed).size_bytes for seed in drawn])
     return {

@@ -16,8 +16,8 @@ from ncc.core.errors import ConfigError, NccError
 
 
 def main(plain: dict[str, Any], _: list[str]) -> None:
-    """Export, and say what was written."""
-    # Imported here: `--help` answers without what only exporting needs.
+    """Export, and print what was written."""
+    # Imported late: `--help` does not need these modules.
     from ncc.controllers import load_controller
     from ncc.core.value import from_dict
     from ncc.policies import load_policy_file
@@ -34,7 +34,7 @@ def main(plain: dict[str, Any], _: list[str]) -> None:
 
 
 def look(arguments: Sequence[str]) -> int:
-    """Inspect or check a file; 0, or 1 for a file that is refused and 2 for settings that cannot be used."""
+    """Inspect or check a file; exit status 1 for a file that is refused and 2 for unusable settings."""
     from ncc.policies import load_policy_file
 
     options = _parser().parse_args(arguments)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The folder of a training: claimed, given back after a mistake, resumed after an interruption."""
+"""The folder of a training: locked while in use, removed after a wrong command, resumed after an interruption."""
 
 import os
 import shutil
@@ -16,14 +16,14 @@ TRAINING = "training"
 
 @contextmanager
 def training_in(folder: Path, *, resume: bool) -> Iterator[None]:
-    """Hold the run folder of a training for as long as it writes there; a new one must be new or empty.
+    """Hold the run folder of a training while it is written; a new one must not exist or be empty.
 
-    After a `ConfigError` before the first checkpoint, or a `DatapathError` before anything was learnt, a new one is so
-    again: the corrected command may name the same folder.
+    After a `ConfigError` before the first checkpoint, or a `DatapathError` before anything was learnt, a new folder is
+    removed or emptied again, so that the corrected command may name the same folder.
 
     Raises:
-        ConfigError: a new training's folder is not empty, or cannot be used.
-        ResultError: another training writes there.
+        ConfigError: the folder of a new training is not empty or cannot be used.
+        ResultError: another training writes to the folder.
     """
     with resumable(folder):
         if resume:
@@ -36,7 +36,7 @@ def training_in(folder: Path, *, resume: bool) -> Iterator[None]:
 
 @contextmanager
 def claimed(folder: Path) -> Iterator[None]:
-    """Make the folder of a new training, and hold it; errors as in `training_in`."""
+    """Make and hold the folder of a new training; errors as in `training_in`."""
     existed = folder.exists()
     _make(folder)
     with exclusive(folder, TRAINING), _given_back(folder, existed=existed):
@@ -50,7 +50,7 @@ def _given_back(folder: Path, *, existed: bool) -> Iterator[None]:
     try:
         yield
     except (ConfigError, DatapathError) as error:
-        # A simulation that failed may do so after the checkpoint of the untrained policy, which is nothing of worth.
+        # A failed simulation may come after the checkpoint of the untrained policy, which is worth nothing.
         if not (begun(folder) if isinstance(error, ConfigError) else _learnt(folder)):
             for path in folder.iterdir():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -60,12 +60,12 @@ def _given_back(folder: Path, *, existed: bool) -> Iterator[None]:
 
 
 def _learnt(folder: Path) -> bool:
-    """Whether there is more than what the same command makes at once: what was learnt, or imitates its expert."""
+    """True if the folder has more than the same command makes at once: learning, or an imitated expert."""
     return bool(read_learning(folder)) or any(folder.glob("*_warm.npz"))
 
 
 def _make(folder: Path) -> None:
-    """Make the run folder, or find it usable."""
+    """Make the run folder, or check that it is usable."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         next(folder.iterdir(), None)
@@ -79,7 +79,7 @@ def _make(folder: Path) -> None:
 
 @contextmanager
 def resumable(folder: Path) -> Iterator[None]:
-    """Say of an interruption how to go on."""
+    """Tell the user, after an interruption, how to resume."""
     try:
         yield
     except WorkerDiedError as error:
@@ -89,9 +89,9 @@ def resumable(folder: Path) -> Iterator[None]:
 
 
 def begun(folder: Path) -> bool:
-    """Whether there is something to resume from, or there should be; an interruption may have come before.
+    """True if there is something to resume from, or should be, even after an early interruption.
 
-    A hidden file is none: what a process left that was killed while it wrote its first checkpoint.
+    Hidden files do not count: they remain from a process killed while it wrote its first checkpoint.
     """
     return bool(read_learning(folder)) or any((folder / "checkpoints").glob("[!.]*"))
 

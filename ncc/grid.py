@@ -12,12 +12,12 @@ from rich.text import Text
 
 RULE = "│"
 BEST = "*"
-"""A mark; Markdown shows it as bold type."""
+"""Mark of the best; Markdown shows it as bold type."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """An estimate, its interval (or nothing), a mark behind it, and rich's style."""
+    """A cell: an estimate, its interval (or nothing), a mark after it, and its rich style."""
 
     middle: str
     spread: str = ""
@@ -27,44 +27,44 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A line: leading cells, the first of which is its label, then one cell per column."""
+    """A row: leading cells, of which the first is the label, then one cell per column."""
 
     lead: tuple[str, ...]
     cells: tuple[Cell, ...]
     title: str
-    """The label where there are no sections."""
+    """Label where there are no sections."""
     section: str = ""
-    """Rows of one section stand under its name, indented."""
+    """Section of the row; rows of a section stand below its name, indented."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """What is shown; `lines` are (text, style), below the table."""
+    """Content of a table; `lines` are (text, style) below it."""
 
     title: str
     leads: tuple[str, ...]
     """Heads of the leading cells."""
     columns: tuple[tuple[str, str], ...]
-    """Heads of the others, (text, style)."""
+    """Heads of the other columns, (text, style)."""
     rows: tuple[Row, ...]
     lines: tuple[tuple[str, str], ...]
     apart: int = 0
-    """So many of the last columns stand behind a rule, in grey."""
+    """Number of last columns that stand behind a rule, in grey."""
     last: tuple[str, str] = ("", "")
-    """A last line: where intervals are shown, and where they are not."""
+    """Last line, with and without intervals."""
     brief: bool = False
-    """A short table has no frame, and leaves intervals out where they would not fit."""
+    """Leave out the frame, and the intervals if they would not fit."""
 
     @property
     def rule(self) -> int:
-        """The first column behind the rule."""
+        """Index of the first column behind the rule."""
         return len(self.columns) - self.apart
 
 
 def print_grid(grid: Grid, console: Console) -> None:
-    """Print as wide as it needs.
+    """Print as wide as the table needs.
 
-    In a narrow terminal intervals go below, or away in a brief table; then columns take turns.
+    In a narrow terminal, intervals move below the estimates or, in a brief table, disappear; then columns are split.
     """
     everything: Sequence[int] = range(len(grid.columns))
     blocks, spread = [everything], " "
@@ -73,7 +73,7 @@ def print_grid(grid: Grid, console: Console) -> None:
         blocks = _blocks(grid, console.width, spread)
     tables = [_table(grid, block, spread) for block in blocks]
     width, before = max(_width(table) for table in tables), console.width
-    # A pipe has no width of its own: there a table must not be cut or wrapped at rich's assumed 80 columns.
+    # A pipe has no width, so a table must not be cut or wrapped at rich's assumed 80 columns.
     console.width = max(width, before) if not console.is_terminal else before
     try:
         console.print(Text(grid.title, style="bold"), soft_wrap=not console.is_terminal)
@@ -87,9 +87,9 @@ def print_grid(grid: Grid, console: Console) -> None:
 
 
 def markdown_grid(grid: Grid) -> str:
-    """GitHub-flavoured Markdown; cells marked `BEST` are bold."""
+    """Format as GitHub-flavoured Markdown; cells marked `BEST` are bold."""
     heads = [*grid.leads, *(text.replace("\n", " ") for text, _ in grid.columns)]
-    if grid.apart:  # Markdown has no rules between columns, and no grey
+    if grid.apart:  # Markdown has neither rules between columns nor grey
         heads[-grid.apart :] = [f"*{head}*" for head in heads[-grid.apart :]]
     rules = ["---"] * len(grid.leads) + ["---:"] * len(grid.columns)
     lines = ["|" + "|".join(f" {head} ".replace("  ", " ") for head in heads) + "|", f"|{'|'.join(rules)}|"]
@@ -109,10 +109,10 @@ def _escaped(text: str) -> str:
 
 
 def _table(grid: Grid, columns: Sequence[int], spread: str) -> Table:
-    """The table of these columns.
+    """Make the table of these columns.
 
     Args:
-        spread: what stands between an estimate and its interval; empty: intervals are left out.
+        spread: text between an estimate and its interval; empty: intervals are left out.
     """
     table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True, show_edge=not grid.brief)
     for head in grid.leads:
@@ -142,7 +142,7 @@ def _table(grid: Grid, columns: Sequence[int], spread: str) -> Table:
 
 
 def _ruled(grid: Grid, columns: Sequence[int], i: int) -> bool:
-    """Whether a rule stands before column i: between those of a block that stand apart and the others."""
+    """True if a rule stands before column i, which separates the last columns from the others."""
     return grid.apart > 0 and i == grid.rule and i != columns[0]
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What ``ncc <verb> --help`` shows of the mains that Hydra composes.
+"""The output of ``ncc <verb> --help`` for mains that Hydra composes.
 
-Texts come from where things are written: a verb's purpose from its module, examples, groups and keys from the comments
-in configs/<verb>.yaml, and the keys within a group from the docstrings of the values' fields.
+The texts have one source each: a verb's purpose is in its module; examples, groups and keys are comments in
+configs/<verb>.yaml; keys within a group are docstrings of the values' fields.
 """
 
 import ast
@@ -32,25 +32,25 @@ from ncc.harness.datapath import HostStack
 from ncc.verbs import sentence
 
 WIDEST = 120
-"""Columns: longer lines are hard to read, however wide the terminal is."""
+"""Largest width in columns; longer lines are hard to read."""
 LISTED = 16
-"""Options of a group that are shown; a longer group has `list`."""
+"""Number of options of a group that are shown; a longer group has `list`."""
 ENTRY = re.compile(r"(?P<indent> *)(?:- )?(?P<key>[a-z_][\w/]*):(?: +(?P<value>[^#\s][^#]*?))?(?: +# (?P<text>.*))?")
 UNITS = {"_bps": "bits per second", "_s": "seconds", "_bytes": "bytes", "_pkts": "packets", "_frac": "fraction of 1"}
 
 Line = tuple[str, Any, str]
-"""Key, default, text."""
+"""Key, default and text."""
 
 
 def examples(verb: str) -> list[str]:
-    """The command lines in the comment that configs/<verb>.yaml begins with."""
+    """Command lines in the comment at the start of configs/<verb>.yaml."""
     return [line.removeprefix("# ") for line in _yaml(verb) if line.startswith(f"# ncc {verb}")]
 
 
 def written(verb: str) -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
-    """Groups of configs/<verb>.yaml with default and comment, and keys with comment; keys within others have dots.
+    """Groups of configs/<verb>.yaml with default and comment, and keys with comment; nested keys have dots.
 
-    The keys of a section whose comment begins with "by name" are its user's, and are left out.
+    Keys of a section whose comment begins with "by name" are chosen by users, and are left out.
     """
     groups: dict[str, tuple[str, str]] = {}
     keys: dict[str, str] = {}
@@ -70,12 +70,12 @@ def written(verb: str) -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
 
 
 def show(verb: str, config: Any, choices: Mapping[str, Any], options: Mapping[str, Iterable[str]]) -> None:
-    """Print a verb's first page: what it does, examples, groups with their options, keys with their defaults.
+    """Print a verb's first page: purpose, examples, groups with their options, keys with their defaults.
 
     Args:
-        config: as composed with what was typed.
-        choices: the option taken of each group.
-        options: all of them, by group.
+        config: configuration composed with the overrides.
+        choices: chosen option of each group.
+        options: all options, by group.
     """
     console = _console()
     groups, keys = written(verb)
@@ -102,7 +102,7 @@ def show_within(config: Any, part: str) -> None:
     """Print every key within `part` of a composed configuration, with its value and text.
 
     Raises:
-        UnknownNameError: there is no such part; the message lists what exists.
+        UnknownNameError: there is no such part; the message lists those that exist.
     """
     value = OmegaConf.select(config, part)
     if value is None and part not in config:
@@ -113,7 +113,7 @@ def show_within(config: Any, part: str) -> None:
 
 
 def within(plain: Mapping[str, Any]) -> Iterator[Line]:
-    """Every key of a composed configuration with its value, and its text where its value's class has one."""
+    """Keys of a composed configuration with their values and, from the value's class, their texts."""
     agent = plain.get("agent")
     learner = learner_configs().get(agent.get("learner", "")) if isinstance(agent, Mapping) else None
     kinds = {"scenario": Scenario, "env": EnvView, "agent": learner, "stack": HostStack}
@@ -140,7 +140,7 @@ def _within(key: str, value: Any, types: list[Any], text: str) -> Iterator[Line]
 
 @cache
 def _texts(kind: type) -> dict[str, str]:
-    """The docstring of every field of a class, from its source: its first sentence."""
+    """First sentence of the docstring of every field of a class, from its source."""
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         if not issubclass(base, Value):
@@ -166,11 +166,11 @@ def _print(console: Console, title: str, lines: Iterable[Line], key_frac: float 
 
 
 def _plain(value: Any) -> str:
-    """Nearly as it is typed on a command line."""
+    """Format a value nearly as it is typed on a command line."""
     if OmegaConf.is_config(value):
         value = OmegaConf.to_container(value, resolve=False)
     if isinstance(value, dict):
-        return f"{{{', '.join(value)}}}"  # what stands there by which name is for --cfg job
+        return f"{{{', '.join(value)}}}"  # --cfg job shows the values
     if isinstance(value, float):
         return f"{value:g}".replace("e+", "e")
     return value if isinstance(value, str) else json.dumps(value).replace('"', "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The same controllers on the same flows, once per datapath: what each datapath says, and how far they agree."""
+"""The same controllers on the same flows, once per datapath: each datapath's results, and their agreement."""
 
 import json
 from collections.abc import Mapping
@@ -21,21 +21,21 @@ FORMAT = 2
 JSON, PARQUET = "comparison.json", "comparison.parquet"
 
 TOLERANCES: Mapping[str, float] = {"slowdown_all_mean": 0.05, "slowdown_all_p99": 0.10, "goodput_bps": 0.01}
-"""Metrics by which datapaths are compared, each with how far from 1 its ratio may be."""
+"""Metrics by which datapaths are compared, each with the tolerated distance of its ratio from 1."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What one table shows.
+    """Comparisons of the same controllers, one per datapath.
 
     Raises:
-        ConfigError: no datapath, or datapaths that differ in controllers, seeds or flows, so that there are no pairs.
+        ConfigError: there is no datapath, or datapaths differ in controllers, seeds or flows and cannot be paired.
     """
 
     comparisons: Mapping[str, Comparison]
-    """By datapath; the others are held against the last."""
+    """Comparison by datapath; the last is the reference for the others."""
     _known: dict[tuple[str, str, str], Interval] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """Ratios worked out so far, for a table asks for them more than once."""
+    """Cached ratios, because a table asks for them more than once."""
 
     def __post_init__(self) -> None:
         if not self.comparisons:
@@ -48,26 +48,26 @@ class Judgement:
 
     @property
     def datapaths(self) -> tuple[str, ...]:
-        """Names, in order."""
+        """Names of the datapaths, in order."""
         return tuple(self.comparisons)
 
     @property
     def reference(self) -> str:
-        """The datapath that the others are held against."""
+        """Datapath with which the others are compared."""
         return self.datapaths[-1]
 
     @property
     def any(self) -> Comparison:
-        """One of the comparisons, for what all have in common: scenario, controllers, seeds, number of flows."""
+        """One of the comparisons, for data that all have in common: scenario, controllers, seeds, number of flows."""
         return self.comparisons[self.reference]
 
     @property
     def valid(self) -> bool:
-        """Whether every run may be used."""
+        """True if every run may be used."""
         return all(comparison.valid for comparison in self.comparisons.values())
 
     def ratio(self, datapath: str, controller: str, metric: str) -> Interval:
-        """The metric on `datapath` over that on the reference: ratio of means over seeds, resampled in pairs."""
+        """Ratio of the metric on `datapath` to that on the reference: means over seeds, resampled in pairs."""
         key = (datapath, controller, metric)
         if key not in self._known:
             ours, theirs = (c.values[controller][metric] for c in (self.comparisons[datapath], self.any))
@@ -75,7 +75,7 @@ class Judgement:
         return self._known[key]
 
     def strays(self, datapath: str, controller: str, metric: str) -> bool:
-        """Whether the datapath is farther from the reference than `TOLERANCES` allow."""
+        """True if the datapath differs from the reference by more than `TOLERANCES` allow."""
         estimate = self.ratio(datapath, controller, metric).estimate
         return bool(abs(estimate - 1.0) > TOLERANCES[metric])
 
@@ -87,7 +87,7 @@ class Judgement:
             pq.write_table(pa.Table.from_pylist(rows), temporary)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; undefined numbers are null."""
+        """Convert to plain data; undefined numbers are null."""
         return {
             "format": FORMAT,
             "datapaths": list(self.datapaths),
@@ -119,7 +119,7 @@ class Judgement:
 
 
 def load_judgement(folder: Path) -> Judgement:
-    """What `Judgement.save` wrote; `ResultError` if it is not that."""
+    """Read a judgement that `Judgement.save` wrote; `ResultError` if it is invalid."""
     path = folder / JSON
     try:
         data = json.loads(path.read_bytes())

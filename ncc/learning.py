@@ -17,21 +17,21 @@ from ncc.harness.learner import Progress
 LEARNING = "learning.jsonl"
 TENSORBOARD = "tensorboard"
 WANDB = "wandb"
-"""Folder of a run that Weights & Biases keeps to itself."""
+"""Subfolder of a run that Weights & Biases uses."""
 NETWORK = "network/"
-"""Begins the names of what the environment tells; all else is the learner's."""
+"""Prefix of the environment's numbers; all others are the learner's."""
 RECENT = 20
 """Episodes in the running mean that the progress bar shows."""
 
 
 class LearningLog:
-    """Appends every `Progress` to `learning.jsonl` and to a TensorBoard event file; use as a context manager.
+    """A log that appends each `Progress` to `learning.jsonl` and a TensorBoard event file; a context manager.
 
-    A resumed run goes on from its checkpoint, which is its first report: rows from after it are dropped then.
+    A resumed run continues from its checkpoint, which is its first report, so later rows are dropped.
 
     Args:
-        project: of Weights & Biases, where the same is logged as a run with the folder's name; empty: nowhere.
-        config: what that run shows as its configuration.
+        project: project of Weights & Biases, to log there too, in a run with the folder's name; empty: none.
+        config: configuration that this run shows.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class LearningLog:
         self._started = time.perf_counter()
 
     def __enter__(self) -> "LearningLog":
-        # Imported here: with it comes torch, which --help and bad input must not wait for.
+        # Imported late, because it loads torch, for which --help and bad input must not wait.
         from torch.utils.tensorboard import SummaryWriter
 
         self._board: Any = SummaryWriter(str(self._board_folder))
@@ -98,10 +98,10 @@ class LearningLog:
 
 
 def load_wandb() -> Any:
-    """The package of Weights & Biases.
+    """Import the package of Weights & Biases.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: the package is not installed.
     """
     try:
         return importlib.import_module("wandb")
@@ -113,7 +113,7 @@ def load_wandb() -> Any:
 
 
 def read_learning(folder: Path) -> list[dict[str, Any]]:
-    """All rows of a run's learning log, in order. A line cut short by a crash can only be the last; it is left out."""
+    """Read all rows of a run's learning log, in order. A last line cut short by a crash is left out."""
     path = folder / LEARNING
     if not path.is_file():
         return []

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LimiterFactory:
-    """Builds the rate limiter of a controller in the process that runs it.
+    """A factory that makes the rate limiter of a controller in the process that runs it.
 
-    Policies come from the run folder `folder`; without one, from those that came with the package, in `packaged`.
+    Policies come from the run folder `folder` or, without one, from the package's folder `packaged`.
     """
 
     folder: Path | None
@@ -49,7 +49,7 @@ class LimiterFactory:
                     return self._policy(controller.name, policy, scenario)
 
     def resolved(self, controller: Controller) -> Controller:
-        """The controller with the stack its policy was trained on, unless it says that it brings its own."""
+        """Return the controller with the stack that its policy was trained on, unless it uses its own."""
         if isinstance(controller.limit, ModelLimit):
             trained = _trained_with(Path(controller.limit.path)).get("stack")
             return controller if trained is None else controller.replace(stack=from_dict(HostStack, trained, "stack"))
@@ -60,7 +60,7 @@ class LimiterFactory:
             return controller.replace(stack=from_dict(HostStack, _part(meta, "stack", path), f"{path}: stack"))
 
     def path(self, controller: str, limit: PolicyLimit) -> Path:
-        """The path of the policy file; a packaged one is compared with its manifest."""
+        """Path of the policy file; a packaged one is checked against its manifest."""
         path = Path(limit.path)
         if path.is_absolute() or self.folder is not None:
             return (self.folder or Path()) / path
@@ -77,7 +77,7 @@ class LimiterFactory:
         return packaged_policy(limit.pretrained, self.packaged)
 
     def inputs(self, controller: Controller) -> dict[str, str]:
-        """Digests of the files that decide what the controller does, by what they are."""
+        """Digests, by kind of file, of the files that determine the controller's decisions."""
         match controller.limit:
             case PolicyLimit() as policy:
                 return {"policy": file_digest(self.path(controller.name, policy))}
@@ -88,7 +88,7 @@ class LimiterFactory:
         return {}
 
     def warnings(self, controller: Controller, scenario: Scenario) -> tuple[str, ...]:
-        """Warnings about a controller's numbers on a scenario: sentences without a stop."""
+        """Warnings about a controller's numbers on a scenario: sentences without a full stop."""
         if not isinstance(controller.limit, PolicyLimit):
             return ()
         from ncc.envs.trained import TrainedRanges
@@ -149,7 +149,7 @@ class LimiterFactory:
 
 @contextmanager
 def _named_files(controller: Controller) -> Iterator[None]:
-    """Raise `ConfigError` for a bad file that `controller=` names itself; one of a run folder stays `ResultError`."""
+    """Raise `ConfigError` for a bad file that `controller=` names; for one of a run folder, `ResultError`."""
     try:
         yield
     except ResultError as error:
@@ -183,7 +183,7 @@ def _model(limit: ModelLimit, scenario: Scenario) -> RateLimiter:
 
 
 def _trained_with(checkpoint: Path) -> Mapping[str, Any]:
-    """`observation`, `action` and `stack` of a training of ours; nothing, of a checkpoint by somebody else."""
+    """Settings `observation`, `action` and `stack` of our training; empty for another project's checkpoint."""
     from ncc.agents.policy import UNTRAINED_FILE, load_policy
 
     meta = checkpoint.resolve().parent.parent / UNTRAINED_FILE
@@ -193,7 +193,7 @@ def _trained_with(checkpoint: Path) -> Mapping[str, Any]:
 
 
 def _digest(path: Path) -> str:
-    """SHA-256 of a file, or of every file in a folder by its name."""
+    """SHA-256 of a file, or of every file in a folder and its name."""
     if not path.exists():
         raise ConfigError(f"there is no file or folder {path}; name a model that was saved")
     if not path.is_dir():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Classes of anybody's as controllers: ``module:Class`` of the current folder, or of an installed package."""
+"""Users' classes as controllers: ``module:Class`` in the current folder or in an installed package."""
 
 import hashlib
 import importlib
@@ -27,10 +27,10 @@ CONTRACT = "it must offer reset(scenario, seed) and decide(measurement), as ncc.
 
 
 def class_controller(target: str) -> Controller:
-    """The controller that a class is: its name, its `summary` (or first line of docstring) and its `stack`.
+    """Make the controller of a class: its name, its `summary` (or first line of docstring) and its `stack`.
 
     Raises:
-        ConfigError: as `load_class`, or a `stack` that is none.
+        ConfigError: as `load_class`, or its `stack` is invalid.
     """
     found = load_class(target)
     stack = getattr(found, "stack", "dctcp")
@@ -43,10 +43,10 @@ def class_controller(target: str) -> Controller:
 
 
 def load_class(target: str) -> type[RateLimiter]:
-    """The class at ``module:Class``.
+    """Import the class at ``module:Class``.
 
     Raises:
-        ConfigError: no such module or class, a module that fails, or a class that does not keep the contract.
+        ConfigError: no such module or class, a module that fails, or a class that does not implement the contract.
     """
     name, _, within = target.partition(":")
     module = _module(name, target)
@@ -65,10 +65,10 @@ def load_class(target: str) -> type[RateLimiter]:
 
 
 class OwnLimiter:
-    """A `RateLimiter` that asks an object of somebody's class.
+    """A `RateLimiter` that calls an object of a user's class.
 
     Raises:
-        ConfigError: the class failed, or left with `SystemExit`; names the class, the method, the file and the line.
+        ConfigError: the class raised an error or `SystemExit`; the message names class, method, file and line.
     """
 
     def __init__(self, target: str) -> None:
@@ -94,10 +94,10 @@ class OwnLimiter:
 
 
 def source_digest(target: str) -> str:
-    """SHA-256 over the class's module and the files that its `files` names, so that changed ones make other runs.
+    """SHA-256 of the class's module and the files that its `files` names, so that changed files make other runs.
 
     Raises:
-        ConfigError: as `load_class`, or one of `files` is none.
+        ConfigError: as `load_class`, or one of `files` does not exist.
     """
     found = load_class(target)
     source = sys.modules[found.__module__].__file__
@@ -128,13 +128,13 @@ def _line(error: BaseException) -> str:
 
 
 def _where(error: BaseException, file: str, otherwise: str = "") -> str:
-    """The last line of the file that ran before the error; `otherwise`, if none did."""
+    """Last line of the file that ran before the error; `otherwise` if none did."""
     ran = [at for at in traceback.extract_tb(error.__traceback__) if at.filename.endswith(file)]
     return f" ({Path(file).name}, line {ran[-1].lineno}, in {ran[-1].name})" if ran else otherwise
 
 
 def _takes(verb: Any, arguments: int) -> bool:
-    """True if it can be called with so many arguments beside `self`."""
+    """True if it can be called with that number of arguments beside `self`."""
     if not callable(verb):
         return False
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How each controller is called and drawn, in every table and figure. Colours: Okabe and Ito, and Tol's muted set."""
+"""Name and style of each controller in all tables and figures. Colours: Okabe and Ito, and Tol's muted set."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Style:
-    """One controller's name and look."""
+    """Name and style of one controller."""
 
     label: str
     colour: str
@@ -35,20 +35,20 @@ PALETTE = {
     "cubic": Style("CUBIC", "#AA4499", "P", "-."),
     "bbr": Style("BBR", "#7A0F2E", "X", "-"),
     "vegas": Style("Vegas", "#332288", ">", "--"),
-    # Ceilings: limits with perfect knowledge, and orders without limits.
+    # Upper bounds: limits with perfect knowledge, and orders without limits.
     "max_min": Style("max-min oracle", "#44BB99", "s", "-."),
     "shortest_first": Style("shortest-first oracle", "#1B7837", "D", "--"),
     "ncc_order": Style("order only", "#99DDFF", "o", "--"),
-    # Bounds (`ncc.metrics.bounds`): no controllers, so thin and grey.
+    # Bounds (`ncc.metrics.bounds`) are not controllers, so they are thin and grey.
     "ideal_fair": Style("ideal fair", "#AAAAAA", "", "--"),
     "srpt_bound": Style("SRPT bound", "#888888", "", "-"),
-    # ns-3's own: paler than ours, dotted, mostly seen beside them.
+    # Those of ns-3 are paler than ours and dotted, as they are mostly shown beside ours.
     "ns3_dctcp": Style("DCTCP (ns-3)", "#E69F00", "<", ":"),
     "ns3_reno": Style("Reno (ns-3)", "#117733", "d", ":"),
     "ns3_cubic": Style("CUBIC (ns-3)", "#CC79A7", "8", ":"),
     "ns3_bbr": Style("BBR (ns-3)", "#CC6677", "h", ":"),
     "ns3_vegas": Style("Vegas (ns-3)", "#8877CC", "H", ":"),
-    # The kernel's own, likewise.
+    # Those of the kernel, in the same way.
     "linux_dctcp": Style("DCTCP (Linux)", "#B8860B", "<", ":"),
     "linux_reno": Style("Reno (Linux)", "#66A61E", "d", ":"),
     "linux_cubic": Style("CUBIC (Linux)", "#DDA0DD", "8", ":"),
@@ -56,20 +56,19 @@ PALETTE = {
 }
 
 _COLOURS = ("#000000", "#44AA99", "#00AACC", "#6B8E23", "#E377C2", "#9C755F", "#225555", "#A0A000")
-"""For names of which `PALETTE` says nothing; none of its own."""
+"""Colours of names that `PALETTE` lacks, all different from its own."""
 _LINES = ("-", "--", "-.", ":")
 _MARKERS = "osv^D<>PXd"
 _SHADES = (0.0, 0.45, -0.4)
-"""Of a controller's variants."""
+"""Shades of a controller's variants: 0 is its colour, above 0 lighter, below 0 darker."""
 _LOOKS = tuple((colour, line) for line in _LINES for colour in _COLOURS)
 
 
 def styles(names: Sequence[str]) -> dict[str, Style]:
     """A style for each name, in the order given.
 
-    Names outside `PALETTE` (a new controller need not be entered) get one that depends on the name alone, so that it is
-    the same in every figure; where two such names of one figure would look alike, the later one in the alphabet moves
-    on to a free look.
+    Names outside `PALETTE`, such as a new controller's, get a style from the name alone, so that it is the same in
+    every figure. If two such names in one figure would look the same, the alphabetically later one takes a free style.
     """
     taken: set[int] = set()
     chosen: dict[str, Style] = {}
@@ -84,13 +83,13 @@ def styles(names: Sequence[str]) -> dict[str, Style]:
 
 
 def variant_styles(controllers: Mapping[str, str]) -> dict[str, Style]:
-    """A style for each variant of a controller, all variants of one in its hue.
+    """Make a style for each variant of a controller; all variants of one have its hue.
 
-    The first variant of a controller looks as the controller does everywhere. Further ones are of a lighter or darker
-    shade and have other lines and markers, by their place among its variants.
+    The first variant looks like the controller itself. Others have a lighter or darker shade and other lines and
+    markers, by their place among the variants.
 
     Args:
-        controllers: by variant, whose it is; labels are the controllers'.
+        controllers: controller of each variant; labels are the controllers'.
     """
     own = styles(list(dict.fromkeys(controllers.values())))
     seen: dict[str, int] = {}
@@ -108,18 +107,18 @@ def variant_styles(controllers: Mapping[str, str]) -> dict[str, Style]:
 
 
 def _further(looks: Sequence[str], own: str, place: int) -> str:
-    """A controller's own look, and for its further variants the others in turn."""
+    """Look of a variant: the controller's own for the first, and the others in turn for the rest."""
     others = [look for look in looks if look != own]
     return own if place == 0 else others[(place - 1) % len(others)]
 
 
 def _shade(colour: str, light: float) -> str:
-    """A colour so far on its way to white or, below 0, to black."""
+    """Mix a colour with white or, if `light` is negative, with black."""
     end, share = (255, light) if light > 0 else (0, -light)
     parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return "#" + "".join(f"{round(part + share * (end - part)):02X}" for part in parts)
 
 
 def label(name: str) -> str:
-    """The display name."""
+    """Display name of a controller."""
     return PALETTE[name].label if name in PALETTE else name

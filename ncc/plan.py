@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A training run as a value: everything `ncc train` was asked for, checked before anything starts."""
+"""A training run as a value: all settings of `ncc train`, checked before anything starts."""
 
 import json
 from collections import Counter
@@ -28,29 +28,29 @@ from ncc.harness.run import eval_flow_seed
 
 CONFIG = "config.json"
 FOREIGN = "ns3gym"
-"""What `env.kind` of a simulation of others is; `ncc.foreign` trains on those."""
+"""Value of `env.kind` for other projects' simulations, on which `ncc.foreign` trains."""
 NO_SCENARIO = "is a simulation of others, without a scenario of ours to be judged in: only ncc.train takes it"
 PARTS = ("datapath", "scenario", "stack", "env", "agent", "evaluation")
 OPTIONAL = ("families", "expert")
-"""Parts that earlier run folders do not have."""
+"""Parts that run folders of earlier versions lack."""
 
 
 class EvaluationSpec(Value, frozen=True):
-    """Who is compared, on which datapaths, on how many paired seeds, for how long."""
+    """Settings of an evaluation: datapaths, controllers, paired seeds and duration."""
 
     datapaths: Annotated[tuple[Name, ...], Meta(min_length=1)]
-    """Where; `ncc.compose.reference_last` says with which of them the others are compared."""
+    """Datapaths to evaluate on; `ncc.compose.reference_last` chooses the one that the others are compared with."""
     controllers: Annotated[tuple[ControllerName, ...], Meta(min_length=1)]
     seeds: Annotated[int, Meta(ge=1, le=10_000)]
     duration_s: Positive
     first_seed: Natural = 0
     workers: Annotated[int, Meta(ge=1, le=256)] = 2
     bounds: bool = True
-    """Beside the controllers, `ncc.metrics.bounds`; not where flows are endless."""
+    """Add `ncc.metrics.bounds` to the table, unless flows are endless."""
     table: Literal["short", "full"] = "short"
-    """Size of the printed table: what fits 80 columns, or every metric with its interval and the bounds."""
+    """Size of the printed table: 80 columns, or every metric with its interval and the bounds."""
     params: dict[ControllerName, dict[str, Any]] = field(default_factory=dict)
-    """By controller: parameters of its transport over its own; `with_params` checks them."""
+    """Parameters by controller that replace those of its transport; `with_params` checks them."""
 
     def check(self) -> None:
         for what, names in (("controllers", self.controllers), ("datapaths", self.datapaths)):
@@ -60,10 +60,10 @@ class EvaluationSpec(Value, frozen=True):
             raise UnknownNameError("controller in params", unknown[0], self.controllers)
 
     def load(self) -> tuple[Controller, ...]:
-        """The controllers themselves, with `params`.
+        """Load the controllers, with `params`.
 
         Raises:
-            ConfigError: a name or parameter that is none, or two policy files that results would call the same.
+            ConfigError: a name or parameter does not exist, or two policy files would have the same name in results.
         """
         found = tuple(with_params(load_controller(name), self.params.get(name, {})) for name in self.controllers)
         for name, same in Counter(controller.name for controller in found).items():
@@ -77,27 +77,27 @@ class EvaluationSpec(Value, frozen=True):
 
 
 def planned(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a composed configs/train.yaml that a plan holds: all but where it runs and how it was asked for."""
+    """Part of a composed configs/train.yaml that a plan holds: all but its folder and the form of the command."""
     return {key: value for key, value in plain.items() if key not in ("resume", "out", "wandb", CONSENT)}
 
 
 @dataclass(frozen=True)
 class TrainPlan:
-    """The parts of one training run. Built from plain data so that a run folder can say what it was."""
+    """The parts of one training run, built from plain data so that they can be stored in a run folder."""
 
     plain: dict[str, Any]
     datapath: DatapathSpec
-    """Where the agent learns."""
+    """Datapath on which the agent learns."""
     judged_on: tuple[DatapathSpec, ...]
-    """Where results are judged: `evaluation.datapaths`."""
+    """Datapaths on which results are evaluated: `evaluation.datapaths`."""
     scenario: Scenario
-    """Where the agent learns, unless there are families; where results are judged in any case."""
+    """Scenario of evaluations and, unless there are families, of training."""
     families: Families
-    """What episodes of training are drawn from, if it names any."""
+    """Networks from which episodes of training are drawn, if it names any."""
     expert: AnyExpert | None
-    """Whom the agent may imitate at first."""
+    """Expert that the agent may imitate at first."""
     stack: HostStack
-    """What runs below the agent's rate limit while it learns."""
+    """Host stack below the agent's rate limit during training."""
     env: EnvView
     learner: Any
     """The agent's configuration (a `Value` with `build() -> Learner`)."""
@@ -142,13 +142,13 @@ class TrainPlan:
         return plan
 
     def require_same(self, folder: Path) -> None:
-        """Raise `ConfigError` if the run in `folder` was asked for something else than this plan, naming a key."""
+        """Raise `ConfigError`, with a key that differs, if the run in `folder` has other settings than this plan."""
         found, asked = TrainPlan.load(folder).plain, self.plain
         if differs := sorted(key for key in {*found, *asked} if found.get(key) != asked.get(key)):
             raise ConfigError(f"{folder} holds a training with another {differs[0]}: delete it, or choose another out=")
 
     def check_families(self) -> None:
-        """Find now what would otherwise end the training at the episode that draws it, or be in the way of judging."""
+        """Check families before training, so that no drawn episode and no evaluation fails later."""
         seen = self.env.observation
         learned, judged = check_families(self.families, seen), obs_dim(seen, self.scenario)
         if learned != judged:
@@ -158,7 +158,7 @@ class TrainPlan:
             )
 
     def check_evaluation(self) -> None:
-        """Find now what would otherwise end the run after its training."""
+        """Check the evaluation before training, so that it cannot fail afterwards."""
         spec = self.evaluation
         if spec.duration_s < self.scenario.period_s:
             raise ConfigError(
@@ -173,20 +173,20 @@ class TrainPlan:
 
     @property
     def spec(self) -> EnvSpec:
-        """What the agent learns in; with families, its scenario is replaced by theirs."""
+        """Environment that the agent learns in; families replace its scenario by theirs."""
         return EnvSpec(scenario=self.scenario, stack=self.stack, view=self.env, expert=self.expert)
 
     def check_transports(self) -> None:
-        """Every datapath has what is to run on it; loads their extension modules.
+        """Check that every datapath has the transports that it must run; this loads their extension modules.
 
         Raises:
-            ConfigError: names the datapath, what it has and what to do.
+            ConfigError: a transport is missing; the message names the datapath, its transports and the remedy.
         """
         self.datapath.require(self.stack, "stack.transport", "Choose one of these, or another datapath to train on.")
         require_transports(self.judged_on, self.controllers())
 
     def controllers(self) -> tuple[Controller, ...]:
-        """Who will be compared, learned ones over the stack that they are trained on."""
+        """Controllers to compare, learned ones with the stack that they are trained on."""
         return tuple(
             controller.replace(stack=self.stack)
             if isinstance(controller.limit, PolicyLimit) and controller.limit.stack == "trained"
@@ -201,12 +201,12 @@ class TrainPlan:
         return scenario
 
     def save(self, folder: Path) -> None:
-        """Keep the plan in the run folder, so that `resume` and `ncc.evaluate` can read it."""
+        """Save the plan in the run folder, so that `resume` and `ncc.evaluate` can read it."""
         save_plain(folder, self.plain)
 
     @classmethod
     def load(cls, folder: Path) -> "TrainPlan":
-        """The plan of a run folder."""
+        """Load the plan of a run folder."""
         plain = read_plain(folder)
         if isinstance(plain, dict) and is_foreign(plain.get("env")):
             raise ResultError(
@@ -224,10 +224,10 @@ def save_plain(folder: Path, plain: dict[str, Any]) -> None:
 
 
 def read_plain(folder: Path) -> Any:
-    """What `save_plain` wrote.
+    """Read a configuration that `save_plain` wrote.
 
     Raises:
-        ResultError: nothing, or what cannot be read.
+        ResultError: there is none, or it cannot be read.
     """
     path = folder / CONFIG
     try:
@@ -241,25 +241,25 @@ def read_plain(folder: Path) -> Any:
 
 
 def not_ours(folder: Path, error: Exception) -> ResultError:
-    """What is said of a configuration that can be read and not be used."""
+    """Make the error for a configuration that can be read but not used."""
     if isinstance(error, UnknownNameError):
         return ResultError(f"{folder / CONFIG}: {error} If it is of your own folder, name that: --config-dir <folder>")
     return ResultError(f"{folder / CONFIG} is no configuration of this version of ncc ({error}); train again")
 
 
 def is_foreign(env: Any) -> bool:
-    """Whether that part of a configuration is a simulation of others."""
+    """True if this part of a configuration is a simulation of another project."""
     return isinstance(env, Mapping) and env.get("kind") == FOREIGN
 
 
 def with_params(controller: Controller, params: Mapping[str, Any]) -> Controller:
-    """The controller with parameters of its transport over its own.
+    """Replace parameters of the controller's transport.
 
-    A transport that a datapath brings itself (ns-3's own) is asked by that datapath, at the start of a run.
+    Parameters of a transport that the datapath itself provides (ns-3's) are checked at the start of a run.
 
     Raises:
-        UnknownNameError: its header has no such parameter; the message lists what exists.
-        ConfigError: out of range; or the controller runs on the stack that its policy was trained on.
+        UnknownNameError: its header has no such parameter; the message lists those that exist.
+        ConfigError: a value is out of range, or the controller uses the stack that its policy was trained on.
     """
     limit, stack = controller.limit, controller.stack
     if params and isinstance(limit, PolicyLimit) and limit.stack == "trained":
@@ -274,7 +274,7 @@ def with_params(controller: Controller, params: Mapping[str, Any]) -> Controller
 
 
 def require_transports(datapaths: Sequence[DatapathSpec], controllers: Sequence[Controller]) -> None:
-    """`ConfigError` unless every controller's transport exists on every datapath."""
+    """Raise `ConfigError` unless every controller's transport exists on every datapath."""
     for controller in controllers:
         for datapath in datapaths:
             remedy = f"Leave the controller out, or judge without {datapath.name}."
@@ -282,7 +282,7 @@ def require_transports(datapaths: Sequence[DatapathSpec], controllers: Sequence[
 
 
 def require_marks(scenario: Scenario, controllers: Sequence[Controller]) -> None:
-    """`ConfigError` if a controller lives on ECN marks (its header says so) and no port of the scenario sets any."""
+    """Raise `ConfigError` if a controller needs ECN marks (its header says so) and no port of the scenario sets any."""
     known = registry.controllers()
     for controller in controllers:
         info = known.get(controller.stack.transport)
@@ -304,7 +304,7 @@ def _one(datapaths: tuple[DatapathSpec, ...]) -> DatapathSpec:
 
 
 def _check_parts(plain: Any) -> None:
-    """Every part of the configuration is there, of the right kind, and nothing else is."""
+    """Check that every part of the configuration is there and of the right kind, and that there are no others."""
     if not isinstance(plain, dict):
         raise ConfigError(f"configuration must be a mapping, got {type(plain).__name__}")
     if is_foreign(plain.get("env")):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a learner learns in: the racks of each of its workers, stepped in the way that the datapath allows."""
+"""The racks of each worker of a learner, stepped in the way that the datapath allows."""
 
 from dataclasses import dataclass
 
@@ -20,10 +20,10 @@ _ONE_SCENARIO = Families()
 class RackFactory:
     """The racks of worker `index`, numbered so that no two workers ever meet the same flows.
 
-    Racks step together in the worker's own process where the datapath can do that (`Batching`), and in a process each
-    where it cannot. What they give is the same.
+    Racks step together in the worker's own process if the datapath can do that (`Batching`), else in a process each,
+    with the same results.
 
-    With families, racks are the slots of a `Mixture`, and `spec` says how they are seen.
+    With families, racks are the slots of a `Mixture`, and `spec` defines their observation, action and reward.
 
     Raises:
         ConfigError: continuous actions, or families on a datapath that does not offer `Batching`.
@@ -34,7 +34,7 @@ class RackFactory:
     seed: int
     racks: int = 1
     threads: int = 1
-    """Of each worker, for a datapath that can batch."""
+    """Threads of each worker, for a datapath that can batch."""
     families: Families = _ONE_SCENARIO
 
     def __post_init__(self) -> None:
@@ -46,7 +46,7 @@ class RackFactory:
     def for_learner(
         cls, spec: EnvSpec, datapath: DatapathFactory, seed: int, learner: Learner, families: Families = _ONE_SCENARIO
     ) -> "RackFactory":
-        """With as many racks as the learner asks for, and its workers' share of the processors."""
+        """Make a factory with the racks that the learner asks for, and its workers' share of the processors."""
         workers = max(1, learner.processes // learner.racks_per_env)
         threads = max(1, usable_cpus() // workers)
         return cls(spec, datapath, seed, learner.racks_per_env, threads=threads, families=families)

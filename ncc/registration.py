@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Gymnasium's ids of our environments.
+"""Gymnasium ids of our environments.
 
-``import ncc`` registers them and does not import Gymnasium, which hosts run without: where Gymnasium comes later, they
-are registered when it does.
+``import ncc`` registers them without importing Gymnasium, which hosts lack: if Gymnasium is imported later, they are
+registered then.
 """
 
 import sys
@@ -21,7 +21,8 @@ IDS: dict[str, dict[str, Any]] = {
     "ncc/RackOne-v0": RACK | {"kwargs": {"space": "discrete"}},
     "ncc/Ns3Gym-v0": {"entry_point": "ncc.envs.ns3gym.env:Ns3GymEnv"},
 }
-"""An index for each host, a number for each host, one index for all hosts; and simulations of others."""
+"""Ids of environments with an index per host, a number per host, one index for all hosts, and of other projects'
+simulations."""
 
 
 def register_when_imported() -> None:
@@ -40,7 +41,7 @@ def _register() -> None:
 
 
 class _AfterGymnasium:
-    """A finder that finds Gymnasium as the others do, and lets its import end with `_register`."""
+    """An import finder that finds Gymnasium as the others do, and calls `_register` after its import."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None

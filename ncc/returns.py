@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the runs of an evaluation would have earned: the learner's own yardstick, on flows it has never met."""
+"""Returns of an evaluation's runs: the learner's reward on flows that it has never met."""
 
 from dataclasses import fields
 
@@ -13,9 +13,9 @@ from ncc.harness.run import Run
 
 
 def evaluation_returns(evaluation: Evaluation, reward: RewardSpec, episode_s: float) -> dict[str, FloatArray]:
-    """Mean reward per host and epoch over the first `episode_s` of each run, by controller: [n_seeds].
+    """Mean reward per host and epoch over the first `episode_s` seconds of each run, by controller: [n_seeds].
 
-    As long from an empty network as an episode of training, so that the numbers can stand beside a learning curve.
+    With the length of a training episode from an empty network, the numbers can be compared with a learning curve.
     """
     return {
         name: np.array([_return(run.load(), reward, episode_s) for run in evaluation.of(name)])
@@ -31,6 +31,6 @@ def _return(run: Run, spec: RewardSpec, episode_s: float) -> float:
 
 
 def _measurement(epochs: Epochs, i: int) -> Measurement:
-    """The `i`-th of the stacked measurements."""
+    """Measurement `i` of the stacked ones."""
     columns = {f.name: epochs.columns[f.name][i] for f in fields(Measurement) if f.name != "time_s"}
     return Measurement(time_s=float(epochs.time_s[i]), **columns)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One table: metrics and datapaths down, controllers across, intervals over seeds; for terminals, logs and Markdown.
+"""A table with metrics and datapaths in rows, controllers in columns, and intervals over seeds; as text or Markdown.
 
-Below it, where there are several datapaths, a small one that holds them against each other.
+With several datapaths, a small table below compares them.
 """
 
 from collections.abc import Sequence
@@ -33,19 +33,19 @@ ROWS = (
     "loss_frac",
     "jain",
 )
-"""What the table shows: all of FCT slowdown by size of flow, then the network."""
+"""Metrics of the table: FCT slowdown by size of flow, then the network."""
 
 STRAYS = "!"
 BETTER, WORSE = "✓", "✗"
 APART = "bright_black"
-"""Style of what does not compete."""
+"""Style of columns that do not compete."""
 
 
 def print_judgement(judgement: Judgement, console: Console | None = None, *, full: bool = False) -> None:
-    """Print the verdict, the table and, if there is more to say, further sentences; `print_verdict` closes it.
+    """Print the verdict, the table and, if any, further sentences; `print_verdict` ends the output.
 
     Args:
-        full: every metric with its interval, the bounds, and how far datapaths agree; else what fits 80 columns.
+        full: every metric with its interval, the bounds and the agreement of datapaths; else a table of 80 columns.
     """
     console = console or Console()
     print_verdict(judgement, console)
@@ -59,7 +59,7 @@ def print_judgement(judgement: Judgement, console: Console | None = None, *, ful
 
 
 def print_verdict(judgement: Judgement, console: Console | None = None) -> None:
-    """Print who finishes flows sooner: the first line of every comparison, and the last."""
+    """Print the first and last line of every comparison: the controllers that finish flows sooner."""
     _say(console or Console(), sentences(judgement)[0], "bold")
 
 
@@ -68,7 +68,7 @@ def _say(console: Console, text: str, style: str = "") -> None:
 
 
 def sentences(judgement: Judgement) -> tuple[str, ...]:
-    """`ncc.verdict.verdicts` of the reference, then what the other datapaths say, where that is something else."""
+    """Sentences of `ncc.verdict.verdicts` for the reference, then those of other datapaths that differ."""
     found = {name: verdicts(judgement.comparisons[name]) for name in (judgement.reference, *judgement.datapaths)}
     if len(set(found.values())) == 1:
         return found[judgement.reference]
@@ -76,13 +76,13 @@ def sentences(judgement: Judgement) -> tuple[str, ...]:
 
 
 def markdown(judgement: Judgement, rows: Sequence[str] = ROWS) -> str:
-    """The full table as GitHub-flavoured Markdown; the best, and who cannot be told from it, in bold."""
+    """Format the full table as GitHub-flavoured Markdown, with the best, and those equal to it, in bold."""
     first, *others = sentences(judgement)
     return "\n".join([f"{first}\n", *map(markdown_grid, grids(judgement, rows)), *(f"{s}\n" for s in [*others, first])])
 
 
 def grids(judgement: Judgement, rows: Sequence[str] = ROWS) -> list[Grid]:
-    """The full table, and where there are several datapaths, how far they agree."""
+    """Make the full table and, for several datapaths, one of their agreement."""
     return [_results(judgement, rows), *([_agreement(judgement)] if len(judgement.datapaths) > 1 else [])]
 
 
@@ -121,7 +121,7 @@ def _row(judgement: Judgement, key: str, datapath: str, *, several: bool) -> Row
 
 
 def _named(key: str) -> tuple[str, str]:
-    """The section that a metric stands in, and its name there."""
+    """Section of a metric, and its name there."""
     metric = CATALOGUE[key]
     section, _, short = metric.label.rpartition(", ") if key.startswith("slowdown_") else ("", "", metric.title)
     return section, short
@@ -157,7 +157,7 @@ def _agreement(judgement: Judgement) -> Grid:
 
 
 def differences(judgement: Judgement, reference: str, rows: Sequence[str] = ROWS) -> Grid:
-    """Every controller less `reference`, on the same flows; marked where the interval leaves out 0.
+    """Differences of every controller from `reference`, on the same flows, with a mark if the interval excludes 0.
 
     Raises:
         UnknownNameError: `reference` was not compared.
@@ -197,7 +197,7 @@ def differences(judgement: Judgement, reference: str, rows: Sequence[str] = ROWS
 
 
 def _signed(metric: Metric, found: Interval) -> tuple[str, str]:
-    """A difference and its interval, each with the sign of what is shown: what rounds to 0 has none."""
+    """Format a difference and its interval with the signs of the rounded numbers; rounded zeros have none."""
 
     def text(value: float) -> str:
         shown = metric.text(value)
@@ -221,7 +221,7 @@ def _shown(judgement: Judgement, rows: Sequence[str]) -> list[str]:
 
 
 def _cell(metric: Metric, cell: Interval) -> tuple[str, str]:
-    """Estimate and interval as text; an interval of width 0 (all seeds agree, mostly on 0) goes without saying."""
+    """Format estimate and interval; an interval of width 0 (all seeds agree, mostly on 0) is left out."""
     if np.isnan(cell.low) or cell.low == cell.high:
         return metric.text(cell.estimate), ""
     return metric.text(cell.estimate), f"[{metric.text(cell.low)}, {metric.text(cell.high)}]"
@@ -250,7 +250,7 @@ def _caption(judgement: Judgement, rows: Sequence[str]) -> list[tuple[str, str]]
 
 
 def _bounds(judgement: Judgement) -> list[tuple[str, str]]:
-    """A line on the columns apart and, with enough seeds, the share of the gap that each controller closes."""
+    """Lines on the separate columns and, with enough seeds, on the share of the gap that each controller closes."""
     if not judgement.any.bounds:
         return []
     names = ", ".join(label(name) for name in judgement.any.bounds)
@@ -267,7 +267,7 @@ def _bounds(judgement: Judgement) -> list[tuple[str, str]]:
 
 
 def _share(gap: Interval) -> str:
-    """A share in per cent with its interval; a dash where there is no gap."""
+    """Format a share in per cent with its interval; a dash if there is no gap."""
     if np.isnan(gap.estimate):
         return "–"  # noqa: RUF001
     estimate, low, high = (signed(100 * value, 0) for value in (gap.estimate, gap.low, gap.high))

@@ -18,14 +18,14 @@ from ncc.core.plausible import CONSENT, require_plausible
 
 
 def main(plain: dict[str, Any], overrides: list[str]) -> None:
-    """Train, evaluate, report; or continue a run that was interrupted."""
+    """Train, evaluate and report, or continue an interrupted run."""
     if "experiment=list" in overrides:
         list_with_comments(recipe_paths())
         return
     _require_recipe(overrides)
     if _foreign(plain, overrides):
         return
-    # Imported here, and training only once the plan is known to be good: `--help` and bad input answer at once.
+    # Imported late, and training only once the plan is known to be good: `--help` and bad input answer at once.
     from ncc.plan import TrainPlan, planned
 
     resume = plain["resume"]
@@ -44,7 +44,7 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
 
 
 def _foreign(plain: dict[str, Any], overrides: Sequence[str]) -> bool:
-    """Train on a foreign simulation, if that is what is asked for."""
+    """Train on a foreign simulation if the configuration asks for it; return whether it does."""
     from ncc.foreign.plan import SimulationPlan, foreign_run
     from ncc.plan import is_foreign
 
@@ -65,13 +65,13 @@ def _foreign(plain: dict[str, Any], overrides: Sequence[str]) -> bool:
 
 
 def _require_alone(overrides: Sequence[str]) -> None:
-    """`ConfigError` for anything beside resume and wandb."""
+    """Raise `ConfigError` for any override other than resume and wandb."""
     if others := [o for o in overrides if not o.startswith(("resume=", "wandb="))]:
         raise ConfigError(f"resume continues a run with its own configuration; leave out {', '.join(others)}")
 
 
 def _require_recipe(overrides: Sequence[str]) -> None:
-    """`ConfigError` for a figure of a paper: a group of the same name has those, for `ncc.evaluate`."""
+    """Raise `ConfigError` for a figure of a paper, which `ncc.evaluate` has in a group of the same name."""
     for key, _, name in (override.partition("=") for override in overrides):
         if key.lstrip("+") == "experiment" and name not in (*recipe_names(), "null"):
             raise ConfigError(
@@ -81,7 +81,7 @@ def _require_recipe(overrides: Sequence[str]) -> None:
 
 
 def _new_folder(plain: dict[str, Any]) -> Path:
-    """runs/<date>_<time>_<scenario>_<agent>_s<seed>, numbered where it exists already."""
+    """Folder runs/<date>_<time>_<scenario>_<agent>_s<seed>, with a number if that exists already."""
     stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     name = f"{stamp}_{plain['scenario']['name']}_{agent_name(plain['agent'])}_s{plain['seed']}"
     folders = (Path("runs") / (name if i == 0 else f"{name}_{i}") for i in range(1000))

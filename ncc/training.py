@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One training run from plan to report: learn, judge on held-out flows, leave a folder that says everything."""
+"""One training run from plan to report: learn, evaluate on held-out flows, and seal a complete folder."""
 
 import math
 import time
@@ -32,25 +32,25 @@ from ncc.table import print_verdict
 
 CURVE = "learning_curve.png"
 PROBE_S = 3.0
-"""Longest wall time of the probe that the forecast rests on."""
+"""Longest wall time in seconds of the probe for the forecast."""
 LEARNING_S = 0.2e-3
-"""CPU time of the learner per epoch of a rack, roughly; for the forecast only."""
+"""Approximate CPU time in seconds of the learner per epoch of a rack, for the forecast only."""
 RACK_HOSTS = 16
-"""Hosts of that rack."""
+"""Number of hosts of that rack."""
 FAMILIES = "families"
-"""What the speed of learning in them is listed as, beside the datapaths."""
+"""Name of families in the list of speeds, beside the datapaths."""
 DRAIN_FRAC = 0.4
-"""Simulated time an evaluation spends beyond its arrivals, roughly, as a share of them; for the forecast only."""
+"""Approximate simulated time of an evaluation after its arrivals, as a share of them, for the forecast only."""
 
 
 def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> None:
     """Train by the plan into `folder`, evaluate, print the comparison and seal the folder.
 
     Args:
-        wandb: project of Weights & Biases to log to as well; empty: none.
+        wandb: project of Weights & Biases to log to in addition; empty: none.
 
     Raises:
-        ConfigError: a setting that cannot be used; a folder that this call made is gone again.
+        ConfigError: a setting cannot be used; a folder that this call made is removed again.
         ResultError: another training writes to the folder.
         WorkerDiedError, KeyboardInterrupt: the folder holds a checkpoint and can be resumed; the message says how.
     """
@@ -61,7 +61,7 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> No
         load_wandb()
     judged = folder / "evaluation"
     with training_in(folder, resume=resume):
-        if resume and _finished(folder):  # by somebody else, since it was looked at
+        if resume and _finished(folder):  # by another process in the meantime
             return
         plan.save(folder)
         made = provenance()
@@ -98,20 +98,20 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> No
 
 
 def _finished(folder: Path) -> bool:
-    """Whether there is nothing left to resume, which is told."""
+    """True if there is nothing left to resume, which is then printed."""
     if sealed := is_sealed(folder):
         print(f"{folder} is finished; evaluate it with: ncc evaluate run={folder}")
     return sealed
 
 
 def check_training(plan: TrainPlan) -> tuple[Learner, RackFactory]:
-    """What can be known of a plan before anything is written.
+    """Check all that can be known of a plan before anything is written.
 
     Returns:
-        Who learns, and what in.
+        Learner and racks.
 
     Raises:
-        ConfigError: it cannot be trained; names the setting and what is allowed.
+        ConfigError: the plan cannot be trained; the message names the setting and what is allowed.
     """
     learner: Learner = plan.learner.build(batching=isinstance(plan.datapath.load(), Batching))
     length, remedy = math.ceil(plan.scenario.duration_s / plan.scenario.period_s - 1e-9), "scenario.duration_s"
@@ -128,7 +128,7 @@ def check_training(plan: TrainPlan) -> tuple[Learner, RackFactory]:
 
 
 def _where(plan: TrainPlan) -> str:
-    """What the agent learns in, in words."""
+    """Text that describes the networks of training."""
     if not plan.families.of:
         return f"{plan.scenario.name} ({plan.scenario.n_agents} hosts, {plan.datapath.name})"
     names = ", ".join(
@@ -139,10 +139,10 @@ def _where(plan: TrainPlan) -> str:
 
 
 def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, dict[str, list[float]]]:
-    """Draw the learning curve beside what each controller earns on the held-out flows.
+    """Draw the learning curve together with the returns of each controller on the held-out flows.
 
     Returns:
-        That, seed by seed: datapath -> controller -> returns.
+        Returns by seed: datapath -> controller -> returns.
     """
     returns = {
         datapath.name: evaluation_returns(
@@ -150,15 +150,15 @@ def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, dict[str, 
         )
         for datapath in plan.judged_on
     }
-    # Where the agent learned, if it was judged there: only then do curve and lines speak of the same network.
+    # Use the datapath of training if it was evaluated: only then do curve and lines show the same network.
     shown = plan.datapath.name if plan.datapath.name in returns else plan.judged_on[-1].name
     references = {name: float(values.mean()) for name, values in returns[shown].items()}
     learned, judged_on = plan.datapath.name, shown
-    if plan.families.of:  # other networks, so that the lines are no ceiling or floor of the curve
+    if plan.families.of:  # other networks, so that the lines do not bound the curve
         learned, judged_on = f"families on {learned}", f"{plan.scenario.name} on {shown}"
     title = f"Return while learning on {learned}; horizontal lines: mean on the held-out flows on {judged_on}"
     rows = read_learning(folder)
-    if any(row["returns"] for row in rows):  # who learns from recorded episodes plays none
+    if any(row["returns"] for row in rows):  # a learner from recorded episodes plays none
         learning_curve(rows, folder / CURVE, references=references, title=title)
     return {
         datapath: {name: values.tolist() for name, values in earned.items()} for datapath, earned in returns.items()
@@ -188,7 +188,7 @@ def _learn(plan: TrainPlan, learner: Learner, factory: RackFactory, folder: Path
 
 
 def _forecast(plan: TrainPlan, learner: Learner, epochs_per_s: dict[str, float]) -> None:
-    """Say how long it will take, from a probe of every datapath on this machine."""
+    """Print how long the run will take, from a probe of every datapath on this machine."""
     cpus = usable_cpus()
     at_a_time = min(learner.processes, cpus)
     learned_at, unit = epochs_per_s[plan.datapath.name], f"{plan.scenario.period_s * 1e3:g} ms"
@@ -217,13 +217,13 @@ def _minutes(seconds: float) -> str:
 
 
 def _epochs_per_s(plan: TrainPlan, processes: int) -> dict[str, float]:
-    """By datapath: epochs per second of one rack while `processes` of them run side by side, on this machine as it is.
+    """Epochs per second of one rack, by datapath, while `processes` of them run side by side on this machine.
 
-    In processes of their own, because a simulator may abort its interpreter. Of families, as `FAMILIES`, those of a
-    slot.
+    Each probe runs in its own process, because a simulator may abort its interpreter. The speed of a slot of families
+    is listed as `FAMILIES`.
     """
     others = [datapath for datapath in plan.judged_on if datapath.name != plan.datapath.name]
-    stack = plan.controllers()[0].stack  # what the agent learns over may be unknown where it is not judged
+    stack = plan.controllers()[0].stack  # the training stack may not exist where the agent is not evaluated
     below = [(plan.datapath, plan.stack), *((datapath, stack) for datapath in others)]
     tried = [
         (datapath.name, datapath, RackFactory(plan.spec.replace(stack=stack), datapath.load(), plan.seed))
@@ -247,7 +247,7 @@ def _epochs_per_s(plan: TrainPlan, processes: int) -> dict[str, float]:
 
 
 def _probe(factory: RackFactory, index: int) -> float:
-    """Epochs per second over an episode (a whole one, for a network that has just started is nearly idle)."""
+    """Measure epochs per second over a whole episode, because a network that has just started is nearly idle."""
     env = factory(index)
     env.reset()
     actions = np.full((env.n_racks, env.n_agents), env.n_actions - 1, dtype=np.int64)

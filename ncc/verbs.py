@@ -18,7 +18,7 @@ VERBS = tuple(verb for verbs in GROUPS.values() for verb in verbs)
 
 
 def sentence(verb: str) -> str:
-    """The purpose of a verb: the first sentence of its module's docstring. The module is read, not imported."""
+    """Purpose of a verb: the first sentence of its module's docstring. The module is read, not imported."""
     spec = find_spec(f"ncc.{verb}")
     assert spec is not None, verb
     assert spec.origin is not None, verb
@@ -28,7 +28,7 @@ def sentence(verb: str) -> str:
 
 
 def version_line() -> str:
-    """Version, commit where this is a checkout, and Python."""
+    """Version, commit if this is a checkout, and Python version."""
     from ncc.harness.manifest import git_state
 
     state = git_state(Path(ncc.__file__).resolve().parent.parent)

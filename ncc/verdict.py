@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A comparison in a sentence: how much sooner a controller finishes flows than DCTCP, with the paired interval."""
+"""A comparison as a sentence: how much sooner a controller finishes flows than DCTCP, with the paired interval."""
 
 from collections.abc import Callable
 
@@ -14,21 +14,21 @@ Digits = Callable[[float], str]
 
 
 def verdicts(comparison: Comparison) -> tuple[str, ...]:
-    """A sentence for each learned controller; without any, one for the first that was named.
+    """Sentences for each learned controller; without any, one for the first that was named.
 
-    Each is held against DCTCP or, where that was not run, against the classical controller with the lowest mean FCT.
-    Two are told apart when the paired bootstrap interval of the ratio of their means leaves out 1.
+    Each controller is compared with DCTCP or, if that was not run, with the classical controller with the lowest mean
+    FCT. Two differ if the paired bootstrap interval of the ratio of their means excludes 1.
     """
     return tuple(_sentence(comparison, name) for name in subjects(comparison))
 
 
 def subjects(comparison: Comparison) -> tuple[str, ...]:
-    """The controllers that the sentences are about."""
+    """Controllers that the sentences are about."""
     return comparison.learned or comparison.controllers[:1]
 
 
 def opponent(comparison: Comparison, subject: str) -> str | None:
-    """The controller that `subject` is held against; None if it was run alone."""
+    """Controller with which `subject` is compared; None if it was run alone."""
     others = [name for name in comparison.controllers if name != subject]
     if GAP_START in others:
         return GAP_START
@@ -75,14 +75,14 @@ def _ratio(comparison: Comparison, subject: str, reference: str, metric: str) ->
 
 
 def _goodput(ratio: Interval) -> str:
-    """Goodput in words; empty where it is undefined."""
+    """Goodput in words; empty if it is undefined."""
     if np.isnan(ratio.estimate):
         return ""
     return f"goodput equal ({_change(ratio)})" if 1.0 in ratio else "goodput " + " ".join(_by(ratio, "lower", "higher"))
 
 
 def _by(ratio: Interval, less: str, more: str) -> tuple[str, str]:
-    """The distance of a ratio below 1 (`less`) or above it (`more`), and its interval."""
+    """Distance of a ratio below 1 (`less`) or above it (`more`), and its interval."""
     sign, word = (-1.0, less) if ratio.estimate < 1 else (1.0, more)
     low, high = sorted(sign * 100 * (bound - 1) for bound in (ratio.low, ratio.high))
     estimate = sign * 100 * (ratio.estimate - 1)
@@ -97,11 +97,11 @@ def _change(ratio: Interval) -> str:
 
 
 def _digits(*values: float) -> Digits:
-    """Whole per cent, or tenths where one of the numbers is below 1 and would vanish."""
+    """Format for whole per cent, or for tenths if a number below 1 would vanish."""
     digits = 1 if any(0 < abs(value) < 1 for value in values) else 0
     return lambda value: signed(value, digits)
 
 
 def signed(value: float, digits: int) -> str:
-    """A number with `digits` digits after the point, and a minus sign rather than a hyphen."""
+    """Format a number with `digits` digits after the decimal point, and a minus sign instead of a hyphen."""
     return f"{value:z.{digits}f}".replace("-", "\N{MINUS SIGN}")

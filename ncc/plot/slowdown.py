@@ -145,6 +145,6 @@ def _require_flows(data: Mapping[str, FlowPoints]) -> None:
 
 
 def _percentile(slowdown: FloatArray, q: float) -> float:
-    """An order statistic, with undelivered flows as the slowest; NaN where it falls on one of those."""
+    """Percentile as an order statistic, with undelivered flows as the slowest; NaN if it falls on one of those."""
     ordered = np.sort(slowdown)  # NaN sorts last
     return float(ordered[min(int(np.ceil(q * len(ordered))), len(ordered)) - 1])
