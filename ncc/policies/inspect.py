@@ -4,9 +4,7 @@
 import json
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any
 
-from ncc.harness.controller import Controller
 from ncc.harness.datapath import HostStack
 from ncc.policies.file import PolicyFile
 from ncc.policies.header import PolicyHeader
@@ -17,7 +15,7 @@ PER_LINE = 6
 
 
 def lines(found: PolicyFile, where: str) -> list[str]:
-    """A line per field; text that others may have put there is quoted unless it is one plain word."""
+    """A line per field; text that others may have put there is quoted."""
     header = found.header
     rows = [
         ("policy", f"{header.name}: {_shape(header)}, {header.n_weights:,} weights, {header.activation}"),
@@ -29,7 +27,7 @@ def lines(found: PolicyFile, where: str) -> list[str]:
         *(("trained on", text) for text in header.trained.lines()),
         ("limits", _limits(header.limits)),
         ("stack", _stack(header.stack)),
-        ("fallback", _fallback(header.fallback)),
+        ("fallback", f"{header.fallback.name}: {_stack(header.fallback.stack)}, no limit"),
         *(("trained", text) for text in _origin(header)),
     ]
     return [f"{where}: checked in full", *(f"{name:12} {text}".rstrip() for name, text in rows)]
@@ -80,36 +78,19 @@ def _stack(stack: HostStack) -> str:
     return f"{said(stack.transport, stack.params)}, order {said(stack.order, stack.order_params)}"
 
 
-def _fallback(controller: Controller) -> str:
-    return f"{controller.name}: {_stack(controller.stack)}, no limit"
-
-
 def _origin(header: PolicyHeader) -> list[str]:
-    origin = header.origin
-    git = origin.provenance.get("git")
-    commit = git.get("commit") if isinstance(git, Mapping) else None
-    dirty = git.get("dirty") if isinstance(git, Mapping) else None
-    clean = "" if dirty is False else " with changes" if dirty is True else " in an unknown state"
+    origin, made, training = header.origin, header.origin.provenance, header.training
     return [
-        f"from {json.dumps(origin.source)}, seed {origin.seed}, at commit {_quoted(commit)}{clean}, "
-        f"by ncc {_quoted(origin.provenance.get('ncc'))} on {_quoted(origin.provenance.get('written_at'))}; "
-        f"exported by ncc {_quoted(origin.exported_by)}",
+        f"from {_shown(origin.source)}, seed {origin.seed}, at commit {_shown(made, 'git', 'commit')} (changed: "
+        f"{_shown(made, 'git', 'dirty')}), by ncc {_shown(made, 'ncc')} on {_shown(made, 'written_at')}; exported by "
+        f"ncc {_shown(origin.exported_by)}",
         f"its .npz has SHA-256 {origin.policy_sha256}",
-        f"scenario {_quoted(_name(header.training.get('scenario')))}, families {_families(header.training)}",
+        f"scenario {_shown(training, 'scenario', 'name')}, families {_shown(training, 'families', 'of')}",
     ]
 
 
-def _families(training: Mapping[str, Any]) -> str:
-    families = training.get("families")
-    of = families.get("of") if isinstance(families, Mapping) else None
-    return ", ".join(map(_quoted, of)) if isinstance(of, Mapping) and of else "none"
-
-
-def _name(scenario: object) -> object:
-    return scenario.get("name") if isinstance(scenario, Mapping) else None
-
-
-def _quoted(text: object) -> str:
-    """A plain word as it is; anything else as JSON, which escapes what a terminal would obey."""
-    plain = isinstance(text, str) and text.isascii() and text.isprintable() and " " not in text and text != ""
-    return str(text) if plain else json.dumps(text)[:200]
+def _shown(plain: object, *keys: str) -> str:
+    """A value within plain data as JSON, which escapes what a terminal would obey; of a mapping, its keys."""
+    for key in keys:
+        plain = plain.get(key) if isinstance(plain, Mapping) else None
+    return json.dumps(list(plain) if isinstance(plain, Mapping) else plain)[:200]

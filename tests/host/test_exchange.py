@@ -181,15 +181,6 @@ def test_agents_find_each_other() -> None:
             assert each.counters["joined"] == 2
 
 
-def test_who_has_another_key_is_not_found() -> None:
-    *ports, meeting = free_ports(3)
-    by = {"group": f"{GROUP}:{meeting}", "interface": "lo", "loop": True, "discover": 1}
-    specs = [spec(f"127.0.0.1:{port}", **by) for port in ports]
-    with exchanges(specs[0]) as (a,), exchanges(specs[1], key=Key(bytes(16))) as (b,):
-        until(lambda: a.counters["forged"] > 0, a, sending=lambda: b.send(states(1), time.monotonic_ns()))
-        assert a.slots == [None]
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -240,13 +231,6 @@ def test_nobody_to_speak_with() -> None:
     nobody.receive(1)
     nobody.close()
     assert (nobody.n_peers, nobody.heard.shape, nobody.upper_ns, nobody.counters) == (0, (0,), 0, {})
-
-
-def test_closing_twice() -> None:
-    (port,) = free_ports(1)
-    opened: Exchange = UdpExchange(spec(f"127.0.0.1:{port}", "10.0.0.2"), KEY)
-    opened.close()
-    opened.close()
 
 
 def test_within_a_process() -> None:

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncc.core.units import NS_PER_S
-from ncc.host.listener import DROPPED
-from ncc.host.message import MAC_AT, SIZE, Kind, misfit
+from ncc.host.message import MAC_AT, SIZE, Kind
 from ncc.host.peers import parse_agent
 from ncc.host.state import UPPER
 from tests.host.hosts import ABOVE, KEY, ME, MS, NEAR, WALL_NS, hear, listener, sender_of, states, told
@@ -182,18 +181,6 @@ def test_other_sizes_kinds_and_versions() -> None:
     for why, messages in other.items():
         assert hear(heard, messages, 1) == {why: len(messages)}
     assert hear(heard, [message], 1) == {"received": 1}
-
-
-@given(st.binary(max_size=2 * SIZE), st.booleans(), st.integers(0, 2**62))
-def test_any_bytes_are_counted_once_and_change_nothing(data: bytes, begins_well: bool, now_ns: int) -> None:
-    heard = listener()
-    data = b"nccx\1" + data if begins_well else data
-    became = hear(heard, [data], now_ns)
-    assert sum(became.values()) == 1
-    assert set(became) <= set(DROPPED)
-    assert misfit(data) in {None, *became}
-    assert not heard.heard_ns.any()
-    assert heard.upper_ns == 0
 
 
 @given(st.binary(min_size=MAC_AT - 6, max_size=MAC_AT - 6), st.sampled_from(Kind), st.sampled_from([*NEAR, ABOVE]))

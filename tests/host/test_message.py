@@ -58,11 +58,6 @@ def test_no_bit_of_a_message_can_be_changed(bit: int) -> None:
     assert not heard.heard_ns.any()
 
 
-def test_another_key_does_not_open_it() -> None:
-    other = sender_of(key=Key(b"another sixteen bytes"))
-    assert hear(listener(), told(other, states(), 1), 1) == {"forged": 2}
-
-
 @pytest.mark.parametrize("secret", [b"", b"fifteen bytes..", bytes(4097)])
 def test_keys_have_a_size(secret: bytes) -> None:
     with pytest.raises(ConfigError, match=rf"16 to 4096 bytes, got {len(secret)}: make one with `openssl"):

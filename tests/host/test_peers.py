@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from ncc.core.errors import ConfigError
 from ncc.host.peers import (
     PORT,
-    Address,
     address_from,
     interface_index,
     parse_agent,
@@ -97,7 +96,3 @@ def test_interfaces() -> None:
     for none in ("no-such-one", "x" * 300, "a\0b"):
         with pytest.raises(ConfigError, match=r"there is no network interface .*; this machine has .*lo"):
             interface_index(none)
-
-
-def test_families() -> None:
-    assert Address("10.0.0.1", 1).family != Address("fd00::1", 1).family

@@ -116,15 +116,6 @@ def test_a_file_cut_anywhere_is_refused(at: int) -> None:
 
 
 @settings(max_examples=100)
-@given(st.binary(min_size=1, max_size=64), st.integers(min_value=0))
-def test_bytes_put_in_anywhere_are_refused(extra: bytes, at: int) -> None:
-    whole = exported()
-    at %= len(whole) + 1
-    with pytest.raises(ResultError):
-        opened(whole[:at] + extra + whole[at:])
-
-
-@settings(max_examples=100)
 @given(st.integers(min_value=0), st.integers(1, 4096))
 def test_bytes_taken_out_are_missed(at: int, length: int) -> None:
     whole = exported()

@@ -172,7 +172,7 @@ def test_inspect_says_what_a_file_holds(tmp_path: Path, capsys: pytest.CaptureFi
         "stack        dctcp, order upsilon omega_milli=500",
         "fallback     dctcp: dctcp, order fifo, no limit",
         'trained      from "ncc", seed 1, at commit ',
-        "scenario rack, families ",
+        'scenario "rack", families ',
     ):
         assert line in out
     for name in found.header.entries:
