@@ -10,7 +10,6 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from ncc.agents.packaged import packaged_names
-from ncc.bench.__main__ import GROUPS
 from ncc.cli import groups
 from ncc.compose import register
 from ncc.config_files import typed_config_dir, use_config_dir
@@ -20,6 +19,7 @@ from ncc.evaluate import EvaluateSpec
 from ncc.harness.manifest import MANIFEST
 from ncc.help import written
 from ncc.host.__main__ import COMMANDS as HOST_COMMANDS
+from ncc.study.bench import GROUPS
 from ncc.verbs import VERBS
 
 BASH = r"""# bash completion of ncc; in ~/.bashrc: eval "$(ncc --completion bash)"

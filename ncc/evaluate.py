@@ -120,7 +120,7 @@ def _list_controllers() -> None:
 
 
 def _list_experiments() -> None:
-    from ncc.experiment.load import load_experiment
+    from ncc.study.load import load_experiment
 
     for name in experiment_names():
         experiment, _ = load_experiment(name)
@@ -137,11 +137,11 @@ def _experiment(
     as_written: bool,
 ) -> None:
     """Run the experiment; without `datapaths`, on `default_datapath`."""
-    from ncc.experiment.load import source_digest
-    from ncc.experiment.points import default_datapath, grid_of
-    from ncc.experiment.result import FIGURE
-    from ncc.experiment.run import require_usable, run_experiment
-    from ncc.experiment.spec import experiment_from
+    from ncc.study.load import source_digest
+    from ncc.study.points import default_datapath, grid_of
+    from ncc.study.result import FIGURE
+    from ncc.study.run import require_usable, run_experiment
+    from ncc.study.spec import experiment_from
 
     experiment, scenario = experiment_from(described, f"experiment/{name}")
     preset = experiment.preset(spec.preset)

@@ -62,7 +62,7 @@ def modules() -> dict[str, str]:
         parts = parts if parts[0] == "ncc" else ("ncc", *parts)
         package = parts[:-1] if parts[-1] == "__init__" else parts
         private = any(part.startswith("_") for part in package)
-        if not private and not WORKSHOP & set(package[1:2]) and (path.parent / "__init__.py").exists():
+        if not private and not WORKSHOP & set(package[1:3]) and (path.parent / "__init__.py").exists():
             found[path.relative_to(ROOT).as_posix()] = ".".join(package)
     # Where links are followed, files were found twice: keep each under its own name only.
     return {path: name for path, name in found.items() if not path.startswith(tuple(f"ncc/{at}/" for at in LINKED))}

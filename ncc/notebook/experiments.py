@@ -9,19 +9,19 @@ from ncc.notebook.show import Page, own_folder
 from ncc.report.sources import require_folder
 
 if TYPE_CHECKING:
-    from ncc.experiment.draw import Courses
-    from ncc.experiment.result import Result
+    from ncc.study.draw import Courses
+    from ncc.study.result import Result
 
 
 def experiment_here(name: str, preset: str) -> "tuple[Result, Courses]":
     """Run a paper's experiment like `ncc evaluate experiment=<name>`; finished runs are kept.
 
     Returns:
-        Arguments of `ncc.experiment.draw.draw`.
+        Arguments of `ncc.study.draw.draw`.
     """
-    from ncc.experiment.load import load_experiment, source_digest
-    from ncc.experiment.points import default_datapath, grid_of
-    from ncc.experiment.run import reread, run_experiment
+    from ncc.study.load import load_experiment, source_digest
+    from ncc.study.points import default_datapath, grid_of
+    from ncc.study.run import reread, run_experiment
 
     experiment, scenario = load_experiment(name)
     grid = grid_of(name, experiment, scenario, preset, source=source_digest(name))
@@ -37,9 +37,9 @@ def experiment_in(folder: str | Path) -> "tuple[Result, Courses]":
 
     Raises:
         ConfigError: there is no such folder.
-        ResultError: as `ncc.experiment.run.reread`.
+        ResultError: as `ncc.study.run.reread`.
     """
-    from ncc.experiment.run import reread
+    from ncc.study.run import reread
 
     require_folder(Path(folder))
     return reread(Path(folder))

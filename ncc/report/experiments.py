@@ -11,8 +11,8 @@ from rich.console import Console
 from ncc.core.errors import ConfigError, NccError
 
 if TYPE_CHECKING:
-    from ncc.experiment.gather import Results
-    from ncc.experiment.load import Loaded
+    from ncc.study.gather import Results
+    from ncc.study.load import Loaded
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,10 +43,10 @@ def _report(options: argparse.Namespace, console: Console) -> list[str]:
     """Write the page; return the reasons why results were left out."""
     # Imported late, so that `--help` does not load what only a report needs
     from ncc.compose import experiment_names
-    from ncc.experiment.gather import gather, read_all
-    from ncc.experiment.load import load_experiment
-    from ncc.experiment.page import html_page, markdown_page
     from ncc.harness.atomic import write_text
+    from ncc.study.experiments_page import html_page, markdown_page
+    from ncc.study.gather import gather, read_all
+    from ncc.study.load import load_experiment
 
     taken, refused = gather(options.runs, options.out)
     found = read_all(options.out)
@@ -82,9 +82,9 @@ def stale(found: "Mapping[str, Results]", loaded: "Mapping[str, Loaded]") -> dic
     Args:
         loaded: current configurations of the experiments.
     """
-    from ncc.experiment.load import runs_digest, source_digest
-    from ncc.experiment.points import grid_of
-    from ncc.experiment.result import FULL
+    from ncc.study.load import runs_digest, source_digest
+    from ncc.study.points import grid_of
+    from ncc.study.result import FULL
 
     why = {}
     for name, results in found.items():

@@ -11,7 +11,7 @@ import pytest
 from ncc.__main__ import main
 from ncc.compose import register
 from ncc.help import examples, within, written
-from ncc.sweep.space import quoted_list
+from ncc.study.sweep.space import quoted_list
 from ncc.verbs import VERBS, sentence
 from tests.house.files import ROOT
 

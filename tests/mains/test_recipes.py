@@ -14,11 +14,11 @@ from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.workload import Incast, Poisson
 from ncc.envs.families import Choice, Families, Family
-from ncc.experiment.load import load_experiment
 from ncc.harness.controller import ShortestFirstLimit
 from ncc.harness.manifest import read_manifest
 from ncc.learning import read_learning
 from ncc.plan import TrainPlan, planned
+from ncc.study.load import load_experiment
 from tests.mains.commands import TINY, ncc
 
 

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
-from ncc.experiment.result import JSON
-from ncc.experiment.run import reread
 from ncc.harness.results import Evaluation
 from ncc.notebook import (
     QUICK,
@@ -29,6 +27,8 @@ from ncc.notebook import (
     windows_of,
 )
 from ncc.plot import flow_timeline, port_timeline, window_timeline
+from ncc.study.result import JSON
+from ncc.study.run import reread
 from tests.support.experiments import fluid_run
 from tests.support.policies import write_policy
 
@@ -129,8 +129,8 @@ def test_windows_take_the_policy_that_the_run_was_made_with(tmp_path: Path, monk
 
 
 def test_an_experiment_is_read_from_its_runs_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ncc.experiment.draw import draw
     from ncc.notebook import experiment_here, experiment_in, verdict_of
+    from ncc.study.draw import draw
 
     monkeypatch.setenv(RUNS, str(tmp_path))
     result, _ = experiment_here("bcc_b4", "quick")

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from ncc import bench
 from ncc.agents.policy import load_policy
-from ncc.bench import __main__ as bench
 from ncc.core.errors import ConfigError, DatapathError, ResultError
 from ncc.envs.ns3gym.actions import Choices
 from ncc.envs.ns3gym.batch import Scales, SimulationBatch, SimulationFactory, flatten, measure_scales
@@ -214,7 +214,7 @@ def test_a_missing_package_is_said_before_anything_begins(
     monkeypatch.setitem(sys.modules, "zmq", None)
     with pytest.raises(ConfigError, match="ns3-gym's protocol needs pyzmq, not installed here"):
         train(_plan(peer), tmp_path / "run", resume=False)
-    monkeypatch.setitem(bench.GROUPS, "protocol", ("over the wire", lambda _: need_packages()))
+    monkeypatch.setattr("ncc.study.bench.protocol.over_the_wire", lambda **_: need_packages())
     assert bench.main(["protocol"]) == 2
     said = capsys.readouterr().out
     assert "ncc[ns3gym]" in said

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Compare two datapaths and write docs/agreement."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+PACE = "full: 10 seeds of 7 scenarios, for each controller minutes on two cores; quick: seconds"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare and write; 0 if every bound holds, 3 if not, 2 for settings that cannot be used, 1 if a run failed."""
+    parser = argparse.ArgumentParser(prog="ncc agreement", description=__doc__)
+    parser.add_argument("--preset", choices=("quick", "full"), default="full", help=PACE)
+    parser.add_argument("--ours", default="packetsim", help="the datapath that is judged")
+    parser.add_argument("--reference", default="ns3", help="the datapath that it is judged by")
+    parser.add_argument("--controllers", nargs="+", default=[], help="of baselines/; all if none is named")
+    parser.add_argument("--cases", nargs="+", default=[], help="names of loaded cases; all if none is named")
+    parser.add_argument("--seeds", type=int, help="in place of the preset's")
+    parser.add_argument("--duration", type=float, help="seconds of arrivals, in place of the preset's")
+    parser.add_argument("--workers", type=int, default=2, help="processes at a time")
+    parser.add_argument("--runs", type=Path, default=Path("runs/agreement"), help="where runs are kept")
+    parser.add_argument(
+        "--out", type=Path, help="where the report goes; docs/agreement, or <runs>/<preset>/report if not full"
+    )
+    options = parser.parse_args(arguments)
+    # Imported here: --help answers without what only a comparison needs.
+    from ncc.study.mains import exit_status
+
+    return exit_status(lambda console: _report(options, console))
+
+
+def _report(options: argparse.Namespace, console: Console) -> int:
+    from ncc.study.agreement.cases import PRESETS, baseline_controllers
+    from ncc.study.agreement.figures import draw
+    from ncc.study.agreement.pages import write_pages
+    from ncc.study.agreement.run import outside, run_agreement
+    from ncc.study.mains import resumable
+    from ncc.study.page import JSON, write_json
+
+    changes = {"seeds": options.seeds, "duration_s": options.duration, "incast_duration_s": options.duration}
+    changes = {key: value for key, value in changes.items() if value is not None}
+    called = "custom" if changes else options.preset
+    folder = options.runs / called
+    with resumable("Finished runs"):
+        summary, compared = run_agreement(
+            ours=options.ours,
+            reference=options.reference,
+            preset=PRESETS[options.preset].replace(**changes),
+            called=called,
+            controllers=baseline_controllers(tuple(options.controllers)),
+            cases=options.cases,
+            folder=folder,
+            workers=options.workers,
+        )
+    out = options.out or (Path("docs/agreement") if called == "full" else folder / "report")
+    out.mkdir(parents=True, exist_ok=True)
+    draw(summary, compared, out)
+    write_pages(summary, out)
+    write_json(summary, out / JSON, 2)
+    small_out, load_out, judged = outside(summary)
+    console.print(
+        f"Small cases: {small_out} of {len(summary['small'])} flows outside. Under load: {load_out} of {judged} "
+        f"figures outside. Written to {out}.",
+        soft_wrap=True,
+    )
+    return 0 if summary["agrees"] else 3
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

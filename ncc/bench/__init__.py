@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: BSD-3-Clause
-"""Speed, as ratios within one run; `ncc bench` measures and prints."""

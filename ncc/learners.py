@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Compare learners by equal epochs and by equal time.
+
+Finished trainings are kept. One that was interrupted is begun again by the same command, for its time counts.
+"""
+
+from typing import Any
+
+from ncc.cli import run_main
+
+
+def main(plain: dict[str, Any], overrides: list[str]) -> None:
+    """Train what is not there yet, summarise, write."""
+    # Imported here: `--help` answers without what only a run needs.
+    from ncc.study.learners.page import PICTURE, draw, page
+    from ncc.study.learners.run import run_learners
+    from ncc.study.learners.spec import LearnersSpec
+    from ncc.study.mains import resumable
+    from ncc.study.page import write_study
+
+    spec = LearnersSpec.from_plain(plain)
+    with resumable("Finished trainings"):
+        summary = run_learners(spec, " ".join(["ncc learners", *overrides]))
+    for folder in write_study(summary, page(summary), (spec.out, spec.docs), 1):
+        draw(summary, folder / PICTURE)
+
+
+if __name__ == "__main__":
+    run_main("learners", main)

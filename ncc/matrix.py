@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Run every controller in every kind of network.
+
+Exit status 1 if a run must not be used, say because a flow was not delivered; such runs are named.
+"""
+
+from typing import Any
+
+from ncc.cli import run_main
+
+
+def main(plain: dict[str, Any], overrides: list[str]) -> None:
+    """Check all of it, train what has to be trained, run, write."""
+    # Imported here: `--help` answers without what only a run needs.
+    from ncc.study.mains import resumable
+    from ncc.study.matrix.run import DEPTH, page, run_matrix
+    from ncc.study.matrix.spec import Matrix
+    from ncc.study.page import write_study
+
+    matrix = Matrix.from_plain(plain)
+    with resumable("Finished runs"):
+        summary = run_matrix(matrix, plain, " ".join(["ncc matrix", *overrides]))
+    write_study(summary, page(summary), (matrix.spec.out, matrix.spec.docs), DEPTH)
+
+
+if __name__ == "__main__":
+    run_main("matrix", main)

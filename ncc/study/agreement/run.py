@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The comparison of two datapaths: small cases, loaded cases, and all of it as plain data."""
+
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ncc.compose import load_datapath
+from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.evaluation import run_controllers
+from ncc.harness.controller import Controller
+from ncc.harness.manifest import provenance
+from ncc.harness.results import StoredRun
+from ncc.limiters import LimiterFactory
+from ncc.metrics.stats import Interval
+from ncc.study.agreement.cases import Preset, load_cases, perturbed
+from ncc.study.agreement.compare import SHARES, Compared, Figure, compare_runs
+from ncc.study.agreement.small import SMALL_CASES, Row, compare_small
+from ncc.study.result import commits_of
+
+FORMAT = 1
+Summary = dict[str, Any]
+"""Plain data: the contents of results.json."""
+
+
+def run_agreement(
+    *,
+    ours: str,
+    reference: str,
+    preset: Preset,
+    called: str,
+    controllers: Sequence[Controller],
+    cases: Sequence[str],
+    folder: Path,
+    workers: int,
+) -> tuple[Summary, list[Compared]]:
+    """Do what `folder` does not hold yet, and compare.
+
+    Args:
+        called: the preset's name.
+        cases: names of loaded cases; empty: all.
+
+    Raises:
+        ConfigError: an unknown datapath or case, or a number that cannot be.
+        NccError: as `ncc.harness.pool.evaluate`.
+    """
+    began_s, made = time.perf_counter(), provenance()
+    sides = (load_datapath(ours), load_datapath(reference), perturbed(load_datapath(reference)))
+    known = {case.name: case for case in load_cases(preset)}
+    if unknown := set(cases) - set(known):
+        raise UnknownNameError("case", min(unknown), known)
+    if workers < 1:
+        raise ConfigError(f"workers must be at least 1, got {workers}")
+    names, seeds = [controller.name for controller in controllers], range(preset.seeds)
+    small = [*compare_small(sides[0].load()(), sides[1].load()(), names)]
+    compared: list[Compared] = []
+    runs: dict[str, list[StoredRun]] = {side.name: [] for side in sides}
+    for case in (known[name] for name in cases or known):
+        done = [
+            run_controllers(
+                case.scenario,
+                controllers,
+                seeds,
+                side,
+                LimiterFactory(None),
+                called=case.name,
+                folder=folder / case.name / side.name,
+                workers=workers,
+                config={"agreement": side.name},
+            )
+            for side in sides
+        ]
+        for side, evaluation in zip(sides, done, strict=True):
+            runs[side.name] += evaluation.runs
+        compared += [compare_runs(case, name, *(evaluation.of(name) for evaluation in done)) for name in names]
+    about = {
+        "ours": ours,
+        "reference": reference,
+        "preset": called,
+        "controllers": names,
+        "seeds": list(seeds),
+        "git": made["git"],
+        "written_at": made["written_at"],
+        "machine": f"{made['processor']}, {made['cpus_usable']} cores",
+        "runs_made_at": {side: commits_of(run.manifest.provenance for run in of) for side, of in runs.items()},
+        "wall_s": round(time.perf_counter() - began_s, 1),
+        "cpu_s": {side: round(sum(run.manifest.facts["cpu_s"] for run in of), 1) for side, of in runs.items()},
+    }
+    return summarised(about, small, compared), compared
+
+
+def summarised(about: Row, small: Sequence[Row], compared: Sequence[Compared]) -> Summary:
+    """All findings, after what was run and by what; undefined numbers are null."""
+    bad = [each for each in compared if each.problems or any(figure.verdict == "outside" for figure in each.figures)]
+    return {
+        "format": FORMAT,
+        "agrees": not bad and all(row["inside"] for row in small),
+        **about,
+        "small_cases": {case.name: case.what for case in SMALL_CASES},
+        "small": list(small),
+        "load": [_load(each) for each in compared],
+    }
+
+
+def outside(summary: Summary) -> tuple[int, int, int]:
+    """Flows of small cases outside their bounds; figures under load that are, and figures that are judged."""
+    verdicts = [figure["verdict"] for case in summary["load"] for figure in case["figures"].values()]
+    out, judged = verdicts.count("outside"), verdicts.count("outside") + verdicts.count("inside")
+    return sum(not row["inside"] for row in summary["small"]), out, judged
+
+
+def _load(compared: Compared) -> Row:
+    flows = compared.flows
+    return {
+        "case": compared.case.name,
+        "what": compared.case.what,
+        "controller": compared.controller,
+        "n_flows": len(flows.ratio),
+        "flows_same": flows.same(flows.ratio),
+        "flows_same_noise": flows.same(flows.noise),
+        "problems": list(compared.problems),
+        "flows_within": dict(zip(map(str, SHARES), flows.shares(flows.ratio), strict=True)),
+        "flows_within_noise": dict(zip(map(str, SHARES), flows.shares(flows.noise), strict=True)),
+        "figures": {figure.key: _figure(figure) for figure in compared.figures},
+    }
+
+
+def _figure(figure: Figure) -> Row:
+    return {
+        "ours": _number(figure.ours),
+        "reference": _number(figure.reference),
+        "ratio": _interval(figure.ratio),
+        "noise": _interval(figure.noise),
+        "bound": None if figure.low is None else [round(figure.low, 4), round(figure.high or 0.0, 4)],
+        "n": figure.n,
+        "verdict": figure.verdict or None,
+    }
+
+
+def _interval(interval: Interval) -> list[float | None]:
+    return [_number(value) for value in (interval.estimate, interval.low, interval.high)]
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else float(f"{value:.6g}")

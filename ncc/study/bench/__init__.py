@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Speed, as ratios within one run; `ncc bench` measures and prints."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+GROUPS: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_name("groups.yaml").read_text(encoding="utf-8"))

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Expected shapes: small frozen values that look at a table and say whether it has the shape, with the numbers.
+
+Means over seeds are judged; their intervals stand beside them in the report. To add one: write a `Check` subclass with
+a `tag`, `names` and `judge_at`, and add it to `AnyCheck`.
+"""
+
+import math
+from itertools import pairwise
+from typing import Annotated, Literal
+
+import numpy as np
+from msgspec import Meta, field
+
+from ncc.comparison import MIN_SEEDS
+from ncc.core.errors import ConfigError
+from ncc.core.value import Count, Name, NonNegative, Positive
+from ncc.metrics.catalogue import Better
+from ncc.metrics.stats import gap_closed, interval
+from ncc.study.check import Check, Judged, Parts, at_text, known, numeric_axis
+from ncc.study.flow_measures import Bound
+from ncc.study.measures import AnyMeasure
+from ncc.study.table import At, Table
+
+
+class Order(Check, frozen=True, kw_only=True, tag="order"):
+    """At every point: the measure of `one`, `relation`, `factor` times that of `other`.
+
+    `tolerance` is a share of the right side: ">=" with 0.02 holds down to 0.98 of it.
+    """
+
+    one: Name
+    other: Name
+    relation: Literal[">=", "<="]
+    factor: Positive = 1.0
+    tolerance: NonNegative = 0.0
+    surely: bool = False
+    """Judge the whole interval of paired differences, not the means alone. Below `MIN_SEEDS` seeds there is none."""
+
+    def names(self) -> tuple[str, ...]:
+        return self.one, self.other
+
+    def winners(self, measure: AnyMeasure) -> tuple[str, ...]:
+        better = measure.shown.better
+        if better is Better.NEITHER:
+            return self.names()
+        return (self.one,) if (self.relation == "<=") == (better is Better.LOWER) else (self.other,)
+
+    def judge_at(self, table: Table, measure: AnyMeasure, line: list[At]) -> Judged:
+        (point,) = line
+        one, other = (table.value(self.measure, name, point) for name in self.names())
+        least = self.relation == ">="
+        bound = self.factor * other
+        slack = self.tolerance * abs(bound)
+        # Against NaN every comparison is false, so that what is undefined never holds.
+        holds = one >= bound - slack if least else one <= bound + slack
+        text = f"{at_text(table, point)}{measure.text(one)} to {measure.text(other)}"
+        text += f" ({one / other:.3g}x)" if other else ""
+        if self.surely:
+            ours, theirs = (np.array(table.values[self.measure, name, point]) for name in self.names())
+            found = interval(ours - self.factor * theirs)
+            if found.n >= MIN_SEEDS:
+                holds &= found.low >= -slack if least else found.high <= slack
+                text += f", difference in [{measure.text(found.low)}, {measure.text(found.high)}]"
+        return holds, text
+
+
+class Rank(Check, frozen=True, kw_only=True, tag="rank"):
+    """At every point: among `one` and `others`, `one` has the `place`-th smallest value or a smaller one.
+
+    With `largest`, the `place`-th largest or a larger one. `tolerance` is a share of the value that is at that place:
+    with 0.11, `one` may be that much above it, or below.
+    """
+
+    one: Name
+    others: Annotated[tuple[Name, ...], Meta(min_length=1)]
+    place: Count = 1
+    tolerance: NonNegative = 0.0
+    largest: bool = False
+
+    def check(self) -> None:
+        if self.place > len(self.others):
+            raise ConfigError(
+                f"Rank.place must be at most the number of others, got {self.place} of {len(self.others)}"
+            )
+
+    def names(self) -> tuple[str, ...]:
+        return self.one, *self.others
+
+    def winners(self, measure: AnyMeasure) -> tuple[str, ...]:
+        better = measure.shown.better
+        if better is Better.NEITHER:
+            return self.names()
+        return self.others if self.largest == (better is Better.LOWER) else (self.one,)
+
+    def judge_at(self, table: Table, measure: AnyMeasure, line: list[At]) -> Judged:
+        (point,) = line
+        values = {name: table.value(self.measure, name, point) for name in self.names()}
+        ranked = sorted(values, key=values.__getitem__, reverse=self.largest)
+        bound = values[ranked[self.place - 1]]
+        ahead = bound - values[self.one] if self.largest else values[self.one] - bound
+        holds = ahead <= self.tolerance * abs(bound) and not any(math.isnan(value) for value in values.values())
+        order = ", ".join(f"{name} {measure.text(values[name])}" for name in ranked)
+        return holds, f"{at_text(table, point)}{order}"
+
+
+class OfOne(Check, frozen=True, kw_only=True):
+    """A check of one contender."""
+
+    contender: Name
+
+    def names(self) -> tuple[str, ...]:
+        return (self.contender,)
+
+
+class Within(OfOne, frozen=True, kw_only=True, tag="within"):
+    """At every point: the measure of `contender` lies in [low, high], in SI; of `axis`, if one is named, times it."""
+
+    low: float | None = None
+    high: float | None = None
+    axis: str = ""
+    """Bounds are multiples of this axis's value."""
+    axis_scale: Positive = 1.0
+    """The axis's unit in SI: 1500 where it counts packets of that size and the measure is in bytes."""
+
+    def check(self) -> None:
+        if self.low is None and self.high is None:
+            raise ConfigError("Within must have low or high")
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ConfigError(f"Within.low must not be above high ({self.high}), got {self.low}")
+
+    def fits(self, where: str, parts: Parts) -> None:
+        super().fits(where, parts)
+        if self.axis:
+            numeric_axis(where, self.axis, parts)
+
+    def judge_at(self, table: Table, measure: AnyMeasure, line: list[At]) -> Judged:
+        (point,) = line
+        value = table.value(self.measure, self.contender, point)
+        unit = float(table.along(self.axis, point)) * self.axis_scale if self.axis else 1.0
+        low = -math.inf if self.low is None else self.low * unit
+        high = math.inf if self.high is None else self.high * unit
+        share = f" ({value / unit:.3g} of it)" if self.axis else ""
+        return low <= value <= high, f"{at_text(table, point)}{measure.text(value)}{share}"
+
+
+class Near(OfOne, frozen=True, kw_only=True, tag="near"):
+    """Wherever the experiment's `values` say what the paper has of `contender`: ours over it lies in [low, high]."""
+
+    low: Positive
+    high: Positive
+
+    def judge_at(self, table: Table, measure: AnyMeasure, line: list[At]) -> Judged | None:
+        (point,) = line
+        theirs = table.expected.get((self.measure, self.contender, point))
+        if theirs is None:
+            return None
+        ours = table.value(self.measure, self.contender, point)
+        ratio = f" ({ours / theirs:.3g}x)" if theirs else ""
+        text = f"{at_text(table, point)}{measure.text(ours)} for {measure.text(theirs)}{ratio}"
+        return self.low * theirs <= ours <= self.high * theirs, text
+
+
+class AlongAxis(OfOne, frozen=True, kw_only=True):
+    """A check of one contender along an axis."""
+
+    axis: Name
+
+    def fits(self, where: str, parts: Parts) -> None:
+        super().fits(where, parts)
+        known(f"axis in {where}", self.axis, parts.axes)
+
+    def lines(self, table: Table, points: list[At]) -> list[list[At]]:
+        return list(table.lines(self.axis, points).values())
+
+
+class Trend(AlongAxis, frozen=True, kw_only=True, tag="trend"):
+    """Along `axis` the measure of `contender` rises, or falls, from each point to the next.
+
+    `tolerance` is a share of the value before: a rise may fall back by that much. From the first to the last point it
+    must rise or fall by `total`, a share of the first.
+    """
+
+    direction: Literal["rises", "falls"]
+    tolerance: NonNegative = 0.0
+    total: NonNegative = 0.0
+
+    def judge_at(self, table: Table, measure: AnyMeasure, line: list[At]) -> Judged | None:
+        if len(line) < 2:
+            return None
+        sign = 1.0 if self.direction == "rises" else -1.0
+        values = [table.value(self.measure, self.contender, point) for point in line]
+        holds = all(sign * (after - before) >= -self.tolerance * abs(before) for before, after in pairwise(values))
+        holds &= sign * (values[-1] - values[0]) >= self.total * abs(values[0])
+        text = ", ".join(f"{at_text(table, p)}{measure.text(v)}" for p, v in zip(line, values, strict=True))
+        return holds, text
+
+
+class Reaches(AlongAxis, frozen=True, kw_only=True, tag="reaches"):
+    """The first value of `axis` from which on the measure stays at or above `level` lies in [low, high].
+
+    Bounds are of the axis. Points outside [low, high] must have been run on both sides, or there is nothing to find:
+    the measure must miss the level somewhere before.
+    """
+
+    level: float
+    """In SI."""
+    low: float
+    high: float
+
+    def fits(self, where: str, parts: Parts) -> None:
+        super().fits(where, parts)
+        numeric_axis(where, self.axis, parts)
+
+    def judge_at(self, table: Table, measure: AnyMeasure, line: list[At]) -> Judged | None:
+        at = [float(table.along(self.axis, point)) for point in line]
+        if not (at[0] < self.low and at[-1] >= self.low):
+            return None
+        values = [table.value(self.measure, self.contender, point) for point in line]
+        first = max((i for i, value in enumerate(values, start=1) if not value >= self.level), default=0)
+        found = at[first] if first < len(at) else math.nan
+        holds = self.low <= found <= self.high and not any(math.isnan(value) for value in values)
+        last = f", {measure.text(values[first - 1])} at {at[first - 1]:g}" if first else ""
+        what = f"from {self.axis} {found:g}" if first < len(at) else f"not by {self.axis} {at[-1]:g}"
+        return holds, f"{what} (expected in {self.low:g} to {self.high:g}){last}"
+
+
+class GapClosed(Check, frozen=True, kw_only=True, tag="gap_closed"):
+    """At every point: of the way from the measure of contender `from` down to `bound`, `one` goes at least `low`.
+
+    0 is as far as `from`, 1 as far as the bound, below 0 worse than `from`. Where `from` is not above the bound there
+    is no gap, and the check does not hold.
+    """
+
+    origin: Name = field(name="from")
+    one: Name
+    bound: Name
+    """A measure of kind `bound`, of the same flows in the same statistic; taken of the runs of `from`."""
+    low: float
+    high: float | None = None
+
+    def check(self) -> None:
+        if self.high is not None and self.low > self.high:
+            raise ConfigError(f"GapClosed.low must not be above high ({self.high}), got {self.low}")
+        if self.origin == self.one:
+            raise ConfigError(f"GapClosed.from and one must be two contenders, got {self.one!r} for both")
+
+    def names(self) -> tuple[str, ...]:
+        return self.origin, self.one
+
+    def winners(self, measure: AnyMeasure) -> tuple[str, ...]:
+        return (self.one,)
+
+    def fits(self, where: str, parts: Parts) -> None:
+        super().fits(where, parts)
+        bounds = {name: measure for name, measure in parts.measures.items() if isinstance(measure, Bound)}
+        known(f"measure of kind bound in {where}", self.bound, bounds)
+        ours, theirs = parts.measures[self.measure], bounds[self.bound]
+        if any(getattr(ours, part, None) != getattr(theirs, part) for part in ("size", "statistic", "traffic")):
+            raise ConfigError(
+                f"{where}: {self.measure!r} must be of kind fct, with the size, statistic and traffic of {self.bound!r}"
+            )
+
+    def judge_at(self, table: Table, measure: AnyMeasure, line: list[At]) -> Judged:
+        (point,) = line
+        start, ours = (table.value(self.measure, name, point) for name in self.names())
+        goal = table.value(self.bound, self.origin, point)
+        share = (start - ours) / (start - goal) if start > goal else math.nan
+        holds = self.low <= share <= (math.inf if self.high is None else self.high)
+        what = "undefined" if math.isnan(start - goal) else "no gap"
+        if not math.isnan(share):
+            starts, ends = (table.values[self.measure, name, point] for name in self.names())
+            found = gap_closed(ends, starts, table.values[self.bound, self.origin, point])
+            spread = "" if math.isnan(found.low) else f" [{100 * found.low:z.0f}, {100 * found.high:z.0f}]"
+            what = f"{100 * share:z.0f} %{spread}"
+        numbers = f"{measure.text(ours)} on the way from {measure.text(start)} to {measure.text(goal)}"
+        return holds, f"{at_text(table, point)}{what}: {numbers}"
+
+
+AnyCheck = Order | Rank | Within | Near | Trend | Reaches | GapClosed

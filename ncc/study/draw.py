@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The paper's figure from our numbers: a line per contender, intervals over seeds, the paper's values hollow."""
+
+from collections.abc import Mapping
+from itertools import cycle
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ncc.palette import Style, variant_styles
+from ncc.plot import new_figure, save_figure
+from ncc.study.measure import Course
+from ncc.study.result import Result, contender_label
+from ncc.study.spec import Panel
+from ncc.study.table import At, text_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Courses = Mapping[tuple[str, str, At], Course]
+"""By measure, contender and point: the first seed's course over time."""
+POINTS_OVER_TIME = 2000
+"""More are thinned to means, so that a line stays a line."""
+DASHES = (":", "--", "-.")
+LETTERS_PER_INCH = 12
+"""Letters of the heading and the legend."""
+KEY_LETTERS = 7
+"""Width of the key of a name beside it, in letters."""
+
+
+def draw(result: Result, courses: Courses, path: Path) -> None:
+    """Every panel of the experiment side by side, in one PNG file that is whole or not there."""
+    experiment = result.grid.experiment
+    panels = [panel for panel in experiment.panels if result.table.points(panel.at)]
+    if not panels:
+        panels = [panel.replace(at={}) for panel in experiment.panels]
+    lines = -(-len(panels) // 3)
+    per_line = -(-len(panels) // lines)
+    width = 0.6 + 4.6 * per_line
+    heading = _heading(result, width)
+    height = 0.5 + 0.2 * (heading.count("\n") + 1) + 3.5 * lines
+    figure, axes = new_figure(lines * per_line, width=width, height=height, lines=lines)
+    looks = _looks(result)
+    for panel, where in zip(panels, axes, strict=False):
+        if panel.side_by_side:
+            _side_by_side(result, panel, where, looks)
+        elif panel.over_time:
+            _over_time(result, courses, panel, where, looks)
+        else:
+            _over_axis(result, panel, where, looks)
+    for spare in axes[len(panels) :]:
+        spare.set_visible(False)
+    figure.suptitle(heading, x=0.01, ha="left", fontsize=10)
+    entries = {name: handle for where in axes for handle, name in zip(*where.get_legend_handles_labels(), strict=True)}
+    if entries:
+        fit = int(width * LETTERS_PER_INCH / (KEY_LETTERS + max(map(len, entries))))
+        columns = max(1, min(4, len(entries), fit))
+        figure.set_figheight(height + 0.2 * max(0, -(-len(entries) // columns) - 2))
+        figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=columns, frameon=False)
+    save_figure(figure, path)
+
+
+def _looks(result: Result) -> dict[str, Style]:
+    """A style per contender: its controller's, which of several is the one that changes least of it."""
+    contenders = result.grid.experiment.contenders
+    plain = sorted(contenders, key=lambda name: sum(map(len, contenders[name].departures)))
+    found = variant_styles({name: contenders[name].controller for name in plain})
+    return {name: found[name] for name in contenders}
+
+
+def _heading(result: Result, width: float) -> str:
+    """Whose claim it is, and how it went here; in lines that fit a figure of that width (inches)."""
+    paper = result.grid.experiment.paper
+    letters = int(width * LETTERS_PER_INCH)
+    claim = f"{paper.title}, {paper.figure}: {result.grid.experiment.title}"
+    here = f"Here, on {result.datapath} with {result.runs_text}: {result.outcome}"
+    return "\n".join((fill(claim, letters), fill(here, letters)))
+
+
+def _over_axis(result: Result, panel: Panel, where: "Axes", looks: Mapping[str, Style]) -> None:
+    experiment, table = result.grid.experiment, result.table
+    axis = panel.x or next(iter(experiment.axes))
+    measure, spec = experiment.measures[panel.measure], experiment.axes[axis]
+    scale = measure.shown.scale
+    named = [str(point) for point in table.axes[axis]] if spec.cases else []
+
+    def across(point: At) -> float:
+        x = table.along(axis, point)
+        return float(named.index(x)) if isinstance(x, str) else x
+
+    shown = table.lines(axis, table.points(panel.at))
+    for i, line in enumerate(shown.values()):
+        for name, look in looks.items():
+            x = np.array([across(point) for point in line])
+            cells = [table.cell(panel.measure, name, point) for point in line]
+            y = scale * np.array([cell.estimate for cell in cells])
+            spread = scale * np.array([[c.estimate - c.low, c.high - c.estimate] for c in cells]).T
+            called = contender_label(result.grid, name) + _rest(result, axis, line[0], several=len(shown) > 1)
+            style: dict[str, Any] = {
+                "color": look.colour,
+                "ls": ("-", "--", "-.", ":")[i % 4] if len(shown) > 1 else look.line,
+                "marker": look.marker,
+                "ms": 5.5,
+            }
+            where.errorbar(x, y, np.nan_to_num(spread), lw=1.6, capsize=2.5, label=called, **style)
+            theirs = {a: v for p, a in zip(line, x, strict=True) if (v := table.expected.get((panel.measure, name, p)))}
+            if theirs:
+                values = scale * np.array(list(theirs.values()))
+                hollow: dict[str, Any] = {"mec": look.colour, "mfc": "none", "ls": "none", "mew": 1.6, "ms": 9}
+                where.plot(list(theirs), values, marker=look.marker, label=f"{called}, paper", **hollow)
+    if named:
+        where.set_xticks(range(len(named)), named, rotation=20, ha="right")
+    elif spec.log:
+        where.set_xscale("log")
+        where.set_xticks(list(table.axes[axis]), [f"{x:g}" for x in table.axes[axis]], rotation=45)
+        where.minorticks_off()
+    where.set_xlabel(spec.label)
+    _frame(panel, where, measure.shown.title, scale)
+
+
+def _side_by_side(result: Result, panel: Panel, where: "Axes", looks: Mapping[str, Style]) -> None:
+    table, measure = result.table, result.grid.experiment.measures[panel.measure]
+    names = [contender_label(result.grid, name) for name in looks]
+    for shift, point in enumerate(table.points(panel.at)):
+        for row, (name, look) in enumerate(looks.items()):
+            cell = table.cell(panel.measure, name, point)
+            spread = np.array([[cell.estimate - cell.low], [cell.high - cell.estimate]])
+            style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "ms": 6, "capsize": 2.5, "lw": 1.6}
+            scale = measure.shown.scale
+            where.errorbar([scale * cell.estimate], [row + 0.15 * shift], xerr=np.nan_to_num(scale * spread), **style)
+    where.set_yticks(range(len(names)), names, fontsize=8)
+    where.invert_yaxis()
+    where.set_xlabel(measure.shown.title)
+    if panel.log_y:
+        where.set_xscale("log")
+        _plain_numbers(where.xaxis)
+    else:
+        where.set_xlim(left=min(0.0, where.get_xlim()[0]))
+    where.set_title(panel.title, loc="left", fontsize=10)
+
+
+def _plain_numbers(axis: Any) -> None:
+    """1, 2, 5 of each decade: less than one is often shown, and powers of ten would run into each other."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _over_time(result: Result, courses: Courses, panel: Panel, where: "Axes", looks: Mapping[str, Style]) -> None:
+    measure = result.grid.experiment.measures[panel.measure]
+    points = result.table.points(panel.at)
+    for i, point in enumerate(points):
+        for name, look in looks.items():
+            time_s, values = _thinned(*courses[panel.measure, name, point])
+            more = f", {result.table.where(point)}" if len(points) > 1 else ""
+            line = ("-", "--", "-.", ":")[i % 4]
+            called = contender_label(result.grid, name) + more
+            where.plot(time_s, measure.shown.scale * values, color=look.colour, ls=line, lw=1.1, label=called)
+    where.set_xlabel("simulated time (s)")
+    _frame(panel, where, measure.shown.title, measure.shown.scale)
+
+
+def _frame(panel: Panel, where: "Axes", title: str, scale: float) -> None:
+    if panel.log_y:
+        where.set_yscale("log")
+        _plain_numbers(where.yaxis)
+    else:
+        where.set_ylim(bottom=min(0.0, where.get_ylim()[0]))
+    for (called, at), line in zip(panel.lines.items(), cycle(DASHES)):
+        where.axvline(at, color="black", ls=line, lw=1.1, label=called)
+    for (called, at), line in zip(panel.levels.items(), cycle(DASHES)):
+        where.axhline(scale * at, color="#555555", ls=line, lw=1.1, label=called)
+    where.set_ylabel(title)
+    where.set_title(panel.title, loc="left", fontsize=10)
+
+
+def _rest(result: Result, axis: str, point: At, *, several: bool) -> str:
+    """The other axes of a line where there are several lines of a contender."""
+    if not several:
+        return ""
+    others = [(name, x) for name, x in zip(result.table.axes, point, strict=True) if name != axis]
+    return "".join(f", {name} {text_of(x)}" for name, x in others)
+
+
+def _thinned(time_s: np.ndarray, values: np.ndarray) -> Course:
+    n = -(-len(values) // POINTS_OVER_TIME)
+    whole = len(values) // n * n
+    return time_s[:whole].reshape(-1, n)[:, -1], values[:whole].reshape(-1, n).mean(axis=1)

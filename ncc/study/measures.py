@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Measures of a run: small frozen values, each a kind of number with its unit.
+
+To add one: write a `Measure` subclass with a `tag` and an `of` (and a `course`, if it has one over time), and add it to
+`AnyMeasure`.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from ncc.core.errors import UnknownNameError
+from ncc.core.scenario import Scenario
+from ncc.core.topology import Topology
+from ncc.core.value import Name, Positive
+from ncc.harness.run import Run
+from ncc.metrics.catalogue import CATALOGUE, Better, Metric
+from ncc.metrics.fairness import jain_index
+from ncc.metrics.summary import host_ports
+from ncc.study.flow_measures import Bound, Fct, HostRtt, Marked, QueryTime, QueryTimeouts, Rtt
+from ncc.study.measure import GBPS, KB, PERCENT, AtPort, Course, Hosts, Measure, Seen, Statistic, statistic
+from ncc.study.response import LossRate, Response
+
+
+class Throughput(AtPort, frozen=True, kw_only=True, tag="throughput"):
+    """Bits of IP packets that left a port per second."""
+
+    SHOWN: ClassVar[Metric] = GBPS
+
+    def course(self, seen: Seen) -> Course:
+        return seen.run.epochs.time_s, self.column(seen, "upper_throughput_bps")
+
+
+class Utilisation(AtPort, frozen=True, kw_only=True, tag="utilisation"):
+    """A port's throughput over what its line can carry of IP packets: 1 is a line that never rests."""
+
+    SHOWN: ClassVar[Metric] = Metric("", "", "%", Better.HIGHER, 100.0, 2)
+
+    def course(self, seen: Seen) -> Course:
+        transport, network = seen.run.scenario.transport, seen.network
+        payload_frac = transport.mtu_bytes / (transport.mtu_bytes + transport.frame_overhead_bytes)
+        rate_bps = network.port_rate_bps(network.neighbourhoods[self.area(seen)].upper_port) * payload_frac
+        return seen.run.epochs.time_s, self.column(seen, "upper_throughput_bps") / rate_bps
+
+
+class Queue(AtPort, frozen=True, kw_only=True, tag="queue"):
+    """Bytes waiting in a port: `mean` is over time, the rest over what is found at the ends of epochs."""
+
+    statistic: Statistic = "mean"
+    packets: bool = False
+    """Show it in full packets rather than KB."""
+    packet_bytes: Positive = 1500
+
+    SHOWN: ClassVar[Metric] = KB
+
+    @property
+    def shown(self) -> Metric:
+        shown = super().shown
+        return replace(shown, unit="packets", scale=1 / self.packet_bytes) if self.packets else shown
+
+    def of(self, seen: Seen) -> float:
+        column = "upper_queue_mean_bytes" if self.statistic == "mean" else "upper_queue_bytes"
+        return statistic(self.over_window(seen, self.column(seen, column)), self.statistic)
+
+    def course(self, seen: Seen) -> Course:
+        return seen.run.epochs.time_s, self.column(seen, "upper_queue_bytes")
+
+
+class QueueMax(Measure, frozen=True, kw_only=True, tag="queue_max"):
+    """The most bytes that ever waited in any of the ports whose name matches."""
+
+    ports: str = "*"
+    """A pattern of `from->to`, with * and ?."""
+
+    SHOWN: ClassVar[Metric] = KB
+
+    def fits(self, where: str, scenario: Scenario) -> None:
+        matching(scenario.network(), self.ports, f"{where}.ports")
+
+    def of(self, seen: Seen) -> float:
+        ports = matching(seen.network, self.ports, "ports")
+        return float(seen.run.records.ports.queue_max_bytes[ports].max())
+
+
+class Goodput(Hosts, frozen=True, kw_only=True, tag="goodput"):
+    """Payload newly acknowledged per second: of all the hosts together, or of each in the mean."""
+
+    each: bool = False
+
+    SHOWN: ClassVar[Metric] = GBPS
+
+    def course(self, seen: Seen) -> Course:
+        of_hosts = self.goodput_bps(seen)
+        return seen.run.epochs.time_s, of_hosts.mean(axis=1) if self.each else of_hosts.sum(axis=1)
+
+
+class Jain(Hosts, frozen=True, kw_only=True, tag="jain"):
+    """Jain's index of the hosts' goodput over the window, or its mean over parts of it that long."""
+
+    every_s: Positive | None = None
+
+    SHOWN: ClassVar[Metric] = Metric("", "", "", Better.HIGHER, 1.0, 3)
+
+    def of(self, seen: Seen) -> float:
+        goodput = self.over_window(seen, self.goodput_bps(seen))
+        n = len(goodput) if self.every_s is None else max(1, round(self.every_s / seen.run.scenario.period_s))
+        parts = [goodput[i : i + n].mean(axis=0) for i in range(0, len(goodput) - n + 1, n)]
+        return float(np.mean([jain_index(part) for part in parts])) if parts else math.nan
+
+    def course(self, seen: Seen) -> Course:
+        return seen.run.epochs.time_s, np.array([jain_index(row) for row in self.goodput_bps(seen)])
+
+
+class InFlight(Hosts, frozen=True, kw_only=True, tag="in_flight"):
+    """Full packets under way or waiting, by Little's law: of all the hosts together, or of each in the mean."""
+
+    statistic: Statistic = "mean"
+    each: bool = False
+
+    SHOWN: ClassVar[Metric] = Metric("", "", "packets", Better.NEITHER, 1.0, 1)
+
+    def of(self, seen: Seen) -> float:
+        return statistic(self.over_window(seen, self.course(seen)[1]), self.statistic)
+
+    def course(self, seen: Seen) -> Course:
+        of_hosts = self.in_flight_pkts(seen)
+        return seen.run.epochs.time_s, of_hosts.mean(axis=1) if self.each else of_hosts.sum(axis=1)
+
+
+class Drops(Measure, frozen=True, kw_only=True, tag="drops"):
+    """Packets dropped at the ports whose name matches one of `ports`, over all dropped or over all sent by hosts."""
+
+    ports: tuple[str, ...]
+    """Patterns of `from->to`, with * and ?."""
+    over: Literal["dropped", "sent"] = "sent"
+
+    SHOWN: ClassVar[Metric] = PERCENT
+
+    def fits(self, where: str, scenario: Scenario) -> None:
+        for i, pattern in enumerate(self.ports):
+            matching(scenario.network(), pattern, f"{where}.ports[{i}]")
+
+    def of(self, seen: Seen) -> float:
+        ports = seen.run.records.ports
+        chosen = sorted({port for pattern in self.ports for port in matching(seen.network, pattern, "ports")})
+        nics = host_ports(seen.network)
+        whole = ports.dropped_pkts.sum() if self.over == "dropped" else (ports.tx_pkts + ports.dropped_pkts)[nics].sum()
+        return float(ports.dropped_pkts[chosen].sum() / whole) if whole else math.nan
+
+
+class Summary(Measure, frozen=True, kw_only=True, tag="summary"):
+    """A metric of `ncc.metrics.catalogue`."""
+
+    metric: Name
+
+    def check(self) -> None:
+        if self.metric not in CATALOGUE:
+            raise UnknownNameError("metric", self.metric, CATALOGUE)
+
+    @property
+    def shown(self) -> Metric:
+        metric = CATALOGUE[self.metric]
+        return replace(metric, label=self.label or metric.label)
+
+    def of(self, seen: Seen) -> float:
+        return seen.summary[self.metric]
+
+
+class Ratio(Measure, frozen=True, kw_only=True, tag="ratio"):
+    """One measure over another of the same run; NaN over 0."""
+
+    over: Name
+    under: Name
+
+    def of(self, seen: Seen) -> float:
+        below = seen.value(self.under)
+        return seen.value(self.over) / below if below else math.nan
+
+
+AnyMeasure = (
+    Throughput
+    | Utilisation
+    | Queue
+    | QueueMax
+    | Goodput
+    | Jain
+    | InFlight
+    | LossRate
+    | Response
+    | Fct
+    | Bound
+    | QueryTime
+    | QueryTimeouts
+    | Rtt
+    | HostRtt
+    | Marked
+    | Drops
+    | Summary
+    | Ratio
+)
+
+
+def measure_all(measures: Mapping[str, AnyMeasure], run: Run) -> dict[str, float]:
+    """Every measure of a run, by name, in SI."""
+    seen = Seen(run, measures)
+    return {name: seen.value(name) for name in measures}
+
+
+def matching(network: Topology, pattern: str, where: str) -> list[int]:
+    """Ports whose name matches; `UnknownNameError` if none does."""
+    names = [network.port_name(port) for port in range(2 * len(network.links))]
+    found = [port for port, name in enumerate(names) if fnmatchcase(name, pattern)]
+    if not found:
+        raise UnknownNameError(where, pattern, names)
+    return found

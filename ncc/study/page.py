@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Pages of studies: plain data, written as JSON, and as Markdown by a Jinja template in `templates/`."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from ncc.harness.atomic import write_text
+from ncc.palette import label
+
+README, JSON = "README.md", "results.json"
+DASH = "–"  # noqa: RUF001
+
+
+def write_study(summary: Mapping[str, Any], page: str, folders: Iterable[str | None], depth: int) -> list[Path]:
+    """Write a study's page and its data into every folder that is named, and say so.
+
+    Args:
+        depth: levels of the JSON that take a line per entry.
+    """
+    named = [Path(folder) for folder in folders if folder]
+    for folder in named:
+        write_json(summary, folder / JSON, depth)
+        write_text(folder / README, page)
+    print(f"Written to {', '.join(map(str, named))}")
+    return named
+
+
+def json_text(value: Any, depth: int) -> str:
+    """JSON with a line per entry down to some depth, so that a change of one number is a change of one line."""
+    return _json(value, depth, "\n") + "\n"
+
+
+def _json(value: Any, depth: int, line: str) -> str:
+    if depth == 0 or not value or not isinstance(value, Mapping | Sequence) or isinstance(value, str):
+        return json.dumps(value, allow_nan=False)
+    deeper = line + " "
+    if isinstance(value, Mapping):
+        entries = [f"{json.dumps(key)}: {_json(part, depth - 1, deeper)}" for key, part in value.items()]
+        return "{" + deeper + f",{deeper}".join(entries) + line + "}"
+    return "[" + deeper + f",{deeper}".join(_json(part, depth - 1, deeper) for part in value) + line + "]"
+
+
+def render(template: str, **data: Any) -> str:
+    """The text that a template of `templates/` makes of some data."""
+    text: str = _environment().get_template(template).render(data)
+    return text
+
+
+@cache
+def _environment() -> Environment:
+    # No escaping: what is written is Markdown, and `plain` is for the texts that people wrote.
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"plain": plain, "point": point, "label": label}
+    environment.globals["table"] = table
+    return environment
+
+
+def plain(text: str) -> str:
+    """Text that Markdown and HTML take for text."""
+    return escape(" ".join(text.split()), quote=False).replace("|", "\\|")
+
+
+def point(x: float | str) -> str:
+    """A point of an axis."""
+    return plain(x) if isinstance(x, str) else f"{x:g}"
+
+
+def number(value: float | None, scale: float = 1.0, digits: int = 3) -> str:
+    """A number of a table; a dash where there is none."""
+    return DASH if value is None else f"{value * scale:.{digits}f}"
+
+
+def spread(value: float | None, low: float | None, high: float | None, scale: float = 1.0, digits: int = 3) -> str:
+    """A number and its interval, where it has one that is wider than nothing."""
+    text = number(value, scale, digits)
+    if low is None or low == high:
+        return text
+    return f"{text} [{number(low, scale, digits)}, {number(high, scale, digits)}]"
+
+
+def write_json(value: Any, path: Path, depth: int) -> None:
+    """Write `json_text` to a file."""
+    write_text(path, json_text(value, depth))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], align: str = "") -> str:
+    """A Markdown table.
+
+    Args:
+        align: a letter per column, `l` or `r`; the last one is for all that follow. Empty: no column is aligned.
+    """
+    sides = align + (align[-1:] or "l") * (len(head) - len(align))
+    ruler = ["---:" if side == "r" else "---" for side in sides]
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, ruler, *rows])

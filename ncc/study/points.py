@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""An experiment's grid as runs: each contender at each point, with the scenario and the controller that it means."""
+
+import copy
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from ncc.compose import datapath_names
+from ncc.controllers import load_controller, runs_on
+from ncc.core.errors import ConfigError
+from ncc.core.keys import set_key
+from ncc.core.scenario import Scenario, scenario_from_dict
+from ncc.core.value import from_dict
+from ncc.harness.controller import Controller, PolicyLimit
+from ncc.limiters import LimiterFactory
+from ncc.plan import require_marks, with_params
+from ncc.study.spec import Experiment
+from ncc.study.table import At, text_of
+
+PACKAGED = LimiterFactory(None)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A contender at a point."""
+
+    contender: str
+    point: At
+    scenario: Scenario
+    controller: Controller
+    """Named after contender and point, so that runs of an experiment can lie in one folder."""
+    inputs: Mapping[str, str]
+    """Digests of the files that it depends on: of its policy, if it has one."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What a preset runs."""
+
+    name: str
+    """Of the experiment."""
+    experiment: Experiment
+    preset: str
+    axes: Mapping[str, tuple[float | str, ...]]
+    cells: tuple[Cell, ...]
+    source: str
+    """`ncc.study.load.source_digest` of its YAML; empty where the command line changed something of it."""
+    policies: LimiterFactory
+    """Makes the contenders' limiters, from policies that came with the package."""
+
+    def digest(self) -> str:
+        """16 hex digits that identify what is run, seeds and datapath apart."""
+        whole = "".join(
+            "".join((cell.scenario.digest(), cell.controller.digest(), *cell.inputs.values())) for cell in self.cells
+        )
+        return hashlib.sha256(whole.encode()).hexdigest()[:16]
+
+
+def grid_of(
+    name: str,
+    experiment: Experiment,
+    scenario: Mapping[str, Any],
+    preset: str,
+    *,
+    source: str = "",
+    policies: LimiterFactory = PACKAGED,
+) -> Grid:
+    """Every contender at every point of a preset.
+
+    Args:
+        scenario: the plain scenario that points change.
+        policies: where policies of learned contenders come from.
+
+    Raises:
+        ConfigError: a point that cannot be run, named with what is wrong there.
+    """
+    chosen = experiment.preset(preset)
+    axes = {axis: tuple(chosen.axes.get(axis, points)) for axis, points in experiment.points.items()}
+    cells = []
+    for point in product(*axes.values()):
+        for contender in experiment.contenders:
+            at = dict(zip(axes, point, strict=True))
+            try:
+                cells.append(_cell(experiment, {**scenario, "name": name}, preset, contender, at, policies=policies))
+            except ConfigError as error:
+                where = ", ".join(f"{axis} {text_of(x)}" for axis, x in at.items())
+                raise ConfigError(f"experiment {name}, contender {contender!r}, {where}: {error}") from None
+    return Grid(name, experiment, preset, axes, tuple(cells), source, policies)
+
+
+def default_datapath(grid: Grid) -> str:
+    """packetsim, or the first datapath that has every contender, where packetsim has not.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    names = ("packetsim", *(name for name in datapath_names() if name != "packetsim"))
+    places = [set(runs_on(cell.controller)) for cell in grid.cells]
+    for name in names:
+        if all(name in each for each in places):
+            return name
+    raise ConfigError(f"experiment {grid.name}: no datapath runs all of {', '.join(grid.experiment.contenders)}")
+
+
+def _cell(
+    experiment: Experiment,
+    scenario: Mapping[str, Any],
+    preset: str,
+    contender: str,
+    point: Mapping[str, float | str],
+    *,
+    policies: LimiterFactory,
+) -> Cell:
+    chosen = experiment.contenders[contender]
+    plain = {
+        "scenario": copy.deepcopy(dict(scenario)),
+        "contenders": {
+            each: copy.deepcopy({"params": c.params, "stack": c.stack, "limit": c.limit})
+            for each, c in experiment.contenders.items()
+        },
+    }
+    changes = [experiment.axes[axis].at(x) for axis, x in point.items()]
+    for keys in (*changes, chosen.changes, experiment.presets[preset].changes):
+        for key, value in keys.items():
+            set_key(plain, key, value)
+    made = scenario_from_dict(plain["scenario"])
+    controller = _controller(chosen.controller, **plain["contenders"][contender], policies=policies)
+    policies(controller, made)  # a policy that does not fit the network is said now
+    require_marks(made, [controller])
+    for measure, kind in experiment.measures.items():
+        kind.fits(f"measures.{measure}", made)
+    label = re.sub(r"[^A-Za-z0-9_.-]", "-", "+".join([contender, *(f"{k}-{text_of(x)}" for k, x in point.items())]))
+    inputs = policies.inputs(controller)
+    return Cell(contender, tuple(point.values()), made, controller.replace(name=label), inputs)
+
+
+def _controller(
+    name: str,
+    *,
+    params: Mapping[str, int],
+    stack: Mapping[str, Any],
+    limit: Mapping[str, Any],
+    policies: LimiterFactory,
+) -> Controller:
+    """The controller of that name with other parameters, and with other fields of its stack and of its limit."""
+    controller = load_controller(name)
+    if limit:
+        own = controller.limit.to_dict()
+        kept = own if limit.get("kind", own["kind"]) == own["kind"] else {}
+        controller = from_dict(Controller, {**controller.to_dict(), "limit": {**kept, **limit}}, "contender")
+    controller = policies.resolved(controller)
+    if stack:
+        merged = controller.stack.to_dict()
+        for part, its in (("transport", "params"), ("order", "order_params")):
+            if stack.get(part, merged[part]) != merged[part]:
+                merged[its] = []
+        plain = {**controller.to_dict(), "stack": {**merged, **stack}}
+        if isinstance(controller.limit, PolicyLimit):
+            plain["limit"]["stack"] = "own"  # no longer what it was trained on
+        controller = from_dict(Controller, plain, "contender")
+    return with_params(controller, params)

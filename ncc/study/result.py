@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The result of an experiment on one datapath: the table, the findings, the verdict, and their files."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ncc.core.errors import ResultError
+from ncc.harness.atomic import replacing, write_text
+from ncc.harness.manifest import now
+from ncc.palette import label
+from ncc.study.check import Finding
+from ncc.study.load import runs_digest
+from ncc.study.points import Grid
+from ncc.study.table import At, Table
+
+FORMAT = 1
+FULL = "full"
+JSON, PARQUET, FIGURE = "result.json", "result.parquet", "figure.png"
+NEEDED = {"name", "datapath", "complete", "written_at", "source", "commits", "holds", "verdict", "cells"}
+HOLDS, FAILS = "shape holds", "shape does not hold"
+DIRTY = "+"
+"""Ends a commit that runs were not made at exactly: files had changes."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """Everything that was measured and judged."""
+
+    grid: Grid
+    datapath: str
+    seeds: tuple[int, ...]
+    table: Table
+    findings: Mapping[str, Finding]
+    problems: tuple[str, ...]
+    """Problems of invalid runs. Their values count as they are; their contenders win no check there."""
+    n_flows: int
+    wall_s: float
+    """Sum over all runs, one after the other."""
+    cpu_s: float
+    commits: tuple[str, ...]
+    """Commits that runs were made at; `DIRTY` at the end: with changes of their own."""
+    warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Warnings about a contender's numbers, a sentence each, by contender."""
+
+    @property
+    def holds(self) -> bool:
+        """True if every check that could be judged holds."""
+        return not any(finding.holds is False for finding in self.findings.values())
+
+    @property
+    def runs_text(self) -> str:
+        """`5 seeds of 2 s`: how many, and for how long flows arrive; `of 0.5 to 2 s` where points differ in that."""
+        durations = sorted({cell.scenario.duration_s for cell in self.grid.cells})
+        long = " to ".join(f"{each:g}" for each in dict.fromkeys((durations[0], durations[-1])))
+        return f"{len(self.seeds)} seed{'s' if len(self.seeds) != 1 else ''} of {long} s"
+
+    @property
+    def complete(self) -> bool:
+        """True for the experiment as it is written, in full, with all its seeds: this may be published."""
+        preset = self.grid.experiment.presets[self.grid.preset]
+        enough = len(self.seeds) >= preset.seeds and min(self.seeds) >= preset.first_seed
+        return bool(self.grid.source) and self.grid.preset == FULL and enough
+
+    @property
+    def outcome(self) -> str:
+        """Whether the shape holds and how many checks do, in a few words."""
+        judged = [found.holds for found in self.findings.values() if found.holds is not None]
+        left = len(self.findings) - len(judged)
+        counted = f"{sum(judged)} of {len(judged)} checks hold" + (f", {left} not judged" if left else "")
+        n = len(self.problems)
+        bad = f"{n} invalid run{'s' if n > 1 else ''}; " if n else ""
+        return f"{HOLDS if self.holds else FAILS}: {bad}{counted}"
+
+    @property
+    def verdict(self) -> str:
+        """One line: `shape holds: <numbers>`, or `shape does not hold: <what fails, with numbers>`."""
+        shown = {n: f for n, f in self.findings.items() if (f.holds is not None if self.holds else f.holds is False)}
+        return f"{self.outcome}; " + " | ".join(f"{name}: {found.text}" for name, found in shown.items())
+
+    def save(self, folder: Path) -> None:
+        """Write `result.json` and `result.parquet` (a row per measure, contender, point and seed)."""
+        write_text(folder / JSON, json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
+        rows = [
+            {
+                "measure": measure,
+                "contender": contender,
+                **dict(zip(self.table.axes, point, strict=True)),
+                "seed": seed,
+                "value": value,
+            }
+            for (measure, contender, point), values in self.table.values.items()
+            for seed, value in zip(self.seeds, values, strict=True)
+        ]
+        with replacing(folder / PARQUET) as temporary:
+            pq.write_table(pa.Table.from_pylist(rows), temporary)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for a page that need not know the experiment; undefined numbers are null."""
+        experiment = self.grid.experiment
+        return {
+            "format": FORMAT,
+            "name": self.grid.name,
+            "title": experiment.title,
+            "paper": experiment.paper.to_dict(),
+            "notes": experiment.notes,
+            "preset": self.grid.preset,
+            "complete": self.complete,
+            "source": self.grid.source,
+            "runs": runs_digest(self.grid),
+            "reduced": experiment.preset(self.grid.preset).reduced,
+            "datapath": self.datapath,
+            "seeds": list(self.seeds),
+            "runs_text": self.runs_text,
+            "warnings": {name: list(said) for name, said in self.warnings.items()},
+            "commits": list(self.commits),
+            "written_at": now(),
+            "n_flows": self.n_flows,
+            "wall_s": round(self.wall_s, 1),
+            "cpu_s": round(self.cpu_s, 1),
+            "holds": self.holds,
+            "verdict": self.verdict,
+            "problems": list(self.problems),
+            "checks": [
+                {"name": name, "says": experiment.checks[name].says, "holds": found.holds, "numbers": found.text}
+                for name, found in self.findings.items()
+            ],
+            "contenders": {name: contender_label(self.grid, name) for name in self.table.contenders},
+            "axes": {
+                name: {"label": experiment.axes[name].label, "points": list(p)} for name, p in self.table.axes.items()
+            },
+            "measures": {
+                name: {"title": m.shown.title, "scale": m.shown.scale, "digits": m.shown.digits}
+                for name, m in experiment.measures.items()
+            },
+            "values": [value.to_dict() for value in experiment.values],
+            "cells": [self._cell(*key) for key in self.table.values],
+        }
+
+    def _cell(self, measure: str, contender: str, point: At) -> dict[str, Any]:
+        cell = self.table.cell(measure, contender, point)
+        bounds = {"value": cell.estimate, "low": cell.low, "high": cell.high}
+        return {
+            "measure": measure,
+            "contender": contender,
+            "at": list(point),
+            **{key: None if math.isnan(value) else float(f"{value:.6g}") for key, value in bounds.items()},
+            "n_seeds": cell.n,
+            "n_invalid": self.table.invalid.get((contender, point), 0),
+            "paper": self.table.expected.get((measure, contender, point)),
+        }
+
+
+def contender_label(grid: Grid, name: str) -> str:
+    """The name of a contender in tables and figures."""
+    contender = grid.experiment.contenders[name]
+    return contender.label or label(contender.controller)
+
+
+def commits_of(provenances: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Commits of runs, short, each once."""
+    git = [made["git"] for made in provenances]
+    return tuple(sorted({f"{str(g['commit'])[:10]}{DIRTY if g['dirty'] else ''}" for g in git}))
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """The data of `Result.to_dict`; `ResultError` if it is not that."""
+    try:
+        plain = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ResultError(f"{path} cannot be read ({error}); run the experiment again") from None
+    if not isinstance(plain, dict) or plain.get("format") != FORMAT or not set(plain) >= NEEDED:
+        raise ResultError(f"{path} is no result of an experiment in format {FORMAT}; run the experiment again")
+    return plain

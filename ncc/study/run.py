@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Running an experiment: every run of its grid, kept and resumable as any evaluation's; then table, figure, verdict."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ncc.compose import DatapathSpec
+from ncc.core.errors import InvalidRunError, ResultError
+from ncc.harness.atomic import remove
+from ncc.harness.jobs import Job
+from ncc.harness.pool import evaluate
+from ncc.harness.progress import Bar, EvaluationProgress
+from ncc.harness.results import StoredRun, load_evaluation
+from ncc.metrics.catalogue import worst
+from ncc.plan import require_transports
+from ncc.study.draw import Courses, draw
+from ncc.study.load import load_experiment, source_digest
+from ncc.study.measure import Course, Seen
+from ncc.study.measures import measure_all
+from ncc.study.points import Grid, grid_of
+from ncc.study.result import FIGURE, JSON, PARQUET, Result, commits_of
+from ncc.study.spec import Experiment
+from ncc.study.table import At, Table
+
+
+def run_experiment(
+    grid: Grid,
+    datapath: DatapathSpec,
+    seeds: Sequence[int],
+    folder: Path,
+    *,
+    workers: int,
+    config: Mapping[str, Any],
+) -> Result:
+    """Do what `folder` does not hold yet, measure, judge, draw, and write it all there.
+
+    Raises:
+        ConfigError: the datapath lacks a contender's transport.
+        ResultError, WorkerDiedError, NccError: as `ncc.harness.pool.evaluate`. Invalid runs raise nothing here: the
+            result says so, and `require_usable` raises.
+    """
+    require_transports([datapath], [cell.controller for cell in grid.cells])
+    for name in (JSON, PARQUET, FIGURE):
+        remove(folder / name)  # no table outlives the runs it speaks of
+    jobs = [
+        Job(c.scenario, c.controller, seed, {"datapath": datapath.identity, **c.inputs})
+        for seed in seeds
+        for c in grid.cells
+    ]
+    with Bar(f"{grid.name} on {datapath.name}") as bar:
+        done = evaluate(
+            jobs,
+            folder,
+            datapath.load(),
+            grid.policies,
+            workers=workers,
+            config=config,
+            on_progress=EvaluationProgress(bar),
+        )
+    result, courses = _measured(
+        grid, datapath.name, tuple(seeds), {(run.controller, run.seed): run for run in done.runs}
+    )
+    draw(result, courses, folder / FIGURE)
+    result.save(folder)
+    return result
+
+
+def reread(folder: Path) -> tuple[Result, Courses]:
+    """What came of an experiment that `folder` holds, measured and judged again from its runs; nothing is run.
+
+    Raises:
+        ResultError: no finished experiment, a file missing or changed, or of another version of the experiment.
+    """
+    path = folder / JSON
+    try:
+        said = json.loads(path.read_bytes())
+        name, preset, datapath, seeds = (said[key] for key in ("name", "preset", "datapath", "seeds"))
+    except FileNotFoundError:
+        raise ResultError(
+            f"{folder} holds no finished experiment: it has no {JSON}; name a folder that ncc evaluate "
+            "experiment=<name> made, with its datapath"
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ResultError(f"{path} cannot be read ({error!r}); run the experiment again") from None
+    experiment, scenario = load_experiment(name)
+    grid = grid_of(name, experiment, scenario, preset, source=source_digest(name))
+    runs = {(run.controller, run.seed): run for run in load_evaluation(folder).runs}
+    for cell in grid.cells:
+        for seed in seeds:
+            stored = runs.get((cell.controller.name, seed))
+            if stored is None or stored.manifest.facts["scenario_digest"] != cell.scenario.digest():
+                raise ResultError(
+                    f"{folder} was made by another version of experiment {name} (controller {cell.controller.name!r}, "
+                    f"seed {seed}, is {'missing' if stored is None else 'of another scenario'}); run it again"
+                )
+    return _measured(grid, datapath, tuple(seeds), runs)
+
+
+def require_usable(result: Result) -> None:
+    """Raise `InvalidRunError` where runs are invalid."""
+    if result.problems:
+        raise InvalidRunError(f"some runs are invalid and count against their contenders: {'; '.join(result.problems)}")
+
+
+def _measured(
+    grid: Grid, datapath: str, seeds: tuple[int, ...], runs: Mapping[tuple[str, int], StoredRun]
+) -> tuple[Result, Courses]:
+    experiment = grid.experiment
+    timed = {panel.measure for panel in experiment.panels if panel.over_time}
+    found: dict[tuple[str, str, At], list[float]] = {}
+    invalid: dict[tuple[str, At], list[int]] = {}
+    courses: dict[tuple[str, str, At], Course] = {}
+    problems: list[str] = []
+    warnings: dict[str, dict[str, None]] = {}
+    n_flows = 0
+    for cell in grid.cells:
+        if said := grid.policies.warnings(cell.controller, cell.scenario):
+            warnings.setdefault(cell.contender, {}).update(dict.fromkeys(said))
+        for seed in seeds:
+            stored = runs[cell.controller.name, seed]
+            problems += [f"{stored.label}: {problem}" for problem in stored.problems]
+            n_flows += int(stored.manifest.facts["n_flows"])
+            run = stored.load()
+            if stored.problems:
+                invalid.setdefault((cell.contender, cell.point), []).append(seeds.index(seed))
+            for name, value in measure_all(experiment.measures, run).items():
+                found.setdefault((name, cell.contender, cell.point), []).append(value)
+            if seed == seeds[0]:
+                for name in timed:
+                    courses[name, cell.contender, cell.point] = experiment.measures[name].course(Seen(run))
+    _count_as_worst(experiment, found, invalid)
+    facts = [run.manifest.facts for run in runs.values()]
+    table = Table(
+        axes=grid.axes,
+        contenders=tuple(experiment.contenders),
+        values={key: tuple(values) for key, values in found.items()},
+        expected=_expected(grid),
+        invalid={key: len(bad) for key, bad in invalid.items()},
+    )
+    findings = {
+        name: check.judge(table, experiment.measures[check.measure]) for name, check in experiment.checks.items()
+    }
+    result = Result(
+        grid=grid,
+        datapath=datapath,
+        seeds=seeds,
+        table=table,
+        findings=findings,
+        problems=tuple(problems),
+        n_flows=n_flows,
+        wall_s=sum(float(fact["wall_s"]) for fact in facts),
+        cpu_s=sum(float(fact["cpu_s"]) for fact in facts),
+        commits=commits_of(run.manifest.provenance for run in runs.values()),
+        warnings={name: tuple(said) for name, said in warnings.items()},
+    )
+    return result, courses
+
+
+def _count_as_worst(
+    experiment: Experiment,
+    found: Mapping[tuple[str, str, At], list[float]],
+    invalid: Mapping[tuple[str, At], Sequence[int]],
+) -> None:
+    """Put the worst value of a seed where an invalid run (by its place among the seeds) leaves a measure undefined."""
+    for (contender, point), bad in invalid.items():
+        for name, measure in experiment.measures.items():
+            values = found[name, contender, point]
+            for i in bad:
+                if math.isnan(values[i]):
+                    others = (found[name, other, point][i] for other in experiment.contenders)
+                    values[i] = worst(others, measure.shown.better)
+
+
+def _expected(grid: Grid) -> dict[tuple[str, str, At], float]:
+    """The paper's numbers by point; one that leaves axes open stands at every point."""
+    empty = Table(axes=grid.axes, contenders=(), values={})
+    return {
+        (value.measure, value.contender, point): value.value
+        for value in grid.experiment.values
+        for point in empty.points(value.at)
+    }

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What an experiment measured: a value per measure, contender, point of the grid and seed."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+
+from ncc.metrics.stats import Interval, interval
+
+At = tuple[float | str, ...]
+"""A point of the grid: one value per axis, in the order of `Table.axes`."""
+Values = tuple[float, ...]
+"""One per seed; NaN where undefined."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Values in SI; every contender has every point."""
+
+    axes: Mapping[str, tuple[float | str, ...]]
+    """Points that were run, by axis."""
+    contenders: tuple[str, ...]
+    values: Mapping[tuple[str, str, At], Values]
+    """By measure, contender and point."""
+    expected: Mapping[tuple[str, str, At], float] = field(default_factory=dict)
+    """What the paper has there, where it says."""
+    invalid: Mapping[tuple[str, At], int] = field(default_factory=dict)
+    """Invalid runs by contender and point, where there are any. Their values count as they are."""
+    _known: dict[tuple[str, str, At], Interval] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def points(self, at: Mapping[str, float | str] | None = None) -> list[At]:
+        """Points that agree with `at` on the axes that it names; none if such a point was not run."""
+        wanted = at or {}
+        return [
+            point
+            for point in product(*self.axes.values())
+            if all(wanted.get(axis, x) == x for axis, x in zip(self.axes, point, strict=True))
+        ]
+
+    def cell(self, measure: str, contender: str, point: At) -> Interval:
+        """Mean over seeds and its bootstrap interval."""
+        key = (measure, contender, point)
+        if key not in self._known:
+            self._known[key] = interval(self.values[key])
+        return self._known[key]
+
+    def value(self, measure: str, contender: str, point: At) -> float:
+        """Mean over seeds; NaN where it is undefined for one, so that nothing rests on the seeds that went well."""
+        values = self.values[measure, contender, point]
+        return math.nan if any(math.isnan(v) for v in values) else self.cell(measure, contender, point).estimate
+
+    def where(self, point: At) -> str:
+        """A point in words; axes with a single point go without saying."""
+        said = [f"{axis} {text_of(x)}" for axis, x in zip(self.axes, point, strict=True) if len(self.axes[axis]) > 1]
+        return ", ".join(said)
+
+    def lines(self, along: str, points: Iterable[At]) -> dict[At, list[At]]:
+        """Points that differ along one axis only, in its order, by what they have in common."""
+        at = list(self.axes).index(along)
+        found: dict[At, list[At]] = {}
+        for point in points:
+            found.setdefault((*point[:at], *point[at + 1 :]), []).append(point)
+        return found
+
+    def along(self, axis: str, point: At) -> float | str:
+        """The point's value on an axis."""
+        return point[list(self.axes).index(axis)]
+
+
+def text_of(x: float | str) -> str:
+    """A point of an axis in words."""
+    return x if isinstance(x, str) else f"{x:g}"

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The command: what it writes, what it keeps, and what it refuses before anything runs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ncc.agreement import main
+
+
+def test_the_quick_preset_writes_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["--preset", "quick", "--controllers", "dctcp", "--cases", "incast", "--workers", "1"]
+    assert main([*asked, "--runs", str(tmp_path / "runs")]) == 0
+    report = tmp_path / "runs" / "quick" / "report"
+    assert "Small cases: 0 of " in capsys.readouterr().out
+    data = json.loads((report / "results.json").read_text())
+    assert (data["agrees"], data["ours"], data["reference"], data["preset"]) == (True, "packetsim", "ns3", "quick")
+    assert [(each["case"], each["controller"]) for each in data["load"]] == [("incast", "dctcp")]
+    # The yardstick did run apart: its flows go other ways, ours do not.
+    assert data["load"][0]["flows_within"]["0.01"] > data["load"][0]["flows_within_noise"]["0.01"]
+    assert set(data["cpu_s"]) == {"packetsim", "ns3", "ns3_perturbed"}
+    assert {path.name for path in report.iterdir()} == {
+        "README.md", "dctcp.md", "results.json", "small.png", "ratios_dctcp.png", "flows_dctcp.png"
+    }  # fmt: skip
+    assert not (tmp_path / "docs").exists()
+
+    manifests = sorted((tmp_path / "runs").rglob("incast/*/dctcp/*/manifest.json"))
+    before = [path.stat().st_mtime_ns for path in manifests]
+    assert len(before) == 9, "three sides, three seeds"
+    assert main([*asked, "--runs", str(tmp_path / "runs")]) == 0
+    assert [path.stat().st_mtime_ns for path in manifests] == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--ours", "packetsin"], "Did you mean 'packetsim'?"),
+        (["--cases", "rack_websearch_41"], "Unknown case 'rack_websearch_41'"),
+        (["--controllers", "dctpc"], "Unknown controller 'dctpc'"),
+        (["--seeds", "0"], "Preset.seeds"),
+        (["--duration", "-1"], "Preset.duration_s"),
+    ],
+)
+def test_what_is_refused(arguments: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*arguments, "--runs", str(tmp_path)]) == 2
+    assert says in " ".join(capsys.readouterr().out.split())
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checks judge tables that were made up: what holds, what does not, and what cannot be said."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ncc.core.errors import ConfigError
+from ncc.core.value import from_dict, kinds
+from ncc.study.check import Finding, Parts
+from ncc.study.checks import AnyCheck, Order
+from ncc.study.flow_measures import Bound, Fct
+from ncc.study.measures import AnyMeasure, Throughput
+from ncc.study.table import At, Table
+
+K = (10.0, 20.0, 40.0)
+MEASURES: dict[str, AnyMeasure] = {"m": Throughput()}
+PLAIN: dict[str, Any] = {"says": "", "measure": "m"}
+
+
+class Drawn:
+    """Several seeds: fast and slow by contender, and a bound."""
+
+    axes: ClassVar = {"k": (10.0,)}
+    fct: AnyMeasure = Fct()
+    bound: AnyMeasure = Bound(sharing="srpt")
+
+    def table(self, goal: tuple[float, ...] = (0.1, 0.1, 0.1, 0.1, 0.1), **fct: tuple[float, ...]) -> Table:
+        values = {("f", name, (10.0,)): column for name, column in fct.items()}
+        values |= {("b", name, (10.0,)): goal for name in fct}
+        return Table(axes=self.axes, contenders=tuple(fct), values=values)  # type: ignore[arg-type]
+
+    def judge(self, of: Table, **check: Any) -> Finding:
+        made = from_dict(kinds(AnyCheck)[check["kind"]], {"says": "", "measure": "f", **check}, "check")
+        measures = {"f": self.fct, "b": self.bound, "median": Fct(statistic="p50"), "use": Throughput()}
+        made.fits("check", Parts(measures, dict.fromkeys(of.contenders), self.axes))
+        return made.judge(of, self.fct)  # type: ignore[no-any-return]
+
+
+def table(expected: Mapping[float, float] | None = None, **by_contender: list[float]) -> Table:
+    """One seed's values along k."""
+    axes = {"k": K[: len(next(iter(by_contender.values())))]}
+    values: dict[tuple[str, str, At], tuple[float, ...]] = {
+        ("m", name, (k,)): (value,)
+        for name, column in by_contender.items()
+        for k, value in zip(axes["k"], column, strict=True)
+    }
+    paper: dict[tuple[str, str, At], float] = {("m", "a", (k,)): value for k, value in (expected or {}).items()}
+    return Table(axes=axes, contenders=tuple(by_contender), values=values, expected=paper)
+
+
+def judge(of: Table, **check: Any) -> Finding:
+    made: AnyCheck = from_dict(kinds(AnyCheck)[check["kind"]], {**PLAIN, **check}, "check")
+    made.fits("check", Parts(MEASURES, dict.fromkeys(of.contenders), {"k": K}))
+    return made.judge(of, MEASURES["m"])
+
+
+ORDER = {"kind": "order", "one": "a", "other": "b"}
+RANK = {"kind": "rank", "one": "a", "others": ["b", "c"]}
+PAYS = {"measure": "m", "contender": "b"}
+WITHIN = {"kind": "within", "contender": "a"}
+TREND = {"kind": "trend", "contender": "a", "axis": "k"}
+REACHES = {"kind": "reaches", "contender": "a", "axis": "k", "level": 5.0, "low": 15, "high": 20}
+NEAR = {"kind": "near", "contender": "a", "low": 0.5, "high": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("check", "a", "b", "holds"),
+    [
+        ({**ORDER, "relation": ">="}, [1, 2, 3], [1, 2, 3], True),
+        ({**ORDER, "relation": ">="}, [1, 2, 2.9], [1, 2, 3], False),
+        ({**ORDER, "relation": ">=", "tolerance": 0.05}, [1, 2, 2.9], [1, 2, 3], True),
+        ({**ORDER, "relation": ">=", "at": {"k": 10}}, [1, 2, 2.9], [1, 2, 3], True),
+        ({**ORDER, "relation": ">=", "factor": 10}, [10, 20, 30], [1, 2, 3], True),
+        ({**ORDER, "relation": ">=", "factor": 10}, [10, 20, 29], [1, 2, 3], False),
+        ({**ORDER, "relation": ">=", "factor": 10}, [0.1, 0.1, 0.1], [0, 0, 0], True),
+        ({**ORDER, "relation": "<=", "factor": 0.95}, [0.95, 0.9, 0.9], [1, 1, 1], True),
+        ({**ORDER, "relation": "<=", "factor": 0.95}, [0.96, 0.9, 0.9], [1, 1, 1], False),
+        ({**ORDER, "relation": "<="}, [1, math.nan, 1], [1, 1, 1], False),
+        ({**ORDER, "relation": "<=", "where": {**PAYS, "above": 1}}, [9, 2, 3], [1, 2, 3], True),
+        ({**ORDER, "relation": "<=", "where": {**PAYS, "above": 0.9}}, [9, 2, 3], [1, 2, 3], False),
+        ({**ORDER, "relation": "<=", "where": {**PAYS, "above": 3}}, [9, 2, 3], [1, 2, 3], None),
+        ({**ORDER, "relation": "<=", "where": {**PAYS, "above": 3}}, [0, 0, 0], [1, math.nan, 3], False),
+        ({**WITHIN, "low": 1}, [1, 2, 3], [0, 0, 0], True),
+        ({**WITHIN, "low": 1, "high": 2.5}, [1, 2, 3], [0, 0, 0], False),
+        ({**WITHIN, "high": 2}, [1, math.nan, 2], [0, 0, 0], False),
+        ({**WITHIN, "low": 0.9, "high": 1.1, "axis": "k", "axis_scale": 1500}, [15000, 31000, 6e4], [0, 0, 0], True),
+        ({**WITHIN, "low": 0.9, "high": 1.1, "axis": "k", "axis_scale": 1500}, [15000, 34000, 6e4], [0, 0, 0], False),
+        ({**TREND, "direction": "rises"}, [1, 2, 3], [0, 0, 0], True),
+        ({**TREND, "direction": "rises"}, [1, 3, 2], [0, 0, 0], False),
+        ({**TREND, "direction": "rises", "tolerance": 0.4}, [1, 3, 2], [0, 0, 0], True),
+        ({**TREND, "direction": "rises", "tolerance": 0.4, "total": 1.5}, [1, 3, 2], [0, 0, 0], False),
+        ({**TREND, "direction": "falls"}, [3, 2, 1], [0, 0, 0], True),
+        ({**TREND, "direction": "falls"}, [3, 3.1, 1], [0, 0, 0], False),
+        ({**RANK, "others": ["b"], "largest": True}, [3, 2, 2], [3, 1, 2], True),
+        ({**RANK, "others": ["b"], "largest": True}, [3, 2, 1.9], [3, 1, 2], False),
+        ({**RANK, "others": ["b"], "largest": True, "tolerance": 0.06}, [3, 2, 1.9], [3, 1, 2], True),
+        (REACHES, [4, 5, 6], [0, 0, 0], True),
+        (REACHES, [5, 5, 6], [0, 0, 0], False),
+        (REACHES, [4, 4, 6], [0, 0, 0], False),
+        (REACHES, [4, 6, 4], [0, 0, 0], False),
+        (REACHES, [4, math.nan, 6], [0, 0, 0], False),
+    ],
+)
+def test_verdicts(check: dict[str, Any], a: list[float], b: list[float], holds: bool | None) -> None:
+    found = judge(table(a=a, b=b), **check)
+    assert found.holds is holds
+    assert found.text
+
+
+@pytest.mark.parametrize(
+    ("more", "a", "holds"),
+    [
+        ({}, [1, 2], True),
+        ({}, [1, 3], False),
+        ({"place": 2}, [3, 5], True),
+        ({"place": 2}, [4.1, 5], False),
+        ({"place": 2, "tolerance": 0.11}, [4, 5.5], True),
+        ({"place": 2, "tolerance": 0.11}, [4, 5.6], False),
+        ({"place": 2, "at": {"k": 10}}, [4, 5.6], True),
+        ({}, [1, math.nan], False),
+    ],
+)
+def test_a_place_among_others(more: dict[str, Any], a: list[float], holds: bool) -> None:
+    found = judge(table(a=a, b=[2, 5], c=[4, 2]), **RANK, **more)
+    assert found.holds is holds
+    assert found.text
+    assert judge(table(a=[1, 2], b=[math.nan, 5], c=[4, 2]), **RANK).holds is False
+
+
+def test_there_is_no_place_behind_the_last() -> None:
+    with pytest.raises(ConfigError, match=r"check.place must be at most the number of others, got 3 of 2"):
+        judge(table(a=[1], b=[1], c=[1]), **RANK, place=3)
+
+
+def test_near_looks_where_the_paper_says_something() -> None:
+    assert judge(table({20.0: 4.0}, a=[100, 2, 100]), **NEAR).holds is True
+    assert judge(table({20.0: 4.0}, a=[4, 1.9, 4]), **NEAR).holds is False
+    assert judge(table(a=[4, 1.9, 4]), **NEAR).holds is None
+
+
+def test_what_a_preset_leaves_out_is_not_judged() -> None:
+    short = table(a=[1, 2], b=[1, 2])
+    assert judge(short, **ORDER, relation=">=", at={"k": 40}).holds is None
+    assert judge(table(a=[1]), **TREND, direction="rises").holds is None
+    assert judge(table(a=[1]), **REACHES).holds is None, "a level is found only between points on both sides"
+
+
+@pytest.mark.parametrize(
+    ("check", "starving", "holds"),
+    [
+        ({"relation": ">="}, "a", False),  # of a throughput, more is better: the check is in favour of a
+        ({"relation": ">="}, "b", True),
+        ({"relation": ">=", "one": "b", "other": "a", "factor": 0.5, "tolerance": 1}, "b", False),
+        ({"relation": "<=", "factor": 9}, "b", False),
+        ({"relation": "<=", "factor": 9}, "a", True),
+    ],
+)
+def test_a_contender_with_an_invalid_run_wins_no_check(check: dict[str, Any], starving: str, holds: bool) -> None:
+    whole = table(a=[2, 2, 2], b=[1, 1, 1])
+    assert judge(whole, **{**ORDER, **check}).holds is True
+    spoilt = replace(whole, invalid={(starving, (20.0,)): 1})
+    found = judge(spoilt, **{**ORDER, **check})
+    assert found.holds is holds
+    assert (f"because of invalid runs of {starving}" in found.text) is not holds
+    assert judge(spoilt, **{**ORDER, **check}, at={"k": 10}).holds is True, "the run was of another point"
+
+
+def test_no_place_is_won_with_an_invalid_run() -> None:
+    best = table(a=[1, 1], b=[2, 2], c=[3, 3])
+    lost = replace(best, invalid={("a", (10.0,)): 2})
+    others = replace(best, invalid={("b", (10.0,)): 2})
+    slow = Fct()
+    made = from_dict(kinds(AnyCheck)["rank"], {**PLAIN, **RANK}, "check")
+    assert [made.judge(of, slow).holds for of in (best, lost, others)] == [True, False, True]
+    alone = from_dict(kinds(AnyCheck)["within"], {**PLAIN, **WITHIN, "low": 0}, "check")
+    assert [alone.judge(of, slow).holds for of in (best, lost, others)] == [True, False, True]
+
+
+def test_an_invalid_run_does_not_take_its_point_away() -> None:
+    check = {**ORDER, "relation": "<=", "where": {**PAYS, "above": 3}}
+    spoilt = replace(table(a=[5, 0], b=[2, 3.5]), invalid={("b", (10.0,)): 1})
+    assert judge(spoilt, **check).holds is False
+
+
+def test_an_undefined_value_never_holds() -> None:
+    spoilt = Table(
+        axes={"k": (10.0,)},
+        contenders=("a", "b"),
+        values={("m", "a", (10.0,)): (5.0, math.nan), ("m", "b", (10.0,)): (1.0, 1.0)},
+    )
+    assert judge(spoilt, **ORDER, relation=">=").holds is False
+
+
+@given(a=st.floats(0, 1e12), b=st.floats(0, 1e12), factor=st.floats(0.01, 100))
+def test_an_order_and_its_reverse_cover_everything(a: float, b: float, factor: float) -> None:
+    one = table(a=[a], b=[b])
+    above = Order(**PLAIN, one="a", other="b", relation=">=", factor=factor).judge(one, MEASURES["m"])
+    below = Order(**PLAIN, one="a", other="b", relation="<=", factor=factor).judge(one, MEASURES["m"])
+    assert above.holds or below.holds
+
+
+@pytest.mark.parametrize(
+    ("check", "said"),
+    [
+        ({**ORDER, "relation": ">=", "one": "c"}, "contender in check 'c'"),
+        ({**ORDER, "relation": ">=", "measure": "n"}, "measure in check 'n'"),
+        ({**ORDER, "relation": ">=", "at": {"l": 1}}, "axis in check.at 'l'"),
+        ({**ORDER, "relation": ">=", "at": {"k": 11}}, "point of axis 'k'"),
+        ({**ORDER, "relation": "=="}, "relation"),
+        (WITHIN, "must have low or high"),
+        ({**WITHIN, "low": 2, "high": 1}, "low must not be above high"),
+        ({**WITHIN, "low": 2, "axis": "j"}, "axis in check 'j'"),
+        ({**TREND, "direction": "rises", "axis": "j"}, "axis in check 'j'"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused(check: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        judge(table(a=[1, 2, 3], b=[1, 2, 3]), **check)
+
+
+SLOW, FAST = (0.4, 0.6, 0.5, 0.7, 0.3), (0.2, 0.4, 0.3, 0.5, 0.1)
+GAP = {"kind": "gap_closed", "from": "a", "one": "b", "bound": "b"}
+
+
+@pytest.mark.parametrize(
+    ("bounds", "holds"),
+    [
+        ({"low": 0.499}, True),
+        ({"low": 0.501}, False),
+        ({"low": 0.0, "high": 0.4}, False),
+        ({"low": -1, "high": 1}, True),
+    ],
+)
+def test_a_gap_closed_is_a_share_of_the_way_to_the_bound(bounds: dict[str, float], holds: bool) -> None:
+    # From 500 ms to 100 ms, and 300 ms is half of the way.
+    found = Drawn().judge(Drawn().table(a=SLOW, b=FAST), **GAP, **bounds)
+    assert found.holds is holds
+    assert found.text.startswith("50 % [")
+    assert found.text.endswith("]: 300.000 on the way from 500.000 to 100.000")
+
+
+def test_where_there_is_no_gap_none_is_closed() -> None:
+    found = Drawn().judge(Drawn().table((0.5,) * 5, a=SLOW, b=FAST), **GAP, low=-9)
+    assert (found.holds, found.text) == (False, "no gap: 300.000 on the way from 500.000 to 500.000")
+    spoilt = Drawn().judge(Drawn().table(a=(math.nan, *SLOW[1:]), b=FAST), **GAP, low=-9)
+    assert spoilt.holds is False
+    worse = Drawn().judge(Drawn().table(a=FAST, b=SLOW), **GAP, low=0)
+    assert worse.holds is False
+    assert worse.text.startswith("-100 %")
+    one = Drawn().judge(Drawn().table((0.1,), a=(0.5,), b=(0.2,)), **GAP, low=0.7)
+    assert (one.holds, one.text.split(":")[0]) == (True, "75 %"), "one seed has no interval"
+
+
+@pytest.mark.parametrize(
+    ("check", "said"),
+    [
+        ({**GAP, "low": 0, "bound": "f"}, "measure of kind bound in check 'f'; known: b"),
+        ({**GAP, "low": 0, "measure": "median"}, "'median' must be of kind fct, with the size, statistic and traffic"),
+        ({**GAP, "low": 0, "measure": "use"}, "'use' must be of kind fct"),
+        ({**GAP, "low": 0, "from": "b"}, "from and one must be two contenders"),
+        ({**GAP, "low": 0, "from": "c"}, "contender in check 'c'"),
+        ({**GAP, "low": 1, "high": 0}, "low must not be above high"),
+        (GAP, "low"),
+    ],
+)
+def test_gaps_of_what_has_none_are_refused(check: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        Drawn().judge(Drawn().table(a=SLOW, b=FAST), **check)
+
+
+def test_an_order_may_have_to_be_sure() -> None:
+    order = {**ORDER, "relation": ">=", "one": "a", "other": "b"}
+    # On average a is above b, but in two seeds of five it is not: the interval of their differences holds 0.
+    near = (0.45, 0.65, 0.4, 0.6, 0.25)
+    told, unsure = (Drawn().judge(Drawn().table(a=SLOW, b=b), **order, surely=True) for b in (FAST, near))
+    assert Drawn().judge(Drawn().table(a=SLOW, b=near), **order).holds is True
+    assert (told.holds, unsure.holds) == (True, False)
+    assert "difference in [200.000, 200.000]" in told.text
+    wide = Drawn().judge(Drawn().table(a=SLOW, b=near), **order, surely=True, tolerance=0.2)
+    assert wide.holds is True, "a tenth of a second is allowed"
+    few = Drawn().judge(Drawn().table(a=SLOW[:4], b=near[:4]), **order, surely=True)
+    assert "difference" not in few.text, "a quick preset has too few seeds: its means are judged"

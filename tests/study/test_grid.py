@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From a YAML to runs: what each contender meets at each point, and what is refused by name."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ncc.compose import experiment_names
+from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.study.load import load_experiment, source_digest
+from ncc.study.points import Grid, grid_of
+from ncc.study.spec import Axis, Setting, experiment_from
+from tests.study.stand_ins import with_stand_ins
+from tests.study.toy import toy
+
+
+def grid(preset: str = "full", **changes: Any) -> Grid:
+    return grid_of("toy", *experiment_from(toy(**changes), "toy"), preset)
+
+
+@pytest.mark.parametrize("name", experiment_names())
+def test_every_experiment_can_be_run(name: str, tmp_path: Path) -> None:
+    experiment, scenario = load_experiment(name)
+    policies = with_stand_ins(experiment, tmp_path / "policies")
+    assert {"quick", "full"} <= set(experiment.presets)
+    for preset in experiment.presets:
+        made = grid_of(name, experiment, scenario, preset, policies=policies)
+        assert len({cell.controller.name for cell in made.cells}) == len(made.cells)
+    assert len(source_digest(name)) == 16
+
+
+def test_every_contender_is_at_every_point() -> None:
+    made = grid()
+    assert [(cell.contender, cell.point) for cell in made.cells] == [
+        (name, (k, size)) for k in (10.0, 20.0) for size in ("small", "large") for name in ("gentle", "plain")
+    ]
+
+
+def test_axes_and_contenders_set_their_keys() -> None:
+    cells = {(cell.contender, *cell.point): cell for cell in grid().cells}
+    small, large = cells["gentle", 10.0, "small"], cells["gentle", 10.0, "large"]
+    assert small.scenario.topology.mark_threshold_bytes == 15_000
+    assert cells["gentle", 20.0, "small"].scenario.topology.mark_threshold_bytes == 30_000
+    assert (small.scenario.topology.buffer_bytes, large.scenario.topology.buffer_bytes) == (100_000, 300_000)
+    assert small.controller.stack.params == (("g_shift", 5),)
+    assert large.controller.stack.params == (("g_shift", 4),)
+    plain = cells["plain", 20.0, "large"]
+    assert plain.scenario.topology.mark_threshold_bytes == 0, "a contender's own changes come last"
+    assert plain.controller.stack.transport == "newreno"
+    assert plain.controller.name == "plain+k-20+size-large".replace("+", "-")
+
+
+def test_a_preset_runs_less_of_the_same() -> None:
+    quick = grid("quick")
+    assert [cell.point for cell in quick.cells] == [(10.0, "large")] * 2 + [(20.0, "large")] * 2
+    assert {cell.scenario.duration_s for cell in quick.cells} == {0.05}
+    assert quick.digest() != grid().digest()
+
+
+@pytest.mark.parametrize(("x", "scale", "offset", "expected"), [(30, 0.1, 0, 3), (3, 2, 1, 7), (1, 0.5, 0, 0.5)])
+def test_a_setting_is_a_formula(x: float, scale: float, offset: float, expected: float) -> None:
+    found = Setting(key="a.b", scale=scale, offset=offset).of(x)
+    assert found == expected
+    assert isinstance(found, type(expected)), "whole numbers stay whole: counts and bytes take no others"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"axes__k__values": [10, 400]}, r"toy, contender 'gentle', k 400, size small: .*mark_threshold_bytes must be"),
+        ({"contenders__gentle__changes": {"scenario.topology.mark_threshold_bytes": 0}}, "needs ECN, and no port"),
+        ({"contenders__gentle__controller": "dtcp"}, "Unknown controller 'dtcp'.* Did you mean 'dctcp'"),
+        ({"contenders__gentle__controller": "ncc_untrained", "contenders__gentle__params": {}}, "trained policy"),
+        ({"contenders__gentle__params": {"g_shif": 4}}, "Unknown parameter of dctcp"),
+        ({"contenders__gentle__params": {"g_shift": 400}}, "dctcp.g_shift must be"),
+        ({"contenders__gentle__changes": {"scenario.topolgy.x": 1}}, "Did you mean 'topology'"),
+        ({"contenders__gentle__changes": {"scenario.topology.x": 1}}, "topology"),
+        ({"contenders__gentle__changes": {"scenario.name.x": 1}}, "has no keys of its own"),
+        ({"axes__k__values": [20, 10]}, "toy.axes.k.values must rise"),
+        ({"axes__k__sets": []}, "go together"),
+        ({"axes__k__cases": {"a": {}}}, "either values"),
+        ({"axes": {}}, "toy.axes must name at least one"),
+        ({"checks__less__one": "gentl"}, "contender in checks.less 'gentl'"),
+        ({"checks__less__kind": "odrer"}, r"toy.checks.less.kind .* Did you mean 'order'"),
+        ({"measures__queue__kind": "lenght"}, r"toy.measures.queue.kind .* queue_max"),
+        ({"measures__queue__port": "tor->s0"}, "upper ports are watched"),
+        ({"values": [{"measure": "q", "contender": "gentle", "value": 1, "source": "x"}]}, r"measure in values\[0\]"),
+        ({"panels": [{"measure": "queue", "x": "j"}]}, r"axis in panels\[0\]"),
+        ({"panels": []}, "panels"),
+        ({"panels": [{"measure": "queue", "side_by_side": True, "x": "k"}]}, "side_by_side shows single values"),
+        ({"measures__r": {"kind": "ratio", "over": "queue", "under": "r"}}, "measure that is no ratio"),
+        (
+            {"presets__full__changes": {"scenario.topology.buffer_bytes": 9000}},
+            "toy.presets.full.changes may set scenario",
+        ),
+        ({"presets__full__changes": {"scenario.workload.long.load_frac": 0.5}}, "never alters rates, buffers, RTT"),
+        ({"presets__full__axes": {"k": [30]}}, "presets.full.axes"),
+        ({"scenario": None}, "toy.scenario must be there"),
+        ({"colour": "blue"}, "colour"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_by_name(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        grid(**changes)
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(UnknownNameError, match=r"Unknown preset 'qick'.*Did you mean 'quick'"):
+        grid("qick")
+    with pytest.raises(UnknownNameError, match=r"Unknown experiment 'dctcp_quee'.*Did you mean 'dctcp_queue'"):
+        load_experiment("dctcp_quee")
+
+
+def test_words_make_no_other_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    def digest(**changes: Any) -> str:
+        monkeypatch.setattr("ncc.study.load.read_config", lambda *_: toy(**changes))
+        return source_digest("toy")
+
+    assert digest() == digest(presets__full__wall_s=9, title="Another", axes__k__label="k")
+    assert digest() != digest(axes__k__values=[10])
+    assert digest() != digest(presets__full__seeds=3)
+
+
+def test_an_axis_gives_what_it_sets() -> None:
+    axis = Axis(label="x", values=(2.0,), sets=(Setting(key="a.b", scale=3), Setting(key="c.d", offset=0.5)))
+    assert axis.at(2.0) == {"a.b": 6, "c.d": 2.5}

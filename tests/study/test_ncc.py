@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The experiments that show what NCC is worth: held out of its training, alike for all, enough seeds."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ncc.compose import experiment_names, recipe_names
+from ncc.controllers import load_controller
+from ncc.core.scenario import Scenario
+from ncc.core.workload import Poisson
+from ncc.harness.controller import PolicyLimit
+from ncc.study.experiments_page import markdown_page
+from ncc.study.gather import Results
+from ncc.study.load import load_experiment, runs_digest
+from ncc.study.points import Grid, grid_of
+from ncc.study.result import Result
+from ncc.study.table import Table
+from tests.study.stand_ins import with_stand_ins
+
+NAMES = tuple(name for name in experiment_names() if name.startswith("ncc_"))
+MAIN = ("ncc_uplink", "ncc_incast", "ncc_wan")
+TRAINED_ON = {"cachefollower", "webserver", "datamining"}
+TABLE = {
+    "ncc", "dctcp", "bbr", "cubic", "gemini", "bcc", "ncc_order", "max_min", "shortest_first", "fixed_share",
+}  # fmt: skip
+
+
+def grid(name: str, folder: Path) -> Grid:
+    experiment, scenario = load_experiment(name)
+    return grid_of(name, experiment, scenario, "full", policies=with_stand_ins(experiment, folder / "policies"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_flows_are_held_out_and_the_same_for_all_over_ten_seeds(name: str, tmp_path: Path) -> None:
+    found = grid(name, tmp_path)
+    assert found.experiment.presets["full"].seeds >= 10
+    flows: dict[tuple[float | str, ...], set[bytes]] = {}
+    for cell in found.cells:
+        traffic = [part for _, part in cell.scenario.workload]
+        assert not {part.distribution for part in traffic if isinstance(part, Poisson)} & TRAINED_ON
+        flows.setdefault(cell.point, set()).add(cell.scenario.flows(0).start_s.tobytes())
+    assert all(len(each) == 1 for each in flows.values())
+
+
+@pytest.mark.parametrize("name", MAIN)
+def test_the_main_tables_have_every_contender_on_a_switch_as_deep(name: str, tmp_path: Path) -> None:
+    found = grid(name, tmp_path)
+    assert set(found.experiment.contenders) == TABLE
+    for cell in found.cells:
+        if cell.contender != "bcc":
+            continue
+        (dctcp,) = (c for c in found.cells if (c.contender, c.point) == ("dctcp", cell.point))
+        assert reach_bytes(cell.scenario) == reach_bytes(dctcp.scenario)
+        assert cell.scenario.topology.mark_threshold_bytes == dctcp.scenario.topology.mark_threshold_bytes
+
+
+def reach_bytes(scenario: Scenario) -> int:
+    """How long a lone queue may get at the first upper port."""
+    network = scenario.network()
+    return network.reach_bytes(network.neighbourhoods[0].upper_port)
+
+
+def test_the_two_cells_are_those_of_the_main_tables(tmp_path: Path) -> None:
+    def one(name: str, **at: float | str) -> Scenario:
+        found = grid(name, tmp_path / name)
+        point = tuple(at[axis] for axis in found.axes)
+        return next(c.scenario for c in found.cells if c.contender == "ncc" and c.point == point)
+
+    cells = {c.point[0]: c.scenario for c in grid("ncc_ablation", tmp_path / "cells").cells}
+    uplink, incast = cells["uplink"], cells["incast"]
+    same = {"name": "same", "duration_s": 1.0}
+    assert uplink.replace(**same) == one("ncc_uplink", sizes="websearch", load=80.0).replace(**same)
+    assert incast.replace(**same) == one("ncc_incast", sizes="websearch", fan_in=32.0).replace(**same)
+    for name in ("ncc_sharing", "ncc_period"):
+        assert load_experiment(name)[0].axes["cell"] == load_experiment("ncc_ablation")[0].axes["cell"]
+
+
+def test_ns3_may_judge_all_cells_of_the_main_tables(tmp_path: Path) -> None:
+    def scenarios(name: str, preset: str = "full") -> list[Scenario]:
+        experiment, scenario = load_experiment(name)
+        policies = with_stand_ins(experiment, tmp_path / name / "policies")
+        cells = grid_of(name, experiment, scenario, preset, policies=policies).cells
+        return [c.scenario.replace(name="same") for c in cells if c.contender == "ncc"]
+
+    main = [*scenarios("ncc_uplink"), *scenarios("ncc_incast")]
+    judged = scenarios("ncc_datapaths", "all")
+    assert len(judged) == len(main) == 10
+    assert all(scenario in judged for scenario in main)
+
+
+def test_ablations_have_a_recipe_or_come_from_a_run_of_ncc_s() -> None:
+    contenders = load_experiment("ncc_ablation")[0].contenders.values()
+    limits = [load_controller(contender.controller).limit for contender in contenders]
+    asked = {limit.pretrained for limit in limits if isinstance(limit, PolicyLimit)}
+    assert asked - set(recipe_names()) == {"ncc_warm"}, "which is the run of ncc, before it learned by itself"
+    recipes = {name for name in recipe_names() if name.startswith("ncc_")} - {"ncc_short"}
+    assert asked == {"ncc", "ncc_warm"} | recipes
+
+
+def test_two_datapaths_are_held_against_each_other_on_the_page() -> None:
+    def result(datapath: str, value: float | None, seeds: list[int]) -> dict[str, object]:
+        cell = {"measure": "m", "contender": "a", "at": [1.0], "value": value, "low": None, "high": None, "paper": None}
+        words = {"title": "t", "paper": dict.fromkeys(("title", "figure", "section", "shows"), "x"), "notes": ""}
+        facts = {"preset": "full", "reduced": "", "n_flows": 1, "cpu_s": 1, "commits": ["c"], "problems": []}
+        return {
+            **words, **facts, "datapath": datapath, "runs": "0", "seeds": seeds, "holds": True, "checks": [],
+            "contenders": {"a": "A"}, "axes": {"k": {"label": "k", "points": [1.0]}}, "values": [], "cells": [cell],
+            "measures": {"m": {"title": "measure", "scale": 1.0, "digits": 3}},
+        }  # fmt: skip
+
+    def page(ours: float | None, theirs: float | None, seeds: int = 2) -> str:
+        results: Results = {
+            "ns3": result("ns3", theirs, [0, 1]),
+            "packetsim": result("packetsim", ours, [*range(seeds)]),
+        }
+        return markdown_page({"e": results}, {}, [], {})
+
+    assert "packetsim over ns3" in page(1.0, 1.04)
+    assert re.search(r"\| measure \| 1 \| 0\.962 \|", page(1.0, 1.04))
+    assert re.search(r"\| measure \| 1 \| \*\*1\.100\*\* \|", page(1.1, 1.0))
+    assert re.search(r"\| measure \| 1 \| 1\.000 \|", page(0.0, 0.0))
+    assert re.search(r"\| measure \| 1 \| – \|", page(0.1, 0.0))  # noqa: RUF001
+    assert "packetsim over ns3" not in page(1.0, 1.0, seeds=3), "on other flows"
+
+
+def test_results_of_seeds_that_something_was_chosen_by_are_not_published(tmp_path: Path) -> None:
+    """Where a preset begins later, its results are others, and those of the seeds before are not the experiment."""
+    found = grid("ncc_wan", tmp_path / "wan")
+    full = found.experiment.presets["full"]
+    assert full.first_seed > 0
+    earlier = replace(
+        found, experiment=found.experiment.replace(presets={"full": full.replace(first_seed=0)}), source="as written"
+    )
+    assert runs_digest(earlier) != runs_digest(found)
+    result = Result(
+        grid=replace(found, source="as written"), datapath="packetsim", seeds=tuple(range(full.seeds)),
+        table=Table(axes={}, contenders=(), values={}), findings={}, problems=(), n_flows=1, wall_s=1.0, cpu_s=1.0,
+        commits=(),
+    )  # fmt: skip
+    assert not result.complete
+    assert replace(result, seeds=tuple(range(full.first_seed, full.first_seed + full.seeds))).complete

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Results are taken over when they are complete and newer, and the page shows the paper's values beside ours."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ncc.baselines.registry import controllers
+from ncc.controllers import load_controller
+from ncc.core.errors import ResultError
+from ncc.harness.datapath import HostStack
+from ncc.report.experiments import main, stale
+from ncc.study.check import Finding
+from ncc.study.experiments_page import html_page, markdown_page
+from ncc.study.gather import gather, read_all
+from ncc.study.load import source_digest
+from ncc.study.points import grid_of
+from ncc.study.result import FIGURE, JSON, Result
+from ncc.study.spec import experiment_from
+from ncc.study.table import At, Table
+from tests.study.toy import PLAIN, toy
+
+
+def result(preset: str = "full", seeds: int = 2, holds: bool | None = True, **changes: Any) -> Result:
+    """Of the toy, with made-up numbers: the queue is 10 KB per seed's number, and the link is full."""
+    grid = grid_of("toy", *experiment_from(toy(**changes), "toy"), preset, source="as written")
+    values = {
+        (measure, cell.contender, cell.point): tuple(
+            10e3 * (seed + 1) if measure == "queue" else 1.0 for seed in range(seeds)
+        )
+        for measure in grid.experiment.measures
+        for cell in grid.cells
+    }
+    expected: dict[tuple[str, str, At], float] = {("queue", "gentle", (10.0, "large")): 15e3}
+    return Result(
+        grid=grid,
+        datapath="packetsim",
+        seeds=tuple(range(seeds)),
+        table=Table(axes=grid.axes, contenders=tuple(grid.experiment.contenders), values=values, expected=expected),
+        findings={"less": Finding(holds, "1 < 2 | 3")},
+        problems=(),
+        n_flows=8,
+        wall_s=1.0,
+        cpu_s=1.0,
+        commits=("abc",),
+    )
+
+
+def keep(found: Result, folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    found.save(folder)
+    (folder / FIGURE).write_bytes(b"picture")
+    return folder
+
+
+def test_a_complete_result_is_taken_over_once(tmp_path: Path) -> None:
+    keep(result(), tmp_path / "runs" / "toy" / "packetsim")
+    out = tmp_path / "docs"
+    assert gather(tmp_path / "runs", out) == (["toy on packetsim"], [])
+    assert (out / "toy_packetsim.png").read_bytes() == b"picture"
+    assert gather(tmp_path / "runs", out) == ([], [])
+    assert read_all(out)["toy"]["packetsim"] == result().to_dict() | {
+        "written_at": read_all(out)["toy"]["packetsim"]["written_at"]
+    }
+    assert len((out / "toy.json").read_text().splitlines()) < 100, "a line per cell, not per number"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [result("quick", 1), result(seeds=1), replace(result(), grid=replace(result().grid, source=""))],
+    ids=["quick", "too few seeds", "changed on the command line"],
+)
+def test_what_is_not_the_whole_experiment_is_not_published(other: Result, tmp_path: Path) -> None:
+    keep(other, tmp_path / "runs" / "toy" / "packetsim")
+    assert gather(tmp_path / "runs", tmp_path / "docs") == ([], [])
+
+
+def test_what_no_commit_gave_is_refused_and_what_is_there_stays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs, out = tmp_path / "runs", tmp_path / "docs"
+    dirty = keep(replace(result(holds=False), commits=("abc", "abc+")), runs / "dirty" / "packetsim")
+    at = json.loads((dirty / JSON).read_text())
+    taken, (why,) = gather(runs, out)
+    assert not taken
+    assert not out.exists()
+    assert "toy on packetsim is not taken over" in why
+    assert "(abc, abc+); commit them, delete that folder, and run ncc evaluate experiment=toy" in why
+    assert main(["--runs", str(runs), "--out", str(out)]) == 1
+    assert "toy on packetsim is not taken over" in capsys.readouterr().out
+
+    clean = keep(result(), runs / "clean" / "packetsim")
+    plain = json.loads((clean / JSON).read_text())
+    (clean / JSON).write_text(json.dumps(plain | {"written_at": "2000-01-01T00:00:00"}))
+    assert gather(runs, out) == (["toy on packetsim"], [why]), "an older clean one is not hidden"
+    assert main(["--runs", str(runs), "--out", str(out)]) == 1
+    assert read_all(out)["toy"]["packetsim"]["holds"]
+    # What was published before is no news, whatever it was made at.
+    kept = json.loads((out / "toy.json").read_text())
+    (out / "toy.json").write_text(json.dumps(kept | {"results": {"packetsim": at}}))
+    assert gather(runs, out) == ([], [])
+    assert read_all(out)["toy"]["packetsim"] == at
+
+
+def test_the_newest_result_of_a_datapath_wins_and_others_stay(tmp_path: Path) -> None:
+    old = keep(result(holds=False), tmp_path / "runs" / "a" / "packetsim")
+    keep(result(), tmp_path / "runs" / "b" / "packetsim")
+    keep(replace(result(), datapath="ns3"), tmp_path / "runs" / "b" / "ns3")
+    plain = json.loads((old / JSON).read_text())
+    (old / JSON).write_text(json.dumps(plain | {"written_at": "2000-01-01T00:00:00"}))
+    gather(tmp_path / "runs", tmp_path / "docs")
+    found = read_all(tmp_path / "docs")["toy"]
+    assert set(found) == {"ns3", "packetsim"}
+    assert found["packetsim"]["holds"]
+
+
+def test_the_page_has_the_paper_s_values_beside_ours_and_says_what_fails(tmp_path: Path) -> None:
+    results = {"toy": {"packetsim": result(holds=False).to_dict()}}
+    page = markdown_page(results, {"toy": "It has changed."}, ["other"], {})
+    assert "| queue (KB) | DCTCP | k 10, size large | 15.0 | 15.0 [10.0, 20.0] |" in page
+    assert "**does not hold**: 1 &lt; 2 \\| 3" in page
+    assert "**shape does not hold**, 0 of 1 checks" in page
+    assert "The paper's values: table 1." in page
+    assert "It has changed." in page
+    assert "Not run yet: `other`." in page
+    html = html_page(page)
+    assert html.count("<table>") == sum(line.startswith("| ---") for line in page.splitlines()) == 4
+    assert '<img src="toy_packetsim.png"' in html
+    assert "does not hold</strong>: 1 &lt; 2 | 3" in html
+
+
+def test_words_are_those_of_the_experiment_as_it_is_now() -> None:
+    results = {"toy": {"packetsim": result().to_dict()}}
+    now, _ = experiment_from(
+        toy(
+            title="Another title",
+            notes="Another note.",
+            paper__figure="Figure 2",
+            checks__less__says="said otherwise",
+            checks__added=PLAIN["checks"]["less"] | {"says": "looked at since"},
+        ),
+        "toy",
+    )
+    page = markdown_page(results, {}, [], {"toy": now})
+    assert "**Another title** (Paper, Figure 2, section 2)" in page
+    assert "[toy](#toy) | Paper, Figure 2 |" in page
+    assert "Set-up: Another note." in page
+    assert "| said otherwise | holds: 1 &lt; 2 \\| 3 |" in page
+    assert "| looked at since | not judged in this result |" in page
+    assert "a shorter queue" not in page
+
+    checks = {"fresh": PLAIN["checks"]["less"] | {"says": "the only one"}}
+    page = markdown_page(results, {}, [], {"toy": experiment_from(toy(checks=checks), "toy")[0]})
+    assert "| the only one | not judged in this result |" in page
+    assert "| a shorter queue (no check of the experiment any more) | holds: 1" in page
+
+
+def test_a_result_is_old_when_what_would_run_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ncc.study.load.read_config", lambda *_: toy())
+    found = {"toy": {"packetsim": result().to_dict()}}
+
+    def why(**changes: Any) -> str:
+        return stale(found, {"toy": experiment_from(toy(**changes), "toy")}).get("toy", "")
+
+    assert why() == why(title="Another", checks__less__says="otherwise", measures__queue__label="line") == ""
+    # `read_config` is as it was: these came from what the YAML inherits.
+    assert why(scenario=PLAIN["scenario"] | {"duration_s": 0.2}) == (
+        "The experiment has changed since it was run on packetsim; run it again."
+    )
+    assert why(measures__queue__statistic="max")
+    assert why(presets__full__seeds=3)
+    assert "no more" in stale(found, {})["toy"]
+
+
+def test_defaults_of_headers_and_controllers_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = {"toy": experiment_from(toy(), "toy")}
+    monkeypatch.setattr("ncc.study.load.read_config", lambda *_: toy())
+    found = {"toy": {"packetsim": result().to_dict()}}
+    assert not stale(found, loaded)
+    table = controllers()
+    first, *rest = table["newreno"].params
+    other = replace(table["newreno"], params=(replace(first, default=first.default + 1), *rest))
+    with monkeypatch.context() as patched:
+        patched.setattr("ncc.baselines.registry._table", lambda: table | {"newreno": other})
+        assert stale(found, loaded)
+    yaml = load_controller("newreno")
+    monkeypatch.setattr(
+        "ncc.study.points.load_controller",
+        lambda name: load_controller(name) if name != "newreno" else yaml.replace(stack=HostStack(transport="vegas")),
+    )
+    assert stale(found, loaded)
+
+
+def test_a_result_from_before_is_held_against_its_yaml(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ncc.study.load.read_config", lambda *_: toy())
+    before = result().to_dict()
+    del before["runs"]
+    loaded = {"toy": experiment_from(toy(), "toy")}
+    assert stale({"toy": {"packetsim": before}}, loaded), "its source is that of another YAML"
+    assert not stale({"toy": {"packetsim": before | {"source": source_digest("toy")}}}, loaded)
+
+
+def test_verdicts() -> None:
+    assert result().verdict == "shape holds: 1 of 1 checks hold; less: 1 < 2 | 3"
+    assert result(holds=False).verdict.startswith("shape does not hold: 0 of 1 checks hold; less:")
+    spoilt = replace(result(), problems=("seed 1: undelivered",))
+    assert spoilt.verdict.startswith("shape holds: 1 invalid run; 1 of 1 checks hold"), (
+        "checks know whose runs they are"
+    )
+
+
+def test_the_page_says_how_many_runs_how_long_and_what_to_know() -> None:
+    found = replace(result(), warnings={"gentle": ("outside its training: load 0.9, trained 0.1 to 0.8",)})
+    assert found.runs_text == "2 seeds of 0.1 s"
+    page = markdown_page({"toy": {"packetsim": found.to_dict()}}, {}, [], {})
+    assert "On packetsim, 2 seeds of 0.1 s:" in page
+    assert "seeds 0 to 1: 2 seeds of 0.1 s" in page
+    assert "| DCTCP † |" in page
+    assert "† DCTCP: outside its training: load 0.9, trained 0.1 to 0.8." in page
+
+
+def test_a_cell_with_invalid_runs_says_so() -> None:
+    whole = result()
+    point = whole.table.points()[0]
+    spoilt = replace(whole, table=replace(whole.table, invalid={("gentle", point): 1}))
+    found = {"toy": {"packetsim": spoilt.to_dict()}}
+    page = markdown_page(found, {}, [], {})
+    assert page.count("(1 invalid)") == len(whole.grid.experiment.measures)
+
+
+def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keep(result(), tmp_path / "runs" / "toy" / "packetsim")
+    assert main(["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "docs")]) == 0
+    assert "toy on packetsim: shape holds" in capsys.readouterr().out
+    assert "in configs/experiment no more" in (tmp_path / "docs" / "README.md").read_text()
+    assert (tmp_path / "docs" / "index.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_without_results_it_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--runs", str(tmp_path), "--out", str(tmp_path)]) == 2
+    assert "experiment=<name> preset=full" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"format": 99}', '{"format": 1}', "{}"])
+def test_damaged_results_are_refused(text: str, tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "toy" / "packetsim"
+    folder.mkdir(parents=True)
+    (folder / JSON).write_text(text)
+    with pytest.raises(ResultError, match="run the experiment again"):
+        gather(tmp_path / "runs", tmp_path / "docs")
+    (tmp_path / "toy.json").write_text(text)
+    with pytest.raises(ResultError, match="delete it and report again"):
+        read_all(tmp_path)
