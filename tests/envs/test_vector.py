@@ -140,7 +140,7 @@ def test_every_kind_takes_the_same_settings_and_names_a_misspelt_one() -> None:
         with pytest.raises(
             UnknownNameError, match=r"Unknown setting of an environment 'host'; .*Did you mean 'hosts'\?"
         ):
-            kind(host=3)
+            kind(host=3)  # type: ignore[call-arg]
 
 
 def test_bad_input_is_refused_by_name() -> None:
