@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Built from binding.cpp: the controllers' table, a connection that one of them runs, and the decisions of a switch."""
+"""Extension module of binding.cpp: the table of controllers, a connection, and the decisions of a switch."""
 
 import numpy as np
 import numpy.typing as npt
 
 STATE_MAX: int
-"""Bytes a controller's state may take."""
+"""Largest size of a controller's state in bytes."""
 CWND_MAX_BYTES: int
 ECE: int
 IN_RECOVERY: int
@@ -18,16 +18,16 @@ PASS: int
 MARK: int
 DROP: int
 RED_ONE: int
-"""Probability 1 of `red`."""
+"""Value of `max_prob` that means a probability of 1 in `red`."""
 DT_ALPHA_ONE: int
-"""Alpha of 1 of `dynamic_threshold`."""
+"""Value of `alpha` that means 1 in `dynamic_threshold`."""
 DT_ALPHA_MAX: int
 DT_SHARED_MAX_BYTES: int
 BCC_LAMBDA_ONE: int
-"""Lambda of 1 of `bcc_thresholds`."""
+"""Value of `lambda_` that means 1 in `bcc_thresholds`."""
 BCC_LAMBDA_MAX: int
 BCC_RATE_MAX: int
-"""Bytes per second."""
+"""Largest rate in bytes per second."""
 BCC_TIME_MAX_NS: int
 
 def orders() -> list[tuple[str, str]]:
@@ -65,7 +65,7 @@ def bcc_thresholds(
     ports: int,
     spread_ns: int,
 ) -> tuple[int, int]:
-    """(Kmin, Kmax) in bytes of `bcc.h`. Raises `ValueError` outside the header's ranges, and where no room is left."""
+    """(Kmin, Kmax) in bytes of `bcc.h`. Raises `ValueError` outside the header's ranges, or for a small pool."""
 
 def bcc(*, min_bytes: int, max_bytes: int, max_prob: int, used_bytes: int, ecn_capable: bool, random: int) -> int:
     """PASS or MARK of `bcc.h`; `random` is 32 uniform bits. Raises `ValueError` outside the header's ranges."""
@@ -143,7 +143,7 @@ class Connection:
 
     @property
     def out(self) -> tuple[int, int, int]:
-        """What the last handler said."""
+        """Decisions of the last handler."""
 
     @property
     def state(self) -> bytes:

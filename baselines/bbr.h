@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * BBR version 1: draft-cardwell-iccrg-bbr-congestion-control-00, with what Linux' tcp_bbr.c decides where it differs.
- * A model of the path, the highest delivery rate of ten rounds and the lowest RTT of ten seconds, sets pacing and
- * window; losses do not, but for the one round that follows them. See cards/bbr.md.
+ * BBR version 1: draft-cardwell-iccrg-bbr-congestion-control-00, and Linux' tcp_bbr.c where that differs. A model of
+ * the path, with the highest delivery rate of ten rounds and the lowest RTT of ten seconds, sets pacing and window.
+ * Losses do so only in the round that follows them. See cards/bbr.md.
  */
 #ifndef NCC_BBR_H
 #define NCC_BBR_H
@@ -47,9 +47,9 @@ enum bbr_flags {
     BBR_FULL = 1,         /* the pipe has been filled */
     BBR_SEEN_RTT = 2,     /* the initial pacing rate has its RTT */
     BBR_REPAIRING = 4,    /* a loss or timeout, and no ACK beyond recovery since */
-    BBR_CONSERVE = 8,     /* first round of a recovery: as much goes out as arrives */
+    BBR_CONSERVE = 8,     /* first round of a recovery: send as much as arrives */
     BBR_ROUND_DONE = 16,  /* PROBE_RTT has lasted a round */
-    BBR_IDLE = 32,        /* nothing is in flight for want of data */
+    BBR_IDLE = 32,        /* nothing is in flight for lack of data */
     BBR_ROUND_START = 64, /* this ACK begins a round */
     BBR_LIMITED = 128,    /* this ACK's rate sample is application-limited */
 };
@@ -61,14 +61,14 @@ struct bbr_peak {
 struct bbr_state {
     ncc_u64 cwnd_bytes;
     ncc_u64 prior_cwnd_bytes; /* before the last loss or PROBE_RTT */
-    ncc_u64 round_end_bytes;  /* delivered when this round began: what is sent from there on ends it */
+    ncc_u64 round_end_bytes;  /* delivered when this round began; data sent later ends it */
     ncc_u64 phase_ns;         /* start of a phase of PROBE_BW; end of PROBE_RTT, 0: not yet known */
-    ncc_u64 min_rtt_stamp_ns; /* when min_rtt_ns was measured */
-    ncc_u64 dip_from_bytes;   /* packets sent at [from, until] delivered bytes met the window of PROBE_RTT: ... */
-    ncc_u64 dip_until_bytes;  /* ... their rates are application-limited */
+    ncc_u64 min_rtt_stamp_ns; /* time at which min_rtt_ns was measured */
+    ncc_u64 dip_from_bytes;   /* packets sent at [from, until] delivered bytes met the window of PROBE_RTT, ... */
+    ncc_u64 dip_until_bytes;  /* ... so their rates are application-limited */
     struct bbr_peak peaks[3]; /* highest rates in the window, by age */
     ncc_u32 round;            /* count */
-    ncc_u32 full_rate;        /* of STARTUP, when it last grew by a quarter */
+    ncc_u32 full_rate;        /* rate in STARTUP when it last grew by a quarter */
     ncc_u32 pacing_rate;
     ncc_u32 min_rtt_ns; /* 0: none */
     ncc_u32 random;
@@ -155,7 +155,7 @@ NCC_CC_FN void bbr_out(const struct bbr_state *s, struct ncc_cc_out *o)
 NCC_CC_FN void bbr_init(struct bbr_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c, struct ncc_cc_out *o)
 {
     s->cwnd_bytes = ncc_max_u64(c->init_cwnd_bytes, c->mss_bytes);
-    s->dip_from_bytes = 1; /* above dip_until_bytes: none */
+    s->dip_from_bytes = 1; /* larger than dip_until_bytes: none */
     bbr_pace(s, p, bbr_rate(s->cwnd_bytes, p[BBR_INIT_RTT] * 1000), p[BBR_HIGH_GAIN]);
     bbr_out(s, o);
 }
@@ -166,7 +166,7 @@ NCC_CC_FN void bbr_next_phase(struct bbr_state *s, const struct ncc_cc_event *e)
     s->phase_ns = e->now_ns;
 }
 
-/* To PROBE_BW in any phase but that of 3/4, by a hash of when this is and what was measured; or back to STARTUP. */
+/* Enter PROBE_BW in a phase other than 3/4, by a hash of time and measurements; or go back to STARTUP. */
 NCC_CC_FN void bbr_resume(struct bbr_state *s, const struct ncc_cc_event *e)
 {
     if (!(s->flags & BBR_FULL)) {
@@ -288,7 +288,7 @@ NCC_CC_FN void bbr_set_pacing(struct bbr_state *s, const ncc_u64 *p, const struc
         s->pacing_rate = before;
 }
 
-/* Draft 4.2.3: towards the target by what is acknowledged; after losses as much as arrives, then as before them. */
+/* Draft 4.2.3: approach the target by acknowledged bytes; after losses send as much as arrives, then restore. */
 NCC_CC_FN void bbr_set_cwnd(struct bbr_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
                             const struct ncc_cc_event *e)
 {
@@ -341,7 +341,7 @@ NCC_CC_FN void bbr_on_ack(struct bbr_state *s, const ncc_u64 *p, const struct nc
     bbr_out(s, o);
 }
 
-/* What the window was when all was well; then what is in flight and one packet to repair with. */
+/* Save the window from before the loss; then use the bytes in flight and one packet for the repair. */
 NCC_CC_FN void bbr_cut(struct bbr_state *s, const struct ncc_cc_conn *c, const struct ncc_cc_event *e)
 {
     if (!(s->flags & BBR_REPAIRING) && s->mode != BBR_PROBE_RTT)

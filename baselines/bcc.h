@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * BCC (Bai et al., INFOCOM 2020, section IV): beside what each port does, RED marks by how full the pool is that ports
- * share. While few ports are active the pool is far from full and each port's own threshold decides; when many are, the
- * pool's marks come first and keep room for what is under way. The same restricted C as the controllers of cc.h.
+ * BCC (Bai et al., INFOCOM 2020, section IV): in addition to each port's own marking, RED marks by the occupancy of the
+ * pool that ports share. While few ports are active, the pool is far from full and each port's own threshold decides.
+ * When many are, the pool marks first and keeps room for packets in flight. The same restricted C as cc.h describes.
  *
  * A queue that may hold T = alpha (B - used) (eq. 1) needs B_R of it to neither idle nor lose:
  *     B_R  = C RTT (1 + lambda) - private      what one queue needs beyond the buffer of its own (section IV-C, V-A)
  *     Kmax = B - B_R / alpha                   where T falls to B_R (eq. 2)
  *     Kmin = Kmax - C N h                      N ports of rate C, h long enough to tell them apart (eq. 3)
- * Between the two the chance rises to max_prob, on the occupancy as it is; from Kmax on every packet is marked.
+ * Between the two the probability rises to max_prob with the current occupancy; from Kmax on every packet is marked.
  */
 #ifndef NCC_BCC_H
 #define NCC_BCC_H
@@ -42,7 +42,7 @@ enum ncc_bcc_fault {
     NCC_BCC_NO_ROOM = 2, /* the pool is too small: Kmin would be below 0 */
 };
 
-/* What a line carries in that time, rounded down; exact within the ranges above. */
+/* Bytes that a line carries in this time, rounded down; exact within the ranges above. */
 NCC_CC_FN ncc_u64 ncc_bcc_carried(ncc_u64 rate_bytes_per_s, ncc_u64 time_ns)
 {
     return rate_bytes_per_s / NCC_BCC_NS_PER_S * time_ns +
@@ -58,8 +58,8 @@ NCC_CC_FN ncc_u64 ncc_bcc_required(const struct ncc_bcc *p)
     return needed > p->private_bytes ? needed - p->private_bytes : 0;
 }
 
-/* Kmin and Kmax into `red`, which is left alone where there is a fault. B_R / alpha is rounded up, so that what remains
- * is never less than it. */
+/* Compute Kmin and Kmax into `red`, which a fault leaves unchanged. B_R / alpha is rounded up, so that the rest of the
+ * pool is never less than it. */
 NCC_CC_FN enum ncc_bcc_fault ncc_bcc_thresholds(const struct ncc_bcc *p, struct ncc_red *red)
 {
     ncc_u64 kept, span;
@@ -82,8 +82,8 @@ NCC_CC_FN enum ncc_bcc_fault ncc_bcc_thresholds(const struct ncc_bcc *p, struct 
     return NCC_BCC_OK;
 }
 
-/* `used_bytes`: what all queues take of the pool before this packet joins one of them, whichever. `random` as in red.h.
- * NCC_PASS or NCC_MARK, besides what the port itself says: a packet is marked if either does (section IV-B). */
+/* `used_bytes`: used bytes of the pool before this packet joins any of its queues. `random` as in red.h. Returns
+ * NCC_PASS or NCC_MARK; a packet is marked if the port or the pool marks it (section IV-B). */
 NCC_CC_FN enum ncc_verdict ncc_bcc_admit(const struct ncc_red *red, ncc_u64 used_bytes, int ecn_capable, ncc_u32 random)
 {
     return ncc_red_admit(red, used_bytes, ecn_capable, random);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Python module `ncc.baselines._baselines`: the table of controllers, one connection run by a controller, and what a
-// switch does to a packet.
+// Python module `ncc.baselines._baselines`: the table of controllers, one connection run by a controller, and the
+// decisions of a switch on packets.
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
@@ -19,13 +19,13 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
-void bind_switch(nb::module_ &m); // of switch_binding.cpp
-void bind_orders(nb::module_ &m); // of order_binding.cpp
+void bind_switch(nb::module_ &m); // in switch_binding.cpp
+void bind_orders(nb::module_ &m); // in order_binding.cpp
 
 namespace
 {
 
-// Columns of an event in `drive`: the fields of ncc_cc_event in order, with or without those of the delivery rate.
+// Number of columns of an event in `drive`: the fields of ncc_cc_event, with or without those of the delivery rate.
 constexpr size_t kColumns = 10;
 constexpr size_t kRateColumns = 14;
 constexpr size_t kFlags = 9;

@@ -6,11 +6,11 @@
  * floats, no recursion, bounded loops, all state in one struct of at most NCC_CC_STATE_MAX bytes (a socket's private
  * area in Linux). It sees events and values, never a socket, a clock or a packet.
  *
- * The controller owns its window outright: every event handler states the window, the slow-start threshold and the
- * pacing rate in `struct ncc_cc_out`, in recovery as elsewhere, and the datapath obeys. The datapath detects losses,
- * retransmits, and lets bytes go while inflight (RFC 6675 "pipe") is below the window.
+ * The controller alone decides its window: every event handler sets the window, the slow-start threshold and the
+ * pacing rate in `struct ncc_cc_out`, also in recovery, and the datapath applies them. The datapath detects losses,
+ * retransmits, and sends while inflight (RFC 6675 "pipe") is below the window.
  *
- * To add one: write `<name>.h` with NCC_CC_REGISTER(<name>, ...) at its end. The build finds it by that line.
+ * To add one, write `<name>.h` with NCC_CC_REGISTER(<name>, ...) at its end. The build finds it by that line.
  */
 #ifndef NCC_CC_H
 #define NCC_CC_H
@@ -33,7 +33,7 @@ typedef int64_t ncc_s64;
 #define NCC_CC_CWND_MAX (1ULL << 40)  /* 1 TB in flight: far above 400 Gbit/s x 200 ms = 10 GB, far below overflow */
 #define NCC_CC_PACING_MAX (~0ULL / 8) /* bytes/s: as bits/s it fits 64 bits; a negative number does not */
 
-/* What the controller asks of the network and of the receiver. */
+/* Use of ECN that the controller asks of the network and the receiver. */
 enum ncc_cc_ecn {
     NCC_CC_ECN_NONE = 0,    /* packets are not ECN-capable */
     NCC_CC_ECN_CLASSIC = 1, /* RFC 3168: the receiver repeats ECE until it sees CWR */
@@ -60,26 +60,26 @@ struct ncc_cc_event {
     ncc_u64 min_rtt_ns;      /* smallest sample of the connection; 0: none yet */
     ncc_u64 srtt_ns;         /* RFC 6298 smoothed RTT; 0: none yet */
     ncc_u64 delivered_bytes; /* payload newly acknowledged, cumulatively or selectively, each byte once */
-    ncc_u64 acked_bytes;     /* of this, by which the cumulative ACK moved */
-    ncc_u64 inflight_bytes;  /* sent and neither acknowledged nor deemed lost, after this event */
+    ncc_u64 acked_bytes;     /* part of this by which the cumulative ACK moved */
+    ncc_u64 inflight_bytes;  /* sent but neither acknowledged nor deemed lost, after this event */
     ncc_u64 una_bytes;       /* stream offset of the cumulative ACK, after this event */
     ncc_u64 nxt_bytes;       /* stream offset after the last byte ever sent */
     ncc_u32 flags;           /* enum ncc_cc_ack_flags */
     /* Delivery rate, as in draft-cheng-iccrg-delivery-rate-estimation; 0 unless NCC_CC_REGISTER_RATE asks for it. */
-    ncc_u64 total_delivered_bytes; /* by this connection so far; also at a loss or timeout */
-    ncc_u64 prior_delivered_bytes; /* the same when the latest sent of the packets now acknowledged was sent */
-    ncc_u64 interval_ns; /* since then, of sending or of ACKs, the longer; 0: no sample. Rate: (total - prior) / this */
-    ncc_u64 lost_bytes;  /* by which the payload deemed lost grew with this ACK */
+    ncc_u64 total_delivered_bytes; /* of this connection so far; also set at a loss or timeout */
+    ncc_u64 prior_delivered_bytes; /* total when the last sent of the packets now acknowledged was sent */
+    ncc_u64 interval_ns; /* time since then, the longer of sending and ACKs; 0: none. Rate: (total - prior) / this */
+    ncc_u64 lost_bytes;  /* payload newly deemed lost with this ACK */
 };
 
-/* What the controller decides, complete after every handler. */
+/* Decisions of the controller, all set after every handler. */
 struct ncc_cc_out {
     ncc_u64 cwnd_bytes;         /* window, >= mss_bytes */
-    ncc_u64 ssthresh_bytes;     /* informative: what the datapath shows as its slow-start threshold */
+    ncc_u64 ssthresh_bytes;     /* for information: the slow-start threshold that the datapath shows */
     ncc_u64 pacing_bytes_per_s; /* <= NCC_CC_PACING_MAX; 0: unpaced, back to back as the window allows */
 };
 
-/* A tunable: integer, in the unit its help names. */
+/* A parameter: an integer in the unit that its help names. */
 struct ncc_cc_param {
     const char *name;
     ncc_u64 def, min, max;
@@ -107,7 +107,7 @@ struct ncc_cc_ops {
                     struct ncc_cc_out *o);
     void (*on_timeout)(void *s, const ncc_u64 *p, const struct ncc_cc_conn *c, const struct ncc_cc_event *e,
                        struct ncc_cc_out *o);
-    ncc_u32 needs_rate; /* whether events carry the delivery rate; costs the datapath a record per packet */
+    ncc_u32 needs_rate; /* 1: events carry the delivery rate, for which the datapath keeps a record per packet */
 };
 
 #define NCC_CC_FN static inline __attribute__((unused))

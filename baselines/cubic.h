@@ -33,7 +33,7 @@ static const struct ncc_cc_param cubic_params[] = {
     NCC_RENO_PARAM_MIN_CWND,
 };
 
-/* What the connection is doing. */
+/* State of the connection. */
 enum cubic_stage {
     CUBIC_FIRST_SLOW_START, /* HyStart++ looks for a growing delay */
     CUBIC_CONSERVATIVE,     /* it found one: conservative slow start */
@@ -95,8 +95,8 @@ NCC_CC_FN ncc_u64 cubic_rise(const ncc_u64 *p, ncc_u32 mss_bytes, ncc_u64 distan
     return ncc_min_u64(cubic_mul_shift(cube, p[CUBIC_C] * mss_bytes, CUBIC_TIME_SHIFT) / 1000, NCC_CC_CWND_MAX);
 }
 
-/* K: the cube root of drop / C (RFC 9438 figure 2), bit by bit, as the largest K at which C K^3 is no more than the
- * drop. So the curve starts where the window is, to the last bit of time. Without a branch on the bit: the kernel's
+/* K: the cube root of drop / C (RFC 9438 figure 2), bit by bit: the largest K at which C K^3 is at most the drop. The
+ * curve then starts at the window, to the last bit of time. There is no branch on the bit, because the kernel's
  * verifier would follow both ways of each, 2^CUBIC_TIME_BITS in all. */
 NCC_CC_FN ncc_u64 cubic_root(const ncc_u64 *p, ncc_u32 mss_bytes, ncc_u64 drop_bytes)
 {
@@ -106,7 +106,7 @@ NCC_CC_FN ncc_u64 cubic_root(const ncc_u64 *p, ncc_u32 mss_bytes, ncc_u64 drop_b
     for (bit = CUBIC_TIME_BITS; bit > 0; --bit) {
         ncc_u64 rise = cubic_rise(p, mss_bytes, k | 1ULL << (bit - 1));
 
-        /* Both are below 2^63, so the top bit of the difference says whether rise <= drop. */
+        /* Both are below 2^63, so the top bit of the difference shows if rise <= drop. */
         k |= (rise - drop_bytes - 1) >> 63 << (bit - 1);
     }
     return k;
@@ -134,8 +134,8 @@ NCC_CC_FN void cubic_init(struct cubic_state *s, const ncc_u64 *p, const struct 
     ncc_reno_state(&s->w, o);
 }
 
-/* A stage begins where the window is. Without W_max (after a timeout or HyStart++) or above it: on the plateau, K = 0
- * (sections 4.8 and 4.10). */
+/* Begin a stage at the current window. Without W_max (after a timeout or HyStart++) or above it, the stage begins on
+ * the plateau with K = 0 (sections 4.8 and 4.10). */
 NCC_CC_FN void cubic_begin(struct cubic_state *s, const ncc_u64 *p)
 {
     ncc_u64 cwnd = s->w.cwnd_bytes;
@@ -186,7 +186,7 @@ NCC_CC_FN void cubic_avoid(struct cubic_state *s, const ncc_u64 *p, const struct
     s->w.cwnd_bytes = ncc_min_u64(cwnd + (grown_q >> CUBIC_RATIO_SHIFT), NCC_CC_CWND_MAX);
 }
 
-/* RFC 9406 section 4.2: the RTT samples of this ACK, and what they say of the round. */
+/* RFC 9406 section 4.2: use the RTT samples of this ACK to judge the round. */
 NCC_CC_FN void cubic_hystart_sample(struct cubic_state *s, const struct ncc_cc_event *e)
 {
     struct cubic_hystart *h = &s->u.hystart;
@@ -199,7 +199,7 @@ NCC_CC_FN void cubic_hystart_sample(struct cubic_state *s, const struct ncc_cc_e
     if (s->samples < CUBIC_RTT_SAMPLES)
         return;
     if (s->stage == CUBIC_CONSERVATIVE) {
-        if (h->rtt_ns < h->baseline_rtt_ns) /* it was jitter: on with slow start */
+        if (h->rtt_ns < h->baseline_rtt_ns) /* it was jitter: continue slow start */
             s->stage = CUBIC_FIRST_SLOW_START;
     } else if (h->last_rtt_ns) {
         ncc_u64 rise = ncc_min_u64(ncc_max_u64(h->last_rtt_ns / CUBIC_MIN_RTT_DIVISOR, CUBIC_MIN_RTT_THRESH_NS),
@@ -213,12 +213,12 @@ NCC_CC_FN void cubic_hystart_sample(struct cubic_state *s, const struct ncc_cc_e
     }
 }
 
-/* A round ends when what was sent at its start is acknowledged. Conservative slow start ends after five of them. */
+/* A round ends when data sent at its start is acknowledged. Conservative slow start ends after five rounds. */
 NCC_CC_FN void cubic_hystart_round(struct cubic_state *s, const struct ncc_cc_event *e)
 {
     struct cubic_hystart *h = &s->u.hystart;
 
-    if (!h->round_end_bytes) /* the first ACK: what is out by now is the first round */
+    if (!h->round_end_bytes) /* the first ACK: all data sent so far is the first round */
         h->round_end_bytes = e->nxt_bytes;
     if (e->una_bytes < h->round_end_bytes)
         return;
@@ -252,7 +252,7 @@ NCC_CC_FN void cubic_grow(struct cubic_state *s, const ncc_u64 *p, const struct 
         cubic_avoid(s, p, e, acked);
 }
 
-/* W_max and cwnd_prior of a window that is reduced now (sections 4.6 and 4.7). */
+/* Set W_max and cwnd_prior for a window that is reduced now (sections 4.6 and 4.7). */
 NCC_CC_FN void cubic_remember(struct cubic_state *s, const ncc_u64 *p, ncc_u64 cwnd)
 {
     int shrunk = p[CUBIC_FAST_CONVERGENCE] && cwnd < s->w_max_bytes;
@@ -298,7 +298,7 @@ NCC_CC_FN void cubic_on_loss(struct cubic_state *s, const ncc_u64 *p, const stru
     ncc_reno_state(&s->w, o);
 }
 
-/* Section 4.8: as Reno, with beta; the next avoidance starts on a plateau of its own. */
+/* Section 4.8: like Reno, with beta; the next avoidance starts on its own plateau. */
 NCC_CC_FN void cubic_on_timeout(struct cubic_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
                                 const struct ncc_cc_event *e, struct ncc_cc_out *o)
 {

@@ -15,7 +15,7 @@
 
 enum { DCTCP_G_SHIFT, DCTCP_ALPHA_INIT, DCTCP_ABC_LIMIT, DCTCP_MIN_CWND };
 
-/* In the order of the enum; for tables that begin with them too. */
+/* In the order of the enum; also for tables that begin with these parameters. */
 #define DCTCP_PARAMS                                                                                                   \
     {"g_shift", 4, 1, 10, "gain g = 2^-g_shift of alpha's moving average (1/16 in the DCTCP paper, Linux and ns-3)"},  \
         {"alpha_init", 1024, 0, 1024, "1/1024: alpha before the first window (RFC 8257 section 3.3 and Linux: 1)"},    \
@@ -38,7 +38,7 @@ NCC_CC_FN void dctcp_init(struct dctcp_state *s, const ncc_u64 *p, const struct 
     ncc_reno_state(&s->w, o);
 }
 
-/* RFC 8257 section 3.3: M = marked / acked; alpha = (1 - g) alpha + g M, once per window. Returns whether one ended. */
+/* RFC 8257 section 3.3: M = marked / acked; alpha = (1 - g) alpha + g M, once per window. Returns true at its end. */
 NCC_CC_FN int dctcp_observe(struct dctcp_state *s, const ncc_u64 *p, const struct ncc_cc_event *e)
 {
     ncc_u64 bytes = ncc_min_u64(e->delivered_bytes, DCTCP_COUNT_MAX - s->delivered_bytes);
@@ -74,8 +74,8 @@ NCC_CC_FN void dctcp_on_ack(struct dctcp_state *s, const ncc_u64 *p, const struc
     ncc_reno_state(&s->w, o);
 }
 
-/* Section 3.5: a loss is answered as conventional TCP answers it, whatever alpha is, and also in a window that ECN has
- * already shrunk. */
+/* Section 3.5: a loss is treated as in conventional TCP, for any alpha, and also in a window that ECN has already
+ * reduced. */
 NCC_CC_FN void dctcp_on_loss(struct dctcp_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
                              const struct ncc_cc_event *e, struct ncc_cc_out *o)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Dynamic threshold (Choudhury & Hahne 1998; bai2020 section II-A and eq. 1): how the ports of a switch share a buffer.
- * A queue fills its private buffer first. Beyond it, it takes from the shared pool, and an arriving packet is dropped
- * once the queue holds alpha * (pool - all that is taken of it). So a lone queue gets alpha/(1 + alpha) of the pool,
- * and M queues get alpha/(1 + M alpha) each. The same restricted C as the controllers of cc.h.
+ * Dynamic thresholds (Choudhury & Hahne 1998; bai2020 section II-A and eq. 1), by which ports of a switch share a
+ * buffer. A queue fills its private buffer first. Then it uses the shared pool, and an arriving packet is dropped once
+ * the queue holds alpha * (pool - used bytes of the pool). So a single queue gets alpha/(1 + alpha) of the pool, and M
+ * queues get alpha/(1 + M alpha) each. The same restricted C as the controllers of cc.h.
  *
- * What a queue takes of the pool is its length beyond the private buffer: bytes are counted, not packets labelled, so
- * a departure gives back to the pool first, and a packet may lie across both.
+ * A queue's use of the pool is its length beyond the private buffer. Bytes are counted, and packets have no label, so a
+ * departure frees bytes of the pool first, and a packet may be in both.
  */
 #ifndef NCC_DYNAMIC_THRESHOLD_H
 #define NCC_DYNAMIC_THRESHOLD_H
@@ -24,14 +24,14 @@ struct ncc_dynamic_threshold {
     ncc_u64 alpha;         /* of NCC_DT_ALPHA_ONE; 1 to NCC_DT_ALPHA_MAX */
 };
 
-/* What a queue of that length takes of the pool. */
+/* Bytes of the pool that a queue of this length uses. */
 NCC_CC_FN ncc_u64 ncc_dynamic_threshold_share(ncc_u64 private_bytes, ncc_u64 queue_bytes)
 {
     return queue_bytes > private_bytes ? queue_bytes - private_bytes : 0;
 }
 
-/* `queue_bytes`: waiting in the port before this packet joins; `used_bytes`: what all queues take of the pool, this one
- * included. NCC_PASS or NCC_DROP. */
+/* `queue_bytes`: waiting in the port before this packet joins; `used_bytes`: used bytes of the pool, by this queue and
+ * all others. Returns NCC_PASS or NCC_DROP. */
 NCC_CC_FN enum ncc_verdict ncc_dynamic_threshold_admit(const struct ncc_dynamic_threshold *p, ncc_u64 queue_bytes,
                                                        ncc_u64 used_bytes, ncc_u32 packet_bytes)
 {

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The contract of an order among a host's flows: which of them gets the next turn under the rate limit. The same
- * restricted C as the controllers of cc.h, for simulators and kernel. An order is a key per flow, worked out from what
- * the host knows of it now; of the flows that have a packet waiting the one with the largest key goes next, of equals
- * the one that has been in the queue longest.
+ * The contract of an order among a host's flows, which decides the flow that sends next under the rate limit. It is
+ * written in the same restricted C as the controllers of cc.h, for simulators and kernel. An order computes a key per
+ * flow from the host's current knowledge of it. Among flows with a waiting packet, the one with the largest key goes
+ * next; among equals, the one that has been in the queue longest.
  *
- * To add one: write `orders/<name>.h` with NCC_ORDER_REGISTER(<name>, ...) at its end. The build finds it by that line.
- * First in, first out, which needs no key, is the datapath's own.
+ * To add one, write `orders/<name>.h` with NCC_ORDER_REGISTER(<name>, ...) at its end. The build finds it by that line.
+ * First in, first out needs no key and is part of the datapath.
  */
 #ifndef NCC_FLOW_ORDER_H
 #define NCC_FLOW_ORDER_H
 
 #include "cc.h"
 
-/* What a host knows of a flow that waits for its turn. */
+/* A host's knowledge of a flow that waits to send. */
 struct ncc_order_flow {
-    ncc_u64 age_ns;          /* since it arrived */
-    ncc_u64 waited_ns;       /* since a byte of it last left the host; since it arrived if none has */
+    ncc_u64 age_ns;          /* time since the flow arrived */
+    ncc_u64 waited_ns;       /* time since a byte of it last left the host, or since it arrived */
     ncc_u64 size_bytes;      /* payload, >= 1 */
-    ncc_u64 left_bytes;      /* of it, that has left the host at least once */
-    ncc_u64 delivered_bytes; /* of it, that is acknowledged */
+    ncc_u64 left_bytes;      /* payload that has left the host at least once */
+    ncc_u64 delivered_bytes; /* payload that is acknowledged */
 };
 
 struct ncc_order_ops {
@@ -28,7 +28,7 @@ struct ncc_order_ops {
     const struct ncc_cc_param *params;
     ncc_u32 n_params;
     ncc_u64 (*key)(const ncc_u64 *p, const struct ncc_order_flow *f);
-    /* How many flows are looked at, those longest in the queue; 0: all. */
+    /* Number of flows to compare, those longest in the queue; 0: all. */
     ncc_u32 (*depth)(const ncc_u64 *p);
 };
 
@@ -44,14 +44,14 @@ struct ncc_order_ops {
         name_##_key, name_##_depth};
 #endif
 
-/* The parameter that every order has first. */
+/* The first parameter of every order. */
 #define NCC_ORDER_DEPTH                                                                                                \
     {"kappa", 0, 0, 65535, "flows, longest in the queue, that are put in order; 0: all (wang2021 Algorithm 3)"}
 
-/* Of the highest bit set in x >= 1. */
+/* Index of the highest bit set in x >= 1. */
 NCC_CC_FN ncc_u32 ncc_top_bit(ncc_u64 x)
 {
-#ifdef __bpf__ /* clang 14 has no such instruction for it */
+#ifdef __bpf__ /* clang 14 has no such instruction for BPF */
     ncc_u32 bit = 0;
 
     for (ncc_u32 step = 32; step; step >>= 1) {
@@ -66,8 +66,8 @@ NCC_CC_FN ncc_u32 ncc_top_bit(ncc_u64 x)
 #endif
 }
 
-/* log2(x) in units of 2^-16 for x >= 1, to within 0.008: the fraction by a parabola through the powers of two, so that
- * it rises wherever x does and costs two multiplications. */
+/* log2(x) in units of 2^-16 for x >= 1, to within 0.008. A parabola through the powers of two gives the fraction, so
+ * that the result never falls as x rises and costs two multiplications. */
 NCC_CC_FN ncc_u64 ncc_log2_q16(ncc_u64 x)
 {
     const ncc_u32 whole = ncc_top_bit(x);

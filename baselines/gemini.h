@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * GEMINI: Zeng, PhD thesis 2022, chapter 3, algorithm 1. DCTCP's alpha answers queues inside a data center, delay those
- * between them; both the cut and the growth are fitted to the bandwidth-delay product. The parameters begin with
- * DCTCP's, whose state this extends. See cards/gemini.md.
+ * GEMINI: Zeng, PhD thesis 2022, chapter 3, algorithm 1. DCTCP's alpha reacts to queues inside a data center, and delay
+ * to those between data centers; the cut and the growth depend on the bandwidth-delay product. The parameters begin
+ * with DCTCP's, whose state this extends. See cards/gemini.md.
  */
 #ifndef NCC_GEMINI_H
 #define NCC_GEMINI_H
@@ -48,7 +48,7 @@ static const struct ncc_cc_param gemini_params[] = {
 struct gemini_state {
     struct dctcp_state d;
     ncc_u64 rtt_ns;    /* smallest sample of this observation window; 0: none */
-    ncc_u32 congested; /* the window before says so by its delay */
+    ncc_u32 congested; /* the window before had congestion, by its delay */
     ncc_u32 stale;     /* this window's samples are of packets sent before a cut that they would repeat */
 };
 
@@ -58,7 +58,7 @@ NCC_CC_FN void gemini_out(const struct gemini_state *s, const ncc_u64 *p, ncc_u6
     ncc_u64 gain = w->cwnd_bytes < w->ssthresh_bytes / 2 ? p[GEMINI_PACING_SS] : p[GEMINI_PACING_CA];
 
     ncc_reno_state(w, o);
-    if (srtt_ns) { /* before: no rate is known, and the first window goes out at once */
+    if (srtt_ns) { /* without it no rate is known, and the first window goes out at once */
         ncc_u64 rate = ncc_min_u64((w->cwnd_bytes << GEMINI_PACE_SHIFT) / srtt_ns, GEMINI_PACE_MAX);
 
         o->pacing_bytes_per_s = ncc_max_u64(((rate * NCC_NS_PER_S) >> GEMINI_PACE_SHIFT) * gain / 100, 1);
@@ -130,7 +130,7 @@ NCC_CC_FN void gemini_observe(struct gemini_state *s, const ncc_u64 *p, const st
     s->stale = 0;
 }
 
-/* The window is another: what delay said of the one before is answered. */
+/* The window has changed, so the delay measured in the one before is dealt with. */
 NCC_CC_FN void gemini_forget(struct gemini_state *s)
 {
     s->congested = 0;

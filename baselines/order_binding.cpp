@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The orders among a host's flows, for Python: their names and parameters, and the key that each gives a flow.
+// Python binding of the orders among a host's flows: their names, parameters and keys.
 #include <string>
 #include <tuple>
 #include <vector>

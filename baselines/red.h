@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RED (Floyd & Jacobson 1993) as switches in datacentres use it: it marks, on the queue as it is. The probability rises
+ * RED (Floyd & Jacobson 1993) as datacentre switches use it: it marks by the current queue. The probability rises
  * linearly from 0 at min_bytes to max_prob at max_bytes; from there on every ECN-capable packet is marked. The same
  * restricted C as the controllers of cc.h.
  *
  * Deviations from the paper: the instantaneous queue instead of its moving average (RFC 8257 section 3.1; bai2020
- * section IV-C, for fast reaction to bursts); each packet is drawn for by itself, without the paper's count since the
- * last mark (its method 1, section 7); and it never drops. RFC 3168 section 5 would drop a packet that is not
- * ECN-capable where it marks one that is; here such a packet passes, as in step_mark.h, because those are the SYNs and
- * pure ACKs of ECN flows (RFC 3168 section 6.1.4), which would be lost long before the buffer is full.
+ * section IV-C, for fast reaction to bursts); an independent draw for each packet, without the paper's count since the
+ * last mark (its method 1, section 7); and no drops. RFC 3168 section 5 would drop a packet that is not ECN-capable
+ * where it marks one that is; here such a packet passes, as in step_mark.h, because those are the SYNs and pure ACKs of
+ * ECN flows (RFC 3168 section 6.1.4), which would be lost long before the buffer is full.
  */
 #ifndef NCC_RED_H
 #define NCC_RED_H
@@ -24,8 +24,8 @@ struct ncc_red {
     ncc_u64 max_prob;  /* at max_bytes, of NCC_RED_ONE, at most that */
 };
 
-/* `queue_bytes`: waiting before this packet joins. `random`: 32 uniform bits, fresh for every packet. Exact: the chance
- * is max_prob (queue_bytes - min_bytes) / (max_bytes - min_bytes), without a division. */
+/* `queue_bytes`: waiting before this packet joins. `random`: 32 uniform bits, new for every packet. The probability is
+ * exactly max_prob (queue_bytes - min_bytes) / (max_bytes - min_bytes), computed without a division. */
 NCC_CC_FN enum ncc_verdict ncc_red_admit(const struct ncc_red *p, ncc_u64 queue_bytes, int ecn_capable, ncc_u32 random)
 {
     if (!ecn_capable || queue_bytes <= p->min_bytes)

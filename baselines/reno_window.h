@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The window that Reno-like controllers share: growth, one reduction per window, loss, timeout (no controller itself).
+ * The window of Reno-like controllers: growth, one reduction per window, loss, timeout. It is not a controller itself.
  *
  * Growth is RFC 5681 with the byte counting of RFC 3465. A reduction takes effect at once (cwnd = ssthresh, RFC 6582
- * and RFC 6675), growth rests until data sent after it is acknowledged, and ECN is not obeyed again before that
- * (RFC 3168 section 6.1.2: once per window). So do Linux and ns-3 in their CWR state. A window of data is halved once:
- * what was sent before a halving and turns out lost, by fast retransmit or timeout, does not halve again (as in Linux'
- * tcp_enter_recovery and tcp_enter_loss). A reduction that was no halving, DCTCP's by ECN, does not count for this.
+ * and RFC 6675). Growth then pauses until data sent after it is acknowledged, and ECN marks are ignored until then
+ * (RFC 3168 section 6.1.2: once per window), as in the CWR state of Linux and ns-3. A window of data is halved once:
+ * data sent before a halving and found lost, by fast retransmit or timeout, does not halve again (as in Linux'
+ * tcp_enter_recovery and tcp_enter_loss). DCTCP's reduction by ECN is not a halving and does not count for this.
  */
 #ifndef NCC_RENO_WINDOW_H
 #define NCC_RENO_WINDOW_H
@@ -18,7 +18,7 @@ enum ncc_reno_flags {
     NCC_RENO_REACTED = 2, /* no further reduction by ECN until una passes it */
     NCC_RENO_TIMEOUT = 4, /* slow start after a timeout: repairs may grow the window */
     NCC_RENO_BACKOFF = 8, /* `timeout_una_bytes` is set */
-    NCC_RENO_HALVED = 16, /* what was sent up to `reduced_until_bytes` has had its halving */
+    NCC_RENO_HALVED = 16, /* data sent up to `reduced_until_bytes` has been halved for */
 };
 
 struct ncc_reno_window {
@@ -50,10 +50,10 @@ NCC_CC_FN void ncc_reno_init(struct ncc_reno_window *w, const struct ncc_cc_conn
     w->ssthresh_bytes = NCC_CC_CWND_MAX; /* RFC 5681: arbitrarily high */
 }
 
-/* Call first on every ACK: ends what the ACK ends. */
+/* Call first on every ACK: clears the states that the ACK ends. */
 NCC_CC_FN void ncc_reno_advance(struct ncc_reno_window *w, const struct ncc_cc_event *e)
 {
-    /* Above, not at, the mark: data sent after the reduction has arrived, and with it CWR (as in Linux). */
+    /* Beyond the mark, not at it: data sent after the reduction has arrived, and with it CWR (as in Linux). */
     if (e->una_bytes > w->reduced_until_bytes)
         w->flags &= ~(ncc_u32)(NCC_RENO_HOLD | NCC_RENO_REACTED | NCC_RENO_HALVED);
     if (!(e->flags & NCC_CC_ACK_IN_RECOVERY))
@@ -62,7 +62,7 @@ NCC_CC_FN void ncc_reno_advance(struct ncc_reno_window *w, const struct ncc_cc_e
         w->flags &= ~(ncc_u32)NCC_RENO_BACKOFF;
 }
 
-/* Whether this ACK's ECN-Echo calls for a reduction: not twice in a window, not while losses are repaired. */
+/* True if this ACK's ECN-Echo requires a reduction: at most once per window, and not while losses are repaired. */
 NCC_CC_FN int ncc_reno_ecn_due(const struct ncc_reno_window *w, const struct ncc_cc_event *e)
 {
     return (e->flags & NCC_CC_ACK_ECE) && !(e->flags & NCC_CC_ACK_IN_RECOVERY) && !(w->flags & NCC_RENO_REACTED);
@@ -73,7 +73,7 @@ NCC_CC_FN void ncc_reno_threshold(struct ncc_reno_window *w, ncc_u64 target_byte
     w->ssthresh_bytes = ncc_min_u64(ncc_max_u64(target_bytes, min_pkts * w->mss_bytes), NCC_CC_CWND_MAX);
 }
 
-/* Lower the window to `target_bytes`, at least `min_pkts`, for a window of data. Never raises it. */
+/* Lower the window to `target_bytes`, at least `min_pkts`, for a window of data. It is never raised. */
 NCC_CC_FN void ncc_reno_reduce(struct ncc_reno_window *w, const struct ncc_cc_event *e, ncc_u64 target_bytes,
                                ncc_u64 min_pkts)
 {
@@ -84,15 +84,15 @@ NCC_CC_FN void ncc_reno_reduce(struct ncc_reno_window *w, const struct ncc_cc_ev
     w->flags |= NCC_RENO_HOLD | NCC_RENO_REACTED;
 }
 
-/* Whether the first unacknowledged byte was sent before the last halving. */
+/* True if the first unacknowledged byte was sent before the last halving. */
 NCC_CC_FN int ncc_reno_halved(const struct ncc_reno_window *w, const struct ncc_cc_event *e)
 {
     return (w->flags & NCC_RENO_HALVED) && e->una_bytes < w->reduced_until_bytes;
 }
 
 /*
- * Lower the window to `target_bytes`, once per window of data, for what a halving stands for elsewhere. Returns whether
- * it did.
+ * Lower the window to `target_bytes` in place of a halving, once per window of data. Returns true if the window was
+ * lowered.
  */
 NCC_CC_FN int ncc_reno_cut(struct ncc_reno_window *w, const struct ncc_cc_event *e, ncc_u64 target_bytes,
                            ncc_u64 min_pkts)
@@ -101,7 +101,7 @@ NCC_CC_FN int ncc_reno_cut(struct ncc_reno_window *w, const struct ncc_cc_event 
 
     if (due)
         ncc_reno_reduce(w, e, target_bytes, min_pkts);
-    /* Also where it was cut before: the repair lasts until what was sent by now is acknowledged. */
+    /* Even if it was cut before: the repair lasts until all data sent so far is acknowledged. */
     w->reduced_until_bytes = e->nxt_bytes;
     w->flags |= NCC_RENO_HALVED;
     return due;
@@ -113,7 +113,7 @@ NCC_CC_FN void ncc_reno_halve(struct ncc_reno_window *w, const struct ncc_cc_eve
     (void)ncc_reno_cut(w, e, w->cwnd_bytes / 2, min_pkts);
 }
 
-/* Fast retransmit, down to `target_bytes`. Returns whether the window was cut. */
+/* Fast retransmit, down to `target_bytes`. Returns true if the window was cut. */
 NCC_CC_FN int ncc_reno_loss_to(struct ncc_reno_window *w, const struct ncc_cc_event *e, ncc_u64 target_bytes,
                                ncc_u64 min_pkts)
 {
@@ -130,9 +130,9 @@ NCC_CC_FN void ncc_reno_loss(struct ncc_reno_window *w, const struct ncc_cc_even
 }
 
 /*
- * Timeout: 1 MSS, and `target_bytes` for ssthresh. ssthresh stays when the same segment times out again (RFC 5681
- * section 3.1, last paragraphs), and when the window that it was sent in has been halved: of its FlightSize, which
- * equation 4 asks for, ssthresh is half. Returns whether ssthresh was set.
+ * Timeout: a window of 1 MSS, and `target_bytes` for ssthresh. ssthresh stays if the same segment times out again (RFC
+ * 5681 section 3.1, last paragraphs), and if the window in which it was sent has been halved: ssthresh is then already
+ * half of its FlightSize, as equation 4 requires. Returns true if ssthresh was set.
  */
 NCC_CC_FN int ncc_reno_timeout_to(struct ncc_reno_window *w, const struct ncc_cc_event *e, ncc_u64 target_bytes,
                                   ncc_u64 min_pkts)
@@ -155,20 +155,21 @@ NCC_CC_FN void ncc_reno_timeout(struct ncc_reno_window *w, const struct ncc_cc_e
     (void)ncc_reno_timeout_to(w, e, w->cwnd_bytes / 2, min_pkts);
 }
 
-/* Bytes of this ACK that may make the window grow: none while it rests, is repaired, was marked or is not used. */
+/* Bytes of this ACK that may grow the window; 0 while growth pauses or losses are repaired, if the ACK has ECN-Echo,
+ * and if the window was not full. */
 NCC_CC_FN ncc_u64 ncc_reno_countable(const struct ncc_reno_window *w, const struct ncc_cc_event *e)
 {
     int repairing = (e->flags & NCC_CC_ACK_IN_RECOVERY) && !(w->flags & NCC_RENO_TIMEOUT);
 
     if (repairing || (w->flags & NCC_RENO_HOLD) || (e->flags & (NCC_CC_ACK_ECE | NCC_CC_ACK_APP_LIMITED)))
         return 0;
-    return ncc_min_u64(e->acked_bytes, w->cwnd_bytes); /* one ACK stands for one window at most */
+    return ncc_min_u64(e->acked_bytes, w->cwnd_bytes); /* one ACK counts for one window at most */
 }
 
-/* Slow start on `acked` countable bytes, while cwnd < ssthresh. Returns what is left for congestion avoidance. */
+/* Slow start on `acked` countable bytes, while cwnd < ssthresh. Returns the rest, for congestion avoidance. */
 NCC_CC_FN ncc_u64 ncc_reno_slow_start(struct ncc_reno_window *w, ncc_u64 acked, ncc_u64 abc_limit_pkts)
 {
-    /* RFC 3465 section 2.3: L = 1 after a timeout, because a jump of una then says little of what left the network. */
+    /* RFC 3465 section 2.3: L = 1 after a timeout, because a jump of una then hardly shows what left the network. */
     ncc_u64 limit = (w->flags & NCC_RENO_TIMEOUT ? 1 : abc_limit_pkts) * w->mss_bytes;
     ncc_u64 step = ncc_min_u64(ncc_min_u64(acked, limit), w->ssthresh_bytes - w->cwnd_bytes);
 
@@ -176,8 +177,8 @@ NCC_CC_FN ncc_u64 ncc_reno_slow_start(struct ncc_reno_window *w, ncc_u64 acked, 
     return w->cwnd_bytes < w->ssthresh_bytes ? 0 : ncc_min_u64(acked, limit) - step;
 }
 
-/* Avoidance on `acked` countable bytes: RFC 3465 section 2.1, one packet per window of acknowledged bytes. Nothing is
- * lost to rounding: bytes that do not make a packet yet stay in `credit_bytes`. */
+/* Avoidance on `acked` countable bytes: RFC 3465 section 2.1, one packet per window of acknowledged bytes. Bytes that
+ * do not make a packet yet stay in `credit_bytes`, so that rounding loses nothing. */
 NCC_CC_FN void ncc_reno_avoid(struct ncc_reno_window *w, ncc_u64 acked)
 {
     w->credit_bytes += acked;

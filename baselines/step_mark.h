@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Step marking: what a switch port does to an arriving ECN-capable packet (RFC 8257 section 3.1; DCTCP paper section
- * 3.1). The same restricted C as the controllers of cc.h, for simulators and for a tc program. No controller itself.
+ * Step marking of ECN-capable packets that arrive at a switch port (RFC 8257 section 3.1; DCTCP paper section 3.1). The
+ * same restricted C as the controllers of cc.h, for simulators and for a tc program. It is not a controller itself.
  */
 #ifndef NCC_STEP_MARK_H
 #define NCC_STEP_MARK_H
@@ -14,8 +14,8 @@ struct ncc_step_mark {
     ncc_u64 mark_threshold_bytes; /* K; 0: never mark */
 };
 
-/* `queue_bytes`: waiting in the port before this packet joins, the one in transmission not counted. A packet that finds
- * the transmitter free does not wait, and so is never dropped: pass 0 then. */
+/* `queue_bytes`: waiting in the port before this packet joins, without the one in transmission. A packet that finds the
+ * transmitter free does not wait and is never dropped: pass 0 for it. */
 NCC_CC_FN enum ncc_verdict ncc_step_mark_admit(const struct ncc_step_mark *p, ncc_u64 queue_bytes, ncc_u32 packet_bytes,
                                                int ecn_capable)
 {

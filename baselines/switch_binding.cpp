@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a switch does to a packet, for Python: the functions of step_mark.h, red.h, dynamic_threshold.h and bcc.h.
+// Python binding of a switch's decisions: the functions of step_mark.h, red.h, dynamic_threshold.h and bcc.h.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/pair.h>
 

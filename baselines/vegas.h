@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Vegas: Brakmo and Peterson, IEEE JSAC 13(8), 1995, as Linux and ns-3 have it: once per RTT the window moves by a
- * packet so that alpha to beta packets of it wait in queues. Losses are NewReno's. See cards/vegas.md.
+ * Vegas: Brakmo and Peterson, IEEE JSAC 13(8), 1995, as in Linux and ns-3: once per RTT the window changes by a packet
+ * so that alpha to beta packets of it wait in queues. Losses are handled as in NewReno. See cards/vegas.md.
  */
 #ifndef NCC_VEGAS_H
 #define NCC_VEGAS_H
@@ -52,7 +52,7 @@ NCC_CC_FN ncc_u64 vegas_on_path(const struct vegas_state *s, const struct ncc_cc
     return (s->w.cwnd_bytes * ((base << VEGAS_SHARE_SHIFT) / rtt)) >> VEGAS_SHARE_SHIFT;
 }
 
-/* The decision of a round; returns whether it leaves growth to slow start. */
+/* The decision of a round; returns true if growth is left to slow start. */
 NCC_CC_FN int vegas_decide(struct vegas_state *s, const ncc_u64 *p, const struct ncc_cc_event *e, ncc_u64 acked)
 {
     struct ncc_reno_window *w = &s->w;
@@ -62,7 +62,7 @@ NCC_CC_FN int vegas_decide(struct vegas_state *s, const ncc_u64 *p, const struct
     if (cwnd < w->ssthresh_bytes) {
         if (queued <= p[VEGAS_GAMMA] * mss)
             return 1;
-        cwnd = ncc_min_u64(cwnd, path + mss); /* what the path took, and one packet for what rounding lost */
+        cwnd = ncc_min_u64(cwnd, path + mss); /* the path's bytes, and one packet for rounding */
     } else if (queued > ncc_max_u64(p[VEGAS_ALPHA], p[VEGAS_BETA]) * mss) {
         cwnd = cwnd > mss ? cwnd - mss : cwnd;
     } else if (queued < p[VEGAS_ALPHA] * mss && acked) {
@@ -89,7 +89,7 @@ NCC_CC_FN void vegas_on_ack(struct vegas_state *s, const ncc_u64 *p, const struc
         s->samples += s->samples < VEGAS_MIN_SAMPLES;
     }
     if ((s->w.flags & NCC_RENO_HOLD) || (e->flags & NCC_CC_ACK_IN_RECOVERY)) {
-        vegas_new_round(s, e); /* what is measured here belongs to a window that is no more */
+        vegas_new_round(s, e); /* these measurements are of the window before */
         ncc_reno_grow(&s->w, e, p[VEGAS_ABC_LIMIT]);
     } else if (e->una_bytes > s->round_end_bytes || !s->round_end_bytes) {
         if (s->samples < VEGAS_MIN_SAMPLES)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a switch may do to an arriving packet: the answer of step_mark.h, red.h, dynamic_threshold.h and bcc.h. */
+/* A switch's decision on an arriving packet, returned by step_mark.h, red.h, dynamic_threshold.h and bcc.h. */
 #ifndef NCC_VERDICT_H
 #define NCC_VERDICT_H
 

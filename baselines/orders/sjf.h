@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shortest job first: the smallest flow, whatever is left of it (wang2021 section 5.3.3 names it as an alternative). */
+/* Shortest job first: the smallest flow by its total size (wang2021 section 5.3.3 names it as an alternative). */
 #ifndef NCC_ORDER_SJF_H
 #define NCC_ORDER_SJF_H
 

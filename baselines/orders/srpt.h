@@ -13,7 +13,7 @@ static const struct ncc_cc_param srpt_params[] = {NCC_ORDER_DEPTH};
 NCC_CC_FN ncc_u64 srpt_key(const ncc_u64 *p, const struct ncc_order_flow *f)
 {
     (void)p;
-    return ~(f->size_bytes - f->left_bytes); /* repairs of a flow that has left whole go first */
+    return ~(f->size_bytes - f->left_bytes); /* retransmissions of a flow that has left completely go first */
 }
 
 NCC_CC_FN ncc_u32 srpt_depth(const ncc_u64 *p) { return (ncc_u32)p[0]; }

@@ -4,23 +4,23 @@
  *
  *   Upsilon = tau^omega / (s R)     (5.22)
  *
- * tau: how long the flow has waited since a byte of it last left the host; s: its size; R: its remaining completion
- * time, estimated by remaining bytes over current throughput. Only kappa flows are put in order.
+ * tau: time since a byte of the flow last left the host; s: its size; R: its remaining completion time, estimated by
+ * remaining bytes over current throughput. Only kappa flows are ordered.
  *
- * Worked out as a logarithm, which keeps the order and cannot overflow:
+ * It is computed as a logarithm, which keeps the order and cannot overflow:
  *   log2 Upsilon = omega log2 tau + log2 throughput - log2 s - log2 remaining.
  *
- * Left open by the thesis, and chosen here: throughput is what was delivered over the age of the flow, and one packet
- * and one microsecond are added to either, so that a flow of which nothing is delivered yet has one; tau counts from
- * 1 ns; the thesis says neither omega nor kappa. With omega = 0 it is "size times remaining time", shortest first; the
- * larger omega, the nearer to turns by waiting time, and no flow with omega > 0 waits for ever.
+ * The thesis leaves some choices open. Here throughput is the delivered bytes over the age of the flow, plus one packet
+ * and one microsecond respectively, so that a flow without deliveries has one too; 1 ns is added to tau; and the values
+ * of omega and kappa are ours. With omega = 0 the order is "size times remaining time", shortest first. The larger
+ * omega is, the closer the order is to turns by waiting time, and with omega > 0 no flow waits forever.
  */
 #ifndef NCC_ORDER_UPSILON_H
 #define NCC_ORDER_UPSILON_H
 
 #include "flow_order.h"
 
-#define NCC_UPSILON_ZERO (1ULL << 40) /* keys are above it or below, and never negative */
+#define NCC_UPSILON_ZERO (1ULL << 40) /* keys are larger or smaller than this, and never negative */
 
 static const struct ncc_cc_param upsilon_params[] = {
     NCC_ORDER_DEPTH,
