@@ -16,7 +16,7 @@ from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.envs.action import RateTable
-from ncc.envs.linux.extension import Decider, extension
+from ncc.envs.linux.extension import extension
 from ncc.envs.observation import SharedObserver
 from ncc.harness.limiter import PolicyLimiter, RateLimiter
 
@@ -66,7 +66,7 @@ class HastenedPolicy:
         self, limiter: PolicyLimiter, policy: TanhLayers, observer: SharedObserver, actions: RateTable
     ) -> None:
         self._limiter, self._policy, self._observer, self._actions = limiter, policy, observer, actions
-        self.decider: Decider | None = None
+        self.decider: Any | None = None
         """Compiled policy, set by `reset`; None if the other limiter decides itself."""
 
     @property

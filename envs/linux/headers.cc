@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Names and parameters of the headers of baselines/ for user space, and the keys of all flows in one call.
-// ncc/envs/linux/extension.py declares the same in Python types.
 #include "controllers.h"
 
 #include <nanobind/nanobind.h>

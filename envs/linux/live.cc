@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One pass per period over all connections of this machine's hosts, which computes signals (ncc/core/signals.py) from
-// the reports in the map that the kernel writes. ncc/envs/linux/extension.py declares the same in Python types; live.py
-// explains what the signals mean here.
+// the reports in the map that the kernel writes. live.py explains what the signals mean here.
 #include "reports.h"
 #include "signals.h"
 
@@ -50,7 +49,9 @@ class Connections
         }
     }
 
-    // See `Connections.measure` of extension.py.
+    // Fills `reals` and `counts`, rows of the signals of hosts, from the first `used` reports. `rtt_s` is assumed of a
+    // host without a sample, and gets each new mean. Returns how many connections have reported since the last call;
+    // how many are live, at the front of the columns; and what `Reports::Each` does.
     std::tuple<size_t, size_t, std::vector<int64_t>, size_t> Measure(size_t used, int64_t now_ns, double interval_s,
                                                                      Means rtt_s, Reals reals, Columns counts)
     {

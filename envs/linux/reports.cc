@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Two passes per period over all connections: one reads reports from the map that the kernel writes, the other computes
-// signals (ncc/core/signals.py). ncc/envs/linux/extension.py declares the same in Python types.
+// signals (ncc/core/signals.py).
 #include "reports.h"
 #include "signals.h"
 

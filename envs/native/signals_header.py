@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes the C++ side of the table of signals: ``python signals_header.py ncc/core/signals.py signals.h``.
 
-The build runs this (signals.cmake) without having installed anything, so it imports the standard library only.
+The build runs this (signals.cmake) before anything is installed, so it imports the standard library only.
 """
 
 import runpy
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 HEAD = """// SPDX-License-Identifier: BSD-3-Clause
-// Made from ncc/core/signals.py by signals_header.py, as the build does.
+// Made from ncc/core/signals.py by signals_header.py.
 #pragma once
 
 #include <algorithm>
@@ -19,68 +19,34 @@ HEAD = """// SPDX-License-Identifier: BSD-3-Clause
 
 namespace ncc
 {
-
 constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
 constexpr int64_t kNotCounted = -1;
 """
 COLUMNS = """
-// Columns of an epoch, one for each signal of this scope, in arrays of the caller's: [kReals, n] and [kCounts, n].
+// Columns of an epoch, not measured yet, in arrays of the caller's: [kReals, n] and [kCounts, n].
 struct {struct} {{
     static constexpr size_t kReals = {n_reals}, kCounts = {n_counts};
+    {struct}(double *reals, int64_t *counts, size_t n) : {members}
+    {{
+        std::fill_n(reals, kReals * n, kNotMeasured);
+        std::fill_n(counts, kCounts * n, kNotCounted);
+    }}
     double {reals};
     int64_t {counts};
-
-    // Nothing is measured yet.
-    {struct}(double *real, int64_t *count, size_t n)
-        : {members}
-    {{
-        std::fill_n(real, kReals * n, kNotMeasured);
-        std::fill_n(count, kCounts * n, kNotCounted);
-    }}
 }};
 """
 ROW = """
-// All signals of a {scope} over a run; nothing is measured yet.
+// The signals of a {scope} over a run, not measured yet; `Each` calls visit(name, member) for all of them.
 struct {struct} {{
     double {reals};
     int64_t {counts};
-
-    // Calls visit(name, member) for each signal, in the order of the table.
     template <typename Visit>
     static void Each(const Visit &visit)
     {{
-{visits}
+        {visits}
     }}
 }};
 """
-
-
-def columns(struct: str, reals: list[str], counts: list[str], prefix: str) -> str:
-    """A struct of pointers to the columns of a scope."""
-    rows = {
-        name.removeprefix(prefix): f"{kind} + {i} * n"
-        for kind, of in (("real", reals), ("count", counts))
-        for i, name in enumerate(of)
-    }
-    return COLUMNS.format(
-        struct=struct,
-        n_reals=len(reals),
-        n_counts=len(counts),
-        reals=", ".join("*" + name.removeprefix(prefix) for name in reals),
-        counts=", ".join("*" + name.removeprefix(prefix) for name in counts),
-        members=", ".join(f"{name}({at})" for name, at in rows.items()),
-    )
-
-
-def row(struct: str, scope: str, names: list[str], reals: list[str]) -> str:
-    """A struct of the values of one flow or port."""
-    return ROW.format(
-        struct=struct,
-        scope=scope,
-        reals=", ".join(f"{name} = kNotMeasured" for name in reals),
-        counts=", ".join(f"{name} = kNotCounted" for name in names if name not in reals),
-        visits="\n".join(f'        visit("{name}", &{struct}::{name});' for name in names),
-    )
 
 
 def header(table: Path) -> str:
@@ -88,9 +54,25 @@ def header(table: Path) -> str:
     names = runpy.run_path(str(table), run_name="signals")["names"]
     text = HEAD
     for struct, scope, prefix in (("HostColumns", "host", ""), ("UplinkColumns", "uplink", "upper_")):
-        text += columns(struct, names(scope, count=False), names(scope, count=True), prefix)
+        reals, counts = ([name.removeprefix(prefix) for name in names(scope, count=count)] for count in (False, True))
+        members = [f"{name}(reals + {i} * n)" for i, name in enumerate(reals)]
+        members += [f"{name}(counts + {i} * n)" for i, name in enumerate(counts)]
+        text += COLUMNS.format(
+            struct=struct,
+            n_reals=len(reals),
+            n_counts=len(counts),
+            members=", ".join(members),
+            reals=", ".join(f"*{name}" for name in reals),
+            counts=", ".join(f"*{name}" for name in counts),
+        )
     for struct, scope in (("FlowRow", "flow"), ("PortRow", "port")):
-        text += row(struct, scope, names(scope), names(scope, count=False))
+        text += ROW.format(
+            struct=struct,
+            scope=scope,
+            reals=", ".join(f"{name} = kNotMeasured" for name in names(scope, count=False)),
+            counts=", ".join(f"{name} = kNotCounted" for name in names(scope, count=True)),
+            visits="\n        ".join(f'visit("{name}", &{struct}::{name});' for name in names(scope)),
+        )
     return text + "\n} // namespace ncc\n"
 
 

@@ -36,7 +36,7 @@ class Kernel:
         for name, value in ({"state": layout.LIVE, "header_bytes": 40} | fields).items():
             self.reports[name][slot] = value
 
-    def measure(self, now_ns: int, used: int = 8) -> tuple[int, int, list[int], int]:
+    def measure(self, now_ns: int, used: int = 8) -> Any:
         return self.connections.measure(used, now_ns, 8.0, self.rtt_s, self.reals, self.counts)
 
     def column(self, name: str) -> list[float]:

@@ -137,7 +137,7 @@ class Reports:
         self.slots, self.of = np.zeros(FLOWS_MAX, np.int64), np.zeros(FLOWS_MAX, np.int64)
         self.generations = np.zeros(FLOWS_MAX, np.uint32)
 
-    def collect(self) -> tuple[int, list[int], int]:
+    def collect(self) -> Any:
         return extension().collect(
             reports=reports_of(self.rows),
             used=FLOWS_MAX,
