@@ -126,8 +126,8 @@ class NativeDatapath:
         """Records as of now; may be called again later."""
         network, _ = self._running("finish")
         return Records(
-            flows=FlowRecords(**network.flow_records()),  # type: ignore[arg-type]
-            ports=PortRecords(**network.port_records()),  # type: ignore[arg-type]
+            flows=FlowRecords(**network.flow_records()),
+            ports=PortRecords(**network.port_records()),
         )
 
     def close(self) -> None:

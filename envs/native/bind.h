@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the extension modules of the simulators offer to Python, by one code: plain arrays in, plain arrays out.
-// ncc/envs/native/extension.py says the same in Python types; ncc/envs/native/base.py is the user.
+// ncc/envs/native/base.py uses it.
 #pragma once
 
 #include "measure.h"
@@ -53,6 +53,7 @@ inline void SameLength(size_t length, size_t n)
     }
 }
 
+// The nodes come first, then links, pools and flows, and last which flows are limited.
 inline void SetNodes(Spec &spec, In<uint8_t> is_host)
 {
     spec.is_host.assign(is_host.data(), is_host.data() + is_host.shape(0));
@@ -246,7 +247,8 @@ nb::dict PortRecords(Network &network)
     return ColumnsOf(rows);
 }
 
-// Class `Network`, to which a module may add what is its own.
+// Class `Network`, which cannot be built (std::invalid_argument) or not now (std::runtime_error), and to which a module
+// may add what is its own.
 template <typename Network>
 nb::class_<Network> BindNetwork(nb::module_ &m)
 {

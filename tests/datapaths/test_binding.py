@@ -24,7 +24,7 @@ def test_measurement_blocks_must_fit(simulator: Simulator, block: int, off_by: i
         shape = [n + off_by * (i == axis) for i, n in enumerate(old.shape)]
         arrays[block] = np.zeros(shape, old.dtype)
         with Window(simulator, PAIR) as window, pytest.raises(ValueError, match="blocks of the wrong shape"):
-            engine(window.datapath).measure(*arrays)  # type: ignore[arg-type]
+            engine(window.datapath).measure(*arrays)
 
 
 @pytest.mark.parametrize("limits", [np.ones(1), np.ones(3), np.ones(0)])

@@ -113,7 +113,7 @@ def result(scenario: Scenario, stack: HostStack, seed: int) -> Result:
     measured = []
     for row in limits(scenario, seed):
         measured.append(datapath.step(row))
-        audit = engine(datapath).audit()  # type: ignore[attr-defined]
+        audit = engine(datapath).audit()
         assert audit["sent"] == audit["arrived"] + audit["dropped"] + audit["in_hosts"] + audit["on_links"]
         assert audit["dropped"] == datapath.finish().ports.dropped_pkts.sum()
     records = datapath.finish()

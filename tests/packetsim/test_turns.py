@@ -55,7 +55,7 @@ def test_many_flows_time_out_at_once() -> None:
     datapath.start(scenario, flows, HostStack(), 1)
     measured = [datapath.step(np.array([np.inf])) for _ in range(4)]
     assert [each.flows_started for each in measured] == [n] * 4
-    audit = engine(datapath).audit()  # type: ignore[attr-defined]
+    audit = engine(datapath).audit()
     assert audit["sent"] == audit["arrived"] + audit["dropped"] + audit["in_hosts"] + audit["on_links"]
 
 
