@@ -247,8 +247,8 @@ nb::dict PortRecords(Network &network)
     return ColumnsOf(rows);
 }
 
-// Class `Network`, to which a module may add what is its own. Its constructor throws std::invalid_argument for what cannot
-// be built, std::runtime_error for what cannot be built now.
+// Class `Network`, to which a module may add what is its own. Its constructor throws std::invalid_argument for what
+// cannot be built, std::runtime_error for what cannot be built now.
 template <typename Network>
 nb::class_<Network> BindNetwork(nb::module_ &m)
 {
