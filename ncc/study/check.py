@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The base class of checks, and what comes of one."""
+"""The base class of checks, and their outcome."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from ncc.study.measures import AnyMeasure
 from ncc.study.table import At, Table
 
 Judged = tuple[bool, str]
-"""Whether a check holds at some points, and the numbers."""
+"""The verdict at some points, and the numbers."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What came of a check."""
+    """The outcome of a check."""
 
     holds: bool | None
     """None: not judged, because the preset leaves out what it is about."""
@@ -55,9 +55,9 @@ class Check(Value, frozen=True, kw_only=True, tag_field="kind"):
     """In words, with its source."""
     measure: Name
     at: dict[str, float | str] = field(default_factory=dict)
-    """Where it is expected: points by axis; axes that are not named are free."""
+    """The points at which it is expected, by axis; axes that are not named are free."""
     where: Where | None = None
-    """Of these, only points where this is so."""
+    """A condition: only points that meet it are judged."""
 
     def names(self) -> tuple[str, ...]:
         """Contenders that it speaks of."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Courses = Mapping[tuple[str, str, At], Course]
-"""By measure, contender and point: the first seed's course over time."""
+"""Courses over time of the first seed, by measure, contender and point."""
 POINTS_OVER_TIME = 2000
 """More are thinned to means, so that a line stays a line."""
 DASHES = (":", "--", "-.")

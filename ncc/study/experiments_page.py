@@ -63,7 +63,7 @@ def _verdict(result: Mapping[str, Any]) -> str:
 
 
 def _experiment(name: str, results: Results, stale: str, now: Experiment | None) -> dict[str, Any]:
-    """What the template shows of an experiment; its words are those of the experiment as it is now, if there is one."""
+    """The template's data of an experiment, in the words of the experiment as it is now, if there is one."""
     first = next(iter(results.values()))
     said = {check["name"]: check["says"] for result in results.values() for check in result["checks"]}
     words = {key: first[key] for key in ("title", "paper", "notes")}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From runs to documents: the newest complete result of each experiment and datapath, kept as a small JSON file."""
+"""The newest complete result of each experiment and datapath, kept as a small JSON file."""
 
 import json
 import shutil
@@ -19,10 +19,10 @@ Results = dict[str, dict[str, Any]]
 
 
 class Gathered(NamedTuple):
-    """What `gather` did."""
+    """The outcome of `gather`."""
 
     taken: list[str]
-    """By experiment and datapath."""
+    """Experiments and datapaths."""
     refused: list[str]
     """A sentence each: which newer result was left, why, and what to do."""
 
@@ -69,7 +69,7 @@ def gather(runs: Path, out: Path) -> Gathered:
 
 
 def read_all(out: Path) -> dict[str, Results]:
-    """What is kept in `out`, by experiment."""
+    """The results in `out`, by experiment."""
     return {path.stem: read_kept(path) for path in sorted(out.glob("*.json"))}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the mains of studies share: composing what a study is made of, and how it ends when it cannot go on."""
+"""Parts that the mains of studies share: composed configurations, Ctrl-C and exit statuses."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

@@ -38,7 +38,7 @@ KB = Metric("", "", "KB", Better.LOWER, 1e-3, 1)
 MS = Metric("", "", "ms", Better.LOWER, 1e3, 3)
 PERCENT = Metric("", "", "%", Better.LOWER, 100.0, 3)
 PLAIN = Metric("", "", "", Better.NEITHER, 1.0, 3)
-"""How measures are shown: unit, direction, scale and digits."""
+"""Ways to show a measure: unit, direction, scale and digits."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Seen:
 
     run: Run
     measures: "Mapping[str, Measure]" = field(default_factory=dict)
-    """By name, for measures that are made of others."""
+    """All measures by name, for those that are made of others."""
     _values: dict[str, float] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def value(self, name: str) -> float:
@@ -79,13 +79,13 @@ class Measure(Value, frozen=True, kw_only=True, tag_field="kind"):
     """A number of a run, NaN where it is undefined."""
 
     label: str = ""
-    """What it is called; empty: by its class."""
+    """The name for people; empty: that of its class."""
 
     SHOWN: ClassVar[Metric] = PLAIN
 
     @property
     def shown(self) -> Metric:
-        """How it is called and written, and which way it is better."""
+        """Its name and unit, and the direction that is better."""
         return replace(self.SHOWN, label=self.label or type(self).__name__.lower())
 
     def text(self, value: float) -> str:
@@ -108,7 +108,7 @@ class Windowed(Measure, frozen=True, kw_only=True):
     """A mean over the epochs that end in (from_frac, until_frac] of `duration_s`."""
 
     from_frac: Fraction = 0.2
-    """What comes before is start-up."""
+    """The begin of the window; start-up comes before."""
     until_frac: Fraction = 1.0
 
     def check(self) -> None:

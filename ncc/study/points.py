@@ -39,10 +39,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Grid:
-    """What a preset runs."""
+    """The runs of a preset."""
 
     name: str
-    """Of the experiment."""
+    """The name of the experiment."""
     experiment: Experiment
     preset: str
     axes: Mapping[str, tuple[float | str, ...]]

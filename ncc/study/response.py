@@ -18,7 +18,7 @@ EPISODE_RTTS = 2.0
 
 
 class LossEvents(Windowed, frozen=True, kw_only=True):
-    """Of whole periods between the loss events of an upper port, the first of which begins in the window."""
+    """A measure over whole periods between the loss events of an uplink, the first of which begins in the window."""
 
     def loss_events(self, seen: Seen, area: int) -> IntArray:
         """Epochs in which a loss event begins: packets are dropped, and none were for `EPISODE_RTTS`."""

@@ -70,7 +70,7 @@ class Result:
 
     @property
     def outcome(self) -> str:
-        """Whether the shape holds and how many checks do, in a few words."""
+        """The verdict on the shape and the number of checks that hold, in a few words."""
         judged = [found.holds for found in self.findings.values() if found.holds is not None]
         left = len(self.findings) - len(judged)
         counted = f"{sum(judged)} of {len(judged)} checks hold" + (f", {left} not judged" if left else "")

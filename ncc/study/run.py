@@ -69,7 +69,7 @@ def run_experiment(
 
 
 def reread(folder: Path) -> tuple[Result, Courses]:
-    """What came of an experiment that `folder` holds, measured and judged again from its runs; nothing is run.
+    """The result of an experiment that `folder` holds, measured and judged again from its runs; nothing is run.
 
     Raises:
         ResultError: no finished experiment, a file missing or changed, or of another version of the experiment.

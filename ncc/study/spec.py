@@ -55,7 +55,7 @@ class Contender(Value, frozen=True, kw_only=True):
 
 
 class Setting(Value, frozen=True, kw_only=True):
-    """How a value x of an axis becomes a key's: `scale` * x + `offset`, a whole number where it is one."""
+    """A formula from a value x of an axis to a key's: `scale` * x + `offset`, a whole number where it is one."""
 
     key: Text
     scale: float = 1.0
@@ -75,7 +75,7 @@ class Axis(Value, frozen=True, kw_only=True):
     sets: tuple[Setting, ...] = ()
     cases: dict[str, dict[str, Any]] = field(default_factory=dict)
     log: bool = False
-    """How it is drawn."""
+    """Draw the axis by its logarithm."""
 
     def check(self) -> None:
         if bool(self.values) == bool(self.cases):
@@ -98,15 +98,15 @@ class Axis(Value, frozen=True, kw_only=True):
 
 
 class Preset(Value, frozen=True, kw_only=True):
-    """How much is run. It may change how long and how often, never what the network is or how loaded."""
+    """An amount to run. It may change how long and how often, never what the network is or how loaded."""
 
     seeds: Count
     first_seed: Natural = 0
     """Above 0 where something was chosen by what the seeds before it showed."""
     reduced: Text
-    """What is less than in the paper, and what is not."""
+    """The differences from the paper's amount: what is less, and what is not."""
     wall_s: NonNegative
-    """What it took, about, on two cores."""
+    """Seconds that it took, about, on two cores."""
     axes: dict[str, tuple[float | str, ...]] = field(default_factory=dict)
     """Which points of an axis are run; all where nothing is said."""
     changes: dict[str, Any] = field(default_factory=dict)
@@ -123,7 +123,7 @@ class Preset(Value, frozen=True, kw_only=True):
 
 
 MAY_CHANGE = re.compile(r"scenario\.((duration|drain|period)_s|workload\.[^.]+\.(start_s|spread_s|flows))")
-"""How long and how many. `flows` is the number of long flows (`ncc.core.workload.Long`)."""
+"""Keys that a preset may change. `flows` is the number of long flows (`ncc.core.workload.Long`)."""
 
 
 class PaperValue(Value, frozen=True, kw_only=True):
@@ -173,7 +173,7 @@ class Experiment(Value, frozen=True, kw_only=True):
     presets: dict[Name, Preset]
     values: tuple[PaperValue, ...] = ()
     notes: str = ""
-    """What a reader must know of the set-up, and where it leaves the paper's."""
+    """Facts about the set-up that a reader must know, and where it leaves the paper's."""
 
     def check(self) -> None:
         for part in PARTS:

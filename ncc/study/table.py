@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an experiment measured: a value per measure, contender, point of the grid and seed."""
+"""The numbers of an experiment: a value per measure, contender, point of the grid and seed."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -22,9 +22,9 @@ class Table:
     """Points that were run, by axis."""
     contenders: tuple[str, ...]
     values: Mapping[tuple[str, str, At], Values]
-    """By measure, contender and point."""
+    """Values by measure, contender and point."""
     expected: Mapping[tuple[str, str, At], float] = field(default_factory=dict)
-    """What the paper has there, where it says."""
+    """The paper's values, where it has any."""
     invalid: Mapping[tuple[str, At], int] = field(default_factory=dict)
     """Invalid runs by contender and point, where there are any. Their values count as they are."""
     _known: dict[tuple[str, str, At], Interval] = field(default_factory=dict, init=False, repr=False, compare=False)

@@ -33,7 +33,7 @@ HIDDEN = 64
 
 
 def with_stand_ins(experiment: Experiment, folder: Path) -> LimiterFactory:
-    """What is packaged, and in place of what the experiment's contenders lack, stand-ins; all in `folder`."""
+    """Packaged policies, and stand-ins for those that the experiment's contenders lack; all in `folder`."""
     folder.mkdir(parents=True)
     for name in packaged_names():
         for suffix in (SUFFIX, ".json"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""That the benchmark measures something and judges it rightly; never how fast anything is."""
+"""The benchmark measures something and judges it rightly; no test asks how fast anything is."""
 
 import subprocess
 import sys

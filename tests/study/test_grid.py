@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From a YAML to runs: what each contender meets at each point, and what is refused by name."""
+"""The runs that a YAML describes: the scenario of each contender at each point, and what is refused by name."""
 
 from pathlib import Path
 from typing import Any

@@ -58,7 +58,7 @@ def test_the_main_tables_have_every_contender_on_a_switch_as_deep(name: str, tmp
 
 
 def reach_bytes(scenario: Scenario) -> int:
-    """How long a lone queue may get at the first upper port."""
+    """The longest that a lone queue may get at the first uplink."""
     network = scenario.network()
     return network.reach_bytes(network.neighbourhoods[0].upper_port)
 
@@ -127,7 +127,7 @@ def test_two_datapaths_are_held_against_each_other_on_the_page() -> None:
 
 
 def test_results_of_seeds_that_something_was_chosen_by_are_not_published(tmp_path: Path) -> None:
-    """Where a preset begins later, its results are others, and those of the seeds before are not the experiment."""
+    """If a preset begins later, its results are others, and those of the seeds before are not the experiment."""
     found = grid("ncc_wan", tmp_path / "wan")
     full = found.experiment.presets["full"]
     assert full.first_seed > 0

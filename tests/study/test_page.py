@@ -25,7 +25,7 @@ from tests.study.toy import PLAIN, toy
 
 
 def result(preset: str = "full", seeds: int = 2, holds: bool | None = True, **changes: Any) -> Result:
-    """Of the toy, with made-up numbers: the queue is 10 KB per seed's number, and the link is full."""
+    """A result of the toy, with made-up numbers: the queue is 10 KB per seed's number, and the link is full."""
     grid = grid_of("toy", *experiment_from(toy(**changes), "toy"), preset, source="as written")
     values = {
         (measure, cell.contender, cell.point): tuple(

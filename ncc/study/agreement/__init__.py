@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether two datapaths give the same results: small cases exactly, loaded ones within stated bounds."""
+"""The comparison of two datapaths: small cases exactly, loaded ones within stated bounds."""

@@ -29,7 +29,7 @@ DESCRIBED: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_name("cases.ya
 
 
 class Preset(Value, frozen=True):
-    """How much is run."""
+    """The amount that is run."""
 
     distributions: tuple[str, ...]
     load_fracs: tuple[Fraction, ...]

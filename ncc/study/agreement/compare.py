@@ -21,7 +21,7 @@ MEAN_FRAC, P99_FRAC, THROUGHPUT_FRAC, QUEUE_FRAC = 0.05, 0.10, 0.01, 0.10
 LOSS_FACTOR = 3.0
 """Loss is to be of the same order: within this factor, about the root of ten."""
 FEW_FLOWS, FEW_FLOWS_P99, FEW_DROPS = 100, 500, 30
-"""With less on either side a figure is shown and not judged: a p99 of 500 flows rests on the five slowest."""
+"""The least that a figure is judged by: a p99 of 500 flows rests on the five slowest."""
 DIGITS = 12
 """Ratios are judged to this many, so that a bound met exactly is met."""
 SHARES = (0.01, 0.05, 0.10)
@@ -48,7 +48,7 @@ class Sample:
     slowdown: FloatArray
     buckets: Mapping[str, np.ndarray]
     summary: Mapping[str, float]
-    """By key of `PER_RUN`."""
+    """Values by key of `PER_RUN`."""
     dropped_pkts: int
     """Data packets."""
 

@@ -70,4 +70,4 @@ FABRICS: dict[str, tuple[AnyTopology, AnyTopology, AnyTopology]] = {
     ),
     "fat tree": (FatTree(k=4), FatTree(k=16), FatTree(k=2)),
 }
-"""With 16 hosts, with 1024, and one for tests; the same form, ECMP, 10 Gbit/s."""
+"""Fabrics of 16 hosts, of 1024, and one for tests; the same form, ECMP, 10 Gbit/s."""

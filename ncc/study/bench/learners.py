@@ -22,7 +22,7 @@ from ncc.study.bench.rows import SEED, Row, in_turn, over
 
 NEVER = 10**9
 SLOWER = 20
-"""How many times fewer epochs are enough for the form multi_agent."""
+"""Factor by which the form multi_agent needs fewer epochs."""
 LEAST = 6 * PPO_EPOCHS
 """Three updates of PPO with two env runners: the first is start-up."""
 
@@ -107,7 +107,7 @@ def _speed(learner: Learner, factory: RackFactory, clock: Callable[[], float], l
 
 
 def _stock_program(spec: EnvSpec) -> float:
-    """As many decisions as there would be in an ordinary ns-3 program of the scenario: stock parts, nothing decided."""
+    """Decisions per CPU second that an ordinary ns-3 program would make: stock parts, nothing decided."""
     scenario = spec.scenario
     scenario = scenario.replace(transport=scenario.transport.replace(frame_overhead_bytes=PPP_BYTES))
     done = run_plain(scenario, scenario.flows(SEED), NS3_DCTCP, SEED, stop_s=scenario.duration_s)

@@ -19,7 +19,7 @@ class LearnersSpec(Value, frozen=True):
     """configs/learners.yaml."""
 
     learners: Annotated[dict[Name, tuple[str, ...]], Meta(min_length=1)]
-    """By name: overrides of `ncc.train`."""
+    """Overrides of `ncc.train`, by name."""
     common: tuple[str, ...]
     """Overrides of every training, after its own."""
     seeds: Annotated[int, Meta(ge=1, le=1000)]

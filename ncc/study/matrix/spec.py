@@ -18,7 +18,7 @@ from ncc.plan import TrainPlan, require_marks, require_transports, with_params
 from ncc.study.mains import compose_config, training_plan
 
 Overrides = tuple[str, ...]
-"""As on a command line."""
+"""Overrides as on a command line."""
 
 
 class CaseSpec(Value, frozen=True):
@@ -26,11 +26,11 @@ class CaseSpec(Value, frozen=True):
 
     title: Annotated[str, Meta(min_length=1)]
     overrides: Overrides
-    """Of `ncc.evaluate`; the first chooses the scenario."""
+    """Overrides of `ncc.evaluate`; the first chooses the scenario."""
     policy: Name | None = None
     """The training for this network: a key of `MatrixSpec.policies`; None: learned controllers cannot take part."""
     params: dict[Name, dict[Name, int]] = msgspec.field(default_factory=dict)
-    """By controller: parameters that depend on the network, in the controller's own integer units."""
+    """Parameters that depend on the network, by controller, in its own integer units."""
 
 
 class MatrixSpec(Value, frozen=True):

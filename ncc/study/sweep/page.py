@@ -50,7 +50,7 @@ class Summary:
     sweep: Sweep
     command: str
     outcomes: dict[str, Outcome] = field(default_factory=dict)
-    """By trial."""
+    """Outcomes by trial."""
 
     @property
     def path(self) -> Path:
@@ -164,7 +164,7 @@ def _row(summary: Summary, ranked: Ranked, keys: Sequence[str], *, best: bool) -
 
 
 def _counts(summary: Summary, trials: Sequence[Trial]) -> str:
-    """How many of the trials are in each state."""
+    """The number of trials in each state."""
     counted = Counter(summary.outcome(trial).state for trial in trials)
     return ", ".join(f"{n} {state}" for state, n in counted.items())
 

@@ -53,7 +53,7 @@ class Range(Value, frozen=True):
 
 
 Space = dict[str, list[Any] | Range]
-"""By key of `ncc.train`."""
+"""Values to try, by key of `ncc.train`."""
 
 
 def space_from(plain: Mapping[str, Any], typed: Mapping[str, Any]) -> Space:

@@ -59,7 +59,7 @@ class Trial:
     """One training."""
 
     name: str
-    """Of its folder."""
+    """The name of its folder."""
     point: Point
     overrides: tuple[str, ...]
     """Its command line, the folder apart."""

@@ -22,7 +22,7 @@ from ncc.study.sweep.space import override
 STEP_S = 0.5
 """Between two reports."""
 END_S = 60.0
-"""How long an interrupted training may take to write its checkpoint, before it is killed."""
+"""Seconds for an interrupted training to write its checkpoint, before it is killed."""
 MARK = "NCC_SWEEP_TRIAL"
 """Environment variable by which a trial's processes are known: its folder."""
 RAYS = ("PYTHONWARNINGS", "OMP_NUM_THREADS")
@@ -30,7 +30,7 @@ RAYS = ("PYTHONWARNINGS", "OMP_NUM_THREADS")
 
 
 def progress(rows: Sequence[Mapping[str, Any]], total_epochs: int) -> Report:
-    """How far a training is that has written these rows of its learning log."""
+    """The progress of a training that has written these rows of its learning log."""
     returns = [value for row in rows for value in row["returns"]][-RECENT:]
     if not returns:
         return Report(RUNNING)
@@ -47,14 +47,14 @@ class TrialJob:
     """Absolute, as the other paths."""
     log: str
     cwd: str
-    """Where its relative paths begin: where the user typed the command."""
+    """The folder in which the user typed the command, where relative paths begin."""
     ending: str
     """A file; once it is there, the trial ends as soon as it can."""
     variables: dict[str, str]
     """The user's own environment, of the variables that Ray changes."""
     total_epochs: int
     replay: str | None = None
-    """How it ended earlier; then it only says once more what it said while it learned."""
+    """The state in which it ended earlier; then it only repeats its reports."""
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     _said: Iterator[Report] | None = field(default=None, repr=False)
 
@@ -109,7 +109,7 @@ class TrialJob:
             )
 
     def _problem(self) -> str:
-        """What keeps it from running on this machine."""
+        """The reason why it cannot run on this machine; empty if it can."""
         for path in (Path(self.log).parent, Path(self.cwd)):
             if not path.is_dir():
                 return f"{path} is not there on {platform.node()}: choose an out= and start where all nodes can see"
@@ -135,7 +135,7 @@ class TrialJob:
 
 
 def own_variables() -> dict[str, str]:
-    """Of this process, what `TrialJob.variables` holds."""
+    """Variables of this process for `TrialJob.variables`."""
     return {k: v for k, v in os.environ.items() if k.startswith("RAY_") or k in RAYS}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a sweep tries: grids worked by hand, draws, names, and overrides that Hydra reads back."""
+"""Points of a sweep: grids worked by hand, draws, names, and overrides that Hydra reads back."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a sweep consists of: trials as command lines, and what cannot be compared or is said twice."""
+"""The trials of a sweep as command lines, and what cannot be compared or is said twice."""
 
 from collections.abc import Iterator
 from typing import Any

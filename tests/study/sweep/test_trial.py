@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a trial's log says of it, and a trial's process that ends with its parent."""
+"""Progress by a trial's log, and a trial's process that ends with its parent."""
 
 import json
 import math
