@@ -33,7 +33,7 @@ class Signal:
     """Empty for a number without one."""
     meaning: str
     how: str
-    """How it is computed; empty: as its meaning says."""
+    """Formula of the signal; empty: its meaning defines it."""
     shared_as: int
     """Its place, from 1, in the messages that neighbours are sent; 0: it is not sent."""
     on_hosts: bool
