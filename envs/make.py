@@ -67,8 +67,9 @@ def env_spec(scenario: ScenarioLike = None, *, continuous: bool = False, **setti
         ConfigError: a setting is wrong or unusual; the message names it and what is allowed or usual.
     """
     for name in settings:
-        if name not in RackSettings.__annotations__:
-            raise UnknownNameError("setting of an environment", name, sorted(RackSettings.__annotations__))
+        if name not in RackSettings.__annotations__:  # in Python's words, by which TorchRL knows what it may leave out
+            known = UnknownNameError("setting of an environment", name, sorted(RackSettings.__annotations__))
+            raise TypeError(f"unexpected keyword argument {name!r}: {known}")
     view = {
         "observation": _plain(settings.get("observation"), "observation", "neighbours"),
         "action": ({"kind": "linear"} if continuous else {}) | _plain(settings.get("action"), "action", "kind"),
