@@ -65,9 +65,10 @@ def env_spec(scenario: ScenarioLike = None, *, continuous: bool = False, **setti
 
     Raises:
         ConfigError: a setting is wrong or unusual; the message names it and what is allowed or usual.
+        TypeError: there is no setting of that name; the message suggests one.
     """
     for name in settings:
-        if name not in RackSettings.__annotations__:  # in Python's words, by which TorchRL knows what it may leave out
+        if name not in RackSettings.__annotations__:  # TorchRL reads Python's words to learn which keywords to leave out
             known = UnknownNameError("setting of an environment", name, sorted(RackSettings.__annotations__))
             raise TypeError(f"unexpected keyword argument {name!r}: {known}")
     view = {
