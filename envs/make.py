@@ -68,7 +68,7 @@ def env_spec(scenario: ScenarioLike = None, *, continuous: bool = False, **setti
         TypeError: there is no setting of that name; the message suggests one.
     """
     for name in settings:
-        if name not in RackSettings.__annotations__:  # TorchRL reads Python's words to learn which keywords to leave out
+        if name not in RackSettings.__annotations__:  # TorchRL reads these words, and leaves the keyword out
             known = UnknownNameError("setting of an environment", name, sorted(RackSettings.__annotations__))
             raise TypeError(f"unexpected keyword argument {name!r}: {known}")
     view = {
