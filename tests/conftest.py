@@ -33,6 +33,8 @@ def _handlers_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 HERE = Path(__file__).parent
+UNFIT = pytest.StashKey[str | None]()
+"""Reason why the machine could not measure real traffic in a try of a test that failed."""
 ALONE = (HERE / "linux", HERE / "host")
 """Tests of the kernel's own TCP: one run at a time, in real time."""
 
@@ -73,6 +75,8 @@ def pytest_runtest_makereport(
         return report
     if call.excinfo.errisinstance((ModuleNotFoundError, MissingExtraError)):
         skip(report, lacking(str(call.excinfo.value)))
-    elif sends_traffic(item) and getattr(item, "execution_count", TRIES) == TRIES:
-        skip(report, unfit())
+    elif sends_traffic(item):
+        item.stash[UNFIT] = item.stash.get(UNFIT, None) or unfit()
+        if getattr(item, "execution_count", TRIES) == TRIES:
+            skip(report, item.stash[UNFIT])
     return report
