@@ -39,7 +39,8 @@ WIDE inline void Affine(const float *in, size_t rows, size_t inputs, const float
 // comes from the exponent's bits and 2^f from its Taylor series, so the loop has no calls or branches. NaN stays NaN.
 WIDE inline void Tanh(float *x, size_t n)
 {
-    constexpr float kLog2E = 1.44269504F, kMost = 20.0F; // where tanh is 1 to all digits
+    constexpr float kLog2E = 1.44269504F;
+    constexpr float kMost = 20.0F; // 2x is kept within +-20: tanh(10) is 1 in float.
     for (size_t i = 0; i < n; ++i) {
         const float twice = 2 * x[i];
         // This is a number even for NaN, because NaN cannot be converted to an integer.

@@ -95,8 +95,8 @@ enum PortCounter { kTxPkts, kTxBytes, kMarked, kDropped, kQueueBytes, kByteNs, k
 class Epochs
 {
   public:
-    // `agent` of a flow that no agent sends is the number of agents; `live` has room for all flows; `rtt_s` is the RTT
-    // of a host before its first sample.
+    // Takes the columns of one run. `agent` is the number of agents for a flow that no agent sends. `live` has room for
+    // all flows. `rtt_s` holds each host's RTT until its first sample arrives.
     Epochs(Flows flows, Before before, Column<const double> start_s, Column<const int64_t> agent,
            Column<const uint8_t> limited, Column<double> rtt_s, Column<const int64_t> host_ports,
            Column<const int64_t> uplinks, const Counters &ports, Column<int64_t> live)

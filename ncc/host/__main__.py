@@ -4,10 +4,10 @@
 ``run`` is the agent of a host: it measures its connections, exchanges states with its neighbours, decides by a policy
 file, and holds its connections to that (docs/host). ``replay`` decides on a recording; it takes neither root nor BPF.
 
-``upper`` sends hosts the state of the port that they share, on the machine that has it. ``unit`` prints a unit by which
-systemd runs the agent: ``unit policy.ncc --interface NAME ...``, as ``run`` is called.
+``upper`` runs on the machine that has the uplink and sends its state to the hosts. ``unit`` prints a systemd unit for
+the agent and takes the arguments of ``run``: ``unit policy.ncc --interface NAME ...``.
 
-``restore`` puts back the settings of this network namespace that an agent left which was killed.
+``restore`` puts back the settings that a killed agent left in this network namespace.
 
 ``check`` prints what the machine can do of the Linux datapath and what is missing; its exit status is 0 if a run is
 possible and 1 if not. With ``--callbacks`` it also sends traffic through network namespaces of its own, for some
@@ -15,7 +15,7 @@ seconds, and counts how often the kernel takes something else for the value that
 
 ``cost`` measures what our controllers take per ACK in the kernel, beside the kernel's own CUBIC.
 
-``sweep`` removes what runs left behind whose process was killed, with the flows that were to outlive it.
+``sweep`` removes what killed runs left behind, and the flows that were meant to outlive them.
 """
 
 import argparse

@@ -7,7 +7,6 @@ Reading is strict: a file that is not byte for byte what `packed` makes of its c
 import hashlib
 import json
 import stat
-import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,6 +159,6 @@ def _check_layers(header: PolicyHeader, policy: MlpPolicy) -> None:
 
 
 def _shown(error: Exception) -> str:
-    """An error in one line; what a damaged file put into it is escaped."""
-    said = textwrap.shorten(str(error), 400, placeholder=" ...")
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in said)
+    """The first 400 characters of an error, in one line and with control characters escaped."""
+    line = " ".join(str(error).split())[:400]
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
