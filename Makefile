@@ -12,10 +12,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 ARGS ?=
-# The stamp bears the time at which the build began: a source that changed meanwhile is newer.
-INSTALL = mkdir -p build && touch $(VENV)/.built.new && flock build/.lock \
-	$(PIP) install -q --no-build-isolation --no-deps -e . && mv $(VENV)/.built.new $(VENV)/.built
-NATIVE := $(shell find CMakeLists.txt baselines envs -name '*.h' -o -name '*.cc' -o -name '*.cpp' -o -name '*.c' \
+# The stamp bears the time at which the build began: a source that changed meanwhile is newer. Each of several builds at a
+# time has a stamp of its own.
+INSTALL = mkdir -p build && touch $(VENV)/.built.$$$$ && flock build/.lock \
+	$(PIP) install -q --no-build-isolation --no-deps -e . && mv $(VENV)/.built.$$$$ $(VENV)/.built
+NATIVE := $(shell find CMakeLists.txt baselines envs ncc/harness -name '*.h' -o -name '*.cc' -o -name '*.cpp' -o -name '*.c' \
 	-o -name '*.cmake' -o -name CMakeLists.txt -o -name signals_header.py) ncc/core/signals.py
 
 # What brings the programs of the Linux datapath: when it comes or goes, they are built again. `make` looks each time, and
@@ -103,7 +104,7 @@ lint: $(VENV)/.built ## style, types, import directions, licences
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	find baselines envs \( -name '*.h' -o -name '*.cc' -o -name '*.cpp' -o -name '*.c' \) -print0 \
+	find baselines envs ncc/harness tests/packetsim \( -name '*.h' -o -name '*.cc' -o -name '*.cpp' -o -name '*.c' \) -print0 \
 	  | xargs -0 $(BIN)/clang-format --dry-run -Werror
 	$(BIN)/python -m pytest -q tests/house
 
@@ -127,7 +128,7 @@ $(VENV)/.packages: pyproject.toml constraints.txt
 	touch $@.new; \
 	echo "Installing packages into $(VENV) (about 6 GB the first time, most of it torch)."; \
 	$(BIN)/python -c "$$REQUIREMENTS" > build/requirements.txt; \
-	$(PIP) install --progress-bar off -c constraints.txt -r build/requirements.txt | { grep --line-buffered -v '^Requirement already' || true; }
+	$(PIP) install --no-compile --progress-bar off -c constraints.txt -r build/requirements.txt | sed -u '/^Requirement already/d'
 	@mv $@.new $@
 
 $(VENV)/.built: $(VENV)/.packages $(NATIVE) $(TOOLS)

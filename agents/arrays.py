@@ -72,10 +72,12 @@ def read_arrays(path: Path, kind: str, version: int) -> tuple[Arrays, dict[str, 
             f"cannot read the {kind} {path}: {error.strerror or error}; check that it is a readable file"
         ) from error
     except _BROKEN as error:
-        raise ResultError(f"{path} is not a whole {kind} file ({error}); take another one or make it again") from None
+        raise ResultError(
+            f"{path} is damaged or not an {kind} file ({error}); take another one or make it again"
+        ) from None
     if not isinstance(meta, dict) or meta.get("kind") != kind:
         found = meta.get("kind") if isinstance(meta, dict) else None
-        raise ResultError(f"{path} must be a {kind} file, but says it is {found!r}; name another file")
+        raise ResultError(f"{path} must be an {kind} file, but says it is {found!r}; name another file")
     if meta.get("version") != version:
         raise ResultError(
             f"{path} has format version {meta.get('version')!r} of {kind}, this ncc reads version {version}; "

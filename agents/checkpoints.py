@@ -1,47 +1,83 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The folder of a run's checkpoints, for any kind of checkpoint."""
+"""The checkpoints of a run, in files or folders that are complete or absent."""
 
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ncc.core.errors import ResultError
+from ncc.harness.atomic import remove, sync_folder
 
 
 class Checkpoints:
-    """Files or folders in a run's `checkpoints`, whose names sort by the number of epochs learnt from.
+    """Files or folders in a run's `checkpoints`, named by the number of epochs learnt from.
 
     Args:
         folder: folder of the run.
         keep: number of checkpoints to keep, the newest.
-        pattern: glob pattern of their names.
+        suffix: end of their names.
     """
 
-    def __init__(self, folder: Path, keep: int, pattern: str) -> None:
-        self._folder, self._keep, self._pattern = folder / "checkpoints", keep, pattern
+    def __init__(self, folder: Path, keep: int, suffix: str = "") -> None:
+        self._folder, self._keep, self._suffix = folder / "checkpoints", keep, suffix
 
-    def newest(self) -> Path | None:
-        """The last checkpoint, or None."""
-        return max(self._folder.glob(self._pattern), default=None)
+    def add(self, epochs: int, write: Callable[[Path], None]) -> Path:
+        """Let `write` make a checkpoint, then delete the oldest beyond `keep`; earlier ones survive its errors."""
+        path = self._folder / f"checkpoint-{epochs:015d}{self._suffix}"
+        write(path)
+        for old in self._all()[: -self._keep]:
+            if old.is_dir():
+                shutil.rmtree(old)
+            else:
+                remove(old)
+        return path
 
     def must_be_empty(self) -> None:
         """Raise `ResultError` if there are checkpoints, so that two runs are not mixed."""
-        found = self.newest()
-        if found is not None:
-            raise ResultError(f"{found} belongs to an earlier training; resume that run or choose another folder")
+        if found := self._all():
+            raise ResultError(f"{found[-1]} belongs to an earlier training; resume that run or choose another folder")
 
-    def must_exist(self) -> Path:
+    def newest(self) -> Path:
         """The last checkpoint.
 
         Raises:
             ResultError: there is none.
         """
-        path = self.newest()
-        if path is None:
+        if not (found := self._all()):
             raise ResultError(f"{self._folder} holds no checkpoint to resume from; train without resume first")
-        return path
+        return found[-1]
 
-    def surplus(self) -> list[Path]:
-        """The oldest checkpoints beyond those that are kept."""
-        return sorted(self._folder.glob(self._pattern))[: -self._keep]
+    def _all(self) -> list[Path]:
+        """All checkpoints, the newest last."""
+        return sorted(self._folder.glob(f"checkpoint-*{self._suffix}"))
+
+
+@contextmanager
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder to fill; on success it is flushed to disk and replaces `path`, else it is removed.
+
+    Raises:
+        ResultError: the file system refused.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        for file in temporary.rglob("*"):
+            if file.is_file():
+                with file.open("rb") as opened:
+                    os.fsync(opened.fileno())
+        shutil.rmtree(path, ignore_errors=True)
+        temporary.rename(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise ResultError(
+            f"cannot write {path}: {error.strerror or error}; free some space or choose another folder, then resume"
+        ) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def check_made_with(path: Path, *pairs: tuple[str, object, object]) -> None:

@@ -18,6 +18,7 @@ from ncc.harness.atomic import file_digest, replacing, write_text
 FOLDER = Path(__file__).resolve().parent / "pretrained"
 FORMAT = 1
 SUFFIX = ".npz"
+REMEDY = "install ncc again, or pack the policy again with ncc pack"
 
 
 class PolicyManifest(Value, frozen=True):
@@ -55,31 +56,26 @@ def packaged_policy(name: str, folder: Path = FOLDER) -> Path:
     path = folder / f"{name}{SUFFIX}"
     if not path.is_file():
         raise UnknownNameError("packaged policy", name, packaged_names(folder))
-    vouched = read_policy_manifest(name, folder)
-    size_bytes = path.stat().st_size
-    if (size_bytes, file_digest(path)) != (vouched.size_bytes, vouched.sha256):
-        raise ResultError(
-            f"{path} is not the file that {name}.json beside it vouches for (SHA-256 or size differ): damaged or "
-            "changed; install ncc again, or pack the policy again with ncc pack"
-        )
+    manifest = read_policy_manifest(name, folder)
+    if (path.stat().st_size, file_digest(path)) != (manifest.size_bytes, manifest.sha256):
+        raise ResultError(f"{path} does not match {name}.json beside it (SHA-256 or size differ); {REMEDY}")
     return path
 
 
 def read_policy_manifest(name: str, folder: Path = FOLDER) -> PolicyManifest:
     """Read the manifest of a packaged policy; `ResultError` if it is missing or damaged."""
     path = folder / f"{name}.json"
-    remedy = "install ncc again, or pack the policy again with ncc pack"
     try:
         data = json.loads(path.read_bytes())
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise ConfigError(f"it is not of format {FORMAT}")
         found = from_dict(PolicyManifest, data, path.name)
     except FileNotFoundError:
-        raise ResultError(f"nothing vouches for the policy {name!r}: {path} is missing; {remedy}") from None
+        raise ResultError(f"the manifest {path} of the policy {name!r} is missing; {REMEDY}") from None
     except (OSError, ValueError, msgspec.ValidationError) as error:
-        raise ResultError(f"{path} is no manifest of a policy ({error}); {remedy}") from None
+        raise ResultError(f"{path} is not the manifest of a policy ({error}); {REMEDY}") from None
     if found.name != name:
-        raise ResultError(f"{path} vouches for a policy called {found.name!r}, not {name!r}; {remedy}")
+        raise ResultError(f"{path} is the manifest of a policy called {found.name!r}, not {name!r}; {REMEDY}")
     return found
 
 

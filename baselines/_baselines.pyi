@@ -23,12 +23,6 @@ DT_ALPHA_ONE: int
 """Value of `alpha` that means 1 in `dynamic_threshold`."""
 DT_ALPHA_MAX: int
 DT_SHARED_MAX_BYTES: int
-BCC_LAMBDA_ONE: int
-"""Value of `lambda_` that means 1 in `bcc_thresholds`."""
-BCC_LAMBDA_MAX: int
-BCC_RATE_MAX: int
-"""Largest rate in bytes per second."""
-BCC_TIME_MAX_NS: int
 
 def orders() -> list[tuple[str, str]]:
     """Name and summary of every order of `baselines/orders/`."""
@@ -53,22 +47,6 @@ def dynamic_threshold(
     *, private_bytes: int, shared_bytes: int, alpha: int, queue_bytes: int, used_bytes: int, packet_bytes: int
 ) -> int:
     """PASS or DROP of `dynamic_threshold.h`. Raises `ValueError` outside the header's ranges."""
-
-def bcc_thresholds(
-    *,
-    private_bytes: int,
-    shared_bytes: int,
-    alpha: int,
-    rate_bytes_per_s: int,
-    rtt_ns: int,
-    lambda_: int,
-    ports: int,
-    spread_ns: int,
-) -> tuple[int, int]:
-    """(Kmin, Kmax) in bytes of `bcc.h`. Raises `ValueError` outside the header's ranges, or for a small pool."""
-
-def bcc(*, min_bytes: int, max_bytes: int, max_prob: int, used_bytes: int, ecn_capable: bool, random: int) -> int:
-    """PASS or MARK of `bcc.h`; `random` is 32 uniform bits. Raises `ValueError` outside the header's ranges."""
 
 def table() -> list[tuple[str, str, int, int, list[tuple[str, int, int, int, str]]]]:
     """Rows (name, summary, ecn, state_bytes, [(parameter, default, min, max, help)])."""

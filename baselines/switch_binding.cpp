@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Python binding of a switch's decisions: the functions of step_mark.h, red.h, dynamic_threshold.h and bcc.h.
+// Python binding of a switch's decisions: the functions of step_mark.h, red.h and dynamic_threshold.h.
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/pair.h>
-
-#include <utility>
 
 extern "C" {
-#include "bcc.h"
 #include "dynamic_threshold.h"
 #include "red.h"
 #include "step_mark.h"
@@ -25,17 +21,12 @@ int step_mark(ncc_u64 size_bytes, ncc_u64 mark_threshold_bytes, ncc_u64 queue_by
     return ncc_step_mark_admit(&p, queue_bytes, packet_bytes, ecn_capable);
 }
 
-ncc_red checked_red(ncc_u64 min_bytes, ncc_u64 max_bytes, ncc_u64 max_prob)
+int red(ncc_u64 min_bytes, ncc_u64 max_bytes, ncc_u64 max_prob, ncc_u64 queue_bytes, bool ecn_capable, ncc_u32 random)
 {
     if (max_bytes <= min_bytes || max_bytes - min_bytes >= NCC_RED_ONE || max_prob > NCC_RED_ONE) {
         throw nb::value_error("max_bytes must be above min_bytes by less than 2^32, and max_prob at most RED_ONE");
     }
-    return {min_bytes, max_bytes, max_prob};
-}
-
-int red(ncc_u64 min_bytes, ncc_u64 max_bytes, ncc_u64 max_prob, ncc_u64 queue_bytes, bool ecn_capable, ncc_u32 random)
-{
-    const ncc_red p = checked_red(min_bytes, max_bytes, max_prob);
+    const ncc_red p{min_bytes, max_bytes, max_prob};
     return ncc_red_admit(&p, queue_bytes, ecn_capable, random);
 }
 
@@ -50,30 +41,6 @@ int dynamic_threshold(ncc_u64 private_bytes, ncc_u64 shared_bytes, ncc_u64 alpha
     return ncc_dynamic_threshold_admit(&p, queue_bytes, used_bytes, packet_bytes);
 }
 
-std::pair<ncc_u64, ncc_u64> bcc_thresholds(ncc_u64 private_bytes, ncc_u64 shared_bytes, ncc_u64 alpha,
-                                           ncc_u64 rate_bytes_per_s, ncc_u64 rtt_ns, ncc_u64 lambda, ncc_u64 ports,
-                                           ncc_u64 spread_ns)
-{
-    const ncc_bcc p{private_bytes, shared_bytes, alpha,     rate_bytes_per_s, rtt_ns,
-                    lambda,        ports,        spread_ns, NCC_RED_ONE};
-    ncc_red red{};
-    switch (ncc_bcc_thresholds(&p, &red)) {
-    case NCC_BCC_RANGE:
-        throw nb::value_error("a parameter is out of the range that bcc.h gives it, or Kmax - Kmin is 0 or 4 GiB");
-    case NCC_BCC_NO_ROOM:
-        throw nb::value_error("the pool is too small: Kmin would be below 0");
-    case NCC_BCC_OK:
-        break;
-    }
-    return {red.min_bytes, red.max_bytes};
-}
-
-int bcc(ncc_u64 min_bytes, ncc_u64 max_bytes, ncc_u64 max_prob, ncc_u64 used_bytes, bool ecn_capable, ncc_u32 random)
-{
-    const ncc_red p = checked_red(min_bytes, max_bytes, max_prob);
-    return ncc_bcc_admit(&p, used_bytes, ecn_capable, random);
-}
-
 } // namespace
 
 void bind_switch(nb::module_ &m)
@@ -85,18 +52,10 @@ void bind_switch(nb::module_ &m)
     m.attr("DT_ALPHA_ONE") = NCC_DT_ALPHA_ONE;
     m.attr("DT_ALPHA_MAX") = NCC_DT_ALPHA_MAX;
     m.attr("DT_SHARED_MAX_BYTES") = NCC_DT_SHARED_MAX_BYTES;
-    m.attr("BCC_LAMBDA_ONE") = NCC_BCC_LAMBDA_ONE;
-    m.attr("BCC_LAMBDA_MAX") = NCC_BCC_LAMBDA_MAX;
-    m.attr("BCC_RATE_MAX") = NCC_BCC_RATE_MAX;
-    m.attr("BCC_TIME_MAX_NS") = NCC_BCC_TIME_MAX_NS;
     m.def("step_mark", &step_mark, nb::kw_only(), "size_bytes"_a, "mark_threshold_bytes"_a, "queue_bytes"_a,
           "packet_bytes"_a, "ecn_capable"_a);
     m.def("red", &red, nb::kw_only(), "min_bytes"_a, "max_bytes"_a, "max_prob"_a, "queue_bytes"_a, "ecn_capable"_a,
           "random"_a);
     m.def("dynamic_threshold", &dynamic_threshold, nb::kw_only(), "private_bytes"_a, "shared_bytes"_a, "alpha"_a,
           "queue_bytes"_a, "used_bytes"_a, "packet_bytes"_a);
-    m.def("bcc_thresholds", &bcc_thresholds, nb::kw_only(), "private_bytes"_a, "shared_bytes"_a, "alpha"_a,
-          "rate_bytes_per_s"_a, "rtt_ns"_a, "lambda_"_a, "ports"_a, "spread_ns"_a);
-    m.def("bcc", &bcc, nb::kw_only(), "min_bytes"_a, "max_bytes"_a, "max_prob"_a, "used_bytes"_a, "ecn_capable"_a,
-          "random"_a);
 }

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ncc.controllers import load_controller
 from ncc.core.units import GBPS, MS
 from ncc.envs.packetsim.datapath import DATAPATH
 from ncc.harness.atomic import write_text
 from ncc.harness.run import Run, eval_flow_seed, run_once
-from ncc.limiters import LimiterFactory
-from ncc.notebook import scenario_of
-from ncc.palette import styles
-from ncc.plot.canvas import INK, new_figure, save_figure
+from ncc.results.notebook import scenario_of
+from ncc.results.palette import styles
+from ncc.results.plot.canvas import INK, new_figure, save_figure
+from ncc.run.controllers import load_controller
+from ncc.run.limiters import LimiterFactory
 
 LICENCE = "<!-- SPDX-License-Identifier: BSD-3-Clause -->\n<svg "
 INCAST = Path(__file__).parent / "assets/incast.svg"
@@ -60,7 +60,7 @@ def incast(of: dict[str, Run], path: Path = INCAST) -> None:
         at_ms, text = says[name]
         carried.text(at_ms, 0.5, text, color=look.colour, ha="center", va="center")
     network = of["dctcp"].scenario.network()
-    buffer = network.port_buffer(network.neighbourhoods[0].upper_port)
+    buffer = network.port_buffer(network.neighbourhoods[0].uplink_port)
     assert buffer is not None, "a switch's port has a buffer"
     buffer_kb = buffer.size_bytes / 1e3
     queue.axhline(buffer_kb, color=INK, ls="--", lw=1.2)

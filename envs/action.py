@@ -37,11 +37,11 @@ class ActionSpec(Value, frozen=True):
     could not even acknowledge the data that it receives.
 
     `kind` ``shares``: index k means `shares[k]` times the host's fair share as it is observed, which is the uplink's
-    rate over the number of busy neighbours and the host itself (`ncc.envs.pooling`); the top means no limit. These
+    rate over the number of busy neighbours and the host itself (`ncc.envs.observation`); the top means no limit. These
     rates mean the same for any number of hosts and any link. Without observed neighbours the fair share is the uplink's
     rate over all hosts. No limit is below `min_rate_frac` of the link. With ranked neighbours, a host that had flows
     queued at the time of their reports is guarded, whatever it chooses: its limit is at least `GUARD_FRAC` of its
-    "share among alike" (`ncc.envs.pooling.RANKED`), and all of that share if no neighbour had any flows. In the first
+    "share among alike" (`ncc.envs.observation`), and all of that share if no neighbour had any flows. In the first
     period of a burst it may hold back.
 
     `kind` ``linear`` and ``log``: a number a in [-1, 1]; with u = (a + 1) / 2 and v = u / 0.95, v < 1 means
@@ -110,6 +110,7 @@ class RateTable:
         return {
             "frac": self._frac,
             "unit_bps": self._unit_bps,
+            "link_bps": self._link_bps,
             "floor_bps": np.zeros(n) if levels else self.spec.min_rate_frac * self._link_bps,
             "observed": -1 if self._observed is None else self._observed,
             "guard": guard and {"frac": GUARD_FRAC, **guard},

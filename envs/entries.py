@@ -6,11 +6,7 @@ from typing import Literal
 from ncc.core.errors import ConfigError
 from ncc.core.value import NonNegative, Positive, Value
 from ncc.envs.action import GUARD_FRAC, ActionSpec
-from ncc.envs.observation import OWN, UPPER, ObservationSpec, guard_at
-from ncc.envs.pooling import NEIGHBOUR, POOLED, RANKED
-
-_POOLED = {"pooled": POOLED, "ranked": (*POOLED, *RANKED)}
-_POOLED_AGES = ("age mean", "age max")
+from ncc.envs.observation import ObservationSpec, guard_at, names_of
 
 
 class ActionTable(Value, frozen=True):
@@ -52,35 +48,19 @@ def neighbours_of(spec: ObservationSpec, obs_dim: int) -> int | None:
     Raises:
         ConfigError: no number of neighbours gives it.
     """
-    if spec.neighbours == "each":
-        one, rest = len(NEIGHBOUR) + spec.ages, len(OWN) + len(UPPER) + spec.ages
-        near, left = divmod(obs_dim - rest, one)
-        if near >= 0 and not left:
-            return near
-        needed = f"{rest} + {one} per neighbour"
-    else:
-        found = len(_fixed(spec))
-        if found == obs_dim:
-            return None
-        needed = str(found)
+    rest = len(names_of(spec, 0))
+    one = len(names_of(spec, 1)) - rest
+    near, left = divmod(obs_dim - rest, one) if one else (0, obs_dim - rest)
+    if near >= 0 and not left:
+        return near if one else None
+    needed = f"{rest} + {one} per neighbour" if one else str(rest)
     raise ConfigError(f"observations with neighbours {spec.neighbours!r} have {needed} numbers, got {obs_dim}")
 
 
 def entry_names(spec: ObservationSpec, obs_dim: int) -> tuple[str, ...]:
-    """Return the names of an observation's `obs_dim` numbers in the order of `ncc.envs.observation.SharedObserver`.
+    """Return the names of an observation's `obs_dim` numbers in order.
 
     Raises:
         ConfigError: observations of this kind cannot have that many numbers.
     """
-    near = neighbours_of(spec, obs_dim)
-    if near is None:
-        return _fixed(spec)
-    each = tuple(f"neighbour {i} {name}" for i in range(1, near + 1) for name in NEIGHBOUR)
-    ages = (*(f"neighbour {i} age" for i in range(1, near + 1)), "upper age") if spec.ages else ()
-    return (*OWN, *each, *(f"upper {name}" for name in UPPER), *ages)
-
-
-def _fixed(spec: ObservationSpec) -> tuple[str, ...]:
-    pooled = _POOLED.get(spec.neighbours, ())
-    ages = ((*(_POOLED_AGES if pooled else ()), "upper age")) if spec.ages else ()
-    return (*OWN, *(f"upper {name}" for name in UPPER), *pooled, *ages)
+    return names_of(spec, neighbours_of(spec, obs_dim) or 0)

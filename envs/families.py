@@ -35,7 +35,7 @@ class Draw(Value, frozen=True, tag_field="kind"):
 
     def sample(self, rng: np.random.Generator) -> Any:
         """Draw a value."""
-        raise TypeError(f"{type(self).__name__} does not say how it is drawn")
+        raise TypeError(f"{type(self).__name__} must define draw()")
 
     @property
     def ends(self) -> tuple[Any, ...]:

@@ -11,7 +11,6 @@ from ncc.envs.spec import DatapathFactory, EnvSpec
 from ncc.envs.tally import means
 from ncc.harness.batch import ActionArray, Advice, ObsArray, Transition
 from ncc.harness.networks import Batching
-from ncc.harness.processes import pack_error, unpack_error
 
 
 class Mixture:
@@ -149,14 +148,14 @@ class Mixture:
             obs = racks.reset(episode)
         except NccError as error:
             racks.close()
-            raise unpack_error(pack_error(error), self._said[row]) from error
+            raise error.within(self._said[row]) from error
         return racks, obs.reshape(self.n_agents, self.obs_dim)
 
     def _step(self, row: int, racks: RackBatch, actions: ActionArray) -> Transition:
         try:
             return racks.step(actions)
         except NccError as error:
-            raise unpack_error(pack_error(error), self._said[row]) from error
+            raise error.within(self._said[row]) from error
 
     def _running(self) -> list[RackBatch]:
         if not self._slots:

@@ -102,7 +102,7 @@ class _Drawing:
 
         scales, x, top = self._scales, self._hosts, self._network
         topology = self._scenario.network()
-        ports = [area.upper_port for area in topology.neighbourhoods]
+        ports = [area.uplink_port for area in topology.neighbourhoods]
         middle = np.array([x[scales.area == area].mean() for area in range(len(ports))])
         self._width = width = 0.8 * len(x) / len(ports)
         left = middle - width / 2

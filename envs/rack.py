@@ -92,7 +92,7 @@ class RackBatch:
     Args:
         spec: scenario, stack and RL view.
         datapath: factory of networks; if it offers `ncc.harness.networks.Batching`, all racks are stepped in one call
-            (`ncc.harness.workers.InProcesses` offers it for any datapath, with a process for each rack).
+            (`ncc.harness.networks.InProcesses` offers it for any datapath, with a process for each rack).
         seed: seed of the flows, with rack and episode.
         rack: number of the first rack; the others follow it.
         n_racks: number of racks.

@@ -17,7 +17,6 @@ from ncc.envs.spec import EnvSpec
 from ncc.envs.tally import Tally
 from ncc.harness.batch import ObsArray
 from ncc.harness.networks import Networks
-from ncc.harness.processes import pack_error, unpack_error
 
 Flags = npt.NDArray[np.bool_]
 
@@ -86,7 +85,7 @@ class Racks:
         except NccError as error:
             if self._lone:
                 raise
-            raise unpack_error(pack_error(error), f"rack {number}") from error
+            raise error.within(f"rack {number}") from error
         if self.spec.finite:
             self._n_flows[row] = len(flows)
         self._over.discard(row)

@@ -2,8 +2,9 @@
 """Rewards of hosts in each epoch. Each spec is a frozen value that builds its vectorised function.
 
 All rewards are dimensionless: rates are divided by the host's link rate, delays by the base RTT of `Scales`. A host
-that had nothing to send or deliver in the epoch is *idle*: its own part is 0, because a lack of demand is no failure. A
-busy host's own part is at most 0, so that work that ends sooner costs less.
+that had nothing to send or deliver in the epoch is *idle*: its own part is 0, because a lack of demand is no failure.
+In the rewards here a busy host's own part is at most 0, so that work that ends sooner costs less; another reward may
+differ. `throughput_bps` counts only packets that leave the neighbourhood.
 """
 
 from typing import Annotated, Protocol
@@ -39,7 +40,7 @@ class RewardSpec(Value, frozen=True, tag_field="kind"):
 
     def build(self) -> Reward:
         """Build the function that this spec describes."""
-        raise TypeError(f"{type(self).__name__} does not say how it is built")
+        raise TypeError(f"{type(self).__name__} must define build()")
 
 
 class Utility(RewardSpec, frozen=True, tag="utility"):

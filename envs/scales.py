@@ -68,9 +68,9 @@ def scales_of(scenario: Scenario) -> Scales:
         base_rtt_s=np.repeat(base, size),
         area=np.asarray(network.agent_area, dtype=np.int64),
         neighbours=(first[:, None, None] + around).reshape(len(areas) * size, size - 1),
-        upper_rate_bps=np.array([network.port_rate_bps(area.upper_port) for area in areas]),
-        upper_capacity_bps=np.array([network.upper_capacity_bps(area) for area in areas]),
-        upper_buffer_bytes=np.array([network.reach_bytes(area.upper_port) for area in areas], dtype=np.float64),
+        upper_rate_bps=np.array([network.port_rate_bps(area.uplink_port) for area in areas]),
+        upper_capacity_bps=np.array([network.uplink_capacity_bps(area) for area in areas]),
+        upper_buffer_bytes=np.array([network.reach_bytes(area.uplink_port) for area in areas], dtype=np.float64),
     )
 
 

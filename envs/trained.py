@@ -115,9 +115,9 @@ def _loads(scenario: Scenario) -> list[float]:
             if isinstance(traffic, Poisson):
                 sources = network.group(traffic.sources)
                 of_area = len(set(sources) & set(area.hosts)) / len(sources)
-                offered_bps += of_area * traffic.offered_bps(network).get(area.upper_port, 0.0)
+                offered_bps += of_area * traffic.offered_bps(network).get(area.uplink_port, 0.0)
         if offered_bps:
-            found.append(offered_bps / network.upper_capacity_bps(area))
+            found.append(offered_bps / network.uplink_capacity_bps(area))
     return found
 
 

@@ -23,7 +23,7 @@ class EqualShare:
         """Called before each run."""
         network = scenario.network()
         self.areas = np.array(network.agent_area)  # the rack that each host is in
-        self.uplink_bps = np.array([network.upper_capacity_bps(rack) for rack in network.neighbourhoods])
+        self.uplink_bps = np.array([network.uplink_capacity_bps(rack) for rack in network.neighbourhoods])
 
     def decide(self, measurement: Measurement) -> FloatArray:
         """Called every period: limits in bits/s for each host."""

@@ -7,7 +7,7 @@ loading Gymnasium: ``import gymnasium, ncc; env = gymnasium.make("ncc/Rack-v0")`
 
 from importlib.metadata import PackageNotFoundError, version
 
-from ncc.registration import register_when_imported
+from ncc.core.registration import register_when_imported
 
 try:
     __version__ = version("ncc")

@@ -4,8 +4,8 @@
 import runpy
 import sys
 
+from ncc.cli.verbs import GROUPS, VERBS, sentence, version_line
 from ncc.core.errors import UnknownNameError
-from ncc.verbs import GROUPS, VERBS, sentence, version_line
 
 
 def main() -> int:
@@ -29,12 +29,15 @@ def main() -> int:
 
 def _completion(flag: str, words: list[str]) -> int:
     # Imported late, because verbs do not need it.
-    from ncc.completion import BASH, candidates
+    from ncc.cli.completion import SCRIPTS, candidates
 
-    if flag == "--completion" and words != ["bash"]:
-        print('error: completion exists for bash: eval "$(ncc --completion bash)"', file=sys.stderr)
+    if flag == "--complete":
+        print("\n".join(candidates(" ".join(words))), end="")
+    elif len(words) == 1 and words[0] in SCRIPTS:
+        print(SCRIPTS[words[0]], end="")
+    else:
+        print(f'error: completion exists for {" and ".join(SCRIPTS)}: eval "$(ncc --completion bash)"', file=sys.stderr)
         return 2
-    print(BASH if flag == "--completion" else "\n".join(candidates(" ".join(words))), end="")
     return 0
 
 
@@ -44,7 +47,7 @@ def help_text() -> str:
     for title, verbs in GROUPS.items():
         lines += ["", f"{title}:", *(f"  {verb:10} {sentence(verb)}" for verb in verbs)]
     lines += ["", "ncc --version                     says which ncc this is"]
-    lines += ['eval "$(ncc --completion bash)"   completes verbs, keys, names and runs with Tab']
+    lines += ['eval "$(ncc --completion bash)"   completes keys, names, runs with Tab (or zsh)']
     return "\n".join(lines)
 
 

@@ -20,7 +20,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cases", nargs="+", default=[], help="names of loaded cases; all if none is named")
     parser.add_argument("--seeds", type=int, help="in place of the preset's")
     parser.add_argument("--duration", type=float, help="seconds of arrivals, in place of the preset's")
-    parser.add_argument("--workers", type=int, default=2, help="processes at a time")
+    parser.add_argument("--workers", type=int, default=2, help="runs at a time, each a process")
+    parser.add_argument("--executor", default="processes", help="processes of this machine, or ray")
+    parser.add_argument("--address", help="of a Ray cluster (auto, or host:port); a Ray of its own if not given")
+    parser.add_argument("--wheel", help="path of ncc's wheel, for nodes of the cluster that do not have ncc")
     parser.add_argument("--runs", type=Path, default=Path("runs/agreement"), help="where runs are kept")
     parser.add_argument(
         "--out", type=Path, help="where the report goes; docs/agreement, or <runs>/<preset>/report if not full"
@@ -33,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _report(options: argparse.Namespace, console: Console) -> int:
+    from ncc.core.value import from_dict
+    from ncc.run.executors import ExecutorSpec
     from ncc.study.agreement.cases import PRESETS, baseline_controllers
     from ncc.study.agreement.figures import draw
     from ncc.study.agreement.pages import write_pages
@@ -40,6 +45,7 @@ def _report(options: argparse.Namespace, console: Console) -> int:
     from ncc.study.mains import resumable
     from ncc.study.page import JSON, write_json
 
+    place = {name: getattr(options, name) for name in ("workers", "executor", "address", "wheel")}
     changes = {"seeds": options.seeds, "duration_s": options.duration, "incast_duration_s": options.duration}
     changes = {key: value for key, value in changes.items() if value is not None}
     called = "custom" if changes else options.preset
@@ -53,7 +59,7 @@ def _report(options: argparse.Namespace, console: Console) -> int:
             controllers=baseline_controllers(tuple(options.controllers)),
             cases=options.cases,
             folder=folder,
-            workers=options.workers,
+            place=from_dict(ExecutorSpec, place, "options"),
         )
     out = options.out or (Path("docs/agreement") if called == "full" else folder / "report")
     out.mkdir(parents=True, exist_ok=True)
@@ -63,8 +69,7 @@ def _report(options: argparse.Namespace, console: Console) -> int:
     small_out, load_out, judged = outside(summary)
     console.print(
         f"Small cases: {small_out} of {len(summary['small'])} flows outside. Under load: {load_out} of {judged} "
-        f"figures outside. Written to {out}.",
-        soft_wrap=True,
+        f"figures outside. Written to {out}."
     )
     return 0 if summary["agrees"] else 3
 

@@ -10,23 +10,33 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ncc.cli import run_main
-from ncc.compose import DatapathSpec, datapath_names, datapaths_from, experiment_names, is_available, load_datapath
-from ncc.controllers import ControllerName, controller_names, load_controller, runs_on
+from ncc.cli.mains import run_main
 from ncc.core.errors import ConfigError
 from ncc.core.plausible import CONSENT, require_plausible
 from ncc.core.scenario import Scenario, scenario_from_dict
-from ncc.core.value import Count, Name, Natural, Positive, Value, from_dict
+from ncc.core.value import Count, Name, Natural, Positive, from_dict
 from ncc.harness.controller import ClassLimit, Controller, ModelLimit
+from ncc.run.compose import (
+    DatapathSpec,
+    composed,
+    datapath_names,
+    datapaths_from,
+    experiment_names,
+    is_available,
+    load_datapath,
+)
+from ncc.run.config_files import read_config
+from ncc.run.controllers import ControllerName, controller_names, load_controller, runs_on
+from ncc.run.executors import ExecutorSpec
 
 if TYPE_CHECKING:
-    from ncc.plan import TrainPlan
+    from ncc.run.plan import TrainPlan
 
 SEEDS = 10
 STATUS_NO_SHAPE = 3
 
 
-class EvaluateSpec(Value, frozen=True):
+class EvaluateSpec(ExecutorSpec, frozen=True):
     """Settings of the command line except scenario, experiment and datapath."""
 
     run: tuple[str, ...]
@@ -36,7 +46,6 @@ class EvaluateSpec(Value, frozen=True):
     preset: Name
     first_seed: Natural
     duration_s: Positive | None
-    workers: Count
     record: bool
     bounds: bool
     table: Literal["short", "full"]
@@ -67,13 +76,11 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
     del plain[CONSENT]
     if not spec.record:
         if seen := sorted(key for key in typed if key.partition(".")[0].partition("/")[0] == "env"):
-            raise ConfigError(
-                f"{seen[0]} says how recorded hosts are seen and paid: give record=true, or leave it away"
-            )
+            raise ConfigError(f"{seen[0]} says how recorded hosts are seen and paid: give record=true, or leave it out")
         del plain["record"], plain["env"]  # neither affects the result
     elif experiment is not None:
         raise ConfigError(
-            "an experiment is judged on held-out flows and records nothing: leave record away, or name scenario= in "
+            "an experiment is judged on held-out flows and records nothing: leave record out, or name scenario= in "
             "place of experiment="
         )
     try:
@@ -81,7 +88,7 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
             _evaluate(spec, plain.get("scenario"), _datapaths(plain, overrides), plain)
             return
         if both := [key for key in OWN if key in typed or (key == "params" and spec.params)]:
-            raise ConfigError(f"an experiment says its own {both[0]}: leave {both[0]}= away, or experiment=")
+            raise ConfigError(f"an experiment says its own {both[0]}: leave {both[0]}= out, or experiment=")
         datapaths = _datapaths(plain, overrides) if "datapath" in typed else ()
         name = next(o.split("=", 1)[1] for o in overrides if o.split("=")[0].lstrip("+") == "experiment")
         changed = any(key.startswith("experiment.") for key in typed)
@@ -120,11 +127,11 @@ def _list_controllers() -> None:
 
 
 def _list_experiments() -> None:
-    from ncc.study.load import load_experiment
-
     for name in experiment_names():
-        experiment, _ = load_experiment(name)
-        print(f"{name:24} {experiment.paper.title}, {experiment.paper.figure}: {experiment.title}")
+        plain: Mapping[str, Any] = read_config("experiment", "experiment", name)
+        if not {"paper", "title"} <= set(plain):  # another experiment says it; composing every one takes long
+            plain = composed("evaluate", [f"experiment={name}"])["experiment"]
+        print(f"{name:24} {plain['paper']['title']}, {plain['paper']['figure']}: {plain['title']}")
 
 
 def _experiment(
@@ -153,10 +160,10 @@ def _experiment(
     out = Path(spec.out) if spec.out else Path("runs") / "experiments" / f"{name}_{spec.preset}_{grid.digest()[:8]}"
     print(f"{experiment.title}\n{experiment.paper.title}, {experiment.paper.figure}. {experiment.paper.shows.strip()}")
     print(f"Preset {spec.preset}: {preset.reduced}. About {preset.wall_s:g} s on two cores.")
-    held = True
+    held, executor = True, spec.load_executor()
     for datapath in datapaths:
         folder = out / datapath.name
-        result = run_experiment(grid, datapath, seeds, folder, workers=spec.workers, config=plain)
+        result = run_experiment(grid, datapath, seeds, folder, executor=executor, config=plain)
         print(f"\n{name} on {datapath.name}, {len(seeds)} seed{'s' if len(seeds) != 1 else ''}:")
         for check, found in result.findings.items():
             word = {True: "holds", False: "DOES NOT HOLD", None: "not judged"}[found.holds]
@@ -179,9 +186,9 @@ def _evaluate(
         known = ", ".join(controller_names())
         raise ConfigError(f"controller must name at least one of {known}; controller=list says what each is")
     # Imported late: `--help` and `controller=list` do not need these modules.
-    from ncc.evaluation import judge, judge_runs, require_valid
     from ncc.harness.manifest import read_manifest
-    from ncc.plan import EvaluationSpec, TrainPlan
+    from ncc.results.evaluation import judge, judge_runs, require_valid
+    from ncc.run.plan import EvaluationSpec, TrainPlan
 
     if len({Path(run).resolve() for run in spec.run}) < len(spec.run):
         raise ConfigError(f"run names a folder twice: {', '.join(spec.run)}")
@@ -193,7 +200,10 @@ def _evaluate(
         seeds=spec.seeds or SEEDS,
         first_seed=spec.first_seed,
         duration_s=scenario.duration_s,
+        executor=spec.executor,
         workers=spec.workers,
+        address=spec.address,
+        wheel=spec.wheel,
         bounds=spec.bounds,
         table=spec.table,
         params=spec.params,
@@ -220,7 +230,7 @@ def _evaluate(
         return
     runs = [Path(run) for run in spec.run]
     if spec.out and len({run.name for run in runs}) < len(runs):
-        raise ConfigError("two of the runs have folders of one name, which would meet under out; leave out= away")
+        raise ConfigError("two of the runs have folders of one name, which would meet under out; leave out= out")
     folders = [Path(spec.out) / run.name if spec.out else run / kind / leaf for run in runs]
     require_valid(
         judge_runs(scenario, evaluation, datapaths, runs=runs, folders=folders, config=plain, recording=recording)
@@ -249,7 +259,7 @@ def _scenario(spec: EvaluateSpec, plain: Mapping[str, Any] | None, plans: Sequen
 
 def _leaf(scenario: Scenario, params: Mapping[str, Any], controllers: Sequence[Controller]) -> str:
     """Name a results folder by all that changes decisions of the same controllers: scenario, params, files."""
-    from ncc.limiters import LimiterFactory
+    from ncc.run.limiters import LimiterFactory
 
     own = [LimiterFactory(None).inputs(c) for c in controllers if isinstance(c.limit, ClassLimit | ModelLimit)]
     parts = [hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest() for part in (params, own) if part]

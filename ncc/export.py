@@ -18,10 +18,10 @@ from ncc.core.errors import ConfigError, NccError
 def main(plain: dict[str, Any], _: list[str]) -> None:
     """Export, and print what was written."""
     # Imported late: `--help` does not need these modules.
-    from ncc.controllers import load_controller
     from ncc.core.value import from_dict
     from ncc.policies import load_policy_file
     from ncc.policies.export import ExportSpec, export
+    from ncc.run.controllers import load_controller
 
     fallback = plain.pop("fallback", None)
     spec = from_dict(ExportSpec, plain, "configuration")
@@ -77,6 +77,6 @@ def _count(text: str) -> int:
 if __name__ == "__main__":
     if sys.argv[1:2] in (["inspect"], ["check"]):
         raise SystemExit(look(sys.argv[1:]))
-    from ncc.cli import run_main
+    from ncc.cli.mains import run_main
 
     run_main("export", main)

@@ -6,15 +6,13 @@ Finished trainings are kept. One that was interrupted is begun again by the same
 
 from typing import Any
 
-from ncc.cli import run_main
+from ncc.cli.mains import run_main
 
 
 def main(plain: dict[str, Any], overrides: list[str]) -> None:
     """Train what is not there yet, summarise, write."""
     # Imported here: `--help` answers without what only a run needs.
-    from ncc.study.learners.page import PICTURE, draw, page
-    from ncc.study.learners.run import run_learners
-    from ncc.study.learners.spec import LearnersSpec
+    from ncc.study.learners import PICTURE, LearnersSpec, draw, page, run_learners
     from ncc.study.mains import resumable
     from ncc.study.page import write_study
 

@@ -6,15 +6,14 @@ Exit status 1 if a run must not be used, say because a flow was not delivered; s
 
 from typing import Any
 
-from ncc.cli import run_main
+from ncc.cli.mains import run_main
 
 
 def main(plain: dict[str, Any], overrides: list[str]) -> None:
     """Check all of it, train what has to be trained, run, write."""
     # Imported here: `--help` answers without what only a run needs.
     from ncc.study.mains import resumable
-    from ncc.study.matrix.run import DEPTH, page, run_matrix
-    from ncc.study.matrix.spec import Matrix
+    from ncc.study.matrix import DEPTH, Matrix, page, run_matrix
     from ncc.study.page import write_study
 
     matrix = Matrix.from_plain(plain)

@@ -42,8 +42,8 @@ def pack(run: Path, name: str, *, policy: str = "policy.npz", folder: Path | Non
     """
     # Imported here: --help answers without what only packing needs.
     from ncc.agents.packaged import FOLDER, package_policy
-    from ncc.plan import TrainPlan
     from ncc.policies.export import finished_training
+    from ncc.run.plan import TrainPlan
 
     manifest = finished_training(run, policy)
     plan = TrainPlan.load(run)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from ncc.cli import run_main
+from ncc.cli.mains import run_main
 from ncc.study.sweep.space import SPACE, quoted_list
 
 
@@ -18,7 +18,7 @@ def main(plain: dict[str, Any], typed: Sequence[str], command: str) -> None:
 
     Args:
         plain: configs/sweep.yaml with what Hydra read of the command line.
-        typed: arguments about `space`, whose keys are no keys of configs/sweep.yaml.
+        typed: arguments about `space`, which Hydra does not read.
         command: the whole command line.
     """
     # Imported here: `--help` answers without what only a run needs.

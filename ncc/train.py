@@ -10,11 +10,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ncc.cli import run_main
-from ncc.compose import agent_name, recipe_names
-from ncc.config_files import list_with_comments, recipe_paths
+from ncc.cli.mains import run_main
 from ncc.core.errors import ConfigError
 from ncc.core.plausible import CONSENT, require_plausible
+from ncc.run.compose import agent_name, recipe_names
+from ncc.run.config_files import list_with_comments, recipe_paths
 
 
 def main(plain: dict[str, Any], overrides: list[str]) -> None:
@@ -26,7 +26,7 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
     if _foreign(plain, overrides):
         return
     # Imported late, and training only once the plan is known to be good: `--help` and bad input answer at once.
-    from ncc.plan import TrainPlan, planned
+    from ncc.run.plan import TrainPlan, planned
 
     resume = plain["resume"]
     if resume is not None:
@@ -38,15 +38,15 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
         require_plausible(parts, plain[CONSENT])
         folder = Path(plain["out"]) if plain["out"] else _new_folder(plain)
 
-    from ncc.training import train
+    from ncc.results.training import train
 
     train(plan, folder, resume=resume is not None, wandb=plain["wandb"] or "")
 
 
 def _foreign(plain: dict[str, Any], overrides: Sequence[str]) -> bool:
     """Train on a foreign simulation if the configuration asks for it; return whether it does."""
-    from ncc.foreign.plan import SimulationPlan, foreign_run
-    from ncc.plan import is_foreign
+    from ncc.run.plan import is_foreign
+    from ncc.run.simulation_plan import SimulationPlan, foreign_run
 
     resume = plain["resume"]
     if not (is_foreign(plain["env"]) if resume is None else foreign_run(Path(resume))):
@@ -58,7 +58,7 @@ def _foreign(plain: dict[str, Any], overrides: Sequence[str]) -> bool:
         plan = SimulationPlan.from_plain(plain, overrides)
         folder = Path(plain["out"]) if plain["out"] else _new_folder({**plain, "scenario": {"name": plan.env.kind}})
 
-    from ncc.foreign.train import train
+    from ncc.results.simulation_training import train
 
     train(plan, folder, resume=resume is not None, wandb=plain["wandb"] or "")
     return True
@@ -71,7 +71,7 @@ def _require_alone(overrides: Sequence[str]) -> None:
 
 
 def _require_recipe(overrides: Sequence[str]) -> None:
-    """Raise `ConfigError` for a figure of a paper, which `ncc.evaluate` has in a group of the same name."""
+    """Raise `ConfigError` for a figure of a paper, which `ncc evaluate` has in a group of the same name."""
     for key, _, name in (override.partition("=") for override in overrides):
         if key.lstrip("+") == "experiment" and name not in (*recipe_names(), "null"):
             raise ConfigError(

@@ -23,20 +23,40 @@ settings.load_profile("ncc")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.fixture(autouse=True)
-def _handlers_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def _handlers_stay_open() -> Generator[None]:
     """Keep Hydra, which sets up logging anew in each main, from closing handlers of others.
 
     The one of absl, which comes with TensorBoard, would close pytest's own stream with itself.
     """
-    monkeypatch.setattr(logging.config, "_clearExistingHandlers", lambda: None)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(logging.config, "_clearExistingHandlers", lambda: None)
+        yield
 
 
 HERE = Path(__file__).parent
 UNFIT = pytest.StashKey[str | None]()
 """Reason why the machine could not measure real traffic in a try of a test that failed."""
-ALONE = (HERE / "linux", HERE / "host")
-"""Tests of the kernel's own TCP: one run at a time, in real time."""
+ALONE = HERE / "linux"
+"""Folder of tests that have the kernel's TCP to themselves, beside those elsewhere that send real traffic."""
+
+
+@pytest.fixture(scope="session")
+def training(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Folder of a short training that was judged on two datapaths, and its output. Tests do not change its files."""
+    pytest.importorskip("torch", reason="training needs the torch extra")
+    from tests.mains.commands import SYNC, TINY, ncc
+
+    cwd = tmp_path_factory.mktemp("trained")
+    done = ncc("train", *TINY, *SYNC, "out=run", cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return cwd / "run", done.stdout
+
+
+@pytest.fixture(scope="session")
+def trained(training: tuple[Path, str]) -> Path:
+    """Folder of that training."""
+    return training[0]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -47,7 +67,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     for item in items:
         mark_needs(item)
-        if item.get_closest_marker("rllib") or any(folder in item.path.parents for folder in ALONE):
+        if item.get_closest_marker("rllib") or ALONE in item.path.parents or sends_traffic(item):
             item.add_marker(pytest.mark.alone)
         if sends_traffic(item):
             item.add_marker(pytest.mark.flaky(reruns=TRIES - 1, reruns_delay=2))

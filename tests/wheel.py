@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.house.files import ROOT
 
 TESTS = ("core", "metrics", "harness", "packetsim", "envs", "agents", "policies", "report", "mains/test_extras.py")
-"""Of tests/: those that need nothing of a checkout but themselves. What needs an extra skips by its name."""
+"""Folders of tests/ that need nothing of a checkout but themselves. A test that needs an extra skips by its name."""
 TOOLS = (
     "pytest", "pytest-timeout", "pytest-rerunfailures", "pytest-xdist", "hypothesis", "scipy", "networkx",
 )  # fmt: skip

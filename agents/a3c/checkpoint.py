@@ -11,9 +11,8 @@ import torch
 from ncc.agents.a3c.adam import TrainState
 from ncc.agents.a3c.network import NetShape
 from ncc.agents.arrays import Arrays, read_arrays, write_arrays
-from ncc.agents.checkpoints import Checkpoints, check_made_with, check_networks
+from ncc.agents.checkpoints import Checkpoints, check_made_with
 from ncc.core.errors import ResultError
-from ncc.harness.atomic import remove
 
 KIND = "ncc-a3c-checkpoint"
 VERSION = 1
@@ -37,10 +36,10 @@ class Checkpoint:
 
 
 class CheckpointFolder(Checkpoints):
-    """The checkpoints of one run, named by the epochs learnt from; the newest `keep` are kept."""
+    """The checkpoints of one run, one file each."""
 
     def __init__(self, folder: Path, keep: int) -> None:
-        super().__init__(folder, keep, "checkpoint-*.npz")
+        super().__init__(folder, keep, ".npz")
 
     def save(self, checkpoint: Checkpoint) -> Path:
         """Write a checkpoint, then delete the oldest beyond `keep`.
@@ -49,7 +48,6 @@ class CheckpointFolder(Checkpoints):
             ResultError: the file system refused; earlier checkpoints are untouched.
         """
         state = checkpoint.state
-        path = self._folder / f"checkpoint-{state.epochs:015d}.npz"
         arrays = {"params": state.params.numpy(), "mean": state.mean.numpy(), "square": state.square.numpy()}
         shape = checkpoint.shape
         meta = {
@@ -62,10 +60,7 @@ class CheckpointFolder(Checkpoints):
             "rng": checkpoint.rng,
             "warm_epochs": checkpoint.warm_epochs,
         }
-        write_arrays(path, KIND, VERSION, arrays, meta)
-        for old in self.surplus():
-            remove(old)
-        return path
+        return self.add(state.epochs, lambda path: write_arrays(path, KIND, VERSION, arrays, meta))
 
     def load(self, mode: str, seed: int) -> Checkpoint:
         """Load the newest checkpoint.
@@ -73,21 +68,16 @@ class CheckpointFolder(Checkpoints):
         Raises:
             ResultError: none there, damaged, or made with another mode or seed.
         """
-        path = self.must_exist()
+        path = self.newest()
         arrays, meta = read_arrays(path, KIND, VERSION)
         try:
             checkpoint = _checkpoint(arrays, meta)
         except (KeyError, TypeError, ValueError) as error:
             raise ResultError(
-                f"{path} lacks part of a checkpoint ({error!r}); delete it to resume from the one before"
+                f"the checkpoint {path} is damaged ({error!r}); delete it to resume from the one before"
             ) from None
         check_made_with(path, ("mode", checkpoint.mode, mode), ("seed", checkpoint.seed, seed))
         return checkpoint
-
-
-def check_shape(checkpoint: Checkpoint, shape: NetShape) -> None:
-    """Raise `ResultError` if a checkpoint does not fit the environment and the configured network."""
-    check_networks(checkpoint.shape, shape)
 
 
 def _checkpoint(arrays: Arrays, meta: dict[str, Any]) -> Checkpoint:

@@ -55,14 +55,14 @@ class A3cLearner:
             InvalidRunError: rewards, logits or gradients that are not finite.
         """
         require_extra("torch", "training")
-        from ncc.agents.a3c.checkpoint import check_shape
-        from ncc.agents.a3c.crew import train_async
+        from ncc.agents.a3c.asynchronous import train_async
         from ncc.agents.a3c.run import TrainingRun
         from ncc.agents.a3c.sync import train_sync
+        from ncc.agents.checkpoints import check_networks
 
         run = TrainingRun(self.config, folder, seed, meta, resume=resume)
         if run.loaded is not None and run.finished:
-            check_shape(run.loaded, replace(run.loaded.shape, hidden=self.config.hidden))
+            check_networks(run.loaded.shape, replace(run.loaded.shape, hidden=self.config.hidden))
             return run.finish(run.loaded.shape, run.loaded.state)
         train = train_sync if self.config.mode == "sync" else train_async
         return train(run, make_env, report)

@@ -20,8 +20,7 @@ from torch.nn import functional
 from ncc.agents.a3c.samples import Batch
 from ncc.agents.policy import Layer
 from ncc.harness.batch import ActionArray, ObsArray
-
-Float = npt.NDArray[np.float32]
+from ncc.harness.native.network import Float, Network, network
 
 Net = list[tuple[Tensor, Tensor]]
 """Layers: W [outputs, inputs] and b [outputs] each."""
@@ -75,7 +74,9 @@ class Losses(NamedTuple):
 
 
 class ActorCritic:
-    """Both networks, and the observations of the current rollout.
+    """Both networks, and the rows of the current rollout, which `ncc.harness.native` keeps for the gradient.
+
+    PyTorch computes the losses from the networks' outputs, and their gradient with respect to these.
 
     Args:
         shape: sizes of the networks.
@@ -83,20 +84,20 @@ class ActorCritic:
     """
 
     def __init__(self, shape: NetShape, anchor: Sequence[Layer] | None = None) -> None:
-        self._shape, self.n_actions = shape, shape.n_actions
-        self._anchor: Net = [(torch.tensor(weight), torch.tensor(bias)) for weight, bias in anchor or ()]
-        self._params = torch.zeros(shape.size, requires_grad=True)
+        sizes, self.n_actions = (shape.obs_dim, *shape.hidden), shape.n_actions
+        self._policy, self._value = network([*sizes, shape.n_actions]), network([*sizes, 1])
+        self._anchor: Network | None = None
+        if anchor is not None:
+            self._anchor = network([*sizes, shape.n_actions])
+            self._anchor.load(np.concatenate([part.ravel() for layer in anchor for part in layer]))
         self.gradient = torch.zeros(shape.size)
         """Gradient [size] that `learn` or `imitate` computed last."""
-        self._params.grad = self.gradient
-        self.load(self._params.detach())
 
     def load(self, params: Tensor) -> None:
         """Copy the weights [size] and begin a rollout."""
-        with torch.no_grad():
-            self._params.copy_(params)
-            self._policy, self._value = self._shape.split(self._params)
-        self._obs: list[Tensor] = []
+        weights: Float = params.numpy()
+        self._policy.load(weights[: self._policy.size])
+        self._value.load(weights[self._policy.size :])
 
     def act(self, obs: ObsArray, uniform: npt.NDArray[np.float64], actions: ActionArray, values: Float) -> bool:
         """Draw actions for the next samples of the rollout; False if a logit is not finite.
@@ -107,34 +108,24 @@ class ActorCritic:
             actions: [rows] filled.
             values: [rows] filled with the values of the observations, in units of the mean reward per epoch.
         """
-        x = torch.tensor(obs)  # a copy, because the gradient needs it later and environments reuse their buffers
-        self._obs.append(x)
-        with torch.no_grad():
-            upto = torch.softmax(_forward(self._policy, x), -1).cumsum_(-1).numpy()
-            values[:] = _forward(self._value, x).squeeze(-1).numpy()
-        if not np.isfinite(upto).all():
-            return False
-        # The last action takes the probability lost to rounding.
-        actions[:] = (upto[:, :-1] <= uniform[:, None]).sum(-1)
-        return True
+        values[:] = self._value.forward(obs)[:, 0]
+        return self._policy.act(obs, uniform, actions)
 
     def value(self, obs: ObsArray) -> Float:
-        """Values [...] of observations [..., obs_dim] for which no action is chosen."""
-        with torch.no_grad():
-            values: Float = _forward(self._value, torch.from_numpy(obs)).squeeze(-1).numpy()
-        return values
+        """Values [...] of observations [..., obs_dim] for which no action is chosen; the last step of a rollout."""
+        rows = np.ascontiguousarray(obs.reshape(-1, obs.shape[-1]))
+        return self._value.look(rows).reshape(obs.shape[:-1])
 
     def observed(self) -> Tensor:
         """Observations [samples, obs_dim] of the rollout so far."""
-        return torch.cat(self._obs)
+        return torch.from_numpy(self._policy.inputs())
 
     def log_probs(self, obs: Tensor) -> Tensor:
         """Log-probabilities [samples, n_actions] of the policy."""
-        with torch.no_grad():
-            return torch.log_softmax(_forward(self._policy, obs), -1)
+        return torch.log_softmax(torch.from_numpy(self._policy.look(obs.numpy())), -1)
 
     def imitate(self, batch: Batch, *, weights: Tensor | None, smoothing: float, value_coef: float) -> None:
-        """Compute the gradient of the warm start's loss into `gradient`; the rollout is not changed.
+        """Compute the gradient of the warm start's loss into `gradient` and begin a rollout.
 
         loss = cross-entropy to the expert's answers + value_coef (return - value)^2 / 2, means over the samples.
 
@@ -144,14 +135,16 @@ class ActorCritic:
             smoothing: share of the target that is spread over all actions.
             value_coef: weight of the value's error; 0: the value does not learn.
         """
-        policy_net, value_net = self._shape.split(self._params)
-        logits = _forward(policy_net, batch.obs)
+        self._begin()
+        self._policy.forward(batch.obs.numpy())
+        logits, values = self._outputs(self._policy), None
         loss = functional.cross_entropy(logits, batch.labels, weights, label_smoothing=smoothing)
         if value_coef > 0:
-            errors = (batch.returns - _forward(value_net, batch.obs).squeeze(-1)).square() * batch.counts
+            self._value.forward(batch.obs.numpy())
+            values = self._outputs(self._value)
+            errors = (batch.returns - values.squeeze(-1)).square() * batch.counts
             loss = loss + 0.5 * value_coef * errors.sum() / batch.counts.sum().clamp(min=1)
-        self.gradient.zero_()
-        torch.autograd.backward([loss])
+        self._differentiate(loss, logits, values)
 
     def learn(
         self,
@@ -177,29 +170,36 @@ class ActorCritic:
             kl_coef: weight of the distance from the anchor; ignored without an anchor.
         """
         taken, advantage, target = (torch.from_numpy(array).reshape(-1) for array in (actions, advantages, returns))
-        obs = torch.cat(self._obs)
-        policy_net, value_net = self._shape.split(self._params)
-        log_probs = torch.log_softmax(_forward(policy_net, obs), -1)
+        logits, values = self._outputs(self._policy), self._outputs(self._value)
+        log_probs = torch.log_softmax(logits, -1)
         chosen = log_probs.gather(-1, taken[:, None]).squeeze(-1)
         policy = -(chosen * advantage).mean()
-        value = 0.5 * (target - _forward(value_net, obs).squeeze(-1)).square().mean()
+        value = 0.5 * (target - values.squeeze(-1)).square().mean()
         entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
         loss, kl = policy + value_coef * value - entropy_coef * entropy, 0.0
-        if self._anchor:
-            with torch.no_grad():
-                anchor = torch.log_softmax(_forward(self._anchor, obs), -1)
+        if self._anchor is not None:
+            anchor = torch.log_softmax(torch.from_numpy(self._anchor.look(self._policy.inputs())), -1)
             distance = (anchor.exp() * (anchor - log_probs)).sum(-1).mean()
             loss, kl = loss + kl_coef * distance, distance.item()
-        self.gradient.zero_()
-        torch.autograd.backward([loss])
-        self.load(self._params.detach())
+        self._differentiate(loss, logits, values)
         return Losses(policy.item(), value.item(), entropy.item(), kl)
 
+    def _outputs(self, net: Network) -> Tensor:
+        return torch.from_numpy(net.outputs()).requires_grad_()
 
-def _forward(net: Net, x: Tensor) -> Tensor:
-    for weight, bias in net[:-1]:
-        x = torch.tanh(functional.linear(x, weight, bias))
-    return functional.linear(x, *net[-1])
+    def _differentiate(self, loss: Tensor, logits: Tensor, values: Tensor | None) -> None:
+        torch.autograd.backward([loss])
+        gradient: Float = self.gradient.numpy()
+        of_policy, of_value = gradient[: self._policy.size], gradient[self._policy.size :]
+        of_value[:] = 0
+        for net, outputs, part in ((self._policy, logits, of_policy), (self._value, values, of_value)):
+            if outputs is not None and outputs.grad is not None:
+                net.backward(outputs.grad.numpy(), part)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._policy.begin()
+        self._value.begin()
 
 
 def policy_layers(shape: NetShape, params: Tensor) -> list[Layer]:

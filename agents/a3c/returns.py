@@ -1,11 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Advantages and n-step returns, for all racks and hosts at once."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 
 Float = npt.NDArray[np.float32]
 Bool = npt.NDArray[np.bool_]
+
+
+def following_values(values: Float, last: Float, cut: Iterable[tuple[int, int]], cut_values: Iterable[Float]) -> Float:
+    """Values [T, n_racks, n_agents] of the observation after each step in the same episode.
+
+    Args:
+        values: [T, n_racks, n_agents] value of the observation acted on in each step.
+        last: [n_racks, n_agents] value of the observation after the last step.
+        cut: (t, rack) of episodes that were truncated.
+        cut_values: [n_agents] value of the last observation of each of them.
+    """
+    following = np.concatenate([values[1:], last[None]])
+    for (t, rack), value in zip(cut, cut_values, strict=True):
+        following[t, rack] = value
+    return following
 
 
 def advantages(

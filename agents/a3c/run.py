@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from ncc.agents.a3c.adam import TrainState
-from ncc.agents.a3c.checkpoint import Checkpoint, CheckpointFolder, check_shape
+from ncc.agents.a3c.checkpoint import Checkpoint, CheckpointFolder
 from ncc.agents.a3c.config import A3cConfig
 from ncc.agents.a3c.learner import WARM_FILE
 from ncc.agents.a3c.network import NetShape, initial_params, policy_layers
 from ncc.agents.a3c.warm_start import WarmStart
+from ncc.agents.checkpoints import check_networks
 from ncc.agents.policy import POLICY_FILE, UNTRAINED_FILE, Layer, load_policy, save_policy
 from ncc.agents.progress import Meter
 from ncc.core.errors import ConfigError, ResultError
@@ -79,7 +80,7 @@ class TrainingRun:
     def begin(self, shape: NetShape) -> TrainState:
         """Write the untrained policy and return the state to start from: the checkpoint's, or a new one."""
         if self.loaded is not None:
-            check_shape(self.loaded, shape)
+            check_networks(self.loaded.shape, shape)
         initial = initial_params(shape, derive_seed(self.seed, "a3c", "init"), self.config.initial_unlimited_prob)
         self._save_policy(UNTRAINED_FILE, shape, initial, 0, warm_epochs=0)
         return TrainState.fresh(initial) if self.loaded is None else self.loaded.state

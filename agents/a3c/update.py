@@ -7,7 +7,7 @@ import numpy as np
 
 from ncc.agents.a3c.config import A3cConfig
 from ncc.agents.a3c.network import ActorCritic
-from ncc.agents.a3c.returns import advantages
+from ncc.agents.a3c.returns import advantages, following_values
 from ncc.agents.a3c.rollout import Float, Rollout
 from ncc.core.errors import InvalidRunError
 
@@ -54,11 +54,11 @@ def compute_gradient(model: ActorCritic, rollout: Rollout, config: A3cConfig, fr
 
 def returns_of(model: ActorCritic, rollout: Rollout, config: A3cConfig, *, gae_lambda: float) -> tuple[Float, Float]:
     """Advantages and returns, each [T, n_racks, n_agents], in units of the mean reward per epoch."""
-    known = rollout.values
+    cut_values = model.value(np.stack(rollout.cut_obs)) if rollout.cut else ()
     return advantages(
         rollout.rewards * np.float32(1 - config.gamma),
-        known,
-        _next_values(model, rollout, known),
+        rollout.values,
+        following_values(rollout.values, model.value(rollout.last_obs), rollout.cut, cut_values),
         terminated=rollout.terminated,
         truncated=rollout.truncated,
         gamma=config.gamma,
@@ -84,15 +84,3 @@ def clip_gradient(model: ActorCritic, max_norm: float, moment: str) -> float:
     if norm > max_norm:
         model.gradient.mul_(max_norm / norm)
     return norm
-
-
-def _next_values(model: ActorCritic, rollout: Rollout, values: Float) -> Float:
-    """Values [T, n_racks, n_agents] of the observation after each step in the same episode."""
-    following = np.empty_like(values)
-    following[:-1] = values[1:]
-    following[-1] = model.value(rollout.last_obs)
-    if rollout.cut:
-        final = model.value(np.stack(rollout.cut_obs))
-        for (t, rack), value in zip(rollout.cut, final, strict=True):
-            following[t, rack] = value
-    return following

@@ -2,8 +2,6 @@
 """One A3C worker: a process that collects from its own environment and updates the shared model."""
 
 import multiprocessing
-import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -52,22 +50,6 @@ class Update:
     scalars: Scalars
 
 
-@dataclass(frozen=True)
-class Failed:
-    """Message: the worker raised an exception and exits."""
-
-    message: str
-    details: str
-
-
-@dataclass(frozen=True)
-class Done:
-    """Message: no epochs are left to collect, or the worker was told to stop."""
-
-
-Message = Ready | Update | Failed | Done
-
-
 class Stopped(Exception):  # noqa: N818 - not an error, only leaves the loop
     """The parent asked to stop, or has exited."""
 
@@ -85,19 +67,8 @@ class WorkerSetup:
     Updating without it (Hogwild) would save no more than that, and counts and checkpoints would no longer be exact."""
 
 
-def work(setup: WorkerSetup, pipe: "Connection[Message, Start]") -> None:
-    """Run a worker process. An exception is sent to the parent and then ends the process with exit status 1."""
-    try:
-        _work(setup, pipe)
-        pipe.send(Done())
-    except (BrokenPipeError, ConnectionResetError, EOFError):
-        sys.exit(1)  # the parent has exited, so nobody can be told
-    except Exception as error:  # noqa: BLE001 - handed to the parent, which raises
-        pipe.send(Failed(f"{type(error).__name__}: {error}", traceback.format_exc()))
-        sys.exit(1)
-
-
-def _work(setup: WorkerSetup, pipe: "Connection[Message, Start]") -> None:
+def work(pipe: "Connection[Ready | Update | None, Start]", setup: WorkerSetup) -> None:
+    """Run a worker process: say that the environment is ready, then send each update, and None at the end."""
     torch.set_num_threads(1)
     config, lock, env = setup.config, setup.lock, setup.make_env(setup.index)
     try:
@@ -113,7 +84,7 @@ def _work(setup: WorkerSetup, pipe: "Connection[Message, Start]") -> None:
                 steps = state.claim(config.steps, env.n_racks, config.epochs)
                 params.copy_(state.params)
             if not steps:
-                return
+                break
             model.load(params)
             rollout = collector.collect(model, steps)
             scalars = compute_gradient(model, rollout, config, state.epochs / config.epochs)
@@ -124,6 +95,7 @@ def _work(setup: WorkerSetup, pipe: "Connection[Message, Start]") -> None:
         return
     finally:
         env.close()
+    pipe.send(None)
 
 
 @contextmanager

@@ -19,27 +19,12 @@ from ray.rllib.core.rl_module.multi_rl_module import MultiRLModule
 from ray.rllib.evaluation.postprocessing import Postprocessing
 from torch import Tensor
 
-from ncc.agents.a3c.returns import advantages
+from ncc.agents.a3c.returns import advantages, following_values
 from ncc.agents.rllib.module import HostModule
-from ncc.agents.rllib.rollout import FailedRollout, Float, RackRollout
-from ncc.core.errors import InvalidRunError
+from ncc.agents.rllib.rollout import Float, RackRollout
 from ncc.harness.batch import ObsArray
 
 Batch = dict[str, Tensor]
-
-
-class Failures(ConnectorV2):
-    """The first connector of every learner pipeline, in both forms; it passes on env runners' errors.
-
-    Raises:
-        InvalidRunError: an env runner reported that it cannot continue.
-    """
-
-    def __call__(self, *, batch: dict[str, Any], episodes: list[Any], **_: Any) -> dict[str, Any]:
-        for failed in episodes:
-            if isinstance(failed, FailedRollout):
-                raise InvalidRunError(failed.message)
-        return batch
 
 
 class HostBatches(ConnectorV2):
@@ -75,7 +60,9 @@ def ppo_batch(module: HostModule, rollouts: Sequence[RackRollout], *, gamma: flo
         advantage, targets = advantages(
             rollout.rewards,
             values,
-            _following(module, rollout, values),
+            following_values(
+                values, values_of(module, rollout.last_obs), rollout.cut, values_of(module, rollout.cut_obs)
+            ),
             terminated=rollout.terminated,
             truncated=rollout.truncated,
             gamma=gamma,
@@ -102,10 +89,9 @@ def vtrace_batch(module: HostModule, rollouts: Sequence[RackRollout], *, gamma: 
     rewards, ended = [], []
     for rollout in rollouts:
         reward, end = rollout.rewards.copy(), rollout.terminated.copy()
-        if rollout.cut:
-            for (t, rack), value in zip(rollout.cut, values_of(module, rollout.cut_obs), strict=True):
-                reward[t, rack] += gamma * value
-                end[t, rack] = True
+        for (t, rack), value in zip(rollout.cut, values_of(module, rollout.cut_obs), strict=True):
+            reward[t, rack] += gamma * value
+            end[t, rack] = True
         goes_on = ~end[-1][:, None]
         reward[-1] += gamma * values_of(module, rollout.last_obs) * goes_on
         end[-1] = True
@@ -131,17 +117,6 @@ def values_of(module: HostModule, obs: ObsArray) -> Float:
         writable = torch.from_numpy(np.require(obs, requirements="W"))
         values: Float = module.compute_values({Columns.OBS: writable}).numpy()
     return values
-
-
-def _following(module: HostModule, rollout: RackRollout, values: Float) -> Float:
-    """Values [T, R, N] of the observation after each epoch in the same episode."""
-    following = np.empty_like(values)
-    following[:-1] = values[1:]
-    following[-1] = values_of(module, rollout.last_obs)
-    if rollout.cut:
-        for (t, rack), value in zip(rollout.cut, values_of(module, rollout.cut_obs), strict=True):
-            following[t, rack] = value
-    return following
 
 
 def _rows(arrays: Sequence[Float]) -> Tensor:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Ray for the duration of one run: a private one on this machine, or an existing cluster.
 
-Nothing is written to the user's home. Ray's session lies in a temporary folder that is removed with the run; usage
-statistics are off; ~/ray_results is not made; and the token that Ray would keep in ~/.ray/auth_token is passed in the
-environment.
+Ray's session lies in a temporary folder that is removed with the run; usage statistics are off; and the token that Ray
+would keep in ~/.ray/auth_token is passed in the environment.
 """
 
 import logging
@@ -12,11 +11,10 @@ import secrets
 import shutil
 import signal
 import socket
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +22,7 @@ import ray
 
 from ncc.agents.rllib.config import require_wheel
 from ncc.core.errors import ConfigError
+from ncc.harness.processes import await_end
 
 OBJECT_STORE_BYTES = 300 * 2**20
 """Size of the object store in bytes; rollouts are a few MB each."""
@@ -39,6 +38,7 @@ EXIT_S = 20.0
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_BACKEND_LOG_LEVEL": "fatal",
     "PYTHONWARNINGS": "ignore::DeprecationWarning,ignore::FutureWarning,ignore::UserWarning",
 }
 """Environment variables set while Ray starts, inherited by its processes: no usage reports, no hints to developers of
@@ -63,21 +63,20 @@ def connected(address: str | None, wheel: str | None, cpus: int) -> Iterator[Non
     logging.getLogger("ray.rllib").setLevel(logging.ERROR)
     handler = signal.getsignal(signal.SIGTERM)
     session = Path(tempfile.mkdtemp(prefix="ncc-ray-", dir=_temporary())) if address is None else None
-    with nullcontext() if session is None else _hidden("RAY_ADDRESS"):  # the variable does not name the private Ray
-        try:
-            with environment(_QUIET):
-                if session is None:
-                    _join(str(address), wheel)
-                else:
-                    _start(session, max(cpus, len(os.sched_getaffinity(0))))
-            yield
-        finally:
-            ray.shutdown()
-            if signal.getsignal(signal.SIGTERM) is not handler and handler is not None:
-                signal.signal(signal.SIGTERM, handler)  # Ray installs its own handler
-            if session is not None:
-                _end_processes(session)
-                shutil.rmtree(session, ignore_errors=True)
+    try:
+        with environment(_QUIET):
+            if session is None:
+                _join(str(address), wheel)
+            else:
+                _start(session, max(cpus, len(os.sched_getaffinity(0))))
+        yield
+    finally:
+        ray.shutdown()
+        if signal.getsignal(signal.SIGTERM) is not handler and handler is not None:
+            signal.signal(signal.SIGTERM, handler)  # Ray installs its own handler
+        if session is not None:
+            _end_processes(session)
+            shutil.rmtree(session, ignore_errors=True)
 
 
 def _temporary() -> str:
@@ -109,7 +108,7 @@ def _start(session: Path, cpus: int) -> None:
             if attempt == ATTEMPTS:
                 raise ConfigError(
                     f"Ray did not start in {ATTEMPTS} attempts ({reason}); wait until the machine is less loaded, "
-                    f"check that {session.parent} has room, or name a cluster: agent.address"
+                    f"check that {session.parent} has room, or name a cluster (address)"
                 ) from None
             logging.getLogger(__name__).warning("Ray did not start (%s); trying again", reason)
             time.sleep(PAUSE_S * attempt)
@@ -131,60 +130,13 @@ def _join(address: str, wheel: str | None) -> None:
         ray.shutdown()
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ConfigError(
-            f"agent.address: no Ray cluster answers at {address!r} ({reason}); start one with ray start --head, or set "
-            "agent.address to null"
+            f"no Ray cluster answers at {address!r} ({reason}); start one with ray start --head, or set address to null"
         ) from None
 
 
-def session_processes(session: Path) -> list[int]:
-    """Process ids of the Ray whose session lies in that folder, found by command line and environment."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            told = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
-        except OSError:  # it has exited, or belongs to another user
-            continue
-        if str(session).encode() in told:
-            found.append(int(entry.name))
-    return found
-
-
 def _end_processes(session: Path) -> None:
-    """Wait for Ray's processes to exit; kill those that do not."""
-    deadline_s = time.monotonic() + EXIT_S
-    while left := session_processes(session):
-        if time.monotonic() > deadline_s:
-            for process in left:
-                try:
-                    os.kill(process, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
-        time.sleep(0.1)
-
-
-@contextmanager
-def held_stderr() -> Iterator[None]:
-    """Hold back this process's standard error; show it only if the context fails.
-
-    Ray's C++ code logs there, as an error, that a restarted env runner needs what this process has.
-    """
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with tempfile.TemporaryFile() as file:
-        os.dup2(file.fileno(), 2)
-        try:
-            yield
-        except BaseException:
-            os.dup2(kept, 2)
-            file.seek(0)
-            sys.stderr.write(file.read().decode(errors="replace"))
-            raise
-        finally:
-            sys.stderr.flush()
-            os.dup2(kept, 2)
-            os.close(kept)
+    """Wait for the processes of the Ray whose session lies in that folder; kill those that do not exit."""
+    await_end(lambda described: str(session).encode() in described, EXIT_S)
 
 
 @contextmanager
@@ -197,14 +149,3 @@ def environment(values: dict[str, str]) -> Iterator[None]:
     finally:
         for name in ours:
             os.environ.pop(name, None)
-
-
-@contextmanager
-def _hidden(name: str) -> Iterator[None]:
-    """Remove this environment variable in the context, for this process and its children."""
-    value = os.environ.pop(name, None)
-    try:
-        yield
-    finally:
-        if value is not None:
-            os.environ[name] = value

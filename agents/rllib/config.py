@@ -181,7 +181,7 @@ def check_cluster(address: str | None, wheel: str | None, of: str = "agent.") ->
 def require_wheel(wheel: str) -> None:
     """Raise `ConfigError` unless the wheel is a file."""
     if not Path(wheel).is_file():
-        raise ConfigError(f"agent.wheel: there is no file {wheel}; build it with: pip wheel . --no-deps")
+        raise ConfigError(f"the wheel {wheel} is not a file; build it with: pip wheel . --no-deps")
 
 
 CONFIG = RllibConfig

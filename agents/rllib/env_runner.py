@@ -24,8 +24,7 @@ from ray.rllib.utils.metrics import (
 
 from ncc.agents.a3c.rollout import Collector
 from ncc.agents.rllib.module import HostModule
-from ncc.agents.rllib.rollout import FailedRollout, Float, RackRollout
-from ncc.agents.rllib.settings import EnvSettings
+from ncc.agents.rllib.rollout import EnvSettings, FailedRollout, Float, RackRollout
 from ncc.core.errors import NccError
 from ncc.core.seeding import generator
 from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray
@@ -34,27 +33,34 @@ RETURNS = "ncc_returns"
 """Metric: mean reward per host and epoch of each episode that ended."""
 NEXT_EPISODE = "ncc_next_episode"
 """Metric, by env runner: the first episode number in which none of its racks has taken a step."""
-
 TOLD = "ncc_told"
 """Metrics by name: numbers that the environment reports of its networks (`ncc.harness.batch.Telling`)."""
 TOLD_WINDOW = 16
 """Rollouts of an env runner over which these metrics are averaged."""
-EPISODES_PER_ROLLOUT = "ncc_episodes_per_rollout"
-"""Metric: the largest increase of NEXT_EPISODE in a rollout."""
 ENOUGH = 2**31
 """Epochs that a failed env runner reports, so many that RLlib calls the learner at once."""
 
 
 def quiet() -> None:
-    """Silence warnings about RLlib's own code in a Ray process; errors are shown."""
+    """Silence RLlib's warnings about its own code in this process; errors are shown."""
     logging.getLogger("ray").setLevel(logging.ERROR)
 
 
-def failed(runner: EnvRunner, worker: int, error: NccError) -> FailedRollout:
+def failed(runner: EnvRunner, worker: int, error: BaseException) -> FailedRollout:
     """Make the result of `sample` when it fails, so that the learner is called at once and raises the error."""
     runner.metrics.log_value(NUM_ENV_STEPS_SAMPLED, ENOUGH, reduce="sum")
     runner.metrics.log_value(NUM_ENV_STEPS_SAMPLED_LIFETIME, ENOUGH, reduce="lifetime_sum")
     return FailedRollout(f"env runner {worker}: {error}")
+
+
+def log_rollout(runner: EnvRunner, worker: int, next_episode: int, returns: Any, told: Any) -> None:
+    """Log our own metrics of a rollout."""
+    log = runner.metrics.log_value
+    log((NEXT_EPISODE, str(worker)), next_episode, reduce="max", window=1)
+    for value in returns:
+        log(RETURNS, value, reduce="item_series")
+    for name, value in told.items():
+        log((TOLD, name), value, reduce="mean", window=TOLD_WINDOW)
 
 
 def host_spaces(env: BatchedEnv) -> tuple[Space[Any], Space[Any]]:
@@ -71,17 +77,13 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):
         torch.set_num_threads(1)
         self._settings: EnvSettings = self.config.env_config["settings"]
         self._worker = self._settings.worker(self.worker_index)
-        self._weights_seq_no = 0
-        self.env: BatchedEnv | None = None
-        self._collector: Collector | None = None
+        self._seen_weights = 0
         self.make_env()
         self.make_module()
 
     def make_env(self) -> None:
-        self.stop()
-        self.env = self._settings.make_env(self._worker)
-        self._episode = self._settings.episodes[self._worker]
-        self._collector = None
+        self.env: BatchedEnv = self._settings.make_env(self._worker)
+        self.begin(self._settings.episodes[self._worker])
 
     def make_module(self) -> None:
         spec = self.config.get_rl_module_spec(spaces=self.get_spaces(), inference_only=True)
@@ -89,7 +91,8 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):
 
     def begin(self, episode: int) -> None:
         """Continue at that episode number and discard what was collected so far."""
-        self._episode, self._collector = episode, None
+        self._episode = episode
+        self._collector: Collector | None = None
 
     def sample(self, **_: Any) -> list[RackRollout | FailedRollout]:
         """Collect one rollout of all racks, or return the reason why there is none."""
@@ -99,12 +102,11 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):
             return [failed(self, self._worker, error)]
 
     def _collect(self) -> RackRollout:
-        assert self.env is not None
         if self._collector is None:
             # The episode in the seed keeps a resumed or restarted runner from drawing the same actions again.
             rng = generator(self._settings.seed, "rllib", "actions", self._worker, self._episode)
             self._collector = Collector(self.env, rng, self._settings.rollout, self._episode)
-        actor, before = _Recorder(self.module), self._collector.next_episode
+        actor = _Recorder(self.module)
         taken = self._collector.collect(actor, self._settings.rollout)
         hosts = taken.actions.shape
         found = RackRollout(
@@ -118,45 +120,36 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):
             cut=taken.cut,
             cut_obs=np.stack(taken.cut_obs) if taken.cut else np.empty((0, *taken.last_obs.shape[1:]), np.float32),
         )
-        for name, value in taken.told.items():
-            self.metrics.log_value((TOLD, name), value, reduce="mean", window=TOLD_WINDOW)
-        self._log(found, taken.returns, begun=self._collector.next_episode - before)
-        return found
-
-    def _log(self, found: RackRollout, returns: tuple[float, ...], *, begun: int) -> None:
-        assert self._collector is not None
         log, samples = self.metrics.log_value, found.agent_steps()
         log(NUM_ENV_STEPS_SAMPLED, len(found), reduce="sum")
         log(NUM_ENV_STEPS_SAMPLED_LIFETIME, len(found), reduce="lifetime_sum")
         log((NUM_AGENT_STEPS_SAMPLED, DEFAULT_AGENT_ID), samples, reduce="sum")
         log((NUM_MODULE_STEPS_SAMPLED, DEFAULT_MODULE_ID), samples, reduce="sum")
-        log((NEXT_EPISODE, str(self._worker)), self._collector.next_episode, reduce="max", window=1)
-        log(EPISODES_PER_ROLLOUT, begun, reduce="max", window=1)
-        for value in returns:
-            log(RETURNS, value, reduce="item_series")
+        log_rollout(self, self._worker, self._collector.next_episode, taken.returns, taken.told)
+        return found
 
     def get_metrics(self) -> Any:
         return self.metrics.reduce()
 
     def get_spaces(self) -> dict[str, tuple[Space[Any], Space[Any]]]:
-        assert self.env is not None
         spaces = host_spaces(self.env)
         return {INPUT_ENV_SPACES: spaces, INPUT_ENV_SINGLE_SPACES: spaces, DEFAULT_MODULE_ID: spaces}
 
     def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> dict[str, Any]:
-        state: dict[str, Any] = {}
-        if self._check_component(COMPONENT_RL_MODULE, components, not_components):
-            state[COMPONENT_RL_MODULE] = {DEFAULT_MODULE_ID: self.module.get_state(**kwargs)}
-            state[WEIGHTS_SEQ_NO] = self._weights_seq_no
-        return state
+        if COMPONENT_RL_MODULE in (not_components or ()) or COMPONENT_RL_MODULE not in (
+            components or COMPONENT_RL_MODULE
+        ):
+            return {}  # RLlib asks for the states of connectors, and there are none
+        weights = {DEFAULT_MODULE_ID: self.module.get_state(**kwargs)}
+        return {COMPONENT_RL_MODULE: weights, WEIGHTS_SEQ_NO: self._seen_weights}
 
     def set_state(self, state: dict[str, Any]) -> None:
         number = state.get(WEIGHTS_SEQ_NO, 0)
-        if COMPONENT_RL_MODULE in state and (number == 0 or number > self._weights_seq_no):
+        if COMPONENT_RL_MODULE in state and (number == 0 or number > self._seen_weights):
             weights = state[COMPONENT_RL_MODULE]
             weights = ray.get(weights) if isinstance(weights, ray.ObjectRef) else weights
             self.module.set_state(weights.get(DEFAULT_MODULE_ID, weights))
-        self._weights_seq_no = max(number, self._weights_seq_no)
+        self._seen_weights = max(number, self._seen_weights)
 
     def get_ctor_args_and_kwargs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return (), {"config": self.config}
@@ -165,11 +158,10 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):
         return [(COMPONENT_RL_MODULE, self.module)]
 
     def assert_healthy(self) -> None:
-        assert self.env is not None
+        pass
 
     def stop(self) -> None:
-        if self.env is not None:
-            self.env.close()
+        self.env.close()
 
 
 class _Recorder:

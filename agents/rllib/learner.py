@@ -52,6 +52,6 @@ class RllibLearner:
             InvalidRunError: rewards, logits or losses that are not finite.
         """
         require_installed()
-        from ncc.agents.rllib.run import train
+        from ncc.agents.rllib.run import Job, train
 
-        return train(self.config, make_env, folder, seed, resume=resume, report=report, meta=meta)
+        return train(Job(self.config, make_env, folder, seed, meta), report, resume=resume)

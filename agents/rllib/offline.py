@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""RLlib's MARWIL (Wang et al., NeurIPS 2018) and BC on data in memory; loss, optimiser and connectors are RLlib's."""
+"""RLlib's MARWIL (Wang et al., NeurIPS 2018) and BC on recordings in memory; loss and optimiser are RLlib's.
+
+RLlib's own way to read data, ray.data, starts actors, stores blocks as objects, and decodes and buffers episodes, for
+data that is tens of MB and read in a second; on two cores those actors slow down the learner.
+"""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
-from ray.rllib.algorithms.bc.bc import BC, BCConfig
 from ray.rllib.algorithms.marwil.marwil import MARWIL, MARWILConfig
-from ray.rllib.algorithms.marwil.torch.marwil_torch_learner import MARWILTorchLearner
-from ray.rllib.connectors.connector_v2 import ConnectorV2
+from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.learner.training_data import TrainingData
-from ray.rllib.core.rl_module.rl_module import RLModuleSpec
-from ray.rllib.utils.checkpoints import Checkpointable
+from ray.rllib.evaluation.postprocessing import Postprocessing
+from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 from ray.rllib.utils.metrics import (
     ENV_RUNNER_RESULTS,
     LEARNER_RESULTS,
@@ -24,24 +25,22 @@ from ray.rllib.utils.metrics import (
     NUM_ENV_STEPS_SAMPLED_LIFETIME,
 )
 
-from ncc.agents.rllib.algorithms import Homeless, schedule
+from ncc.agents.a3c.returns import advantages
+from ncc.agents.a3c.run import one_thread
+from ncc.agents.rllib.algorithms import set_up
+from ncc.agents.rllib.batches import values_of
 from ncc.agents.rllib.config import RllibConfig
 from ncc.agents.rllib.env_runner import NEXT_EPISODE, host_spaces
+from ncc.agents.rllib.learners import MarwilLearner, network
 from ncc.agents.rllib.module import HostModule
-from ncc.agents.rllib.optimizers import SameAdam
-from ncc.agents.rllib.recorded import Recorded
-from ncc.core.errors import ConfigError
-from ncc.core.seeding import derive_seed
+from ncc.core.seeding import generator
 from ncc.harness.batch import EnvFactory
-from ncc.harness.episodes import read_episodes, require_seen_as
+from ncc.harness.episodes import Episode, episodes_digest, read_episodes, require_seen_as
 
 ADVANTAGE_RATE = 0.01
 """Rate per minibatch of the moving mean of squared advantages; RLlib's default, 1e-8, leaves it at its start."""
 VALUE_ERROR = 0.1
 """Typical error of an untrained value, in units of the mean reward per epoch, so that no first advantage is certain."""
-RECORDINGS = "recordings.sha256"
-"""File in a checkpoint with the digest of the recordings, beside RLlib's own files."""
-_SCALE = "ncc_squared_advantage"
 
 
 @contextmanager
@@ -50,129 +49,111 @@ def in_process() -> Iterator[None]:
 
     PyTorch gets one thread inside: networks this small gain nothing from more, and equal seeds then give equal weights.
     """
-    loggers = [logging.getLogger(name) for name in ("ray", "ray.rllib")]
-    before, threads = [logger.level for logger in loggers], torch.get_num_threads()
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    torch.set_num_threads(1)
+    logger = logging.getLogger("ray")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
     try:
-        yield
+        with one_thread():
+            yield
     finally:
-        torch.set_num_threads(threads)
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)
+        logger.setLevel(level)
 
 
-class MarwilLearner(SameAdam, MARWILTorchLearner):
-    """RLlib's learner, with the moving mean of squared advantages added to its checkpoints."""
+class Recorded:
+    """Recorded episodes in an endless sequence, in another order in each pass.
 
-    def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """RLlib's state, and the moving means by module."""
-        state: dict[str, Any] = super().get_state(*args, **kwargs)
-        state[_SCALE] = {name: float(value) for name, value in self.moving_avg_sqd_adv_norms_per_module.items()}
-        return state
+    Equal seeds and positions give equal sequences.
 
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Restore a state from `get_state`."""
-        super().set_state(state)
-        for name, value in state.get(_SCALE, {}).items():
-            self.moving_avg_sqd_adv_norms_per_module[name] = self._get_tensor_variable(value)
-
-
-class Mixed(ConnectorV2):
-    """The last connector of the learner pipeline: drops the steps that RLlib added for bootstrapping, and shuffles.
-
-    RLlib itself would cut minibatches out of one episode after another.
+    Args:
+        episodes: the recorded episodes.
+        seed: determines the order.
+        gamma: discount per epoch; rewards are scaled by 1 - gamma, as elsewhere.
+        gae_lambda: of the estimated returns.
+        position: episodes taken so far, for a resumed training.
     """
 
-    def __call__(self, *, batch: dict[str, Any], episodes: list[Any], **_: Any) -> dict[str, Any]:
-        seed = int(episodes[0].id_.split("_")[1])  # so that a resumed training shuffles in the same way
-        for columns in batch.values():
-            rows = torch.arange(len(columns[Columns.OBS]))
-            if Columns.LOSS_MASK in columns:
-                rows = rows[columns[Columns.LOSS_MASK]]
-            rows = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))]
-            for name in list(columns):
-                columns[name] = columns[name][rows]
-        return batch
+    def __init__(
+        self, episodes: Sequence[Episode], seed: int, gamma: float, gae_lambda: float, position: int = 0
+    ) -> None:
+        self._episodes, self._seed, self.position = episodes, seed, position
+        self._gamma, self._gae_lambda = gamma, gae_lambda
+        self.digest = episodes_digest(episodes)
+        passes, begun = divmod(position, len(episodes))
+        self.taken_epochs = passes * sum(len(episode.actions) for episode in episodes)
+        self.taken_epochs += sum(len(episodes[i].actions) for i in self._order(passes)[:begun])
+
+    def take(self, epochs: int) -> list[Episode]:
+        """Take the next whole episodes, until they have at least this many epochs."""
+        taken, upto = [], self.taken_epochs + epochs
+        while self.taken_epochs < upto:
+            number, at = divmod(self.position, len(self._episodes))
+            taken.append(self._episodes[self._order(number)[at]])
+            self.position += 1
+            self.taken_epochs += len(taken[-1].actions)
+        return taken
+
+    def batch(self, episodes: Sequence[Episode], module: HostModule) -> SampleBatch:
+        """Shuffled samples of all hosts of these episodes; estimated returns go on where time was up."""
+        rows: dict[str, list[Any]] = {
+            Columns.OBS: [episode.obs[:-1].reshape(-1, episode.info.obs_dim) for episode in episodes],
+            Columns.ACTIONS: [episode.actions.reshape(-1) for episode in episodes],
+            Postprocessing.VALUE_TARGETS: [
+                self._returns(episode, values_of(module, episode.obs)).reshape(-1) for episode in episodes
+            ],
+        }
+        columns = {name: np.concatenate(arrays) for name, arrays in rows.items()}
+        rng = generator(self._seed, "rllib", "offline", "mix", self.position)
+        order = rng.permutation(len(columns[Columns.ACTIONS]))
+        return SampleBatch({name: array[order] for name, array in columns.items()})
+
+    def mean_square_return(self) -> float:
+        """Mean square of discounted sums of scaled rewards: that of the advantages while the value is 0."""
+        sums = [self._returns(episode, np.zeros(episode.obs.shape[:2], np.float32)) for episode in self._episodes]
+        return float(np.square(np.concatenate([array.ravel() for array in sums])).mean())
+
+    def _returns(self, episode: Episode, values: Any) -> Any:
+        """Estimated returns [T, hosts] from values [T + 1, hosts] of all observations."""
+        terminated = np.zeros((len(episode.actions), 1), np.bool_)
+        terminated[-1] = episode.terminated
+        _, returns = advantages(
+            (episode.reward * np.float32(1 - self._gamma))[:, None],
+            values[:-1, None],
+            values[1:, None],
+            terminated=terminated,
+            truncated=np.zeros_like(terminated),
+            gamma=self._gamma,
+            gae_lambda=self._gae_lambda,
+        )
+        return returns[:, 0]
+
+    def _order(self, number: int) -> list[int]:
+        """Order of the episodes in that pass."""
+        order: list[int] = (
+            generator(self._seed, "rllib", "offline", "order", number).permutation(len(self._episodes)).tolist()
+        )
+        return order
 
 
-class _Mixing:
-    def build_learner_connector(self, *args: Any, **kwargs: Any) -> Any:
-        """RLlib's connector pipeline, with `Mixed` at the end."""
-        pipeline = super().build_learner_connector(*args, **kwargs)  # type: ignore[misc]
-        pipeline.append(Mixed())
-        return pipeline
-
-
-class MixingMarwilConfig(_Mixing, MARWILConfig):
-    """MARWIL's configuration with `Mixed`."""
-
-
-class MixingBcConfig(_Mixing, BCConfig):
-    """BC's configuration with `Mixed`."""
-
-
-class FromMemory(Homeless):
-    """An offline algorithm that reads `recorded` instead of a ray.data dataset."""
+class MarwilFromMemory(MARWIL):
+    """MARWIL that reads `recorded` instead of a ray.data dataset; with beta 0 it is BC."""
 
     recorded: Recorded
     update_epochs: int
 
     def training_step(self: Any) -> None:
-        """Make one update over whole episodes of hosts, each used once, and count them as env runners would."""
-        before = self.recorded.taken_epochs
-        episodes = self.recorded.take(self.update_epochs)
-        after = self.recorded.taken_epochs
-        log = self.metrics.log_value
-        log((ENV_RUNNER_RESULTS, NUM_ENV_STEPS_SAMPLED), after - before, reduce="sum")
-        log((ENV_RUNNER_RESULTS, NEXT_EPISODE, "0"), self.recorded.position, reduce="max", window=1)
+        """Make one update over whole episodes, each used once, and count them as env runners would."""
+        recorded, before = self.recorded, self.recorded.taken_epochs
+        samples = recorded.batch(recorded.take(self.update_epochs), network(self))
+        epochs, log = recorded.taken_epochs - before, self.metrics.log_value
+        log((ENV_RUNNER_RESULTS, NUM_ENV_STEPS_SAMPLED), epochs, reduce="sum")
+        log((ENV_RUNNER_RESULTS, NEXT_EPISODE, "0"), recorded.position, reduce="max", window=1)
         results = self.learner_group.update(
-            training_data=TrainingData(episodes=episodes),
+            training_data=TrainingData(batch=MultiAgentBatch({DEFAULT_MODULE_ID: samples}, env_steps=epochs)),
             minibatch_size=self.config.minibatch_size,
             num_epochs=1,
-            timesteps={NUM_ENV_STEPS_SAMPLED_LIFETIME: after},
+            timesteps={NUM_ENV_STEPS_SAMPLED_LIFETIME: recorded.taken_epochs},
         )
         self.metrics.aggregate(results, key=LEARNER_RESULTS)
-
-    def save_to_path(self: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
-        """Save as RLlib does, with the digest of the recordings."""
-        saved = super().save_to_path(path, *args, **kwargs)  # type: ignore[misc]
-        (Path(path) / RECORDINGS).write_text(self.recorded.digest + "\n")
-        return saved
-
-    def restore_from_path(self: Any, path: Any, *args: Any, **kwargs: Any) -> None:
-        """Restore as RLlib does, but without sending weights to env runners, which do not exist.
-
-        Raises:
-            ConfigError: the recordings differ from those that the checkpoint learnt from.
-        """
-        told = Path(path) / RECORDINGS
-        if not told.is_file() or told.read_text().strip() != self.recorded.digest:
-            raise ConfigError(
-                f"{path} has learnt from other recordings than agent.episodes names now; put back those that it began "
-                "with, or train anew with another out="
-            )
-        Checkpointable.restore_from_path(self, path, *args, **kwargs)
-
-    def cleanup(self: Any) -> None:
-        """Stop as RLlib does: there are no env runners to wait for."""
-        super(Homeless, self).cleanup()  # type: ignore[misc]
-
-
-class FromMemoryMarwil(FromMemory, MARWIL):
-    """MARWIL on recordings in memory."""
-
-
-class FromMemoryBc(FromMemory, BC):
-    """BC on recordings in memory."""
-
-
-class _Nothing:
-    """An empty stand-in for RLlib's `OfflineData`, which would read the dataset."""
-
-    def __init__(self, config: AlgorithmConfig) -> None:
-        pass
 
 
 def offline_algorithm(config: RllibConfig, make_env: EnvFactory, meta: Mapping[str, Any], seed: int, taken: int) -> Any:
@@ -183,7 +164,7 @@ def offline_algorithm(config: RllibConfig, make_env: EnvFactory, meta: Mapping[s
         make_env: makes the environment that the policy is for, of which only the sizes are used.
         meta: with `observation`, `action` and, for marwil, `reward`, as recordings must have been made.
         seed: determines weights and order.
-        taken: host episodes that earlier updates have used.
+        taken: episodes that earlier updates have used.
 
     Raises:
         ConfigError, ResultError: recordings that cannot be read or do not fit (`ncc.harness.episodes`).
@@ -194,38 +175,23 @@ def offline_algorithm(config: RllibConfig, make_env: EnvFactory, meta: Mapping[s
     episodes = read_episodes(config.episodes or ())
     marwil = config.algorithm == "marwil"
     require_seen_as(episodes, meta, *sizes, paid=marwil)
-    recorded = Recorded(episodes, seed, 1 - config.gamma, taken)
-    made = MixingMarwilConfig(FromMemoryMarwil) if marwil else MixingBcConfig(FromMemoryBc)
-    made.framework("torch")
+    recorded = Recorded(episodes, seed, config.gamma, config.gae_lambda, taken)
+    made = set_up(MARWILConfig(MarwilFromMemory), config, seed)
     made.environment(observation_space=spaces[0], action_space=spaces[1])
     made.env_runners(num_env_runners=0, create_local_env_runner=False)
-    made.learners(num_learners=0, num_gpus_per_learner=0, learner_class=MarwilLearner)
-    made.offline_data(input_=["recorded"], offline_data_class=_Nothing, dataset_num_iters_per_learner=1)
-    made.debugging(seed=derive_seed(seed, "rllib") % 2**31, log_level="ERROR")
-    made.reporting(min_time_s_per_iteration=None)
-    made.experimental(_validate_config=False)
-    made.rl_module(
-        rl_module_spec=RLModuleSpec(
-            module_class=HostModule,
-            model_config={
-                "hidden": config.hidden,
-                "seed": derive_seed(seed, "a3c", "init"),
-                "unlimited_prob": config.initial_unlimited_prob,
-            },
-        )
-    )
+    made.offline_data(input_=["recorded"], offline_data_class=_no_dataset)
     made.training(
+        learner_class=MarwilLearner,
         beta=config.beta if marwil else 0.0,
-        gamma=config.gamma,
-        lr=schedule(config.learning_rate, config.learning_rate_final, config.epochs),
-        grad_clip=config.max_grad_norm,
-        grad_clip_by="global_norm",
         minibatch_size=config.minibatch,
         vf_coeff=config.value_coef,
         moving_average_sqd_adv_norm_update_rate=ADVANTAGE_RATE,
-        moving_average_sqd_adv_norm_start=recorded.mean_square_return(config.gamma) + VALUE_ERROR**2,
+        moving_average_sqd_adv_norm_start=recorded.mean_square_return() + VALUE_ERROR**2,
     )
-    made.lambda_ = config.gae_lambda  # not an argument of `training`
     algorithm: Any = made.build_algo()
     algorithm.recorded, algorithm.update_epochs = recorded, config.rollout or 1
     return algorithm
+
+
+def _no_dataset(_config: AlgorithmConfig) -> None:
+    """Stand in for RLlib's `OfflineData`, which would read a dataset."""

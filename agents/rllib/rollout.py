@@ -1,15 +1,34 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The arrays that an env runner sends to the learner: some epochs of all hosts of its racks."""
+"""Data that go to env runners, and the arrays that come back: some epochs of all hosts of their racks."""
 
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from ncc.harness.batch import ActionArray, ObsArray
+from ncc.harness.batch import ActionArray, EnvFactory, ObsArray
 
 Float = npt.NDArray[np.float32]
 Bool = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class EnvSettings:
+    """Settings of the environment, sent to every env runner in RLlib's `env_config`."""
+
+    make_env: EnvFactory
+    seed: int
+    rollout: int
+    """Epochs of each rack in one answer."""
+    reward_scale: float
+    """Factor 1 - gamma on rewards, so that values are in units of the mean reward per epoch."""
+    episodes: tuple[int, ...]
+    """First episode number of each env runner."""
+
+    @staticmethod
+    def worker(index: int | None) -> int:
+        """Index of the environment: RLlib counts remote env runners from 1, and calls the local one 0."""
+        return max(0, (index or 0) - 1)
 
 
 @dataclass(frozen=True, eq=False)

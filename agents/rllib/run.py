@@ -2,32 +2,39 @@
 """One training with RLlib in one folder: start or resume, iterate, write checkpoints and policies."""
 
 import math
+import shutil
 import signal
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from ray.exceptions import RayError
+from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.utils.checkpoints import Checkpointable
 from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS, NUM_ENV_STEPS_SAMPLED
 
+from ncc.agents.checkpoints import check_networks
 from ncc.agents.policy import POLICY_FILE, UNTRAINED_FILE, save_policy
 from ncc.agents.progress import Meter
-from ncc.agents.rllib.algorithms import SILENCE_S, algorithm_config
-from ncc.agents.rllib.checkpoint import CheckpointFolder, RunState, check_shape
-from ncc.agents.rllib.cluster import connected, held_stderr
+from ncc.agents.rllib.algorithms import HOSTS, SILENCE_S, algorithm_config
+from ncc.agents.rllib.checkpoint import CheckpointFolder, RunState
+from ncc.agents.rllib.cluster import connected
 from ncc.agents.rllib.config import RllibConfig
-from ncc.agents.rllib.env_runner import EPISODES_PER_ROLLOUT, NEXT_EPISODE, RETURNS, TOLD
-from ncc.agents.rllib.module import HostModule, policy_layers
+from ncc.agents.rllib.env_runner import NEXT_EPISODE, RETURNS, TOLD
+from ncc.agents.rllib.learners import network
+from ncc.agents.rllib.module import policy_layers
 from ncc.agents.rllib.offline import in_process, offline_algorithm
-from ncc.agents.rllib.settings import EnvSettings
-from ncc.core.errors import InvalidRunError, WorkerDiedError
+from ncc.agents.rllib.rollout import EnvSettings
+from ncc.core.errors import ConfigError, InvalidRunError, WorkerDiedError
 from ncc.harness.batch import EnvFactory
 from ncc.harness.learner import Report
 from ncc.harness.signals import noted
 
+STOP_S = 5.0
+"""Seconds that env runners get to close their environments; Ray ends those that hang."""
 SCALARS = {
     "policy_loss": "loss/policy",
     "mean_pi_loss": "loss/policy",
@@ -45,83 +52,75 @@ SCALARS = {
 """RLlib's names of the reported numbers, and A3C's. IMPALA's own vf_loss is a sum; its mean is computed later."""
 
 
-def train(
-    config: RllibConfig,
-    make_env: EnvFactory,
-    folder: Path,
-    seed: int,
-    *,
-    resume: bool,
-    report: Report,
-    meta: Mapping[str, Any],
-) -> Path:
-    """Train; see `RllibLearner.train`."""
-    checkpoints = CheckpointFolder(folder, config.keep_checkpoints)
-    loaded: tuple[Path, RunState] | None = None
-    if resume:
-        loaded = checkpoints.load(config.algorithm, seed)
-    else:
-        checkpoints.must_be_empty()
-    ray = in_process() if config.offline else connected(config.address, config.wheel, cpus=config.env_runners + 1)
-    # Ray installs a SIGTERM handler that would abort this process; it is among those replaced.
-    with ray, noted(signal.SIGINT, signal.SIGTERM) as interrupt:
-        run = Run(Job(config, folder, seed, meta), make_env, checkpoints, loaded, interrupt)
-        try:
-            return run.learn(report)
-        finally:
-            run.algorithm.stop()
-
-
 @dataclass(frozen=True)
 class Job:
     """A training's configuration and its folder."""
 
     config: RllibConfig
+    make_env: EnvFactory
     folder: Path
     seed: int
     meta: Mapping[str, Any]
+
+
+def train(job: Job, report: Report, *, resume: bool) -> Path:
+    """Train; see `RllibLearner.train`."""
+    config = job.config
+    checkpoints = CheckpointFolder(job.folder, config.keep_checkpoints)
+    loaded: tuple[Path, RunState] | None = None
+    if resume:
+        loaded = checkpoints.load(config.algorithm, job.seed)
+    else:
+        checkpoints.must_be_empty()
+    ray = in_process() if config.offline else connected(config.address, config.wheel, cpus=config.env_runners + 1)
+    # Ray installs a SIGTERM handler that would abort this process; it is among those replaced.
+    with ray, noted(signal.SIGINT, signal.SIGTERM) as interrupt:
+        run = Run(job, checkpoints, loaded, interrupt)
+        try:
+            return run.learn(report)
+        finally:
+            run.stop()
 
 
 class Run:
     """An algorithm of RLlib and the state that RLlib does not keep."""
 
     def __init__(
-        self,
-        job: Job,
-        make_env: EnvFactory,
-        checkpoints: CheckpointFolder,
-        loaded: tuple[Path, RunState] | None,
-        interrupt: threading.Event,
+        self, job: Job, checkpoints: CheckpointFolder, loaded: tuple[Path, RunState] | None, interrupt: Event
     ) -> None:
-        config = job.config
-        self._config, self._folder, self._seed, self._meta = config, job.folder, job.seed, job.meta
-        self._checkpoints, self._interrupt = checkpoints, interrupt
-        self.epochs, episodes = 0, (0,) * config.collectors
+        self._job, self._config, self._checkpoints, self._interrupt = job, job.config, checkpoints, interrupt
+        collectors = self._config.collectors
+        self.epochs, episodes = 0, (0,) * collectors
         if loaded is not None:
-            self.epochs = loaded[1].epochs
-            known = loaded[1].episodes
-            episodes = (*known, *(0,) * config.collectors)[: config.collectors]
-        self.algorithm: Any
-        if config.offline:
-            self.algorithm = offline_algorithm(config, make_env, job.meta, job.seed, episodes[0])
-        else:
-            settings = EnvSettings(make_env, job.seed, config.rollout or 1, 1 - config.gamma, episodes)
-            try:
-                with held_stderr():
-                    self.algorithm = algorithm_config(config, settings).build_algo()
-            except (IndexError, RayError) as error:  # RLlib asks the first env runner for its spaces
-                raise WorkerDiedError(
-                    f"no env runner started ({type(error).__name__}); its own message is above"
-                ) from None
-        self._module_id = next(iter(self.algorithm.learner_group._learner.module.keys()))
+            self.epochs, episodes = loaded[1].epochs, (*loaded[1].episodes, *episodes)[:collectors]
+        self.algorithm: Any = self._build(episodes)
+        shutil.rmtree(self.algorithm.logdir)  # in ~/ray_results; nothing writes there
+        self._recordings = self.algorithm.recorded.digest if self._config.offline else None
         self.algorithm.next_episodes = dict(enumerate(episodes))
-        self.algorithm.episodes_per_rollout = 0
-        module = self._module()
         if loaded is not None:
-            check_shape(loaded[1], module.shape)
+            check_networks(loaded[1].shape, str(network(self.algorithm).shape))
+            if loaded[1].recordings != self._recordings:
+                raise ConfigError(
+                    f"{loaded[0]} has learnt from other recordings than agent.episodes names now; put back those that "
+                    "it began with, or train anew with another out="
+                )
         self._save_policy(UNTRAINED_FILE, 0)
         if loaded is not None:
-            self.algorithm.restore_from_path(str(loaded[0].resolve()))
+            # The algorithm's own method would send weights to env runners, which an offline one does not have.
+            restore = (
+                Checkpointable.restore_from_path if self._config.offline else type(self.algorithm).restore_from_path
+            )
+            restore(self.algorithm, str(loaded[0].resolve()))
+
+    def _build(self, episodes: tuple[int, ...]) -> Any:
+        job, config = self._job, self._config
+        if config.offline:
+            return offline_algorithm(config, job.make_env, job.meta, job.seed, episodes[0])
+        settings = EnvSettings(job.make_env, job.seed, config.rollout or 1, 1 - config.gamma, episodes)
+        try:
+            return algorithm_config(config, settings).build_algo()
+        except (IndexError, RayError) as error:  # RLlib asks the first env runner for its spaces
+            raise WorkerDiedError(f"no env runner started ({type(error).__name__}); its own message is above") from None
 
     def learn(self, report: Report) -> Path:
         """Iterate until all epochs are used; return the path of the policy file."""
@@ -134,18 +133,13 @@ class Run:
             found = result.get(ENV_RUNNER_RESULTS, {})
             epochs = _whole(found.get(NUM_ENV_STEPS_SAMPLED, 0))
             self.epochs += epochs
+            next_episodes = self.algorithm.next_episodes
             for worker, episode in found.get(NEXT_EPISODE, {}).items():
-                if math.isnan(episode):  # of an env runner that died and has not reported since
-                    continue
-                number = int(worker)
-                self.algorithm.next_episodes[number] = max(self.algorithm.next_episodes[number], _whole(episode))
-            most = _whole(found.get(EPISODES_PER_ROLLOUT, 0))
-            self.algorithm.episodes_per_rollout = max(self.algorithm.episodes_per_rollout, most)
+                next_episodes[int(worker)] = max(next_episodes[int(worker)], _whole(episode))
             if epochs:
                 heard_s = time.monotonic()
-                told = found.get(RETURNS)
-                returns = [float(value) for value in told] if isinstance(told, list) else []
-                meter.add(epochs, returns, self._scalars(result))
+                returns = found.get(RETURNS)
+                meter.add(epochs, returns if isinstance(returns, list) else [], self._scalars(result))
             elif time.monotonic() - heard_s > SILENCE_S:
                 meter.flush()
                 self._save_checkpoint()
@@ -162,13 +156,20 @@ class Run:
         self._save_checkpoint()
         return self._save_policy(POLICY_FILE, self.epochs)
 
+    def stop(self) -> None:
+        """Close environments and end the learner; `Algorithm.stop` would wait for env runners that hang."""
+        if (group := self.algorithm.env_runner_group) is not None:  # marwil and bc have none
+            group.foreach_env_runner(_stop, healthy_only=False, timeout_seconds=STOP_S)
+        self.algorithm.learner_group.shutdown()
+
     def _scalars(self, result: Mapping[str, Any]) -> dict[str, float]:
         """The learner's numbers.
 
         Raises:
             InvalidRunError: one of them is not finite.
         """
-        told = result.get(LEARNER_RESULTS, {}).get(self._module_id, {})
+        module = HOSTS if self._config.form == "multi_agent" else DEFAULT_MODULE_ID
+        told = result.get(LEARNER_RESULTS, {}).get(module, {})
         scalars = {ours: float(told[theirs]) for theirs, ours in SCALARS.items() if theirs in told}
         for name, value in scalars.items():
             if not math.isfinite(value) and name.startswith(("loss/", "update/grad")):
@@ -176,30 +177,24 @@ class Run:
         told = result.get(ENV_RUNNER_RESULTS, {}).get(TOLD, {})
         return scalars | {name: float(value) for name, value in told.items() if math.isfinite(value)}
 
-    def _module(self) -> HostModule:
-        """The network that learns."""
-        module: HostModule = self.algorithm.learner_group._learner.module[self._module_id].unwrapped()
-        return module
-
     def _save_policy(self, name: str, epochs: int) -> Path:
-        path = self._folder / name
-        training = {
-            "learner": "rllib",
-            "algorithm": self._config.algorithm,
-            "form": self._config.form,
-            "seed": self._seed,
-            "epochs": epochs,
-        }
-        save_policy(path, policy_layers(self._module()), {**self._meta, "training": training})
+        path, config = self._job.folder / name, self._config
+        training = {"learner": "rllib", "algorithm": config.algorithm, "form": config.form, "seed": self._job.seed}
+        meta = {**self._job.meta, "training": {**training, "epochs": epochs}}
+        save_policy(path, policy_layers(network(self.algorithm)), meta)
         return path
 
     def _save_checkpoint(self) -> Path:
         episodes = tuple(self.algorithm.next_episodes[worker] for worker in range(self._config.collectors))
-        shape = str(self._module().shape)
-        state = RunState(self._config.algorithm, self._seed, shape, self.epochs, episodes)
+        shape = str(network(self.algorithm).shape)
+        state = RunState(self._config.algorithm, self._job.seed, shape, self.epochs, episodes, self._recordings)
         return self._checkpoints.save(self.algorithm, state)
 
 
+def _stop(env_runner: Any) -> None:
+    env_runner.stop()
+
+
 def _whole(told: float) -> int:
-    """A count from RLlib as an int; NaN, where an iteration counted nothing, becomes 0."""
+    """A count from RLlib as an int; NaN, of an iteration or env runner that counted nothing, becomes 0."""
     return 0 if math.isnan(told) else int(told)

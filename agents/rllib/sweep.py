@@ -194,12 +194,8 @@ def _report(result: dict[str, Any]) -> Report:
 
 @contextmanager
 def _ray(settings: TuneSettings) -> Iterator[None]:
-    try:
-        with connected(settings.address, settings.wheel, cpus=settings.concurrent * settings.cpus):
-            most = max(int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"])
-            if most < settings.cpus:
-                raise ConfigError(f"cpus={settings.cpus} of a trial are more than any node has, {most}: lower cpus")
-            yield
-    except ConfigError as error:
-        # These are an agent's settings there, but the sweep's own here.
-        raise ConfigError(str(error).replace("agent.address", "address").replace("agent.wheel", "wheel")) from None
+    with connected(settings.address, settings.wheel, cpus=settings.concurrent * settings.cpus):
+        most = max(int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"])
+        if most < settings.cpus:
+            raise ConfigError(f"cpus={settings.cpus} of a trial are more than any node has, {most}: lower cpus")
+        yield

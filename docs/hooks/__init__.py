@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hooks of mkdocs that build the site: pages from outside docs/, links between them, navigation and checks."""
+"""Hooks of mkdocs that build the site: pages from outside docs/, links between them, navigation and tables."""

@@ -126,7 +126,7 @@ def tracked(root: Path) -> frozenset[str] | None:
     except (OSError, subprocess.CalledProcessError) as error:
         said = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else error
         raise PagesError(
-            f"git does not say which files of {root} belong to the repository ({said}), and pages show no others: "
+            f"git cannot list the files of {root} ({said}), and pages show only those: "
             "install git, or build the site from a source archive."
         ) from None
     files = [PurePosixPath(name) for name in listed.split("\0") if name]
@@ -149,7 +149,7 @@ def source_page(path: str) -> str:
         text = at.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise PagesError(
-            f"a document speaks of {path}, which is no UTF-8 text ({error.reason} at byte {error.start}): save it as "
+            f"a document names {path}, which is not UTF-8 text ({error.reason} at byte {error.start}): save it as "
             f"such, or add {at.suffix or 'an ending of its own'} to NO_TEXT in docs/hooks/pages.py."
         ) from None
     try:

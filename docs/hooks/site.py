@@ -1,26 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Functions that mkdocs calls (`hooks` in mkdocs.yml), in order. `make docs` builds the site."""
 
-import logging
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 
-from docs.hooks import check, figures, navigation, pages
-from docs.hooks.dialect import adapted
+from docs.hooks import figures, navigation, pages
 from docs.hooks.links import Links
 
-log = logging.getLogger("mkdocs.hooks.ncc")
-"""Logger whose warnings strict mode counts."""
 BEGIN = """
 Where to begin:
 
 - `ncc.envs.gym`, `ncc.envs.parallel`, `ncc.envs.vector`: environments;
 - `ncc.core.scenario`, `ncc.core.topologies`, `ncc.core.workload`: scenarios;
 - `ncc.harness.datapath`, `ncc.harness.controller`, `ncc.harness.learner`: contracts to build against;
-- `ncc.harness.results`, `ncc.metrics.summary`, `ncc.plot`: runs read, counted and drawn.
+- `ncc.harness.results`, `ncc.metrics.summary`, `ncc.results.plot`: runs read, counted and drawn.
 """
 """Modules to start from, shown below the package's docstring."""
 links = Links()
@@ -62,12 +58,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Insert figures and convert to mkdocs' Markdown."""
+    """Insert figures."""
     of = {to: path for path, to in links.addresses.items()}
     links.page, links.path = page, of.get(page.file.src_uri, "")
     if page.is_homepage:
         page.meta["hide"] = ["navigation"]  # its only entry there is itself
-    return adapted(figures.filled(markdown, page.file.src_uri))
+    return figures.filled(markdown, page.file.src_uri)
 
 
 def on_page_content(html: str, **_: object) -> str:
@@ -75,9 +71,3 @@ def on_page_content(html: str, **_: object) -> str:
     return html.replace(
         '<details class="mkdocstrings-source">', '<details class="mkdocstrings-source" data-search-exclude>'
     )
-
-
-def on_post_build(config: MkDocsConfig) -> None:
-    """Check that no link of the built site is dead."""
-    for problem in check.problems(Path(config.site_dir)):
-        log.warning(problem)

@@ -9,18 +9,20 @@ import os
 import platform
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 from ncc.core.errors import DatapathError, NccError
 from ncc.core.extras import is_installed
 from ncc.envs.linux import objects
-from ncc.envs.linux.libbpf import BPF_F_LINK, Object, RegisteredError, libbpf
+from ncc.envs.linux.extension import bpf
 
+T = TypeVar("T")
 KERNEL_LEAST = (6, 10)
 """Oldest usable kernel: `cong_control` gets the ACK as of 6.10; registrations end with their process as of 6.4."""
 BTF = Path("/sys/kernel/btf/vmlinux")
@@ -32,14 +34,15 @@ RUN = Path("/run")
 UID_MAP = Path("/proc/self/uid_map")
 EVERY_UID = ["0", "0", "4294967295"]
 """User map of the namespace of the machine's own root."""
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+"""File in which the kernel lists its congestion controls."""
 CAPABILITIES = {
     "CAP_BPF": (39, "to load programs"),
     "CAP_PERFMON": (38, "to let programs read the kernel's structures"),
     "CAP_NET_ADMIN": (12, "to set up devices and queues, and to attach programs to them"),
     "CAP_SYS_ADMIN": (21, "to make network namespaces"),
 }
-OWN_CONTROLLERS = ("cubic", "bbr", "dctcp")
-"""Congestion controls of the kernel that are references for ours."""
+"""Number and purpose of each capability that a run needs."""
 HELPERS = ("traffic", "delay")
 """Programs in programs/."""
 LOADING = ("processor", "kernel", "BTF", "CAP_BPF", "CAP_PERFMON", "user namespace", "libbpf", "BPF objects")
@@ -67,45 +70,62 @@ class Row:
     """Sentence that says what was found, or what is missing and what to do about it."""
 
 
+class Check(NamedTuple):
+    """One check; `run` returns what it found, or raises `DatapathError` with what is missing and what to do."""
+
+    name: str
+    run: Callable[[], str]
+    needed: bool = True
+    after: tuple[str, ...] = ()
+    """Names of the checks that must have succeeded."""
+
+
 def can_run(rows: list[Row]) -> bool:
     """Return True if everything that a run needs is there."""
     return all(row.state is State.THERE for row in rows if row.needed)
 
 
 def check_machine() -> list[Row]:
-    """Run all checks, as any user; a check that this user may not try gives a row that says so."""
-    rows: list[Row] = []
-    for check in CHECKS:
-        rows.extend(check(rows))
-    return rows
+    """Run all checks, as any user; a check that cannot be tried gives a row that says so."""
+    rows: dict[str, Row] = {}
+    for name, run, needed, after in CHECKS:
+        state = State.THERE
+        if lacking := [other for other in after if rows[other].state is not State.THERE]:
+            state, sentence = State.UNTRIED, f"it can be tried only with: {', '.join(lacking)}"
+        else:
+            try:
+                sentence = run()
+            except NccError as error:
+                state, sentence = State.MISSING, str(error).removesuffix(".")
+        rows[name] = Row(name, state, needed, sentence)
+    return list(rows.values())
 
 
-def _row(name: str, fine: bool, found: str, missing: str, *, needed: bool = True) -> Row:
-    return Row(name, State.THERE if fine else State.MISSING, needed, found if fine else missing)
+def _found(fine: bool, found: str, missing: str) -> str:
+    """Return what was found, or raise `DatapathError` with what is missing."""
+    if not fine:
+        raise DatapathError(missing)
+    return found
 
 
-def _lacking(rows: list[Row], *names: str) -> str:
-    """List in words which of the named earlier checks did not succeed."""
-    return ", ".join(row.name for row in rows if row.name in names and row.state is not State.THERE)
+def _processor() -> str:
+    found = platform.machine()
+    missing = (
+        f"this is {found}, and programs for the kernel are built for {' or '.join(PROCESSORS)}: use such a machine"
+    )
+    return _found(found in PROCESSORS, found, missing)
 
 
-def _kernel(_: list[Row]) -> Iterator[Row]:
-    system, release = platform.system(), platform.release()
-    found = re.match(r"(\d+)\.(\d+)", release)
-    fine = system == "Linux" and found is not None and (int(found[1]), int(found[2])) >= KERNEL_LEAST
-    least = ".".join(map(str, KERNEL_LEAST))
-    yield _row("kernel", fine, f"{system} {release}", f"this is {system} {release}: boot Linux {least} or later")
+def _kernel() -> str:
+    found = f"{platform.system()} {platform.release()}"
+    numbers = re.match(r"Linux (\d+)\.(\d+)", found)
+    fine = numbers is not None and (int(numbers[1]), int(numbers[2])) >= KERNEL_LEAST
+    return _found(fine, found, f"this is {found}: boot Linux {'.'.join(map(str, KERNEL_LEAST))} or later")
 
 
-def _processor(_: list[Row]) -> Iterator[Row]:
-    found, least = platform.machine(), " or ".join(PROCESSORS)
-    missing = f"this is {found}, and programs for the kernel are built for {least}: use such a machine"
-    yield _row("processor", found in PROCESSORS, found, missing)
-
-
-def _btf(_: list[Row]) -> Iterator[Row]:
+def _btf() -> str:
     missing = f"{BTF} does not exist: boot a kernel built with CONFIG_DEBUG_INFO_BTF"
-    yield _row("BTF", BTF.exists(), "the kernel describes its types", missing)
+    return _found(BTF.exists(), "the kernel describes its types", missing)
 
 
 def capabilities() -> int:
@@ -116,170 +136,134 @@ def capabilities() -> int:
         return 0
 
 
-def _capabilities(_: list[Row]) -> Iterator[Row]:
-    held = capabilities()
-    for name, (bit, purpose) in CAPABILITIES.items():
-        yield _row(name, bool(held >> bit & 1), purpose, f"it is needed {purpose}, which takes root (sudo)")
+def _capability(name: str) -> str:
+    bit, purpose = CAPABILITIES[name]
+    return _found(bool(capabilities() >> bit & 1), purpose, f"it is needed {purpose}, which takes root (sudo)")
 
 
-def _user_namespace(_: list[Row]) -> Iterator[Row]:
-    try:
-        own = UID_MAP.read_text().split() != EVERY_UID
-    except OSError:  # a kernel without them, or not Linux
-        own = False
+def _user_namespace() -> str:
+    own = UID_MAP.exists() and UID_MAP.read_text().split() != EVERY_UID
     missing = "this process is in one (a rootless container?), whose root is not the machine's: it takes root outside"
-    yield _row("user namespace", not own, "the machine's own", missing)
+    return _found(not own, "the machine's own", missing)
 
 
-def _realtime(_: list[Row]) -> Iterator[Row]:
-    name, missing = "SCHED_FIFO", "periods are missed on a machine with other work: it takes root (CAP_SYS_NICE),"
-    missing += " outside control groups with cpu.rt_runtime_us 0"
+def _realtime() -> str:
     before = (os.sched_getscheduler(0), os.sched_getparam(0))
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
         os.sched_setscheduler(0, *before)
     except PermissionError:
-        yield Row(name, State.MISSING, False, missing)
-        return
-    yield Row(name, State.THERE, False, "decisions can go before everything else (CAP_SYS_NICE)")
+        raise DatapathError(
+            "periods are missed on a machine with other work: it takes root (CAP_SYS_NICE), outside control groups "
+            "with cpu.rt_runtime_us 0"
+        ) from None
+    return "decisions can go before everything else (CAP_SYS_NICE)"
 
 
-def _libbpf(_: list[Row]) -> Iterator[Row]:
-    try:
-        major, minor = libbpf().version
-    except DatapathError as error:
-        yield Row("libbpf", State.MISSING, True, _phrase(error))
-        return
-    missing = f"it is version {major}.{minor}: install 1.0 or later (package libbpf1)"
-    yield _row("libbpf", major >= 1, f"version {major}.{minor}", missing)
+def _libbpf() -> str:
+    major, minor = bpf().version()
+    found = f"version {major}.{minor}"
+    return _found(major >= 1, found, f"it is {found}: install 1.0 or later (package libbpf1)")
 
 
-def _objects(_: list[Row]) -> Iterator[Row]:
+def _objects() -> str:
     shims = objects.controllers()
     missing = "they were not built: install clang and libbpf-dev, then run `make build` or reinstall ncc"
-    yield _row("BPF objects", bool(shims), f"controllers {', '.join(shims)}", missing)
-    try:
-        lacking = [name for name in HELPERS if not (objects.folder() / name).is_file()]
-    except DatapathError:
-        lacking = list(HELPERS)
+    return _found(bool(shims), f"controllers {', '.join(shims)}", missing)
+
+
+def _helpers() -> str:
+    place = objects.folder()
+    lacking = [name for name in HELPERS if place is None or not (place / name).is_file()]
     missing = f"{', '.join(lacking)} not built: install gcc, then run `make build` or reinstall ncc"
-    yield _row("helper programs", not lacking, ", ".join(HELPERS), missing)
+    return _found(not lacking, ", ".join(HELPERS), missing)
 
 
-def _struct_ops(rows: list[Row]) -> Iterator[Row]:
-    name = "struct_ops"
-    if lacking := _lacking(rows, *LOADING):
-        yield Row(name, State.UNTRIED, True, f"controllers can be registered only with: {lacking}")
-        return
+def _struct_ops() -> str:
+    opened = bpf().Object(str(objects.controller_object("newreno")), None)
     try:
-        with Object(objects.bpf_object("callbacks")) as loaded:
-            loaded.map("callbacks").add_flags(BPF_F_LINK)
-            loaded.load()
-            loaded.register("callbacks")
-    except RegisteredError:
-        yield Row(name, State.THERE, True, "another process has a controller registered")
-        return
-    except NccError as error:
-        yield Row(name, State.MISSING, True, f"no controller can be registered: {_phrase(error)}")
-        return
-    yield Row(name, State.THERE, True, "a controller was registered and taken back")
+        opened.load()
+        opened.register("shim")
+    except bpf().RegisteredError:
+        return "another process has a controller registered"
+    finally:
+        opened.close()
+    return "a controller was registered and taken back"
 
 
-def _switch(rows: list[Row]) -> Iterator[Row]:
-    name = "switch program"
-    if lacking := _lacking(rows, *LOADING, "CAP_NET_ADMIN"):
-        yield Row(name, State.UNTRIED, True, f"it can be loaded only with: {lacking}")
-        return
+def _switch() -> str:
+    opened = bpf().Object(str(objects.require_built()["switch"]), None)
     try:
-        with Object(objects.bpf_object("switch")) as loaded:
-            loaded.load()
-    except NccError as error:
-        yield Row(name, State.MISSING, True, f"no switch can mark and count: {_phrase(error)}")
-        return
-    yield Row(name, State.THERE, True, "it marks, drops and counts at ports")
+        opened.load()
+    finally:
+        opened.close()
+    return "it marks, drops and counts at ports"
 
 
-def _places(_: list[Row]) -> Iterator[Row]:
-    """Check access to /run by asking the kernel, without writing, for other processes may be reading there."""
+def _places() -> str:
+    # The kernel is asked, and nothing is written, because other processes may be reading there.
     fine = os.access(RUN, os.W_OK | os.X_OK)
     missing = f"the machine's lock and namespaces' names are there: make {RUN} writable, which takes root (sudo)"
-    yield _row("/run", fine, "it can be written", missing)
+    return _found(fine, "it can be written", missing)
+
+
+def _tun() -> str:
     try:
         os.close(os.open(TUN, os.O_RDWR | os.O_CLOEXEC))
-        refused = ""
     except OSError as error:
-        refused = str(error.strerror)
-    missing = (
-        f"{TUN} cannot be opened ({refused}), which links with a delay take: modprobe tun, or let a container have it"
-    )
-    yield _row("TUN", not refused, "links can have a delay", missing, needed=False)
+        raise DatapathError(
+            f"{TUN} cannot be opened ({error.strerror}), which links with a delay take: modprobe tun, or let a "
+            "container have it"
+        ) from None
+    return "links can have a delay"
 
 
-def _phrase(error: NccError) -> str:
-    return str(error).removesuffix(".")
-
-
-def _pyroute2(_: list[Row]) -> Iterator[Row]:
+def _pyroute2() -> str:
     fine = is_installed("pyroute2")
-    found = f"version {version('pyroute2')}" if fine else ""
-    yield _row("pyroute2", fine, found, "it sets up networks: pip install 'ncc[linux]'")
+    return _found(fine, f"version {version('pyroute2')}" if fine else "", "install it: pip install 'ncc[linux]'")
 
 
-_QUEUES: dict[str, tuple[bool, dict[str, object], str]] = {
-    "tbf": (True, {"rate": 10**6, "burst": 10**4, "limit": 10**5}, "CONFIG_NET_SCH_TBF"),
-    "clsact": (True, {}, "CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_ACT"),
-    "htb": (False, {}, "CONFIG_NET_SCH_HTB"),
-    "netem": (False, {}, "CONFIG_NET_SCH_NETEM; delays do without"),
-}
-"""Queueing disciplines: needed by a run or not, arguments of pyroute2's `tc`, option of the kernel's build."""
-
-
-def _queues(rows: list[Row]) -> Iterator[Row]:
-    if lacking := _lacking(rows, "CAP_NET_ADMIN", "CAP_SYS_ADMIN", "pyroute2"):
-        for name, (needed, _, _) in _QUEUES.items():
-            yield Row(name, State.UNTRIED, needed, f"queues can be tried only with: {lacking}")
-        return
-    for name, (needed, arguments, option) in _QUEUES.items():
-        try:
-            refused = in_own_namespace(partial(_try_queue, name, arguments))
-        except DatapathError as error:
-            refused = _phrase(error)
-        missing = f"the kernel refuses it ({refused}): boot one with {option}"
-        yield _row(name, not refused, "a queue of this kind was set up", missing, needed=needed)
-
-
-def _try_queue(name: str, arguments: dict[str, object]) -> str:
-    """Add a queue to the loopback device of the calling thread's namespace; return the kernel's refusal, or ""."""
+def _queue(name: str, option: str, arguments: dict[str, object]) -> str:
+    """Try a queue at the loopback device of a namespace made for it; `arguments` are those of pyroute2's `tc`."""
     from pyroute2 import IPRoute, NetlinkError
 
-    with IPRoute() as route:
-        try:
-            route.tc("add", name, index=1, **arguments)
-        except NetlinkError as error:
-            return os.strerror(error.code)
-    return ""
+    def attempt() -> None:
+        with IPRoute() as route:
+            try:
+                route.tc("add", name, index=1, **arguments)
+            except NetlinkError as error:
+                raise DatapathError(
+                    f"the kernel refuses it ({os.strerror(error.code)}): boot one with {option}"
+                ) from None
+
+    in_own_namespace(attempt)
+    return "a queue of this kind was set up"
 
 
-def in_own_namespace(call: Callable[[], str]) -> str:
-    """Return the result of `call` in a network namespace that is made for it and removed afterwards.
+def in_own_namespace(call: Callable[[], T]) -> T:
+    """Return the result of `call`, made in a thread of its own with a new network namespace.
+
+    The namespace ends with the thread, unless `call` has given it a name.
 
     Raises:
         DatapathError: this process may not make a network namespace.
     """
-    results: list[str] = []
+    results: list[T] = []
     failed: list[BaseException] = []
 
     def run() -> None:
         libc = ctypes.CDLL(None, use_errno=True)
-        if libc.unshare(CLONE_NEWNET):  # of this thread only, which ends with it
-            failed.append(DatapathError(f"No network namespace can be made: {os.strerror(ctypes.get_errno())}."))
-            return
         try:
+            if libc.unshare(CLONE_NEWNET):  # of this thread only
+                raise DatapathError(
+                    "Network namespaces take root (sudo), or CAP_SYS_ADMIN and CAP_NET_ADMIN "
+                    f"({os.strerror(ctypes.get_errno())}): run as root, or use datapath=packetsim."
+                )
             results.append(call())
         except Exception as error:  # noqa: BLE001 - raised again in the thread that asked
             failed.append(error)
 
-    thread = threading.Thread(target=run, name="ncc-check")
+    thread = threading.Thread(target=run, name="ncc-namespace")
     thread.start()
     thread.join()
     if failed:
@@ -287,30 +271,34 @@ def in_own_namespace(call: Callable[[], str]) -> str:
     return results[0]
 
 
-def _own(_: list[Row]) -> Iterator[Row]:
-    try:
-        there = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
-    except OSError:  # a kernel without networking
-        there = []
-    for name in OWN_CONTROLLERS:
-        missing = f"no reference beside ours: load the module tcp_{name} (modprobe) or boot a kernel with it"
-        yield _row(f"kernel's {name}", name in there, f"linux::{name}", missing, needed=False)
+def _own(name: str) -> str:
+    there = AVAILABLE.read_text().split() if AVAILABLE.exists() else []
+    missing = f"no reference beside ours: load the module tcp_{name} (modprobe) or boot a kernel with it"
+    return _found(name in there, f"linux::{name}", missing)
 
 
-CHECKS: tuple[Callable[[list[Row]], Iterator[Row]], ...] = (
-    _processor,
-    _kernel,
-    _btf,
-    _capabilities,
-    _user_namespace,
-    _places,
-    _realtime,
-    _libbpf,
-    _objects,
-    _struct_ops,
-    _switch,
-    _pyroute2,
-    _queues,
-    _own,
+_IN_NAMESPACE = ("CAP_NET_ADMIN", "CAP_SYS_ADMIN", "pyroute2")
+_TBF: dict[str, object] = {"rate": 10**6, "burst": 10**4, "limit": 10**5}
+
+CHECKS = (
+    Check("processor", _processor),
+    Check("kernel", _kernel),
+    Check("BTF", _btf),
+    *(Check(name, partial(_capability, name)) for name in CAPABILITIES),
+    Check("user namespace", _user_namespace),
+    Check("/run", _places),
+    Check("TUN", _tun, needed=False),
+    Check("SCHED_FIFO", _realtime, needed=False),
+    Check("libbpf", _libbpf),
+    Check("BPF objects", _objects),
+    Check("helper programs", _helpers),
+    Check("struct_ops", _struct_ops, after=LOADING),
+    Check("switch program", _switch, after=(*LOADING, "CAP_NET_ADMIN")),
+    Check("pyroute2", _pyroute2),
+    Check("tbf", partial(_queue, "tbf", "CONFIG_NET_SCH_TBF", _TBF), after=_IN_NAMESPACE),
+    Check(
+        "clsact", partial(_queue, "clsact", "CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_ACT", {}), after=_IN_NAMESPACE
+    ),
+    *(Check(f"kernel's {name}", partial(_own, name), needed=False) for name in ("cubic", "bbr", "dctcp")),
 )
-"""All checks, in an order in which each needs only earlier ones."""
+"""All checks, in an order in which each needs only earlier ones; the last ones are references for ours."""

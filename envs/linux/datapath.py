@@ -28,7 +28,6 @@ from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
 from ncc.envs.linux.decide import hastened
-from ncc.envs.linux.delay import MIN_DELAY_S
 from ncc.envs.linux.objects import require_built
 from ncc.envs.linux.run import Run
 from ncc.envs.linux.senders import KERNEL, check_stack, transports
@@ -105,23 +104,6 @@ class LinuxDatapath:
         self._run = run = Run(scenario, flows, stack, self.settings)
         return run.first()
 
-    def take_over(self, scenario: Scenario, flows: FlowTable, stack: HostStack) -> Measurement:
-        """Continue the run of a killed process whose settings let its flows outlive it.
-
-        Scenario, flows and stack must be the same as that run's. The time before counts as one epoch, and limits hold
-        again from the first `step` on. `close` ends the run as if this object had started it.
-
-        Raises:
-            DatapathError: there is no such run, or its process is alive; otherwise as `start`.
-        """
-        self.close()
-        check_stack(stack)
-        _check_scenario(scenario, stack, self.settings)
-        _check_outlive(scenario, "take_over")
-        self._facts, self._fallbacks = {}, ()
-        self._run = run = Run(scenario, flows, stack, self.settings, take_over=True)
-        return run.first()
-
     def step(self, rate_limits_bps: FloatArray) -> Measurement:
         """Put limits [n_agents] (bits/s, > 0, inf for none) into force and wait for the period's end.
 
@@ -179,25 +161,12 @@ def _check_scenario(scenario: Scenario, stack: HostStack, settings: LinuxSetting
         )
     if scenario.transport.rtt_noise_max_s:
         raise ConfigError(
-            "Scenario.transport.rtt_noise_max_s must be 0 on linux, where controllers hear the RTT as it is: set it "
+            "Scenario.transport.rtt_noise_max_s must be 0 on linux, where controllers get the RTT as it is: set it "
             "so, or use datapath=packetsim"
         )
     settings.check_length(scenario.duration_s, scenario.drain_s)
     if not stack.transport.startswith(KERNEL):
         settings.check_heartbeat(scenario.period_s, scenario.decision_latency_s)
-    if settings.outlive:
-        _check_outlive(scenario, "datapath.linux.settings.outlive")
-
-
-def _check_outlive(scenario: Scenario, what: str) -> None:
-    topology = scenario.network()
-    for i, link in enumerate(topology.links):
-        if link.delay_s >= MIN_DELAY_S:
-            raise ConfigError(
-                f"{what} needs links that go on without the process that made them, and the delay of "
-                f"{topology.port_name(2 * i)} ({link.delay_s * 1e6:g} us) ends with it: use links of less than "
-                f"{MIN_DELAY_S * 1e6:g} us"
-            )
 
 
 DATAPATH = LinuxDatapath

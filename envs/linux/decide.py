@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A trained policy for decisions in real time: observation, network and limits in one compiled call.
 
-`SharedObserver`, `MlpPolicy` and `RateTable` define in numpy what a policy decides. They make some fifty calls, each of
-which takes microseconds on a core that has slept. decide.cc takes their tables and computes the same. Limits are equal
-except where two actions are equally likely to within rounding, which a test checks.
+A decision by `SharedObserver`, `MlpPolicy` and `RateTable` makes a dozen calls of numpy, each of which takes
+microseconds on a core that has slept. `ncc/envs/observation/decide.cc` takes their tables and makes it in one call,
+with the same code for observations. Limits are equal except where two actions are equally likely to within rounding,
+which a test checks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,8 +17,8 @@ from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.envs.action import RateTable
-from ncc.envs.linux.extension import extension
 from ncc.envs.observation import SharedObserver
+from ncc.envs.observation.observer import extension, signals_of
 from ncc.harness.limiter import PolicyLimiter, RateLimiter
 
 
@@ -93,9 +94,9 @@ class HastenedPolicy:
                 f"this policy chooses among {policy.n_actions} actions and the table has {n_actions}; take the actions "
                 "of the run that trained it"
             )
-        layers, tables = policy.tanh_layers(), self._observer.tables()
+        layers, tables = policy.tanh_layers(), self._observer.tables
         if layers is not None and tables is not None:
-            self.decider = extension().Decider(layers=list(layers), **tables, **self._actions.tables())
+            self.decider = extension().Decider(tables=tables, layers=list(layers), **self._actions.tables())
 
     def among(self, begin: int, end: int) -> None:
         """Decide from now on for hosts `begin` to `end` - 1 only; an empty range only takes measurements in.
@@ -113,20 +114,8 @@ class HastenedPolicy:
         """
         if self.decider is None:
             return self._limiter.decide(measurement)
-        m, limits = measurement, np.empty(self._n_agents)
-        if self.decider.decide(
-            m.rate_limit_bps,
-            m.goodput_bps,
-            m.throughput_bps,
-            m.rtt_s,
-            m.wait_s,
-            m.queued_bytes,
-            m.next_bytes,
-            m.queued_flows,
-            m.upper_throughput_bps,
-            m.upper_queue_bytes,
-            limits,
-        ):
+        limits = np.empty(self._n_agents)
+        if self.decider.decide(signals_of(measurement), limits):
             return limits
         self._limiter.decide(measurement)  # raises an error that says what is wrong with it
         raise ConfigError("the policy's weights make numbers that are not finite; the training that made it diverged")

@@ -19,7 +19,7 @@ MIN_DELAY_S = 200e-6
 SPARE_PKTS = 1024
 SMALL_BYTES = 250
 """Lower bound of the average packet size, from which follows how many packets may be on the link at once."""
-ANSWER_WITHIN_S = 10.0
+READY_WITHIN_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -29,18 +29,6 @@ class End:
     namespace: Path
     device: str
     index: int
-
-
-@dataclass(frozen=True)
-class DelayCounts:
-    """Packets and lateness of the program so far, both directions together."""
-
-    passed_pkts: int
-    dropped_pkts: int
-    """Packets dropped because the ring was full or the other end refused them."""
-    late_max_s: float
-    late_sum_s: float
-    """Sum over all passed packets of the time by which they were late."""
 
 
 class Delay:
@@ -64,7 +52,7 @@ class Delay:
             process_group=0,  # Ctrl-C must reach only the process that waits for the run
         )
         try:
-            self._answer()
+            self._wait_until_ready()
         except BaseException:
             self.close()
             raise
@@ -74,20 +62,6 @@ class Delay:
         """Process id of the program."""
         return self._process.pid
 
-    def counts(self) -> DelayCounts:
-        """Ask the program for its counts so far.
-
-        Raises:
-            DatapathError: the program has ended.
-        """
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(b"?\n")
-        except (BrokenPipeError, ValueError):
-            raise DatapathError("The delay program of a link has ended.") from None
-        passed, dropped, late_max, late_sum = map(int, self._answer().split())
-        return DelayCounts(passed, dropped, late_max / 1e9, late_sum / 1e9)
-
     def close(self) -> None:
         """End the program, and its devices with it. May be called twice."""
         self._process.kill()
@@ -96,14 +70,12 @@ class Delay:
             if pipe is not None:
                 pipe.close()
 
-    def _answer(self) -> str:
+    def _wait_until_ready(self) -> None:
         process = self._process
         assert process.stdout is not None
         assert process.stderr is not None
-        if not select([process.stdout], [], [], ANSWER_WITHIN_S)[0]:
-            raise DatapathError(f"The delay program of a link did not answer within {ANSWER_WITHIN_S:g} s.")
-        if said := process.stdout.readline():
-            return said.decode()
-        raise DatapathError(
-            f"The delay program of a link ended: {process.stderr.read().decode(errors='replace').strip()}."
-        )
+        if not select([process.stdout], [], [], READY_WITHIN_S)[0]:
+            raise DatapathError(f"The delay program of a link was not ready within {READY_WITHIN_S:g} s.")
+        if not process.stdout.readline():
+            said = process.stderr.read().decode(errors="replace").strip()
+            raise DatapathError(f"The delay program of a link ended: {said}.")

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Module ncc/envs/linux/_linux: what user space of the Linux datapath does in C++. headers.cc: what the headers of
-# baselines/ say; reports.cc: what a period takes of every connection of a run, live.cc: of any; decide.cc: what a policy
-# makes of that; steer.cc: what the kernel is told.
+# baselines/ say, and weights of flows; reports.cc: what a period takes of every connection of a run, live.cc: of any.
 include("${NCC_ENVS}/native/signals.cmake")
 nanobind_add_module(_linux NB_STATIC NB_DOMAIN ncc_linux "${NCC_ENVS}/linux/headers.cc" "${NCC_ENVS}/linux/reports.cc"
-                    "${NCC_ENVS}/linux/decide.cc" "${NCC_ENVS}/linux/steer.cc" "${NCC_ENVS}/linux/live.cc")
+                    "${NCC_ENVS}/linux/live.cc")
 target_link_libraries(_linux PRIVATE ncc_controllers)
 target_include_directories(_linux PRIVATE "${NCC_ENVS}/native")
 target_compile_options(_linux PRIVATE -Wall -Wextra -O3)

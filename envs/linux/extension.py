@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The extension module of the Linux datapath. The .cc files beside this one say what its functions and classes take.
+"""The extension modules of the Linux datapath. The .cc files beside this one say what their functions and classes take.
 
-It is compiled from the same headers as the kernel's programs, and needs no privileges.
+`_linux` is compiled from the same headers as the kernel's programs, and needs no privileges; `_bpf` loads programs.
 """
 
+import mmap
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -29,7 +30,7 @@ LIVE_COLUMNS = (
 
 @cache
 def extension() -> Any:
-    """The extension module, loaded on first use.
+    """Load the extension module `_linux`.
 
     Its functions raise `ValueError` for unknown names and for arrays that do not fit each other, and `TypeError` for
     arrays of the wrong kind, of which they make no copy.
@@ -37,17 +38,44 @@ def extension() -> Any:
     Raises:
         DatapathError: it is not built; the message says how.
     """
+    return _loaded("_linux", "run `make build` in a checkout, or reinstall ncc")
+
+
+@cache
+def bpf() -> Any:
+    """Load the extension module `_bpf` (objects.cc).
+
+    Raises:
+        DatapathError: it is not built, or libbpf is not installed; the message says what to do.
+    """
+    return _loaded("_bpf", "install clang, libbpf-dev and libbpf1, then run `make build` or reinstall ncc")
+
+
+def _loaded(name: str, remedy: str) -> Any:
     try:
-        return import_module("ncc.envs.linux._linux")
+        return import_module(f"ncc.envs.linux.{name}")
     except ImportError as error:
+        raise DatapathError(f"The extension ncc.envs.linux.{name} cannot be loaded ({error}): {remedy}.") from error
+
+
+def memory(opened: Any, name: str, row: np.dtype[np.void]) -> NDArray[np.void]:
+    """Return the rows [entries] of a map of a loaded object, in memory shared with the kernel.
+
+    Raises:
+        DatapathError: the rows of the map have another size than `row`.
+    """
+    fd, row_bytes, entries = opened.shape(name)
+    if row.itemsize != row_bytes:
         raise DatapathError(
-            f"The extension ncc.envs.linux._linux cannot be loaded ({error}): run `make build` in a checkout, or "
-            "reinstall ncc."
-        ) from error
+            f"Map {name} has rows of {row_bytes} bytes and ncc expects {row.itemsize}: the BPF objects are of another "
+            "version; rebuild them with make build."
+        )
+    size = -(-row_bytes * entries // mmap.PAGESIZE) * mmap.PAGESIZE
+    return np.frombuffer(mmap.mmap(fd, size), row, entries)
 
 
 def reports_of(rows: NDArray[Any]) -> Any:
-    """The reports in rows [n_slots] of `layout.REPORT`, as `collect` and `Connections` read them."""
+    """Return the reports in rows [n_slots] of `layout.REPORT`, as `collect` and `Connections` read them."""
     return extension().Reports(
         rows=rows.view(np.uint8).reshape(len(rows), rows.itemsize),
         offsets={name: int(field[1]) for name, field in (layout.REPORT.fields or {}).items()},

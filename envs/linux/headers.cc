@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Names and parameters of the headers of baselines/ for user space, and the keys of all flows in one call.
+// Names and parameters of the headers of baselines/ for user space, and the keys and weights of all flows in one call.
 #include "controllers.h"
 
 #include <nanobind/nanobind.h>
@@ -9,7 +9,12 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
 #include <stdexcept>
+#include <tuple>
+#include <vector>
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -21,6 +26,8 @@ using ncc::ParamRow;
 using Given = std::vector<std::pair<std::string, uint64_t>>;
 using In = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Out = nb::ndarray<uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Keys = nb::ndarray<const uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Weights = nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 const ncc_cc_ops &Controller(const std::string &name)
 {
@@ -84,19 +91,52 @@ void OrderKeys(const std::string &name, const Given &params, In age_ns, In waite
     }
 }
 
+// Computes weights of flows by the rank of their key among those of their host, as order.py describes.
+void RankWeights(In agent, Keys keys, In rows, int64_t depth, int64_t first, int64_t step, int64_t least,
+                 Weights weights)
+{
+    const size_t n = agent.shape(0);
+    if (keys.shape(0) != n || rows.shape(0) != n || weights.shape(0) != n || step < 1) {
+        throw std::invalid_argument("columns differ in length");
+    }
+    std::vector<size_t> order(n);
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::vector<char> late(n);
+    // Sorts the flows of each host and calls `mark` with every flow and its rank, counted from 0.
+    const auto ranked = [&](auto &&before, auto &&mark) {
+        std::sort(order.begin(), order.end(), before);
+        for (size_t i = 0, from = 0; i < n; ++i) {
+            from = i && agent(order[i]) != agent(order[i - 1]) ? i : from;
+            mark(order[i], static_cast<int64_t>(i - from));
+        }
+    };
+    if (depth > 0) {
+        ranked([&](size_t a, size_t b) { return std::tuple(agent(a), rows(a)) < std::tuple(agent(b), rows(b)); },
+               [&](size_t flow, int64_t rank) { late[flow] = rank >= depth; });
+    }
+    // The largest key comes first; among equal keys, the flow that came first.
+    ranked(
+        [&](size_t a, size_t b) {
+            return std::tuple(agent(a), late[a], ~keys(a), rows(a)) < std::tuple(agent(b), late[b], ~keys(b), rows(b));
+        },
+        [&](size_t flow, int64_t rank) {
+            int64_t weight = first;
+            for (; rank > 0 && weight > least; --rank) {
+                weight /= step;
+            }
+            weights(flow) = late[flow] ? least : std::max(weight, least);
+        });
+}
+
 } // namespace
 
 void bind_reports(nb::module_ &m); // reports.cc
-void bind_decide(nb::module_ &m);  // decide.cc
-void bind_steer(nb::module_ &m);   // steer.cc
 void bind_live(nb::module_ &m);    // live.cc
 
 NB_MODULE(_linux, m)
 {
     nb::set_leak_warnings(false); // a failed run is still referenced by the traceback at exit
     bind_reports(m);
-    bind_decide(m);
-    bind_steer(m);
     bind_live(m);
     m.def("transports", &ncc::ControllerNames);
     m.def("params", [](const std::string &name) { return ncc::ParamRows(Controller(name)); }, "transport"_a);
@@ -118,4 +158,6 @@ NB_MODULE(_linux, m)
         "order"_a, "params"_a);
     m.def("order_keys", &OrderKeys, "order"_a, "params"_a, nb::kw_only(), "age_ns"_a, "waited_ns"_a, "size_bytes"_a,
           "left_bytes"_a, "delivered_bytes"_a, "keys"_a);
+    m.def("rank_weights", &RankWeights, "agent"_a.noconvert(), "keys"_a.noconvert(), "rows"_a.noconvert(), "depth"_a,
+          "first"_a, "step"_a, "least"_a, "weights"_a.noconvert());
 }

@@ -7,9 +7,6 @@ FLOWS_MAX = 4096
 """Number of slots: connections that can be reported at the same time."""
 HOSTS_MAX = 256
 NO_HOST = 0xFFFFFFFF
-WEIGHT_MAX = 65535
-CLAIM_ONE = 64
-"""Units of `HOST['weight_sum']` that a weight of 1 takes."""
 FREE, LIVE, FINISHED = range(3)
 """Values of `REPORT['state']`."""
 
@@ -24,16 +21,18 @@ def _u8(names: str) -> list[Field]:
     return [(name, "<u8") for name in names.split()]
 
 
-PARAMS = np.dtype([("values", "<u8", (16,)), ("controller", "S16")])
-"""`struct ncc_params`: the controller and parameters that a program is made for."""
+PARAMS = np.dtype([("values", "<u8", (16,))])
+"""`struct ncc_params`: the parameters that a program is made for."""
 
 REPORT = np.dtype(
     [
-        *_u4("seq state generation flow host src dst ports"),
-        *_u8("began_ns updated_ns rtt_ns srtt_ns min_rtt_ns rtt_sum_ns rtt_samples delivered_bytes acked_bytes"),
-        *_u8("marked_bytes lost_bytes sent_bytes retrans_bytes sent_packets inflight_bytes unsent_bytes cwnd_bytes"),
-        *_u8("ssthresh_bytes pacing_bytes_per_s delivery_bytes_per_s decision decided_ns share_bytes_per_s reserved"),
-        *_u4("mss_bytes header_bytes acks recoveries timeouts fallbacks ca_state app_limited"),
+        *_u4("seq state generation flow host mss_bytes"),
+        *_u8(
+            "began_ns updated_ns min_rtt_ns rtt_sum_ns rtt_samples delivered_bytes acked_bytes marked_bytes lost_bytes"
+        ),
+        *_u8("sent_bytes retrans_bytes sent_packets unsent_bytes cwnd_bytes decision decided_ns"),
+        *_u4("header_bytes acks recoveries timeouts fallbacks unused"),
+        ("reserved", "<u8", (2,)),
     ]
 )
 """`struct ncc_report`: one connection, written by the kernel; `seq` is odd while it writes."""
@@ -65,15 +64,11 @@ AGENT = np.dtype(
 )
 """`struct ncc_agent`: the first half is written by user space, the second by the kernel."""
 
-CALLBACKS = np.dtype([*_u8("acks run right skipped garbled last_wrong"), ("reserved", "<u8", (2,))])
-"""`struct ncc_callbacks`: counts of a test of the machine."""
-
 STRUCTS = {
     "ncc_params": PARAMS,
     "ncc_report": REPORT,
     "ncc_decision": DECISION,
     "ncc_host": HOST,
     "ncc_agent": AGENT,
-    "ncc_callbacks": CALLBACKS,
 }
 """Row types by the names of their structs in C."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Programs for the kernel (bpf/*.bpf.c) and helper programs (programs/*.c), beside each other in ncc/envs/linux/objects.
-# Without clang or libbpf's headers there are no objects: `python -m ncc.host check` says so, and everything else works.
+# Programs for the kernel (bpf/*.bpf.c) and helper programs (programs/*.c), beside each other in ncc/envs/linux/objects,
+# and module ncc/envs/linux/_bpf, which loads the former (objects.cc). Without clang or libbpf neither is built: `ncc host
+# check` says so, and everything else works.
 set(NCC_LINUX "${NCC_ENVS}/linux")
 set(NCC_LINUX_OBJECTS "${CMAKE_CURRENT_BINARY_DIR}/linux")
 file(MAKE_DIRECTORY "${NCC_LINUX_OBJECTS}")
@@ -9,11 +10,12 @@ file(MAKE_DIRECTORY "${NCC_LINUX_OBJECTS}")
 find_program(NCC_CLANG NAMES clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14
              NO_CACHE NO_CMAKE_SYSTEM_PATH NO_CMAKE_INSTALL_PREFIX)
 find_path(NCC_LIBBPF_HEADERS bpf/bpf_helpers.h NO_CACHE)
+find_library(NCC_LIBBPF bpf NO_CACHE)
 set(ncc_bpf_missing "")
 if(NOT NCC_CLANG)
   set(ncc_bpf_missing "clang was not found (package clang)")
-elseif(NOT NCC_LIBBPF_HEADERS)
-  set(ncc_bpf_missing "libbpf's headers were not found (package libbpf-dev)")
+elseif(NOT NCC_LIBBPF_HEADERS OR NOT NCC_LIBBPF)
+  set(ncc_bpf_missing "libbpf was not found (package libbpf-dev)")
 else()
   execute_process(COMMAND "${NCC_CLANG}" -print-targets OUTPUT_VARIABLE ncc_clang_targets ERROR_QUIET)
   if(NOT ncc_clang_targets MATCHES "bpf")
@@ -61,6 +63,11 @@ else()
   endforeach()
   add_custom_target(ncc_linux_bpf ALL DEPENDS ${ncc_bpf_objects})
   install(FILES ${ncc_bpf_objects} DESTINATION ncc/envs/linux/objects)
+  nanobind_add_module(_bpf NB_STATIC NB_DOMAIN ncc_bpf "${NCC_LINUX}/objects.cc")
+  target_include_directories(_bpf PRIVATE "${NCC_LIBBPF_HEADERS}")
+  target_link_libraries(_bpf PRIVATE "${NCC_LIBBPF}")
+  target_compile_options(_bpf PRIVATE -Wall -Wextra)
+  install(TARGETS _bpf LIBRARY DESTINATION ncc/envs/linux)
 endif()
 
 include(CheckLanguage)

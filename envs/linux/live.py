@@ -23,7 +23,6 @@ from ncc.core.flows import FloatArray, IntArray
 from ncc.core.signals import SIGNALS, names
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S
 from ncc.envs.linux.extension import LIVE_COLUMNS, extension, reports_of
-from ncc.envs.linux.limits import Limits
 from ncc.envs.linux.order import WeightsByWait
 from ncc.envs.linux.shim import Shim
 
@@ -80,14 +79,13 @@ class Live:
     ) -> None:
         self.shim, self.torn, self._n = shim, 0, len(addresses)
         self._counters, self._order, self._writes = counters, order, writes
-        self._limits, reports = Limits(shim, self._n, 0.0), shim.reports
+        reports = shim.reports
         self._columns = np.zeros((len(LIVE_COLUMNS), len(reports)), np.int64)
         self._connections = extension().Connections(reports=reports_of(reports), n_hosts=self._n, columns=self._columns)
         self._rtt_s: FloatArray = np.array(base_rtt_s, np.float64)
         self._sent_bytes = self._count()
         self._read_ns = self._weighed_ns = self._n_live = 0
         self._held = b""
-        self._nothing = np.zeros(self._n)
         for row, own in enumerate(addresses):
             for address in own:
                 shim.add_host(row, address)
@@ -120,8 +118,9 @@ class Live:
         if not self._writes:
             return
         self.shim.beat(now_ns)
-        decided, self._held = (limits := limits_bps.tobytes()) != self._held, limits
-        self._limits.put(limits_bps, decided=decided, interval_s=0.0, sent_bps=self._nothing, waiting=self._nothing)
+        if (limits := limits_bps.tobytes()) != self._held:
+            self.shim.limit(limits_bps)
+            self._held = limits
         if self._order is not None and self._n_live and now_ns - self._weighed_ns >= WEIGH_NS:
             self._weighed_ns = now_ns
             live = self._columns[:, : self._n_live]

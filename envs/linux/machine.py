@@ -5,8 +5,8 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -54,7 +54,8 @@ def take_machine(*, shared: bool = False) -> int:
         holder = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
         os.close(lock)
         raise DatapathError(
-            f"Another run on linux has this machine (process {holder}), and two would falsify each other: wait for it."
+            f"Another run on linux has this machine (process {holder}), and only one can have it at a time: wait for "
+            "it to end."
         ) from None
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
@@ -98,39 +99,36 @@ def split_cores() -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 class Cores:
-    """Binds the calling thread to some cores from `enter` to `leave`.
+    """Cores of the calling thread from `enter` to `leave`; the cores of before again afterwards.
 
     Both may be called twice, and `leave` from any thread. Threads and processes that are made in between inherit the
-    cores.
+    cores. Without `cores`, nothing changes.
     """
 
     def __init__(self, cores: tuple[int, ...]) -> None:
         self._cores = cores
-        self._before: tuple[int, set[int]] | None = None
+        self._undo = ExitStack()
 
     def enter(self) -> None:
-        """Move to the cores; without any, do nothing."""
-        if self._cores and self._before is None:
-            self._before = threading.get_native_id(), os.sched_getaffinity(0)
+        """Bind the thread to the cores."""
+        if self._cores:
+            self._undo.callback(_give_back, os.sched_setaffinity, threading.get_native_id(), os.sched_getaffinity(0))
             os.sched_setaffinity(0, self._cores)
 
     def leave(self) -> None:
         """Go back to the cores of before."""
-        before, self._before = self._before, None
-        if before is not None:
-            with suppress(ProcessLookupError):  # the thread has ended
-                os.sched_setaffinity(*before)
+        self._undo.close()
 
 
 class Realtime:
-    """Gives the calling thread SCHED_FIFO from `enter` to `leave`.
+    """SCHED_FIFO for the calling thread from `enter` to `leave`.
 
     Both may be called twice, and `leave` from any thread. Threads and processes that are made in between keep the usual
     scheduling.
     """
 
     def __init__(self) -> None:
-        self._before: tuple[int, int, os.sched_param] | None = None
+        self._undo = ExitStack()
 
     def enter(self) -> None:
         """Switch to SCHED_FIFO.
@@ -138,8 +136,6 @@ class Realtime:
         Raises:
             DatapathError: this process may not.
         """
-        if self._before is not None:
-            return
         before = (threading.get_native_id(), os.sched_getscheduler(0), os.sched_getparam(0))
         try:
             os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(DECISIONS_PRIORITY))
@@ -148,11 +144,13 @@ class Realtime:
                 "SCHED_FIFO is refused (it takes CAP_SYS_NICE, and a control group that allows it): set "
                 "datapath.linux.settings.scheduling=other, and expect missed periods on a machine with other work."
             ) from None
-        self._before = before
+        self._undo.callback(_give_back, os.sched_setscheduler, *before)
 
     def leave(self) -> None:
         """Go back to the scheduling of before."""
-        before, self._before = self._before, None
-        if before is not None:
-            with suppress(ProcessLookupError):  # the thread has ended
-                os.sched_setscheduler(*before)
+        self._undo.close()
+
+
+def _give_back(call: Callable[..., None], *before: object) -> None:
+    with suppress(ProcessLookupError):  # the thread has ended
+        call(*before)

@@ -45,9 +45,6 @@ class Meter:
         left_bytes: payload that has left the host at least once; at least `delivered_bytes`.
         last_left_s: end of the epoch in which a new byte last left the host; the arrival if none has.
         live: rows of flows that have arrived and are not delivered; the next epoch overwrites it.
-        interval_s: length of the last epoch; 0 before the first.
-        sent_bps: `throughput_bps` of the last epoch [n_agents].
-        waiting_bytes: `queued_bytes` of the last epoch [n_agents].
     """
 
     def __init__(self, scenario: Scenario, flows: FlowTable, first: IntArray) -> None:
@@ -70,7 +67,6 @@ class Meter:
         self.rtt_sum_s, self.rtt_samples = np.zeros(n), np.zeros(n, np.int64)
         self.last_left_s = flows.start_s.copy()
         self.live = np.zeros(0, np.int64)
-        self.interval_s, self.sent_bps, self.waiting_bytes = 0.0, np.zeros(self.n_agents), np.zeros(self.n_agents)
         self.flows = extension().Flows(
             self.size_bytes, self.delivered_bytes, self.left_bytes, self.rtt_sum_s, self.rtt_samples
         )
@@ -85,7 +81,7 @@ class Meter:
             limited=self.limited.astype(np.uint8),
             rtt_s=_base_rtts(scenario, flows, self.agent, self.n_agents),
             host_ports=host_ports(topology),
-            uplinks=np.array([area.upper_port for area in topology.neighbourhoods], np.int64),
+            uplinks=np.array([area.uplink_port for area in topology.neighbourhoods], np.int64),
             ports=first,
             live=self._live,
         )
@@ -99,7 +95,7 @@ class Meter:
             "which this run has some.",
         )
 
-    def heard(
+    def update(
         self,
         rows: IntArray,
         delivered_bytes: IntArray,
@@ -142,8 +138,7 @@ class Meter:
         )
         measured = blocks.made(Measurement, time_s, epoch, started, delivered)
         measured.rate_limit_bps[:] = limits_bps
-        self.live, self.interval_s = self._live[:live], interval_s
-        self.sent_bps, self.waiting_bytes = measured.throughput_bps, measured.queued_bytes
+        self.live = self._live[:live]
         return measured
 
 

@@ -5,18 +5,18 @@ A name (`ncc-<pid>-<start time of that process>-<its pid namespace>-...`) identi
 uses it to tell the namespaces of a crashed run from those of a running one, or of another container.
 """
 
-import ctypes
 import os
 import re
 import select
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from ncc.core.errors import DatapathError
 from ncc.core.extras import require_extra
+from ncc.envs.linux.check import in_own_namespace
 
 require_extra("linux", "datapath=linux")
 
@@ -28,11 +28,6 @@ NAME_MAX = 55
 GONE_WITHIN_S = 5.0
 """Seconds that a killed process may take to end."""
 _OWNED = re.compile(rf"{PREFIX}-(\d+)-(\d+)-(\d+)-")
-_LIBC = ctypes.CDLL(None, use_errno=True)
-_NEED_ROOT = (
-    "The Linux rack takes root (sudo), or CAP_SYS_ADMIN and CAP_NET_ADMIN, to make network namespaces ({}): run it so, "
-    "or use datapath=packetsim."
-)
 
 
 def start_ticks(pid: int) -> int | None:
@@ -67,25 +62,11 @@ def create(name: str) -> None:
     """
     if len(name) > NAME_MAX:
         raise DatapathError(f"A namespace's name must have at most {NAME_MAX} characters, got {name!r}.")
-    failed: list[OSError] = []
-
-    def make() -> None:
-        """Make the namespace; runs in a thread of its own, which never goes back to the old namespace."""
-        try:
-            if _LIBC.unshare(os.CLONE_NEWNET if hasattr(os, "CLONE_NEWNET") else 0x40000000):
-                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-            netns.attach(name, threading.get_native_id())
-        except OSError as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=make, name="ncc-namespace")
-    thread.start()
-    thread.join()
-    if failed:
+    try:
+        in_own_namespace(lambda: netns.attach(name, threading.get_native_id()))
+    except OSError as error:
         remove(name)
-        if isinstance(failed[0], PermissionError):
-            raise DatapathError(_NEED_ROOT.format(failed[0].strerror)) from None
-        raise DatapathError(f"Cannot make network namespace {name}: {failed[0]}.") from None
+        raise DatapathError(f"Cannot make network namespace {name}: {error}.") from None
 
 
 @contextmanager
@@ -130,27 +111,17 @@ def remove(name: str) -> None:
 
 
 def _kill(pid: int, name: str) -> None:
-    try:
-        process = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
+    with suppress(ProcessLookupError), ExitStack() as undo:
+        undo.callback(os.close, process := os.pidfd_open(pid))
         if pid not in processes(name):  # another process may have this number by now
             return
         signal.pidfd_send_signal(process, signal.SIGKILL)
         if not select.select([process], [], [], GONE_WITHIN_S)[0]:
             raise DatapathError(f"Process {pid} in network namespace {name} does not end on SIGKILL; end it by hand.")
-    except ProcessLookupError:
-        return
-    finally:
-        os.close(process)
 
 
 def sweep() -> tuple[str, ...]:
-    """Remove the namespaces of runs whose process has ended, with any processes in them; return their names.
-
-    This also ends flows that were set to outlive their run.
-    """
+    """Remove the namespaces of runs whose process has ended, with any processes in them; return their names."""
     swept, here = [], _pid_namespace()
     for name in sorted(netns.listnetns()):
         owned = _OWNED.match(name)

@@ -15,28 +15,17 @@ NAME_BYTES = 15
 
 
 @cache
-def folder() -> Path:
-    """Return the folder of the built files.
-
-    Raises:
-        DatapathError: nothing was built; the message says what the build lacked.
-    """
-    for entry in ncc.envs.linux.__path__:
-        found = Path(entry) / "objects"
-        if found.is_dir():
-            return found
-    raise DatapathError(
-        "The Linux datapath's programs were not built: install clang, libbpf-dev and gcc, then run `make build` (in a "
-        "checkout) or reinstall ncc."
-    )
+def folder() -> Path | None:
+    """Return the folder of the built files; None if nothing was built."""
+    found = [path for path in (Path(entry) / "objects" for entry in ncc.envs.linux.__path__) if path.is_dir()]
+    return found[0] if found else None
 
 
 def bpf_objects() -> dict[str, Path]:
     """Return the programs for the kernel by name; empty if none was built."""
-    try:
-        return require_built()
-    except DatapathError:
-        return {}
+    place = folder()
+    found = sorted(place.glob(f"*{SUFFIX}")) if place else ()
+    return {path.name.removesuffix(SUFFIX): path for path in found}
 
 
 def require_built() -> dict[str, Path]:
@@ -45,26 +34,12 @@ def require_built() -> dict[str, Path]:
     Raises:
         DatapathError: none was built; the message says what the build lacked.
     """
-    built = {path.name.removesuffix(SUFFIX): path for path in sorted(folder().glob(f"*{SUFFIX}"))}
-    if not built:
+    if not (built := bpf_objects()):
         raise DatapathError(
             "The Linux datapath's programs for the kernel were not built: install clang and libbpf-dev, then run "
             "`make build` (in a checkout) or reinstall ncc."
         )
     return built
-
-
-def bpf_object(name: str) -> Path:
-    """Return the path of a program for the kernel.
-
-    Raises:
-        DatapathError: none was built.
-        UnknownNameError: there is no program of that name.
-    """
-    built = require_built()
-    if name not in built:
-        raise UnknownNameError("BPF object", name, built)
-    return built[name]
 
 
 def helper(name: str) -> Path:
@@ -73,13 +48,12 @@ def helper(name: str) -> Path:
     Raises:
         DatapathError: it was not built.
     """
-    path = folder() / name
-    if not path.is_file():
+    if (place := folder()) is None or not (place / name).is_file():
         raise DatapathError(
             f"The Linux datapath's helper program {name} was not built: install gcc, then run `make build` (in a "
             "checkout) or reinstall ncc."
         )
-    return path
+    return place / name
 
 
 def controllers() -> tuple[str, ...]:
@@ -94,10 +68,10 @@ def controller_object(controller: str) -> Path:
         DatapathError: none was built.
         UnknownNameError: that controller was not built.
     """
-    built = controllers()
-    if built and controller not in built:
-        raise UnknownNameError("controller in the kernel", controller, built)
-    return bpf_object(_SHIM + controller)
+    built = require_built()
+    if _SHIM + controller not in built:
+        raise UnknownNameError("controller in the kernel", controller, controllers())
+    return built[_SHIM + controller]
 
 
 def congestion_name(controller: str) -> str:
@@ -118,13 +92,7 @@ def renamed(path: Path, controller: str, name: str) -> bytes:
 
     Raises:
         ConfigError: `name` cannot be the name of a congestion control.
-        DatapathError: the program does not contain its own name exactly once.
     """
     check_name(name)
     before, after = (text.encode().ljust(NAME_BYTES + 1, b"\0") for text in (congestion_name(controller), name))
-    data = path.read_bytes()
-    if (found := data.count(before)) != 1:
-        raise DatapathError(
-            f"BPF object {path.name} holds its name {found} times, not once: rebuild it with make build."
-        )
-    return data.replace(before, after)
+    return path.read_bytes().replace(before, after)

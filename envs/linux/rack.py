@@ -21,16 +21,12 @@ from types import TracebackType
 from pyroute2 import IPRoute, NetlinkError
 
 from ncc.core.errors import ConfigError, DatapathError
-from ncc.core.flows import PortRecords
 from ncc.core.scenario import Nic, Transport
 from ncc.core.topology import Link, NodeKind, Topology
 from ncc.core.units import BITS_PER_BYTE
 from ncc.envs.linux import namespaces, queues, stack
 from ncc.envs.linux.delay import HOP_S, MIN_DELAY_S, Delay, End
-from ncc.envs.linux.namespaces import sweep
 from ncc.envs.linux.switch import FIRST_INDEX, Switch, check_switch
-
-__all__ = ["Rack", "check_rack", "sweep"]
 
 ETHERNET_BYTES = 14
 """Link-layer header that a veth counts with each packet; a delay program's device has none."""
@@ -98,7 +94,7 @@ class Rack:
         """Delay programs by index of the link, for links that have one."""
         self._prefix = f"{namespaces.owner()}-{next(_serial)}"
         self._undo = ExitStack()
-        sweep()
+        namespaces.sweep()
         try:
             # pyroute2 runs an event loop. A thread can have only one, and a notebook's thread has one already.
             with ThreadPoolExecutor(1, "ncc-rack") as builder:
@@ -119,10 +115,6 @@ class Rack:
         if self.topology.nodes[host].kind is not NodeKind.HOST:
             raise ConfigError(f"Node {self.topology.nodes[host].name} is a switch, which has no address.")
         return f"10.{host + 1 >> 16}.{host + 1 >> 8 & 255}.{host + 1 & 255}"
-
-    def records(self) -> PortRecords:
-        """Return the totals of every directed port so far."""
-        return self.switch.records()
 
     def close(self) -> None:
         """Remove everything, with any process that is left inside; may be called twice."""

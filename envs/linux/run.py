@@ -5,7 +5,6 @@ import gc
 import os
 import platform
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -23,6 +22,7 @@ from ncc.envs.linux.senders import KERNEL, KernelSenders, Senders, ShimSenders
 from ncc.envs.linux.settings import GRACE_S, LinuxSettings
 from ncc.envs.linux.shim import Shim
 from ncc.envs.linux.stack import not_honoured
+from ncc.envs.linux.switch import STATS
 from ncc.envs.linux.traffic import Sender, Traffic, TrafficOptions
 from ncc.harness.datapath import HostStack, Records
 
@@ -36,16 +36,7 @@ LATE_QUANTILES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 class Run:
     """One run, from its rack to its records."""
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        flows: FlowTable,
-        stack: HostStack,
-        settings: LinuxSettings,
-        *,
-        take_over: bool = False,
-    ) -> None:
-        """Set the run up; with `take_over`, continue one that another process left."""
+    def __init__(self, scenario: Scenario, flows: FlowTable, stack: HostStack, settings: LinuxSettings) -> None:
         self.scenario, self.flows, self.settings = scenario, flows, settings
         self.topology = scenario.network()
         self._undo = ExitStack()
@@ -61,11 +52,10 @@ class Run:
         self._begun = False
         self._cpu_s = self._wall_s = self._ready_s = self._cpu_frac = self._waited_s = 0.0
         self._finish_ns = np.zeros(len(flows), np.uint64)
-        self._columns = np.zeros(0, np.int64)
-        self._busy_frac = 0.0
+        self._columns = np.array([list(STATS.names or ()).index(name) for name in PORT_COUNTERS])
         try:
             self._prepare()
-            (self._adopt if take_over else self._build)(stack)
+            self._build(stack)
         except BaseException:
             self.close()
             raise
@@ -77,14 +67,6 @@ class Run:
         if self.settings.scheduling == "fifo":  # fails now rather than at the first step
             self._realtime.enter()
             self._realtime.leave()
-        from ncc.envs.linux.switch import STATS
-
-        self._columns = np.array([list(STATS.names or ()).index(name) for name in PORT_COUNTERS])
-
-    def _build(self, stack: HostStack) -> None:
-        # Imported here, because transports must be listed without pyroute2, too.
-        from ncc.envs.linux.rack import Rack
-
         self._busy_frac = machine.busy_frac()
         if self._busy_frac > self.settings.busy_frac and self.settings.busy == "refuse":
             raise DatapathError(
@@ -92,76 +74,38 @@ class Run:
                 f"{self.settings.busy_frac:.0%} may be (datapath.linux.settings.busy_frac); wait, or set "
                 "datapath.linux.settings.busy=label."
             )
-        topology, scenario = self.topology, self.scenario
-        self._rack = self._undo.enter_context(
-            Rack(
-                topology,
-                scenario.transport,
-                scenario.nic,
-                segmentation_offload=self.settings.segmentation_offload,
-            )
-        )
-        self._switch = self._rack.switch
-        self._senders = self._steering(stack, [self._rack.address(host) for host in topology.agent_hosts])
-        row = {host: i for i, host in enumerate(topology.hosts)}
-        self._traffic = self._undo.enter_context(
-            Traffic(
-                [Sender(self._rack.namespace(host), self._rack.address(host)) for host in topology.hosts],
-                self.flows,
-                np.array([row[host] for host in self.flows.src.tolist()], np.int64),
-                np.array([row[host] for host in self.flows.dst.tolist()], np.int64),
-                self._options(),
-            )
-        )
-        self.meter = Meter(scenario, self.flows, self._ports())
 
-    def _adopt(self, stack: HostStack) -> None:
-        """Take over the traffic and ports of a run that was left; the time before is measured as one epoch."""
-        from ncc.envs.linux.takeover import LeftTraffic
+    def _build(self, stack: HostStack) -> None:
+        # Imported here, because transports must be listed without pyroute2, too.
+        from ncc.envs.linux.rack import Rack
 
-        n_ports = 2 * len(self.topology.links)
-        left = LeftTraffic(self.flows, self.scenario.period_s)
-        self._undo.callback(left.close)
-        self._traffic, self._switch = left, left.switch(n_ports)
-        self._undo.callback(self._switch.close)
-        self._senders = self._steering(stack, (), adopt=True)
-        self.meter = Meter(self.scenario, self.flows, np.zeros((n_ports, len(PORT_COUNTERS)), np.int64))
-        self._read_ns, periods = time.monotonic_ns(), self._periods
-        periods.start_ns = left.start_ns
-        periods.epoch = max(1, (self._read_ns - left.start_ns) // periods.period_ns)
-        self._finish_ns = left.flows["finish_ns"].copy()
-        self._senders.hear(self.meter, left)
-
-    def _steering(self, stack: HostStack, addresses: Sequence[str], *, adopt: bool = False) -> Senders:
-        senders: Senders = (
-            KernelSenders(stack, self.topology)
+        topology, scenario, settings, transport = self.topology, self.scenario, self.settings, self.scenario.transport
+        rack = Rack(topology, transport, scenario.nic, segmentation_offload=settings.segmentation_offload)
+        self._rack, self._switch = self._undo.enter_context(rack), rack.switch
+        addresses = [rack.address(host) for host in topology.agent_hosts]
+        self._senders: Senders = (
+            KernelSenders(stack, topology)
             if stack.transport.startswith(KERNEL)
-            else ShimSenders(
-                stack,
-                addresses,
-                self.topology,
-                timeout_s=self.settings.heartbeat_timeout_s,
-                trim_frac=self.settings.trim_frac,
-                adopt=adopt,
-            )
+            else ShimSenders(stack, addresses, topology, timeout_s=settings.heartbeat_timeout_s)
         )
-        self._undo.callback(senders.close)
-        return senders
-
-    def _options(self) -> TrafficOptions:
-        transport, settings = self.scenario.transport, self.settings
-        return TrafficOptions(
+        self._undo.callback(self._senders.close)
+        options = TrafficOptions(
             congestion=self._senders.congestion,
             ecn=self._senders.ecn,
             deadline_s=self._longest_s,
             send_buffer_bytes=transport.send_buffer_bytes,
             receive_buffer_bytes=transport.receive_buffer_bytes,
-            sample_s=self.scenario.period_s if self._senders.samples else 0.0,
+            sample_s=scenario.period_s if self._senders.samples else 0.0,
             nice=machine.TRAFFIC_NICE if settings.scheduling == "fifo" else 0,
-            outlive=settings.outlive,
-            keep=(*self._senders.links(), *(program.fd for program in self._rack.switch.programs())),
             cores=self._traffic_cores,
         )
+        ends = [Sender(rack.namespace(host), rack.address(host)) for host in topology.hosts]
+        row = {host: i for i, host in enumerate(topology.hosts)}
+        src, dst = (
+            np.array([row[host] for host in column.tolist()], np.int64) for column in (self.flows.src, self.flows.dst)
+        )
+        self._traffic = self._undo.enter_context(Traffic(ends, self.flows, src, dst, options))
+        self.meter = Meter(scenario, self.flows, self._ports())
 
     @property
     def shim(self) -> Shim | None:
@@ -169,9 +113,8 @@ class Run:
         return self._senders.shim if isinstance(self._senders, ShimSenders) else None
 
     def first(self) -> Measurement:
-        """Measure at time 0, when nothing has been sent, or at the current period of a run that was left."""
-        before_s = (self._read_ns - self._periods.start_ns) / NS_PER_S
-        return self._measured(before_s, np.full(len(self.topology.agent_hosts), np.inf))
+        """Measure at time 0, when nothing has been sent."""
+        return self._measured(0.0, np.full(len(self.topology.agent_hosts), np.inf))
 
     def checked(self, limits_bps: FloatArray) -> FloatArray:
         """Return the limits as an array [n_agents]; raise `ConfigError` for a wrong shape or value."""
@@ -201,7 +144,7 @@ class Run:
         self._wait()
         now_ns = time.monotonic_ns()
         interval_s, self._read_ns = (now_ns - self._read_ns) / NS_PER_S, now_ns
-        self._senders.hear(self.meter, self._traffic)
+        self._senders.report(self.meter, self._traffic)
         # Read after the reports: a flow that ends in between counts in the next period.
         self._finish_ns = self._traffic.flows["finish_ns"].copy()
         return self._measured(interval_s, limits_bps)
@@ -216,9 +159,8 @@ class Run:
             self._realtime.enter()
         self._begun = True
         self._cpu_s, self._wall_s, self._ready_s = time.thread_time(), time.monotonic(), machine.waited_s()
-        if self._periods.start_ns == 0:
-            self._periods.start_ns = self._read_ns = time.monotonic_ns() + LEAD_NS
-            self._traffic.begin(self._read_ns)
+        self._periods.start_ns = self._read_ns = time.monotonic_ns() + LEAD_NS
+        self._traffic.begin(self._read_ns)
 
     def _wait(self) -> None:
         """Sleep until the end of this period or, if that has passed, of the current one."""

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Congestion control of a run's connections: one of our headers in the shim, or one of the kernel's own."""
 
-import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
+from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.topology import Topology
 from ncc.core.units import NS_PER_S
 from ncc.envs.linux.extension import extension, reports_of
-from ncc.envs.linux.limits import Limits
 from ncc.envs.linux.measure import Meter
 from ncc.envs.linux.order import Weights
 from ncc.envs.linux.shim import Shim
@@ -26,46 +25,39 @@ KERNEL = "linux::"
 NO_ECN = ("bbr",)
 """Congestion controls of the kernel that ignore marks: with ECN, switches would mark their packets, never drop them."""
 US = 1_000_000
-ADOPTED_WITHIN_S = 0.2
-"""Seconds beyond the timeout of the shim's heartbeat within which a shim can be adopted."""
 WEIGH_NS = 8_000_000
 """Least time between two updates of weights, in which the kernel passes on the unused parts of shares. More frequent
 updates do harm: a flow that claims more by its new weight still sends at its old rate until its next ACK."""
 
 
-class Senders(Protocol):
+class Senders(ABC):
     """Control of a run's connections, and reports of them."""
 
     congestion: str
     """TCP_CONGESTION of both ends."""
     ecn: int
     """net.ipv4.tcp_ecn of hosts."""
-    torn: int
+    torn = 0
     """Number of reports that could not be read at a period's end and were read at the next."""
-    steers: bool
+    steers = False
     """True if a limit or an order among flows has been decided so far, which connections must obey."""
-    samples: bool
+    samples = False
     """True if the traffic program must read TCP_INFO every period, because there are no other reports."""
 
+    @abstractmethod
     def decide(self, limits_bps: FloatArray, now_ns: int, meter: Meter, time_s: float) -> None:
         """Put limits [n_agents] and the order among flows into force, and show that user space is alive."""
-        ...
 
-    def hear(self, meter: Meter, traffic: Traffic) -> None:
+    @abstractmethod
+    def report(self, meter: Meter, traffic: Traffic) -> None:
         """Give the connections' counts to the meter."""
-        ...
 
     def counters(self) -> dict[str, int]:
         """Return counters for the facts of the run."""
-        ...
+        return {}
 
-    def links(self) -> list[int]:
-        """Return descriptors that keep the congestion control registered."""
-        ...
-
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - the kernel's own controls have nothing to unregister
         """Unregister the congestion control; may be called twice."""
-        ...
 
 
 def transports() -> tuple[str, ...]:
@@ -103,29 +95,15 @@ def check_stack(stack: HostStack) -> None:
     check_params(f"flow order {stack.order}", extension().order_params(stack.order), stack.order_params)
 
 
-class ShimSenders:
+class ShimSenders(Senders):
     """One of our headers in the kernel, limited and reported by the shim."""
 
-    samples = False
-
-    def __init__(
-        self,
-        stack: HostStack,
-        addresses: Sequence[str],
-        topology: Topology,
-        *,
-        timeout_s: float,
-        trim_frac: float,
-        adopt: bool = False,
-    ) -> None:
-        """Register the controller; with `adopt`, control the connections that a killed process left."""
+    def __init__(self, stack: HostStack, addresses: Sequence[str], topology: Topology, *, timeout_s: float) -> None:
         self.ecn = int(extension().ecn(stack.transport) != 0)
-        adopted = _adopt(stack.transport, timeout_s) if adopt else None
-        self.shim = adopted or Shim(stack.transport, stack.params, timeout_s=timeout_s)
+        self.shim = Shim(stack.transport, stack.params, timeout_s=timeout_s)
         self.congestion = self.shim.name
         self._topology = topology
         self._weights = Weights(stack.order, stack.order_params) if stack.order != "fifo" else None
-        self._put = Limits(self.shim, len(topology.agent_hosts), trim_frac)
         self._timeout_ns, self._beat_ns = round(timeout_s * NS_PER_S), 0
         self._limits, self._weighed_ns = b"", 0
         self.steers = self._weights is not None
@@ -133,7 +111,7 @@ class ShimSenders:
         self._reports = reports_of(reports)
         # Slots in use at the last reports, the first `_n`: whose they are.
         self._slots, self._rows = np.zeros(len(reports), np.int64), np.zeros(len(reports), np.int64)
-        self._generations, self._n, self.torn = np.zeros(len(reports), np.uint32), 0, 0
+        self._generations, self._n = np.zeros(len(reports), np.uint32), 0
         for index, address in enumerate(addresses):
             self.shim.add_host(index, address)
 
@@ -142,17 +120,11 @@ class ShimSenders:
             self._limits = b""
         self.shim.beat(now_ns)
         self._beat_ns = now_ns
-        if decided := (limits := limits_bps.tobytes()) != self._limits:
+        if (limits := limits_bps.tobytes()) != self._limits:
             self._check_limits(limits_bps, meter)
             self.steers |= bool(np.isfinite(limits_bps).any())
             self._limits = limits
-        self._put.put(
-            limits_bps,
-            decided=decided,
-            interval_s=meter.interval_s,
-            sent_bps=meter.sent_bps,
-            waiting=meter.waiting_bytes,
-        )
+            self.shim.limit(limits_bps)
         if self._weights is not None and len(meter.live) and now_ns - self._weighed_ns >= WEIGH_NS:
             self._weighed_ns = now_ns
             self._weigh(*self._weights.of(meter, time_s), len(meter.size_bytes))
@@ -178,7 +150,7 @@ class ShimSenders:
                 f"its connections, also for flow {row}, which stays inside: use a workload without such flows"
             )
 
-    def hear(self, meter: Meter, traffic: Traffic) -> None:
+    def report(self, meter: Meter, traffic: Traffic) -> None:
         self._n, ended, torn = extension().collect(
             reports=self._reports,
             used=self.shim.used(),
@@ -194,29 +166,14 @@ class ShimSenders:
     def counters(self) -> dict[str, int]:
         return self.shim.counters()
 
-    def links(self) -> list[int]:
-        return self.shim.links
-
     def close(self) -> None:
         self.shim.close()
 
 
-def _adopt(transport: str, timeout_s: float) -> Shim:
-    """Adopt the shim that a killed process left; this waits, because it counts as silent only after its timeout."""
-    until = time.monotonic() + timeout_s + ADOPTED_WITHIN_S
-    while True:
-        try:
-            return Shim.adopt(transport, timeout_s=timeout_s)
-        except DatapathError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.01)
-
-
-class KernelSenders:
+class KernelSenders(Senders):
     """One of the kernel's own controls, an independent reference: no limit, no order, and TCP_INFO for reports."""
 
-    samples, steers, torn = True, False, 0
+    samples = True
 
     def __init__(self, stack: HostStack, topology: Topology) -> None:
         self.congestion = stack.transport.removeprefix(KERNEL)
@@ -228,29 +185,20 @@ class KernelSenders:
             host = self._topology.nodes[self._topology.agent_hosts[int(finite[0])]].name
             raise ConfigError(
                 f"Host {host} cannot be limited to {limits_bps[finite[0]]:g} bits/s: {self._transport} is the kernel's "
-                "own and takes no rate limit on linux; use a transport of our own below a limit"
+                "own and takes no rate limit on linux; use a transport of our own"
             )
 
-    def hear(self, meter: Meter, traffic: Traffic) -> None:
+    def report(self, meter: Meter, traffic: Traffic) -> None:
         """Give the counts to the meter; RTTs are the smoothed RTT once a period, as `TCP_INFO` has no other."""
         rows = meter.live
         flows = traffic.flows[rows]
-        meter.heard(
+        meter.update(
             rows,
             _signed(flows["acked_bytes"]),
             _signed(flows["left_bytes"]),
             flows["rtt_sum_us"] / US,
             flows["rtt_samples"].astype(np.int64),
         )
-
-    def counters(self) -> dict[str, int]:
-        return {}
-
-    def links(self) -> list[int]:
-        return []
-
-    def close(self) -> None:
-        return
 
 
 def _signed(column: Any) -> IntArray:

@@ -24,9 +24,6 @@ class LinuxSettings(Value, frozen=True):
     that is busy on a core keeps even SCHED_FIFO waiting. A single core is always shared."""
     heartbeat_timeout_s: Annotated[float, Meta(ge=1e-3, le=10)] = 0.05
     """Seconds without a decision after which connections fall back to their controller alone, which is counted."""
-    trim_frac: Annotated[float, Meta(ge=0, le=0.3)] = 0.0
-    """Fraction by which the kernel's pacing rate may exceed a host's limit, or three times that fall below it, so that
-    the host sends at its limit on average (`ncc.envs.linux.limits`); 0: always the limit itself."""
     segmentation_offload: bool = False
     """Let hosts hand up to 64 kB to their device at once; faster, but then one mark or drop hits all of it."""
     busy: Literal["refuse", "label"] = "label"
@@ -37,8 +34,6 @@ class LinuxSettings(Value, frozen=True):
     """Fraction of periods without a decision above which a run should not be used, if there was anything to decide."""
     longest_s: Annotated[float, Meta(gt=0, le=3600)] = 600.0
     """Longest run in seconds: flows end by themselves then, or some seconds after the scenario's own end, if any."""
-    outlive: bool = False
-    """Let flows go on, until `longest_s` at most, if the process that decides is killed."""
 
     def check_heartbeat(self, period_s: float, decision_latency_s: float) -> None:
         """Raise `ConfigError` if decisions come too seldom for the heartbeat's timeout."""

@@ -98,8 +98,6 @@ def not_honoured(transport: Transport, nic: Nic) -> tuple[str, ...]:
             f"transport.initial_rto_s is {KERNEL_INITIAL_RTO_S:g} s in Linux, not {transport.initial_rto_s:g} s: a "
             "lost SYN costs that."
         )
-    if not transport.handshake:
-        said.append("transport.handshake false is not offered: every flow begins with SYN and SYN-ACK.")
     if not transport.sack and not transport.limited_transmit:
         said.append("transport.limited_transmit false is not offered: Linux always does it.")
     if transport.delayed_ack_pkts > 2:
@@ -108,8 +106,6 @@ def not_honoured(transport: Transport, nic: Nic) -> tuple[str, ...]:
         said.append(
             f"transport.delayed_ack_s is 40 ms in Linux, or just below min_rto_s, not {transport.delayed_ack_s:g} s."
         )
-    if transport.rtt_noise_max_s:
-        said.append("transport.rtt_noise_max_s is not offered: the kernel's controllers hear the RTT as it is.")
     return tuple(said)
 
 

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`Switch`: the program at every port of a rack (bpf/switch.bpf.c), with its settings and counters."""
 
-import ctypes
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from pyroute2 import IPRoute
 
 from ncc.core.errors import ConfigError, DatapathError
-from ncc.core.flows import IntArray, PortRecords, records
+from ncc.core.flows import PortRecords, records
 from ncc.core.topology import Red, Topology
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S
-from ncc.envs.linux.libbpf import Object, Program, libbpf, reason
-from ncc.envs.linux.objects import bpf_object
+from ncc.envs.linux.extension import bpf, memory
+from ncc.envs.linux.objects import require_built
 from ncc.envs.linux.queues import EGRESS
+
+if TYPE_CHECKING:
+    from pyroute2 import IPRoute
 
 PORTS_MAX = 256
 """Most directed ports of a rack, including those of hosts."""
@@ -66,8 +67,8 @@ def check_switch(topology: Topology) -> None:
     """Raise `ConfigError` that names the first thing that ports ask for and the program does not offer."""
     if 2 * len(topology.links) > PORTS_MAX:
         raise ConfigError(
-            f"The Linux rack takes at most {PORTS_MAX // 2} links, got {len(topology.links)}: a machine's cores carry "
-            "no more."
+            f"The Linux rack takes at most {PORTS_MAX // 2} links, got {len(topology.links)}: use fewer hosts, or a "
+            "simulator."
         )
     if len(topology.pools) > POOLS_MAX:
         raise ConfigError(f"The Linux rack takes at most {POOLS_MAX} shared buffers, got {len(topology.pools)}.")
@@ -126,18 +127,11 @@ def pool_rows(topology: Topology) -> npt.NDArray[Any]:
     return rows
 
 
-class _RunOptions(ctypes.Structure):
-    """`struct bpf_test_run_opts`, of which only the size is set."""
-
-    _fields_ = (("size", ctypes.c_size_t), ("rest", ctypes.c_uint64 * 9))
-
-
-_NOTHING = _RunOptions(size=ctypes.sizeof(_RunOptions))
-_OPTIONS = ctypes.byref(_NOTHING)
-
-
 class Switch:
     """The program, loaded for a topology; `attach` puts it at its ports. `close` may be called twice.
+
+    Attributes:
+        programs: file descriptors of the program at every port, and of the one that samples the ports, by name.
 
     Raises:
         ConfigError: the topology asks for something that the program does not offer (`check_switch`).
@@ -146,21 +140,20 @@ class Switch:
 
     def __init__(self, topology: Topology, frame_overhead_bytes: int) -> None:
         check_switch(topology)
-        self._sample, self._stats = -1, np.zeros(0, STATS)
-        self._object = Object(bpf_object("switch"))
+        self.programs: dict[str, int] = {}
+        self._object = bpf().Object(str(require_built()["switch"]))
         try:
             self._object.load()
             rows, pools = port_rows(topology, frame_overhead_bytes), pool_rows(topology)
-            self._object.map("ports").view(PORT)[: len(rows)] = rows
-            self._object.map("pools").view(POOL)[: len(pools)] = pools
-            self._stats = self._object.map("port_stats").view(STATS)[: len(rows)]
-            self._join = self._object.program("ncc_switch_join").fd
-            self._sample = self._object.program("ncc_switch_sample").fd
+            memory(self._object, "ports", PORT)[: len(rows)] = rows
+            memory(self._object, "pools", POOL)[: len(pools)] = pools
+            self._stats = memory(self._object, "port_stats", STATS)[: len(rows)]
+            self.programs = dict(self._object.programs)
         except BaseException:
             self.close()
             raise
 
-    def attach(self, route: IPRoute, port: int) -> None:
+    def attach(self, route: "IPRoute", port: int) -> None:
         """Put the program at a port; `route` is connected to the namespace of its node."""
         device = FIRST_INDEX + port
         route.tc("add", "clsact", device)
@@ -169,7 +162,7 @@ class Switch:
             "bpf",
             device,
             ":1",
-            fd=self._join,
+            fd=self.programs["ncc_switch_join"],
             name="ncc_switch",
             parent=EGRESS,
             classid=1,
@@ -184,35 +177,21 @@ class Switch:
         Raises:
             DatapathError: the switch is closed.
         """
-        if self._sample < 0:
+        if not self.programs:
             raise DatapathError("The rack is closed: its ports can no longer be sampled.")
-        if error := libbpf().lib.bpf_prog_test_run_opts(self._sample, _OPTIONS):
-            raise DatapathError(f"The kernel would not sample the ports of the rack: {reason(error)}.")
+        bpf().run(self.programs["ncc_switch_sample"])
         return self._stats
-
-    def programs(self) -> tuple[Program, ...]:
-        """Return the programs in the kernel: the one at every port, and the one that samples the ports."""
-        return tuple(self._object.program(name) for name in ("ncc_switch_join", "ncc_switch_sample"))
 
     def records(self) -> PortRecords:
         """Return the totals of every directed port so far."""
         stats = self.sample().astype(STATS)
-        return records(
-            PortRecords,
-            tx_pkts=_signed(stats["tx_pkts"]),
-            tx_bytes=_signed(stats["tx_bytes"]),
-            dropped_pkts=_signed(stats["dropped_pkts"]),
-            dropped_data_pkts=_signed(stats["dropped_data_pkts"]),
-            marked_pkts=_signed(stats["marked_pkts"]),
-            queue_delay_sum_s=stats["queue_pkt_ns"] / NS_PER_S,
-            queue_max_bytes=_signed(stats["queue_max_bytes"]),
-        )
+        counters = (
+            "tx_pkts", "tx_bytes", "dropped_pkts", "dropped_data_pkts", "marked_pkts", "queue_max_bytes",
+        )  # fmt: skip
+        columns = {name: stats[name].astype(np.int64) for name in counters}
+        return records(PortRecords, queue_delay_sum_s=stats["queue_pkt_ns"] / NS_PER_S, **columns)
 
     def close(self) -> None:
         """Unload the program; ports that still have it keep it until their namespace is removed."""
-        self._sample, self._stats = -1, np.zeros(0, STATS)  # the descriptor's number may be reused
+        self.programs, self._stats = {}, np.zeros(0, STATS)  # a descriptor's number may be reused
         self._object.close()
-
-
-def _signed(column: npt.NDArray[np.uint64]) -> IntArray:
-    return column.astype(np.int64)

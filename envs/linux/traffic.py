@@ -18,14 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.errors import DatapathError
 from ncc.core.flows import FlowTable, IntArray
 from ncc.envs.linux import objects
 
-MAGIC = 0x6E636331
-CONGESTION_MAX = 15
-"""Longest name of a congestion control in characters (TCP_CA_NAME_MAX without the terminating zero)."""
-NETNS_MAX = 55
+MAGIC = 0x6E636332
 READY_WITHIN_S = 20.0
 """Longest time from the program's start until every host listens, and for each later answer."""
 TABLE = "ncc-traffic"
@@ -49,7 +46,7 @@ HEADER = np.dtype(
         *_fields("<u8", "start_ns deadline_ns sample_ns"),
         *_fields("<u4", "send_buffer_bytes receive_buffer_bytes ecn"),
         ("nice", "<i4"),
-        *_fields("<u4", "outlive over"),
+        *_fields("<u4", "over unused"),
         ("congestion", "S16"),
         ("samples", "<u8"),
         ("pad", "<u8", (4,)),
@@ -98,10 +95,6 @@ class TrafficOptions:
     nice: int = 0
     """Nice value of the program, -20 to 19. (With SCHED_FIFO it could use so much of a core that the kernel throttles
     all real-time threads.)"""
-    outlive: bool = False
-    """True if flows go on when the process that began them ends."""
-    keep: tuple[int, ...] = ()
-    """Descriptors of that process that the program then keeps open, because flows need them."""
     cores: tuple[int, ...] = ()
     """Cores of the program; empty: any."""
 
@@ -109,15 +102,12 @@ class TrafficOptions:
 class Traffic:
     """A run's flows, which start with `begin`. Errors are `DatapathError` unless stated otherwise.
 
-    The program ends with the thread that made it, unless it is set to outlive it.
+    The program ends with the thread that made it.
 
     Args:
         hosts: hosts that flows name.
         flows: flows to send.
         src: row in `hosts` of each flow's sender, shape [n_flows]; `dst`: of its receiver.
-
-    Raises:
-        ConfigError: a name is too long, or the flows do not fit the hosts.
     """
 
     def __init__(
@@ -125,12 +115,11 @@ class Traffic:
     ) -> None:
         self._fd = self._alive = -1
         self._process: subprocess.Popen[bytes] | None = None
-        _check(hosts, flows, src, dst, options)
         rows = self._make_table(hosts, len(flows))
         header, self.flows = self.header, rows
         header["deadline_ns"] = round(options.deadline_s * 1e9)
         header["sample_ns"] = round(options.sample_s * 1e9)
-        for name in ("send_buffer_bytes", "receive_buffer_bytes", "ecn", "nice", "outlive"):
+        for name in ("send_buffer_bytes", "receive_buffer_bytes", "ecn", "nice"):
             header[name] = getattr(options, name)
         header["congestion"] = options.congestion.encode()
         rows["start_ns"] = np.rint(flows.start_s * 1e9).astype(np.uint64)
@@ -164,9 +153,8 @@ class Traffic:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            pass_fds=(self._fd, *(options.keep if options.outlive else ())),
-            start_new_session=options.outlive,
-            process_group=None if options.outlive else 0,  # Ctrl-C must reach only the process that waits for the run
+            pass_fds=(self._fd,),
+            process_group=0,  # Ctrl-C must reach only the process that waits for the run
             bufsize=0,
         )
         self._alive = os.pidfd_open(self._process.pid)
@@ -185,10 +173,9 @@ class Traffic:
 
     def snapshot(self) -> None:
         """Update TCP_INFO of all live flows in the table; that of flows that have ended is there already."""
-        if self.over:
-            return
-        self._say(b"s")
-        self._answer("s")
+        if not self.over:
+            self._say(b"s")
+            self._answer("s")
 
     @property
     def over(self) -> bool:
@@ -198,10 +185,10 @@ class Traffic:
     def check(self) -> None:
         """Raise `DatapathError` with the program's own message if it ended in any other way."""
         process = self._running()
-        # Asked by its descriptor, so that a forked process can ask too.
+        # A descriptor of the process serves a forked process too.
         if select([self._alive], [], [], 0)[0] and not self.over:
             process.wait()
-            raise DatapathError(self._obituary(process))
+            raise DatapathError(self._end_of(process))
 
     def close(self) -> None:
         """End the program and free the table; live flows end unfinished. May be called twice."""
@@ -232,7 +219,7 @@ class Traffic:
         except BrokenPipeError:
             process.wait()
             if not self.over:
-                raise DatapathError(self._obituary(process)) from None
+                raise DatapathError(self._end_of(process)) from None
 
     def _answer(self, expected: str) -> None:
         process = self._running()
@@ -243,9 +230,9 @@ class Traffic:
         if (said := process.stdout.read(1)) == expected.encode() or (said == b"" and self.over):
             return
         process.wait()
-        raise DatapathError(self._obituary(process))
+        raise DatapathError(self._end_of(process))
 
-    def _obituary(self, process: subprocess.Popen[bytes]) -> str:
+    def _end_of(self, process: subprocess.Popen[bytes]) -> str:
         self._errors.seek(0)
         said = self._errors.read().decode(errors="replace").strip().removeprefix("traffic: ").rstrip(".")
         if process.returncode < 0:
@@ -257,19 +244,3 @@ class Traffic:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _check(hosts: Sequence[Sender], flows: FlowTable, src: IntArray, dst: IntArray, options: TrafficOptions) -> None:
-    if not 1 <= len(options.congestion) <= CONGESTION_MAX:
-        raise ConfigError(
-            f"A congestion control's name must have 1 to {CONGESTION_MAX} characters, got {options.congestion!r}"
-        )
-    for host in hosts:
-        if not 1 <= len(host.netns) <= NETNS_MAX:
-            raise ConfigError(f"A namespace's name must have 1 to {NETNS_MAX} characters, got {host.netns!r}")
-    for ends in (src, dst):
-        if ends.shape != (len(flows),) or (len(flows) and not (ends.min() >= 0 and ends.max() < len(hosts))):
-            raise ConfigError(f"Each of {len(flows)} flows needs a row of {len(hosts)} hosts at either end")
-    if bad := np.flatnonzero((src == dst) | (flows.size_bytes < 1)).tolist():
-        what = "must go from one host to another" if src[bad[0]] == dst[bad[0]] else "needs a size of at least 1 byte"
-        raise ConfigError(f"The flow table cannot be used: flow {bad[0]} {what}.")

@@ -114,7 +114,7 @@ class NativeDatapath:
 
     @classmethod
     def stopped(cls, network: Network, error: Exception) -> str:
-        """What to say of a network that failed."""
+        """The error message for a network that failed."""
         return f"The {cls.title} run stopped at {network.now_ns / NS_PER_S:.6f} s: {error}."
 
     def windows(self, flows: Sequence[int]) -> IntArray:

@@ -207,7 +207,9 @@ void Measure(Network &network, Rows<double> hosts, Rows<int64_t> host_counts, Ro
     if (!Fits(hosts, {HostColumns::kReals, n}) || !Fits(host_counts, {HostColumns::kCounts, n}) ||
         !Fits(uplinks, {UplinkColumns::kReals, m}) || !Fits(uplink_counts, {UplinkColumns::kCounts, m}) ||
         !Fits(progress, {kProgress})) {
-        throw std::invalid_argument("measurement blocks of the wrong shape");
+        throw std::invalid_argument(
+            "measurement blocks of the wrong shape: the extension module was built from another "
+            "table of signals; run make build");
     }
     MeasureInto(network, {hosts.data(), host_counts.data(), uplinks.data(), uplink_counts.data(), progress.data()});
 }

@@ -87,10 +87,7 @@ inline void MeasureUplink(const UplinkColumns &out, size_t i, const PortTotals &
 inline FlowRow MeasureFlow(const FlowRecord &record)
 {
     FlowRow row;
-    row.sent_pkts = record.sent_pkts;
-    row.retransmitted_pkts = record.retransmitted_pkts;
-    row.timeouts = record.timeouts;
-    row.ce_pkts = record.ce_pkts;
+    static_cast<FlowCounts &>(row) = record;
     if (record.finish_ns >= 0) {
         row.finish_s = static_cast<double>(record.finish_ns) / 1e9;
     }
@@ -104,13 +101,8 @@ inline FlowRow MeasureFlow(const FlowRecord &record)
 inline PortRow MeasurePort(const PortTotals &totals)
 {
     PortRow row;
-    row.tx_pkts = totals.tx_pkts;
-    row.tx_bytes = totals.tx_bytes;
-    row.dropped_pkts = totals.dropped_pkts;
-    row.dropped_data_pkts = totals.dropped_data_pkts;
-    row.marked_pkts = totals.marked_pkts;
+    static_cast<PortCounts &>(row) = totals;
     row.queue_delay_sum_s = static_cast<double>(totals.delay_ns) / 1e9;
-    row.queue_max_bytes = totals.queue_max_bytes;
     return row;
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is asked of the headers of `baselines/` before a run on any datapath: names and ranges of parameters."""
+"""Checks of the parameters of `baselines/` before a run on any datapath: names and ranges."""
 
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.envs.native.extension import ParamRow

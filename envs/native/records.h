@@ -2,16 +2,19 @@
 // Counters of flows and ports over a run, from which signals (ncc/core/signals.py) are computed.
 #pragma once
 
+#include "signals.h"
+
 #include <cstdint>
 
 namespace ncc
 {
 
-struct FlowRecord {
+struct FlowRecord : FlowCounts {
     int64_t finish_ns = -1;
-    int64_t sent_pkts = 0, retransmitted_pkts = 0, timeouts = 0, ce_pkts = 0;
     double rtt_sum_ns = 0;
     int64_t rtt_samples = 0, rtt_min_ns = 0;
+
+    FlowRecord() : FlowCounts{} { sent_pkts = retransmitted_pkts = timeouts = ce_pkts = 0; }
 
     void AddRtt(int64_t ns)
     {
@@ -21,10 +24,13 @@ struct FlowRecord {
     }
 };
 
-struct PortTotals {
-    int64_t tx_pkts = 0, tx_bytes = 0, marked_pkts = 0, queue_max_bytes = 0;
-    int64_t dropped_pkts = 0, dropped_data_pkts = 0; // all, and those with payload
-    int64_t delay_ns = 0;                            // summed over transmitted packets
+struct PortTotals : PortCounts {
+    int64_t delay_ns = 0; // summed over transmitted packets
+
+    PortTotals() : PortCounts{}
+    {
+        tx_pkts = tx_bytes = marked_pkts = queue_max_bytes = dropped_pkts = dropped_data_pkts = 0;
+    }
 };
 
 } // namespace ncc

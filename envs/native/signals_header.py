@@ -36,10 +36,14 @@ struct {struct} {{
 }};
 """
 ROW = """
-// The signals of a {scope} over a run, not measured yet; `Each` calls visit(name, member) for all of them.
-struct {struct} {{
-    double {reals};
+// The counts of a {scope} over a run, not measured yet; datapaths count in structs that begin with them.
+struct {name}Counts {{
     int64_t {counts};
+}};
+
+// The signals of a {scope} over a run, not measured yet; `Each` calls visit(name, member) for all of them.
+struct {name}Row : {name}Counts {{
+    double {reals};
     template <typename Visit>
     static void Each(const Visit &visit)
     {{
@@ -65,13 +69,13 @@ def header(table: Path) -> str:
             reals=", ".join(f"*{name}" for name in reals),
             counts=", ".join(f"*{name}" for name in counts),
         )
-    for struct, scope in (("FlowRow", "flow"), ("PortRow", "port")):
+    for name, scope in (("Flow", "flow"), ("Port", "port")):
         text += ROW.format(
-            struct=struct,
+            name=name,
             scope=scope,
-            reals=", ".join(f"{name} = kNotMeasured" for name in names(scope, count=False)),
-            counts=", ".join(f"{name} = kNotCounted" for name in names(scope, count=True)),
-            visits="\n        ".join(f'visit("{name}", &{struct}::{name});' for name in names(scope)),
+            reals=", ".join(f"{signal} = kNotMeasured" for signal in names(scope, count=False)),
+            counts=", ".join(f"{signal} = kNotCounted" for signal in names(scope, count=True)),
+            visits="\n        ".join(f'visit("{signal}", &{name}Row::{signal});' for signal in names(scope)),
         )
     return text + "\n} // namespace ncc\n"
 

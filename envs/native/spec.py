@@ -67,7 +67,7 @@ def spec_of(
         limited[area_of[flows.src], flows.dst].astype(np.uint8), limited[area_of[flows.dst], flows.src].astype(np.uint8)
     )
     spec.agents = topology.agent_hosts
-    spec.uplinks = [area.upper_port for area in topology.neighbourhoods]
+    spec.uplinks = [area.uplink_port for area in topology.neighbourhoods]
     for name in _SAME:
         setattr(spec, name, getattr(transport, name))
     spec.min_rto_ns = to_ns(transport.min_rto_s)

@@ -136,7 +136,7 @@ class AgentLink:
     def _payload(self, frames: list[bytes]) -> bytes:
         if len(frames) != 2 or frames[0]:
             raise DatapathError(
-                f"what came from port {self._port} is no answer of ns3-gym's protocol ({len(frames) - 1} frames)"
+                f"the message from port {self._port} is not an answer of ns3-gym's protocol ({len(frames) - 1} frames)"
             )
         return frames[1]
 
@@ -155,6 +155,6 @@ class AgentLink:
 
     def _stranger(self) -> DatapathError:
         return DatapathError(
-            f"port {self._port} is held by a program that is no agent of ns3-gym's protocol (it does not speak ZMQ, or "
-            "as another kind of socket); give the agent and this command another port"
+            f"port {self._port} is held by a program that is not an agent of ns3-gym's protocol (it does not use "
+            "ZMQ, or has another kind of socket); give the agent and this command another port"
         )

@@ -96,7 +96,7 @@ class Bridge:
         """Answer the simulation with an action of `act_space`; `receive` returns the next state.
 
         Raises:
-            ConfigError: this is no action of `act_space`; the simulation still waits for one.
+            ConfigError: this is not an action of `act_space`; the simulation still waits for one.
             DatapathError: the simulation has not asked for an action.
         """
         if not self._asked:
@@ -177,7 +177,7 @@ class Bridge:
                 raise self._late(wait_s, process) from None
             if len(frames) != 3 or frames[1]:
                 raise DatapathError(
-                    f"what came to port {self.port} is no request of ns3-gym's protocol ({len(frames)} frames)"
+                    f"the message to port {self.port} is not a request of ns3-gym's protocol ({len(frames)} frames)"
                 )
             return frames[0], frames[2]
 

@@ -134,7 +134,7 @@ def packer(space: Space) -> Callable[[Any], Any]:
         try:
             return pack(value)
         except (TypeError, ValueError, OverflowError, KeyError) as error:
-            raise ConfigError(f"{value!r} is no value of {space} ({error})") from None
+            raise ConfigError(f"{value!r} is not a value of {space} ({error})") from None
 
     return checked
 
@@ -259,7 +259,7 @@ def _cast(numbers: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         there = numbers.astype(dtype)
         fits = there == numbers if dtype.kind != "f" else np.isfinite(there) | ~np.isfinite(numbers.astype(np.float64))
     if not fits.all():
-        raise ValueError(f"{numbers[~fits].flat[0]} is no {dtype}")
+        raise ValueError(f"{numbers[~fits].flat[0]} does not fit {dtype}")
     return there
 
 
@@ -287,7 +287,7 @@ def parse(name: str, data: bytes, what: str) -> Any:
     """Decode a message of that name.
 
     Raises:
-        DatapathError: the bytes are no such message; `what` describes the expected one.
+        DatapathError: the bytes are not such a message; `what` describes the expected one.
     """
     message = getattr(messages(), name)()
     try:

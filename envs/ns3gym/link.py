@@ -178,9 +178,9 @@ class Link:
                 if fd == self._speaker:
                     self._speaker, self._gone = None, True
                 # Failed attempts to connect to our own port do not matter. An agent that goes during the greeting shows
-                # as a failed handshake; if the other side's bytes are no greeting, libzmq just ends the connection.
+                # as a failed handshake; if the other side's bytes are not a greeting, libzmq just ends the connection.
                 if self._greeting and not self._bind:
-                    raise Stranger("the other side is no socket that fits this one")
+                    raise Stranger("the other side is not a socket that fits this one")
             elif not self._bind:
                 self._greeting = False
                 self._connections.clear()

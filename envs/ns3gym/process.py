@@ -47,7 +47,9 @@ def split_command(command: str | Sequence[str], folder: Path, where: str) -> tup
         raise ConfigError(f"{where} is empty; name the program that is the simulation, with its arguments")
     program = str(folder.absolute() / words[0]) if "/" in words[0] else words[0]
     if shutil.which(program) is None:
-        raise ConfigError(f"{where} names {words[0]!r}, which is no program that can be run from {folder.absolute()}")
+        raise ConfigError(
+            f"{where} names {words[0]!r}, which is not a program that can be run from {folder.absolute()}"
+        )
     return words
 
 

@@ -6,5 +6,5 @@ file(GLOB ncc_packetsim_sources CONFIGURE_DEPENDS "${NCC_ENVS}/packetsim/src/*.c
 nanobind_add_module(_packetsim NB_STATIC NB_DOMAIN ncc_packetsim ${ncc_packetsim_sources})
 set_target_properties(_packetsim PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
 target_link_libraries(_packetsim PRIVATE ncc_controllers ncc_native)
-target_compile_options(_packetsim PRIVATE -Wall -Wextra -O3)
+target_compile_options(_packetsim PRIVATE -Wall -Wextra $<$<NOT:$<CONFIG:Debug>>:-O3>)
 install(TARGETS _packetsim LIBRARY DESTINATION ncc/envs/packetsim)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """BCC's thresholds from values that an operator knows (Bai et al., INFOCOM 2020, section IV).
 
-This is `baselines/bcc.h` in Python; `tests/core/test_bcc.py` checks that both give the same bytes.
+Switches mark by them as `baselines/bcc.h` says.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from ncc.core.value import Fraction, Value
 
 ALPHA_ONE = 1024
 LAMBDA_ONE = 1000
-"""Units of alpha and lambda in the headers."""
+"""Steps of alpha and lambda."""
 
 
 class Bcc(Value, frozen=True):

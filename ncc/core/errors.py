@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Errors that a user can act on: each message names the thing, what is allowed, and what to do."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from typing import Any, Self, TypeVar
 
 LISTED = 40
 """Largest number of known names in a message; a fat tree has thousands of ports."""
@@ -27,11 +28,28 @@ def hint(given: str, known: Iterable[str]) -> str:
 
 
 class NccError(Exception):
-    """Base of every error that ncc raises on purpose."""
+    """Base of every error that ncc raises on purpose; workers send them to their parent by pickle."""
+
+    def within(self, where: str) -> Self:
+        """The same error with the text ``where: text``; an empty `where` adds nothing."""
+        return _rebuilt(type(self), f"{where}: {self}" if where else str(self), vars(self))
+
+    def __reduce__(self) -> tuple[Callable[..., "NccError"], tuple[Any, ...]]:
+        """Pickle by text and attributes, because a subclass may be made of other arguments."""
+        return _rebuilt, (type(self), str(self), vars(self))
 
     def _render_traceback_(self) -> list[str]:
         """The text that Jupyter shows (IPython's protocol): the sentence alone, as the mains show it."""
         return [f"error: {self}"]
+
+
+_AnyError = TypeVar("_AnyError", bound=NccError)
+
+
+def _rebuilt(kind: type[_AnyError], text: str, state: dict[str, Any]) -> _AnyError:
+    error = kind.__new__(kind, text)  # not __init__, which may take other arguments
+    vars(error).update(state)
+    return error
 
 
 class ConfigError(NccError, ValueError):
@@ -46,11 +64,6 @@ class UnknownNameError(ConfigError):
         listed = ", ".join(names[:LISTED]) or "(none)"
         more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
         super().__init__(f"Unknown {what} {name!r}; known: {listed}{more}.{hint(name, names)}")
-        self._made_of = (what, name, names)
-
-    def __reduce__(self) -> tuple[type["UnknownNameError"], tuple[str, str, list[str]]]:
-        """Pickle by arguments: an exception is rebuilt from its arguments, and workers send errors to their parent."""
-        return (type(self), self._made_of)
 
 
 class DatapathError(NccError, RuntimeError):

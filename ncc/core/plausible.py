@@ -33,7 +33,7 @@ def require_plausible(parts: Mapping[str, Any], consent: Any, add: str = f"{CONS
         add: the user's way to give consent, for the message.
 
     Raises:
-        ConfigError: names the first such field, what is usual and how to insist; or consent is no truth value.
+        ConfigError: names the first such field, what is usual and how to insist; or consent is not true or false.
     """
     if not isinstance(consent, bool):
         raise ConfigError(f"{CONSENT} must be true or false, got {consent!r}")

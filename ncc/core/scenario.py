@@ -135,8 +135,8 @@ class Scenario(Value, frozen=True):
             raise ConfigError(f"Scenario.{error}") from None
         if self.drain_s is None and (lasting := [name for name, traffic in self.workload if traffic.endless]):
             raise ConfigError(
-                f"Scenario.workload.{lasting[0]} never ends: with drain_s null (wait until every flow finishes) nor "
-                "would the run; set drain_s"
+                f"Scenario.workload.{lasting[0]} never ends, and with drain_s null the run waits for every flow: "
+                "set drain_s"
             )
         for port, load_frac in offered_load(self.workload, network).items():
             if load_frac > 1 and self.drain_s is None:
@@ -157,8 +157,8 @@ class Scenario(Value, frozen=True):
                 raise UnknownNameError(f"host in Scenario.{field}", unknown[0], agents)
         if both := sorted(set(self.sharing_silent) & set(self.sharing_lying)):
             raise ConfigError(
-                f"Scenario: host {both[0]!r} is in sharing_silent and in sharing_lying, and the silent cannot lie: "
-                "name it in one of them"
+                f"Scenario: host {both[0]!r} is in sharing_silent and in sharing_lying, and a silent host "
+                "sends nothing: name it in one of them"
             )
 
     def network(self) -> Topology:

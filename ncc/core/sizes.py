@@ -38,7 +38,7 @@ def read_sizes(path: Path) -> SizeDistribution:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise ConfigError(
             f"flow sizes {str(path)!r} cannot be read ({why}); name a file of lines with {FORMS}"
         ) from None

@@ -4,7 +4,7 @@
 To add one: write a `TopologySpec` subclass with a `tag` and a `build`, and add it to `AnyTopology`.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -33,8 +33,9 @@ MAX_LINKS = 100_000
 
 
 class TopologySpec(Value, frozen=True, tag_field="kind"):
-    """Base of the specs: settings of all switch ports, except where a spec sets some differently."""
+    """Base of the specs: settings of all links and switch ports, except where a spec sets some differently."""
 
+    delay_s: Delay = 10 * US
     buffer_bytes: Annotated[Natural, usual(high=1e9)] = 512_000
     """A port's own buffer; 0 only where there is a shared one."""
     mark_threshold_bytes: Natural = 30_000
@@ -81,7 +82,7 @@ class TopologySpec(Value, frozen=True, tag_field="kind"):
 
     def build(self) -> Topology:
         """Build the network that this spec describes."""
-        raise TypeError(f"{type(self).__name__} does not say how it is built")
+        raise TypeError(f"{type(self).__name__} must define build()")
 
 
 class Dumbbell(TopologySpec, frozen=True, tag="dumbbell"):
@@ -90,14 +91,13 @@ class Dumbbell(TopologySpec, frozen=True, tag="dumbbell"):
     pairs: Count = 2
     host_rate_bps: LineRate = 1 * GBPS
     bottleneck_rate_bps: LineRate = 1 * GBPS
-    delay_s: Delay = 10 * US
 
     def build(self) -> Topology:
         net = _Builder(self)
         left, right = net.switch("left"), net.switch("right")
-        middle = net.link(left, right, self.bottleneck_rate_bps, self.delay_s)
-        senders = [net.leaf(f"s{i}", left, self.host_rate_bps, self.delay_s) for i in range(self.pairs)]
-        receivers = [net.leaf(f"r{i}", right, self.host_rate_bps, self.delay_s) for i in range(self.pairs)]
+        middle = net.link(left, right, self.bottleneck_rate_bps)
+        senders = net.leaves("s", self.pairs, left, self.host_rate_bps)
+        receivers = net.leaves("r", self.pairs, right, self.host_rate_bps)
         return net.build({"senders": senders, "receivers": receivers}, [(senders, middle)])
 
 
@@ -113,14 +113,13 @@ class Rack(TopologySpec, frozen=True, tag="rack"):
     uplink_rate_bps: LineRate = 4 * GBPS
     remotes: Count = 4
     remote_rate_bps: LineRate = 4 * GBPS
-    delay_s: Delay = 10 * US
 
     def build(self) -> Topology:
         net = _Builder(self)
         tor, core = net.switch("tor"), net.switch("core")
-        uplink = net.link(tor, core, self.uplink_rate_bps, self.delay_s)
-        hosts = [net.leaf(f"h{i}", tor, self.host_rate_bps, self.delay_s) for i in range(self.hosts)]
-        remotes = [net.leaf(f"r{i}", core, self.remote_rate_bps, self.delay_s) for i in range(self.remotes)]
+        uplink = net.link(tor, core, self.uplink_rate_bps)
+        hosts = net.leaves("h", self.hosts, tor, self.host_rate_bps)
+        remotes = net.leaves("r", self.remotes, core, self.remote_rate_bps)
         return net.build({"hosts": hosts, "remotes": remotes}, [(hosts, uplink)])
 
 
@@ -129,14 +128,13 @@ class ManyToOne(TopologySpec, frozen=True, tag="many_to_one"):
 
     senders: Count = 16
     rate_bps: LineRate = 1 * GBPS
-    delay_s: Delay = 10 * US
 
     def build(self) -> Topology:
         net = _Builder(self)
         tor = net.switch("tor")
-        receiver = net.leaf("receiver", tor, self.rate_bps, self.delay_s)
+        receiver = net.leaf("receiver", tor, self.rate_bps)
         down = 2 * (len(net.links) - 1) + 1  # `leaf` links run host (a) to switch (b): the odd port is switch to host
-        senders = [net.leaf(f"s{i}", tor, self.rate_bps, self.delay_s) for i in range(self.senders)]
+        senders = net.leaves("s", self.senders, tor, self.rate_bps)
         return net.build({"senders": senders, "receiver": [receiver]}, [(senders, down)])
 
 
@@ -151,13 +149,12 @@ class SingleSwitch(TopologySpec, frozen=True, tag="single_switch"):
     senders: Count = 24
     receivers: Count = 8
     rate_bps: LineRate = 1 * GBPS
-    delay_s: Delay = 10 * US
 
     def build(self) -> Topology:
         net = _Builder(self)
         switch = net.switch("switch")
-        receivers = [net.leaf(f"r{i}", switch, self.rate_bps, self.delay_s) for i in range(self.receivers)]
-        senders = [net.leaf(f"s{i}", switch, self.rate_bps, self.delay_s) for i in range(self.senders)]
+        receivers = net.leaves("r", self.receivers, switch, self.rate_bps)
+        senders = net.leaves("s", self.senders, switch, self.rate_bps)
         # The first link is the first receiver's, host (a) to switch (b): port 1 is switch to host.
         return net.build({"senders": senders, "receivers": receivers}, [(senders, 1)])
 
@@ -174,7 +171,6 @@ class LeafSpine(TopologySpec, frozen=True, tag="leaf_spine"):
     hosts_per_leaf: Count = 16
     host_rate_bps: LineRate = 10 * GBPS
     spine_rate_bps: LineRate = 10 * GBPS
-    delay_s: Delay = 10 * US
 
     def build(self) -> Topology:
         net = _Builder(self)
@@ -183,8 +179,8 @@ class LeafSpine(TopologySpec, frozen=True, tag="leaf_spine"):
         areas = []
         for i in range(self.leaves):
             leaf = net.switch(f"leaf{i}")
-            up = [net.link(leaf, spine, self.spine_rate_bps, self.delay_s) for spine in spines]
-            hosts = [net.leaf(f"h{i}_{j}", leaf, self.host_rate_bps, self.delay_s) for j in range(self.hosts_per_leaf)]
+            up = [net.link(leaf, spine, self.spine_rate_bps) for spine in spines]
+            hosts = net.leaves(f"h{i}_", self.hosts_per_leaf, leaf, self.host_rate_bps)
             groups[f"leaf{i}"] = hosts
             groups["hosts"] += hosts
             areas.append((hosts, up[0]))
@@ -196,7 +192,6 @@ class FatTree(TopologySpec, frozen=True, tag="fat_tree"):
 
     k: Annotated[int, Meta(ge=2)] = 4
     rate_bps: LineRate = 10 * GBPS
-    delay_s: Delay = 10 * US
 
     def check(self) -> None:
         super().check()
@@ -213,11 +208,11 @@ class FatTree(TopologySpec, frozen=True, tag="fat_tree"):
             aggs = [net.switch(f"agg{pod}_{i}") for i in range(half)]
             for i, agg in enumerate(aggs):
                 for core in cores[i * half : (i + 1) * half]:
-                    net.link(agg, core, self.rate_bps, self.delay_s)
+                    net.link(agg, core, self.rate_bps)
             for e in range(half):
                 edge = net.switch(f"edge{pod}_{e}")
-                up = [net.link(edge, agg, self.rate_bps, self.delay_s) for agg in aggs]
-                hosts = [net.leaf(f"h{pod}_{e}_{i}", edge, self.rate_bps, self.delay_s) for i in range(half)]
+                up = [net.link(edge, agg, self.rate_bps) for agg in aggs]
+                hosts = net.leaves(f"h{pod}_{e}_", half, edge, self.rate_bps)
                 groups[f"edge{pod}_{e}"] = hosts
                 groups["hosts"] += hosts
                 areas.append((hosts, up[0]))
@@ -253,20 +248,17 @@ class TwoDatacentres(TopologySpec, frozen=True, tag="two_datacentres"):
         net = _Builder(self)
         wan = Buffer(size_bytes=self.wan_buffer_bytes, control_first=self.control_first)
         borders = [net.switch("border0"), net.switch("border1")]
-        net.link(borders[0], borders[1], self.wan_rate_bps, self.wan_delay_s, wan)
+        net.link(borders[0], borders[1], self.wan_rate_bps, delay_s=self.wan_delay_s, buffer=wan)
         groups, areas = {}, []
         for i, border in enumerate(borders):
             below: list[int] = []
             for k in range(self.switches):
                 tor = net.switch(f"tor{i}" if self.switches == 1 else f"tor{i}_{k}")
                 down = wan if self.deep_borders else None
-                up = net.link(tor, border, self.rate_bps, self.delay_s, b_buffer=down)
-                first = len(below)
-                below += [
-                    net.leaf(f"h{i}_{first + j}", tor, self.rate_bps, self.delay_s)
-                    for j in range(self.hosts // self.switches)
-                ]
-                areas.append((below[first:], up))
+                up = net.link(tor, border, self.rate_bps, b_buffer=down)
+                hosts = net.leaves(f"h{i}_", self.hosts // self.switches, tor, self.rate_bps, first=len(below))
+                below += hosts
+                areas.append((hosts, up))
             groups[f"dc{i}"] = below
         return net.build(groups, areas)
 
@@ -284,7 +276,6 @@ class MultiHop(TopologySpec, frozen=True, tag="multi_hop"):
     far: Count = 10
     host_rate_bps: LineRate = 1 * GBPS
     trunk_rate_bps: LineRate = 10 * GBPS
-    delay_s: Delay = 10 * US
     trunk_mark_threshold_bytes: Natural = 30_000
 
     def check(self) -> None:
@@ -302,11 +293,11 @@ class MultiHop(TopologySpec, frozen=True, tag="multi_hop"):
         net = _Builder(self)
         edges, core = [net.switch("edge0"), net.switch("edge1")], net.switch("core")
         marks = self.trunk_mark_threshold_bytes
-        up = [net.link(edge, core, self.trunk_rate_bps, self.delay_s, mark_threshold_bytes=marks) for edge in edges]
-        groups = {"r1": [net.leaf("r1", edges[1], self.host_rate_bps, self.delay_s)]}
+        up = [net.link(edge, core, self.trunk_rate_bps, mark_threshold_bytes=marks) for edge in edges]
+        groups = {"r1": [net.leaf("r1", edges[1], self.host_rate_bps)]}
         down = 2 * (len(net.links) - 1) + 1  # `leaf` links run host (a) to switch (b): the odd port is switch to host
         for name, n, edge in (("s1", self.near, 0), ("s2", self.cross, 0), ("s3", self.far, 1), ("r2", self.cross, 1)):
-            groups[name] = [net.leaf(f"{name}_{i}", edges[edge], self.host_rate_bps, self.delay_s) for i in range(n)]
+            groups[name] = net.leaves(f"{name}_", n, edges[edge], self.host_rate_bps)
         return net.build(groups, [(groups["s1"] + groups["s2"], up[0]), (groups["s3"], down)])
 
 
@@ -334,9 +325,13 @@ class _Builder:
     def switch(self, name: str) -> int:
         return self._node(name, NodeKind.SWITCH)
 
-    def leaf(self, name: str, switch: int, rate_bps: float, delay_s: float) -> int:
+    def leaves(self, prefix: str, n: int, switch: int, rate_bps: float, first: int = 0) -> list[int]:
+        """Add `n` hosts under a switch, named by the prefix and their numbers from `first` on."""
+        return [self.leaf(f"{prefix}{i}", switch, rate_bps) for i in range(first, first + n)]
+
+    def leaf(self, name: str, switch: int, rate_bps: float) -> int:
         host = self._node(name, NodeKind.HOST)
-        self._link(Link(a=host, b=switch, rate_bps=rate_bps, delay_s=delay_s, b_buffer=self._port(switch)))
+        self._link(a=host, b=switch, rate_bps=rate_bps, delay_s=self._spec.delay_s, b_buffer=self._port(switch))
         return host
 
     def link(
@@ -344,20 +339,21 @@ class _Builder:
         a: int,
         b: int,
         rate_bps: float,
-        delay_s: float,
-        buffer: Buffer | None = None,
         *,
+        delay_s: float | None = None,
+        buffer: Buffer | None = None,
         b_buffer: Buffer | None = None,
         mark_threshold_bytes: int | None = None,
     ) -> int:
         """Add a link; `buffer` is that of both ends, `b_buffer` that of the second, outside any pool.
 
-        None: the spec's buffer, with `mark_threshold_bytes` if given.
+        None: the spec's delay, and its buffer, with `mark_threshold_bytes` if given.
         """
         ends = [buffer or self._port(a), b_buffer or buffer or self._port(b)]
         if mark_threshold_bytes is not None:
             ends = [end.replace(mark_threshold_bytes=mark_threshold_bytes) for end in ends]
-        self._link(Link(a=a, b=b, rate_bps=rate_bps, delay_s=delay_s, a_buffer=ends[0], b_buffer=ends[1]))
+        delay_s = self._spec.delay_s if delay_s is None else delay_s
+        self._link(a=a, b=b, rate_bps=rate_bps, delay_s=delay_s, a_buffer=ends[0], b_buffer=ends[1])
         return 2 * (len(self.links) - 1)
 
     def _port(self, switch: int) -> Buffer:
@@ -378,16 +374,16 @@ class _Builder:
         self.nodes.append(Node(name=name, kind=kind))
         return len(self.nodes) - 1
 
-    def _link(self, link: Link) -> None:
+    def _link(self, **link: Any) -> None:
         if len(self.links) == MAX_LINKS:
             raise ConfigError(f"the topology has more than {MAX_LINKS} links; make it smaller")
-        self.links.append(link)
+        self.links.append(Link(**link))
 
     def build(self, groups: dict[str, list[int]], areas: list[tuple[list[int], int]]) -> Topology:
         return Topology(
             nodes=tuple(self.nodes),
             links=tuple(self.links),
             groups=tuple(Group(name=name, hosts=tuple(hosts)) for name, hosts in groups.items()),
-            neighbourhoods=tuple(Neighbourhood(hosts=tuple(hosts), upper_port=port) for hosts, port in areas),
+            neighbourhoods=tuple(Neighbourhood(hosts=tuple(hosts), uplink_port=port) for hosts, port in areas),
             pools=tuple(with_bcc(self.pools, self.links, self._spec.bcc) if self._spec.bcc else self.pools),
         )

@@ -139,7 +139,7 @@ class Neighbourhood(Value, frozen=True):
     """Hosts that share state, and their shared egress port towards the rest: the uplink (*upper node* of wang2021)."""
 
     hosts: tuple[Natural, ...]
-    upper_port: Natural
+    uplink_port: Natural
 
 
 class Group(Value, frozen=True):
@@ -182,8 +182,8 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             self._check_hosts(f"group {group.name}", group.hosts)
         for i, area in enumerate(self.neighbourhoods):
             self._check_hosts(f"neighbourhood {i}", area.hosts)
-            if area.upper_port >= 2 * len(self.links) or self.port_buffer(area.upper_port) is None:
-                raise ConfigError(f"neighbourhood {i}: upper_port {area.upper_port} is not the port of a switch")
+            if area.uplink_port >= 2 * len(self.links) or self.port_buffer(area.uplink_port) is None:
+                raise ConfigError(f"neighbourhood {i}: uplink_port {area.uplink_port} is not the port of a switch")
         listed = [host for area in self.neighbourhoods for host in area.hosts]
         if len(set(listed)) != len(listed):
             raise ConfigError("a host may belong to one neighbourhood only")
@@ -242,7 +242,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Line rate of a directed port."""
         return self.links[port // 2].rate_bps
 
-    def upper_capacity_bps(self, area: Neighbourhood) -> float:
+    def uplink_capacity_bps(self, area: Neighbourhood) -> float:
         """Total rate of the ports that lead out of a neighbourhood where its uplink port does, in bits per second.
 
         Among several equal ways (a leaf's spines) the uplink port is the first and represents the queues of the others.
@@ -291,8 +291,8 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             steps = away[frontier[0]] + 1
             frontier = list(dict.fromkeys(reached))
             away |= dict.fromkeys(frontier, steps)
-        link = self.links[area.upper_port // 2]
-        node = link.b if area.upper_port % 2 else link.a
+        link = self.links[area.uplink_port // 2]
+        node = link.b if area.uplink_port % 2 else link.a
         return [port for peer, port in self.peers[node] if away[peer] > away[node]]
 
     def port_buffer(self, port: int) -> Buffer | None:

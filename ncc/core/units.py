@@ -15,7 +15,6 @@ from ncc.core.errors import ConfigError
 BITS_PER_BYTE = 8
 NS_PER_S = 1_000_000_000
 
-KBPS = 1e3
 MBPS = 1e6
 GBPS = 1e9
 US = 1e-6

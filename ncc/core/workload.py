@@ -34,7 +34,7 @@ class Traffic(Value, frozen=True, tag_field="kind"):
 
     def draw(self, topology: Topology, duration_s: float, rng: np.random.Generator) -> Columns:
         """Draw flows that arrive in [0, duration_s)."""
-        raise TypeError(f"{type(self).__name__} does not say how it is drawn")
+        raise TypeError(f"{type(self).__name__} must define draw()")
 
     def fits(self, topology: Topology, duration_s: float) -> None:
         """Raise `ConfigError` if this cannot be drawn on `topology`; the message begins with the field."""
@@ -103,7 +103,7 @@ class Poisson(Traffic, frozen=True, tag="poisson"):
         return {port: self.load_frac * topology.port_rate_bps(port)}
 
     def _port(self, topology: Topology) -> int:
-        return topology.port(self.link) if self.link else topology.neighbourhoods[0].upper_port
+        return topology.port(self.link) if self.link else topology.neighbourhoods[0].uplink_port
 
 
 class Incast(Traffic, frozen=True, tag="incast"):

@@ -4,7 +4,6 @@
 Every column's meaning is written into the file as Arrow field metadata (`description`). NaN is stored as null.
 """
 
-from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -74,37 +73,12 @@ def epochs_from(table: pa.Table, scenario: Scenario) -> Epochs:
     return Epochs(time_s=columns.pop("time_s"), columns=columns)
 
 
-def misread(name: str, table: pa.Table, also: Sequence[str] = ()) -> str:
-    """What keeps `flows_from`, `epochs_from` or `ports_from` from reading a table, in words; empty: nothing.
-
-    Args:
-        name: `flows`, `epochs` or `ports`.
-        table: as it was found.
-        also: further columns of numbers that it must have.
-    """
+def missing_columns(name: str, table: pa.Table) -> list[str]:
+    """Columns that this version needs of `flows`, `epochs` or `ports`, and that the table lacks."""
     kinds = {"flows": (FlowTable, FlowRecords), "ports": (PortRecords,)}
     wanted = [f.name for kind in kinds.get(name, ()) for f in fields(kind)] or [*COLUMNS, *PROGRESS]
-    wanted += also
-    if lacking := [column for column in wanted if column not in table.column_names]:
-        return f"it has no column {', '.join(lacking)}"
-    types = {column: table.schema.field(column).type for column in wanted}
-    wrong = [
-        f"{c} ({kind})" for c, kind in types.items() if not (pa.types.is_integer(kind) or pa.types.is_floating(kind))
-    ]
-    return f"these columns hold no numbers: {', '.join(wrong)}" if wrong else ""
-
-
-def differs(table: pa.Table, other: pa.Table) -> str:
-    """What keeps two tables from being one, in words; empty: nothing."""
-    ours, theirs = table.schema, other.schema
-    if more := [name for name in ours.names if name not in theirs.names]:
-        return f"it has a column {', '.join(more)} besides"
-    if less := [name for name in theirs.names if name not in ours.names]:
-        return f"it has no column {', '.join(less)}"
-    if ours.names != theirs.names:
-        return "its columns stand in another order"
-    kinds = [f"{a.name} ({a.type}, not {b.type})" for a, b in zip(ours, theirs, strict=True) if a.type != b.type]
-    return f"these columns are of another type: {', '.join(kinds)}" if kinds else ""
+    computed = ["fct_slowdown"] if name == "flows" else []
+    return [column for column in (*wanted, *computed) if column not in table.column_names]
 
 
 def numpy_column(table: pa.Table, name: str) -> Any:

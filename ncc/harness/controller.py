@@ -22,7 +22,7 @@ class Formula(Limit, frozen=True):
 
     def build(self) -> RateLimiter:
         """Build the limiter that this describes."""
-        raise TypeError(f"{type(self).__name__} does not say how it is built")
+        raise TypeError(f"{type(self).__name__} must define build()")
 
 
 class NoLimit(Formula, frozen=True, tag="none"):

@@ -154,7 +154,7 @@ def require_seen_as(
                 keys = [key for key in {**recorded, **wanted} if recorded.get(key) != wanted.get(key)]
                 raise ConfigError(
                     f"the episode of {episode.label} was recorded with another env.{part} than this run's "
-                    f"({_told(keys, recorded, wanted)}); record again with this run's env, or train "
+                    f"({_differences(keys, recorded, wanted)}); record again with this run's env, or train "
                     "with the recording's"
                 )
         if (info.obs_dim, info.n_actions) != (obs_dim, n_actions):
@@ -207,24 +207,21 @@ def _info(path: Path, meta: bytes) -> EpisodeInfo:
 def _episode(path: Path, info: EpisodeInfo, table: pa.Table) -> Episode:
     """Convert columns to arrays over epochs and hosts."""
     n = len(info.hosts)
-    if n == 0 or len(table) % n or len(table) < 2 * n:
-        raise ResultError(f"{path} has {len(table)} rows, not two or more for each of {n} hosts; record it again")
     rows = len(table) - n  # after the last epoch there is only an observation
     obs = table.column("obs").combine_chunks()
     columns = {name: table.column(name).slice(0, rows) for name in ("action", "reward", "terminated", "truncated")}
-    if any(column.null_count for column in columns.values()) or obs.null_count or obs.type.list_size != info.obs_dim:
-        raise ResultError(f"{path} lacks numbers that its metadata promise; record it again")
+    lacks = any(column.null_count for column in columns.values()) or obs.null_count
+    if rows < n or len(table) % n or lacks or obs.type.list_size != info.obs_dim:
+        raise ResultError(f"{path} does not hold the episode that its metadata promise; record it again")
     flat = obs.flatten().to_numpy()
     actions = columns["action"].to_numpy().astype(np.int64).reshape(-1, n)
     reward = columns["reward"].to_numpy().astype(np.float32).reshape(-1, n)
     ends = {name: columns[name].to_numpy().reshape(-1, n) for name in ("terminated", "truncated")}
     over = ends["terminated"] | ends["truncated"]
-    if over[:-1].any() or not over[-1].all() or (ends["terminated"] & ends["truncated"]).any():
+    if over[:-1].any() or not over[-1].all():
         raise ResultError(f"{path} does not hold one episode with one end; record it again")
     if not (np.isfinite(flat).all() and np.isfinite(reward).all()):
         raise ResultError(f"{path} holds numbers that are not finite; record it again")
-    if actions.min() < 0 or actions.max() >= info.n_actions:
-        raise ResultError(f"{path} holds actions beyond 0 to {info.n_actions - 1}; record it again")
     return Episode(
         info=info,
         epoch=table.column("epoch").to_numpy()[::n].copy(),
@@ -238,12 +235,6 @@ def _episode(path: Path, info: EpisodeInfo, table: pa.Table) -> Episode:
 
 def _table(episode: Episode) -> pa.Table:
     info, n, epochs = episode.info, len(episode.info.hosts), len(episode.actions)
-    expected = (epochs + 1, n, info.obs_dim)
-    if epochs == 0 or episode.obs.shape != expected or episode.reward.shape != (epochs, n):
-        raise ResultError(
-            f"the episode of {episode.label} has observations {episode.obs.shape}, actions {episode.actions.shape} and "
-            f"rewards {episode.reward.shape}, which do not fit {n} hosts with {info.obs_dim} numbers each"
-        )
     rows, last = (epochs + 1) * n, np.arange((epochs + 1) * n) >= epochs * n
     end = np.arange(rows) // n == epochs - 1
 
@@ -295,5 +286,5 @@ def _plain(spec: Any) -> dict[str, Any]:
     return plain
 
 
-def _told(keys: Sequence[str], recorded: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+def _differences(keys: Sequence[str], recorded: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     return ", ".join(f"{key} {recorded.get(key)!r} in place of {wanted.get(key)!r}" for key in sorted(keys))

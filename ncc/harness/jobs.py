@@ -90,14 +90,14 @@ def jobs_for(
 
 
 class Tally:
-    """A sum of progress over jobs, which it passes on."""
+    """The sum of progress over jobs, reported to `on_progress`."""
 
     def __init__(self, total: int, on_progress: OnProgress | None) -> None:
         self._total, self._on_progress = total, on_progress
         self._frac: dict[str, float] = {}
         self._done = 0
 
-    def tell(self, job: Job, kind: Literal["skipped", "started", "running", "finished"], frac: float) -> None:
+    def report(self, job: Job, kind: Literal["skipped", "started", "running", "finished"], frac: float) -> None:
         self._frac[job.label] = frac
         self._done += kind in ("skipped", "finished")
         if self._on_progress is not None:

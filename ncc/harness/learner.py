@@ -47,7 +47,10 @@ class Learner(Protocol):
         report: Report,
         meta: Mapping[str, Any],
     ) -> Path:
-        """Train to the configured number of epochs and return the policy file (readable without torch).
+        """Train to the configured number of epochs and return the policy file (`agents/policy.py`).
+
+        Policy files are readable without torch. Before it trains, it writes `policy_untrained.npz`, with which an
+        evaluation compares the trained policy.
 
         Args:
             make_env: makes the environment of worker i in the process that steps it; picklable.

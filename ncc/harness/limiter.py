@@ -43,7 +43,7 @@ class FixedShare:
 
     def reset(self, scenario: Scenario, seed: int) -> None:
         network = scenario.network()
-        share = [network.upper_capacity_bps(area) / len(area.hosts) for area in network.neighbourhoods]
+        share = [network.uplink_capacity_bps(area) / len(area.hosts) for area in network.neighbourhoods]
         self._limits = np.array([share[area] for area in network.agent_area])
 
     def decide(self, measurement: Measurement) -> FloatArray:

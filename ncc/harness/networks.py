@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Several networks stepped together, in this process or in others, as the datapath allows."""
 
+import pickle
 from collections.abc import Callable
+from dataclasses import dataclass
 from multiprocessing import current_process
-from typing import Protocol, runtime_checkable
+from multiprocessing.connection import Connection
+from typing import Any, Protocol, runtime_checkable
 
-from ncc.core.errors import DatapathError, NccError
+from ncc.core.errors import ConfigError, DatapathError, NccError
 from ncc.core.flows import FloatArray, FlowTable
 from ncc.core.measurement import Measurement, Measurements
 from ncc.core.scenario import Scenario
 from ncc.harness.datapath import Datapath, HostStack
-from ncc.harness.processes import pack_error, unpack_error
-from ncc.harness.workers import InProcesses, WorkerNetworks
+from ncc.harness.workers import EXIT_S, Workers
 
 DatapathFactory = Callable[[], Datapath]
 """Function that makes a datapath in the process that steps it, such as a class; picklable if workers are used."""
@@ -80,13 +82,111 @@ class InTurn:
             for datapath, limits in zip(self._datapaths, rate_limits_bps, strict=True):
                 measured.append(datapath.step(limits))
         except NccError as error:
-            raise unpack_error(pack_error(error), f"rack {self._first + len(measured)}") from error
+            raise error.within(f"rack {self._first + len(measured)}") from error
         return Measurements.of(measured)
 
     def close(self) -> None:
         datapaths, self._datapaths = self._datapaths, []
         for datapath in datapaths:
             datapath.close()
+
+
+class WorkerNetworks:
+    """`Networks`, each in its own spawned process, for simulators that cannot step many at once.
+
+    They give bit for bit the results of networks in this process. The processes start with the first network. They
+    import the main module only if the datapath is defined there; a script then needs ``if __name__ == "__main__":``.
+
+    Args:
+        datapath: function that makes a network in the worker; picklable.
+        n: number of networks.
+        first: number of the first in errors, ``rack <first>``.
+
+    Raises:
+        ConfigError: the datapath cannot be pickled.
+        WorkerDiedError: in `start` and `step`; all workers are then stopped.
+    """
+
+    def __init__(self, datapath: DatapathFactory, n: int, *, first: int = 0) -> None:
+        try:
+            self._needs_main = b"_main__" in pickle.dumps(datapath)  # the name of __main__ in spawned processes
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise ConfigError(
+                f"the datapath factory cannot be sent to a worker ({error}); use a class or a function of a module"
+            ) from None
+        self._datapath, self._n, self._first = datapath, n, first
+        self._workers: Workers | None = None
+        self._started: set[int] = set()
+
+    def start(self, row: int, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
+        if self._workers is None:
+            stopped = "the others were stopped; " if self._n > 1 else ""
+            self._workers = Workers(
+                _serve,
+                [(self._datapath,)] * self._n,
+                [""] * self._n,
+                remedy=f"{stopped}start again, or resume from a checkpoint",
+                main=self._needs_main,
+            )
+        (measurement,) = self._exchange(self._workers, {row: (scenario, flows, stack, seed)}, named=False)
+        self._started.add(row)
+        return measurement
+
+    def step(self, rate_limits_bps: FloatArray) -> Measurements | Measurement:
+        if self._workers is None or len(self._started) < self._n:
+            raise DatapathError(f"{len(self._started)} of {self._n} networks are running; start each of them first")
+        measured = self._exchange(self._workers, dict(enumerate(rate_limits_bps)), named=self._n > 1)
+        return measured[0] if self._n == 1 else Measurements.of(measured)
+
+    def close(self) -> None:
+        workers, self._workers, self._started = self._workers, None, set()
+        if workers is not None:
+            workers.close(EXIT_S)  # enough to finish the last epoch
+
+    def _exchange(self, workers: Workers, requests: dict[int, Any], *, named: bool) -> list[Measurement]:
+        """Send requests to some workers and receive their answers; on any failure stop them all."""
+        row = 0
+        try:
+            for row, request in requests.items():
+                workers.send(row, request)
+            answers = []
+            for row in requests:
+                answers.append(workers.receive(row))
+        except NccError as error:
+            self.close()
+            raise error.within(f"rack {self._first + row}" if named else "") from None
+        except BaseException:  # also on Ctrl-C: some workers would be an epoch ahead
+            self.close()
+            raise
+        return answers
+
+
+def _serve(pipe: "Connection[Any, Any]", datapath: DatapathFactory) -> None:
+    """Run a worker: execute the parent's requests until the pipe closes."""
+    network: Datapath | None = None
+    try:
+        while True:
+            request = pipe.recv()
+            network = network or datapath()
+            pipe.send(network.start(*request) if isinstance(request, tuple) else network.step(request))
+    finally:
+        if network is not None:
+            network.close()
+
+
+@dataclass(frozen=True)
+class InProcesses:
+    """A datapath whose networks run in a spawned process each: `Batching` for any datapath."""
+
+    datapath: DatapathFactory
+    """Function that makes a network in the worker; picklable."""
+
+    def __call__(self) -> Datapath:
+        return self.datapath()
+
+    def batch(self, n: int, *, threads: int, first: int) -> WorkerNetworks:
+        """Start `n` networks in as many processes; more than there are cores gains nothing."""
+        return WorkerNetworks(self.datapath, n, first=first)
 
 
 class WhereFree:

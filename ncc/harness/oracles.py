@@ -137,5 +137,5 @@ def _areas(scenario: Scenario) -> list[tuple[IntArray, FloatArray, float]]:
     found = []
     for number, area in enumerate(network.neighbourhoods):
         hosts = np.flatnonzero(agents == number)
-        found.append((hosts, link_bps[hosts], network.upper_capacity_bps(area)))
+        found.append((hosts, link_bps[hosts], network.uplink_capacity_bps(area)))
     return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An evaluation: controllers x seeds, each run in a worker process and written to disk at once, resumable."""
+"""An evaluation: controllers x seeds, each run by a worker and written to disk at once, resumable."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -8,23 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from ncc.core.errors import ConfigError, ResultError
-from ncc.harness.crew import Task, work_off
 from ncc.harness.datapath import Alone
-from ncc.harness.jobs import (
-    DatapathFactory,
-    Job,
-    JobEvent,
-    LimiterFactory,
-    OnProgress,
-    RecorderFactory,
-    Tally,
-    jobs_for,
-)
+from ncc.harness.executor import Executor, Processes, Task
+from ncc.harness.jobs import DatapathFactory, Job, LimiterFactory, OnProgress, RecorderFactory, Tally
 from ncc.harness.lock import exclusive
 from ncc.harness.manifest import check_plain, is_sealed, provenance, unseal
 from ncc.harness.results import Evaluation, StoredRun, open_run, run_folder, run_identity, save_evaluation
 
-__all__ = ["DatapathFactory", "Job", "JobEvent", "LimiterFactory", "OnProgress", "evaluate", "jobs_for"]
+ONE_AT_A_TIME = Processes(1)
 
 log = logging.getLogger(__name__)
 
@@ -35,32 +26,29 @@ def evaluate(
     datapath_factory: DatapathFactory,
     limiter_factory: LimiterFactory,
     *,
-    workers: int = 1,
+    executor: Executor = ONE_AT_A_TIME,
     config: Mapping[str, Any] | None = None,
     on_progress: OnProgress | None = None,
     recorder_factory: RecorderFactory | None = None,
 ) -> Evaluation:
     """Run the jobs that `folder` does not hold yet and seal it as an evaluation, with runs in the order of `jobs`.
 
-    Results do not depend on `workers`. An interrupted evaluation cannot be loaded (`load_evaluation` refuses it), but
+    Results do not depend on `executor`. An interrupted evaluation cannot be loaded (`load_evaluation` refuses it), but
     its finished runs are kept: the same call continues from there. A run made by another version of the code is done
     again.
 
     Args:
         datapath_factory: picklable; called once in each worker.
         limiter_factory: picklable; called in the worker for each job.
-        workers: processes at a time, >= 1; one at a time if the datapath must be `Alone`.
+        executor: where the runs take place, and how many at a time; one if the datapath must be `Alone`.
         config: resolved configuration for the manifests.
         recorder_factory: picklable; called in the worker for each job, and the recording is saved beside its results.
 
     Raises:
-        ConfigError: a job occurs twice, or `workers` is below 1.
+        ConfigError: there are no jobs, or a job occurs twice.
         ResultError: `folder` holds other experiments, is being written by another process, or cannot be written.
-        WorkerDiedError: a worker ended before its job; the message names the job and how the worker ended.
-        NccError: an error of a job, of the same class, with the job's name.
+        WorkerDiedError, NccError: as in `Executor.run`.
     """
-    if workers < 1:
-        raise ConfigError(f"workers must be at least 1, got {workers}")
     if not jobs:
         raise ConfigError("nothing to evaluate: name at least one controller and one seed")
     check_plain(dict(config or {}), "config")
@@ -80,15 +68,15 @@ def evaluate(
         tally = Tally(len(jobs), on_progress)
         for job in jobs:
             if job.label in runs:
-                tally.tell(job, "skipped", 1.0)
+                tally.report(job, "skipped", 1.0)
         remaining = [job for job in jobs if job.label not in runs]
         made_by: object = datapath_factory
-        if isinstance(made_by, Alone) and made_by.alone:
-            workers = 1
-        task = Task(folder, datapath_factory, limiter_factory, dict(config or {}), recorder_factory)
-        with closing(work_off(remaining, task, min(workers, len(remaining)), tally)) as done:
-            for job in done:
-                runs[job.label] = open_run(folders[job.label], verify=False)
+        most = 1 if isinstance(made_by, Alone) and made_by.alone else executor.workers
+        task = Task(folder, str(Path.cwd()), datapath_factory, limiter_factory, dict(config or {}), recorder_factory)
+        if remaining:
+            with closing(executor.run(remaining, task, min(most, len(remaining)), tally)) as done:
+                for job in done:
+                    runs[job.label] = open_run(folders[job.label], verify=False)
         for job in jobs:
             for problem in runs[job.label].problems:
                 log.warning("INVALID run of %s: %s", job.label, problem)

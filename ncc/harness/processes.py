@@ -1,27 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Common parts of all pools of worker processes: how workers start and end, and how they send errors.
+"""Processes: how they start, how they end, and how those of a command are found again.
 
-It imports nothing heavy, because workers of environments import it too.
+It imports nothing heavy, because every worker imports it too.
 """
 
 import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
-from ncc.core.errors import NccError
-
-EXIT_S = 10.0
-"""Seconds that a process that closed its pipe gets to exit."""
 TERMINATE_S = 10.0
 """Seconds that a terminated process gets to clean up before it is killed."""
 _BLAS_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def usable_cpus() -> int:
+    """Number of CPUs that this process may use."""
+    return len(os.sched_getaffinity(0))
 
 
 @contextmanager
@@ -59,16 +60,6 @@ def main_left_alone() -> Iterator[None]:
         main.update(before)
 
 
-def killed_by(process: BaseProcess) -> str | None:
-    """Name of the signal that ended a process, such as "SIGKILL"; None if it exited or still runs after `EXIT_S`.
-
-    `process.exitcode` distinguishes the two: it is None if the process still runs.
-    """
-    process.join(EXIT_S)
-    code = process.exitcode
-    return signal.Signals(-code).name if code is not None and code < 0 else None
-
-
 def end(processes: Sequence[BaseProcess], grace_s: float = 0.0) -> None:
     """End these processes: wait up to `grace_s` for all, terminate the rest, kill the rest, and close them."""
     _join(processes, grace_s)
@@ -88,24 +79,31 @@ def _join(processes: Sequence[BaseProcess], patience_s: float) -> None:
         process.join(max(0.0, deadline_s - time.monotonic()))
 
 
-@dataclass(frozen=True)
-class PackedError:
-    """An error in a form that workers send to the parent."""
+def processes_where(matches: Callable[[bytes], bool]) -> list[int]:
+    """Other processes of this machine whose command line and environment match, as far as this user may read them.
 
-    kind: type[NccError]
-    text: str
-    state: dict[str, Any]
-    """Attributes of the error."""
+    Args:
+        matches: receives the arguments and variables of a process, each of which ends with a null byte.
+    """
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            described = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+        except OSError:  # it has exited, or belongs to another user
+            continue
+        if matches(described):
+            found.append(int(entry.name))
+    return found
 
 
-def pack_error(error: NccError) -> PackedError:
-    """Pack an error for sending; pickling it would call its class with the finished text."""
-    return PackedError(type(error), str(error), vars(error))
-
-
-def unpack_error(packed: PackedError, prefix: str) -> NccError:
-    """Rebuild a worker's error, of the same class and with the text "prefix: text"; an empty prefix adds nothing."""
-    text = f"{prefix}: {packed.text}" if prefix else packed.text
-    error = packed.kind.__new__(packed.kind, text)  # not __init__, which may take other arguments
-    vars(error).update(packed.state)
-    return error
+def await_end(matches: Callable[[bytes], bool], patience_s: float) -> None:
+    """Wait until `processes_where` finds no process; kill those that are left after `patience_s`."""
+    deadline_s = time.monotonic() + patience_s
+    while left := processes_where(matches):
+        if time.monotonic() > deadline_s:
+            for process in left:
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+        time.sleep(0.1)

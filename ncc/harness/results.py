@@ -23,7 +23,7 @@ from ncc.core.flows import FloatArray, IntArray
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
 from ncc.harness.atomic import replacing
-from ncc.harness.columns import differs, epochs_from, flows_from, misread, numpy_column, ports_from, tables
+from ncc.harness.columns import epochs_from, flows_from, missing_columns, numpy_column, ports_from, tables
 from ncc.harness.controller import Controller
 from ncc.harness.datapath import Records
 from ncc.harness.episodes import FILE as EPISODE
@@ -96,14 +96,13 @@ class Evaluation:
         Raises:
             ResultError: this version cannot read a run's table, or the columns of two runs differ.
         """
-        found = [run.table(name) for run in self.runs]
-        for run, table in zip(self.runs, found, strict=True):
-            if wrong := differs(table, found[0]):
-                raise ResultError(
-                    f"{run.folder / name}.parquet cannot stand in one table with {self.runs[0].folder / name}.parquet: "
-                    f"{wrong}; run both again with one version of ncc, or read them one by one"
-                )
-        return pa.concat_tables(found).unify_dictionaries()
+        try:
+            return pa.concat_tables([run.table(name) for run in self.runs]).unify_dictionaries()
+        except pa.ArrowInvalid:
+            raise ResultError(
+                f"the runs in {self.folder} differ in the columns of their {name}; run them again with one version of "
+                "ncc, or read them one by one"
+            ) from None
 
     def summaries(self) -> dict[str, dict[int, dict[str, float]]]:
         """Metrics (`ncc.metrics.catalogue`) of every run, by controller and seed."""
@@ -117,7 +116,7 @@ class Evaluation:
         """
         found: dict[str, list[pa.Table]] = {name: [] for name in self.controllers}
         for run in self.runs:
-            found[run.controller].append(_readable(run.folder, "flows", run.manifest, also=("fct_slowdown",)))
+            found[run.controller].append(run.table("flows"))
         return {
             name: (
                 np.concatenate([numpy_column(table, "size_bytes") for table in of]),
@@ -239,15 +238,16 @@ def read_table(path: Path) -> pa.Table:
         raise ResultError(f"{path} cannot be read as Parquet ({said}); run it again") from None
 
 
-def _readable(folder: Path, name: str, manifest: Manifest, also: Sequence[str] = ()) -> pa.Table:
-    """Read a table of a run, if this version can, with the columns `also` that `Run` does not need."""
+def _readable(folder: Path, name: str, manifest: Manifest) -> pa.Table:
+    """Read a table of a run, if this version can."""
     path = folder / f"{name}.parquet"
     table = read_table(path)
-    if wrong := misread(name, table, also):
+    if missing := missing_columns(name, table):
         made = manifest.provenance.get("ncc", "unknown")
-        other = f"by another version of ncc ({made}; this is {ncc.__version__})"
-        who = other if made != ncc.__version__ else f"by other code that calls itself ncc {made} too, or changed"
-        raise ResultError(f"{path} was written {who}: {wrong}; run it again, or read it with what wrote it")
+        raise ResultError(
+            f"{path} was written by ncc {made}, and this is ncc {ncc.__version__}: it has no column "
+            f"{', '.join(missing)}; run it again, or read it with the ncc that wrote it"
+        )
     return table
 
 

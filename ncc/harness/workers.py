@@ -1,160 +1,140 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Several networks, one process each: `Networks` of simulators that cannot step many at once.
+"""Worker processes: one way to start them, to hear from them, to name one that died, and to end them.
 
-A pipe per worker carries limits one way and the measurement the other. A closed pipe shows either side that the other
-has died. No process is left behind, however one ends.
+Runs of an evaluation, networks in processes of their own and A3C's workers are all `Workers`. Workers are spawned,
+never forked, because a simulator or a BLAS may hold threads and locks. A simulator may also abort its interpreter, so a
+worker may die at any time. A closed pipe shows either side that the other has gone.
 """
 
-import multiprocessing
-import pickle
-from collections.abc import Callable
-from contextlib import nullcontext
-from dataclasses import dataclass
-from multiprocessing.connection import Connection
+import signal
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import nullcontext, suppress
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
+from types import FrameType
 from typing import Any
 
-from ncc.core.errors import ConfigError, DatapathError, NccError, WorkerDiedError
-from ncc.core.flows import FloatArray, FlowTable
-from ncc.core.measurement import Measurement, Measurements
-from ncc.core.scenario import Scenario
-from ncc.harness.datapath import Datapath, HostStack
-from ncc.harness.processes import PackedError, end, killed_by, main_left_alone, pack_error, quiet_start, unpack_error
+from ncc.core.errors import NccError, WorkerDiedError
+from ncc.harness.processes import end, main_left_alone, quiet_start
 
-_JOIN_S = 10.0
-"""Seconds that a worker gets to finish its last epoch before it is terminated."""
+EXIT_S = 10.0
+"""Seconds that a worker whose pipe is closed gets to exit."""
 
-
-@dataclass(frozen=True)
-class InProcesses:
-    """A datapath whose networks run in a spawned process each: `ncc.harness.networks.Batching` for any datapath."""
-
-    datapath: Callable[[], Datapath]
-    """Function that makes a network in the worker; picklable."""
-
-    def __call__(self) -> Datapath:
-        return self.datapath()
-
-    def batch(self, n: int, *, threads: int, first: int) -> "WorkerNetworks":
-        """Start `n` networks in as many processes; more than there are cores gains nothing."""
-        return WorkerNetworks(self.datapath, n, first=first)
+Work = Callable[..., None]
+"""Function that a worker runs, with its pipe and its arguments; an `NccError` that it raises reaches the parent."""
 
 
-class WorkerNetworks:
-    """`ncc.harness.networks.Networks`, each in its own spawned process.
-
-    They give bit for bit the results of networks in this process. The processes start with the first network. They
-    import the main module only if the datapath is defined there; a script then needs ``if __name__ == "__main__":``.
+class Workers:
+    """Spawned processes with a pipe each. None outlives this process, however it ends.
 
     Args:
-        datapath: function that makes a network in the worker; picklable.
-        n: number of networks.
-        first: number of the first in errors, ``rack <first>``.
-
-    Raises:
-        ConfigError: the datapath cannot be pickled.
-        WorkerDiedError: in `start` and `step`; all workers are then stopped.
+        work: function of a module, called in each worker.
+        arguments: further arguments for each worker; its number is that of the workers.
+        labels: for each worker, the name of its work in errors, or an empty text; may be changed between messages.
+        remedy: end of the sentence that says that a worker died.
+        daemon: True for workers that start no processes themselves.
+        main: False lets workers not import this process's main module, so that a script needs no guard for them.
     """
 
-    def __init__(self, datapath: Callable[[], Datapath], n: int, *, first: int = 0) -> None:
+    def __init__(
+        self,
+        work: Work,
+        arguments: Sequence[tuple[Any, ...]],
+        labels: Sequence[str],
+        *,
+        remedy: str = "",
+        daemon: bool = True,
+        main: bool = True,
+    ) -> None:
+        context = get_context("spawn")
+        self.labels, self._remedy = list(labels), remedy
+        self._processes: list[SpawnProcess] = []
+        self._pipes: list[Connection[Any, Any]] = []
         try:
-            self._needs_main = b"_main__" in pickle.dumps(datapath)  # the name of __main__ in spawned processes
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise ConfigError(
-                f"the datapath factory cannot be sent to a worker ({error}); use a class or a function of a module"
-            ) from None
-        self._datapath, self._n, self._first = datapath, n, first
-        self._workers: list[tuple[SpawnProcess, Connection]] = []
-        self._started: set[int] = set()
-
-    def start(self, row: int, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
-        """See `ncc.harness.networks.Networks.start`."""
-        if not self._workers:
-            self._spawn()
-        (measurement,) = self._exchange({row: (scenario, flows, stack, seed)}, named=False)
-        self._started.add(row)
-        return measurement
-
-    def step(self, rate_limits_bps: FloatArray) -> Measurements | Measurement:
-        """See `ncc.harness.networks.Networks.step`; on any failure all workers are stopped."""
-        if len(self._started) < self._n:
-            raise DatapathError(f"{len(self._started)} of {self._n} networks are running; start each of them first")
-        measured = self._exchange(dict(enumerate(rate_limits_bps)), named=self._n > 1)
-        return measured[0] if self._n == 1 else Measurements.of(measured)
-
-    def close(self) -> None:
-        """Stop the workers; may be called twice, and networks may be started again."""
-        workers, self._workers, self._started = self._workers, [], set()
-        for _, pipe in workers:
-            pipe.close()  # a worker ends when its pipe is closed
-        end([process for process, _ in workers if process.pid is not None], _JOIN_S)
-
-    def _spawn(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        try:
-            with quiet_start(), nullcontext() if self._needs_main else main_left_alone():
-                for _ in range(self._n):
+            with quiet_start(), nullcontext() if main else main_left_alone():
+                for each in arguments:
                     ours, theirs = context.Pipe()
-                    process = context.Process(target=_work, args=(theirs, self._datapath), daemon=True)
-                    self._workers.append((process, ours))
+                    process = context.Process(target=_run, args=(work, theirs, each), daemon=daemon)
+                    self._pipes.append(ours)
                     process.start()
+                    self._processes.append(process)
                     theirs.close()
         except BaseException:
             self.close()
             raise
 
-    def _exchange(self, requests: dict[int, Any], *, named: bool) -> list[Measurement]:
-        """Send requests to some workers and receive their answers; on any failure stop them all."""
+    def send(self, worker: int, message: Any) -> None:
+        """Send a message; `WorkerDiedError` if the worker is dead."""
         try:
-            for row, request in requests.items():
-                try:
-                    self._workers[row][1].send(request)
-                except ConnectionError:
-                    raise self._death(row) from None
-            return [self._receive(row, named=named) for row in requests]
-        except BaseException:  # also on Ctrl-C: some workers would be an epoch ahead
-            self.close()
-            raise
+            self._pipes[worker].send(message)
+        except ConnectionError:
+            raise self._died(worker) from None
 
-    def _receive(self, row: int, *, named: bool) -> Measurement:
+    def receive(self, worker: int) -> Any:
+        """Wait for the next message of one worker; errors as in `messages`."""
         try:
-            answer = self._workers[row][1].recv()
-        except (EOFError, ConnectionError):
-            raise self._death(row) from None
-        if isinstance(answer, PackedError):
-            raise unpack_error(answer, f"rack {self._first + row}" if named else "")
-        found: Measurement = answer
-        return found
+            message = self._pipes[worker].recv()
+        except (EOFError, OSError):
+            raise self._died(worker) from None
+        if isinstance(message, NccError):
+            raise message.within(self.labels[worker])
+        return message
 
-    def _death(self, row: int) -> WorkerDiedError:
-        process = self._workers[row][0]
-        if name := killed_by(process):
-            how = f"signal {name}"
-        elif process.exitcode is None:
-            how = "it closed its pipe and did not exit"
+    def messages(self, workers: Collection[int]) -> Iterator[tuple[int, Any]]:
+        """Wait for the first message of any of these workers; yield one message of each that has sent any.
+
+        Raises:
+            WorkerDiedError: a worker died; the sentence says whose work it did, how it ended, and the remedy.
+            NccError: the worker's own error, of the same class, after the name of its work.
+        """
+        # Watch the process as well as the pipe: the pipe of a dead worker stays open if the worker left a child.
+        watched = {worker: (self._pipes[worker], self._processes[worker].sentinel) for worker in workers}
+        ready = wait([sign for pair in watched.values() for sign in pair])
+        for worker, (pipe, sentinel) in watched.items():
+            if pipe not in ready and sentinel not in ready:
+                continue
+            if not pipe.poll():
+                raise self._died(worker)
+            yield worker, self.receive(worker)
+
+    def close(self, grace_s: float = 0.0) -> None:
+        """End all workers; those that do not exit within `grace_s` are terminated, and killed if that does not help."""
+        for pipe in self._pipes:
+            pipe.close()
+        end(self._processes, grace_s)
+        self._processes, self._pipes = [], []
+
+    def _died(self, worker: int) -> WorkerDiedError:
+        process = self._processes[worker]
+        process.join(EXIT_S)
+        code = process.exitcode
+        if code is None:
+            how = "closed its pipe and did not exit"
+        elif code >= 0:
+            how = f"ended with exit status {code}; its last message, if any, is on standard error"
         else:
-            how = f"exit status {process.exitcode}"
-        others = " and the others were stopped" if self._n > 1 else ""
-        return WorkerDiedError(
-            f"the worker of rack {self._first + row} died ({how}){others}; its last words, if any, "
-            "are on standard error; start again, or resume from a checkpoint"
-        )
+            name = signal.Signals(-code).name
+            how = f"was killed by {name}{' (perhaps for want of memory)' if name == 'SIGKILL' else ''}"
+        remedy = f"; {self._remedy}" if self._remedy else ""
+        return WorkerDiedError(f"the worker process {process.pid} {how}{remedy}").within(self.labels[worker])
 
 
-def _work(pipe: Connection, datapath: Callable[[], Datapath]) -> None:
-    """Run a worker: execute the parent's requests until the pipe closes."""
-    network: Datapath | None = None
+def _run(work: Work, pipe: "Connection[Any, Any]", arguments: tuple[Any, ...]) -> None:
+    """Run a worker. SIGTERM ends it as an exception does, so that a datapath that holds more than memory is closed."""
+    signal.signal(signal.SIGTERM, _leave)
     try:
-        while True:
-            request = pipe.recv()
-            try:
-                network = network or datapath()
-                answer: Any = network.start(*request) if isinstance(request, tuple) else network.step(request)
-            except NccError as error:
-                answer = pack_error(error)
-            pipe.send(answer)
+        work(pipe, *arguments)
     except (EOFError, ConnectionError):
-        return  # the parent has closed its end or exited
+        return  # the parent has closed its end or exited: nobody waits for more
+    except NccError as error:
+        with suppress(ConnectionError):
+            pipe.send(error)
     finally:
-        if network is not None:
-            network.close()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def _leave(number: int, _: FrameType | None) -> None:
+    """Raise SystemExit on the first signal only."""
+    signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(128 + number)

@@ -4,18 +4,15 @@
 ``run`` is the agent of a host: it measures its connections, exchanges states with its neighbours, decides by a policy
 file, and holds its connections to that (docs/host). ``replay`` decides on a recording; it takes neither root nor BPF.
 
-``upper`` runs on the machine that has the uplink and sends its state to the hosts. ``unit`` prints a systemd unit for
+``uplink`` runs on the machine that has the uplink and sends its state to the hosts. ``unit`` prints a systemd unit for
 the agent and takes the arguments of ``run``: ``unit policy.ncc --interface NAME ...``.
 
 ``restore`` puts back the settings that a killed agent left in this network namespace.
 
 ``check`` prints what the machine can do of the Linux datapath and what is missing; its exit status is 0 if a run is
-possible and 1 if not. With ``--callbacks`` it also sends traffic through network namespaces of its own, for some
-seconds, and counts how often the kernel takes something else for the value that a program returns.
+possible and 1 if not.
 
-``cost`` measures what our controllers take per ACK in the kernel, beside the kernel's own CUBIC.
-
-``sweep`` removes what killed runs left behind, and the flows that were meant to outlive them.
+``sweep`` removes what killed runs left behind.
 """
 
 import argparse
@@ -29,11 +26,10 @@ from ncc.core.errors import ConfigError, NccError
 COMMANDS = {
     "run": ("run:command", "run_options", "decide for this host by a policy file"),
     "replay": ("replay:command", "replay_options", "decide on a recording, and compare"),
-    "upper": ("uplink:command", "upper_options", "send hosts the state of the port that they share"),
+    "uplink": ("uplink:command", "uplink_options", "send hosts the state of the port that they share"),
     "unit": ("unit:command", "unit_options", "print a unit by which systemd runs the agent"),
     "restore": ("sysctls:command", "no_options", "put back the settings that a killed agent left"),
-    "check": ("check:check", "check_options", "what this machine can do of the Linux datapath"),
-    "cost": ("check:cost", "cost_options", "what an ACK costs in the kernel, ours beside the kernel's own CUBIC"),
+    "check": ("check:check", "no_options", "what this machine can do of the Linux datapath"),
     "sweep": ("check:sweep", "no_options", "remove what runs left behind whose process was killed"),
 }
 """For each command: its function in this package, the function of `ncc.host.options` for its options, and its help.
@@ -46,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
     """Parser of all `COMMANDS`."""
     from ncc.host import options
 
-    found = argparse.ArgumentParser(prog="ncc host", description=(__doc__ or "").split("\n")[0])
+    found = options.Parser(prog="ncc host", description=(__doc__ or "").split("\n")[0])
     commands = found.add_subparsers(required=True, metavar="command", dest="command")
     for name, (_, add_options, help_) in COMMANDS.items():
         getattr(options, add_options)(commands.add_parser(name, help=help_))

@@ -1,17 +1,33 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One period of a host's agent: from measurements to limits, and to the state sent to its neighbours."""
+"""One period of a host's agent: from measurements to limits, and to the state sent to its neighbours.
+
+And advice to whoever started an agent that receives nothing: most often it is the first try, and an option is wrong.
+"""
 
 import numpy as np
 
 from ncc.core.errors import NccError
 from ncc.core.flows import FloatArray
-from ncc.core.units import to_ns
+from ncc.core.units import NS_PER_S, to_ns
+from ncc.host.exchange import Exchange
 from ncc.host.guard import Guard
-from ncc.host.neighbourhood import TOLD, Columns, Neighbourhood
-from ncc.host.state import STATE, Exchange, StateArray, idle
+from ncc.host.message import STATE, StateArray, idle
+from ncc.host.neighbourhood import SHARED, Columns, Neighbourhood
 
 STALE_PERIODS = 20
 """Periods for which a peer's state counts; then the peer is taken to be idle."""
+SILENT_NS = 5 * NS_PER_S
+"""Silence of all peers after which advice is given; agents that are started together have all begun by then."""
+ADVICE = {
+    "forged": "they are signed by another key, or changed on their way: compare the files of --key",
+    "clock": "the clocks of the machines differ by more than a minute: have NTP set them",
+    "unknown_sender": "they come from an address and port that --peers does not have",
+    "version": "their agents are of another version of ncc",
+    "late": "they are too long on their way, or their machines stand still",
+    "replayed": "they are older than those received before",
+    "values": "they hold values that no host can have",
+}
+"""Reasons of `ncc.host.listener.DROPPED`, the first that explains a silence, with advice."""
 
 
 class Agent:
@@ -27,7 +43,7 @@ class Agent:
     Attributes:
         guard: whose limits are in force.
         exchange: with the peers.
-        counters: of messages too old to be used: `stale_peers`, a peer and period each; `stale_upper`.
+        counters: of messages too old to be used: `stale_peers`, a peer and period each; `stale_uplink`.
     """
 
     def __init__(
@@ -40,9 +56,9 @@ class Agent:
         in_force: bool = True,
     ) -> None:
         self.neighbourhood, self.guard, self.exchange = neighbourhood, guard, exchange
-        self.counters = {"stale_peers": 0, "stale_upper": 0}
+        self.counters = {"stale_peers": 0, "stale_uplink": 0}
         self.stale: np.ndarray = np.ones(exchange.n_peers, np.bool_)
-        """[r] True for peers that count as idle because they were not heard for too long."""
+        """[r] True for peers that count as idle because nothing was received of them for too long."""
         self._in_force = in_force
         self._none: FloatArray = np.full(len(neighbourhood.link_bps), np.inf)
         self._idle = idle(exchange.n_peers)
@@ -58,19 +74,21 @@ class Agent:
         exchange, guard = self.exchange, self.guard
         exchange.receive(now_ns)
         in_force = guard.held_bps if self._in_force else self._none
-        for name in TOLD:
+        for name in SHARED:
             self._state[name] = in_force if name == "rate_limit_bps" else own[name]
-        heard = exchange.heard
+        inbox = exchange.inbox
+        peers = inbox.states
         if exchange.n_peers:
-            self.stale = (exchange.heard_ns == 0) | (now_ns - exchange.heard_ns > self._stale_ns)
+            self.stale = (inbox.states_ns == 0) | (now_ns - inbox.states_ns > self._stale_ns)
             if n_stale := int(np.count_nonzero(self.stale)):
                 self.counters["stale_peers"] += n_stale
-                heard = np.where(self.stale, self._idle, heard)
-        told = exchange.upper_ns > 0 and now_ns - exchange.upper_ns <= self._stale_ns
-        self.counters["stale_upper"] += not told
+                peers = np.where(self.stale, self._idle, peers)
+        uplink_ns = int(inbox.uplink_ns[0])
+        uplink = inbox.uplink if uplink_ns and now_ns - uplink_ns <= self._stale_ns else None
+        self.counters["stale_uplink"] += uplink is None
         decided, why = None, ""
         try:
-            decided = self.neighbourhood.decide(own, in_force, heard, exchange.upper if told else None)
+            decided = self.neighbourhood.decide(own, in_force, peers, uplink)
         except NccError as error:
             why = str(error)
         return guard.hold(decided, now_ns, why)
@@ -82,3 +100,28 @@ class Agent:
     def close(self) -> None:
         """Close the exchange; may be called twice."""
         self.exchange.close()
+
+
+class Silence:
+    """Notices that no state of any peer comes, and says so once, and again only after one has come."""
+
+    def __init__(self, agent: Agent, now_ns: int) -> None:
+        self._agent, self._since_ns, self._said = agent, now_ns, False
+        self._counted = dict(agent.exchange.counters)
+
+    def notice(self, now_ns: int) -> str | None:
+        """Look once a period; a sentence if there is something new to say."""
+        agent, counters, n = self._agent, self._agent.exchange.counters, self._agent.exchange.n_peers
+        if not n or not agent.stale.all():
+            self._since_ns, self._said = now_ns, False
+            return None
+        if self._said or now_ns - self._since_ns < SILENT_NS:
+            return None
+        self._said = True
+        dropped = {why: counters.get(why, 0) - self._counted.get(why, 0) for why in ADVICE}
+        self._counted = dict(counters)
+        none = f"no state of any of {n} peers has come for {SILENT_NS // NS_PER_S} s, and all count as idle"
+        for why, count in dropped.items():
+            if count:
+                return f"{none}: {count} messages were dropped ({why}), for {ADVICE[why]}"
+        return f"{none}: nothing comes; see whether their agents run and a firewall lets UDP through"

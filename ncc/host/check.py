@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``ncc host check``, ``cost`` and ``sweep``: abilities of the machine, and remains of runs on it."""
+"""``ncc host check`` and ``sweep``: abilities of the machine, and remains of runs on it."""
 
 import argparse
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def table(rows: Sequence[Row]) -> Table:
     return result
 
 
-def check(options: argparse.Namespace) -> int:
+def check(_: argparse.Namespace) -> int:
     """Print the table; 0 if a run is possible, else 1."""
     console, rows = Console(), check_machine()
     console.print(table(rows))
@@ -34,35 +34,6 @@ def check(options: argparse.Namespace) -> int:
         console.print(f"No run on linux is possible here; the first thing missing is {first.name}.", highlight=False)
         return 1
     console.print("Runs on linux are possible here.", highlight=False)
-    if options.callbacks:
-        from ncc.envs.linux.callbacks import count_callbacks
-
-        with console.status("counting callbacks"):
-            counted = count_callbacks(options.callbacks)
-        console.print(counted.sentence(), highlight=False, soft_wrap=True)
-    return 0
-
-
-def cost(options: argparse.Namespace) -> int:
-    """Print the cost of an ACK; always 0."""
-    from ncc.envs.linux import objects
-    from ncc.envs.linux.cost import measure
-
-    console = Console()
-    with console.status("measuring"):
-        costs, counting_ns = measure(tuple(options.controllers) or objects.controllers(), options.seconds)
-    result = Table(title="Congestion control in the kernel, per ACK", title_justify="left")
-    for heading in ("controller", "ns", "over the kernel's cubic", "ACKs"):
-        result.add_column(heading, justify="left" if heading == "controller" else "right")
-    for row in costs:
-        over = row.ns_per_ack / costs[0].ns_per_ack if costs[0].ns_per_ack else float("nan")
-        result.add_row(row.name, f"{row.ns_per_ack:.0f}", f"{over:.2f}", str(row.acks))
-    console.print(result)
-    console.print(
-        f"By the kernel's clock for BPF programs, less the {counting_ns:.0f} ns that it counts for an empty one.",
-        highlight=False,
-        soft_wrap=True,
-    )
     return 0
 
 

@@ -1,26 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The exchange of hosts' states by UDP: to peers one by one, or to all of a link at once."""
+"""The exchange of hosts' states: with nobody, or by UDP, with peers one by one or with all of a link at once."""
 
 import socket
 import time
-from collections.abc import Callable, Sequence
 from typing import Annotated
 
 from msgspec import Meta
 
 from ncc.core.errors import ConfigError
-from ncc.core.units import to_ns
+from ncc.core.units import NS_PER_S, to_ns
 from ncc.core.value import Positive, Value
-from ncc.host.discovery import Discovery
-from ncc.host.listener import Listener
-from ncc.host.message import SIZE, Key, Kind
+from ncc.host.listener import Inbox, Listener
+from ncc.host.message import HELLO_VALUES, SIZE, Key, Kind, Pace, Sender, StateArray
 from ncc.host.peers import HOSTS_MOST, Address, Peer, parse_agent, parse_one, parse_peers
-from ncc.host.sender import Pace, Sender
 from ncc.host.sockets import destinations, drops, join_group, open_socket, send_all
-from ncc.host.state import Exchange, StateArray
 
 GROUP = "239.255.71.94"
 """Multicast group of administrative scope (RFC 2365 section 6.1); nothing is sent beyond the link."""
+HELLO_NS = NS_PER_S
+"""Time between two hellos of an agent that is discovered."""
 SPARE = 16
 """Messages that may come in a period beyond two of each sender."""
 DROPS_EVERY = 256
@@ -35,13 +33,13 @@ class ExchangeSpec(Value, frozen=True):
     which its peers know it."""
     period_s: Positive
     """Seconds between decisions, and so between messages of a host."""
-    late_s: Positive
+    late_s: Positive = 1.0
     """Age in seconds from which a state that arrives is not used."""
     peers: tuple[str, ...] = ()
     """The other agents, each with its hosts."""
     discover: Annotated[int, Meta(ge=0, le=HOSTS_MOST)] = 0
     """Number of hosts of other agents to be found on the link, instead of named peers."""
-    upper: str | None = None
+    uplink: str | None = None
     """The sender of the uplink's state, if there is one. If peers are discovered, so is it."""
     group: str | None = None
     """A multicast group, ``ADDRESS:PORT``: one message then serves all peers, which must have the same."""
@@ -57,8 +55,8 @@ class ExchangeSpec(Value, frozen=True):
             raise ConfigError(f"ExchangeSpec.discover needs a multicast group, for example group={GROUP}")
         if (self.group is None) != (self.interface is None):
             raise ConfigError("ExchangeSpec.group and interface go together: name both or none")
-        if self.discover and self.upper is not None:
-            raise ConfigError("ExchangeSpec.upper is discovered where peers are: leave it out")
+        if self.discover and self.uplink is not None:
+            raise ConfigError("ExchangeSpec.uplink is discovered where peers are: leave it out")
 
     @property
     def own(self) -> tuple[Peer, ...]:
@@ -66,73 +64,80 @@ class ExchangeSpec(Value, frozen=True):
         return parse_agent(self.listen, "address to listen on")
 
 
-def open_exchange(spec: ExchangeSpec, key: Key) -> Exchange:
-    """The exchange that a spec describes; without sockets if it names no peers and no uplink.
+class Exchange:
+    """An exchange of hosts' states with peers. This one has none: all hosts are local, and nobody sends the uplink's.
 
-    Raises:
-        ConfigError: an address, group or interface that cannot be used, or a port in use.
+    Attributes:
+        inbox: the newest states of the peers, in an order that stays until `close`, and of the uplink.
+        counters: how many messages were sent, received, and dropped, by reason.
     """
-    if not (spec.peers or spec.discover or spec.upper):
-        return Exchange()
-    return UdpExchange(spec, key)
 
-
-class SignedExchange(Exchange):
-    """An `Exchange` by signed messages; `Listener` says what its counters count."""
-
-    def __init__(
-        self,
-        key: Key,
-        own: Sequence[Peer],
-        peers: Sequence[Peer | None],
-        upper: Peer | None,
-        *,
-        late_ns: int,
-        now_ns: int,
-        wall_ns: Callable[[], int] = time.time_ns,
-    ) -> None:
-        self._listener = Listener(key, own, peers, upper, late_ns=late_ns, wall_ns=wall_ns)
-        self._sender = Sender(key, own, now_ns, wall_ns=wall_ns)
-        self.n_peers = len(peers)
-        self.heard, self.heard_ns, self.upper = self._listener.heard, self._listener.heard_ns, self._listener.upper
-        self.counters = self._listener.counters
-        self.counters["sent"] = 0
+    def __init__(self) -> None:
+        self.inbox = Inbox()
 
     @property
-    def upper_ns(self) -> int:
-        return self._listener.upper_ns
+    def counters(self) -> dict[str, int]:
+        """Those of the inbox, and of sending."""
+        return self.inbox.counters
+
+    @property
+    def n_peers(self) -> int:
+        """Hosts of the neighbourhood that are not local."""
+        return len(self.inbox.states)
+
+    def send(self, own: StateArray, now_ns: int) -> None:
+        """Send all peers the state [k] of the local hosts as it is at `now_ns`: one message per host and period.
+
+        It never blocks, and a message that cannot be sent is counted.
+        """
+
+    def receive(self, now_ns: int) -> None:
+        """Take in the messages that have come, without waiting, and at most a bounded number of them."""
+
+    def close(self) -> None:
+        """Give the sockets back; may be called twice."""
 
 
-class UdpExchange(SignedExchange):
+class UdpExchange(Exchange):
     """An `Exchange` by UDP, as `ExchangeSpec` says.
 
     `receive` takes at most two messages of each sender and `SPARE`, whatever comes; where more was waiting it counts
     one ``flood``, and the rest waits, in a buffer of the kernel that holds no more than twice as much, until it is
     ``late`` or the kernel has dropped it (``kernel_drops``).
+
+    Args:
+        spec: the peers.
+        key: shared by all.
+        kind: of the messages that are sent: states of hosts, or the state of the uplink.
+
+    Raises:
+        ConfigError: an address, group or interface that cannot be used, or a port in use.
     """
 
-    def __init__(self, spec: ExchangeSpec, key: Key) -> None:
-        """Opens the sockets; errors as `open_exchange`."""
+    def __init__(self, spec: ExchangeSpec, key: Key, kind: Kind = Kind.STATE) -> None:
         now_ns, own = time.monotonic_ns(), spec.own
-        rows: tuple[Peer | None, ...] = parse_peers(spec.peers, own) if spec.peers else (None,) * spec.discover
-        upper = None if spec.upper is None else parse_one(spec.upper, "upper")
-        super().__init__(key, own, rows, upper, late_ns=to_ns(spec.late_s), now_ns=now_ns)
-        self.counters |= dict.fromkeys(("send_errors", "held_back", "flood", "receive_errors", "kernel_drops"), 0)
-        self._own = own
-        self._discovery = Discovery(self._listener, own, now_ns) if spec.discover else None
-        self._pace = Pace(to_ns(spec.period_s))
+        peers: tuple[Peer | None, ...] = parse_peers(spec.peers, own) if spec.peers else (None,) * spec.discover
+        uplink = None if spec.uplink is None else parse_one(spec.uplink, "uplink")
+        self._kind, self._sender, self._pace = kind, Sender(key, own, now_ns), Pace(to_ns(spec.period_s))
+        self.inbox = self._listener = Listener(
+            key, own, peers, uplink, late_ns=to_ns(spec.late_s), discover=spec.discover > 0
+        )
+        sending = ("sent", "send_errors", "held_back", "flood", "receive_errors", "kernel_drops")
+        self.counters.update(dict.fromkeys(sending, 0))
+        discovered = spec.discover > 0 or (kind is Kind.UPLINK and spec.group is not None)
+        self._hellos = [hello_values(peer.address, kind) for peer in own] if discovered else []
+        self._hello_ns = now_ns
         self._most = 2 * (self.n_peers + 1) + SPARE
         self._buffer = memoryview(bytearray(SIZE + 1))
         self._calls = 0
         self._sockets: list[socket.socket] = []
         try:
-            self._open(spec, [peer.address for peer in rows if peer is not None])
+            self._open(spec, own[0].address, [peer.address for peer in peers if peer is not None])
         except BaseException:
             self.close()
             raise
 
-    def _open(self, spec: ExchangeSpec, addresses: list[Address]) -> None:
-        own = self._own[0].address
+    def _open(self, spec: ExchangeSpec, own: Address, addresses: list[Address]) -> None:
         self._socket = open_socket(own, self._most)
         self._sockets.append(self._socket)
         group = None if spec.group is None else parse_one(spec.group, "group").address
@@ -142,7 +147,7 @@ class UdpExchange(SignedExchange):
 
     @property
     def slots(self) -> list[Peer | None]:
-        """[n_peers] The peer of each row of `heard`; None: nobody yet."""
+        """[n_peers] The peer of each row of the inbox; None: nobody yet."""
         return self._listener.slots
 
     def send(self, own: StateArray, now_ns: int) -> None:
@@ -151,11 +156,10 @@ class UdpExchange(SignedExchange):
             self.counters["held_back"] += 1
             return
         sending_ns = max(time.monotonic_ns(), now_ns)
-        self._send(self._sender.messages(Kind.STATE, [row.tobytes() for row in own], now_ns, sending_ns))
-        if self._discovery is not None and (hellos := self._discovery.due(now_ns)):
-            self._send(self._sender.messages(Kind.HELLO, hellos, now_ns, sending_ns))
-
-    def _send(self, messages: list[bytes]) -> None:
+        messages = self._sender.messages(self._kind, [row.tobytes() for row in own], now_ns, sending_ns)
+        if self._hellos and now_ns >= self._hello_ns:
+            self._hello_ns = now_ns + HELLO_NS
+            messages += self._sender.messages(Kind.HELLO, self._hellos, now_ns, sending_ns)
         sent, errors = send_all(self._socket, messages, self._to)
         self.counters["sent"] += sent
         self.counters["send_errors"] += errors
@@ -189,3 +193,8 @@ class UdpExchange(SignedExchange):
         for each in self._sockets:
             each.close()
         self._sockets.clear()
+
+
+def hello_values(address: Address, kind: Kind) -> bytes:
+    """Values of a hello: the address of its sender and the kind of messages that it sends."""
+    return HELLO_VALUES.pack(address.packed(), address.port, kind)

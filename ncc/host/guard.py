@@ -112,11 +112,11 @@ class Guard:
             self.hand_back(f"{share:.0%} of the last {window} periods were missed: the machine is too loaded", now_ns)
 
     def fell_back(self, connections: int, now_ns: int) -> None:
-        """Count connections that stopped obeying since the last period, because the kernel heard no heartbeat."""
+        """Count connections that stopped obeying since the last period, because no heartbeat came."""
         if self.active and connections:
-            self.hand_back(f"the kernel heard no heartbeat, and {connections} connections stopped obeying", now_ns)
+            self.hand_back(f"no heartbeat came, and {connections} connections stopped obeying", now_ns)
 
-    def heard_reports(self, *, busy: bool, any_new: bool, now_ns: int) -> None:
+    def note_reports(self, *, busy: bool, any_new: bool, now_ns: int) -> None:
         """Note whether connections have data (`busy`), and whether any has reported in the period."""
         if any_new or not busy:
             self._silent_ns = now_ns

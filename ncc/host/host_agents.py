@@ -5,7 +5,8 @@ Each host's agent decides for itself: from its own measurements, and from messag
 which are encoded, signed and checked as on a real network, but go through memory.
 """
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,12 @@ from ncc.core.scenario import Scenario
 from ncc.core.units import to_ns
 from ncc.envs.scales import scales_of
 from ncc.host.agent import Agent
+from ncc.host.exchange import Exchange
 from ncc.host.guard import Guard, GuardSettings
-from ncc.host.memory import Boxes, MemoryExchange
-from ncc.host.message import Key
-from ncc.host.neighbourhood import OWN, TOLD_OF_UPLINK, Neighbourhood, limiter_of
+from ncc.host.listener import Listener
+from ncc.host.message import UPLINK, Key, Kind, Sender, StateArray
+from ncc.host.neighbourhood import OWN, UPLINK_SIGNALS, Neighbourhood, limiter_of
 from ncc.host.peers import Address, Peer, peer_at
-from ncc.host.state import UPPER
 from ncc.policies.file import PolicyFile
 
 KEY = Key(b"agents of one process have no secrets from each other")
@@ -30,6 +31,55 @@ LATE_S = 10.0
 """Far above the age at which an agent itself ignores a state."""
 AGENTS, SWITCHES = 1, 2
 """Ports of addresses that stay within the process."""
+
+
+Boxes = dict[int, deque[bytes]]
+"""Messages that wait for the agents of a process, in order and whole, by each agent's first host."""
+
+
+class MemoryExchange(Exchange):
+    """An `Exchange` by boxes that all agents of a process share; its clock is the caller's, and nothing takes any time.
+
+    Args:
+        boxes: shared by all.
+        key: shared by all.
+        own: hosts of the agent.
+        peers: hosts of the other agents.
+        uplink: the sender of the uplink's state.
+        kind: of the messages that are sent.
+        late_ns: age from which a state is not used.
+    """
+
+    def __init__(
+        self,
+        boxes: Boxes,
+        key: Key,
+        own: Sequence[Peer],
+        peers: Sequence[Peer] = (),
+        *,
+        uplink: Peer | None = None,
+        kind: Kind = Kind.STATE,
+        late_ns: int,
+    ) -> None:
+        self.inbox = self._listener = Listener(key, own, peers, uplink, late_ns=late_ns, wall_ns=lambda: 0)
+        self.counters["sent"] = 0
+        self._boxes, self._name, self._kind = boxes, own[0].id, kind
+        self._sender = Sender(key, own, 0, wall_ns=lambda: 0)
+        self._box: deque[bytes] = boxes.setdefault(self._name, deque(maxlen=4 * (len(peers) + 1)))
+
+    def send(self, own: StateArray, now_ns: int) -> None:
+        messages = self._sender.messages(self._kind, [row.tobytes() for row in own], now_ns, now_ns)
+        for owner, box in self._boxes.items():
+            if owner != self._name:
+                box.extend(messages)
+        self.counters["sent"] += len(messages)
+
+    def receive(self, now_ns: int) -> None:
+        while self._box:
+            self._listener.take(memoryview(self._box.popleft()), now_ns)
+
+    def close(self) -> None:
+        self._boxes.pop(self._name, None)
 
 
 class HostAgents:
@@ -64,15 +114,15 @@ class HostAgents:
         switches = [_peer(area, SWITCHES) for area in range(len(scales.upper_rate_bps))]
         boxes: list[Boxes] = [{} for _ in switches]
         late_ns = to_ns(LATE_S)
-        self._uppers = [
-            MemoryExchange(around, KEY, (switch,), (), late_ns=late_ns)
+        self._uplinks = [
+            MemoryExchange(around, KEY, (switch,), kind=Kind.UPLINK, late_ns=late_ns)
             for around, switch in zip(boxes, switches, strict=True)
         ]
         for row, area in enumerate(scales.area.tolist()):
             around = scales.neighbours[row].tolist()
             neighbourhood = Neighbourhood(limiter_of(self.file), scenario, [row], around)
             peers = tuple(_peer(other) for other in around)
-            exchange = MemoryExchange(boxes[area], KEY, (_peer(row),), peers, upper=switches[area], late_ns=late_ns)
+            exchange = MemoryExchange(boxes[area], KEY, (_peer(row),), peers, uplink=switches[area], late_ns=late_ns)
             guard = Guard(self.settings, header.limits, neighbourhood.link_bps, self._say_of(scales.names[row]))
             self.agents.append(Agent(neighbourhood, guard, exchange))
 
@@ -86,9 +136,9 @@ class HostAgents:
             limits[row] = agent.decide(own, now_ns)[0]
         for agent in self.agents:
             agent.share(now_ns)
-        for area, upper in enumerate(self._uppers):
-            told = tuple(getattr(measurement, name)[area] for name in TOLD_OF_UPLINK)
-            upper.send_upper(np.array([told], UPPER), now_ns)
+        for area, uplink in enumerate(self._uplinks):
+            state = tuple(getattr(measurement, name)[area] for name in UPLINK_SIGNALS)
+            uplink.send(np.array([state], UPLINK), now_ns)
         return limits
 
     @property

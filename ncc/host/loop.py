@@ -6,16 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ncc.core.flows import FloatArray, IntArray
+from ncc.core.flows import FloatArray
 from ncc.core.units import NS_PER_S
 from ncc.envs.linux.live import HostColumns, Live
 from ncc.envs.linux.periods import Periods, sleep_until
 from ncc.host.agent import Agent
-from ncc.host.metrics import Latencies
+from ncc.host.metrics import Durations
 
-KEPT = 1 << 16
-"""Number of the last periods of which every duration is kept."""
-QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
 LEAD_NS = 2_000_000
 """Time until the first period begins."""
 
@@ -39,13 +36,10 @@ class Loop:
 
     def __init__(self, agent: Agent, live: Live, period_ns: int) -> None:
         self.agent, self.live, self.periods = agent, live, Periods(period_ns)
-        self.took, self.late = Latencies(), Latencies()
+        self.took, self.late = Durations(), Durations()
         self.own: HostColumns | None = None
         self.limits_bps: FloatArray = agent.guard.held_bps
         self.handed_back = False
-        self._took_ns: IntArray = np.zeros(KEPT, np.int64)
-        self._late_ns: IntArray = np.zeros(KEPT, np.int64)
-        self._n = 0
         self._fallbacks = live.shim.counters()["fallbacks"]
         self._checked_ns = 0
 
@@ -66,8 +60,7 @@ class Loop:
             end_ns = periods.next_end_ns()
             sleep_until(end_ns)
             now_ns = time.monotonic_ns()
-            self.late.add((now_ns - end_ns) / NS_PER_S)
-            self._late_ns[self._n % KEPT] = now_ns - end_ns
+            self.late.add(now_ns - end_ns)
             if ends(now_ns):
                 return
             self.period(now_ns, periods.missed - missed)
@@ -81,7 +74,7 @@ class Loop:
         """Handle the period that has just ended, `missed` periods after the one before."""
         agent, guard, live = self.agent, self.agent.guard, self.live
         self.own = own = live.measure(now_ns)
-        guard.heard_reports(busy=live.busy, any_new=own.reported > 0, now_ns=now_ns)
+        guard.note_reports(busy=live.busy, any_new=own.reported > 0, now_ns=now_ns)
         fallbacks = live.shim.counters()["fallbacks"]
         guard.fell_back(fallbacks - self._fallbacks, now_ns)
         self._fallbacks = fallbacks
@@ -94,10 +87,7 @@ class Loop:
         elif not self.handed_back:
             self.handed_back = True
             live.lift()
-        took_ns = time.monotonic_ns() - now_ns
-        self.took.add(took_ns / NS_PER_S)
-        self._took_ns[self._n % KEPT] = took_ns
-        self._n += 1
+        self.took.add(time.monotonic_ns() - now_ns)
         agent.share(now_ns)
         guard.period(missed, now_ns)
 
@@ -116,15 +106,4 @@ class Loop:
             "connections": own.connections,
             "stale_peers": int(np.count_nonzero(self.agent.stale)),
             "handed_back": self.handed_back,
-        }
-
-    def durations_us(self) -> dict[str, dict[str, float]]:
-        """Quantiles of `took` and `late` over the last `KEPT` periods."""
-        n = min(self._n, KEPT)
-        if not n:
-            return {}
-        kept = {"took": self._took_ns[:n] / 1e3, "late": self._late_ns[:n] / 1e3}
-        return {
-            what: {name: round(float(np.quantile(values, q)), 1) for name, q in QUANTILES.items()}
-            for what, values in kept.items()
         }

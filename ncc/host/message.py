@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Messages of hosts to their neighbours: one fixed size, and authenticated.
+"""Messages of hosts to their neighbours: one fixed size, numbered, and authenticated.
 
 | bytes | what |
 |---|---|
@@ -11,7 +11,7 @@
 | 8 | sent: ns from the session's beginning to the sending, of a clock that is never set |
 | 8 | clock: the sender's when it sent, ns since 1970 |
 | 8 | age: ns from the moment to which the values belong to the sending |
-| 48 | values: a row of `STATE`, of `UPPER`, or where a host is found; then zeros |
+| 48 | values: a row of `STATE`, of `UPLINK`, or where a host is found; then zeros |
 | 16 | the first half of HMAC-SHA256 (RFC 2104, truncated as in its section 5) of all before |
 
 Numbers are little-endian. Whoever has the key can speak for every host of the neighbourhood, and nobody else for any.
@@ -21,13 +21,17 @@ import hmac
 import os
 import stat
 import struct
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from ncc.core.errors import ConfigError
 from ncc.core.signals import Scope, shared
-from ncc.host.state import STATE, UPPER
+from ncc.host.peers import Peer
 
 MAGIC = b"nccx"
 VERSION = 1
@@ -41,19 +45,45 @@ VALUES_AT = HEAD.size
 MAC_AT = VALUES_AT + VALUES_BYTES
 SIZE = MAC_AT + MAC_BYTES
 
+StateArray = npt.NDArray[np.void]
+"""Rows of `STATE`, or of `UPLINK`."""
+TimeArray = npt.NDArray[np.int64]
+"""Nanoseconds of the monotonic clock; 0: never."""
 
-def _values(scope: Scope) -> struct.Struct:
-    return struct.Struct("<" + "".join("I" if signal.count else "d" for signal in shared(scope)))
+
+def _row(scope: Scope) -> np.dtype[np.void]:
+    return np.dtype([(signal.name, "<u4" if signal.count else "<f8") for signal in shared(scope)])
 
 
-STATE_VALUES, UPPER_VALUES = _values("host"), _values("uplink")
-_LIMIT_AT = list(STATE.names or ()).index("rate_limit_bps")
+STATE = _row("host")
+"""The signals that a host sends, before anything is normalised (`ncc.core.signals`)."""
+UPLINK = _row("uplink")
+"""The signals that are sent of the uplink."""
+
+
+def idle(n: int) -> StateArray:
+    """[n] of `STATE`: hosts with nothing to send and no limit, as a host that never sent a message is assumed to be."""
+    state = np.zeros(n, dtype=STATE)
+    state["rate_limit_bps"] = np.inf
+    return state
+
+
+def _bits(scope: Scope) -> struct.Struct:
+    """Layout of the shared signals of a scope, but for the rate limit, with real numbers as unsigned integers."""
+    codes = ("8x" if s.name == "rate_limit_bps" else "I" if s.count else "Q" for s in shared(scope))
+    return struct.Struct("<" + "".join(codes))
+
+
+_STATE_BITS, _UPLINK_BITS = _bits("host"), _bits("uplink")
+assert STATE.fields is not None
+_LIMIT, _LIMIT_AT = struct.Struct("<d"), VALUES_AT + STATE.fields["rate_limit_bps"][1]
 HELLO_VALUES = struct.Struct("<16sHB")
 """IPv6 address, of IPv4 in its mapped form (RFC 4291 section 2.5.5.2); port; the sender's kind of messages."""
-_PADDING = {size: bytes(VALUES_BYTES - size) for size in (STATE.itemsize, UPPER.itemsize, HELLO_VALUES.size)}
 
 MOST = 2.0**60
 """Upper bound of any value but a limit: nothing real exceeds it, and float32 holds it."""
+_MOST_BITS = int.from_bytes(struct.pack("<d", MOST), "little")
+"""Its bits as an unsigned integer. Those of negative numbers, infinity and NaN are greater."""
 
 
 class Kind(IntEnum):
@@ -61,7 +91,7 @@ class Kind(IntEnum):
 
     STATE = 1
     """State of a host."""
-    UPPER = 2
+    UPLINK = 2
     """State of the uplink."""
     HELLO = 3
     """Address of a sender of one of those."""
@@ -133,22 +163,57 @@ def _refuse_shared(path: Path, status: os.stat_result) -> None:
         )
 
 
-def encode(
-    key: Key,
-    kind: Kind,
-    values: bytes,
-    *,
-    sender: int,
-    session_ns: int,
-    sequence: int,
-    sent_ns: int,
-    clock_ns: int,
-    age_ns: int,
-) -> bytes:
-    """A message of `SIZE` bytes; `values` are a row of `STATE`, of `UPPER`, or `HELLO_VALUES`."""
-    head = HEAD.pack(MAGIC, VERSION, kind, 0, sender, session_ns, sequence, sent_ns, clock_ns, age_ns)
-    signed = head + values + _PADDING[len(values)]
-    return signed + key.sign(signed)
+class Sender:
+    """Numbers and signs the messages of an agent's hosts, in a session that begins with it.
+
+    Args:
+        key: shared by all hosts of the neighbourhood.
+        own: hosts of the agent.
+        now_ns: monotonic time at which the session begins.
+        wall_ns: the machine's clock, ns since 1970.
+    """
+
+    def __init__(
+        self, key: Key, own: Sequence[Peer], now_ns: int, *, wall_ns: Callable[[], int] = time.time_ns
+    ) -> None:
+        self._key, self._own, self._began_ns, self._wall_ns = key, tuple(own), now_ns, wall_ns
+        self._session_ns = wall_ns()
+        self._sequence = dict.fromkeys(Kind, 0)
+
+    def messages(self, kind: Kind, values: Sequence[bytes], at_ns: int, now_ns: int) -> list[bytes]:
+        """A message of each of the agent's hosts, sent at `now_ns`.
+
+        Args:
+            values: of each host, as of `at_ns`: a row of `STATE`, of `UPLINK`, or `HELLO_VALUES`.
+        """
+        self._sequence[kind] += 1
+        sequence, sent_ns, age_ns = self._sequence[kind], max(now_ns - self._began_ns, 0), max(now_ns - at_ns, 0)
+        session_ns, clock_ns, sign = self._session_ns, self._wall_ns(), self._key.sign
+        found = []
+        for peer, row in zip(self._own, values, strict=True):
+            head = HEAD.pack(MAGIC, VERSION, kind, 0, peer.id, session_ns, sequence, sent_ns, clock_ns, age_ns)
+            signed = (head + row).ljust(MAC_AT, b"\0")
+            found.append(signed + sign(signed))
+        return found
+
+
+class Pace:
+    """One turn per period on average, two at once at most (GCRA, ITU-T I.371 annex A).
+
+    A turn that is late by less than a period costs no other.
+    """
+
+    def __init__(self, period_ns: int) -> None:
+        self._period_ns = period_ns
+        self._due_ns: int | None = None
+
+    def allows(self, now_ns: int) -> bool:
+        """Take a turn, if one is left; false: none is."""
+        due_ns = now_ns if self._due_ns is None else self._due_ns
+        if due_ns - now_ns > self._period_ns:
+            return False
+        self._due_ns = max(due_ns, now_ns) + self._period_ns
+        return True
 
 
 def misfit(data: bytes | bytearray | memoryview) -> str | None:
@@ -170,15 +235,11 @@ def misfit(data: bytes | bytearray | memoryview) -> str | None:
 
 def sane_state(data: bytes | bytearray | memoryview) -> bool:
     """True if the values of a message of kind `STATE` can be those of a host."""
-    values = list(STATE_VALUES.unpack_from(data, VALUES_AT))
-    return values.pop(_LIMIT_AT) > 0 and _possible(values)
+    return bool(
+        max(_STATE_BITS.unpack_from(data, VALUES_AT)) <= _MOST_BITS and _LIMIT.unpack_from(data, _LIMIT_AT)[0] > 0
+    )
 
 
-def sane_upper(data: bytes | bytearray | memoryview) -> bool:
-    """True if the values of a message of kind `UPPER` can be those of a port."""
-    return _possible(UPPER_VALUES.unpack_from(data, VALUES_AT))
-
-
-def _possible(values: Sequence[float]) -> bool:
-    # The sum is not a number if one of them is not, whereas the least and the greatest may be.
-    return sum(values) >= 0 <= min(values) and max(values) <= MOST
+def sane_uplink(data: bytes | bytearray | memoryview) -> bool:
+    """True if the values of a message of kind `UPLINK` can be those of a port."""
+    return bool(max(_UPLINK_BITS.unpack_from(data, VALUES_AT)) <= _MOST_BITS)

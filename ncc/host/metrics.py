@@ -11,7 +11,11 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ncc.core.errors import ConfigError
+from ncc.core.flows import FloatArray, IntArray
+from ncc.core.units import NS_PER_S
 from ncc.host.peers import Address, parse_one
 
 if TYPE_CHECKING:
@@ -23,11 +27,16 @@ SWITCH_S = 1e-4
 """Longest time for which the thread of a request holds the interpreter while a decision is due."""
 BOUNDS_S = tuple(1e-5 * 2**i for i in range(14))
 """Upper bounds of the histograms' buckets, from 10 us to 82 ms."""
+KEPT = 1 << 16
+"""Number of the last durations that are kept."""
+QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+Families = list[tuple[str, str, str, Any]]
+"""Name, help and label of each family of metrics, and its value, or a value for each value of the label."""
 
 
-class Latencies:
-    """A histogram of durations.
+class Durations:
+    """A histogram of durations, and the last `KEPT` of them.
 
     Attributes:
         counts: [len(BOUNDS_S) + 1] durations up to each bound and above the one before; the last is beyond all.
@@ -37,11 +46,21 @@ class Latencies:
     def __init__(self) -> None:
         self.counts = [0] * (len(BOUNDS_S) + 1)
         self.sum_s = 0.0
+        self._last_ns: IntArray = np.zeros(KEPT, np.int64)
+        self._n = 0
 
-    def add(self, seconds: float) -> None:
+    def add(self, duration_ns: int) -> None:
         """Count a duration."""
+        seconds = duration_ns / NS_PER_S
         self.counts[bisect_left(BOUNDS_S, seconds)] += 1
         self.sum_s += seconds
+        self._last_ns[self._n % KEPT] = duration_ns
+        self._n += 1
+
+    def quantiles_us(self) -> dict[str, float]:
+        """Quantiles of the last durations; empty without any."""
+        last_us = self._last_ns[: self._n] / 1e3
+        return {name: round(float(np.quantile(last_us, q)), 1) for name, q in QUANTILES.items()} if self._n else {}
 
 
 def rss_bytes() -> int:
@@ -63,33 +82,45 @@ class AgentCollector:
 
     def collect(self) -> Iterator[Any]:
         """Families of metrics, as prometheus_client wants them."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
         loop, agent, own = self._loop, self._loop.agent, self._loop.own
-        yield _counter("ncc_periods", "periods that have ended", loop.periods.epoch)
-        yield _counter("ncc_missed_periods", "of these, without a decision", loop.periods.missed)
-        yield _counter("ncc_messages", "messages by their fate", agent.exchange.counters, "result")
-        yield _counter("ncc_stale", "periods with a peer's or the uplink's state too old", agent.counters, "whose")
-        yield _counter("ncc_guard", "events of the guard", agent.guard.counters, "what")
-        yield _counter("ncc_shim", "events of the kernel's program", loop.live.shim.counters(), "what")
-        yield _counter("ncc_torn_reports", "reports left to the next period", loop.live.torn)
-        yield _counter("ncc_log_lost", "lines of the log that could not be written", self._log.lost)
-        yield _counter("ncc_cpu_seconds", "of this process", time.process_time())
-        yield _gauge("ncc_info", "the policy, by its SHA-256", {self._file.sha256: 1}, "policy_sha256")
-        yield _gauge("ncc_active", "1 if the policy decides, 0 if hosts are handed back", int(agent.guard.active))
-        yield _gauge("ncc_limit_bps", "limit in force, +Inf: none", _by_host(loop.limits_bps.tolist()), "host")
+        counters: Families = [
+            ("ncc_periods", "periods that have ended", "", loop.periods.epoch),
+            ("ncc_missed_periods", "of these, without a decision", "", loop.periods.missed),
+            ("ncc_messages", "messages by their fate", "result", agent.exchange.counters),
+            ("ncc_stale", "periods with a peer's or the uplink's state too old", "whose", agent.counters),
+            ("ncc_guard", "events of the guard", "what", agent.guard.counters),
+            ("ncc_shim", "events of the kernel's program", "what", loop.live.shim.counters()),
+            ("ncc_torn_reports", "reports left to the next period", "", loop.live.torn),
+            ("ncc_log_lost", "lines of the log that could not be written", "", self._log.lost),
+            ("ncc_cpu_seconds", "of this process", "", time.process_time()),
+        ]
+        gauges: Families = [
+            ("ncc_info", "the policy, by its SHA-256", "policy_sha256", {self._file.sha256: 1}),
+            ("ncc_active", "1 if the policy decides, 0 if hosts are handed back", "", int(agent.guard.active)),
+            ("ncc_limit_bps", "limit in force, +Inf: none", "host", _by_host(loop.limits_bps)),
+            ("ncc_resident_memory_bytes", "of this process", "", rss_bytes()),
+        ]
         if own is not None:
-            yield _gauge(
-                "ncc_throughput_bps",
-                "sent in the last period",
-                _by_host(own.columns["throughput_bps"].tolist()),
-                "host",
-            )
-            yield _gauge(
-                "ncc_queued_bytes", "written and not sent", _by_host(own.columns["queued_bytes"].tolist()), "host"
-            )
-            yield _gauge("ncc_connections", "that are reported", own.connections)
-        yield _gauge("ncc_resident_memory_bytes", "of this process", rss_bytes())
-        yield _histogram("ncc_decision_seconds", "from measuring to limits written", loop.took)
-        yield _histogram("ncc_late_seconds", "by how much periods began late", loop.late)
+            gauges += [
+                ("ncc_throughput_bps", "sent in the last period", "host", _by_host(own.columns["throughput_bps"])),
+                ("ncc_queued_bytes", "written and not sent", "host", _by_host(own.columns["queued_bytes"])),
+                ("ncc_connections", "that are reported", "", own.connections),
+            ]
+        for kind, families in ((CounterMetricFamily, counters), (GaugeMetricFamily, gauges)):
+            for name, help_, label, found in families:
+                family = kind(name, help_, labels=[label] if label else [])
+                for key, value in found.items() if isinstance(found, dict) else [(None, found)]:
+                    family.add_metric([] if key is None else [key], value)
+                yield family
+        for name, help_, latencies in (
+            ("ncc_decision_seconds", "from measuring to limits written", loop.took),
+            ("ncc_late_seconds", "by how much periods began late", loop.late),
+        ):
+            bounds = [f"{bound_s:g}" for bound_s in BOUNDS_S] + ["+Inf"]
+            buckets = list(zip(bounds, accumulate(latencies.counts), strict=True))
+            yield HistogramMetricFamily(name, help_, buckets=buckets, sum_value=latencies.sum_s)
 
 
 @contextmanager
@@ -132,31 +163,5 @@ def parse_endpoint(text: str) -> Address | None:
     return parse_one(text, "address of metrics").address
 
 
-def _by_host(values: list[float]) -> dict[str, float]:
-    return {str(row): value for row, value in enumerate(values)}
-
-
-def _counter(name: str, help_: str, found: float | dict[str, Any], label: str = "") -> Any:
-    from prometheus_client.core import CounterMetricFamily
-
-    return _filled(CounterMetricFamily(name, help_, labels=[label] if label else []), found)
-
-
-def _gauge(name: str, help_: str, found: float | dict[str, Any], label: str = "") -> Any:
-    from prometheus_client.core import GaugeMetricFamily
-
-    return _filled(GaugeMetricFamily(name, help_, labels=[label] if label else []), found)
-
-
-def _filled(family: Any, found: float | dict[str, Any]) -> Any:
-    for key, value in (found if isinstance(found, dict) else {None: found}).items():
-        family.add_metric([] if key is None else [key], value)
-    return family
-
-
-def _histogram(name: str, help_: str, latencies: Latencies) -> Any:
-    from prometheus_client.core import HistogramMetricFamily
-
-    bounds = [f"{bound_s:g}" for bound_s in BOUNDS_S] + ["+Inf"]
-    buckets = list(zip(bounds, accumulate(latencies.counts), strict=True))
-    return HistogramMetricFamily(name, help_, buckets=buckets, sum_value=latencies.sum_s)
+def _by_host(values: FloatArray | IntArray) -> dict[str, float]:
+    return {str(row): value for row, value in enumerate(values.tolist())}

@@ -24,12 +24,11 @@ from ncc.core.workload import Fixed, Flow
 from ncc.envs.action import RateTable
 from ncc.envs.linux.decide import HastenedPolicy, hastened
 from ncc.envs.linux.live import ON_HOSTS
-from ncc.envs.observation import SharedObserver
+from ncc.envs.observation import SharedObserver, reliable
 from ncc.envs.scales import scales_of
-from ncc.envs.sharing import reliable
 from ncc.harness.limiter import PolicyLimiter, RateLimiter
+from ncc.host.message import StateArray
 from ncc.host.peers import HOSTS_MOST
-from ncc.host.state import StateArray
 from ncc.policies.file import PolicyFile
 
 LINKS = 3
@@ -37,15 +36,15 @@ LINKS = 3
 
 
 class NeighbourhoodSpec(Value, frozen=True):
-    """Facts of its network that a host must be told, because it cannot measure them."""
+    """Facts of its network that a host cannot measure."""
 
     hosts: Annotated[int, Meta(ge=1, le=HOSTS_MOST)]
     """Number of hosts of the neighbourhood, this one included."""
     link_rate_bps: LineRate
     """Rate of each host's link."""
-    upper_rate_bps: LineRate
+    uplink_rate_bps: LineRate
     """Rate of the port that all share on their way out."""
-    upper_buffer_bytes: Count = 512_000
+    uplink_buffer_bytes: Count = 512_000
     """Buffer of that port."""
     base_rtt_s: Annotated[float, Meta(gt=0, le=1)] | None = None
     """RTT to a host beyond, without any other traffic; None: that of links of 10 us each, as in most trainings."""
@@ -62,7 +61,7 @@ class NeighbourhoodSpec(Value, frozen=True):
         least_s = float(scales_of(self._with(0.0)).base_rtt_s[0])
         if self.base_rtt_s < least_s:
             raise ConfigError(
-                f"NeighbourhoodSpec.base_rtt_s must be at least {least_s:.3g} s, which packets take on links of these "
+                f"--base-rtt must be at least {least_s:.3g} s, which packets take on links of these "
                 f"rates without any distance, got {self.base_rtt_s:g} s"
             )
         return self._with((self.base_rtt_s - least_s) / (2 * LINKS))
@@ -71,10 +70,10 @@ class NeighbourhoodSpec(Value, frozen=True):
         topology = Dumbbell(
             pairs=self.hosts,
             host_rate_bps=self.link_rate_bps,
-            bottleneck_rate_bps=self.upper_rate_bps,
+            bottleneck_rate_bps=self.uplink_rate_bps,
             delay_s=delay_s,
-            buffer_bytes=self.upper_buffer_bytes,
-            mark_threshold_bytes=min(30_000, self.upper_buffer_bytes),
+            buffer_bytes=self.uplink_buffer_bytes,
+            mark_threshold_bytes=min(30_000, self.uplink_buffer_bytes),
         )
         nothing = Fixed(flows=(Flow(start_s=0.0, src="s0", dst="r0", size_bytes=1),))
         return Scenario(
@@ -88,10 +87,10 @@ class NeighbourhoodSpec(Value, frozen=True):
 
 OWN = ON_HOSTS
 """Signals that a host measures of itself."""
-TOLD = tuple(signal.name for signal in shared("host"))
-"""Signals that hosts send each other: fields of `ncc.host.state.STATE`."""
-TOLD_OF_UPLINK = tuple(signal.name for signal in shared("uplink"))
-"""Signals that are sent of the uplink: fields of `ncc.host.state.UPPER`."""
+SHARED = tuple(signal.name for signal in shared("host"))
+"""Signals that hosts send each other: fields of `ncc.host.message.STATE`."""
+UPLINK_SIGNALS = tuple(signal.name for signal in shared("uplink"))
+"""Signals that are sent of the uplink: fields of `ncc.host.message.UPLINK`."""
 
 Columns = Mapping[str, FloatArray | IntArray]
 """Measurements of some hosts in a period, [k] of each of `OWN`."""
@@ -139,13 +138,13 @@ def check_trained(file: PolicyFile, spec: NeighbourhoodSpec) -> None:
 
 
 class Neighbourhood:
-    """Decides for the local hosts of a neighbourhood, from what they measured and what the others told.
+    """Decides for the local hosts of a neighbourhood, from what they measured and what the others sent.
 
     Args:
         limiter: decides for all hosts of a scenario.
         scenario: theirs; `NeighbourhoodSpec.scenario` makes one.
         local: rows among the scenario's agents of the hosts that are decided for, [k].
-        peers: of those that tell, [r]; hosts that are neither are idle.
+        peers: of those that send their state, [r]; hosts that are neither are idle.
 
     Raises:
         ConfigError: rows that cannot be, or a scenario in which neighbours are not seen one period old and true.
@@ -160,7 +159,7 @@ class Neighbourhood:
             )
         if scenario.sharing_delay_periods != 1 or not reliable(scenario):
             raise ConfigError(
-                "Agents on hosts tell each other in real messages: Scenario.sharing_delay_periods must be 1, and "
+                "Agents on hosts send each other real messages: Scenario.sharing_delay_periods must be 1, and "
                 "sharing_loss_frac, sharing_silent and sharing_lying must be left alone"
             )
         self.scenario = scenario
@@ -172,7 +171,7 @@ class Neighbourhood:
         self._local, self._peers = _rows(local), _rows(peers)
         self._span = min(local), max(local) + 1
         self._area = int(scales.area[local[0]])
-        self._upper_bps = float(scales.upper_capacity_bps[self._area])
+        self._uplink_bps = float(scales.upper_capacity_bps[self._area])
         self._scales = scales
         self.reset()
 
@@ -182,14 +181,16 @@ class Neighbourhood:
         self._limiter.reset(self.scenario, 0)
         self._begun = False
 
-    def decide(self, own: Columns, in_force_bps: FloatArray, heard: StateArray, upper: StateArray | None) -> FloatArray:
+    def decide(
+        self, own: Columns, in_force_bps: FloatArray, peers: StateArray, uplink: StateArray | None
+    ) -> FloatArray:
         """Limits of the local hosts, [k] in bits/s; inf: none.
 
         Args:
             own: what they measured in the period that has just ended, and
             in_force_bps: [k] the limits that held in it.
-            heard: [r] what the peers told last.
-            upper: [1] state of the uplink; None: none was received, and its throughput is taken to be what the
+            peers: [r] the newest states of the peers.
+            uplink: [1] state of the uplink; None: none was received, and its throughput is taken to be what the
                 hosts send together, its queue to be empty.
 
         Raises:
@@ -200,13 +201,13 @@ class Neighbourhood:
         for name in OWN:
             now[name][self._local] = own[name]
         now["rate_limit_bps"][self._local] = in_force_bps
-        # What is told was measured a period ago, as were the own numbers of `before`.
-        of_then = self._begun and (self._n_peers > 0 or upper is not None)
+        # States that were received were measured a period ago, as were the own numbers of `before`.
+        of_then = self._begun and (self._n_peers > 0 or uplink is not None)
         of = before if of_then else now
         if self._n_peers:
-            for name in TOLD:
-                of[name][self._peers] = heard[name]
-        self._tell_upper(of, upper)
+            for name in SHARED:
+                of[name][self._peers] = peers[name]
+        self._put_uplink(of, uplink)
         if of_then:
             self._among(0, 0)
             self._limiter.decide(self._before)
@@ -222,14 +223,14 @@ class Neighbourhood:
         if isinstance(self._limiter, HastenedPolicy):
             self._limiter.among(begin, end)
 
-    def _tell_upper(self, columns: dict[str, Any], upper: StateArray | None) -> None:
-        if upper is None:
+    def _put_uplink(self, columns: dict[str, Any], uplink: StateArray | None) -> None:
+        if uplink is None:
             sent_bps = float(columns["throughput_bps"].sum())
-            columns["upper_throughput_bps"][self._area] = min(sent_bps, self._upper_bps)
+            columns["upper_throughput_bps"][self._area] = min(sent_bps, self._uplink_bps)
             columns["upper_queue_bytes"][self._area] = 0.0
             return
-        for name in TOLD_OF_UPLINK:
-            columns[name][self._area] = upper[name][0]
+        for name in UPLINK_SIGNALS:
+            columns[name][self._area] = uplink[name][0]
 
     def _empty(self) -> Measurement:
         """A measurement in which every host is idle."""

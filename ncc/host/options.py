@@ -2,37 +2,45 @@
 """Options of the commands of ``ncc host``."""
 
 import argparse
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
-from ncc.core.errors import ConfigError
+from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.host.guard import GuardSettings
 from ncc.host.neighbourhood import NeighbourhoodSpec
 from ncc.host.peers import PORT
 
 LONGEST_S = 1e9
 """Thirty years: longer times are mistakes, or too long for a clock."""
-_FIELDS = {
-    "NeighbourhoodSpec.hosts": "the number of the neighbourhood's hosts",
-    "NeighbourhoodSpec.link_rate_bps": "--link-rate",
-    "NeighbourhoodSpec.upper_rate_bps": "--upper-rate",
-    "NeighbourhoodSpec.upper_buffer_bytes": "--upper-buffer",
-    "NeighbourhoodSpec.base_rtt_s": "--base-rtt",
-    "NeighbourhoodSpec.period_s": "--period",
-}
 
 
-def check_within(options: argparse.Namespace, *names: str, least: float = 0.0, most: float = LONGEST_S) -> None:
-    """Check that options that are given are from `least` to `most`, and above 0.
+class Parser(argparse.ArgumentParser):
+    """A parser of options whose errors are sentences like all others (`ConfigError`)."""
 
-    Raises:
-        ConfigError: one is not.
-    """
-    for name in names:
-        if (value := getattr(options, name)) is not None and not (value > 0 and least <= value <= most):
+    def error(self, message: str) -> NoReturn:
+        if choice := re.match(r"argument (\w+): invalid choice: '([^']*)' \(choose from (.*)\)", message):
+            raise UnknownNameError(choice[1], choice[2], re.findall(r"\w+", choice[3]))
+        if message.startswith("argument "):
+            message = message.removeprefix("argument ").replace(":", "", 1)
+        raise ConfigError(f"{message}; see {self.prog} --help")
+
+
+def number(least: float = 0.0, most: float = LONGEST_S) -> Callable[[str], float]:
+    """A type of options: numbers above 0 that are from `least` to `most`."""
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = float("nan")
+        if not (value > 0 and least <= value <= most):
             range_ = f"from {least:g} to {most:g}" if least else f"above 0 and at most {most:g}"
-            raise ConfigError(f"--{name.replace('_', '-')} must be {range_}, got {value:g}")
+            raise argparse.ArgumentTypeError(f"must be {range_}, got {text}")
+        return value
+
+    return parse
 
 
 def listed(text: str) -> tuple[str, ...]:
@@ -40,34 +48,23 @@ def listed(text: str) -> tuple[str, ...]:
     return tuple(entry for entry in text.split(",") if entry.strip())
 
 
-@contextmanager
-def named_by_option() -> Iterator[None]:
-    """Errors inside name the option that was given, not the field that it became."""
-    try:
-        yield
-    except ConfigError as error:
-        text = str(error)
-        for field, option in _FIELDS.items():
-            text = text.replace(field, option)
-        raise ConfigError(text) from None
-
-
 def network_options(parser: argparse.ArgumentParser, link_rate: str) -> None:
     """Facts of the network; `link_rate` says where the rate of the host's link comes from if it is not given."""
     group = parser.add_argument_group("the network, which a host cannot measure")
-    group.add_argument("--link-rate", type=float, metavar="BPS", help=f"of each host's link ({link_rate})")
-    group.add_argument("--upper-rate", type=float, required=True, metavar="BPS", help="of the port that all share")
-    group.add_argument(
-        "--upper-buffer",
+    rate = number(1e3, 1e13)
+    buffer_bytes = NeighbourhoodSpec(hosts=1, link_rate_bps=1e9, uplink_rate_bps=1e9).uplink_buffer_bytes
+    add = group.add_argument
+    add("--link-rate", type=rate, metavar="BPS", help=f"bits/s of each host's link ({link_rate})")
+    add("--uplink-rate", type=rate, required=True, metavar="BPS", help="bits/s of the port that all share")
+    add(
+        "--uplink-buffer",
         type=int,
-        default=NeighbourhoodSpec(hosts=1, link_rate_bps=1e9, upper_rate_bps=1e9).upper_buffer_bytes,
+        default=buffer_bytes,
         metavar="BYTES",
-        help="the longest that its queue may get (%(default)s)",
+        help="bytes that its queue holds (%(default)s)",
     )
-    group.add_argument(
-        "--base-rtt", type=float, metavar="S", help="to a host beyond, where nobody else sends (links of 10 us)"
-    )
-    group.add_argument("--period", type=float, metavar="S", help="of decisions (the policy file's)")
+    add("--base-rtt", type=number(most=1), metavar="S", help="seconds to a host beyond and back (10 us a link)")
+    add("--period", type=number(), metavar="S", help="seconds between decisions (the policy file's)")
 
 
 def bound_options(parser: argparse.ArgumentParser) -> None:
@@ -83,11 +80,11 @@ def guard_options(parser: argparse.ArgumentParser) -> None:
     """Conditions on which the policy loses its hosts."""
     group, default = parser.add_argument_group("when hosts are handed back to their controller"), GuardSettings()
     for name, kind, what in (
-        ("bad-periods", int, "so many in a row the last good limits hold without a decision"),
-        ("missed-frac", float, "of the last periods; more without a decision hand back"),
+        ("bad-periods", int, "periods in a row for which the last good limits hold without a decision"),
+        ("missed-frac", float, "share of the last periods; more without a decision hand back"),
         ("silent-s", float, "seconds without a report, while data is queued, before handing back"),
-        ("hold-off-s", float, "how long the controller then has the host"),
-        ("tries", int, "so many times the policy gets it back, then this ends with status 1"),
+        ("hold-off-s", float, "seconds for which the controller then has the host"),
+        ("tries", int, "times that the policy is started again; then this ends with status 1"),
     ):
         group.add_argument(
             f"--{name}", type=kind, default=getattr(default, name.replace("-", "_")), help=f"{what} (%(default)s)"
@@ -113,10 +110,17 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     add("--peers", metavar="LIST", default="", help="the other agents, with commas: ADDRESS[:PORT][*HOSTS]")
     add("--discover", type=int, default=0, metavar="N", help="instead: so many hosts, on the link")
     add("--group", metavar="ADDRESS:PORT", help="multicast: one message serves all peers; --discover has one")
-    add("--key", type=Path, metavar="FILE", help="that all share; needed where there is anybody else")
+    add("--key", type=Path, metavar="FILE", help="file with the key that all agents share; needed with peers")
     add("--port", type=int, default=PORT, help="UDP, for messages (%(default)s)")
-    add("--upper", metavar="ADDRESS[:PORT]", help="sender of the uplink's state, if there is one (`upper`)")
-    add("--stale-periods", type=float, default=20.0, metavar="N", help="what was heard counts so long (%(default)s)")
+    add("--uplink", metavar="ADDRESS[:PORT]", help="sender of the uplink's state, if there is one (`uplink`)")
+    periods = number(most=1e6)
+    add(
+        "--stale-periods",
+        type=periods,
+        default=20.0,
+        metavar="N",
+        help="periods after which a neighbour's state is ignored (%(default)s)",
+    )
     network_options(parser, "that of the interface, where it knows it")
     bound_options(parser)
     guard_options(parser)
@@ -124,12 +128,14 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     add("--default", action="store_true", help="have all new connections run by it, and ECN as it needs: two sysctls")
     add("--name", metavar="NAME", help="that sockets ask for by TCP_CONGESTION (ncc_<controller>)")
     add("--dry-run", action="store_true", help="measure and decide; write no limit, weight or sysctl")
-    add("--heartbeat-s", type=float, default=0.1, help="silence that ends all limits (%(default)s)")
-    add("--seconds", type=float, metavar="S", help="end after so long")
+    add("--heartbeat-s", type=float, default=0.1, help="seconds of silence that end all limits (%(default)s)")
+    add("--seconds", type=number(), metavar="S", help="end after so many seconds")
     add("--realtime", action="store_true", help="SCHED_FIFO, ahead of everything else")
     add("--core", type=int, metavar="N", help="stay on this core")
-    add("--metrics", metavar="ADDRESS:PORT", help="for Prometheus; none: no such thing")
-    add("--log-s", type=float, default=10.0, metavar="S", help="between two reports (%(default)s)")
+    add(
+        "--metrics", metavar="ADDRESS:PORT", help="address at which Prometheus reads metrics; without it there are none"
+    )
+    add("--log-s", type=number(), default=10.0, metavar="S", help="seconds between two reports (%(default)s)")
 
 
 def replay_options(parser: argparse.ArgumentParser) -> None:
@@ -142,18 +148,19 @@ def replay_options(parser: argparse.ArgumentParser) -> None:
     bound_options(parser)
 
 
-def upper_options(parser: argparse.ArgumentParser) -> None:
-    """Options of ``upper``."""
+def uplink_options(parser: argparse.ArgumentParser) -> None:
+    """Options of ``uplink``."""
     add = parser.add_argument
     add("interface", help="whose queue hosts share: the port of the switch towards what lies beyond")
     add("--listen", required=True, metavar="ADDRESS[:PORT]", help=f"of this machine (port {PORT})")
-    add("--key", type=Path, required=True, metavar="FILE", help="that all share")
-    add("--agents", default="", metavar="LIST", help="those who are told, with commas: ADDRESS[:PORT]")
+    add("--key", type=Path, required=True, metavar="FILE", help="file with the key that all agents share")
+    add("--agents", default="", metavar="LIST", help="those who are sent it, with commas: ADDRESS[:PORT]")
     add("--group", metavar="ADDRESS:PORT", help="instead: the multicast group of --discover")
     add("--through", metavar="NAME", help="interface by which the group is reached")
-    add("--period", type=float, default=1e-3, metavar="S", help="of the agents (%(default)s)")
-    add("--seconds", type=float, metavar="S", help="end after so long")
-    add("--log-s", type=float, default=10.0, metavar="S", help="between two reports (%(default)s)")
+    # Shorter periods flood hosts with messages, longer ones leave them with a state of long ago.
+    add("--period", type=number(1e-4, 10), default=1e-3, metavar="S", help="seconds, of the agents (%(default)s)")
+    add("--seconds", type=number(), metavar="S", help="end after so many seconds")
+    add("--log-s", type=number(), default=10.0, metavar="S", help="seconds between two reports (%(default)s)")
 
 
 def unit_options(parser: argparse.ArgumentParser) -> None:
@@ -161,25 +168,6 @@ def unit_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "arguments", nargs=argparse.REMAINDER, metavar="...", help="options of `run`: policy.ncc --interface NAME ..."
     )
-
-
-def check_options(parser: argparse.ArgumentParser) -> None:
-    """Options of ``check``."""
-    parser.add_argument(
-        "--callbacks",
-        nargs="?",
-        type=float,
-        const=10.0,
-        default=0.0,
-        metavar="SECONDS",
-        help="also count callbacks that the kernel skips, for so long (10)",
-    )
-
-
-def cost_options(parser: argparse.ArgumentParser) -> None:
-    """Options of ``cost``."""
-    parser.add_argument("controllers", nargs="*", metavar="controller", help="of ours; all if none is named")
-    parser.add_argument("--seconds", type=float, default=3.0, help="of traffic for each (3)")
 
 
 def no_options(_: argparse.ArgumentParser) -> None:

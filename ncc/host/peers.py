@@ -6,6 +6,7 @@ import re
 import socket
 import struct
 from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
 
 from ncc.core.errors import ConfigError
@@ -31,8 +32,7 @@ class Address(NamedTuple):
 
     def packed(self) -> bytes:
         """16 bytes: an IPv4 address in its mapped form."""
-        raw = socket.inet_pton(self.family, self.host)
-        return raw if len(raw) == 16 else _MAPPED + raw
+        return IPv6Address(self.host if ":" in self.host else f"::ffff:{self.host}").packed
 
     def __str__(self) -> str:
         """Text form as in lists of peers."""
@@ -63,9 +63,8 @@ def peer_at(address: Address, which: int = 0) -> Peer:
 
 def address_from(packed: bytes, port: int) -> Address:
     """The address that `Address.packed` has packed."""
-    if packed[:12] == _MAPPED:
-        return Address(socket.inet_ntop(socket.AF_INET, packed[12:]), port)
-    return Address(socket.inet_ntop(socket.AF_INET6, packed), port)
+    address = IPv6Address(packed)
+    return Address(str(address.ipv4_mapped or address), port)
 
 
 def parse_agent(text: str, what: str = "peer") -> tuple[Peer, ...]:
@@ -82,9 +81,8 @@ def parse_agent(text: str, what: str = "peer") -> tuple[Peer, ...]:
         )
     port, hosts = int(found["port"] or PORT), int(found["hosts"] or 1)
     try:
-        family = socket.AF_INET6 if found["six"] else socket.AF_INET
-        host = socket.inet_ntop(family, socket.inet_pton(family, found["six"] or found["four"]))
-    except OSError:
+        host = str(IPv6Address(found["six"]) if found["six"] else IPv4Address(found["four"]))
+    except ValueError:
         raise ConfigError(f"the {what} {text!r} has no valid IP address; write four numbers or IPv6 in []") from None
     if not 1 <= port <= 65535:
         raise ConfigError(f"the {what} {text!r} has port {port}, and ports are 1 to 65535")

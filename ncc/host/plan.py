@@ -16,7 +16,7 @@ from ncc.host.guard import GuardSettings
 from ncc.host.message import Key, read_key
 from ncc.host.metrics import parse_endpoint
 from ncc.host.neighbourhood import NeighbourhoodSpec, check_fits, check_trained
-from ncc.host.options import check_within, listed, named_by_option
+from ncc.host.options import listed
 from ncc.host.peers import Address, interface_index, parse_agent, parse_peers
 from ncc.policies.file import PolicyFile, load_policy_file
 from ncc.policies.limits import RateBounds
@@ -31,8 +31,6 @@ HEARTBEATS = 2
 """Least timeout of the heartbeat in periods."""
 HEARTBEAT_MOST_S = 60.0
 """Longest timeout of the heartbeat: a host for which nothing decides keeps its last limits no longer."""
-STALE_MOST = 1e6
-"""Highest number of periods that a peer's state may count."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +62,6 @@ def planned(options: argparse.Namespace) -> Plan:
         ConfigError: they cannot be, or contradict each other or the policy.
         ResultError: there is no such policy file.
     """
-    check_within(options, "seconds", "log_s")
-    check_within(options, "stale_periods", most=STALE_MOST)
     cores = sorted(os.sched_getaffinity(0))
     if options.core is not None and options.core not in cores:
         raise ConfigError(f"--core {options.core} is none that this process may use: {', '.join(map(str, cores))}")
@@ -148,16 +144,15 @@ def neighbourhood_of(
     options: argparse.Namespace, file: PolicyFile, hosts: int, interfaces: list[str]
 ) -> NeighbourhoodSpec:
     """The network by options, and by the interface where the link's rate is not given."""
-    with named_by_option():
-        found = NeighbourhoodSpec(
-            hosts=hosts,
-            link_rate_bps=options.link_rate if options.link_rate is not None else _speed_bps(interfaces),
-            upper_rate_bps=options.upper_rate,
-            upper_buffer_bytes=options.upper_buffer,
-            base_rtt_s=options.base_rtt,
-            period_s=file.header.period_s if options.period is None else options.period,
-        )
-        found.scenario()
+    found = NeighbourhoodSpec(
+        hosts=hosts,
+        link_rate_bps=options.link_rate or _speed_bps(interfaces),
+        uplink_rate_bps=options.uplink_rate,
+        uplink_buffer_bytes=options.uplink_buffer,
+        base_rtt_s=options.base_rtt,
+        period_s=options.period or file.header.period_s,
+    )
+    found.scenario()
     return found
 
 
@@ -222,7 +217,7 @@ def _ipv6(held: list[InterfaceAddress], numbers: list[int]) -> list[str]:
 def _exchange(
     options: argparse.Namespace, file: PolicyFile, addresses: list[str], interfaces: list[str]
 ) -> tuple[ExchangeSpec, Key | None]:
-    period_s = file.header.period_s if options.period is None else options.period
+    period_s = options.period or file.header.period_s
     if (options.discover or options.group) and not interfaces:
         raise ConfigError("--discover needs --interface, on whose link peers are to be found, and so does --group")
     group = options.group or (f"{GROUP}:{GROUP_PORT}" if options.discover else None)
@@ -232,11 +227,11 @@ def _exchange(
         late_s=LATE_PERIODS * period_s,
         peers=listed(options.peers),
         discover=options.discover,
-        upper=options.upper,
+        uplink=options.uplink,
         group=group,
         interface=interfaces[0] if group else None,
     )
-    alone = not (spec.peers or spec.discover or spec.upper)
+    alone = not (spec.peers or spec.discover or spec.uplink)
     if not alone and options.key is None:
         raise ConfigError("messages are signed: name the file of the key that all agents share, --key")
     return spec, None if alone else read_key(options.key)

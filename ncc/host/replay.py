@@ -3,7 +3,6 @@
 
 import argparse
 import os
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +17,14 @@ from ncc.harness.atomic import check_replaceable, replacing
 from ncc.harness.columns import numpy_column
 from ncc.harness.progress import Bar
 from ncc.host.agent import Agent
+from ncc.host.exchange import Exchange
 from ncc.host.guard import Guard, GuardSettings
 from ncc.host.message import MOST
-from ncc.host.neighbourhood import OWN, TOLD_OF_UPLINK, Neighbourhood, check_fits, limiter_of
+from ncc.host.neighbourhood import OWN, UPLINK_SIGNALS, Neighbourhood, check_fits, limiter_of
 from ncc.host.plan import narrowed, neighbourhood_of
-from ncc.host.state import UPPER, Exchange
 from ncc.policies import PolicyFile, load_policy_file
 
-NEEDED = ("time_s", "host_name", "area", "rate_limit_bps", *OWN, *TOLD_OF_UPLINK)
+NEEDED = ("time_s", "host_name", "area", "rate_limit_bps", *OWN, *UPLINK_SIGNALS)
 
 
 class Recording:
@@ -34,7 +33,7 @@ class Recording:
     Attributes:
         hosts: their names.
         time_s: [n_epochs]
-        columns: [n_epochs, n_hosts] each of `OWN`, ``rate_limit_bps`` and `TOLD_OF_UPLINK`.
+        columns: [n_epochs, n_hosts] each of `OWN`, ``rate_limit_bps`` and `UPLINK_SIGNALS`.
 
     Raises:
         ResultError: the file is no such table, or lacks something.
@@ -82,23 +81,6 @@ def _possible(name: str, grid: FloatArray) -> NDArray[np.bool_]:
     return found
 
 
-class RecordedUplink(Exchange):
-    """An exchange that delivers the uplink's recorded state of a period ago, and nothing else."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._at_ns = 0
-
-    @property
-    def upper_ns(self) -> int:
-        return self._at_ns
-
-    def put(self, values: Iterable[float], at_ns: int) -> None:
-        """Set the values of `TOLD_OF_UPLINK` and their time."""
-        self.upper = np.array([tuple(values)], UPPER)
-        self._at_ns = at_ns
-
-
 def command(options: argparse.Namespace) -> int:
     """Decide for every epoch of a recording; 0.
 
@@ -124,7 +106,7 @@ def command(options: argparse.Namespace) -> int:
     neighbourhood = Neighbourhood(limiter_of(file), spec.scenario(), range(spec.hosts), [])
     said: list[str] = []
     guard = Guard(GuardSettings(), bounds, neighbourhood.link_bps, said.append)
-    limits = decided(Agent(neighbourhood, guard, uplink := RecordedUplink()), uplink, recording, spec.period_s)
+    limits = decided(Agent(neighbourhood, guard, Exchange()), recording, spec.period_s)
     print(*_lines(file, recording, limits, guard, said), sep="\n")
     if options.out is not None:
         with replacing(options.out) as temporary:
@@ -133,12 +115,16 @@ def command(options: argparse.Namespace) -> int:
     return 0
 
 
-def decided(agent: Agent, uplink: RecordedUplink, recording: Recording, period_s: float) -> FloatArray:
-    """[n_epochs, n_hosts] limits that the agent decides after each epoch, in which the recorded ones were in force."""
+def decided(agent: Agent, recording: Recording, period_s: float) -> FloatArray:
+    """[n_epochs, n_hosts] limits that the agent decides after each epoch, in which the recorded ones were in force.
+
+    It is sent the uplink's recorded state of a period ago, and nothing else.
+    """
     limits, period_ns = np.empty((len(recording.time_s), len(recording.hosts))), to_ns(period_s)
     grids = recording.columns
     idle = {name: np.zeros_like(grids[name][0]) for name in OWN} | {"rtt_s": agent.neighbourhood.base_rtt_s}
-    uplink.put([0.0 for _ in TOLD_OF_UPLINK], period_ns)
+    inbox = agent.exchange.inbox
+    inbox.uplink_ns[0] = period_ns
     agent.decide(idle, period_ns)  # every run begins with nothing measured
     with Bar("replaying", len(limits), unit="epochs") as bar:
         for epoch in range(len(limits)):
@@ -146,7 +132,9 @@ def decided(agent: Agent, uplink: RecordedUplink, recording: Recording, period_s
             own = {name: np.ascontiguousarray(grids[name][epoch]) for name in OWN}
             agent.guard.held_bps = grids["rate_limit_bps"][epoch].astype(np.float64)
             limits[epoch] = agent.decide(own, now_ns)
-            uplink.put((float(grids[name][epoch, 0]) for name in TOLD_OF_UPLINK), now_ns)
+            inbox.uplink_ns[0] = now_ns
+            for name in UPLINK_SIGNALS:
+                inbox.uplink[name] = grids[name][epoch, 0]
             if epoch % 1000 == 0:
                 bar.update(epoch)
     return limits

@@ -19,17 +19,14 @@ from ncc.envs.linux.objects import require_built
 from ncc.envs.linux.order import WeightsByWait
 from ncc.envs.linux.shim import Shim
 from ncc.harness.signals import StopRequest
-from ncc.host.agent import Agent
-from ncc.host.exchange import open_exchange
+from ncc.host.agent import Agent, Silence
+from ncc.host.exchange import Exchange, UdpExchange
 from ncc.host.guard import Guard
-from ncc.host.log import Log
+from ncc.host.log import Log, Notifier
 from ncc.host.loop import Loop
 from ncc.host.metrics import AgentCollector, peak_rss_bytes, served
 from ncc.host.neighbourhood import Neighbourhood, limiter_of
-from ncc.host.notify import Notifier
 from ncc.host.plan import Plan, planned
-from ncc.host.silence import Silence
-from ncc.host.state import Exchange
 from ncc.host.sysctls import changed, settable
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -51,7 +48,7 @@ def command(options: argparse.Namespace) -> int:
         undo.enter_context((stop := StopRequest()).noted())
         notifier = Notifier()
         undo.callback(notifier.close)
-        exchange = Exchange() if plan.key is None else open_exchange(plan.exchange, plan.key)
+        exchange = Exchange() if plan.key is None else UdpExchange(plan.exchange, plan.key)
         undo.callback(exchange.close)
         guard = Guard(plan.guard, plan.bounds, neighbourhood.link_bps, lambda said: log.warning("guard", said=said))
         agent = Agent(neighbourhood, guard, exchange, stale_periods=options.stale_periods, in_force=not options.dry_run)
@@ -102,7 +99,7 @@ def command(options: argparse.Namespace) -> int:
                 guard=guard.counters,
                 messages=exchange.counters,
                 stale=agent.counters,
-                duration_us=loop.durations_us(),
+                duration_us={"took": loop.took.quantiles_us(), "late": loop.late.quantiles_us()},
                 **cost,
                 peak_rss_bytes=peak_rss_bytes(),
                 log_lost=log.lost,

@@ -5,67 +5,18 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from string import Template
 
 from ncc.core.errors import ConfigError
-from ncc.host.options import run_options
+from ncc.host.options import Parser, run_options
 
 CREDENTIAL = "${CREDENTIALS_DIRECTORY}/key"
 """The key as the service finds it: systemd puts a copy there that only the agent may read."""
 TEMPORARY = ("/tmp", "/var/tmp")
 """Folders of which the service has its own."""
 _PLAIN = re.compile(r"[A-Za-z0-9_@+=:,./\[\]*-]+", re.ASCII)
-UNIT = """\
-# SPDX-License-Identifier: BSD-3-Clause
-# Written by ncc host unit. Put it into /etc/systemd/system/ncc-host.service, then
-# systemctl daemon-reload && systemctl enable --now ncc-host
-[Unit]
-Description=ncc {dry_run}limits this host's connections by a policy
-Wants=network-online.target time-sync.target
-After=network-online.target time-sync.target
-AssertPathExists={policy}
-StartLimitIntervalSec=300
-StartLimitBurst=5
-
-[Service]
-Type=notify
-NotifyAccess=main
-# An agent that is silent for so long hangs; the kernel's program has lifted its limits long before.
-WatchdogSec=5
-ExecStart={command}
-{more}Restart=on-failure
-# Options that cannot be will not be possible the next time either.
-RestartPreventExitStatus=2
-RestartSec=5
-TimeoutStopSec=10
-KillMode=mixed
-OOMScoreAdjust=-500
-
-# What the agent needs: to load programs, to let them read the kernel's structures, to register a controller{sysctls}.
-CapabilityBoundingSet=CAP_BPF CAP_PERFMON CAP_NET_ADMIN{realtime}
-SystemCallFilter=@system-service bpf
-SystemCallErrorNumber=EPERM
-SystemCallArchitectures=native
-RestrictAddressFamilies=AF_INET AF_INET6 AF_NETLINK AF_UNIX
-ProtectSystem=strict
-# For its lock, /run/ncc-linux.lock.
-ReadWritePaths=/run
-ProtectHome=read-only
-PrivateTmp=yes
-PrivateDevices=yes
-NoNewPrivileges=yes
-ProtectKernelModules=yes
-ProtectKernelLogs=yes
-ProtectControlGroups=yes
-ProtectClock=yes
-ProtectHostname=yes
-RestrictNamespaces=yes
-RestrictSUIDSGID=yes
-LockPersonality=yes
-UMask=0077
-
-[Install]
-WantedBy=multi-user.target
-"""
+TEMPLATE = Path(__file__).with_name("ncc-host.service.in")
 
 
 def command(options: argparse.Namespace) -> int:
@@ -81,7 +32,7 @@ def unit_text(arguments: Sequence[str], python: str = sys.executable) -> str:
     Raises:
         ConfigError: an option that no unit can have, or one for a trial.
     """
-    parser = argparse.ArgumentParser(prog="ncc host unit", allow_abbrev=False)
+    parser = Parser(prog="ncc host unit", allow_abbrev=False)
     run_options(parser)
     asked = parser.parse_args(list(arguments))
     if asked.seconds is not None:
@@ -99,7 +50,7 @@ def unit_text(arguments: Sequence[str], python: str = sys.executable) -> str:
         more.append("ProtectKernelTunables=yes")
     if not asked.realtime:
         more.append("RestrictRealtime=yes")
-    return UNIT.format(
+    return Template(TEMPLATE.read_text()).substitute(
         dry_run="(dry run) " if asked.dry_run else "",
         policy=_specified(str(policy)),
         # As isolated as Python can be: neither the environment nor the current folder adds a module.

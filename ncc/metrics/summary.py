@@ -66,7 +66,7 @@ def summarise(
     slowdown = fct_slowdown(scenario, flows, records, until_s)
     out = fct_summary(flows, fct_s(flows, records, until_s), slowdown, ends)
     out["goodput_bps"] = _goodput_bps(scenario, flows, records, epochs)
-    upper = [area.upper_port for area in network.neighbourhoods]
+    upper = [area.uplink_port for area in network.neighbourhoods]
     out["queue_delay_mean_s"] = _ratio(ports.queue_delay_sum_s[upper].sum(), ports.tx_pkts[upper].sum())
     busy = epochs.columns["upper_throughput_bps"] > 0
     out["queue_delay_p99_s"] = _spread(epochs.columns["upper_queue_delay_s"][busy].astype(np.float64))["p99"]

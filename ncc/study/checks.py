@@ -12,14 +12,13 @@ from typing import Annotated, Literal
 import numpy as np
 from msgspec import Meta, field
 
-from ncc.comparison import MIN_SEEDS
 from ncc.core.errors import ConfigError
 from ncc.core.value import Count, Name, NonNegative, Positive
-from ncc.metrics.catalogue import Better
 from ncc.metrics.stats import gap_closed, interval
-from ncc.study.check import Check, Judged, Parts, at_text, known, numeric_axis
-from ncc.study.flow_measures import Bound
+from ncc.results.comparison import MIN_SEEDS
+from ncc.study.checks_base import Check, Judged, Parts, at_text, favoured, known, numeric_axis
 from ncc.study.measures import AnyMeasure
+from ncc.study.measures_of_flows import Bound
 from ncc.study.table import At, Table
 
 
@@ -41,10 +40,7 @@ class Order(Check, frozen=True, kw_only=True, tag="order"):
         return self.one, self.other
 
     def winners(self, measure: AnyMeasure) -> tuple[str, ...]:
-        better = measure.shown.better
-        if better is Better.NEITHER:
-            return self.names()
-        return (self.one,) if (self.relation == "<=") == (better is Better.LOWER) else (self.other,)
+        return favoured(measure, (self.one,), (self.other,), less=self.relation == "<=")
 
     def judge_at(self, table: Table, measure: AnyMeasure, line: list[At]) -> Judged:
         (point,) = line
@@ -88,10 +84,7 @@ class Rank(Check, frozen=True, kw_only=True, tag="rank"):
         return self.one, *self.others
 
     def winners(self, measure: AnyMeasure) -> tuple[str, ...]:
-        better = measure.shown.better
-        if better is Better.NEITHER:
-            return self.names()
-        return self.others if self.largest == (better is Better.LOWER) else (self.one,)
+        return favoured(measure, (self.one,), self.others, less=not self.largest)
 
     def judge_at(self, table: Table, measure: AnyMeasure, line: list[At]) -> Judged:
         (point,) = line
@@ -102,6 +95,12 @@ class Rank(Check, frozen=True, kw_only=True, tag="rank"):
         holds = ahead <= self.tolerance * abs(bound) and not any(math.isnan(value) for value in values.values())
         order = ", ".join(f"{name} {measure.text(values[name])}" for name in ranked)
         return holds, f"{at_text(table, point)}{order}"
+
+
+def require_order(check: "Within | GapClosed") -> None:
+    """`ConfigError` if `low` is above `high`."""
+    if check.low is not None and check.high is not None and check.low > check.high:
+        raise ConfigError(f"{type(check).__name__}.low must not be above high ({check.high}), got {check.low}")
 
 
 class OfOne(Check, frozen=True, kw_only=True):
@@ -126,8 +125,7 @@ class Within(OfOne, frozen=True, kw_only=True, tag="within"):
     def check(self) -> None:
         if self.low is None and self.high is None:
             raise ConfigError("Within must have low or high")
-        if self.low is not None and self.high is not None and self.low > self.high:
-            raise ConfigError(f"Within.low must not be above high ({self.high}), got {self.low}")
+        require_order(self)
 
     def fits(self, where: str, parts: Parts) -> None:
         super().fits(where, parts)
@@ -240,8 +238,7 @@ class GapClosed(Check, frozen=True, kw_only=True, tag="gap_closed"):
     high: float | None = None
 
     def check(self) -> None:
-        if self.high is not None and self.low > self.high:
-            raise ConfigError(f"GapClosed.low must not be above high ({self.high}), got {self.low}")
+        require_order(self)
         if self.origin == self.one:
             raise ConfigError(f"GapClosed.from and one must be two contenders, got {self.one!r} for both")
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ncc.palette import Style, variant_styles
-from ncc.plot import new_figure, save_figure
-from ncc.study.measure import Course
+from ncc.results.palette import Style, variant_styles
+from ncc.results.plot import new_figure, save_figure
+from ncc.study.measures_base import Course
 from ncc.study.result import Result, contender_label
 from ncc.study.spec import Panel
 from ncc.study.table import At, text_of

@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from ncc.captions import WARNED
-from ncc.study.gather import Results
+from ncc.results.captions import WARNED
 from ncc.study.page import DASH, number, plain, point, render, spread
 from ncc.study.spec import Experiment
 
+Results = dict[str, dict[str, Any]]
+"""`ncc.study.result.Result.to_dict` by datapath."""
 AGREE_FRAC = 0.05
 """Ratios of two datapaths further from 1 are set in bold."""
 Rows = list[list[str]]
@@ -65,17 +66,17 @@ def _verdict(result: Mapping[str, Any]) -> str:
 def _experiment(name: str, results: Results, stale: str, now: Experiment | None) -> dict[str, Any]:
     """The template's data of an experiment, in the words of the experiment as it is now, if there is one."""
     first = next(iter(results.values()))
-    said = {check["name"]: check["says"] for result in results.values() for check in result["checks"]}
+    before = {check["name"]: check["says"] for result in results.values() for check in result["checks"]}
     words = {key: first[key] for key in ("title", "paper", "notes")}
     if now is not None:
         words = {"title": now.title, "paper": now.paper.to_dict(), "notes": now.notes}
-    says = said if now is None else {key: check.says for key, check in now.checks.items()}
+    says = before if now is None else {key: check.says for key, check in now.checks.items()}
     return {
         "name": name,
         "results": results,
         "stale": stale,
         **words,
-        "checks": _checks(results, says, {key: text for key, text in said.items() if key not in says}),
+        "checks": _checks(results, says, {key: text for key, text in before.items() if key not in says}),
         "beside": _beside(results),
         "sources": [value["source"] for result in results.values() for value in result["values"]],
         "numbers": {datapath: _values(result) for datapath, result in results.items()},
@@ -84,14 +85,14 @@ def _experiment(name: str, results: Results, stale: str, now: Experiment | None)
 
 
 def _checks(results: Results, says: Mapping[str, str], dropped: Mapping[str, str]) -> Rows:
-    """Every check that there is now, and at the end those that a result has and the experiment no more."""
+    """Every check of the experiment; at the end those of results that it no longer has."""
     rows = []
-    for name, said in [*says.items(), *dropped.items()]:
+    for name, text in [*says.items(), *dropped.items()]:
         cells = []
         for result in results.values():
             found = [check for check in result["checks"] if check["name"] == name]
             cells += [f"{WORDS[c['holds']]}: {plain(c['numbers'])}" for c in found] or ["not judged in this result"]
-        rows.append([plain(said) + (" (no check of the experiment any more)" if name in dropped else ""), *cells])
+        rows.append([plain(text) + (" (no longer a check of the experiment)" if name in dropped else ""), *cells])
     return rows
 
 

@@ -6,10 +6,9 @@ import json
 from typing import Any
 
 from ncc.baselines.registry import check_params, controllers
-from ncc.compose import experiment_names, plain_config
-from ncc.config_files import read_config
 from ncc.core.errors import UnknownNameError
-from ncc.study.mains import compose_config
+from ncc.run.compose import composed, experiment_names
+from ncc.run.config_files import read_config
 from ncc.study.points import Grid
 from ncc.study.spec import Experiment, experiment_from
 
@@ -29,12 +28,11 @@ def load_experiment(name: str) -> Loaded:
     """
     if name not in (known := experiment_names()):
         raise UnknownNameError("experiment", name, known)
-    found = compose_config("evaluate", [f"experiment={name}"]).experiment
-    return experiment_from(plain_config(found), f"experiment/{name}")
+    return experiment_from(composed("evaluate", [f"experiment={name}"])["experiment"], f"experiment/{name}")
 
 
 def runs_digest(grid: Grid) -> str:
-    """16 hex digits over what a grid runs and measures, wherever it is said; words, checks and pictures apart.
+    """16 hex digits over all that a grid runs and measures, without words, checks and pictures.
 
     So a change in a scenario that the experiment inherits, in a controller's YAML, in the defaults of its header or in
     those of a schema gives another one.

@@ -1,37 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Parts that the mains of studies share: composed configurations, Ctrl-C and exit statuses."""
+"""Parts that the mains of studies share: Ctrl-C and exit statuses."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from rich.console import Console
 
-from ncc.compose import plain_config, register
 from ncc.core.errors import ConfigError, NccError
-from ncc.plan import TrainPlan, planned
-
-
-def compose_config(verb: str, overrides: Iterable[str]) -> Any:
-    """The configuration of a command line of `ncc <verb>`, inside a main that Hydra composed and outside of one."""
-    from hydra import compose, initialize_config_module
-    from hydra.core.global_hydra import GlobalHydra
-
-    if GlobalHydra.instance().is_initialized():
-        return compose(verb, list(overrides))
-    register()
-    with initialize_config_module("ncc.configs", version_base=None):
-        return compose(verb, list(overrides))
-
-
-def training_plan(overrides: Iterable[str]) -> TrainPlan:
-    """The training that a command line of `ncc train` asks for."""
-    return TrainPlan.from_plain(planned(plain_config(compose_config("train", overrides))))
-
-
-def key_of(override: str) -> str:
-    """The key that an override sets."""
-    return override.partition("=")[0].lstrip("+~")
 
 
 @contextmanager
@@ -44,8 +19,8 @@ def resumable(what: str) -> Iterator[None]:
 
 
 def exit_status(body: Callable[[Console], int]) -> int:
-    """The status that a main without Hydra ends with: what `body` returns, 2 for settings that cannot be used, or 1."""
-    console = Console()
+    """The exit status of a main without Hydra: what `body` returns, 2 for settings that cannot be used, or 1."""
+    console = Console(soft_wrap=True)
     try:
         return body(console)
     except NccError as error:

@@ -21,9 +21,9 @@ from ncc.harness.run import Run
 from ncc.metrics.catalogue import CATALOGUE, Better, Metric
 from ncc.metrics.fairness import jain_index
 from ncc.metrics.summary import host_ports
-from ncc.study.flow_measures import Bound, Fct, HostRtt, Marked, QueryTime, QueryTimeouts, Rtt
-from ncc.study.measure import GBPS, KB, PERCENT, AtPort, Course, Hosts, Measure, Seen, Statistic, statistic
-from ncc.study.response import LossRate, Response
+from ncc.study.measures_base import GBPS, KB, PERCENT, AtPort, Course, Hosts, Measure, Seen, Statistic, statistic
+from ncc.study.measures_of_flows import Bound, Fct, HostRtt, Marked, QueryTime, QueryTimeouts, Rtt
+from ncc.study.measures_of_losses import LossRate, Response
 
 
 class Throughput(AtPort, frozen=True, kw_only=True, tag="throughput"):
@@ -43,7 +43,7 @@ class Utilisation(AtPort, frozen=True, kw_only=True, tag="utilisation"):
     def course(self, seen: Seen) -> Course:
         transport, network = seen.run.scenario.transport, seen.network
         payload_frac = transport.mtu_bytes / (transport.mtu_bytes + transport.frame_overhead_bytes)
-        rate_bps = network.port_rate_bps(network.neighbourhoods[self.area(seen)].upper_port) * payload_frac
+        rate_bps = network.port_rate_bps(network.neighbourhoods[self.area(seen)].uplink_port) * payload_frac
         return seen.run.epochs.time_s, self.column(seen, "upper_throughput_bps") / rate_bps
 
 
@@ -71,7 +71,7 @@ class Queue(AtPort, frozen=True, kw_only=True, tag="queue"):
 
 
 class QueueMax(Measure, frozen=True, kw_only=True, tag="queue_max"):
-    """The most bytes that ever waited in any of the ports whose name matches."""
+    """The largest queue in bytes that any port with a matching name ever had."""
 
     ports: str = "*"
     """A pattern of `from->to`, with * and ?."""
@@ -132,7 +132,7 @@ class InFlight(Hosts, frozen=True, kw_only=True, tag="in_flight"):
 
 
 class Drops(Measure, frozen=True, kw_only=True, tag="drops"):
-    """Packets dropped at the ports whose name matches one of `ports`, over all dropped or over all sent by hosts."""
+    """Packets dropped at ports that match one of `ports`, over all dropped or over all sent by hosts."""
 
     ports: tuple[str, ...]
     """Patterns of `from->to`, with * and ?."""
@@ -211,7 +211,7 @@ def measure_all(measures: Mapping[str, AnyMeasure], run: Run) -> dict[str, float
 
 
 def matching(network: Topology, pattern: str, where: str) -> list[int]:
-    """Ports whose name matches; `UnknownNameError` if none does."""
+    """Ports with a matching name; `UnknownNameError` if there is none."""
     names = [network.port_name(port) for port in range(2 * len(network.links))]
     found = [port for port, name in enumerate(names) if fnmatchcase(name, pattern)]
     if not found:

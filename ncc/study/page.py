@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ncc.harness.atomic import write_text
-from ncc.palette import label
+from ncc.results.palette import label
 
 README, JSON = "README.md", "results.json"
 DASH = "–"  # noqa: RUF001

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from ncc.compose import datapath_names
-from ncc.controllers import load_controller, runs_on
 from ncc.core.errors import ConfigError
 from ncc.core.keys import set_key
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import from_dict
 from ncc.harness.controller import Controller, PolicyLimit
-from ncc.limiters import LimiterFactory
-from ncc.plan import require_marks, with_params
+from ncc.run.compose import datapath_names
+from ncc.run.controllers import load_controller, runs_on
+from ncc.run.limiters import LimiterFactory
+from ncc.run.plan import require_marks, with_params
 from ncc.study.spec import Experiment
 from ncc.study.table import At, text_of
 
@@ -129,7 +129,7 @@ def _cell(
             set_key(plain, key, value)
     made = scenario_from_dict(plain["scenario"])
     controller = _controller(chosen.controller, **plain["contenders"][contender], policies=policies)
-    policies(controller, made)  # a policy that does not fit the network is said now
+    policies(controller, made)  # refuses a policy that does not fit the network
     require_marks(made, [controller])
     for measure, kind in experiment.measures.items():
         kind.fits(f"measures.{measure}", made)

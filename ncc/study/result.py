@@ -2,7 +2,6 @@
 """The result of an experiment on one datapath: the table, the findings, the verdict, and their files."""
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,11 +13,11 @@ import pyarrow.parquet as pq
 from ncc.core.errors import ResultError
 from ncc.harness.atomic import replacing, write_text
 from ncc.harness.manifest import now
-from ncc.palette import label
-from ncc.study.check import Finding
+from ncc.results.palette import label
+from ncc.study.checks_base import Finding
 from ncc.study.load import runs_digest
 from ncc.study.points import Grid
-from ncc.study.table import At, Table
+from ncc.study.table import At, Table, rounded
 
 FORMAT = 1
 FULL = "full"
@@ -118,7 +117,7 @@ class Result:
             "datapath": self.datapath,
             "seeds": list(self.seeds),
             "runs_text": self.runs_text,
-            "warnings": {name: list(said) for name, said in self.warnings.items()},
+            "warnings": {name: list(each) for name, each in self.warnings.items()},
             "commits": list(self.commits),
             "written_at": now(),
             "n_flows": self.n_flows,
@@ -150,7 +149,7 @@ class Result:
             "measure": measure,
             "contender": contender,
             "at": list(point),
-            **{key: None if math.isnan(value) else float(f"{value:.6g}") for key, value in bounds.items()},
+            **{key: rounded(value) for key, value in bounds.items()},
             "n_seeds": cell.n,
             "n_invalid": self.table.invalid.get((contender, point), 0),
             "paper": self.table.expected.get((measure, contender, point)),

@@ -7,19 +7,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ncc.compose import DatapathSpec
 from ncc.core.errors import InvalidRunError, ResultError
 from ncc.harness.atomic import remove
+from ncc.harness.executor import Executor
 from ncc.harness.jobs import Job
 from ncc.harness.pool import evaluate
 from ncc.harness.progress import Bar, EvaluationProgress
 from ncc.harness.results import StoredRun, load_evaluation
 from ncc.metrics.catalogue import worst
-from ncc.plan import require_transports
+from ncc.run.compose import DatapathSpec
+from ncc.run.plan import require_transports
 from ncc.study.draw import Courses, draw
 from ncc.study.load import load_experiment, source_digest
-from ncc.study.measure import Course, Seen
 from ncc.study.measures import measure_all
+from ncc.study.measures_base import Course, Seen
 from ncc.study.points import Grid, grid_of
 from ncc.study.result import FIGURE, JSON, PARQUET, Result, commits_of
 from ncc.study.spec import Experiment
@@ -32,7 +33,7 @@ def run_experiment(
     seeds: Sequence[int],
     folder: Path,
     *,
-    workers: int,
+    executor: Executor,
     config: Mapping[str, Any],
 ) -> Result:
     """Do what `folder` does not hold yet, measure, judge, draw, and write it all there.
@@ -44,7 +45,7 @@ def run_experiment(
     """
     require_transports([datapath], [cell.controller for cell in grid.cells])
     for name in (JSON, PARQUET, FIGURE):
-        remove(folder / name)  # no table outlives the runs it speaks of
+        remove(folder / name)  # a table of earlier runs must not stay if these fail
     jobs = [
         Job(c.scenario, c.controller, seed, {"datapath": datapath.identity, **c.inputs})
         for seed in seeds
@@ -56,7 +57,7 @@ def run_experiment(
             folder,
             datapath.load(),
             grid.policies,
-            workers=workers,
+            executor=executor,
             config=config,
             on_progress=EvaluationProgress(bar),
         )
@@ -76,8 +77,8 @@ def reread(folder: Path) -> tuple[Result, Courses]:
     """
     path = folder / JSON
     try:
-        said = json.loads(path.read_bytes())
-        name, preset, datapath, seeds = (said[key] for key in ("name", "preset", "datapath", "seeds"))
+        plain = json.loads(path.read_bytes())
+        name, preset, datapath, seeds = (plain[key] for key in ("name", "preset", "datapath", "seeds"))
     except FileNotFoundError:
         raise ResultError(
             f"{folder} holds no finished experiment: it has no {JSON}; name a folder that ncc evaluate "
@@ -117,8 +118,8 @@ def _measured(
     warnings: dict[str, dict[str, None]] = {}
     n_flows = 0
     for cell in grid.cells:
-        if said := grid.policies.warnings(cell.controller, cell.scenario):
-            warnings.setdefault(cell.contender, {}).update(dict.fromkeys(said))
+        if found_here := grid.policies.warnings(cell.controller, cell.scenario):
+            warnings.setdefault(cell.contender, {}).update(dict.fromkeys(found_here))
         for seed in seeds:
             stored = runs[cell.controller.name, seed]
             problems += [f"{stored.label}: {problem}" for problem in stored.problems]
@@ -154,7 +155,7 @@ def _measured(
         wall_s=sum(float(fact["wall_s"]) for fact in facts),
         cpu_s=sum(float(fact["cpu_s"]) for fact in facts),
         commits=commits_of(run.manifest.provenance for run in runs.values()),
-        warnings={name: tuple(said) for name, said in warnings.items()},
+        warnings={name: tuple(each) for name, each in warnings.items()},
     )
     return result, courses
 

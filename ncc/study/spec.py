@@ -14,8 +14,8 @@ from msgspec import Meta, field
 
 from ncc.core.errors import ConfigError
 from ncc.core.value import Count, Name, Natural, NonNegative, Value, from_dict
-from ncc.study.check import Parts, known, known_points
 from ncc.study.checks import AnyCheck
+from ncc.study.checks_base import Parts, known, known_points
 from ncc.study.measures import AnyMeasure, Ratio
 
 Text = Annotated[str, Meta(min_length=1)]
@@ -108,7 +108,7 @@ class Preset(Value, frozen=True, kw_only=True):
     wall_s: NonNegative
     """Seconds that it took, about, on two cores."""
     axes: dict[str, tuple[float | str, ...]] = field(default_factory=dict)
-    """Which points of an axis are run; all where nothing is said."""
+    """Points that are run, by axis; all points of axes that are not named."""
     changes: dict[str, Any] = field(default_factory=dict)
     """Keys of the scenario: duration_s, drain_s, period_s, and start times and numbers of a workload's flows."""
 
@@ -157,7 +157,7 @@ class Panel(Value, frozen=True, kw_only=True):
 
     def check(self) -> None:
         if self.side_by_side and (self.over_time or self.x or self.lines or self.levels):
-            raise ConfigError("Panel.side_by_side shows single values: leave x, over_time, lines and levels away")
+            raise ConfigError("Panel.side_by_side shows single values: leave x, over_time, lines and levels out")
 
 
 class Experiment(Value, frozen=True, kw_only=True):

@@ -51,9 +51,9 @@ class Table:
         return math.nan if any(math.isnan(v) for v in values) else self.cell(measure, contender, point).estimate
 
     def where(self, point: At) -> str:
-        """A point in words; axes with a single point go without saying."""
-        said = [f"{axis} {text_of(x)}" for axis, x in zip(self.axes, point, strict=True) if len(self.axes[axis]) > 1]
-        return ", ".join(said)
+        """A point in words; axes with a single point are left out."""
+        words = [f"{axis} {text_of(x)}" for axis, x in zip(self.axes, point, strict=True) if len(self.axes[axis]) > 1]
+        return ", ".join(words)
 
     def lines(self, along: str, points: Iterable[At]) -> dict[At, list[At]]:
         """Points that differ along one axis only, in its order, by what they have in common."""
@@ -66,6 +66,11 @@ class Table:
     def along(self, axis: str, point: At) -> float | str:
         """The point's value on an axis."""
         return point[list(self.axes).index(axis)]
+
+
+def rounded(value: float, digits: int = 6) -> float | None:
+    """The number to so many digits, as JSON has it; None if it is undefined."""
+    return None if math.isnan(value) else float(f"{value:.{digits}g}")
 
 
 def text_of(x: float | str) -> str:

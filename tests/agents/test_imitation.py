@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the warm start is made of: the memory of samples, and the losses beside their plain formulas."""
+"""Parts of the warm start: the memory of samples, and the losses beside their plain formulas."""
 
 import numpy as np
 import pytest

@@ -14,24 +14,25 @@ import pytest
 
 from ncc.agents.packaged import FOLDER, packaged_names, packaged_policy, read_policy_manifest
 from ncc.agents.policy import load_policy, save_policy
-from ncc.compose import load_datapath, plain_config, register
-from ncc.controllers import load_controller
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
-from ncc.evaluation import run_controllers
 from ncc.harness.atomic import file_digest
 from ncc.harness.controller import Controller, PolicyLimit
 from ncc.harness.datapath import HostStack
+from ncc.harness.executor import Processes
 from ncc.harness.manifest import provenance, seal
-from ncc.limiters import LimiterFactory
 from ncc.pack import main
-from ncc.plan import TrainPlan, planned
+from ncc.results.evaluation import run_controllers
+from ncc.run.compose import load_datapath, plain_config, register
+from ncc.run.controllers import load_controller
+from ncc.run.limiters import LimiterFactory
+from ncc.run.plan import TrainPlan, planned
 from tests.house.files import ROOT
 from tests.support.experiments import small_rack
 from tests.support.policies import package, write_policy
 
 
 def finished_run(folder: Path) -> Path:
-    """What `ncc.train` leaves, as far as packing looks at it."""
+    """A run folder as `ncc.train` leaves it, as far as packing looks at it."""
     register()
     with hydra.initialize_config_module("ncc.configs", version_base=None):
         composed = plain_config(hydra.compose("train", ["seed=7"]))
@@ -125,16 +126,18 @@ def test_whatever_differs_from_the_manifest_is_refused(tmp_path: Path) -> None:
     whole, said = path.read_bytes(), path.with_suffix(".json").read_text()
     for bad in (whole[:-1], whole[:-1] + b"x", b""):
         path.write_bytes(bad)
-        with pytest.raises(ResultError, match=r"is not the file that ncc.json beside it vouches for"):
+        with pytest.raises(ResultError, match=r"does not match ncc.json beside it"):
             packaged_policy("ncc", folder)
     path.write_bytes(whole)
     other = {**json.loads(said), "name": "other"}
     for text in ("{", "[]", "{}", json.dumps({**json.loads(said), "sha256": "x"}), json.dumps(other)):
         path.with_suffix(".json").write_text(text)
-        with pytest.raises(ResultError, match=r"ncc.json (is no manifest|vouches for a policy called 'other')"):
+        with pytest.raises(
+            ResultError, match=r"ncc.json is (not the manifest|the manifest of a policy called 'other')"
+        ):
             packaged_policy("ncc", folder)
     path.with_suffix(".json").unlink()
-    with pytest.raises(ResultError, match=r"nothing vouches for the policy 'ncc'"):
+    with pytest.raises(ResultError, match=r"manifest .*ncc.json of the policy 'ncc' is missing"):
         packaged_policy("ncc", folder)
 
 
@@ -186,7 +189,7 @@ def test_a_packaged_policy_is_evaluated_as_any_controller(tmp_path: Path) -> Non
             factory,
             called="evaluating",
             folder=tmp_path / "runs",
-            workers=1,
+            executor=Processes(),
             config={},
         )
         (run,) = done.of("ncc")

@@ -130,10 +130,10 @@ def test_missing_and_foreign_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ResultError, match="cannot read"):
         load_policy(tmp_path)
     (tmp_path / "text.npz").write_text("hello")
-    with pytest.raises(ResultError, match="not a whole ncc-policy"):
+    with pytest.raises(ResultError, match="damaged or not an ncc-policy"):
         load_policy(tmp_path / "text.npz")
     np.savez(tmp_path / "plain.npz", w0=np.ones((2, 2)))
-    with pytest.raises(ResultError, match="not a whole ncc-policy"):
+    with pytest.raises(ResultError, match="damaged or not an ncc-policy"):
         load_policy(tmp_path / "plain.npz")
     write_arrays(tmp_path / "other.npz", "ncc-something", 1, {}, {})
     with pytest.raises(ResultError, match="says it is 'ncc-something'"):
@@ -163,7 +163,7 @@ def test_pickles_are_never_loaded(tmp_path: Path) -> None:
     path = tmp_path / "policy.npz"
     meta = np.frombuffer(json.dumps({"kind": KIND, "version": VERSION}).encode(), np.uint8)
     np.savez(path, meta=meta, w0=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(ResultError, match="not a whole ncc-policy"):
+    with pytest.raises(ResultError, match="damaged or not an ncc-policy"):
         load_policy(path)
     with pytest.raises(ConfigError, match="plain numbers"):
         write_arrays(path, KIND, VERSION, {"w0": np.array([None])}, {})

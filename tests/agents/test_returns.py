@@ -18,35 +18,6 @@ def ends(*flags: int) -> Bool:
     return np.array(flags, np.bool_)[:, None]
 
 
-def test_n_step_returns_end_in_the_value_of_what_follows() -> None:
-    # gamma 0.5: R_2 = 3 + 0.5 * 8 = 7; R_1 = 2 + 0.5 * 7 = 5.5; R_0 = 1 + 0.5 * 5.5 = 3.75
-    advantage, returns = advantages(
-        column(1, 2, 3),
-        column(4, 6, 7),
-        column(6, 7, 8),
-        terminated=ends(0, 0, 0),
-        truncated=ends(0, 0, 0),
-        gamma=0.5,
-        gae_lambda=1,
-    )
-    assert returns.ravel().tolist() == [3.75, 5.5, 7]
-    assert advantage.ravel().tolist() == [-0.25, -0.5, 0]
-
-
-def test_nothing_follows_termination() -> None:
-    # R_1 = 2; R_0 = 1 + 0.5 * 2 = 2; R_2 = 3 + 0.5 * 8 = 7 belongs to the next episode
-    _, returns = advantages(
-        column(1, 2, 3),
-        column(4, 6, 7),
-        column(6, np.nan, 8),
-        terminated=ends(0, 1, 0),
-        truncated=ends(0, 0, 0),
-        gamma=0.5,
-        gae_lambda=1,
-    )
-    assert returns.ravel().tolist() == [2, 2, 7]
-
-
 def test_truncation_is_bootstrapped_from_the_final_observation() -> None:
     # V(final) = 10: R_1 = 2 + 0.5 * 10 = 7; R_0 = 1 + 0.5 * 7 = 4.5; the next episode does not leak in
     _, returns = advantages(

@@ -13,7 +13,7 @@ from ncc.agents.a3c.config import A3cConfig
 from ncc.agents.a3c.network import ActorCritic, NetShape
 from ncc.agents.a3c.warm_start import WarmStart
 from ncc.agents.policy import load_policy
-from ncc.core.errors import ConfigError, InvalidRunError, ResultError
+from ncc.core.errors import ConfigError, ResultError
 from ncc.core.value import from_json
 from ncc.harness.batch import ActionArray, Advice, BatchedEnv, ObsArray, Transition
 from tests.agents.fitting import fit
@@ -122,13 +122,6 @@ def test_resumed_equals_uninterrupted_wherever_it_was_cut(tmp_path: Path, kl_coe
         assert reports[0].epochs == {1: 0, 150: 0, 200: 800, 230: 800, 310: 800 + 320}[steps]
 
 
-def test_a_finished_run_is_extended_without_another_warm_start(tmp_path: Path) -> None:
-    train(tmp_path, SteeringEnv())
-    env = SteeringEnv()
-    reports = train(tmp_path, env, SHORT.replace(epochs=1000), resume=True)
-    assert (reports[0].epochs, reports[-1].epochs, env.advised) == (1600, 1800, [])
-
-
 def test_the_expert_drives_first_and_then_the_policy(tmp_path: Path) -> None:
     env = SteeringEnv(transport=True)  # who drives by doing nothing, whatever it answers
     train(tmp_path, env, CONFIG.replace(warm_start=WARM.replace(driven_frac=0.25)))
@@ -138,15 +131,6 @@ def test_the_expert_drives_first_and_then_the_policy(tmp_path: Path) -> None:
     assert len(env.advised) == 1000
     # What is learnt is the answer, not what was done.
     assert hit_frac(tmp_path / "policy_warm.npz") > 0.9
-
-
-@pytest.mark.parametrize(("driven_frac", "driven"), [(0.0, 0), (1.0, 200)])
-def test_either_may_drive_all_the_time(tmp_path: Path, driven_frac: float, driven: int) -> None:
-    env = SteeringEnv()
-    train(tmp_path, env, SHORT.replace(warm_start=BRIEF.replace(driven_frac=driven_frac)))
-    same = [(actions == advice.drive).all() for actions, advice in zip(env.actions, env.advised, strict=False)]
-    assert len(same) == 200
-    assert sum(same) == pytest.approx(driven, abs=10)
 
 
 class Counted(SteeringEnv):
@@ -333,15 +317,6 @@ def test_advice_that_contradicts_the_environment_is_refused(tmp_path: Path) -> N
         train(tmp_path / "b", wrong(lambda advice: Advice(advice.label, advice.drive[0])))
 
 
-def test_numbers_that_are_not_finite_end_it(tmp_path: Path) -> None:
-    class BadObs(SteeringEnv):
-        def reset(self, episode: int = 0) -> ObsArray:
-            return super().reset(episode) * np.float32(np.inf)
-
-    with pytest.raises(InvalidRunError, match="observations or weights"):
-        train(tmp_path, BadObs())
-
-
 def test_checkpoints_with_and_without_a_warm_start_are_not_mixed(tmp_path: Path) -> None:
     train(tmp_path / "warm", SteeringEnv())
     with pytest.raises(ResultError, match="from a run with a warm start"):
@@ -364,29 +339,10 @@ def test_a_policy_to_stay_near_must_be_there(tmp_path: Path) -> None:
         train(tmp_path, SteeringEnv(), longer, resume=True)
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("epochs", 0),
-        ("learning_rate", 0.0),
-        ("learning_rate_final", -1.0),
-        ("driven_frac", 1.1),
-        ("rollout", 0),
-        ("passes", 0.0),
-        ("batch_size", 0),
-        ("memory_samples", 511),
-        ("balance", -0.1),
-        ("balance", 1.1),
-        ("label_smoothing", 1.0),
-    ],
-)
-def test_absurd_settings_are_refused_by_name(field: str, value: Any) -> None:
-    with pytest.raises(ConfigError, match=field):
-        WarmStart(**{field: value})
-
-
 def test_settings_travel_as_json_and_need_each_other() -> None:
     config = A3cConfig(warm_start=WarmStart(value=False), kl_coef_final=0.1)
     assert from_json(A3cConfig, config.to_json(), "agent") == config
     with pytest.raises(ConfigError, match=r"kl_coef .* set warm_start"):
         A3cConfig(kl_coef=0.1)
+    with pytest.raises(ConfigError, match="memory_samples must be at least batch_size"):
+        WarmStart(memory_samples=511)

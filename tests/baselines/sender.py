@@ -22,7 +22,7 @@ RTO_NS = 5_000_000
 
 @dataclass(frozen=True)
 class Stimulus:
-    """What happens to the connection. A transmission is (packet, n-th time it is sent, from 0)."""
+    """Events of the connection. A transmission is (packet, n-th time it is sent, from 0)."""
 
     n_acks: int
     drops: frozenset[tuple[int, int]] = frozenset()
@@ -36,7 +36,7 @@ class Stimulus:
 
 @dataclass(frozen=True)
 class Transmission:
-    """What was delivered, and when, as a packet was last sent (P.* of the draft)."""
+    """Packets delivered, and the time, as a packet was last sent (P.* of the draft)."""
 
     sent: int
     first_sent: int
@@ -91,7 +91,7 @@ class Sender:
         return self
 
     def send(self) -> bool:
-        """Whether pacing holds something back."""
+        """Send; return True if pacing holds something back."""
         if self.una == self.nxt == self.written and self.stimulus.burst_pkts:
             self.writes += 1
             self.written = self.written + self.stimulus.burst_pkts if self.writes <= self.stimulus.bursts else 1 << 40

@@ -2,7 +2,7 @@
 """Additions in a copy of the sources, which are built and run.
 
 A controller is one header, one card and one YAML. A measured column is a field of the table, and a line where it is
-measured.
+measured. A feature of the observation is YAML and one function.
 """
 
 import json
@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,8 +40,6 @@ ADDED = {
     "baselines/toy.h": toy.HEADER,
     "baselines/cards/toy.md": toy.CARD,
     "configs/controllers/toy.yaml": toy.YAML,
-}
-BROKEN = {
     "baselines/broken.h": toy.BROKEN_HEADER,
     "configs/controllers/no_window.yaml": toy.broken_yaml("no_window", 1),
     "configs/controllers/below_zero.yaml": toy.broken_yaml("below_zero", 2),
@@ -57,25 +56,65 @@ MEASURED = {
     ),
 }
 """By file: a line of it, and the line that is added before that."""
-MODULES = {"_baselines": "baselines", "_packetsim": "envs/packetsim"}
+FEATURE = (
+    ("envs/observation/features.yaml", "  fair share: {", "  busy neighbours: {kind: busy_neighbours}\n"),
+    ("envs/observation/features.yaml", "    ages: &ages", "      - [busy neighbours]\n"),
+    (
+        "envs/observation/kinds.h",
+        "NCC_FEATURE(fair_share)",
+        "NCC_FEATURE(busy_neighbours) { return static_cast<double>(host.busy) / 10; }\n",
+    ),
+)
+"""A file, a line of it, and the line that is added before that: another number of pooled neighbours."""
+OBSERVED = """
+import json
+import numpy as np
+from ncc.core.measurement import idle
+from ncc.envs.make import env_spec
+from ncc.envs.observation import SharedObserver, names_of
+spec = env_spec(hosts=4, observation="pooled")
+m = idle(4, 1)
+m.queued_flows[:] = [0, 1, 2, 0]
+seen = SharedObserver(spec.view.observation)
+seen.reset(spec.scenario)
+print(json.dumps(seen.observe(m)[:, names_of(seen.spec, 3).index("busy neighbours")].tolist()))
+"""
+MODULES = {"_baselines": "baselines", "_packetsim": "envs/packetsim", "_observation": "envs/observation"}
 PACKAGES = next(path for path in sys.path if (Path(path) / "numpy" / "__init__.py").exists())
+REFUSED = {
+    "no_window": (1, "controller broken returned a window of 0 bytes; allowed are 1460 (one packet) to"),
+    "below_zero": (1, "controller broken returned a pacing rate of -125000000 bytes/s; allowed are 0 (unpaced) to"),
+    "beyond": (2, "broken.fault must be a whole number from 1 to 2"),
+}
+USED = """
+import contextlib, io, json, runpy, sys
 
+def ran(*arguments):
+    out, err, sys.argv, status = io.StringIO(), io.StringIO(), ["evaluate", *arguments], 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            runpy.run_module("ncc.evaluate", run_name="__main__")
+        except SystemExit as ended:
+            status = ended.code or 0
+    return status, out.getvalue(), err.getvalue()
 
-def tried(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """In the copy, with nothing of the installation: -S leaves out the hook that finds this checkout."""
-    path = os.pathsep.join([str(cwd), PACKAGES])
-    return subprocess.run(
-        list(command),
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+packetsim = ("scenario=dumbbell", "datapath=packetsim", "seeds=1", "workers=1")
+quick = ("scenario.topology.delay_s=1e-4", "scenario.transport.delayed_ack_pkts=1", "out=o")
+done = {name: ran(f"controller={name}", *packetsim, f"out={name}") for name in sys.argv[1:]}
+done["compared"] = ran("controller=[toy,dctcp]", *packetsim, *quick)
+done["listed"] = ran("controller=list")
+from docs.hooks.figures import filled
+from ncc.baselines.registry import controllers
+print(json.dumps({"done": done, "controllers": sorted(controllers()), "page": filled("<!-- figures: signals -->", "")}))
+"""
+"""Everything that a user does with the copy, in one process."""
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    done = tried(*command, cwd=cwd)
+    """Run in the copy, with nothing of the installation: -S leaves out the hook that finds this checkout."""
+    path = os.pathsep.join([str(cwd), PACKAGES])
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(list(command), cwd=cwd, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
     return done.stdout
 
@@ -86,7 +125,7 @@ def python(*arguments: str, cwd: Path) -> str:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sources with the additions, and the modules that are built of them."""
+    """The sources with the additions, and the modules that are built of them, without optimisation."""
     folder = tmp_path_factory.mktemp("sources")
     for name in SOURCES:
         (folder / name).parent.mkdir(exist_ok=True)
@@ -95,22 +134,23 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=unwanted)
         else:
             shutil.copy(ROOT / name, folder / name)
-    for name, text in (ADDED | BROKEN).items():
-        assert not (folder / name).exists()
-        (folder / name).write_text(text)
-    for name, (before, line) in MEASURED.items():
-        text = (folder / name).read_text()
-        assert text.count(before) == 1
-        (folder / name).write_text(text.replace(before, line + before))
     nanobind = run(sys.executable, "-m", "nanobind", "--cmake_dir", cwd=folder).strip()
     run(
         tool("cmake"),
         *("-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}", f"-DCMAKE_CXX_COMPILER={tool('g++')}"),
-        *(f"-Dnanobind_DIR={nanobind}", f"-DPython_EXECUTABLE={sys.executable}", "-DCMAKE_BUILD_TYPE=Release"),
+        *(f"-Dnanobind_DIR={nanobind}", f"-DPython_EXECUTABLE={sys.executable}"),
+        *("-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0"),
         *("-S", folder, "-B", folder / "build"),
         cwd=folder,
     )
-    run(tool("cmake"), "--build", folder / "build", "--target", *MODULES, cwd=folder)
+    for name, text in ADDED.items():
+        assert not (folder / name).exists()
+        (folder / name).write_text(text)
+    for name, before, line in [*((name, *lines) for name, lines in MEASURED.items()), *FEATURE]:
+        text = (folder / name).read_text()
+        assert text.count(before) == 1
+        (folder / name).write_text(text.replace(before, line + before))
+    run(tool("cmake"), "--build", folder / "build", "--target", *MODULES, cwd=folder)  # no fresh configuration
     for module, where in MODULES.items():
         (built,) = (folder / "build").glob(f"{module}.*.so")
         shutil.copy(built, folder / where)
@@ -118,19 +158,16 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def told(copy: Path) -> str:
-    """The words of an evaluation in folder o."""
-    scenario = ("scenario=dumbbell", "scenario.topology.delay_s=1e-4", "scenario.transport.delayed_ack_pkts=1")
-    return python(
-        "-m", "ncc.evaluate", "controller=[toy,dctcp]", *scenario, "datapath=packetsim", "seeds=1", "workers=1",
-        "out=o", cwd=copy,
-    )  # fmt: skip
+def used(copy: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(python("-c", USED, *REFUSED, cwd=copy).splitlines()[-1])
+    return found
 
 
-def test_it_runs_through_the_harness_by_its_name(copy: Path, told: str) -> None:
-    assert re.search(r"toy +DCTCP", told)
-    done = load_evaluation(copy / "o" / "packetsim")
-    stored = {run.controller: run for run in done.runs}
+def test_it_runs_through_the_harness_by_its_name(copy: Path, used: dict[str, Any]) -> None:
+    status, out, err = used["done"]["compared"]
+    assert status == 0, err
+    assert re.search(r"toy +DCTCP", out)
+    stored = {run.controller: run for run in load_evaluation(copy / "o" / "packetsim").runs}
     assert not stored["toy"].problems
     assert stored["toy"].manifest.facts["controller"]["stack"]["transport"] == "toy"
     run = stored["toy"].load()
@@ -145,8 +182,7 @@ def test_it_runs_through_the_harness_by_its_name(copy: Path, told: str) -> None:
     assert (dctcp.records.flows.finish_s - dctcp.flows.start_s < 0.5 * fct_s).all()
 
 
-@pytest.mark.usefixtures("told")
-def test_a_measured_column_is_in_results_and_in_the_docs(copy: Path) -> None:
+def test_a_measured_column_is_in_results_and_in_the_docs(copy: Path, used: dict[str, Any]) -> None:
     for run in load_evaluation(copy / "o" / "packetsim").runs:
         epochs = run.table("epochs")
         assert epochs.schema.field("mean_wait_s").metadata == {
@@ -155,50 +191,39 @@ def test_a_measured_column_is_in_results_and_in_the_docs(copy: Path) -> None:
         wait_s, queued, mean_s = (numpy_column(epochs, name) for name in ("wait_s", "queued_flows", "mean_wait_s"))
         np.testing.assert_allclose(mean_s * queued, wait_s)
         assert mean_s.any()
-    page = "from docs.hooks.figures import filled; print(filled('<!-- figures: signals -->', 'signals.md'))"
-    assert "| `mean_wait_s` | host | s | mean wait of queued flows | 0 without one | no |" in python(
-        "-c", page, cwd=copy
-    )
+    assert "| `mean_wait_s` | host | s | mean wait of queued flows | 0 without one | no |" in used["page"]
 
 
-def test_it_is_listed_with_where_it_runs(copy: Path) -> None:
+def test_a_feature_is_a_line_of_yaml_and_a_function(copy: Path) -> None:
+    shown = json.loads(python("-c", OBSERVED, cwd=copy).splitlines()[-1])
+    np.testing.assert_allclose(shown, [0.2, 0.1, 0.1, 0.2], rtol=1e-6)
+
+
+def test_it_is_listed_with_where_it_runs(used: dict[str, Any]) -> None:
     """ns-3 is not built in the copy: it is left out."""
-    lines = {line.split()[0]: line for line in python("-m", "ncc.evaluate", "controller=list", cwd=copy).splitlines()}
+    assert "toy" in used["controllers"]
+    lines = {line.split()[0]: line for line in used["done"]["listed"][1].splitlines()}
     assert re.fullmatch(r"toy +packetsim +a window that never moves", lines["toy"])
     assert "nowhere built" in lines["ns3_cubic"]
 
 
-def test_its_card_its_parameters_and_its_line_are_found(copy: Path) -> None:
-    table = "from ncc.baselines.registry import controllers; import json; print(json.dumps(sorted(controllers())))"
-    assert "toy" in json.loads(python("-c", table, cwd=copy))
-    held = "tests/baselines/test_registry.py"
-    assert "passed" in python("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "toy", held, cwd=copy)
-
-
 def test_what_tests_every_header_takes_it_in(copy: Path) -> None:
-    """Golden curves are drawn by a command; the properties and the compilers need nothing."""
+    """Golden curves are drawn by a command; the card, the properties and the compilers need nothing."""
     python("-m", "tests.baselines.golden", "toy", cwd=copy)
-    held = [f"tests/baselines/test_{name}.py" for name in ("golden", "properties", "headers")]
-    said = python("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "toy and not dropped", *held, cwd=copy)
-    assert re.search(r"(\d+) passed", said)
+    held = [f"tests/baselines/test_{name}.py" for name in ("golden", "properties", "headers", "registry")]
+    said = python("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "toy", *held, cwd=copy)
+    assert int(re.findall(r"(\d+) passed", said)[0]) > 10
     assert "failed" not in said
 
 
-@pytest.mark.parametrize(
-    ("name", "status", "said"),
-    [
-        ("no_window", 1, "controller broken returned a window of 0 bytes; allowed are 1460 (one packet) to"),
-        ("below_zero", 1, "controller broken returned a pacing rate of -125000000 bytes/s; allowed are 0 (unpaced) to"),
-        ("beyond", 2, "broken.fault must be a whole number from 1 to 2"),
-    ],
-)
-def test_what_it_may_not_decide_fails_the_run_by_name(copy: Path, name: str, status: int, said: str) -> None:
-    command = (sys.executable, "-S", "-m", "ncc.evaluate", f"controller={name}", "scenario=dumbbell")
-    done = tried(*command, "datapath=packetsim", "seeds=1", "workers=1", f"out={name}", cwd=copy)
-    assert done.returncode == status, done.stderr
-    error = done.stderr.splitlines()[-1]
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_it_may_not_decide_fails_the_run_by_name(copy: Path, used: dict[str, Any], name: str) -> None:
+    expected, said = REFUSED[name]
+    status, _, stderr = used["done"][name]
+    assert status == expected, stderr
+    error = stderr.splitlines()[-1]
     assert said in error
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in stderr
     assert f"{name!r}, seed 0" in error or status == 2
     assert "flow " in error or status == 2
     assert not list((copy / name).rglob("manifest.json")), "no result"

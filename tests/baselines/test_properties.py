@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What holds for every controller in the table after any sequence of events. A new header is tested by being there."""
+"""Properties of every controller in the table after any sequence of events. A new header is tested by being there."""
 
 import re
 import struct

@@ -10,7 +10,6 @@ import gymnasium
 import numpy as np
 import pytest
 
-from ncc.controllers import load_controller
 from ncc.core.errors import ConfigError
 from ncc.core.measurement import Measurement
 from ncc.core.value import from_dict
@@ -20,7 +19,8 @@ from ncc.envs.model import ModelLimiter
 from ncc.envs.observation import SharedObserver
 from ncc.envs.spaces import RackSpaces
 from ncc.harness.controller import Controller, ModelLimit
-from ncc.limiters import LimiterFactory
+from ncc.run.controllers import load_controller
+from ncc.run.limiters import LimiterFactory
 from tests.envs.cases import measured, rack
 
 sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed (ncc[dev])")

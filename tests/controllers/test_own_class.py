@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from ncc.controllers import load_controller
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.envs.packetsim.datapath import PacketsimDatapath
 from ncc.harness.controller import ClassLimit
 from ncc.harness.datapath import HostStack
 from ncc.harness.jobs import jobs_for
 from ncc.harness.pool import evaluate
-from ncc.limiters import LimiterFactory
-from ncc.plan import EvaluationSpec
+from ncc.run.controllers import load_controller
+from ncc.run.limiters import LimiterFactory
+from ncc.run.plan import EvaluationSpec
 from tests.support.experiments import small_rack
 
 CLASS = '''

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from ncc.controllers import load_controller
 from ncc.core.errors import ConfigError
-from ncc.limiters import LimiterFactory
+from ncc.run.controllers import load_controller
+from ncc.run.limiters import LimiterFactory
 from tests.envs.cases import rack
 
 BAD = [
-    ("garbage.npz", "is not a whole ncc-policy file"),
+    ("garbage.npz", "is damaged or not an ncc-policy file"),
     ("garbage.ncc", "is no policy file"),
     ("nowhere.npz", "there is no ncc-policy at"),
     ("hosts:garbage.ncc", "is no policy file"),

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""BCC on a network's pools: thresholds as the header computes them, and what is refused."""
+"""BCC on a network's pools: thresholds by the numbers of the paper and by exact arithmetic, and errors."""
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncc.baselines._baselines import bcc_thresholds
 from ncc.core.bcc import Bcc
 from ncc.core.errors import ConfigError
 from ncc.core.topologies import Dumbbell, LeafSpine, ManyToOne, SingleSwitch
@@ -21,11 +21,11 @@ TOMAHAWK: dict[str, Any] = {
     "mark_threshold_bytes": 720_000,
 }
 PAPER = Bcc(rtt_s=80e-6)
-"""bai2020 section V-A; the rest are the defaults."""
+"""bai2020 sections III-C and V-A; the rest are the defaults."""
 
 
 def test_the_paper_s_pools() -> None:
-    """Kmax about 2.6 MB and Kmin about 1.8 MB in every pool of leaves and spines alike (section V-A)."""
+    """B_R = 1000 KB x 1.72 - 128 KB = 1592 KB, Kmax = 3000 - 1592/4 = 2602 KB, Kmin = 2602 - 800 KB."""
     network = LeafSpine(host_rate_bps=100e9, spine_rate_bps=100e9, bcc=PAPER, **TOMAHAWK).build()
     expected = Red(min_bytes=1_802_000, max_bytes=2_602_000, max_prob_frac=0.1)
     assert {pool.red for pool in network.pools} == {expected}
@@ -42,32 +42,52 @@ def test_rate_and_ports_are_those_of_the_pool() -> None:
     assert [pool.red.max_bytes - pool.red.min_bytes for pool in two_rates.pools if pool.red] == [160_000, 160_000]
 
 
-@given(
-    st.integers(1, 1000),
-    st.fixed_dictionaries(
-        {
-            "private_bytes": st.integers(0, 10**7),
-            "shared_bytes": st.integers(1, 2**43),
-            "alpha": st.integers(1, 2**20),
-            "rtt_ns": st.integers(1, 10**10),
-            "lambda_": st.integers(0, 10**4),
-            "ports": st.integers(1, 64),
-            "spread_ns": st.integers(1, 10**6),
-        }
-    ),
+def thresholds(
+    bcc: Bcc, *, size: int = 3_000_000, private: int = 128_000, alpha: float = 4.0, ports: int = 8
+) -> tuple[int, int]:
+    """Kmin and Kmax of a pool of the paper's 100 Gbit/s ports."""
+    red = bcc.red(Pool(size_bytes=size, alpha=alpha), private, 100e9, ports)
+    return red.min_bytes, red.max_bytes
+
+
+@pytest.mark.parametrize(
+    ("settings", "pool", "expected"),
+    [
+        ({}, {"private": 0}, (1_770_000, 2_570_000)),  # 1720/4 = 430
+        ({}, {"private": 9_000_000}, (2_200_000, 3_000_000)),  # nothing needed of the pool
+        ({}, {"alpha": 1.0}, (608_000, 1_408_000)),
+        ({}, {"alpha": 3.0}, (1_669_333, 2_469_333)),  # 1592000/3 = 530666.7, rounded up
+        ({}, {"ports": 1}, (2_502_000, 2_602_000)),
+        ({}, {"size": 1_198_000}, (0, 800_000)),  # just enough
+        ({"spread_s": 16e-6}, {}, (1_002_000, 2_602_000)),
+        ({"lambda_bdp": 0.0}, {}, (1_982_000, 2_782_000)),  # (1000 - 128)/4 = 218
+    ],
 )
-def test_thresholds_are_the_header_s_to_the_byte(gbps: int, header: dict[str, int]) -> None:
-    bcc = Bcc(rtt_s=header["rtt_ns"] / 1e9, lambda_bdp=header["lambda_"] / 1000, spread_s=header["spread_ns"] / 1e9)
-    pool = Pool(size_bytes=header["shared_bytes"], alpha=header["alpha"] / 1024)
-    switch = (pool, header["private_bytes"], gbps * 1e9, header["ports"])
-    try:
-        expected = bcc_thresholds(rate_bytes_per_s=gbps * 125_000_000, **header)
-    except ValueError:
-        with pytest.raises(ConfigError):
-            bcc.red(*switch)
+def test_each_parameter_by_hand(settings: dict[str, float], pool: dict[str, Any], expected: tuple[int, int]) -> None:
+    assert thresholds(PAPER.replace(**settings), **pool) == expected
+
+
+whole = st.integers
+switches = st.tuples(whole(1, 1000), whole(0, 10**7), whole(1, 2**43), whole(1, 2**20), whole(1, 64))
+paths = st.tuples(whole(1, 10**10), whole(0, 10**4), whole(1, 10**6))
+
+
+@given(switches, paths)
+def test_thresholds_are_exact_to_the_byte(switch: tuple[int, ...], path: tuple[int, ...]) -> None:
+    """Equations 2 and 3 as fractions, with each line's bytes rounded down and B_R / alpha rounded up."""
+    (gbps, private, size, alpha, ports), (rtt_ns, lambda_, spread_ns) = switch, path
+    rate = Fraction(gbps * 125_000_000, 10**9)
+    bdp, span = int(rate * rtt_ns), int(rate * ports * spread_ns)
+    required = max(bdp + int(bdp * Fraction(lambda_, 1000)) - private, 0)
+    high = size + int(-required / Fraction(alpha, 1024) // 1)
+    bcc = Bcc(rtt_s=rtt_ns / 1e9, lambda_bdp=lambda_ / 1000, spread_s=spread_ns / 1e9)
+    pool = (Pool(size_bytes=size, alpha=alpha / 1024), private, gbps * 1e9, ports)
+    if 0 < span <= high and span < 2**32:
+        red = bcc.red(*pool)
+        assert (red.min_bytes, red.max_bytes) == (high - span, high)
     else:
-        red = bcc.red(*switch)
-        assert (red.min_bytes, red.max_bytes) == expected
+        with pytest.raises(ConfigError):
+            bcc.red(*pool)
 
 
 def test_a_network_that_marks_by_its_pools_only_marks() -> None:
@@ -93,21 +113,18 @@ def test_a_network_that_marks_by_its_pools_only_marks() -> None:
             {"shared_red": Red(min_bytes=1, max_bytes=3_000_001)},
             r"Pool.red.max_bytes must be at most size_bytes \(3000000\), .* got 3000001",
         ),
+        (
+            {"rate_bps": 100e9, "bcc": PAPER, "shared_buffer_bytes": 1_100_000},
+            "bcc leaves no room in a pool of 1100000 bytes that 8 ports of 100 Gbit/s",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        ManyToOne(**(TOMAHAWK | changes))
-
-
-def test_a_pool_too_small_for_its_ports_is_refused() -> None:
-    switch = ManyToOne(rate_bps=100e9, bcc=PAPER, **(TOMAHAWK | {"shared_buffer_bytes": 1_100_000}))
-    with pytest.raises(ConfigError, match="bcc leaves no room in a pool of 1100000 bytes that 8 ports of 100 Gbit/s"):
-        switch.build()
+        ManyToOne(**(TOMAHAWK | changes)).build()
 
 
 @pytest.mark.parametrize("wrong", [{"rtt_s": 0.0}, {"spread_s": 0.0}, {"lambda_bdp": -0.1}, {"max_prob_frac": 1.1}])
 def test_values_out_of_range_are_refused(wrong: dict[str, float]) -> None:
-    name = next(iter(wrong))
-    with pytest.raises(ConfigError, match=f"Bcc.{name}"):
+    with pytest.raises(ConfigError, match=f"Bcc.{next(iter(wrong))}"):
         Bcc(**({"rtt_s": 80e-6} | wrong))

@@ -49,21 +49,6 @@ class TestTable:
         spread = drawn + np.random.default_rng(8).uniform(-0.5, 0.5, n)
         assert stats.kstest(spread, lambda x: np.interp(x, size, cumulative)).pvalue > 0.001
 
-    def test_sample_mean_is_the_mean(self, name: str) -> None:
-        n = 200_000
-        drawn = distribution(name).sample(n, np.random.default_rng(9))
-        assert abs(drawn.mean() - distribution(name).mean_bytes) < 4 * drawn.std() / np.sqrt(n)
-
-
-def test_websearch_mean_by_hand() -> None:
-    # Each segment: its probability times its midpoint.
-    by_hand = (
-        0.15 * 5e3 + 0.05 * 15e3 + 0.1 * 25e3 + 0.1 * 40e3 + 0.13 * 65e3 + 0.07 * 140e3 + 0.1 * 600e3
-        + 0.1 * 1.5e6 + 0.1 * 3.5e6 + 0.07 * 7.5e6 + 0.03 * 20e6
-    )  # fmt: skip
-    assert by_hand == pytest.approx(1_711_250)
-    assert distribution("websearch").mean_bytes == pytest.approx(by_hand)
-
 
 def test_unknown_table_is_refused_by_name() -> None:
     with pytest.raises(UnknownNameError, match=r"'websearhc'; known: cachefollower.*Did you mean 'websearch'"):

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from ncc.core.errors import UnknownNameError, hint
+from ncc.core.errors import DatapathError, NccError, UnknownNameError, hint
 
 CONTROLLERS = ("cubic", "dctcp", "linux_dctcp", "ncc", "ncc_cold", "newreno", "ns3_cubic", "vegas")
 
@@ -32,9 +32,20 @@ def test_nothing_is_asked_where_nothing_is_near(given: str) -> None:
     assert hint(given, ("dctcp", "newreno", "vegas")) == ""
 
 
-def test_an_unknown_name_survives_pickling() -> None:
-    error = UnknownNameError("controller", "dtcp", ["newreno", "dctcp"])
-    copy = pickle.loads(pickle.dumps(error))
-    assert type(copy) is UnknownNameError
-    assert str(copy) == str(error)
-    assert "Did you mean 'dctcp'?" in str(copy)
+class PickyError(NccError):
+    """Made of something else than its text."""
+
+    def __init__(self, *, port: int) -> None:
+        super().__init__(f"port {port} is closed")
+        self.port = port
+
+
+@pytest.mark.parametrize(
+    "error", [DatapathError("it broke"), UnknownNameError("port", "b", ["a"]), PickyError(port=3)], ids=repr
+)
+def test_an_error_travels_with_its_class_its_text_and_its_attributes(error: NccError) -> None:
+    copy = pickle.loads(pickle.dumps(error)).within("rack 2")
+    assert type(copy) is type(error)
+    assert str(copy) == f"rack 2: {error}"
+    assert vars(copy) == vars(error)
+    assert str(error.within("")) == str(error)

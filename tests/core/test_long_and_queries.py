@@ -89,7 +89,7 @@ def test_receivers_of_a_single_switch_share_a_pool_of_their_own() -> None:
     network = SingleSwitch(shared_buffer_bytes=3_000_000, buffer_bytes=128_000, ports_per_pool=8).build()
     pools = {name: {_pool(network, host) for host in network.group(name)} for name in ("receivers", "senders")}
     assert pools == {"receivers": {0}, "senders": {1, 2, 3}}
-    assert network.port_name(network.neighbourhoods[0].upper_port) == "switch->r0"
+    assert network.port_name(network.neighbourhoods[0].uplink_port) == "switch->r0"
 
 
 def _pool(network: Topology, host: int) -> int | None:
@@ -105,7 +105,7 @@ def test_a_network_marks_if_any_port_does() -> None:
 
 def test_two_bottlenecks_in_a_row() -> None:
     network = MultiHop(near=2, cross=3, far=1, trunk_mark_threshold_bytes=97_500).build()
-    assert [network.port_name(area.upper_port) for area in network.neighbourhoods] == ["edge0->core", "edge1->r1"]
+    assert [network.port_name(area.uplink_port) for area in network.neighbourhoods] == ["edge0->core", "edge1->r1"]
     s1, s3, (r1,) = (network.group(name) for name in ("s1", "s3", "r1"))
     assert [network.port_name(port) for port in network.path(s1[0], r1)][1:] == [
         "edge0->core",

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Nic, Scenario, Transport, scenario_from_dict
-from ncc.core.topologies import Dumbbell, FatTree, LeafSpine, ManyToOne, Rack, TwoDatacentres
+from ncc.core.topologies import Rack, TwoDatacentres
 from ncc.core.value import from_json
-from ncc.core.workload import AnyTraffic, Fixed, Flow, Incast, Permutation, Poisson
+from ncc.core.workload import Fixed, Flow
+from tests.support.scenarios import scenarios
 
 PLAIN: dict[str, Any] = {
     "name": "rack",
@@ -40,56 +41,6 @@ def build(edit: Edit = lambda plain: None) -> Scenario:
     plain = copy.deepcopy(PLAIN)
     edit(plain)
     return scenario_from_dict(plain)
-
-
-rates = st.floats(1e6, 1e12)
-traffic = st.one_of(
-    st.builds(
-        Poisson,
-        distribution=st.sampled_from(["websearch", "hadoop"]),
-        load_frac=st.floats(0.01, 0.9),
-        sources=st.just("all"),
-        destinations=st.just("all"),
-    ),
-    st.builds(
-        Incast,
-        events_per_s=st.floats(1, 100),
-        fan_in=st.integers(1, 50),
-        bytes_per_server=st.integers(1, 10**6),
-        sources=st.just("all"),
-        destinations=st.just("all"),
-        jitter_s=st.floats(0, 0.01),
-    ),
-    st.builds(Permutation, hosts=st.just("all"), size_bytes=st.integers(1, 10**9)),
-)
-GROUP = {"rack": "hosts", "many_to_one": "senders", "leaf_spine": "hosts", "fat_tree": "hosts", "dumbbell": "senders"}
-
-
-@st.composite
-def scenarios(draw: st.DrawFn) -> Scenario:
-    topology = draw(
-        st.one_of(
-            st.builds(Dumbbell, pairs=st.integers(2, 4), bottleneck_rate_bps=rates),
-            st.builds(Rack, hosts=st.integers(2, 5), uplink_rate_bps=rates),
-            st.builds(ManyToOne, senders=st.integers(2, 5), delay_s=st.floats(0, 0.1)),
-            st.builds(LeafSpine, leaves=st.integers(2, 3), spines=st.integers(1, 2), hosts_per_leaf=st.integers(1, 3)),
-            st.builds(FatTree, k=st.just(4), rate_bps=rates),
-        )
-    )
-    group = GROUP[str(topology.__struct_config__.tag)]
-    parts: list[AnyTraffic] = draw(st.lists(traffic, min_size=1, max_size=3))
-    named = []
-    for i, part in enumerate(parts):
-        ends = {field: group for field in ("sources", "destinations", "hosts") if hasattr(part, field)}
-        named.append((f"t{i}", part.replace(**ends)))
-    return Scenario(
-        name=draw(st.from_regex(r"\A[a-z][a-z0-9_-]{0,10}\Z")),
-        topology=topology,
-        workload=tuple(named),
-        duration_s=draw(st.floats(0.02, 0.5)),
-        drain_s=draw(st.one_of(st.floats(0.1, 5), st.just(9.0))),
-        transport=Transport(mtu_bytes=draw(st.integers(256, 1500))),
-    )
 
 
 @given(scenarios())

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from ncc.compose import plain_config
 from ncc.core.distributions import distribution
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import scenario_from_dict
 from ncc.core.sizes import read_sizes, with_size_tables
 from ncc.core.workload import Poisson
 from ncc.envs.families import families_from
+from ncc.run.compose import plain_config
 from tests.envs.cases import rack
 
 PERCENT = "# bytes percent\n0 0\n10000 15 # mostly small\n\n20000, 20\n30000000\t100\n"
@@ -120,7 +120,7 @@ def test_a_malformed_table_is_refused_by_name_and_line(text: str, said: str, her
 
 def test_a_file_that_is_none_is_refused(here: Path) -> None:
     (here / "binary.txt").write_bytes(b"\xff\xfe\x00")
-    for name, why in (("none.txt", "No such file"), ("binary.txt", "no text"), ("./", "Is a directory")):
+    for name, why in (("none.txt", "No such file"), ("binary.txt", "not text"), ("./", "Is a directory")):
         with pytest.raises(ConfigError, match=why):
             with_size_tables({"distribution": name})
     with pytest.raises(ConfigError, match="Did you mean 'hadoop'"):

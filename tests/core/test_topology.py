@@ -43,7 +43,7 @@ class TestEverySpec:
     def test_switch_ports_have_the_spec_s_buffer(self, kind: str) -> None:
         network = SPECS[kind].build()
         for area in network.neighbourhoods:
-            buffer = network.port_buffer(area.upper_port)
+            buffer = network.port_buffer(area.uplink_port)
             assert buffer == Buffer(size_bytes=512_000, mark_threshold_bytes=30_000)
 
     def test_agents_are_hosts_of_their_neighbourhood(self, kind: str) -> None:
@@ -77,7 +77,7 @@ class TestEverySpec:
         for area in network.neighbourhoods:
             outside = [host for host in network.hosts if host not in area.hosts]
             ports = {port for src in area.hosts[:2] for dst in outside for port in network.path(src, dst)}
-            assert area.upper_port in ports
+            assert area.uplink_port in ports
 
     def test_building_twice_gives_the_same(self, kind: str) -> None:
         assert SPECS[kind].build() == SPECS[kind].build()
@@ -96,7 +96,7 @@ class TestEverySpec:
 )
 def test_a_neighbourhood_may_send_by_all_ways_up(made: spec.TopologySpec, capacity_bps: float) -> None:
     network = made.build()
-    assert [network.upper_capacity_bps(area) for area in network.neighbourhoods] == [capacity_bps] * len(
+    assert [network.uplink_capacity_bps(area) for area in network.neighbourhoods] == [capacity_bps] * len(
         network.neighbourhoods
     )
 
@@ -148,14 +148,14 @@ def test_fat_tree_paths_by_distance() -> None:
 
 def test_rack_upper_node_is_the_shared_uplink() -> None:
     network = spec.Rack(hosts=3, remotes=2).build()
-    assert [network.port_name(area.upper_port) for area in network.neighbourhoods] == ["tor->core"]
+    assert [network.port_name(area.uplink_port) for area in network.neighbourhoods] == ["tor->core"]
     assert network.port_rate_bps(network.port("tor->core")) == 4e9
     assert len(network.agent_hosts) == 3
 
 
 def test_many_to_one_upper_node_is_the_receiver_s_port() -> None:
     network = spec.ManyToOne(senders=3).build()
-    assert network.port_name(network.neighbourhoods[0].upper_port) == "tor->receiver"
+    assert network.port_name(network.neighbourhoods[0].uplink_port) == "tor->receiver"
 
 
 def test_two_datacentres_mark_inside_only() -> None:
@@ -184,7 +184,7 @@ def test_a_datacentre_of_two_switches() -> None:
     assert [[network.nodes[host].name for host in area.hosts] for area in network.neighbourhoods] == [
         [f"h{i}_{j}" for j in js] for i in (0, 1) for js in ((0, 1, 2), (3, 4, 5))
     ]
-    assert [network.port_name(area.upper_port) for area in network.neighbourhoods] == [
+    assert [network.port_name(area.uplink_port) for area in network.neighbourhoods] == [
         f"tor{i}_{k}->border{i}" for i in (0, 1) for k in (0, 1)
     ]
     near, far = network.group("dc0"), network.group("dc1")
@@ -290,10 +290,10 @@ LINKS = (
         ({"groups": (Group(name="g", hosts=(1,)),)}, "group g lists node 1, which is not a host"),
         ({"groups": (Group(name="g", hosts=()),)}, "group g must list hosts, each once"),
         ({"groups": (Group(name="g", hosts=(0, 0)),)}, "group g must list hosts, each once"),
-        ({"neighbourhoods": (Neighbourhood(hosts=(0,), upper_port=0),)}, "upper_port 0 is not the port of a switch"),
-        ({"neighbourhoods": (Neighbourhood(hosts=(0,), upper_port=9),)}, "upper_port 9 is not the port of a switch"),
+        ({"neighbourhoods": (Neighbourhood(hosts=(0,), uplink_port=0),)}, "uplink_port 0 is not the port of a switch"),
+        ({"neighbourhoods": (Neighbourhood(hosts=(0,), uplink_port=9),)}, "uplink_port 9 is not the port of a switch"),
         (
-            {"neighbourhoods": tuple(Neighbourhood(hosts=(0,), upper_port=p) for p in (1, 3))},
+            {"neighbourhoods": tuple(Neighbourhood(hosts=(0,), uplink_port=p) for p in (1, 3))},
             "one neighbourhood only",
         ),
     ],
@@ -366,4 +366,4 @@ def test_other_leaves_are_beyond_by_any_spine_and_other_datacentres_too() -> Non
         others = set(fabric.hosts) - set(area.hosts)
         assert not limited[i, list(area.hosts)].any()
         assert limited[i, list(others)].all()
-        assert fabric.upper_capacity_bps(area) == 2 * fabric.port_rate_bps(area.upper_port)
+        assert fabric.uplink_capacity_bps(area) == 2 * fabric.port_rate_bps(area.uplink_port)

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ncc.core.distributions import distribution
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FlowTable, check_columns
 from ncc.core.topologies import ManyToOne, Rack, TwoDatacentres
@@ -206,9 +205,3 @@ def test_unequal_columns_are_refused() -> None:
     broken = FlowTable(flows.start_s[1:], flows.src, flows.dst, flows.size_bytes, flows.traffic)
     with pytest.raises(ValueError, match="FlowTable columns differ in shape"):
         check_columns(broken)
-
-
-def test_poisson_sizes_come_from_its_table() -> None:
-    flows = draw_flows((("background", BACKGROUND),), RACK, 4.0, seed=6)
-    size, cumulative = np.array(distribution("hadoop").points).T
-    assert stats.kstest(flows.size_bytes, lambda x: np.interp(x, size, cumulative)).pvalue > 0.001

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the extension modules take: arrays that do not fit are refused before anything is read or written."""
+"""Arguments of the extension modules: arrays that do not fit are refused before anything is read or written."""
 
 from collections.abc import Callable
 

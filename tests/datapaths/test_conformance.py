@@ -118,8 +118,6 @@ def test_unknown_names_are_refused_with_what_exists(datapath: NativeDatapath) ->
 
     with pytest.raises(UnknownNameError, match=r"'dtcp'.*newreno.*Did you mean 'dctcp'"):
         start(HostStack(transport="dtcp"))
-    with pytest.raises(UnknownNameError, match=r"flow order 'srtp'; known: fair, fifo, .*Did you mean 'srpt'"):
-        start(HostStack(order="srtp"))
     with pytest.raises(UnknownNameError, match=r"parameter of dctcp 'gain'; known: .*g_shift"):
         start(HostStack(params=(("gain", 3),)))
     with pytest.raises(ConfigError, match=r"g_shift of dctcp must be from 1 to 10, got 11"):

@@ -13,12 +13,6 @@ from tests.datapaths.runs import SIMULATORS, Simulator, fixed, flow, run
 DCTCP = HostStack(transport="dctcp")
 
 
-@pytest.fixture(params=SIMULATORS, ids=lambda each: each.name)
-def simulator(request: pytest.FixtureRequest) -> Simulator:
-    made: Simulator = request.param
-    return made
-
-
 @pytest.mark.parametrize(("k_bytes", "marked"), [(0, 0), (1, 9), (1500, 8), (4500, 6), (12_000, 1), (13_500, 0)])
 def test_what_leaves_more_than_k_behind_is_marked(simulator: Simulator, k_bytes: int, marked: int) -> None:
     # Ten packets at once, behind the end of the handshake that is being sent: all wait, and the first to leave has nine

@@ -9,7 +9,7 @@ from ncc.core.scenario import Nic
 from ncc.core.topologies import Dumbbell, ManyToOne, Rack
 from ncc.core.units import BITS_PER_BYTE, MBPS
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import MSS, Run, Simulator, drops, fixed, flow, over_transports, run
+from tests.datapaths.runs import MSS, Run, Simulator, fixed, flow, over_transports, run
 
 FAST = Dumbbell(pairs=1, bottleneck_rate_bps=2e9)  # the host's own link and limit decide
 BULK = flow("s0", "r0", 100_000_000)
@@ -41,11 +41,6 @@ def test_a_backlogged_host_gets_its_whole_limit(simulator: Simulator, rate_bps: 
     assert done.column("goodput_bps")[20:, 0].mean() == pytest.approx(rate_bps * MSS / 1500, rel=0.02)
 
 
-def test_infinity_takes_the_limiter_out(simulator: Simulator) -> None:
-    done = run(simulator, fixed(FAST, flow("s0", "r0", 10_000_000)), limits=lambda epoch: np.array([np.inf]))
-    assert done.column("throughput_bps")[2:-2, 0] == pytest.approx(1e9 * 1500 / 1538, rel=0.013)
-
-
 def test_a_new_limit_frees_a_packet_that_waits_for_tokens(simulator: Simulator) -> None:
     # At 1 kbit/s the bucket's 3000 bytes go at once and the next packet would wait for seconds.
     done = run(
@@ -75,19 +70,6 @@ def test_back_pressure_bounds_the_host_queue_and_nothing_is_dropped(
     assert done.records.ports.dropped_pkts[port] == 0
     assert done.records.flows.retransmitted_pkts.sum() == 0
     assert done.records.flows.timeouts.sum() == 0
-
-
-def test_one_repair_comes_on_top_of_the_small_queue(simulator: Simulator) -> None:
-    scenario = fixed(FAST, flow("s0", "r0", 300_000))
-    done = run(
-        simulator,
-        scenario,
-        limits=np.array([50e6]),
-        prepare=drops(scenario, left__right=60),
-    )
-    assert done.records.flows.retransmitted_pkts.tolist() == [1]
-    small = scenario.nic.small_queue_bytes
-    assert small < done.records.ports.queue_max_bytes[scenario.network().port("s0->left")] <= small + 1500
 
 
 @over_transports("dctcp", "newreno", "ns3::TcpLinuxReno")
@@ -240,11 +222,3 @@ def test_what_is_not_limited_goes_in_order_too(
         assert long_s == pytest.approx(600_000 * 8 * 1538 / MSS / 1e9, rel=0.1), "only who has waited longest is seen"
     else:
         assert short_s == pytest.approx(600_000 * 8 * 1538 / MSS / 1e9, rel=0.1), "turns: twice its own time"
-
-
-def test_competitors_inside_and_beyond(simulator: Simulator) -> None:
-    """One host's limit is nothing to a neighbour, whose own packets to the same place go at its link's rate."""
-    flows = (flow("h0", "h2", 1_000_000), flow("h1", "h0", 1_000_000), flow("h1", "r0", 1_000_000))
-    done = run(simulator, fixed(RACK, *flows), limits=np.array([1e6, 1e6, 1e6]), max_epochs=200)
-    assert np.isnan(done.records.flows.finish_s[2])
-    assert (done.fct_s[:2] < 1_000_000 * 8 * 1538 / MSS / 1e9 * 1.1).all()

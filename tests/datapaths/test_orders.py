@@ -38,12 +38,6 @@ def stack(order: str, **params: int) -> HostStack:
     return HostStack(transport="dctcp", order=order, order_params=tuple(params.items()))
 
 
-@pytest.fixture(params=SIMULATORS, ids=lambda each: each.name)
-def simulator(request: pytest.FixtureRequest) -> Simulator:
-    made: Simulator = request.param
-    return made
-
-
 def test_the_smaller_flow_overtakes_where_sizes_count(simulator: Simulator) -> None:
     # 4 MB are under way when 100 KB come: alone they take 0.8 ms at 1 Gbit/s, in turns about twice that.
     scenario = fixed(ONE_HOST, flow("s0", "r0", 4 * MB), flow("s0", "r0", 100 * KB, start_s=0.01))

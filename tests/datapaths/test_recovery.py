@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the scenario says of loss recovery, and one packet lost or marked at a chosen place."""
+"""Loss recovery by the scenario's settings, and one packet lost or marked at a chosen place."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What switches do to packets, seen from outside: shared buffers, RED, and control packets that go first."""
+"""Switches seen from outside: shared buffers, RED, and control packets that go first."""
 
 from dataclasses import fields
 
@@ -14,7 +14,7 @@ from tests.datapaths.runs import Run, Simulator, fixed, flow, run
 
 MTU = 1500
 FAST = Dumbbell(pairs=4, host_rate_bps=1e9, bottleneck_rate_bps=10e9, mark_threshold_bytes=0)
-"""Where several hosts send to one, the queue is in the port towards it."""
+"""If several hosts send to one, the queue is in the port towards it."""
 
 
 def port(run_: Run, scenario: Scenario, name: str) -> dict[str, float]:
@@ -50,13 +50,6 @@ class TestSharedBuffer:
         done = run(simulator, scenario, "newreno")
         lengths = [port(done, scenario, f"right->r{i}")["queue_max_bytes"] for i in (0, 1)]
         assert all(20_000 + 66_000 - 2 * MTU <= length < 20_000 + 100_000 - MTU for length in lengths)
-
-    def test_alpha_sets_the_share(self, simulator: Simulator) -> None:
-        scenario = converging(self.SHARED.replace(dt_alpha=1 / 8), "r0")
-        reach = 20_000 + 200_000 / 9
-        assert port(run(simulator, scenario, "newreno"), scenario, "right->r0")["queue_max_bytes"] == pytest.approx(
-            reach, abs=MTU
-        )
 
     def test_pools_of_one_switch_are_apart(self, simulator: Simulator) -> None:
         """With a pool for each port, the neighbour's queue costs nothing."""

@@ -62,7 +62,7 @@ def test_dctcp_keeps_the_queue_about_its_threshold_at_full_throughput(simulator:
     shares = done.column("goodput_bps")[steady].mean(axis=0)
     assert shares.sum() ** 2 / (2 * (shares**2).sum()) > 0.98
     # Little's law on the port: mean queue = arrival rate x mean wait, over the whole run.
-    port = topology.build().neighbourhoods[0].upper_port
+    port = topology.build().neighbourhoods[0].uplink_port
     queue_s = done.records.ports.queue_delay_sum_s[port] * 1500
     assert done.column("upper_queue_mean_bytes").sum() * 1e-3 == pytest.approx(queue_s, rel=0.01)
 

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Gymnasium's own checks, wrappers and vectors, and a learner of one file in CleanRL's manner."""
+"""Gymnasium's own checks, wrappers and vectors."""
 
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
-import torch
-from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import VectorEnv
-from gymnasium.wrappers import NormalizeReward, RecordEpisodeStatistics
 from gymnasium.wrappers import vector as of_vectors
 
 from tests.ecosystem.cases import IDS, LENGTH, SETTINGS
@@ -37,25 +34,6 @@ def test_no_key_of_info_is_reserved(mode: str | None) -> None:
     assert {"episode_number", "host_rewards"} <= seen
     assert not {key.removeprefix("_") for key in seen} & RESERVED
     env.close()
-
-
-@pytest.mark.parametrize("name", IDS)
-def test_statistics_of_whole_episodes(name: str) -> None:
-    env = RecordEpisodeStatistics(gymnasium.make(name, **SETTINGS))
-    env.action_space.seed(1)
-    for seed in (1, None, None):
-        env.reset(seed=seed)
-        rewards: list[float] = []
-        ended = False
-        info: dict[str, Any] = {}
-        while not ended:
-            _, reward, terminated, truncated, info = env.step(env.action_space.sample())
-            rewards.append(float(reward))
-            ended = terminated or truncated
-        assert info["episode"]["r"] == pytest.approx(sum(rewards))
-        assert info["episode"]["l"] == len(rewards) == LENGTH
-    assert list(env.length_queue) == [LENGTH] * 3
-    env.close()  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -90,59 +68,3 @@ def test_wrappers_of_vectors_take_the_batched_engine() -> None:
         assert np.isfinite(reward).all()
     assert [info["episode"]["l"] for info in infos] == [LENGTH] * 3
     env.close()
-
-
-class Agent(torch.nn.Module):
-    """CleanRL's agent for MultiDiscrete, made smaller."""
-
-    def __init__(self, envs: "VectorEnv[Any, Any, Any]") -> None:
-        super().__init__()
-        assert isinstance(envs.single_action_space, spaces.MultiDiscrete)
-        self.nvec = envs.single_action_space.nvec.tolist()
-        size = int(np.prod(envs.single_observation_space.shape or ()))
-        self.actor = torch.nn.Linear(size, sum(self.nvec))
-        self.critic = torch.nn.Linear(size, 1)
-
-    def forward(self, x: torch.Tensor, action: torch.Tensor | None = None) -> tuple[torch.Tensor, ...]:
-        parts = torch.split(self.actor(x), self.nvec, dim=1)
-        chosen = [torch.distributions.Categorical(logits=logits) for logits in parts]
-        if action is None:
-            action = torch.stack([one.sample() for one in chosen], dim=1)  # type: ignore[no-untyped-call]
-        logs = torch.stack([one.log_prob(a) for one, a in zip(chosen, action.T, strict=True)])  # type: ignore[no-untyped-call]
-        return action, logs.sum(0), self.critic(x).flatten()
-
-
-@pytest.mark.parametrize("vector", ["sync of wrapped ones", "entry point"])
-def test_a_learner_in_cleanrls_manner(vector: str) -> None:
-    envs: VectorEnv[Any, Any, Any]
-    if vector == "entry point":
-        envs = of_vectors.RecordEpisodeStatistics(gymnasium.make_vec("ncc/Rack-v0", 2, **SETTINGS))
-    else:
-        thunk = lambda: NormalizeReward(RecordEpisodeStatistics(gymnasium.make("ncc/Rack-v0", **SETTINGS)))  # noqa: E731
-        envs = gymnasium.vector.SyncVectorEnv([thunk, thunk])
-    torch.manual_seed(1)
-    agent = Agent(envs)
-    optimizer = torch.optim.Adam(agent.parameters(), lr=2.5e-4)
-    before = agent.actor.weight.detach().clone()
-    returns: list[float] = []
-    obs = torch.Tensor(envs.reset(seed=1)[0])
-    for _ in range(3):
-        logs, values, rewards = [], [], []
-        for _ in range(16):
-            action, log, value = agent(obs)
-            new_obs, reward, terminated, truncated, infos = envs.step(action.numpy())
-            if "_episode" in infos:
-                returns += infos["episode"]["r"][infos["_episode"]].tolist()
-            obs = torch.Tensor(new_obs)
-            logs.append(log)
-            values.append(value)
-            rewards.append(torch.Tensor(reward * ~(terminated | truncated)))
-        advantage = torch.stack(rewards) - torch.stack(values)
-        loss = -(torch.stack(logs) * advantage.detach()).mean() + advantage.pow(2).mean()
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-    assert len(returns) == 2 * (48 // (LENGTH + 1))
-    assert np.isfinite(returns).all()
-    assert not torch.equal(before, agent.actor.weight)
-    envs.close()

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 import supersuit
 from pettingzoo.test import parallel_api_test, parallel_seed_test  # type: ignore[import-untyped]
-from stable_baselines3 import PPO
-from stable_baselines3.common.vec_env import VecMonitor
 
 from ncc.envs.parallel import RackParallelEnv
 from tests.ecosystem.cases import LENGTH, TINY
@@ -20,13 +18,9 @@ def test_its_own_checks(action: str) -> None:
     parallel_seed_test(lambda: RackParallelEnv(TINY, action=action), num_cycles=20)
 
 
-def vector(base_class: str, n: int) -> Any:
-    one = supersuit.pettingzoo_env_to_vec_env_v1(RackParallelEnv(TINY))
-    return supersuit.concat_vec_envs_v1(one, n, num_cpus=0, base_class=base_class)
-
-
 def test_hosts_of_several_racks_as_one_vector() -> None:
-    env, plain = vector("gymnasium", 2), RackParallelEnv(TINY)
+    one: Any = supersuit.pettingzoo_env_to_vec_env_v1(RackParallelEnv(TINY))
+    env, plain = supersuit.concat_vec_envs_v1(one, 2, num_cpus=0, base_class="gymnasium"), RackParallelEnv(TINY)
     assert env.num_envs == 8
     first, _ = env.reset(seed=1)
     own, _ = plain.reset(seed=1)
@@ -41,11 +35,3 @@ def test_hosts_of_several_racks_as_one_vector() -> None:
         assert truncated.all() == (step % LENGTH == 0)
     env.close()
     plain.close()
-
-
-def test_a_learner_by_way_of_supersuit() -> None:
-    env = VecMonitor(vector("stable_baselines3", 2))
-    model = PPO("MlpPolicy", env, device="cpu", n_steps=2 * LENGTH, batch_size=80, n_epochs=1)
-    model.learn(3 * 2 * LENGTH * 8)
-    assert {info["l"] for info in model.ep_info_buffer or ()} == {LENGTH}
-    env.close()

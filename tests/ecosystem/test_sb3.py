@@ -50,7 +50,6 @@ def learn(model: Any, steps: int, log_interval: int) -> None:
 @pytest.mark.parametrize(
     ("kind", "policy", "name", "settings"),
     [
-        (PPO, "MlpPolicy", "ncc/Rack-v0", {"n_steps": 16, "batch_size": 16, "n_epochs": 1}),
         (A2C, "MlpPolicy", "ncc/RackBox-v0", {"n_steps": 16}),
         (RecurrentPPO, "MlpLstmPolicy", "ncc/Rack-v0", {"n_steps": 16, "batch_size": 16, "n_epochs": 1}),
     ],

@@ -26,7 +26,7 @@ class Faulty(Mm1Datapath, ABC):
 
     @abstractmethod
     def fail(self) -> None:
-        """What happens in the third epoch."""
+        """Faults in the third epoch."""
 
 
 class Aborting(Faulty):

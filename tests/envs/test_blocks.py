@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an extension module measured, as the rest sees it."""
+"""Measurements of an extension module, as the rest sees them."""
 
 from dataclasses import fields
 

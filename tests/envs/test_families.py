@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What episodes are drawn from: the same every time, within what was asked for, and refused by name."""
+"""Families of scenarios: the same draws every time, within the given ranges, and errors by name."""
 
 import json
 from typing import Any

@@ -22,7 +22,7 @@ from ncc.envs.spec import EnvSpec, EnvView
 from ncc.harness.batch import Advising
 from ncc.harness.controller import ShortestFirstLimit
 from ncc.harness.networks import InTurn, Networks
-from ncc.racks import RackFactory
+from ncc.run.racks import RackFactory
 from tests.envs.cases import FLOWS, rack, spec
 from tests.support.mm1 import Mm1Datapath
 

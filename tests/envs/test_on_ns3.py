@@ -19,7 +19,7 @@ from ncc.core.errors import ConfigError
 from ncc.envs.ns3.datapath import Ns3Datapath
 from ncc.envs.parallel import RackParallelEnv
 from ncc.envs.rack import RackBatch
-from ncc.harness.workers import InProcesses
+from ncc.harness.networks import InProcesses
 from tests.envs.cases import listed, poisson, rack, spec
 from tests.envs.test_rack import resident_bytes
 from tests.support.extras import needs_extra

@@ -9,14 +9,12 @@ import pytest
 from ncc.core.measurement import Measurements
 from ncc.core.topologies import LeafSpine
 from ncc.core.workload import Permutation
-from ncc.envs.observation import OWN, ObservationSpec, SharedObserver, obs_dim
-from ncc.envs.pooling import POOLED
+from ncc.envs.observation import ObservationSpec, SharedObserver, names_of, obs_dim
 from tests.envs.cases import measured, rack
 
 SPEC = ObservationSpec(neighbours="pooled")
 FOUR = rack()
-FIRST = len(OWN) + 2
-"""Of the pooled numbers."""
+NAMES = names_of(SPEC, 0)
 
 
 def observer(scenario: object = FOUR, racks: range | None = None) -> SharedObserver:
@@ -45,9 +43,9 @@ def test_pooled_state_by_hand() -> None:
         upper_queue_bytes=512_000,
     )
     before = seen.observe(loud)
-    assert not before[:, FIRST : FIRST + 7].any(), "what others do now is not known yet"
+    assert not before[:, 8:15].any(), "what others do now is not known yet"
     obs = seen.observe(measured(FOUR))
-    pooled = dict(zip(POOLED, obs[:, FIRST:].T, strict=True))
+    pooled = dict(zip(NAMES, obs.T, strict=True))
     np.testing.assert_allclose(pooled["throughput mean"], [0.4, 1.1 / 3, 1 / 3, 0.2], rtol=1e-5)
     np.testing.assert_allclose(pooled["throughput max"], [0.7, 0.7, 0.7, 0.3], rtol=1e-6)
     wait = log1p(2) / log1p(100)  # 4 ms over 2 flows, in periods
@@ -57,7 +55,7 @@ def test_pooled_state_by_hand() -> None:
     np.testing.assert_allclose(pooled["busy share"], [2 / 3, 1 / 3, 2 / 3, 1 / 3], rtol=1e-6)
     # The uplink has 2 Gbit/s, a host 1: two busy neighbours leave 2/3, one leaves 1.
     np.testing.assert_allclose(pooled["fair share"], [2 / 3, 1, 2 / 3, 1], rtol=1e-6)
-    np.testing.assert_allclose(obs[:, len(OWN) + 1], 1.0)  # the upper queue
+    np.testing.assert_allclose(obs[:, NAMES.index("upper queue")], 1.0)
 
 
 def test_it_does_not_matter_which_neighbour_is_which() -> None:
@@ -96,6 +94,6 @@ def test_a_host_of_its_own_has_no_neighbours() -> None:
         topology=LeafSpine(leaves=2, spines=1, hosts_per_leaf=1),
         workload=(("p", Permutation(hosts="hosts", size_bytes=1)),),
     )
-    pooled = dict(zip(POOLED, observer(scenario).observe(measured(scenario))[:, FIRST:].T, strict=True))
+    pooled = dict(zip(NAMES, observer(scenario).observe(measured(scenario)).T, strict=True))
     assert pooled.pop("fair share").tolist() == [1, 1], "the way up is its own"
-    assert not np.stack(list(pooled.values())).any()
+    assert not np.stack(list(pooled.values())[8:]).any()

@@ -70,7 +70,7 @@ def test_whatever_hosts_are_paid_for(reward: AnyReward, hosts: int) -> None:
 
 @pytest.mark.parametrize("delay", [1, 4])
 def test_racks_that_end_at_different_times(delay: int) -> None:
-    """How soon the list is delivered depends on the actions, so each rack goes its own way."""
+    """The time until the list is delivered depends on the actions, so each rack goes its own way."""
     assert assert_equal_alone(spec(LISTED.replace(sharing_delay_periods=delay)), FLOWS, 4, epochs=60) > 5
 
 

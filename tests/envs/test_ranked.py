@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How a host's shortest flow compares with its neighbours': what rate limits need to serve short flows first."""
+"""Ranks of a host's shortest flow among its neighbours', by which rate limits serve short flows first."""
 
 from math import log, log1p
 
@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 
 from ncc.core.measurement import Measurements
-from ncc.envs.observation import OWN, ObservationSpec, SharedObserver, obs_dim
-from ncc.envs.pooling import POOLED, RANKED
+from ncc.envs.observation import ObservationSpec, SharedObserver, names_of, obs_dim
 from ncc.harness.oracles import ALIKE, SLACK_PERIODS, claims, room_before
 from tests.envs.cases import measured, rack
 
 SPEC = ObservationSpec(neighbours="ranked")
 FOUR = rack()
-FIRST = len(OWN) + 2 + len(POOLED)
+NAMES = names_of(SPEC, 0)
 
 
 def observer(racks: range | None = None, spec: ObservationSpec = SPEC) -> SharedObserver:
@@ -28,9 +27,9 @@ def test_ranks_by_hand() -> None:
     state = measured(FOUR, throughput_bps=1e9, queued_flows=[1, 2, 1, 0], next_bytes=[100e3, 300e3, 3e6, 0])
     seen = observer()
     seen.observe(measured(FOUR))
-    before = dict(zip(RANKED, seen.observe(state)[:, FIRST:].T, strict=True))
+    before = dict(zip(NAMES, seen.observe(state).T, strict=True))
     np.testing.assert_allclose(before["room after shorter"], 1, err_msg="nothing is heard of the others yet")
-    obs = dict(zip(RANKED, seen.observe(state)[:, FIRST:].T, strict=True))
+    obs = dict(zip(NAMES, seen.observe(state).T, strict=True))
     # In units of what a link carries in a period of 1 ms: 125 KB.
     scaled = [log1p(size / 125e3) / log1p(100) for size in (100e3, 300e3, 3e6, 0)]
     np.testing.assert_allclose(obs["next bytes"], scaled, rtol=1e-5)
@@ -46,15 +45,15 @@ def test_equals_share_what_the_shorter_leave() -> None:
     state = measured(FOUR, throughput_bps=1e9, queued_flows=1, next_bytes=[10e3, 1e6, 1e6, 1e6])
     seen = observer()
     seen.observe(state)
-    obs = dict(zip(RANKED, seen.observe(state)[:, FIRST:].T, strict=True))
+    obs = dict(zip(NAMES, seen.observe(state).T, strict=True))
     np.testing.assert_allclose(obs["room after much shorter"], 1)  # 2 links without one are one
     np.testing.assert_allclose(obs["share among alike"], [1, 1 / 3, 1 / 3, 1 / 3], rtol=1e-6)
 
 
 def test_the_constants_of_a_scenario() -> None:
-    obs = dict(zip(RANKED, observer().observe(measured(FOUR))[:, FIRST:].T, strict=True))
+    obs = dict(zip(NAMES, observer().observe(measured(FOUR)).T, strict=True))
     np.testing.assert_allclose(obs["static share"], 1 + log(0.5) / log(100), rtol=1e-6)
-    buffer = FOUR.network().reach_bytes(FOUR.network().neighbourhoods[0].upper_port)
+    buffer = FOUR.network().reach_bytes(FOUR.network().neighbourhoods[0].uplink_port)
     np.testing.assert_allclose(obs["buffer"], log1p(buffer * 8 / 2e6) / log1p(100), rtol=1e-6)
     assert (obs["period"] > 0).all()
 
@@ -110,7 +109,7 @@ def test_a_ceiling_hides_how_large_and_not_who_is_larger(loss_frac: float) -> No
         seen.observe(state)
         shown[ceiling] = seen.observe(state)
     np.testing.assert_array_equal(shown[1.0], np.minimum(shown[3.0], 1))
-    obs = dict(zip(RANKED, shown[1.0][:, FIRST:].T, strict=True))
+    obs = dict(zip(NAMES, shown[1.0].T, strict=True))
     np.testing.assert_array_equal(obs["next bytes"][:2], 1)
     assert obs["room after much shorter"][1] == 0
     assert obs["room after much shorter"][0] == 1
@@ -127,7 +126,7 @@ def test_a_host_ranks_itself_as_the_oracle_does(seed: int) -> None:
     state = measured(FOUR, rate_limit_bps=limit, throughput_bps=sent, queued_flows=queued, next_bytes=next_bytes)
     seen = observer()
     seen.observe(state)
-    obs = dict(zip(RANKED, seen.observe(state)[:, FIRST:].T, strict=True))
+    obs = dict(zip(NAMES, seen.observe(state).T, strict=True))
     slack = SLACK_PERIODS * link * FOUR.period_s / 8
     room, peers = room_before(next_bytes, queued > 0, claims(sent, limit, link), 2e9, alike=ALIKE, slack_bytes=slack)
     busy = queued > 0  # who has nothing queued is not asked

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is recorded of a run is what an environment would have shown, and the run does not notice."""
+"""Records of a run equal what an environment would have shown, and do not change the run."""
 
 from typing import Any
 

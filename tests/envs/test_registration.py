@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 import ncc  # noqa: F401 - registers
 from ncc.core.errors import ConfigError
-from ncc.registration import IDS
+from ncc.core.registration import IDS
 
 MAKE = "env = gymnasium.make('ncc/Rack-v0', scenario='incast', hosts=8, duration_s=0.2); "
 SHOW = "print(env.reset(seed=1)[0].shape, 'ncc/RackOne-v0' in gymnasium.registry)"

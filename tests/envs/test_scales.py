@@ -61,7 +61,7 @@ class Uneven:
     def network(self) -> Topology:
         network = rack().network()
         h = network.agent_hosts
-        areas = (Neighbourhood(hosts=h[:3], upper_port=0), Neighbourhood(hosts=h[3:], upper_port=0))
+        areas = (Neighbourhood(hosts=h[:3], uplink_port=0), Neighbourhood(hosts=h[3:], uplink_port=0))
         return msgspec.structs.replace(network, neighbourhoods=areas)
 
 

@@ -8,11 +8,11 @@ import pytest
 from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 
-from ncc.compose import register
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.scenario import scenario_from_dict
 from ncc.envs.make import DEFAULT_SCENARIO, env_spec
 from ncc.envs.scenarios import make_scenario, scenario_names
+from ncc.run.compose import register
 from tests.envs.cases import rack
 
 

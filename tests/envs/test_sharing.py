@@ -9,8 +9,7 @@ import pytest
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.measurement import Measurement, Measurements
 from ncc.core.scenario import Scenario
-from ncc.envs.observation import OWN, ObservationSpec, SharedObserver, obs_dim
-from ncc.envs.pooling import POOLED
+from ncc.envs.observation import ObservationSpec, SharedObserver, names_of, obs_dim
 from tests.envs.cases import FLOWS, measured, rack, spec
 from tests.envs.test_racks import assert_equal_alone
 
@@ -63,7 +62,7 @@ def test_what_was_heard_last_stays_and_ages() -> None:
     seen = observer(ObservationSpec(ages=True), scenario, seed=5)
     rates = np.arange(40) * 1e7
     obs = np.stack([seen.observe(measured(scenario, throughput_bps=rate)) for rate in rates])
-    heard = obs[:, :, len(OWN) : len(OWN) + 9 : 3] * 100  # of each of three neighbours, in epochs
+    heard = obs[:, :, 6:15:3] * 100  # of each of three neighbours, in epochs
     age = np.expm1(obs[:, :, -4:-1] * log1p(100))
     epoch = np.arange(40)[:, None, None]
     # An epoch's state is due one epoch later: what is heard is that of epoch t - 1 - age.
@@ -89,11 +88,11 @@ def test_nothing_is_heard_of_the_silent() -> None:
     scenario = FOUR.replace(sharing_silent=("h2",))
     seen = observer(ObservationSpec(ages=True), scenario)
     obs = [seen.observe(measured(scenario, throughput_bps=5e8)) for _ in range(5)][-1]
-    near = obs[:, len(OWN) : len(OWN) + 9 : 3]
+    near = obs[:, 6:15:3]
     # Around the rack from h0: h1, h2, h3; all sent 0.5 from the first measurement on, which everybody knows.
     np.testing.assert_allclose(near, 0.5)
     obs = [seen.observe(measured(scenario, throughput_bps=9e8)) for _ in range(3)][-1]
-    near, age = obs[:, len(OWN) : len(OWN) + 9 : 3], np.expm1(obs[:, -4:-1] * log1p(100))
+    near, age = obs[:, 6:15:3], np.expm1(obs[:, -4:-1] * log1p(100))
     np.testing.assert_allclose(near[0], [0.9, 0.5, 0.9], rtol=1e-6)
     np.testing.assert_allclose(near[2], 0.9, rtol=1e-6)  # its own neighbours are heard
     np.testing.assert_allclose(age[0], [0, 7, 0], atol=1e-4)
@@ -105,7 +104,7 @@ def test_liars_look_idle() -> None:
     loud = measured(scenario, throughput_bps=8e8, queued_flows=1)
     seen.observe(measured(scenario))
     seen.observe(loud)
-    pooled = dict(zip(POOLED, seen.observe(loud)[:, len(OWN) + 2 :].T, strict=True))
+    pooled = dict(zip(names_of(seen.spec, 0), seen.observe(loud).T, strict=True))
     np.testing.assert_allclose(pooled["busy share"], [2 / 3, 1, 2 / 3, 2 / 3], rtol=1e-6)
     np.testing.assert_allclose(pooled["throughput mean"][[0, 1]], [0.8 * 2 / 3, 0.8], rtol=1e-5)
 

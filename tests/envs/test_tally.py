@@ -17,7 +17,7 @@ RATE = 1e9
 
 
 def test_every_number_by_hand() -> None:
-    """Of 10 epochs of 1 ms one is looked at: 7 flows under way, 2 more finished."""
+    """One of 10 epochs of 1 ms: 7 flows under way, 2 more finished."""
     scenario = rack()
     tally = Tally(scenario, 1)
     limits = np.array([[RATE / 2, RATE, np.inf, RATE / 4]])

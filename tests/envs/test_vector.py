@@ -16,8 +16,7 @@ from ncc.envs.gym import RackEnv
 from ncc.envs.parallel import RackParallelEnv
 from ncc.envs.sb3 import HostVecEnv
 from ncc.envs.vector import RackVectorEnv
-from ncc.harness.networks import Networks
-from ncc.harness.workers import WorkerNetworks
+from ncc.harness.networks import Networks, WorkerNetworks
 from tests.envs.cases import FLOWS, listed, poisson, rack
 from tests.envs.faults import Failing
 

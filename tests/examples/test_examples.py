@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ncc.config_files import use_config_dir
-from ncc.controllers import load_controller
 from ncc.core.scenario import Scenario
 from ncc.envs.make import DEFAULT_SCENARIO
 from ncc.envs.packetsim.datapath import PacketsimDatapath
 from ncc.envs.scenarios import make_scenario
 from ncc.harness.run import eval_flow_seed, run_once
-from ncc.limiters import LimiterFactory
+from ncc.run.config_files import use_config_dir
+from ncc.run.controllers import load_controller
+from ncc.run.limiters import LimiterFactory
 
 FOLDER = Path(__file__).parents[2] / "examples"
 SHORT = DEFAULT_SCENARIO.replace(duration_s=0.01, drain_s=0.01)

@@ -10,17 +10,17 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from ncc.comparison import Comparison, bounds_of, compare, comparison
 from ncc.core.errors import ConfigError
-from ncc.evaluation import _mean
-from ncc.grid import RULE
 from ncc.harness.results import run_folder, save_evaluation, save_run
 from ncc.harness.run import eval_flow_seed
-from ncc.judgement import Judgement, load_judgement
 from ncc.metrics.bounds import BOUNDS, bound_summary
 from ncc.metrics.catalogue import CATALOGUE
-from ncc.plot import fct_by_size, slowdown_cdf
-from ncc.table import markdown, print_judgement
+from ncc.results.comparison import Comparison, bounds_of, compare, comparison
+from ncc.results.evaluation import _mean
+from ncc.results.grid import RULE
+from ncc.results.judgement import Judgement, load_judgement
+from ncc.results.plot import fct_by_size, slowdown_cdf
+from ncc.results.table import markdown, print_judgement
 from tests.support.experiments import fluid_run, small_rack
 
 NAN = float("nan")

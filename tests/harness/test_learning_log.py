@@ -10,10 +10,10 @@ import pytest
 
 from ncc.agents.progress import Meter
 from ncc.core.errors import ConfigError
-from ncc.folders import files_of
 from ncc.harness.learner import Progress
-from ncc.learning import LearningLog, read_learning
-from ncc.training import train
+from ncc.results.training import train
+from ncc.run.folders import files_of
+from ncc.run.learning import LearningLog, read_learning
 
 pytest.importorskip("torch", reason="TensorBoard's writer comes with torch")
 
@@ -77,7 +77,7 @@ def test_weights_and_biases_is_told_the_same(tmp_path: Path, monkeypatch: pytest
 
 def test_nothing_is_begun_without_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
-    monkeypatch.setattr("ncc.training.check_training", lambda _: (None, None))
+    monkeypatch.setattr("ncc.results.training.check_training", lambda _: (None, None))
     plan: Any = SimpleNamespace()
     with pytest.raises(ConfigError, match="its package is not installed: pip install wandb, or leave wandb out"):
         train(plan, tmp_path / "run", resume=False, wandb="ncc")

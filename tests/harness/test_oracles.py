@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncc.controllers import load_controller
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
@@ -20,6 +19,7 @@ from ncc.core.workload import Permutation
 from ncc.harness.controller import Controller, Formula
 from ncc.harness.limiter import Unlimited
 from ncc.harness.oracles import MaxMin, ShortestFirst, claims, room_before, water_level
+from ncc.run.controllers import load_controller
 from tests.support.fluid import FluidDatapath
 
 G = 1e9
@@ -93,17 +93,6 @@ def test_a_water_level_is_max_min(demand: FloatArray, capacity: float) -> None:
         # Nothing is left over; and whoever gets less than it wants gets as much as anybody.
         assert got.sum() == pytest.approx(capacity, rel=1e-9)
         assert got[got < demand].min(initial=INF) >= got.max() * (1 - 1e-12)
-
-
-@given(DEMANDS, st.floats(1e3, 1e11))
-def test_a_water_level_is_what_pouring_finds(demand: FloatArray, capacity: float) -> None:
-    # Bisection: pour until the capacity is reached.
-    low, high = 0.0, float(demand.max()) + 1.0
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if np.minimum(demand, middle).sum() <= capacity else (low, middle)
-    level = water_level(demand, capacity)
-    assert np.minimum(demand, level) == pytest.approx(np.minimum(demand, low), rel=1e-9, abs=1e-3)
 
 
 @given(st.lists(st.floats(1e-3, 1e10), min_size=2, max_size=12).map(np.array))

@@ -13,8 +13,10 @@ import pytest
 from ncc.core.errors import ConfigError, DatapathError, ResultError, UnknownNameError, WorkerDiedError
 from ncc.core.scenario import Scenario
 from ncc.harness.controller import Controller
+from ncc.harness.executor import Processes
+from ncc.harness.jobs import Job, JobEvent, jobs_for
 from ncc.harness.limiter import RateLimiter
-from ncc.harness.pool import Job, JobEvent, evaluate, jobs_for
+from ncc.harness.pool import evaluate
 from ncc.harness.results import Evaluation, load_evaluation
 from tests.support.experiments import controller, make_limiter, small_rack
 from tests.support.fluid import FluidDatapath
@@ -23,7 +25,7 @@ PAIR = (controller("free"), controller("share", share=True))
 
 
 def run(folder: Path, jobs: list[Job], workers: int = 1, **more: object) -> Evaluation:
-    return evaluate(jobs, folder, FluidDatapath, make_limiter, workers=workers, **more)  # type: ignore[arg-type]
+    return evaluate(jobs, folder, FluidDatapath, make_limiter, executor=Processes(workers), **more)  # type: ignore[arg-type]
 
 
 def limiter_without_torch(controller: Controller, scenario: Scenario, allowed: tuple[str, ...]) -> RateLimiter:
@@ -101,7 +103,7 @@ def test_results_of_another_experiment_are_not_reused(tmp_path: Path, what: str)
 @pytest.mark.parametrize(("transport", "how"), [("killed", "SIGKILL"), ("aborts", "SIGABRT")])
 def test_a_dead_worker_ends_the_evaluation_and_keeps_what_is_done(tmp_path: Path, transport: str, how: str) -> None:
     jobs = jobs_for(small_rack(), [controller("good"), controller("bad", transport)], [7])
-    with pytest.raises(WorkerDiedError, match=rf"controller 'bad', seed 7 ended before its run did: killed by {how}"):
+    with pytest.raises(WorkerDiedError, match=rf"controller 'bad', seed 7: the worker process \d+ was killed by {how}"):
         run(tmp_path, jobs)
     with pytest.raises(ResultError, match="not a finished result"):
         load_evaluation(tmp_path)
@@ -142,13 +144,15 @@ def test_nonsense_is_refused_before_anything_starts(tmp_path: Path) -> None:
 
 SLOW = """
 import pathlib, sys
-from ncc.harness.pool import evaluate, jobs_for
+from ncc.harness.executor import Processes
+from ncc.harness.jobs import jobs_for
+from ncc.harness.pool import evaluate
 from tests.support.experiments import controller, make_limiter, small_rack
 from tests.support.fluid import FluidDatapath
 if __name__ == "__main__":
     jobs = jobs_for(small_rack(duration_s=30), [controller("slow", "slow")], [1, 2])
     say = lambda event: print(event.kind, flush=True)
-    evaluate(jobs, pathlib.Path(sys.argv[1]), FluidDatapath, make_limiter, workers=2, on_progress=say)
+    evaluate(jobs, pathlib.Path(sys.argv[1]), FluidDatapath, make_limiter, executor=Processes(2), on_progress=say)
 """
 
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
 import os
-import pickle
 import signal
 import time
 from multiprocessing import active_children, get_context
@@ -9,35 +8,16 @@ from threading import get_ident
 
 import pytest
 
-from ncc.core.errors import DatapathError, NccError, UnknownNameError
 from ncc.harness import processes
-from ncc.harness.processes import end, killed_by, pack_error, quiet_start, unpack_error
+from ncc.harness.processes import end, quiet_start
 
 
-class PickyError(NccError):
-    """Made of something else than its text."""
-
-    def __init__(self, *, port: int) -> None:
-        super().__init__(f"port {port} is closed")
-        self.port = port
-
-
-def tell_and_stay(pipe: Connection) -> None:
+def report_and_stay(pipe: Connection) -> None:
     """Say how this process was started, then ignore every polite request to end."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     blocked = signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, set())
     pipe.send((blocked, os.environ["OMP_NUM_THREADS"], os.environ["MKL_NUM_THREADS"]))
     time.sleep(600)
-
-
-@pytest.mark.parametrize(
-    "error", [DatapathError("it broke"), UnknownNameError("port", "b", ["a"]), PickyError(port=3)], ids=repr
-)
-def test_an_error_travels_with_its_class_its_text_and_its_attributes(error: NccError) -> None:
-    there = unpack_error(pickle.loads(pickle.dumps(pack_error(error))), "rack 2")
-    assert type(there) is type(error)
-    assert str(there) == f"rack 2: {error}"
-    assert vars(there) == vars(error)
 
 
 def test_an_interrupt_during_a_start_is_raised_after_it_and_nothing_stays_changed(
@@ -67,19 +47,10 @@ def test_no_process_outlives_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
     here, there = get_context("spawn").Pipe()
-    process = get_context("spawn").Process(target=tell_and_stay, args=(there,))
+    process = get_context("spawn").Process(target=report_and_stay, args=(there,))
     with quiet_start():
         process.start()
     assert here.recv() == (True, "3", "1")
     end([process], grace_s=0.1)
     assert active_children() == []
     end([])
-
-
-@pytest.mark.parametrize(("code", "name"), [("import os; os.abort()", "SIGABRT"), ("raise SystemExit(7)", None)])
-def test_a_signal_is_told_from_an_exit_status(code: str, name: str | None) -> None:
-    process = get_context("spawn").Process(target=exec, args=(code,))
-    process.start()
-    assert killed_by(process) == name
-    assert process.exitcode == (7 if name is None else -signal.SIGABRT)
-    end([process])

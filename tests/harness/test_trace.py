@@ -4,13 +4,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ncc.compose import load_datapath
-from ncc.controllers import load_controller
 from ncc.core.errors import ConfigError, ResultError
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.harness.run import Run, eval_flow_seed, run_once
 from ncc.harness.trace import WindowTrace, trace_windows
-from ncc.limiters import LimiterFactory
+from ncc.run.compose import load_datapath
+from ncc.run.controllers import load_controller
+from ncc.run.limiters import LimiterFactory
 from tests.support.experiments import fluid_run
 from tests.support.fluid import FluidDatapath
 

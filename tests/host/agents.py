@@ -21,6 +21,8 @@ from tests.linux.patience import patiently
 ROOT = Path(__file__).parents[2]
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 READY_S = 60.0
+NETWORK = ["--link-rate", "1e8", "--uplink-rate", "1e8", "--outside-training"]
+"""Options of a network of 100 Mbit/s."""
 
 
 class AgentProcess:
@@ -82,9 +84,20 @@ def arguments(rack: Rack, host: int, policy: Path, *more: str, most_frac: float)
     """Options of an agent on a host of the rack, which may use so much of its link of 100 Mbit/s."""
     link = next(i for i, link in enumerate(rack.topology.links) if host in (link.a, link.b))
     device = f"p{2 * link + (rack.topology.links[link].b == host)}"
-    network = ["--link-rate", "1e8", "--upper-rate", "1e8", "--upper-buffer", "150000", "--outside-training"]
     names = ["--interface", device, "--name", f"ncc_test_{host}"]
-    return [str(policy), *names, *network, "--max-rate-frac", str(most_frac), "--log-s", "0.2", "--realtime", *more]
+    return [
+        str(policy),
+        *names,
+        *NETWORK,
+        "--uplink-buffer",
+        "150000",
+        "--max-rate-frac",
+        str(most_frac),
+        "--log-s",
+        "0.2",
+        "--realtime",
+        *more,
+    ]
 
 
 def sysctl(namespace: str, name: str) -> str:

@@ -9,6 +9,7 @@ import pytest
 from ncc.host.sysctls import RUN
 from ncc.policies.export import ExportSpec, export
 from ncc.policies.file import PolicyFile, load_policy_file
+from tests.host.hosts import SECRET
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -18,6 +19,15 @@ def _tidy() -> Iterator[None]:
     yield
     for left in set(RUN.glob("ncc-host-*.json")) - before:
         left.unlink()
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> str:
+    """Name of a file with the key that hosts share."""
+    path = tmp_path / "key"
+    path.touch(mode=0o600)
+    path.write_bytes(SECRET)
+    return str(path)
 
 
 @pytest.fixture(scope="session")

@@ -5,15 +5,14 @@ from typing import Any
 
 from ncc.core.units import NS_PER_S
 from ncc.host.listener import DROPPED, RECEIVED, Listener
-from ncc.host.message import Key, Kind
+from ncc.host.message import UPLINK, Key, Kind, Sender, StateArray, idle
 from ncc.host.peers import Peer, parse_agent, parse_one
-from ncc.host.sender import Sender
-from ncc.host.state import UPPER, StateArray, idle
 
-KEY = Key(b"sixteen bytes or more")
+SECRET = b"sixteen bytes or more"
+KEY = Key(SECRET)
 ME = parse_agent("10.0.0.1")
 NEAR = parse_agent("10.0.0.2*2")
-ABOVE = parse_one("10.0.0.9", "upper")
+ROUTER = parse_one("10.0.0.9", "uplink")
 WALL_NS = 1_790_000_000 * NS_PER_S
 """Time of all clocks, unless a test says otherwise."""
 MS = 1_000_000
@@ -25,7 +24,7 @@ def wall_ns() -> int:
 
 def listener(**changes: Any) -> Listener:
     """A listener to two peers and an uplink; states may be 10 ms old."""
-    given: dict[str, Any] = {"late_ns": 10 * MS, "wall_ns": wall_ns, "upper": ABOVE, **changes}
+    given: dict[str, Any] = {"late_ns": 10 * MS, "wall_ns": wall_ns, "uplink": ROUTER, **changes}
     return Listener(given.pop("key", KEY), ME, NEAR, **given)
 
 
@@ -42,13 +41,13 @@ def states(n: int = 2, **values: float | list[float]) -> StateArray:
     return rows
 
 
-def told(by: Sender, rows: StateArray, at_ns: int, now_ns: int | None = None) -> list[bytes]:
+def sent(by: Sender, rows: StateArray, at_ns: int, now_ns: int | None = None) -> list[bytes]:
     """Messages with `rows`."""
-    kind = Kind.UPPER if rows.dtype == UPPER else Kind.STATE
+    kind = Kind.UPLINK if rows.dtype == UPLINK else Kind.STATE
     return by.messages(kind, [row.tobytes() for row in rows], at_ns, at_ns if now_ns is None else now_ns)
 
 
-def hear(by: Listener, messages: list[bytes], now_ns: int) -> dict[str, int]:
+def take(by: Listener, messages: list[bytes], now_ns: int) -> dict[str, int]:
     """Take them in; the number of each fate."""
     before = dict(by.counters)
     for message in messages:

@@ -24,10 +24,9 @@ from ncc.envs.linux import machine, namespaces
 from ncc.envs.linux.periods import Periods, sleep_until
 from ncc.envs.linux.rack import Rack
 from ncc.envs.linux.traffic import Sender, Traffic, TrafficOptions
-from ncc.host.exchange import ExchangeSpec, open_exchange
-from ncc.host.message import Key
+from ncc.host.exchange import ExchangeSpec, UdpExchange
+from ncc.host.message import Key, idle
 from ncc.host.peers import PORT
-from ncc.host.state import idle
 from ncc.policies.export import ExportSpec, export
 from tests.host.agents import AgentProcess, beside_others
 
@@ -79,7 +78,7 @@ def measured(hosts: int, peers: int, asked: list[str], key: Path) -> dict[str, A
         address, inside = rack.address(senders[0]), rack.namespace(senders[0])
         asked += ["--elsewhere", "--outside-training", "--heartbeat-s", "0.5", "--core", str(core)]
         asked += [word for host in senders for word in ("--address", rack.address(host))]
-        asked += ["--link-rate", f"{RATE_BPS:g}", "--upper-rate", f"{RATE_BPS:g}", "--upper-buffer", "300000"]
+        asked += ["--link-rate", f"{RATE_BPS:g}", "--uplink-rate", f"{RATE_BPS:g}", "--uplink-buffer", "300000"]
         asked += ["--name", NAME]
         if peers:
             asked += ["--peers", f"{address}:{PORT + 1}*{peers}", "--key", str(key)]
@@ -128,7 +127,7 @@ def _send_states(namespace: str, to: str, peers: int, cores: tuple[int, ...], ov
     os.sched_setaffinity(0, cores)
     spec = ExchangeSpec(listen=f"{to}:{PORT + 1}*{peers}", period_s=PERIOD_S, late_s=1.0, peers=(to,))
     with namespaces.inside(namespace):
-        exchange = open_exchange(spec, Key(SECRET))
+        exchange = UdpExchange(spec, Key(SECRET))
     rng, state, periods = np.random.default_rng(1), idle(peers), Periods(to_ns(PERIOD_S))
     periods.start_ns = time.monotonic_ns()
     with closing(exchange):

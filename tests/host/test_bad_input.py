@@ -21,7 +21,7 @@ from tests.host.policies import untrained
 from tests.support.linux import KERNEL, needs
 
 SYSCTLS = ("tcp_congestion_control", "tcp_ecn")
-NETWORK = ["--link-rate", "1e9", "--upper-rate", "1e9", "--seconds", "0.1", "--outside-training"]
+NETWORK = ["--link-rate", "1e9", "--uplink-rate", "1e9", "--seconds", "0.1", "--outside-training"]
 
 
 @pytest.fixture(autouse=True)
@@ -30,14 +30,6 @@ def unchanged() -> Iterator[None]:
     before = [Path(f"/proc/sys/net/ipv4/{name}").read_text() for name in SYSCTLS] + [AVAILABLE.read_text()]
     yield
     assert [Path(f"/proc/sys/net/ipv4/{name}").read_text() for name in SYSCTLS] + [AVAILABLE.read_text()] == before
-
-
-@pytest.fixture
-def key(tmp_path: Path) -> str:
-    path = tmp_path / "key"
-    path.touch(mode=0o600)
-    path.write_text("0123456789abcdef0123456789abcdef")
-    return str(path)
 
 
 def refused(arguments: list[str], status: int, says: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,7 +51,7 @@ def refused(arguments: list[str], status: int, says: str, capsys: pytest.Capture
         (["--address", "192.0.2.99", *NETWORK], "no connection begins at 192.0.2.99 here"),
         (["--address", "0.0.0.0", *NETWORK], "no connection begins at 0.0.0.0 here"),
         (["--address", "127.0.0.1", "--address", "127.0.0.1", *NETWORK], "an address of its own"),
-        (["--address", "127.0.0.1", "--upper-rate", "1e9"], "say --link-rate"),
+        (["--address", "127.0.0.1", "--uplink-rate", "1e9"], "say --link-rate"),
         (["--address", "127.0.0.1", *NETWORK, "--peers", "127.0.0.2"], "name the file of the key"),
         (["--address", "127.0.0.1", *NETWORK, "--peers", "somewhere", "--key", "KEY"], "somewhere"),
         (["--address", "127.0.0.1", *NETWORK, "--peers", "127.0.0.2", "--key", "/nonexistent"], "key file"),
@@ -69,7 +61,10 @@ def refused(arguments: list[str], status: int, says: str, capsys: pytest.Capture
         (["--address", "127.0.0.1", *NETWORK, "--base-rtt", "1e-6"], "--base-rtt must be at least"),
         (["--address", "127.0.0.1", *NETWORK, "--heartbeat-s", "0.001"], "at least two periods"),
         (["--address", "127.0.0.1", *NETWORK, "--heartbeat-s", "nan"], "--heartbeat-s must be at least two periods"),
-        (["--address", "127.0.0.1", *NETWORK, "--upper-rate", "nan"], "error: --upper-rate must be finite"),
+        (
+            ["--address", "127.0.0.1", *NETWORK, "--uplink-rate", "nan"],
+            "error: --uplink-rate must be from 1000 to",
+        ),
         (
             ["--address", "127.0.0.1", *NETWORK, "--peers", "127.0.0.2*256", "--key", "KEY"],
             "at most 256 hosts, got 257",
@@ -95,11 +90,11 @@ def test_arguments_that_cannot_be_are_refused(
     ("network", "says"),
     [
         (
-            ["--link-rate", "1e9", "--upper-rate", "1e9"],
+            ["--link-rate", "1e9", "--uplink-rate", "1e9"],
             "the number of hosts in a neighbourhood is 1, and training met 4",
         ),
-        (["--link-rate", "1e11", "--upper-rate", "1e11"], "the rate of a host's link is 100 Gbit/s, and training met"),
-        (["--link-rate", "1e9", "--upper-rate", "1e7"], "the uplink's rate over a host's is 0.01, and training met"),
+        (["--link-rate", "1e11", "--uplink-rate", "1e11"], "the rate of a host's link is 100 Gbit/s, and training met"),
+        (["--link-rate", "1e9", "--uplink-rate", "1e7"], "the uplink's rate over a host's is 0.01, and training met"),
     ],
 )
 def test_a_network_outside_of_the_training_needs_consent(
@@ -110,18 +105,24 @@ def test_a_network_outside_of_the_training_needs_consent(
     refused(arguments, 2, "say --outside-training to start all the same", capsys)
 
 
+def test_an_unknown_command_is_refused_with_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["uplnk"]) == 2
+    assert "Unknown command 'uplnk'; known: check, " in (said := capsys.readouterr().err)
+    assert "Did you mean 'uplink'?" in said
+
+
 @pytest.mark.parametrize(
     ("option", "value", "says"),
     [
-        ("--period", "1e-9", "from 0.0001 to 10, got 1e-09"),
-        ("--period", "1e300", "from 0.0001 to 10, got 1e+300"),
-        ("--seconds", "1e300", "at most 1e+09, got 1e+300"),
+        ("--period", "1e-9", "from 0.0001 to 10, got 1e-9"),
+        ("--period", "1e300", "from 0.0001 to 10, got 1e300"),
+        ("--seconds", "1e300", "at most 1e+09, got 1e300"),
     ],
 )
 def test_what_tells_of_a_port_takes_times_that_a_clock_has(
     option: str, value: str, says: str, key: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["upper", "lo", "--listen", "127.0.0.1", "--agents", "127.0.0.2", "--key", key, option, value]) == 2
+    assert main(["uplink", "lo", "--listen", "127.0.0.1", "--agents", "127.0.0.2", "--key", key, option, value]) == 2
     assert says in capsys.readouterr().err
 
 
@@ -130,7 +131,7 @@ def test_what_the_system_refuses_is_said_in_a_sentence(
 ) -> None:
     refused = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     monkeypatch.setattr("ncc.envs.linux.port.socket.socket", Mock(side_effect=refused))
-    assert main(["upper", "lo", "--listen", "127.0.0.1", "--agents", "127.0.0.2", "--key", key]) == 1
+    assert main(["uplink", "lo", "--listen", "127.0.0.1", "--agents", "127.0.0.2", "--key", key]) == 1
     assert capsys.readouterr().err.startswith("error: the system refuses: [Errno 24] Too many open files")
 
 

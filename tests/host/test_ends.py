@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ncc.envs.linux import namespaces
-from tests.host.agents import ROOT, AgentProcess, beside_others, sysctl
+from tests.host.agents import NETWORK, ROOT, AgentProcess, beside_others, sysctl
 from tests.support.linux import TRAFFIC, needs
 
 ADDRESSES = ["10.9.0.1", "10.9.0.2"]
 IPV6 = "fd00:9::1"
-NETWORK = ["--link-rate", "1e8", "--upper-rate", "1e8", "--outside-training", "--name", "ncc_test_e", "--default"]
+OPTIONS = [*NETWORK, "--name", "ncc_test_e", "--default"]
 SETTING = "tcp_congestion_control"
 
 
@@ -54,7 +54,7 @@ def until(failed: str, holds: Callable[[], object], for_s: float = 60.0) -> None
 def test_all_addresses_of_an_interface_are_limited_and_an_agent_whose_interface_goes_says_so(policy_path: Path) -> None:
     with beside_others(), namespace() as name:
         before = sysctl(name, SETTING)
-        agent = AgentProcess(name, [str(policy_path), "--interface", "ends0", *NETWORK, "--log-s", "0.1"])
+        agent = AgentProcess(name, [str(policy_path), "--interface", "ends0", *OPTIONS, "--log-s", "0.1"])
         try:
             assert agent.wait_for("started")["addresses"] == [ADDRESSES]
             assert agent.wait_for("ipv6")["addresses"] == [IPV6]
@@ -86,7 +86,7 @@ def test_an_agent_whose_log_nobody_reads_ends_as_it_is_told(policy_path: Path) -
     run = [sys.executable, "-m", "ncc.host", "run", str(policy_path), "--address", ADDRESSES[0]]
     with beside_others(), namespace() as name:
         before = sysctl(name, SETTING)
-        agent = subprocess.Popen(["ip", "netns", "exec", name, *run, *NETWORK], cwd=ROOT, stderr=writing)
+        agent = subprocess.Popen(["ip", "netns", "exec", name, *run, *OPTIONS], cwd=ROOT, stderr=writing)
         try:
             until("no agent", lambda: sysctl(name, SETTING) == "ncc_test_e")
             agent.send_signal(signal.SIGTERM)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Exchanges: by UDP over loopback, one by one, by a group, with strangers and floods; and within a process."""
+"""Exchanges: by UDP over loopback, one by one, by a group, with strangers and floods."""
 
 import gc
 import socket
@@ -8,15 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError
-from ncc.host.exchange import GROUP, ExchangeSpec, UdpExchange, open_exchange
-from ncc.host.memory import Boxes, MemoryExchange
+from ncc.host.exchange import GROUP, Exchange, ExchangeSpec, UdpExchange
 from ncc.host.message import SIZE, Key
-from ncc.host.peers import parse_agent, parse_one
-from ncc.host.state import UPPER, Exchange
+from ncc.host.peers import parse_one
 from tests.host.hosts import KEY, MS, states
 
 TRIES = 500
@@ -64,10 +61,10 @@ def test_two_agents_tell_each_other(host: str) -> None:
         before_ns = time.monotonic_ns()
         a.send(states(1, queued_bytes=5, rate_limit_bps=1e9), before_ns)
         b.send(states(2, queued_bytes=[6, 7]), time.monotonic_ns())
-        until(lambda: bool(a.heard_ns.all() and b.heard_ns.all()), a, b)
-        assert a.heard["queued_bytes"].tolist() == [6, 7]
-        assert b.heard.tolist() == [(0, 0, 5, 0, 0, 1e9)]
-        assert before_ns <= b.heard_ns[0] <= time.monotonic_ns()
+        until(lambda: bool(a.inbox.states_ns.all() and b.inbox.states_ns.all()), a, b)
+        assert a.inbox.states["queued_bytes"].tolist() == [6, 7]
+        assert b.inbox.states.tolist() == [(0, 0, 5, 0, 0, 1e9)]
+        assert before_ns <= b.inbox.states_ns[0] <= time.monotonic_ns()
         assert (a.counters["sent"], b.counters["sent"]) == (1, 2)
         assert [str(peer) for peer in a.slots] == [two, f"{two}#1"]
 
@@ -110,7 +107,7 @@ def test_strangers_are_counted_and_do_no_harm() -> None:
             forger.send(states(1), time.monotonic_ns())
             stranger.send(states(1), time.monotonic_ns())
             until(lambda: a.counters["forged"] == a.counters["unknown_sender"] == 1, a)
-        assert a.heard_ns.tolist() == [0]
+        assert a.inbox.states_ns.tolist() == [0]
 
 
 def test_a_flood_costs_a_bounded_number_of_messages() -> None:
@@ -128,7 +125,7 @@ def test_a_flood_costs_a_bounded_number_of_messages() -> None:
         taken = a.counters["foreign"] + a.counters["oversized"] + a.counters["undersized"]
         assert (taken, a.counters["flood"]) == (most, 1)
         assert a.counters["kernel_drops"] > 0  # what waits is bounded, too
-        until(lambda: a.heard_ns[0] > 0, a, sending=lambda: b.send(states(1), time.monotonic_ns()))
+        until(lambda: a.inbox.states_ns[0] > 0, a, sending=lambda: b.send(states(1), time.monotonic_ns()))
 
 
 def test_a_peer_that_is_not_there_is_no_error() -> None:
@@ -157,8 +154,8 @@ def test_one_message_to_a_group_serves_all() -> None:
         for each in all_of_them:
             each.send(states(1, queued_bytes=1), time.monotonic_ns())
             assert each.counters["sent"] == 1
-        until(lambda: all(each.heard_ns.all() for each in all_of_them), *all_of_them)
-        assert all(each.heard["queued_bytes"].tolist() == [1, 1] for each in all_of_them)
+        until(lambda: all(each.inbox.states_ns.all() for each in all_of_them), *all_of_them)
+        assert all(each.inbox.states["queued_bytes"].tolist() == [1, 1] for each in all_of_them)
 
 
 def test_agents_find_each_other() -> None:
@@ -171,10 +168,10 @@ def test_agents_find_each_other() -> None:
             for each, value in zip(found, (1, 2, 3), strict=True):
                 each.send(states(1, queued_bytes=value), time.monotonic_ns())
 
-        until(lambda: all(each.heard_ns.all() for each in found), *found, sending=send)
+        until(lambda: all(each.inbox.states_ns.all() for each in found), *found, sending=send)
         for each, port, value in zip(found, ports, (1, 2, 3), strict=True):
             told = dict(
-                zip((peer.address.port for peer in each.slots if peer), each.heard["queued_bytes"], strict=True)
+                zip((peer.address.port for peer in each.slots if peer), each.inbox.states["queued_bytes"], strict=True)
             )
             assert told == {other: v for other, v in zip(ports, (1, 2, 3), strict=True) if other != port}
             assert value not in told.values()
@@ -188,13 +185,13 @@ def test_agents_find_each_other() -> None:
         ({"discover": 2}, "has both peers and discover"),
         ({"group": GROUP}, "group and interface go together"),
         ({"interface": "lo"}, "group and interface go together"),
-        ({**ON_LO, "peers": (), "discover": 1, "upper": "10.0.0.9"}, "is discovered where peers"),
+        ({**ON_LO, "peers": (), "discover": 1, "uplink": "10.0.0.9"}, "is discovered where peers"),
         ({"group": "10.0.0.9", "interface": "lo"}, "10.0.0.9:9471 is no multicast address: name one of 239"),
         ({"group": GROUP, "interface": "no-such-one"}, "there is no network interface 'no-such-one'"),
         ({"group": "[ff02::9]", "interface": "lo"}, "two versions of IP"),
         ({"peers": ("[::1]:9",)}, r"127.0.0.1:\d+ cannot speak to \[::1\]:9: name IPv4 addresses only, or IPv6 only"),
         ({"listen": "192.0.2.1:9"}, "cannot listen on 192.0.2.1:9: this machine has no such address"),
-        ({"upper": "10.0.0.9*2"}, r"the upper '10.0.0.9\*2' must be one"),
+        ({"uplink": "10.0.0.9*2"}, r"the uplink '10.0.0.9\*2' must be one"),
         ({"late_s": 0.0}, "late_s: Expected `float` > 0"),
     ],
 )  # fmt: skip
@@ -202,7 +199,7 @@ def test_specs_that_cannot_be(changes: dict[str, Any], said: str) -> None:
     (port,) = free_ports(1)
     before = len(socket_numbers())
     with pytest.raises(ConfigError, match=said):
-        open_exchange(spec(f"127.0.0.1:{port}", **{"peers": ("10.0.0.2",), **changes}), KEY)
+        UdpExchange(spec(f"127.0.0.1:{port}", **{"peers": ("10.0.0.2",), **changes}), KEY)
     gc.collect()
     assert len(socket_numbers()) == before
 
@@ -215,44 +212,9 @@ def socket_numbers() -> set[str]:
     return {str(target) for target in links if str(target).startswith("socket:")}
 
 
-def test_a_port_in_use() -> None:
-    (port,) = free_ports(1)
-    with (
-        exchanges(spec(f"127.0.0.1:{port}", "10.0.0.2")),
-        pytest.raises(ConfigError, match="is in use; is an agent running"),
-    ):
-        open_exchange(spec(f"127.0.0.1:{port}", "10.0.0.2"), KEY)
-
-
-def test_nobody_to_speak_with() -> None:
-    nobody: Exchange = open_exchange(spec("127.0.0.1:9"), KEY)
-    assert type(nobody) is Exchange
+def test_nobody_to_exchange_with() -> None:
+    nobody = Exchange()
     nobody.send(states(1), 1)
     nobody.receive(1)
     nobody.close()
-    assert (nobody.n_peers, nobody.heard.shape, nobody.upper_ns, nobody.counters) == (0, (0,), 0, {})
-
-
-def test_within_a_process() -> None:
-    boxes: Boxes = {}
-    all_of_them = parse_agent("10.0.0.1*3")
-    above = parse_one("10.0.0.9", "upper")
-    hosts = [
-        MemoryExchange(
-            boxes, KEY, (own,), tuple(peer for peer in all_of_them if peer != own), upper=above, late_ns=5 * MS
-        )
-        for own in all_of_them
-    ]
-    port = MemoryExchange(boxes, KEY, (above,), (), late_ns=5 * MS)
-    for i, host in enumerate(hosts):
-        host.send(states(1, queued_bytes=i), 3 * MS)
-    port.send_upper(np.array([(5e9, 3000.0)], dtype=UPPER), 2 * MS)
-    for host in hosts:
-        host.receive(4 * MS)
-    assert [host.heard["queued_bytes"].tolist() for host in hosts] == [[1, 2], [0, 2], [0, 1]]
-    assert all(host.heard_ns.tolist() == [4 * MS] * 2 for host in hosts)
-    assert all(host.upper.tolist() == [(5e9, 3000.0)] for host in hosts)
-    assert {host.counters["received"] for host in hosts} == {3}
-    for host in (*hosts, port):
-        host.close()
-    assert not boxes
+    assert (nobody.n_peers, nobody.inbox.uplink_ns.tolist(), nobody.counters) == (0, [0], {})

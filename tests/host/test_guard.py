@@ -104,20 +104,20 @@ def test_a_silence_that_the_kernel_has_noticed_hands_back() -> None:
 
 def test_connections_that_have_data_and_report_nothing_hand_back_until_they_do() -> None:
     one, said = guard(silent_s=2, hold_off_s=1)
-    one.heard_reports(busy=True, any_new=True, now_ns=1)
-    one.heard_reports(busy=True, any_new=False, now_ns=2 * NS_PER_S)
+    one.note_reports(busy=True, any_new=True, now_ns=1)
+    one.note_reports(busy=True, any_new=False, now_ns=2 * NS_PER_S)
     assert active(one)
-    one.heard_reports(busy=True, any_new=False, now_ns=3 * NS_PER_S)
+    one.note_reports(busy=True, any_new=False, now_ns=3 * NS_PER_S)
     assert not active(one)
     assert "reported nothing for 2 s" in said[0]
     assert not one.may_return(100 * NS_PER_S)  # it waits for a report, and not for a while
-    one.heard_reports(busy=True, any_new=True, now_ns=100 * NS_PER_S)
+    one.note_reports(busy=True, any_new=True, now_ns=100 * NS_PER_S)
     assert one.may_return(100 * NS_PER_S)
 
 
 def test_hosts_without_connections_are_never_silent() -> None:
     one, _ = guard(silent_s=2)
     for second in range(1, 20):
-        one.heard_reports(busy=False, any_new=False, now_ns=second * NS_PER_S)
-    one.heard_reports(busy=True, any_new=False, now_ns=20 * NS_PER_S)
+        one.note_reports(busy=False, any_new=False, now_ns=second * NS_PER_S)
+    one.note_reports(busy=True, any_new=False, now_ns=20 * NS_PER_S)
     assert active(one)

@@ -8,7 +8,6 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from ncc.controllers import load_controller
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
@@ -26,10 +25,11 @@ from ncc.harness.run import Run, run_once
 from ncc.host.guard import GuardSettings
 from ncc.host.host_agents import HostAgents
 from ncc.host.neighbourhood import NeighbourhoodSpec, limiter_of
-from ncc.limiters import LimiterFactory
 from ncc.policies import RateBounds
 from ncc.policies.file import PolicyFile, load_policy_file
 from ncc.policies.limits import HeldLimiter
+from ncc.run.controllers import load_controller
+from ncc.run.limiters import LimiterFactory
 from tests.envs.cases import measured, rack
 from tests.host.policies import untrained
 from tests.linux import runs
@@ -120,8 +120,8 @@ def test_the_network_that_is_described_is_the_one_of_the_scenario(policy_file: P
     spec = NeighbourhoodSpec(
         hosts=6,
         link_rate_bps=1e9,
-        upper_rate_bps=2e9,
-        upper_buffer_bytes=int(scales.upper_buffer_bytes[0]),
+        uplink_rate_bps=2e9,
+        uplink_buffer_bytes=int(scales.upper_buffer_bytes[0]),
         base_rtt_s=float(scales.base_rtt_s[0]),
         period_s=whole.period_s,
     )
@@ -161,12 +161,12 @@ def test_an_agent_whose_policy_fails_holds_the_last_limits_and_then_hands_back(p
 
 def test_what_agents_cannot_know_is_refused(policy_file: PolicyFile) -> None:
     for changes in ({"sharing_delay_periods": 2}, {"sharing_loss_frac": 0.1}, {"sharing_silent": ("h0",)}):
-        with pytest.raises(ConfigError, match="Agents on hosts tell each other in real messages"):
+        with pytest.raises(ConfigError, match="Agents on hosts send each other real messages"):
             HostAgents(policy_file).reset(rack(**changes), 1)
 
 
 def test_a_base_rtt_that_no_network_has_is_refused() -> None:
-    spec = NeighbourhoodSpec(hosts=2, link_rate_bps=1e8, upper_rate_bps=1e8, base_rtt_s=1e-5)
+    spec = NeighbourhoodSpec(hosts=2, link_rate_bps=1e8, uplink_rate_bps=1e8, base_rtt_s=1e-5)
     with pytest.raises(ConfigError, match=r"must be at least 0\.0003"):
         spec.scenario()
 

@@ -56,20 +56,20 @@ def test_two_machines_find_each_other_and_lose_each_other(machines: list[str], h
         closing(opened(machines, 1, host, group)) as two,
     ):
         until = time.monotonic() + 30
-        while not (one.heard_ns.all() and two.heard_ns.all()) and time.monotonic() < until:
+        while not (one.inbox.states_ns.all() and two.inbox.states_ns.all()) and time.monotonic() < until:
             one.send(states(1, queued_bytes=1), time.monotonic_ns())
             two.send(states(1, queued_bytes=2), time.monotonic_ns())
             time.sleep(0.002)
             one.receive(time.monotonic_ns())
             two.receive(time.monotonic_ns())
-        assert (one.heard["queued_bytes"].tolist(), two.heard["queued_bytes"].tolist()) == ([2], [1])
+        assert (one.inbox.states["queued_bytes"].tolist(), two.inbox.states["queued_bytes"].tolist()) == ([2], [1])
         assert [str(peer) for peer in one.slots] == [host.format(2) + ":9471"]
         assert one.counters["own"] == 0  # what one sends does not come back
         say("-n", machines[1], "link", "set", "e1", "down")
-        last_ns, sent = one.heard_ns[0], two.counters["sent"]
+        last_ns, sent = one.inbox.states_ns[0], two.counters["sent"]
         for _ in range(3):
             two.send(states(1, queued_bytes=3), time.monotonic_ns())
             time.sleep(0.002)
             one.receive(time.monotonic_ns())
-        assert (one.heard_ns[0], two.counters["sent"]) == (last_ns, sent)
+        assert (one.inbox.states_ns[0], two.counters["sent"]) == (last_ns, sent)
         assert two.counters["send_errors"] >= 3

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 from ncc.core.units import NS_PER_S
-from ncc.host.log import BURST_LINES, Log, NonBlockingWriter
-from ncc.host.notify import Notifier
+from ncc.host.log import BURST_LINES, Log, NonBlockingWriter, Notifier
 
 
 def lines(stream: io.BytesIO) -> list[dict[str, Any]]:

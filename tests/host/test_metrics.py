@@ -12,12 +12,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ncc.core.errors import ConfigError
-from ncc.host.metrics import AgentCollector, Latencies, parse_endpoint, served
+from ncc.host.metrics import AgentCollector, Durations, parse_endpoint, served
 from ncc.host.peers import Address
 from tests.host.test_exchange import free_ports
 
 
-def collector(took: Latencies) -> AgentCollector:
+def collector(took: Durations) -> AgentCollector:
     """Metrics of an agent of two hosts, one of them without a limit."""
     guard = SimpleNamespace(counters={"hand_backs": 1}, active=True)
     exchange = SimpleNamespace(counters={"sent": 2**50, "forged": 0})
@@ -29,7 +29,7 @@ def collector(took: Latencies) -> AgentCollector:
         periods=SimpleNamespace(epoch=7, missed=1),
         limits_bps=np.array([1e6, np.inf]),
         took=took,
-        late=Latencies(),
+        late=Durations(),
     )
     file: Any = SimpleNamespace(sha256="ab")
     log: Any = SimpleNamespace(lost=0)
@@ -37,9 +37,10 @@ def collector(took: Latencies) -> AgentCollector:
 
 
 def test_all_metrics_are_served() -> None:
-    took, before_s = Latencies(), sys.getswitchinterval()
-    for seconds in (5e-6, 1e-5, 1.5e-5, 7.0):
-        took.add(seconds)
+    took, before_s = Durations(), sys.getswitchinterval()
+    for duration_ns in (5_000, 10_000, 15_000, 7_000_000_000):
+        took.add(duration_ns)
+    assert took.quantiles_us() == {"p50": 12.5, "p99": 6790000.4, "p99.9": 6979000.0, "max": 7e6}
     address = Address("127.0.0.1", free_ports(1)[0])
     with served(address) as show:
         show(collector(took))

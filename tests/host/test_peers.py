@@ -87,8 +87,8 @@ def test_a_neighbourhood_has_each_host_once() -> None:
         parse_peers(["10.0.0.2", "10.0.0.2:9471"], own)
     with pytest.raises(ConfigError, match="at most 256 hosts, got 258"):
         parse_peers(["10.0.0.2*256"], own)
-    with pytest.raises(ConfigError, match=r"the upper '10.0.0.2\*2' must be one"):
-        parse_one("10.0.0.2*2", "upper")
+    with pytest.raises(ConfigError, match=r"the uplink '10.0.0.2\*2' must be one"):
+        parse_one("10.0.0.2*2", "uplink")
 
 
 def test_interfaces() -> None:

@@ -8,12 +8,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from ncc.core.topologies import ManyToOne
 from ncc.envs.linux import namespaces
 from ncc.envs.linux.rack import Rack
-from tests.host.agents import AVAILABLE, ROOT, AgentProcess, arguments, beside_others, sending, sysctl
+from tests.host.agents import AVAILABLE, NETWORK, ROOT, AgentProcess, arguments, beside_others, sending, sysctl
 from tests.support.linux import TRAFFIC, needs
 
 LINK_BPS = 1e8
@@ -30,14 +28,6 @@ SCRAPE = (
 pytestmark = needs(*TRAFFIC, "ip")
 
 
-@pytest.fixture
-def key(tmp_path: Path) -> Path:
-    path = tmp_path / "key"
-    path.touch(mode=0o600)
-    path.write_text("0123456789abcdef0123456789abcdef")
-    return path
-
-
 def metrics(namespace: str) -> str:
     """Metrics served on loopback of a namespace."""
     asked = ["ip", "netns", "exec", namespace, sys.executable, "-c", SCRAPE]
@@ -45,27 +35,17 @@ def metrics(namespace: str) -> str:
 
 
 def test_agents_hold_hosts_to_limits_share_what_they_see_and_leave_nothing(
-    policy_path: Path, key: Path, record_property: Callable[[str, object], None]
+    policy_path: Path, key: str, record_property: Callable[[str, object], None]
 ) -> None:
     with beside_others(), Rack(LAB.build()) as rack:
         by_name = {rack.topology.nodes[host].name: host for host in rack.topology.hosts}
         hosts, receiver = [by_name["s0"], by_name["s1"]], by_name["receiver"]
         before = [[sysctl(rack.namespace(host), name) for host in hosts] for name in SYSCTLS]
-        common = ["--default", "--metrics", "9472", "--heartbeat-s", "0.5"]
+        common = ["--key", key, "--default", "--metrics", "9472", "--heartbeat-s", "0.5"]
         agents = [
             AgentProcess(
                 rack.namespace(host),
-                arguments(
-                    rack,
-                    host,
-                    policy_path,
-                    "--peers",
-                    rack.address(other),
-                    "--key",
-                    str(key),
-                    *common,
-                    most_frac=MOST_FRAC,
-                ),
+                arguments(rack, host, policy_path, "--peers", rack.address(other), *common, most_frac=MOST_FRAC),
             )
             for host, other in (hosts, hosts[::-1])
         ]
@@ -106,9 +86,9 @@ def test_agents_hold_hosts_to_limits_share_what_they_see_and_leave_nothing(
     assert "ncc_log_lost_total 0" in shown
 
 
-def test_who_is_told_of_the_port_that_hosts_share_uses_it(policy_path: Path, key: Path) -> None:
-    """A host and a router, each a namespace; the router tells of its port towards the host."""
-    host, router = (f"{namespaces.owner()}-{name}" for name in ("told", "router"))
+def test_an_agent_uses_the_state_of_the_uplink_that_it_is_sent(policy_path: Path, key: str) -> None:
+    """A host and a router, each a namespace; the router sends the state of its port towards the host."""
+    host, router = (f"{namespaces.owner()}-{name}" for name in ("host", "router"))
     with beside_others():
         for name in (host, router):
             namespaces.create(name)
@@ -118,39 +98,30 @@ def test_who_is_told_of_the_port_that_hosts_share_uses_it(policy_path: Path, key
                 _ip("-n", name, "addr", "add", address, "dev", device)
                 _ip("-n", name, "link", "set", device, "up")
                 _ip("-n", name, "link", "set", "lo", "up")
-            queue = ["tc", "-n", router, "qdisc", "add", "dev", "right", "root", "pfifo", "limit", "100"]
-            subprocess.run(queue, check=True, capture_output=True)
-            telling = [sys.executable, "-m", "ncc.host", "upper", "right", "--listen", "10.8.0.2", "--key", str(key)]
-            telling += ["--agents", "10.8.0.1"]
-            asked = [
-                "--interface",
-                "left",
-                "--link-rate",
-                "1e8",
-                "--upper-rate",
-                "1e8",
-                "--outside-training",
-                "--name",
-                "ncc_test_u",
-            ]
-            agent = AgentProcess(host, [str(policy_path), *asked, "--upper", "10.8.0.2", "--key", str(key)])
-            upper = subprocess.Popen(["ip", "netns", "exec", router, *telling], cwd=ROOT, stderr=subprocess.DEVNULL)
+            queue = ["qdisc", "add", "dev", "right", "root", "pfifo", "limit", "100"]
+            subprocess.run(["tc", "-n", router, *queue], check=True, capture_output=True)
+            sends = f"-m ncc.host uplink right --listen 10.8.0.2 --agents 10.8.0.1 --key {key}".split()
+            asked = [str(policy_path), "--interface", "left", *NETWORK, "--name", "ncc_test_u"]
+            agent = AgentProcess(host, [*asked, "--uplink", "10.8.0.2", "--key", key])
+            uplink = subprocess.Popen(
+                ["ip", "netns", "exec", router, sys.executable, *sends], cwd=ROOT, stderr=subprocess.DEVNULL
+            )
             try:
                 agent.wait_for("started")
                 time.sleep(2.5)
                 assert agent.end() == 0
-                upper.send_signal(signal.SIGTERM)
-                assert upper.wait(20) == 0
+                uplink.send_signal(signal.SIGTERM)
+                assert uplink.wait(20) == 0
             finally:
                 agent.close()
-                upper.kill()
-                upper.wait()
+                uplink.kill()
+                uplink.wait()
         finally:
             for name in (host, router):
                 namespaces.remove(name)
     (line,) = agent.events("ended")
     assert line["messages"]["received"] > 200
-    assert line["periods"] - line["missed_periods"] - line["stale"]["stale_upper"] > 200
+    assert line["periods"] - line["missed_periods"] - line["stale"]["stale_uplink"] > 200
     assert line["stale"]["stale_peers"] == 0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An agent that hears nobody says so once, and what is most likely the matter."""
+"""An agent that receives nothing says so once, and what is most likely the matter."""
 
 import re
 from types import SimpleNamespace
@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from ncc.core.units import NS_PER_S
+from ncc.host.agent import Silence
 from ncc.host.message import Key
-from ncc.host.silence import Silence
-from tests.host.hosts import NEAR, hear, listener, sender_of, states, told
+from tests.host.hosts import NEAR, listener, sender_of, sent, states, take
 
 
 class Hearing:
@@ -32,17 +32,17 @@ class Hearing:
     ],
     ids=["another key", "another time", "nothing comes"],
 )
-def test_who_hears_nobody_is_told_once_what_to_look_at(by: dict[str, Any], says: str) -> None:
+def test_an_agent_that_receives_nothing_says_once_what_to_look_at(by: dict[str, Any], says: str) -> None:
     agent: Any = Hearing()
     silence = Silence(agent, 0)
     if by:
         by_other = sender_of(*NEAR, **by)
         for i in (1, 2):
-            hear(agent.listener, told(by_other, states(), i), i)
+            take(agent.listener, sent(by_other, states(), i), i)
     assert silence.notice(5 * NS_PER_S - 1) is None
     said = silence.notice(5 * NS_PER_S)
     assert said is not None
-    assert said.startswith("none of 2 peers has been heard for 5 s")
+    assert said.startswith("no state of any of 2 peers has come for 5 s")
     assert re.search(says, said)
     assert silence.notice(9 * NS_PER_S) is None
     agent.stale[0] = False

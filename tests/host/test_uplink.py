@@ -6,7 +6,6 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.envs.linux.port import Port, PortState
 from ncc.host.__main__ import main
 from ncc.host.exchange import UdpExchange
-from ncc.host.uplink import UplinkSender, UplinkSpec
+from ncc.host.uplink import UplinkSender
 from tests.host.hosts import KEY, MS
 from tests.host.test_exchange import ON_LO, free_ports, spec, until
 from tests.host.test_link import say
@@ -25,15 +24,15 @@ from tests.support.linux import needs
 def test_agents_hear_of_the_port() -> None:
     one, above = (f"127.0.0.1:{port}" for port in free_ports(2))
     with (
-        closing(UdpExchange(spec(one, upper=above), KEY)) as agent,
-        closing(UplinkSender(UplinkSpec(listen=above, agents=(one,), period_s=1e-3), KEY)) as sending,
+        closing(UdpExchange(spec(one, uplink=above), KEY)) as agent,
+        closing(UplinkSender(spec(above, one, period_s=1e-3), KEY)) as sending,
     ):
         now_ns = time.monotonic_ns()
         sending.send(1000, 5, now_ns)
         assert sending.counters["sent"] == 0  # of one count there is no rate
         sending.send(1000 + 125_000, 3000, now_ns + 1 * MS)
-        until(lambda: agent.upper_ns > 0, agent)
-        assert agent.upper.tolist() == [(1e9, 3000.0)]
+        until(lambda: bool(agent.inbox.uplink_ns[0]), agent)
+        assert agent.inbox.uplink.tolist() == [(1e9, 3000.0)]
         sending.send(500, 0, now_ns + 2 * MS)  # the queue was set up anew
         assert sending.counters["sent"] == 1
         for early_ns in range(3):
@@ -46,17 +45,11 @@ def test_agents_find_who_tells_them() -> None:
     by: dict[str, Any] = {**ON_LO, "group": f"{ON_LO['group']}:{meeting}", "loop": True}
     with (
         closing(UdpExchange(spec(f"127.0.0.1:{one}", discover=1, **by), KEY)) as agent,
-        closing(UplinkSender(UplinkSpec(listen=f"127.0.0.1:{above}", period_s=1e-6, **by), KEY)) as sending,
+        closing(UplinkSender(spec(f"127.0.0.1:{above}", **by), KEY)) as sending,
     ):
-        until(lambda: agent.upper_ns > 0, agent, sending=lambda: sending.send(0, 7, time.monotonic_ns()))
-        assert agent.upper["upper_queue_bytes"].tolist() == [7]
+        until(lambda: bool(agent.inbox.uplink_ns[0]), agent, sending=lambda: sending.send(0, 7, time.monotonic_ns()))
+        assert agent.inbox.uplink["upper_queue_bytes"].tolist() == [7]
         assert agent.slots == [None]
-
-
-def test_specs_that_cannot_be() -> None:
-    for group, said in ((None, "needs agents or a group"), ("239.0.0.1", "group and interface go together")):
-        with pytest.raises(ConfigError, match=said):
-            UplinkSpec(listen="127.0.0.1", period_s=1e-3, group=group)
 
 
 @pytest.fixture
@@ -110,41 +103,36 @@ def test_a_port_is_what_the_kernel_counts(slow: str) -> None:
 
 
 @needs("root", "net", "ip", "pyroute2")
-def test_the_command_tells_of_a_port(slow: str, tmp_path: Path) -> None:
+def test_the_command_sends_the_state_of_a_port(slow: str, key: str) -> None:
     from ncc.envs.linux import namespaces
 
-    key = tmp_path / "key"
-    key.write_bytes(b"sixteen bytes or more")
-    key.chmod(0o600)
     shaped(slow)
     with (
         namespaces.inside(slow),
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sending,
-        closing(UdpExchange(spec("127.0.0.1:9471", upper="127.0.0.1:9472"), KEY)) as agent,
+        closing(UdpExchange(spec("127.0.0.1:9471", uplink="127.0.0.1:9472"), KEY)) as agent,
     ):
         for _ in range(20):
             sending.sendto(bytes(1000), ("10.1.0.2", 9))
-        words = ["upper", "e0", "--listen", "127.0.0.1:9472", "--key", str(key), "--agents", "127.0.0.1"]
+        words = ["uplink", "e0", "--listen", "127.0.0.1:9472", "--key", key, "--agents", "127.0.0.1"]
         assert main([*words, "--seconds", "0.2", "--period", "0.01"]) == 0
         agent.receive(time.monotonic_ns())
         assert agent.counters["received"] >= 1
-        throughput_bps, queue_bytes = agent.upper[0].tolist()
+        throughput_bps, queue_bytes = agent.inbox.uplink[0].tolist()
         assert queue_bytes > 10_000
         assert throughput_bps < 2e6
 
 
-def test_the_command_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    key = tmp_path / "key"
-    key.write_bytes(b"sixteen bytes or more")
-    key.chmod(0o600)
+def test_the_command_refuses(key: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--listen", "127.0.0.1:9", "--agents", "127.0.0.1"]
     for arguments, said in (
-        (["no-such-one", "--key", str(key)], "there is no network interface 'no-such-one'"),
-        (["lo", "--key", str(tmp_path / "none")], "cannot read the key file"),
-        (["lo", "--key", str(key)], "lo has no queue that counts (noqueue)"),
-        (["lo", "--key", str(key), "--seconds", "0"], "--seconds must be above 0"),
+        (["lo", "--key", key, "--group", "239.0.0.1"], "--agents, or else the --group"),
+        (["no-such-one", "--key", key], "there is no network interface 'no-such-one'"),
+        (["lo", "--key", "/nonexistent"], "cannot read the key file"),
+        (["lo", "--key", key], "lo has no queue that counts (noqueue)"),
+        (["lo", "--key", key, "--seconds", "0"], "--seconds must be above 0"),
     ):
-        assert main(["upper", *arguments, *words]) == 2
+        assert main(["uplink", *arguments, *words]) == 2
         assert said in capsys.readouterr().err
 
 
@@ -165,15 +153,12 @@ class GoingPort:
 
 
 def test_a_port_whose_queue_goes_ends_it_with_a_reason(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    key: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key = tmp_path / "key"
-    key.touch(mode=0o600)
-    key.write_text("0123456789abcdef0123456789abcdef")
     monkeypatch.setattr("ncc.host.uplink.Port", GoingPort)
     (port,) = free_ports(1)
-    asked = ["lo", "--listen", f"127.0.0.1:{port}", "--agents", "127.0.0.2", "--key", str(key), "--seconds", "60"]
-    assert main(["upper", *asked]) == 1
+    asked = ["lo", "--listen", f"127.0.0.1:{port}", "--agents", "127.0.0.2", "--key", key, "--seconds", "60"]
+    assert main(["uplink", *asked]) == 1
     *lines, error = capfd.readouterr().err.splitlines()
     ended = json.loads(lines[-1])
     assert (ended["event"], ended["why"]) == ("ended", "lo has no queue that counts")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is loaded when: a light package stays light, whatever is imported of it."""
+"""Imports at run time: a light package stays light, whatever is imported of it."""
 
 import json
 import subprocess

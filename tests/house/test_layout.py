@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where things lie: the top level, the links, the size of files, and that documents speak of what exists."""
+"""The layout of the repository: top level, links, sizes of files, and names of files in documents."""
 
 import re
 import subprocess
@@ -89,7 +89,7 @@ def test_documents_mention_existing_files_only(path: str) -> None:
     gone |= {
         name for name, at in mains.items() if not (at.with_suffix(".py").exists() or (at / "__main__.py").exists())
     }
-    assert not gone, f"{path} speaks of what does not exist: {sorted(gone)}"
+    assert not gone, f"{path} names files that do not exist: {sorted(gone)}"
 
 
 def test_make_targets_in_documents_exist() -> None:
@@ -98,3 +98,10 @@ def test_make_targets_in_documents_exist() -> None:
         if path.endswith(".md"):
             named = set(re.findall(r"`make ([a-z-]+)", text))
             assert named <= targets, f"{path}: no make target {sorted(named - targets)}"
+
+
+def test_the_map_names_every_room() -> None:
+    named = (ROOT / "docs/concepts/7-map.md").read_text()
+    rooms = {path.rpartition("/")[0] for path in tracked() if re.fullmatch(r"(ncc|envs)/\w+/__init__\.py", path)}
+    assert len([room for room in rooms if room.startswith("ncc/")]) <= 9
+    assert not [room for room in rooms if f"| `{room}` |" not in named]

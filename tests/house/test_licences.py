@@ -8,7 +8,7 @@ from tests.house.files import ROOT, texts
 
 BSD, GPL = "BSD-3-Clause", "GPL-2.0-only"
 GPL_FOLDERS = ("envs/ns3/", "envs/linux/bpf/")
-"""What links ns-3, and what loads into the kernel."""
+"""Code that links ns-3, and code that loads into the kernel."""
 SILENT = {".json", ".csv", ".typed"}
 """Formats that hold no comments; they go by the licence of ncc, BSD-3-Clause."""
 SPDX = re.compile(r"SPDX-License-Identifier: (\S+)")

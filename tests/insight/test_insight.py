@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from ncc.agents.policy import MlpPolicy
-from ncc.compose import load_datapath
-from ncc.controllers import load_controller
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.envs.action import ActionSpec
 from ncc.envs.observation import ObservationSpec
-from ncc.insight import Learned, Response, load_learned, observed, response, saliency, whose
-from ncc.notebook import scenario_of
-from ncc.plot import policy_response, saliency_bars
-from tests.harness.test_plot import is_drawn
+from ncc.results.insight import Learned, Response, load_learned, observed, response, saliency, whose
+from ncc.results.notebook import scenario_of
+from ncc.results.plot import policy_response, saliency_bars
+from ncc.run.compose import load_datapath
+from ncc.run.controllers import load_controller
+from tests.results.test_plot import is_drawn
 from tests.support.policies import write_policy
 
 POOLED = ObservationSpec(neighbours="pooled")
@@ -82,7 +82,7 @@ def test_a_share_moves_with_what_it_is_a_share_of() -> None:
 
 
 def test_dots_do_not_split_what_is_equal() -> None:
-    """Of a number that mostly stands still, in whatever order its observations come."""
+    """A number that mostly stands still, with its observations in any order."""
     obs = observations(1200)
     obs[:, QUEUED] = 0.0
     obs[900:1100, QUEUED] = 1.0
@@ -154,6 +154,6 @@ def test_a_policy_of_a_run_folder_is_asked_at_what_its_hosts_saw(tmp_path: Path)
 def test_figures_show_something(tmp_path: Path) -> None:
     obs = observations()
     policy_response([response(by_queue(), obs, name) for name in ("queued_bytes", "upper queue")], tmp_path / "r.png")
-    saliency_bars(saliency(by_queue(), obs), tmp_path / "s.png", narrow=True)
+    saliency_bars(saliency(by_queue(), obs), tmp_path / "s.png")
     assert is_drawn(tmp_path / "r.png")
     assert is_drawn(tmp_path / "s.png")

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,6 @@ from tests.linux.patience import exclusively, patiently
 from tests.linux.sockets import settled
 
 MB = 1_000_000
-ENDLESS = 500 * MB
-"""Bytes: longer than any run here."""
 RATE_BPS = 200e6
 BEAT_S = 0.002
 HOST = 0
@@ -43,14 +42,23 @@ class Lab:
     def live(self) -> NDArray[np.void]:
         """Reports of live flows, by their number; those that have ended go to `finished`."""
         assert self.shim is not None
-        rows = self.shim.flows()
+        _, rows = reports(self.shim)
         for row in rows[rows["state"] == layout.FINISHED]:
             self.finished[int(row["flow"])] = row
         live: NDArray[np.void] = rows[rows["state"] == layout.LIVE]
         return np.sort(live, order="flow")
 
+    def decide(self, flow: int, earlier: int = 0, **values: float) -> None:
+        """Write a decision for a live flow, or with `earlier` for a connection before it in its slot."""
+        assert self.shim is not None
+        slots, rows = reports(self.shim)
+        slot = slots[rows["flow"] == flow][0]
+        for name, value in values.items():
+            self.shim.decisions[name][slot] = value
+        self.shim.decisions["generation"][slot] = rows["generation"][rows["flow"] == flow][0] - np.uint32(earlier)
+
     def run(self, for_s: float = 20.0, *, each: Callable[["Lab"], object] | None = None, beat: bool = True) -> bool:
-        """Until all flows have ended or for so long; whether they have. `each` is called about every `BEAT_S`."""
+        """Wait until all flows have ended, at most `for_s`; True if they have. `each` is called every `BEAT_S`."""
         until = time.monotonic() + for_s
         while not self.traffic.over and time.monotonic() < until:
             if beat and self.shim is not None:
@@ -70,7 +78,7 @@ class Lab:
         self.live()
 
     def done(self) -> NDArray[Any]:
-        """Whether each flow was delivered to the last byte."""
+        """Return True for each flow that was delivered to the last byte."""
         return np.asarray(self.traffic.flows["state"] == DONE)
 
 
@@ -128,9 +136,27 @@ def lab(
         yield Lab(rack, traffic, shim, rack.address(ends[0]))
 
 
+def reports(shim: Shim) -> tuple[NDArray[np.intp], NDArray[np.void]]:
+    """Slots in use, and copies of their reports that were not being written; frees those of ended connections."""
+    slots = np.flatnonzero(shim.reports["state"] != layout.FREE)
+    while True:
+        before, rows = shim.reports["seq"][slots], shim.reports[slots]
+        if (before % 2 == 0).all() and (before == shim.reports["seq"][slots]).all():
+            break
+    shim.give_back(slots[rows["state"] == layout.FINISHED])
+    return slots, rows
+
+
 def registered(controller: str, params: Sequence[tuple[str, int]] = (), *, timeout_s: float) -> Shim:
     """A shim, as soon as nobody else on this machine has one of that name."""
     return patiently(lambda: Shim(controller, params, timeout_s=timeout_s))
+
+
+def facts(program: int) -> dict[str, int]:
+    """The kernel's numbers of a program, such as run_cnt, run_time_ns and verified_insns, by its descriptor."""
+    lines = Path(f"/proc/self/fdinfo/{program}").read_text().splitlines()
+    pairs = (line.split(":", 1) for line in lines)
+    return {key: int(value) for key, value in pairs if value.strip().isdecimal()}
 
 
 def ip_bytes(rows: NDArray[np.void]) -> float:
@@ -148,7 +174,7 @@ def sent_bps(run: Lab, for_s: float, *, beat: bool = True, each: Callable[[Lab],
 
 
 def near(run: Lab, rate_bps: float) -> float:
-    """What the host sends at a limit; measured again if it is less, for a busy machine sends late."""
+    """Rate of the host at a limit; measured again if it is less, because a busy machine sends late."""
     return settled(lambda: sent_bps(run, 0.8), lambda bps: bps > 0.95 * rate_bps)
 
 

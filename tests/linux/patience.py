@@ -17,13 +17,13 @@ WAIT_S = 120.0
 
 
 def patiently(attempt: Callable[[], T]) -> T:
-    """What `attempt` returns, as soon as no other run has the machine or a controller's name; if that lasts: skip."""
+    """Return what `attempt` does, once no other run has the machine or a controller's name; skip if that lasts."""
     until = time.monotonic() + WAIT_S
     while True:
         try:
             return attempt()
         except DatapathError as error:
-            if not ("wait for it" in str(error) or "registered it" in str(error)):
+            if not ("wait for it" in str(error) or "cannot be registered" in str(error)):
                 raise
             if time.monotonic() > until:
                 pytest.skip(f"linux: another run has this machine for longer than {WAIT_S:g} s")
@@ -32,7 +32,7 @@ def patiently(attempt: Callable[[], T]) -> T:
 
 @contextmanager
 def exclusively() -> Iterator[None]:
-    """Nobody else runs flows on this machine meanwhile."""
+    """Keep others from running flows on this machine."""
     held = patiently(machine.take_machine)
     try:
         yield

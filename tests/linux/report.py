@@ -9,36 +9,39 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import hydra
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ncc.compose import load_datapath, plain_config, register
-from ncc.controllers import load_controller
 from ncc.core.errors import DatapathError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.units import NS_PER_S
-from ncc.envs.linux import layout, machine
+from ncc.envs.linux import layout, machine, objects
 from ncc.envs.linux.datapath import LinuxDatapath
 from ncc.envs.linux.decide import hastened
+from ncc.envs.linux.extension import extension
 from ncc.envs.linux.shim import Shim
 from ncc.harness.controller import Controller
 from ncc.harness.limiter import RateLimiter
 from ncc.harness.run import Run, eval_flow_seed, run_once
-from ncc.limiters import LimiterFactory
 from ncc.metrics.fairness import jain_index
 from ncc.metrics.stats import interval
 from ncc.metrics.summary import host_ports
+from ncc.run.compose import load_datapath, plain_config, register
+from ncc.run.controllers import load_controller
+from ncc.run.limiters import LimiterFactory
+from tests.linux.lab import facts
+from tests.linux.lab import lab as flows_of
 from tests.linux.patience import patiently
+from tests.linux.sockets import ENDLESS
 
 WARM_S = 0.5
 """Beginning of each run that figures leave out."""
-WINDOW = 50
-"""Periods of a window."""
 GOAL_FRAC = 0.05
 PART_FRAC, SWING_FRAC = 0.9, 0.05
 """Share of a fair share, headers included, around which limits swing: the limit holds, not the transport."""
@@ -51,7 +54,7 @@ class Swinging:
 
     def reset(self, scenario: Scenario, seed: int) -> None:
         network = scenario.network()
-        share = PART_FRAC * network.upper_capacity_bps(network.neighbourhoods[0]) / scenario.n_agents
+        share = PART_FRAC * network.uplink_capacity_bps(network.neighbourhoods[0]) / scenario.n_agents
         self._limits = [np.full(scenario.n_agents, share * (1 + sign * SWING_FRAC)) for sign in (-1, 1)]
 
     def decide(self, measurement: Measurement) -> FloatArray:
@@ -222,8 +225,26 @@ def figures_of(run: Run) -> dict[str, float]:
     }
 
 
+def cost(*, quick: bool) -> Iterator[Row]:
+    """Time of the program that handles an ACK, by the kernel's clock for BPF programs, of each controller."""
+    clock = Path("/proc/sys/kernel/bpf_stats_enabled")
+    before = clock.read_text()
+    for name in objects.controllers():
+        with flows_of([ENDLESS] * 4, name, ecn=extension().ecn(name) != 0) as run:
+            assert run.shim is not None
+            program = run.shim.programs()["shim_cong_control"]
+            run.run(WARM_S)
+            try:
+                clock.write_text("1\n")
+                run.run(0.5 if quick else 3.0)
+            finally:
+                clock.write_text(before)
+            acks, took_ns = (facts(program)[what] for what in ("run_cnt", "run_time_ns"))
+        yield {"controller": name, "ns per ACK": f"{took_ns / acks:.0f}", "ACKs": acks}
+
+
 PARTS: dict[str, Callable[..., Iterator[Row]]] = {
-    "deadlines": deadlines, "effect": effect, "rates": rates, "parity": parity,
+    "cost": cost, "deadlines": deadlines, "effect": effect, "rates": rates, "parity": parity,
 }  # fmt: skip
 
 

@@ -30,15 +30,11 @@ def scenario(*flows: tuple[str, int, float], duration_s: float = 0.5, topology: 
 
 PAIR = scenario(("s0", 300_000, 0.0), ("s1", 100_000, 0.05))
 LONG = scenario(("s0", 200_000_000, 0.0), ("s0", 200_000_000, 0.0), ("s1", 200_000_000, 0.0), drain_s=2.0)
-LEFT = scenario(("s0", 1_500_000, 0.0), ("s1", 1_500_000, 0.0), ("s0", 100_000, 0.4))
-"""For a process that is killed."""
-LEFT_LONG = scenario(("s0", 20_000_000, 0.0), ("s1", 20_000_000, 0.0), ("s0", 100_000, 0.4))
-"""The same, with seconds of traffic left for whoever takes over, however long that takes to start."""
 UNLIMITED = np.full(2, np.inf)
 
 
 def start(datapath: LinuxDatapath, what: Scenario, stack: HostStack | None = None) -> Measurement:
-    """As `start`, when another run lets go of the machine."""
+    """Start a run as soon as no other one has the machine."""
     return patiently(lambda: datapath.start(what, what.flows(1), stack or HostStack(), 1))
 
 

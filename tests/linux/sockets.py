@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Small traffic for tests of the rack: plain sockets, made inside its namespaces, each test bounded in time."""
+"""Small traffic for tests of the rack, each bounded in time."""
 
-import contextlib
 import socket
 import struct
 import threading
@@ -13,14 +12,17 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ncc.core.flows import FloatArray
+from ncc.core.flows import FloatArray, FlowTable
 from ncc.envs.linux import namespaces
 from ncc.envs.linux.rack import Rack
 from ncc.envs.linux.switch import STATS
+from ncc.envs.linux.traffic import Sender, Traffic, TrafficOptions
 
 T = TypeVar("T")
 PORT = 5000
 TRIES = 4
+ENDLESS = 10**9
+"""Bytes: longer than any run here."""
 
 
 def settled(measure: Callable[[], T], good: Callable[[T], bool]) -> T:
@@ -33,7 +35,7 @@ def settled(measure: Callable[[], T], good: Callable[[T], bool]) -> T:
 
 @dataclass(frozen=True)
 class Transfer:
-    """What a while of bulk traffic came to."""
+    """Result of some bulk traffic."""
 
     goodput_bps: FloatArray
     """[n_pairs]"""
@@ -42,7 +44,7 @@ class Transfer:
     """[n_ports] of `STATS` at the beginning and the end of that while."""
 
     def grown(self, port: int, column: str) -> int:
-        """By how much a count of a port grew."""
+        """Growth of a counter of a port."""
         return int(self.last[column][port] - self.first[column][port])
 
     def queue_mean_bytes(self, port: int) -> float:
@@ -54,68 +56,29 @@ def bulk(
     rack: Rack, pairs: Sequence[tuple[int, int]], *, congestion: str = "cubic", warm_s: float = 0.4, for_s: float = 1.2
 ) -> Transfer:
     """Each pair's first host sends to the second as fast as it may; measured for `for_s` after `warm_s`."""
-    received, over, threads = [0] * len(pairs), threading.Event(), []
-    with contextlib.ExitStack() as open_:
-        for i, (src, dst) in enumerate(pairs):
-            sender, receiver = connected(rack, src, dst, PORT + i, congestion)
-            open_.callback(sender.close)
-            open_.callback(receiver.close)
-            threads.append(threading.Thread(target=_send, args=(sender, over)))
-            threads.append(threading.Thread(target=_receive, args=(receiver, received, i)))
-        try:
-            for thread in threads:
-                thread.start()
-            time.sleep(warm_s)
-            first, so_far, began = rack.switch.sample().astype(STATS), list(received), time.monotonic()
-            time.sleep(for_s)
-            last, in_all, ended = rack.switch.sample().astype(STATS), list(received), time.monotonic()
-        finally:
-            over.set()
-            for thread in threads:
-                thread.join(10)
-    goodput = 8 * (np.array(in_all) - np.array(so_far)) / (ended - began)
-    return Transfer(goodput_bps=goodput, first=first, last=last)
-
-
-def connected(
-    rack: Rack, src: int, dst: int, port: int, congestion: str = "cubic"
-) -> tuple[socket.socket, socket.socket]:
-    """Both ends of a TCP connection between two hosts; sends give up after a second."""
-    with namespaces.inside(rack.namespace(dst)):
-        listener = socket.socket()
-    with namespaces.inside(rack.namespace(src)):
-        sender = socket.socket()
-    with listener:
-        for end in (listener, sender):
-            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
-            end.settimeout(1.0)
-        listener.bind((rack.address(dst), port))
-        listener.listen()
-        sender.connect((rack.address(dst), port))
-        return sender, listener.accept()[0]
+    n, row = len(pairs), {host: i for i, host in enumerate(rack.topology.hosts)}
+    ends = [Sender(rack.namespace(host), rack.address(host)) for host in rack.topology.hosts]
+    src, dst = (np.array([row[host] for host in side]) for side in zip(*pairs, strict=True))
+    flows = FlowTable(np.zeros(n), src, dst, np.full(n, ENDLESS), np.zeros(n, np.int64))
+    with Traffic(ends, flows, src, dst, TrafficOptions(congestion, deadline_s=60.0)) as sending:
+        sending.begin(time.monotonic_ns())
+        time.sleep(warm_s)
+        first, before, began = rack.switch.sample().astype(STATS), sending.flows.copy(), time.monotonic()
+        time.sleep(for_s)
+        last, after, ended = rack.switch.sample().astype(STATS), sending.flows.copy(), time.monotonic()
+    received = (after["received_bytes"] - before["received_bytes"]).astype(float)
+    return Transfer(goodput_bps=8 * received / (ended - began), first=first, last=last)
 
 
 def rto_s(rack: Rack, src: int, dst: int) -> float:
     """Retransmission timeout of a connection that has just been made between two hosts, where nothing else is sent."""
-    here, there = connected(rack, src, dst, PORT)
-    with here, there:
-        (rto_us,) = struct.unpack_from("=I", here.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 16), 8)
+    with namespaces.inside(rack.namespace(dst)):
+        listener = socket.create_server((rack.address(dst), PORT))
+    with namespaces.inside(rack.namespace(src)):
+        sender = socket.create_connection((rack.address(dst), PORT), timeout=1.0)
+    with listener, sender:
+        (rto_us,) = struct.unpack_from("=I", sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 16), 8)
     return float(rto_us) / 1e6
-
-
-def _send(sender: socket.socket, over: threading.Event) -> None:
-    data = bytes(65536)
-    while not over.is_set():
-        with contextlib.suppress(TimeoutError):
-            sender.send(data)
-    sender.shutdown(socket.SHUT_WR)
-
-
-def _receive(receiver: socket.socket, received: list[int], i: int) -> None:
-    receiver.settimeout(8.0)
-    buffer = bytearray(1 << 18)
-    while n := receiver.recv_into(buffer):
-        received[i] += n
 
 
 def round_trips_s(rack: Rack, src: int, dst: int, n: int, *, gap_s: float = 0.002) -> FloatArray:

@@ -26,7 +26,7 @@ SLOWLY = 5
 
 
 def namespaces(of: int) -> list[str]:
-    """Of the runs of a process and of its children."""
+    """Namespaces of the runs of a process and of its children."""
     children = Path(f"/proc/{of}/task/{of}/children")
     pids = {str(of), *(children.read_text().split() if children.exists() else ())}
     return [name for name in _all() if name.split("-")[1] in pids]
@@ -44,7 +44,7 @@ def until(found: Callable[[], bool], for_s: float) -> bool:
 
 
 def sending(of: list[str]) -> bool:
-    """Whether packets of flows pass: a host of these namespaces has sent some."""
+    """Return True if a host of these namespaces has sent packets of flows."""
     for name in of:
         done = subprocess.run(["ip", "-n", name, "-s", "-j", "link"], capture_output=True, text=True, check=False)
         links = json.loads(done.stdout) if done.returncode == 0 else []
@@ -60,7 +60,7 @@ def test_ctrl_c_leaves_nothing_behind(when: str, tmp_path: Path) -> None:
 
 
 def interrupted(when: str, folder: Path) -> bool:
-    """Whether an evaluation that is interrupted then leaves nothing; raises as it does if another run is under way."""
+    """Return True if an interrupted evaluation leaves nothing; raises `DatapathError` if another run is under way."""
     asked = command("evaluate", "datapath=linux", "scenario=lab_incast", "controller=dctcp", "duration_s=20", "seeds=1")
     said = folder / "said"
     with said.open("w") as file:

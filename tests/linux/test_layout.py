@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rows that kernel and user space share are the same to both."""
+"""The rows and constants that Python shares with C are the same to both."""
 
 import shutil
 import subprocess
@@ -10,67 +10,58 @@ import pytest
 
 import ncc.baselines
 import ncc.envs.linux
-from ncc.envs.linux import layout, objects
-from ncc.envs.linux.libbpf import Object
-from tests.support.linux import needs
+from ncc.envs.linux import layout, switch, traffic
 
-INCLUDES = [f"-I{Path(ncc.baselines.__file__).parent}", f"-I{Path(ncc.envs.linux.__file__).parent / 'bpf'}"]
-SHIM_STRUCTS = ("ncc_params", "ncc_report", "ncc_decision", "ncc_host", "ncc_agent")
+FOLDER = Path(ncc.envs.linux.__file__).parent
+INCLUDES = [f"-I{path}" for path in (Path(ncc.baselines.__file__).parent, FOLDER / "bpf", FOLDER / "programs")]
+STRUCTS = {
+    name: (header, row)
+    for header, rows in (("intf.h", layout.STRUCTS), ("switch.h", switch.STRUCTS), ("traffic.h", traffic.STRUCTS))
+    for name, row in rows.items()
+}
+CONSTANTS = {
+    "NCC_FLOWS_MAX": layout.FLOWS_MAX, "NCC_HOSTS_MAX": layout.HOSTS_MAX, "NCC_NO_HOST": layout.NO_HOST,
+    "NCC_FLOW_FREE": layout.FREE, "NCC_FLOW_LIVE": layout.LIVE, "NCC_FLOW_FINISHED": layout.FINISHED,
+    "NCC_SWITCH_PORTS": switch.PORTS_MAX, "NCC_SWITCH_POOLS": switch.POOLS_MAX,
+    "NCC_SWITCH_POOL_PORTS": switch.POOL_PORTS_MAX, "NCC_SWITCH_FIRST_INDEX": switch.FIRST_INDEX,
+    "NCC_SWITCH_NO_POOL": switch.NO_POOL, "NCC_TRAFFIC_MAGIC": traffic.MAGIC, "NCC_TRAFFIC_PORT": traffic.PORT,
+    "NCC_TRAFFIC_DONE": traffic.DONE, "NCC_TRAFFIC_FAILED": traffic.FAILED,
+    "NCC_TRAFFIC_OUT_OF_TIME": traffic.OUT_OF_TIME,
+}  # fmt: skip
 
 
-def offsets(row: np.dtype[np.void]) -> dict[str, int]:
-    assert row.fields is not None
-    return {name: row.fields[name][1] for name in row.names or ()}
-
-
-def from_c(struct: str, tmp_path: Path) -> tuple[int, dict[str, int]]:
-    """Size and offsets of the fields that numpy names, by the C compiler."""
+def test_numpy_and_c_agree(tmp_path: Path) -> None:
     compiler = shutil.which("gcc") or shutil.which("cc") or shutil.which("clang")
     if compiler is None:
         pytest.skip("linux: no C compiler is installed")
-    lines = [f'printf("{n} %zu\\n", offsetof(struct {struct}, {n}));' for n in layout.STRUCTS[struct].names or ()]
+    expected = dict(CONSTANTS)
+    for struct, (_, row) in STRUCTS.items():
+        expected[f"sizeof(struct {struct})"] = row.itemsize
+        assert row.fields is not None
+        expected |= {f"offsetof(struct {struct}, {name})": field[1] for name, field in row.fields.items()}
+    headers = sorted({header for header, _ in STRUCTS.values()})
     source = tmp_path / "rows.c"
     source.write_text(
-        '#include <stddef.h>\n#include <stdio.h>\n#include "intf.h"\n'
-        f'int main(void) {{ printf("%zu\\n", sizeof(struct {struct})); {" ".join(lines)} }}\n'
+        "#include <stddef.h>\n#include <stdio.h>\n"
+        + "".join(f'#include "{header}"\n' for header in headers)
+        + "int main(void) {\n"
+        + "".join(f'printf("{what} = %llu\\n", (unsigned long long)({what}));\n' for what in expected)
+        + "}\n"
     )
     subprocess.run([compiler, "-Wall", "-Werror", *INCLUDES, source, "-o", tmp_path / "rows"], check=True)
-    size, *rows = subprocess.run([tmp_path / "rows"], check=True, capture_output=True, text=True).stdout.splitlines()
-    return int(size), {name: int(offset) for name, offset in (row.split() for row in rows)}
+    said = subprocess.run([tmp_path / "rows"], check=True, capture_output=True, text=True).stdout
+    assert dict(line.split(" = ") for line in said.splitlines()) == {what: str(n) for what, n in expected.items()}
 
 
-@pytest.mark.parametrize("struct", sorted(layout.STRUCTS))
-def test_numpy_and_c_agree(struct: str, tmp_path: Path) -> None:
-    row = layout.STRUCTS[struct]
-    assert from_c(struct, tmp_path) == (row.itemsize, offsets(row))
-
-
-@pytest.mark.parametrize("struct", sorted(layout.STRUCTS))
+@pytest.mark.parametrize("struct", sorted(STRUCTS))
 def test_rows_leave_no_gaps(struct: str) -> None:
-    row = layout.STRUCTS[struct]
+    row: np.dtype[np.void] = STRUCTS[struct][1]
     assert row.fields is not None
     assert sum(field[0].itemsize for field in row.fields.values()) == row.itemsize
 
 
-def test_constants_agree(tmp_path: Path) -> None:
-    text = (Path(ncc.envs.linux.__file__).parent / "bpf" / "intf.h").read_text()
-    defined = dict(
-        line.split()[1:3] for line in text.splitlines() if line.startswith("#define NCC_") and " " in line[8:]
-    )
-    assert int(defined["NCC_FLOWS_MAX"]) == layout.FLOWS_MAX
-    assert int(defined["NCC_HOSTS_MAX"]) == layout.HOSTS_MAX
-    assert int(defined["NCC_NO_HOST"].rstrip("u"), 16) == layout.NO_HOST
-    assert int(defined["NCC_WEIGHT_MAX"].rstrip("u")) == layout.WEIGHT_MAX
-    assert int(defined["NCC_CLAIM_ONE"]) == layout.CLAIM_ONE
-    states = [f"NCC_FLOW_{name} = {value}" for name, value in (("FREE", 0), ("LIVE", 1), ("FINISHED", 2))]
-    assert all(state in text for state in states)
-    assert (layout.FREE, layout.LIVE, layout.FINISHED) == (0, 1, 2)
+def test_the_numbers_of_a_switch_are_those_of_the_headers() -> None:
+    from ncc.baselines import _baselines as headers
 
-
-@needs("objects")
-@pytest.mark.parametrize("controller", objects.controllers())
-def test_the_built_programs_agree(controller: str) -> None:
-    with Object(objects.controller_object(controller)) as opened:
-        for struct in SHIM_STRUCTS:
-            row = layout.STRUCTS[struct]
-            assert opened.fields(struct) == (row.itemsize, offsets(row))
+    assert switch.ALPHA_ONE == headers.DT_ALPHA_ONE
+    assert switch.PROBABILITY_ONE == headers.RED_ONE

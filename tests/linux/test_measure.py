@@ -86,7 +86,7 @@ def test_sums_over_flows_are_those_that_are_written_out(scenario: Scenario) -> N
         delivered[moving] = np.minimum(delivered[moving] + rng.integers(0, 4000, len(moving)), flows.size_bytes[moving])
         rtt_sum[moving] += 0.002
         samples[moving] += 2
-        meter.heard(moving, delivered[moving], delivered[moving] + 2920, rtt_sum[moving], samples[moving])
+        meter.update(moving, delivered[moving], delivered[moving] + 2920, rtt_sum[moving], samples[moving])
         left_at[(meter.left_bytes > before)] = time_s
         finished |= (delivered == flows.size_bytes) & (rng.random(n) < 0.5)
         got = measure(meter, epoch, finished, ports_of(scenario))
@@ -104,16 +104,16 @@ def test_older_news_changes_nothing_and_nothing_exceeds_a_flow(scenario: Scenari
     flows = scenario.flows(1)
     meter, row = Meter(scenario, flows, ports_of(scenario)), np.array([0])
     for delivered, left in ((5000, 6000), (3000, 4000)):
-        meter.heard(row, np.array([delivered]), np.array([left]), np.array([0.1]), np.array([delivered]))
+        meter.update(row, np.array([delivered]), np.array([left]), np.array([0.1]), np.array([delivered]))
     assert (meter.delivered_bytes[0], meter.left_bytes[0], meter.rtt_samples[0]) == (5000, 6000, 5000)
-    meter.heard(row, np.array([10**6]), np.array([0]), np.array([0.1]), np.array([0]))
+    meter.update(row, np.array([10**6]), np.array([0]), np.array([0.1]), np.array([0]))
     assert meter.delivered_bytes[0] == meter.left_bytes[0] == flows.size_bytes[0]
 
 
 def test_ports_are_measured_over_the_time_that_passed(scenario: Scenario) -> None:
     flows, topology = scenario.flows(1), scenario.network()
     meter, ports = Meter(scenario, flows, ports_of(scenario)), ports_of(scenario)
-    upper, mine = topology.neighbourhoods[0].upper_port, host_ports(topology)
+    upper, mine = topology.neighbourhoods[0].uplink_port, host_ports(topology)
     ports[upper] = (4, 6000, 3, 1, 4500, 9_000_000_000, 8_000_000)
     ports[mine[1]] = (2, 3000, 0, 0, 0, 0, 0)
     got = measure(meter, 1, np.zeros(len(flows), bool), ports, interval_s=0.002)

@@ -81,7 +81,7 @@ def test_the_shortest_remaining_flow_gets_most() -> None:
         (1, 10_000): FIRST,
     }
     rows = np.flatnonzero(table.size_bytes == 90_000)
-    meter.heard(rows, np.array([80_000]), np.array([89_000]), np.array([0.0]), np.array([0]))
+    meter.update(rows, np.array([80_000]), np.array([89_000]), np.array([0.0]), np.array([0]))
     found = dict(zip(*(column.tolist() for column in weights.of(meter, 0.002)), strict=True))
     assert found[int(rows[0])] == FIRST
 

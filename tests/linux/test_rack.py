@@ -19,14 +19,15 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.scenario import Nic, Transport
 from ncc.core.topologies import Dumbbell, LeafSpine, ManyToOne
 from ncc.envs.linux import namespaces, stack
-from ncc.envs.linux.libbpf import libbpf
-from ncc.envs.linux.rack import Rack, check_rack, sweep
+from ncc.envs.linux.namespaces import sweep
+from ncc.envs.linux.rack import Rack, check_rack
+from tests.linux.lab import facts
 from tests.linux.sockets import bulk, round_trips_s, rto_s
 from tests.support.linux import TRAFFIC, needs
 
 SMALL = ManyToOne(senders=2, rate_bps=200e6)
 WAN = Dumbbell(pairs=1, host_rate_bps=200e6, bottleneck_rate_bps=200e6, delay_s=300e-6)
-"""With a delay program at every link."""
+"""Network with a delay program at every link."""
 GONE_WITHIN_S = 10.0
 BUILT_AND_WAITING = """
 import subprocess, sys, time
@@ -67,18 +68,19 @@ def namespaces_of(pid: int) -> set[str]:
 
 def programs_of(rack: Rack) -> list[int]:
     """Ids of the switch's programs, as the kernel knows them."""
-    return [program.facts()["prog_id"] for program in rack.switch.programs()]
+    return [facts(fd)["prog_id"] for fd in rack.switch.programs.values()]
 
 
 def loaded(program: int) -> bool:
-    fd: int = libbpf().lib.bpf_prog_get_fd_by_id(ctypes.c_uint32(program))
+    syscall, ask = ctypes.CDLL(None, use_errno=True).syscall, (ctypes.c_uint32 * 32)(program)
+    fd = int(syscall(321, 13, ask, ctypes.sizeof(ask)))  # bpf(BPF_PROG_GET_FD_BY_ID)
     if fd >= 0:
         os.close(fd)
     return fd >= 0
 
 
 def global_settings() -> dict[str, str]:
-    """What a rack could have changed for everybody, in this namespace."""
+    """Settings of this namespace, which no rack may change."""
     root = Path("/proc/sys/net")
     files = [*root.glob("ipv4/tcp_*"), *root.glob("ipv4/ip_*"), *root.glob("ipv4/conf/*/*"), *root.glob("core/*")]
     files = [file for file in files if "congestion_control" not in file.name]  # a list of modules, not a setting
@@ -124,9 +126,9 @@ class TestRefusals:
         ms = round(2.5 * jiffy_s * 1e3)
         kept_ms = math.ceil(ms / jiffy_s / 1e3) * jiffy_s * 1e3
         assert (f"transport.min_rto_s is {kept_ms:g} ms here" in " ".join(said)) == (abs(ms - kept_ms) > 1e-6)
-        asked = Transport(initial_rto_s=0.02, handshake=False, rtt_noise_max_s=1e-3, delayed_ack_pkts=4)
+        asked = Transport(initial_rto_s=0.02, delayed_ack_pkts=4)
         said = stack.not_honoured(asked, Nic())
-        for field in ("initial_rto_s", "handshake", "delayed_ack_pkts", "delayed_ack_s", "rtt_noise_max_s"):
+        for field in ("initial_rto_s", "delayed_ack_pkts", "delayed_ack_s"):
             assert [line for line in said if line.startswith(f"transport.{field} ")], field
 
     @needs("root", "pyroute2")
@@ -134,7 +136,7 @@ class TestRefusals:
         ended = subprocess.run(
             [sys.executable, "-c", AS_NOBODY], capture_output=True, text=True, timeout=60, check=True
         )
-        assert "takes root (sudo), or CAP_SYS_ADMIN and CAP_NET_ADMIN" in ended.stdout
+        assert "take root (sudo), or CAP_SYS_ADMIN and CAP_NET_ADMIN" in ended.stdout
         assert ended.stdout.count("\n") == 1
 
 
@@ -147,7 +149,7 @@ class TestNetwork:
                 for dst in network.hosts:
                     if src != dst:
                         assert round_trips_s(rack, src, dst, 2).max() < 1.0
-            tx = rack.records().tx_pkts
+            tx = rack.switch.records().tx_pkts
         for port in range(2 * len(network.links)):
             crossing = sum(
                 port in network.path(src, dst) for src in network.hosts for dst in network.hosts if src != dst
@@ -159,8 +161,8 @@ class TestNetwork:
             src, dst = one.topology.hosts[:2]
             assert one.namespace(src) != other.namespace(src)
             round_trips_s(one, src, dst, 5)
-            assert one.records().tx_pkts.sum() == 20
-            assert other.records().tx_pkts.sum() == 0
+            assert one.switch.records().tx_pkts.sum() == 20
+            assert other.switch.records().tx_pkts.sum() == 0
 
     def test_settings_hold_inside_only(self) -> None:
         before = global_settings()
@@ -201,8 +203,6 @@ class TestNetwork:
         assert done.goodput_bps[0] > 150e6
 
     def test_it_goes_up_where_an_event_loop_runs(self) -> None:
-        """As in a notebook."""
-
         async def ports() -> int:
             with Rack(SMALL.build()) as rack:
                 return len(rack.switch.sample())
@@ -216,12 +216,12 @@ class TestNetwork:
 
 @needs(*TRAFFIC)
 class TestNothingIsLeft:
-    def test_after_twenty_racks(self) -> None:
+    def test_after_several_racks(self) -> None:
         programs = []
         with IPRoute() as route:
             links = {link.get_attr("IFLA_IFNAME") for link in route.get_links()}
         files, threads = entries("fd"), entries("task")
-        for i in range(20):
+        for i in range(8):
             with Rack((WAN if i % 4 == 0 else SMALL).build()) as rack:
                 src, dst = rack.topology.hosts[:2]
                 round_trips_s(rack, src, dst, 2)
@@ -289,7 +289,7 @@ class TestNothingIsLeft:
             for name in others:
                 namespaces.remove(name)
 
-    @pytest.mark.parametrize("after_s", [0.0, 0.06, 0.13])
+    @pytest.mark.parametrize("after_s", [0.0, 0.06])
     def test_a_run_killed_at_any_moment_is_swept_by_the_next(self, after_s: float) -> None:
         with subprocess.Popen([sys.executable, "-c", BUILDING_FOR_EVER], stdout=subprocess.PIPE, text=True) as run:
             assert run.stdout is not None

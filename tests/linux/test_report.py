@@ -10,7 +10,7 @@ import pytest
 from ncc.core.errors import DatapathError
 from ncc.envs.linux import layout
 from ncc.harness.run import Run
-from ncc.limiters import LimiterFactory
+from ncc.run.limiters import LimiterFactory
 from tests.linux.report import controller_of, figures_of, lab, obeyed_after_ns, run_of, sent_over_allowed
 
 

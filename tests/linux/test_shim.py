@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Controllers in the kernel, on real TCP between namespaces: what they do, what steers them, and what they survive."""
 
+import mmap
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,8 @@ from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
 from ncc.core.flows import FloatArray
 from ncc.envs.linux import layout, objects
 from ncc.envs.linux.shim import Shim
-from tests.linux.lab import ENDLESS, HOST, MB, RATE_BPS, Lab, lab, limit, near, registered, sent_bps
-from tests.linux.sockets import settled
+from tests.linux.lab import HOST, MB, RATE_BPS, lab, limit, near, registered, sent_bps
+from tests.linux.sockets import ENDLESS, settled
 from tests.support.linux import KERNEL, TRAFFIC, needs
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -41,21 +42,6 @@ def test_flows_are_delivered(controller: str) -> None:
     assert windows.max() < 5000  # 30 times what the bottleneck and its buffer hold
     hosts = run.shim.hosts[HOST]
     assert (hosts["weight_sum"], hosts["flows"]) == (0, 0)
-
-
-@needs(*TRAFFIC)
-def test_dctcp_answers_marks_in_proportion() -> None:
-    with lab([ENDLESS] * 2, "dctcp", mark_bytes=30_000) as run:
-        run.run(1.0)
-        before = run.live()
-        run.run(1.0)
-        after = run.live()
-    marked = float(after["marked_bytes"].sum() - before["marked_bytes"].sum())
-    delivered = float(after["delivered_bytes"].sum() - before["delivered_bytes"].sum())
-    assert 0.05 < marked / delivered < 0.95  # neither deaf nor marked whatever it does
-    assert delivered * 8 > 0.85 * RATE_BPS  # halving at each mark would not get there
-    assert after["lost_bytes"].sum() < 0.01 * delivered  # a burst after the machine was busy elsewhere may overflow
-    assert (after["cwnd_bytes"].sum() < 150_000).all()  # of a buffer of 150 kB it uses what K allows
 
 
 @needs(*TRAFFIC)
@@ -92,9 +78,8 @@ def test_a_limit_is_split_by_weight() -> None:
     with lab([ENDLESS] * 3, "dctcp") as run:
         limit(run, 100e6)
         run.run(0.2)
-        run.live()
-        assert run.shim is not None
-        run.shim.weigh(np.array([1, 3, 99]), np.array([6, 3, 5]))  # flow 2 has what every flow begins with, 1
+        run.decide(1, weight=6)
+        run.decide(3, weight=3)  # flow 2 has what every flow begins with, 1
         run.run(0.1)
 
         def shares() -> FloatArray:
@@ -112,17 +97,10 @@ def test_a_limit_is_split_by_weight() -> None:
 def test_what_one_flow_does_not_use_goes_to_the_others() -> None:
     """A flow that its own pacing holds back leaves most of its share: 100 Mbit/s for two, and one takes 10."""
 
-    def hold_back(run: Lab) -> None:
-        assert run.shim is not None
-        rows = run.shim.flows()
-        slot = run.shim.slots[rows["flow"] == 1][0]
-        run.shim.decisions["pacing_bytes_per_s"][slot] = 10e6 / 8
-        run.shim.decisions["generation"][slot] = run.shim.reports["generation"][slot]
-
     with lab([ENDLESS] * 2, "dctcp") as run:
         limit(run, 100e6)
         run.run(0.2)
-        hold_back(run)
+        run.decide(1, pacing_bytes_per_s=10e6 / 8)
         run.run(0.3)
 
         def sent_bits() -> FloatArray:
@@ -165,19 +143,12 @@ def test_before_the_first_beat_nobody_obeys_and_nobody_falls_back() -> None:
 
 @needs(*TRAFFIC)
 def test_an_override_holds_for_the_connection_it_was_meant_for() -> None:
-    def cap(run: Lab, earlier: int) -> None:
-        assert run.shim is not None
-        rows = run.shim.flows()
-        decisions = run.shim.decisions
-        decisions["cwnd_bytes"][run.shim.slots] = 2 * rows["mss_bytes"]
-        decisions["generation"][run.shim.slots] = rows["generation"] - np.uint32(earlier)
-
     with lab([ENDLESS], "newreno") as run:
         run.run(0.3)
-        cap(run, earlier=1)  # for the one before it
+        run.decide(1, 1, cwnd_bytes=2 * 1460)  # for the one before it
         run.run(0.3)
         assert run.live()["cwnd_bytes"][0] > 4 * run.live()["mss_bytes"][0]
-        cap(run, earlier=0)
+        run.decide(1, cwnd_bytes=2 * 1460)
         run.run(0.3)
         assert run.live()["cwnd_bytes"][0] == 2 * run.live()["mss_bytes"][0]
 
@@ -186,15 +157,15 @@ def test_an_override_holds_for_the_connection_it_was_meant_for() -> None:
 def test_a_controller_is_registered_once_and_goes_with_its_shim() -> None:
     with registered("vegas", timeout_s=1.0) as shim:
         assert shim.name in AVAILABLE.read_text().split()
-        with pytest.raises(DatapathError, match=f"control {shim.name}: .* another process has registered it.*--name"):
-            Shim("vegas", timeout_s=1.0)
-        with pytest.raises(DatapathError, match="control cubic: the kernel itself has it"):
-            Shim("cubic", timeout_s=1.0, name="cubic")
+        for controller, name in (("vegas", None), ("cubic", "cubic")):  # another shim's, the kernel's own
+            said = (
+                f"control {name or shim.name} cannot be registered, because the kernel or another process has .*--name"
+            )
+            with pytest.raises(DatapathError, match=said):
+                Shim(controller, timeout_s=1.0, name=name)
         assert shim.name in AVAILABLE.read_text().split()
     assert shim.name not in AVAILABLE.read_text().split()
     shim.close()
-    with pytest.raises(DatapathError, match=r"This shim \(ncc_vegas\) is closed"):
-        shim.flows()
     with pytest.raises(DatapathError, match="is closed"):
         shim.add_host(0, "10.0.0.1")
 
@@ -202,8 +173,10 @@ def test_a_controller_is_registered_once_and_goes_with_its_shim() -> None:
 @needs(*KERNEL)
 def test_the_controller_gets_its_parameters() -> None:
     with registered("dctcp", [("g_shift", 7)], timeout_s=1.0) as shim:
-        values = shim.params()
-    assert values[:2] == (7, 1024)
+        fd, *_ = shim._object.shape(".rodata.params")
+        with mmap.mmap(fd, mmap.PAGESIZE, mmap.MAP_SHARED, mmap.PROT_READ) as section:
+            row = np.frombuffer(section[: layout.PARAMS.itemsize], layout.PARAMS)
+    assert row["values"][0, :2].tolist() == [7, 1024]
 
 
 @needs("objects")
@@ -228,20 +201,10 @@ def test_decisions_that_cannot_be_never_reach_the_kernel() -> None:
         for bad in (np.nan, 0.0, -1.0, -np.inf):
             with pytest.raises(ConfigError, match=r"The limit of host 1 must be above 0 bit/s"):
                 shim.limit(np.array([8e6, bad]))
-        with pytest.raises(ConfigError, match="one number per host, 256 at most"):
-            shim.limit(np.ones(layout.HOSTS_MAX + 1))
         assert shim.hosts["rate_bytes_per_s"][:3].tolist() == [10**6, 0, 2**40]
         assert shim.hosts["decision"][:4].tolist() == [1, 1, 1, 0]
-        with pytest.raises(ConfigError, match="weight must be from 1 to 65535"):
-            shim.weigh(np.array([1]), np.array([0]))
-        with pytest.raises(ConfigError, match="index must be a whole number from 0 to 255, got 256"):
+        with pytest.raises(ConfigError, match="index must be from 0 to 255, got 256"):
             shim.add_host(256, "10.0.0.1")
         with pytest.raises(ConfigError, match="must be an IPv4 address, got 'fe80::1'"):
             shim.add_host(0, "fe80::1")
-        with pytest.raises(ConfigError, match=r"index must be a whole number from 0 to 255, got 0\.5"):
-            shim.add_host(0.5, "10.0.0.1")  # type: ignore[arg-type]
-        for wrong in (-1, 1e9, "now"):
-            with pytest.raises(ConfigError, match="a whole number, got "):
-                shim.beat(wrong)  # type: ignore[arg-type]
-        assert shim.flows().shape == (0,)
         assert shim.counters() == dict.fromkeys(layout.COUNTERS, 0)

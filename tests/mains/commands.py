@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the mains as a user does: in a process of their own, in a folder of their own."""
+"""Mains as a user runs them, in this process, and the settings of a tiny training."""
 
+import contextlib
+import io
 import os
+import runpy
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from subprocess import CompletedProcess
+from unittest import mock
 
 from ncc.core.extras import MissingExtraError
 from tests.support.extras import lacking
@@ -20,19 +26,53 @@ TINY = (
     "evaluation.workers=1",
 )
 """Overrides that make a whole training run a matter of seconds."""
+SYNC = ("agent=a2c", "agent.racks=1", "agent.epochs=120", "agent.checkpoint_epochs=20")
+"""The synchronous agent, whose weights are equal for equal seeds."""
 
 
-def ncc(main: str, *arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """`python -m ncc.<main> <arguments>`; `MissingExtraError` for an extra that it asks for and is not here."""
-    done = subprocess.run(
-        command(main, *arguments),
-        cwd=cwd,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+def ncc(main: str, *arguments: str, cwd: Path, **environment: str) -> "CompletedProcess[str]":
+    """Run `python -m ncc.<main> <arguments>` in the folder `cwd`, in this process; see `ncc_apart`.
+
+    Raises:
+        MissingExtraError: the main asks for an extra that is not installed here.
+    """
+    return _done(here(main, *arguments, cwd=cwd, **environment))
+
+
+def verb(*words: str, columns: int = 80) -> "CompletedProcess[str]":
+    """Run `ncc <words>` in this process, on a terminal of that width."""
+    return ncc("__main__", *words, cwd=Path.cwd(), COLUMNS=str(columns))
+
+
+def here(main: str, *arguments: str, cwd: Path, **environment: str) -> "CompletedProcess[str]":
+    """Run a main as `ncc` does, and take a missing extra for an error like others."""
+    out, err, status = io.StringIO(), io.StringIO(), 0
+    line = command(main, *arguments)
+    with (
+        contextlib.chdir(cwd),
+        mock.patch.dict(os.environ, environment),
+        mock.patch.object(sys, "argv", [f"ncc.{main}", *arguments]),
+        mock.patch.object(sys, "orig_argv", line),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        warnings.catch_warnings(),
+    ):
+        warnings.filterwarnings("ignore", ".*found in sys.modules", RuntimeWarning)  # it runs more than once here
+        try:
+            runpy.run_module(f"ncc.{main}", run_name="__main__", alter_sys=True)
+        except SystemExit as end:
+            status = int(end.code or 0)
+    return CompletedProcess(line, status, out.getvalue(), err.getvalue())
+
+
+def ncc_apart(main: str, *arguments: str, cwd: Path, **environment: str) -> "CompletedProcess[str]":
+    """Run a main as `ncc` does, but in a process of its own, for those that start Ray or change the machine."""
+    env = {**os.environ, **environment}
+    line = command(main, *arguments)
+    return _done(subprocess.run(line, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False))
+
+
+def _done(done: "CompletedProcess[str]") -> "CompletedProcess[str]":
     if lacking(done.stderr):
         raise MissingExtraError(done.stderr)
     return done

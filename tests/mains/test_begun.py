@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether a run folder has anything to resume from, and that one training at a time writes to it."""
+"""Run folders with and without something to resume from; one training at a time writes to each."""
 
 from pathlib import Path
 
 import pytest
 
 from ncc.core.errors import ConfigError, ResultError
-from ncc.folders import begun, training_in
+from ncc.run.folders import begun, training_in
 
 
 def test_half_a_first_checkpoint_is_no_beginning(tmp_path: Path) -> None:

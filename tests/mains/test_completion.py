@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Completion: what the last word of a command line may become, and bash itself asking for it."""
+"""Completions of the last word of a command line, and shells that ask for them."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from ncc.__main__ import main
-from ncc.completion import BASH, candidates
+from ncc.cli.completion import BASH, SCRIPTS, candidates
+from tests.mains.commands import verb
 
 
 @pytest.mark.parametrize(
@@ -82,12 +83,22 @@ def test_bash_completes(line: str, reply: list[str]) -> None:
     assert done.stdout.splitlines() == reply
 
 
-def test_the_script_is_printed_for_bash_only(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["ncc", "--completion", "bash"])
-    assert main() == 0
-    assert capsys.readouterr().out == BASH
-    monkeypatch.setattr(sys, "argv", ["ncc", "--completion", "fish"])
-    assert main() == 2
-    assert "exists for bash" in capsys.readouterr().err
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+def test_zsh_completes(tmp_path: Path) -> None:
+    """The function as zsh's bashcompinit calls it: words are not broken."""
+    line = "ncc train scenario=inc"
+    function = SCRIPTS["zsh"].partition("_ncc()")[2].partition("complete -o")[0]
+    asked = (
+        f'ncc() {{ {sys.executable} -m ncc "$@"; }}\n_ncc(){function}\n'
+        f"COMP_LINE={line!r} COMP_POINT={len(line)}\n_ncc ncc; print -l -- $COMPREPLY"
+    )
+    done = subprocess.run(["zsh", "-f", "-c", asked], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "scenario=incast \n"
+
+
+def test_the_script_is_printed_for_shells_that_have_one() -> None:
+    assert verb("--completion", "bash").stdout == BASH
+    assert "bashcompinit" in verb("--completion", "zsh").stdout
+    done = verb("--completion", "fish")
+    assert done.returncode == 2
+    assert "exists for bash and zsh" in done.stderr

@@ -1,20 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """YAMLs from a folder of one's own: found wherever names are, and never in the place of the package's."""
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-import ncc.evaluate
-import ncc.train
-from ncc.cli import run_main
-from ncc.compose import experiment_names, recipe_names
-from ncc.config_files import use_config_dir
-from ncc.controllers import controller_names, load_controller
 from ncc.core.errors import ConfigError
-from tests.mains.commands import ncc as command
+from ncc.run.compose import experiment_names, recipe_names
+from ncc.run.config_files import use_config_dir
+from ncc.run.controllers import controller_names, load_controller
+from tests.mains.commands import ncc
 
 CONTROLLER = "summary: DCTCP, gentler\nstack: {transport: dctcp}\n"
 SCENARIO = """
@@ -44,16 +40,12 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def main(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Main:
-    """Runs a main in this process; what it printed, with its status where that is not 0."""
+def main(own: Path) -> Main:
+    """Run a main beside the folder; what it printed, with its exit status where that is not 0."""
 
     def run(name: str, *arguments: str) -> str:
-        monkeypatch.setattr(sys, "argv", [f"ncc.{name}", *arguments])
-        try:
-            run_main(name, {"evaluate": ncc.evaluate.main, "train": ncc.train.main}[name])
-        except SystemExit as end:
-            return f"{end.code} {capsys.readouterr().err}"
-        return capsys.readouterr().out
+        done = ncc(name, *arguments, cwd=own.parent)
+        return f"{done.returncode} {done.stderr}" if done.returncode else done.stdout
 
     return run
 
@@ -80,11 +72,9 @@ def test_hints_and_help_know_them(own: Path, main: Main) -> None:
     assert main("train", "scenario=tiny").startswith("2 error: Unknown scenario 'tiny'")
 
 
-def test_they_run_in_processes_of_their_own(own: Path) -> None:
-    arguments = ("controller=[dctcp,mine]", "scenario=tiny", "datapath=packetsim", "seeds=1", "bounds=false")
-    done = command("evaluate", "--config-dir", "mine", *arguments, cwd=own.parent)
-    assert done.returncode == 0, done.stderr
-    assert "mine" in done.stdout
+def test_they_run_in_processes_of_their_own(own: Path, main: Main) -> None:
+    few = ("controller=[dctcp,mine]", "scenario=tiny", "datapath=packetsim", "seeds=1", "bounds=false", "workers=2")
+    assert "mine" in main("evaluate", "--config-dir", "mine", *few)
 
 
 @pytest.mark.parametrize("name", ["controllers/dctcp", "scenario/rack", "experiment/ncc", "experiment/bcc_b1", "train"])

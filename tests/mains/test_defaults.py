@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the mains do by default and what the Python interfaces do by default is the same thing."""
+"""Defaults of the mains and of the Python interfaces are the same."""
 
 import hydra
 
-from ncc.compose import plain_config, register
 from ncc.envs.make import DEFAULT_DATAPATH, env_spec
-from ncc.plan import TrainPlan, planned
+from ncc.run.compose import plain_config, register
+from ncc.run.plan import TrainPlan, planned
 
 
 def test_the_environment_of_train_is_the_environment_of_gymnasium() -> None:

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from ncc.agents.a3c.config import A3cConfig
-from ncc.cli import usable_cpus
 from ncc.core.errors import ConfigError
 from ncc.envs.action import ActionSpec
 from ncc.envs.rack import RackBatch
 from ncc.envs.spec import EnvView
-from ncc.harness.networks import InTurn, Networks
-from ncc.harness.workers import InProcesses
-from ncc.racks import RackFactory
+from ncc.harness.networks import InProcesses, InTurn, Networks
+from ncc.harness.processes import usable_cpus
+from ncc.run.racks import RackFactory
 from tests.envs.cases import FLOWS, spec
 from tests.support.mm1 import Mm1Datapath
 

@@ -2,6 +2,7 @@
 """Recipes of training by command: `ncc train experiment=<name>`, and training on families."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -9,21 +10,22 @@ import hydra
 import pytest
 
 from ncc.agents.policy import load_policy
-from ncc.compose import experiment_names, plain_config, recipe_names, register
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.workload import Incast, Poisson
 from ncc.envs.families import Choice, Families, Family
 from ncc.harness.controller import ShortestFirstLimit
 from ncc.harness.manifest import read_manifest
-from ncc.learning import read_learning
-from ncc.plan import TrainPlan, planned
+from ncc.run.compose import experiment_names, plain_config, recipe_names, register
+from ncc.run.learning import read_learning
+from ncc.run.plan import TrainPlan, planned
 from ncc.study.load import load_experiment
 from tests.mains.commands import TINY, ncc
 
 
+@cache
 def composed(*overrides: str) -> dict[str, Any]:
-    """What `ncc train` makes of a command line, as the plan takes it."""
+    """The settings that `ncc train` makes of a command line, as the plan takes them."""
     register()
     with hydra.initialize_config_module("ncc.configs", version_base=None):
         plain = plain_config(hydra.compose("train", list(overrides)))
@@ -85,7 +87,7 @@ def drawn_incast(families: Families) -> dict[str, Any]:
 
 
 def may_draw(family: Family, topology: dict[str, Any]) -> bool:
-    """Whether every field of a topology is the family's own, or lies in what the family varies it in."""
+    """True if every field of a topology is the family's own, or lies in the range that the family varies it in."""
     own = scenario_from_dict({**family.scenario, "duration_s": 0.1}).topology.to_dict()
     if own["kind"] != topology["kind"]:
         return False
@@ -102,45 +104,6 @@ def may_draw(family: Family, topology: dict[str, Any]) -> bool:
 
 def scenario_of(name: str) -> Scenario:
     return TrainPlan.from_plain(composed(f"scenario={name}", "evaluation.seeds=1")).scenario
-
-
-def test_recipes_are_listed_and_others_refused_in_a_sentence(tmp_path: Path) -> None:
-    done = ncc("train", "experiment=list", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
-    assert tuple(lines) == recipe_names()
-    assert all(len(text) > 10 for text in lines.values())
-    for main, name, said in (
-        ("train", "nc", "Did you mean 'ncc'?"),
-        ("train", "dctcp_queue", "recipes of training are: ncc"),
-        ("evaluate", "ncc", "Unknown experiment 'ncc'; known: bbr_cycle"),
-    ):
-        done = ncc(main, f"experiment={name}", cwd=tmp_path)
-        assert done.returncode == 2
-        assert said in done.stderr
-        assert len(done.stderr.splitlines()) == 1
-
-
-BAD = [
-    (("datapath=ns3",), "which ns3 does not"),
-    (("agent.epochs=100",), "lower families.epochs"),
-    (("env.observation.neighbours=each", "env.action.kind=levels"), "set env.observation.neighbours to pooled"),
-    (("families.hosts_per_slot=48",), "networks of 32 hosts do not fill a slot of families.hosts_per_slot = 48"),
-    (("families.of.uplink.weight=0",), "families.of.uplink.weight"),
-    (("families.of.uplink.scenario.topology.host_rate_bps=-1",), "families.of.uplink.scenario.topology.host_rate_bps"),
-    (("+families.of.uplink.varies.duration_s={kind:choice,values:[1]}",), "families.of.uplink.varies"),
-    (("expert={kind:shortest}",), "shortest_first"),
-    (("expert=null",), "set expert, say to {kind: shortest_first}"),
-]
-
-
-@pytest.mark.parametrize(("typed", "said"), BAD, ids=[" ".join(typed) for typed, _ in BAD])
-def test_train_refuses(typed: tuple[str, ...], said: str, tmp_path: Path) -> None:
-    done = ncc("train", "experiment=ncc", *typed, cwd=tmp_path)
-    assert done.returncode == 2, done.stderr
-    assert said in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-    assert not any(tmp_path.iterdir())
 
 
 def test_families_and_an_expert_are_parts_of_a_plan_that_earlier_run_folders_lack() -> None:

@@ -6,11 +6,11 @@ from importlib.resources import files
 import hydra
 import pytest
 
-from ncc.compose import plain_config, register
 from ncc.core.errors import ConfigError
 from ncc.core.plausible import doubts
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.topology import Red
+from ncc.run.compose import plain_config, register
 
 NAMES = sorted(file.name.removesuffix(".yaml") for file in (files("ncc.configs") / "scenario").iterdir())
 

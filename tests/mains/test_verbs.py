@@ -8,21 +8,10 @@ import sys
 import pytest
 
 import ncc
-from ncc.__main__ import main
+from ncc.cli.verbs import VERBS, sentence
 from ncc.harness.manifest import provenance
-from ncc.verbs import VERBS, sentence
 from tests.house.files import ROOT
-
-
-def said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[int, str, str]:
-    """Exit status, output and errors of `ncc <arguments>`, in this process."""
-    monkeypatch.setattr(sys, "argv", ["ncc", *arguments])
-    try:
-        status = main()
-    except SystemExit as end:
-        status = int(end.code or 0)
-    found = capsys.readouterr()
-    return status, found.out, found.err
+from tests.mains.commands import verb
 
 
 def test_every_main_is_a_verb() -> None:
@@ -32,52 +21,43 @@ def test_every_main_is_a_verb() -> None:
     assert mains - {"ncc"} == set(VERBS)
 
 
-def test_help_is_a_line_for_each_verb(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_is_a_line_for_each_verb() -> None:
     for arguments in ((), ("--help",), ("-h",)):
-        status, out, _ = said(capsys, monkeypatch, *arguments)
-        lines = out.splitlines()
-        assert status == 0
+        done = verb(*arguments)
+        lines = done.stdout.splitlines()
+        assert done.returncode == 0
         assert len(lines) <= 40
         assert max(map(len, lines)) <= 80
-        assert all(sum(line.split()[:1] == [verb] for line in lines) == 1 for verb in VERBS)
-    assert all(sentence(verb).endswith(".") for verb in VERBS)
+        assert all(sum(line.split()[:1] == [name] for line in lines) == 1 for name in VERBS)
+    assert all(sentence(name).endswith(".") for name in VERBS)
 
 
-def test_an_unknown_verb_is_one_sentence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    status, _, err = said(capsys, monkeypatch, "trian")
-    assert status == 2
-    assert err.startswith("error: Unknown verb 'trian'; known: agreement, bench")
-    assert err.endswith("Did you mean 'train'?\n")
-    assert err.count("\n") == 1
+def test_an_unknown_verb_is_one_sentence() -> None:
+    done = verb("trian")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: Unknown verb 'trian'; known: agreement, bench")
+    assert done.stderr.endswith("Did you mean 'train'?\n")
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("arguments", [("--version",), ("train", "--version"), ("evaluate", "--version")])
-def test_the_version_is_ours(
-    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    status, out, _ = said(capsys, monkeypatch, *arguments)
-    assert status == 0
-    assert re.fullmatch(
-        rf"ncc {re.escape(ncc.__version__)}(, commit [0-9a-f]{{10}}( with changes)?)?, Python 3[.\d]+\n", out
-    )
+def test_the_version_is_ours(arguments: tuple[str, ...]) -> None:
+    commit = r"(, commit [0-9a-f]{10}( with changes)?)?"
+    assert re.fullmatch(rf"ncc {re.escape(ncc.__version__)}{commit}, Python 3[.\d]+\n", verb(*arguments).stdout)
 
 
-@pytest.mark.parametrize("verb", ["host", "pack", "bench", "agreement"])
-def test_parsers_call_themselves_by_the_verb(
-    verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    status, out, _ = said(capsys, monkeypatch, verb, "--help")
-    assert status == 0
-    assert out.startswith(f"usage: ncc {verb} ")
-    assert sentence(verb) in " ".join(out.split())
+@pytest.mark.parametrize("name", ["host", "pack", "bench", "agreement"])
+def test_parsers_call_themselves_by_the_verb(name: str) -> None:
+    done = verb(name, "--help")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"usage: ncc {name} ")
+    assert sentence(name) in " ".join(done.stdout.split())
 
 
-def test_a_status_of_a_verb_is_that_of_the_command(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    status, _, err = said(capsys, monkeypatch, "evaluate", "scenario=rak")
-    assert status == 2
-    assert "Unknown scenario 'rak'" in err
+def test_a_status_of_a_verb_is_that_of_the_command() -> None:
+    done = verb("evaluate", "scenario=rak")
+    assert done.returncode == 2
+    assert "Unknown scenario 'rak'" in done.stderr
 
 
 def test_asking_loads_no_heavy_library() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the notebooks call, on folders that are not what they should be."""
+"""Functions that the notebooks call, on folders that are not what they should be."""
 
 import re
 import shutil
@@ -11,22 +11,20 @@ import pytest
 
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.harness.results import Evaluation
-from ncc.notebook import (
+from ncc.results.notebook import (
     QUICK,
     RUNS,
     busiest,
     choose,
     evaluate_here,
     evaluation_in,
-    opened,
-    quick,
     run_of,
     scenario_of,
     shown,
     trained_in,
     windows_of,
 )
-from ncc.plot import flow_timeline, port_timeline, window_timeline
+from ncc.results.plot import flow_timeline, port_timeline, window_timeline
 from ncc.study.result import JSON
 from ncc.study.run import reread
 from tests.support.experiments import fluid_run
@@ -86,18 +84,17 @@ def test_what_an_evaluation_lacks_is_named(evaluation: Evaluation) -> None:
         trained_in(evaluation.folder)
     (evaluation.folder / "dctcp" / "0" / "epochs.parquet").unlink()
     with pytest.raises(ResultError, match=r"epochs\.parquet is missing though the manifest lists it; run it again"):
-        opened(evaluation.folder)
+        evaluation_in(evaluation.folder)
 
 
 def test_quick_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(QUICK, raising=False)
-    assert not quick()
     assert choose(quick=1, full=2) == 2
     monkeypatch.setenv(QUICK, "1")
     assert choose(quick=1, full=2) == 1
     monkeypatch.setenv(QUICK, "yes")
     with pytest.raises(ConfigError, match="NCC_QUICK must be 1"):
-        quick()
+        choose(quick=1, full=2)
 
 
 def test_a_scenario_that_does_not_exist_is_one_sentence() -> None:
@@ -129,8 +126,8 @@ def test_windows_take_the_policy_that_the_run_was_made_with(tmp_path: Path, monk
 
 
 def test_an_experiment_is_read_from_its_runs_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ncc.notebook import experiment_here, experiment_in, verdict_of
     from ncc.study.draw import draw
+    from ncc.study.notebook import experiment_here, experiment_in, verdict_of
 
     monkeypatch.setenv(RUNS, str(tmp_path))
     result, _ = experiment_here("bcc_b4", "quick")

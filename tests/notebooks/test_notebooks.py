@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from ncc.notebook import QUICK, RUNS
+from ncc.results.notebook import QUICK, RUNS
 from tests.house.files import ROOT
 
 NOTEBOOKS = {"02_anatomy_of_an_incast": 4, "03_reproduce_a_paper": 2, "04_what_the_policy_learned": 3}
-"""How many figures each shows; of the first and the last more is asked below."""
+"""Number of figures in each; the first and the last have more tests below."""
 
 
 @pytest.fixture(scope="session")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the notebooks of these tests keep what they run."""
+    """Folder in which the notebooks of these tests keep their runs."""
     return tmp_path_factory.mktemp("notebooks")
 
 
@@ -102,4 +102,4 @@ def test_a_folder_that_is_none_is_one_sentence(own: Path) -> None:
     cells, wrong = executed("02_anatomy_of_an_incast", own, RUN="nowhere")
     assert "ConfigError" in wrong
     (error,) = (o for cell in cells for o in cell.get("outputs", []) if o["output_type"] == "error")
-    assert error["traceback"] == ["error: run=nowhere is no folder; name one that ncc.train or ncc.evaluate made"]
+    assert error["traceback"] == ["error: run=nowhere is no folder; name one that ncc train or ncc evaluate made"]

@@ -47,7 +47,7 @@ def test_unloaded_flows_finish_at_the_same_nanosecond() -> None:
 
 def test_marking_queue_behaves_like_red_as_a_step() -> None:
     scenario = two_flows()
-    port = scenario.network().neighbourhoods[0].upper_port
+    port = scenario.network().neighbourhoods[0].uplink_port
     ours, theirs = run(scenario, "ns3::TcpDctcp"), plain(scenario, "ns3::TcpDctcp")
     assert ours.records.flows.finish_s == pytest.approx(theirs.finish_s, rel=0.01)
     assert ours.records.ports.marked_pkts[port] == pytest.approx(theirs.marked_pkts[port], rel=0.05)

@@ -4,16 +4,15 @@
 Facts it keeps to: REP, bound to the port on all interfaces; the constructor takes the greeting and the first state;
 ``reset`` before any step returns that state again; a later one closes the socket (a stop is sent if the last state was
 not the last) and does all of it anew; a state that is the last is answered with a stop within ``step``; ``close`` too
-says stop, where it may. Actions carry no bounds, numbers of a Box are one flat list, floats are FLOAT. It never looks
-whether anybody is still there; only its patience is limited here, so that a test ends.
+says stop, where it may. It never looks whether anybody is still there; only its patience is limited here, so that a
+test ends.
 """
 
 from typing import Any
 
-import numpy as np
 import zmq
-from gymnasium import spaces
 
+from ncc.envs.ns3gym.containers import packer, space_of, value_of
 from ncc.envs.ns3gym.schema import messages
 
 PATIENCE_MS = 20_000
@@ -33,7 +32,8 @@ class OldClient:
         self.socket.bind(f"tcp://*:{self.port}")
         hello = pb.SimInitMsg.FromString(self.socket.recv())
         self.pid = hello.simProcessId
-        self.observation_space, self.action_space = self._space(hello.obsSpace), self._space(hello.actSpace)
+        self.observation_space = space_of(hello.obsSpace, "observation space")
+        self.action_space = space_of(hello.actSpace, "action space")
         self.socket.send(pb.SimInitAck(done=True).SerializeToString())
         self.stopped = False
         self._receive()
@@ -42,7 +42,7 @@ class OldClient:
         pb = messages()
         state = pb.EnvStateMsg.FromString(self.socket.recv())
         self.obs, self.reward, self.over, self.reason = (
-            self._data(state.obsData),
+            value_of(state.obsData, self.observation_space, "observation"),
             state.reward,
             state.isGameOver,
             state.reason,
@@ -57,7 +57,7 @@ class OldClient:
 
     def step(self, action: Any) -> tuple[Any, float, bool, Any]:
         self.dirty = True
-        act = messages().EnvActMsg(actData=self._pack(action, self.action_space))
+        act = messages().EnvActMsg(actData=packer(self.action_space)(action))
         self.socket.send(act.SerializeToString())
         self._receive()
         return self.obs, self.reward, self.over, self.info
@@ -73,42 +73,3 @@ class OldClient:
         if not self.stopped:
             self._stop()
         self.socket.context.destroy()
-
-    def _space(self, description: Any) -> Any:
-        pb = messages()
-        if description.type == pb.Discrete:
-            inner = pb.DiscreteSpace()
-            description.space.Unpack(inner)
-            return spaces.Discrete(inner.n)
-        if description.type == pb.Box:
-            inner = pb.BoxSpace()
-            description.space.Unpack(inner)
-            kind = {pb.INT: np.int64, pb.UINT: np.uint64}.get(inner.dtype, np.float64)
-            return spaces.Box(inner.low, inner.high, tuple(inner.shape), kind)
-        assert description.type == pb.Tuple
-        inner = pb.TupleSpace()
-        description.space.Unpack(inner)
-        return spaces.Tuple([self._space(part) for part in inner.element])
-
-    def _data(self, container: Any) -> Any:
-        pb = messages()
-        assert container.type == pb.Box
-        inner = pb.BoxDataContainer()
-        container.data.Unpack(inner)
-        fields = {pb.INT: inner.intData, pb.UINT: inner.uintData, pb.DOUBLE: inner.doubleData}
-        return np.array(fields.get(inner.dtype, inner.floatData))
-
-    def _pack(self, action: Any, space: Any) -> Any:
-        pb = messages()
-        container = pb.DataContainer()
-        inner: Any
-        if isinstance(space, spaces.Discrete):
-            container.type, inner = pb.Discrete, pb.DiscreteDataContainer(data=int(action))
-        elif isinstance(space, spaces.Box):
-            container.type, inner = pb.Box, pb.BoxDataContainer(dtype=pb.FLOAT, shape=[len(action)])
-            inner.floatData.extend(action)
-        else:
-            container.type, inner = pb.Tuple, pb.TupleDataContainer()
-            inner.element.extend(self._pack(part, sub) for part, sub in zip(action, space.spaces, strict=True))
-        container.data.Pack(inner)
-        return container

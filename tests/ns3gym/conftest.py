@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The simulation of ours that speaks ns3-gym's protocol without any library, built once."""
+"""A simulation of ours as a program."""
 
-import os
-import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parent / "peer.cc"
+from tests.house.files import ROOT
 
 
 @pytest.fixture(scope="session")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Path of the program; see `peer.cc` for its arguments."""
+    """Path of a program that runs `peer.py`; see there for its arguments."""
     program = tmp_path_factory.mktemp("peer") / "peer"
-    compiler = os.environ.get("CXX", "g++")
-    flags = ("-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror")
-    subprocess.run([compiler, *flags, "-o", str(program), str(SOURCE)], check=True)
+    script = Path(__file__).parent / "peer.py"
+    program.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} {script} "$@"\n')
+    program.chmod(0o755)
     return str(program)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What must not be left behind: descriptors (sockets among them), threads, processes, and ports that are taken."""
+"""Checks that no descriptor (sockets among them), thread, process or taken port is left behind."""
 
 import socket
 import time
@@ -28,7 +28,7 @@ def port_is_free(port: int) -> bool:
 
 
 def eventually(what: Callable[[], bool], patience_s: float = 10.0) -> bool:
-    """Whether it comes true; threads and processes that were told to end take a moment."""
+    """Wait until it is true, and return False if that takes too long; threads and processes take a moment to end."""
     deadline_s = time.monotonic() + patience_s
     while not what():
         if time.monotonic() > deadline_s:
@@ -38,7 +38,7 @@ def eventually(what: Callable[[], bool], patience_s: float = 10.0) -> bool:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process exists and is no zombie."""
+    """True if a process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

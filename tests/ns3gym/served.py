@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from ncc.envs.ns3gym.schema import messages
-from ncc.serve.episodes import serve
+from ncc.run.served import serve
 
 messages()  # building them takes time that short waits do not have
 

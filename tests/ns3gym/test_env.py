@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Simulations of others as Gymnasium environments: the C++ peer, started or attached."""
+"""Simulations of others as Gymnasium environments: one of ours, started or attached."""
 
 import subprocess
 import threading
@@ -10,13 +10,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-import zmq
 from gymnasium.utils.env_checker import check_env
 
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.envs.ns3gym import Ns3GymEnv
-from ncc.envs.ns3gym.containers import describe, packer
-from ncc.envs.ns3gym.schema import messages
 from tests.ns3gym.leaks import free_port, nothing_left
 
 
@@ -25,7 +22,7 @@ def _flat(env: Ns3GymEnv, obs: Any) -> list[float]:
 
 
 def _episode(env: Ns3GymEnv, seed: int | None) -> list[Any]:
-    """What is seen and earned with the first action there is, and how it ends."""
+    """Play one episode with sampled actions; return observations, rewards and its end."""
     obs, info = env.reset(seed=seed)
     seen: list[Any] = [_flat(env, obs), info]
     while True:
@@ -129,37 +126,6 @@ def test_attached_simulations_one_for_each_episode(peer: str) -> None:
     assert statuses == [0, 0, 0]
 
 
-def test_a_simulation_with_libzmqs_own_socket() -> None:
-    """A REQ of libzmq, as ns-3's scripts have."""
-    port, pb = free_port(), messages()
-    heard: list[object] = []
-
-    def simulate() -> None:
-        with zmq.Context() as context, context.socket(zmq.REQ) as socket:
-            socket.linger, socket.rcvtimeo = 0, 20_000
-            socket.connect(f"tcp://localhost:{port}")
-            space = describe(gymnasium.spaces.Discrete(3))
-            socket.send(pb.SimInitMsg(simProcessId=1, obsSpace=space, actSpace=space).SerializeToString())
-            ack = pb.SimInitAck.FromString(socket.recv())
-            heard.append((ack.done, ack.stopSimReq))
-            for level in range(3):
-                data = packer(gymnasium.spaces.Discrete(3))(level)
-                state = pb.EnvStateMsg(obsData=data, reward=level, isGameOver=level == 2)
-                socket.send(state.SerializeToString())
-                act = pb.EnvActMsg.FromString(socket.recv())
-                heard.append((act.actData.data.value, act.stopSimReq))
-
-    thread = threading.Thread(target=simulate)
-    thread.start()
-    env = Ns3GymEnv(port=port, wait_s=20)
-    assert env.reset()[0] == 0
-    assert env.step(2)[:4] == (1, 1.0, False, False)
-    assert env.step(1)[:4] == (2, 2.0, False, True)
-    thread.join()
-    env.close()
-    assert heard == [(True, False), (b"\x08\x02", False), (b"\x08\x01", False), (b"", True)]
-
-
 def test_ten_thousand_steps(peer: str) -> None:
     with nothing_left():
         env = Ns3GymEnv(f"{peer} --steps=2500")
@@ -180,7 +146,7 @@ def test_bad_settings_are_one_sentence(peer: str) -> None:
         ({"command": peer, "port": 70000}, "port must be from 0 to 65535, got 70000"),
         ({"command": ""}, "command is empty; name the program"),
         ({"command": "a 'b"}, "command cannot be read"),
-        ({"command": "/no/such/simulation"}, "command names '/no/such/simulation', which is no program"),
+        ({"command": "/no/such/simulation"}, "command names '/no/such/simulation', which is not a program"),
         ({"command": peer, "wait_s": 0}, "wait_s and answer_s must be above 0, got 0"),
         ({"command": peer, "seed": -1}, "seed must be from 0 to 4294967295"),
     ):

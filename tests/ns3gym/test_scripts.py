@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What scripts of ns3-gym do beside their spaces, and its own agents take: taken here with one warning, or named."""
+"""Deviations of ns3-gym's scripts from their spaces that its own agents accept: accepted with a warning, or refused."""
 
 import socket
 import threading
@@ -88,10 +88,10 @@ def test_a_tuple_where_a_dict_was_stated_is_taken_by_position() -> None:
 @pytest.mark.parametrize(
     ("stated", "sent", "values", "culprit"),
     [
-        (np.uint32, np.float32, [0.0, 0.25], "0.25 is no uint32"),
-        (np.uint32, np.float32, [1.0, -1.5], "-1.5 is no uint32"),
-        (np.uint32, np.float32, [np.nan, 1.0], "nan is no uint32"),
-        (np.int32, np.uint32, [1, 3_000_000_000], "3000000000 is no int32"),
+        (np.uint32, np.float32, [0.0, 0.25], "0.25 does not fit uint32"),
+        (np.uint32, np.float32, [1.0, -1.5], "-1.5 does not fit uint32"),
+        (np.uint32, np.float32, [np.nan, 1.0], "nan does not fit uint32"),
+        (np.int32, np.uint32, [1, 3_000_000_000], "3000000000 does not fit int32"),
     ],
 )
 def test_numbers_that_the_stated_type_cannot_hold_are_named(
@@ -109,8 +109,12 @@ def test_an_action_that_is_none_is_refused_and_the_episode_goes_on() -> None:
     port, act_space = free_port(), spaces.Box(0, 9, (2, 2), np.int32)
     with Script(port, CHANNELS, [BUSY, BUSY], act_space) as script, closing(Ns3GymEnv(port=port, wait_s=20)) as env:
         env.reset()
-        for action, why in ((None, ""), (np.zeros(3), "it has 3 numbers instead of 4"), ([3 * 10**9] * 4, "no int32")):
-            with pytest.raises(ConfigError, match=f"is no value of .*{why}"):
+        for action, why in (
+            (None, ""),
+            (np.zeros(3), "it has 3 numbers instead of 4"),
+            ([3 * 10**9] * 4, "does not fit int32"),
+        ):
+            with pytest.raises(ConfigError, match=f"is not a value of .*{why}"):
                 env.step(action)
         assert env.step(np.full((2, 2), 7, np.int64))[3]
     inner = messages().BoxDataContainer.FromString(script.actions[0].data.value)

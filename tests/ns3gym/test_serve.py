@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncc.core.errors import DatapathError
 from ncc.envs.gym import RackEnv
 from ncc.envs.make import DEFAULT_SCENARIO
 from ncc.envs.ns3gym import Ns3GymEnv
@@ -17,7 +16,7 @@ from ncc.envs.ns3gym.containers import wire_space
 from ncc.envs.ns3gym.schema import messages
 from tests.mains.commands import ncc
 from tests.ns3gym.client import OldClient
-from tests.ns3gym.leaks import free_port, nothing_left, port_is_free
+from tests.ns3gym.leaks import free_port, nothing_left
 from tests.ns3gym.served import Server, Tally
 
 
@@ -79,23 +78,6 @@ def test_a_greeting_that_went_to_a_closing_socket_is_said_again() -> None:
     assert (server.played, server.error) == (3, None)
 
 
-def test_ten_thousand_steps() -> None:
-    port = free_port()
-    with nothing_left():
-        with Server(port, Tally(2500), episodes=4) as server:
-            client = OldClient(port)
-            steps = 0
-            for episode in range(4):
-                over = False
-                while not over:
-                    _, _, over, _ = client.step((steps % 3, steps % 4))
-                    steps += 1
-                if episode < 3:
-                    client.reset()
-            client.close()
-        assert (steps, server.played, server.error) == (10_000, 4, None)
-
-
 def test_a_rack_served_by_the_command_is_the_rack_in_process(tmp_path: Path) -> None:
     """Both of our sides across processes, as a user types it; observations equal to the last bit."""
     served = (sys.executable, "-m", "ncc.serve", "port={port}", "seed={seed}", "scenario.duration_s=0.02", "episodes=1")
@@ -131,12 +113,3 @@ def test_the_command_says_what_was_wrong(tmp_path: Path) -> None:
     assert bad.returncode == 2
     assert "Unknown protocol 'ns3ai'; known: ns3gym." in bad.stderr
     assert list(tmp_path.iterdir()) == []
-
-
-def test_no_agent_within_the_time() -> None:
-    port = free_port()
-    with nothing_left(), Server(port, wait_s=0.1) as server:
-        pass
-    assert isinstance(server.error, DatapathError)
-    assert f"no agent listened on port {port} within 0.1 s" in str(server.error)
-    assert port_is_free(port)

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
@@ -294,19 +293,6 @@ def test_networks_of_a_batch_have_one_shape() -> None:
     for row in range(2):
         batch.start(row, other, other.flows(1), HostStack(), 1)
     np.testing.assert_array_equal(batch.step(np.full((2, other.n_agents), np.inf)).epoch, [1, 1])
-
-
-def test_the_extension_refuses_what_python_cannot_ask_for() -> None:
-    extension: Any = PacketsimDatapath.extension()
-    with pytest.raises(ValueError, match="threads must be at least 1"):
-        extension.Batch(2, 0)
-    batch, network = extension.Batch(2, 1), engine(started())
-    batch.put(0, network)
-    batch.put(0, network)
-    with pytest.raises(ValueError, match="the network of row 0 in row 1 too"):
-        batch.put(1, network)
-    with pytest.raises(ValueError, match="row 2 of a batch of 2 networks"):
-        batch.put(2, network)
 
 
 def _close_copy(datapath: PacketsimDatapath) -> None:

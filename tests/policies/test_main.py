@@ -9,18 +9,19 @@ import numpy as np
 import pytest
 
 from ncc.agents.policy import load_policy, save_policy
-from ncc.compose import load_datapath, plain_config
-from ncc.controllers import load_controller
 from ncc.core.errors import ConfigError, NccError, ResultError, UnknownNameError
-from ncc.evaluation import run_controllers
 from ncc.export import look, main
 from ncc.harness.controller import PolicyLimit
+from ncc.harness.executor import Processes
 from ncc.harness.manifest import MANIFEST, read_manifest, seal
-from ncc.limiters import LimiterFactory
-from ncc.plan import EvaluationSpec, TrainPlan
 from ncc.policies import load_policy_file
 from ncc.policies.export import ExportSpec, LimitsChosen, export
 from ncc.policies.onnx_model import onnx_logits
+from ncc.results.evaluation import run_controllers
+from ncc.run.compose import load_datapath, plain_config
+from ncc.run.controllers import load_controller
+from ncc.run.limiters import LimiterFactory
+from ncc.run.plan import EvaluationSpec, TrainPlan
 from tests.agents.test_packaged import finished_run
 from tests.mains.commands import ncc
 from tests.policies.files import exported
@@ -213,7 +214,7 @@ def test_a_policy_file_is_evaluated_as_the_policy_that_was_exported(
         factory,
         called="evaluating",
         folder=tmp_path / "runs",
-        workers=1,
+        executor=Processes(),
         config={},
     )
     ncc_too, file, held = (done.summaries()[name][1] for name in names)

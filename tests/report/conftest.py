@@ -1,23 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs to report of, made once: a short training judged on two datapaths, and an evaluation of which all is invalid."""
+"""An evaluation of which all is invalid, and the report of it and of the training of `tests/conftest.py`."""
 
 from pathlib import Path
 
 import pytest
 
-from ncc.report.write import ReportSpec, write_report
-from tests.mains.commands import TINY, ncc
-
-FAST = ("agent=a2c", "agent.racks=1", "agent.epochs=120", "agent.checkpoint_epochs=60")
-
-
-@pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A training's folder; nobody writes into it."""
-    cwd = tmp_path_factory.mktemp("trained")
-    done = ncc("train", *TINY, *FAST, "out=run", cwd=cwd)
-    assert done.returncode == 0, done.stderr
-    return cwd / "run"
+from ncc.results.report.write import ReportSpec, write_report
+from tests.mains.commands import ncc
 
 
 @pytest.fixture(scope="session")

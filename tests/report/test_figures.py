@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from ncc.core.topologies import FatTree, LeafSpine, ManyToOne, Rack, TwoDatacentres
-from ncc.drawing import amount, sketch, topology_drawing
-from ncc.plot import learning_curve, slowdown_cdf
+from ncc.results.drawing import amount, sketch, topology_drawing
+from ncc.results.plot import learning_curve, slowdown_cdf
 
 
 def test_a_rack_is_drawn_box_by_box() -> None:

@@ -10,7 +10,6 @@ import numpy as np
 
 from ncc.agents.packaged import FOLDER, SUFFIX, package_policy, packaged_names
 from ncc.agents.policy import save_policy
-from ncc.controllers import load_controller
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import Rack
 from ncc.core.workload import Poisson
@@ -20,7 +19,8 @@ from ncc.envs.spec import EnvView
 from ncc.envs.trained import trained_ranges
 from ncc.harness.controller import PolicyLimit
 from ncc.harness.datapath import HostStack
-from ncc.limiters import LimiterFactory
+from ncc.run.controllers import load_controller
+from ncc.run.limiters import LimiterFactory
 from ncc.study.spec import Experiment
 
 SEEN = Scenario(

@@ -82,11 +82,9 @@ PAYLOAD = 1500 / 1538
     ("measure", "expected"),
     [
         ({"kind": "throughput", **HALF}, 4e9),
-        ({"kind": "throughput", "from_frac": 0.0}, 3e9),
         ({"kind": "throughput", "port": "tor->core", "from_frac": 0.0, "until_frac": 0.5}, 2e9),
         ({"kind": "utilisation", **HALF}, 1.0 / PAYLOAD),
         ({"kind": "queue", **HALF}, 2250.0),
-        ({"kind": "queue", "statistic": "max"}, 7500.0),
         ({"kind": "queue", "statistic": "p50", **HALF}, 4500.0),
         ({"kind": "queue", "statistic": "min", **HALF}, 1500.0),
         ({"kind": "queue_max"}, 9000.0),
@@ -94,12 +92,10 @@ PAYLOAD = 1500 / 1538
         ({"kind": "goodput", "hosts": "hosts", **HALF}, 4e9),
         ({"kind": "goodput", "hosts": "hosts", "each": True, **HALF}, 2e9),
         ({"kind": "goodput", "hosts": "hosts", "first": 1, **HALF}, 3e9),
-        ({"kind": "goodput", "hosts": "hosts", "count": 1, **HALF}, 1e9),
         ({"kind": "jain", "hosts": "hosts", **HALF}, 16 / (2 * 10)),
         ({"kind": "jain", "hosts": "hosts", "from_frac": 0.0, "every_s": 0.05}, (1 + 16 / 20) / 2),
         ({"kind": "fct", "size": "small"}, (0.010 + 0.011 + 0.020) / 3),
         ({"kind": "fct", "size": "large", "statistic": "p99"}, 0.030),
-        ({"kind": "query_time"}, (0.012 + 0.030) / 2),
         ({"kind": "query_time", "statistic": "max"}, 0.030),
         ({"kind": "query_timeouts"}, 0.5),
         ({"kind": "rtt"}, 0.002),
@@ -172,16 +168,18 @@ def test_one_loss_event_has_no_rate(measure: dict[str, Any]) -> None:
     assert math.isnan(value(lossy(0.02, (2, 3, 9)), **{**measure, **HALF}))
 
 
-def test_endless_flows_have_no_completion_time() -> None:
+def test_endless_flows_have_neither_completion_time_nor_bound() -> None:
     long = Long(sources="hosts", destinations="remotes", flows=1)
     scenario = rack(duration_s=0.1).replace(period_s=0.01, workload=(("long", long),))
     assert math.isnan(value(made_up(scenario), kind="fct"))
+    with pytest.raises(ConfigError, match="measure: scenario 'test' has endless flows"):
+        value(made_up(scenario), kind="bound", sharing="fair")
 
 
 def test_a_bound_is_of_the_run_s_flows(monkeypatch: pytest.MonkeyPatch) -> None:
     run = made_up()
     # The run's flows are made up; the fluids are given to match them.
-    monkeypatch.setattr("ncc.study.flow_measures.bound_fct_s", lambda *_: np.array([0.001, 0.002, 0.020, 0.006]))
+    monkeypatch.setattr("ncc.study.measures_of_flows.bound_fct_s", lambda *_: np.array([0.001, 0.002, 0.020, 0.006]))
     assert value(run, kind="bound", sharing="fair", size="small") == pytest.approx(0.003)
     assert value(run, kind="bound", sharing="srpt", statistic="max", traffic="ask") == 0.020
     monkeypatch.undo()
@@ -192,13 +190,6 @@ def test_a_bound_is_of_the_run_s_flows(monkeypatch: pytest.MonkeyPatch) -> None:
         assert value(run, kind="bound", sharing=sharing) == expected.mean()
 
 
-def test_endless_flows_have_no_bound() -> None:
-    long = Long(sources="hosts", destinations="remotes", flows=1)
-    scenario = rack(duration_s=0.1).replace(period_s=0.01, workload=(("long", long),))
-    with pytest.raises(ConfigError, match="measure: scenario 'test' has endless flows"):
-        value(made_up(scenario), kind="bound", sharing="fair")
-
-
 def test_a_window_without_an_epoch_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"no epoch ends in 0.51 to 0.55"):
         value(made_up(), kind="throughput", from_frac=0.51, until_frac=0.55)
@@ -207,7 +198,7 @@ def test_a_window_without_an_epoch_is_refused() -> None:
 @pytest.mark.parametrize(
     ("measure", "said"),
     [
-        ({"kind": "queue", "port": "core->r0"}, "upper ports are watched"),
+        ({"kind": "queue", "port": "core->r0"}, "only uplinks are measured"),
         ({"kind": "queue_max", "ports": "leaf*"}, r"Unknown measure.ports 'leaf\*'"),
         ({"kind": "drops", "ports": ["nowhere"]}, r"measure.ports\[0\]"),
         ({"kind": "goodput", "hosts": "host"}, "measure.hosts: Unknown"),

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ncc.compose import experiment_names, recipe_names
-from ncc.controllers import load_controller
 from ncc.core.scenario import Scenario
 from ncc.core.workload import Poisson
 from ncc.harness.controller import PolicyLimit
-from ncc.study.experiments_page import markdown_page
-from ncc.study.gather import Results
+from ncc.run.compose import experiment_names, recipe_names
+from ncc.run.controllers import load_controller
+from ncc.study.experiments_page import Results, markdown_page
 from ncc.study.load import load_experiment, runs_digest
 from ncc.study.points import Grid, grid_of
 from ncc.study.result import Result
@@ -60,7 +59,7 @@ def test_the_main_tables_have_every_contender_on_a_switch_as_deep(name: str, tmp
 def reach_bytes(scenario: Scenario) -> int:
     """The longest that a lone queue may get at the first uplink."""
     network = scenario.network()
-    return network.reach_bytes(network.neighbourhoods[0].upper_port)
+    return network.reach_bytes(network.neighbourhoods[0].uplink_port)
 
 
 def test_the_two_cells_are_those_of_the_main_tables(tmp_path: Path) -> None:

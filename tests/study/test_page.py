@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 
 from ncc.baselines.registry import controllers
-from ncc.controllers import load_controller
 from ncc.core.errors import ResultError
 from ncc.harness.datapath import HostStack
-from ncc.report.experiments import main, stale
-from ncc.study.check import Finding
+from ncc.run.controllers import load_controller
+from ncc.study.checks_base import Finding
 from ncc.study.experiments_page import html_page, markdown_page
-from ncc.study.gather import gather, read_all
 from ncc.study.load import source_digest
 from ncc.study.points import grid_of
+from ncc.study.report import gather, main, read_all, stale
 from ncc.study.result import FIGURE, JSON, Result
 from ncc.study.spec import experiment_from
 from ncc.study.table import At, Table
@@ -87,10 +86,10 @@ def test_what_no_commit_gave_is_refused_and_what_is_there_stays(
     taken, (why,) = gather(runs, out)
     assert not taken
     assert not out.exists()
-    assert "toy on packetsim is not taken over" in why
+    assert "toy on packetsim is left out" in why
     assert "(abc, abc+); commit them, delete that folder, and run ncc evaluate experiment=toy" in why
     assert main(["--runs", str(runs), "--out", str(out)]) == 1
-    assert "toy on packetsim is not taken over" in capsys.readouterr().out
+    assert "toy on packetsim is left out" in capsys.readouterr().out
 
     clean = keep(result(), runs / "clean" / "packetsim")
     plain = json.loads((clean / JSON).read_text())
@@ -155,7 +154,7 @@ def test_words_are_those_of_the_experiment_as_it_is_now() -> None:
     checks = {"fresh": PLAIN["checks"]["less"] | {"says": "the only one"}}
     page = markdown_page(results, {}, [], {"toy": experiment_from(toy(checks=checks), "toy")[0]})
     assert "| the only one | not judged in this result |" in page
-    assert "| a shorter queue (no check of the experiment any more) | holds: 1" in page
+    assert "| a shorter queue (no longer a check of the experiment) | holds: 1" in page
 
 
 def test_a_result_is_old_when_what_would_run_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +171,7 @@ def test_a_result_is_old_when_what_would_run_is_another(monkeypatch: pytest.Monk
     )
     assert why(measures__queue__statistic="max")
     assert why(presets__full__seeds=3)
-    assert "no more" in stale(found, {})["toy"]
+    assert "no longer" in stale(found, {})["toy"]
 
 
 def test_defaults_of_headers_and_controllers_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +211,7 @@ def test_verdicts() -> None:
     )
 
 
-def test_the_page_says_how_many_runs_how_long_and_what_to_know() -> None:
+def test_the_page_says_how_many_runs_how_long_which_are_invalid_and_what_to_know() -> None:
     found = replace(result(), warnings={"gentle": ("outside its training: load 0.9, trained 0.1 to 0.8",)})
     assert found.runs_text == "2 seeds of 0.1 s"
     page = markdown_page({"toy": {"packetsim": found.to_dict()}}, {}, [], {})
@@ -220,28 +219,20 @@ def test_the_page_says_how_many_runs_how_long_and_what_to_know() -> None:
     assert "seeds 0 to 1: 2 seeds of 0.1 s" in page
     assert "| DCTCP † |" in page
     assert "† DCTCP: outside its training: load 0.9, trained 0.1 to 0.8." in page
-
-
-def test_a_cell_with_invalid_runs_says_so() -> None:
-    whole = result()
-    point = whole.table.points()[0]
-    spoilt = replace(whole, table=replace(whole.table, invalid={("gentle", point): 1}))
-    found = {"toy": {"packetsim": spoilt.to_dict()}}
-    page = markdown_page(found, {}, [], {})
-    assert page.count("(1 invalid)") == len(whole.grid.experiment.measures)
+    assert "(1 invalid)" not in page
+    spoilt = replace(found, table=replace(found.table, invalid={("gentle", found.table.points()[0]): 1}))
+    page = markdown_page({"toy": {"packetsim": spoilt.to_dict()}}, {}, [], {})
+    assert page.count("(1 invalid)") == len(found.grid.experiment.measures)
 
 
 def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--runs", str(tmp_path), "--out", str(tmp_path)]) == 2
+    assert "experiment=<name> preset=full" in capsys.readouterr().out
     keep(result(), tmp_path / "runs" / "toy" / "packetsim")
     assert main(["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "docs")]) == 0
     assert "toy on packetsim: shape holds" in capsys.readouterr().out
-    assert "in configs/experiment no more" in (tmp_path / "docs" / "README.md").read_text()
+    assert "no longer in configs/experiment" in (tmp_path / "docs" / "README.md").read_text()
     assert (tmp_path / "docs" / "index.html").read_text().startswith("<!DOCTYPE html>")
-
-
-def test_without_results_it_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--runs", str(tmp_path), "--out", str(tmp_path)]) == 2
-    assert "experiment=<name> preset=full" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"format": 99}', '{"format": 1}', "{}"])

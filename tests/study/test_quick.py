@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ncc.compose import experiment_names, load_datapath
+from ncc.harness.executor import Processes
+from ncc.run.compose import experiment_names, load_datapath
 from ncc.study.load import load_experiment
 from ncc.study.points import default_datapath, grid_of
 from ncc.study.result import FIGURE
@@ -21,7 +22,7 @@ def test_the_quick_preset_runs(name: str, tmp_path: Path) -> None:
     grid = grid_of(name, experiment, scenario, "quick", policies=policies)
     datapath = load_datapath(default_datapath(grid))
     seeds = range(experiment.presets["quick"].seeds)
-    result = run_experiment(grid, datapath, seeds, tmp_path / "out", workers=2, config={})
+    result = run_experiment(grid, datapath, seeds, tmp_path / "out", executor=Processes(2), config={})
     assert not result.problems
     assert (tmp_path / "out" / FIGURE).read_bytes().startswith(b"\x89PNG")
     assert set(result.findings) == set(experiment.checks)

@@ -121,7 +121,7 @@ class FluidDatapath:
         mine = self._uses[len(self._capacity) :]
         rate = mine @ moved_bytes * BITS_PER_BYTE / period
         live = (self._flows.start_s < at) & np.isnan(self._finish)
-        upper = np.array([area.upper_port for area in net.neighbourhoods])
+        upper = np.array([area.uplink_port for area in net.neighbourhoods])
         queued, counts = mine @ np.where(live, self._left, 0.0), (mine & live).sum(axis=1)
         return replace(
             idle(len(limits), len(upper)),

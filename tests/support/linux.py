@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a test of the Linux datapath needs of the machine. Where that is missing it skips by name, and is counted."""
+"""Requirements of tests of the Linux datapath. A test whose requirement is missing skips by name, and is counted."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_PERFMON, CAP_BPF = 12, 21, 38, 39
 
 
 def objects_folder() -> Path | None:
-    """Where the build left programs, if it did."""
+    """Folder in which the build left programs, if it did."""
     found = [path for path in (Path(entry) / "objects" for entry in ncc.envs.linux.__path__) if path.is_dir()]
     return found[0] if found else None
 
@@ -48,7 +48,7 @@ NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
     "ip": ("ip and ss are not installed (package iproute2)", lambda: all(map(shutil.which, ("ip", "ss")))),
     "pyroute2": ("pyroute2 is not installed (extra ncc[linux])", lambda: find_spec("pyroute2") is not None),
 }
-"""What may be asked for: the reason to skip, and whether it is there."""
+"""Requirements by name: the reason to skip, and True if it is there."""
 
 KERNEL = ("btf", "bpf", "objects")
 """Programs can be loaded."""
@@ -78,7 +78,7 @@ def mark_needs(item: pytest.Item) -> None:
 
 
 def sends_traffic(item: pytest.Item) -> bool:
-    """Whether a test was marked with `needs` of all of `TRAFFIC`, itself or with its file."""
+    """True if a test was marked with `needs` of all of `TRAFFIC`, itself or with its file."""
     return any(set(TRAFFIC) <= set(mark.args) for mark in item.iter_markers("needs"))
 
 

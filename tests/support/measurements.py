@@ -8,7 +8,7 @@ from ncc.core.signals import SIGNALS
 
 
 def check_measurement(measurement: Measurement, *, n_agents: int) -> None:
-    """Of a network with one neighbourhood: columns have their shapes, and numbers that can be."""
+    """Check a measurement of a network with one neighbourhood: shapes of columns, and possible numbers."""
     shapes = {"host": (n_agents,), "uplink": (1,), "network": ()}
     for name in (*COLUMNS, *PROGRESS):
         value = getattr(measurement, name)

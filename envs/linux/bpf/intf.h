@@ -19,10 +19,9 @@ enum ncc_flow_state {
     NCC_FLOW_FINISHED = 2, /* closed; the counters stay until user space frees the slot */
 };
 
-/* Controller and parameters of a program; written before it is loaded, and never again. */
+/* Parameters of a program; written before it is loaded, and never again. */
 struct ncc_params {
     ncc_u64 values[NCC_CC_PARAMS_MAX]; /* in the order of the controller's table */
-    char controller[16];
 };
 
 /* One connection, written by the kernel; `seq` is odd while it writes. Counters begin with the connection. */
@@ -32,12 +31,9 @@ struct ncc_report {
     ncc_u32 generation; /* number of connections that have had the slot */
     ncc_u32 flow;       /* SO_MARK: row in the flow table + 1; 0: unknown */
     ncc_u32 host;       /* index of the agent that limits it, or NCC_NO_HOST */
-    ncc_u32 src, dst;   /* IPv4, network order */
-    ncc_u32 ports;      /* source port << 16 | destination port, host order */
+    ncc_u32 mss_bytes;
     ncc_u64 began_ns;
     ncc_u64 updated_ns; /* time of the last ACK, or of the end */
-    ncc_u64 rtt_ns;     /* last sample; 0: none */
-    ncc_u64 srtt_ns;
     ncc_u64 min_rtt_ns;
     ncc_u64 rtt_sum_ns; /* sum of all samples */
     ncc_u64 rtt_samples;
@@ -48,24 +44,17 @@ struct ncc_report {
     ncc_u64 sent_bytes;      /* with retransmissions */
     ncc_u64 retrans_bytes;
     ncc_u64 sent_packets; /* with retransmissions */
-    ncc_u64 inflight_bytes;
     ncc_u64 unsent_bytes; /* written by the application and not sent yet */
     ncc_u64 cwnd_bytes;
-    ncc_u64 ssthresh_bytes;
-    ncc_u64 pacing_bytes_per_s;   /* in force; 0: unpaced */
-    ncc_u64 delivery_bytes_per_s; /* last rate sample; 0: none */
-    ncc_u64 decision;             /* last decision for the host that this flow has applied */
-    ncc_u64 decided_ns;           /* when it first applied it */
-    ncc_u64 share_bytes_per_s;    /* part of the host's limit, in payload; 0: no limit */
-    ncc_u64 reserved;
-    ncc_u32 mss_bytes;
+    ncc_u64 decision;     /* last decision for the host that this flow has applied */
+    ncc_u64 decided_ns;   /* when it first applied it */
     ncc_u32 header_bytes; /* IP and TCP headers of a data packet */
     ncc_u32 acks;         /* number handled */
     ncc_u32 recoveries;
     ncc_u32 timeouts;
     ncc_u32 fallbacks; /* times it stopped obeying because user space was silent */
-    ncc_u32 ca_state;  /* enum tcp_ca_state */
-    ncc_u32 app_limited;
+    ncc_u32 unused;
+    ncc_u64 reserved[2];
 };
 
 /* One connection, written by user space. Each field takes effect by itself, at the next ACK. */
@@ -104,18 +93,7 @@ struct ncc_agent {
     ncc_u64 reserved_kernel;
 };
 
-/* Counts of a test of the machine (callbacks.bpf.c). */
-struct ncc_callbacks {
-    ncc_u64 acks;
-    ncc_u64 run;     /* times the callback ran */
-    ncc_u64 right;   /* ACKs that found the returned value */
-    ncc_u64 skipped; /* ACKs that found another value, without a run */
-    ncc_u64 garbled; /* ACKs that found another value, after a run */
-    ncc_u64 last_wrong;
-    ncc_u64 reserved[2];
-};
-
-_Static_assert(sizeof(struct ncc_report) == 256, "a report is four cache lines");
+_Static_assert(sizeof(struct ncc_report) == 192, "a report is three cache lines");
 _Static_assert(sizeof(struct ncc_decision) == 32, "two decisions share a cache line");
 _Static_assert(sizeof(struct ncc_host) == 128, "writers of a host do not share a cache line");
 _Static_assert(sizeof(struct ncc_agent) == 128, "writers of the agent's area do not share a cache line");

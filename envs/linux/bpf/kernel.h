@@ -30,9 +30,7 @@ enum { BPF_F_NO_PREALLOC = 1, BPF_F_MMAPABLE = 1 << 10, BPF_SK_STORAGE_GET_F_CRE
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct sock_common {
-    __be32 skc_daddr, skc_rcv_saddr;
-    __be16 skc_dport;
-    __u16 skc_num;
+    __be32 skc_rcv_saddr;
     volatile __u8 skc_state;
 };
 
@@ -82,20 +80,12 @@ struct rate_sample {
     bool is_app_limited;
 };
 
-struct ack_sample {
-    __u32 pkts_acked;
-};
-
 enum tcp_ca_event { CA_EVENT_TX_START, CA_EVENT_ECN_NO_CE = 4, CA_EVENT_ECN_IS_CE = 5 };
 
 struct tcp_congestion_ops {
     __u32 (*ssthresh)(struct sock *sk);
     void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
     __u32 (*undo_cwnd)(struct sock *sk);
-    void (*cong_avoid)(struct sock *sk, __u32 ack, __u32 acked);
-    void (*set_state)(struct sock *sk, __u8 state);
-    void (*in_ack_event)(struct sock *sk, __u32 flags);
-    void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
     void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs); /* since Linux 6.10 */
     void (*init)(struct sock *sk);
     void (*release)(struct sock *sk);

@@ -41,8 +41,7 @@ struct shim_flow {
     __u64 delivered_bytes; /* una_bytes and bytes acknowledged selectively; never falls */
     __u64 total_pkts;      /* tp->delivered since the beginning, in 64 bits */
     __u64 lost_bytes, marked_bytes;
-    __u64 rtt_ns, min_rtt_ns, rtt_sum_ns, rtt_samples;
-    __u64 delivery_bytes_per_s;
+    __u64 min_rtt_ns, rtt_sum_ns, rtt_samples;
     __u64 began_ns;
     __u64 decision, decided_ns;
     __u32 acks, recoveries, timeouts, fallbacks;

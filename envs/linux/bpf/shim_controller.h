@@ -20,7 +20,7 @@
 #define QUOTE(a) QUOTE_(a)
 
 /* `values` are written by user space before the program is loaded. */
-const volatile struct ncc_params params SEC(".rodata.params") = {.controller = QUOTE(NCC_CONTROLLER)};
+const volatile struct ncc_params params SEC(".rodata.params") = {};
 
 static __always_inline const ncc_u64 *shim_params(void)
 {

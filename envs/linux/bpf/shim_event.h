@@ -54,11 +54,10 @@ static __always_inline void shim_rtt(struct shim_flow *f, struct ncc_cc_event *e
 {
     if (rtt_us <= 0)
         return;
-    f->rtt_ns = (__u64)rtt_us * 1000;
-    f->rtt_sum_ns += f->rtt_ns;
+    e->rtt_ns = (__u64)rtt_us * 1000;
+    f->rtt_sum_ns += e->rtt_ns;
     ++f->rtt_samples;
-    f->min_rtt_ns = f->min_rtt_ns ? ncc_min_u64(f->min_rtt_ns, f->rtt_ns) : f->rtt_ns;
-    e->rtt_ns = f->rtt_ns;
+    f->min_rtt_ns = f->min_rtt_ns ? ncc_min_u64(f->min_rtt_ns, e->rtt_ns) : e->rtt_ns;
 }
 
 /* Reports an ACK to the controller. Counters are compared with the last handled ACK, so none is lost if a callback is
@@ -97,7 +96,6 @@ static __always_inline void shim_ack(struct sock *sk, struct shim_flow *f, const
 
         e.prior_delivered_bytes -= ncc_min_u64(sampled, e.total_delivered_bytes);
         e.interval_ns = (__u64)rs->interval_us * 1000;
-        f->delivery_bytes_per_s = sampled * 1000000 / (__u64)rs->interval_us;
         if (rs->is_app_limited)
             e.flags |= NCC_CC_ACK_RATE_APP_LIMITED;
     }

@@ -33,12 +33,7 @@ static __always_inline __u32 shim_header_bytes(const struct tcp_sock *tp)
 static __always_inline void shim_fill_row(struct ncc_report *r, const struct shim_flow *f, const struct tcp_sock *tp,
                                           __u64 now_ns)
 {
-    const struct sock *sk = (const void *)tp;
-    __u64 mss = f->conn.mss_bytes;
-
     r->updated_ns = now_ns;
-    r->rtt_ns = f->rtt_ns;
-    r->srtt_ns = (__u64)tp->srtt_us * 125;
     r->min_rtt_ns = f->min_rtt_ns;
     r->rtt_sum_ns = f->rtt_sum_ns;
     r->rtt_samples = f->rtt_samples;
@@ -49,23 +44,16 @@ static __always_inline void shim_fill_row(struct ncc_report *r, const struct shi
     r->sent_bytes = tp->bytes_sent;
     r->retrans_bytes = tp->bytes_retrans;
     r->sent_packets = tp->data_segs_out;
-    r->inflight_bytes = shim_inflight_pkts(tp) * mss;
     r->unsent_bytes = tp->write_seq - tp->snd_nxt;
-    r->cwnd_bytes = tp->snd_cwnd * mss;
-    r->ssthresh_bytes = f->out.ssthresh_bytes;
-    r->pacing_bytes_per_s = sk->sk_pacing_status == SK_PACING_NONE ? 0 : sk->sk_pacing_rate;
-    r->delivery_bytes_per_s = f->delivery_bytes_per_s;
+    r->cwnd_bytes = tp->snd_cwnd * f->conn.mss_bytes;
     r->decision = f->decision;
     r->decided_ns = f->decided_ns;
-    r->share_bytes_per_s = f->share_bytes_per_s;
     r->mss_bytes = f->conn.mss_bytes;
     r->header_bytes = shim_header_bytes(tp);
     r->acks = f->acks;
     r->recoveries = f->recoveries;
     r->timeouts = f->timeouts;
     r->fallbacks = f->fallbacks;
-    r->ca_state = f->ca_state;
-    r->app_limited = !BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited);
 }
 
 /* Takes a slot for a connection that sends data for the first time. */
@@ -93,9 +81,6 @@ static __always_inline void shim_open_row(struct sock *sk, struct shim_flow *f)
     r->state = NCC_FLOW_LIVE;
     r->flow = sk->sk_mark;
     r->host = f->host;
-    r->src = sk->__sk_common.skc_rcv_saddr;
-    r->dst = sk->__sk_common.skc_daddr;
-    r->ports = (__u32)sk->__sk_common.skc_num << 16 | __builtin_bswap16(sk->__sk_common.skc_dport);
     r->began_ns = f->began_ns;
     shim_fill_row(r, f, (const struct tcp_sock *)sk, f->began_ns);
     shim_end_row(r);
@@ -119,7 +104,6 @@ static __always_inline void shim_close_row(const struct sock *sk, struct shim_fl
     r->retrans_bytes = ncc_max_u64(r->retrans_bytes, tp->bytes_retrans);
     r->sent_packets = ncc_max_u64(r->sent_packets, tp->data_segs_out);
     r->updated_ns = now_ns;
-    r->inflight_bytes = 0;
     r->unsent_bytes = 0;
     r->state = NCC_FLOW_FINISHED;
     shim_end_row(r);

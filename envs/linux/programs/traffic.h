@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define NCC_TRAFFIC_MAGIC 0x6e636331u /* "ncc1" */
+#define NCC_TRAFFIC_MAGIC 0x6e636332u /* "ncc2" */
 #define NCC_TRAFFIC_PORT 5001         /* port on which every receiving host listens */
 
 enum ncc_traffic_state {
@@ -37,10 +37,10 @@ struct ncc_traffic_header {
     uint64_t deadline_ns; /* time after time 0 at which the program ends, whatever is left */
     uint64_t sample_ns;   /* period of the samples of live flows; 0: none */
     uint32_t send_buffer_bytes, receive_buffer_bytes;
-    uint32_t ecn;     /* value of net.ipv4.tcp_ecn in every host's namespace */
-    int32_t nice;     /* nice value of the program, -20 .. 19 */
-    uint32_t outlive; /* 1: go on when the process that started this one ends */
-    uint32_t over;    /* enum ncc_traffic_over */
+    uint32_t ecn;  /* value of net.ipv4.tcp_ecn in every host's namespace */
+    int32_t nice;  /* nice value of the program, -20 .. 19 */
+    uint32_t over; /* enum ncc_traffic_over */
+    uint32_t unused;
     char congestion[16];
     uint64_t samples; /* rounds of samples made so far */
     uint64_t pad[4];

@@ -301,14 +301,6 @@ PlainResult RunPlain(const Spec &spec, int64_t stop_ns, bool measure_queues)
     if (spec.transport.rfind("ns3::", 0) != 0 || !TypeId::LookupByNameFailSafe(spec.transport, &type)) {
         throw std::invalid_argument("a plain ns-3 program takes a transport of ns-3's own, not " + spec.transport);
     }
-    for (const LinkSpec &link : spec.links) {
-        for (const QueueSpec &queue : link.queue) {
-            if (queue.pool >= 0 || queue.red_max_bytes > 0 || queue.control_first) {
-                throw std::invalid_argument("its switches have buffers of their own, step marking and one queue: no "
-                                            "shared pool, RED or control_first");
-            }
-        }
-    }
     RefuseRttNoise(spec);
     const LiveSimulation live;
     SetDefaults(spec);

@@ -22,24 +22,15 @@ class Batch
   public:
     Batch(size_t n, size_t threads) : pool_(n, threads), networks_(n), owners_(n) {}
 
-    // Puts a network into a row. It must be in no other row, and have as many hosts and uplinks as the other networks.
-    // `Put` and `Step` throw std::runtime_error while another thread is in one of them, and std::invalid_argument for
-    // arguments that are not allowed.
+    // Puts a network into a row; it is in no other one. `Put` and `Step` throw std::runtime_error while another thread
+    // is in one of them, and std::invalid_argument for a network that differs in hosts or uplinks and for other shapes.
     void Put(size_t row, nanobind::object network)
     {
-        if (row >= networks_.size()) {
-            throw std::invalid_argument("row " + std::to_string(row) + " of a batch of " +
-                                        std::to_string(networks_.size()) + " networks");
-        }
         Network &added = nanobind::cast<Network &>(network);
         const Turn turn(busy_);
         for (size_t other = 0; other < networks_.size(); ++other) {
             if (other == row || networks_[other] == nullptr) {
                 continue;
-            }
-            if (networks_[other] == &added) {
-                throw std::invalid_argument("the network of row " + std::to_string(other) + " in row " +
-                                            std::to_string(row) + " too");
             }
             if (const std::string own = Shape(added), others = Shape(*networks_[other]); own != others) {
                 throw std::invalid_argument("a network of " + own + " in row " + std::to_string(row) +

@@ -19,8 +19,8 @@ class ThreadPool
   public:
     using Task = std::function<void(size_t row)>;
 
-    // The caller of Each is one of the `threads`, which must be at least 1 (std::invalid_argument); the others are
-    // started by the first call that has rows for them.
+    // The caller of Each is one of the `threads`, of which there is at least one; the others are started by the first
+    // call that has rows for them.
     ThreadPool(size_t rows, size_t threads);
     ~ThreadPool();
     ThreadPool(const ThreadPool &) = delete;

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ import numpy as np
 import yaml
 
 from ncc.baselines.registry import controllers
-from ncc.compose import DatapathSpec
 from ncc.core.errors import UnknownNameError
 from ncc.core.flows import FlowTable, IntArray
 from ncc.core.measurement import Measurement
@@ -22,6 +22,7 @@ from ncc.core.workload import Poisson
 from ncc.envs.scenarios import make_scenario
 from ncc.harness.controller import Controller
 from ncc.harness.datapath import Datapath, HostStack, Records
+from ncc.run.compose import DatapathSpec
 
 JITTER_NS = 1000
 """The perturbation: every flow starts later by up to this much, each by its own draw."""
@@ -83,7 +84,7 @@ class PerturbedSpec(DatapathSpec, frozen=True):
     """A datapath that is perturbed."""
 
     def load(self) -> Callable[[], Datapath]:
-        return PerturbedFactory(super().load())
+        return partial(_perturbed, super().load())
 
     @property
     def identity(self) -> str:
@@ -94,16 +95,6 @@ class PerturbedSpec(DatapathSpec, frozen=True):
 def perturbed(datapath: DatapathSpec) -> PerturbedSpec:
     """The same datapath, perturbed."""
     return PerturbedSpec(name=f"{datapath.name}_perturbed", target=datapath.target, settings=datapath.settings)
-
-
-@dataclass(frozen=True)
-class PerturbedFactory:
-    """Makes a `Perturbed` datapath; picklable."""
-
-    inner: Callable[[], Datapath]
-
-    def __call__(self) -> Datapath:
-        return Perturbed(self.inner())
 
 
 class Perturbed:
@@ -136,3 +127,7 @@ class Perturbed:
         columns = {name: column[back] for name, column in vars(records.flows).items()}
         columns["finish_s"] = columns["finish_s"] - self._shift_ns / NS_PER_S
         return replace(records, flows=replace(records.flows, **columns))
+
+
+def _perturbed(make: Callable[[], Datapath]) -> Datapath:
+    return Perturbed(make())

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ncc.core.flows import FloatArray
-from ncc.palette import label, styles
-from ncc.plot import new_figure, save_figure
+from ncc.results.palette import label, styles
+from ncc.results.plot import new_figure, save_figure
 from ncc.study.agreement.compare import Compared, Figure, FlowByFlow
 from ncc.study.agreement.run import Summary
 from ncc.study.agreement.small import FCT_FRAC, fct_error_frac

@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The comparison of two datapaths: small cases, loaded cases, and all of it as plain data."""
 
-import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ncc.compose import load_datapath
-from ncc.core.errors import ConfigError, UnknownNameError
-from ncc.evaluation import run_controllers
+from ncc.core.errors import UnknownNameError
 from ncc.harness.controller import Controller
 from ncc.harness.manifest import provenance
 from ncc.harness.results import StoredRun
-from ncc.limiters import LimiterFactory
 from ncc.metrics.stats import Interval
+from ncc.results.evaluation import run_controllers
+from ncc.run.compose import load_datapath
+from ncc.run.executors import ExecutorSpec
+from ncc.run.limiters import LimiterFactory
 from ncc.study.agreement.cases import Preset, load_cases, perturbed
 from ncc.study.agreement.compare import SHARES, Compared, Figure, compare_runs
 from ncc.study.agreement.small import SMALL_CASES, Row, compare_small
 from ncc.study.result import commits_of
+from ncc.study.table import rounded
 
 FORMAT = 1
 Summary = dict[str, Any]
@@ -34,13 +35,14 @@ def run_agreement(
     controllers: Sequence[Controller],
     cases: Sequence[str],
     folder: Path,
-    workers: int,
+    place: ExecutorSpec,
 ) -> tuple[Summary, list[Compared]]:
     """Do what `folder` does not hold yet, and compare.
 
     Args:
         called: the preset's name.
         cases: names of loaded cases; empty: all.
+        place: where the runs take place.
 
     Raises:
         ConfigError: an unknown datapath or case, or a number that cannot be.
@@ -51,30 +53,30 @@ def run_agreement(
     known = {case.name: case for case in load_cases(preset)}
     if unknown := set(cases) - set(known):
         raise UnknownNameError("case", min(unknown), known)
-    if workers < 1:
-        raise ConfigError(f"workers must be at least 1, got {workers}")
+    executor = place.load_executor()
     names, seeds = [controller.name for controller in controllers], range(preset.seeds)
     small = [*compare_small(sides[0].load()(), sides[1].load()(), names)]
     compared: list[Compared] = []
     runs: dict[str, list[StoredRun]] = {side.name: [] for side in sides}
-    for case in (known[name] for name in cases or known):
-        done = [
-            run_controllers(
-                case.scenario,
-                controllers,
-                seeds,
-                side,
-                LimiterFactory(None),
-                called=case.name,
-                folder=folder / case.name / side.name,
-                workers=workers,
-                config={"agreement": side.name},
-            )
-            for side in sides
-        ]
-        for side, evaluation in zip(sides, done, strict=True):
-            runs[side.name] += evaluation.runs
-        compared += [compare_runs(case, name, *(evaluation.of(name) for evaluation in done)) for name in names]
+    with executor.opened():
+        for case in (known[name] for name in cases or known):
+            done = [
+                run_controllers(
+                    case.scenario,
+                    controllers,
+                    seeds,
+                    side,
+                    LimiterFactory(None),
+                    called=case.name,
+                    folder=folder / case.name / side.name,
+                    executor=executor,
+                    config={"agreement": side.name},
+                )
+                for side in sides
+            ]
+            for side, evaluation in zip(sides, done, strict=True):
+                runs[side.name] += evaluation.runs
+            compared += [compare_runs(case, name, *(evaluation.of(name) for evaluation in done)) for name in names]
     about = {
         "ours": ours,
         "reference": reference,
@@ -129,8 +131,8 @@ def _load(compared: Compared) -> Row:
 
 def _figure(figure: Figure) -> Row:
     return {
-        "ours": _number(figure.ours),
-        "reference": _number(figure.reference),
+        "ours": rounded(figure.ours),
+        "reference": rounded(figure.reference),
         "ratio": _interval(figure.ratio),
         "noise": _interval(figure.noise),
         "bound": None if figure.low is None else [round(figure.low, 4), round(figure.high or 0.0, 4)],
@@ -140,8 +142,4 @@ def _figure(figure: Figure) -> Row:
 
 
 def _interval(interval: Interval) -> list[float | None]:
-    return [_number(value) for value in (interval.estimate, interval.low, interval.high)]
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else float(f"{value:.6g}")
+    return [rounded(value) for value in (interval.estimate, interval.low, interval.high)]

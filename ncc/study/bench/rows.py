@@ -59,11 +59,11 @@ def in_turn(repeats: int, *tasks: Task) -> list[tuple[float, ...]]:
 
     So whatever else the machine does, and whatever the last task left in its caches, falls on all of them alike.
     """
-    gave: list[list[float]] = [[] for _ in tasks]
+    results: list[list[float]] = [[] for _ in tasks]
     for repeat in range(repeats):
         for index in range(len(tasks))[:: -1 if repeat % 2 else 1]:
-            gave[index].append(tasks[index]())
-    return [tuple(values) for values in gave]
+            results[index].append(tasks[index]())
+    return [tuple(values) for values in results]
 
 
 def over(values: Sequence[float], others: Sequence[float]) -> tuple[float, ...]:

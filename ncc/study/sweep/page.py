@@ -12,10 +12,10 @@ from typing import Any
 from rich.console import Console
 
 from ncc.core.errors import InvalidRunError, ResultError
-from ncc.grid import Cell, Grid, Row, print_grid
 from ncc.harness.atomic import write_text
 from ncc.harness.trials import FAILED, FINISHED, UNFINISHED
 from ncc.metrics.stats import Interval, interval
+from ncc.results.grid import Cell, Grid, Row, print_grid
 from ncc.study.sweep.space import Point, Range
 from ncc.study.sweep.spec import RANKED, SEED, Sweep, Trial
 
@@ -132,8 +132,8 @@ def read_states(path: Path) -> dict[str, str]:
         ResultError: it cannot be read.
     """
     try:
-        told = json.loads(path.read_bytes())
-        return {trial["name"]: trial["state"] for setting in told["settings"] for trial in setting["trials"]}
+        plain = json.loads(path.read_bytes())
+        return {trial["name"]: trial["state"] for setting in plain["settings"] for trial in setting["trials"]}
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError) as error:

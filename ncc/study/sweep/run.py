@@ -10,13 +10,13 @@ import numpy as np
 
 from ncc.core.errors import ConfigError, ResultError
 from ncc.harness.atomic import remove
-from ncc.harness.manifest import is_sealed, read_manifest
+from ncc.harness.manifest import read_manifest
 from ncc.harness.progress import Bar
 from ncc.harness.trials import FAILED, FINISHED, RUNNING, STOPPED, UNFINISHED, Report
-from ncc.plan import CONFIG
 from ncc.study.sweep.page import Outcome, Summary, read_states
 from ncc.study.sweep.spec import ASHA, RANKED, Sweep, Trial
 from ncc.study.sweep.trial import END_S, TrialJob, end_all, own_variables, processes_of
+from ncc.study.trainings import Training
 
 
 def run_sweep(sweep: Sweep, command: str) -> Summary:
@@ -92,7 +92,7 @@ class _Listener:
         self._ended = 0
 
     def __call__(self, name: str, report: Report) -> None:
-        if name not in self.waiting:  # it only told the scheduler how it went
+        if name not in self.waiting:  # it repeats its reports for the scheduler
             return
         if report.state == RUNNING:
             self._percent[name] = report.percent
@@ -118,13 +118,10 @@ def _kept(sweep: Sweep, states: Mapping[str, str]) -> dict[str, Outcome]:
     """Outcomes of trials that need not run (again)."""
     kept = {}
     for trial in sweep.trials:
-        folder = sweep.folder(trial)
-        if not (folder / CONFIG).exists():
-            continue
-        trial.plan.require_same(folder)
-        if is_sealed(folder):
+        training = Training(trial.plan, sweep.folder(trial))
+        if training.finished:
             kept[trial.name] = _result(sweep, trial)
-        elif states.get(trial.name) == STOPPED and sweep.spec.scheduler == ASHA:
+        elif training.begun and states.get(trial.name) == STOPPED and sweep.spec.scheduler == ASHA:
             kept[trial.name] = Outcome(STOPPED)
     return kept
 

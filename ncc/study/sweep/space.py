@@ -53,7 +53,7 @@ class Range(Value, frozen=True):
 
 
 Space = dict[str, list[Any] | Range]
-"""Values to try, by key of `ncc.train`."""
+"""Values to try, by key of `ncc train`."""
 
 
 def space_from(plain: Mapping[str, Any], typed: Mapping[str, Any]) -> Space:
@@ -71,7 +71,7 @@ def space_from(plain: Mapping[str, Any], typed: Mapping[str, Any]) -> Space:
     if not entries:
         raise ConfigError("space is empty: say what is to be tried, for instance 'space.seed=[1, 2, 3]'")
     if "" in entries:
-        raise ConfigError("space has an entry without a key: write space.<key>=[a, b], with a key of ncc.train")
+        raise ConfigError("space has an entry without a key: write space.<key>=[a, b], with a key of ncc train")
     return {key: _entry(key, value) for key, value in entries.items()}
 
 
@@ -125,9 +125,9 @@ def point_name(point: Point) -> str:
     """A folder's name: keys by their last part where that tells them apart, each with its value."""
     short = [key.rpartition(".")[2] for key in point]
     keys = short if len(set(short)) == len(short) else list(point)
-    said = "_".join(f"{key}-{_written(value)}" for key, value in zip(keys, point.values(), strict=True))
-    name = _NOT_IN_NAMES.sub("-", said)[:LONGEST_NAME]
-    if name == said:
+    whole = "_".join(f"{key}-{_written(value)}" for key, value in zip(keys, point.values(), strict=True))
+    name = _NOT_IN_NAMES.sub("-", whole)[:LONGEST_NAME]
+    if name == whole:
         return name
     return f"{name}-{hashlib.sha256(json.dumps(point).encode()).hexdigest()[:8]}"
 
@@ -157,14 +157,14 @@ def _entry(key: str, value: Any) -> list[Any] | Range:
         try:
             return from_dict(Range, value, f"space.{key}")
         except ConfigError as error:
-            said = str(error)
-            raise ConfigError(said if said.startswith("space.") else f"space.{key}: {said}") from None
+            text = str(error)
+            raise ConfigError(text if text.startswith("space.") else f"space.{key}: {text}") from None
     if not isinstance(value, list):
         raise ConfigError(f"space.{key} is {value!r}: {_HOW}")
     if not value:
         raise ConfigError(f"space.{key} has no values: {_HOW}")
-    told = [json.dumps(element) for element in value]
-    if twice := next((element for element in told if told.count(element) > 1), None):
+    texts = [json.dumps(element) for element in value]
+    if twice := next((text for text in texts if texts.count(text) > 1), None):
         raise ConfigError(f"space.{key} has {twice} twice: leave one out")
     return value
 

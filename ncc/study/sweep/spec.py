@@ -9,21 +9,21 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from ncc.agents.rllib.config import check_cluster
-from ncc.compose import reference_last
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.value import Count, Natural, Value, from_dict
-from ncc.plan import TrainPlan
-from ncc.study.mains import key_of, training_plan
+from ncc.results.training import check_training
+from ncc.run.compose import reference_last
+from ncc.run.plan import TrainPlan
 from ncc.study.sweep.space import Point, Space, override, point_name, points, space_from
-from ncc.training import check_training
+from ncc.study.trainings import key_of, leave_out, training_plan
 
 ASHA = "asha"
 OWN = ("out", "resume")
 """Keys that the sweep itself sets of each trial."""
 RANKED = "ncc"
-"""The controller whose return ranks the trials."""
+"""The controller that ranks the trials by its return."""
 SEED = "seed"
-"""The key over whose values means are taken."""
+"""The key that means are taken over."""
 
 
 class AshaSpec(Value, frozen=True):
@@ -88,7 +88,7 @@ class Sweep:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any], typed: Mapping[str, Any]) -> "Sweep":
-        """Compose and check every trial, inside a main that Hydra composed.
+        """Compose and check every trial.
 
         Args:
             plain: configs/sweep.yaml.
@@ -108,15 +108,13 @@ class Sweep:
         for trial in trials:
             _require_comparable(trials[0], trial)
         if RANKED not in plan.evaluation.controllers:
-            raise ConfigError(f"evaluation.controllers must have {RANKED}, whose return ranks the trials")
+            raise ConfigError(f"evaluation.controllers must have {RANKED}: its return ranks the trials")
         return cls(spec, space, trials, reference_last(plan.judged_on)[-1].name)
 
 
 def _check_keys(train: Sequence[str], space: Space) -> None:
     common = set(map(key_of, train))
-    for key in (*common, *space):
-        if key in OWN:
-            raise ConfigError(f"{key} of each trial is said by the sweep: leave it out")
+    leave_out((*common, *space), OWN, "each trial is set by the sweep")
     for key in space:
         if key in common:
             raise ConfigError(f"{key} is both in space and in train: leave one out")

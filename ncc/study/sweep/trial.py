@@ -6,17 +6,17 @@ import platform
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ncc.harness.manifest import is_sealed
+from ncc.harness.processes import await_end, processes_where
 from ncc.harness.trials import FAILED, FINISHED, RUNNING, UNFINISHED, Report
-from ncc.learning import RECENT, read_learning
-from ncc.plan import CONFIG
+from ncc.run.learning import RECENT, read_learning
+from ncc.run.plan import CONFIG
 from ncc.study.sweep.space import override
 
 STEP_S = 0.5
@@ -95,11 +95,11 @@ class TrialJob:
     def _started(self) -> "subprocess.Popen[bytes]":
         end_all(self.folder, END_S)  # a worker of Ray's may have died, and left one that is about to end
         goes_on = (Path(self.folder) / CONFIG).exists()
-        told = [override("resume", self.folder)] if goes_on else [*self.overrides, override("out", self.folder)]
+        asked = [override("resume", self.folder)] if goes_on else [*self.overrides, override("out", self.folder)]
         environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_") and k not in RAYS}
         with Path(self.log).open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "ncc.harness.guarded", str(os.getpid()), "ncc.train", *told],
+                [sys.executable, "-m", "ncc.harness.guarded", str(os.getpid()), "ncc.train", *asked],
                 cwd=self.cwd,
                 env={**environment, **self.variables, MARK: self.folder},
                 stdin=subprocess.DEVNULL,
@@ -117,18 +117,18 @@ class TrialJob:
 
     def _last_words(self) -> str:
         lines = [line for line in Path(self.log).read_text(errors="replace").splitlines() if line.strip()]
-        return lines[-1].strip() if lines else "it said nothing"
+        return lines[-1].strip() if lines else "it wrote nothing"
 
     def _progress(self) -> Report:
         return progress(read_learning(Path(self.folder)), self.total_epochs)
 
     def _again(self, state: str) -> Iterator[Report]:
         """The reports that it gave when it ran, at most one per percent."""
-        rows, said = read_learning(Path(self.folder)), 0
+        rows, percent = read_learning(Path(self.folder)), 0
         for i, row in enumerate(rows, start=1):
-            if 100 * row["epochs"] >= (said + 1) * self.total_epochs:
+            if 100 * row["epochs"] >= (percent + 1) * self.total_epochs:
                 report = progress(rows[:i], self.total_epochs)
-                said = int(report.percent)
+                percent = int(report.percent)
                 yield report
         last = self._progress()
         yield Report(state, last.percent, last.value)
@@ -141,25 +141,14 @@ def own_variables() -> dict[str, str]:
 
 def processes_of(folder: str) -> list[int]:
     """Processes on this machine of the trial that trains there, or of all trials below that folder."""
-    wanted, found = f"{MARK}={folder}".encode(), []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            variables = (entry / "environ").read_bytes().split(b"\0")
-        except OSError:  # gone, or another user's
-            continue
-        if any(variable == wanted or variable.startswith(wanted + b"/") for variable in variables):
-            found.append(int(entry.name))
-    return found
+    return processes_where(_marked(folder))
 
 
 def end_all(folder: str, patience_s: float) -> None:
     """Wait until no process of a trial there is left; kill those that are after `patience_s`."""
-    deadline_s = time.monotonic() + patience_s
-    while left := processes_of(folder):
-        if time.monotonic() > deadline_s:
-            for process in left:
-                with suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGKILL)
-        time.sleep(0.1)
+    await_end(_marked(folder), patience_s)
+
+
+def _marked(folder: str) -> Callable[[bytes], bool]:
+    marks = [f"{MARK}={folder}{end}".encode() for end in ("\0", "/")]
+    return lambda described: any(mark in described for mark in marks)

@@ -12,13 +12,19 @@ import pytest
 from ncc.agents.rllib.config import BATCHED_RACKS, RllibConfig
 from ncc.core.errors import ConfigError
 
+OFFLINE = {"algorithm": "marwil", "env_runners": 0, "entropy_coef": 0.0, "episodes": "episodes.parquet"}
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="rllib: ray is not installed")
 
 
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"algorithm": "marwil", "env_runners": 0, "entropy_coef": 0.0}, "record=true"),
+        ({**OFFLINE, "episodes": None}, "record=true"),
+        ({**OFFLINE, "env_runners": 1}, "env_runners and entropy_coef must be 0"),
+        ({**OFFLINE, "entropy_coef": 0.01}, "env_runners and entropy_coef must be 0"),
+        ({**OFFLINE, "address": "auto"}, "address is for env runners"),
+        ({**OFFLINE, "form": "multi_agent"}, "multi_agent"),
+        ({**OFFLINE, "beta": 1.5}, "beta"),
         ({"algorithm": "ppo", "episodes": "episodes.parquet"}, "leave it null"),
         ({"form": "multi_agent", "racks": 2}, "must be 1 in the form multi_agent, got 2"),
         ({"hidden": ()}, "at least one layer"),
@@ -48,7 +54,7 @@ def test_addresses_of_clusters_are_taken(address: str) -> None:
 def test_a_wheel_that_is_not_there_is_refused_before_anything_starts(tmp_path: Path) -> None:
     wheel = tmp_path / "ncc.whl"
     config = RllibConfig(address="auto", wheel=str(wheel))
-    with pytest.raises(ConfigError, match=r"agent\.wheel: there is no file .*ncc\.whl"):
+    with pytest.raises(ConfigError, match=r"the wheel .*ncc\.whl is not a file"):
         config.build()
     wheel.touch()
     config.build()

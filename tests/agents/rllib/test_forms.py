@@ -11,7 +11,7 @@ pytest.importorskip("ray", reason="rllib: ray is not installed (ncc[rllib])")
 from ray.rllib.env.env_context import EnvContext
 
 from ncc.agents.rllib.multi_agent import RackMultiAgentEnv
-from ncc.agents.rllib.settings import EnvSettings
+from ncc.agents.rllib.rollout import EnvSettings
 from ncc.core.errors import ConfigError
 from tests.agents.toy_envs import Identity
 

@@ -94,18 +94,23 @@ def test_the_target_network_follows_only_when_told() -> None:
         assert not torch.allclose(made.forward_inference(obs)["action_dist_inputs"], before)
 
 
+def expected_of(made: HostModule, one: RackRollout, gae_lambda: float) -> tuple[np.ndarray, np.ndarray]:
+    """Advantages and returns, from the value of what followed in the same episode."""
+    values = values_of(made, one.obs)
+    following = np.concatenate([values[1:], values_of(made, one.last_obs)[None]])
+    for (t, rack), obs in zip(one.cut, one.cut_obs, strict=True):
+        following[t, rack] = values_of(made, obs)
+    ends = {"terminated": one.terminated, "truncated": one.truncated}
+    return advantages(one.rewards, values, following, **ends, gamma=GAMMA, gae_lambda=gae_lambda)
+
+
 def test_ppos_advantages_are_a3cs() -> None:
     made, rng = module(), np.random.default_rng(1)
     rollouts = [rollout(rng), rollout(rng)]
     batch = ppo_batch(made, rollouts, gamma=GAMMA, gae_lambda=0.8)
     expected, targets = [], []
     for one in rollouts:
-        values = values_of(made, one.obs)
-        following = np.concatenate([values[1:], values_of(made, one.last_obs)[None]])
-        for (t, rack), obs in zip(one.cut, one.cut_obs, strict=True):
-            following[t, rack] = values_of(made, obs)
-        ends = {"terminated": one.terminated, "truncated": one.truncated}
-        advantage, target = advantages(one.rewards, values, following, **ends, gamma=GAMMA, gae_lambda=0.8)
+        advantage, target = expected_of(made, one, gae_lambda=0.8)
         expected.append(advantage.reshape(-1))
         targets.append(target.reshape(-1))
     found = batch["advantages"].numpy()
@@ -140,10 +145,5 @@ def test_vtrace_on_policy_gives_n_step_returns() -> None:
         values=by_time(torch.from_numpy(values)),
         bootstrap_values=torch.full((RACKS * HOSTS,), 1e6),  # RLlib's, of some other row: must not matter
     )
-    seen = values_of(made, one.obs)
-    following = np.concatenate([seen[1:], values_of(made, one.last_obs)[None]])
-    for (t, rack), obs in zip(one.cut, one.cut_obs, strict=True):
-        following[t, rack] = values_of(made, obs)
-    ends = {"terminated": one.terminated, "truncated": one.truncated}
-    _, expected = advantages(one.rewards, seen, following, **ends, gamma=GAMMA, gae_lambda=1.0)
+    _, expected = expected_of(made, one, gae_lambda=1.0)
     np.testing.assert_allclose(targets.numpy(), expected.reshape(T, -1), rtol=1e-4, atol=1e-5)

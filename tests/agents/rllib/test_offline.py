@@ -1,28 +1,32 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """MARWIL and BC of RLlib on recorded episodes: on a toy where the right action is obvious, and by the mains."""
 
-import importlib.util
-import json
+import importlib
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import hydra
 import numpy as np
 import pytest
 
+pytest.importorskip("ray", reason="rllib: ray is not installed (ncc[rllib])")
+
+import ray
+
 from ncc.agents.policy import load_policy
 from ncc.agents.rllib.config import RllibConfig
+from ncc.agents.rllib.learners import network
+from ncc.agents.rllib.offline import Recorded, offline_algorithm
 from ncc.core.errors import ConfigError
 from ncc.harness.episodes import FILE, Episode, EpisodeInfo, read_episodes, write_episode
 from ncc.harness.learner import Progress
 from ncc.harness.manifest import is_sealed, read_manifest
-from ncc.learning import read_learning
-from tests.mains.commands import TINY, ncc
+from ncc.run.compose import plain_config, register
+from ncc.run.learning import read_learning
+from tests.mains.commands import TINY
 
-pytestmark = [
-    pytest.mark.rllib,
-    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="rllib: ray is not installed (ncc[rllib])"),
-]
+pytestmark = pytest.mark.rllib
 EPOCHS, HOSTS, NUMBERS, ACTIONS = 100, 4, 3, 5
 SPECS: dict[str, Any] = {
     "observation": {"seen": "toy"},
@@ -102,7 +106,9 @@ def accuracy(policy: Path) -> float:
 @pytest.mark.parametrize("algorithm", ["bc", "marwil"])
 def test_it_learns_what_good_episodes_do(recorded: Path, tmp_path: Path, algorithm: str) -> None:
     heard: list[Progress] = []
+    running = ray.is_initialized()
     learned = train(config(recorded / "good", algorithm=algorithm), tmp_path, heard=heard)
+    assert ray.is_initialized() == running, "no Ray is started"
     assert accuracy(learned) > 0.95
     assert accuracy(tmp_path / "policy_untrained.npz") < 0.5
     assert load_policy(learned)[1]["training"]["algorithm"] == algorithm
@@ -122,74 +128,37 @@ def test_of_good_and_bad_episodes_marwil_follows_the_good(recorded: Path, tmp_pa
     assert weighed > imitated + 0.05
 
 
-def test_no_ray_is_started(recorded: Path, tmp_path: Path) -> None:
-    import ray
-
-    running = ray.is_initialized()
-    train(config(recorded / "good", epochs=1000), tmp_path)
-    assert ray.is_initialized() == running
-
-
-@pytest.mark.parametrize("algorithm", ["bc", "marwil"])
-def test_a_training_that_goes_on_is_one_that_was_never_interrupted(
-    recorded: Path, tmp_path: Path, algorithm: str
-) -> None:
-    settings = partial(config, f"{recorded}/*", algorithm=algorithm)
+def test_a_training_that_goes_on_is_one_that_was_never_interrupted(recorded: Path, tmp_path: Path) -> None:
+    settings = partial(config, f"{recorded}/*", algorithm="marwil", hidden=(8,))
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    train(settings(epochs=6000), whole)
-    train(settings(epochs=3000), parts)
+    train(settings(epochs=3000), whole)
+    train(settings(epochs=1500), parts)
     heard: list[Progress] = []
-    train(settings(epochs=6000), parts, resume=True, heard=heard)
-    assert heard[0].epochs >= 3000
+    train(settings(epochs=3000), parts, resume=True, heard=heard)
+    assert heard[0].epochs >= 1500
     layers = [load_policy(folder / "policy.npz")[0].layers for folder in (whole, parts)]
     for (weight, bias), (other_weight, other_bias) in zip(*layers, strict=True):
         assert np.array_equal(weight, other_weight)
         assert np.array_equal(bias, other_bias)
 
 
-def test_a_pass_takes_every_host_of_every_episode_once_and_each_pass_in_another_order() -> None:
-    from ncc.agents.rllib.recorded import Recorded
+def test_a_pass_takes_every_episode_once_and_goes_on_anywhere() -> None:
+    episodes = [episode(i, good=True, epochs=10 + i, hosts=3 + i) for i in range(4)]  # a pass has 46 epochs
 
-    episodes = [episode(1, good=True, epochs=10), episode(2, good=True, epochs=30)]
-    source = Recorded(episodes, seed=1, reward_scale=0.5)
-    passes = [source.take(40), source.take(40)]
-    assert source.taken_epochs == 80
-    orders = []
-    for taken in passes:
-        assert len(taken) == 2 * HOSTS
-        firsts = [tuple(one.get_observations(0)) for one in taken]
-        assert len(set(firsts)) == 2 * HOSTS
-        orders.append(firsts)
-    assert sorted(orders[0]) == sorted(orders[1])
-    assert orders[0] != orders[1]
-    again = Recorded(episodes, seed=1, reward_scale=0.5, position=2 * HOSTS)
-    assert again.taken_epochs == 40
-    assert [tuple(one.get_observations(0)) for one in again.take(40)] == orders[1]
-    one = passes[0][0]
-    number = len(one) == 30
-    host = next(h for h in range(HOSTS) if np.array_equal(episodes[number].obs[0, h], one.get_observations(0)))
-    assert np.array_equal(one.get_actions(), episodes[number].actions[:, host])
-    assert np.array_equal(one.get_rewards(), episodes[number].reward[:, host] / 2)
+    def source(position: int = 0) -> Recorded:
+        return Recorded(episodes, seed=1, gamma=0.5, gae_lambda=1.0, position=position)
 
-
-@pytest.mark.parametrize("hosts", [(3, 3), (7, 7), (3, 7)])
-def test_wherever_recordings_are_taken_up_again_updates_are_the_same(hosts: tuple[int, int]) -> None:
-    from ncc.agents.rllib.recorded import Recorded
-
-    episodes = [episode(i, good=True, epochs=10, hosts=hosts[i % 2]) for i in range(4)]
-    whole = Recorded(episodes, seed=1, reward_scale=0.5)
-    starts, epochs = [0], [0]
-    for _ in range(60):
-        whole.take(10)
-        starts.append(whole.position)
-        epochs.append(whole.taken_epochs)
-    for k, start in enumerate(starts[:-1]):
-        again = Recorded(episodes, seed=1, reward_scale=0.5, position=start)
-        assert again.taken_epochs == epochs[k]
-        for position in starts[k + 1 :]:
-            again.take(10)
-            assert again.position == position
-    assert epochs[-1] >= 10 * 60
+    whole = source()
+    passes = [[one.info.seed for one in whole.take(46)] for _ in range(4)]
+    assert all(sorted(order) == [0, 1, 2, 3] for order in passes)
+    assert passes != [passes[0]] * 4, "each pass has an order of its own"
+    assert (whole.position, whole.taken_epochs) == (16, 4 * 46)
+    for position in range(16):
+        again = source(position)
+        before, (one,) = again.taken_epochs, again.take(1)
+        assert one.info.seed == passes[position // 4][position % 4]
+        assert again.taken_epochs == before + len(one.actions)
+        assert before == 46 * (position // 4) + sum(10 + i for i in passes[position // 4][: position % 4])
 
 
 def test_a_training_does_not_go_on_with_other_recordings(tmp_path: Path) -> None:
@@ -209,17 +178,12 @@ def test_a_training_does_not_go_on_with_other_recordings(tmp_path: Path) -> None
 def test_value_targets_are_discounted_sums_and_go_on_where_time_was_up(tmp_path: Path, terminated: bool) -> None:
     import torch
 
-    from ncc.agents.rllib.offline import offline_algorithm
-
     recording = episode(1, good=False, epochs=3, terminated=terminated)
     write_episode(tmp_path / FILE, recording)
     made = config(tmp_path, algorithm="marwil", gamma=0.5)
     algorithm = offline_algorithm(made.build().config, TOY, SPECS, 1, 0)
-    learner = algorithm.learner_group._learner
-    batch = learner._learner_connector(
-        rl_module=learner.module, batch={}, episodes=algorithm.recorded.take(3), shared_data={}, metrics=None
-    )["default_policy"]
-    module = learner.module["default_policy"].unwrapped()
+    module = network(algorithm)
+    batch = algorithm.recorded.batch(algorithm.recorded.take(3), module)
     expected = {}
     for host in range(HOSTS):
         with torch.no_grad():
@@ -229,9 +193,8 @@ def test_value_targets_are_discounted_sums_and_go_on_where_time_was_up(tmp_path:
             following = 0.5 * float(recording.reward[t, host]) + 0.5 * following  # rewards are scaled by 1 - gamma
             expected[tuple(recording.obs[t, host].tolist())] = following
     found = {tuple(obs.tolist()): float(v) for obs, v in zip(batch["obs"], batch["value_targets"], strict=True)}
-    assert found.keys() == expected.keys(), "no step is lost, and what was added to bootstrap from is gone"
+    assert found.keys() == expected.keys()
     assert found == pytest.approx(expected, abs=1e-6)
-    algorithm.stop()
 
 
 def test_recordings_that_do_not_fit_are_refused(recorded: Path, tmp_path: Path) -> None:
@@ -257,53 +220,37 @@ def test_recordings_that_do_not_fit_are_refused(recorded: Path, tmp_path: Path) 
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"episodes": None}, "set agent.episodes"),
-        ({"env_runners": 1}, "env_runners and entropy_coef must be 0"),
-        ({"entropy_coef": 0.01}, "env_runners and entropy_coef must be 0"),
-        ({"address": "auto"}, "address is for env runners"),
-        ({"form": "multi_agent"}, "multi_agent"),
-        ({"beta": 1.5}, "beta"),
-        ({"algorithm": "ppo"}, "episodes is for marwil and bc"),
-    ],
-)
-def test_settings_that_mean_nothing_here_are_refused(changes: dict[str, Any], said: str) -> None:
-    settings = {"algorithm": "marwil", "env_runners": 0, "entropy_coef": 0.0, "episodes": "x", **changes}
-    with pytest.raises(ConfigError, match=said):
-        RllibConfig(**settings)
-
-
-def test_from_recording_to_judged_policy_by_the_mains(tmp_path: Path) -> None:
+def test_from_recording_to_judged_policy_by_the_mains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     scenario = tuple(o for o in TINY if o.startswith("scenario."))
-    judging = tuple(o for o in TINY if o.startswith("evaluation."))
-    done = ncc(
+    run(
         "evaluate",
         *("record=true", "scenario=rack", *scenario, "controller=[fixed_share]", "datapath=packetsim", "seeds=3"),
         "out=kept",
-        cwd=tmp_path,
     )
-    assert done.returncode == 0, done.stderr
-    assert len(read_episodes(tmp_path / "kept")) == 3
+    assert len(read_episodes("kept")) == 3
     arguments = (
         *("agent=rllib_marwil", "agent.algorithm=bc", "agent.episodes=kept", "agent.epochs=4000"),
-        *("agent.minibatch=100", *scenario, *judging, "evaluation.datapaths=[packetsim]"),
-        "evaluation.controllers=[ncc,ncc_untrained,fixed_share]",
+        *("agent.minibatch=100", *TINY, "evaluation.datapaths=[packetsim]", "evaluation.controllers=[ncc,fixed_share]"),
     )
-    done = ncc("train", *arguments, "out=run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    run = tmp_path / "run"
-    assert is_sealed(run)
-    files = set(read_manifest(run, "training").files)
+    run("train", *arguments, "out=run")
+    assert is_sealed(Path("run"))
+    files = set(read_manifest(Path("run"), "training").files)
     assert {"policy.npz", "policy_untrained.npz", "learning.jsonl"} <= files
     assert "learning_curve.png" not in files, "no episode was played"
     assert any(name.startswith("tensorboard/") for name in files)
-    assert read_learning(run)[-1]["epochs"] >= 4000
+    assert read_learning(Path("run"))[-1]["epochs"] >= 4000
     # The expert answers 3 of 10 whatever it sees: so does its pupil.
-    assert (load_policy(run / "policy.npz")[0].act(read_episodes(tmp_path / "kept")[0].obs[0], None) == 3).all()
-    other = ncc("train", *arguments, "env.action.levels=5", "out=other", cwd=tmp_path)
-    assert other.returncode == 2
-    assert not (tmp_path / "other").exists()
-    assert "recorded with another env.action than this run's (levels 10 in place of 5)" in other.stderr
-    assert json.loads((run / "config.json").read_text())["agent"]["algorithm"] == "bc"
+    assert (load_policy(Path("run/policy.npz"))[0].act(read_episodes("kept")[0].obs[0], None) == 3).all()
+    said = r"recorded with another env\.action than this run's \(levels 10 in place of 5\)"
+    with pytest.raises(ConfigError, match=said):
+        run("train", *arguments, "env.action.levels=5", "out=other")
+    assert not Path("other").exists()
+
+
+def run(main: str, *arguments: str) -> None:
+    """Call a main in this process, with errors as they are."""
+    with hydra.initialize_config_module("ncc.configs", version_base=None):
+        register()
+        composed = plain_config(hydra.compose(main, list(arguments)))
+    importlib.import_module(f"ncc.{main}").main(composed, list(arguments))

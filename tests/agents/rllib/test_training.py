@@ -35,7 +35,7 @@ class Noted:
     folder: Path
     lengths: tuple[int, ...] = (20, 20)
     killed: bool = False
-    """Whether worker 0 dies once, after 60 epochs."""
+    """True if worker 0 dies once, after 60 epochs."""
 
     def __call__(self, worker: int) -> BatchedEnv:
         return NotingEnv(self, worker)
@@ -105,15 +105,13 @@ def run_state(folder: Path) -> dict[str, Any]:
 
 
 def right_frac(folder: Path, name: str = POLICY_FILE) -> float:
-    """How often the policy, drawn from, answers an identity environment rightly."""
+    """The share of right answers of the policy, drawn from, in an identity environment."""
     policy, _ = load_policy(folder / name)
     obs = np.tile(np.eye(4, dtype=np.float32), (500, 1))
     return float((policy.act(obs, np.random.default_rng(5)) == np.tile(np.arange(4), 500)).mean())
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "env_runners", "epochs"), [("ppo", 0, 6_000), ("appo", 1, 24_000), ("impala", 1, 24_000)]
-)
+@pytest.mark.parametrize(("algorithm", "env_runners", "epochs"), [("ppo", 0, 6_000), ("appo", 1, 20_000)])
 def test_identity_is_learnt(tmp_path: Path, algorithm: Any, env_runners: int, epochs: int) -> None:
     config = RllibConfig(
         algorithm=algorithm,
@@ -176,8 +174,7 @@ def test_a_returns_unit_is_the_mean_reward_per_host_and_epoch(tmp_path: Path) ->
         assert value * 40 == pytest.approx(round(value * 40), abs=1e-4)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_leaves_a_checkpoint_and_a_resumed_run_counts_on(tmp_path: Path, number: signal.Signals) -> None:
+def test_ctrl_c_leaves_a_checkpoint_and_a_resumed_run_counts_on(tmp_path: Path) -> None:
     handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     notes = tmp_path / "notes"
     notes.mkdir()
@@ -186,7 +183,7 @@ def test_a_signal_leaves_a_checkpoint_and_a_resumed_run_counts_on(tmp_path: Path
 
     def press(progress: Progress) -> None:
         if progress.epochs >= 100:
-            signal.raise_signal(number)
+            signal.raise_signal(signal.SIGINT)  # SIGTERM: test_command.py
 
     config = SMALL.replace(racks=2, rollout=20, epochs=2000)
     with pytest.raises(KeyboardInterrupt):
@@ -224,34 +221,33 @@ def test_a_killed_env_runner_costs_what_was_in_flight(tmp_path: Path) -> None:
     assert len(set(starts)) == len(starts), "an episode was met twice"
     gaps = np.diff(sorted(episode for rack, episode in starts if rack == 0))
     assert gaps.max() > 1, "it never started again"
-    assert gaps.max() <= algorithms.margin_episodes(1, 20) == 5, "a rollout is an episode long: few can be in flight"
-
-
-def test_what_fails_in_an_env_runner_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InvalidRunError, match="env runner 0: reward of host 0 in rack 1 is nan"):
-        fit(SMALL.replace(env_runners=1), nan, tmp_path)
-    assert not (tmp_path / POLICY_FILE).exists()
+    assert gaps.max() <= algorithms.ROLLOUTS_LOST * 20 + 1
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "make_env", "told"),
+    ("changes", "make_env", "told"),
     [
-        ("ppo", nan_in_one_rack, "env runner 0: reward of host 0 in rack 0 is nan"),
-        ("impala", broken_rack, "env runner 0: the simulator gave up"),
+        ({}, nan, "env runner 0: reward of host 0 in rack 1 is nan"),
+        ({"form": "multi_agent", "racks": 1}, nan_in_one_rack, "env runner 0: reward of host 0 in rack 0 is nan"),
+        (
+            {"form": "multi_agent", "racks": 1, "algorithm": "impala", "env_runners": 1},
+            broken_rack,
+            "env runner 0: the simulator gave up",
+        ),
     ],
 )
-def test_what_fails_in_the_form_multi_agent_is_said(
-    tmp_path: Path, algorithm: Any, make_env: EnvFactory, told: str
+def test_an_error_in_an_env_runner_is_shown(
+    tmp_path: Path, changes: dict[str, Any], make_env: EnvFactory, told: str
 ) -> None:
-    config = SMALL.replace(algorithm=algorithm, form="multi_agent", env_runners=1, racks=1)
     with pytest.raises(InvalidRunError, match=told):
-        fit(config, make_env, tmp_path)
+        fit(SMALL.replace(**changes), make_env, tmp_path)
+    assert not (tmp_path / POLICY_FILE).exists()
 
 
 def test_an_env_runner_that_hangs_ends_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (algorithms, run):
         monkeypatch.setattr(module, "SILENCE_S", 2.0)
-    monkeypatch.setattr(algorithms, "STOP_S", 0.5)
+    monkeypatch.setattr(run, "STOP_S", 0.5)
     with pytest.raises(WorkerDiedError, match="no env runner has answered for 2 s"):
         fit(SMALL.replace(env_runners=1), hanging, tmp_path)
     assert run_state(tmp_path)["epochs"] == 0

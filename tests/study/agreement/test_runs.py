@@ -4,10 +4,10 @@
 import numpy as np
 import pytest
 
-from ncc.compose import load_datapath
 from ncc.core.workload import offered_load
 from ncc.harness.datapath import HostStack
-from ncc.study.agreement.cases import JITTER_NS, PRESETS, Perturbed, PerturbedFactory, load_cases, perturbed
+from ncc.run.compose import load_datapath
+from ncc.study.agreement.cases import JITTER_NS, PRESETS, Perturbed, load_cases, perturbed
 from tests.support.experiments import small_rack
 from tests.support.fluid import FluidDatapath
 
@@ -34,7 +34,7 @@ def test_the_perturbed_start_later_and_are_paired_row_by_row() -> None:
     # A fluid knows no chaos: nobody's completion time moves by more than a few shifts.
     assert finish[1] == pytest.approx(finish[0], abs=1e-4)
     assert not np.array_equal(finish[0], finish[1])
-    assert PerturbedFactory(FluidDatapath)().name == "fluid_perturbed"
+    assert shift.name == "fluid_perturbed"
 
 
 def test_a_perturbed_datapath_has_runs_of_its_own() -> None:

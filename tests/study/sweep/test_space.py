@@ -7,7 +7,7 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from ncc.core.errors import ConfigError
-from ncc.study.sweep.space import Range, override, point_name, points, quoted_list, space_from
+from ncc.study.sweep.space import Range, override, point_name, points, quoted_list, space_from, typed_entry
 
 
 def test_lists_are_crossed_the_last_key_first() -> None:
@@ -72,6 +72,14 @@ def test_a_space_that_cannot_be_is_refused(plain: dict[str, Any], said: str) -> 
     assert said in str(error.value)
 
 
+def test_typed_entries() -> None:
+    assert typed_entry("space.env/reward=[utility,backlog]") == ("env/reward", ["utility", "backlog"])
+    with pytest.raises(ConfigError, match=r"space.seed needs brackets around its values: 'space.seed=\[1,2\]'"):
+        typed_entry("space.seed=1,2")
+    with pytest.raises(ConfigError, match=r"cannot read 'space.seed=\[1'"):
+        typed_entry("space.seed=[1")
+
+
 def test_samples_are_said_exactly_where_there_are_ranges() -> None:
     with pytest.raises(ConfigError, match=r"space\.a is a range: say how often"):
         points({"a": Range(low=1, high=2)}, None, seed=1)
@@ -81,7 +89,7 @@ def test_samples_are_said_exactly_where_there_are_ranges() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [1, -0.5, 1e-5, True, None, "a3c", "null", "a b", "it's", "x=[1,2]", "1e-3", [64, 64], [], ["a", None], {"k": [1]}],
+    [-0.5, 1e-5, True, None, "a3c", "null", "it's", "x=[1,2]", "1e-3", [64, 64], [], ["a", None], {"k": [1]}],
 )
 def test_overrides_are_read_back_as_they_were(value: Any) -> None:
     read = OverridesParser.create().parse_override(override("key", value))

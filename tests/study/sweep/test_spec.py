@@ -1,22 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The trials of a sweep as command lines, and what cannot be compared or is said twice."""
 
-from collections.abc import Iterator
 from typing import Any
 
-import hydra
 import pytest
 
-from ncc.compose import plain_config, register
 from ncc.core.errors import ConfigError
+from ncc.run.compose import composed
 from ncc.study.sweep.spec import Sweep
 
 
 @pytest.fixture(scope="module")
-def plain() -> Iterator[dict[str, Any]]:
-    register()
-    with hydra.initialize_config_module("ncc.configs", version_base=None):
-        yield plain_config(hydra.compose("sweep"))
+def plain() -> dict[str, Any]:
+    return composed("sweep")
 
 
 def test_trials_are_command_lines_of_ncc_train(plain: dict[str, Any]) -> None:
@@ -32,8 +28,8 @@ def test_trials_are_command_lines_of_ncc_train(plain: dict[str, Any]) -> None:
     assert sweep.datapath == "ns3", "the reference of those that trainings are judged on by default"
 
 
-@pytest.mark.parametrize("agent", ["a3c", "a2c", "rllib_ppo", "rllib_appo", "rllib_impala"])
-def test_every_agent_can_be_swept(plain: dict[str, Any], agent: str) -> None:
+@pytest.mark.parametrize("agent", ["a3c", "rllib_impala"])
+def test_agents_of_each_kind_can_be_swept(plain: dict[str, Any], agent: str) -> None:
     sweep = Sweep.from_plain({**plain, "train": [f"agent={agent}"]}, {"agent.learning_rate": [1e-4, 1e-3]})
     assert [trial.plan.learner.learning_rate for trial in sweep.trials] == [1e-4, 1e-3]
 
@@ -42,10 +38,9 @@ def test_every_agent_can_be_swept(plain: dict[str, Any], agent: str) -> None:
     ("changes", "space", "said"),
     [
         ({}, {"agent.gamma": [0.5, 2.0]}, "trial gamma-2.0: agent.gamma must be"),
-        ({}, {"agent.gamma": {"low": 0.9, "high": 0.5}}, "space.agent.gamma: low must be less than high"),
         ({"scheduler": "asia"}, {"seed": [1]}, "Unknown scheduler 'asia'; known: asha, null. Did you mean 'asha'?"),
         ({"train": ["seed=2"]}, {"seed": [1]}, "seed is both in space and in train"),
-        ({"train": ["out=x"]}, {"seed": [1]}, "out of each trial is said by the sweep"),
+        ({"train": ["out=x"]}, {"seed": [1]}, "out of each trial is set by the sweep"),
         ({}, {"env/reward": ["backlog", "utility"]}, "differ in env.reward, so that their returns cannot be compared"),
         ({}, {"evaluation.seeds": [2, 3]}, "differ in evaluation,"),
         ({}, {"scenario.duration_s": [0.1, 0.2]}, "differ in scenario,"),

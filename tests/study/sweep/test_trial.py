@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ncc.learning import LEARNING, read_learning
+from ncc.run.learning import LEARNING, read_learning
 from ncc.study.sweep.trial import MARK, end_all, processes_of, progress
 
 SLEEPER = """

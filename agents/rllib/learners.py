@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""RLlib's learners with A3C's Adam and with the errors of env runners; their losses are RLlib's own."""
+
+from typing import Any
+
+import torch
+from ray.rllib.algorithms.appo.torch.appo_torch_learner import APPOTorchLearner
+from ray.rllib.algorithms.impala.torch.impala_torch_learner import IMPALATorchLearner
+from ray.rllib.algorithms.marwil.torch.marwil_torch_learner import MARWILTorchLearner
+from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
+from ray.rllib.core.learner.training_data import TrainingData
+
+from ncc.agents.a3c.adam import BETA1, BETA2, EPS
+from ncc.agents.rllib.module import HostModule
+from ncc.agents.rllib.rollout import FailedRollout
+from ncc.core.errors import InvalidRunError
+
+_SCALE = "ncc_squared_advantage"
+
+
+class SameAdam:
+    """A mixin that gives RLlib's learners Adam with A3C's constants."""
+
+    def configure_optimizers_for_module(self: Any, module_id: str, config: Any = None) -> None:
+        """Register A3C's Adam for a module, at the rate `config.lr`."""
+        params = self.get_parameters(self.module[module_id])
+        optimizer = torch.optim.Adam(params, betas=(BETA1, BETA2), eps=EPS)
+        self.register_optimizer(module_id=module_id, optimizer=optimizer, params=params, lr_or_lr_schedule=config.lr)
+
+    def update(self: Any, training_data: TrainingData, **settings: Any) -> Any:
+        """Update as RLlib does.
+
+        Raises:
+            InvalidRunError: an env runner reported that it cannot continue.
+        """
+        training_data.solve_refs()
+        for episode in training_data.episodes or ():
+            if isinstance(episode, FailedRollout):
+                raise InvalidRunError(episode.message)
+        return super().update(training_data=training_data, **settings)  # type: ignore[misc]
+
+
+class PpoLearner(SameAdam, PPOTorchLearner):
+    """PPO's learner with A3C's Adam."""
+
+
+class AppoLearner(SameAdam, APPOTorchLearner):
+    """APPO's learner with A3C's Adam."""
+
+
+class ImpalaLearner(SameAdam, IMPALATorchLearner):
+    """IMPALA's learner with A3C's Adam."""
+
+
+class MarwilLearner(SameAdam, MARWILTorchLearner):
+    """MARWIL's learner with A3C's Adam, and with the moving mean of squared advantages in its checkpoints."""
+
+    def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """RLlib's state, and the moving means by module."""
+        state: dict[str, Any] = super().get_state(*args, **kwargs)
+        state[_SCALE] = {name: float(value) for name, value in self.moving_avg_sqd_adv_norms_per_module.items()}
+        return state
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Restore a state from `get_state`."""
+        super().set_state(state)
+        for name, value in state.get(_SCALE, {}).items():
+            self.moving_avg_sqd_adv_norms_per_module[name] = torch.tensor(value)
+
+
+def network(algorithm: Any) -> HostModule:
+    """The network that an algorithm trains, in this process."""
+    (found,) = algorithm.learner_group.foreach_learner(_network)
+    module: HostModule = found.get()
+    return module
+
+
+def _network(learner: Any) -> HostModule:
+    (module,) = learner.module.values()
+    found: HostModule = module.unwrapped()
+    return found

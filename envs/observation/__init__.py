@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The observation of a host each epoch: itself, its neighbours and the uplink. It is listed in features.yaml."""
+
+from ncc.envs.observation.losses import reliable
+from ncc.envs.observation.observer import SharedObserver
+from ncc.envs.observation.spec import FEATURES, HIGH, LOW, ObservationSpec, fair_share_at, guard_at, names_of, obs_dim
+
+__all__ = [
+    "FEATURES",
+    "HIGH",
+    "LOW",
+    "ObservationSpec",
+    "SharedObserver",
+    "fair_share_at",
+    "guard_at",
+    "names_of",
+    "obs_dim",
+    "reliable",
+]

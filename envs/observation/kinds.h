@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Features: the numbers that a host observes, one function each. features.yaml says which there are and in what order.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace ncc
+{
+
+// Rules by which hosts are ranked, of ncc/harness/oracles.py.
+struct Rules {
+    float gain, alike, slack, held, growth, start;
+};
+
+// The view of one host: its own columns, now and as old as its neighbours' messages, and the last message of each.
+struct Host {
+    size_t number;
+    const float *now, *before;     // columns of all hosts and uplinks
+    size_t neighbours, width;      // number of neighbours, and of numbers in the message of each
+    const float *told;             // [neighbours, width]
+    const float *upper;            // numbers of the uplink
+    const int64_t *age;            // [neighbours, and the uplink] in periods
+    float share;                   // the uplink's rate over the host's link rate
+    const float *links;            // neighbours' link rates over the host's
+    size_t busy;                   // number of neighbours with queued flows
+    float room_much, room_shorter; // share of the uplink left by neighbours with (much) shorter flows
+    size_t alike;                  // neighbours with a next flow about as long
+    const std::vector<std::vector<float>> *constants;
+
+    float Told(size_t neighbour, size_t what) const { return told[neighbour * width + what]; }
+};
+
+// Places of a feature's numbers: in the columns (plus the host's number), in a neighbour's message, among the uplink's
+// numbers, and among the constants. `neighbour` is the neighbour that the feature is about.
+struct Where {
+    size_t column, told, upper, constant, neighbour;
+};
+
+using Feature = double (*)(const Host &, const Where &);
+
+inline std::map<std::string, Feature> &Features()
+{
+    static std::map<std::string, Feature> all;
+    return all;
+}
+
+struct Registered {
+    Registered(const char *name, Feature feature) { Features()[name] = feature; }
+};
+
+// A kind of feature: NCC_FEATURE(name) { return a number of `host`, found by `at`; }
+#define NCC_FEATURE(name)                                                                                              \
+    static double name(const Host &, const Where &);                                                                   \
+    static const Registered registered_##name(#name, name);                                                            \
+    static double name([[maybe_unused]] const Host &host, [[maybe_unused]] const Where &at)
+
+// The sum in the order in which numpy makes it, so that bits are the same.
+template <typename T>
+T PairwiseSum(const T *x, size_t n)
+{
+    if (n < 8) {
+        T sum = 0;
+        for (size_t i = 0; i < n; ++i) {
+            sum += x[i];
+        }
+        return sum;
+    }
+    if (n <= 128) {
+        T r[8];
+        std::copy_n(x, 8, r);
+        size_t i = 8;
+        for (; i + 8 <= n; i += 8) {
+            for (size_t k = 0; k < 8; ++k) {
+                r[k] += x[i + k];
+            }
+        }
+        T sum = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
+        for (; i < n; ++i) {
+            sum += x[i];
+        }
+        return sum;
+    }
+    const size_t half = n / 2 / 8 * 8;
+    return PairwiseSum(x, half) + PairwiseSum(x + half, n - half);
+}
+
+constexpr double kAgeScale = 100.0, kAgeMost = 3.0; // periods, and the largest number that is shown
+
+inline double Aged(int64_t age)
+{
+    return std::min(std::log1p(static_cast<double>(age)) / std::log1p(kAgeScale), kAgeMost);
+}
+
+namespace features
+{
+
+NCC_FEATURE(own) { return host.now[at.column + host.number]; }
+NCC_FEATURE(own_before) { return host.before[at.column + host.number]; }
+NCC_FEATURE(upper) { return host.upper[at.upper]; }
+NCC_FEATURE(constant) { return (*host.constants)[at.constant][host.number]; }
+NCC_FEATURE(neighbour) { return host.Told(at.neighbour, at.told); }
+
+NCC_FEATURE(mean)
+{
+    float sum = 0;
+    for (size_t j = 0; j < host.neighbours; ++j) {
+        sum += host.Told(j, at.told);
+    }
+    return host.neighbours ? sum / static_cast<float>(host.neighbours) : 0;
+}
+
+NCC_FEATURE(max)
+{
+    float most = host.neighbours ? host.Told(0, at.told) : 0;
+    for (size_t j = 1; j < host.neighbours; ++j) {
+        most = std::max(most, host.Told(j, at.told));
+    }
+    return most;
+}
+
+NCC_FEATURE(busy_share)
+{
+    return host.neighbours ? static_cast<double>(host.busy) / static_cast<double>(host.neighbours) : 0;
+}
+
+NCC_FEATURE(fair_share) { return std::min(host.share / static_cast<double>(1 + host.busy), 1.0); }
+NCC_FEATURE(room_after_much_shorter) { return std::min(host.room_much, 1.0F); }
+NCC_FEATURE(room_after_shorter) { return std::min(host.room_shorter, 1.0F); }
+NCC_FEATURE(share_among_alike) { return std::min(host.room_much / static_cast<double>(1 + host.alike), 1.0); }
+
+NCC_FEATURE(age) { return Aged(host.age[at.neighbour]); }
+NCC_FEATURE(upper_age) { return Aged(host.age[host.neighbours]); }
+
+NCC_FEATURE(age_mean)
+{
+    std::vector<double> ages(host.neighbours);
+    std::transform(host.age, host.age + host.neighbours, ages.begin(), Aged);
+    return ages.empty() ? 0 : PairwiseSum(ages.data(), ages.size()) / static_cast<double>(ages.size());
+}
+
+NCC_FEATURE(age_max) { return host.neighbours ? Aged(*std::max_element(host.age, host.age + host.neighbours)) : 0; }
+
+} // namespace features
+
+} // namespace ncc

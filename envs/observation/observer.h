@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// From measurements to what hosts observe, for one network or several. Its tables are made by columns.py.
+#pragma once
+
+#include "kinds.h"
+#include "tables.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <vector>
+
+namespace ncc
+{
+
+class Observer
+{
+  public:
+    Observer(Tables tables, size_t networks) : t_(std::move(tables)), networks_(networks)
+    {
+        for (Network &network : networks_) {
+            network.raw.resize(t_.size);
+            network.ring.assign(t_.delay + 1, std::vector<float>(t_.size));
+            network.told.resize(t_.n * t_.neighbours * t_.Width());
+            network.upper.resize(t_.n * t_.upper.size());
+            network.age.resize(t_.n * (t_.neighbours + 1));
+        }
+        sent_.resize(t_.n * t_.Width());
+        takes_much_.resize(t_.neighbours);
+        takes_shorter_.resize(t_.neighbours);
+    }
+
+    const Tables &tables() const { return t_; }
+
+    // Takes what row `of` of the signals measured of network `row`, for `Commit`. False if a number is not finite.
+    bool Measure(size_t row, const Signals &signals, size_t of)
+    {
+        Network &network = networks_[row];
+        std::vector<double> &raw = network.raw;
+        double squares = 0;
+        for (const Column &column : t_.columns) {
+            for (size_t i = 0; i < column.size; ++i) {
+                const size_t at = column.first + i;
+                double value = std::min(signals[column.signal].At(of, i), t_.cut[at]);
+                if (column.over >= 0) {
+                    value /= std::max(signals[static_cast<size_t>(column.over)].At(of, i), 1.0);
+                }
+                raw[at] = value * t_.unit[at] + t_.offset[at];
+                squares += raw[at] * raw[at];
+            }
+        }
+        return std::isfinite(squares);
+    }
+
+    // Lets what `Measure` took be the newest state, and forgets the past if `anew`. `came` [n, neighbours + 1] says
+    // whose messages arrive; nullptr: all.
+    void Commit(size_t row, bool anew, const bool *came, size_t begin, size_t end)
+    {
+        Network &network = networks_[row];
+        const size_t slots = network.ring.size();
+        anew = anew || network.seen == 0;
+        network.newest = network.seen++ % slots;
+        std::vector<float> &state = network.ring[network.newest];
+        for (const Column &column : t_.columns) {
+            for (size_t at = column.first; at < column.first + column.size; ++at) {
+                const double clipped = std::max(std::min(network.raw[at], t_.most[at]), t_.least[at]);
+                state[at] = static_cast<float>((column.logarithmic ? std::log(clipped) : clipped) * t_.gain[at]);
+            }
+        }
+        if (anew) {
+            for (std::vector<float> &slot : network.ring) {
+                if (&slot != &state) {
+                    slot = state;
+                }
+            }
+        }
+        Deliver(network, anew, anew ? nullptr : came, begin, end);
+    }
+
+    // Fills the rows of hosts `begin` to `end` - 1 of obs [n, entries].
+    void Observe(size_t row, float *obs, size_t begin, size_t end)
+    {
+        const Network &network = networks_[row];
+        for (size_t i = begin; i < end; ++i) {
+            const Host host = Seen(network, i);
+            float *to = obs + i * t_.entries.size();
+            for (const Entry &entry : t_.entries) {
+                *to++ = std::min(static_cast<float>(entry.feature(host, entry.where)), t_.ceiling);
+            }
+        }
+    }
+
+  private:
+    struct Network {
+        std::vector<double> raw;
+        std::vector<std::vector<float>> ring; // states, the newest and as many before it as messages are old
+        std::vector<float> told, upper;       // last messages [n, neighbours, width], [n, uplink's numbers]
+        std::vector<int64_t> age;             // [n, neighbours + 1]
+        size_t seen = 0, newest = 0;
+    };
+
+    static const std::vector<float> &Oldest(const Network &network)
+    {
+        return network.ring[(network.newest + 1) % network.ring.size()];
+    }
+
+    void Deliver(Network &network, bool anew, const bool *came, size_t begin, size_t end)
+    {
+        const std::vector<float> &state = Oldest(network);
+        const size_t width = t_.Width(), near = t_.neighbours;
+        for (size_t i = 0; i < t_.n; ++i) {
+            float *to = sent_.data() + i * width;
+            for (const size_t column : t_.told) {
+                *to++ = state[column + i];
+            }
+            *to = t_.ranked ? std::expm1(state[t_.next + i] * t_.rules.gain) : 0;
+        }
+        for (size_t i = begin; i < end; ++i) {
+            int64_t *age = network.age.data() + i * (near + 1);
+            const bool *arrived = came ? came + i * (near + 1) : nullptr;
+            for (size_t j = 0; j <= near; ++j) {
+                age[j] = anew || !arrived || arrived[j] ? 0 : age[j] + 1;
+            }
+            for (size_t j = 0; j < near; ++j) {
+                float *to = network.told.data() + (i * near + j) * width;
+                if (age[j]) {
+                    continue;
+                }
+                if (!anew && t_.Lies(i, j)) {
+                    std::fill_n(to, width, 0.0F);
+                } else {
+                    std::copy_n(sent_.data() + t_.near[i * near + j] * width, width, to);
+                }
+            }
+            for (size_t k = 0; k < t_.upper.size() && !age[near]; ++k) {
+                network.upper[i * t_.upper.size() + k] = state[t_.upper[k] + t_.area[i]];
+            }
+        }
+    }
+
+    Host Seen(const Network &network, size_t i)
+    {
+        const size_t near = t_.neighbours, width = t_.Width();
+        Host host = {};
+        host.number = i;
+        host.now = network.ring[network.newest].data();
+        host.before = Oldest(network).data();
+        host.neighbours = near;
+        host.width = width;
+        host.told = network.told.data() + i * near * width;
+        host.upper = network.upper.data() + i * t_.upper.size();
+        host.age = network.age.data() + i * (near + 1);
+        host.share = t_.share[i];
+        host.links = t_.links.data() + i * near;
+        host.constants = &t_.constants;
+        for (size_t j = 0; j < near; ++j) {
+            host.busy += host.Told(j, t_.told_flows) > 0;
+        }
+        if (t_.ranked) {
+            Rank(host);
+        }
+        return host;
+    }
+
+    // Compares the host's next flow with its neighbours', in what its link carries in a period.
+    void Rank(Host &host)
+    {
+        const Rules &rules = t_.rules;
+        const float left = std::expm1(host.now[t_.next + host.number] * rules.gain);
+        for (size_t j = 0; j < host.neighbours; ++j) {
+            const float link = host.links[j], theirs = host.Told(j, host.width - 1) * link;
+            const float sent = host.Told(j, t_.told_throughput), limit = host.Told(j, t_.told_limit);
+            const bool busy = host.Told(j, t_.told_flows) > 0;
+            const bool held = sent + rules.start >= rules.held * std::min(limit, 1.0F);
+            const float takes = (held ? 1.0F : std::min(rules.growth * sent + rules.start, 1.0F)) * link;
+            const bool much = busy && theirs + rules.slack * link < left / rules.alike;
+            takes_much_[j] = much ? takes : 0;
+            takes_shorter_[j] = busy && theirs < left ? takes : 0;
+            host.alike += busy && !much && theirs <= (left + rules.slack) * rules.alike;
+        }
+        host.room_much = std::max(host.share - PairwiseSum(takes_much_.data(), host.neighbours), 0.0F);
+        host.room_shorter = std::max(host.share - PairwiseSum(takes_shorter_.data(), host.neighbours), 0.0F);
+    }
+
+    Tables t_;
+    std::vector<Network> networks_;
+    std::vector<float> sent_, takes_much_, takes_shorter_; // scratch memory for one network and host
+};
+
+} // namespace ncc

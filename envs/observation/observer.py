@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The observer of measurements for each host (wang2021 section 5.3.1.2)."""
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from ncc.core.errors import DatapathError
+from ncc.core.measurement import Measurement, Measurements
+from ncc.core.scenario import Scenario
+from ncc.envs.observation.columns import SIGNALS, tables_of
+from ncc.envs.observation.losses import Losses, reliable
+from ncc.envs.observation.spec import ObservationSpec
+from ncc.harness.batch import ObsArray
+
+
+@cache
+def extension() -> Any:
+    """Return the extension module `_observation`.
+
+    Raises:
+        DatapathError: it is not built; the message says how.
+    """
+    try:
+        return import_module("ncc.envs.observation._observation")
+    except ImportError as error:
+        raise DatapathError(
+            f"The extension ncc.envs.observation._observation cannot be loaded ({error}): run `make build` in a "
+            "checkout, or reinstall ncc."
+        ) from error
+
+
+def signals_of(measurement: Measurement | Measurements) -> list[Any]:
+    """Return the signals that are observed."""
+    columns = measurement.__dict__
+    return [columns[name] for name in SIGNALS]
+
+
+class SharedObserver:
+    """An `Observer`: own state now; neighbours and uplink `Scenario.sharing_delay_periods` epochs old.
+
+    A row of an observation has the numbers of `ncc.envs.observation.names_of`: 53 for 16 hosts that see each other one
+    by one; pooled 16 for any number of hosts, ranked 25. Until the delay has passed, others are seen as in the first
+    measurement, when nothing had been sent. Feed every measurement exactly once, in order.
+
+    Reset for several racks it takes `Measurements` and gives each rack what an observer of its own would; `restart`
+    begins one of them anew.
+    """
+
+    def __init__(self, spec: ObservationSpec) -> None:
+        self.spec = spec
+
+    def reset(self, scenario: Scenario, racks: range | None = None, *, seed: int = 0) -> None:
+        """Forget the past.
+
+        Args:
+            scenario: whose hosts are observed.
+            racks: numbers of the racks observed together, for a leading axis; None: one, without that axis.
+            seed: decides which messages get lost, if any do; of several racks, `restart` is given each one's.
+
+        Raises:
+            ConfigError: neighbourhoods of different sizes.
+        """
+        tables, self._racks = tables_of(self.spec, scenario), racks
+        self.obs_dim = len(tables["entries"])
+        self.tables: dict[str, Any] | None = tables if reliable(scenario) and racks is None else None
+        """Parameters of `Decider` of decide.cc; None if that does not know which messages get lost."""
+        lead = () if racks is None else (len(racks),)
+        self._row_shape = (scenario.n_agents, self.obs_dim)
+        self._shape = (*lead, *self._row_shape)
+        self._made_of = (tables, len(racks or (0,)))
+        self._made: Any = None
+        self._losses = None if reliable(scenario) else Losses(scenario, lead, seed)
+        self._begun = racks is not None
+
+    def observe(self, measurement: Measurement | Measurements) -> ObsArray:
+        """Return a new array [n_agents, obs_dim] of float32 in [`LOW`, `HIGH`], or [n_racks, n_agents, obs_dim].
+
+        Raises:
+            DatapathError: a measured number is not finite.
+        """
+        obs: ObsArray = np.empty(self._shape, np.float32)
+        came = None if self._losses is None or not self._begun else self._losses.came()
+        bad = self._observer().observe(signals_of(measurement), came, obs)
+        if bad >= 0:
+            raise DatapathError(_blame(measurement, bad, self._racks))
+        self._begun = True
+        return obs
+
+    def restart(self, row: int, measurement: Measurement, *, seed: int = 0) -> ObsArray:
+        """Begin one of several racks anew with its first measurement; return its [n_agents, obs_dim].
+
+        Raises:
+            DatapathError: a measured number is not finite.
+        """
+        obs: ObsArray = np.empty(self._row_shape, np.float32)
+        if not self._observer().begin(row, signals_of(measurement), obs):
+            raise DatapathError(_blame(measurement, 0, None))
+        if self._losses is not None:
+            self._losses.begin(row, seed)
+        return obs
+
+    def _observer(self) -> Any:
+        """Return the observer in C++, made when it is first needed: until then this object can be pickled."""
+        if self._made is None:
+            self._made = extension().Observer(*self._made_of)
+        return self._made
+
+
+def _blame(m: Measurement | Measurements, bad: int, racks: range | None) -> str:
+    """Say what is not finite, where and when."""
+    one, where = (m[bad], f"rack {racks[bad]}: ") if isinstance(m, Measurements) and racks is not None else (m, "")
+    # A rate limit may be inf, but not NaN.
+    wrong = [name for name in SIGNALS if name != "rate_limit_bps" and not np.isfinite(getattr(one, name)).all()]
+    found = ", ".join(wrong or ["rate_limit_bps"])
+    return f"{where}epoch {one.epoch}: the datapath measured a number that is not finite ({found})"

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Settings of an observation, and the names of its numbers."""
+
+from collections.abc import Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import yaml
+from msgspec import Meta
+
+from ncc.core.errors import ConfigError
+from ncc.core.scenario import Scenario
+from ncc.core.value import Positive, Value
+from ncc.envs.scales import scales_of
+
+TABLE: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_name("features.yaml").read_text(encoding="utf-8"))
+"""The table of features, features.yaml."""
+FEATURES: Mapping[str, Mapping[str, Any]] = TABLE["features"]
+"""Its features by name."""
+LOW, HIGH = -1.0, 3.0
+"""Every entry is clipped to this range."""
+
+
+class ObservationSpec(Value, frozen=True):
+    """Conversion of measurements to numbers near [0, 1].
+
+    Rates are divided by the line rate of their port (no limit counts as 1). Everything that spans decades is
+    ln(1 + value/unit) / ln(1 + scale): 0 at nothing, 1 at `scale` units, and then slowly more.
+
+    | entry | value | unit | scale |
+    |---|---|---|---|
+    | rtt | RTT above base RTT | base RTT (`Scales.base_rtt_s`) | `rtt_scale` |
+    | wait, mean_wait | waiting time, sum or mean over queued flows | period | `wait_scale` |
+    | queued_bytes, next bytes | payload not yet sent | what the host's link carries in a period | `backlog_scale` |
+    | queued_flows | flows not yet sent | 1 | `flows_scale` |
+    | queue | bytes waiting in the uplink | MTU | its buffer in MTUs, so 1 is a full buffer |
+
+    `neighbours` says how they are seen. ``each``: one after the other, as in the paper; a policy then fits
+    neighbourhoods of one size. ``pooled``: mean and maximum over them, the share of them that is busy, and what the
+    uplink has for each busy one and the host itself, over the host's link rate: of equal meaning for any number of
+    hosts, and whichever of them is which. ``ranked``: those, and how the host's shortest queued flow compares with
+    theirs. ``none``: not at all, the uplink apart. The file features.yaml has the features of each by name.
+
+    `ages` adds how old what was heard of each neighbour and of the uplink is, beyond the delay of sharing: ln(1 +
+    periods) / ln(1 + 100), or of pooled neighbours the mean and the maximum, and the uplink's. Of use where
+    messages get lost (`Scenario.sharing_loss_frac`).
+    """
+
+    neighbours: Literal["each", "pooled", "ranked", "none"] = "each"
+    ages: bool = False
+
+    rtt_scale: Positive = 20.0
+    wait_scale: Positive = 100.0
+    backlog_scale: Positive = 100.0
+    flows_scale: Annotated[float, Meta(ge=1)] = 30.0
+    ceiling: Annotated[float, Meta(ge=LOW, le=HIGH)] = HIGH
+    """Largest number shown: 1 hides by how much a `scale` is exceeded, which training may never have met.
+    Neighbours are ranked by what they really told."""
+
+
+class Entry(NamedTuple):
+    """A number of a host's row."""
+
+    name: str
+    feature: Mapping[str, Any]
+    """Its line in the table."""
+    neighbour: int
+    """Number of the neighbour that it is about, from 0; 0 too for what is not about one."""
+
+
+def entries(spec: ObservationSpec, n_neighbours: int) -> list[Entry]:
+    """Return a host's row: its numbers in order."""
+    view = TABLE["views"][spec.neighbours]
+    names = [*_flat(view["sees"]), *(view["ages"] if spec.ages else ())]
+    found: list[Entry] = []
+    for per, group in groupby(names, lambda name: FEATURES[name].get("per")):
+        features = [(name, FEATURES[name]) for name in group]
+        if per is None:
+            found += [Entry(name, feature, 0) for name, feature in features]
+            continue
+        found += [
+            Entry(f"neighbour {i + 1} {feature.get('called', name)}", feature, i)
+            for i in range(n_neighbours)
+            for name, feature in features
+        ]
+    return found
+
+
+def names_of(spec: ObservationSpec, n_neighbours: int) -> tuple[str, ...]:
+    """Return the names of a host's numbers in order."""
+    return tuple(entry.name for entry in entries(spec, n_neighbours))
+
+
+def obs_dim(spec: ObservationSpec, scenario: Scenario) -> int:
+    """Return the number of numbers in one host's observation."""
+    return len(entries(spec, scales_of(scenario).neighbours.shape[1]))
+
+
+def fair_share_at(spec: ObservationSpec) -> int | None:
+    """Return the column of a host's fair share of the uplink, over its link's rate; None: neighbours are hidden.
+
+    Raises:
+        ConfigError: neighbours are seen one by one, without such a number.
+    """
+    if spec.neighbours == "none":
+        return None
+    names = names_of(spec, 0)
+    if "fair share" not in names:
+        raise ConfigError(
+            "action.kind 'shares' needs observation.neighbours 'pooled', 'ranked' or 'none', got "
+            f"{spec.neighbours!r}: a fair share must be among what is observed"
+        )
+    return names.index("fair share")
+
+
+def guard_at(spec: ObservationSpec) -> tuple[int, int, int] | None:
+    """Return the columns by which `ncc.envs.action.ActionSpec` guards a host; None if one of them is not observed.
+
+    Returns:
+        Columns of its share among alike, of the share of its neighbours that was busy, and of its queued flows before.
+    """
+    names, needed = names_of(spec, 0), ("share among alike", "busy share", "queued flows before")
+    if not set(needed) <= set(names):
+        return None
+    share, others, before = map(names.index, needed)
+    return share, others, before
+
+
+def _flat(names: list[Any]) -> list[str]:
+    return [name for each in names for name in (_flat(each) if isinstance(each, list) else [each])]

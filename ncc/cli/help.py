@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The output of ``ncc <verb> --help`` for mains that Hydra composes.
+
+The texts have one source each: a verb's purpose is in its module; examples, groups and keys are comments in
+configs/<verb>.yaml; keys within a group are docstrings of the values' fields.
+"""
+
+import ast
+import inspect
+import json
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, cast, get_args
+
+import msgspec
+from omegaconf import OmegaConf
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ncc.cli.verbs import sentence
+from ncc.core.errors import UnknownNameError
+from ncc.core.explain import members
+from ncc.core.scenario import Scenario
+from ncc.core.value import Value
+from ncc.envs.spec import EnvView
+from ncc.harness.datapath import HostStack
+from ncc.run.compose import learner_configs
+
+WIDEST = 120
+"""Largest width in columns; longer lines are hard to read."""
+LISTED = 16
+"""Number of options of a group that are shown; a longer group has `list`."""
+ENTRY = re.compile(r"(?P<indent> *)(?:- )?(?P<key>[a-z_][\w/]*):(?: +(?P<value>[^#\s][^#]*?))?(?: +# (?P<text>.*))?")
+UNITS = {"_bps": "bits per second", "_s": "seconds", "_bytes": "bytes", "_pkts": "packets", "_frac": "fraction of 1"}
+
+Line = tuple[str, Any, str]
+"""Key, default and text."""
+
+
+def examples(verb: str) -> list[str]:
+    """Command lines in the comment at the start of configs/<verb>.yaml."""
+    return [line.removeprefix("# ") for line in _yaml(verb) if line.startswith(f"# ncc {verb}")]
+
+
+def written(verb: str) -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
+    """Groups of configs/<verb>.yaml with default and comment, and keys with comment; nested keys have dots.
+
+    Keys of a section whose comment begins with "by name" are chosen by users, and are left out.
+    """
+    groups: dict[str, tuple[str, str]] = {}
+    keys: dict[str, str] = {}
+    within, closed = "", False
+    for found in filter(None, map(ENTRY.fullmatch, _yaml(verb))):
+        key, text = found["key"], found["text"] or ""
+        if not found["indent"]:
+            within, closed = key, text.startswith("by name")
+            keys[key] = text
+        elif within == "defaults":
+            groups[key] = (found["value"] or "", text)
+        elif len(found["indent"]) == 2 and not closed:
+            keys.pop(within, None)
+            keys[f"{within}.{key}"] = text
+    groups.pop("hydra")
+    return groups, {key: text for key, text in keys.items() if key.partition(".")[0] not in ("defaults", "hydra")}
+
+
+def show(verb: str, config: Any, choices: Mapping[str, Any], options: Mapping[str, Iterable[str]]) -> None:
+    """Print a verb's first page: purpose, examples, groups with their options, keys with their defaults.
+
+    Args:
+        config: configuration composed with the overrides.
+        choices: chosen option of each group.
+        options: all options, by group.
+    """
+    console = _console()
+    groups, keys = written(verb)
+    usage = f"usage: ncc {verb} {'[group=option] ' if groups else ''}[key=value] ..."
+    console.print(usage, "", sentence(verb), "", "Examples:", sep="\n")
+    console.print(*(f"  {line}" for line in examples(verb)), sep="\n", soft_wrap=True)
+    lines = []
+    for group in (found for top in groups for found in (top, *sorted(g for g in options if g.startswith(f"{top}/")))):
+        known = sorted(options.get(group, ()))
+        listed = ", ".join(known) if len(known) <= LISTED else f"{len(known) - 1} of them, {group}=list shows all"
+        default, text = groups.get(group) or ("null", "{1} of the {0}".format(*group.split("/")))
+        lines.append((group, choices.get(group) or default, f"{text}: {listed}"))
+    if lines:
+        _print(console, "Groups, with their options", lines)
+    _print(console, "Keys", [(key, OmegaConf.select(config, key), text) for key, text in keys.items()])
+    more = f"ncc {verb} --help scenario (the keys within it), " if "scenario" in groups else ""
+    console.print(
+        f"\nValues may have units: 10Gbps, 1ms, 512KB, 80%. More: {more}--cfg job (all that was composed), "
+        "-m (every combination of comma-separated values), --config-dir DIR (YAML files of your own)."
+    )
+
+
+def show_within(config: Any, part: str) -> None:
+    """Print every key within `part` of a composed configuration, with its value and text.
+
+    Raises:
+        UnknownNameError: there is no such part; the message lists those that exist.
+    """
+    value = OmegaConf.select(config, part)
+    if value is None and part not in config:
+        raise UnknownNameError("part of the configuration", part, map(str, config))
+    plain = cast(dict[str, Any], OmegaConf.to_container(config, resolve=False))
+    lines = [line for line in within(plain) if line[0] == part or line[0].startswith(f"{part}.")]
+    _print(_console(), f"Keys within {part}", lines, key_frac=0.6)
+
+
+def within(plain: Mapping[str, Any]) -> Iterator[Line]:
+    """Keys of a composed configuration with their values and, from the value's class, their texts."""
+    agent = plain.get("agent")
+    learner = learner_configs().get(agent.get("learner", "")) if isinstance(agent, Mapping) else None
+    kinds = {"scenario": Scenario, "env": EnvView, "agent": learner, "stack": HostStack}
+    for key, value in plain.items():
+        yield from _within(key, value, [kinds[key]] if kinds.get(key) else [], "")
+
+
+def _within(key: str, value: Any, types: list[Any], text: str) -> Iterator[Line]:
+    if not isinstance(value, Mapping) or not value:
+        unit = next((unit for suffix, unit in UNITS.items() if key.endswith(suffix)), "")
+        yield key, value, text or unit
+        return
+    structs = [kind for kind in types if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
+    for name, child in value.items():
+        fields = [(kind, field) for kind in structs for field in msgspec.structs.fields(kind) if field.name == name]
+        said = next((_texts(kind)[name] for kind, _ in fields if name in _texts(kind)), "")
+        found = [member for _, field in fields for member in members(field.type, child)]
+        if not structs:  # a mapping of names, which the value holds as pairs
+            found = [
+                member for kind in types for pair in get_args(kind)[:1] for member in members(get_args(pair)[1], child)
+            ]
+        yield from _within(f"{key}.{name}", child, found, said)
+
+
+@cache
+def _texts(kind: type) -> dict[str, str]:
+    """First sentence of the docstring of every field of a class, from its source."""
+    found: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        if not issubclass(base, Value):
+            continue
+        body = ast.parse(inspect.getsource(base)).body[0]
+        assert isinstance(body, ast.ClassDef)
+        for field, said in zip(body.body, body.body[1:], strict=False):
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(said, ast.Expr):
+                text = " ".join(str(ast.literal_eval(said.value)).split())
+                found[field.target.id] = re.split(r"(?<=[a-z)])\. ", text)[0].rstrip(".")
+    return found
+
+
+def _print(console: Console, title: str, lines: Iterable[Line], key_frac: float = 0.4) -> None:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(max_width=int(console.width * key_frac), overflow="fold")
+    table.add_column(ratio=1, overflow="fold")
+    for key, value, text in lines:
+        table.add_row(Text(f"{key}={_plain(value)}"), Text(text))
+    console.print()
+    console.print(f"{title}:", style="bold")
+    console.print(Padding(table, (0, 0, 0, 2)))
+
+
+def _plain(value: Any) -> str:
+    """Format a value nearly as it is typed on a command line."""
+    if OmegaConf.is_config(value):
+        value = OmegaConf.to_container(value, resolve=False)
+    if isinstance(value, dict):
+        return f"{{{', '.join(value)}}}"  # --cfg job shows the values
+    if isinstance(value, float):
+        return f"{value:g}".replace("e+", "e")
+    return value if isinstance(value, str) else json.dumps(value).replace('"', "")
+
+
+def _console() -> Console:
+    width = min(shutil.get_terminal_size().columns, WIDEST)
+    return Console(width=width, highlight=False, emoji=False, markup=False)
+
+
+def _yaml(verb: str) -> list[str]:
+    return (files("ncc.configs") / f"{verb}.yaml").read_text().splitlines()

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Common parts of the mains: Hydra's entry, a fast `--help`, and errors as one sentence and an exit status."""
+
+import errno
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
+from typing import Any
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from hydra.types import RunMode
+from omegaconf import OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
+
+from ncc.cli.verbs import version_line
+from ncc.core.errors import ConfigError, NccError, UnknownNameError
+from ncc.run.compose import experiment_names, plain_config, recipe_names, register
+from ncc.run.config_files import (
+    PACKAGE,
+    config_folders,
+    config_paths,
+    list_with_comments,
+    typed_config_dir,
+    use_config_dir,
+)
+
+STATUS_CONFIG = 2
+STATUS_FAILED = 1
+STATUS_INTERRUPTED = 130
+NOT_CHOICES = ("hydra", "schema", "controllers", "recipes")
+"""Configuration groups that cannot be chosen with group=option."""
+
+
+def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> None:
+    """Compose configs/<name>.yaml with the command line; call `main` with plain data and the overrides as typed.
+
+    Exit status: 2 for an unusable setting, 1 for a failed run, 130 for an interrupt. Any other error is a bug and keeps
+    its traceback.
+    """
+    register()
+    arguments = sys.argv[1:]
+    if "--version" in arguments:
+        print(version_line())
+        return
+    _user_errors(lambda: use_config_dir(typed_config_dir(arguments)), main=name)
+    _user_errors(lambda: _require_whole_groups(arguments), main=name)
+    if "scenario=list" in arguments and "scenario" in _own_groups(name):
+        list_with_comments(config_paths("scenario"))
+        return
+    if {"-h", "--help"} & set(arguments):
+        overrides = [argument for argument in arguments if "=" in argument and not argument.startswith("-")]
+        asked = next(i for i, argument in enumerate(arguments) if argument in ("-h", "--help"))
+        parts = list(takewhile(lambda word: not word.startswith("-") and "=" not in word, arguments[asked + 1 :]))
+        _user_errors(lambda: _help(name, overrides, parts), main=name)
+        return
+
+    @hydra.main(version_base=None, config_path="pkg://ncc.configs", config_name=name)
+    def composed(config: Any) -> None:
+        job = HydraConfig.get()
+        overrides = list(job.overrides.task)
+        sweep = "" if job.mode is not RunMode.MULTIRUN else f"the sweep ends here, at {' '.join(overrides)}"
+        _user_errors(lambda: main(plain_config(config), overrides), sweep, main=name)
+
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # raise composition errors instead of printing them in several lines
+    _user_errors(composed, main=name)
+
+
+def _require_whole_groups(arguments: Sequence[str]) -> None:
+    """Refuse `a.b.kind=c` where `a/b=c` chooses a YAML: the other keys would still be those of the kind before."""
+    for key, _, value in (argument.partition("=") for argument in arguments):
+        group = key.removesuffix(".kind").replace(".", "/")
+        if key.endswith(".kind") and (PACKAGE / group).is_dir():
+            raise ConfigError(f"{key}={value} leaves the settings of another kind in place: choose {group}={value}")
+
+
+def _help(name: str, overrides: list[str], parts: list[str]) -> None:
+    """Print the help of the verb, or of the keys within `parts`. Hydra's own --help takes over a second."""
+    from ncc.cli.help import show, show_within
+
+    # Finding the installed datapaths means loading them, which takes too long here.
+    OmegaConf.register_new_resolver("installed", lambda *names: list(names), replace=True)
+    with hydra.initialize_config_module("ncc.configs", version_base=None):
+        config = hydra.compose(name, overrides, return_hydra_config=True)
+    choices = config.hydra.runtime.choices
+    with open_dict(config):
+        del config["hydra"]
+    for part in parts:
+        show_within(config, part)
+    if not parts:
+        show(name, config, choices, groups(name))
+
+
+def _own_groups(main: str) -> list[str]:
+    """Groups that a main composes, in its order."""
+    from ncc.cli.help import written  # imported late: a run does not need it
+
+    return list(written(main)[0])
+
+
+def groups(main: str) -> dict[str, list[str]]:
+    """Groups with their options, from the YAML files and from the values that `register` stored.
+
+    The group `experiment` depends on the main: it has recipes of training, or figures of papers.
+    """
+    from hydra.core.config_store import ConfigStore
+
+    found: dict[str, set[str]] = {}
+
+    def walk(tree: Any, path: str) -> None:
+        for key, node in tree.items():
+            if isinstance(node, dict):
+                walk(node, f"{path}/{key}" if path else key)
+            elif path:
+                found.setdefault(path, set()).add(key.removesuffix(".yaml"))
+
+    walk({key: node for key, node in ConfigStore.instance().repo.items() if isinstance(node, dict)}, "")
+    for root in config_folders():
+        for file in root.glob("*/**/*.yaml"):
+            found.setdefault(str(file.parent.relative_to(root)), set()).add(file.stem)
+    found["scenario"].add("list")
+    found["experiment"] = {*(recipe_names() if main == "train" else experiment_names()), "list"}
+    return {group: sorted(names) for group, names in found.items() if group.split("/")[0] not in NOT_CHOICES}
+
+
+def _user_errors(body: Callable[[], None], more: str = "", *, main: str) -> None:
+    """Run `body`; print an error that a user can act on as a sentence, with `more` below it, and exit."""
+    try:
+        body()
+    except ConfigError as error:
+        _fail(f"error: {error}", STATUS_CONFIG, more)
+    except HydraException as error:
+        _fail(f"error: {_composition_error(error, main)}", STATUS_CONFIG)
+    except NccError as error:
+        _fail(f"error: {error}", STATUS_FAILED, more)
+    except KeyboardInterrupt as interrupt:
+        _fail(str(interrupt) or "interrupted", STATUS_INTERRUPTED, more)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left (| head), which is no error
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        where = f" at {error.filename}" if error.filename else ""
+        _fail(f"error: no space left on the disk{where}; free some and run again, or resume", STATUS_FAILED, more)
+
+
+def _composition_error(error: HydraException, main: str) -> str:
+    """Hydra's error, which has several lines, as one sentence."""
+    cause = error.__cause__
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        group, _, option = error.missing_cfg_file.rpartition("/")
+        found = groups(main).get(group, [])
+        known = error.options if error.options is not None and group != "experiment" else found
+        return str(UnknownNameError(group or "configuration", option, known))
+    if isinstance(cause, OmegaConfBaseException) and cause.full_key and isinstance(cause.parent_node, Mapping):
+        parent, _, key = cause.full_key.rpartition(".")
+        return str(UnknownNameError(f"key of {parent}" if parent else "key", key, map(str, cause.parent_node)))
+    if unmatched := re.match(r"Could not override '([^']+)'\. No match in the defaults list", str(error)):
+        group = unmatched[1]
+        top, own = group.partition("/")[0], _own_groups(main)
+        if group != top and top in own:
+            return f"{group}= changes a {top}, and none is chosen; choose {top}= as well"
+        return f"ncc {main} has no group {group}" + (f"; its groups are {', '.join(own)}" if own else "")
+    if isinstance(error, OverrideParseException):
+        return f"Cannot read override {error.override!r}; write group=option or key=value, in quotes for the shell"
+    return "; ".join(line.strip().rstrip(".") for line in str(error).splitlines() if line.strip())
+
+
+def _fail(message: str, status: int, more: str = "") -> None:
+    sys.stdout.flush()
+    print(*filter(None, (message, more)), sep="\n", file=sys.stderr)
+    sys.exit(status)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The extension module with networks of tanh layers, for learners."""
+
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any, Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from ncc.core.errors import ConfigError
+from ncc.harness.batch import ActionArray
+
+Float = npt.NDArray[np.float32]
+
+
+class Network(Protocol):
+    """Affine layers with tanh between them.
+
+    The weights are one vector: of each layer W [outputs, inputs] and then b [outputs]. It keeps the rows that
+    are passed forward, until `load` or `begin`, for the gradient.
+    """
+
+    @property
+    def size(self) -> int:
+        """Number of weights."""
+        ...
+
+    def load(self, weights: Float) -> None:
+        """Copy the weights [size] and forget all rows."""
+        ...
+
+    def begin(self) -> None:
+        """Forget all rows."""
+        ...
+
+    def forward(self, rows: Float) -> Float:
+        """Return the outputs [rows, outputs] of rows [rows, inputs]; both are kept."""
+        ...
+
+    def look(self, rows: Float) -> Float:
+        """Return the outputs [rows, outputs] of rows [rows, inputs], which are not kept."""
+        ...
+
+    def act(self, rows: Float, uniform: npt.NDArray[np.float64], actions: ActionArray) -> bool:
+        """Pass rows forward and draw an action for each from the softmax of its outputs.
+
+        Args:
+            rows: [rows, inputs]
+            uniform: [rows] numbers in [0, 1); the action is the first at which the distribution function exceeds it.
+            actions: [rows] filled.
+
+        Returns:
+            False if an output is not finite.
+        """
+        ...
+
+    def inputs(self) -> Float:
+        """Return all rows [rows, inputs] that were kept."""
+        ...
+
+    def outputs(self) -> Float:
+        """Return their outputs [rows, outputs]."""
+        ...
+
+    def backward(self, outputs: Float, gradient: Float) -> None:
+        """Fill `gradient` [size] from the gradient [rows, outputs] with respect to all outputs that were kept."""
+        ...
+
+
+def network(sizes: Sequence[int]) -> Network:
+    """Return a network with weights of 0; sizes are the numbers of inputs, of hidden units by layer, and of outputs.
+
+    Raises:
+        ConfigError: the extension module is not built.
+    """
+    return cast(Network, _extension().Network(list(sizes)))
+
+
+@cache
+def _extension() -> Any:
+    try:
+        return import_module("ncc.harness.native._network")
+    except ImportError as error:
+        raise ConfigError(
+            f"The extension ncc.harness.native._network cannot be loaded ({error}): run `make build` in a checkout, or "
+            "reinstall ncc."
+        ) from error

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Write finished runs as one self-contained HTML page.
+
+Without ``run=[<folder>, ...]``: gather the experiments' results into docs/experiments.
+"""
+
+import sys
+from typing import Any
+
+
+def main(plain: dict[str, Any], _: list[str]) -> None:
+    """Read the runs, write their page and print its path."""
+    # Imported late, so that `--help` does not load what only a report needs
+    from ncc.core.value import from_dict
+    from ncc.results.report.write import ReportSpec, write_report
+
+    if isinstance(plain["run"], str):
+        plain = {**plain, "run": [plain["run"]]}
+    path = write_report(from_dict(ReportSpec, plain, "configuration"))
+    print(f"{path}, {path.stat().st_size:,} bytes: open it in any browser")
+
+
+if __name__ == "__main__":
+    if not any(("=" in word and not word.startswith("-")) or word in ("-h", "--help") for word in sys.argv[1:]):
+        from ncc.study.report import main as experiments
+
+        raise SystemExit(experiments())
+    from ncc.cli.mains import run_main
+
+    run_main("report", main)

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Text above and below every table: title, bounds, warnings, invalid runs, datapaths that disagree."""
+
+import math
+
+from ncc.metrics.bounds import LOWEST
+from ncc.metrics.catalogue import CATALOGUE
+from ncc.metrics.stats import Interval
+from ncc.results.comparison import GAP_METRIC, GAP_START, MIN_SEEDS
+from ncc.results.grid import BEST, Line
+from ncc.results.judgement import TOLERANCES, Judgement
+from ncc.results.palette import label
+from ncc.results.verdict import signed, subjects
+
+WARNED = "†"
+"""Mark after the name of a controller with warnings."""
+
+
+def title(judgement: Judgement) -> str:
+    """Title of a run in one line: scenario, datapaths, seeds, duration of arrivals, number of flows."""
+    comparison = judgement.any
+    what = f"{comparison.scenario} on " if comparison.scenario else "On "
+    flows = f"{comparison.n_flows:,} flows per controller"
+    return f"{what}{' and '.join(judgement.datapaths)}: {runs(judgement)}, {flows}"
+
+
+def runs(judgement: Judgement) -> str:
+    """Number and duration of a judgement's runs; see `seeds_text`."""
+    return seeds_text(len(judgement.any.seeds), judgement.any.duration_s)
+
+
+def seeds_text(seeds: int, duration_s: float) -> str:
+    """Text such as `10 seeds of 0.2 s`: the number of runs and, if known, the duration of arrivals in each."""
+    count = f"{seeds} seed{'s' if seeds != 1 else ''}"
+    return count if math.isnan(duration_s) else f"{count} of {duration_s:g} s"
+
+
+def head(judgement: Judgement, name: str) -> Line:
+    """Head of a controller's column: its name, a mark if there are warnings, and its invalid runs."""
+    called = label(name) + (f" {WARNED}" if warnings_of(judgement, name) else "")
+    bad = sum(len(comparison.invalid.get(name, {})) for comparison in judgement.comparisons.values())
+    return (f"{called}\nINVALID {bad} of {_n_runs(judgement)}", "bold red") if bad else (called, "bold")
+
+
+def warnings_of(judgement: Judgement, name: str) -> list[str]:
+    """Warnings about a controller's numbers, a sentence each."""
+    found = [said for comparison in judgement.comparisons.values() for said in comparison.warnings.get(name, ())]
+    return list(dict.fromkeys(found))
+
+
+def warning_lines(judgement: Judgement) -> list[Line]:
+    """Lines on controllers with warnings, then on those with invalid runs: their number and the first."""
+    lines = [
+        (f"{WARNED} {label(name)}: {'; '.join(said)}.", "yellow")
+        for name in judgement.any.controllers
+        if (said := warnings_of(judgement, name))
+    ]
+    for name in judgement.any.controllers:
+        found = [
+            f"on {datapath}, seed {seed}: {'; '.join(why)}"
+            for datapath, comparison in judgement.comparisons.items()
+            for seed, why in comparison.invalid.get(name, {}).items()
+        ]
+        if found:
+            what = f"{len(found)} of {label(name)}'s {_n_runs(judgement)} runs, the first {found[0]}"
+            lines.append((f"INVALID, counted as it ended and never best: {what}", "bold red"))
+    return lines
+
+
+def _n_runs(judgement: Judgement) -> int:
+    return len(judgement.any.seeds) * len(judgement.datapaths)
+
+
+def strays(judgement: Judgement) -> str:
+    """Sentence on datapaths that differ by more than is tolerated; empty if none do."""
+    far = [
+        f"{label(name)} in {CATALOGUE[metric].label} ({judgement.ratio(datapath, name, metric).estimate:.3f})"
+        for datapath in judgement.datapaths[:-1]
+        for metric in TOLERANCES
+        for name in judgement.any.controllers
+        if judgement.strays(datapath, name, metric)
+    ]
+    return f"The datapaths do not agree within the tolerance: {'; '.join(far)}." if far else ""
+
+
+def few_seeds(judgement: Judgement) -> Line | None:
+    """Line below the full table where seeds are too few for a claim."""
+    n = len(judgement.any.seeds)
+    if n >= MIN_SEEDS:
+        return None
+    one = "One seed: no intervals, so no claim. Use more seeds."
+    return (one if n == 1 else f"Fewer than {MIN_SEEDS} seeds: intervals too narrow for a claim. Use more."), "yellow"
+
+
+def brief_lines(judgement: Judgement, lowest: str, *, split: bool) -> list[Line]:
+    """Lines below the short table.
+
+    Args:
+        lowest: the lowest bound of the mean FCT, formatted.
+        split: some metrics have a row per datapath.
+    """
+    comparison = judgement.any
+    enough = len(comparison.seeds) >= MIN_SEEDS
+    lines = []
+    if enough:
+        how = f"{comparison.statistic.capitalize()} over seeds."
+        lines.append((f"{how} {BEST} best, or not told from it in pairs.", "dim"))
+    if len(judgement.datapaths) > 1:
+        where = " where no datapath is named" if split else ""
+        lines.append((f"{' and '.join(judgement.datapaths)} agree to the digits shown{where}.", "dim"))
+    if far := strays(judgement):
+        lines.append((far, "yellow"))
+    if lowest:
+        gaps = {name: gap for name, gap in comparison.gaps.items() if name in subjects(comparison) and enough}
+        closed = [
+            f"by {label(name)}: {signed(100 * gap.estimate, 0)} %"
+            for name, gap in gaps.items()
+            if not math.isnan(gap.estimate)
+        ]
+        told = f" Gap from {label(GAP_START)} to it closed {'; '.join(closed)}." if closed else ""
+        lines.append((f"{label(LOWEST)}: mean FCT {lowest} {CATALOGUE[GAP_METRIC].unit}.{told}", "dim"))
+    return [*lines, *warning_lines(judgement)]
+
+
+def full_lines(judgement: Judgement, missing: list[str]) -> list[Line]:
+    """Lines below the full table; `missing` are the labels of metrics that no run defines."""
+    comparison = judgement.any
+    percent = f"{comparison.level * 100:g} %"
+    lines: list[Line] = []
+    if len(comparison.seeds) > 1:
+        how = f"{comparison.statistic.capitalize()} over seeds [{percent} bootstrap interval]; seeds share their flows."
+        lines.append((how, "dim"))
+    told = f"{BEST} best, or not told from it: the paired {percent} interval of the difference holds 0."
+    lines.append(few_seeds(judgement) or (told, "dim"))
+    if comparison.bounds:
+        names = ", ".join(label(name) for name in comparison.bounds)
+        ideal = "the same flows, all delivered, as ideally shared fluids; no controllers, so never best."
+        lines.append((f"{names}: {ideal}", "dim"))
+    for datapath, found in judgement.comparisons.items():
+        if found.gaps and len(found.seeds) >= MIN_SEEDS:
+            where = f" on {datapath}" if len(judgement.datapaths) > 1 else ""
+            shares = ", ".join(f"{label(name)} {_share(gap)}" for name, gap in found.gaps.items())
+            what = f"mean FCT, from {label(GAP_START)} (0 %) to {label(LOWEST)} (100 %){where}"
+            lines.append((f"Gap closed, {what}: {shares}.", "dim"))
+    if missing:
+        lines.append((f"Undefined in these runs: {'; '.join(missing)}.", "dim"))
+    return lines + warning_lines(judgement)
+
+
+def _share(gap: Interval) -> str:
+    """Format a share in per cent with its interval; a dash if there is no gap."""
+    if math.isnan(gap.estimate):
+        return "–"  # noqa: RUF001
+    estimate, low, high = (signed(100 * value, 0) for value in (gap.estimate, gap.low, gap.high))
+    return f"{estimate} %" + ("" if math.isnan(gap.low) else f" [{low}, {high}]")

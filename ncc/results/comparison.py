@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Comparison of controllers on one datapath: every metric with its interval over seeds, and the best controllers."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from ncc.core.errors import ConfigError
+from ncc.core.scenario import Scenario
+from ncc.core.value import from_dict
+from ncc.harness.controller import AnyLimit, Controller, Formula, NoLimit
+from ncc.harness.results import Evaluation, StoredRun
+from ncc.harness.run import eval_flow_seed
+from ncc.metrics.bounds import BOUNDS, LOWEST, bound_summary, has_bounds
+from ncc.metrics.catalogue import CATALOGUE, Better, worst
+from ncc.metrics.stats import Interval, Statistic, gap_closed, interval, paired_ratio
+from ncc.results.palette import label
+
+MIN_SEEDS = 5
+"""Smallest number of paired seeds that can distinguish controllers; a bootstrap interval of two values is just these
+two."""
+
+GAP_START, GAP_METRIC = "dctcp", "fct_mean_s"
+"""Controller from which gaps to the lowest bound are measured, and their metric."""
+
+USUAL: Mapping[str, Any] = {
+    "scenario": "",
+    "n_flows": 0,
+    "duration_s": math.nan,
+    "learned": (),
+    "classical": (),
+    "warnings": {},
+    "statistic": "mean",
+    "level": 0.95,
+    "bounds": {},
+}
+"""Fields of a comparison that need not be given."""
+
+Values = list[float]
+"""Values per seed, in the order of `Comparison.seeds`; NaN where the metric is undefined."""
+
+
+@lru_cache(maxsize=20_000)
+def _interval(values: tuple[float, ...], statistic: Statistic, level: float) -> Interval:
+    """`interval`, cached: a table asks for the same bootstrap many times while it finds its width."""
+    return interval(values, statistic, level)
+
+
+@lru_cache(maxsize=20_000)
+def ratio_of(ours: tuple[float, ...], theirs: tuple[float, ...], statistic: Statistic, level: float) -> Interval:
+    """`paired_ratio`, cached."""
+    return paired_ratio(ours, theirs, statistic, level)
+
+
+def without_nan(value: Any) -> Any:
+    """Plain data as JSON holds it: text for keys, lists, and null for an undefined number."""
+    if isinstance(value, Mapping):
+        return {str(key): without_nan(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_nan(part) for part in value]
+    return None if isinstance(value, float) and np.isnan(value) else value
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Values of a comparison, by keys of `ncc.metrics.catalogue` and in SI units."""
+
+    scenario: str
+    controllers: tuple[str, ...]
+    seeds: tuple[int, ...]
+    n_flows: int
+    """Flows given to each controller, over all seeds."""
+    duration_s: float
+    """Seconds in which flows arrive, in every run; NaN if unknown."""
+    learned: tuple[str, ...]
+    """Controllers whose limits are learned or unknown, not a formula of ours."""
+    classical: tuple[str, ...]
+    """Controllers without a limit, which are a transport alone."""
+    warnings: Mapping[str, Sequence[str]]
+    """Warnings about a controller's numbers, one sentence each, by controller."""
+    invalid: Mapping[str, Mapping[int, Sequence[str]]]
+    """Problems of invalid runs, by controller and seed. Their values count as they are, and their controller is never
+    best."""
+    statistic: Statistic
+    level: float
+    values: Mapping[str, Mapping[str, Values]]
+    """Values by controller, then metric."""
+    bounds: Mapping[str, Mapping[str, Values]]
+    """Values under ideal sharing of the same flows, by bound (`ncc.metrics.bounds`), then metric. Bounds are not
+    controllers and do not compete."""
+
+    def __post_init__(self) -> None:
+        if both := sorted(set(self.bounds) & set(self.controllers)):
+            raise ConfigError(f"a controller may not be called {both[0]!r}, as a bound is; give it another name")
+
+    @property
+    def valid(self) -> bool:
+        """True if every run may be used."""
+        return not any(self.invalid.values())
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Metrics that are defined for at least one controller, in the catalogue's order.
+
+        A comparison that was saved before a metric existed does not have it.
+        """
+        return tuple(
+            key
+            for key in CATALOGUE
+            if any(np.isfinite(self.values[name].get(key, np.nan)).any() for name in self.controllers)
+        )
+
+    def cell(self, name: str, metric: str) -> Interval:
+        """Estimate and bootstrap interval over seeds, for a controller or a bound."""
+        values = self.bounds[name] if name in self.bounds else self.values[name]
+        return _interval(tuple(values[metric]), self.statistic, self.level)
+
+    def ratio(self, one: str, other: str, metric: str) -> Interval:
+        """Ratio of the metric of `one` to that of `other`, with the interval over seeds in pairs."""
+        ours, theirs = (tuple(self.values[name][metric]) for name in (one, other))
+        return ratio_of(ours, theirs, self.statistic, self.level)
+
+    @cached_property
+    def gaps(self) -> dict[str, Interval]:
+        """Share of the way from DCTCP's mean FCT to the SRPT bound's that each controller goes (`stats.gap_closed`).
+
+        It is empty without bounds or without DCTCP; DCTCP's own share, 0, is left out.
+        """
+        if LOWEST not in self.bounds or GAP_START not in self.controllers:
+            return {}
+        start, goal = self.values[GAP_START][GAP_METRIC], self.bounds[LOWEST][GAP_METRIC]
+        others = [name for name in self.controllers if name != GAP_START]
+        return {name: gap_closed(self.values[name][GAP_METRIC], start, goal, self.level) for name in others}
+
+    def best(self, metric: str) -> tuple[str, ...]:
+        """The best controller and those that cannot be distinguished from it, best first; empty if that is all of them.
+
+        Two controllers differ if the paired interval of their difference excludes 0. A controller with an invalid run
+        is never among them.
+        """
+        better = CATALOGUE[metric].better
+        sign = -1.0 if better is Better.HIGHER else 1.0
+        level = {
+            name: sign * self.cell(name, metric).estimate for name in self.controllers if not self.invalid.get(name)
+        }
+        level = {name: value for name, value in level.items() if np.isfinite(value)}
+        refused = any(self.invalid.values()) and len(self.seeds) >= MIN_SEEDS
+        if better is Better.NEITHER or not level or (len(level) < 2 and not refused):
+            return ()
+        first = min(level, key=lambda name: level[name])
+        tied = [name for name in level if name != first and self._alike(first, name, metric)]
+        return () if len(tied) == len(level) - 1 and not refused else (first, *tied)
+
+    def _alike(self, one: str, other: str, metric: str) -> bool:
+        """True if the seeds that both have cannot distinguish the two."""
+        found = self.difference(one, other, metric)
+        return found.n < MIN_SEEDS or 0.0 in found
+
+    def difference(self, one: str, other: str, metric: str) -> Interval:
+        """Value of `one` minus that of `other`, paired by seed, with the interval over seeds."""
+        differences = np.array(self.values[one][metric]) - np.array(self.values[other][metric])
+        return _interval(tuple(differences.tolist()), self.statistic, self.level)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to plain data with the values of every seed; undefined numbers are null."""
+        gaps = [
+            {"controller": name, "from": GAP_START, "to": LOWEST, "metric": GAP_METRIC, **span(gap)}
+            for name, gap in self.gaps.items()
+        ]
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        plain: dict[str, Any] = without_nan({**own, "gap_closed": gaps, "cells": self.rows()})
+        return plain
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Comparison":
+        """Restore data of `to_dict`; `KeyError`, `TypeError`, `ValueError` or `AttributeError` if it is invalid."""
+        own = {**USUAL, **{field.name: data[field.name] for field in fields(cls) if field.name in data}}
+        for name in ("controllers", "seeds", "learned", "classical"):
+            own[name] = tuple(own[name])
+        own["invalid"] = {name: {int(s): why for s, why in runs.items()} for name, runs in own["invalid"].items()}
+        own["duration_s"] = _number(own["duration_s"])
+        for name in ("values", "bounds"):
+            own[name] = {
+                who: {key: [_number(value) for value in column] for key, column in columns.items()}
+                for who, columns in own[name].items()
+            }
+        return cls(**own)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Table as plain data: a row per metric and controller or bound."""
+        rows = []
+        for key in self.metrics:
+            best = self.best(key)
+            for name in (*self.controllers, *self.bounds):
+                cell = self.cell(name, key)
+                rows.append(
+                    {
+                        "metric": key,
+                        "label": CATALOGUE[key].label,
+                        "controller": name,
+                        "controller_label": label(name),
+                        **span(cell),
+                        "n_missing": cell.n_missing,
+                        "better": str(CATALOGUE[key].better),
+                        "best": name in best,
+                        "bound": name in self.bounds,
+                        "n_invalid": len(self.invalid.get(name, {})),
+                    }
+                )
+        return rows
+
+
+def span(found: Interval) -> dict[str, Any]:
+    """An interval as columns of a table."""
+    return {"estimate": found.estimate, "low": found.low, "high": found.high, "n_seeds": found.n}
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+def comparison(
+    summaries: Mapping[str, Sequence[Mapping[str, float]]],
+    seeds: Sequence[int],
+    *,
+    invalid: Mapping[str, Mapping[int, Sequence[str]]] | None = None,
+    **about: Any,
+) -> Comparison:
+    """Compare controllers by the summaries of their runs (`ncc.metrics.summary.summarise`), one per seed each.
+
+    If an invalid run leaves a metric undefined, it counts as the worst of that seed.
+
+    Args:
+        about: other fields of `Comparison`; see `USUAL`.
+
+    Raises:
+        ConfigError: a controller does not have exactly one summary per seed.
+    """
+    for name, runs in summaries.items():
+        if len(runs) != len(seeds):
+            raise ConfigError(
+                f"controller {name!r} has {len(runs)} summaries for {len(seeds)} seeds; it takes one each"
+            )
+    refused = {name: dict(runs) for name, runs in (invalid or {}).items() if runs}
+    values = {name: {key: [float(run[key]) for run in runs] for key in CATALOGUE} for name, runs in summaries.items()}
+    for name, bad in refused.items():
+        for i in (i for i, seed in enumerate(seeds) if seed in bad):
+            for key, column in values[name].items():
+                if np.isnan(column[i]):
+                    column[i] = worst((other[key][i] for other in values.values()), CATALOGUE[key].better)
+    own = {"controllers": tuple(summaries), "seeds": tuple(seeds), "values": values, "invalid": refused}
+    return Comparison(**{**USUAL, **about, **own})
+
+
+def compare(
+    evaluation: Evaluation,
+    *,
+    bounds: bool = False,
+    warnings: Mapping[str, Sequence[str]] | None = None,
+) -> Comparison:
+    """Compare the controllers of an evaluation on disk.
+
+    Args:
+        bounds: include those of `ncc.metrics.bounds`, unless the scenario has endless flows.
+        warnings: as in `Comparison`.
+
+    Raises:
+        ConfigError: the controllers were not run with the same scenario and seeds, so there are no pairs.
+    """
+    seeds = {name: [run.seed for run in evaluation.of(name)] for name in evaluation.controllers}
+    first = seeds[evaluation.controllers[0]]
+    digests = {run.manifest.facts["scenario_digest"] for run in evaluation.runs}
+    if any(sorted(other) != sorted(first) for other in seeds.values()) or len(digests) > 1:
+        raise ConfigError(f"{evaluation.folder}: every controller needs the same scenario and seeds, found {seeds}")
+    invalid = {
+        name: {run.seed: run.problems for run in evaluation.of(name) if run.problems} for name in evaluation.controllers
+    }
+    limits = {run.controller: _limit(run) for run in evaluation.runs}
+    summaries = evaluation.summaries()
+    scenario = from_dict(Scenario, evaluation.runs[0].manifest.facts["scenario"], "manifest.scenario")
+    return comparison(
+        {name: [summaries[name][seed] for seed in first] for name in evaluation.controllers},
+        first,
+        scenario=scenario.name,
+        n_flows=sum(run.manifest.facts["n_flows"] for run in evaluation.of(evaluation.controllers[0])),
+        invalid=invalid,
+        bounds=bounds_of(scenario, first) if bounds and has_bounds(scenario) else {},
+        duration_s=scenario.duration_s,
+        learned=tuple(name for name, limit in limits.items() if not isinstance(limit, Formula)),
+        classical=tuple(name for name, limit in limits.items() if isinstance(limit, NoLimit)),
+        warnings={name: tuple(said) for name, said in (warnings or {}).items() if said},
+    )
+
+
+def _limit(run: StoredRun) -> AnyLimit:
+    return from_dict(Controller, run.manifest.facts["controller"], "manifest.controller").limit
+
+
+def bounds_of(scenario: Scenario, seeds: Sequence[int]) -> dict[str, dict[str, Values]]:
+    """Compute `Comparison.bounds` of the flows of these evaluation seeds."""
+    found = {}
+    for name in BOUNDS:
+        summaries = [bound_summary(scenario, eval_flow_seed(seed), name) for seed in seeds]
+        found[name] = {key: [summary[key] for summary in summaries] for key in CATALOGUE}
+    return found

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Evaluation of controllers on paired flows, on every datapath, with one table, figures and data files."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ncc.core.errors import InvalidRunError
+from ncc.core.scenario import Scenario
+from ncc.envs.recording import Recording
+from ncc.harness.atomic import remove, write_text
+from ncc.harness.controller import Controller
+from ncc.harness.executor import Executor
+from ncc.harness.jobs import jobs_for
+from ncc.harness.pool import evaluate
+from ncc.harness.progress import Bar, EvaluationProgress
+from ncc.harness.results import Evaluation
+from ncc.harness.run import eval_flow_seed
+from ncc.metrics.bounds import BOUNDS, bound_slowdowns, has_bounds
+from ncc.results.captions import seeds_text
+from ncc.results.comparison import Comparison, compare
+from ncc.results.judgement import JSON, PARQUET, Judgement
+from ncc.results.palette import label
+from ncc.results.plot import FlowPoints, fct_by_size, slowdown_cdf
+from ncc.results.table import markdown, print_judgement, print_verdict
+from ncc.run.compose import DatapathSpec, reference_last
+from ncc.run.limiters import LimiterFactory
+from ncc.run.plan import EvaluationSpec, require_marks, require_transports
+
+MARKDOWN = "comparison.md"
+
+
+def judge(
+    scenario: Scenario,
+    spec: EvaluationSpec,
+    datapaths: Sequence[DatapathSpec],
+    *,
+    policies: Path | None,
+    folder: Path,
+    config: Mapping[str, Any],
+    recording: Recording | None = None,
+    close: bool = True,
+) -> Judgement:
+    """Run every controller on every seed on every datapath; print and draw the results.
+
+    Runs go into `folder/<datapath>`, and finished runs there are kept.
+
+    Args:
+        policies: run folder that policy files are relative to; None: policies of the package.
+        recording: record every run, with other flows than the held-out ones and without bounds.
+        close: print the verdict at the end as well as at the start.
+    """
+    datapaths = reference_last(datapaths)
+    factory = LimiterFactory(policies)
+    controllers = [factory.resolved(controller) for controller in spec.load()]
+    for controller in controllers:
+        factory(controller, scenario)  # reports a missing or damaged policy now, not after minutes of simulation
+    require_transports(datapaths, controllers)
+    require_marks(scenario, controllers)
+    if recording is not None:
+        recording.check(scenario)
+    warnings = {controller.name: factory.warnings(controller, scenario) for controller in controllers}
+    with_bounds = spec.bounds and recording is None
+    for name in (JSON, PARQUET, MARKDOWN):
+        remove(folder / name)  # a table must not outlive the runs that it describes
+    seeds = range(spec.first_seed, spec.first_seed + spec.seeds)
+    bounds = bound_points(scenario, seeds) if with_bounds and has_bounds(scenario) else {}
+    comparisons: dict[str, Comparison] = {}
+    executor = spec.load_executor()
+    with executor.opened():
+        for datapath in datapaths:
+            evaluation = run_controllers(
+                scenario,
+                controllers,
+                seeds,
+                datapath,
+                factory,
+                called="evaluating",
+                folder=folder / datapath.name,
+                executor=executor,
+                config=config,
+                recording=recording,
+            )
+            comparisons[datapath.name] = compare(evaluation, bounds=with_bounds, warnings=warnings)
+            _draw(evaluation, f"{scenario.name} on {datapath.name}", scenario.duration_s, bounds)
+    result = Judgement(comparisons)
+    print_judgement(result, full=spec.table == "full")
+    if with_bounds and not has_bounds(scenario):
+        print(f"No bounds: {scenario.name} has endless flows, which have no completion time.")
+    result.save(folder)
+    write_text(folder / MARKDOWN, markdown(result))
+    print(f"Written to {folder}")
+    if close:
+        print_verdict(result)
+    return result
+
+
+def require_valid(result: Judgement) -> None:
+    """Raise `InvalidRunError` if a run of the comparison is invalid; the results stay on disk."""
+    bad = ", ".join(
+        f"{label(name)} on {datapath} (seeds {', '.join(map(str, runs))})"
+        for datapath, found in result.comparisons.items()
+        for name, runs in found.invalid.items()
+        if runs
+    )
+    if bad:
+        raise InvalidRunError(f"some runs are invalid: {bad}; their problems are listed under the table")
+
+
+def judge_runs(
+    scenario: Scenario,
+    spec: EvaluationSpec,
+    datapaths: Sequence[DatapathSpec],
+    *,
+    runs: Sequence[Path],
+    folders: Sequence[Path],
+    config: Mapping[str, Any],
+    recording: Recording | None = None,
+) -> Judgement:
+    """Apply `judge` to each training run and, for several, print one more table over all of them.
+
+    In that table the value of a seed is the mean over the runs, so that the interval of a learned controller is over
+    flows and the spread between trainings is averaged out. Controllers without a policy are the same in every run.
+    """
+    results, datapaths = [], reference_last(datapaths)
+    for run, folder in zip(runs, folders, strict=True):
+        print(f"\nRun {run}")
+        results.append(
+            judge(scenario, spec, datapaths, policies=run, folder=folder, config=config, recording=recording)
+        )
+    if len(results) == 1:
+        return results[0]
+    print(f"\nMean over {len(runs)} runs")
+    mean = Judgement({d.name: _mean([result.comparisons[d.name] for result in results]) for d in datapaths})
+    print_judgement(mean, full=spec.table == "full")
+    print_verdict(mean)
+    return mean
+
+
+def _mean(results: Sequence[Comparison]) -> Comparison:
+    """Comparison of the means of several, on the same flows, with the problems and warnings of all."""
+    first = results[0]
+    values = {
+        name: {
+            key: [sum(found) / len(results) for found in zip(*(r.values[name][key] for r in results), strict=True)]
+            for key in first.values[name]
+        }
+        for name in first.controllers
+    }
+    invalid: dict[str, dict[int, list[str]]] = {}
+    said: dict[str, dict[str, None]] = {}
+    for result in results:
+        for name, bad in result.invalid.items():
+            for seed, problems in bad.items():
+                invalid.setdefault(name, {}).setdefault(seed, []).extend(problems)
+        for name, warnings in result.warnings.items():
+            said.setdefault(name, {}).update(dict.fromkeys(warnings))
+    warned = {name: tuple(found) for name, found in said.items()}
+    return replace(first, values=values, invalid=invalid, warnings=warned)
+
+
+def run_controllers(
+    scenario: Scenario,
+    controllers: Sequence[Controller],
+    seeds: Sequence[int],
+    datapath: DatapathSpec,
+    factory: LimiterFactory,
+    *,
+    called: str,
+    folder: Path,
+    executor: Executor,
+    config: Mapping[str, Any],
+    recording: Recording | None = None,
+) -> Evaluation:
+    """Run every controller (as `factory` resolves it) on every seed; finished runs in `folder` are kept.
+
+    Raises:
+        NccError: as in `ncc.harness.pool.evaluate`.
+    """
+    inputs = {c.name: {"datapath": datapath.identity, **factory.inputs(c)} for c in controllers}
+    if recording is not None:
+        inputs = {name: {**found, "recorded": recording.view.digest()} for name, found in inputs.items()}
+    jobs = jobs_for(scenario, controllers, seeds, inputs, "eval" if recording is None else "record")
+    with Bar(f"{called} on {datapath.name}") as bar:
+        return evaluate(
+            jobs,
+            folder,
+            datapath.load(),
+            factory,
+            executor=executor,
+            config=config,
+            on_progress=EvaluationProgress(bar),
+            recorder_factory=recording,
+        )
+
+
+def bound_points(scenario: Scenario, seeds: Sequence[int]) -> dict[str, FlowPoints]:
+    """Flow sizes and slowdowns of the bounds on the flows of these evaluation seeds, as in `Evaluation.slowdowns`."""
+    drawn = [eval_flow_seed(seed) for seed in seeds]
+    size_bytes = np.concatenate([scenario.flows(seed).size_bytes for seed in drawn])
+    return {
+        name: (size_bytes, np.concatenate([bound_slowdowns(scenario, seed, name) for seed in drawn])) for name in BOUNDS
+    }
+
+
+def _draw(evaluation: Evaluation, what: str, duration_s: float, bounds: Mapping[str, FlowPoints]) -> None:
+    data = evaluation.slowdowns()
+    n_flows = len(next(iter(data.values()))[0])
+    runs = seeds_text(len(evaluation.manifest.facts["seeds"]), duration_s)
+    title = f"{what}: {runs}, {n_flows:,} flows per controller"
+    slowdown_cdf(data, evaluation.folder / "slowdown_cdf.png", title=title, bounds=bounds)
+    fct_by_size(data, evaluation.folder / "fct_by_size.png", title=title, bounds=bounds)

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A table of estimates with their intervals, printed as wide as a terminal allows or as Markdown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+Line = tuple[str, str]
+"""Text and its rich style."""
+RULE = "│"
+BEST = "*"
+"""Mark of the best; Markdown shows it as bold type."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell: an estimate, its interval (or nothing), a mark after it, and its rich style."""
+
+    middle: str
+    spread: str = ""
+    mark: str = ""
+    style: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: leading cells, of which the first is the label, then one cell per column."""
+
+    lead: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    title: str
+    """Label where there are no sections."""
+    section: str = ""
+    """Section of the row; rows of a section stand below its name, indented."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Content of a table."""
+
+    title: str
+    leads: tuple[str, ...]
+    """Heads of the leading cells."""
+    columns: tuple[Line, ...]
+    """Heads of the other columns."""
+    rows: tuple[Row, ...]
+    lines: tuple[Line, ...]
+    """Lines below it."""
+    apart: int = 0
+    """Number of last columns that stand behind a rule, in grey."""
+    last: tuple[str, str] = ("", "")
+    """Last line, with and without intervals."""
+    brief: bool = False
+    """Leave out the frame, and the intervals if they would not fit."""
+
+    @property
+    def rule(self) -> int:
+        """Index of the first column behind the rule."""
+        return len(self.columns) - self.apart
+
+
+def print_grid(grid: Grid, console: Console) -> None:
+    """Print as wide as the table needs.
+
+    In a narrow terminal, intervals move below the estimates or, in a brief table, disappear; then columns are split.
+    """
+    blocks, spread = [list(range(len(grid.columns)))], " "
+    if console.is_terminal and _width(_table(grid, blocks[0], spread)) > console.width:
+        spread = "" if grid.brief else "\n"
+        blocks = _blocks(grid, console.width, spread)
+    tables = [_table(grid, block, spread) for block in blocks]
+    width, before = max(_width(table) for table in tables), console.width
+    # A pipe has no width, so a table must not be cut or wrapped at rich's assumed 80 columns.
+    console.width = max(width, before) if not console.is_terminal else before
+    try:
+        console.print(Text(grid.title, style="bold"), soft_wrap=not console.is_terminal)
+        for table in tables:
+            console.print(table)
+        for line, style in [*grid.lines, (grid.last[not spread], "dim")]:
+            if line:
+                console.print(Text(line, style=style), soft_wrap=not console.is_terminal)
+    finally:
+        console.width = before
+
+
+def markdown_grid(grid: Grid) -> str:
+    """Format as GitHub-flavoured Markdown; cells marked `BEST` are bold."""
+    heads = [*grid.leads, *(text.replace("\n", " ") for text, _ in grid.columns)]
+    if grid.apart:  # Markdown has neither rules between columns nor grey
+        heads[-grid.apart :] = [f"*{head}*" for head in heads[-grid.apart :]]
+    rules = ["---"] * len(grid.leads) + ["---:"] * len(grid.columns)
+    lines = ["|" + "|".join(f" {head} ".replace("  ", " ") for head in heads) + "|", f"|{'|'.join(rules)}|"]
+    for row in grid.rows:
+        cells = []
+        for cell in row.cells:
+            middle = f"**{cell.middle}**" if cell.mark == BEST else cell.middle + cell.mark
+            cells.append(f"{middle} {cell.spread}".strip())
+        lead = [row.title if row.lead[0] else "", *row.lead[1:]]
+        lines.append("|" + "|".join(f" {_escaped(cell)} ".replace("  ", " ") for cell in [*lead, *cells]) + "|")
+    below = "  \n".join(line.replace(f"{BEST} best", "Bold: best", 1) for line, _ in grid.lines)
+    return "\n".join([grid.title, "", *lines, "", below, ""])
+
+
+def _escaped(text: str) -> str:
+    return text.replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _table(grid: Grid, columns: Sequence[int], spread: str) -> Table:
+    """Make the table of these columns.
+
+    Args:
+        spread: text between an estimate and its interval; empty: intervals are left out.
+    """
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True, show_edge=not grid.brief)
+    for head in grid.leads:
+        table.add_column(Text(head), no_wrap=True)
+    for i in columns:
+        if _ruled(grid, columns, i):
+            table.add_column(Text(RULE, style="dim"), no_wrap=True)
+        head, style = grid.columns[i]
+        table.add_column(Text(head, style=style), justify="right", no_wrap=True)
+    for section, rows in groupby(grid.rows, key=lambda row: row.section):
+        if section:
+            table.add_row(Text(section, style="italic"))
+        for row in rows:
+            cells = []
+            for i in columns:
+                if _ruled(grid, columns, i):
+                    cells.append(Text(RULE, style="dim"))
+                cell = row.cells[i]
+                text = Text.assemble((cell.middle + (cell.mark or " "), cell.style))
+                if cell.spread and spread:
+                    text.append(spread + cell.spread, style="dim")
+                cells.append(text)
+            indent = "  " if section else ""
+            table.add_row(Text(indent + row.lead[0]), *(Text(lead) for lead in row.lead[1:]), *cells)
+        table.add_section()
+    return table
+
+
+def _ruled(grid: Grid, columns: Sequence[int], i: int) -> bool:
+    """True if a rule stands before column i, which separates the last columns from the others."""
+    return grid.apart > 0 and i == grid.rule and i != columns[0]
+
+
+def _blocks(grid: Grid, width: int, spread: str) -> list[list[int]]:
+    """Columns in as few groups as fit `width`, at least one each."""
+    blocks: list[list[int]] = []
+    for i in range(len(grid.columns)):
+        if blocks and _width(_table(grid, [*blocks[-1], i], spread)) <= width:
+            blocks[-1].append(i)
+        else:
+            blocks.append([i])
+    return blocks
+
+
+def _width(table: Table) -> int:
+    return Console(width=10_000).measure(table).maximum

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Analysis of a trained policy: rates swept along one observed number, and the numbers that matter to it.
+
+Everything is computed from the policy at observations that hosts made in a run. The rate is the policy's tendency: the
+geometric mean of its rates, weighted with its probabilities; hosts take the most likely rate. No limit counts as the
+host's link rate.
+"""
+
+from ncc.results.insight.answers import Response, Saliency, response, saliency
+from ncc.results.insight.learned import Learned, load_learned, observed
+from ncc.results.insight.words import whose
+
+__all__ = ["Learned", "Response", "Saliency", "load_learned", "observed", "response", "saliency", "whose"]

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A trained policy as a function of its observation, and observations that hosts made in a run."""
+
+import re
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ncc.agents.policy import MlpPolicy, load_policy
+from ncc.core.errors import ConfigError, ResultError, UnknownNameError
+from ncc.core.flows import FloatArray
+from ncc.core.scenario import Scenario
+from ncc.core.value import from_dict
+from ncc.envs.action import ActionSpec
+from ncc.envs.entries import action_table, entry_names
+from ncc.envs.observation import ObservationSpec, fair_share_at, guard_at
+from ncc.envs.recording import Recording
+from ncc.envs.spec import EnvView
+from ncc.harness.batch import ObsArray
+from ncc.harness.controller import Controller, PolicyLimit
+from ncc.harness.run import eval_flow_seed, run_once
+from ncc.policies import SUFFIX, load_policy_file
+from ncc.run.compose import DatapathSpec
+from ncc.run.limiters import LimiterFactory
+
+_EACH = re.compile(r"^neighbour \d+ ")
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A trained policy with its observation and action."""
+
+    policy: MlpPolicy
+    observation: ObservationSpec
+    action: ActionSpec
+    label: str
+    """Origin of the policy, for titles."""
+
+    @cached_property
+    def entries(self) -> dict[str, tuple[int, ...]]:
+        """Positions in an observation by entry name; entries of neighbours observed one by one are grouped."""
+        found: dict[str, list[int]] = {}
+        for at, name in enumerate(entry_names(self.observation, self.policy.obs_dim)):
+            found.setdefault(_EACH.sub("neighbours' ", name), []).append(at)
+        return {name: tuple(places) for name, places in found.items()}
+
+    def at(self, entry: str) -> list[int]:
+        """Positions of an entry; `UnknownNameError` lists the entries that exist."""
+        if entry not in self.entries:
+            raise UnknownNameError("entry of the observation", entry, self.entries)
+        return list(self.entries[entry])
+
+    def log_rate(self, obs: ObsArray) -> FloatArray:
+        """Expected logarithm [...] of the rate over the link's, at observations [..., obs_dim]."""
+        logits = self.policy.logits(obs.astype(np.float32)).astype(np.float64)
+        weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        mean: FloatArray = (weights * np.log(self._rates(obs))).sum(axis=-1) / weights.sum(axis=-1)
+        return mean
+
+    def chosen(self, obs: ObsArray) -> FloatArray:
+        """Rate over the link's [...] that hosts take."""
+        likeliest = np.argmax(self.policy.logits(obs.astype(np.float32)), axis=-1)
+        rates: FloatArray = np.take_along_axis(self._rates(obs), likeliest[..., None], axis=-1)[..., 0]
+        return rates
+
+    def _rates(self, obs: ObsArray) -> FloatArray:
+        """Rates over the link's [..., n_actions], at most 1."""
+        table = action_table(self.action, self.observation)
+        multiples = np.array([np.inf if multiple is None else multiple for multiple in table.multiples])
+        observed = fair_share_at(self.observation) if table.unit == "fair share" else None
+        if table.unit == "fair share" and observed is None:
+            raise ConfigError(
+                f"{self.label} decides on shares of what it does not observe (its neighbours are hidden), so its rates "
+                "are not told from observations alone; look at a policy that observes them"
+            )
+        unit = np.ones(obs.shape[:-1]) if observed is None else np.maximum(obs[..., observed].astype(np.float64), 1e-9)
+        rates: FloatArray = np.clip(unit[..., None] * multiples, max(table.floor_frac, 1e-6), 1.0)
+        if (at := guard_at(self.observation)) is None or not table.guard_frac:
+            return rates
+        share, others, before = (obs[..., entry] for entry in at)
+        guard = np.where(others == 0, 1.0, table.guard_frac) * (before > 0) * share
+        return np.maximum(rates, guard[..., None])
+
+
+def load_learned(controller: Controller, run: Path | None = None) -> tuple[Controller, Learned]:
+    """Load the policy of a learned controller; return the controller on the stack it was trained on, and the policy.
+
+    Args:
+        run: run folder of the policy; None: the one in the package.
+
+    Raises:
+        ConfigError: the controller has no policy, or there is none in the package.
+        ResultError: the policy is missing, damaged, or lacks its observation and action.
+    """
+    if not isinstance(controller.limit, PolicyLimit):
+        raise ConfigError(f"controller {controller.name!r} has no policy to look into; name a learned one, such as ncc")
+    factory = LimiterFactory(run)
+    path = factory.path(controller.name, controller.limit)
+    meta: Mapping[str, Any]
+    if path.suffix == SUFFIX:
+        found = load_policy_file(path)
+        policy, meta = found.policy, found.header.to_dict()
+    else:
+        policy, meta = load_policy(path)
+    try:
+        seen = from_dict(ObservationSpec, meta["observation"], "observation")
+        acts = from_dict(ActionSpec, meta["action"], "action")
+        entry_names(seen, policy.obs_dim)
+    except (KeyError, ConfigError) as error:
+        raise ResultError(f"{path} does not say how it observes and acts ({error}); train again") from None
+    return factory.resolved(controller), Learned(policy, seen, acts, controller.name)
+
+
+def observed(
+    learned: Learned,
+    controller: Controller,
+    scenario: Scenario,
+    datapath: DatapathSpec,
+    *,
+    seed: int,
+    run: Path | None = None,
+) -> ObsArray:
+    """Observations [n, obs_dim] of busy hosts (those with something to send) in a run of an evaluation's flows.
+
+    Args:
+        controller: controller of the run, as `load_learned` returns it; hosts observe in the way of `learned`.
+        run: run folder of its policy; None: the package's.
+
+    Raises:
+        ConfigError: the policy does not fit the scenario, or no host was ever busy.
+    """
+    recorder = Recording(EnvView(observation=learned.observation, action=learned.action))()
+    limiter = LimiterFactory(run)(controller, scenario)
+    with closing(datapath.load()()) as simulator:
+        done = run_once(
+            simulator, scenario, controller, limiter, seed, flow_seed=eval_flow_seed(seed), watch=recorder.watch
+        )
+    obs = recorder.episode(done).obs.reshape(-1, learned.policy.obs_dim)
+    busy: ObsArray = obs[obs[:, learned.at("queued_flows")[0]] > 0]
+    if len(busy) == 0:
+        raise ConfigError(f"no host of {scenario.name!r} ever has something to send; raise duration_s or the load")
+    return busy

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Meanings of the entries of an observation, for the axes of figures."""
+
+import numpy as np
+
+from ncc.envs.observation import FEATURES, ObservationSpec
+
+
+def whose(entry: str) -> str:
+    """Subject of an entry: `own`, `port` (the shared one), `neighbours` or `network`."""
+    kind = FEATURES[entry]["kind"] if entry in FEATURES else "neighbour"
+    return {"own": "own", "own_before": "own", "upper": "port", "upper_age": "port", "constant": "network"}.get(
+        kind, "neighbours"
+    )
+
+
+def meaning(spec: ObservationSpec, entry: str) -> tuple[str, tuple[tuple[float, str], ...]]:
+    """Meaning of an entry with its unit, and the positions of round values in the scale of `ObservationSpec`."""
+    name = entry.removeprefix("neighbours' ")
+    theirs = "neighbours' " if entry != name else ""
+    logarithmic = {
+        "rtt": ("RTT above the path's own [in units of it]", spec.rtt_scale),
+        "wait": ("waiting of queued flows, summed [periods]", spec.wait_scale),
+        "mean_wait": ("mean waiting of queued flows [periods]", spec.wait_scale),
+        "mean_wait mean": ("neighbours' waiting, their mean [periods]", spec.wait_scale),
+        "mean_wait max": ("neighbours' waiting, the longest [periods]", spec.wait_scale),
+        "queued_bytes": ("own backlog [periods at link rate]", spec.backlog_scale),
+        "queued_bytes mean": ("neighbours' backlog, their mean [periods at link rate]", spec.backlog_scale),
+        "queued_bytes max": ("neighbours' backlog, the largest [periods at link rate]", spec.backlog_scale),
+        "next bytes": ("left of own shortest flow [periods at link rate]", spec.backlog_scale),
+        "queued_flows": ("own flows with something to send", spec.flows_scale),
+    }
+    if name in logarithmic:
+        words, scale = logarithmic[name]
+        if theirs and name == "queued_bytes":
+            words = "backlog [periods at link rate]"
+        rounds = (0, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
+        at = tuple((float(np.log1p(value) / np.log1p(scale)), f"{value:g}") for value in rounds)
+        return theirs + words, at
+    linear = {
+        "rate_limit": "own rate limit [share of link rate]",
+        "goodput": "own goodput [share of link rate]",
+        "upper throughput": "the shared port's throughput [share of line rate]",
+        "upper queue": "the shared port's queue [logarithmic; 1: buffer full]",
+        "room after shorter": "what neighbours with shorter flows leave of the port [share of link rate]",
+        "room after much shorter": "what neighbours with much shorter flows leave of the port [share of link rate]",
+        "share among alike": "share of what they leave among hosts with flows alike [share of link rate]",
+        "throughput": "throughput [share of link rate]",
+        "throughput mean": "neighbours' throughput, their mean [share of link rate]",
+        "throughput max": "neighbours' throughput, the largest [share of link rate]",
+        "busy share": "neighbours with something to send [share of them]",
+        "fair share": "fair share of the shared port [share of link rate]",
+    }
+    return theirs + linear.get(name, name), ()

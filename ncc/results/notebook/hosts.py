@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Decisions that a host would make, from a run."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+
+from ncc.core.flows import FloatArray
+from ncc.core.measurement import Measurement
+from ncc.core.scenario import Scenario
+from ncc.harness.run import Run, eval_flow_seed, limiter_seed, run_once
+from ncc.run.compose import load_datapath
+from ncc.run.controllers import load_controller
+from ncc.run.limiters import LimiterFactory
+
+
+def watched_run(
+    scenario: Scenario, controller: str, *, seed: int = 0, training: Path | None = None
+) -> tuple[Run, list[Measurement], FloatArray]:
+    """Make a run on packetsim and record all that its limiter received and decided.
+
+    Returns:
+        The run; [epochs + 1] measurements, the first from before anything was sent; [epochs, n_agents] limits in
+        bits/s, each decided on the measurement of the same index.
+    """
+    factory = LimiterFactory(training)
+    found = factory.resolved(load_controller(controller))
+    told: list[Measurement] = []
+    decided: list[FloatArray] = []
+
+    def watch(measurement: Measurement, limits_bps: FloatArray | None) -> None:
+        told.append(measurement)
+        if limits_bps is not None:
+            decided.append(limits_bps.copy())
+
+    limiter = factory(found, scenario)
+    with closing(load_datapath("packetsim").load()()) as datapath:
+        run = run_once(datapath, scenario, found, limiter, seed, flow_seed=eval_flow_seed(seed), watch=watch)
+    return run, told, np.array(decided)
+
+
+def replayed(
+    scenario: Scenario, controller: str, told: Sequence[Measurement], *, seed: int = 0, training: Path | None = None
+) -> FloatArray:
+    """Limits in bits/s [epochs, n_agents] that a controller decides on measurements of another controller's run.
+
+    Args:
+        told: measurements as `watched_run` returns them.
+    """
+    factory = LimiterFactory(training)
+    limiter = factory(factory.resolved(load_controller(controller)), scenario)
+    limiter.reset(scenario, limiter_seed(seed))
+    return np.array([limiter.decide(measurement).copy() for measurement in told[:-1]])

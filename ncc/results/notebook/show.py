@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Display of figures and tables in a notebook, the folder of its own runs, and its quick mode."""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+from ncc.core.errors import ConfigError
+from ncc.core.scenario import Scenario, scenario_from_dict
+from ncc.run.compose import composed
+
+T = TypeVar("T")
+_OF_A_SCENARIO = re.compile(r"[+~]*scenario[./]")
+"""Overrides of a scenario, with Hydra's signs for adding and deleting; after the slash, a group such as
+scenario/topology."""
+QUICK, RUNS = "NCC_QUICK", "NCC_RUNS"
+
+
+class Picture:
+    """A figure that notebooks display."""
+
+    def __init__(self, png: bytes) -> None:
+        self.png = png
+
+    def _repr_png_(self) -> bytes:
+        return self.png
+
+
+class Page:
+    """Markdown text that notebooks display."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_markdown_(self) -> str:
+        return self.text
+
+
+def shown(draw: Callable[..., None], *args: Any, **kwargs: Any) -> Picture:
+    """Draw a figure with a function of `ncc.results.plot` and these arguments, without its `path`."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "figure.png"
+        draw(*args, path=path, **kwargs)
+        return Picture(path.read_bytes())
+
+
+def choose(*, quick: T, full: T) -> T:
+    """Choose a value: `quick` if notebooks run in seconds, as in tests, or `full` for readers."""
+    said = os.environ.get(QUICK, "0")
+    if said not in ("0", "1", ""):
+        raise ConfigError(f"{QUICK} must be 1 (run in seconds) or 0 (as the notebooks are meant), got {said!r}")
+    return quick if said == "1" else full
+
+
+def own_folder(name: str, what: Any) -> Path:
+    """Folder for a notebook's own run, named after it and its plain data `what`."""
+    digest = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:8]
+    return Path(os.environ.get(RUNS) or "runs") / "notebooks" / f"{name}_{digest}"
+
+
+def scenario_of(name: str, *overrides: str) -> Scenario:
+    """The scenario of configs/scenario/<name>.yaml, with overrides as on the command line (``scenario.period_s=1e-4``).
+
+    Raises:
+        ConfigError: unknown scenario or key, an invalid value, or an override of something else.
+    """
+    for override in overrides:
+        if not _OF_A_SCENARIO.match(override):
+            raise ConfigError(
+                f"override {override!r} is not of a scenario: it must begin with 'scenario.', as in "
+                "'scenario.duration_s=0.1'"
+            )
+    from hydra.errors import HydraException
+
+    try:
+        return scenario_from_dict(composed("evaluate", [f"scenario={name}", *overrides])["scenario"])
+    except HydraException as error:
+        said = "; ".join(line.strip().rstrip(".") for line in str(error).splitlines() if line.strip())
+        raise ConfigError(f"{' '.join((f'scenario={name}', *overrides))}: {said}") from None

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Common parts of all figures: style, file, legends and the text of axes.
+
+matplotlib is imported when the first figure is drawn; its Agg canvas needs no display and no global state.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ncc.core.errors import ConfigError
+from ncc.core.flows import FloatArray, IntArray
+from ncc.core.topology import Topology
+from ncc.harness.atomic import replacing
+from ncc.results.palette import Style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Window = tuple[float, float] | None
+"""Part of a run to draw as (start_s, end_s) in simulated time; None: all of it."""
+DPI = 110
+NARROW = 4.4
+"""Width of a narrow figure in inches."""
+POINTS = 250
+"""Points of a curve that are drawn, evenly spread over the shares of flows."""
+TAIL = 30
+"""Slowest flows that are drawn in addition."""
+THIN = 1.0
+"""Line width of bounds."""
+LETTERS = 11
+"""Letters of a title per inch."""
+INK = "#333333"
+"""Colour of everything that belongs to no controller."""
+BELOW: Any = {"loc": "outside lower center", "frameon": False}
+"""Position of a legend below the panels."""
+
+
+def new_figure(
+    n: int,
+    *,
+    width: float,
+    height: float,
+    rows: bool = False,
+    sharey: bool = False,
+    ratios: Sequence[float] = (),
+    lines: int = 1,
+) -> tuple["Figure", list["Axes"]]:
+    """Make a figure (in inches) in the common style, and its `n` panels.
+
+    Args:
+        rows: panels one above the other, with height `ratios` and one x axis; else side by side, in `lines` lines.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    look: Any = {"font.size": 10.0, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True}
+    look |= {"grid.color": "#dddddd", "grid.linewidth": 0.6, "axes.axisbelow": True}
+    with rc_context(look):
+        figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
+        if rows:
+            axes = figure.subplots(n, 1, squeeze=False, sharex=True, height_ratios=list(ratios))
+        else:
+            axes = figure.subplots(lines, n // lines, squeeze=False, sharey=sharey)
+    return figure, list(axes.ravel())
+
+
+def save_figure(figure: "Figure", path: Path) -> None:
+    """Write a PNG file or, by its suffix, an SVG file that keeps text as text; atomically."""
+    from matplotlib import rc_context
+
+    svg = path.suffix == ".svg"
+    fixed: Any = {"Date": None, "Creator": None} if svg else None  # so that equal figures are equal files
+    with replacing(path) as temporary, rc_context({"svg.fonttype": "none", "svg.hashsalt": "ncc"}):
+        figure.savefig(temporary, format="svg" if svg else "png", dpi=DPI, metadata=fixed)
+
+
+def finish(
+    figure: "Figure", path: Path, title: str = "", entries: Mapping[str, Any] | None = None, columns: int = 0
+) -> None:
+    """Add a title and, below the panels, a legend of `entries`; write the file.
+
+    Args:
+        columns: of the legend; 0: as many as fit.
+    """
+    if entries:
+        ncols = columns or min(len(entries), legend_columns(figure))
+        figure.legend(entries.values(), entries.keys(), ncols=ncols, **BELOW)
+    if title:
+        figure.suptitle(title, x=0.01, ha="left")
+    save_figure(figure, path)
+
+
+def finish_curves(figure: "Figure", path: Path, title: str, looks: Mapping[str, Style]) -> None:
+    """`finish` with a legend that shows each controller's line and marker."""
+    from matplotlib.lines import Line2D
+
+    entries = {
+        s.label: Line2D([], [], color=s.colour, ls=s.line, marker=s.marker, mec="white", ms=7, lw=lw)
+        for s in looks.values()
+        for lw in (1.8 if s.marker else THIN,)
+    }
+    finish(figure, path, fill(title, int(LETTERS * figure.get_figwidth())), entries)
+
+
+def entries_of(panels: "Sequence[Axes]") -> dict[str, Any]:
+    """Legend entries of all panels, each once."""
+    return {text: line for axes in panels for line, text in zip(*axes.get_legend_handles_labels(), strict=True)}
+
+
+def epochs_within(time_s: FloatArray, window_s: Window) -> np.ndarray:
+    """Mask of the epochs in the window; `ConfigError` if it holds none."""
+    start, end = window_s or (0.0, np.inf)
+    shown: np.ndarray = (time_s > start) & (time_s <= end)
+    if not shown.any():
+        raise ConfigError(f"window_s ({start}, {end}) holds no epoch; the run ends at {time_s[-1]:.6g} s")
+    return shown
+
+
+def uplink_of(network: Topology, area: int) -> int:
+    """Port of a neighbourhood's uplink; `ConfigError` if there is no such neighbourhood."""
+    if not 0 <= area < len(network.neighbourhoods):
+        raise ConfigError(f"area must be in [0, {len(network.neighbourhoods)}), got {area}")
+    return network.neighbourhoods[area].uplink_port
+
+
+def stroke(place: int, n: int, least: float = 1.4) -> float:
+    """Width of line `place` of n: those drawn first are the widest, so that lines that coincide all show."""
+    return least + 1.8 * (n - 1 - place) / max(1, n - 1)
+
+
+def legend_columns(figure: "Figure") -> int:
+    """Number of legend columns that fit, for names of usual length."""
+    return min(5, int(figure.get_figwidth() / 1.9))
+
+
+def legend_beside(axes: "Axes", narrow: bool) -> None:
+    """Put the legend to the right or, in a narrow figure, above."""
+    at: Any = {"loc": "lower left", "bbox_to_anchor": (-0.02, 1.0)} if narrow else {"bbox_to_anchor": (1.01, 1.02)}
+    axes.legend(**{"loc": "upper left", "frameon": False, "fontsize": 9, "borderaxespad": 0, **at})
+
+
+def bar_beside(figure: "Figure", mesh: Any, axes: "Axes", what: str, narrow: bool) -> None:
+    """Add the colour bar of `mesh`, whose scale is logarithmic, to the right or, in a narrow figure, above."""
+    if not narrow:
+        bar = figure.colorbar(mesh, cax=axes.inset_axes((1.015, 0.0, 0.02, 1.0)))
+        bar.set_label(f"{what}\n(grey: no limit)")
+        bar.ax.yaxis.set_major_formatter(plain)
+        bar.ax.yaxis.set_minor_formatter(sparse_minor(mesh.norm.vmax / mesh.norm.vmin))
+        return
+    bar = figure.colorbar(mesh, cax=axes.inset_axes((0.0, 1.04, 1.0, 0.06)), orientation="horizontal")
+    bar.ax.xaxis.set(ticks_position="top", label_position="top")
+    bar.set_label(f"{what} (grey: no limit)", fontsize=9)
+    bar.ax.xaxis.set_major_formatter(plain)
+    bar.ax.xaxis.set_minor_formatter(nothing)
+
+
+def thinned(n: int) -> IntArray:
+    """Indices of the ordered flows to draw, out of n: at most `POINTS` and the `TAIL` slowest."""
+    spread = np.linspace(0, n - 1, min(n, POINTS)).astype(np.int64)
+    return np.union1d(spread, np.arange(max(0, n - TAIL), n))
+
+
+def thinned_mean(x: FloatArray, y: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:
+    """Reduce a curve [n] to at most `most` points, means over equal numbers of points."""
+    each = -(-len(y) // most)
+    whole = len(y) // each * each
+    return x[:whole].reshape(-1, each)[:, -1], y[:whole].reshape(-1, each).mean(axis=1)
+
+
+def shades(n: int) -> list[Any]:
+    """Make n grey shades, because colours belong to controllers."""
+    from matplotlib import colormaps
+
+    return list(colormaps["Greys"](np.linspace(0.2, 0.7, n)))
+
+
+def row_ticks(names: Sequence[str]) -> tuple[list[float], list[str]]:
+    """Positions and labels of at most 8 rows."""
+    step = -(-len(names) // 8)
+    return [i + 0.5 for i in range(0, len(names), step)], list(names[::step])
+
+
+def thousands(value: float, _: float) -> str:
+    """Format a tick as 500, 20 k or 3 M."""
+    return f"{value / 1e6:g} M" if abs(value) >= 1e6 else f"{value / 1e3:g} k" if abs(value) >= 1e3 else f"{value:g}"
+
+
+def in_bytes(value: float, _: float) -> str:
+    """Format a tick as 500 B, 20 kB or 3 MB."""
+    return f"{value / 1e6:g} MB" if value >= 1e6 else f"{value / 1e3:g} kB" if value >= 1e3 else f"{value:g} B"
+
+
+def nothing(_value: float, _: float) -> str:
+    """Format a tick as empty text."""
+    return ""
+
+
+def plain(value: float, _: float) -> str:
+    """Format a tick as briefly as possible, without powers of ten."""
+    return f"{value:g}"
+
+
+def sparse_minor(span: float) -> Any:
+    """Minor tick labels: at 2 and 5 if an axis spans one or two decades, none if it spans more."""
+
+    def text(value: float, _: float) -> str:
+        lead = f"{value:e}"[0]
+        return f"{value:g}" if (span < 30 and lead in "2357") or (span < 300 and lead in "25" and span >= 30) else ""
+
+    return text

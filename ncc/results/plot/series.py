@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Several controllers over time, on the same flows: the port that they share, and their congestion windows."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ncc.core.errors import ConfigError
+from ncc.core.units import GBPS, MS
+from ncc.harness.run import Run
+from ncc.harness.trace import WindowTrace
+from ncc.results.palette import styles
+from ncc.results.plot.canvas import (
+    INK,
+    Window,
+    entries_of,
+    epochs_within,
+    finish,
+    legend_columns,
+    new_figure,
+    row_ticks,
+    stroke,
+    thinned_mean,
+    uplink_of,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+CURVE = 2000
+"""Most points of a curve; more epochs are averaged."""
+
+
+def port_timeline(runs: Sequence[Run], path: Path, *, area: int = 0, window_s: Window = None) -> None:
+    """Throughput, queue and drops of one neighbourhood's uplink port, a line per controller.
+
+    Args:
+        runs: one per controller, of one scenario; time between epochs may differ.
+        area: the neighbourhood.
+
+    Raises:
+        ConfigError: no run, two of one controller, different scenarios, or a window that holds no epoch.
+    """
+    named = _by_controller(runs)
+    network = runs[0].scenario.network()
+    if any(run.scenario.topology != runs[0].scenario.topology for run in runs):
+        raise ConfigError("runs of different networks share no port: draw them apart")
+    port = uplink_of(network, area)
+    figure, panels = new_figure(3, width=9.5, height=6.4, rows=True, ratios=(2, 3, 1.4))
+    carried, queue, drops = panels
+    looks = styles(list(named))
+    for place, (name, run) in enumerate(named.items()):
+        shown = epochs_within(run.epochs.time_s, window_s)
+        columns, time_ms = run.epochs.columns, run.epochs.time_s[shown] / MS
+        style: dict[str, Any] = {"color": looks[name].colour, "ls": looks[name].line}
+        style["lw"] = stroke(place, len(named))
+        carries = columns["upper_throughput_bps"][shown, area] / GBPS
+        waits = columns["upper_queue_mean_bytes"][shown, area] / 1e3
+        dropped = np.cumsum(columns["upper_dropped_pkts"][shown, area]).astype(np.float64)
+        carried.plot(*thinned_mean(time_ms, carries, CURVE), label=looks[name].label, **style)
+        queue.plot(*thinned_mean(time_ms, waits, CURVE), **style)
+        drops.plot(*thinned_mean(time_ms, dropped, CURVE), drawstyle="steps-post", **style)
+    rate_gbps = network.port_rate_bps(port) / GBPS
+    carried.axhline(rate_gbps, color=INK, ls="-.", lw=1.2, label="line rate")
+    carried.set_ylabel(f"{network.port_name(port)}\ncarried [Gbit/s]")
+    _levels(queue, runs[0], port)
+    queue.set_ylabel("waiting there [kB],\nmean of the epoch")
+    drops.set_ylabel("dropped so far\n[packets]")
+    drops.set_xlabel("simulated time [ms]")
+    for axes in panels:
+        axes.set_ylim(bottom=0)
+        axes.margins(x=0)
+    if drops.get_ylim()[1] < 1:
+        drops.set_ylim(0, 1)
+    title = f"{network.port_name(port)} of {runs[0].scenario.name}"
+    finish(figure, path, title, entries_of(panels), columns=legend_columns(figure))
+
+
+def window_timeline(traces: Sequence[WindowTrace], path: Path, *, window_s: Window = None) -> None:
+    """Congestion windows, a panel per controller: every flow thin, the median of connected flows strong.
+
+    Raises:
+        ConfigError: no trace, two of one controller, a window that holds no epoch, or no flow with a connection in it.
+    """
+    if not traces:
+        raise ConfigError("no windows to draw: trace at least one run")
+    looks = styles([trace.controller for trace in traces])
+    if len(looks) < len(traces):
+        raise ConfigError(f"windows of one controller are given twice; controllers: {', '.join(looks)}")
+    if not any(np.isfinite(trace.cwnd_bytes[epochs_within(trace.time_s, window_s)]).any() for trace in traces):
+        raise ConfigError(
+            "no flow has a connection at the end of any epoch that is to be drawn: trace more flows or longer ones, "
+            "widen window_s, or run with a shorter scenario.period_s"
+        )
+    n = len(traces)
+    figure, panels = new_figure(n, width=9.5, height=1.1 + 1.9 * n, rows=True, ratios=[1.0] * n)
+    largest = 0.0
+    for axes, trace in zip(panels, traces, strict=True):
+        shown, look = epochs_within(trace.time_s, window_s), looks[trace.controller]
+        time_ms, pkts = trace.time_s[shown] / MS, trace.cwnd_bytes[shown] / trace.mss_bytes
+        faint = max(0.12, min(0.8, 6 / pkts.shape[1]))
+        axes.plot(time_ms, pkts, color=look.colour, lw=0.8, alpha=faint, drawstyle="steps-post")
+        lives = np.isfinite(pkts).any(axis=1)
+        middle = np.full(len(pkts), np.nan)
+        middle[lives] = np.nanmedian(pkts[lives], axis=1)
+        axes.plot(time_ms, middle, color=look.colour, lw=2.0)
+        axes.plot([], [], color=look.colour, lw=0.8, alpha=0.5, label="one flow")
+        axes.plot([], [], color=look.colour, lw=2.0, label="median of the flows that are live")
+        nobody = "" if lives.any() else ": no connection at the end of any epoch"
+        axes.set_title(look.label + nobody, loc="left", fontsize=10)
+        axes.set_ylabel("cwnd [packets]")
+        axes.margins(x=0)
+        largest = max(largest, float(np.nanmax(pkts, initial=0.0)))
+    for axes in panels:
+        axes.set_ylim(0, 1.06 * max(largest, 1.0))
+    panels[-1].set_xlabel("simulated time [ms]")
+    entries = entries_of(panels[:1])
+    for line in entries.values():
+        line.set_color(INK)
+    finish(figure, path, "Congestion windows at the end of each epoch", entries, columns=2)
+
+
+def flow_timeline(runs: Sequence[Run], path: Path, *, window_s: Window = None) -> None:
+    """Each flow as a bar from its arrival to its delivery, a panel per controller; flows with a timeout are marked.
+
+    Flows have the same order in every panel, that of arrival.
+
+    Args:
+        runs: one per controller, of the same flows.
+        window_s: part of the run whose arriving flows are drawn, each to its end.
+
+    Raises:
+        ConfigError: no run, two of one controller, different flows, or no arrival in the window.
+    """
+    named = _by_controller(runs)
+    flows = runs[0].flows
+    if any(not np.array_equal(run.flows.start_s, flows.start_s) for run in runs):
+        raise ConfigError("these runs are not of the same flows; draw controllers of one evaluation and seed")
+    start, end = window_s or (0.0, np.inf)
+    chosen = np.flatnonzero((flows.start_s >= start) & (flows.start_s < end))
+    if len(chosen) == 0:
+        raise ConfigError(
+            f"no flow arrives in window_s ({start}, {end}); the last arrives at {flows.start_s[-1]:.6g} s"
+        )
+    chosen = chosen[np.lexsort([flows.size_bytes[chosen], flows.start_s[chosen]])]
+    names = [runs[0].scenario.network().nodes[node].name for node in flows.src[chosen]]
+    rows = np.arange(len(chosen))
+    tall = min(1.0 + 0.09 * len(chosen), 6.0)
+    width = max(5.0, 1.2 + 2.9 * len(runs))
+    figure, panels = new_figure(len(runs), width=width, height=1.3 + max(tall, 2.2), sharey=True)
+    looks, last = styles(list(named)), 0.0
+    for axes, (name, run) in zip(panels, named.items(), strict=True):
+        finish_s, late = run.records.flows.finish_s[chosen], run.records.flows.timeouts[chosen] > 0
+        stop = np.where(np.isnan(finish_s), run.epochs.time_s[-1], finish_s)
+        ended = ~np.isnan(finish_s)
+        begin_ms, long_ms = flows.start_s[chosen] / MS, (stop - flows.start_s[chosen]) / MS
+        axes.barh(rows, long_ms, left=begin_ms, height=0.8, color=looks[name].colour, lw=0, rasterized=len(rows) > 500)
+        for which, mark, says in ((ended & late, "|", "had a timeout"), (~ended, ">", "never delivered")):
+            if which.any():
+                axes.plot(stop[which] / MS, rows[which], mark, ms=6, mew=2, ls="none", color="black", label=says)
+        taken = finish_s[ended] - flows.start_s[chosen][ended]
+        mean = f"mean {taken.mean() / MS:.3g} ms" if len(taken) else "none delivered"
+        axes.set_title(f"{looks[name].label}: {mean}", loc="left", fontsize=10)
+        axes.set_xlabel("simulated time [ms]")
+        last = max(last, float(stop.max()))
+    first = float(flows.start_s[chosen].min())
+    for axes in panels:
+        axes.set_xlim((first - 0.01 * (last - first)) / MS, (last + 0.03 * (last - first)) / MS)
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.grid(visible=False, axis="y")
+    places, said = row_ticks(names)
+    panels[0].set_yticks([place - 0.5 for place in places], said)
+    panels[0].set_ylabel("flows as they arrive, by sender")
+    title = f"Flows of {runs[0].scenario.name} from arrival to delivery"
+    finish(figure, path, title, entries_of(panels), columns=2)
+
+
+def _by_controller(runs: Sequence[Run]) -> dict[str, Run]:
+    named = {run.controller.name: run for run in runs}
+    if not runs:
+        raise ConfigError("no run to draw: name at least one")
+    if len(named) < len(runs):
+        raise ConfigError(f"two runs are of one controller; draw one seed at a time: {', '.join(named)}")
+    return named
+
+
+def _levels(axes: "Axes", run: Run, port: int) -> None:
+    """Draw the marking threshold of the port, and its buffer size if that is near."""
+    buffer = run.scenario.network().port_buffer(port)
+    if buffer is None:
+        return
+    if buffer.mark_threshold_bytes:
+        axes.axhline(buffer.mark_threshold_bytes / 1e3, color=INK, ls=":", lw=1.2, label="marking threshold")
+    if buffer.size_bytes and buffer.size_bytes / 1e3 < 1.6 * axes.get_ylim()[1]:
+        axes.axhline(buffer.size_bytes / 1e3, color=INK, ls="--", lw=1.2, label="buffer full")

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""FCT slowdown: its distribution, and its dependence on flow size."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ncc.core.errors import ConfigError
+from ncc.core.flows import FloatArray, IntArray
+from ncc.metrics.summary import LARGE_BYTES, SMALL_BYTES
+from ncc.results.palette import styles
+from ncc.results.plot.canvas import (
+    NARROW,
+    THIN,
+    finish_curves,
+    in_bytes,
+    new_figure,
+    nothing,
+    plain,
+    sparse_minor,
+    stroke,
+    thinned,
+)
+
+FlowPoints = tuple[IntArray, FloatArray]
+"""(size_bytes, fct_slowdown) of one controller's flows, all seeds together; both [n_flows], NaN if undelivered."""
+BUCKETS = (
+    ("all flows", 0, np.inf),
+    ("up to 100 KB", 0, SMALL_BYTES),
+    ("100 KB to 10 MB", SMALL_BYTES, LARGE_BYTES),
+    ("over 10 MB", LARGE_BYTES, np.inf),
+)
+"""Size buckets of `ncc.metrics.summary`: (label, low_bytes, high_bytes), flows with low < size <= high."""
+BINS = 8
+"""Most bins of flow sizes."""
+
+
+def slowdown_cdf(
+    data: Mapping[str, FlowPoints],
+    path: Path,
+    *,
+    title: str = "",
+    bounds: Mapping[str, FlowPoints] | None = None,
+    narrow: bool = False,
+) -> None:
+    """Distribution of FCT slowdown per controller, one panel per size bucket; marks at the 50th, 95th, 99th percentile.
+
+    Undelivered flows count as infinitely slow, so such a curve ends below 1. `bounds` are drawn thin and without marks.
+    """
+    thin = dict(bounds or {})
+    looks = styles([*data, *thin])
+    _require_flows(data)
+    buckets = [b for b in BUCKETS if any(((size > b[1]) & (size <= b[2])).any() for size, _ in data.values())]
+    n = len(buckets)
+    width, height = (NARROW, 1.2 + 2.6 * n) if narrow else (max(4.5, 2.9 * n), 4.4)
+    figure, panels = new_figure(n, width=width, height=height, sharey=True, lines=n if narrow else 1)
+    for axes, (bucket, low, high) in zip(panels, buckets, strict=True):
+        largest, count = 1.0, 0
+        for place, (name, (size, slowdown)) in enumerate({**data, **thin}.items()):
+            chosen = slowdown[(size > low) & (size <= high)]
+            count = max(count, len(chosen))
+            drawn = np.sort(chosen[np.isfinite(chosen)])
+            if len(drawn) == 0:
+                continue
+            largest = max(largest, drawn[-1])
+            share = np.arange(1, len(drawn) + 1) / len(chosen)
+            marks = [i for q in (0.5, 0.95, 0.99) if (i := int(np.searchsorted(share, q))) < len(drawn)]
+            shown = thinned(len(drawn))
+            style = looks[name]
+            axes.step(
+                np.append(drawn[0], drawn[shown]),
+                np.append(0.0, share[shown]),
+                where="post",
+                color=style.colour,
+                ls=style.line,
+                lw=THIN if name in thin else stroke(place, len(data)),
+            )
+            if name not in thin:
+                dot: Any = {"ms": 3 + 2 * stroke(place, len(data)), "color": style.colour, "mec": "white", "mew": 0.6}
+                axes.plot(drawn[marks], share[marks], style.marker, **dot)
+        axes.set_xscale("log")
+        axes.set_xlim(0.97, max(largest * 1.15, 2.0))
+        axes.set_ylim(0, 1.02)
+        axes.xaxis.set_major_formatter(plain)
+        axes.xaxis.set_minor_formatter(sparse_minor(largest))
+        axes.set_title(f"{bucket}  (n = {count:,})", loc="left", fontsize=10)
+        axes.set_xlabel("FCT slowdown")
+    for axes in panels if narrow else panels[:1]:
+        axes.set_ylabel("share of flows")
+    usual = "FCT slowdown (1: alone in the network); marks at the 50th, 95th and 99th percentile"
+    finish_curves(figure, path, title or usual, looks)
+
+
+def fct_by_size(
+    data: Mapping[str, FlowPoints],
+    path: Path,
+    *,
+    title: str = "",
+    bounds: Mapping[str, FlowPoints] | None = None,
+) -> None:
+    """Median and 99th percentile of FCT slowdown against flow size, in bins of equal numbers of flows.
+
+    There are at most `BINS`, fewer if a bin would have less than 100 flows, the least that have a 99th percentile.
+    """
+    _require_flows({**data, **(bounds or {})})
+    thin = dict(bounds or {})
+    looks = styles([*data, *thin])
+    figure, panels = new_figure(2, width=9.5, height=4.4)
+    curves: dict[str, tuple[FloatArray, FloatArray]] = {}
+    for name, (size, slowdown) in {**data, **thin}.items():
+        rank = np.argsort(size, kind="stable")
+        parts = np.array_split(rank, max(1, min(BINS, len(rank) // 100)))
+        centre = np.array([np.exp(np.mean(np.log(size[part]))) for part in parts])
+        curves[name] = centre, np.array([[_percentile(slowdown[part], q) for part in parts] for q in (0.5, 0.99)])
+    centres = np.concatenate([centre for centre, _ in curves.values()])
+    for i, (axes, what) in enumerate(zip(panels, ("median", "99th percentile"), strict=True)):
+        levels = np.concatenate([level[i] for _, level in curves.values()])
+        low, high = (0.9 * np.nanmin(levels), 1.15 * np.nanmax(levels)) if np.isfinite(levels).any() else (1.0, 10.0)
+        axes.set(xscale="log", yscale="log", xlabel="flow size", ylabel=f"FCT slowdown, {what}")
+        axes.set(xlim=(centres.min() / 1.6, centres.max() * 1.6), ylim=(low, high))
+        axes.xaxis.set_major_formatter(in_bytes)
+        axes.xaxis.set_minor_formatter(in_bytes if centres.max() < 4 * centres.min() else nothing)
+        axes.yaxis.set_major_formatter(plain)
+        axes.yaxis.set_minor_formatter(sparse_minor(high / low))
+        for name, (centre, level) in curves.items():
+            s = looks[name]
+            lw = THIN if name in thin else 1.8
+            axes.plot(centre, level[i], color=s.colour, ls=s.line, marker=s.marker, ms=7, mec="white", mew=0.6, lw=lw)
+    finish_curves(figure, path, title or "FCT slowdown by flow size", looks)
+
+
+def _require_flows(data: Mapping[str, FlowPoints]) -> None:
+    if not data:
+        raise ConfigError("no flows to draw: name at least one controller")
+    if none := [name for name, (size, _) in data.items() if len(size) == 0]:
+        raise ConfigError(f"no flows to draw of {', '.join(none)}: leave it out, or run it with flows")
+
+
+def _percentile(slowdown: FloatArray, q: float) -> float:
+    """Percentile as an order statistic, with undelivered flows as the slowest; NaN if it falls on one of those."""
+    ordered = np.sort(slowdown)  # NaN sorts last
+    return float(ordered[min(int(np.ceil(q * len(ordered))), len(ordered)) - 1])

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The figures of a report, each embedded twice: for a full page and for a phone."""
+
+import base64
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from ncc.core.errors import ResultError, UnknownNameError
+from ncc.core.units import MS
+from ncc.harness.manifest import MANIFEST
+from ncc.harness.results import Evaluation
+from ncc.harness.run import Run
+from ncc.metrics.catalogue import CATALOGUE
+from ncc.results.captions import seeds_text
+from ncc.results.comparison import Comparison
+from ncc.results.drawing import amount, sketch, topology_drawing
+from ncc.results.evaluation import bound_points
+from ncc.results.palette import label
+from ncc.results.plot import epoch_timeline, learning_curve, slowdown_cdf
+from ncc.results.report.sources import Source, training_of
+
+EPOCHS = 1000
+"""Number of epochs of a run that are drawn, from its first."""
+TITLED = "slowdown_all_p50", "slowdown_all_p99"
+PX_PER_PT = 96 / 72
+_FINER = re.compile(rb"(\d\.\d\d)\d+")
+"""Pattern that rounds coordinates to a hundredth of a point, which halves the size invisibly."""
+Draw = Callable[[Path, bool], None]
+"""Function that writes a figure to a path, narrow if the flag is set."""
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A figure in a page."""
+
+    alt: str
+    caption: str
+    wide: str
+    """Data URI of the figure for a full page."""
+    width_px: int
+    narrow: str = ""
+    """Data URI of the figure for a phone; empty: use the wide one."""
+
+
+def topology_figure(source: Source) -> Embedded:
+    """Draw the network."""
+    network = source.scenario.network()
+    words = sketch(network).words
+    return _embedded(
+        lambda path, _: topology_drawing(network, path),
+        f"Drawing of the network. {words}.",
+        "The network; links with their rate and delay, each way. Bold: uplinks that neighbours share.",
+        both=False,
+    )
+
+
+def cdf_figure(source: Source, datapath: str) -> Embedded:
+    """Draw slowdowns by size of flow."""
+    evaluation, comparison = source.evaluations[datapath], source.judgement.comparisons[datapath]
+    data = evaluation.slowdowns()
+    bounds = bound_points(source.scenario, comparison.seeds) if comparison.bounds else {}
+    told = "; ".join(_points(comparison, name) for name in comparison.controllers)
+    where = f"{source.scenario.name} on {datapath}"
+    runs = seeds_text(len(comparison.seeds), source.scenario.duration_s)
+    return _embedded(
+        lambda path, narrow: slowdown_cdf(data, path, bounds=bounds, title=f"{where}: {runs}", narrow=narrow),
+        f"Distribution of FCT slowdown on {datapath} by size of flow. Over all flows, {told}.",
+        f"FCT slowdown of {where} by size of flow (1: alone in the network), {runs} together, invalid runs too. "
+        "Marks: 50th, 95th and 99th percentile. A curve that ends below 1 has flows that were not delivered.",
+    )
+
+
+def curve_figure(source: Source) -> Embedded | None:
+    """Draw returns during learning; None without a training or if its agent plays no episodes.
+
+    Raises:
+        ResultError: as `held_out_returns`.
+    """
+    training = source.training
+    if training is None or not any(row["returns"] for row in training.rows):
+        return None
+    learned_on = next(iter(training.config["datapath"]))
+    shown, references = held_out_returns(source)
+    told = ", ".join(f"{label(name)} {value:+.3f}" for name, value in references.items())
+    return _embedded(
+        lambda path, narrow: learning_curve(
+            training.rows, path, references=references, title=f"Return while learning on {learned_on}", narrow=narrow
+        ),
+        f"Learning curve on {learned_on}. Mean return on the held-out flows on {shown}: {told}.",
+        f"Return (mean reward per host and epoch) while learning on {learned_on}. Horizontal lines: mean return on the "
+        f"held-out flows on {shown}: {told}.",
+    )
+
+
+def held_out_returns(source: Source) -> tuple[str, dict[str, float]]:
+    """Mean return of each controller on the held-out flows of a training, and the datapath of these runs.
+
+    That is the datapath of the training or, if it was not judged on, the last one.
+
+    Raises:
+        ResultError: the folder holds no training, or its manifest lacks the returns.
+    """
+    training = training_of(source)
+    told: Any = training.manifest.facts.get("held_out_returns")
+    try:
+        means = {on: {name: sum(each) / len(each) for name, each in by.items()} for on, by in told.items()}
+        learned_on = next(iter(training.config["datapath"]))
+        shown = learned_on if learned_on in means else list(means)[-1]
+        return shown, means[shown]
+    except (AttributeError, TypeError, ZeroDivisionError, IndexError):
+        raise ResultError(
+            f"{source.folder / MANIFEST} does not tell 'held_out_returns', what each controller earns on held-out "
+            "flows: another version of ncc made it; train again"
+        ) from None
+
+
+def timeline_figure(evaluation: Evaluation, datapath: str, controller: str, seed: int) -> Embedded:
+    """Draw one controller's epochs for one seed.
+
+    Raises:
+        UnknownNameError: the evaluation has no such run.
+    """
+    if controller not in evaluation.controllers:
+        raise UnknownNameError("controller in timeline", controller, evaluation.controllers)
+    found = {run.seed: run for run in evaluation.of(controller)}
+    if seed not in found:
+        raise UnknownNameError("seed", str(seed), map(str, found))
+    run = found[seed].load()
+    n = min(EPOCHS, len(run.epochs.time_s))
+    end_s = float(run.epochs.time_s[n - 1])
+    part = f"its first {n} of {len(run.epochs.time_s)} epochs" if n < len(run.epochs.time_s) else f"its {n} epochs"
+    invalid = f" INVALID: {'; '.join(run.problems)}." if run.problems else ""
+    says = f"{label(controller)} on {datapath}, seed {seed}, {part}: {_peak(run, n)}.{invalid}"
+    return _embedded(
+        lambda path, narrow: epoch_timeline(run, path, window_s=(0.0, end_s), narrow=narrow),
+        f"Time series of rates, rate limits and queue. {says}",
+        says,
+    )
+
+
+def _peak(run: Run, n: int) -> str:
+    """Summary of the first neighbourhood's uplink port in numbers."""
+    network = run.scenario.network()
+    port = network.neighbourhoods[0].uplink_port
+    columns = run.epochs.columns
+    queue, carried = columns["upper_queue_bytes"][:n, 0], columns["upper_throughput_bps"][:n, 0]
+    at = int(queue.argmax())
+    return (
+        f"{network.port_name(port)} carried {amount(float(carried.mean()), 'bit/s')} on average; its queue was "
+        f"{amount(float(columns['upper_queue_mean_bytes'][:n, 0].mean()), 'B')} on average and at most "
+        f"{amount(float(queue[at]), 'B')} at the end of an epoch, {run.epochs.time_s[at] / MS:.4g} ms after the start"
+    )
+
+
+def _points(comparison: Comparison, name: str) -> str:
+    """Median and 99th percentile, formatted as in the table."""
+    median, p99 = (CATALOGUE[key].text(comparison.cell(name, key).estimate) for key in TITLED)
+    return f"{label(name)} has a median of {median} and a 99th percentile of {p99}"
+
+
+def _embedded(draw: Draw, alt: str, caption: str, *, both: bool = True) -> Embedded:
+    with TemporaryDirectory() as folder:
+        uris, width_px = [], 0
+        for narrow in (False, True) if both else (False,):
+            path = Path(folder) / f"{narrow}.svg"
+            draw(path, narrow)
+            svg = _FINER.sub(rb"\1", path.read_bytes())
+            uris.append("data:image/svg+xml;base64," + base64.b64encode(svg).decode())
+            width_px = width_px or round(float(svg.partition(b' width="')[2].partition(b"pt")[0]) * PX_PER_PT)
+    return Embedded(alt, caption, uris[0], width_px, *uris[1:])

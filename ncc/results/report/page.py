@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The report: a section for each folder, in one HTML file that refers to no other file."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from itertools import groupby
+from typing import Any
+
+import ncc
+from ncc.core.errors import UnknownNameError
+from ncc.harness.manifest import now
+from ncc.metrics.catalogue import CATALOGUE
+from ncc.results.captions import strays, warnings_of
+from ncc.results.comparison import MIN_SEEDS
+from ncc.results.grid import BEST
+from ncc.results.palette import Style, label, styles
+from ncc.results.report.figures import cdf_figure, curve_figure, timeline_figure, topology_figure
+from ncc.results.report.sources import Source
+from ncc.results.report.words import provenance_rows, scenario_rows, training_rows
+from ncc.results.table import BETTER, STRAYS, WORSE, differences, grids, sentences
+
+GENERATOR = "ncc.report 1"
+"""Mark in every page that identifies a report, so that a newer one may replace it."""
+REFERENCE = "dctcp"
+HEADLINE = "slowdown_all_mean", "slowdown_all_p99", "goodput_bps", "queue_delay_mean_s"
+"""Metrics of the overview."""
+_LINES = {"-": "solid", "--": "dashed", "-.": "dashed", ":": "dotted"}
+_MARKS = {BEST: "best", BETTER: "better", WORSE: "worse", STRAYS: "strays"}
+
+
+Part = dict[str, Any]
+"""Content of one folder's section, as `page.html.jinja` shows it."""
+
+
+def part_of(
+    source: Source, earlier: Sequence[Part], reference: str | None, timeline: Sequence[str] | None, seed: int | None
+) -> Part:
+    """Compute and draw the content of a section.
+
+    Args:
+        earlier: sections above it; a network that one of them shows is not shown again.
+        reference: controller that differences are from; None: DCTCP or, without it, the last.
+        timeline: controllers drawn over time; None: the first and the reference.
+        seed: seed that is drawn over time; None: the first.
+
+    Raises:
+        UnknownNameError: a choice names something that was not run.
+    """
+    judgement, training = source.judgement, source.training
+    names, where = judgement.any.controllers, judgement.reference
+    reference = reference or (REFERENCE if REFERENCE in names else names[-1])
+    if reference not in names:
+        raise UnknownNameError(f"reference in {source.folder}", reference, names)
+    seed = min(judgement.any.seeds) if seed is None else seed
+    drawn = dict.fromkeys((names[0], reference) if timeline is None else timeline)
+    same = next((part["anchor"] for part in earlier if part["source"].scenario == source.scenario), "")
+    found = grids(judgement)
+    return {
+        "anchor": f"run{len(earlier) + 1}",
+        "source": source,
+        "reference": reference,
+        "warnings": warnings(source),
+        "scenario": [] if same else scenario_rows(source.scenario),
+        "topology": None if same else topology_figure(source),
+        "same_as": same,
+        "training": [] if training is None else training_rows(training),
+        "curve": curve_figure(source),
+        "verdicts": sentences(judgement),
+        "comparison": found[0],
+        "differences": differences(judgement, reference) if len(names) > 1 else None,
+        "agreement": found[1] if len(found) > 1 else None,
+        "cdfs": [cdf_figure(source, datapath) for datapath in judgement.datapaths],
+        "timelines": [timeline_figure(source.evaluations[where], where, name, seed) for name in drawn],
+        "provenance": provenance_rows(source),
+        "configs": _configs(source),
+        "overview": _overview(source, dict.fromkeys((names[0], reference))),
+    }
+
+
+def warnings(source: Source) -> list[str]:
+    """Facts that make numbers unusable or weaker than they look, one sentence each."""
+    judgement, found = source.judgement, []
+    for datapath, evaluation in source.evaluations.items():
+        for name, bad in judgement.comparisons[datapath].invalid.items():
+            told = "; ".join(f"seed {seed}: {', '.join(why)}" for seed, why in bad.items())
+            found.append(f"INVALID, counted as it ended: {label(name)} on {datapath}, {len(bad)} of its runs: {told}")
+        fell = evaluation.manifest.facts["fallbacks"]
+        found += [f"Fell back on {datapath}: {who}: {'; '.join(why)}" for who, why in fell.items()]
+        found += _facts(datapath, [run.manifest.facts.get("datapath_facts", {}) for run in evaluation.runs])
+    dirty = [name for name, e in source.evaluations.items() if e.manifest.provenance["git"]["dirty"]]
+    if dirty:
+        found.append(f"The runs on {' and '.join(dirty)} were made by code with changes that no commit has.")
+    if len(judgement.any.seeds) < MIN_SEEDS:
+        found.append(
+            f"Fewer than {MIN_SEEDS} seeds ({len(judgement.any.seeds)}): no claim can rest on these intervals."
+        )
+    found += [f"{label(name)}: {said}." for name in judgement.any.controllers for said in warnings_of(judgement, name)]
+    return found + ([far] if (far := strays(judgement)) else [])
+
+
+def _facts(datapath: str, facts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Facts that a datapath reported of its own runs and that a reader must know."""
+    found = []
+    if busy := sum(bool(one.get("busy")) for one in facts):
+        found.append(f"On {datapath} the machine was busy with something else before {busy} of {len(facts)} runs.")
+    if missed := sum(one.get("missed_periods", 0) for one in facts):
+        found.append(f"On {datapath} {missed} of {sum(one.get('periods', 0) for one in facts)} periods were missed.")
+    said = dict.fromkeys(text for one in facts for text in one.get("not_honoured", ()))
+    return found + [f"On {datapath}: {text}" for text in said]
+
+
+def _configs(source: Source) -> list[tuple[str, str]]:
+    if source.training is not None:
+        return [("Configuration of the training", json.dumps(source.training.config, indent=1))]
+    return [
+        (f"Configuration of the evaluation on {datapath}", json.dumps(evaluation.manifest.facts["config"], indent=1))
+        for datapath, evaluation in source.evaluations.items()
+    ]
+
+
+def render(parts: Sequence[Part], title: str | None) -> str:
+    """Render the HTML text.
+
+    Args:
+        title: title of the page; None: the scenarios' names.
+    """
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["groupby_section"] = lambda rows: [
+        (section, list(same)) for section, same in groupby(rows, key=lambda row: row.section)
+    ]
+    folder = files("ncc.results.report")
+    names = list(dict.fromkeys(name for part in parts for name in _named(part)))
+    looks = {style.label: swatch(style) for style in styles(names).values()}
+    scenarios = ", ".join(dict.fromkeys(part["source"].scenario.name for part in parts))
+    page: str = environment.from_string((folder / "page.html.jinja").read_text(encoding="utf-8")).render(
+        title=title or f"Report: {scenarios}",
+        generator=GENERATOR,
+        style=(folder / "page.css").read_text(encoding="utf-8"),
+        written=now()[:16].replace("T", " ") + " UTC",
+        version=ncc.__version__,
+        parts=parts,
+        headline=[CATALOGUE[key].title for key in HEADLINE],
+        looks=looks,
+        marks=_MARKS,
+        label=label,
+    )
+    return page
+
+
+def _overview(source: Source, names: Iterable[str]) -> list[list[str]]:
+    """Rows of a folder in the overview, on the reference datapath."""
+    judgement = source.judgement
+    return [
+        [
+            label(name),
+            judgement.reference,
+            *(CATALOGUE[key].text(judgement.any.cell(name, key).estimate) for key in HEADLINE),
+        ]
+        for name in names
+    ]
+
+
+def swatch(style: Style) -> str:
+    """CSS of a controller's line."""
+    return f"border-top: 3px {_LINES[style.line]} {style.colour}"
+
+
+def _named(part: Part) -> tuple[str, ...]:
+    comparison = part["source"].judgement.any
+    return (*comparison.controllers, *comparison.bounds)

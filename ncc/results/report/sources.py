@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sources of a report: finished folders that `ncc train` or `ncc evaluate` made, read through their manifests.
+
+No table is copied: it is computed again from the runs themselves, whose files their manifests list, and compared with
+the table beside them.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ncc.core.errors import ConfigError, ResultError
+from ncc.core.scenario import Scenario
+from ncc.core.value import from_dict
+from ncc.harness.manifest import MANIFEST, Manifest, is_sealed, read_manifest
+from ncc.harness.results import EVALUATION, RUN, Evaluation, load_evaluation
+from ncc.harness.run import eval_flow_seed
+from ncc.results.comparison import Comparison, compare
+from ncc.results.judgement import JSON, Judgement, load_judgement
+from ncc.run.learning import read_learning
+from ncc.run.plan import CONFIG
+
+TRAINING = "training"
+JUDGED = "evaluation"
+"""Folder in a training with its final evaluation."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """Training of the policy."""
+
+    manifest: Manifest
+    config: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]]
+    """Rows of the learning log."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One folder, read and checked."""
+
+    folder: Path
+    scenario: Scenario
+    evaluations: Mapping[str, Evaluation]
+    """Evaluations by datapath; the last is the reference for the others."""
+    judgement: Judgement
+    training: Training | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the folder."""
+        return self.folder.resolve().name
+
+
+def read_source(folder: Path) -> Source:
+    """Read a folder and check every file of it that the report uses.
+
+    Raises:
+        ConfigError: there is no such folder.
+        ResultError: it is unfinished, damaged, of another version, or holds no evaluation.
+    """
+    require_folder(folder)
+    if is_sealed(folder):
+        kind = _json(folder / MANIFEST, "run it again").get("kind")  # `read_manifest` checks it
+        if kind == EVALUATION:
+            return _source(folder, {"": load_evaluation(folder)})
+        if kind != TRAINING:
+            raise ResultError(f"{folder} is of kind {kind!r} and holds no evaluation; name the folder above it")
+        manifest = read_manifest(folder, TRAINING)
+        training = Training(manifest, _json(folder / CONFIG, "train again"), read_learning(folder))
+        return _judged(folder, folder / JUDGED, training)
+    if (folder / CONFIG).is_file():
+        raise ResultError(f"{folder} is a training that is not finished; continue it with: ncc train resume={folder}")
+    return _judged(folder, folder, None)
+
+
+def training_of(source: Source) -> Training:
+    """The training in a folder; `ResultError` if it holds none."""
+    if source.training is None:
+        raise ResultError(f"{source.folder} holds no training: name a folder that ncc train made")
+    return source.training
+
+
+def require_folder(folder: Path) -> None:
+    """Raise `ConfigError` unless the folder exists."""
+    if not folder.is_dir():
+        raise ConfigError(f"run={folder} is no folder; name one that ncc train or ncc evaluate made")
+
+
+def _judged(folder: Path, judged: Path, training: Training | None) -> Source:
+    """Read the evaluation that `ncc.results.evaluation.judge` left in `judged`."""
+    if not (judged / JSON).is_file():
+        if _begun(judged):
+            raise ResultError(
+                f"{judged} is an evaluation that is not finished: the command that began it goes on there"
+            )
+        raise ResultError(f"{folder} holds no evaluation; name a folder that ncc train or ncc evaluate made")
+    stated = load_judgement(judged)
+    source = _source(folder, {name: load_evaluation(judged / name) for name in stated.datapaths}, training)
+    for datapath, comparison in source.judgement.comparisons.items():
+        if not _equal(stated.comparisons[datapath], comparison):
+            raise ResultError(
+                f"{judged / JSON} says something else of {datapath} than the runs beside it: made by another version, "
+                "or changed; evaluate again (finished runs are kept)"
+            )
+    return source
+
+
+def _begun(folder: Path) -> bool:
+    """True if there are runs in the folder, below several datapaths or for one."""
+    for path in (*folder.glob(f"*/*/*/{MANIFEST}"), *folder.glob(f"*/*/{MANIFEST}")):
+        with suppress(ResultError):  # the evaluation finds a damaged manifest when it is continued
+            if _json(path, "run it again").get("kind") == RUN:
+                return True
+    return False
+
+
+def _source(folder: Path, evaluations: Mapping[str, Evaluation], training: Training | None = None) -> Source:
+    first = next(iter(evaluations.values())).runs[0].manifest.facts
+    try:
+        scenario = from_dict(Scenario, first["scenario"], "manifest.scenario")
+    except ConfigError as error:
+        raise ResultError(f"{folder} has a scenario that this version of ncc cannot read ({error})") from None
+    named = {name or str(run.manifest.facts["datapath"]): e for name, e in evaluations.items() for run in e.runs}
+    comparisons = {name: compare(evaluation, bounds=_bounded(evaluation)) for name, evaluation in named.items()}
+    try:
+        judgement = Judgement(comparisons)
+    except ConfigError as error:
+        raise ResultError(f"{folder} cannot be compared: {error}") from None
+    return Source(folder, scenario, named, judgement, training)
+
+
+def _bounded(evaluation: Evaluation) -> bool:
+    """True if bounds apply: its flows are an evaluation's, and bounds were not switched off."""
+    config = evaluation.manifest.facts["config"]
+    wanted = config.get("bounds", config.get("evaluation", {}).get("bounds", True))
+    drawn = all(run.manifest.facts["flow_seed"] == eval_flow_seed(run.seed) for run in evaluation.runs)
+    return bool(wanted) and drawn
+
+
+def _equal(one: Comparison, other: Comparison) -> bool:
+    """True if two comparisons have the same values, except for rounding in sums of another order."""
+    same = (one.controllers, one.seeds, one.n_flows) == (other.controllers, other.seeds, other.n_flows)
+    if not same or {k: dict(v) for k, v in one.invalid.items()}.keys() != other.invalid.keys():
+        return False
+    return all(
+        np.allclose(one.values[name].get(key, np.nan), column, rtol=1e-9, atol=0.0, equal_nan=True)
+        for name in one.controllers
+        for key, column in other.values[name].items()
+    )
+
+
+def _json(path: Path, remedy: str) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ResultError(f"{path} cannot be read ({error}); {remedy}") from None
+    if not isinstance(found, dict):
+        raise ResultError(f"{path} is no mapping; {remedy}")
+    return found

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The command that writes a report: all is read, checked and drawn before the file is changed."""
+
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta
+
+from ncc.core.errors import ConfigError, ResultError
+from ncc.core.value import Name, Natural, Value
+from ncc.harness.atomic import write_text
+from ncc.harness.progress import Bar
+from ncc.results.report.page import GENERATOR, Part, part_of, render
+from ncc.results.report.sources import Source, read_source, require_folder
+
+FILE = "report.html"
+RUNS = Path("runs")
+
+
+class ReportSpec(Value, frozen=True):
+    """Settings of the command, as in configs/report.yaml."""
+
+    run: tuple[str, ...]
+    out: str | None = None
+    overwrite: bool = False
+    title: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
+    reference: Name | None = None
+    timeline: tuple[Name, ...] | None = None
+    seed: Natural | None = None
+
+    def check(self) -> None:
+        if not self.run:
+            raise ConfigError(
+                "run names no folder; name one that ncc train or ncc evaluate made, or several: run=[a, b]"
+            )
+        if len({Path(run).resolve() for run in self.run}) < len(self.run):
+            raise ConfigError(f"run names a folder twice: {', '.join(self.run)}")
+
+
+def write_report(spec: ReportSpec) -> Path:
+    """Write the page and return its path.
+
+    Raises:
+        ConfigError: a folder does not exist, a name was not compared, or the file may not be replaced.
+        ResultError: a folder is unfinished, damaged, of another version, or has no evaluation.
+    """
+    path = _path(spec)
+    _claim(path, overwrite=spec.overwrite)
+    for folder in spec.run:
+        require_folder(Path(folder))
+    parts: list[Part] = []
+    with Bar("reporting", 2 * len(spec.run), "steps") as bar:
+        sources: list[Source] = []
+        for folder in spec.run:
+            sources.append(read_source(Path(folder)))
+            bar.update(len(sources), f"read {folder}")
+        for source in sources:
+            parts.append(part_of(source, parts, spec.reference, spec.timeline, spec.seed))
+            bar.update(len(sources) + len(parts), f"drew {source.name}")
+    write_text(path, render(parts, spec.title))
+    return path
+
+
+def _path(spec: ReportSpec) -> Path:
+    if spec.out is not None:
+        return Path(spec.out)
+    return (Path(spec.run[0]) if len(spec.run) == 1 else RUNS) / FILE
+
+
+def _claim(path: Path, *, overwrite: bool) -> None:
+    """Refuse to replace a file that is not a report, before hours of reading."""
+    if path.is_dir():
+        raise ConfigError(f"out={path} is a folder; name a file, say {path / FILE}")
+    if path.suffix not in (".html", ".htm"):
+        raise ConfigError(f"out={path} must end in .html, as browsers go by it")
+    if overwrite or not path.exists():
+        return
+    try:
+        with path.open("rb") as file:
+            ours = GENERATOR.encode() in file.read(2000)
+    except OSError as error:
+        raise ResultError(f"cannot read {path} ({error.strerror}); choose another file with out=") from None
+    if not ours:
+        raise ConfigError(f"out={path} is there and is no report; choose another file, or replace it: overwrite=true")

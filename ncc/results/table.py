@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tables with metrics and datapaths in rows, controllers in columns, and intervals over seeds; as text or Markdown.
+
+The short table fits 80 columns. The full one has every metric and, with several datapaths, one of their agreement.
+"""
+
+import textwrap
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from rich.console import Console
+from rich.text import Text
+
+from ncc.core.errors import UnknownNameError
+from ncc.metrics.bounds import LOWEST
+from ncc.metrics.catalogue import CATALOGUE, HEADLINE, Better, Metric
+from ncc.metrics.stats import Interval
+from ncc.results.captions import brief_lines, full_lines, head, runs, title
+from ncc.results.comparison import GAP_METRIC, MIN_SEEDS, Comparison
+from ncc.results.grid import BEST, Cell, Grid, Line, Row, markdown_grid, print_grid
+from ncc.results.judgement import TOLERANCES, Judgement
+from ncc.results.palette import label
+from ncc.results.verdict import verdicts
+
+ROWS = (
+    *(key for key in CATALOGUE if key.startswith("slowdown_")),
+    "fct_mean_s",
+    "fct_p99_s",
+    "goodput_bps",
+    "queue_delay_mean_s",
+    "queue_delay_p99_s",
+    "timeouts_per_flow",
+    "loss_frac",
+    "jain",
+)
+"""Metrics of the full table: FCT slowdown by size of flow, then the network."""
+
+STRAYS = "!"
+BETTER, WORSE = "✓", "✗"
+APART = "bright_black"
+"""Style of columns that do not compete."""
+FIGURES = 3
+"""Significant digits of the smallest number of a row of the short table."""
+HEAD_LETTERS = 12
+"""Letters of a head in one line of the short table; longer heads continue in a second line, between words."""
+IF_THEY_DIFFER = ("jain",)
+"""Metrics that the short table leaves out if they are the same for all controllers."""
+
+
+def print_judgement(judgement: Judgement, console: Console | None = None, *, full: bool = False) -> None:
+    """Print the verdict, the table and, if any, further sentences; `print_verdict` ends the output.
+
+    Args:
+        full: every metric with its interval, the bounds and the agreement of datapaths; else a table of 80 columns.
+    """
+    console = console or Console()
+    print_verdict(judgement, console)
+    for grid in grids(judgement) if full else [brief(judgement)]:
+        console.print()
+        print_grid(grid, console)
+    for sentence in sentences(judgement)[1:]:
+        _say(console, sentence)
+
+
+def print_verdict(judgement: Judgement, console: Console | None = None) -> None:
+    """Print the first and last line of every comparison: the controllers that finish flows sooner."""
+    _say(console or Console(), sentences(judgement)[0], "bold")
+
+
+def _say(console: Console, text: str, style: str = "") -> None:
+    console.print(Text(text, style=style), soft_wrap=not console.is_terminal)
+
+
+def sentences(judgement: Judgement) -> tuple[str, ...]:
+    """Sentences of `ncc.results.verdict.verdicts` for the reference, then those of other datapaths that differ."""
+    found = {name: verdicts(judgement.comparisons[name]) for name in (judgement.reference, *judgement.datapaths)}
+    if len(set(found.values())) == 1:
+        return found[judgement.reference]
+    return tuple(f"On {name}: {sentence}" for name, told in found.items() for sentence in told)
+
+
+def markdown(judgement: Judgement, rows: Sequence[str] = ROWS) -> str:
+    """Format the full table as GitHub-flavoured Markdown, with the best, and those equal to it, in bold."""
+    first, *others = sentences(judgement)
+    return "\n".join([f"{first}\n", *map(markdown_grid, grids(judgement, rows)), *(f"{s}\n" for s in [*others, first])])
+
+
+def grids(judgement: Judgement, rows: Sequence[str] = ROWS) -> list[Grid]:
+    """Make the full table and, for several datapaths, one of their agreement."""
+    comparison = judgement.any
+    shown = _shown(judgement, rows)
+    missing = [CATALOGUE[key].label for key in rows if key not in shown]
+    bounds = tuple((label(name), APART) for name in comparison.bounds)
+    full = Grid(
+        title=title(judgement),
+        leads=_leads(judgement),
+        columns=(*(head(judgement, name) for name in comparison.controllers), *bounds),
+        rows=_rows(judgement, shown, _results),
+        lines=tuple(full_lines(judgement, missing)),
+        apart=len(bounds),
+    )
+    return [full, _agreement(judgement)] if len(judgement.datapaths) > 1 else [full]
+
+
+def differences(judgement: Judgement, reference: str) -> Grid:
+    """Differences of every controller from `reference`, on the same flows, with a mark if the interval excludes 0.
+
+    Raises:
+        UnknownNameError: `reference` was not compared.
+    """
+    if reference not in judgement.any.controllers:
+        raise UnknownNameError("reference", reference, judgement.any.controllers)
+    others = [name for name in judgement.any.controllers if name != reference]
+
+    def cells(comparison: Comparison, key: str) -> list[Cell]:
+        return [_difference(CATALOGUE[key], comparison.difference(name, reference, key)) for name in others]
+
+    percent = f"{judgement.any.level * 100:g} %"
+    marks = f"{BETTER} better, {WORSE} worse than {label(reference)}"
+    told = f"{marks}: the paired {percent} interval leaves out 0. No mark: not told apart.", "dim"
+    few = f"Fewer than {MIN_SEEDS} seeds: nobody is told apart. Use more.", "yellow"
+    paired = f"Below 0: less than {label(reference)}. Seeds are paired, for they share their flows.", "dim"
+    return Grid(
+        title=f"Difference to {label(reference)}, paired by seed, {runs(judgement)}",
+        leads=_leads(judgement),
+        columns=tuple((label(name), "bold") for name in others),
+        rows=_rows(judgement, _shown(judgement, ROWS), cells),
+        lines=(paired, few if len(judgement.any.seeds) < MIN_SEEDS else told),
+    )
+
+
+def _leads(judgement: Judgement) -> tuple[str, ...]:
+    return ("", "") if len(judgement.datapaths) > 1 else ("",)
+
+
+def _shown(judgement: Judgement, rows: Sequence[str]) -> list[str]:
+    defined = {key for comparison in judgement.comparisons.values() for key in comparison.metrics}
+    return [key for key in rows if key in defined]
+
+
+def _rows(judgement: Judgement, keys: Sequence[str], cells: Callable[[Comparison, str], list[Cell]]) -> tuple[Row, ...]:
+    """A row for each metric and datapath; those of FCT slowdown stand in sections by size of flow."""
+    rows = []
+    for key in keys:
+        metric = CATALOGUE[key]
+        section, _, short = metric.label.rpartition(", ") if key.startswith("slowdown_") else ("", "", metric.title)
+        for datapath, comparison in judgement.comparisons.items():
+            lead = (short if datapath == judgement.datapaths[0] else "", datapath)
+            found = tuple(cells(comparison, key))
+            rows.append(Row(lead[: len(_leads(judgement))], found, title=metric.title, section=section))
+    return tuple(rows)
+
+
+def _results(comparison: Comparison, key: str) -> list[Cell]:
+    """Cells of controllers, then of bounds."""
+    text, best = CATALOGUE[key].text, comparison.best(key)
+    cells = [Cell(*_spread(text, comparison.cell(name, key)), *_mark(name, best)) for name in comparison.controllers]
+    return cells + [Cell(*_spread(text, comparison.cell(name, key)), style=APART) for name in comparison.bounds]
+
+
+def _mark(name: str, best: tuple[str, ...]) -> tuple[str, str]:
+    """Mark and style of a cell."""
+    return (BEST if name in best else ""), ("bold green" if best[:1] == (name,) else "green" if name in best else "")
+
+
+def _spread(text: Callable[[float], str], found: Interval) -> tuple[str, str]:
+    """Estimate and interval; an interval of width 0 (all seeds agree, mostly on 0) is left out."""
+    if np.isnan(found.low) or found.low == found.high:
+        return text(found.estimate), ""
+    return text(found.estimate), f"[{text(found.low)}, {text(found.high)}]"
+
+
+def _difference(metric: Metric, found: Interval) -> Cell:
+    """Cell of a difference, with the signs of the rounded numbers; rounded zeros have none."""
+
+    def text(value: float) -> str:
+        shown = metric.text(value)
+        return f"+{shown}" if value > 0 and shown.strip("0.") else shown.replace("-", "\N{MINUS SIGN}")
+
+    if metric.better is Better.NEITHER or found.n < MIN_SEEDS or 0.0 in found:
+        return Cell(*_spread(text, found))
+    better = found.high < 0 if metric.better is Better.LOWER else found.low > 0
+    return Cell(*_spread(text, found), *((BETTER, "green") if better else (WORSE, "red")))
+
+
+def _agreement(judgement: Judgement) -> Grid:
+    reference, comparison, others = judgement.reference, judgement.any, judgement.datapaths[:-1]
+    several = len(others) > 1
+    rows = []
+    for key, tolerance in TOLERANCES.items():
+        for datapath in others:
+            cells = []
+            for name in comparison.controllers:
+                mark = (STRAYS, "bold yellow") if judgement.strays(datapath, name, key) else ("", "")
+                cells.append(Cell(*_spread(_ratio_text, judgement.ratio(datapath, name, key)), *mark))
+            metric = CATALOGUE[key].label
+            lead = (metric if datapath == others[0] else "", *([datapath] if several else []), f"{tolerance:.0%}")
+            rows.append(Row(lead, tuple(cells), title=metric))
+    how = f"Ratio of {comparison.statistic}s over seeds"
+    if len(comparison.seeds) > 1:
+        how += f" [{comparison.level * 100:g} % bootstrap interval, resampled in pairs]"
+    lines = [(f"{how}; 1: they agree.", "dim")]
+    if any(cell.mark for row in rows for cell in row.cells):
+        lines.append((f"{STRAYS} not within the tolerance: there, believe {reference} alone.", "yellow"))
+    whose = "each datapath" if several else others[0]
+    return Grid(
+        title=f"Agreement: {whose} over {reference}, on the same flows, {runs(judgement)}",
+        leads=("", *([""] if several else []), "within"),
+        columns=tuple((label(name), "bold") for name in comparison.controllers),
+        rows=tuple(rows),
+        lines=tuple(lines),
+    )
+
+
+def _ratio_text(ratio: float) -> str:
+    return "–" if np.isnan(ratio) else f"{ratio:.3f}"  # noqa: RUF001
+
+
+def brief(judgement: Judgement) -> Grid:
+    """Make the short table: a row for each metric of `HEADLINE`, or one for each datapath where they differ."""
+    comparison = judgement.any
+    rows = [_brief_rows(judgement, key) for key in HEADLINE if key in comparison.metrics]
+    split = any(len(of_metric) > 1 for of_metric in rows)
+    leads = 2 if split else 1
+    lowest = comparison.cell(LOWEST, GAP_METRIC).estimate if LOWEST in comparison.bounds else None
+    metric = CATALOGUE[GAP_METRIC]
+    spread = f"±: half of the {comparison.level * 100:g} % bootstrap interval. " if len(comparison.seeds) > 1 else ""
+    more = "All metrics, intervals and bounds: table=full"
+    return Grid(
+        title=title(judgement),
+        leads=("",) * leads,
+        columns=tuple(_brief_head(judgement, name) for name in comparison.controllers),
+        rows=tuple(Row(row.lead[:leads], row.cells, row.title) for of_metric in rows for row in of_metric),
+        lines=tuple(
+            brief_lines(
+                judgement, "" if lowest is None else metric.brief(lowest, _digits(metric, [lowest])), split=split
+            )
+        ),
+        brief=True,
+        last=(f"{spread}{more}", more),
+    )
+
+
+def _brief_head(judgement: Judgement, name: str) -> Line:
+    text, style = head(judgement, name)
+    return "\n".join(textwrap.fill(line, HEAD_LETTERS, break_long_words=False) for line in text.split("\n")), style
+
+
+def _brief_rows(judgement: Judgement, key: str) -> list[Row]:
+    """Rows of a metric: one if all datapaths agree to the digits shown, none if it is not worth one."""
+    metric, names = CATALOGUE[key], judgement.any.controllers
+    cells = {d: [c.cell(name, key) for name in names] for d, c in judgement.comparisons.items()}
+    digits = _digits(metric, [cell.estimate for of in cells.values() for cell in of])
+    shown = {d: tuple(metric.brief(cell.estimate, digits) for cell in of) for d, of in cells.items()}
+    if key in IF_THEY_DIFFER and all(len(set(texts)) == 1 for texts in shown.values()):
+        return []
+    alike = len(set(shown.values())) == 1
+    rows = []
+    for datapath in [judgement.reference] if alike else judgement.datapaths:
+        best = judgement.comparisons[datapath].best(key)
+        found = tuple(
+            Cell(text, _half(metric, cell, digits), *_mark(name, best))
+            for name, text, cell in zip(names, shown[datapath], cells[datapath], strict=True)
+        )
+        called = (metric.short or metric.title) if alike or datapath == judgement.datapaths[0] else ""
+        rows.append(Row((called, "" if alike else datapath), found, title=metric.title))
+    return rows
+
+
+def _digits(metric: Metric, values: list[float]) -> int:
+    """Digits after the decimal point: `FIGURES` of the smallest non-zero number, at most those of the metric."""
+    sizes = [abs(metric.show(value)) for value in values if np.isfinite(value) and value]
+    if not sizes:
+        return min(metric.digits, FIGURES - 1)
+    return int(np.clip(FIGURES - 1 - np.floor(np.log10(min(sizes))), 0, metric.digits))
+
+
+def _half(metric: Metric, cell: Interval, digits: int) -> str:
+    if np.isnan(cell.low) or cell.low == cell.high:
+        return ""
+    return f"±{metric.brief((cell.high - cell.low) / 2, digits)}"

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One training run from plan to report: learn, evaluate on held-out flows, and seal a complete folder."""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ncc.core.errors import ConfigError, WorkerDiedError
+from ncc.envs.trained import ranges_of_training
+from ncc.harness.learner import Learner
+from ncc.harness.manifest import provenance, seal
+from ncc.harness.networks import Batching
+from ncc.harness.processes import quiet_start, usable_cpus
+from ncc.harness.results import load_evaluation
+from ncc.results.evaluation import judge, require_valid
+from ncc.results.plot import learning_curve
+from ncc.results.returns import evaluation_returns
+from ncc.results.table import print_verdict
+from ncc.run.compose import agent_name
+from ncc.run.folders import begun, files_of, finished, training_in
+from ncc.run.learning import learn, load_wandb, read_learning
+from ncc.run.plan import TrainPlan
+from ncc.run.racks import RackFactory
+
+CURVE = "learning_curve.png"
+PROBE_S = 3.0
+"""Longest wall time in seconds of the probe for the forecast."""
+LEARNING_S = 0.2e-3
+"""Approximate CPU time in seconds of the learner per epoch of a rack, for the forecast only."""
+RACK_HOSTS = 16
+"""Number of hosts of that rack."""
+FAMILIES = "families"
+"""Name of families in the list of speeds, beside the datapaths."""
+DRAIN_FRAC = 0.4
+"""Approximate simulated time of an evaluation after its arrivals, as a share of them, for the forecast only."""
+
+
+def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> None:
+    """Train by the plan into `folder`, evaluate, print the comparison and seal the folder.
+
+    Args:
+        wandb: project of Weights & Biases to log to in addition; empty: none.
+
+    Raises:
+        ConfigError: a setting cannot be used; a folder that this call made is removed again.
+        ResultError: another training writes to the folder.
+        WorkerDiedError, KeyboardInterrupt: the folder holds a checkpoint and can be resumed; the message says how.
+    """
+    judged = folder / "evaluation"
+    with training_in(folder, resume=resume):
+        if resume and finished(folder, f"evaluate it with: ncc evaluate run={folder}"):
+            return
+        learner, factory = check_training(plan)
+        if wandb:
+            load_wandb()
+        plan.save(folder)
+        made = provenance()
+        rates = _epochs_per_s(plan, min(learner.processes, usable_cpus()))
+        print(f"Training {agent_name(plan.plain['agent'])} on {_where(plan)}; results in {folder}")
+        _forecast(plan, learner, rates)
+        trained_s = learn(
+            learner,
+            factory,
+            folder,
+            plan.seed,
+            config=plan.plain,
+            meta=_meta(plan),
+            resume=resume and begun(folder),
+            wandb=wandb,
+        )
+        result = judge(
+            plan.evaluation_scenario,
+            plan.evaluation,
+            plan.judged_on,
+            policies=folder,
+            folder=judged,
+            config=plan.plain,
+            close=False,
+        )
+        returns = _report(plan, folder, judged)
+        facts = {
+            "seed": plan.seed,
+            "scenario": plan.scenario.digest(),
+            "trained_s": trained_s,
+            "held_out_returns": returns,
+            "valid": result.valid,
+        }
+        if plan.families.of:
+            facts["families"] = plan.families.digest()
+        seal(folder, "training", facts, files_of(folder), made)
+    print(f"Run folder: {folder}; the same as a page: ncc report run={folder}")
+    print_verdict(result)
+    print(f"Picture: {judged / result.reference / 'slowdown_cdf.png'}")
+    require_valid(result)
+
+
+def check_training(plan: TrainPlan) -> tuple[Learner, RackFactory]:
+    """Check all that can be known of a plan before anything is written.
+
+    Returns:
+        Learner and racks.
+
+    Raises:
+        ConfigError: the plan cannot be trained; the message names the setting and what is allowed.
+    """
+    learner: Learner = plan.learner.build(batching=isinstance(plan.datapath.load(), Batching))
+    length, remedy = math.ceil(plan.scenario.duration_s / plan.scenario.period_s - 1e-9), "scenario.duration_s"
+    if plan.families.of:
+        length, remedy = plan.families.epochs, "families.epochs"
+    if learner.online_epochs < (least := length * learner.processes):
+        raise ConfigError(
+            f"agent.epochs must be at least {least}, an episode of every rack, got {learner.online_epochs}; raise it "
+            f"or lower {remedy}"
+        )
+    factory = RackFactory.for_learner(plan.spec, plan.datapath.load(), plan.seed, learner, plan.families)
+    plan.check_transports()
+    plan.evaluation.load_executor()  # refused before hours of training
+    return learner, factory
+
+
+def _where(plan: TrainPlan) -> str:
+    """Text that describes the networks of training."""
+    if not plan.families.of:
+        return f"{plan.scenario.name} ({plan.scenario.n_agents} hosts, {plan.datapath.name})"
+    names = ", ".join(
+        f"{name} from episode {f.from_episode}" if f.from_episode else name for name, f in plan.families.of.items()
+    )
+    hosts = f"{plan.families.hosts_per_slot} hosts to a slot, {plan.datapath.name}"
+    return f"{names} ({hosts}), judged on {plan.scenario.name}"
+
+
+def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, dict[str, list[float]]]:
+    """Draw the learning curve together with the returns of each controller on the held-out flows.
+
+    Returns:
+        Returns by seed: datapath -> controller -> returns.
+    """
+    returns = {
+        datapath.name: evaluation_returns(
+            load_evaluation(judged / datapath.name), plan.env.reward, plan.scenario.duration_s
+        )
+        for datapath in plan.judged_on
+    }
+    # Use the datapath of training if it was evaluated: only then do curve and lines show the same network.
+    shown = plan.datapath.name if plan.datapath.name in returns else plan.judged_on[-1].name
+    references = {name: float(values.mean()) for name, values in returns[shown].items()}
+    learned, judged_on = plan.datapath.name, shown
+    if plan.families.of:  # other networks, so that the lines do not bound the curve
+        learned, judged_on = f"families on {learned}", f"{plan.scenario.name} on {shown}"
+    title = f"Return while learning on {learned}; horizontal lines: mean on the held-out flows on {judged_on}"
+    draw_learning(folder, references, title)
+    return {
+        datapath: {name: values.tolist() for name, values in earned.items()} for datapath, earned in returns.items()
+    }
+
+
+def _meta(plan: TrainPlan) -> dict[str, Any]:
+    """Description for policy files: what their numbers mean, and the networks of training."""
+    meta = {
+        "observation": plan.env.observation.to_dict(),
+        "action": plan.env.action.to_dict(),
+        "reward": plan.env.reward.to_dict(),
+        "scenario": plan.scenario.to_dict(),
+        "stack": plan.stack.to_dict(),
+    }
+    if plan.families.of:
+        meta["families"] = plan.families.to_dict()
+    return {**meta, "trained": ranges_of_training(plan.scenario, plan.families).to_dict()}
+
+
+def draw_learning(folder: Path, references: Mapping[str, float], title: str) -> bool:
+    """Draw the learning curve beside these levels; False if there is none, as of a learner from recorded episodes."""
+    rows = read_learning(folder)
+    played = any(row["returns"] for row in rows)
+    if played:
+        learning_curve(rows, folder / CURVE, references=references, title=title)
+    return played
+
+
+def _forecast(plan: TrainPlan, learner: Learner, epochs_per_s: dict[str, float]) -> None:
+    """Print how long the run will take, from a probe of every datapath on this machine."""
+    cpus = usable_cpus()
+    at_a_time = min(learner.processes, cpus)
+    learned_at, unit = epochs_per_s[plan.datapath.name], f"{plan.scenario.period_s * 1e3:g} ms"
+    learning_s = LEARNING_S
+    if plan.families.of:
+        hosts = plan.families.hosts_per_slot
+        learned_at, unit, learning_s = epochs_per_s[FAMILIES], f"{hosts} hosts", LEARNING_S * hosts / RACK_HOSTS
+    training_s = learner.total_epochs * (1 / learned_at + learning_s) / at_a_time
+    e = plan.evaluation
+    epochs = len(e.controllers) * e.seeds * e.duration_s * (1 + DRAIN_FRAC) / plan.scenario.period_s
+    judging_s = {d.name: epochs / (epochs_per_s[d.name] * min(e.workers, cpus)) for d in plan.judged_on}
+    print(
+        f"Expected: about {_minutes(training_s)} of training ({learner.total_epochs} epochs of "
+        f"{unit}) and {_minutes(sum(judging_s.values()))} of evaluation "
+        f"({len(e.controllers)} controllers x {e.seeds} seeds; {_each(judging_s, _minutes)}), at epochs/s per core of "
+        + _each(epochs_per_s, lambda rate: f"{rate:.0f}")
+    )
+
+
+def _each(values: dict[str, float], text: Callable[[float], str]) -> str:
+    return ", ".join(f"{name} {text(value)}" for name, value in values.items())
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.1f} min" if seconds >= 60 else f"{max(seconds, 1):.0f} s"
+
+
+def _epochs_per_s(plan: TrainPlan, processes: int) -> dict[str, float]:
+    """Epochs per second of one rack, by datapath, while `processes` of them run side by side on this machine.
+
+    Each probe runs in its own process, because a simulator may abort its interpreter. The speed of a slot of families
+    is listed as `FAMILIES`.
+    """
+    others = [datapath for datapath in plan.judged_on if datapath.name != plan.datapath.name]
+    stack = plan.controllers()[0].stack  # the training stack may not exist where the agent is not evaluated
+    below = [(plan.datapath, plan.stack), *((datapath, stack) for datapath in others)]
+    tried = [
+        (datapath.name, datapath, RackFactory(plan.spec.replace(stack=stack), datapath.load(), plan.seed))
+        for datapath, stack in below
+    ]
+    if plan.families.of:
+        slot = RackFactory(plan.spec, plan.datapath.load(), plan.seed, families=plan.families)
+        tried.append((FAMILIES, plan.datapath, slot))
+    rates = {}
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        for name, datapath, factory in tried:
+            try:
+                with quiet_start():
+                    probes = [pool.submit(_probe, factory, index) for index in range(processes)]
+                rates[name] = sum(probe.result() for probe in probes) / processes
+            except BrokenProcessPool:
+                raise WorkerDiedError(
+                    f"datapath {datapath.name} ended its process when tried out; its own message is above"
+                ) from None
+    return rates
+
+
+def _probe(factory: RackFactory, index: int) -> float:
+    """Measure epochs per second over a whole episode, because a network that has just started is nearly idle."""
+    env = factory(index)
+    env.reset()
+    actions = np.full((env.n_racks, env.n_agents), env.n_actions - 1, dtype=np.int64)
+    started, epochs = time.perf_counter(), 0
+    while time.perf_counter() - started < PROBE_S:
+        moved = env.step(actions)
+        epochs += 1
+        if moved.truncated.any() or moved.terminated.any():
+            break
+    rate = epochs / (time.perf_counter() - started)
+    env.close()
+    return rate

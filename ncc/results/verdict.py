@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A comparison as a sentence: how much sooner a controller finishes flows than DCTCP, with the paired interval."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ncc.metrics.stats import Interval
+from ncc.results.comparison import GAP_METRIC, GAP_START, MIN_SEEDS, Comparison
+from ncc.results.palette import label
+
+GOODPUT = "goodput_bps"
+Digits = Callable[[float], str]
+
+
+def verdicts(comparison: Comparison) -> tuple[str, ...]:
+    """Sentences for each learned controller; without any, one for the first that was named.
+
+    Each controller is compared with DCTCP or, if that was not run, with the classical controller with the lowest mean
+    FCT. Two differ if the paired bootstrap interval of the ratio of their means excludes 1.
+    """
+    return tuple(_sentence(comparison, name) for name in subjects(comparison))
+
+
+def subjects(comparison: Comparison) -> tuple[str, ...]:
+    """Controllers that the sentences are about."""
+    return comparison.learned or comparison.controllers[:1]
+
+
+def opponent(comparison: Comparison, subject: str) -> str | None:
+    """Controller with which `subject` is compared; None if it was run alone."""
+    others = [name for name in comparison.controllers if name != subject]
+    if GAP_START in others:
+        return GAP_START
+    classical = [name for name in others if name in comparison.classical] or others
+    found = {name: comparison.cell(name, GAP_METRIC).estimate for name in classical}
+    return min(classical, key=lambda name: np.nan_to_num(found[name], nan=np.inf), default=None)
+
+
+def _sentence(comparison: Comparison, subject: str) -> str:
+    reference = opponent(comparison, subject)
+    if reference is None:
+        return f"{label(subject)} was run alone; name a second controller to compare it with."
+    ours, theirs = label(subject), label(reference)
+    bad = {name: len(comparison.invalid.get(name, {})) for name in (subject, reference)}
+    if all(count == len(comparison.seeds) for count in bad.values()):
+        return f"{ours} against {theirs}: nothing can be concluded, because all runs of both are invalid."
+    fct, goodput = (comparison.ratio(subject, reference, metric) for metric in (GAP_METRIC, GOODPUT))
+    n = fct.n or goodput.n
+    if n < MIN_SEEDS:
+        return (
+            f"{ours} against {theirs}: nothing can be told from {n} seed{'s' if n != 1 else ''}; "
+            f"take at least {MIN_SEEDS}."
+        )
+    if np.isnan(fct.estimate):
+        return f"{ours} against {theirs}: {_goodput(goodput) or 'no flow has a completion time'}."
+    if 1.0 in fct:
+        told = f"{ours} and {theirs} finish flows equally soon ({_change(fct)})"
+    else:
+        how = _by(fct, "sooner", "later")
+        told = f"{ours} finishes flows {how[0]} than {theirs} {how[1]}"
+    if found := _goodput(goodput):
+        told += f"; {found}"
+    said = [
+        f"{count} of {label(name)}'s {len(comparison.seeds)} runs are invalid" for name, count in bad.items() if count
+    ]
+    if bad[subject] and fct.high < 1.0:
+        return f"{ours} does not beat {theirs}: {' and '.join(said)} (as they ended: {told})."
+    return f"{'; '.join([told, *said])}."
+
+
+def _goodput(ratio: Interval) -> str:
+    """Goodput in words; empty if it is undefined."""
+    if np.isnan(ratio.estimate):
+        return ""
+    return f"goodput equal ({_change(ratio)})" if 1.0 in ratio else "goodput " + " ".join(_by(ratio, "lower", "higher"))
+
+
+def _by(ratio: Interval, less: str, more: str) -> tuple[str, str]:
+    """Distance of a ratio below 1 (`less`) or above it (`more`), and its interval."""
+    sign, word = (-1.0, less) if ratio.estimate < 1 else (1.0, more)
+    low, high = sorted(sign * 100 * (bound - 1) for bound in (ratio.low, ratio.high))
+    estimate = sign * 100 * (ratio.estimate - 1)
+    text = _digits(estimate, low, high)
+    return f"{text(estimate)} % {word}", f"[{text(low)}, {text(high)}]"
+
+
+def _change(ratio: Interval) -> str:
+    values = [100 * (value - 1) for value in (ratio.estimate, ratio.low, ratio.high)]
+    text = _digits(*values)
+    return "{} % [{}, {}]".format(*map(text, values))
+
+
+def _digits(*values: float) -> Digits:
+    """Format for whole per cent, or for tenths if a number below 1 would vanish."""
+    digits = 1 if any(0 < abs(value) < 1 for value in values) else 0
+    return lambda value: signed(value, digits)
+
+
+def signed(value: float, digits: int) -> str:
+    """Format a number with `digits` digits after the decimal point, and a minus sign instead of a hyphen."""
+    return f"{value:z.{digits}f}".replace("-", "\N{MINUS SIGN}")

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Construction of objects from names and plain configuration; it connects envs, agents and harness.
+
+Hydra composes plain dicts; the frozen values behind them hold schema, defaults and ranges. `register` offers those
+defaults to Hydra under `schema/`, so that a YAML states differences only and every key can be overridden.
+"""
+
+import importlib
+import json
+import pkgutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, cast
+
+import msgspec
+
+import ncc.agents
+from ncc.core.errors import ConfigError, hint
+from ncc.core.extras import MissingExtraError
+from ncc.core.scenario import Scenario
+from ncc.core.sizes import with_size_tables
+from ncc.core.units import without_units
+from ncc.core.value import Name, Value, from_dict
+from ncc.harness.datapath import Datapath, HostStack
+from ncc.run.config_files import config_paths, experiment_paths, read_config, recipe_paths
+
+
+class DatapathSpec(Value, frozen=True):
+    """A datapath: its name in results, and its class as `package.module:Class`, called without arguments."""
+
+    name: Name
+    target: Name
+    settings: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Settings of the class, whose `configured(settings, where)` returns a factory to use instead of the class."""
+    reference: bool = False
+    """Compare other datapaths with this one, in whatever order they are named."""
+
+    def check(self) -> None:
+        if self.name.startswith("."):
+            raise ConfigError(f"datapath {self.name!r} cannot be a folder's name: it must not start with a dot")
+
+    def load(self) -> Callable[[], Datapath]:
+        """Import the class; it is picklable, so that workers make their own."""
+        where = f"datapath.{self.name}.target"
+        found = load_target(self.target, where)
+        if not isinstance(found, type) or not all(
+            hasattr(found, verb) for verb in ("transports", "start", "step", "finish", "close")
+        ):
+            raise ConfigError(f"{where}: {self.target!r} is no datapath class; it must offer ncc.harness.Datapath")
+        if not self.settings:
+            return cast(Callable[[], Datapath], found)
+        if not hasattr(found, "configured"):
+            raise ConfigError(f"datapath.{self.name}.settings: {self.name} has none; leave them out")
+        return cast(Callable[[], Datapath], found.configured(self.settings, f"datapath.{self.name}.settings"))
+
+    @property
+    def identity(self) -> str:
+        """Text that differs for runs of other datapaths, or of the same one with other settings."""
+        return self.target + (f" {json.dumps(self.settings, sort_keys=True)}" if self.settings else "")
+
+    def require(self, stack: HostStack, whose: str, remedy: str) -> None:
+        """Raise `ConfigError`, with known transports and `remedy`, if the datapath lacks the stack's transport."""
+        transport, known = stack.transport, sorted(self.load()().transports())
+        if transport not in known:
+            raise ConfigError(
+                f"{whose}: datapath {self.name} has no transport {transport!r}; it has: {', '.join(known)}."
+                f"{hint(transport, known)} {remedy}"
+            )
+
+
+def datapaths_from(plain: Any, where: str = "datapath") -> tuple[DatapathSpec, ...]:
+    """Make the datapaths that `{name: {target: package.module:Class}}` describes, in its order."""
+    if not isinstance(plain, Mapping) or not all(isinstance(entry, Mapping) for entry in plain.values()):
+        raise ConfigError(f"{where} must be a mapping of names to {{target: package.module:Class}}, got {plain!r}")
+    return tuple(from_dict(DatapathSpec, {"name": name, **plain[name]}, f"{where}.{name}") for name in plain)
+
+
+def reference_last(datapaths: Sequence[DatapathSpec]) -> tuple[DatapathSpec, ...]:
+    """Move the reference datapath to the end; without one, keep the order.
+
+    Raises:
+        ConfigError: several datapaths are marked as the reference.
+    """
+    references = [datapath.name for datapath in datapaths if datapath.reference]
+    if len(references) > 1:
+        raise ConfigError(
+            f"one datapath at most can be the reference of the others, got {', '.join(references)}: leave one out or "
+            "set reference to false in its YAML"
+        )
+    return tuple(sorted(datapaths, key=lambda datapath: datapath.reference))
+
+
+def load_target(target: str, where: str) -> Any:
+    """Import the object at `package.module:name`."""
+    module, _, name = target.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"{where}: cannot load {target!r} ({error}); it must be 'package.module:name'") from None
+
+
+def experiment_names() -> tuple[str, ...]:
+    """Names of the figures of papers, from the YAML files of group experiment."""
+    return tuple(experiment_paths())
+
+
+def recipe_names() -> tuple[str, ...]:
+    """Names of the recipes of training, from configs/recipes/experiment and the user's group experiment."""
+    return tuple(recipe_paths())
+
+
+def datapath_names() -> tuple[str, ...]:
+    """Names of the datapaths, from the YAML files of group datapath."""
+    return tuple(config_paths("datapath"))
+
+
+def load_datapath(name: str) -> DatapathSpec:
+    """Read the datapath that configs/datapath/<name>.yaml describes."""
+    found = {
+        spec.name: spec for spec in datapaths_from(read_config("datapath", "datapath", name), f"datapath/{name}.yaml")
+    }
+    if set(found) != {name}:
+        raise ConfigError(f"datapath/{name}.yaml must describe {name!r} and nothing else, found {', '.join(found)}")
+    return found[name]
+
+
+@cache
+def is_available(name: str) -> bool:
+    """True if a datapath's extra is installed; if not, a line on standard error says that it is left out."""
+    try:
+        load_datapath(name).load()().transports()
+    except MissingExtraError as error:
+        print(f"{name} is left out: {error}", file=sys.stderr)
+        return False
+    return True
+
+
+def register() -> None:
+    """Offer the values' defaults to Hydra: groups `schema/...` and `scenario/topology`.
+
+    Also offer ``${installed:packetsim,ns3}``, which selects the datapaths whose extras are installed.
+    """
+    from hydra.core.config_store import ConfigStore
+    from omegaconf import OmegaConf
+
+    from ncc.core.topologies import AnyTopology
+    from ncc.core.value import kinds
+    from ncc.envs.ns3gym.spec import SimulationSpec
+    from ncc.envs.reward import AnyReward
+    from ncc.envs.spec import EnvView
+
+    def installed(*names: str) -> list[str]:
+        return [name for name in names if is_available(name)]
+
+    OmegaConf.register_new_resolver("installed", installed, replace=True)
+    store = ConfigStore.instance()
+    store.store(group="experiment", name="list", node={})  # lists the experiments
+    store.store(group="schema/scenario", name="base", node=defaults(Scenario))
+    for kind, topology in kinds(AnyTopology).items():
+        store.store(group="scenario/topology", name=kind, node=defaults(topology))
+    view = {key: node for key, node in defaults(EnvView).items() if key != "reward"}  # `reward` is a group of its own
+    store.store(group="schema/env", name="base", node=view)
+    store.store(group="schema/env", name="ns3gym", node=defaults(SimulationSpec))
+    for kind, reward in kinds(AnyReward).items():
+        store.store(group="schema/env/reward", name=kind, node=defaults(reward))
+    for name, config in learner_configs().items():
+        store.store(group="schema/agent", name=name, node={"learner": name, **defaults(config)})
+
+
+def learner_configs() -> dict[str, type[Value]]:
+    """Configuration class, by name, of every folder in agents/ that has a `config.py` with a `CONFIG`."""
+    # Listing files would not do: an editable installation keeps an agent's extension module apart from its Python.
+    packages = [module.name for module in pkgutil.iter_modules(ncc.agents.__path__) if module.ispkg]
+    names = sorted(name for name in packages if find_spec(f"ncc.agents.{name}.config") is not None)
+    return {name: importlib.import_module(f"ncc.agents.{name}.config").CONFIG for name in names}
+
+
+def agent_name(agent: Mapping[str, Any]) -> str:
+    """Name of an agent by its stored settings: that given by its learner's `called`, else the learner's name."""
+    learner = str(agent["learner"])
+    called: Callable[[Mapping[str, Any]], str] | None = getattr(learner_configs().get(learner), "called", None)
+    return learner if called is None else called(agent)
+
+
+def defaults(kind: type[Value]) -> dict[str, Any]:
+    """Plain defaults of a value's fields, with `???` (Hydra's mark for a missing value) for fields without one."""
+    plain: dict[str, Any] = {}
+    tag = kind.__struct_config__.tag
+    if tag is not None:
+        plain[str(kind.__struct_config__.tag_field)] = tag
+    for field in msgspec.structs.fields(kind):
+        if field.default is not msgspec.NODEFAULT:
+            plain[field.encode_name] = msgspec.to_builtins(field.default)
+        elif field.default_factory is not msgspec.NODEFAULT:
+            plain[field.encode_name] = msgspec.to_builtins(field.default_factory())
+        else:
+            plain[field.encode_name] = "???"
+    return plain
+
+
+def plain_config(config: Any) -> dict[str, Any]:
+    """Convert a composed Hydra configuration to plain data, with numbers for quantities and tables for size files.
+
+    Raises:
+        ConfigError: a value is missing, a unit does not fit, or a file is invalid.
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        raise ConfigError(
+            f"configuration: {str(error).splitlines()[0]}; give it on the command line or in a YAML"
+        ) from None
+    return cast(dict[str, Any], with_size_tables(without_units(plain, "")))
+
+
+def composed(verb: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """The configuration of a command line of `ncc <verb>`, inside a main that Hydra composed and outside of one.
+
+    Raises:
+        HydraException: Hydra refuses the overrides.
+        ConfigError: as `plain_config`.
+    """
+    import hydra
+    from hydra.core.global_hydra import GlobalHydra
+
+    if GlobalHydra.instance().is_initialized():
+        return plain_config(hydra.compose(verb, list(overrides)))
+    register()
+    with hydra.initialize_config_module("ncc.configs", version_base=None):
+        return plain_config(hydra.compose(verb, list(overrides)))

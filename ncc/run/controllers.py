@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Controllers by their names in `controller=`."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
+from ncc.core.value import from_dict
+from ncc.harness.controller import Controller, HostsLimit, ModelLimit, PolicyLimit
+from ncc.run.compose import datapath_names, load_datapath
+from ncc.run.config_files import config_paths, read_config
+from ncc.run.own_class import class_controller
+
+HOSTS = "hosts:"
+"""Prefix of the path of a policy file that an agent on each host runs."""
+ControllerName = Annotated[str, msgspec.Meta(min_length=1)]
+"""Name of a controller for `load_controller`."""
+
+
+def controller_names() -> tuple[str, ...]:
+    """Names of the controllers, from the YAML files of group controllers."""
+    return tuple(config_paths("controllers"))
+
+
+def load_controller(name: str) -> Controller:
+    """Load a controller by name: from controllers/<name>.yaml, or by the form of the name.
+
+    | looks like | is |
+    |---|---|
+    | `module:Class` | a Python class (`ncc.run.own_class`) |
+    | `path.zip` | a model of Stable-Baselines3 |
+    | `path`, a folder | a checkpoint of RLlib |
+    | `path.npz`, `path.ncc` | a policy of a training, or an exported one |
+    | `hosts:path.ncc` | an exported policy, by an agent on each host |
+
+    In results a file is called by its name without its folder, and a class by its own name.
+
+    Raises:
+        UnknownNameError: there is no such controller; the message lists those that exist.
+        ConfigError: the class or file cannot be used, or its name cannot be used in results.
+    """
+    if name in config_paths("controllers"):
+        plain = {"name": name, **read_config("controllers", "controller", name)}
+        if plain["name"] != name:
+            raise ConfigError(f"controllers/{name}.yaml must describe {name!r}, its own name, got {plain['name']!r}")
+        return from_dict(Controller, plain, f"controllers/{name}")
+    for fits, made in LOOKS:
+        if fits(name):
+            return made(name)
+    if meant := _meant_class(name):
+        raise ConfigError(
+            f"Unknown controller {name!r}: a class is named module:Class, without .py; did you mean {meant}?"
+        )
+    raise UnknownNameError("controller", name, config_paths("controllers"))
+
+
+def _meant_class(name: str) -> str:
+    """Return `module:Class` if the name may mean a class in a file of the current folder, else an empty text."""
+    file, _, within = name.partition(":")
+    module = file.removesuffix(".py")
+    if module != file or (not within and Path(f"{module}.py").is_file()):
+        return f"{module.removeprefix('./').replace('/', '.')}:{within or 'Class'}"
+    starts = re.compile(rf"^class {re.escape(name)}\b", re.MULTILINE)
+    holding = (path for path in sorted(Path().glob("*.py")) if starts.search(path.read_text(errors="replace")))
+    return next((f"{path.stem}:{name}" for path in holding), "")
+
+
+def _policy_on_hosts(name: str) -> Controller:
+    called, path = _file(name, name.removeprefix(HOSTS))
+    if not path.endswith(".ncc"):
+        raise ConfigError(f"controller {name!r}: {HOSTS} takes a .ncc file, which ncc export makes; name one")
+    return Controller(name=HOSTS + called, summary="A policy file, on each host", limit=HostsLimit(path=path))
+
+
+def _policy_file(name: str) -> Controller:
+    called, path = _file(name, name)
+    return Controller(name=called, summary="A policy file", limit=PolicyLimit(path=path))
+
+
+def _model(name: str) -> Controller:
+    called, path = _file(name, name)
+    return Controller(name=called, summary="A model trained elsewhere", limit=ModelLimit(path=path))
+
+
+def _is_checkpoint(name: str) -> bool:
+    """True for a folder that is named by a path or is an algorithm's checkpoint; other folders may have any name."""
+    return Path(name).is_dir() and ("/" in name or (Path(name) / "rllib_checkpoint.json").is_file())
+
+
+def _file(name: str, path: str) -> tuple[str, str]:
+    """Name of a file in results, and its path."""
+    resolved = Path(path).resolve()
+    if resolved.name.startswith(".") or not re.fullmatch(r"[A-Za-z0-9_.:+-]+", resolved.name):
+        raise ConfigError(
+            f"controller {name!r}: results go by a file's name, which must be letters, digits and any of "
+            f"_.:+- and not begin with a dot; call {resolved.name!r} otherwise"
+        )
+    return resolved.name, str(resolved)
+
+
+LOOKS: tuple[tuple[Callable[[str], object], Callable[[str], Controller]], ...] = (
+    (re.compile(r"hosts:.*[./].*").fullmatch, _policy_on_hosts),
+    (re.compile(r".*\.(ncc|npz)").fullmatch, _policy_file),
+    (re.compile(r".*\.zip").fullmatch, _model),
+    (re.compile(r"[\w.]+(?<!\.py):\w+").fullmatch, class_controller),
+    (_is_checkpoint, _model),
+)
+"""Forms of a name and the functions that make their controllers; the first that fits is used."""
+
+
+def runs_on(controller: Controller) -> tuple[str, ...]:
+    """Datapaths that have the controller's transport; those that are not built here are left out."""
+    found = []
+    for name in datapath_names():
+        try:
+            transports = load_datapath(name).load()().transports()
+        except (ConfigError, DatapathError):
+            continue
+        if controller.stack.transport in transports:
+            found.append(name)
+    return tuple(found)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The folder of a training: locked while in use, removed after a wrong command, resumed after an interruption."""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ncc.core.errors import ConfigError, DatapathError, WorkerDiedError
+from ncc.harness.lock import exclusive
+from ncc.harness.manifest import is_sealed
+from ncc.run.learning import WANDB, read_learning
+
+TRAINING = "training"
+
+
+@contextmanager
+def training_in(folder: Path, *, resume: bool) -> Iterator[None]:
+    """Hold the run folder of a training while it is written; a new one must not exist or be empty.
+
+    After a `ConfigError` before the first checkpoint, or a `DatapathError` before anything was learnt, a new folder is
+    removed or emptied again, so that the corrected command may name the same folder.
+
+    Raises:
+        ConfigError: the folder of a new training is not empty or cannot be used.
+        ResultError: another training writes to the folder.
+    """
+    with resumable(folder):
+        if resume:
+            with exclusive(folder, TRAINING):
+                yield
+        else:
+            with claimed(folder):
+                yield
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Make and hold the folder of a new training; errors as in `training_in`."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    _make(folder)
+    with exclusive(folder, TRAINING), _given_back(folder, made):
+        yield
+
+
+@contextmanager
+def _given_back(folder: Path, made: Sequence[Path]) -> Iterator[None]:
+    if any(folder.iterdir()):
+        raise ConfigError(f"out={folder} is not empty; choose another folder, or continue it with resume={folder}")
+    try:
+        yield
+    except (ConfigError, DatapathError) as error:
+        # A failed simulation may come after the checkpoint of the untrained policy, which is worth nothing.
+        if not (begun(folder) if isinstance(error, ConfigError) else _learnt(folder)):
+            for path in folder.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            with suppress(OSError):  # another training may be in one of them
+                for path in made:
+                    path.rmdir()
+        raise
+
+
+def _learnt(folder: Path) -> bool:
+    """True if the folder has more than the same command makes at once: learning, or an imitated expert."""
+    return bool(read_learning(folder)) or any(folder.glob("*_warm.npz"))
+
+
+def _make(folder: Path) -> None:
+    """Make the run folder, or check that it is usable."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        next(folder.iterdir(), None)
+    except OSError as error:
+        raise ConfigError(
+            f"out={folder} cannot be used ({error.strerror}); choose a folder that can be written"
+        ) from None
+    if not os.access(folder, os.W_OK):
+        raise ConfigError(f"out={folder} cannot be written; choose another folder")
+
+
+@contextmanager
+def resumable(folder: Path) -> Iterator[None]:
+    """Tell the user, after an interruption, how to resume."""
+    try:
+        yield
+    except WorkerDiedError as error:
+        raise WorkerDiedError(f"{error}. Continue with: ncc train resume={folder}") from None
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"Interrupted. Continue with: ncc train resume={folder}") from None
+
+
+def finished(folder: Path, remedy: str) -> bool:
+    """True if there is nothing left to resume; this and `remedy` are then printed."""
+    if sealed := is_sealed(folder):
+        print(f"{folder} is finished; {remedy}")
+    return sealed
+
+
+def begun(folder: Path) -> bool:
+    """True if there is something to resume from, or should be, even after an early interruption.
+
+    Hidden files do not count: they remain from a process killed while it wrote its first checkpoint.
+    """
+    return bool(read_learning(folder)) or any((folder / "checkpoints").glob("[!.]*"))
+
+
+def files_of(folder: Path) -> list[str]:
+    """Files of a training, relative to its folder, without hidden ones and those of Weights & Biases."""
+    found = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    return [str(path) for path in found if not path.name.startswith(".") and path.parts[0] != WANDB]

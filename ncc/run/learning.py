@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The log of a learner: one JSON line per report, TensorBoard and, if asked for, Weights & Biases."""
+
+import importlib
+import json
+import math
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ncc.core.errors import ConfigError, ResultError
+from ncc.harness.atomic import write_text
+from ncc.harness.batch import EnvFactory
+from ncc.harness.learner import Learner, Progress
+from ncc.harness.progress import Bar
+
+LEARNING = "learning.jsonl"
+TENSORBOARD = "tensorboard"
+WANDB = "wandb"
+"""Subfolder of a run that Weights & Biases uses."""
+NETWORK = "network/"
+"""Prefix of the environment's numbers; all others are the learner's."""
+RECENT = 20
+"""Episodes in the running mean that the progress bar shows."""
+
+
+class LearningLog:
+    """A log that appends each `Progress` to `learning.jsonl` and a TensorBoard event file; a context manager.
+
+    A resumed run continues from its checkpoint, which is its first report, so later rows are dropped.
+
+    Args:
+        project: project of Weights & Biases, to log there too, in a run with the folder's name; empty: none.
+        config: configuration that this run shows.
+    """
+
+    def __init__(
+        self, folder: Path, *, resume: bool, project: str = "", config: Mapping[str, Any] | None = None
+    ) -> None:
+        self._folder, self._project, self._config = folder, project, dict(config or {})
+        self._path = folder / LEARNING
+        self._kept = read_learning(folder) if resume else []
+        self._recent: deque[float] = deque(maxlen=RECENT)
+        self._opened = False
+        self._board_folder = folder / TENSORBOARD
+        self._started = time.perf_counter()
+
+    def __enter__(self) -> "LearningLog":
+        # Imported late, because it loads torch, for which --help and bad input must not wait.
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._board: Any = SummaryWriter(str(self._board_folder))
+        self._online: Any = None
+        if self._project:
+            wandb = load_wandb()
+            self._online = wandb.init(
+                project=self._project, name=self._folder.name, dir=str(self._folder), config=self._config
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._board.close()
+        if self._online is not None:
+            self._online.finish()
+
+    def report(self, progress: Progress) -> None:
+        """Record one report."""
+        if not self._opened:
+            self._opened = True
+            self._kept = [row for row in self._kept if row["epochs"] <= progress.epochs]
+            self._earlier_s = max((row["wall_s"] for row in self._kept), default=0.0)
+            write_text(self._path, "".join(json.dumps(row) + "\n" for row in self._kept))
+        self._recent.extend(progress.returns)
+        if not progress.returns and not progress.scalars:
+            return
+        row = {
+            "epochs": progress.epochs,
+            "wall_s": round(self._earlier_s + time.perf_counter() - self._started, 3),
+            "returns": list(progress.returns),
+            **{name: value for name, value in progress.scalars.items() if math.isfinite(value)},
+        }
+        with self._path.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        shown = {
+            name if name.startswith(NETWORK) else f"learner/{name}": value for name, value in progress.scalars.items()
+        }
+        if progress.returns:
+            shown["episode/return"] = sum(progress.returns) / len(progress.returns)
+        for name, value in shown.items():
+            self._board.add_scalar(name, value, progress.epochs)
+        if self._online is not None:
+            self._online.log(shown, step=progress.epochs)
+
+    @property
+    def recent_return(self) -> float | None:
+        """Mean return of the last episodes; None before the first."""
+        return sum(self._recent) / len(self._recent) if self._recent else None
+
+
+def learn(
+    learner: Learner,
+    make_env: EnvFactory,
+    folder: Path,
+    seed: int,
+    *,
+    config: Mapping[str, Any],
+    meta: Mapping[str, Any],
+    resume: bool,
+    wandb: str,
+    unit: str = "epochs",
+    scale: float = 1.0,
+) -> float:
+    """Train with a log and a progress bar; return the seconds that it took.
+
+    Args:
+        config: configuration of the training, for the log.
+        meta: plain data for the policy files.
+        wandb: project of Weights & Biases to log to in addition; empty: none.
+        unit: name of the environment's steps.
+        scale: factor of the returns that the learner reports.
+    """
+    started = time.perf_counter()
+    logged = LearningLog(folder, resume=resume, project=wandb, config=config)
+    with logged as log, Bar("training", learner.total_epochs, unit) as bar:
+
+        def report(progress: Progress) -> None:
+            log.report(replace(progress, returns=tuple(value * scale for value in progress.returns)))
+            recent = log.recent_return
+            bar.update(progress.epochs, "" if recent is None else f"return {recent:+.4g}")
+
+        learner.train(make_env, folder, seed, resume=resume, report=report, meta=meta)
+    return time.perf_counter() - started
+
+
+def load_wandb() -> Any:
+    """Import the package of Weights & Biases.
+
+    Raises:
+        ConfigError: the package is not installed.
+    """
+    try:
+        return importlib.import_module("wandb")
+    except ImportError:
+        raise ConfigError(
+            "wandb=<project> logs to Weights & Biases and its package is not installed: pip install wandb, or leave "
+            "wandb out"
+        ) from None
+
+
+def read_learning(folder: Path) -> list[dict[str, Any]]:
+    """Read all rows of a run's learning log, in order. A last line cut short by a crash is left out."""
+    path = folder / LEARNING
+    if not path.is_file():
+        return []
+    rows: list[dict[str, Any]] = []
+    lines = path.read_text().splitlines()
+    for number, line in enumerate(lines, start=1):
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            if number != len(lines):
+                raise ResultError(f"{path} line {number} is damaged; train again") from None
+    return rows

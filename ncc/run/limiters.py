@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rate limiters of controllers, made in the process that runs them."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ncc.agents.packaged import FOLDER, packaged_names, packaged_policy
+from ncc.core.errors import ConfigError, ResultError
+from ncc.core.extras import require_extra
+from ncc.core.scenario import Scenario
+from ncc.core.value import from_dict
+from ncc.harness.atomic import file_digest
+from ncc.harness.controller import ClassLimit, Controller, Formula, HostsLimit, ModelLimit, PolicyLimit
+from ncc.harness.datapath import HostStack
+from ncc.harness.limiter import PolicyLimiter, RateLimiter
+from ncc.run.own_class import OwnLimiter, source_digest
+
+if TYPE_CHECKING:
+    from ncc.agents.policy import MlpPolicy
+
+
+@dataclass(frozen=True)
+class LimiterFactory:
+    """A factory that makes the rate limiter of a controller in the process that runs it.
+
+    Policies come from the run folder `folder` or, without one, from the package's folder `packaged`.
+    """
+
+    folder: Path | None
+    packaged: Path = FOLDER
+
+    def __call__(self, controller: Controller, scenario: Scenario) -> RateLimiter:
+        with _named_files(controller):
+            match controller.limit:
+                case Formula() as formula:
+                    return formula.build()
+                case ClassLimit() as own:
+                    return OwnLimiter(own.target)
+                case ModelLimit() as model:
+                    return _model(model, scenario)
+                case HostsLimit() as hosts:
+                    return self._agents(controller.name, hosts)
+                case policy:
+                    return self._policy(controller.name, policy, scenario)
+
+    def resolved(self, controller: Controller) -> Controller:
+        """Return the controller with the stack that its policy was trained on, unless it uses its own."""
+        if isinstance(controller.limit, ModelLimit):
+            trained = _trained_with(Path(controller.limit.path)).get("stack")
+            return controller if trained is None else controller.replace(stack=from_dict(HostStack, trained, "stack"))
+        if not isinstance(controller.limit, PolicyLimit) or controller.limit.stack == "own":
+            return controller
+        with _named_files(controller):
+            path, _, meta = self._load(controller.name, controller.limit)
+            return controller.replace(stack=from_dict(HostStack, _part(meta, "stack", path), f"{path}: stack"))
+
+    def path(self, controller: str, limit: PolicyLimit) -> Path:
+        """Path of the policy file; a packaged one is checked against its manifest."""
+        path = Path(limit.path)
+        if path.is_absolute() or self.folder is not None:
+            return (self.folder or Path()) / path
+        if not limit.pretrained:
+            raise ConfigError(
+                f"controller {controller!r} needs a trained policy; name the run that made it: run=<folder>"
+            )
+        if limit.pretrained not in (names := packaged_names(self.packaged)):
+            raise ConfigError(
+                f"controller {controller!r} needs a trained policy, and none called {limit.pretrained!r} came with "
+                f"ncc (it has: {', '.join(names) or 'none'}); name the run that made one, run=<folder>, or pack it: "
+                f"ncc pack <folder> --name {limit.pretrained}"
+            )
+        return packaged_policy(limit.pretrained, self.packaged)
+
+    def inputs(self, controller: Controller) -> dict[str, str]:
+        """Digests, by kind of file, of the files that determine the controller's decisions."""
+        match controller.limit:
+            case PolicyLimit() as policy:
+                return {"policy": file_digest(self.path(controller.name, policy))}
+            case ClassLimit() as own:
+                return {"class": source_digest(own.target)}
+            case ModelLimit() as model:
+                return {"model": _digest(Path(model.path))}
+        return {}
+
+    def warnings(self, controller: Controller, scenario: Scenario) -> tuple[str, ...]:
+        """Warnings about a controller's numbers on a scenario: sentences without a full stop."""
+        if not isinstance(controller.limit, PolicyLimit):
+            return ()
+        from ncc.envs.trained import TrainedRanges
+
+        path, _, meta = self._load(controller.name, controller.limit)
+        if "trained" not in meta:
+            return (f"{path.name} does not say on which networks it was trained",)
+        return from_dict(TrainedRanges, meta["trained"], f"{path}: trained").outside(scenario)
+
+    def _load(self, controller: str, limit: PolicyLimit) -> tuple[Path, "MlpPolicy", Mapping[str, Any]]:
+        from ncc.agents.policy import load_policy
+        from ncc.policies import SUFFIX, load_policy_file
+
+        path = self.path(controller, limit)
+        if path.suffix == SUFFIX:
+            found = load_policy_file(path)
+            return path, found.policy, found.header.to_dict()
+        return (path, *load_policy(path))
+
+    def _policy(self, controller: str, limit: PolicyLimit, scenario: Scenario) -> RateLimiter:
+        from ncc.envs.action import ActionSpec, RateTable
+        from ncc.envs.observation import ObservationSpec, SharedObserver
+        from ncc.policies import HeldLimiter, RateBounds, table_bounds
+
+        path, policy, meta = self._load(controller, limit)
+        observer = SharedObserver(from_dict(ObservationSpec, _part(meta, "observation", path), f"{path}: observation"))
+        actions = RateTable(from_dict(ActionSpec, _part(meta, "action", path), f"{path}: action"), observer.spec)
+        observer.reset(scenario)
+        if observer.obs_dim != policy.obs_dim:
+            raise ConfigError(
+                f"{path} was trained on {policy.obs_dim} numbers per host and scenario {scenario.name!r} gives "
+                f"{observer.obs_dim}: this policy fits neighbourhoods of one size only; choose a scenario with as many "
+                "hosts per neighbourhood as it was trained on"
+            )
+        if policy.n_actions != actions.spec.n_actions:
+            raise ConfigError(
+                f"{path} chooses among {policy.n_actions} actions and states a table of {actions.spec.n_actions}; "
+                "train or pack it again"
+            )
+        limiter = PolicyLimiter(policy, observer, actions, greedy=limit.greedy)
+        if "limits" not in meta:
+            return limiter
+        bounds = from_dict(RateBounds, _part(meta, "limits", path), f"{path}: limits")
+        return limiter if bounds == table_bounds(actions.spec) else HeldLimiter(limiter, bounds)
+
+    def _agents(self, controller: str, limit: HostsLimit) -> RateLimiter:
+        from ncc.host.host_agents import HostAgents
+        from ncc.policies import SUFFIX, load_policy_file
+
+        path = self.path(controller, limit)
+        if path.suffix != SUFFIX or not limit.greedy:
+            raise ConfigError(
+                f"controller {controller!r} is an agent on each host: that takes a policy file ({SUFFIX}, made by "
+                f"ncc export) and greedy decisions, got {path.name} and greedy={limit.greedy}"
+            )
+        return HostAgents(load_policy_file(path))
+
+
+@contextmanager
+def _named_files(controller: Controller) -> Iterator[None]:
+    """Raise `ConfigError` for a bad file that `controller=` names; for one of a run folder, `ResultError`."""
+    try:
+        yield
+    except ResultError as error:
+        if Path(getattr(controller.limit, "path", "")).is_absolute():
+            raise ConfigError(f"controller {controller.name!r}: {error}") from None
+        raise
+
+
+def _part(meta: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
+    if not isinstance(part := meta.get(name), Mapping):
+        raise ResultError(f"{path} does not say its {name}; train again")
+    return part
+
+
+def _model(limit: ModelLimit, scenario: Scenario) -> RateLimiter:
+    from ncc.envs.model import SETTINGS, ModelLimiter
+
+    path, settings = Path(limit.path), limit.env
+    if path.is_dir():
+        require_extra("rllib", str(path))
+        from ncc.agents.rllib.model import load_rllib
+
+        trained = {key: value for key, value in _trained_with(path).items() if key in SETTINGS}
+        limiter = ModelLimiter(load_rllib(path), settings or trained, limit.path, greedy=limit.greedy)
+    else:
+        from ncc.agents.sb3 import load_sb3
+
+        limiter = ModelLimiter(load_sb3(path), settings, limit.path, greedy=limit.greedy)
+    limiter.fit(scenario)
+    return limiter
+
+
+def _trained_with(checkpoint: Path) -> Mapping[str, Any]:
+    """Settings `observation`, `action` and `stack` of our training; empty for another project's checkpoint."""
+    from ncc.agents.policy import UNTRAINED_FILE, load_policy
+
+    meta = checkpoint.resolve().parent.parent / UNTRAINED_FILE
+    if not (checkpoint / "run.json").is_file() or not meta.is_file():
+        return {}
+    return {name: _part(load_policy(meta)[1], name, meta) for name in ("observation", "action", "stack")}
+
+
+def _digest(path: Path) -> str:
+    """SHA-256 of a file, or of every file in a folder and its name."""
+    if not path.exists():
+        raise ConfigError(f"there is no file or folder {path}; name a model that was saved")
+    if not path.is_dir():
+        return file_digest(path)
+    files = {str(file.relative_to(path)): file_digest(file) for file in sorted(path.rglob("*")) if file.is_file()}
+    return hashlib.sha256(json.dumps(files).encode()).hexdigest()

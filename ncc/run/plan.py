@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A training run as a value: all settings of `ncc train`, checked before anything starts."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, field
+
+from ncc.baselines import registry
+from ncc.core.errors import ConfigError, ResultError, UnknownNameError
+from ncc.core.plausible import CONSENT
+from ncc.core.scenario import Scenario, scenario_from_dict
+from ncc.core.value import Name, Natural, Positive, Value, from_dict
+from ncc.envs.expert import AnyExpert
+from ncc.envs.families import Families, check_families, families_from
+from ncc.envs.observation import obs_dim
+from ncc.envs.spec import EnvSpec, EnvView
+from ncc.harness.atomic import write_text
+from ncc.harness.controller import Controller, PolicyLimit
+from ncc.harness.datapath import HostStack
+from ncc.harness.run import eval_flow_seed
+from ncc.run.compose import DatapathSpec, datapaths_from, learner_configs, load_datapath
+from ncc.run.controllers import ControllerName, load_controller
+from ncc.run.executors import ExecutorSpec
+
+CONFIG = "config.json"
+FOREIGN = "ns3gym"
+"""Value of `env.kind` for other projects' simulations, on which `ncc.results.simulation_training` trains."""
+NO_SCENARIO = "is a simulation of others, without a scenario of ours to be judged in: only ncc train takes it"
+PARTS = ("datapath", "scenario", "stack", "env", "agent", "evaluation")
+OPTIONAL = ("families", "expert")
+"""Parts that run folders of earlier versions lack."""
+
+
+class EvaluationSpec(ExecutorSpec, frozen=True):
+    """Settings of an evaluation: where it runs, datapaths, controllers, paired seeds and duration."""
+
+    datapaths: Annotated[tuple[Name, ...], Meta(min_length=1)]
+    """Datapaths to evaluate on; `ncc.run.compose.reference_last` chooses the one that the others are compared with."""
+    controllers: Annotated[tuple[ControllerName, ...], Meta(min_length=1)]
+    seeds: Annotated[int, Meta(ge=1, le=10_000)]
+    duration_s: Positive
+    first_seed: Natural = 0
+    bounds: bool = True
+    """Add `ncc.metrics.bounds` to the table, unless flows are endless."""
+    table: Literal["short", "full"] = "short"
+    """Size of the printed table: 80 columns, or every metric with its interval and the bounds."""
+    params: dict[ControllerName, dict[str, Any]] = field(default_factory=dict)
+    """Parameters by controller that replace those of its transport; `with_params` checks them."""
+
+    def check(self) -> None:
+        super().check()
+        for what, names in (("controllers", self.controllers), ("datapaths", self.datapaths)):
+            if len(set(names)) != len(names):
+                raise ConfigError(f"evaluation.{what} names one twice: {', '.join(names)}")
+        if unknown := sorted(set(self.params) - set(self.controllers)):
+            raise UnknownNameError("controller in params", unknown[0], self.controllers)
+
+    def load(self) -> tuple[Controller, ...]:
+        """Load the controllers, with `params`.
+
+        Raises:
+            ConfigError: a name or parameter does not exist, or two policy files would have the same name in results.
+        """
+        found = tuple(with_params(load_controller(name), self.params.get(name, {})) for name in self.controllers)
+        for name, same in Counter(controller.name for controller in found).items():
+            if same > 1:
+                named = [given for given, one in zip(self.controllers, found, strict=True) if one.name == name]
+                raise ConfigError(
+                    f"results would call {' and '.join(named)} all {name!r}: leave all but one out, or call the files "
+                    "differently"
+                )
+        return found
+
+
+def planned(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Part of a composed configs/train.yaml that a plan holds: all but its folder and the form of the command."""
+    return {key: value for key, value in plain.items() if key not in ("resume", "out", "wandb", CONSENT)}
+
+
+@dataclass(frozen=True)
+class TrainPlan:
+    """The parts of one training run, built from plain data so that they can be stored in a run folder."""
+
+    plain: dict[str, Any]
+    datapath: DatapathSpec
+    """Datapath on which the agent learns."""
+    judged_on: tuple[DatapathSpec, ...]
+    """Datapaths on which results are evaluated: `evaluation.datapaths`."""
+    scenario: Scenario
+    """Scenario of evaluations and, unless there are families, of training."""
+    families: Families
+    """Networks from which episodes of training are drawn, if it names any."""
+    expert: AnyExpert | None
+    """Expert that the agent may imitate at first."""
+    stack: HostStack
+    """Host stack below the agent's rate limit during training."""
+    env: EnvView
+    learner: Any
+    """The agent's configuration (a `Value` with `build() -> Learner`)."""
+    evaluation: EvaluationSpec
+    seed: int
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> "TrainPlan":
+        """Check every part; errors name the field and what is allowed."""
+        _check_parts(plain)
+        agent = dict(plain["agent"])
+        name, configs = agent.pop("learner", None), learner_configs()
+        if name not in configs:
+            raise UnknownNameError("agent.learner", str(name), configs)
+        seed = from_dict(_Seed, {"seed": plain["seed"]}, "configuration").seed
+        evaluation = from_dict(EvaluationSpec, plain["evaluation"], "evaluation")
+        datapath = _one(datapaths_from(plain["datapath"]))
+        plan = cls(
+            plain=plain,
+            datapath=datapath,
+            judged_on=tuple(
+                datapath if name == datapath.name else load_datapath(name) for name in evaluation.datapaths
+            ),
+            scenario=scenario_from_dict(plain["scenario"]),
+            families=families_from(plain.get("families") or {}),
+            expert=from_dict(_Expert, {"expert": plain.get("expert")}, "configuration").expert,
+            stack=from_dict(HostStack, plain["stack"], "stack"),
+            env=from_dict(EnvView, plain["env"], "env"),
+            learner=from_dict(configs[name], agent, "agent"),
+            evaluation=evaluation,
+            seed=seed,
+        )
+        plan.evaluation.load()
+        plan.check_evaluation()
+        if plan.expert is None and getattr(plan.learner, "needs_expert", False):
+            raise ConfigError(
+                "agent.warm_start imitates an expert and none is set: set expert, say to {kind: shortest_first}, or "
+                "agent.warm_start to null"
+            )
+        if plan.families.of:
+            plan.check_families()
+        return plan
+
+    def require_same(self, folder: Path) -> None:
+        """Raise `ConfigError`, with a key that differs, if the run in `folder` has other settings than this plan."""
+        found, asked = TrainPlan.load(folder).plain, self.plain
+        if differs := sorted(key for key in {*found, *asked} if found.get(key) != asked.get(key)):
+            raise ConfigError(f"{folder} holds a training with another {differs[0]}: delete it, or choose another out=")
+
+    def check_families(self) -> None:
+        """Check families before training, so that no drawn episode and no evaluation fails later."""
+        seen = self.env.observation
+        learned, judged = check_families(self.families, seen), obs_dim(seen, self.scenario)
+        if learned != judged:
+            raise ConfigError(
+                f"the families' hosts observe {learned} numbers and those of scenario {self.scenario.name!r}, where "
+                f"results are judged, {judged}: set env.observation.neighbours to pooled, or choose another scenario"
+            )
+
+    def check_evaluation(self) -> None:
+        """Check the evaluation before training, so that it cannot fail afterwards."""
+        spec = self.evaluation
+        if spec.duration_s < self.scenario.period_s:
+            raise ConfigError(
+                f"evaluation.duration_s must be at least scenario.period_s ({self.scenario.period_s} s), "
+                f"got {spec.duration_s}"
+            )
+        for seed in range(spec.first_seed, spec.first_seed + spec.seeds):
+            if not len(self.evaluation_scenario.flows(eval_flow_seed(seed))):
+                raise ConfigError(
+                    f"evaluation.duration_s ({spec.duration_s} s) is so short that seed {seed} draws no flow; raise it"
+                )
+
+    @property
+    def spec(self) -> EnvSpec:
+        """Environment that the agent learns in; families replace its scenario by theirs."""
+        return EnvSpec(scenario=self.scenario, stack=self.stack, view=self.env, expert=self.expert)
+
+    def check_transports(self) -> None:
+        """Check that every datapath has the transports that it must run; this loads their extension modules.
+
+        Raises:
+            ConfigError: a transport is missing; the message names the datapath, its transports and the remedy.
+        """
+        self.datapath.require(self.stack, "stack.transport", "Choose one of these, or another datapath to train on.")
+        require_transports(self.judged_on, self.controllers())
+
+    def controllers(self) -> tuple[Controller, ...]:
+        """Controllers to compare, learned ones with the stack that they are trained on."""
+        return tuple(
+            controller.replace(stack=self.stack)
+            if isinstance(controller.limit, PolicyLimit) and controller.limit.stack == "trained"
+            else controller
+            for controller in self.evaluation.load()
+        )
+
+    @property
+    def evaluation_scenario(self) -> Scenario:
+        """The training scenario with the evaluation's duration; its flows come from other seeds."""
+        scenario: Scenario = self.scenario.replace(duration_s=self.evaluation.duration_s)
+        return scenario
+
+    def save(self, folder: Path) -> None:
+        """Save the plan in the run folder, so that `resume` and `ncc evaluate` can read it."""
+        save_plain(folder, self.plain)
+
+    @classmethod
+    def load(cls, folder: Path) -> "TrainPlan":
+        """Load the plan of a run folder."""
+        plain = read_plain(folder)
+        if isinstance(plain, dict) and is_foreign(plain.get("env")):
+            raise ResultError(
+                f"{folder} is a training whose env {NO_SCENARIO}; "
+                "ncc.results.simulation_training.judge plays its policy"
+            )
+        try:
+            return cls.from_plain(plain)
+        except ConfigError as error:
+            raise not_ours(folder, error) from None
+
+
+def save_plain(folder: Path, plain: dict[str, Any]) -> None:
+    """Write a run's configuration into its folder."""
+    write_text(folder / CONFIG, json.dumps(plain, indent=1, allow_nan=False) + "\n")
+
+
+def read_plain(folder: Path) -> Any:
+    """Read a configuration that `save_plain` wrote.
+
+    Raises:
+        ResultError: there is none, or it cannot be read.
+    """
+    path = folder / CONFIG
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise ResultError(
+            f"{folder} is not a run folder: it has no {CONFIG}; name a folder that ncc train made"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise ResultError(f"{path} cannot be read ({error}); train again") from None
+
+
+def not_ours(folder: Path, error: Exception) -> ResultError:
+    """Make the error for a configuration that can be read but not used."""
+    if isinstance(error, UnknownNameError):
+        return ResultError(f"{folder / CONFIG}: {error} If it is of your own folder, name that: --config-dir <folder>")
+    return ResultError(f"{folder / CONFIG} is no configuration of this version of ncc ({error}); train again")
+
+
+def is_foreign(env: Any) -> bool:
+    """True if this part of a configuration is a simulation of another project."""
+    return isinstance(env, Mapping) and env.get("kind") == FOREIGN
+
+
+def with_params(controller: Controller, params: Mapping[str, Any]) -> Controller:
+    """Replace parameters of the controller's transport.
+
+    Parameters of a transport that the datapath itself provides (ns-3's) are checked at the start of a run.
+
+    Raises:
+        UnknownNameError: its header has no such parameter; the message lists those that exist.
+        ConfigError: a value is out of range, or the controller uses the stack that its policy was trained on.
+    """
+    limit, stack = controller.limit, controller.stack
+    if params and isinstance(limit, PolicyLimit) and limit.stack == "trained":
+        raise ConfigError(
+            f"controller {controller.name!r} runs on the stack that its policy was trained on, whose parameters are "
+            "those of the training: leave its params out"
+        )
+    merged = {**dict(stack.params), **params}
+    if stack.transport in registry.controllers():
+        registry.check_params(stack.transport, merged)
+    return controller.replace(stack=stack.replace(params=tuple(merged.items())))
+
+
+def require_transports(datapaths: Sequence[DatapathSpec], controllers: Sequence[Controller]) -> None:
+    """Raise `ConfigError` unless every controller's transport exists on every datapath."""
+    for controller in controllers:
+        for datapath in datapaths:
+            remedy = f"Leave the controller out, or judge without {datapath.name}."
+            datapath.require(controller.stack, f"controller {controller.name!r}", remedy)
+
+
+def require_marks(scenario: Scenario, controllers: Sequence[Controller]) -> None:
+    """Raise `ConfigError` if a controller needs ECN marks (its header says so) and no port of the scenario sets any."""
+    known = registry.controllers()
+    for controller in controllers:
+        info = known.get(controller.stack.transport)
+        if info is not None and info.ecn is registry.Ecn.DCTCP and not scenario.network().marks:
+            raise ConfigError(
+                f"controller {controller.name!r} needs ECN, and no port of scenario {scenario.name!r} marks packets: "
+                "set topology.mark_threshold_bytes (or red) above 0, or leave the controller out"
+            )
+
+
+def _one(datapaths: tuple[DatapathSpec, ...]) -> DatapathSpec:
+    if len(datapaths) != 1:
+        names = ", ".join(spec.name for spec in datapaths) or "none"
+        raise ConfigError(
+            f"training takes place on one datapath, got {names}: choose datapath=<name>; evaluation.datapaths lists "
+            "where results are judged"
+        )
+    return datapaths[0]
+
+
+def _check_parts(plain: Any) -> None:
+    """Check that every part of the configuration is there and of the right kind, and that there are no others."""
+    if not isinstance(plain, dict):
+        raise ConfigError(f"configuration must be a mapping, got {type(plain).__name__}")
+    if is_foreign(plain.get("env")):
+        raise ConfigError(f"env={FOREIGN} {NO_SCENARIO}; choose env=rack here")
+    for name in PARTS:
+        if not isinstance(plain.get(name), dict):
+            raise ConfigError(f"configuration must have {name!r}, a mapping; found {plain.get(name)!r}")
+    for name in OPTIONAL:
+        if not isinstance(part := plain.get(name), dict | None):
+            raise ConfigError(f"configuration must have {name!r}, a mapping or null; found {part!r}")
+    if unknown := set(plain) - {*PARTS, *OPTIONAL, "seed"}:
+        raise UnknownNameError("part of the configuration", min(unknown), [*PARTS, *OPTIONAL, "seed"])
+    if "seed" not in plain:
+        raise ConfigError("configuration must have 'seed', a whole number")
+
+
+class _Seed(Value, frozen=True):
+    seed: Natural
+
+
+class _Expert(Value, frozen=True):
+    expert: AnyExpert | None

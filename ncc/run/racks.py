@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The racks of each worker of a learner, stepped in the way that the datapath allows."""
+
+from dataclasses import dataclass
+
+from ncc.envs.action import RateTable
+from ncc.envs.families import Families
+from ncc.envs.mixture import Mixture, require_batching
+from ncc.envs.rack import RackBatch
+from ncc.envs.spec import DatapathFactory, EnvSpec
+from ncc.harness.batch import BatchedEnv
+from ncc.harness.learner import Learner
+from ncc.harness.networks import side_by_side
+from ncc.harness.processes import usable_cpus
+
+_ONE_SCENARIO = Families()
+
+
+@dataclass(frozen=True)
+class RackFactory:
+    """The racks of worker `index`, numbered so that no two workers ever meet the same flows.
+
+    Racks step together in the worker's own process if the datapath can do that (`Batching`), else in a process each,
+    with the same results.
+
+    With families, racks are the slots of a `Mixture`, and `spec` defines their observation, action and reward.
+
+    Raises:
+        ConfigError: continuous actions, or families on a datapath that does not offer `Batching`.
+    """
+
+    spec: EnvSpec
+    datapath: DatapathFactory
+    seed: int
+    racks: int = 1
+    threads: int = 1
+    """Threads of each worker, for a datapath that can batch."""
+    families: Families = _ONE_SCENARIO
+
+    def __post_init__(self) -> None:
+        RateTable(self.spec.view.action, self.spec.view.observation)  # refuses continuous actions
+        if self.families.of:
+            require_batching(self.datapath)
+
+    @classmethod
+    def for_learner(
+        cls, spec: EnvSpec, datapath: DatapathFactory, seed: int, learner: Learner, families: Families = _ONE_SCENARIO
+    ) -> "RackFactory":
+        """Make a factory with the racks that the learner asks for, and its workers' share of the processors."""
+        workers = max(1, learner.processes // learner.racks_per_env)
+        threads = max(1, usable_cpus() // workers)
+        return cls(spec, datapath, seed, learner.racks_per_env, threads=threads, families=families)
+
+    def __call__(self, index: int) -> BatchedEnv:
+        first = index * self.racks
+        if self.families.of:
+            return Mixture(
+                self.families,
+                self.spec,
+                self.datapath,
+                self.seed,
+                slot=first,
+                n_slots=self.racks,
+                threads=self.threads,
+            )
+        datapath = side_by_side(self.datapath)
+        return RackBatch(self.spec, datapath, self.seed, first, self.racks, threads=self.threads)

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""packetsim by itself: against ns-3 on the same flows, against a loop over events that do nothing, and at scale."""
+
+import math
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ncc.core.errors import DatapathError
+from ncc.core.flows import FlowTable
+from ncc.core.scenario import Scenario, Transport
+from ncc.core.topologies import AnyTopology, FatTree, LeafSpine, ManyToOne, Rack
+from ncc.core.units import GBPS, MS
+from ncc.core.workload import Fixed, Flow, Poisson
+from ncc.envs.native.base import NativeDatapath
+from ncc.envs.ns3.datapath import Ns3Datapath
+from ncc.envs.ns3.plain import PPP_BYTES, run_plain
+from ncc.envs.packetsim import PacketsimDatapath
+from ncc.harness.datapath import HostStack
+from ncc.study.bench.rows import SEED, Row, in_turn, over
+
+NS3_DCTCP = "ns3::TcpDctcp"
+"""The controller of an ordinary ns-3 program; our datapaths run `dctcp` of baselines/.
+
+The ns-3 wheel has assertions and logging compiled in, as ns-3's own builds have by default."""
+HOSTS = 16
+MAX_EPOCHS = 10_000
+WARM_EPOCHS = 1
+MEMORY_EPOCHS = 3
+"""All flows have started after one; then queues are full."""
+_FRAMING = Transport(frame_overhead_bytes=PPP_BYTES)
+"""MTU 1500, framed as stock devices of ns-3 do."""
+_PORTS: dict[str, Any] = {"buffer_bytes": 4_000_000, "mark_threshold_bytes": 97_500}
+"""Marks from 65 packets on, at 10 Gbit/s (DCTCP paper, section 3.5)."""
+_SHARED = LeafSpine(shared_buffer_bytes=3_000_000, ports_per_pool=64, hosts_per_leaf=4, leaves=4, spines=4)
+FABRICS: dict[str, tuple[AnyTopology, AnyTopology, AnyTopology]] = {
+    "leaf-spine": (
+        LeafSpine(leaves=4, spines=4, hosts_per_leaf=4),
+        LeafSpine(leaves=32, spines=32, hosts_per_leaf=32),
+        LeafSpine(leaves=4, spines=2, hosts_per_leaf=2),
+    ),
+    "leaf-spine, a buffer per switch": (
+        _SHARED,
+        _SHARED.replace(leaves=32, spines=32, hosts_per_leaf=32),
+        _SHARED.replace(spines=2, hosts_per_leaf=2),
+    ),
+    "fat tree": (FatTree(k=4), FatTree(k=16), FatTree(k=2)),
+}
+"""Fabrics of 16 hosts, of 1024, and one for tests; the same form, ECMP, 10 Gbit/s."""
+
+
+def incast(flow_pkts: int) -> Scenario:
+    """16 senders of one long flow each to one receiver, all links 10 Gbit/s: the port marks and is never idle."""
+    topology = ManyToOne(senders=HOSTS, rate_bps=10 * GBPS, **_PORTS)
+    return _long_flows("incast_16", topology, flow_pkts, lambda i: (f"s{i}", "receiver"))
+
+
+def full_rack(flow_pkts: int) -> Scenario:
+    """16 hosts of 10 Gbit/s behind an uplink of 144 Gbit/s, one long flow each to a remote host.
+
+    The uplink is the bottleneck and marks, so that every host sends at 9 Gbit/s. Three links to a packet.
+    """
+    topology = Rack(
+        hosts=HOSTS,
+        host_rate_bps=10 * GBPS,
+        uplink_rate_bps=HOSTS * 9 * GBPS,
+        remotes=4,
+        remote_rate_bps=40 * GBPS,
+        **_PORTS,
+    )
+    return _long_flows("rack_9g", topology, flow_pkts, lambda i: (f"h{i}", f"r{i % 4}"))
+
+
+def _long_flows(name: str, topology: AnyTopology, flow_pkts: int, ends: Callable[[int], tuple[str, str]]) -> Scenario:
+    pairs = [ends(i) for i in range(HOSTS)]
+    flows = tuple(Flow(start_s=0.0, src=src, dst=dst, size_bytes=flow_pkts * _FRAMING.mss_bytes) for src, dst in pairs)
+    workload = (("long", Fixed(flows=flows)),)
+    return Scenario(name=name, topology=topology, workload=workload, duration_s=1 * MS, transport=_FRAMING)
+
+
+class Simulation:
+    """A network without limits on its hosts, from time 0 on."""
+
+    def __init__(self, datapath: type[NativeDatapath], scenario: Scenario, flows: FlowTable) -> None:
+        self._limits_bps = np.full(scenario.n_agents, math.inf)
+        spec = datapath.spec_of(scenario, flows, HostStack(transport="dctcp"), SEED)
+        self.network: Any = datapath.network_of(scenario, spec)
+
+    def run(self, epochs: int) -> float:
+        """CPU seconds of that many epochs."""
+        began_s = time.process_time()
+        for _ in range(epochs):
+            self.network.step(self._limits_bps)
+        return time.process_time() - began_s
+
+    def epochs_until_finished(self) -> Iterator[float]:
+        """CPU seconds of each epoch, until every flow has finished.
+
+        Raises:
+            DatapathError: they have not after `MAX_EPOCHS`.
+        """
+        for _ in range(MAX_EPOCHS):
+            yield self.run(1)
+            if not np.isnan(self.network.flow_records()["finish_s"]).any():
+                return
+        raise DatapathError(f"flows of the benchmark have not finished after {MAX_EPOCHS} epochs")
+
+    def packet_hops(self) -> int:
+        """Packets sent by all ports, of hosts and of switches, so far."""
+        return int(self.network.port_records()["tx_pkts"].sum())
+
+
+def _cpu_s(datapath: type[NativeDatapath], scenario: Scenario, flows: FlowTable) -> float:
+    """CPU seconds until every flow has finished, without building the network."""
+    return sum(Simulation(datapath, scenario, flows).epochs_until_finished())
+
+
+def over_ns3(flow_pkts: int, repeats: int, laps: int = 5) -> list[Row]:
+    """Delivered packets per CPU second, packetsim over ns-3: the same flows until they finish, networks ready made.
+
+    Args:
+        flow_pkts: packets of each of 16 flows.
+        repeats: how often both are timed.
+        laps: runs of packetsim for each of ns-3: otherwise they are too short to time.
+    """
+    rows = []
+    for name, scenario in (("16-to-1 incast", incast(flow_pkts)), ("full rack, 9 Gbit/s a host", full_rack(flow_pkts))):
+        ours, plain, datapath = _pkts_per_s(scenario, HOSTS * flow_pkts, repeats, laps)
+        rows += [
+            Row(f"{name}: packets per CPU second, packetsim over ns-3's TCP/IP", over(ours, plain), "x", at_least=25),
+            Row(f"{name}: the same over our ns-3 datapath", over(ours, datapath), "x", at_least=25),
+            Row(f"{name}: packets delivered by packetsim", tuple(value / 1e6 for value in ours), "M/s"),
+        ]
+    return rows
+
+
+def _pkts_per_s(scenario: Scenario, packets: int, repeats: int, laps: int) -> list[tuple[float, ...]]:
+    flows = scenario.flows(SEED)
+    return in_turn(
+        repeats,
+        lambda: packets * laps / sum(_cpu_s(PacketsimDatapath, scenario, flows) for _ in range(laps)),
+        lambda: packets / run_plain(scenario, flows, NS3_DCTCP, SEED, stop_s=10.0).cpu_s,
+        lambda: packets / _cpu_s(Ns3Datapath, scenario, flows),
+    )
+
+
+def over_bare(flow_pkts: int, repeats: int) -> list[Row]:
+    """CPU time per event, packetsim over its scheduler alone: as many events, of which as many wait and as long."""
+    return [*_bare("16-to-1 incast", incast(flow_pkts), repeats), *_bare("full rack", full_rack(flow_pkts), repeats)]
+
+
+def _bare(name: str, scenario: Scenario, repeats: int) -> list[Row]:
+    flows = scenario.flows(SEED)
+    simulation = Simulation(PacketsimDatapath, scenario, flows)
+    counts = [simulation.network.audit()["scheduled"] for _ in simulation.epochs_until_finished()]
+    events, waiting = simulation.network.events, max(1, round(float(np.mean(counts))))
+    ahead_ns = 2 * simulation.network.now_ns * waiting / events  # Little's law; uniform from 0 on
+    span_ns = 1 << max(1, round(ahead_ns)).bit_length()
+    extension: Any = PacketsimDatapath.extension()
+
+    def timed(loop: Callable[[int, int, int], object]) -> float:
+        began_s = time.process_time()
+        loop(events, waiting, span_ns)
+        return time.process_time() - began_s
+
+    ours, bare, heap = in_turn(
+        repeats,
+        lambda: _cpu_s(PacketsimDatapath, scenario, flows),
+        lambda: timed(extension.bare_calendar),
+        lambda: timed(extension.bare_heap),
+    )
+    return [
+        Row(f"{name}: CPU per event, packetsim over its scheduler alone", over(ours, bare), "x", at_most=3),
+        Row(f"{name}: 4-ary heap over calendar, {waiting} events waiting", over(heap, bare), "x"),
+    ]
+
+
+def many_hosts(repeats: int, epochs: int = 2, *, tiny: bool = False) -> list[Row]:
+    """CPU time per packet-hop with many hosts over that with 16, each offered 5 Gbit/s of web search; and memory.
+
+    Args:
+        repeats: how often both are timed.
+        epochs: how long each time.
+        tiny: a few hosts and flows in place of 1024 and 100,000, for tests.
+    """
+    rows = []
+    for name, (small, large, smallest) in FABRICS.items():
+        one, other = in_turn(repeats, _HopNs(small, epochs), _HopNs(smallest if tiny else large, epochs))
+        rows.append(Row(f"{name}: CPU per packet-hop, 1024 hosts over 16", over(other, one), "x", at_most=2))
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:
+        memory_mb = fresh.submit(_memory_mb, tiny).result()
+    return [*rows, Row("memory of 1024 hosts (leaf-spine) and 100,000 flows at once", (memory_mb,), "MB", at_most=1000)]
+
+
+class _HopNs:
+    """Each call times new flows; a small network is run more often, for as many packets as a large one."""
+
+    def __init__(self, topology: AnyTopology, epochs: int) -> None:
+        self._hosts = len(topology.build().hosts)
+        self._scenario = _web_search(topology, self._hosts, WARM_EPOCHS + epochs)
+        self._epochs, self._seed = epochs, 0
+
+    def __call__(self) -> float:
+        cpu_s, hops = 0.0, 0
+        for _ in range(max(1, 512 // self._hosts)):
+            self._seed += 1
+            simulation = Simulation(PacketsimDatapath, self._scenario, self._scenario.flows(self._seed))
+            simulation.run(WARM_EPOCHS)
+            before = simulation.packet_hops()
+            cpu_s += simulation.run(self._epochs)
+            hops += simulation.packet_hops() - before
+        return cpu_s / max(1, hops) * 1e9
+
+
+def _web_search(topology: AnyTopology, hosts: int, epochs: int) -> Scenario:
+    """Web search between random hosts at half of their own links' rate, which is that of switches."""
+    traffic = Poisson(distribution="websearch", load_frac=0.5 * hosts, sources="hosts", destinations="hosts")
+    return Scenario(name="web_search", topology=topology, workload=(("websearch", traffic),), duration_s=epochs * 1e-3)
+
+
+def _memory_mb(tiny: bool) -> float:
+    """MB that this process, which has done nothing else, grows at most by a network of 1024 hosts that runs."""
+    _, large, smallest = FABRICS["leaf-spine"]
+    topology, n = (smallest, 10) if tiny else (large, 100_000)
+    PacketsimDatapath.extension()
+    before = _status_kib("VmRSS")
+    hosts = np.array(topology.build().hosts)
+    scenario = _web_search(topology, len(hosts), MEMORY_EPOCHS)
+    Simulation(PacketsimDatapath, scenario, _many_flows(hosts, n)).run(MEMORY_EPOCHS)
+    return (_status_kib("VmHWM") - before) * 1024 / 1e6
+
+
+def _status_kib(field: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith(f"{field}:")))
+
+
+def _many_flows(hosts: np.ndarray, n: int) -> FlowTable:
+    """`n` flows of 1 MB between random hosts, all within the first millisecond: all are live at once."""
+    rng = np.random.default_rng(0)
+    src = rng.integers(0, len(hosts), n)
+    dst = (src + rng.integers(1, len(hosts), n)) % len(hosts)
+    return FlowTable(
+        start_s=np.sort(rng.integers(0, 1_000_000, n)).astype(np.float64) / 1e9,
+        src=hosts[src],
+        dst=hosts[dst],
+        size_bytes=np.full(n, 1_000_000),
+        traffic=np.zeros(n, dtype=np.int64),
+    )

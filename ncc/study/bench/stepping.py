@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The cost of a step: racks of packetsim together, Gymnasium's vectors, the environment on ns-3, ns3-gym's protocol."""
+
+import multiprocessing
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
+from functools import partial
+from threading import Barrier
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from ncc.core.flows import FloatArray
+from ncc.core.measurement import Measurement
+from ncc.core.scenario import Scenario
+from ncc.core.workload import Fixed, Flow
+from ncc.envs.gym import RackEnv
+from ncc.envs.make import DEFAULT_SCENARIO, datapath_factory, env_spec
+from ncc.envs.ns3.plain import PPP_BYTES, run_plain
+from ncc.envs.ns3gym import Ns3GymEnv
+from ncc.envs.packetsim import PacketsimDatapath
+from ncc.envs.rack import RackBatch
+from ncc.envs.spec import EnvSpec
+from ncc.harness.batch import BatchedEnv
+from ncc.harness.datapath import Datapath
+from ncc.study.bench.packetsim import NS3_DCTCP
+from ncc.study.bench.rows import SEED, Row, in_turn, over
+
+IDLE_RACKS = 32
+WARM_EPOCHS = 30
+ACTIONS = 16
+"""Samples of the action space that are taken in turn."""
+SERVED = (sys.executable, "-m", "ncc.serve", "port={port}", "seed={seed}", "episodes=1")
+"""The very command that a user types, which serves the same rack."""
+
+
+def racks_together(epochs: int, repeats: int, racks: Sequence[int] = (16, 64)) -> list[Row]:
+    """Wall time by threads on the default scenario, and CPU time where engines have nothing to do."""
+    rows = []
+    for n in racks:
+        length = max(1, epochs * racks[0] // n)
+        one, two = in_turn(repeats, *(partial(_threaded, n, threads, length) for threads in (1, 2)))
+        rows.append(Row(f"epochs/s of {n} racks, 2 threads over 1", over(two, one), "x", at_least=1.8))
+    (idle,) = in_turn(repeats, partial(_idle_us, epochs))
+    return [*rows, Row(f"env.step per rack beyond the engine, {IDLE_RACKS} racks of 16 hosts", idle, "us", at_most=5)]
+
+
+def entry_points(epochs: int, repeats: int, scenario: Scenario = DEFAULT_SCENARIO, racks: int = 8) -> list[Row]:
+    """Epochs of racks on packetsim per second of wall time, every host choosing among its rates at random."""
+    modes = ("vector_entry_point", "sync", "async")
+    entry, sync, workers = in_turn(repeats, *(partial(_vector, mode, scenario, epochs, racks) for mode in modes))
+    what = f"epochs/s of {racks} racks, vector entry"
+    return [
+        Row(f"{what} over SyncVectorEnv", over(entry, sync), "x", at_least=1.5),
+        Row(f"{what} over AsyncVectorEnv", over(entry, workers), "x", at_least=4),
+    ]
+
+
+def on_ns3(epochs: int, repeats: int, spec: EnvSpec | None = None) -> list[Row]:
+    """Episodes of an environment, the default one if none is given."""
+    spec = spec or env_spec()
+    episodes = range(repeats)
+    steps = tuple(_step_above_us(spec, epochs, episode) for episode in episodes)
+    plain = tuple(_over_plain(spec, episode) for episode in episodes)
+    both = tuple(_at_once(spec, epochs, 2, episode) / _at_once(spec, epochs, 1, episode) for episode in episodes)
+    return [
+        Row("env.step above the simulator's own step, 16 hosts", steps, "us", at_most=50),
+        Row("stepped environment over a plain ns-3 program, CPU", plain, "x", at_most=1.15),
+        Row("epochs/s, 2 processes over 1 (as A3C's workers)", both, "x", at_least=1.7),
+    ]
+
+
+def over_the_wire(steps: int, repeats: int) -> list[Row]:
+    """Steps of one rack on packetsim, no host limited, in wall time."""
+    near, far = in_turn(repeats, lambda: _step_us(RackEnv(), steps), lambda: _step_us(Ns3GymEnv(SERVED), steps))
+    return [
+        Row("env.step in process, 16 hosts on packetsim", near, "us"),
+        Row("the same environment over ns3-gym's protocol", far, "us"),
+        Row("over the protocol / in process", over(far, near), "x"),
+    ]
+
+
+def _run(env: BatchedEnv, epochs: int, clock: Callable[[], float] = time.process_time) -> float:
+    """Seconds for some epochs in which no host is limited."""
+    actions = np.full((env.n_racks, env.n_agents), env.n_actions - 1, dtype=np.int64)
+    began_s = clock()
+    for _ in range(epochs):
+        env.step(actions)
+    return clock() - began_s
+
+
+def _warm(env: BatchedEnv, episode: int = 0) -> None:
+    env.reset(episode)
+    _run(env, WARM_EPOCHS)
+
+
+def _threaded(racks: int, threads: int, epochs: int) -> float:
+    with closing(RackBatch(env_spec(), PacketsimDatapath, SEED, n_racks=racks, threads=threads)) as env:
+        _warm(env)
+        return racks * epochs / _run(env, epochs, time.perf_counter)
+
+
+def _idle_us(epochs: int) -> float:
+    """CPU us per rack and epoch of `RackBatch.step` on networks without a packet, but for one at their end."""
+    scenario = env_spec().scenario
+    duration_s = (epochs + 40) * scenario.period_s
+    last = Flow(start_s=duration_s - scenario.period_s / 2, src="h0", dst="r0", size_bytes=1)
+    idle = scenario.replace(duration_s=duration_s, workload=(("last", Fixed(flows=(last,))),))
+    with closing(RackBatch(env_spec(idle), PacketsimDatapath, SEED, n_racks=IDLE_RACKS)) as env:
+        _warm(env)
+        return _run(env, epochs) / epochs / IDLE_RACKS * 1e6
+
+
+def _vector(mode: str, scenario: Scenario, epochs: int, racks: int) -> float:
+    env = gymnasium.make_vec("ncc/Rack-v0", racks, mode, scenario=scenario)
+    env.action_space.seed(SEED)
+    actions = [env.action_space.sample() for _ in range(ACTIONS)]
+    env.reset(seed=SEED)
+    for epoch in range(WARM_EPOCHS):
+        env.step(actions[epoch % ACTIONS])
+    began_s = time.perf_counter()
+    for epoch in range(epochs):
+        env.step(actions[epoch % ACTIONS])
+    spent_s = time.perf_counter() - began_s
+    env.close()
+    return racks * epochs / spent_s
+
+
+class _Timed:
+    """A datapath that keeps the CPU time of each of its steps."""
+
+    def __init__(self, inner: Datapath) -> None:
+        self._inner = inner
+        self.name, self.start, self.finish, self.close = inner.name, inner.start, inner.finish, inner.close
+        self.transports = inner.transports
+        self.cpu_s: list[float] = []
+
+    def step(self, rate_limits_bps: FloatArray) -> Measurement:
+        before_s = time.process_time()
+        measurement = self._inner.step(rate_limits_bps)
+        self.cpu_s.append(time.process_time() - before_s)
+        return measurement
+
+
+def _step_above_us(spec: EnvSpec, epochs: int, episode: int) -> float:
+    """CPU us per `env.step` outside the datapath, for the median epoch."""
+    network = _Timed(datapath_factory("ns3")())
+    with closing(RackBatch(spec, lambda: network, SEED)) as env:
+        _warm(env, episode)
+        return statistics.median(_run(env, 1) - network.cpu_s[-1] for _ in range(epochs)) * 1e6
+
+
+def _over_plain(spec: EnvSpec, episode: int) -> float:
+    """CPU time of an episode in the environment over that of `run_plain` on the same flows, building left out."""
+    transport = spec.scenario.transport.replace(frame_overhead_bytes=PPP_BYTES)  # what stock devices add
+    spec = EnvSpec(
+        scenario=spec.scenario.replace(transport=transport),
+        stack=spec.stack.replace(transport=NS3_DCTCP, params=()),
+        view=spec.view,
+    )
+    epochs = round(spec.scenario.duration_s / spec.scenario.period_s) - 1  # the last would start the next episode
+    with closing(RackBatch(spec, datapath_factory("ns3"), SEED)) as env:
+        env.reset(episode)
+        stepped_s = _run(env, epochs)
+    flows = spec.scenario.flows(spec.episode_seed(SEED, 0, episode))
+    return stepped_s / run_plain(spec.scenario, flows, NS3_DCTCP, SEED, stop_s=epochs * spec.scenario.period_s).cpu_s
+
+
+def _at_once(spec: EnvSpec, epochs: int, processes: int, episode: int) -> float:
+    """Epochs per second of some processes together that run at once, all on the same flows (A3C)."""
+    context = multiprocessing.get_context("spawn")
+    start = context.Barrier(processes)
+    with ProcessPoolExecutor(processes, context, _share, (start,)) as pool:
+        return sum(pool.map(partial(_epochs_per_s, spec, epochs), [episode] * processes))
+
+
+_shared: dict[str, Barrier] = {}
+
+
+def _share(start: Barrier) -> None:
+    """Keep the barrier at which all processes wait."""
+    _shared["start"] = start
+
+
+def _epochs_per_s(spec: EnvSpec, epochs: int, episode: int) -> float:
+    """Epochs per second of this process, once all are ready."""
+    with closing(RackBatch(spec, datapath_factory("ns3"), SEED)) as env:
+        _warm(env, episode)
+        _shared["start"].wait()
+        return epochs / _run(env, epochs, time.perf_counter)
+
+
+def _step_us(env: gymnasium.Env[Any, Any], steps: int) -> float:
+    """Microseconds per step, after some that do not count."""
+    try:
+        env.reset(seed=SEED)
+        space: Any = env.action_space
+        free = np.array([part.n - 1 for part in space])
+        for _ in range(WARM_EPOCHS):
+            env.step(free)
+        began_s = time.perf_counter()
+        for _ in range(steps):
+            env.step(free)
+        return (time.perf_counter() - began_s) / steps * 1e6
+    finally:
+        env.close()  # type: ignore[no-untyped-call]

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The base class of checks, their outcome, and errors about names that an experiment does not have."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from msgspec import field
+
+from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.value import Name, Value
+from ncc.metrics.catalogue import Better
+from ncc.study.measures import AnyMeasure
+from ncc.study.table import At, Table
+
+Judged = tuple[bool, str]
+"""The verdict at some points, and the numbers."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The outcome of a check."""
+
+    holds: bool | None
+    """None: not judged, because the preset leaves out what it is about."""
+    text: str
+    """The numbers."""
+
+
+NOT_JUDGED = Finding(None, "not judged: the preset leaves these points out")
+NOWHERE = Finding(None, "not judged: its condition is met at no point")
+
+
+class Parts(NamedTuple):
+    """The named parts of an experiment that a check may speak of."""
+
+    measures: Mapping[str, AnyMeasure]
+    contenders: Mapping[str, Any]
+    axes: Mapping[str, tuple[float | str, ...]]
+    """Points by axis."""
+
+
+class Where(Value, frozen=True, kw_only=True):
+    """Points at which a contender's measure is above a level: "wherever DCTCP pays timeouts"."""
+
+    measure: Name
+    contender: Name
+    above: float
+    """In SI."""
+
+
+class Check(Value, frozen=True, kw_only=True, tag_field="kind"):
+    """An expectation."""
+
+    says: str
+    """In words, with its source."""
+    measure: Name
+    at: dict[str, float | str] = field(default_factory=dict)
+    """The points at which it is expected, by axis; axes that are not named are free."""
+    where: Where | None = None
+    """A condition: only points that meet it are judged."""
+
+    def names(self) -> tuple[str, ...]:
+        """Names of the contenders that it compares."""
+        raise NotImplementedError
+
+    def fits(self, where: str, parts: Parts) -> None:
+        """Raise `ConfigError` that names a part which the experiment does not have."""
+        known(f"measure in {where}", self.measure, parts.measures)
+        for name in self.names():
+            known(f"contender in {where}", name, parts.contenders)
+        if self.where is not None:
+            known(f"measure in {where}.where", self.where.measure, parts.measures)
+            known(f"contender in {where}.where", self.where.contender, parts.contenders)
+        known_points(f"{where}.at", self.at, parts.axes)
+
+    def judge(self, table: Table, measure: AnyMeasure) -> Finding:
+        """Look at the table."""
+        points = table.points(self.at)
+        if not points:
+            return NOT_JUDGED
+        if (limit := self.where) is not None:
+            values = {point: table.value(limit.measure, limit.contender, point) for point in points}
+            # What is undefined or of an invalid run may be above: a run that went wrong does not take its point away.
+            points = [
+                p for p, value in values.items() if not value <= limit.above or table.invalid.get((limit.contender, p))
+            ]
+        if not points:
+            return NOWHERE
+        found = [f for line in self.lines(table, points) if (f := self.judge_at(table, measure, line)) is not None]
+        if not found:
+            return NOT_JUDGED
+        holds, text = all(held for held, _ in found), "; ".join(text for _, text in found)
+        bad = [name for name in self.winners(measure) if any(table.invalid.get((name, point)) for point in points)]
+        if holds and bad:
+            return Finding(False, f"{text}; does not hold, because of invalid runs of {', '.join(bad)}")
+        return Finding(holds, text)
+
+    def winners(self, measure: AnyMeasure) -> tuple[str, ...]:
+        """Contenders in whose favour the check is if it holds; with an invalid run they do not win it."""
+        return self.names()
+
+    def lines(self, table: Table, points: list[At]) -> list[list[At]]:
+        """Points that are judged together; each alone, unless a kind of check says otherwise."""
+        return [[point] for point in points]
+
+    def judge_at(self, table: Table, measure: AnyMeasure, line: list[At]) -> Judged | None:
+        """Judge points that belong together; None: they do not suffice."""
+        raise NotImplementedError
+
+
+def known(what: str, name: str, names: Mapping[str, Any]) -> None:
+    """`UnknownNameError` unless `names` holds `name`."""
+    if name not in names:
+        raise UnknownNameError(what, name, names)
+
+
+def known_points(where: str, at: Mapping[str, float | str], axes: Mapping[str, tuple[float | str, ...]]) -> None:
+    """`UnknownNameError` unless every axis of `at` exists and has the point."""
+    for axis, point in at.items():
+        known(f"axis in {where}", axis, axes)
+        if point not in axes[axis]:
+            raise UnknownNameError(f"point of axis {axis!r} in {where}", f"{point}", map(str, axes[axis]))
+
+
+def numeric_axis(where: str, axis: str, parts: Parts) -> None:
+    """Raise `ConfigError` unless the axis exists and has numbers."""
+    known(f"axis in {where}", axis, parts.axes)
+    if not all(isinstance(x, float) for x in parts.axes[axis]):
+        raise ConfigError(f"{where}.axis: {axis!r} has cases, not numbers")
+
+
+def favoured(measure: AnyMeasure, one: tuple[str, ...], others: tuple[str, ...], *, less: bool) -> tuple[str, ...]:
+    """The side in whose favour it is that `one` has less, or else more, than `others`; both if neither is better."""
+    better = measure.shown.better
+    if better is Better.NEITHER:
+        return *one, *others
+    return one if less == (better is Better.LOWER) else others
+
+
+def at_text(table: Table, point: At) -> str:
+    """A point and a colon, for a finding's text."""
+    where = table.where(point)
+    return f"{where}: " if where else ""

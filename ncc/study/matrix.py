@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every controller in every kind of network: trainings first, then every case as an evaluation of its own."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from ncc.core.errors import ConfigError, InvalidRunError, UnknownNameError
+from ncc.core.scenario import Scenario, scenario_from_dict
+from ncc.core.value import Name, Natural, Value, from_dict
+from ncc.harness.controller import Controller, PolicyLimit
+from ncc.harness.manifest import provenance
+from ncc.harness.results import Evaluation
+from ncc.metrics.catalogue import CATALOGUE
+from ncc.results.comparison import compare
+from ncc.results.evaluation import run_controllers
+from ncc.results.palette import label
+from ncc.results.training import train
+from ncc.run.compose import DatapathSpec, composed, datapaths_from
+from ncc.run.controllers import controller_names, load_controller
+from ncc.run.executors import ExecutorSpec
+from ncc.run.limiters import LimiterFactory
+from ncc.run.plan import TrainPlan, require_marks, require_transports, with_params
+from ncc.study.page import render, spread
+from ncc.study.result import commits_of
+from ncc.study.table import rounded
+from ncc.study.trainings import Training, training_plan
+
+METRICS = (
+    "slowdown_all_mean",
+    "slowdown_all_p99",
+    "slowdown_small_p99",
+    "goodput_bps",
+    "queue_delay_mean_s",
+    "timeouts_per_flow",
+    "loss_frac",
+)
+"""Keys of `ncc.metrics.catalogue`, as the summary shows them."""
+DEPTH = 4
+"""Levels of results.json with a line per entry: summary, cases, a case, its controllers."""
+Overrides = tuple[str, ...]
+"""Overrides as on a command line."""
+Summary = dict[str, Any]
+"""Plain data: the contents of results.json."""
+
+
+class CaseSpec(Value, frozen=True):
+    """A network and its traffic."""
+
+    title: Annotated[str, Meta(min_length=1)]
+    overrides: Overrides
+    """Overrides of `ncc evaluate`; the first chooses the scenario."""
+    policy: Name | None = None
+    """The training for this network: a key of `MatrixSpec.policies`; None: learned controllers cannot take part."""
+    params: dict[Name, dict[Name, int]] = msgspec.field(default_factory=dict)
+    """Parameters that depend on the network, by controller, in its own integer units."""
+
+
+class MatrixSpec(ExecutorSpec, frozen=True):
+    """configs/matrix.yaml, the datapath apart."""
+
+    controller: Annotated[tuple[Name, ...], Meta(min_length=1)] | None
+    """None: all that run on the datapath."""
+    seeds: Annotated[int, Meta(ge=1, le=10_000)]
+    first_seed: Natural
+    out: Annotated[str, Meta(min_length=1)]
+    docs: str | None
+    cases: Annotated[dict[Name, CaseSpec], Meta(min_length=1)]
+    policies: dict[Name, Overrides]
+    """Trainings, as overrides of `ncc train`."""
+
+    def check(self) -> None:
+        super().check()
+        if self.controller and len(set(self.controller)) != len(self.controller):
+            raise ConfigError(f"controller names one twice: {', '.join(self.controller)}")
+        for name, case in self.cases.items():
+            if case.policy is not None and case.policy not in self.policies:
+                raise UnknownNameError(f"policy of cases.{name}", case.policy, self.policies)
+            for controller in case.params:
+                if controller not in (known := controller_names()):
+                    raise UnknownNameError(f"controller in cases.{name}.params", controller, known)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One network of the matrix, ready to run but for policies that are still to be trained."""
+
+    name: str
+    spec: CaseSpec
+    scenario: Scenario
+    controllers: tuple[Controller, ...]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Cases and trainings, checked before anything runs."""
+
+    spec: MatrixSpec
+    datapath: DatapathSpec
+    cases: tuple[Case, ...]
+    trainings: Mapping[str, TrainPlan]
+    """Those that the cases need, by name."""
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> "Matrix":
+        """Compose and check every part.
+
+        Raises:
+            ConfigError: names the key, the case or the controller, and what is allowed.
+        """
+        spec = from_dict(MatrixSpec, {key: value for key, value in plain.items() if key != "datapath"}, "configuration")
+        datapaths = datapaths_from(plain["datapath"])
+        if len(datapaths) != 1:
+            raise ConfigError(f"a matrix is of one datapath, got {len(datapaths)}: choose datapath=<name>")
+        controllers = _all_on(datapaths[0]) if spec.controller is None else [*map(load_controller, spec.controller)]
+        learned = [c.name for c in controllers if isinstance(c.limit, PolicyLimit)]
+        require_transports(datapaths, [c for c in controllers if c.name not in learned])
+        cases = [_case(name, case, controllers) for name, case in spec.cases.items()]
+        if learned and (lacking := [case.name for case in cases if case.spec.policy is None]):
+            raise ConfigError(
+                f"{', '.join(learned)} cannot take part in {', '.join(lacking)}: give cases.<name>.policy, or leave "
+                "them out of controller="
+            )
+        name = datapaths[0].name
+        # The matrix itself judges, so that a training's own evaluation is as short as it can be.
+        short = (f"datapath={name}", f"evaluation.datapaths=[{name}]", "evaluation.controllers=[dctcp]")
+        needed = dict.fromkeys(case.spec.policy for case in cases if case.spec.policy) if learned else {}
+        trainings = {each: training_plan((*short, "evaluation.seeds=1", *spec.policies[each])) for each in needed}
+        return cls(spec, datapaths[0], tuple(cases), trainings)
+
+
+def _all_on(datapath: DatapathSpec) -> list[Controller]:
+    """Controllers that run on the datapath, without NCC's ablations, which take trainings of their own."""
+    has = datapath.load()().transports()
+    found = [c for c in map(load_controller, controller_names()) if c.stack.transport in has]
+    return [c for c in found if not (isinstance(c.limit, PolicyLimit) and c.limit.pretrained not in ("", "ncc"))]
+
+
+def _case(name: str, spec: CaseSpec, controllers: Sequence[Controller]) -> Case:
+    plain = composed("evaluate", spec.overrides).get("scenario")
+    if plain is None:
+        raise ConfigError(f"cases.{name}.overrides must choose a scenario: scenario=<name>")
+    scenario = scenario_from_dict(plain)
+    ready = tuple(with_params(controller, spec.params.get(controller.name, {})) for controller in controllers)
+    require_marks(scenario, [controller for controller in ready if not isinstance(controller.limit, PolicyLimit)])
+    return Case(name, spec, scenario, ready)
+
+
+def run_matrix(matrix: Matrix, config: Mapping[str, Any], command: str) -> Summary:
+    """Run what `matrix.spec.out` does not hold yet.
+
+    Raises:
+        InvalidRunError: some runs must not be used (a flow was not delivered, say); all cases have run by then, and the
+            message names each such run and its reason.
+    """
+    out, spec = Path(matrix.spec.out), matrix.spec
+    seeds = range(spec.first_seed, spec.first_seed + spec.seeds)
+    executor = spec.load_executor()  # refused before hours of training
+    trainings = {name: _train(Training(plan, out / "policies" / name)) for name, plan in matrix.trainings.items()}
+    done: dict[str, Evaluation] = {}
+    with executor.opened():
+        for case in matrix.cases:
+            factory = LimiterFactory(out / "policies" / case.spec.policy if case.spec.policy else None)
+            done[case.name] = run_controllers(
+                case.scenario,
+                [factory.resolved(controller) for controller in case.controllers],
+                seeds,
+                matrix.datapath,
+                factory,
+                called=case.name,
+                folder=out / case.name,
+                executor=executor,
+                config=config,
+            )
+    runs = [(name, run) for name, evaluation in done.items() for run in evaluation.runs]
+    if problems := [f"{name}: {run.label}: {problem}" for name, run in runs for problem in run.problems]:
+        raise InvalidRunError(f"some runs must not be used, and no summary is written: {'; '.join(problems)}")
+    made = provenance()
+    return {
+        "command": command,
+        "datapath": matrix.datapath.name,
+        "controllers": {controller.name: label(controller.name) for controller in matrix.cases[0].controllers},
+        "seeds": list(seeds),
+        "commits": list(commits_of(run.manifest.provenance for _, run in runs)),
+        "processor": made["processor"],
+        "cpus": made["cpus_usable"],
+        "trainings": trainings,
+        "cases": {case.name: _summarised(case, done[case.name]) for case in matrix.cases},
+    }
+
+
+def _train(training: Training) -> Summary:
+    """Train what is not there yet, and say what it is."""
+    plan = training.plan
+    train(plan, training.folder, resume=training.begun)
+    agent = plan.plain["agent"]
+    chosen = {key: agent[key] for key in ("learner", "mode", "epochs") if key in agent}
+    return {"scenario": plan.scenario.name, "agent": chosen, "seed": plan.seed}
+
+
+def _summarised(case: Case, done: Evaluation) -> Summary:
+    compared = compare(done)
+    controllers = {}
+    for controller in case.controllers:
+        name = controller.name
+        facts, values = [run.manifest.facts for run in done.of(name)], compared.values[name]
+        flows = sum(fact["n_flows"] for fact in facts)
+        cells = {metric: compared.cell(name, metric) for metric in METRICS}
+        controllers[name] = {
+            "flows": flows,
+            "finished": flows - int(sum(values["unfinished"])),
+            "cpu_s": rounded(sum(fact["cpu_s"] for fact in facts), 3),
+            "params": dict(controller.stack.params),
+            "metrics": {
+                metric: {
+                    "mean": rounded(cell.estimate),
+                    "low": rounded(cell.low),
+                    "high": rounded(cell.high),
+                    "per_seed": [rounded(value) for value in values[metric]],
+                }
+                for metric, cell in cells.items()
+            },
+        }
+    return {
+        "title": case.spec.title,
+        "scenario": case.scenario.name,
+        "scenario_digest": case.scenario.digest(),
+        "overrides": list(case.spec.overrides),
+        "hosts": case.scenario.n_agents,
+        "duration_s": case.scenario.duration_s,
+        "controllers": controllers,
+    }
+
+
+def page(summary: Summary) -> str:
+    """The Markdown page of a summary."""
+    runs = [entry for case in summary["cases"].values() for entry in case["controllers"].values()]
+    return render("matrix.md.jinja", **summary, runs=runs, tables=[*map(_table, summary["cases"].values())])
+
+
+def _table(case: Summary) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of a case: a row per controller, without metrics that no controller has."""
+    found = case["controllers"]
+    shown = [CATALOGUE[m] for m in METRICS if any(each["metrics"][m]["mean"] is not None for each in found.values())]
+    rows = []
+    for name, each in found.items():
+        cells = [(metric, each["metrics"][metric.key]) for metric in shown]
+        spreads = [spread(c["mean"], c["low"], c["high"], metric.scale, metric.digits) for metric, c in cells]
+        rows.append([label(name), f"{each['flows']:,}", f"{each['finished']:,}", *spreads])
+    return ["", "flows", "delivered", *(metric.title.replace("<", "&lt;") for metric in shown)], rows

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The base classes of measures: of ports, hosts and flows in a window; and a run as they see it."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.flows import BoolArray, FloatArray
+from ncc.core.scenario import Scenario
+from ncc.core.topology import Topology
+from ncc.core.units import BITS_PER_BYTE
+from ncc.core.value import Fraction, Name, Natural, Value
+from ncc.harness.run import Run
+from ncc.metrics.catalogue import Better, Metric
+from ncc.metrics.summary import summarise
+
+Statistic = Literal["mean", "min", "p50", "p95", "p99", "p999", "max"]
+Course = tuple[FloatArray, FloatArray]
+"""Time in seconds and the value then, both [n_epochs]."""
+
+_PERCENTILES = {"min": 0.0, "p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "max": 100.0}
+
+
+def statistic(values: FloatArray, name: Statistic) -> float:
+    """A statistic of values; NaN of nothing. `p999` is the 99.9th percentile; percentiles interpolate linearly."""
+    if not len(values):
+        return math.nan
+    return float(np.mean(values) if name == "mean" else np.percentile(values, _PERCENTILES[name]))
+
+
+GBPS = Metric("", "", "Gbps", Better.HIGHER, 1e-9, 3)
+KB = Metric("", "", "KB", Better.LOWER, 1e-3, 1)
+MS = Metric("", "", "ms", Better.LOWER, 1e3, 3)
+PERCENT = Metric("", "", "%", Better.LOWER, 100.0, 3)
+PLAIN = Metric("", "", "", Better.NEITHER, 1.0, 3)
+"""Ways to show a measure: unit, direction, scale and digits."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A run, and values that several measures share."""
+
+    run: Run
+    measures: "Mapping[str, Measure]" = field(default_factory=dict)
+    """All measures by name, for those that are made of others."""
+    _values: dict[str, float] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def value(self, name: str) -> float:
+        """The measure of that name, worked out once."""
+        if name not in self._values:
+            self._values[name] = self.measures[name].of(self)
+        return self._values[name]
+
+    @cached_property
+    def network(self) -> Topology:
+        """Its topology."""
+        return self.run.scenario.network()
+
+    @cached_property
+    def summary(self) -> dict[str, float]:
+        """`ncc.metrics.summary.summarise`."""
+        run = self.run
+        return summarise(run.scenario, run.flows, run.records.flows, run.records.ports, run.epochs)
+
+    def flows(self, traffic: str) -> BoolArray:
+        """Mask [n_flows] of a component of the workload; all components if it is empty."""
+        names = [name for name, _ in self.run.scenario.workload]
+        if not traffic:
+            return np.ones(len(self.run.flows), dtype=np.bool_)
+        return np.asarray(self.run.flows.traffic == names.index(traffic))
+
+
+class Measure(Value, frozen=True, kw_only=True, tag_field="kind"):
+    """A number of a run, NaN where it is undefined."""
+
+    label: str = ""
+    """The name for people; empty: that of its class."""
+
+    SHOWN: ClassVar[Metric] = PLAIN
+
+    @property
+    def shown(self) -> Metric:
+        """Its name and unit, and the direction that is better."""
+        return replace(self.SHOWN, label=self.label or type(self).__name__.lower())
+
+    def text(self, value: float) -> str:
+        """The number for a table."""
+        return self.shown.text(value)
+
+    def fits(self, where: str, scenario: Scenario) -> None:
+        """Raise `ConfigError` that names a part which the scenario lacks."""
+
+    def of(self, seen: Seen) -> float:
+        """The number, in SI."""
+        raise NotImplementedError
+
+    def course(self, seen: Seen) -> Course:
+        """The number in every epoch; `ConfigError` if it has none."""
+        raise ConfigError(f"{type(self).__name__} has no course over time; leave over_time out")
+
+
+class Windowed(Measure, frozen=True, kw_only=True):
+    """A mean over the epochs that end in (from_frac, until_frac] of `duration_s`."""
+
+    from_frac: Fraction = 0.2
+    """The begin of the window; start-up comes before."""
+    until_frac: Fraction = 1.0
+
+    def check(self) -> None:
+        if self.from_frac >= self.until_frac:
+            raise ConfigError(f"{type(self).__name__}.from_frac must be below until_frac ({self.until_frac})")
+
+    def window(self, seen: Seen) -> BoolArray:
+        """Mask [n_epochs]."""
+        end_s, length_s = seen.run.epochs.time_s, seen.run.scenario.duration_s
+        # A nanosecond of slack for rounding.
+        return np.asarray((end_s > self.from_frac * length_s + 1e-9) & (end_s <= self.until_frac * length_s + 1e-9))
+
+    def over_window(self, seen: Seen, values: FloatArray) -> FloatArray:
+        """The values in the window; an empty one is refused."""
+        inside = values[self.window(seen)]
+        if not len(inside):
+            raise ConfigError(
+                f"{type(self).__name__}: no epoch ends in {self.from_frac:g} to {self.until_frac:g} of duration_s "
+                f"({seen.run.scenario.duration_s} s); lower period_s or widen the window"
+            )
+        return inside
+
+    def of(self, seen: Seen) -> float:
+        return float(self.over_window(seen, self.course(seen)[1]).mean())
+
+
+class AtPort(Windowed, frozen=True, kw_only=True):
+    """A measure of an uplink, the port that a neighbourhood shares: other ports are not measured each epoch."""
+
+    port: str = ""
+    """`from->to`; empty: the first neighbourhood's."""
+
+    def fits(self, where: str, scenario: Scenario) -> None:
+        uplinks = [area.uplink_port for area in scenario.network().neighbourhoods]
+        if self.port:
+            names = [scenario.network().port_name(port) for port in uplinks]
+            if self.port not in names:
+                raise UnknownNameError(f"{where}.port (only uplinks are measured)", self.port, names)
+
+    def area(self, seen: Seen) -> int:
+        """Index of the neighbourhood."""
+        uplinks = [area.uplink_port for area in seen.network.neighbourhoods]
+        return uplinks.index(seen.network.port(self.port)) if self.port else 0
+
+    def column(self, seen: Seen, name: str) -> FloatArray:
+        """[n_epochs]."""
+        return seen.run.epochs.columns[name][:, self.area(seen)].astype(np.float64)
+
+
+class Hosts(Windowed, frozen=True, kw_only=True):
+    """A measure of hosts that can be limited; `hosts` is a group of the topology."""
+
+    hosts: Name
+    first: Natural = 0
+    """Leave out this many of the group."""
+    count: Natural = 0
+    """Take this many; 0: the rest."""
+
+    def fits(self, where: str, scenario: Scenario) -> None:
+        network = scenario.network()
+        try:
+            chosen = self.chosen(network)
+        except ConfigError as error:
+            raise ConfigError(f"{where}.hosts: {error}") from None
+        if not chosen:
+            raise ConfigError(
+                f"{where}.first must be below the {len(network.group(self.hosts))} hosts of {self.hosts!r}"
+            )
+        if missing := [network.nodes[host].name for host in chosen if host not in network.agent_hosts]:
+            raise ConfigError(
+                f"{where}.hosts: {missing[0]} of {self.hosts!r} is in no neighbourhood, and only hosts of one are "
+                "measured each epoch; name a group of those"
+            )
+
+    def goodput_bps(self, seen: Seen) -> FloatArray:
+        """[n_epochs, n_hosts]."""
+        return self.column(seen, "goodput_bps")
+
+    def column(self, seen: Seen, name: str) -> FloatArray:
+        """[n_epochs, n_hosts]."""
+        at = [seen.network.agent_hosts.index(host) for host in self.chosen(seen.network)]
+        return seen.run.epochs.columns[name][:, at].astype(np.float64)
+
+    def in_flight_pkts(self, seen: Seen) -> FloatArray:
+        """Full packets under way or waiting, by Little's law: goodput x RTT over payload; [n_epochs, n_hosts]."""
+        payload_bits = BITS_PER_BYTE * seen.run.scenario.transport.mss_bytes
+        return self.goodput_bps(seen) * self.column(seen, "rtt_s") / payload_bits
+
+    def chosen(self, network: Topology) -> tuple[int, ...]:
+        """Ids of the hosts."""
+        rest = network.group(self.hosts)[self.first :]
+        return rest[: self.count] if self.count else rest
+
+
+class OfTraffic(Measure, frozen=True, kw_only=True):
+    """A measure of the flows of one component of the workload; of all if none is named."""
+
+    traffic: str = ""
+
+    def fits(self, where: str, scenario: Scenario) -> None:
+        names = [name for name, _ in scenario.workload]
+        if self.traffic and self.traffic not in names:
+            raise UnknownNameError(f"{where}.traffic", self.traffic, names)

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Measures of flows: completion times and their bounds, queries, RTT samples and marks."""
+
+import math
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.flows import FloatArray, IntArray
+from ncc.core.scenario import Scenario
+from ncc.core.workload import Queries, endless
+from ncc.metrics.bounds import bound_fct_s, has_bounds
+from ncc.metrics.catalogue import Better, Metric
+from ncc.metrics.fct import fct_s
+from ncc.metrics.fluid import Sharing
+from ncc.metrics.summary import buckets
+from ncc.study.measures_base import MS, Course, Hosts, OfTraffic, Seen, Statistic, statistic
+
+
+class Fct(OfTraffic, frozen=True, kw_only=True, tag="fct"):
+    """Flow completion time of flows of a size (`ncc.metrics.summary.buckets`); endless flows have none."""
+
+    size: Literal["all", "small", "medium", "large"] = "all"
+    statistic: Statistic = "mean"
+
+    SHOWN: ClassVar[Metric] = MS
+
+    def of(self, seen: Seen) -> float:
+        run = seen.run
+        mask = seen.flows(self.traffic) & buckets(run.flows)[self.size] & ~endless(run.scenario.workload, run.flows)
+        return statistic(fct_s(run.flows, run.records.flows, float(run.epochs.time_s[-1]))[mask], self.statistic)
+
+
+class Bound(OfTraffic, frozen=True, kw_only=True, tag="bound"):
+    """Flow completion time of the same flows as fluids that share ideally (`ncc.metrics.fluid`), as `Fct` counts it.
+
+    All contenders with the same flows have the same. Every flow of it completes, whatever the run delivered.
+    """
+
+    sharing: Sharing
+    size: Literal["all", "small", "medium", "large"] = "all"
+    statistic: Statistic = "mean"
+
+    SHOWN: ClassVar[Metric] = Metric("", "", "ms", Better.NEITHER, 1e3, 3)
+
+    def fits(self, where: str, scenario: Scenario) -> None:
+        super().fits(where, scenario)
+        if not has_bounds(scenario):
+            raise ConfigError(f"{where}: scenario {scenario.name!r} has endless flows, which have no completion time")
+
+    def of(self, seen: Seen) -> float:
+        took_s = bound_fct_s(seen.run.scenario, seen.run.flow_seed, self.sharing)
+        return statistic(took_s[seen.flows(self.traffic) & buckets(seen.run.flows)[self.size]], self.statistic)
+
+
+class OfQueries(OfTraffic, frozen=True, kw_only=True):
+    """A measure of a component of kind `Queries`: of `traffic`, or of the only one."""
+
+    def fits(self, where: str, scenario: Scenario) -> None:
+        self.queries(scenario, where)
+
+    def queries(self, scenario: Scenario, where: str = "") -> tuple[str, Queries]:
+        """Name and component."""
+        found = {name: component for name, component in scenario.workload if isinstance(component, Queries)}
+        if self.traffic and self.traffic not in found:
+            raise UnknownNameError(f"{where}.traffic (of kind queries)", self.traffic, found)
+        if not self.traffic and len(found) != 1:
+            raise ConfigError(
+                f"{where}.traffic must name one of the workload's queries: {', '.join(found) or '(none)'}"
+            )
+        name = self.traffic or next(iter(found))
+        return name, found[name]
+
+
+class QueryTime(OfQueries, frozen=True, kw_only=True, tag="query_time"):
+    """Time from a query (`Queries`) until its last answer is complete."""
+
+    statistic: Statistic = "mean"
+
+    SHOWN: ClassVar[Metric] = MS
+
+    def of(self, seen: Seen) -> float:
+        name, queries = self.queries(seen.run.scenario)
+        mask = seen.flows(name)
+        which = queries.query_of(seen.run.flows.start_s[mask])
+        last_s = np.full(which.max() + 1, -np.inf)
+        np.maximum.at(last_s, which, seen.run.records.flows.finish_s[mask])
+        return statistic(last_s - np.arange(len(last_s)) * queries.interval_s, self.statistic)
+
+
+class QueryTimeouts(OfQueries, frozen=True, kw_only=True, tag="query_timeouts"):
+    """Share of queries (`Queries`) with a retransmission timeout in at least one of their answers."""
+
+    SHOWN: ClassVar[Metric] = Metric("", "", "%", Better.LOWER, 100.0, 1)
+
+    def of(self, seen: Seen) -> float:
+        name, queries = self.queries(seen.run.scenario)
+        mask = seen.flows(name)
+        which: IntArray = queries.query_of(seen.run.flows.start_s[mask])
+        return float(np.mean(np.bincount(which, seen.run.records.flows.timeouts[mask]) > 0))
+
+
+class Rtt(OfTraffic, frozen=True, kw_only=True, tag="rtt"):
+    """Mean over flows of the mean of their senders' RTT samples."""
+
+    SHOWN: ClassVar[Metric] = MS
+
+    def of(self, seen: Seen) -> float:
+        values = seen.run.records.flows.rtt_mean_s[seen.flows(self.traffic)]
+        return statistic(values[np.isfinite(values)], "mean")
+
+
+class HostRtt(Hosts, frozen=True, kw_only=True, tag="host_rtt"):
+    """Mean of all RTT samples that the hosts' senders take in the window."""
+
+    SHOWN: ClassVar[Metric] = MS
+
+    def of(self, seen: Seen) -> float:
+        sums, samples = (self.over_window(seen, column).sum() for column in self._sums(seen))
+        return float(sums / samples) if samples else math.nan
+
+    def course(self, seen: Seen) -> Course:
+        sums, samples = (column.sum(axis=1) for column in self._sums(seen))
+        return seen.run.epochs.time_s, np.divide(sums, samples, out=np.full_like(sums, np.nan), where=samples > 0)
+
+    def _sums(self, seen: Seen) -> tuple[FloatArray, FloatArray]:
+        """Sum of an epoch's samples and how many there are, [n_epochs, n_hosts]."""
+        samples = self.column(seen, "rtt_samples")
+        return self.column(seen, "rtt_s") * samples, samples
+
+
+class Marked(OfTraffic, frozen=True, kw_only=True, tag="marked"):
+    """Data packets that arrived with Congestion Experienced over data packets sent: what DCTCP's alpha estimates."""
+
+    def of(self, seen: Seen) -> float:
+        records, mask = seen.run.records.flows, seen.flows(self.traffic)
+        sent = int(records.sent_pkts[mask].sum())
+        return float(records.ce_pkts[mask].sum()) / sent if sent else math.nan

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Gather the experiments' results, and write them as one page, docs/experiments/."""
+
+import argparse
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from ncc.core.errors import ConfigError, ResultError
+from ncc.harness.atomic import replacing, write_text
+from ncc.run.compose import experiment_names
+from ncc.study.experiments_page import Results, html_page, markdown_page
+from ncc.study.load import Loaded, load_experiment, runs_digest, source_digest
+from ncc.study.mains import exit_status
+from ncc.study.page import README, json_text
+from ncc.study.points import grid_of
+from ncc.study.result import DIRTY, FIGURE, FULL, JSON, read_result
+
+FORMAT = 1
+ROW_DEPTH = 4
+"""Levels with a line per entry: file, results, datapath, cells."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Gather and write; exit status 2 for unusable settings, 1 for results that cannot be read or published."""
+    parser = argparse.ArgumentParser(prog="ncc report", description=__doc__)
+    parser.add_argument("--runs", type=Path, default=Path("runs/experiments"), help="where ncc evaluate left results")
+    parser.add_argument("--out", type=Path, default=Path("docs/experiments"), help="where the page and its tables are")
+    options = parser.parse_args(arguments)
+    return exit_status(lambda console: _report(options.runs, options.out, console))
+
+
+def _report(runs: Path, out: Path, console: Console) -> int:
+    taken, refused = gather(runs, out)
+    found = read_all(out)
+    if found:
+        names = experiment_names()
+        loaded = {name: load_experiment(name) for name in found if name in names}
+        missing = [name for name in names if name not in found]
+        page = markdown_page(found, stale(found, loaded), missing, {name: each for name, (each, _) in loaded.items()})
+        write_text(out / README, page)
+        write_text(out / "index.html", html_page(page))
+        for what in taken:
+            console.print(f"New: {what}", highlight=False)
+        for results in found.values():
+            for datapath, result in results.items():
+                console.print(f"{result['name']} on {datapath}: {result['verdict']}", highlight=False, markup=False)
+        console.print(f"Written to {out}", highlight=False)
+    elif not refused:
+        raise ConfigError(
+            f"no complete result below {runs}, and none in {out}: run ncc evaluate experiment=<name> preset=full first"
+        )
+    for why in refused:
+        console.print(f"error: {why}", style="red", highlight=False, markup=False)
+    return 1 if refused else 0
+
+
+def gather(runs: Path, out: Path) -> tuple[list[str], list[str]]:
+    """Copy results that are newer below `runs` than in `out`.
+
+    Only results of the full preset with all its seeds are published. A result is refused if it was made by files that
+    no commit has, for then it cannot be made again.
+
+    Returns:
+        What was copied, as `name on datapath`, and for each result that is refused a sentence with the remedy.
+    """
+    newest: dict[tuple[str, str], tuple[str, Path, dict[str, Any]]] = {}
+    dirty: dict[tuple[str, str], tuple[str, Path, dict[str, Any]]] = {}
+    for path in sorted(runs.glob(f"*/*/{JSON}")):
+        found = read_result(path)
+        key = (found["name"], found["datapath"])
+        kind = dirty if any(commit.endswith(DIRTY) for commit in found["commits"]) else newest
+        if found["complete"] and (key not in kind or found["written_at"] > kind[key][0]):
+            kind[key] = (found["written_at"], path, found)
+    kept = read_all(out)
+    taken: list[str] = []
+    for (name, datapath), (written_at, path, found) in newest.items():
+        results = kept.setdefault(name, {})
+        if datapath in results and results[datapath]["written_at"] >= written_at:
+            continue
+        out.mkdir(parents=True, exist_ok=True)
+        with replacing(out / f"{name}_{datapath}.png") as temporary:
+            shutil.copyfile(path.parent / FIGURE, temporary)
+        results[datapath] = found
+        plain = {"format": FORMAT, "name": name, "results": dict(sorted(results.items()))}
+        write_text(out / f"{name}.json", json_text(plain, ROW_DEPTH))
+        taken.append(f"{name} on {datapath}")
+    return taken, [
+        f"{name} on {datapath} is left out: runs in {path.parent} were made with changes that are in no commit "
+        f"({', '.join(found['commits'])}); commit them, delete that folder, and run "
+        f"ncc evaluate experiment={name} preset=full again"
+        for (name, datapath), (written_at, path, found) in dirty.items()
+        if written_at > kept.get(name, {}).get(datapath, {}).get("written_at", "")
+    ]
+
+
+def read_all(out: Path) -> dict[str, Results]:
+    """The results in `out`, by experiment.
+
+    Raises:
+        ResultError: a file there is not one that `gather` wrote.
+    """
+    found: dict[str, Results] = {}
+    for path in sorted(out.glob("*.json")):
+        try:
+            plain = json.loads(path.read_bytes())
+            if plain["format"] != FORMAT:
+                raise ValueError(f"format {plain['format']}")
+            found[path.stem] = plain["results"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ResultError(f"{path} is no table of an experiment ({error}); delete it and report again") from None
+    return found
+
+
+def stale(found: Mapping[str, Results], loaded: Mapping[str, Loaded]) -> dict[str, str]:
+    """Find experiments whose configuration has changed since they were run, with the reason for each.
+
+    Args:
+        loaded: current configurations of the experiments.
+    """
+    why = {}
+    for name, results in found.items():
+        if name not in loaded:
+            why[name] = "This experiment is no longer in configs/experiment."
+            continue
+        now = {"runs": runs_digest(grid_of(name, *loaded[name], FULL)), "source": source_digest(name)}
+        keys = {datapath: "runs" if "runs" in result else "source" for datapath, result in results.items()}
+        if old := [datapath for datapath, key in keys.items() if results[datapath][key] != now[key]]:
+            why[name] = f"The experiment has changed since it was run on {', '.join(old)}; run it again."
+    return why

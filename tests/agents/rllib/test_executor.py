@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Evaluations on Ray: the files of evaluations in processes, and the same errors."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from ncc.core.errors import ConfigError, DatapathError, WorkerDiedError
+from ncc.harness.executor import Executor, Processes
+from ncc.harness.jobs import Job, JobEvent, jobs_for
+from ncc.harness.pool import evaluate
+from ncc.harness.results import TABLES, Evaluation, load_evaluation
+from ncc.run.executors import ExecutorSpec
+from tests.support.experiments import controller, make_limiter, small_rack
+from tests.support.fluid import FluidDatapath
+
+pytest.importorskip("ray", reason="rllib: ray is not installed (ncc[rllib])")
+pytestmark = [pytest.mark.rllib, pytest.mark.usefixtures("ray_here")]
+
+TIMES = {"started_at", "finished_at", "wall_s", "cpu_s"}
+ON_RAY = ExecutorSpec(executor="ray").load_executor()
+
+
+def run(folder: Path, jobs: list[Job], executor: Executor, **more: object) -> Evaluation:
+    return evaluate(jobs, folder, FluidDatapath, make_limiter, executor=executor, **more)  # type: ignore[arg-type]
+
+
+def test_files_are_those_of_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    jobs = jobs_for(small_rack(), [controller("free"), controller("share", share=True)], [3, 1])
+    said: list[JobEvent] = []
+    run(Path("processes"), jobs, Processes(2))
+    run(Path("ray"), jobs, ON_RAY, on_progress=said.append)
+    assert [event.done for event in said if event.kind == "finished"] == [1, 2, 3, 4]
+    assert said[-1].overall_frac == 1.0
+    here, there = ({p.relative_to(top) for p in top.rglob("*")} for top in (Path("processes"), Path("ray")))
+    assert here == there
+    for one, other in zip(load_evaluation(Path("processes")).runs, load_evaluation(Path("ray")).runs, strict=True):
+        assert one.label == other.label
+        for name in TABLES:
+            assert pq.read_table(one.folder / f"{name}.parquet").equals(pq.read_table(other.folder / f"{name}.parquet"))
+        assert {k: v for k, v in one.manifest.facts.items() if k not in TIMES} == {
+            k: v for k, v in other.manifest.facts.items() if k not in TIMES
+        }
+        assert one.manifest.provenance["command"] == other.manifest.provenance["command"]
+
+
+def test_a_dead_run_and_an_error_are_named_and_what_is_done_is_kept(tmp_path: Path) -> None:
+    jobs = jobs_for(small_rack(), [controller("good"), controller("bad", "aborts")], [7])
+    with pytest.raises(
+        WorkerDiedError, match=r"controller 'bad', seed 7: the worker process \d+ was killed by SIGABRT"
+    ):
+        run(tmp_path, jobs, ON_RAY)
+    with pytest.raises(DatapathError, match="controller 'worse', seed 7: the broken transport broke"):
+        run(tmp_path, [jobs[0], Job(small_rack(), controller("worse", "broken"), 7)], ON_RAY)
+    said: list[JobEvent] = []
+    run(tmp_path, jobs[:1], ON_RAY, on_progress=said.append)
+    assert [event.kind for event in said] == ["skipped"]
+
+
+def test_a_cluster_is_for_ray_only() -> None:
+    with pytest.raises(ConfigError, match="address is for a Ray cluster: set executor=ray, or leave address out"):
+        ExecutorSpec(address="auto")
+    with pytest.raises(ConfigError, match="which is no file"):
+        ExecutorSpec(executor="ray", wheel="nowhere.whl")

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`ncc evaluate`: controllers with parameters, and a paper's experiment with its figure, table and verdict."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from ncc.harness.results import load_evaluation
+from tests.mains.commands import ncc
+
+RACK = ("scenario=rack", "seeds=1", "workers=1", "duration_s=0.02", "datapath=packetsim", "bounds=false")
+QUICK = ("experiment=dctcp_queue", "preset=quick", "workers=1")
+
+
+def test_parameters_are_set_and_recorded(tmp_path: Path) -> None:
+    for params in ("+params.gemini.capacity_mbps=10000", "params={gemini: {capacity_mbps: 20000}}"):
+        done = ncc("evaluate", "controller=gemini", *RACK, params, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    runs = tmp_path.glob("runs/*/packetsim/gemini/0/manifest.json")
+    manifests = [json.loads(path.read_text()) for path in runs]
+    found = [manifest["facts"]["controller"]["stack"]["params"] for manifest in manifests]
+    assert sorted(found) == [[["capacity_mbps", 10000]], [["capacity_mbps", 20000]]], "a folder each"
+
+
+def test_those_that_do_without_marks_run_without(tmp_path: Path) -> None:
+    names, unmarked = "newreno,cubic,bbr,vegas", "scenario.topology.mark_threshold_bytes=0"
+    done = ncc("evaluate", f"controller=[{names}]", *RACK, unmarked, "out=judged", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert load_evaluation(tmp_path / "judged" / "packetsim").controllers == tuple(names.split(","))
+
+
+def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
+    # A limit on the size of any file stands in for a full disk: EFBIG comes where ENOSPC would.
+    words = " ".join(("controller=dctcp", *RACK, "out=judged"))
+    limited = f"ulimit -f 8; exec {sys.executable} -m ncc.evaluate {words}"
+    done = subprocess.run(
+        ["bash", "-c", limited], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 1
+    assert "judged" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "judged" / "manifest.json").exists()
+
+
+def test_an_experiment_end_to_end(tmp_path: Path) -> None:
+    done = ncc("evaluate", *QUICK, "out=tried", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "shape holds: 4 of 4 checks hold; queue_is_k: k 20: 2" in done.stdout
+    folder = tmp_path / "tried" / "packetsim"
+    assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
+    table = pq.read_table(folder / "result.parquet")
+    assert table.num_rows == 3 * 2 * 2, "measures x contenders x thresholds, one seed"
+    assert set(table.column_names) == {"measure", "contender", "k", "seed", "value"}
+    result = json.loads((folder / "result.json").read_text())
+    assert not result["complete"], "a quick result is not published"
+    assert {"seeds", "commits", "verdict", "cells", "checks", "paper", "reduced"} <= set(result)
+    cell = next(c for c in result["cells"] if (c["measure"], c["contender"], c["at"]) == ("queue", "dctcp", [20.0]))
+    assert 15_000 < cell["value"] < 45_000
+    first = (folder / "manifest.json").stat().st_mtime_ns
+
+    again = ncc("evaluate", *QUICK, "out=tried", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert (folder / "manifest.json").stat().st_mtime_ns > first
+    assert json.loads((folder / "result.json").read_text())["cells"] == result["cells"]
+
+
+def test_a_shape_that_does_not_hold_is_said_and_has_a_status_of_its_own(tmp_path: Path) -> None:
+    done = ncc("evaluate", *QUICK, "experiment.checks.queue_is_k.high=0.9", cwd=tmp_path)
+    assert done.returncode == 3, done.stderr
+    assert "DOES NOT HOLD: queue_is_k" in done.stdout
+    assert "shape does not hold: 3 of 4 checks hold; queue_is_k: k 20: 2" in done.stdout
