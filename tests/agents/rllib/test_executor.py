@@ -47,20 +47,23 @@ def test_files_are_those_of_processes(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_dead_run_and_an_error_are_named_and_what_is_done_is_kept(tmp_path: Path) -> None:
+    one_by_one = ExecutorSpec(executor="ray", workers=1).load_executor()
     jobs = jobs_for(small_rack(), [controller("good"), controller("bad", "aborts")], [7])
     with pytest.raises(
         WorkerDiedError, match=r"controller 'bad', seed 7: the worker process \d+ was killed by SIGABRT"
     ):
-        run(tmp_path, jobs, ON_RAY)
+        run(tmp_path, jobs, one_by_one)
     with pytest.raises(DatapathError, match="controller 'worse', seed 7: the broken transport broke"):
-        run(tmp_path, [jobs[0], Job(small_rack(), controller("worse", "broken"), 7)], ON_RAY)
+        run(tmp_path, [jobs[0], Job(small_rack(), controller("worse", "broken"), 7)], one_by_one)
     said: list[JobEvent] = []
-    run(tmp_path, jobs[:1], ON_RAY, on_progress=said.append)
+    run(tmp_path, jobs[:1], one_by_one, on_progress=said.append)
     assert [event.kind for event in said] == ["skipped"]
 
 
 def test_a_cluster_is_for_ray_only() -> None:
     with pytest.raises(ConfigError, match="address is for a Ray cluster: set executor=ray, or leave address out"):
         ExecutorSpec(address="auto")
-    with pytest.raises(ConfigError, match="which is no file"):
+    with pytest.raises(ConfigError, match="wheel is for the workers of a cluster; set address, or leave wheel null"):
         ExecutorSpec(executor="ray", wheel="nowhere.whl")
+    with pytest.raises(ConfigError, match="nowhere.whl"):
+        ExecutorSpec(executor="ray", address="auto", wheel="nowhere.whl").load_executor()
