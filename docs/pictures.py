@@ -42,15 +42,15 @@ def incast(of: dict[str, Run], path: Path = INCAST) -> None:
         line: dict[str, Any] = {"color": look.colour, "lw": 2.4}
         columns, asked_s = run.epochs.columns, run.flows.start_s.min()
         time_ms = (run.epochs.time_s - asked_s) / MS
-        rate = np.convolve(columns["upper_throughput_bps"][:, 0] / GBPS, np.ones(SMOOTHED) / SMOOTHED, "same")
+        rate = np.convolve(columns["uplink_throughput_bps"][:, 0] / GBPS, np.ones(SMOOTHED) / SMOOTHED, "same")
         carried.plot([*time_ms, time_ms[-1]], [*rate, 0], **line)
-        queue.plot(time_ms, columns["upper_queue_mean_bytes"][:, 0] / 1e3, **line)
+        queue.plot(time_ms, columns["uplink_queue_mean_bytes"][:, 0] / 1e3, **line)
         took_ms = np.sort(run.records.flows.finish_s - asked_s) / MS
         answers.step([0, *took_ms], range(len(took_ms) + 1), where="post", **line)
         answers.plot(took_ms[-1], len(took_ms), "o", color=look.colour)
         took = f"{look.label}: {took_ms[-1]:.1f} ms"
         answers.text(took_ms[-1] - 0.25, len(took_ms), took, color=look.colour, ha="right", va="center")
-    lost = int(of["dctcp"].epochs.columns["upper_dropped_pkts"].sum())
+    lost = int(of["dctcp"].epochs.columns["uplink_dropped_pkts"].sum())
     waiting = int((of["dctcp"].records.flows.timeouts > 0).sum())
     says = {
         "dctcp": (3.45, f"DCTCP:\n{lost} packets lost,\n{waiting} servers wait\nfor a timer"),

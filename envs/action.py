@@ -95,8 +95,8 @@ class RateTable:
         if not shares:
             frac[0], frac[-1] = self.spec.min_rate_frac, np.inf
         self._names, self._link_bps = scales.names, scales.link_rate_bps
-        upper_bps, near = scales.upper_capacity_bps[scales.area], scales.neighbours.shape[1]
-        unit = np.minimum(upper_bps / (near + 1), scales.link_rate_bps) if shares else scales.link_rate_bps
+        uplink_bps, near = scales.uplink_capacity_bps[scales.area], scales.neighbours.shape[1]
+        unit = np.minimum(uplink_bps / (near + 1), scales.link_rate_bps) if shares else scales.link_rate_bps
         self._frac, self._unit_bps = frac, unit
         self._middle = np.log(frac[:-1])[:-1] / 2 + np.log(frac[:-1])[1:] / 2
         self._table = np.outer(unit, frac).ravel()

@@ -241,9 +241,9 @@ def check_families(families: Families, observation: ObservationSpec) -> int:
     if not found:
         raise ConfigError("families.of names no family to draw an episode from")
     if len(found) > 1:
-        told = ", ".join(f"{numbers} numbers in {where}" for numbers, where in found.items())
+        sizes = ", ".join(f"{numbers} numbers in {where}" for numbers, where in found.items())
         raise ConfigError(
-            f"a host observes {told}; one policy needs as many everywhere: set env.observation.neighbours to pooled, "
+            f"a host observes {sizes}; one policy needs as many everywhere: set env.observation.neighbours to pooled, "
             "or let all networks have equally many hosts"
         )
     return next(iter(found))

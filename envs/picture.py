@@ -45,7 +45,7 @@ class RackPicture:
             self._times_ms, self._queues = [], []
         self._last = measurement
         self._times_ms.append(measurement.time_s / MS)
-        self._queues.append(measurement.upper_queue_bytes.copy())
+        self._queues.append(measurement.uplink_queue_bytes.copy())
 
     def frame(self) -> Frame:
         """Draw the last measurement, and the queue since the episode began, as [height, width, 3].
@@ -121,7 +121,7 @@ class _Drawing:
             buffer = topology.port_buffer(port)
             if buffer is not None and buffer.mark_threshold_bytes:
                 self._marks.append(buffer.mark_threshold_bytes)
-                at = left[area] + width * buffer.mark_threshold_bytes / scales.upper_buffer_bytes[area]
+                at = left[area] + width * buffer.mark_threshold_bytes / scales.uplink_buffer_bytes[area]
                 top.plot([at, at], [1.85, 2.35], color=INK, lw=1.0, ls="--")
         self._ports = [topology.port_name(port) for port in ports]
         self._words = [top.text(at, 2.45, "", ha="center", va="bottom") for at in middle]
@@ -148,7 +148,7 @@ class _Drawing:
         self._lines = [self._past.plot([], [], color=WAITS, lw=1.2)[0] for _ in self._ports]
         for mark in set(self._marks):
             self._past.axhline(mark, color=INK, lw=1.0, ls="--")
-        most_bytes = 1.02 * float(self._scales.upper_buffer_bytes.max())
+        most_bytes = 1.02 * float(self._scales.uplink_buffer_bytes.max())
         self._past.set(xlim=(0, self._scenario.duration_s / MS), ylim=(0, most_bytes))
         self._past.set(xlabel="time (ms)", ylabel="shared\nqueue")
         self._past.yaxis.set_major_formatter(EngFormatter("B"))
@@ -161,9 +161,9 @@ class _Drawing:
         self._title.set_text(f"{m.time_s / MS:.1f} ms, {m.flows_finished} of {m.flows_started} flows delivered")
         self._links.set_linewidth(list(0.5 + 7 * np.minimum(m.throughput_bps / scales.link_rate_bps, 1)))
         for area, (bar, words, port) in enumerate(zip(self._full, self._words, self._ports, strict=True)):
-            queue, buffer = float(m.upper_queue_bytes[area]), float(scales.upper_buffer_bytes[area])
+            queue, buffer = float(m.uplink_queue_bytes[area]), float(scales.uplink_buffer_bytes[area])
             bar.set_width(self._width * min(queue / buffer, 1))
-            carried = f"{rate(m.upper_throughput_bps[area])} of {rate(scales.upper_rate_bps[area])}"
+            carried = f"{rate(m.uplink_throughput_bps[area])} of {rate(scales.uplink_rate_bps[area])}"
             full = f"{port}: {carried}, queue {size(queue)} of {size(buffer)}"
             few, named = len(self._ports) <= WORDS, area % -(-len(self._ports) // LABELS) == 0
             words.set_text(full if few else port.split("->")[0] * named)

@@ -184,8 +184,8 @@ class RackBatch:
         self._returns = [[] for _ in range(self.n_racks)]
         return returns
 
-    def told(self) -> dict[str, float]:
-        """Return the metrics of `ncc.envs.tally.means`; see `ncc.harness.batch.Telling`."""
+    def take_metrics(self) -> dict[str, float]:
+        """Return the metrics of `ncc.envs.tally.means`; see `ncc.harness.batch.Measuring`."""
         return means(self.take_sums())
 
     def take_sums(self) -> FloatArray:

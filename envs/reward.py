@@ -201,10 +201,10 @@ class ProfitPenaltyReward(_Team):
         ratio = np.minimum(limit_bps / np.maximum(m.goodput_bps, limit_bps / spec.ratio_max), spec.ratio_max)
         profit = self.mean((ratio * np.log(b) - spec.rho * np.log(d)) * is_busy)
 
-        upper_bps = scales.upper_capacity_bps[scales.area]
-        others_bps = (self.mean(m.goodput_bps) * self._size - m.goodput_bps) / upper_bps
-        b_upper = limit_bps / upper_bps
-        crowding = others_bps / np.maximum(1 - b_upper, spec.slack_min_frac) * b_upper
+        uplink_bps = scales.uplink_capacity_bps[scales.area]
+        others_bps = (self.mean(m.goodput_bps) * self._size - m.goodput_bps) / uplink_bps
+        b_uplink = limit_bps / uplink_bps
+        crowding = others_bps / np.maximum(1 - b_uplink, spec.slack_min_frac) * b_uplink
         worst_s = (m.rtt_s * is_busy)[..., scales.neighbours].max(axis=-1, initial=0)
         lateness = np.maximum(worst_s / spec.sla_delay_s - 1, 0) * m.rtt_s / spec.sla_delay_s
         penalty = (spec.sigma1 * crowding + spec.sigma2 * lateness) * is_busy

@@ -28,11 +28,11 @@ class Scales:
     """Neighbourhood of the agent."""
     neighbours: IntArray
     """Agents i+1, i+2, ... i-1 around the neighbourhood of agent i, [n_agents, size of a neighbourhood - 1]."""
-    upper_rate_bps: FloatArray
+    uplink_rate_bps: FloatArray
     """Rate of the uplink [n_neighbourhoods]."""
-    upper_capacity_bps: FloatArray
+    uplink_capacity_bps: FloatArray
     """Total rate of all uplinks [n_neighbourhoods]; there are several if there are several equal paths."""
-    upper_buffer_bytes: FloatArray
+    uplink_buffer_bytes: FloatArray
     """Longest queue of the uplink [n_neighbourhoods]."""
 
     @property
@@ -68,9 +68,9 @@ def scales_of(scenario: Scenario) -> Scales:
         base_rtt_s=np.repeat(base, size),
         area=np.asarray(network.agent_area, dtype=np.int64),
         neighbours=(first[:, None, None] + around).reshape(len(areas) * size, size - 1),
-        upper_rate_bps=np.array([network.port_rate_bps(area.uplink_port) for area in areas]),
-        upper_capacity_bps=np.array([network.uplink_capacity_bps(area) for area in areas]),
-        upper_buffer_bytes=np.array([network.reach_bytes(area.uplink_port) for area in areas], dtype=np.float64),
+        uplink_rate_bps=np.array([network.port_rate_bps(area.uplink_port) for area in areas]),
+        uplink_capacity_bps=np.array([network.uplink_capacity_bps(area) for area in areas]),
+        uplink_buffer_bytes=np.array([network.reach_bytes(area.uplink_port) for area in areas], dtype=np.float64),
     )
 
 

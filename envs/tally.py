@@ -42,7 +42,7 @@ class Tally:
                 self._stride_s * under_way if self._finite else 0.0,
                 np.sum(finished - self._finished) if self._finite else 0.0,
                 m.goodput_bps.sum(),
-                m.upper_queue_delay_s.mean(axis=-1).sum(),
+                m.uplink_queue_delay_s.mean(axis=-1).sum(),
                 np.minimum(limits_bps * self._per_bps, 1.0).mean(axis=-1).sum(),
             ]
         )

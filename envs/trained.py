@@ -77,7 +77,7 @@ _SAID = {
     "base_rtt_s": ("the base RTT", " us", 1 / US),
     "load_frac": ("the uplink's load", "", 1.0),
     "period_s": ("the period of decisions", " ms", 1 / MS),
-    "buffer_bytes": ("the upper port's buffer", " KB", 1e-3),
+    "buffer_bytes": ("the uplink's buffer", " KB", 1e-3),
 }
 """Name of each range in a sentence, its unit there, and the factor from SI to that unit."""
 
@@ -90,12 +90,12 @@ def trained_ranges(scenarios: Iterable[Scenario]) -> TrainedRanges:
         rows.append(
             (
                 [scales.neighbours.shape[1] + 1],
-                scales.upper_capacity_bps[scales.area] / scales.link_rate_bps,
+                scales.uplink_capacity_bps[scales.area] / scales.link_rate_bps,
                 scales.link_rate_bps,
                 scales.base_rtt_s,
                 _loads(scenario),
                 [scenario.period_s],
-                scales.upper_buffer_bytes,
+                scales.uplink_buffer_bytes,
             )
         )
     columns = [np.concatenate(column) for column in zip(*rows, strict=True)]

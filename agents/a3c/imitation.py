@@ -74,7 +74,7 @@ def warm_up(run: TrainingRun, warm: WarmStart, env: BatchedEnv, report: Report) 
         else:
             model.load(pupil.state.params)  # also begins the next rollout
         epochs += rollout.epochs
-        meter.add(rollout.epochs, rollout.returns, {**scalars, **rollout.told})
+        meter.add(rollout.epochs, rollout.returns, {**scalars, **rollout.metrics})
     meter.flush()
     run.finish_warm_start(shape, pupil.state.params, epochs, collector.next_episode)
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ncc.core.errors import ConfigError, InvalidRunError
-from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray, Telling
+from ncc.harness.batch import ActionArray, BatchedEnv, Measuring, ObsArray
 
 Float = npt.NDArray[np.float32]
 Bool = npt.NDArray[np.bool_]
@@ -45,8 +45,8 @@ class Rollout:
     """[n_agents, obs_dim] last observation of each of them"""
     returns: tuple[float, ...]
     """Mean reward per host and epoch of each episode that ended."""
-    told: Mapping[str, float] = field(default_factory=dict)
-    """Numbers that the environment reported for these epochs (`ncc.harness.batch.Telling`)."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Metrics of the environment for these epochs (`ncc.harness.batch.Measuring`)."""
 
     @property
     def epochs(self) -> int:
@@ -147,5 +147,5 @@ class Collector:
             tuple(cut),
             cut_obs,
             tuple(returns),
-            self._env.told() if isinstance(self._env, Telling) else {},
+            self._env.take_metrics() if isinstance(self._env, Measuring) else {},
         )

@@ -49,7 +49,7 @@ def _train(run: TrainingRun, env: BatchedEnv, report: Report) -> Path:
         state.apply(model.gradient, scalars["update/learning_rate"], rollout.epochs)
         state.counts[2] = state.epochs  # a rollout that stopped at a boundary returns the epochs that it did not use
         model.load(state.params)
-        meter.add(rollout.epochs, rollout.returns, {**scalars, **rollout.told})
+        meter.add(rollout.epochs, rollout.returns, {**scalars, **rollout.metrics})
         waited = state.epochs - saved_epochs
         if waited >= 2 * config.checkpoint_epochs or (waited >= config.checkpoint_epochs and collector.at_boundary):
             meter.flush()  # report now, because a resumed run does not repeat it

@@ -90,7 +90,7 @@ def work(pipe: "Connection[Ready | Update | None, Start]", setup: WorkerSetup) -
             scalars = compute_gradient(model, rollout, config, state.epochs / config.epochs)
             with _holding(lock, start.stop):
                 state.apply(model.gradient, scalars["update/learning_rate"], rollout.epochs)
-            pipe.send(Update(rollout.epochs, env.episode, rollout.returns, {**scalars, **rollout.told}))
+            pipe.send(Update(rollout.epochs, env.episode, rollout.returns, {**scalars, **rollout.metrics}))
     except Stopped:
         return
     finally:

@@ -33,9 +33,9 @@ RETURNS = "ncc_returns"
 """Metric: mean reward per host and epoch of each episode that ended."""
 NEXT_EPISODE = "ncc_next_episode"
 """Metric, by env runner: the first episode number in which none of its racks has taken a step."""
-TOLD = "ncc_told"
-"""Metrics by name: numbers that the environment reports of its networks (`ncc.harness.batch.Telling`)."""
-TOLD_WINDOW = 16
+NETWORK_METRICS = "ncc_network"
+"""Metrics of the environment's networks by name (`ncc.harness.batch.Measuring`)."""
+NETWORK_METRICS_WINDOW = 16
 """Rollouts of an env runner over which these metrics are averaged."""
 ENOUGH = 2**31
 """Epochs that a failed env runner reports, so many that RLlib calls the learner at once."""
@@ -53,14 +53,14 @@ def failed(runner: EnvRunner, worker: int, error: BaseException) -> FailedRollou
     return FailedRollout(f"env runner {worker}: {error}")
 
 
-def log_rollout(runner: EnvRunner, worker: int, next_episode: int, returns: Any, told: Any) -> None:
+def log_rollout(runner: EnvRunner, worker: int, next_episode: int, returns: Any, metrics: Any) -> None:
     """Log our own metrics of a rollout."""
     log = runner.metrics.log_value
     log((NEXT_EPISODE, str(worker)), next_episode, reduce="max", window=1)
     for value in returns:
         log(RETURNS, value, reduce="item_series")
-    for name, value in told.items():
-        log((TOLD, name), value, reduce="mean", window=TOLD_WINDOW)
+    for name, value in metrics.items():
+        log((NETWORK_METRICS, name), value, reduce="mean", window=NETWORK_METRICS_WINDOW)
 
 
 def host_spaces(env: BatchedEnv) -> tuple[Space[Any], Space[Any]]:
@@ -125,7 +125,7 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):
         log(NUM_ENV_STEPS_SAMPLED_LIFETIME, len(found), reduce="lifetime_sum")
         log((NUM_AGENT_STEPS_SAMPLED, DEFAULT_AGENT_ID), samples, reduce="sum")
         log((NUM_MODULE_STEPS_SAMPLED, DEFAULT_MODULE_ID), samples, reduce="sum")
-        log_rollout(self, self._worker, self._collector.next_episode, taken.returns, taken.told)
+        log_rollout(self, self._worker, self._collector.next_episode, taken.returns, taken.metrics)
         return found
 
     def get_metrics(self) -> Any:

@@ -14,7 +14,7 @@ from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 from ncc.agents.rllib.env_runner import failed, host_spaces, log_rollout, quiet
 from ncc.agents.rllib.rollout import EnvSettings, FailedRollout
 from ncc.core.errors import ConfigError, InvalidRunError, NccError
-from ncc.harness.batch import ObsArray, Telling
+from ncc.harness.batch import Measuring, ObsArray
 
 Hosts = dict[str, Any]
 
@@ -118,8 +118,8 @@ class HostsEnvRunner(MultiAgentEnvRunner):
             self._reset = True  # the epoch was not finished
             return [failed(self, rack.worker, reason)]
         self._reset = False
-        told = rack.rack.told() if isinstance(rack.rack, Telling) else {}
-        log_rollout(self, rack.worker, rack.next_episode, rack.returns, told)
+        metrics = rack.rack.take_metrics() if isinstance(rack.rack, Measuring) else {}
+        log_rollout(self, rack.worker, rack.next_episode, rack.returns, metrics)
         rack.returns.clear()
         return episodes
 

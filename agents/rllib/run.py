@@ -23,7 +23,7 @@ from ncc.agents.rllib.algorithms import HOSTS, SILENCE_S, algorithm_config
 from ncc.agents.rllib.checkpoint import CheckpointFolder, RunState
 from ncc.agents.rllib.cluster import connected
 from ncc.agents.rllib.config import RllibConfig
-from ncc.agents.rllib.env_runner import NEXT_EPISODE, RETURNS, TOLD
+from ncc.agents.rllib.env_runner import NETWORK_METRICS, NEXT_EPISODE, RETURNS
 from ncc.agents.rllib.learners import network
 from ncc.agents.rllib.module import policy_layers
 from ncc.agents.rllib.offline import in_process, offline_algorithm
@@ -169,13 +169,13 @@ class Run:
             InvalidRunError: one of them is not finite.
         """
         module = HOSTS if self._config.form == "multi_agent" else DEFAULT_MODULE_ID
-        told = result.get(LEARNER_RESULTS, {}).get(module, {})
-        scalars = {ours: float(told[theirs]) for theirs, ours in SCALARS.items() if theirs in told}
+        losses = result.get(LEARNER_RESULTS, {}).get(module, {})
+        scalars = {ours: float(losses[theirs]) for theirs, ours in SCALARS.items() if theirs in losses}
         for name, value in scalars.items():
             if not math.isfinite(value) and name.startswith(("loss/", "update/grad")):
                 raise InvalidRunError(f"{name} is {value} after {self.epochs} epochs; lower the learning rate")
-        told = result.get(ENV_RUNNER_RESULTS, {}).get(TOLD, {})
-        return scalars | {name: float(value) for name, value in told.items() if math.isfinite(value)}
+        network_metrics = result.get(ENV_RUNNER_RESULTS, {}).get(NETWORK_METRICS, {})
+        return scalars | {name: float(value) for name, value in network_metrics.items() if math.isfinite(value)}
 
     def _save_policy(self, name: str, epochs: int) -> Path:
         path, config = self._job.folder / name, self._config
@@ -195,6 +195,6 @@ def _stop(env_runner: Any) -> None:
     env_runner.stop()
 
 
-def _whole(told: float) -> int:
+def _whole(count: float) -> int:
     """A count from RLlib as an int; NaN, of an iteration or env runner that counted nothing, becomes 0."""
-    return 0 if math.isnan(told) else int(told)
+    return 0 if math.isnan(count) else int(count)

@@ -25,7 +25,7 @@ TRIES = 3
 _TUNE = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # its own logs of results; ours are in the run folders
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # we handle Ctrl-C
-    "RAY_AIR_NEW_OUTPUT": "0",  # the newer output prints even when told not to
+    "RAY_AIR_NEW_OUTPUT": "0",  # the newer output prints even when it is turned off
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
     "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0",
 }
@@ -43,7 +43,7 @@ class Job(Protocol):
         """End all processes of the trial; called last, however the trial ended."""
 
 
-Tell = Callable[[str, Report], None]
+OnReport = Callable[[str, Report], None]
 """Callback with a job's name and its report."""
 
 
@@ -62,13 +62,13 @@ class TuneSettings:
     """A folder for Tune's own state; removed at the end."""
 
 
-def run_jobs(jobs: Sequence[Job], settings: TuneSettings, tell: Tell, interrupted: Callable[[], None]) -> None:
+def run_jobs(jobs: Sequence[Job], settings: TuneSettings, on_report: OnReport, interrupted: Callable[[], None]) -> None:
     """Run all jobs.
 
     Args:
         jobs: in the order in which they start.
         settings: how to run them.
-        tell: called with every report, and with ends that jobs do not know of: `STOPPED`, and `FAILED` by Ray.
+        on_report: called with every report, and with ends that jobs do not know of: `STOPPED`, and `FAILED` by Ray.
         interrupted: called once when Ctrl-C is pressed; from then on every job's `step` must end it.
 
     Raises:
@@ -77,7 +77,7 @@ def run_jobs(jobs: Sequence[Job], settings: TuneSettings, tell: Tell, interrupte
     """
     with environment(_TUNE), noted(signal.SIGINT, then=interrupted) as interrupt, _ray(settings):
         try:
-            _run(jobs, settings, _Watch([job.name for job in jobs], tell, interrupt))
+            _run(jobs, settings, _Watch([job.name for job in jobs], on_report, interrupt))
         finally:
             shutil.rmtree(settings.storage, ignore_errors=True)
     if interrupt.is_set():
@@ -85,7 +85,7 @@ def run_jobs(jobs: Sequence[Job], settings: TuneSettings, tell: Tell, interrupte
 
 
 def _run(jobs: Sequence[Job], settings: TuneSettings, watch: "_Watch") -> None:
-    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # `tell` reports it
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # `on_report` gets it
     scheduler = None
     if settings.asha is not None:
         first_percent, reduction = settings.asha
@@ -131,8 +131,8 @@ class _Trainable(tune.Trainable):
 class _Watch(tune.Callback):
     """A callback that passes on reports of trials and knows which of them run."""
 
-    def __init__(self, names: Sequence[str], tell: Tell, interrupt: threading.Event) -> None:
-        self._names, self._tell = names, tell
+    def __init__(self, names: Sequence[str], on_report: OnReport, interrupt: threading.Event) -> None:
+        self._names, self._on_report = names, on_report
         self._running: set[str] = set()
         self._awaited: set[str] | None = None
         self.interrupt = interrupt
@@ -143,18 +143,20 @@ class _Watch(tune.Callback):
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
-        self._tell(self._name(trial), _report(result))
+        self._on_report(self._name(trial), _report(result))
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         self._gone(trial)
         last = _report(trial.last_result)
         if last.state == RUNNING:
-            self._tell(self._name(trial), Report(STOPPED, last.percent, last.value))
+            self._on_report(self._name(trial), Report(STOPPED, last.percent, last.value))
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         self._gone(trial)
         said = str(trial.get_error() or "").strip().splitlines()
-        self._tell(self._name(trial), Report(FAILED, said=f"Ray lost it {TRIES} times: {said[0] if said else '?'}"))
+        self._on_report(
+            self._name(trial), Report(FAILED, said=f"Ray lost it {TRIES} times: {said[0] if said else '?'}")
+        )
 
     def all_ended(self) -> bool:
         """True if Ctrl-C was pressed and the trials that ran then have ended; later trials end by themselves."""

@@ -45,7 +45,7 @@ struct Flows {
 };
 
 // Takes in a sender's counts since its flow began. Older counts change nothing.
-void Hear(const Flows &flows, size_t row, uint64_t delivered, uint64_t left, double rtt_sum_s, uint64_t rtt_samples)
+void Update(const Flows &flows, size_t row, uint64_t delivered, uint64_t left, double rtt_sum_s, uint64_t rtt_samples)
 {
     const auto size = static_cast<uint64_t>(flows.size(row));
     auto &known = flows.delivered(row);
@@ -74,9 +74,9 @@ std::tuple<size_t, std::vector<int64_t>, size_t> Collect(const Reports &reports,
         rows(n) = known ? report.flow - 1 : -1;
         ++n;
         if (known) {
-            Hear(flows, static_cast<size_t>(report.flow) - 1, static_cast<uint64_t>(report.delivered_bytes),
-                 static_cast<uint64_t>(report.sent_bytes - report.retrans_bytes),
-                 static_cast<double>(report.rtt_sum_ns) * 1e-9, static_cast<uint64_t>(report.rtt_samples));
+            Update(flows, static_cast<size_t>(report.flow) - 1, static_cast<uint64_t>(report.delivered_bytes),
+                   static_cast<uint64_t>(report.sent_bytes - report.retrans_bytes),
+                   static_cast<double>(report.rtt_sum_ns) * 1e-9, static_cast<uint64_t>(report.rtt_samples));
         }
     });
     return {n, std::move(ended), torn};

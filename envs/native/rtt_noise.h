@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Errors of measurement in the RTT that a congestion controller hears of; TCP's own timers and the records keep the
+// Errors of measurement in the RTT that a congestion controller is given; TCP's own timers and the records keep the
 // truth.
 #pragma once
 
@@ -18,7 +18,7 @@ class RttNoise
     // The seed is not that of any port's discipline.
     RttNoise(uint64_t run_seed, int64_t max_ns) : seed_(Mix(~run_seed)), max_ns_(static_cast<uint64_t>(max_ns)) {}
 
-    int64_t Heard(uint32_t flow, uint64_t samples_before, int64_t rtt_ns) const
+    int64_t Measured(uint32_t flow, uint64_t samples_before, int64_t rtt_ns) const
     {
         if (max_ns_ == 0) {
             return rtt_ns;

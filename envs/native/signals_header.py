@@ -57,7 +57,7 @@ def header(table: Path) -> str:
     """The whole header."""
     names = runpy.run_path(str(table), run_name="signals")["names"]
     text = HEAD
-    for struct, scope, prefix in (("HostColumns", "host", ""), ("UplinkColumns", "uplink", "upper_")):
+    for struct, scope, prefix in (("HostColumns", "host", ""), ("UplinkColumns", "uplink", "uplink_")):
         reals, counts = ([name.removeprefix(prefix) for name in names(scope, count=count)] for count in (False, True))
         members = [f"{name}(reals + {i} * n)" for i, name in enumerate(reals)]
         members += [f"{name}(counts + {i} * n)" for i, name in enumerate(counts)]

@@ -51,7 +51,7 @@ class Bridge:
         self._peer: bytes | None = None
         self._asked = False
         self._obs: Any = None
-        self.told = False
+        self.stop_sent = False
         """True if the last simulation was told to stop."""
         self._steps = 0
         self.obs_space: Space | None = None
@@ -71,7 +71,7 @@ class Bridge:
             DatapathError: no simulation came, or one came that does not speak the protocol.
         """
         deadline_s = time.monotonic() + wait_s
-        self._peer, self._asked, self._obs, self.told, self._steps = None, False, None, False, 0
+        self._peer, self._asked, self._obs, self.stop_sent, self._steps = None, False, None, False, 0
         while True:
             peer, payload = self._frames(max(0.0, deadline_s - time.monotonic()), process, wait_s)
             hello = parse("SimInitMsg", payload, "the first message of a simulation")
@@ -109,7 +109,7 @@ class Bridge:
         """Tell the simulation to stop, if it waits for an answer."""
         if self._asked:
             self._send(messages().EnvActMsg(stopSimReq=True))
-            self.told = True
+            self.stop_sent = True
         self._peer = None
 
     def receive(self, wait_s: float, process: SimulationProcess | None) -> State:

@@ -169,16 +169,16 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
 
     def _end(self) -> None:
         """Tell the simulation to stop; a child process has ended when this returns, and its port is free."""
-        self._fresh, told = None, False
+        self._fresh, stop_sent = None, False
         if self._bridge is not None:
             self._bridge.stop()
-            told = self._bridge.told
+            stop_sent = self._bridge.stop_sent
         if self._process is not None:
             process, self._process = self._process, None
             if self._bridge is not None:
                 self._bridge.close()
                 self._bridge = None
-            process.end(STOP_S if told else 0.0)
+            process.end(STOP_S if stop_sent else 0.0)
 
     def _running(self) -> Bridge:
         if self._bridge is None:
@@ -212,11 +212,11 @@ def _once() -> LetThrough:
     This must not be a method of the environment: the cycle of references would let the garbage collector close the
     socket in an order in which libzmq waits for ever.
     """
-    told: set[str] = set()
+    warned: set[str] = set()
 
     def tell(what: str) -> None:
-        if what not in told:
-            told.add(what)
+        if what not in warned:
+            warned.add(what)
             warnings.warn(what, stacklevel=2)
 
     return tell

@@ -8,6 +8,7 @@ import numpy as np
 
 from ncc.core.flows import FloatArray
 from ncc.core.scenario import Scenario
+from ncc.core.signals import names
 from ncc.core.units import BITS_PER_BYTE
 from ncc.envs.observation.spec import HIGH, LOW, TABLE, ObservationSpec, entries
 from ncc.envs.scales import Scales, scales_of
@@ -21,22 +22,21 @@ SIGNALS = tuple(dict.fromkeys(name for c in COLUMNS.values() for name in (c["sig
 
 
 def _of_uplink(column: str) -> bool:
-    signal: str = COLUMNS[column]["signal"]
-    return signal.startswith("upper_")
+    return COLUMNS[column]["signal"] in names("uplink")
 
 
 def tables_of(spec: ObservationSpec, scenario: Scenario) -> dict[str, Any]:
     """Return everything that an observer of a scenario's hosts is made of, by the names of tables.h."""
     scales = scales_of(scenario)
     n, near = scales.neighbours.shape
-    areas = len(scales.upper_rate_bps)
+    areas = len(scales.uplink_rate_bps)
     sizes = [areas if _of_uplink(name) else n for name in COLUMNS]
     first = dict(zip(COLUMNS, [0, *np.cumsum(sizes)[:-1].tolist()], strict=True))
     uplink = [name for name in COLUMNS if _of_uplink(name)]
-    told: list[str] = TABLE["told"]
+    shared: list[str] = TABLE["shared"]
     constants = _constants(scenario, scales)
     rows = [
-        _entry(each.feature, each.neighbour, first=first, told=told, uplink=uplink, constants=list(constants))
+        _entry(each.feature, each.neighbour, first=first, shared=shared, uplink=uplink, constants=list(constants))
         for each in entries(spec, near)
     ]
     lying = np.isin(np.array(scales.names), list(scenario.sharing_lying))
@@ -62,14 +62,14 @@ def tables_of(spec: ObservationSpec, scenario: Scenario) -> dict[str, Any]:
         "area": scales.area,
         "near": scales.neighbours,
         "lies": lying,
-        "share": (scales.upper_capacity_bps[scales.area] / own_bps).astype(np.float32),
+        "uplink_frac": (scales.uplink_capacity_bps[scales.area] / own_bps).astype(np.float32),
         "links": (own_bps[scales.neighbours] / own_bps[:, None]).astype(np.float32),
         "constants": list(constants.values()),
-        "told": [first[name] for name in told],
-        "upper": [first[name] for name in uplink],
-        "told_flows": told.index("flows"),
-        "told_throughput": told.index("throughput"),
-        "told_limit": told.index("limit"),
+        "shared": [first[name] for name in shared],
+        "uplink": [first[name] for name in uplink],
+        "shared_flows": shared.index("flows"),
+        "shared_throughput": shared.index("throughput"),
+        "shared_limit": shared.index("limit"),
         "next": first["next"],
         "ranked": spec.neighbours == "ranked",
         "gain_of_next": math.log1p(spec.backlog_scale),
@@ -82,11 +82,11 @@ def tables_of(spec: ObservationSpec, scenario: Scenario) -> dict[str, Any]:
 
 
 def _entry(
-    feature: Any, neighbour: int, *, first: dict[str, int], told: list[str], uplink: list[str], constants: list[str]
+    feature: Any, neighbour: int, *, first: dict[str, int], shared: list[str], uplink: list[str], constants: list[str]
 ) -> tuple[Any, ...]:
     """Return the kind of a feature, and where it finds its numbers: `Where` of kinds.h."""
     of = feature.get("of")
-    places = (told, uplink, constants)
+    places = (shared, uplink, constants)
     return feature["kind"], first.get(of, 0), *(names.index(of) if of in names else 0 for names in places), neighbour
 
 
@@ -95,7 +95,7 @@ def _vectors(spec: ObservationSpec, scenario: Scenario, scales: Scales, sizes: l
     units = {
         "one": 1.0,
         "link_rate": 1 / scales.link_rate_bps,
-        "upper_rate": 1 / scales.upper_rate_bps,
+        "uplink_rate": 1 / scales.uplink_rate_bps,
         "base_rtt": 1 / scales.base_rtt_s,
         "period": 1 / scenario.period_s,
         "link_bytes": BITS_PER_BYTE / (scales.link_rate_bps * scenario.period_s),  # what its link carries in a period
@@ -106,14 +106,14 @@ def _vectors(spec: ObservationSpec, scenario: Scenario, scales: Scales, sizes: l
         "rtt_scale": spec.rtt_scale,
         "backlog_scale": spec.backlog_scale,
         "flows_scale": spec.flows_scale,
-        "buffer": scales.upper_buffer_bytes / scenario.transport.mtu_bytes,
+        "buffer": scales.uplink_buffer_bytes / scenario.transport.mtu_bytes,
     }
     names = ("cut", "unit", "offset", "least", "most", "gain")
     vectors: dict[str, list[FloatArray]] = {name: [] for name in names}
     for column, size in zip(COLUMNS.values(), sizes, strict=True):
         cut = scales.link_rate_bps if column.get("most") == "link_rate_bps" else np.inf
         gain = 1 / np.log1p(shown_as_1[column["scale"]]) if "scale" in column else 1.0
-        offset = 1.0 - column.get("above", 0) if "scale" in column else 0.0
+        offset = 1.0 - column.get("minus", 0) if "scale" in column else 0.0
         # Clipped before the logarithm, which then stays finite: a path may be shorter than the base RTT.
         least, most = LOW, HIGH
         if "scale" in column:
@@ -125,9 +125,9 @@ def _vectors(spec: ObservationSpec, scenario: Scenario, scales: Scales, sizes: l
 
 def _constants(scenario: Scenario, scales: Scales) -> dict[str, Any]:
     """Return what features of kind `constant` show of each host, [n_agents] each."""
-    peers, upper_bps = scales.neighbours.shape[1] + 1, scales.upper_rate_bps[scales.area]
-    share = np.minimum(scales.upper_capacity_bps[scales.area] / (peers * scales.link_rate_bps), 1)
-    buffered = scales.upper_buffer_bytes[scales.area] * BITS_PER_BYTE / (upper_bps * scenario.period_s)
+    peers, uplink_bps = scales.neighbours.shape[1] + 1, scales.uplink_rate_bps[scales.area]
+    share = np.minimum(scales.uplink_capacity_bps[scales.area] / (peers * scales.link_rate_bps), 1)
+    buffered = scales.uplink_buffer_bytes[scales.area] * BITS_PER_BYTE / (uplink_bps * scenario.period_s)
     found = {
         "static_share": 1 + np.log(share) / math.log(CONTEXT_SCALE),
         "period": np.log1p(scenario.period_s / scales.base_rtt_s) / math.log1p(CONTEXT_SCALE),

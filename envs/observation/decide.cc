@@ -28,7 +28,7 @@ namespace
 
 using Limits = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Rows = nb::ndarray<float, nb::c_contig, nb::device::cpu>;
-using Came = nb::ndarray<const bool, nb::c_contig, nb::device::cpu>;
+using Arrivals = nb::ndarray<const bool, nb::c_contig, nb::device::cpu>;
 
 ncc::Signals SignalsOf(const std::vector<ncc::Signal::Any> &arrays, size_t networks, const ncc::Tables &tables)
 {
@@ -53,12 +53,12 @@ class Observer
 
     // Fills obs [networks, n, entries]. Returns the first network that measured a number that is not finite, and then
     // has taken nothing in; or -1.
-    int Observe(const std::vector<ncc::Signal::Any> &arrays, const std::optional<Came> &came, Rows obs)
+    int Observe(const std::vector<ncc::Signal::Any> &arrays, const std::optional<Arrivals> &arrivals, Rows obs)
     {
         const ncc::Tables &t = observer_.tables();
         const ncc::Signals signals = SignalsOf(arrays, networks_, t);
-        const size_t size = t.n * t.entries.size(), heard = t.n * (t.neighbours + 1);
-        if (obs.size() != networks_ * size || (came && came->size() != networks_ * heard)) {
+        const size_t size = t.n * t.entries.size(), messages = t.n * (t.neighbours + 1);
+        if (obs.size() != networks_ * size || (arrivals && arrivals->size() != networks_ * messages)) {
             throw std::invalid_argument("an array of observations or messages has the wrong size");
         }
         for (size_t row = 0; row < networks_; ++row) {
@@ -67,7 +67,7 @@ class Observer
             }
         }
         for (size_t row = 0; row < networks_; ++row) {
-            observer_.Commit(row, false, came ? came->data() + row * heard : nullptr, 0, t.n);
+            observer_.Commit(row, false, arrivals ? arrivals->data() + row * messages : nullptr, 0, t.n);
             observer_.Observe(row, obs.data() + row * size, 0, t.n);
         }
         return -1;
@@ -221,7 +221,7 @@ NB_MODULE(_observation, m)
     nb::set_leak_warnings(false); // a failed run is still referenced by the traceback at exit
     nb::class_<Observer>(m, "Observer")
         .def(nb::init<const nb::dict &, size_t>(), "tables"_a, "networks"_a)
-        .def("observe", &Observer::Observe, "signals"_a, "came"_a.none(), "obs"_a.noconvert())
+        .def("observe", &Observer::Observe, "signals"_a, "arrivals"_a.none(), "obs"_a.noconvert())
         .def("begin", &Observer::Begin, "row"_a, "signals"_a, "obs"_a.noconvert());
     nb::class_<Decider>(m, "Decider")
         .def(nb::init<const nb::dict &, const std::vector<std::pair<Array<float>, Array<float>>> &,

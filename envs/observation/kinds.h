@@ -23,23 +23,23 @@ struct Host {
     size_t number;
     const float *now, *before;     // columns of all hosts and uplinks
     size_t neighbours, width;      // number of neighbours, and of numbers in the message of each
-    const float *told;             // [neighbours, width]
-    const float *upper;            // numbers of the uplink
+    const float *shared;           // [neighbours, width]
+    const float *uplink;           // numbers of the uplink
     const int64_t *age;            // [neighbours, and the uplink] in periods
-    float share;                   // the uplink's rate over the host's link rate
+    float uplink_frac;             // total rate of the uplinks over the host's link rate
     const float *links;            // neighbours' link rates over the host's
     size_t busy;                   // number of neighbours with queued flows
     float room_much, room_shorter; // share of the uplink left by neighbours with (much) shorter flows
     size_t alike;                  // neighbours with a next flow about as long
     const std::vector<std::vector<float>> *constants;
 
-    float Told(size_t neighbour, size_t what) const { return told[neighbour * width + what]; }
+    float Shared(size_t neighbour, size_t what) const { return shared[neighbour * width + what]; }
 };
 
 // Places of a feature's numbers: in the columns (plus the host's number), in a neighbour's message, among the uplink's
 // numbers, and among the constants. `neighbour` is the neighbour that the feature is about.
 struct Where {
-    size_t column, told, upper, constant, neighbour;
+    size_t column, shared, uplink, constant, neighbour;
 };
 
 using Feature = double (*)(const Host &, const Where &);
@@ -102,24 +102,24 @@ namespace features
 
 NCC_FEATURE(own) { return host.now[at.column + host.number]; }
 NCC_FEATURE(own_before) { return host.before[at.column + host.number]; }
-NCC_FEATURE(upper) { return host.upper[at.upper]; }
+NCC_FEATURE(uplink) { return host.uplink[at.uplink]; }
 NCC_FEATURE(constant) { return (*host.constants)[at.constant][host.number]; }
-NCC_FEATURE(neighbour) { return host.Told(at.neighbour, at.told); }
+NCC_FEATURE(neighbour) { return host.Shared(at.neighbour, at.shared); }
 
 NCC_FEATURE(mean)
 {
     float sum = 0;
     for (size_t j = 0; j < host.neighbours; ++j) {
-        sum += host.Told(j, at.told);
+        sum += host.Shared(j, at.shared);
     }
     return host.neighbours ? sum / static_cast<float>(host.neighbours) : 0;
 }
 
 NCC_FEATURE(max)
 {
-    float most = host.neighbours ? host.Told(0, at.told) : 0;
+    float most = host.neighbours ? host.Shared(0, at.shared) : 0;
     for (size_t j = 1; j < host.neighbours; ++j) {
-        most = std::max(most, host.Told(j, at.told));
+        most = std::max(most, host.Shared(j, at.shared));
     }
     return most;
 }
@@ -129,13 +129,13 @@ NCC_FEATURE(busy_share)
     return host.neighbours ? static_cast<double>(host.busy) / static_cast<double>(host.neighbours) : 0;
 }
 
-NCC_FEATURE(fair_share) { return std::min(host.share / static_cast<double>(1 + host.busy), 1.0); }
+NCC_FEATURE(fair_share) { return std::min(host.uplink_frac / static_cast<double>(1 + host.busy), 1.0); }
 NCC_FEATURE(room_after_much_shorter) { return std::min(host.room_much, 1.0F); }
 NCC_FEATURE(room_after_shorter) { return std::min(host.room_shorter, 1.0F); }
 NCC_FEATURE(share_among_alike) { return std::min(host.room_much / static_cast<double>(1 + host.alike), 1.0); }
 
 NCC_FEATURE(age) { return Aged(host.age[at.neighbour]); }
-NCC_FEATURE(upper_age) { return Aged(host.age[host.neighbours]); }
+NCC_FEATURE(uplink_age) { return Aged(host.age[host.neighbours]); }
 
 NCC_FEATURE(age_mean)
 {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Messages among hosts that get lost, or that silent neighbours do not send."""
+"""Messages among hosts that get lost, and neighbours that are silent or lie."""
 
 import numpy as np
 
@@ -9,33 +9,34 @@ from ncc.envs.scales import scales_of
 
 
 def reliable(scenario: Scenario) -> bool:
-    """Return True if everything that is sent arrives and is true."""
+    """Return True if every message arrives and is true."""
     return not (scenario.sharing_loss_frac or scenario.sharing_silent or scenario.sharing_lying)
 
 
 class Losses:
     """Draws of the messages that arrive.
 
-    Every period each neighbour, and the uplink, sends its state to each host by a message of its own. It is lost with
-    probability `Scenario.sharing_loss_frac`; what was heard last then stays. Nothing comes from the hosts of
-    `sharing_silent`, so that they stay as they were at the start: idle. Those of `sharing_lying` say they are idle.
+    Every period each neighbour, and the uplink, sends its state to each host in a message of its own. It is lost with
+    probability `Scenario.sharing_loss_frac`; the receiver then keeps the last one. Hosts of `sharing_silent` send
+    nothing, so others see them as they were at the start: idle. Hosts of `sharing_lying` always report that they are
+    idle.
     """
 
     def __init__(self, scenario: Scenario, lead: tuple[int, ...], seed: int) -> None:
         scales = scales_of(scenario)
         silent = np.isin(np.array(scales.names), list(scenario.sharing_silent))
         uplink = np.ones((scales.n_agents, 1), dtype=np.bool_)
-        self._speaks = np.concatenate([~silent[scales.neighbours], uplink], axis=1)
+        self._sends = np.concatenate([~silent[scales.neighbours], uplink], axis=1)
         self._loss_frac = scenario.sharing_loss_frac
         self._rngs = [np.random.default_rng(seed) for _ in range(lead[0] if lead else 1)]
 
     def begin(self, row: int, seed: int) -> None:
-        """Begin one of several racks anew."""
+        """Restart one of several racks."""
         self._rngs[row] = np.random.default_rng(seed)
 
-    def came(self) -> BoolArray:
-        """Return who is heard in a period, [racks, n_agents, neighbours + 1]; the last is the uplink."""
+    def arrivals(self) -> BoolArray:
+        """Return whose messages arrive in a period, [racks, n_agents, neighbours + 1]; the last is the uplink."""
         if not self._loss_frac:
-            return np.ascontiguousarray(np.broadcast_to(self._speaks, (len(self._rngs), *self._speaks.shape)))
-        drawn = np.stack([rng.random(self._speaks.shape) for rng in self._rngs])
-        return np.ascontiguousarray(self._speaks & (drawn >= self._loss_frac))
+            return np.ascontiguousarray(np.broadcast_to(self._sends, (len(self._rngs), *self._sends.shape)))
+        drawn = np.stack([rng.random(self._sends.shape) for rng in self._rngs])
+        return np.ascontiguousarray(self._sends & (drawn >= self._loss_frac))

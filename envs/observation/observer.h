@@ -23,8 +23,8 @@ class Observer
         for (Network &network : networks_) {
             network.raw.resize(t_.size);
             network.ring.assign(t_.delay + 1, std::vector<float>(t_.size));
-            network.told.resize(t_.n * t_.neighbours * t_.Width());
-            network.upper.resize(t_.n * t_.upper.size());
+            network.shared.resize(t_.n * t_.neighbours * t_.Width());
+            network.uplink.resize(t_.n * t_.uplink.size());
             network.age.resize(t_.n * (t_.neighbours + 1));
         }
         sent_.resize(t_.n * t_.Width());
@@ -54,9 +54,9 @@ class Observer
         return std::isfinite(squares);
     }
 
-    // Lets what `Measure` took be the newest state, and forgets the past if `anew`. `came` [n, neighbours + 1] says
-    // whose messages arrive; nullptr: all.
-    void Commit(size_t row, bool anew, const bool *came, size_t begin, size_t end)
+    // Lets what `Measure` took be the newest state, and forgets the past if `anew`. `arrivals` [n, neighbours + 1]
+    // is true for messages that arrive; nullptr: all do.
+    void Commit(size_t row, bool anew, const bool *arrivals, size_t begin, size_t end)
     {
         Network &network = networks_[row];
         const size_t slots = network.ring.size();
@@ -76,7 +76,7 @@ class Observer
                 }
             }
         }
-        Deliver(network, anew, anew ? nullptr : came, begin, end);
+        Deliver(network, anew, anew ? nullptr : arrivals, begin, end);
     }
 
     // Fills the rows of hosts `begin` to `end` - 1 of obs [n, entries].
@@ -96,7 +96,7 @@ class Observer
     struct Network {
         std::vector<double> raw;
         std::vector<std::vector<float>> ring; // states, the newest and as many before it as messages are old
-        std::vector<float> told, upper;       // last messages [n, neighbours, width], [n, uplink's numbers]
+        std::vector<float> shared, uplink;    // last messages [n, neighbours, width], [n, uplink's numbers]
         std::vector<int64_t> age;             // [n, neighbours + 1]
         size_t seen = 0, newest = 0;
     };
@@ -106,25 +106,25 @@ class Observer
         return network.ring[(network.newest + 1) % network.ring.size()];
     }
 
-    void Deliver(Network &network, bool anew, const bool *came, size_t begin, size_t end)
+    void Deliver(Network &network, bool anew, const bool *arrivals, size_t begin, size_t end)
     {
         const std::vector<float> &state = Oldest(network);
         const size_t width = t_.Width(), near = t_.neighbours;
         for (size_t i = 0; i < t_.n; ++i) {
             float *to = sent_.data() + i * width;
-            for (const size_t column : t_.told) {
+            for (const size_t column : t_.shared) {
                 *to++ = state[column + i];
             }
             *to = t_.ranked ? std::expm1(state[t_.next + i] * t_.rules.gain) : 0;
         }
         for (size_t i = begin; i < end; ++i) {
             int64_t *age = network.age.data() + i * (near + 1);
-            const bool *arrived = came ? came + i * (near + 1) : nullptr;
+            const bool *arrived = arrivals ? arrivals + i * (near + 1) : nullptr;
             for (size_t j = 0; j <= near; ++j) {
                 age[j] = anew || !arrived || arrived[j] ? 0 : age[j] + 1;
             }
             for (size_t j = 0; j < near; ++j) {
-                float *to = network.told.data() + (i * near + j) * width;
+                float *to = network.shared.data() + (i * near + j) * width;
                 if (age[j]) {
                     continue;
                 }
@@ -134,8 +134,8 @@ class Observer
                     std::copy_n(sent_.data() + t_.near[i * near + j] * width, width, to);
                 }
             }
-            for (size_t k = 0; k < t_.upper.size() && !age[near]; ++k) {
-                network.upper[i * t_.upper.size() + k] = state[t_.upper[k] + t_.area[i]];
+            for (size_t k = 0; k < t_.uplink.size() && !age[near]; ++k) {
+                network.uplink[i * t_.uplink.size() + k] = state[t_.uplink[k] + t_.area[i]];
             }
         }
     }
@@ -149,14 +149,14 @@ class Observer
         host.before = Oldest(network).data();
         host.neighbours = near;
         host.width = width;
-        host.told = network.told.data() + i * near * width;
-        host.upper = network.upper.data() + i * t_.upper.size();
+        host.shared = network.shared.data() + i * near * width;
+        host.uplink = network.uplink.data() + i * t_.uplink.size();
         host.age = network.age.data() + i * (near + 1);
-        host.share = t_.share[i];
+        host.uplink_frac = t_.uplink_frac[i];
         host.links = t_.links.data() + i * near;
         host.constants = &t_.constants;
         for (size_t j = 0; j < near; ++j) {
-            host.busy += host.Told(j, t_.told_flows) > 0;
+            host.busy += host.Shared(j, t_.shared_flows) > 0;
         }
         if (t_.ranked) {
             Rank(host);
@@ -170,9 +170,9 @@ class Observer
         const Rules &rules = t_.rules;
         const float left = std::expm1(host.now[t_.next + host.number] * rules.gain);
         for (size_t j = 0; j < host.neighbours; ++j) {
-            const float link = host.links[j], theirs = host.Told(j, host.width - 1) * link;
-            const float sent = host.Told(j, t_.told_throughput), limit = host.Told(j, t_.told_limit);
-            const bool busy = host.Told(j, t_.told_flows) > 0;
+            const float link = host.links[j], theirs = host.Shared(j, host.width - 1) * link;
+            const float sent = host.Shared(j, t_.shared_throughput), limit = host.Shared(j, t_.shared_limit);
+            const bool busy = host.Shared(j, t_.shared_flows) > 0;
             const bool held = sent + rules.start >= rules.held * std::min(limit, 1.0F);
             const float takes = (held ? 1.0F : std::min(rules.growth * sent + rules.start, 1.0F)) * link;
             const bool much = busy && theirs + rules.slack * link < left / rules.alike;
@@ -180,8 +180,8 @@ class Observer
             takes_shorter_[j] = busy && theirs < left ? takes : 0;
             host.alike += busy && !much && theirs <= (left + rules.slack) * rules.alike;
         }
-        host.room_much = std::max(host.share - PairwiseSum(takes_much_.data(), host.neighbours), 0.0F);
-        host.room_shorter = std::max(host.share - PairwiseSum(takes_shorter_.data(), host.neighbours), 0.0F);
+        host.room_much = std::max(host.uplink_frac - PairwiseSum(takes_much_.data(), host.neighbours), 0.0F);
+        host.room_shorter = std::max(host.uplink_frac - PairwiseSum(takes_shorter_.data(), host.neighbours), 0.0F);
     }
 
     Tables t_;

@@ -58,7 +58,7 @@ class SharedObserver:
         Args:
             scenario: whose hosts are observed.
             racks: numbers of the racks observed together, for a leading axis; None: one, without that axis.
-            seed: decides which messages get lost, if any do; of several racks, `restart` is given each one's.
+            seed: decides which messages get lost, if any do; with several racks, `restart` takes the seed of each.
 
         Raises:
             ConfigError: neighbourhoods of different sizes.
@@ -82,8 +82,8 @@ class SharedObserver:
             DatapathError: a measured number is not finite.
         """
         obs: ObsArray = np.empty(self._shape, np.float32)
-        came = None if self._losses is None or not self._begun else self._losses.came()
-        bad = self._observer().observe(signals_of(measurement), came, obs)
+        arrivals = None if self._losses is None or not self._begun else self._losses.arrivals()
+        bad = self._observer().observe(signals_of(measurement), arrivals, obs)
         if bad >= 0:
             raise DatapathError(_blame(measurement, bad, self._racks))
         self._begun = True

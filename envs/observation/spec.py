@@ -36,15 +36,15 @@ class ObservationSpec(Value, frozen=True):
     | queued_flows | flows not yet sent | 1 | `flows_scale` |
     | queue | bytes waiting in the uplink | MTU | its buffer in MTUs, so 1 is a full buffer |
 
-    `neighbours` says how they are seen. ``each``: one after the other, as in the paper; a policy then fits
+    `neighbours` chooses how they are seen. ``each``: one after the other, as in the paper; a policy then fits
     neighbourhoods of one size. ``pooled``: mean and maximum over them, the share of them that is busy, and what the
     uplink has for each busy one and the host itself, over the host's link rate: of equal meaning for any number of
-    hosts, and whichever of them is which. ``ranked``: those, and how the host's shortest queued flow compares with
-    theirs. ``none``: not at all, the uplink apart. The file features.yaml has the features of each by name.
+    hosts, in whatever order. ``ranked``: those, and how the host's shortest queued flow compares with
+    theirs. ``none``: not at all; only the uplink is seen. The file features.yaml has the features of each by name.
 
-    `ages` adds how old what was heard of each neighbour and of the uplink is, beyond the delay of sharing: ln(1 +
-    periods) / ln(1 + 100), or of pooled neighbours the mean and the maximum, and the uplink's. Of use where
-    messages get lost (`Scenario.sharing_loss_frac`).
+    `ages` adds the age of the last message of each neighbour and of the uplink, beyond the delay of sharing: ln(1 +
+    periods) / ln(1 + 100). Of pooled neighbours it adds the mean and the maximum. This is of use where messages get
+    lost (`Scenario.sharing_loss_frac`).
     """
 
     neighbours: Literal["each", "pooled", "ranked", "none"] = "each"
@@ -56,7 +56,7 @@ class ObservationSpec(Value, frozen=True):
     flows_scale: Annotated[float, Meta(ge=1)] = 30.0
     ceiling: Annotated[float, Meta(ge=LOW, le=HIGH)] = HIGH
     """Largest number shown: 1 hides by how much a `scale` is exceeded, which training may never have met.
-    Neighbours are ranked by what they really told."""
+    Neighbours are ranked by the numbers before this limit."""
 
 
 class Entry(NamedTuple):

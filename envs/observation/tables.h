@@ -96,26 +96,27 @@ struct Tables {
         area = Copy(Get<Array<int64_t>>(from, "area"), n, "area");
         near = Copy(Get<Array<int64_t>>(from, "near"), n * neighbours, "near");
         lies = Copy(Get<Array<bool>>(from, "lies"), n, "lies");
-        share = Copy(Get<Array<float>>(from, "share"), n, "share");
+        uplink_frac = Copy(Get<Array<float>>(from, "uplink_frac"), n, "uplink_frac");
         links = Copy(Get<Array<float>>(from, "links"), n * neighbours, "links");
         for (const auto &each : Get<std::vector<Array<float>>>(from, "constants")) {
             constants.push_back(Copy(each, n, "constants"));
         }
-        told = Get<std::vector<size_t>>(from, "told");
-        upper = Get<std::vector<size_t>>(from, "upper");
-        told_flows = Get<size_t>(from, "told_flows");
-        told_throughput = Get<size_t>(from, "told_throughput");
-        told_limit = Get<size_t>(from, "told_limit");
+        shared = Get<std::vector<size_t>>(from, "shared");
+        uplink = Get<std::vector<size_t>>(from, "uplink");
+        shared_flows = Get<size_t>(from, "shared_flows");
+        shared_throughput = Get<size_t>(from, "shared_throughput");
+        shared_limit = Get<size_t>(from, "shared_limit");
         next = Get<size_t>(from, "next");
         ranked = Get<bool>(from, "ranked");
         const auto rule = [&](const char *name) { return static_cast<float>(Get<double>(from, name)); };
         rules = {rule("gain_of_next"), rule("alike"), rule("slack"), rule("held"), rule("growth"), rule("start")};
     }
 
-    // Numbers that a host tells each neighbour: columns, and what is left of its next flow in periods of its link.
-    size_t Width() const { return told.size() + 1; }
+    // Numbers that a host shares with each neighbour: columns, and what is left of its next flow in periods of its
+    // link.
+    size_t Width() const { return shared.size() + 1; }
 
-    // Whether the host that is neighbour j of host i says that it is idle.
+    // True if the host that is neighbour j of host i always reports that it is idle.
     bool Lies(size_t i, size_t j) const { return lies[static_cast<size_t>(near[i * neighbours + j])]; }
 
     size_t n, neighbours, size, delay;
@@ -125,10 +126,10 @@ struct Tables {
     std::vector<double> cut, unit, offset, least, most, gain; // [size]
     std::vector<int64_t> area, near;                          // [n], [n, neighbours]
     std::vector<bool> lies;                                   // [n]
-    std::vector<float> share, links;                          // [n], [n, neighbours]
+    std::vector<float> uplink_frac, links;                    // [n], [n, neighbours]
     std::vector<std::vector<float>> constants;                // [n] each
-    std::vector<size_t> told, upper; // first places of the columns in messages of hosts and uplinks
-    size_t told_flows, told_throughput, told_limit, next;
+    std::vector<size_t> shared, uplink; // first places of the columns in messages of hosts and uplinks
+    size_t shared_flows, shared_throughput, shared_limit, next;
     bool ranked;
     Rules rules;
 

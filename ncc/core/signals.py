@@ -111,20 +111,20 @@ class Measured:
     active_per_byte: FloatArray = signal("host", "1/bytes", "sum of 1/size over active flows", "small ones count most")
     active_left: FloatArray = signal("host", "", "sum over active flows of the share of their payload not acknowledged")
 
-    upper_throughput_bps: FloatArray = signal(
+    uplink_throughput_bps: FloatArray = signal(
         "uplink", "bit/s", "IP packets that left the uplink", "over the period", shared_as=1
     )
-    upper_queue_bytes: FloatArray = signal(
+    uplink_queue_bytes: FloatArray = signal(
         "uplink", "bytes", "bytes waiting in the uplink at the end of the epoch", shared_as=2
     )
-    upper_queue_mean_bytes: FloatArray = signal(
+    uplink_queue_mean_bytes: FloatArray = signal(
         "uplink", "bytes", "bytes waiting in the uplink", "time average over the epoch"
     )
-    upper_queue_delay_s: FloatArray = signal(
+    uplink_queue_delay_s: FloatArray = signal(
         "uplink", "s", "mean wait in the uplink's queue of packets sent in the epoch", "0 if none was sent"
     )
-    upper_marked_pkts: IntArray = signal("uplink", "packets", "packets marked at the uplink in the epoch")
-    upper_dropped_pkts: IntArray = signal("uplink", "packets", "packets dropped at the uplink in the epoch")
+    uplink_marked_pkts: IntArray = signal("uplink", "packets", "packets marked at the uplink in the epoch")
+    uplink_dropped_pkts: IntArray = signal("uplink", "packets", "packets dropped at the uplink in the epoch")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -82,10 +82,10 @@ class Advising(Protocol):
 
 
 @runtime_checkable
-class Telling(Protocol):
-    """A `BatchedEnv` that reports what happens in it, for logs."""
+class Measuring(Protocol):
+    """A `BatchedEnv` with metrics of its networks, for logs."""
 
-    def told(self) -> Mapping[str, float]:
+    def take_metrics(self) -> Mapping[str, float]:
         """Means since the last call, by name with unit (`network/fct_s`); undefined ones are left out."""
         ...
 

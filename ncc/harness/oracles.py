@@ -42,9 +42,9 @@ class MaxMin:
 
     def decide(self, measurement: Measurement) -> FloatArray:
         limits = np.full(self._n, np.inf)
-        for hosts, link_bps, upper_bps in self._areas:
+        for hosts, link_bps, uplink_bps in self._areas:
             demand = np.minimum(measurement.queued_bytes[hosts] * BITS_PER_BYTE / self._period_s, link_bps)
-            level = water_level(demand, self._use * upper_bps)
+            level = water_level(demand, self._use * uplink_bps)
             limits[hosts] = np.where(demand > level, level, np.inf)
         return limits
 
@@ -70,12 +70,12 @@ class ShortestFirst:
 
     def decide(self, measurement: Measurement) -> FloatArray:
         limits = np.full(self._n, np.inf)
-        for hosts, link_bps, upper_bps in self._areas:
+        for hosts, link_bps, uplink_bps in self._areas:
             queued = measurement.queued_flows[hosts] > 0
             if not queued.any():
                 continue
             next_bytes, slack_bytes = measurement.next_bytes[hosts], link_bps * self._slack_s / BITS_PER_BYTE
-            capacity_bps = self._use * upper_bps
+            capacity_bps = self._use * uplink_bps
             claimed_bps = claims(measurement.throughput_bps[hosts], measurement.rate_limit_bps[hosts], link_bps)
             room, peers = room_before(
                 next_bytes, queued, claimed_bps, capacity_bps, alike=self._alike, slack_bytes=slack_bytes

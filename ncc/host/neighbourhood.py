@@ -171,7 +171,7 @@ class Neighbourhood:
         self._local, self._peers = _rows(local), _rows(peers)
         self._span = min(local), max(local) + 1
         self._area = int(scales.area[local[0]])
-        self._uplink_bps = float(scales.upper_capacity_bps[self._area])
+        self._uplink_bps = float(scales.uplink_capacity_bps[self._area])
         self._scales = scales
         self.reset()
 
@@ -226,15 +226,15 @@ class Neighbourhood:
     def _put_uplink(self, columns: dict[str, Any], uplink: StateArray | None) -> None:
         if uplink is None:
             sent_bps = float(columns["throughput_bps"].sum())
-            columns["upper_throughput_bps"][self._area] = min(sent_bps, self._uplink_bps)
-            columns["upper_queue_bytes"][self._area] = 0.0
+            columns["uplink_throughput_bps"][self._area] = min(sent_bps, self._uplink_bps)
+            columns["uplink_queue_bytes"][self._area] = 0.0
             return
         for name in UPLINK_SIGNALS:
             columns[name][self._area] = uplink[name][0]
 
     def _empty(self) -> Measurement:
         """A measurement in which every host is idle."""
-        empty = idle(self._scales.n_agents, len(self._scales.upper_rate_bps))
+        empty = idle(self._scales.n_agents, len(self._scales.uplink_rate_bps))
         empty.rtt_s[:] = self._scales.base_rtt_s
         return empty
 

@@ -46,7 +46,9 @@ class Recording:
             said = str(error).splitlines()[0]
             raise ResultError(f"cannot read {path} ({said}); name a run's epochs.parquet") from None
         if missing := sorted(set(NEEDED) - set(table.column_names)):
-            raise ResultError(f"{path} has no column {missing[0]!r}; name a run's epochs.parquet")
+            raise ResultError(
+                f"{path} has no column {missing[0]!r}; name the epochs.parquet of a run of this version of ncc"
+            )
         areas = numpy_column(table, "area")
         if area not in areas:
             known = ", ".join(map(str, np.unique(areas).tolist()))

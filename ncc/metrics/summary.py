@@ -42,7 +42,7 @@ def summarise(
         goodput_bps: payload acknowledged to all agent hosts per second while flows arrive: over the epochs that overlap
             [first arrival, min(duration_s, last finish)).
         queue_delay_mean_s: wait in the uplink ports' queues, mean over the packets that they sent.
-        queue_delay_p99_s: 99th percentile over epochs and upper ports of the epoch's mean wait, epochs without a packet
+        queue_delay_p99_s: 99th percentile over epochs and uplinks of the epoch's mean wait, epochs without a packet
             left out.
         timeouts_per_flow: retransmission timeouts over flows.
         loss_frac: data packets dropped at any port over data packets sent.
@@ -66,10 +66,10 @@ def summarise(
     slowdown = fct_slowdown(scenario, flows, records, until_s)
     out = fct_summary(flows, fct_s(flows, records, until_s), slowdown, ends)
     out["goodput_bps"] = _goodput_bps(scenario, flows, records, epochs)
-    upper = [area.uplink_port for area in network.neighbourhoods]
-    out["queue_delay_mean_s"] = _ratio(ports.queue_delay_sum_s[upper].sum(), ports.tx_pkts[upper].sum())
-    busy = epochs.columns["upper_throughput_bps"] > 0
-    out["queue_delay_p99_s"] = _spread(epochs.columns["upper_queue_delay_s"][busy].astype(np.float64))["p99"]
+    uplink = [area.uplink_port for area in network.neighbourhoods]
+    out["queue_delay_mean_s"] = _ratio(ports.queue_delay_sum_s[uplink].sum(), ports.tx_pkts[uplink].sum())
+    busy = epochs.columns["uplink_throughput_bps"] > 0
+    out["queue_delay_p99_s"] = _spread(epochs.columns["uplink_queue_delay_s"][busy].astype(np.float64))["p99"]
     out["timeouts_per_flow"] = _ratio(records.timeouts.sum(), len(flows))
     out["loss_frac"] = _ratio(ports.dropped_data_pkts.sum(), records.sent_pkts.sum())
     out["retransmit_frac"] = _ratio(records.retransmitted_pkts.sum(), records.sent_pkts.sum())

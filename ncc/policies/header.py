@@ -17,8 +17,8 @@ from ncc.harness.controller import Controller, NoLimit
 from ncc.harness.datapath import HostStack
 from ncc.policies.limits import RateBounds
 
-FORMAT = 3
-"""Raised whenever older readers would misread a newer file."""
+FORMAT = 4
+"""Raised whenever a reader would misread a file of another version, or lack its entries."""
 KIND = "ncc-policy-file"
 """Key of the metadata of a safetensors file that holds the header."""
 
@@ -47,7 +47,7 @@ class Origin(Value, frozen=True):
 class PolicyHeader(Value, frozen=True):
     """Header of a policy file. What follows from other fields stands there for readers, and must agree with them."""
 
-    format: Literal[3]
+    format: Literal[4]
     name: Name
     layers: Annotated[tuple[tuple[Size, Size], ...], Meta(min_length=1, max_length=64)]
     """(outputs, inputs) of each layer, in order."""
@@ -56,7 +56,7 @@ class PolicyHeader(Value, frozen=True):
     observation: ObservationSpec
     """The rules by which measurements become numbers."""
     entries: tuple[str, ...]
-    """Names of these numbers, in order; all lie in"""
+    """Names of these numbers, in order; their range is `entry_range`."""
     entry_range: tuple[float, float]
     neighbours: Natural | None
     """Number of neighbours that a host must have; null: any."""

@@ -104,7 +104,7 @@ def brief_lines(judgement: Judgement, lowest: str, *, split: bool) -> list[Line]
     lines = []
     if enough:
         how = f"{comparison.statistic.capitalize()} over seeds."
-        lines.append((f"{how} {BEST} best, or not told from it in pairs.", "dim"))
+        lines.append((f"{how} {BEST} best, or not significantly different from it, paired by seed.", "dim"))
     if len(judgement.datapaths) > 1:
         where = " where no datapath is named" if split else ""
         lines.append((f"{' and '.join(judgement.datapaths)} agree to the digits shown{where}.", "dim"))
@@ -117,8 +117,8 @@ def brief_lines(judgement: Judgement, lowest: str, *, split: bool) -> list[Line]
             for name, gap in gaps.items()
             if not math.isnan(gap.estimate)
         ]
-        told = f" Gap from {label(GAP_START)} to it closed {'; '.join(closed)}." if closed else ""
-        lines.append((f"{label(LOWEST)}: mean FCT {lowest} {CATALOGUE[GAP_METRIC].unit}.{told}", "dim"))
+        gap = f" Gap from {label(GAP_START)} to it closed {'; '.join(closed)}." if closed else ""
+        lines.append((f"{label(LOWEST)}: mean FCT {lowest} {CATALOGUE[GAP_METRIC].unit}.{gap}", "dim"))
     return [*lines, *warning_lines(judgement)]
 
 
@@ -130,8 +130,8 @@ def full_lines(judgement: Judgement, missing: list[str]) -> list[Line]:
     if len(comparison.seeds) > 1:
         how = f"{comparison.statistic.capitalize()} over seeds [{percent} bootstrap interval]; seeds share their flows."
         lines.append((how, "dim"))
-    told = f"{BEST} best, or not told from it: the paired {percent} interval of the difference holds 0."
-    lines.append(few_seeds(judgement) or (told, "dim"))
+    best = f"{BEST} best, or not significantly different from it: the paired {percent} interval of the difference contains 0."
+    lines.append(few_seeds(judgement) or (best, "dim"))
     if comparison.bounds:
         names = ", ".join(label(name) for name in comparison.bounds)
         ideal = "the same flows, all delivered, as ideally shared fluids; no controllers, so never best."

@@ -37,7 +37,7 @@ class Sketch:
     boxes: Mapping[Hashable, Box]
     links: Mapping[tuple[Hashable, Hashable], Counter[tuple[float, float]]]
     """Number of links of each (rate_bps, delay_s), by the keys of two boxes, lower level first."""
-    upper: frozenset[tuple[Hashable, Hashable]]
+    uplink: frozenset[tuple[Hashable, Hashable]]
     """Links among these that are uplinks, which neighbours share."""
 
     @cached_property
@@ -86,7 +86,7 @@ def topology_drawing(network: Topology, path: Path) -> None:
     figure, (axes,) = new_figure(1, width=max(NARROW, STEP_X * across), height=STEP_Y * levels)
     for (a, b), found in drawn.links.items():
         (xa, ya), (xb, yb) = places[a], places[b]
-        axes.plot([xa, xb], [ya, yb], color=_INK, lw=3.0 if (a, b) in drawn.upper else 1.0, zorder=1)
+        axes.plot([xa, xb], [ya, yb], color=_INK, lw=3.0 if (a, b) in drawn.uplink else 1.0, zorder=1)
         text = link_text(found).replace(", ", "\n").replace("; ", "\n")
         axes.text((xa + xb) / 2, (ya + yb) / 2, text, ha="center", va="center", fontsize=8.5, zorder=2, bbox=_paper())
     for key, (x, y) in places.items():
@@ -138,8 +138,8 @@ def _sketch(network: Topology, *, whole: bool) -> Sketch:
         low, high = sorted((keys[link.a], keys[link.b]), key=lambda key: boxes[key].level)
         ends.append((low, high))
         links.setdefault((low, high), Counter())[link.rate_bps, link.delay_s] += 1
-    upper = frozenset(ends[area.uplink_port // 2] for area in network.neighbourhoods)
-    return Sketch(boxes, links, upper)
+    uplink = frozenset(ends[area.uplink_port // 2] for area in network.neighbourhoods)
+    return Sketch(boxes, links, uplink)
 
 
 def _hosts_text(network: Topology, hosts: Sequence[int], groups: Sequence[str]) -> str:

@@ -76,7 +76,7 @@ def sentences(judgement: Judgement) -> tuple[str, ...]:
     found = {name: verdicts(judgement.comparisons[name]) for name in (judgement.reference, *judgement.datapaths)}
     if len(set(found.values())) == 1:
         return found[judgement.reference]
-    return tuple(f"On {name}: {sentence}" for name, told in found.items() for sentence in told)
+    return tuple(f"On {name}: {sentence}" for name, verdict in found.items() for sentence in verdict)
 
 
 def markdown(judgement: Judgement, rows: Sequence[str] = ROWS) -> str:
@@ -117,15 +117,15 @@ def differences(judgement: Judgement, reference: str) -> Grid:
 
     percent = f"{judgement.any.level * 100:g} %"
     marks = f"{BETTER} better, {WORSE} worse than {label(reference)}"
-    told = f"{marks}: the paired {percent} interval leaves out 0. No mark: not told apart.", "dim"
-    few = f"Fewer than {MIN_SEEDS} seeds: nobody is told apart. Use more.", "yellow"
+    marked = f"{marks}: the paired {percent} interval excludes 0. No mark: no significant difference.", "dim"
+    few = f"Fewer than {MIN_SEEDS} seeds: differences are not judged. Use more.", "yellow"
     paired = f"Below 0: less than {label(reference)}. Seeds are paired, for they share their flows.", "dim"
     return Grid(
         title=f"Difference to {label(reference)}, paired by seed, {runs(judgement)}",
         leads=_leads(judgement),
         columns=tuple((label(name), "bold") for name in others),
         rows=_rows(judgement, _shown(judgement, ROWS), cells),
-        lines=(paired, few if len(judgement.any.seeds) < MIN_SEEDS else told),
+        lines=(paired, few if len(judgement.any.seeds) < MIN_SEEDS else marked),
     )
 
 

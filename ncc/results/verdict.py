@@ -49,24 +49,24 @@ def _sentence(comparison: Comparison, subject: str) -> str:
     n = fct.n or goodput.n
     if n < MIN_SEEDS:
         return (
-            f"{ours} against {theirs}: nothing can be told from {n} seed{'s' if n != 1 else ''}; "
+            f"{ours} against {theirs}: nothing can be concluded from {n} seed{'s' if n != 1 else ''}; "
             f"take at least {MIN_SEEDS}."
         )
     if np.isnan(fct.estimate):
         return f"{ours} against {theirs}: {_goodput(goodput) or 'no flow has a completion time'}."
     if 1.0 in fct:
-        told = f"{ours} and {theirs} finish flows equally soon ({_change(fct)})"
+        verdict = f"{ours} and {theirs} finish flows equally soon ({_change(fct)})"
     else:
         how = _by(fct, "sooner", "later")
-        told = f"{ours} finishes flows {how[0]} than {theirs} {how[1]}"
+        verdict = f"{ours} finishes flows {how[0]} than {theirs} {how[1]}"
     if found := _goodput(goodput):
-        told += f"; {found}"
+        verdict += f"; {found}"
     said = [
         f"{count} of {label(name)}'s {len(comparison.seeds)} runs are invalid" for name, count in bad.items() if count
     ]
     if bad[subject] and fct.high < 1.0:
-        return f"{ours} does not beat {theirs}: {' and '.join(said)} (as they ended: {told})."
-    return f"{'; '.join([told, *said])}."
+        return f"{ours} does not beat {theirs}: {' and '.join(said)} (as they ended: {verdict})."
+    return f"{'; '.join([verdict, *said])}."
 
 
 def _goodput(ratio: Interval) -> str:

@@ -32,7 +32,7 @@ class Throughput(AtPort, frozen=True, kw_only=True, tag="throughput"):
     SHOWN: ClassVar[Metric] = GBPS
 
     def course(self, seen: Seen) -> Course:
-        return seen.run.epochs.time_s, self.column(seen, "upper_throughput_bps")
+        return seen.run.epochs.time_s, self.column(seen, "uplink_throughput_bps")
 
 
 class Utilisation(AtPort, frozen=True, kw_only=True, tag="utilisation"):
@@ -44,7 +44,7 @@ class Utilisation(AtPort, frozen=True, kw_only=True, tag="utilisation"):
         transport, network = seen.run.scenario.transport, seen.network
         payload_frac = transport.mtu_bytes / (transport.mtu_bytes + transport.frame_overhead_bytes)
         rate_bps = network.port_rate_bps(network.neighbourhoods[self.area(seen)].uplink_port) * payload_frac
-        return seen.run.epochs.time_s, self.column(seen, "upper_throughput_bps") / rate_bps
+        return seen.run.epochs.time_s, self.column(seen, "uplink_throughput_bps") / rate_bps
 
 
 class Queue(AtPort, frozen=True, kw_only=True, tag="queue"):
@@ -63,11 +63,11 @@ class Queue(AtPort, frozen=True, kw_only=True, tag="queue"):
         return replace(shown, unit="packets", scale=1 / self.packet_bytes) if self.packets else shown
 
     def of(self, seen: Seen) -> float:
-        column = "upper_queue_mean_bytes" if self.statistic == "mean" else "upper_queue_bytes"
+        column = "uplink_queue_mean_bytes" if self.statistic == "mean" else "uplink_queue_bytes"
         return statistic(self.over_window(seen, self.column(seen, column)), self.statistic)
 
     def course(self, seen: Seen) -> Course:
-        return seen.run.epochs.time_s, self.column(seen, "upper_queue_bytes")
+        return seen.run.epochs.time_s, self.column(seen, "uplink_queue_bytes")
 
 
 class QueueMax(Measure, frozen=True, kw_only=True, tag="queue_max"):

@@ -23,7 +23,7 @@ class LossEvents(Windowed, frozen=True, kw_only=True):
     def loss_events(self, seen: Seen, area: int) -> IntArray:
         """Epochs in which a loss event begins: packets are dropped, and none were for `EPISODE_RTTS`."""
         epochs = seen.run.epochs
-        dropped = np.flatnonzero(epochs.columns["upper_dropped_pkts"][:, area])
+        dropped = np.flatnonzero(epochs.columns["uplink_dropped_pkts"][:, area])
         hosts = [seen.network.agent_hosts.index(host) for host in seen.network.neighbourhoods[area].hosts]
         rtt_s = epochs.columns["rtt_s"][dropped][:, hosts].mean(axis=1)
         begins = dropped[np.diff(epochs.time_s[dropped], prepend=-np.inf) > EPISODE_RTTS * rtt_s]
@@ -34,7 +34,7 @@ class LossEvents(Windowed, frozen=True, kw_only=True):
         begins = self.loss_events(seen, area)
         if len(begins) < 2:
             return math.nan
-        sent_bps = seen.run.epochs.columns["upper_throughput_bps"][begins[0] : begins[-1], area]
+        sent_bps = seen.run.epochs.columns["uplink_throughput_bps"][begins[0] : begins[-1], area]
         scenario = seen.run.scenario
         sent_pkts = sent_bps.sum() * scenario.period_s / (BITS_PER_BYTE * scenario.transport.mtu_bytes)
         return float((len(begins) - 1) / sent_pkts)

@@ -72,7 +72,7 @@ class TestEverySpec:
         for port in range(2 * len(network.links)):
             assert network.port(network.port_name(port)) == port
 
-    def test_upper_port_leads_away_from_its_hosts(self, kind: str) -> None:
+    def test_uplink_leads_away_from_its_hosts(self, kind: str) -> None:
         network = SPECS[kind].build()
         for area in network.neighbourhoods:
             outside = [host for host in network.hosts if host not in area.hosts]
@@ -146,14 +146,14 @@ def test_fat_tree_paths_by_distance() -> None:
     assert len(network.path(edge[0], network.group("edge3_1")[1])) == 6
 
 
-def test_rack_upper_node_is_the_shared_uplink() -> None:
+def test_rack_s_uplink_is_that_of_its_switch() -> None:
     network = spec.Rack(hosts=3, remotes=2).build()
     assert [network.port_name(area.uplink_port) for area in network.neighbourhoods] == ["tor->core"]
     assert network.port_rate_bps(network.port("tor->core")) == 4e9
     assert len(network.agent_hosts) == 3
 
 
-def test_many_to_one_upper_node_is_the_receiver_s_port() -> None:
+def test_many_to_one_uplink_is_the_receiver_s_port() -> None:
     network = spec.ManyToOne(senders=3).build()
     assert network.port_name(network.neighbourhoods[0].uplink_port) == "tor->receiver"
 

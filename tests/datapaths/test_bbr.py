@@ -51,8 +51,8 @@ def test_both_simulators_agree_to_the_nanosecond(title: str) -> None:
 def long_run(simulator: Simulator, scenario: Scenario, transport: str) -> tuple[Run, np.ndarray, np.ndarray]:
     """With throughput over that of the link, and mean queue in bytes, in each ms."""
     done = run(simulator, scenario, transport, max_epochs=300, until_done=False)
-    throughput = done.column("upper_throughput_bps")[:, 0] / 1e9 / LINE
-    return done, throughput, done.column("upper_queue_mean_bytes")[:, 0]
+    throughput = done.column("uplink_throughput_bps")[:, 0] / 1e9 / LINE
+    return done, throughput, done.column("uplink_queue_mean_bytes")[:, 0]
 
 
 def test_a_long_path_as_ns3s_own_model_has_it() -> None:

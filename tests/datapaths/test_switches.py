@@ -73,8 +73,8 @@ class TestRed:
         scenario = fixed(topology, *(flow(f"s{i}", f"r{i}", 8_000_000) for i in range(4)))
         done = run(simulator, scenario, "dctcp")
         found = port(done, scenario, "left->right")
-        packets = done.column("upper_throughput_bps")[:, 0] * scenario.period_s / 8 / MTU
-        expected = float((packets * 0.4 * done.column("upper_queue_mean_bytes")[:, 0] / 400_000).sum())
+        packets = done.column("uplink_throughput_bps")[:, 0] * scenario.period_s / 8 / MTU
+        expected = float((packets * 0.4 * done.column("uplink_queue_mean_bytes")[:, 0] / 400_000).sum())
         assert found["dropped_pkts"] == 0
         assert expected > 300
         assert found["marked_pkts"] == pytest.approx(expected, rel=0.1)

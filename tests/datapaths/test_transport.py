@@ -55,16 +55,16 @@ def test_dctcp_keeps_the_queue_about_its_threshold_at_full_throughput(simulator:
     topology = Dumbbell(pairs=2, host_rate_bps=2e9, mark_threshold_bytes=30_000)
     done = run(simulator, fixed(topology, *(flow(f"s{i}", f"r{i}", 40_000_000) for i in range(2))), max_epochs=200)
     steady = slice(50, 200)
-    assert 15_000 < done.column("upper_queue_mean_bytes")[steady].mean() < 45_000
-    assert done.column("upper_throughput_bps")[steady].mean() > 0.995 * 1e9 * 1500 / 1538
+    assert 15_000 < done.column("uplink_queue_mean_bytes")[steady].mean() < 45_000
+    assert done.column("uplink_throughput_bps")[steady].mean() > 0.995 * 1e9 * 1500 / 1538
     assert done.records.ports.dropped_pkts.sum() == 0
-    assert done.column("upper_marked_pkts").sum() == done.records.ports.marked_pkts.sum()
+    assert done.column("uplink_marked_pkts").sum() == done.records.ports.marked_pkts.sum()
     shares = done.column("goodput_bps")[steady].mean(axis=0)
     assert shares.sum() ** 2 / (2 * (shares**2).sum()) > 0.98
     # Little's law on the port: mean queue = arrival rate x mean wait, over the whole run.
     port = topology.build().neighbourhoods[0].uplink_port
     queue_s = done.records.ports.queue_delay_sum_s[port] * 1500
-    assert done.column("upper_queue_mean_bytes").sum() * 1e-3 == pytest.approx(queue_s, rel=0.01)
+    assert done.column("uplink_queue_mean_bytes").sum() * 1e-3 == pytest.approx(queue_s, rel=0.01)
 
 
 def test_newreno_heeds_classic_ecn(simulator: Simulator) -> None:
@@ -73,8 +73,8 @@ def test_newreno_heeds_classic_ecn(simulator: Simulator) -> None:
     assert done.records.ports.dropped_pkts.sum() == 0
     assert done.records.flows.ce_pkts.sum() == done.records.ports.marked_pkts.sum() > 0
     assert done.records.flows.ce_pkts.sum() < 0.12 * done.records.flows.sent_pkts.sum()  # a window now and then
-    assert done.column("upper_throughput_bps")[20:300].mean() > 0.99 * 1e9 * 1500 / 1538
-    assert done.column("upper_queue_mean_bytes")[20:300].mean() < 60_000
+    assert done.column("uplink_throughput_bps")[20:300].mean() > 0.99 * 1e9 * 1500 / 1538
+    assert done.column("uplink_queue_mean_bytes")[20:300].mean() < 60_000
 
 
 @over_transports("dctcp", "newreno")
@@ -112,7 +112,7 @@ def test_incast_overflows_and_every_flow_finishes(simulator: Simulator, transpor
     assert np.isfinite(done.records.flows.finish_s).all()
     assert done.records.ports.dropped_pkts.sum() > 100
     assert done.records.flows.timeouts.sum() > 10
-    assert done.column("upper_dropped_pkts").sum() == done.records.ports.dropped_pkts.sum()
+    assert done.column("uplink_dropped_pkts").sum() == done.records.ports.dropped_pkts.sum()
     assert done.records.ports.queue_max_bytes.max() <= 64_000
 
 

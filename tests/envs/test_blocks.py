@@ -24,7 +24,7 @@ def test_columns_are_views_of_the_blocks() -> None:
             array[...] = np.arange(array.size).reshape(array.shape) + 1000 * i
     m, several = one.measurement(), many.measurements()
     np.testing.assert_array_equal(m.throughput_bps, one.arrays[0][1])
-    np.testing.assert_array_equal(m.upper_dropped_pkts, one.arrays[3][1])
+    np.testing.assert_array_equal(m.uplink_dropped_pkts, one.arrays[3][1])
     assert (m.time_s, m.epoch, m.flows_finished) == (4000e-9, 4001, 4003)
     np.testing.assert_array_equal(several.rtt_s, many.arrays[0][:, 3])
     np.testing.assert_array_equal(several[1].queued_flows, many.arrays[1][1, 1])

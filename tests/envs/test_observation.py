@@ -68,10 +68,10 @@ def test_neighbours_are_ordered_around_the_rack_and_one_period_old() -> None:
     assert not seen.observe(measured(FOUR))[:, 6:].any(), "and one period later it is gone"
 
 
-def test_upper_node_is_one_period_old() -> None:
+def test_uplink_is_one_period_old() -> None:
     seen = observer()
     seen.observe(measured(FOUR))
-    now = seen.observe(measured(FOUR, upper_throughput_bps=1e9, upper_queue_bytes=512_000))
+    now = seen.observe(measured(FOUR, uplink_throughput_bps=1e9, uplink_queue_bytes=512_000))
     later = seen.observe(measured(FOUR))
     assert not now[:, -2:].any()
     np.testing.assert_allclose(later[:, -2:], [[0.5, 1.0]] * 4, rtol=1e-6)
@@ -88,20 +88,20 @@ def test_sharing_delay_is_counted_in_periods(delay: int) -> None:
 def test_before_the_delay_has_passed_others_look_as_at_the_start() -> None:
     scenario = rack(sharing_delay_periods=3)
     seen = observer(scenario)
-    rates = [seen.observe(measured(scenario, upper_queue_bytes=q))[0, -1] > 0 for q in (9000, 0, 0, 0, 0)]
+    rates = [seen.observe(measured(scenario, uplink_queue_bytes=q))[0, -1] > 0 for q in (9000, 0, 0, 0, 0)]
     assert rates == [True, True, True, True, False]
 
 
 def test_reset_forgets() -> None:
     seen = observer()
-    loud = measured(FOUR, throughput_bps=1e9, upper_queue_bytes=1e5)
+    loud = measured(FOUR, throughput_bps=1e9, uplink_queue_bytes=1e5)
     seen.observe(loud)
     seen.observe(loud)
     seen.reset(FOUR)
     assert not seen.observe(measured(FOUR))[:, 6:].any()
 
 
-def test_each_host_sees_the_upper_node_of_its_own_neighbourhood() -> None:
+def test_each_host_sees_the_uplink_of_its_own_neighbourhood() -> None:
     scenario = Scenario(
         name="two",
         topology=LeafSpine(leaves=2, spines=1, hosts_per_leaf=3),
@@ -110,7 +110,7 @@ def test_each_host_sees_the_upper_node_of_its_own_neighbourhood() -> None:
     )
     seen = observer(scenario)
     obs = seen.observe(
-        measured(scenario, upper_throughput_bps=[1e9, 5e9], throughput_bps=[1e9, 2e9, 3e9, 4e9, 5e9, 6e9])
+        measured(scenario, uplink_throughput_bps=[1e9, 5e9], throughput_bps=[1e9, 2e9, 3e9, 4e9, 5e9, 6e9])
     )
     np.testing.assert_allclose(obs[:, -2], [0.1, 0.1, 0.1, 0.5, 0.5, 0.5], rtol=1e-6)
     np.testing.assert_allclose(obs[4, [6, 9]], [0.6, 0.4], rtol=1e-6)
@@ -131,10 +131,10 @@ big = st.floats(0, 1e15)
     limit=arrays(np.float64, 4, elements=st.floats(1, 1e12) | st.just(np.inf)),
     rest=arrays(np.float64, (5, 4), elements=big),
     flows=st.integers(0, 10**9),
-    upper=arrays(np.float64, 2, elements=big),
+    uplink=arrays(np.float64, 2, elements=big),
 )
 def test_every_observation_is_finite_and_in_range(
-    limit: np.ndarray, rest: np.ndarray, flows: int, upper: np.ndarray
+    limit: np.ndarray, rest: np.ndarray, flows: int, uplink: np.ndarray
 ) -> None:
     seen = observer()
     m = measured(
@@ -146,8 +146,8 @@ def test_every_observation_is_finite_and_in_range(
         wait_s=rest[3],
         queued_bytes=rest[4],
         queued_flows=flows,
-        upper_throughput_bps=upper[0],
-        upper_queue_bytes=upper[1],
+        uplink_throughput_bps=uplink[0],
+        uplink_queue_bytes=uplink[1],
     )
     for _ in range(3):
         obs = seen.observe(m)
@@ -157,7 +157,7 @@ def test_every_observation_is_finite_and_in_range(
         assert (obs <= HIGH).all()
 
 
-@pytest.mark.parametrize("name", ["goodput_bps", "rtt_s", "wait_s", "upper_queue_bytes"])
+@pytest.mark.parametrize("name", ["goodput_bps", "rtt_s", "wait_s", "uplink_queue_bytes"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_measurement_that_is_not_finite_is_named(name: str, value: float) -> None:
     with pytest.raises(DatapathError, match=rf"epoch 7: .*not finite \({name}\)"):

@@ -157,10 +157,10 @@ class Failing(PacketsimDatapath):
 
     @classmethod
     def made(cls, n: int, threads: int) -> Any:
-        return SimpleNamespace(put=lambda row, network: None, step=cls.told)
+        return SimpleNamespace(put=lambda row, network: None, step=cls.stepped)
 
     @classmethod
-    def told(cls, *arrays: Any) -> Any:
+    def stepped(cls, *arrays: Any) -> Any:
         cls.epochs += 1
         return (1, "flow 3 states a window of 0") if cls.epochs == 2 else None
 

@@ -39,8 +39,8 @@ def test_bars_and_lines_are_what_was_measured() -> None:
         throughput_bps=[1e9, 5e8, 0.0, 0.0],
         queued_bytes=[1e6, 0.0, 0.0, 3e3],
         rate_limit_bps=[np.inf, 5e8, 1e8, np.inf],
-        upper_queue_bytes=128_000.0,
-        upper_throughput_bps=1.5e9,
+        uplink_queue_bytes=128_000.0,
+        uplink_throughput_bps=1.5e9,
     )
     assert [bar.get_height() for bar in made._sent] == [1e9, 5e8, 0, 0]
     assert [bar.get_height() for bar in made._waiting] == [1e6, 0, 0, 3e3]
@@ -55,7 +55,7 @@ def test_bars_and_lines_are_what_was_measured() -> None:
 def test_several_neighbourhoods_have_a_port_each() -> None:
     topology = LeafSpine(leaves=3, spines=2, hosts_per_leaf=2)
     traffic = poisson().replace(sources="hosts", destinations="hosts")
-    made = drawn(SMALL.replace(topology=topology, workload=(("all", traffic),)), upper_queue_bytes=[0.0, 256e3, 1e6])
+    made = drawn(SMALL.replace(topology=topology, workload=(("all", traffic),)), uplink_queue_bytes=[0.0, 256e3, 1e6])
     assert [bar.get_width() / made._width for bar in made._full] == pytest.approx([0, 0.5, 1])
     assert [words.get_text() for words in made._words] == ["leaf0", "leaf1", "leaf2"]
 

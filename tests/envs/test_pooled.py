@@ -40,7 +40,7 @@ def test_pooled_state_by_hand() -> None:
         queued_flows=[0, 2, 0, 1],
         wait_s=[0, 4e-3, 0, 0],
         queued_bytes=[0, 125_000, 0, 0],
-        upper_queue_bytes=512_000,
+        uplink_queue_bytes=512_000,
     )
     before = seen.observe(loud)
     assert not before[:, 8:15].any(), "what others do now is not known yet"
@@ -55,7 +55,7 @@ def test_pooled_state_by_hand() -> None:
     np.testing.assert_allclose(pooled["busy share"], [2 / 3, 1 / 3, 2 / 3, 1 / 3], rtol=1e-6)
     # The uplink has 2 Gbit/s, a host 1: two busy neighbours leave 2/3, one leaves 1.
     np.testing.assert_allclose(pooled["fair share"], [2 / 3, 1, 2 / 3, 1], rtol=1e-6)
-    np.testing.assert_allclose(obs[:, NAMES.index("upper queue")], 1.0)
+    np.testing.assert_allclose(obs[:, NAMES.index("uplink queue")], 1.0)
 
 
 def test_it_does_not_matter_which_neighbour_is_which() -> None:

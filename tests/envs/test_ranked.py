@@ -117,7 +117,7 @@ def test_a_ceiling_hides_how_large_and_not_who_is_larger(loss_frac: float) -> No
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_host_ranks_itself_as_the_oracle_does(seed: int) -> None:
-    """One rule in two places: the oracle's in bytes, the observation's in what is told; alike where nothing is late."""
+    """One rule in two places: the oracle's in bytes, the observation's in shared numbers; alike where nothing is late."""
     rng = np.random.default_rng(seed)
     queued = rng.integers(0, 3, 4)
     next_bytes = np.where(queued > 0, np.exp(rng.uniform(np.log(1e3), np.log(1e7), 4)), 0.0)

@@ -122,7 +122,7 @@ class TestProfitPenalty:
         np.testing.assert_allclose(got[3], 0.75 * log(0.5), rtol=1e-6)
         assert (got[:3] < got[3]).all()
 
-    def test_a_link_as_fast_as_the_upper_port_is_no_singularity(self) -> None:
+    def test_a_link_as_fast_as_the_uplink_is_no_singularity(self) -> None:
         scenario = Scenario(
             name="equal",
             topology=LeafSpine(leaves=2, spines=1, hosts_per_leaf=2),

@@ -19,8 +19,8 @@ def test_rates_and_base_rtt_by_hand() -> None:
     scales = scales_of(rack())
     assert scales.names == ("h0", "h1", "h2", "h3")
     np.testing.assert_array_equal(scales.link_rate_bps, 1e9)
-    np.testing.assert_array_equal(scales.upper_rate_bps, 2e9)
-    np.testing.assert_array_equal(scales.upper_buffer_bytes, 512_000)
+    np.testing.assert_array_equal(scales.uplink_rate_bps, 2e9)
+    np.testing.assert_array_equal(scales.uplink_buffer_bytes, 512_000)
     # Three hops (1, 2, 4 Gbit/s) of 10 us each way; 1538 bytes of frame out, 40 + 38 back.
     bits = (1538 + 78) * 8
     np.testing.assert_allclose(scales.base_rtt_s, 60e-6 + bits / 1e9 + bits / 2e9 + bits / 4e9, atol=1e-8)
@@ -29,7 +29,7 @@ def test_rates_and_base_rtt_by_hand() -> None:
 def test_a_shared_buffer_counts_with_what_one_queue_may_take_of_it() -> None:
     scenario = rack()
     shared = scenario.topology.replace(buffer_bytes=0, shared_buffer_bytes=90_000, dt_alpha=2.0)
-    np.testing.assert_array_equal(scales_of(scenario.replace(topology=shared)).upper_buffer_bytes, 60_000)
+    np.testing.assert_array_equal(scales_of(scenario.replace(topology=shared)).uplink_buffer_bytes, 60_000)
 
 
 def test_neighbours_run_around_their_own_neighbourhood() -> None:

@@ -37,7 +37,7 @@ def random_epochs(scenario: Scenario, n: int) -> list[Measurement]:
             queued_flows=rng.integers(0, 4, 4),
             wait_s=rng.random(4) * 1e-2,
             queued_bytes=rng.integers(0, 10**6, 4).astype(float),
-            upper_queue_bytes=float(rng.integers(0, 10**5)),
+            uplink_queue_bytes=float(rng.integers(0, 10**5)),
         )
         for _ in range(n)
     ]

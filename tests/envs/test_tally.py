@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Numbers of their networks that environments tell the log."""
+"""Metrics of their networks that environments give the log."""
 
 from dataclasses import replace
 
@@ -22,18 +22,18 @@ def test_every_number_by_hand() -> None:
     tally = Tally(scenario, 1)
     limits = np.array([[RATE / 2, RATE, np.inf, RATE / 4]])
     now = replace(
-        measured(scenario, EVERY, goodput_bps=1e8, upper_queue_delay_s=3e-5), flows_started=9, flows_finished=2
+        measured(scenario, EVERY, goodput_bps=1e8, uplink_queue_delay_s=3e-5), flows_started=9, flows_finished=2
     )
     for _ in range(EVERY):
         tally.add(now, limits)
-    told = means(tally.sums)
-    assert told["network/fct_s"] == pytest.approx(7 * EVERY * scenario.period_s / 2)
-    assert told["network/goodput_bps"] == pytest.approx(4e8)
-    assert told["network/queue_delay_s"] == pytest.approx(3e-5)
-    assert told["network/limit_frac"] == pytest.approx((0.5 + 1 + 1 + 0.25) / 4)
+    metrics = means(tally.sums)
+    assert metrics["network/fct_s"] == pytest.approx(7 * EVERY * scenario.period_s / 2)
+    assert metrics["network/goodput_bps"] == pytest.approx(4e8)
+    assert metrics["network/queue_delay_s"] == pytest.approx(3e-5)
+    assert metrics["network/limit_frac"] == pytest.approx((0.5 + 1 + 1 + 0.25) / 4)
 
 
-def test_nothing_is_told_of_nothing() -> None:
+def test_no_epochs_have_no_metrics() -> None:
     assert means(Tally(rack(), 1).sums) == {}
     tally = Tally(rack(), 1)
     for _ in range(EVERY):
@@ -49,13 +49,13 @@ def test_completion_times_are_those_of_the_flows() -> None:
     top = np.full((1, 4), env.n_actions - 1)
     for _ in range(1999):
         env.step(top)
-    told = env.told()
+    metrics = env.take_metrics()
     flows = scenario.flows(spec(scenario).episode_seed(1, 0, 0))
     alone_s = float(np.mean(flows.size_bytes) * 8 / RATE)
-    assert alone_s < told["network/fct_s"] < 6 * alone_s
-    assert told["network/goodput_bps"] == pytest.approx(flows.size_bytes.sum() * 8 / scenario.duration_s, rel=0.2)
-    assert told["network/limit_frac"] == 1.0
-    assert env.told() == {}, "since the last call"
+    assert alone_s < metrics["network/fct_s"] < 6 * alone_s
+    assert metrics["network/goodput_bps"] == pytest.approx(flows.size_bytes.sum() * 8 / scenario.duration_s, rel=0.2)
+    assert metrics["network/limit_frac"] == 1.0
+    assert env.take_metrics() == {}, "since the last call"
     env.close()
 
 
@@ -70,6 +70,6 @@ class Last:
 def test_a_rollout_hands_it_on() -> None:
     env = RackBatch(spec(rack(poisson(), periods=50)), FLOWS, seed=1, n_racks=2)
     collector = Collector(env, generator(1, "test"), 40, 0)
-    assert set(collector.collect(Last(), 40).told) >= {"network/goodput_bps", "network/queue_delay_s"}
-    assert collector.collect(Last(), 40).told["network/limit_frac"] < 0.2
+    assert set(collector.collect(Last(), 40).metrics) >= {"network/goodput_bps", "network/queue_delay_s"}
+    assert collector.collect(Last(), 40).metrics["network/limit_frac"] < 0.2
     env.close()

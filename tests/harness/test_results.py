@@ -82,7 +82,7 @@ def test_every_column_has_a_description(tmp_path: Path) -> None:
             assert field.metadata[b"description"].decode() == DESCRIPTIONS[field.name]
 
 
-def test_epoch_rows_are_per_host_with_their_own_upper_port(tmp_path: Path) -> None:
+def test_epoch_rows_are_per_host_with_their_own_uplink(tmp_path: Path) -> None:
     run = fluid_run()
     stored = save_run(run, tmp_path, config={})
     table = stored.table("epochs").to_pylist()
@@ -90,7 +90,7 @@ def test_epoch_rows_are_per_host_with_their_own_upper_port(tmp_path: Path) -> No
     row = table[4 * 7 + 2]
     assert (row["host_name"], row["area"], row["controller"], row["seed"]) == ("h2", 0, "fluid", 1)
     assert row["goodput_bps"] == run.epochs.columns["goodput_bps"][7, 2]
-    assert row["upper_queue_bytes"] == run.epochs.columns["upper_queue_bytes"][7, 0]
+    assert row["uplink_queue_bytes"] == run.epochs.columns["uplink_queue_bytes"][7, 0]
 
 
 @pytest.mark.parametrize("name", ["flows.parquet", "epochs.parquet", "ports.parquet"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An agent on each host, which knows what messages told it, decides as one that knows everything a period late."""
+"""An agent on each host, which knows what messages brought, decides as one that knows everything a period late."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -121,12 +121,12 @@ def test_the_network_that_is_described_is_the_one_of_the_scenario(policy_file: P
         hosts=6,
         link_rate_bps=1e9,
         uplink_rate_bps=2e9,
-        uplink_buffer_bytes=int(scales.upper_buffer_bytes[0]),
+        uplink_buffer_bytes=int(scales.uplink_buffer_bytes[0]),
         base_rtt_s=float(scales.base_rtt_s[0]),
         period_s=whole.period_s,
     )
     found = scales_of(spec.scenario())
-    for name in ("link_rate_bps", "upper_rate_bps", "upper_capacity_bps", "upper_buffer_bytes", "neighbours"):
+    for name in ("link_rate_bps", "uplink_rate_bps", "uplink_capacity_bps", "uplink_buffer_bytes", "neighbours"):
         np.testing.assert_array_equal(getattr(found, name), getattr(scales, name))
     np.testing.assert_allclose(found.base_rtt_s, scales.base_rtt_s, rtol=1e-4)  # links have whole nanoseconds
     one, other = limiter_of(policy_file), limiter_of(policy_file)

@@ -48,7 +48,7 @@ def test_agents_find_who_tells_them() -> None:
         closing(UplinkSender(spec(f"127.0.0.1:{above}", **by), KEY)) as sending,
     ):
         until(lambda: bool(agent.inbox.uplink_ns[0]), agent, sending=lambda: sending.send(0, 7, time.monotonic_ns()))
-        assert agent.inbox.uplink["upper_queue_bytes"].tolist() == [7]
+        assert agent.inbox.uplink["uplink_queue_bytes"].tolist() == [7]
         assert agent.slots == [None]
 
 

@@ -106,7 +106,7 @@ def test_a_sweep_sets_one_entry_and_dots_are_what_was_met() -> None:
     assert len(found.met) == 12
     assert (np.diff(found.met_values) > 0).all()
     assert found.met == pytest.approx(np.exp(log_rate(found.met_values)), rel=0.02)
-    assert np.ptp(response(by_queue(), obs, "upper queue").mean) < 1e-6
+    assert np.ptp(response(by_queue(), obs, "uplink queue").mean) < 1e-6
     assert "own backlog" in found.words
     assert dict(found.places)[1.0] == "100"
 
@@ -116,7 +116,7 @@ def test_neighbours_seen_one_by_one_move_together() -> None:
     each = Learned(policy, ObservationSpec(), ActionSpec(), "ncc")
     assert each.entries["neighbours' queued_bytes"] == (8, 11)
     assert whose("neighbours' queued_bytes") == whose("busy share") == "neighbours"
-    assert (whose("wait"), whose("upper queue"), whose("period")) == ("own", "port", "network")
+    assert (whose("wait"), whose("uplink queue"), whose("period")) == ("own", "uplink", "network")
 
 
 def test_what_cannot_be_asked_is_named(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_policy_of_a_run_folder_is_asked_at_what_its_hosts_saw(tmp_path: Path)
 
 def test_figures_show_something(tmp_path: Path) -> None:
     obs = observations()
-    policy_response([response(by_queue(), obs, name) for name in ("queued_bytes", "upper queue")], tmp_path / "r.png")
+    policy_response([response(by_queue(), obs, name) for name in ("queued_bytes", "uplink queue")], tmp_path / "r.png")
     saliency_bars(saliency(by_queue(), obs), tmp_path / "s.png")
     assert is_drawn(tmp_path / "r.png")
     assert is_drawn(tmp_path / "s.png")

@@ -209,14 +209,14 @@ def figures_of(run: Run) -> dict[str, float]:
     columns = {name: np.asarray(column)[at] for name, column in run.epochs.columns.items()}
     # Rates are over the time that passed, which is longer than a period where one was missed.
     passed_s = np.diff(run.epochs.time_s, prepend=0.0)[at]
-    sent_bits = float(columns["upper_throughput_bps"][:, 0] @ passed_s)
+    sent_bits = float(columns["uplink_throughput_bps"][:, 0] @ passed_s)
     flows, ports, network = run.records.flows, run.records.ports, run.scenario.network()
     ends = [node for link in network.links for node in (link.a, link.b)]
     receivers = [port for port in host_ports(network) if ends[port] not in network.agent_hosts]
-    marked_bits = 8 * run.scenario.transport.mtu_bytes * float(columns["upper_marked_pkts"].sum())
+    marked_bits = 8 * run.scenario.transport.mtu_bytes * float(columns["uplink_marked_pkts"].sum())
     return {
         "goodput (Mbit/s)": float(columns["goodput_bps"].sum(axis=1) @ passed_s / passed_s.sum()) / 1e6,
-        "mean queue (KB)": float(columns["upper_queue_mean_bytes"][:, 0] @ passed_s / passed_s.sum()) / 1e3,
+        "mean queue (KB)": float(columns["uplink_queue_mean_bytes"][:, 0] @ passed_s / passed_s.sum()) / 1e3,
         "marked (%)": 100 * marked_bits / sent_bits,
         "retransmitted (%)": 100 * float(flows.retransmitted_pkts.sum()) / float(flows.sent_pkts.sum()),
         "mean RTT (us)": 1e6 * float(np.nanmean(flows.rtt_mean_s)),

@@ -77,8 +77,8 @@ def drawn(scenario: Scenario, n: int, seed: int) -> list[Measurement]:
                 queued_flows=flows,
                 queued_bytes=queued,
                 next_bytes=queued / np.maximum(flows, 1),
-                upper_throughput_bps=10 ** rng.uniform(5, 9),
-                upper_queue_bytes=10 ** rng.uniform(0, 6),
+                uplink_throughput_bps=10 ** rng.uniform(5, 9),
+                uplink_queue_bytes=10 ** rng.uniform(0, 6),
             )
         )
     return found

@@ -113,19 +113,19 @@ def test_older_news_changes_nothing_and_nothing_exceeds_a_flow(scenario: Scenari
 def test_ports_are_measured_over_the_time_that_passed(scenario: Scenario) -> None:
     flows, topology = scenario.flows(1), scenario.network()
     meter, ports = Meter(scenario, flows, ports_of(scenario)), ports_of(scenario)
-    upper, mine = topology.neighbourhoods[0].uplink_port, host_ports(topology)
-    ports[upper] = (4, 6000, 3, 1, 4500, 9_000_000_000, 8_000_000)
+    uplink, mine = topology.neighbourhoods[0].uplink_port, host_ports(topology)
+    ports[uplink] = (4, 6000, 3, 1, 4500, 9_000_000_000, 8_000_000)
     ports[mine[1]] = (2, 3000, 0, 0, 0, 0, 0)
     got = measure(meter, 1, np.zeros(len(flows), bool), ports, interval_s=0.002)
-    assert got.upper_throughput_bps == pytest.approx([24e6])
-    assert got.upper_queue_bytes == [4500]
-    assert got.upper_queue_mean_bytes == pytest.approx([4500])
-    assert got.upper_queue_delay_s == pytest.approx([0.002])
-    assert (got.upper_marked_pkts[0], got.upper_dropped_pkts[0]) == (3, 1)
+    assert got.uplink_throughput_bps == pytest.approx([24e6])
+    assert got.uplink_queue_bytes == [4500]
+    assert got.uplink_queue_mean_bytes == pytest.approx([4500])
+    assert got.uplink_queue_delay_s == pytest.approx([0.002])
+    assert (got.uplink_marked_pkts[0], got.uplink_dropped_pkts[0]) == (3, 1)
     assert got.throughput_bps == pytest.approx([0, 12e6, 0])
     again = measure(meter, 2, np.zeros(len(flows), bool), ports)
-    assert not again.upper_throughput_bps.any()
-    assert not again.upper_queue_delay_s.any()
+    assert not again.uplink_throughput_bps.any()
+    assert not again.uplink_queue_delay_s.any()
 
 
 class Reports:

@@ -37,7 +37,7 @@ def test_a_training_prints_a_screen_with_its_verdict(training: tuple[Path, str])
     assert "Expected: about" in out
     lines = out.splitlines()
     assert len(lines) <= 35, "a screen"
-    said = "NCC against DCTCP: nothing can be told from 2 seeds; take at least 5."
+    said = "NCC against DCTCP: nothing can be concluded from 2 seeds; take at least 5."
     assert lines[-2] == said
     assert said in lines[:-2]
     assert lines[-1].startswith("Picture: run/evaluation/ns3/")
@@ -111,8 +111,8 @@ def test_equal_seeds_give_equal_weights_and_a_resumed_run_an_uninterrupted_ones(
     obs = np.random.default_rng(0).standard_normal((50, 4, one.obs_dim)).astype(np.float32)
     assert np.array_equal(one.logits(obs), other.logits(obs))
     rows = [read_learning(folder) for folder in (trained, run)]
-    told = [[value for row in log for value in row["returns"]] for log in rows]
-    assert told[0] == told[1], "every episode is in the log once"
+    returns = [[value for row in log for value in row["returns"]] for log in rows]
+    assert returns[0] == returns[1], "every episode is in the log once"
     assert rows[0][-1]["epochs"] == rows[1][-1]["epochs"] == 120
 
 

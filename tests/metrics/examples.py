@@ -68,7 +68,7 @@ def epochs(scenario: Scenario, n: int, **columns: npt.ArrayLike) -> Epochs:
     network = scenario.network()
     values: dict[str, FloatArray | IntArray] = {}
     for f in fields(Measurement):
-        width = len(network.neighbourhoods) if f.name.startswith("upper") else len(network.agent_hosts)
+        width = len(network.neighbourhoods) if f.name.startswith("uplink") else len(network.agent_hosts)
         value = np.zeros((n + 1, width))
         value[1:] = np.asarray(columns.get(f.name, 0.0))
         values[f.name] = value

@@ -39,7 +39,7 @@ def test_every_number_by_hand() -> None:
     throughput = np.full((100, 1), 1e9)
     throughput[90:] = 0  # nothing sent: these waits are no waits
     run = epochs(
-        scenario, 100, goodput_bps=goodput, upper_queue_delay_s=wait, upper_throughput_bps=throughput, queued_bytes=1
+        scenario, 100, goodput_bps=goodput, uplink_queue_delay_s=wait, uplink_throughput_bps=throughput, queued_bytes=1
     )
     got = summarise(scenario, flows, records, ports, run)
     assert got["slowdown_small_mean"] == pytest.approx(2)

@@ -52,7 +52,7 @@ def test_marking_queue_behaves_like_red_as_a_step() -> None:
     assert ours.records.flows.finish_s == pytest.approx(theirs.finish_s, rel=0.01)
     assert ours.records.ports.marked_pkts[port] == pytest.approx(theirs.marked_pkts[port], rel=0.05)
     # ns-3 keeps one packet more, in the device below the queue disc.
-    mean = ours.column("upper_queue_mean_bytes").mean()
+    mean = ours.column("uplink_queue_mean_bytes").mean()
     assert mean == pytest.approx(theirs.queue_mean_bytes[port], abs=2 * 1500)
     assert ours.records.ports.dropped_pkts.sum() == theirs.dropped_pkts.sum() == 0
 
@@ -91,7 +91,7 @@ def test_our_dctcp_and_ns3s_agree_where_nothing_is_lost() -> None:
     ours, theirs = run(scenario, "dctcp"), run(scenario, "ns3::TcpDctcp")
     assert ours.fct_s.max() == pytest.approx(theirs.fct_s.max(), rel=0.01)
     assert ours.fct_s == pytest.approx(theirs.fct_s, rel=0.06)
-    queue = [r.column("upper_queue_mean_bytes")[20:150].mean() for r in (ours, theirs)]
+    queue = [r.column("uplink_queue_mean_bytes")[20:150].mean() for r in (ours, theirs)]
     assert queue[0] == pytest.approx(queue[1], rel=0.1)
     marks = [r.records.ports.marked_pkts.sum() for r in (ours, theirs)]
     assert marks[0] == pytest.approx(marks[1], rel=0.2)
@@ -110,7 +110,7 @@ def test_our_newreno_and_linux_reno_agree_with_ecn() -> None:
     ours = run(scenario, "newreno")
     theirs = run(scenario, HostStack(transport="ns3::TcpLinuxReno", params=(("ecn", 1),)))
     assert ours.fct_s == pytest.approx(theirs.fct_s, rel=0.05)
-    queue = [r.column("upper_queue_mean_bytes")[20:150].mean() for r in (ours, theirs)]
+    queue = [r.column("uplink_queue_mean_bytes")[20:150].mean() for r in (ours, theirs)]
     assert queue[0] == pytest.approx(queue[1], rel=0.25)
 
 
@@ -121,7 +121,7 @@ def test_our_cubic_and_ns3s_agree_with_ecn() -> None:
     theirs = run(scenario, HostStack(transport="ns3::TcpCubic", params=(("ecn", 1),)))
     assert ours.fct_s.max() == pytest.approx(theirs.fct_s.max(), rel=0.01)
     assert ours.fct_s == pytest.approx(theirs.fct_s, rel=0.15)
-    queue = [r.column("upper_queue_mean_bytes")[50:150].mean() for r in (ours, theirs)]
+    queue = [r.column("uplink_queue_mean_bytes")[50:150].mean() for r in (ours, theirs)]
     assert queue[0] == pytest.approx(queue[1], rel=0.25)
     marks = [r.records.ports.marked_pkts.sum() for r in (ours, theirs)]
     assert marks[0] == pytest.approx(marks[1], rel=0.3)
@@ -140,7 +140,7 @@ def test_our_vegas_and_ns3s_keep_the_same_few_packets_queued() -> None:
     ours, theirs = run(scenario, "vegas"), run(scenario, "ns3::TcpVegas")
     assert ours.fct_s == pytest.approx(theirs.fct_s, rel=0.01)
     for each in (ours, theirs):  # two flows with alpha = 2 to beta = 4 packets; a packet being sent waits no more
-        queue = each.column("upper_queue_mean_bytes")[50:150].mean()
+        queue = each.column("uplink_queue_mean_bytes")[50:150].mean()
         assert 2 * 1500 < queue < 2 * 4 * 1500
         assert each.records.ports.dropped_pkts.sum() == 0
 

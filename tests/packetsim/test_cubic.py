@@ -43,7 +43,7 @@ def sawtooth(every_pkts: int, rtt_s: float, losses: int) -> tuple[FloatArray, li
         engine(datapath).drop_packet(port, every_pkts)
         while len(drops) < losses:
             assert len(cwnd) < 200_000, "the flow stopped"
-            dropped = datapath.step(np.array([np.inf])).upper_dropped_pkts.sum()
+            dropped = datapath.step(np.array([np.inf])).uplink_dropped_pkts.sum()
             cwnd.append(engine(datapath).sender_window(0)[0] / MSS)
             if dropped:
                 drops.append(len(cwnd) - 1)

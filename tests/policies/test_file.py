@@ -83,18 +83,18 @@ def test_reading_takes_few_packages() -> None:
 def test_another_format_is_refused_as_such_whatever_else_it_has() -> None:
     def newer(plain: dict[str, Any]) -> None:
         plain.clear()
-        plain.update(format=4, all_else="is new")
+        plain.update(format=5, all_else="is new")
 
-    for data in (with_header(newer), with_header(lambda plain: plain.update(format=4))):
-        with pytest.raises(ResultError, match=r"^x has format '4' of policy files and this ncc reads format 3: use"):
+    for data in (with_header(newer), with_header(lambda plain: plain.update(format=5))):
+        with pytest.raises(ResultError, match=r"^x has format '5' of policy files and this ncc reads format 4: use"):
             opened(data)
-    for other in (0, True, None, "1", 1.5, [1]):
-        with pytest.raises(ResultError, match="and this ncc reads format 3"):
+    for other in (0, 3, True, None, "1", 1.5, [1]):
+        with pytest.raises(ResultError, match="and this ncc reads format 4"):
             opened(with_header(lambda plain, other=other: plain.update(format=other)))  # type: ignore[misc]
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as archive:
         archive.writestr("policy.json", "{}")
-    with pytest.raises(ResultError, match=r"^x is of format 2 of policy files or older and .* 3: export it again$"):
+    with pytest.raises(ResultError, match=r"^x is of format 2 of policy files or older and .* 4: export it again$"):
         opened(made.getvalue())
 
 

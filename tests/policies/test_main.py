@@ -162,7 +162,7 @@ def test_inspect_says_what_a_file_holds(tmp_path: Path, capsys: pytest.CaptureFi
     for line in (
         "policy       ncc: 25 numbers -> 64 -> 64 -> 14 actions, 6,734 weights, tanh",
         f"SHA-256 {found.sha256}",
-        f"format 3, {found.size_bytes:,} bytes",
+        f"format 4, {found.size_bytes:,} bytes",
         "observation  neighbours ranked (any number of neighbours), ages no; scales: rtt 20, wait 100, backlog 100",
         "rate_limit, rtt, goodput, wait, queued_bytes, queued_flows",
         "actions      times the fair share: 0.1, 0.25,",

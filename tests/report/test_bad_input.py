@@ -74,14 +74,14 @@ def test_another_version(copy: Path, tmp_path: Path) -> None:
 def test_a_training_that_does_not_tell_its_returns(copy: Path, tmp_path: Path) -> None:
     manifest = json.loads((copy / "manifest.json").read_text())
     wrong: tuple[dict[str, object], ...] = ({}, {"packetsim": {"ncc": []}})
-    for told in wrong:
-        manifest["facts"]["held_out_returns"] = told
+    for value in wrong:
+        manifest["facts"]["held_out_returns"] = value
         (copy / "manifest.json").write_text(json.dumps(manifest))
-        assert "manifest.json does not tell 'held_out_returns'" in refused(copy, tmp_path / "r.html")
+        assert "manifest.json lacks 'held_out_returns'" in refused(copy, tmp_path / "r.html")
     del manifest["facts"]["held_out_returns"]
     (copy / "manifest.json").write_text(json.dumps(manifest))
-    assert "manifest.json does not tell 'held_out_returns'" in refused(copy, tmp_path / "r.html")
-    with pytest.raises(ResultError, match="does not tell 'held_out_returns'"):
+    assert "manifest.json lacks 'held_out_returns'" in refused(copy, tmp_path / "r.html")
+    with pytest.raises(ResultError, match="lacks 'held_out_returns'"):
         training_curve(copy, tmp_path / "curve.png")
 
 

@@ -16,13 +16,13 @@ def test_a_rack_is_drawn_box_by_box() -> None:
     assert sorted(box.text for box in drawn.boxes.values()) == [
         "16 hosts: h0 … h15", "4 hosts: r0 … r3\n(remotes)", "core", "tor",
     ]  # fmt: skip
-    assert [drawn.boxes[a].text for a, _ in drawn.upper] == ["tor"]
+    assert [drawn.boxes[a].text for a, _ in drawn.uplink] == ["tor"]
     assert "tor to core: 4 Gbit/s, 10 µs" in drawn.words
 
 
 def test_an_incast_shares_the_port_to_its_receiver() -> None:
     drawn = sketch(ManyToOne(senders=3).build())
-    assert [drawn.boxes[a].text for a, _ in drawn.upper] == ["1 host: receiver\n(receiver)"]
+    assert [drawn.boxes[a].text for a, _ in drawn.uplink] == ["1 host: receiver\n(receiver)"]
 
 
 def test_a_fat_tree_is_drawn_tier_by_tier() -> None:

@@ -19,7 +19,7 @@ from tests.support.experiments import fluid_run, small_rack
 
 
 def example() -> Comparison:
-    """NCC is better by 1 in every seed although seeds differ by more; Reno cannot be told from NCC."""
+    """NCC is better by 1 in every seed although seeds differ by more; Reno does not differ significantly from NCC."""
     slowdown = {"ncc": (2, 4, 9, 3, 7), "dctcp": (3, 5, 10, 4, 8), "newreno": (2.5, 3.5, 9.1, 3.05, 7)}
     goodput = {"ncc": (3e9,) * 5, "dctcp": (1e9,) * 5, "newreno": (2e9,) * 5}
     summaries = {

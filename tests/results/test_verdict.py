@@ -58,7 +58,7 @@ def test_what_cannot_be_told_apart_is_equal() -> None:
 
 def test_few_seeds_tell_nothing() -> None:
     (said,) = verdicts(compared({"ncc": (0.1,) * 4, "dctcp": SAME[:4]}))
-    assert said == "NCC against DCTCP: nothing can be told from 4 seeds; take at least 5."
+    assert said == "NCC against DCTCP: nothing can be concluded from 4 seeds; take at least 5."
 
 
 def test_whom_it_is_about_and_against() -> None:
@@ -166,8 +166,8 @@ def test_warnings_stand_at_the_head_and_below() -> None:
     judgement = Judgement({"ns3": Comparison.from_dict(found.to_dict())})
     for lines in (lines_of(judgement, 80), lines_of(judgement, None, full=True), markdown(judgement).splitlines()):
         assert any("NCC †" in line and "DCTCP" in line for line in lines)
-        told = " ".join(line.strip() for line in lines)
-        assert "† NCC: outside its training: uplink over host rate 0.5, trained 1 to 6." in told
+        text = " ".join(line.strip() for line in lines)
+        assert "† NCC: outside its training: uplink over host rate 0.5, trained 1 to 6." in text
 
 
 def test_invalid_runs_are_a_line_for_each_controller() -> None:

@@ -57,9 +57,9 @@ def made_up(scenario: Scenario | None = None) -> Run:
             goodput_bps=goodput,
             rtt_s=np.array([[0.001, 0.005]] * 9 + [[0.004, 0.009]]),
             rtt_samples=np.array([[0, 0]] * 5 + [[10, 0]] * 4 + [[5, 5]]),
-            upper_throughput_bps=goodput.sum(axis=1, keepdims=True),
-            upper_queue_bytes=queue,
-            upper_queue_mean_bytes=queue / 2,
+            uplink_throughput_bps=goodput.sum(axis=1, keepdims=True),
+            uplink_queue_bytes=queue,
+            uplink_queue_mean_bytes=queue / 2,
         ),
         started_at="",
         finished_at="",
@@ -131,7 +131,7 @@ def lossy(rtt_s: float, drops: tuple[int, ...]) -> Run:
     """The run with that RTT, and with drops in those epochs of 10 ms."""
     run = made_up()
     run.epochs.columns["rtt_s"][:] = rtt_s
-    run.epochs.columns["upper_dropped_pkts"][:, 0] = np.isin(np.arange(11), drops)
+    run.epochs.columns["uplink_dropped_pkts"][:, 0] = np.isin(np.arange(11), drops)
     return run
 
 

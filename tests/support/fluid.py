@@ -121,10 +121,10 @@ class FluidDatapath:
         mine = self._uses[len(self._capacity) :]
         rate = mine @ moved_bytes * BITS_PER_BYTE / period
         live = (self._flows.start_s < at) & np.isnan(self._finish)
-        upper = np.array([area.uplink_port for area in net.neighbourhoods])
+        uplink = np.array([area.uplink_port for area in net.neighbourhoods])
         queued, counts = mine @ np.where(live, self._left, 0.0), (mine & live).sum(axis=1)
         return replace(
-            idle(len(limits), len(upper)),
+            idle(len(limits), len(uplink)),
             time_s=at,
             epoch=self._epoch,
             rate_limit_bps=limits.copy(),
@@ -139,8 +139,8 @@ class FluidDatapath:
             active_left=mine @ (np.where(live, self._left, 0.0) / self._flows.size_bytes),
             queued_flows=counts,
             active_flows=counts,
-            upper_throughput_bps=self._uses[upper] @ moved_bytes * BITS_PER_BYTE / period,
-            upper_queue_bytes=np.full(len(upper), self._epoch % 7 * 1e4),
+            uplink_throughput_bps=self._uses[uplink] @ moved_bytes * BITS_PER_BYTE / period,
+            uplink_queue_bytes=np.full(len(uplink), self._epoch % 7 * 1e4),
             flows_started=int((self._flows.start_s < at).sum()),
             flows_finished=int(np.isfinite(self._finish).sum()),
         )

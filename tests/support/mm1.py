@@ -18,7 +18,7 @@ LOAD_MAX = 0.99
 
 
 class Mm1Datapath:
-    """Fluid hosts behind the upper port of their neighbourhood, of rate C.
+    """Fluid hosts behind the uplink of their neighbourhood, of rate C.
 
     An epoch: host n sends x_n = min(limit, link rate, what it has); if sum x > C all are served in proportion. Every
     RTT of the neighbourhood is base / (1 - load), load = min(sum x / C, `LOAD_MAX`): the paper's d = 1/(C - sum x)
@@ -56,7 +56,7 @@ class Mm1Datapath:
         self._rtt_s = self._scales.base_rtt_s.copy()
         self._epoch = 0
         idle = np.zeros(self._scales.n_agents)
-        return self._measure(np.full(self._scales.n_agents, np.inf), idle, np.zeros(len(self._scales.upper_rate_bps)))
+        return self._measure(np.full(self._scales.n_agents, np.inf), idle, np.zeros(len(self._scales.uplink_rate_bps)))
 
     def step(self, rate_limits_bps: FloatArray) -> Measurement:
         if self._epoch < 0:
@@ -69,7 +69,7 @@ class Mm1Datapath:
         x = np.minimum(limits, scales.link_rate_bps)
         if not self._backlogged:
             x = np.minimum(x, (self._arrived_bits() - self._sent_bits) / period)
-        load = _sum(scales.area, x, len(scales.upper_rate_bps)) / scales.upper_rate_bps
+        load = _sum(scales.area, x, len(scales.uplink_rate_bps)) / scales.uplink_rate_bps
         x = x / np.maximum(load, 1)[scales.area]
         carried = np.minimum(load, LOAD_MAX)
         sending = _sum(scales.area, x, len(carried))[scales.area] > 0
@@ -128,10 +128,10 @@ class Mm1Datapath:
             active_left=active.astype(np.float64),
             queued_flows=active.copy(),
             active_flows=active,
-            upper_throughput_bps=_sum(self._scales.area, x, len(load)),
-            upper_queue_bytes=queue,
-            upper_queue_mean_bytes=queue.copy(),
-            upper_queue_delay_s=queue * 8 / self._scales.upper_rate_bps,
+            uplink_throughput_bps=_sum(self._scales.area, x, len(load)),
+            uplink_queue_bytes=queue,
+            uplink_queue_mean_bytes=queue.copy(),
+            uplink_queue_delay_s=queue * 8 / self._scales.uplink_rate_bps,
             flows_started=int(self._arrived().sum()),
             flows_finished=int(np.isfinite(self._finish_s).sum()),
         )

@@ -130,7 +130,7 @@ void HostSocket::Receive(Frame *frame)
     ce_ = frame->marked;
     cwr_ = frame->window_reduced;
     network_.Release(frame);
-    heard_rtt_ns_ = 0;
+    measured_rtt_ns_ = 0;
     if (echo_ == Echo::kNs3 && m_endPoint != nullptr) {
         Ipv4Header header;
         header.SetSource(InetSocketAddress::ConvertFrom(peer_).GetIpv4());
@@ -296,7 +296,7 @@ ncc_cc_event HostSocket::AckEvent()
     const bool full = in_flight_before_ + m_tcb->m_segmentSize > m_tcb->m_cWnd;
     ncc_cc_event event = Event((ece_ ? NCC_CC_ACK_ECE : 0) | (repairing ? NCC_CC_ACK_IN_RECOVERY : 0) |
                                (full ? 0 : NCC_CC_ACK_APP_LIMITED));
-    event.rtt_ns = static_cast<ncc_u64>(heard_rtt_ns_);
+    event.rtt_ns = static_cast<ncc_u64>(measured_rtt_ns_);
     event.delivered_bytes = delivered;
     event.acked_bytes = una_bytes_ - una_before_;
     if (rate_) {
@@ -358,8 +358,8 @@ void HostSocket::ReTxTimeout()
 
 void HostSocket::RttSample(int64_t ns)
 {
-    heard_rtt_ns_ = rtt_noise_.Heard(flow_, rtt_samples_++, ns);
-    min_rtt_ns_ = min_rtt_ns_ == 0 ? heard_rtt_ns_ : std::min(min_rtt_ns_, heard_rtt_ns_);
+    measured_rtt_ns_ = rtt_noise_.Measured(flow_, rtt_samples_++, ns);
+    min_rtt_ns_ = min_rtt_ns_ == 0 ? measured_rtt_ns_ : std::min(min_rtt_ns_, measured_rtt_ns_);
     if (sender_) {
         network_.RttSample(flow_, ns);
     }

@@ -110,7 +110,7 @@ class HostSocket final : public ns3::TcpSocketBase
     uint64_t received_bytes_ = 0;
 
     // RTT samples that the controller gets
-    int64_t heard_rtt_ns_ = 0; // sample of the current packet; 0: none
+    int64_t measured_rtt_ns_ = 0; // sample of the current packet; 0: none
     int64_t min_rtt_ns_ = 0;
     uint64_t rtt_samples_ = 0;
     uint64_t una_before_ = 0;

@@ -14,7 +14,7 @@ void TcpSendingEnd::Sample(uint32_t number)
     }
     const uint64_t sent = s_.sent[oldest];
     if (!(sent & Sent::kAmbiguous)) {
-        heard_rtt_ns_ = AddSample(network_.now_ns() - static_cast<int64_t>(sent >> Sent::kTimeShift));
+        measured_rtt_ns_ = AddSample(network_.now_ns() - static_cast<int64_t>(sent >> Sent::kTimeShift));
     }
 }
 
@@ -53,7 +53,7 @@ void TcpSendingEnd::Ack(const Packet &packet)
     const bool full = pipe_before + config_.mss_bytes > s_.cwnd_bytes;
     ncc_cc_event event = Event((packet.echo ? NCC_CC_ACK_ECE : 0) | (repairing ? NCC_CC_ACK_IN_RECOVERY : 0) |
                                (full ? 0 : NCC_CC_ACK_APP_LIMITED));
-    event.rtt_ns = static_cast<ncc_u64>(heard_rtt_ns_);
+    event.rtt_ns = static_cast<ncc_u64>(measured_rtt_ns_);
     if (delivered_bytes > s_.delivered_bytes) { // guessed arrivals (no SACK) may be taken back
         event.delivered_bytes = delivered_bytes - s_.delivered_bytes;
         s_.delivered_bytes = delivered_bytes;

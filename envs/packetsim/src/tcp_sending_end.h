@@ -119,20 +119,20 @@ class TcpSendingEnd
     // Adds an RTT sample; returns the sample that the controller gets.
     int64_t AddSample(int64_t ns)
     {
-        const int64_t heard_ns = config_.rtt_noise.Heard(connection_.flow, s_.rtt_samples++, ns);
+        const int64_t measured_ns = config_.rtt_noise.Measured(connection_.flow, s_.rtt_samples++, ns);
         if (s_.min_rtt_ns == 0) {
             s_.srtt_ns = ns;
             s_.rttvar_ns = ns / 2;
-            s_.min_rtt_ns = heard_ns;
+            s_.min_rtt_ns = measured_ns;
         } else { // in integers, rounded down
             const int64_t error = ns - s_.srtt_ns;
             s_.srtt_ns = ((s_.srtt_ns << 3) + error) >> 3;
             s_.rttvar_ns = ((s_.rttvar_ns << 2) + (error < 0 ? -error : error) - s_.rttvar_ns) >> 2;
-            s_.min_rtt_ns = std::min(s_.min_rtt_ns, heard_ns);
+            s_.min_rtt_ns = std::min(s_.min_rtt_ns, measured_ns);
         }
         SetRto();
         network_.RttSample(slot_, ns);
-        return heard_ns;
+        return measured_ns;
     }
 
     Network &network_;
@@ -142,7 +142,7 @@ class TcpSendingEnd
     TcpScoreboard board_;
     uint32_t slot_;
     // State of the current ACK
-    int64_t heard_rtt_ns_ = 0; // RTT sample; 0: none
+    int64_t measured_rtt_ns_ = 0; // RTT sample; 0: none
 };
 
 } // namespace ncc::packetsim

@@ -76,7 +76,7 @@ class Learned:
         if table.unit == "fair share" and observed is None:
             raise ConfigError(
                 f"{self.label} decides on shares of what it does not observe (its neighbours are hidden), so its rates "
-                "are not told from observations alone; look at a policy that observes them"
+                "cannot be derived from observations alone; look at a policy that observes them"
             )
         unit = np.ones(obs.shape[:-1]) if observed is None else np.maximum(obs[..., observed].astype(np.float64), 1e-9)
         rates: FloatArray = np.clip(unit[..., None] * multiples, max(table.floor_frac, 1e-6), 1.0)

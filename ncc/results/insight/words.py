@@ -7,9 +7,9 @@ from ncc.envs.observation import FEATURES, ObservationSpec
 
 
 def whose(entry: str) -> str:
-    """Subject of an entry: `own`, `port` (the shared one), `neighbours` or `network`."""
+    """Subject of an entry: `own`, `uplink`, `neighbours` or `network`."""
     kind = FEATURES[entry]["kind"] if entry in FEATURES else "neighbour"
-    return {"own": "own", "own_before": "own", "upper": "port", "upper_age": "port", "constant": "network"}.get(
+    return {"own": "own", "own_before": "own", "uplink": "uplink", "uplink_age": "uplink", "constant": "network"}.get(
         kind, "neighbours"
     )
 
@@ -40,15 +40,15 @@ def meaning(spec: ObservationSpec, entry: str) -> tuple[str, tuple[tuple[float, 
     linear = {
         "rate_limit": "own rate limit [share of link rate]",
         "goodput": "own goodput [share of link rate]",
-        "upper throughput": "the shared port's throughput [share of line rate]",
-        "upper queue": "the shared port's queue [logarithmic; 1: buffer full]",
-        "room after shorter": "what neighbours with shorter flows leave of the port [share of link rate]",
-        "room after much shorter": "what neighbours with much shorter flows leave of the port [share of link rate]",
+        "uplink throughput": "the uplink's throughput [share of line rate]",
+        "uplink queue": "the uplink's queue [logarithmic; 1: buffer full]",
+        "room after shorter": "what neighbours with shorter flows leave of the uplink [share of link rate]",
+        "room after much shorter": "what neighbours with much shorter flows leave of the uplink [share of link rate]",
         "share among alike": "share of what they leave among hosts with flows alike [share of link rate]",
         "throughput": "throughput [share of link rate]",
         "throughput mean": "neighbours' throughput, their mean [share of link rate]",
         "throughput max": "neighbours' throughput, the largest [share of link rate]",
         "busy share": "neighbours with something to send [share of them]",
-        "fair share": "fair share of the shared port [share of link rate]",
+        "fair share": "fair share of the uplink [share of link rate]",
     }
     return theirs + linear.get(name, name), ()

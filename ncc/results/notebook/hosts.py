@@ -27,29 +27,34 @@ def watched_run(
     """
     factory = LimiterFactory(training)
     found = factory.resolved(load_controller(controller))
-    told: list[Measurement] = []
+    measurements: list[Measurement] = []
     decided: list[FloatArray] = []
 
     def watch(measurement: Measurement, limits_bps: FloatArray | None) -> None:
-        told.append(measurement)
+        measurements.append(measurement)
         if limits_bps is not None:
             decided.append(limits_bps.copy())
 
     limiter = factory(found, scenario)
     with closing(load_datapath("packetsim").load()()) as datapath:
         run = run_once(datapath, scenario, found, limiter, seed, flow_seed=eval_flow_seed(seed), watch=watch)
-    return run, told, np.array(decided)
+    return run, measurements, np.array(decided)
 
 
 def replayed(
-    scenario: Scenario, controller: str, told: Sequence[Measurement], *, seed: int = 0, training: Path | None = None
+    scenario: Scenario,
+    controller: str,
+    measurements: Sequence[Measurement],
+    *,
+    seed: int = 0,
+    training: Path | None = None,
 ) -> FloatArray:
     """Limits in bits/s [epochs, n_agents] that a controller decides on measurements of another controller's run.
 
     Args:
-        told: measurements as `watched_run` returns them.
+        measurements: measurements as `watched_run` returns them.
     """
     factory = LimiterFactory(training)
     limiter = factory(factory.resolved(load_controller(controller)), scenario)
     limiter.reset(scenario, limiter_seed(seed))
-    return np.array([limiter.decide(measurement).copy() for measurement in told[:-1]])
+    return np.array([limiter.decide(measurement).copy() for measurement in measurements[:-1]])

@@ -35,7 +35,7 @@ def epoch_timeline(run: Run, path: Path, *, area: int = 0, window_s: Window = No
     from matplotlib.colors import LogNorm
 
     network = run.scenario.network()
-    upper, shown = uplink_of(network, area), epochs_within(run.epochs.time_s, window_s)
+    uplink, shown = uplink_of(network, area), epochs_within(run.epochs.time_s, window_s)
     hosts = np.flatnonzero(np.array(network.agent_area) == area)
     column = {name: grid[shown] for name, grid in run.epochs.columns.items()}
     time_ms = run.epochs.time_s[shown] / MS
@@ -47,10 +47,10 @@ def epoch_timeline(run: Run, path: Path, *, area: int = 0, window_s: Window = No
     greys = shades(len(hosts))
     rates = column["throughput_bps"][:, hosts].T / GBPS
     sent.stackplot(time_ms, rates, colors=greys, lw=0, rasterized=True)
-    top, rate_gbps = float(rates.sum(axis=0).max(initial=0.0)), network.port_rate_bps(upper) / GBPS
-    sent.axhline(rate_gbps, color="black", ls="--", lw=1.2, label=f"line rate of {network.port_name(upper)}")
-    through = column["upper_throughput_bps"][:, area] / GBPS
-    sent.plot(time_ms, through, color="black", lw=1.2, label=f"{network.port_name(upper)} carried")
+    top, rate_gbps = float(rates.sum(axis=0).max(initial=0.0)), network.port_rate_bps(uplink) / GBPS
+    sent.axhline(rate_gbps, color="black", ls="--", lw=1.2, label=f"line rate of {network.port_name(uplink)}")
+    through = column["uplink_throughput_bps"][:, area] / GBPS
+    sent.plot(time_ms, through, color="black", lw=1.2, label=f"{network.port_name(uplink)} carried")
     sent.set_ylim(0, 1.08 * max(top, rate_gbps))
     sent.set_ylabel("hosts sent to beyond\nthe rack, stacked [Gbit/s]")
     legend_beside(sent, narrow)
@@ -67,15 +67,15 @@ def epoch_timeline(run: Run, path: Path, *, area: int = 0, window_s: Window = No
     limits.set_ylabel("rate limit of host")
     bar_beside(figure, mesh, limits, "share of line rate", narrow)
 
-    queue.plot(time_ms, column["upper_queue_bytes"][:, area] / 1e3, color=INK, lw=1.0, label="at the end of the epoch")
+    queue.plot(time_ms, column["uplink_queue_bytes"][:, area] / 1e3, color=INK, lw=1.0, label="at the end of the epoch")
     queue.plot(
-        time_ms, column["upper_queue_mean_bytes"][:, area] / 1e3, color="#999999", lw=1.6, label="mean of the epoch"
+        time_ms, column["uplink_queue_mean_bytes"][:, area] / 1e3, color="#999999", lw=1.6, label="mean of the epoch"
     )
-    buffer = network.port_buffer(upper)
+    buffer = network.port_buffer(uplink)
     if buffer is not None and buffer.mark_threshold_bytes:
         queue.axhline(buffer.mark_threshold_bytes / 1e3, color="black", ls=":", lw=1.2, label="marking threshold")
     queue.set_ylim(bottom=0)
-    queue.set_ylabel(f"queue of {network.port_name(upper)}\n[kB]")
+    queue.set_ylabel(f"queue of {network.port_name(uplink)}\n[kB]")
     queue.set_xlabel("simulated time [ms]")
     legend_beside(queue, narrow)
     for axes in (sent, limits, queue):

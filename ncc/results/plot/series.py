@@ -56,9 +56,9 @@ def port_timeline(runs: Sequence[Run], path: Path, *, area: int = 0, window_s: W
         columns, time_ms = run.epochs.columns, run.epochs.time_s[shown] / MS
         style: dict[str, Any] = {"color": looks[name].colour, "ls": looks[name].line}
         style["lw"] = stroke(place, len(named))
-        carries = columns["upper_throughput_bps"][shown, area] / GBPS
-        waits = columns["upper_queue_mean_bytes"][shown, area] / 1e3
-        dropped = np.cumsum(columns["upper_dropped_pkts"][shown, area]).astype(np.float64)
+        carries = columns["uplink_throughput_bps"][shown, area] / GBPS
+        waits = columns["uplink_queue_mean_bytes"][shown, area] / 1e3
+        dropped = np.cumsum(columns["uplink_dropped_pkts"][shown, area]).astype(np.float64)
         carried.plot(*thinned_mean(time_ms, carries, CURVE), label=looks[name].label, **style)
         queue.plot(*thinned_mean(time_ms, waits, CURVE), **style)
         drops.plot(*thinned_mean(time_ms, dropped, CURVE), drawstyle="steps-post", **style)

@@ -63,12 +63,12 @@ def cdf_figure(source: Source, datapath: str) -> Embedded:
     evaluation, comparison = source.evaluations[datapath], source.judgement.comparisons[datapath]
     data = evaluation.slowdowns()
     bounds = bound_points(source.scenario, comparison.seeds) if comparison.bounds else {}
-    told = "; ".join(_points(comparison, name) for name in comparison.controllers)
+    points = "; ".join(_points(comparison, name) for name in comparison.controllers)
     where = f"{source.scenario.name} on {datapath}"
     runs = seeds_text(len(comparison.seeds), source.scenario.duration_s)
     return _embedded(
         lambda path, narrow: slowdown_cdf(data, path, bounds=bounds, title=f"{where}: {runs}", narrow=narrow),
-        f"Distribution of FCT slowdown on {datapath} by size of flow. Over all flows, {told}.",
+        f"Distribution of FCT slowdown on {datapath} by size of flow. Over all flows, {points}.",
         f"FCT slowdown of {where} by size of flow (1: alone in the network), {runs} together, invalid runs too. "
         "Marks: 50th, 95th and 99th percentile. A curve that ends below 1 has flows that were not delivered.",
     )
@@ -85,14 +85,14 @@ def curve_figure(source: Source) -> Embedded | None:
         return None
     learned_on = next(iter(training.config["datapath"]))
     shown, references = held_out_returns(source)
-    told = ", ".join(f"{label(name)} {value:+.3f}" for name, value in references.items())
+    returns = ", ".join(f"{label(name)} {value:+.3f}" for name, value in references.items())
     return _embedded(
         lambda path, narrow: learning_curve(
             training.rows, path, references=references, title=f"Return while learning on {learned_on}", narrow=narrow
         ),
-        f"Learning curve on {learned_on}. Mean return on the held-out flows on {shown}: {told}.",
+        f"Learning curve on {learned_on}. Mean return on the held-out flows on {shown}: {returns}.",
         f"Return (mean reward per host and epoch) while learning on {learned_on}. Horizontal lines: mean return on the "
-        f"held-out flows on {shown}: {told}.",
+        f"held-out flows on {shown}: {returns}.",
     )
 
 
@@ -105,15 +105,15 @@ def held_out_returns(source: Source) -> tuple[str, dict[str, float]]:
         ResultError: the folder holds no training, or its manifest lacks the returns.
     """
     training = training_of(source)
-    told: Any = training.manifest.facts.get("held_out_returns")
+    returns: Any = training.manifest.facts.get("held_out_returns")
     try:
-        means = {on: {name: sum(each) / len(each) for name, each in by.items()} for on, by in told.items()}
+        means = {on: {name: sum(each) / len(each) for name, each in by.items()} for on, by in returns.items()}
         learned_on = next(iter(training.config["datapath"]))
         shown = learned_on if learned_on in means else list(means)[-1]
         return shown, means[shown]
     except (AttributeError, TypeError, ZeroDivisionError, IndexError):
         raise ResultError(
-            f"{source.folder / MANIFEST} does not tell 'held_out_returns', what each controller earns on held-out "
+            f"{source.folder / MANIFEST} lacks 'held_out_returns', what each controller earns on held-out "
             "flows: another version of ncc made it; train again"
         ) from None
 
@@ -147,11 +147,11 @@ def _peak(run: Run, n: int) -> str:
     network = run.scenario.network()
     port = network.neighbourhoods[0].uplink_port
     columns = run.epochs.columns
-    queue, carried = columns["upper_queue_bytes"][:n, 0], columns["upper_throughput_bps"][:n, 0]
+    queue, carried = columns["uplink_queue_bytes"][:n, 0], columns["uplink_throughput_bps"][:n, 0]
     at = int(queue.argmax())
     return (
         f"{network.port_name(port)} carried {amount(float(carried.mean()), 'bit/s')} on average; its queue was "
-        f"{amount(float(columns['upper_queue_mean_bytes'][:n, 0].mean()), 'B')} on average and at most "
+        f"{amount(float(columns['uplink_queue_mean_bytes'][:n, 0].mean()), 'B')} on average and at most "
         f"{amount(float(queue[at]), 'B')} at the end of an epoch, {run.epochs.time_s[at] / MS:.4g} ms after the start"
     )
 

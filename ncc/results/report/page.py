@@ -83,8 +83,10 @@ def warnings(source: Source) -> list[str]:
     judgement, found = source.judgement, []
     for datapath, evaluation in source.evaluations.items():
         for name, bad in judgement.comparisons[datapath].invalid.items():
-            told = "; ".join(f"seed {seed}: {', '.join(why)}" for seed, why in bad.items())
-            found.append(f"INVALID, counted as it ended: {label(name)} on {datapath}, {len(bad)} of its runs: {told}")
+            reasons = "; ".join(f"seed {seed}: {', '.join(why)}" for seed, why in bad.items())
+            found.append(
+                f"INVALID, counted as it ended: {label(name)} on {datapath}, {len(bad)} of its runs: {reasons}"
+            )
         fell = evaluation.manifest.facts["fallbacks"]
         found += [f"Fell back on {datapath}: {who}: {'; '.join(why)}" for who, why in fell.items()]
         found += _facts(datapath, [run.manifest.facts.get("datapath_facts", {}) for run in evaluation.runs])

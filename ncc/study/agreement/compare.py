@@ -26,7 +26,7 @@ DIGITS = 12
 """Ratios are judged to this many, so that a bound met exactly is met."""
 SHARES = (0.01, 0.05, 0.10)
 """Distances from 1 within which flows' ratios are counted."""
-UPLINK = {"throughput_bps": "upper_throughput_bps", "queue_bytes": "upper_queue_mean_bytes"}
+UPLINK = {"throughput_bps": "uplink_throughput_bps", "queue_bytes": "uplink_queue_mean_bytes"}
 """Figures of the uplinks, means over the epochs in which flows arrive, and the columns that they are of."""
 BOUNDS = {
     "throughput_bps": (1 - THROUGHPUT_FRAC, 1 + THROUGHPUT_FRAC),
