@@ -167,7 +167,7 @@ def _experiment(
         print(f"\n{name} on {datapath.name}, {len(seeds)} seed{'s' if len(seeds) != 1 else ''}:")
         for check, found in result.findings.items():
             word = {True: "holds", False: "DOES NOT HOLD", None: "not judged"}[found.holds]
-            print(f"  {word}: {check}: {experiment.checks[check].says}: {found.text}")
+            print(f"  {word}: {check}: {experiment.checks[check].claim}: {found.text}")
         print(result.verdict)
         print(f"Written to {folder} ({FIGURE})")
         require_usable(result)

@@ -130,8 +130,8 @@ def full_lines(judgement: Judgement, missing: list[str]) -> list[Line]:
     if len(comparison.seeds) > 1:
         how = f"{comparison.statistic.capitalize()} over seeds [{percent} bootstrap interval]; seeds share their flows."
         lines.append((how, "dim"))
-    best = f"{BEST} best, or not significantly different from it: the paired {percent} interval of the difference contains 0."
-    lines.append(few_seeds(judgement) or (best, "dim"))
+    equal = f"not significantly different from it: the paired {percent} interval of the difference contains 0."
+    lines.append(few_seeds(judgement) or (f"{BEST} best, or {equal}", "dim"))
     if comparison.bounds:
         names = ", ".join(label(name) for name in comparison.bounds)
         ideal = "the same flows, all delivered, as ideally shared fluids; no controllers, so never best."

@@ -52,7 +52,7 @@ class Where(Value, frozen=True, kw_only=True):
 class Check(Value, frozen=True, kw_only=True, tag_field="kind"):
     """An expectation."""
 
-    says: str
+    claim: str
     """In words, with its source."""
     measure: Name
     at: dict[str, float | str] = field(default_factory=dict)

@@ -66,17 +66,17 @@ def _verdict(result: Mapping[str, Any]) -> str:
 def _experiment(name: str, results: Results, stale: str, now: Experiment | None) -> dict[str, Any]:
     """The template's data of an experiment, in the words of the experiment as it is now, if there is one."""
     first = next(iter(results.values()))
-    before = {check["name"]: check["says"] for result in results.values() for check in result["checks"]}
+    before = {check["name"]: check["claim"] for result in results.values() for check in result["checks"]}
     words = {key: first[key] for key in ("title", "paper", "notes")}
     if now is not None:
         words = {"title": now.title, "paper": now.paper.to_dict(), "notes": now.notes}
-    says = before if now is None else {key: check.says for key, check in now.checks.items()}
+    claims = before if now is None else {key: check.claim for key, check in now.checks.items()}
     return {
         "name": name,
         "results": results,
         "stale": stale,
         **words,
-        "checks": _checks(results, says, {key: text for key, text in before.items() if key not in says}),
+        "checks": _checks(results, claims, {key: text for key, text in before.items() if key not in claims}),
         "beside": _beside(results),
         "sources": [value["source"] for result in results.values() for value in result["values"]],
         "numbers": {datapath: _values(result) for datapath, result in results.items()},
@@ -84,10 +84,10 @@ def _experiment(name: str, results: Results, stale: str, now: Experiment | None)
     }
 
 
-def _checks(results: Results, says: Mapping[str, str], dropped: Mapping[str, str]) -> Rows:
+def _checks(results: Results, claims: Mapping[str, str], dropped: Mapping[str, str]) -> Rows:
     """Every check of the experiment; at the end those of results that it no longer has."""
     rows = []
-    for name, text in [*says.items(), *dropped.items()]:
+    for name, text in [*claims.items(), *dropped.items()]:
         cells = []
         for result in results.values():
             found = [check for check in result["checks"] if check["name"] == name]

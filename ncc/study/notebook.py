@@ -52,5 +52,5 @@ def verdict_of(result: "Result") -> Page:
     from ncc.study.page import plain, table
 
     checks = result.grid.experiment.checks
-    rows = [[plain(checks[name].says), WORDS[f.holds], plain(f.text)] for name, f in result.findings.items()]
+    rows = [[plain(checks[name].claim), WORDS[f.holds], plain(f.text)] for name, f in result.findings.items()]
     return Page(table(["what the paper shows", "here", "numbers"], rows))

@@ -19,7 +19,7 @@ from ncc.study.load import runs_digest
 from ncc.study.points import Grid
 from ncc.study.table import At, Table, rounded
 
-FORMAT = 1
+FORMAT = 2
 FULL = "full"
 JSON, PARQUET, FIGURE = "result.json", "result.parquet", "figure.png"
 NEEDED = {"name", "datapath", "complete", "written_at", "source", "commits", "holds", "verdict", "cells"}
@@ -127,7 +127,7 @@ class Result:
             "verdict": self.verdict,
             "problems": list(self.problems),
             "checks": [
-                {"name": name, "says": experiment.checks[name].says, "holds": found.holds, "numbers": found.text}
+                {"name": name, "claim": experiment.checks[name].claim, "holds": found.holds, "numbers": found.text}
                 for name, found in self.findings.items()
             ],
             "contenders": {name: contender_label(self.grid, name) for name in self.table.contenders},

@@ -18,16 +18,16 @@ def fit(
     *,
     seed: int = 1,
     resume: bool = False,
-    hear: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
     meta: Mapping[str, Any] | None = None,
 ) -> list[Progress]:
-    """Train, check what every training must leave behind, and return its reports; `hear` gets each as it comes."""
+    """Train, check what every training leaves behind, and return its reports; `on_progress` gets each as it comes."""
     reports: list[Progress] = []
 
     def report(progress: Progress) -> None:
         reports.append(progress)
-        if hear is not None:
-            hear(progress)
+        if on_progress is not None:
+            on_progress(progress)
 
     path = config.build().train(make_env, folder, seed, resume=resume, report=report, meta=meta or {})
     assert path == folder / "policy.npz"

@@ -36,7 +36,7 @@ def test_identity_is_learnt_and_epochs_are_exact(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     hits = policy.act(np.tile(np.eye(4, dtype=np.float32), (1000, 1)), rng) == np.tile(np.arange(4), 1000)
     assert hits.mean() > 0.9
-    # Rounded up to a whole step of four racks; what was heard equals what was learnt from.
+    # Rounded up to a whole step of four racks; what was reported equals what was learnt from.
     assert reports[-1].total_epochs == 16_001
     assert reports[-1].epochs == meta["training"]["epochs"] == newest(tmp_path).state.epochs == 16_004
     assert sum(len(report.returns) for report in reports) >= 16_004 // 50 - 2 * 4
@@ -69,17 +69,17 @@ def test_a_killed_worker_is_named_and_the_run_can_be_resumed(tmp_path: Path) -> 
 
 
 def test_interrupt_leaves_a_checkpoint_of_that_moment(tmp_path: Path) -> None:
-    heard: list[int] = []
+    epochs: list[int] = []
 
     def interrupt(progress: Progress) -> None:
         if progress.epochs:  # the first only says where training starts
-            heard.append(progress.epochs)
+            epochs.append(progress.epochs)
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        fit(CONFIG.replace(workers=1, epochs=10**9), Identity(), tmp_path, hear=interrupt)
+        fit(CONFIG.replace(workers=1, epochs=10**9), Identity(), tmp_path, on_progress=interrupt)
     assert multiprocessing.active_children() == []
-    assert newest(tmp_path).state.epochs >= heard[0] > 0
+    assert newest(tmp_path).state.epochs >= epochs[0] > 0
 
 
 def test_an_error_in_a_worker_is_told(tmp_path: Path) -> None:
@@ -104,12 +104,12 @@ from ncc.agents.a3c.config import A3cConfig
 from tests.agents.fitting import fit
 from tests.agents.toy_envs import Identity
 
-def hear(progress):
+def on_progress(progress):
     print(*(child.pid for child in active_children()), flush=True)
 
 if __name__ == "__main__":
     config = A3cConfig(mode="async", workers=1, epochs=10**9)
-    fit(config, Identity(), Path(sys.argv[1]), hear=hear)
+    fit(config, Identity(), Path(sys.argv[1]), on_progress=on_progress)
 """
 
 

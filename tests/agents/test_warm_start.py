@@ -290,7 +290,7 @@ def test_an_interrupted_warm_start_of_asynchronous_training_starts_again(tmp_pat
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit(config, Steering(), tmp_path, hear=interrupt)
+        fit(config, Steering(), tmp_path, on_progress=interrupt)
     assert CheckpointFolder(tmp_path, 3).load("async", 1).warm_epochs == 0
     reports = fit(config, Steering(), tmp_path, resume=True)
     assert (reports[0].epochs, reports[-1].epochs) == (0, 1600)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""RTTs measured wrongly: what controllers hear, and what stays true."""
+"""RTTs measured wrongly: what controllers are given, and what stays true."""
 
 from dataclasses import fields
 
@@ -27,7 +27,7 @@ def scenario(noise_s: float) -> Scenario:
 
 
 def heard_ns(simulator: Simulator, noise_s: float, seed: int = 1) -> np.ndarray:
-    """The last RTT sample that the controller heard of, every 10 us; one flow, the same packets whatever it hears."""
+    """The last RTT sample that the controller was given, every 10 us; one flow, with the same packets anyway."""
     transport = Transport(rtt_noise_max_s=noise_s)
     what = fixed(Dumbbell(pairs=1), flow("s0", "r0", 3_000_000), transport=transport, period_s=1e-5)
     samples = []
@@ -35,8 +35,8 @@ def heard_ns(simulator: Simulator, noise_s: float, seed: int = 1) -> np.ndarray:
         for _ in range(4000):
             window.run(1)
             samples.append(engine(window.datapath).sender_window(0)[1])
-    heard = np.array(samples)
-    return heard[(heard > 0) & (heard < 2**32 - 1)]  # neither before the first sample nor after the end
+    given = np.array(samples)
+    return given[(given > 0) & (given < 2**32 - 1)]  # neither before the first sample nor after the end
 
 
 def same(one: Run, two: Run) -> bool:

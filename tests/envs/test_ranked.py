@@ -28,7 +28,7 @@ def test_ranks_by_hand() -> None:
     seen = observer()
     seen.observe(measured(FOUR))
     before = dict(zip(NAMES, seen.observe(state).T, strict=True))
-    np.testing.assert_allclose(before["room after shorter"], 1, err_msg="nothing is heard of the others yet")
+    np.testing.assert_allclose(before["room after shorter"], 1, err_msg="nothing has arrived from the others yet")
     obs = dict(zip(NAMES, seen.observe(state).T, strict=True))
     # In units of what a link carries in a period of 1 ms: 125 KB.
     scaled = [log1p(size / 125e3) / log1p(100) for size in (100e3, 300e3, 3e6, 0)]
@@ -117,7 +117,7 @@ def test_a_ceiling_hides_how_large_and_not_who_is_larger(loss_frac: float) -> No
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_host_ranks_itself_as_the_oracle_does(seed: int) -> None:
-    """One rule in two places: the oracle's in bytes, the observation's in shared numbers; alike where nothing is late."""
+    """One rule in two places: the oracle's in bytes, the observation's in shared numbers; alike without a delay."""
     rng = np.random.default_rng(seed)
     queued = rng.integers(0, 3, 4)
     next_bytes = np.where(queued > 0, np.exp(rng.uniform(np.log(1e3), np.log(1e7), 4)), 0.0)

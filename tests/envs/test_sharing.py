@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Messages that get lost, neighbours that are silent or lie, and how old what was heard of them is."""
+"""Messages that get lost, neighbours that are silent or lie, and how old their last messages are."""
 
 from math import log1p
 
@@ -62,12 +62,12 @@ def test_what_was_heard_last_stays_and_ages() -> None:
     seen = observer(ObservationSpec(ages=True), scenario, seed=5)
     rates = np.arange(40) * 1e7
     obs = np.stack([seen.observe(measured(scenario, throughput_bps=rate)) for rate in rates])
-    heard = obs[:, :, 6:15:3] * 100  # of each of three neighbours, in epochs
+    shared = obs[:, :, 6:15:3] * 100  # of each of three neighbours, in epochs
     age = np.expm1(obs[:, :, -4:-1] * log1p(100))
     epoch = np.arange(40)[:, None, None]
-    # An epoch's state is due one epoch later: what is heard is that of epoch t - 1 - age.
-    np.testing.assert_allclose(heard[1:], np.maximum(epoch - 1 - age, 0)[1:], atol=1e-3)
-    lost = np.diff(heard[2:], axis=0) == 0
+    # An epoch's state is due one epoch later: what arrives is that of epoch t - 1 - age.
+    np.testing.assert_allclose(shared[1:], np.maximum(epoch - 1 - age, 0)[1:], atol=1e-3)
+    lost = np.diff(shared[2:], axis=0) == 0
     assert 0.4 < lost.mean() < 0.6
     assert age.max() >= 3
 
@@ -94,7 +94,7 @@ def test_nothing_is_heard_of_the_silent() -> None:
     obs = [seen.observe(measured(scenario, throughput_bps=9e8)) for _ in range(3)][-1]
     near, age = obs[:, 6:15:3], np.expm1(obs[:, -4:-1] * log1p(100))
     np.testing.assert_allclose(near[0], [0.9, 0.5, 0.9], rtol=1e-6)
-    np.testing.assert_allclose(near[2], 0.9, rtol=1e-6)  # its own neighbours are heard
+    np.testing.assert_allclose(near[2], 0.9, rtol=1e-6)  # its own neighbours are seen
     np.testing.assert_allclose(age[0], [0, 7, 0], atol=1e-4)
 
 

@@ -14,7 +14,7 @@ from ncc.host.message import Key
 from tests.host.hosts import NEAR, listener, sender_of, sent, states, take
 
 
-class Hearing:
+class FakeAgent:
     """The attributes of an agent that `Silence` reads, with a listener that gets messages."""
 
     def __init__(self, by: Any = None) -> None:
@@ -33,7 +33,7 @@ class Hearing:
     ids=["another key", "another time", "nothing comes"],
 )
 def test_an_agent_that_receives_nothing_says_once_what_to_look_at(by: dict[str, Any], says: str) -> None:
-    agent: Any = Hearing()
+    agent: Any = FakeAgent()
     silence = Silence(agent, 0)
     if by:
         by_other = sender_of(*NEAR, **by)

@@ -175,8 +175,8 @@ def test_an_action_that_the_environment_refuses_is_the_agents_fault() -> None:
     assert str(server.error) == "the agent's action of step 1 cannot be used: rates must be positive"
 
 
-@pytest.mark.parametrize("talks", [True, False])
-def test_a_port_held_by_what_is_no_agent(talks: bool) -> None:
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_port_held_by_what_is_no_agent(answers: bool) -> None:
     """A program that answers in another protocol is found out at once, a silent one when the time is up."""
     with nothing_left():
         for _ in range(TIMES // 10):
@@ -184,9 +184,9 @@ def test_a_port_held_by_what_is_no_agent(talks: bool) -> None:
                 stranger.bind(("127.0.0.1", 0))
                 stranger.listen()
                 port = stranger.getsockname()[1]
-                with Server(port, wait_s=10.0 if talks else 0.1) as server:
+                with Server(port, wait_s=10.0 if answers else 0.1) as server:
                     taken, _ = stranger.accept()
-                    if talks:
+                    if answers:
                         taken.send(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n" + bytes(64))
                     assert eventually(lambda: server.error is not None)
                     taken.close()

@@ -18,7 +18,7 @@ from ncc.study.table import At, Table
 
 K = (10.0, 20.0, 40.0)
 MEASURES: dict[str, AnyMeasure] = {"m": Throughput()}
-PLAIN: dict[str, Any] = {"says": "", "measure": "m"}
+PLAIN: dict[str, Any] = {"claim": "", "measure": "m"}
 
 
 class Drawn:
@@ -34,7 +34,7 @@ class Drawn:
         return Table(axes=self.axes, contenders=tuple(fct), values=values)  # type: ignore[arg-type]
 
     def judge(self, of: Table, **check: Any) -> Finding:
-        made = from_dict(kinds(AnyCheck)[check["kind"]], {"says": "", "measure": "f", **check}, "check")
+        made = from_dict(kinds(AnyCheck)[check["kind"]], {"claim": "", "measure": "f", **check}, "check")
         measures = {"f": self.fct, "b": self.bound, "median": Fct(statistic="p50"), "use": Throughput()}
         made.fits("check", Parts(measures, dict.fromkeys(of.contenders), self.axes))
         return made.judge(of, self.fct)  # type: ignore[no-any-return]

@@ -29,7 +29,7 @@ FCTS: dict[str, Any] = {
     "least": {"kind": "bound", "sharing": "srpt"},
     "fair": {"kind": "bound", "sharing": "fair"},
 }
-CHECK: dict[str, Any] = {"says": "", "measure": "fct", "one": "learned"}
+CHECK: dict[str, Any] = {"claim": "", "measure": "fct", "one": "learned"}
 
 
 def grid(packaged: Path | None = None, preset: str = "quick", **contenders: dict[str, Any]) -> Grid:
@@ -84,7 +84,7 @@ def test_axes_set_fields_of_a_contender_s_stack() -> None:
     plain = toy(
         contenders={"one": {"controller": "ncc_order"}},
         axes={"how": {"label": "how", "cases": {"off": {"contenders.one.stack.order": "fifo"}, "on": {}}}},
-        checks={"c": {"kind": "within", "says": "", "measure": "queue", "contender": "one", "low": 0}},
+        checks={"c": {"kind": "within", "claim": "", "measure": "queue", "contender": "one", "low": 0}},
         values=[],
         presets__quick__axes={},
     )

@@ -138,8 +138,8 @@ def test_words_are_those_of_the_experiment_as_it_is_now() -> None:
             title="Another title",
             notes="Another note.",
             paper__figure="Figure 2",
-            checks__less__says="said otherwise",
-            checks__added=PLAIN["checks"]["less"] | {"says": "looked at since"},
+            checks__less__claim="said otherwise",
+            checks__added=PLAIN["checks"]["less"] | {"claim": "looked at since"},
         ),
         "toy",
     )
@@ -151,7 +151,7 @@ def test_words_are_those_of_the_experiment_as_it_is_now() -> None:
     assert "| looked at since | not judged in this result |" in page
     assert "a shorter queue" not in page
 
-    checks = {"fresh": PLAIN["checks"]["less"] | {"says": "the only one"}}
+    checks = {"fresh": PLAIN["checks"]["less"] | {"claim": "the only one"}}
     page = markdown_page(results, {}, [], {"toy": experiment_from(toy(checks=checks), "toy")[0]})
     assert "| the only one | not judged in this result |" in page
     assert "| a shorter queue (no longer a check of the experiment) | holds: 1" in page
@@ -164,7 +164,7 @@ def test_a_result_is_old_when_what_would_run_is_another(monkeypatch: pytest.Monk
     def why(**changes: Any) -> str:
         return stale(found, {"toy": experiment_from(toy(**changes), "toy")}).get("toy", "")
 
-    assert why() == why(title="Another", checks__less__says="otherwise", measures__queue__label="line") == ""
+    assert why() == why(title="Another", checks__less__claim="otherwise", measures__queue__label="line") == ""
     # `read_config` is as it was: these came from what the YAML inherits.
     assert why(scenario=PLAIN["scenario"] | {"duration_s": 0.2}) == (
         "The experiment has changed since it was run on packetsim; run it again."

@@ -37,7 +37,7 @@ PLAIN: dict[str, Any] = {
     "checks": {
         "less": {
             "kind": "order",
-            "says": "a shorter queue",
+            "claim": "a shorter queue",
             "measure": "queue",
             "one": "gentle",
             "other": "plain",

@@ -43,8 +43,8 @@ def _run(sweep: Sweep, summary: Summary, waiting: list[Trial]) -> None:
     from ncc.agents.rllib.sweep import TuneSettings, run_jobs
 
     spec, out = sweep.spec, Path(sweep.spec.out).resolve()
-    ending = out / "ending"
-    remove(ending)
+    stop_file = out / "stop"
+    remove(stop_file)
     again = [trial for trial in sweep.trials if trial not in waiting] if spec.scheduler == ASHA else []
     jobs = [
         TrialJob(
@@ -53,7 +53,7 @@ def _run(sweep: Sweep, summary: Summary, waiting: list[Trial]) -> None:
             folder=str(out / "trials" / trial.name),
             log=str(out / "logs" / f"{trial.name}.log"),
             cwd=str(Path.cwd()),
-            ending=str(ending),
+            stop_file=str(stop_file),
             variables=own_variables(),
             total_epochs=trial.total_epochs,
             replay=None if trial in waiting else summary.outcome(trial).state,
@@ -71,10 +71,10 @@ def _run(sweep: Sweep, summary: Summary, waiting: list[Trial]) -> None:
     with Bar("sweep", len(waiting), "trials") as bar:
         listener = _Listener(sweep, summary, {trial.name: trial for trial in waiting}, bar)
         try:
-            run_jobs(jobs, settings, listener, ending.touch)
+            run_jobs(jobs, settings, listener, stop_file.touch)
         finally:
             end_all(str(out / "trials"), END_S)
-            remove(ending)
+            remove(stop_file)
             summary.write()
 
 

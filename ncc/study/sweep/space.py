@@ -141,10 +141,10 @@ def quoted_list(argument: str) -> str:
     return f"{key}=[{','.join(_quoted(element) for element in elements if element)}]"
 
 
-def _flat(plain: Mapping[str, Any], above: str) -> dict[str, Any]:
+def _flat(plain: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     entries: dict[str, Any] = {}
     for key, value in plain.items():
-        name = f"{above}{key}"
+        name = f"{prefix}{key}"
         if isinstance(value, Mapping) and value and not {"low", "high", "log"} & set(value):
             entries.update(_flat(value, f"{name}."))
         else:

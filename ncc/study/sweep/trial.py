@@ -48,7 +48,7 @@ class TrialJob:
     log: str
     cwd: str
     """The folder in which the user typed the command, where relative paths begin."""
-    ending: str
+    stop_file: str
     """A file; once it is there, the trial ends as soon as it can."""
     variables: dict[str, str]
     """The user's own environment, of the variables that Ray changes."""
@@ -60,7 +60,7 @@ class TrialJob:
 
     def step(self) -> Report:
         """Start, or wait a moment, and say how it goes."""
-        if Path(self.ending).exists():
+        if Path(self.stop_file).exists():
             self.end()
             return Report(UNFINISHED)
         if self.replay is not None:

@@ -46,7 +46,7 @@ def test_it_goes_on_when_a_node_dies(cluster: Any, tmp_path: Path) -> None:
             cluster.remove_node(cluster.spare, allow_graceful=False)
 
     config = RllibConfig(env_runners=2, racks=4, rollout=25, epochs=EPOCHS, hidden=(8,), address=cluster.address)
-    reports = fit(config, Identity((50,) * 4), tmp_path, hear=kill)
+    reports = fit(config, Identity((50,) * 4), tmp_path, on_progress=kill)
     assert killed[0] < EPOCHS, "the node outlived the training"
     epochs = [report.epochs for report in reports]
     assert epochs == sorted(epochs)

@@ -65,5 +65,5 @@ def test_a_cluster_is_for_ray_only() -> None:
         ExecutorSpec(address="auto")
     with pytest.raises(ConfigError, match="wheel is for the workers of a cluster; set address, or leave wheel null"):
         ExecutorSpec(executor="ray", wheel="nowhere.whl")
-    with pytest.raises(ConfigError, match="nowhere.whl"):
+    with pytest.raises(ConfigError, match=r"nowhere\.whl"):
         ExecutorSpec(executor="ray", address="auto", wheel="nowhere.whl").load_executor()

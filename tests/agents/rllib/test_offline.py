@@ -92,8 +92,8 @@ def config(episodes: Path | str, **changes: Any) -> RllibConfig:
     return RllibConfig(**{**settings, **changes}, env_runners=0, entropy_coef=0.0, episodes=str(episodes))
 
 
-def train(made: RllibConfig, folder: Path, *, resume: bool = False, heard: list[Progress] | None = None) -> Path:
-    report = (heard if heard is not None else []).append
+def train(made: RllibConfig, folder: Path, *, resume: bool = False, reports: list[Progress] | None = None) -> Path:
+    report = (reports if reports is not None else []).append
     return made.build().train(TOY, folder, 1, resume=resume, report=report, meta=SPECS)
 
 
@@ -105,19 +105,19 @@ def accuracy(policy: Path) -> float:
 
 @pytest.mark.parametrize("algorithm", ["bc", "marwil"])
 def test_it_learns_what_good_episodes_do(recorded: Path, tmp_path: Path, algorithm: str) -> None:
-    heard: list[Progress] = []
+    reports: list[Progress] = []
     running = ray.is_initialized()
-    learned = train(config(recorded / "good", algorithm=algorithm), tmp_path, heard=heard)
+    learned = train(config(recorded / "good", algorithm=algorithm), tmp_path, reports=reports)
     assert ray.is_initialized() == running, "no Ray is started"
     assert accuracy(learned) > 0.95
     assert accuracy(tmp_path / "policy_untrained.npz") < 0.5
     assert load_policy(learned)[1]["training"]["algorithm"] == algorithm
-    epochs = [progress.epochs for progress in heard]
+    epochs = [progress.epochs for progress in reports]
     assert epochs[0] == 0
     assert epochs == sorted(epochs)
     assert 20_000 <= epochs[-1] < 20_900, "twenty passes over ten episodes of 100 epochs, and at most an update more"
-    assert heard[-1].scalars["loss/policy"] < np.log(ACTIONS), "that of equal odds"
-    assert not any(progress.returns for progress in heard), "nobody plays"
+    assert reports[-1].scalars["loss/policy"] < np.log(ACTIONS), "that of equal odds"
+    assert not any(progress.returns for progress in reports), "nobody plays"
 
 
 def test_of_good_and_bad_episodes_marwil_follows_the_good(recorded: Path, tmp_path: Path) -> None:
@@ -133,9 +133,9 @@ def test_a_training_that_goes_on_is_one_that_was_never_interrupted(recorded: Pat
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     train(settings(epochs=3000), whole)
     train(settings(epochs=1500), parts)
-    heard: list[Progress] = []
-    train(settings(epochs=3000), parts, resume=True, heard=heard)
-    assert heard[0].epochs >= 1500
+    reports: list[Progress] = []
+    train(settings(epochs=3000), parts, resume=True, reports=reports)
+    assert reports[0].epochs >= 1500
     layers = [load_policy(folder / "policy.npz")[0].layers for folder in (whole, parts)]
     for (weight, bias), (other_weight, other_bias) in zip(*layers, strict=True):
         assert np.array_equal(weight, other_weight)

@@ -187,7 +187,7 @@ def test_ctrl_c_leaves_a_checkpoint_and_a_resumed_run_counts_on(tmp_path: Path) 
 
     config = SMALL.replace(racks=2, rollout=20, epochs=2000)
     with pytest.raises(KeyboardInterrupt):
-        fit(config, Noted(notes), run, hear=press)
+        fit(config, Noted(notes), run, on_progress=press)
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == handlers
     state = run_state(run)
     assert 100 <= state["epochs"] < 2000

@@ -21,7 +21,7 @@ class Scripted:
 
     def step(self) -> Report:
         self.steps += 1
-        if (self.folder / "ending").exists():
+        if (self.folder / "stop").exists():
             return Report(UNFINISHED)
         if self.fails:
             return Report(FAILED, said="on purpose")

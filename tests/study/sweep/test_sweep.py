@@ -75,7 +75,7 @@ def test_a_sweep_is_interrupted_goes_on_past_a_failure_and_keeps_what_it_has(
     assert said.strip().splitlines()[-1] == "Interrupted. Trials are kept; the same command goes on from there."
     assert not processes_with(f"HOME={home}")
     assert not (found / ".tune").exists()
-    assert not (found / "ending").exists()
+    assert not (found / "stop").exists()
     begun = [name for name in NAMES if (found / "trials" / name / "config.json").exists()]
     assert 1 <= len(begun) <= 2
     assert set(states(found).values()) <= {"unfinished", "finished"}
