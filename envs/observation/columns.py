@@ -26,7 +26,7 @@ def _of_uplink(column: str) -> bool:
 
 
 def tables_of(spec: ObservationSpec, scenario: Scenario) -> dict[str, Any]:
-    """Return everything that an observer of a scenario's hosts is made of, by the names of tables.h."""
+    """Return the parameters of an observer of a scenario's hosts, by their names in tables.h."""
     scales = scales_of(scenario)
     n, near = scales.neighbours.shape
     areas = len(scales.uplink_rate_bps)
@@ -84,14 +84,14 @@ def tables_of(spec: ObservationSpec, scenario: Scenario) -> dict[str, Any]:
 def _entry(
     feature: Any, neighbour: int, *, first: dict[str, int], shared: list[str], uplink: list[str], constants: list[str]
 ) -> tuple[Any, ...]:
-    """Return the kind of a feature, and where it finds its numbers: `Where` of kinds.h."""
+    """Return the kind of a feature and the places of its numbers, `Where` of kinds.h."""
     of = feature.get("of")
     places = (shared, uplink, constants)
     return feature["kind"], first.get(of, 0), *(names.index(of) if of in names else 0 for names in places), neighbour
 
 
 def _vectors(spec: ObservationSpec, scenario: Scenario, scales: Scales, sizes: list[int]) -> dict[str, FloatArray]:
-    """Return what turns each number of a measurement into a column: [size] each."""
+    """Return the bounds and factors that turn numbers of a measurement into columns, [size] each."""
     units = {
         "one": 1.0,
         "link_rate": 1 / scales.link_rate_bps,
@@ -124,7 +124,7 @@ def _vectors(spec: ObservationSpec, scenario: Scenario, scales: Scales, sizes: l
 
 
 def _constants(scenario: Scenario, scales: Scales) -> dict[str, Any]:
-    """Return what features of kind `constant` show of each host, [n_agents] each."""
+    """Return the values of the features of kind `constant`, [n_agents] each."""
     peers, uplink_bps = scales.neighbours.shape[1] + 1, scales.uplink_rate_bps[scales.area]
     share = np.minimum(scales.uplink_capacity_bps[scales.area] / (peers * scales.link_rate_bps), 1)
     buffered = scales.uplink_buffer_bytes[scales.area] * BITS_PER_BYTE / (uplink_bps * scenario.period_s)

@@ -34,7 +34,8 @@ class Observer
 
     const Tables &tables() const { return t_; }
 
-    // Takes what row `of` of the signals measured of network `row`, for `Commit`. False if a number is not finite.
+    // Reads row `of` of the signals as the newest measurement of network `row`; `Commit` makes it a state. False if a
+    // number is not finite.
     bool Measure(size_t row, const Signals &signals, size_t of)
     {
         Network &network = networks_[row];
@@ -54,7 +55,7 @@ class Observer
         return std::isfinite(squares);
     }
 
-    // Lets what `Measure` took be the newest state, and forgets the past if `anew`. `arrivals` [n, neighbours + 1]
+    // Makes what `Measure` read the newest state, and forgets earlier ones if `anew`. `arrivals` [n, neighbours + 1]
     // is true for messages that arrive; nullptr: all do.
     void Commit(size_t row, bool anew, const bool *arrivals, size_t begin, size_t end)
     {

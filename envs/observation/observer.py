@@ -45,8 +45,8 @@ class SharedObserver:
     by one; pooled 16 for any number of hosts, ranked 25. Until the delay has passed, others are seen as in the first
     measurement, when nothing had been sent. Feed every measurement exactly once, in order.
 
-    Reset for several racks it takes `Measurements` and gives each rack what an observer of its own would; `restart`
-    begins one of them anew.
+    After a reset for several racks it takes `Measurements`, and each rack gets what an observer of its own would give;
+    `restart` restarts one of them.
     """
 
     def __init__(self, spec: ObservationSpec) -> None:
@@ -56,7 +56,7 @@ class SharedObserver:
         """Forget the past.
 
         Args:
-            scenario: whose hosts are observed.
+            scenario: the scenario of the hosts.
             racks: numbers of the racks observed together, for a leading axis; None: one, without that axis.
             seed: decides which messages get lost, if any do; with several racks, `restart` takes the seed of each.
 
@@ -90,7 +90,7 @@ class SharedObserver:
         return obs
 
     def restart(self, row: int, measurement: Measurement, *, seed: int = 0) -> ObsArray:
-        """Begin one of several racks anew with its first measurement; return its [n_agents, obs_dim].
+        """Restart one of several racks with its first measurement; return its [n_agents, obs_dim].
 
         Raises:
             DatapathError: a measured number is not finite.

@@ -94,7 +94,7 @@ class Scenario(Value, frozen=True):
     sharing_silent: tuple[Name, ...] = ()
     """Hosts that send no messages to others."""
     sharing_lying: tuple[Name, ...] = ()
-    """Hosts that always tell others that they are idle."""
+    """Hosts that always report to others that they are idle."""
     transport: Transport = Transport()
     nic: Nic = Nic()
 

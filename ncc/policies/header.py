@@ -18,7 +18,7 @@ from ncc.harness.datapath import HostStack
 from ncc.policies.limits import RateBounds
 
 FORMAT = 4
-"""Raised whenever a reader would misread a file of another version, or lack its entries."""
+"""Raised whenever readers of another version would misread a file, or name its entries otherwise."""
 KIND = "ncc-policy-file"
 """Key of the metadata of a safetensors file that holds the header."""
 
