@@ -4,15 +4,12 @@
 import struct
 from dataclasses import dataclass, field
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncc.baselines._baselines import ACK, APP_LIMITED, CWND_MAX_BYTES, IN_RECOVERY, LOSS, RATE_APP_LIMITED, TIMEOUT
+from ncc.baselines._baselines import APP_LIMITED, CWND_MAX_BYTES, IN_RECOVERY, RATE_APP_LIMITED
 from ncc.baselines.registry import connect
-from tests.baselines.sender import Sender
-from tests.baselines.stimuli import STIMULI
 
 PKT = 1000
 US = 1000
@@ -258,68 +255,6 @@ def test_idle_restarts_at_the_estimated_rate() -> None:
     assert path.gain == pytest.approx(1, rel=1e-4)
 
 
-def test_the_sender_fills_a_link_with_little_queue() -> None:
-    # 1 Gbps, 112 us: 9.3 packets. STARTUP ends at 2.89 pipes + 3; PROBE_BW keeps 2 pipes + 3, even: 20 or 22.
-    cwnd = [c // 1460 for _, c, _ in Sender("bbr", STIMULI["marks"]).run().curve]
-    assert max(cwnd) == 28
-    assert set(cwnd[200:]) == {20, 21, 22}
-
-
-amounts = st.one_of(st.integers(0, 20_000), st.integers(0, 1 << 45))
-rows = st.lists(
-    st.tuples(
-        st.sampled_from([ACK] * 8 + [LOSS, TIMEOUT]),
-        st.integers(0, 20_000_000_000),  # ns since the last event
-        st.integers(0, 10**10),  # RTT
-        amounts,  # delivered
-        amounts,  # in flight
-        amounts,  # delivered since the acknowledged packet was sent
-        st.one_of(st.integers(0, 10**6), st.integers(0, 1 << 50)),  # interval
-        amounts,  # lost
-        st.integers(0, 15),
-    ),
-    min_size=1,
-    max_size=60,
-)
-
-
-@given(
-    rows=rows,
-    mss=st.one_of(st.integers(1, 9000), st.integers(1, 2**32 - 1)),
-    probe_rtt_us=st.sampled_from([0, 1, 200_000]),
-    window_us=st.sampled_from([1, 1000, 10_000_000]),
-)
-def test_whatever_is_measured(rows: list[tuple[int, ...]], mss: int, probe_rtt_us: int, window_us: int) -> None:
-    """The window is one, pacing is never off, losses never raise the window, the dip is 4 packets."""
-    cc = connect("bbr", mss, mss, {"probe_rtt_us": probe_rtt_us, "min_rtt_window_us": window_us})
-    now = total = 0
-    for kind, gap, rtt, delivered, inflight, since, interval, lost, flags in rows:
-        now += gap
-        before = cc.out[0]
-        if kind != ACK:
-            handler = cc.on_loss if kind == LOSS else cc.on_timeout
-            assert handler(now_ns=now, inflight_bytes=inflight, total_delivered_bytes=total)[0] <= before
-        else:
-            total += delivered
-            cc.on_ack(
-                now_ns=now,
-                rtt_ns=rtt,
-                srtt_ns=rtt,
-                delivered_bytes=delivered,
-                inflight_bytes=inflight,
-                total_delivered_bytes=total,
-                prior_delivered_bytes=max(total - since, 0),
-                interval_ns=interval,
-                lost_bytes=lost,
-                flags=flags,
-            )
-        assert mss <= cc.out[0] <= CWND_MAX_BYTES
-        assert cc.out[2] >= 64
-        assert cc.state[100] <= PROBE_RTT
-        if cc.state[100] == PROBE_RTT and kind == ACK:
-            assert cc.out[0] <= 4 * mss
-
-
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=80), st.sampled_from([1, 2, 4, 10]))
 def test_the_estimate_is_a_recent_peak(rates: list[int], window: int) -> None:
     """One of the rates of the last `window` rounds and this one, and none below this one's."""
@@ -329,14 +264,6 @@ def test_the_estimate_is_a_recent_peak(rates: list[int], window: int) -> None:
         units = [round(r * 1e6) for r in rates[max(n - window, 0) : n + 1]]
         assert any(path.bandwidth == pytest.approx(unit, rel=1e-4) for unit in units)
         assert path.bandwidth >= units[-1] * (1 - 1e-4)
-
-
-def test_the_rows_of_drive_may_carry_rates_or_not() -> None:
-    cc = connect("bbr", PKT, PKT)
-    kinds = np.zeros(1, np.uint8)
-    assert cc.drive(kinds, np.zeros((1, 10), np.uint64)).tolist() == [list(cc.out)]
-    with pytest.raises(ValueError, match="10 columns, or 14"):
-        cc.drive(kinds, np.zeros((1, 11), np.uint64))
 
 
 def test_the_first_phase_differs_between_connections_and_is_never_the_draining_one() -> None:

@@ -70,25 +70,6 @@ def test_upsilon_is_equation_5_22() -> None:
     assert (got - 2**40) / ONE == pytest.approx(expected, abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("more", "less"),
-    [
-        ({"waited": 2_000}, {"waited": 1_000}),  # tau
-        ({"size": 10_000}, {"size": MB}),  # s and R
-        ({"left": MB, "got": 900_000}, {"left": MB, "got": 100_000}),  # R
-        ({"age": MS, "left": 50_000, "got": 50_000}, {"age": 9 * MS, "left": 50_000, "got": 50_000}),  # throughput
-    ],
-)
-def test_upsilon_rises_with_waiting_and_falls_with_size_and_remaining_time(
-    more: dict[str, int], less: dict[str, int]
-) -> None:
-    assert key("upsilon", **more) > key("upsilon", **less)
-
-
-def test_without_weight_waiting_does_not_count() -> None:
-    assert key("upsilon", 0, 0, waited=0) == key("upsilon", 0, 0, waited=MS)
-
-
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
 def test_keys_of_extremes_do_not_wrap(name: str, data: st.DataObject) -> None:
@@ -101,12 +82,3 @@ def test_keys_of_extremes_do_not_wrap(name: str, data: st.DataObject) -> None:
     params = (0, 10_000) if name == "upsilon" else (0,)
     flow = {"age": age, "size": size, "left": left, "got": got}
     assert key(name, *params, waited=waited + 1, **flow) >= key(name, *params, waited=waited, **flow)
-
-
-def test_what_no_flow_can_be_is_refused() -> None:
-    with pytest.raises(ValueError, match="no order called 'lifo'"):
-        key("lifo")
-    with pytest.raises(ValueError, match="takes 2 parameters"):
-        order_key("upsilon", [0], age_ns=1, waited_ns=0, size_bytes=1, left_bytes=0, delivered_bytes=0)
-    with pytest.raises(ValueError, match="must hold"):
-        key("srpt", size=1, left=2)

@@ -52,16 +52,18 @@ def stories(largest: int) -> st.SearchStrategy[Story]:
         amount,  # acknowledged cumulatively
         amount,  # selectively
         amount,  # newly sent
-        st.integers(0, 7),
+        st.integers(0, 15),
+        st.one_of(st.integers(0, 10**6), st.integers(0, 1 << 50)),  # interval of the delivery rate, ns
+        amount,  # delivered since the acknowledged packet was sent
     )
     return st.lists(row, min_size=1, max_size=80).map(_story)
 
 
 def _story(rows: list[tuple[int, ...]]) -> Story:
-    now = una = nxt = 0
+    now = una = nxt = total = 0
     min_rtt = srtt = 0
-    events = np.zeros((len(rows), 10), np.uint64)
-    for i, (kind, gap, rtt, cumulative, selective, sent, flags) in enumerate(rows):
+    events = np.zeros((len(rows), 14), np.uint64)
+    for i, (kind, gap, rtt, cumulative, selective, sent, flags, interval, since) in enumerate(rows):
         now, nxt = now + gap, nxt + sent
         acked = min(cumulative, nxt - una) if kind == ACK else 0
         una += acked
@@ -69,8 +71,10 @@ def _story(rows: list[tuple[int, ...]]) -> Story:
             min_rtt = min(min_rtt or rtt, rtt)
             srtt = (7 * srtt + rtt) // 8 if srtt else rtt
         delivered = acked + min(selective, nxt - una) if kind == ACK else 0
+        total += delivered
         per_ack = (rtt, delivered, acked, flags) if kind == ACK else (0, 0, 0, 0)
-        events[i] = now, per_ack[0], min_rtt, srtt, per_ack[1], per_ack[2], nxt - una, una, nxt, per_ack[3]
+        rate = (max(total - since, 0), interval, sent) if kind == ACK else (0, 0, 0)
+        events[i] = now, per_ack[0], min_rtt, srtt, *per_ack[1:3], nxt - una, una, nxt, per_ack[3], total, *rate
     return Story(np.array([row[0] for row in rows], np.uint8), events)
 
 
@@ -95,7 +99,9 @@ def test_the_window_is_a_window(name: str, data: st.DataObject, story: Story) ->
     cwnd = np.concatenate(([first[0]], out[:, 0]))
     assert cwnd.min() >= mss
     assert cwnd.max() <= CWND_MAX_BYTES
-    assert max(first[2], int(out[:, 2].max())) <= PACING_MAX
+    pacing = np.concatenate(([first[2]], out[:, 2]))
+    assert pacing.max() <= PACING_MAX
+    assert name not in BY_RATE or pacing.min() > 0, "it is always paced"
     assert len(cc.state) <= STATE_MAX
 
 
@@ -107,6 +113,7 @@ def test_the_same_events_give_the_same_windows(name: str, data: st.DataObject, s
     out = cc.drive(story.kinds, story.events)
     fields = ["now_ns", "rtt_ns", "min_rtt_ns", "srtt_ns", "delivered_bytes", "acked_bytes"]
     fields += ["inflight_bytes", "una_bytes", "nxt_bytes", "flags"]
+    fields += ["total_delivered_bytes", "prior_delivered_bytes", "interval_ns", "lost_bytes"]
     handlers = (again.on_ack, again.on_loss, again.on_timeout)
     for kind, event, said in zip(story.kinds, story.events, out, strict=True):
         values = dict(zip(fields, event.tolist(), strict=True))

@@ -66,6 +66,8 @@ def test_the_binding_itself_refuses_what_would_corrupt_a_state() -> None:
         cc.drive(np.zeros(2, np.uint8), np.zeros((1, 10), np.uint64))
     with pytest.raises(ValueError, match="kinds"):
         cc.drive(np.full(1, 3, np.uint8), np.zeros((1, 10), np.uint64))
+    with pytest.raises(ValueError, match="10 columns, or 14"):
+        cc.drive(np.zeros(1, np.uint8), np.zeros((1, 11), np.uint64))
 
 
 def test_init_forgets_the_past() -> None:

@@ -33,10 +33,6 @@ def test_step_marking(queue_bytes: int, ecn_capable: bool, verdict: int) -> None
     assert mark(queue_bytes, ecn_capable=ecn_capable) == verdict
 
 
-def test_no_threshold_marks_nothing() -> None:
-    assert mark(98_500, threshold_bytes=0) == PASS
-
-
 def red(queue_bytes: int, random: int, *, ecn_capable: bool = True, max_prob: int = RED_ONE // 10) -> int:
     """RED from 10 to 30 KB, up to 0.1."""
     port = {"min_bytes": 10_000, "max_bytes": 30_000, "max_prob": max_prob}
@@ -129,26 +125,6 @@ def test_m_queues_get_their_shares(alpha: float, queues: int, shared: int, priva
     slack = MTU * (1 + queues * alpha)  # others' last packets lower the threshold by alpha each
     assert all(expected - slack <= length <= expected + MTU for length in lengths)
     assert sum(max(length - private, 0) for length in lengths) <= shared
-
-
-@given(
-    st.floats(1 / 1024, 1024),
-    st.integers(1, 10**6),
-    st.integers(0, 10**5),
-    st.lists(st.tuples(st.integers(0, 3), st.integers(-20, 9000)), max_size=200),
-)
-def test_a_pool_never_holds_more_than_its_size(
-    alpha: float, shared: int, private: int, moves: list[tuple[int, int]]
-) -> None:
-    """Queues that take packets and (negative) give back part of what they hold."""
-    queues = [0] * 4
-    for i, packet in moves:
-        used = sum(max(q - private, 0) for q in queues)
-        if packet <= 0:
-            queues[i] -= queues[i] * -packet // 20
-        elif share(alpha, queues[i], used, shared=shared, private=private, packet=packet) == PASS:
-            queues[i] += packet
-        assert sum(max(q - private, 0) for q in queues) <= shared
 
 
 def test_the_largest_pool_does_not_wrap_around() -> None:
