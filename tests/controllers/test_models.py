@@ -15,7 +15,6 @@ from ncc.core.measurement import Measurement
 from ncc.core.value import from_dict
 from ncc.envs.gym import RackEnv
 from ncc.envs.make import env_spec
-from ncc.envs.model import ModelLimiter
 from ncc.envs.observation import SharedObserver
 from ncc.envs.spaces import RackSpaces
 from ncc.harness.controller import Controller, ModelLimit
@@ -184,26 +183,3 @@ def test_a_changed_model_makes_other_runs(tmp_path: Path) -> None:
         path.write_text("2")
     after = [factory.inputs(load_controller(str(path))) for path in (file, folder)]
     assert len({str(found) for found in (*before, *after)}) == 4
-
-
-class Told:
-    """A model that says what it is asked."""
-
-    def __init__(self, size: int) -> None:
-        self.observation_space = gymnasium.spaces.Box(-1.0, 3.0, (size,), np.float32)
-        self.action_space = gymnasium.spaces.MultiDiscrete([11] * HOSTS)
-
-    def reset(self, seed: int) -> None:
-        self.seed = seed
-
-    def act(self, obs: Any, *, greedy: bool) -> Any:
-        assert obs.shape == (1, *self.observation_space.shape)
-        return np.full((1, HOSTS), 10)
-
-
-def test_any_model_by_the_contract() -> None:
-    model = Told(environment("multi_discrete").observation_space.shape[0])  # type: ignore[index]
-    limiter = ModelLimiter(model, {}, "told")
-    limiter.reset(SCENARIO, 7)
-    assert model.seed == 7
-    assert np.all(np.isinf(limiter.decide(epochs(1)[0])))

@@ -9,8 +9,7 @@ from ncc.core.topologies import Dumbbell
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import MSS, Run, Simulator, Window, drops, engine, fixed, flow, run
-from tests.datapaths.test_same_packets import check_equal
+from tests.datapaths.runs import MSS, Run, Simulator, Window, engine, fixed, flow, run
 
 LARGE = Transport(send_buffer_bytes=8_000_000, receive_buffer_bytes=8_000_000)
 LINE = 1500 / 1538  # of the link's rate, without framing
@@ -23,29 +22,6 @@ def dumbbell(pairs: int, delay_s: float, buffer_bytes: int, size_bytes: int, tra
     )
     flows = (flow(f"s{i}", f"r{i}", size_bytes, 0.001 * i) for i in range(pairs))
     return fixed(topology, *flows, transport=transport)
-
-
-SAME: dict[str, tuple[Scenario, dict[str, int]]] = {
-    "losses": (dumbbell(3, 1e-4, 60_000, 4_000_000), {"probe_rtt_us": 500, "min_rtt_window_us": 10_000}),
-    "without SACK": (dumbbell(2, 1e-4, 60_000, 3_000_000, Transport(sack=False)), {}),
-    "a send buffer below the pipe": (  # whole packets in each of its quarters: ns-3 would send parts
-        dumbbell(2, 1e-3, 4_000_000, 3_000_000, Transport(send_buffer_bytes=72 * MSS)),
-        {"probe_rtt_us": 2000, "min_rtt_window_us": 20_000},
-    ),
-}
-
-
-@pytest.mark.parametrize("title", SAME)
-def test_both_simulators_agree_to_the_nanosecond(title: str) -> None:
-    scenario, params = SAME[title]
-    stack = HostStack(transport="bbr", params=tuple(params.items()))
-    ours, theirs = (
-        run(each, scenario, stack, max_epochs=400, prepare=drops(scenario, left__right=700))
-        for each in (PacketsimDatapath, Ns3Datapath)
-    )
-    assert np.isfinite(ours.records.flows.finish_s).all()
-    check_equal(ours.records.flows, theirs.records.flows, "of flows")
-    check_equal(ours.records.ports, theirs.records.ports, "of ports")
 
 
 def long_run(simulator: Simulator, scenario: Scenario, transport: str) -> tuple[Run, np.ndarray, np.ndarray]:

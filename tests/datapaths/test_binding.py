@@ -9,7 +9,6 @@ import pytest
 from ncc.core.topologies import Dumbbell
 from ncc.envs.native.blocks import Blocks
 from ncc.envs.native.extension import Network, Spec
-from ncc.harness.datapath import HostStack
 from tests.datapaths.runs import Simulator, Window, engine, fixed, flow
 
 PAIR = fixed(Dumbbell(pairs=2), flow("s0", "r0", 1000))
@@ -73,17 +72,3 @@ def test_columns_must_fit(simulator: Simulator, call: Callable[[Spec], None], me
     spec.set_links(**links())
     with pytest.raises(ValueError, match=message):
         call(spec)
-
-
-def test_a_spec_makes_equal_networks_again_and_again(simulator: Simulator) -> None:
-    scenario = fixed(Dumbbell(pairs=1), flow("s0", "r0", 100_000))
-    spec = simulator.spec_of(scenario, scenario.flows(1), HostStack(), 1)
-    finish = []
-    for _ in range(2):
-        network = simulator.network_of(scenario, spec)
-        for _ in range(3):
-            network.step(np.array([np.inf]))
-        finish.append(network.flow_records()["finish_s"].tolist())
-        del network
-    assert finish[0] == finish[1]
-    assert np.isfinite(finish[0]).all()

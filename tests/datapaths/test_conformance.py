@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
+from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FloatArray, check_columns
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario, Transport
@@ -112,16 +112,23 @@ def test_close_twice_restart_and_out_of_order_calls(datapath: NativeDatapath) ->
     datapath.start(PAIR, PAIR.flows(1), HostStack(), 1)
 
 
-def test_unknown_names_are_refused_with_what_exists(datapath: NativeDatapath) -> None:
-    def start(stack: HostStack) -> None:
-        datapath.start(PAIR, PAIR.flows(1), stack, 1)
-
-    with pytest.raises(UnknownNameError, match=r"'dtcp'.*newreno.*Did you mean 'dctcp'"):
-        start(HostStack(transport="dtcp"))
-    with pytest.raises(UnknownNameError, match=r"parameter of dctcp 'gain'; known: .*g_shift"):
-        start(HostStack(params=(("gain", 3),)))
-    with pytest.raises(ConfigError, match=r"g_shift of dctcp must be from 1 to 10, got 11"):
-        start(HostStack(params=(("g_shift", 11),)))
+@pytest.mark.parametrize(
+    ("stack", "message"),
+    [
+        ({"transport": "dtcp"}, r"'dtcp'.*newreno.*Did you mean 'dctcp'"),
+        ({"params": (("gain", 3),)}, r"parameter of dctcp 'gain'; known: .*g_shift"),
+        ({"params": (("g_shift", 11),)}, r"g_shift of dctcp must be from 1 to 10, got 11"),
+        ({"params": (("g_shift", 4), ("g_shift", 4))}, "g_shift of dctcp is given 2 times: give it once"),
+        ({"order": "srtp"}, r"flow order 'srtp'.*srpt"),
+        ({"order": "upsilon", "order_params": (("omega", 1),)}, r"parameter of flow order upsilon.*'omega'"),
+        ({"order": "upsilon", "order_params": (("omega_milli", 10_001),)}, "must be from 0 to 10000, got 10001"),
+        ({"order": "fifo", "order_params": (("kappa", 3),)}, "parameter of flow order fifo"),
+        ({"order": "srpt", "order_params": (("kappa", 1), ("kappa", 2))}, "kappa of flow order srpt is given 2 times"),
+    ],
+)
+def test_stacks_that_cannot_be_are_refused(datapath: NativeDatapath, stack: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        datapath.start(PAIR, PAIR.flows(1), HostStack(**stack), 1)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FloatArray
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import Dumbbell, Rack
@@ -91,24 +90,3 @@ def test_both_simulators_keep_the_same_order(order: str) -> None:
     assert len(scenario.flows(1)) > 20
     done = [finish_s(each, scenario, stack(order), 4e9) for each in SIMULATORS]
     assert np.array_equal(done[0], done[1])
-
-
-def test_unknown_orders_and_parameters_are_refused(simulator: Simulator) -> None:
-    scenario = fixed(ONE_HOST, flow("s0", "r0", KB))
-    with pytest.raises(UnknownNameError, match=r"flow order 'srtp'.*srpt"):
-        finish_s(simulator, scenario, stack("srtp"))
-    with pytest.raises(UnknownNameError, match=r"parameter of flow order upsilon.*'omega'"):
-        finish_s(simulator, scenario, stack("upsilon", omega=1))
-    with pytest.raises(ConfigError, match="omega_milli of flow order upsilon must be from 0 to 10000, got 10001"):
-        finish_s(simulator, scenario, stack("upsilon", omega_milli=10_001))
-    with pytest.raises(UnknownNameError, match="parameter of flow order fifo"):
-        finish_s(simulator, scenario, stack("fifo", kappa=3))
-
-
-def test_a_parameter_given_twice_is_refused(simulator: Simulator) -> None:
-    scenario = fixed(ONE_HOST, flow("s0", "r0", KB))
-    twice = HostStack(order="upsilon", order_params=(("omega_milli", 1), ("omega_milli", 2)))
-    with pytest.raises(ConfigError, match="omega_milli of flow order upsilon is given 2 times: give it once"):
-        finish_s(simulator, scenario, twice, 1e9)
-    with pytest.raises(ConfigError, match="g_shift of dctcp is given 2 times"):
-        finish_s(simulator, scenario, HostStack(params=(("g_shift", 4), ("g_shift", 4))), 1e9)

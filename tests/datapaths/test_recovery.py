@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from ncc.core.scenario import Scenario, Transport
+from ncc.core.scenario import Transport
 from ncc.core.topologies import Dumbbell
 from ncc.harness.datapath import HostStack
 from tests.datapaths.runs import MSS, Run, Simulator, Window, drops, engine, fixed, flow, over_transports, run
@@ -101,13 +101,3 @@ def test_one_mark_cuts_the_window_by_the_controllers_rule(simulator: Simulator, 
     # Slow start meanwhile: a window is up to a period's ACKs older than the cut.
     assert before > 20 * MSS
     assert after == pytest.approx(before / 2, rel=0.15)
-
-
-@pytest.mark.parametrize("call", ["drop_packet", "mark_packet"])
-@pytest.mark.parametrize("port", ["s0->left", "nowhere"])
-def test_only_switch_ports_can_be_told_to_drop_or_mark(simulator: Simulator, call: str, port: str) -> None:
-    scenario: Scenario = fixed(UNMARKED, flow("s0", "r0", 1))
-    with Window(simulator, scenario) as window:
-        number = 2 * len(scenario.network().links) if port == "nowhere" else scenario.network().port(port)
-        with pytest.raises(ValueError, match=rf"port {number} is not a switch port"):
-            getattr(engine(window.datapath), call)(number, 1)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ncc.core.scenario import Scenario
-from ncc.core.topologies import Dumbbell, LeafSpine, TopologySpec
+from ncc.core.topologies import Dumbbell, SingleSwitch, TopologySpec
 from ncc.core.topology import Red
 from ncc.metrics.fct import base_rtt_s
 from tests.datapaths.runs import Run, Simulator, fixed, flow, run
@@ -58,12 +58,6 @@ class TestSharedBuffer:
         for name in ("right->r0", "right->r1"):
             assert port(done, scenario, name)["queue_max_bytes"] == pytest.approx(120_000, abs=MTU)
 
-    def test_step_marking_goes_on(self, simulator: Simulator) -> None:
-        scenario = converging(self.SHARED.replace(mark_threshold_bytes=50_000), "r0")
-        found = port(run(simulator, scenario, "dctcp"), scenario, "right->r0")
-        assert found["marked_pkts"] > 0
-        assert found["queue_max_bytes"] > 50_000
-
 
 class TestRed:
     def test_it_marks_as_often_as_the_queue_says(self, simulator: Simulator) -> None:
@@ -97,6 +91,34 @@ class TestRed:
         one, again, other = (run(simulator, scenario, "dctcp", seed=seed).fct_s for seed in (1, 1, 2))
         np.testing.assert_array_equal(one, again)
         assert (one != other).any()
+
+    def test_ports_draw_apart(self, simulator: Simulator) -> None:
+        """Two receivers of the same traffic: from one draw their flows would end at the same times."""
+        red = Red(min_bytes=5000, max_bytes=100_000)
+        topology = SingleSwitch(senders=4, receivers=2, mark_threshold_bytes=0, red=red)
+        done = run(simulator, fixed(topology, *(flow(f"s{i}", f"r{i % 2}", 2_000_000) for i in range(4))))
+        assert (done.fct_s[::2] != done.fct_s[1::2]).any()
+
+    @pytest.mark.parametrize(("threshold", "red"), [(20_000, (300_000, 400_000)), (300_000, (0, 40_000))])
+    def test_a_packet_is_marked_if_either_marker_says_so(
+        self, simulator: Simulator, threshold: int, red: tuple[int, int]
+    ) -> None:
+        early = Red(min_bytes=red[0], max_bytes=red[1], max_prob_frac=1.0)
+        topology = Dumbbell(pairs=2, host_rate_bps=2e9, mark_threshold_bytes=threshold, red=early)
+        scenario = fixed(topology, *(flow(f"s{i}", f"r{i}", 8_000_000) for i in range(2)))
+        done = run(simulator, scenario, "dctcp")
+        assert done.records.ports.marked_pkts.sum() > 100
+        assert done.column("upper_queue_mean_bytes")[20:].max() < 60_000, "nothing but the markers holds it back"
+
+    def test_a_pool_marks_by_how_full_it_is_whichever_port_asks(self, simulator: Simulator) -> None:
+        """BCC: a flow alone at its port is marked, because another port fills the pool."""
+        topology = SingleSwitch(
+            senders=8, receivers=2, buffer_bytes=10_000, shared_buffer_bytes=400_000, dt_alpha=8.0, ports_per_pool=2,
+            mark_threshold_bytes=300_000, shared_red=Red(min_bytes=20_000, max_bytes=40_000),
+        )  # fmt: skip
+        flows = [flow(f"s{i}", "r0", 1_000_000) for i in range(7)]
+        done = run(simulator, fixed(topology, flow("s7", "r1", 1_000_000), *flows))
+        assert (done.records.flows.ce_pkts > 0).all()
 
 
 class TestControlFirst:
@@ -132,31 +154,6 @@ class TestControlFirst:
             np.testing.assert_array_equal(
                 getattr(plain.records.ports, name), getattr(strict.records.ports, name), err_msg=name
             )
-
-
-def test_everything_at_once_delivers_every_byte_and_repeats_itself(simulator: Simulator) -> None:
-    topology = LeafSpine(
-        leaves=2,
-        spines=2,
-        hosts_per_leaf=4,
-        buffer_bytes=3000,
-        mark_threshold_bytes=20_000,
-        red=Red(min_bytes=5000, max_bytes=30_000),
-        control_first=True,
-        shared_buffer_bytes=60_000,
-        dt_alpha=0.5,
-        ports_per_pool=3,
-    )
-    incast = [flow(f"h{leaf}_{i}", "h0_0", 100_000, 1e-6 * i) for leaf in (0, 1) for i in range(1, 4)]
-    back = [flow("h0_0", f"h1_{i}", 300_000) for i in range(4)]
-    scenario = fixed(topology, *incast, *back)
-    one, again = (run(simulator, scenario, "dctcp") for _ in range(2))
-    assert np.isfinite(one.fct_s).all()
-    np.testing.assert_array_equal(one.fct_s, again.fct_s)
-    ports = one.records.ports
-    assert ports.marked_pkts.sum() > 0
-    reach_bytes = 3000 + 60_000 // 3 + MTU
-    assert ports.queue_max_bytes[[scenario.network().port("leaf0->h0_0")]] <= reach_bytes
 
 
 def test_data_and_acks_that_are_dropped_are_counted_apart(simulator: Simulator) -> None:

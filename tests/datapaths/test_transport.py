@@ -67,16 +67,6 @@ def test_dctcp_keeps_the_queue_about_its_threshold_at_full_throughput(simulator:
     assert done.column("uplink_queue_mean_bytes").sum() * 1e-3 == pytest.approx(queue_s, rel=0.01)
 
 
-def test_newreno_heeds_classic_ecn(simulator: Simulator) -> None:
-    topology = Dumbbell(pairs=2, host_rate_bps=2e9, mark_threshold_bytes=60_000, buffer_bytes=200_000)
-    done = run(simulator, fixed(topology, *(flow(f"s{i}", f"r{i}", 20_000_000) for i in range(2))), "newreno")
-    assert done.records.ports.dropped_pkts.sum() == 0
-    assert done.records.flows.ce_pkts.sum() == done.records.ports.marked_pkts.sum() > 0
-    assert done.records.flows.ce_pkts.sum() < 0.12 * done.records.flows.sent_pkts.sum()  # a window now and then
-    assert done.column("uplink_throughput_bps")[20:300].mean() > 0.99 * 1e9 * 1500 / 1538
-    assert done.column("uplink_queue_mean_bytes")[20:300].mean() < 60_000
-
-
 @over_transports("dctcp", "newreno")
 def test_one_lost_packet_halves_the_window_though_alpha_is_0(simulator: Simulator, transport: str) -> None:
     params = (("alpha_init", 0),) if transport == "dctcp" else ()
@@ -114,28 +104,6 @@ def test_incast_overflows_and_every_flow_finishes(simulator: Simulator, transpor
     assert done.records.flows.timeouts.sum() > 10
     assert done.column("uplink_dropped_pkts").sum() == done.records.ports.dropped_pkts.sum()
     assert done.records.ports.queue_max_bytes.max() <= 64_000
-
-
-@over_transports("dctcp", "newreno", "ns3::TcpCubic")
-def test_bytes_are_delivered_once_and_packets_are_all_accounted_for(simulator: Simulator, transport: str) -> None:
-    topology = ManyToOne(senders=16, buffer_bytes=40_000, mark_threshold_bytes=20_000)
-    flows = [flow(f"s{i}", "receiver", 100_000 + i) for i in range(16)]
-    scenario = fixed(topology, *flows)
-    done = run(simulator, scenario, transport, max_epochs=400, until_done=False)  # on, until the last ACK is home
-    sizes = done.flows.size_bytes
-    records = done.records
-    assert records.ports.dropped_pkts.sum() > 0
-    delivered = done.column("goodput_bps").sum(axis=0) * 1e-3 / 8
-    assert delivered == pytest.approx(sizes.astype(float), abs=1e-3)
-    assert (done.column("goodput_bps") <= 1e9).all()
-    new_pkts = records.flows.sent_pkts - records.flows.retransmitted_pkts
-    assert new_pkts.tolist() == (-(-sizes // MSS)).tolist()
-    # Every IP packet that entered the switch's port towards the receiver left it or was dropped.
-    network = scenario.network()
-    down = network.port("tor->receiver")
-    entered = sum(int(records.ports.tx_pkts[network.port(f"s{i}->tor")]) for i in range(16))
-    assert entered == records.ports.tx_pkts[down] + records.ports.dropped_pkts[down]
-    assert records.ports.dropped_data_pkts.tolist() == records.ports.dropped_pkts.tolist()
 
 
 def test_finished_flows_are_freed(simulator: Simulator) -> None:

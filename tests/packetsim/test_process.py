@@ -58,14 +58,6 @@ def test_simulations_side_by_side_do_not_touch_each_other() -> None:
         assert_equal(many[seed].finish().flows, alone(seed))
 
 
-def test_a_simulation_may_pass_from_thread_to_thread() -> None:
-    datapath = started(3)
-    with ThreadPoolExecutor(4) as pool:
-        for _ in range(EPOCHS):
-            pool.submit(datapath.step, UNLIMITED).result()
-    assert_equal(datapath.finish().flows, alone(3))
-
-
 def test_threads_step_simulations_of_their_own_at_once() -> None:
     def whole(seed: int) -> FlowRecords:
         datapath = started(seed)
@@ -82,10 +74,11 @@ def _go_on(datapath: PacketsimDatapath, queue: Any) -> None:
     for _ in range(EPOCHS - 5):
         datapath.step(UNLIMITED)
     queue.put(datapath.finish().flows)
+    datapath.close()
 
 
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
-def test_a_forked_copy_goes_on_by_itself() -> None:
+def test_a_forked_copy_goes_on_and_closes_by_itself() -> None:
     datapath = started(2)
     for _ in range(5):
         datapath.step(UNLIMITED)
