@@ -133,17 +133,6 @@ def test_epochs_are_handed_out_exactly_once() -> None:
     assert [state.claim(5, 8, 100) for _ in range(5)] == [5, 5, 3, 0, 0]
 
 
-def test_weights_live_in_one_vector() -> None:
-    # (5 + 1) 8 + (8 + 1) 7 + (7 + 1) 4 of the policy, the same with one output of the value
-    assert SHAPE.size == 48 + 63 + 32 + 48 + 63 + 8
-    params = torch.arange(SHAPE.size, dtype=torch.float32)
-    policy, value = SHAPE.split(params)
-    assert [tuple(weight.shape) for weight, _ in policy + value] == [(8, 5), (7, 8), (4, 7), (8, 5), (7, 8), (1, 7)]
-    assert torch.equal(torch.cat([part.reshape(-1) for layer in policy + value for part in layer]), params)
-    policy[0][0][:] = -1
-    assert params[0] == -1, "they are views"
-
-
 def test_exported_policy_agrees() -> None:
     params = scattered(SHAPE, 3)
     obs = np.random.default_rng(1).standard_normal((2, 16, 5)).astype(np.float32)

@@ -9,20 +9,17 @@ import zipfile
 from pathlib import Path
 
 import hydra
-import numpy as np
 import pytest
 
-from ncc.agents.packaged import FOLDER, packaged_names, packaged_policy, read_policy_manifest
+from ncc.agents.packaged import packaged_policy, read_policy_manifest
 from ncc.agents.policy import load_policy, save_policy
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.harness.atomic import file_digest
 from ncc.harness.controller import Controller, PolicyLimit
 from ncc.harness.datapath import HostStack
-from ncc.harness.executor import Processes
 from ncc.harness.manifest import provenance, seal
 from ncc.pack import main
-from ncc.results.evaluation import run_controllers
-from ncc.run.compose import load_datapath, plain_config, register
+from ncc.run.compose import plain_config, register
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
 from ncc.run.plan import TrainPlan, planned
@@ -174,53 +171,6 @@ def test_without_either_it_is_said_what_to_do(tmp_path: Path) -> None:
         factory.resolved(load_controller("ncc_untrained"))
     with pytest.raises(ConfigError, match=r"PolicyLimit.pretrained: .*got 'a/b'"):
         PolicyLimit(pretrained="a/b")
-
-
-def test_a_packaged_policy_is_evaluated_as_any_controller(tmp_path: Path) -> None:
-    scenario, folder = small_rack(duration_s=0.02), tmp_path / "pretrained"
-    packed = package(folder, scenario, action=1)
-
-    def evaluated() -> dict[str, float]:
-        done = run_controllers(
-            scenario,
-            [factory.resolved(learned()), load_controller("dctcp")],
-            [1],
-            load_datapath("packetsim"),
-            factory,
-            called="evaluating",
-            folder=tmp_path / "runs",
-            executor=Processes(),
-            config={},
-        )
-        (run,) = done.of("ncc")
-        assert run.manifest.facts["inputs"]["policy"] == file_digest(packed)
-        return {name: by_seed[1]["fct_mean_s"] for name, by_seed in done.summaries().items()}
-
-    factory = LimiterFactory(None, folder)
-    took_s = evaluated()
-    assert took_s["ncc"] > 1.5 * took_s["dctcp"], "the lowest limits but one"
-    package(folder, scenario, action=2)
-    with pytest.raises(ResultError, match=r"result of another experiment \(inputs differ"):
-        evaluated()
-
-
-def test_what_is_packaged_can_be_used() -> None:
-    for name in packaged_names():
-        policy, meta = load_policy(packaged_policy(name))
-        assert {"observation", "action", "stack"} <= set(meta), name
-        assert read_policy_manifest(name).recipe, name
-        assert np.isfinite(policy.logits(np.zeros((1, policy.obs_dim), dtype=np.float32))).all(), name
-
-
-def test_controllers_name_policies_that_are_packaged_or_say_what_to_do() -> None:
-    limit = load_controller("ncc").limit
-    assert isinstance(limit, PolicyLimit)
-    assert limit.pretrained == "ncc"
-    if "ncc" in packaged_names():
-        assert LimiterFactory(None).path("ncc", limit) == FOLDER / "ncc.npz"
-    else:
-        with pytest.raises(ConfigError, match=r"ncc pack <folder> --name ncc"):
-            LimiterFactory(None).path("ncc", limit)
 
 
 @pytest.mark.checkout

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The learner on real environments: racks of hosts, over the analytic datapath."""
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,6 @@ from ncc.envs.action import ActionSpec
 from ncc.envs.rack import RackBatch
 from ncc.envs.reward import Utility
 from ncc.envs.spec import EnvSpec, EnvView
-from ncc.harness.batch import ActionArray, BatchedEnv, Transition
 from tests.agents.fitting import fit
 from tests.support.mm1 import Mm1Datapath
 
@@ -34,18 +32,6 @@ def spec(rho: float, duration_s: float) -> EnvSpec:
     return EnvSpec(
         scenario=scenario, view=EnvView(action=ActionSpec(levels=LEVELS), reward=Utility(rho=rho, team_frac=1))
     )
-
-
-class CutAfter(RackBatch):
-    """Ctrl-C after so many steps."""
-
-    left = 700
-
-    def step(self, actions: ActionArray) -> Transition:
-        self.left -= 1
-        if self.left < 0:
-            raise KeyboardInterrupt
-        return super().step(actions)
 
 
 def test_rates_approach_the_closed_form(tmp_path: Path) -> None:
@@ -70,20 +56,3 @@ def test_rates_approach_the_closed_form(tmp_path: Path) -> None:
         obs = env.step(levels[-1]).obs
     assert np.abs(np.array(levels) - 5).max() <= 1
     assert np.mean(levels) == pytest.approx(5, abs=0.5)
-
-
-def test_resumed_equals_uninterrupted(tmp_path: Path) -> None:
-    busy = spec(rho=0.5, duration_s=0.05)
-    config = A3cConfig(mode="sync", epochs=1000, rollout=20, hidden=(16,), checkpoint_epochs=200)
-
-    def run(folder: Path, kind: type[RackBatch], *, resume: bool = False) -> bytes:
-        def make(worker: int) -> BatchedEnv:
-            return kind(busy, partial(Mm1Datapath, backlogged=False), 1)
-
-        fit(config, make, folder, resume=resume)
-        return (folder / "policy.npz").read_bytes()
-
-    whole = run(tmp_path / "whole", RackBatch)
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "cut", CutAfter)
-    assert run(tmp_path / "cut", RackBatch, resume=True) == whole

@@ -18,20 +18,6 @@ def ends(*flags: int) -> Bool:
     return np.array(flags, np.bool_)[:, None]
 
 
-def test_truncation_is_bootstrapped_from_the_final_observation() -> None:
-    # V(final) = 10: R_1 = 2 + 0.5 * 10 = 7; R_0 = 1 + 0.5 * 7 = 4.5; the next episode does not leak in
-    _, returns = advantages(
-        column(1, 2, 3),
-        column(4, 6, 7),
-        column(6, 10, 8),
-        terminated=ends(0, 0, 0),
-        truncated=ends(0, 1, 0),
-        gamma=0.5,
-        gae_lambda=1,
-    )
-    assert returns.ravel().tolist() == [4.5, 7, 7]
-
-
 def test_gae_by_hand() -> None:
     # gamma 0.5, lambda 0.5: delta = (1 + 3 - 4, 2 + 3.5 - 6, 3 + 4 - 7) = (0, -0.5, 0)
     # A_2 = 0; A_1 = -0.5 + 0.25 * 0; A_0 = 0 + 0.25 * -0.5 = -0.125

@@ -115,11 +115,6 @@ def test_racks_that_never_end_together_are_cut_and_no_episode_comes_twice(tmp_pa
     assert env.resets == [0, 1, 2, 3]
 
 
-def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
-    train(tmp_path, identity(), config=CONFIG.replace(keep_checkpoints=2))
-    assert [epochs_of(name) for name in checkpoints(tmp_path)] == [1920, 2000]
-
-
 def test_epochs_are_exact_and_returns_are_means_per_host_and_epoch(tmp_path: Path) -> None:
     env = identity((40, 40))
     reports = train(tmp_path, env, config=CONFIG.replace(epochs=1001))

@@ -96,13 +96,6 @@ def test_epochs_come_on_top_and_are_counted_once(tmp_path: Path) -> None:
     assert [path.stem for path in checkpoints(tmp_path)] == [f"checkpoint-{n:015d}" for n in (320, 640, 800)]
 
 
-def test_equal_seeds_give_bit_equal_weights(tmp_path: Path) -> None:
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        train(tmp_path / name, SteeringEnv(), seed=seed)
-    assert files(tmp_path / "a") == files(tmp_path / "b")
-    assert all(one != other for one, other in zip(files(tmp_path / "a"), files(tmp_path / "c"), strict=True))
-
-
 @pytest.mark.parametrize("kl_coef", [0.0, 0.3])
 def test_resumed_equals_uninterrupted_wherever_it_was_cut(tmp_path: Path, kl_coef: float) -> None:
     config, whole = SHORT.replace(kl_coef=kl_coef), tmp_path / "whole"

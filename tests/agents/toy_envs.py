@@ -67,35 +67,6 @@ class IdentityEnv:
         return np.eye(self.obs_dim, dtype=np.float32)[self._targets()]
 
 
-class QueueEnv:
-    """Hosts share one M/M/1 server of rate 1; all earn the mean of ln x - rho ln d with d = 1 / (1 - sum x).
-
-    Action k of n limits a host to (k + 1) / n of the fair share 1 / N. Maximising over x gives
-    1 / x = N rho / (1 - N x), that is x = 1 / (N (1 + rho)) (wang2021 eq. 5.5-5.7). Each epoch stands alone.
-    """
-
-    obs_dim = 1
-    episode = 0
-
-    def __init__(self, n_agents: int, rho: float, n_actions: int, n_racks: int) -> None:
-        self.n_agents, self.n_actions, self.n_racks, self._rho = n_agents, n_actions, n_racks, rho
-        self._obs = np.ones((n_racks, n_agents, 1), np.float32)
-        self._never = np.zeros(n_racks, np.bool_)
-
-    def reset(self, episode: int = 0) -> ObsArray:
-        return self._obs
-
-    def step(self, actions: ActionArray) -> Transition:
-        rates = (actions + 1) / (self.n_actions * self.n_agents)
-        spare = np.maximum(1 - rates.sum(axis=1), 1e-3)
-        utility = np.log(rates).mean(axis=1) + self._rho * np.log(spare)
-        reward = np.repeat(utility[:, None], self.n_agents, axis=1).astype(np.float32)
-        return Transition(self._obs, reward, self._never, self._never, self._obs)
-
-    def close(self) -> None:
-        pass
-
-
 class SteeringEnv:
     """Each host holds a number in [-1, 1], which drifts; its action pushes it by up to 0.2 to the left or right.
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from ncc.harness.results import load_evaluation
 from tests.mains.commands import ncc
 
 RACK = ("scenario=rack", "seeds=1", "workers=1", "duration_s=0.02", "datapath=packetsim", "bounds=false")
@@ -23,13 +22,6 @@ def test_parameters_are_set_and_recorded(tmp_path: Path) -> None:
     manifests = [json.loads(path.read_text()) for path in runs]
     found = [manifest["facts"]["controller"]["stack"]["params"] for manifest in manifests]
     assert sorted(found) == [[["capacity_mbps", 10000]], [["capacity_mbps", 20000]]], "a folder each"
-
-
-def test_those_that_do_without_marks_run_without(tmp_path: Path) -> None:
-    names, unmarked = "newreno,cubic,bbr,vegas", "scenario.topology.mark_threshold_bytes=0"
-    done = ncc("evaluate", f"controller=[{names}]", *RACK, unmarked, "out=judged", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert load_evaluation(tmp_path / "judged" / "packetsim").controllers == tuple(names.split(","))
 
 
 def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:

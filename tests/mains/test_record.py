@@ -9,7 +9,6 @@ import pytest
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
 from ncc.harness.episodes import FILE, read_episodes
-from ncc.harness.manifest import read_manifest
 from ncc.harness.results import load_evaluation
 from ncc.harness.run import eval_flow_seed, recording_flow_seed
 from tests.mains.commands import ncc
@@ -75,17 +74,6 @@ def test_what_is_recorded_is_kept_and_not_taken_for_an_evaluation(recorded: Path
         done = ncc("evaluate", *other, *SETTINGS, "first_seed=5", "out=kept", cwd=recorded.parent)
         assert done.returncode == 1
         assert "holds the result of another experiment" in done.stderr
-
-
-def test_without_record_nothing_of_it_is_left(tmp_path: Path) -> None:
-    done = ncc("evaluate", *SETTINGS, "seeds=1", "out=plain", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert not list(tmp_path.rglob(FILE))
-    manifest = read_manifest(tmp_path / "plain" / "packetsim" / "dctcp" / "0", "run")
-    assert set(manifest.files) == {"flows.parquet", "epochs.parquet", "ports.parquet"}
-    assert not {"record", "env"} & set(manifest.facts["config"])
-    assert manifest.facts["flow_seed"] == eval_flow_seed(0)
-    assert set(manifest.facts["inputs"]) == {"datapath"}
 
 
 @pytest.mark.parametrize(

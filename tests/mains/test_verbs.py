@@ -54,12 +54,6 @@ def test_parsers_call_themselves_by_the_verb(name: str) -> None:
     assert sentence(name) in " ".join(done.stdout.split())
 
 
-def test_a_status_of_a_verb_is_that_of_the_command() -> None:
-    done = verb("evaluate", "scenario=rak")
-    assert done.returncode == 2
-    assert "Unknown scenario 'rak'" in done.stderr
-
-
 def test_asking_loads_no_heavy_library() -> None:
     code = (
         "import sys; from ncc.__main__ import main; main(); "

@@ -48,12 +48,6 @@ def test_without_a_handshake_there_is_none_in_the_ideal() -> None:
     assert ideal[0] * 1e9 == pytest.approx(30_000 + 632 + 158 + 158, abs=1e-3)
 
 
-def test_full_packets_by_hand() -> None:
-    # 100 packets of 1538 bytes on the wire: 12,304 ns each at the first link, 3,076 at the other two.
-    ideal = ideal_fct_s(rack(), flow_table([0.0], [146_000]))
-    assert ideal[0] * 1e9 == pytest.approx(HANDSHAKE_NS + 30_000 + 100 * 12_304 + 2 * 3076, abs=1e-3)
-
-
 def test_base_rtt_by_hand() -> None:
     # A full packet there, a pure ACK back.
     there, back = 30_000 + 12_304 + 2 * 3076, 30_000 + 624 + 2 * 156

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncc.core.errors import ConfigError
 from ncc.core.flows import FlowTable
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import Dumbbell, FatTree, LeafSpine, ManyToOne, Rack
-from ncc.core.workload import Fixed, Flow, Long, Poisson
+from ncc.core.workload import Fixed, Flow, Poisson
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.controller import Controller
 from ncc.harness.datapath import HostStack
@@ -39,16 +38,6 @@ def test_a_flow_alone_takes_its_ideal_time() -> None:
     fair, srpt, flows = both(made)
     assert fair == pytest.approx(ideal_fct_s(made, flows), rel=1e-9)
     assert srpt == pytest.approx(fair, rel=1e-9)
-
-
-def test_two_equal_flows_share_or_queue() -> None:
-    # Fair: both take twice as long. SRPT: the first as alone, the second after it.
-    made = scenario(ManyToOne(senders=2, rate_bps=1e9), (0.0, "s0", "receiver", MB), (0.0, "s1", "receiver", MB))
-    fair, srpt, flows = both(made)
-    alone = ideal_fct_s(made, flows)
-    wire_s = (MB + np.ceil(MB / 1460) * (40 + made.transport.frame_overhead_bytes)) * 8 / 1e9
-    assert fair - alone == pytest.approx([wire_s, wire_s], rel=1e-9)
-    assert sorted(srpt - alone) == pytest.approx([0, wire_s], abs=1e-12)
 
 
 def test_srpt_preempts_for_the_shorter() -> None:
@@ -116,13 +105,6 @@ def test_taking_at_once_is_taking_one_after_the_other(drawn: tuple[list[set[int]
         for port in paths[flow]:
             room[port] -= rates[flow]
     assert _srpt(filled_up(paths), np.array([*capacity, np.inf]), left).tolist() == rates.tolist()
-
-
-def test_endless_flows_have_no_bound() -> None:
-    long = Long(sources="hosts", destinations="remotes", flows=1)
-    made = Scenario(name="fluid", topology=Rack(hosts=2), workload=(("long", long),), duration_s=0.05, drain_s=1.0)
-    with pytest.raises(ConfigError, match="scenario 'fluid' has endless flows, which have no completion time"):
-        fluid_fct_s(made, made.flows(0), "fair")
 
 
 @pytest.mark.parametrize(

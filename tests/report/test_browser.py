@@ -28,31 +28,6 @@ NO_CHROMIUM = "chromium is not installed (apt-get install chromium)"
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
-def test_only_folders_after_the_first_begin_a_page_of_paper(page: Path, tmp_path: Path) -> None:
-    """The overview is short, so that what follows it belongs below it."""
-    assert CHROMIUM is not None
-    paper = tmp_path / "page.pdf"
-    subprocess.run(
-        [
-            CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-            f"--user-data-dir={tmp_path / 'profile'}", f"--print-to-pdf={paper}", page.as_uri(),
-        ],
-        capture_output=True, timeout=120, check=True,
-    )  # fmt: skip
-    text = paper.read_bytes()
-    numbers = {found: at for at, found in enumerate(_pages(text))}
-    begins = {name.decode(): numbers[at] for name, at in re.findall(rb"/(run\d) \[(\d+) 0 R", text)}
-    assert begins["run1"] == 0
-    assert begins["run2"] > 1
-
-
-def _pages(pdf: bytes) -> list[bytes]:
-    """Objects of a PDF's pages, in order: the leaves of its tree, which Chromium writes first, and uncompressed."""
-    kids = re.findall(rb"/Type /Pages.*?/Kids \[(.*?)\]", pdf, re.DOTALL)
-    return re.findall(rb"(\d+) 0 R", b" ".join(kids))
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
 @pytest.mark.parametrize("width_px", [PHONE_PX, DESK_PX])
 def test_nothing_sticks_out(page: Path, tmp_path: Path, width_px: int) -> None:
     assert CHROMIUM is not None

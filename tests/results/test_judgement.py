@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The same controllers on several datapaths: one table, and ratios that say how far the datapaths agree."""
 
-import json
-from pathlib import Path
-
 import pytest
 
 from ncc.core.errors import ConfigError
@@ -109,25 +106,6 @@ def test_more_datapaths_are_each_held_against_the_last() -> None:
     first = next(i for i, line in enumerate(below) if "FCT slowdown" in line)
     assert below[first].count("1.500!") == 2
     assert below[first + 1].split()[:3] == ["linux", "5%", "2.000!"]
-
-
-@pytest.mark.parametrize("width", [110, 70, 60])
-def test_it_fits_the_terminal(width: int) -> None:
-    text = printed(Judgement({"packetsim": compared(1.2), "ns3": compared()}), width)
-    assert max(len(line) for line in text.splitlines()) <= width
-    assert "…" not in text
-
-
-def test_equal_runs_give_ratios_of_one_on_disk(tmp_path: Path) -> None:
-    Judgement({"packetsim": compared(), "ns3": compared()}).save(tmp_path)
-    rows = json.loads((tmp_path / "comparison.json").read_text())["agreement"]
-    assert {(row["datapath"], row["reference"], row["controller"]) for row in rows} == {
-        ("packetsim", "ns3", "ncc"),
-        ("packetsim", "ns3", "dctcp"),
-    }
-    defined = [row for row in rows if row["metric"] != "slowdown_all_p99"]
-    assert all(row["estimate"] == pytest.approx(1.0) and not row["strays"] for row in defined)
-    assert all(row["estimate"] is None for row in rows if row["metric"] == "slowdown_all_p99")
 
 
 def test_datapaths_with_other_runs_are_no_pairs() -> None:

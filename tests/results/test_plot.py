@@ -11,7 +11,6 @@ import pytest
 from ncc.core.errors import ConfigError, ResultError
 from ncc.results.palette import PALETTE
 from ncc.results.plot import DPI, FlowPoints, epoch_timeline, fct_by_size, learning_curve, slowdown_cdf
-from ncc.results.plot.learning import _running
 from tests.support.experiments import fluid_run
 
 
@@ -133,10 +132,3 @@ def test_nothing_is_imported_before_it_is_drawn() -> None:
     heavy = ["matplotlib", "torch", "ray", "hydra", "gymnasium", "ns", "ncc.envs"]
     done = subprocess.run([sys.executable, "-c", code % heavy], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-def test_episodes_that_end_together_make_one_point_of_the_curve() -> None:
-    epochs, returns = np.array([4.0, 1.0, 4.0, 1.0, 9.0]), np.array([3.0, 1.0, 5.0, 2.0, 7.0])
-    at, middle, low, high = _running(epochs, returns, 1)
-    assert at.tolist() == [1, 4, 9]
-    assert middle.tolist() == low.tolist() == high.tolist() == [1.5, 4, 7]

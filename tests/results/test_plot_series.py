@@ -12,7 +12,6 @@ from ncc.core.flows import FloatArray
 from ncc.harness.run import Run
 from ncc.harness.trace import WindowTrace
 from ncc.results.plot import flow_timeline, port_timeline, window_timeline
-from tests.results.test_plot import is_drawn
 from tests.support.experiments import fluid_run, small_rack
 
 
@@ -25,13 +24,6 @@ def trace(controller: str, n: int = 3) -> WindowTrace:
     cwnd[:5] = np.nan
     cwnd[30:, 0] = np.nan
     return WindowTrace(controller, np.linspace(0.001, 0.05, 50), np.arange(n), cwnd, 1460)
-
-
-def test_each_is_drawn(tmp_path: Path) -> None:
-    port_timeline(runs(), tmp_path / "port.png")
-    flow_timeline(runs(), tmp_path / "flows.png")
-    window_timeline([trace("dctcp"), trace("ncc")], tmp_path / "windows.png")
-    assert all(is_drawn(tmp_path / f"{name}.png") for name in ("port", "flows", "windows"))
 
 
 def test_equal_data_make_equal_files_and_other_data_others(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,6 @@ from ncc.study.load import load_experiment, runs_digest
 from ncc.study.points import Grid, grid_of
 from ncc.study.result import Result
 from ncc.study.table import Table
-from tests.study.stand_ins import with_stand_ins
 
 NAMES = tuple(name for name in experiment_names() if name.startswith("ncc_"))
 MAIN = ("ncc_uplink", "ncc_incast", "ncc_wan")
@@ -27,14 +25,13 @@ TABLE = {
 }  # fmt: skip
 
 
-def grid(name: str, folder: Path) -> Grid:
-    experiment, scenario = load_experiment(name)
-    return grid_of(name, experiment, scenario, "full", policies=with_stand_ins(experiment, folder / "policies"))
+def grid(name: str) -> Grid:
+    return grid_of(name, *load_experiment(name), "full")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_flows_are_held_out_and_the_same_for_all_over_ten_seeds(name: str, tmp_path: Path) -> None:
-    found = grid(name, tmp_path)
+def test_flows_are_held_out_and_the_same_for_all_over_ten_seeds(name: str) -> None:
+    found = grid(name)
     assert found.experiment.presets["full"].seeds >= 10
     flows: dict[tuple[float | str, ...], set[bytes]] = {}
     for cell in found.cells:
@@ -45,8 +42,8 @@ def test_flows_are_held_out_and_the_same_for_all_over_ten_seeds(name: str, tmp_p
 
 
 @pytest.mark.parametrize("name", MAIN)
-def test_the_main_tables_have_every_contender_on_a_switch_as_deep(name: str, tmp_path: Path) -> None:
-    found = grid(name, tmp_path)
+def test_the_main_tables_have_every_contender_on_a_switch_as_deep(name: str) -> None:
+    found = grid(name)
     assert set(found.experiment.contenders) == TABLE
     for cell in found.cells:
         if cell.contender != "bcc":
@@ -62,32 +59,19 @@ def reach_bytes(scenario: Scenario) -> int:
     return network.reach_bytes(network.neighbourhoods[0].uplink_port)
 
 
-def test_the_two_cells_are_those_of_the_main_tables(tmp_path: Path) -> None:
+def test_the_two_cells_are_those_of_the_main_tables() -> None:
     def one(name: str, **at: float | str) -> Scenario:
-        found = grid(name, tmp_path / name)
+        found = grid(name)
         point = tuple(at[axis] for axis in found.axes)
         return next(c.scenario for c in found.cells if c.contender == "ncc" and c.point == point)
 
-    cells = {c.point[0]: c.scenario for c in grid("ncc_ablation", tmp_path / "cells").cells}
+    cells = {c.point[0]: c.scenario for c in grid("ncc_ablation").cells}
     uplink, incast = cells["uplink"], cells["incast"]
     same = {"name": "same", "duration_s": 1.0}
     assert uplink.replace(**same) == one("ncc_uplink", sizes="websearch", load=80.0).replace(**same)
     assert incast.replace(**same) == one("ncc_incast", sizes="websearch", fan_in=32.0).replace(**same)
     for name in ("ncc_sharing", "ncc_period"):
         assert load_experiment(name)[0].axes["cell"] == load_experiment("ncc_ablation")[0].axes["cell"]
-
-
-def test_ns3_may_judge_all_cells_of_the_main_tables(tmp_path: Path) -> None:
-    def scenarios(name: str, preset: str = "full") -> list[Scenario]:
-        experiment, scenario = load_experiment(name)
-        policies = with_stand_ins(experiment, tmp_path / name / "policies")
-        cells = grid_of(name, experiment, scenario, preset, policies=policies).cells
-        return [c.scenario.replace(name="same") for c in cells if c.contender == "ncc"]
-
-    main = [*scenarios("ncc_uplink"), *scenarios("ncc_incast")]
-    judged = scenarios("ncc_datapaths", "all")
-    assert len(judged) == len(main) == 10
-    assert all(scenario in judged for scenario in main)
 
 
 def test_ablations_have_a_recipe_or_come_from_a_run_of_ncc_s() -> None:
@@ -125,9 +109,9 @@ def test_two_datapaths_are_held_against_each_other_on_the_page() -> None:
     assert "packetsim over ns3" not in page(1.0, 1.0, seeds=3), "on other flows"
 
 
-def test_results_of_seeds_that_something_was_chosen_by_are_not_published(tmp_path: Path) -> None:
+def test_results_of_seeds_that_something_was_chosen_by_are_not_published() -> None:
     """If a preset begins later, its results are others, and those of the seeds before are not the experiment."""
-    found = grid("ncc_wan", tmp_path / "wan")
+    found = grid("ncc_wan")
     full = found.experiment.presets["full"]
     assert full.first_seed > 0
     earlier = replace(

@@ -12,14 +12,12 @@ from ncc.study.load import load_experiment
 from ncc.study.points import default_datapath, grid_of
 from ncc.study.result import FIGURE
 from ncc.study.run import run_experiment
-from tests.study.stand_ins import with_stand_ins
 
 
 @pytest.mark.parametrize("name", experiment_names())
 def test_the_quick_preset_runs(name: str, tmp_path: Path) -> None:
     experiment, scenario = load_experiment(name)
-    policies = with_stand_ins(experiment, tmp_path / "policies")
-    grid = grid_of(name, experiment, scenario, "quick", policies=policies)
+    grid = grid_of(name, experiment, scenario, "quick")
     datapath = load_datapath(default_datapath(grid))
     seeds = range(experiment.presets["quick"].seeds)
     result = run_experiment(grid, datapath, seeds, tmp_path / "out", executor=Processes(2), config={})
