@@ -15,26 +15,12 @@ from ncc.core.errors import ConfigError, InvalidRunError, ResultError
 from ncc.harness.batch import ActionArray, ObsArray, Transition
 from ncc.harness.learner import Progress
 from tests.agents.fitting import fit
-from tests.agents.toy_envs import IdentityEnv
+from tests.agents.toy_envs import IdentityEnv, cut
 from tests.support.extras import needs_extra
 
 CONFIG = A3cConfig(
     mode="sync", epochs=2000, rollout=7, hidden=(8,), checkpoint_epochs=300, learning_rate_final=0.0, gae_lambda=0.9
 )
-
-
-class Interrupted(IdentityEnv):
-    """Ctrl-C after so many steps."""
-
-    def __init__(self, lengths: tuple[int, ...], steps: int, *, terminates: bool = False) -> None:
-        super().__init__(1, lengths, terminates=terminates)
-        self._left = steps
-
-    def step(self, actions: ActionArray) -> Transition:
-        self._left -= 1
-        if self._left < 0:
-            raise KeyboardInterrupt
-        return super().step(actions)
 
 
 def train(
@@ -83,19 +69,19 @@ def test_equal_seeds_give_bit_equal_weights_and_actions(tmp_path: Path) -> None:
 def test_resumed_equals_uninterrupted(
     tmp_path: Path, lengths: tuple[int, ...], stop_after_steps: int, *, terminates: bool
 ) -> None:
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    whole, begun = tmp_path / "whole", tmp_path / "begun"
     train(whole, identity(lengths, terminates=terminates))
     with pytest.raises(KeyboardInterrupt):
-        train(cut, Interrupted(lengths, stop_after_steps, terminates=terminates))
-    assert not (cut / POLICY_FILE).exists()
-    assert (cut / UNTRAINED_FILE).exists()
+        train(begun, cut(identity(lengths, terminates=terminates), stop_after_steps))
+    assert not (begun / POLICY_FILE).exists()
+    assert (begun / UNTRAINED_FILE).exists()
     env = identity(lengths, terminates=terminates)
-    train(cut, env, resume=True)
+    train(begun, env, resume=True)
     assert env.closed
-    assert weights(whole / POLICY_FILE) == weights(cut / POLICY_FILE)
-    assert checkpoints(whole) == checkpoints(cut)
+    assert weights(whole / POLICY_FILE) == weights(begun / POLICY_FILE)
+    assert checkpoints(whole) == checkpoints(begun)
     last = checkpoints(whole)[-1]
-    one, other = ((folder / "checkpoints" / last).read_bytes() for folder in (whole, cut))
+    one, other = ((folder / "checkpoints" / last).read_bytes() for folder in (whole, begun))
     assert one == other
 
 
@@ -162,7 +148,7 @@ def test_a_finished_run_resumes_without_an_environment_and_can_be_extended(tmp_p
 
 def test_a_run_that_ended_before_its_second_checkpoint_says_that_it_starts_anew(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):  # reports of these epochs may be in a log already
-        train(tmp_path, Interrupted((40, 40), 100))
+        train(tmp_path, cut(identity(), 100))
     reports = train(tmp_path, identity(), resume=True)
     assert (reports[0].epochs, reports[0].returns, reports[0].scalars) == (0, (), {})
 
@@ -171,7 +157,7 @@ def test_the_environment_is_closed_and_settings_restored_after_an_error(tmp_path
     import torch
 
     threads = torch.get_num_threads()
-    env = Interrupted((40, 40), 10)
+    env = cut(identity(), 10)
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path, env)
     assert env.closed

@@ -5,6 +5,7 @@ import os
 import signal
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -65,6 +66,22 @@ class IdentityEnv:
 
     def _observe(self) -> ObsArray:
         return np.eye(self.obs_dim, dtype=np.float32)[self._targets()]
+
+
+Env = TypeVar("Env", IdentityEnv, "SteeringEnv")
+
+
+def cut(env: Env, after_steps: int) -> Env:
+    """The environment with Ctrl-C after so many steps."""
+    step, steps = env.step, iter(range(after_steps))
+
+    def cut_step(actions: ActionArray) -> Transition:
+        if next(steps, None) is None:
+            raise KeyboardInterrupt
+        return step(actions)
+
+    env.step = cut_step  # type: ignore[method-assign]
+    return env
 
 
 class SteeringEnv:

@@ -151,26 +151,6 @@ def test_probing_goes_on_until_the_pipe_is_full_or_something_is_lost() -> None:
         assert (path.gain > 1.2) == (lost == 0)
 
 
-def test_the_window_is_two_pipes() -> None:
-    path = Path().steady()
-    path.inflight = 8 * PKT
-    seen = set()
-    for _ in range(16):
-        path.now += 1
-        seen.add(path.ack())
-    assert seen == {24 * PKT, 26 * PKT}  # 20 + 3, even; and 2 while it probes
-
-
-def test_a_slower_path_is_believed_when_the_peak_is_ten_rounds_old() -> None:
-    path = Path().steady()
-    seen = []
-    for _ in range(12):
-        path.ack(rate=0.5)
-        seen.append(path.bandwidth)
-    assert seen[8] == 100_000_000
-    assert seen[-1] == 50_000_000
-
-
 def test_application_limited_samples_count_only_upwards() -> None:
     path = Path().steady()
     for _ in range(30):

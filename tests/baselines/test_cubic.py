@@ -131,16 +131,6 @@ def test_a_mark_reduces_as_a_loss_does_once_per_window() -> None:
     assert cc.on_ack(una_bytes=131_000, nxt_bytes=200_000, **echo)[0] == 49_000
 
 
-def test_marks_take_the_window_to_one_packet_and_ssthresh_to_two() -> None:
-    """Section 4.6."""
-    cc = cubic(4)
-    seen = []
-    for i in range(1, 6):
-        una = i * 10**6
-        seen.append(cc.on_ack(una_bytes=una, nxt_bytes=una + 1, acked_bytes=PKT, delivered_bytes=PKT, flags=ECE)[:2])
-    assert seen == [(2800, 2800), (1960, 2000), (1372, 2000), (1000, 2000), (1000, 2000)]
-
-
 def test_a_timeout_starts_over_on_a_plateau() -> None:
     """Section 4.8: one packet, ssthresh 0.7 cwnd; then K = 0 and W_max where avoidance begins."""
     cc = cubic(100)

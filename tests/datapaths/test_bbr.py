@@ -46,18 +46,6 @@ def test_a_long_path_as_ns3s_own_model_has_it() -> None:
     assert our_queue[5:].max() < 0.1 * 750_000  # ... which DRAIN removes
 
 
-@pytest.mark.parametrize("delay_s", [1e-5, 1e-4])
-def test_two_flows_share_as_in_ns3s_own_model(delay_s: float) -> None:
-    scenario = dumbbell(2, delay_s, 4_000_000, 300_000_000)
-    steady = slice(50, 300)
-    own, ours, our_queue = long_run(PacketsimDatapath, scenario, "bbr")
-    ns3s, theirs, their_queue = long_run(Ns3Datapath, scenario, "ns3::TcpBbr")
-    assert ours[steady].mean() == pytest.approx(theirs[steady].mean(), abs=0.002)
-    assert our_queue[steady].mean() == pytest.approx(their_queue[steady].mean(), rel=0.12)
-    shares = [each.records.flows.sent_pkts[0] / each.records.flows.sent_pkts.sum() for each in (own, ns3s)]
-    assert shares[0] == pytest.approx(shares[1], abs=0.02)
-
-
 def test_the_model_finds_the_path(simulator: Simulator) -> None:
     """The window is 2 x rate x RTT and 3 packets, even, 2 more while probing: rate and RTT as arithmetic has them."""
     scenario = dumbbell(1, 1e-4, 4_000_000, 100_000_000)

@@ -97,18 +97,6 @@ def test_a_limit_that_falls_is_not_taken_for_a_loss(simulator: Simulator) -> Non
     assert done.records.flows.retransmitted_pkts.sum() == 0
 
 
-def test_rtt_sees_the_small_queue_and_not_the_backlog(simulator: Simulator) -> None:
-    # 12 Mbit/s: 1 ms per packet. At most 4 packets of the flow wait below TCP, whatever the window.
-    done = run(simulator, fixed(FAST, BULK), limits=np.array([12e6]), max_epochs=200)
-    assert 2.5e-3 < done.column("rtt_s")[100:, 0].mean() < 5.5e-3
-
-
-def test_fifo_gives_flows_equal_turns(simulator: Simulator) -> None:
-    flows = [flow("s0", "r0", 2_000_000) for _ in range(4)]
-    done = run(simulator, fixed(FAST, *flows), limits=np.array([200e6]))
-    assert done.fct_s.max() / done.fct_s.min() < 1.05
-
-
 def test_a_new_flow_waits_for_packets_not_for_flows(simulator: Simulator) -> None:
     # 10 elephants, 100 Mbit/s (120 us a packet): the handshake overtakes, data waits behind at most 4 packets of each.
     flows = [flow("s0", "r0", 3_000_000) for _ in range(10)] + [flow("s0", "r0", 100, 0.05)]

@@ -2,7 +2,6 @@
 """The order among a host's flows below the rate limit, on every simulator."""
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -47,22 +46,6 @@ def test_the_smaller_flow_overtakes_where_sizes_count(simulator: Simulator) -> N
     for name in ("srpt", "sjf", "upsilon"):
         assert fct_s[name] < 0.7 * fct_s["fifo"], fct_s
         assert fct_s[name] < 0.7 * fct_s["fair"], fct_s
-
-
-def test_srpt_lets_what_is_nearly_done_finish_and_sjf_does_not(simulator: Simulator) -> None:
-    # When the flow of 500 KB comes, less than that is left of the 2 MB.
-    scenario = fixed(ONE_HOST, flow("s0", "r0", 2 * MB), flow("s0", "r0", 500 * KB, start_s=0.0135))
-    remaining, job = (finish_s(simulator, scenario, stack(name), 1e9) for name in ("srpt", "sjf"))
-    assert remaining[0] < remaining[1]
-    assert job[1] < job[0]
-
-
-def test_fair_gives_equal_flows_equal_shares(simulator: Simulator) -> None:
-    scenario = fixed(ONE_HOST, *(flow("s0", "r0", MB, start_s=1e-4 * i) for i in range(4)))
-    done = finish_s(simulator, scenario, stack("fair"), 1e9)
-    assert np.ptp(done) < 0.1 * done.max()
-    turns = finish_s(simulator, scenario, stack("srpt"), 1e9)
-    assert all(later - earlier > 0.007 for earlier, later in pairwise(sorted(turns)))  # one by one, 8.2 ms each
 
 
 def test_only_kappa_flows_are_put_in_order(simulator: Simulator) -> None:

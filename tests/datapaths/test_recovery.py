@@ -6,8 +6,7 @@ import pytest
 
 from ncc.core.scenario import Transport
 from ncc.core.topologies import Dumbbell
-from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import MSS, Run, Simulator, Window, drops, engine, fixed, flow, over_transports, run
+from tests.datapaths.runs import MSS, Run, Simulator, Window, drops, engine, fixed, flow, run
 
 UNMARKED = Dumbbell(pairs=1, mark_threshold_bytes=0)
 ROUND_TRIP_S = 3 * (2 * 10e-6 + (1538 + 78) * 8e-9)
@@ -78,26 +77,3 @@ def test_a_mark_at_a_chosen_packet_is_carried_and_counted_once(simulator: Simula
     assert np.flatnonzero(done.records.ports.marked_pkts).tolist() == [port]
     assert done.records.ports.marked_pkts[port] == 1
     assert done.records.flows.retransmitted_pkts.tolist() == [0]
-
-
-@over_transports("dctcp", "newreno")
-def test_one_mark_cuts_the_window_by_the_controllers_rule(simulator: Simulator, transport: str) -> None:
-    """With alpha held at about 1 DCTCP halves as NewReno does (RFC 8257 section 3.3, RFC 3168 section 6.1.2)."""
-    params = (("alpha_init", 1024), ("g_shift", 10)) if transport == "dctcp" else ()
-    topology = Dumbbell(pairs=1, host_rate_bps=2e9, buffer_bytes=4_000_000, mark_threshold_bytes=0)
-    scenario = fixed(topology, flow("s0", "r0", 20_000_000), period_s=2e-5)
-    datapath = simulator()
-    datapath.start(scenario, scenario.flows(1), HostStack(transport=transport, params=params), 1)
-    engine(datapath).mark_packet(scenario.network().port("left->right"), 100)
-    before, after = 0, 0
-    for _ in range(500):
-        datapath.step(np.array([np.inf]))
-        cwnd, ssthresh, _una = engine(datapath).sender_window(0)
-        if 0 < ssthresh < 2**32 - 1:
-            after = ssthresh
-            break
-        before = cwnd
-    datapath.close()
-    # Slow start meanwhile: a window is up to a period's ACKs older than the cut.
-    assert before > 20 * MSS
-    assert after == pytest.approx(before / 2, rel=0.15)

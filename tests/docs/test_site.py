@@ -129,16 +129,6 @@ def test_a_file_that_is_no_text_is_named(repository: Path) -> None:
         built(repository)
 
 
-def test_what_is_public_is_in_the_navigation(repository: Path) -> None:
-    site = built(repository)
-    navigation = (
-        (site / "reference/thing/index.html").read_text().partition("md-nav--primary")[2].partition("<article")[0]
-    )
-    titles = re.sub(r"<[^>]*>|\s", " ", navigation).split()
-    assert {"Home", "Guide", "How", "Cards", "ncc", "thing"} <= set(titles)
-    assert not {"_hidden", "bench"} & set(titles)
-
-
 BROKEN = {
     "a document that is gone": ("README.md", "[x](docs/GONE.md)", "'docs/GONE.md', but the target is not found"),
     "a source that is gone": ("docs/guide/README.md", "[x](../../envs/gone.h)", "'../../envs/gone.h'"),

@@ -111,9 +111,3 @@ def test_hosts_see_and_are_paid_what_the_racks_give() -> None:
 @pytest.mark.parametrize("name", IDS)
 def test_its_own_checks(name: str) -> None:
     check_env(gymnasium.make(name, **SETTINGS).unwrapped, skip_render_check=True)
-
-
-def test_hosts_of_a_slip_are_made_with_consent_only() -> None:
-    with pytest.raises(ConfigError, match=r"add consent=True$"):
-        HostVecEnv(load_frac=80)
-    HostVecEnv(load_frac=80, consent=True).close()

@@ -80,22 +80,6 @@ def test_a_share_moves_with_what_it_is_a_share_of() -> None:
     assert found.change[found.names.index("fair share")] == pytest.approx(2 / 3 * moved, rel=1e-2)
 
 
-def test_dots_do_not_split_what_is_equal() -> None:
-    """A number that mostly stands still, with its observations in any order."""
-    obs = observations(1200)
-    obs[:, QUEUED] = 0.0
-    obs[900:1100, QUEUED] = 1.0
-    obs[1100:, QUEUED] = np.linspace(0.1, 0.9, 100)
-    obs[:900, QUEUED + 1] = np.linspace(0.0, 1.0, 900)  # which would show in groups by order, as if by the number
-    weights = np.zeros((3, 16))
-    weights[2, QUEUED + 1] = 5.0
-    found = response(learned(weights), obs, "queued_bytes", points=2)
-    assert len(found.met) == 12, "two that stand alone, ten of the rest"
-    assert (np.diff(found.met_values) > 0).all()
-    assert found.met_values[[0, -1]].tolist() == [0.0, 1.0]
-    assert found.met[0] == pytest.approx(np.exp(learned(weights).log_rate(obs[:900]).mean()), rel=1e-6)
-
-
 def test_a_sweep_sets_one_entry_and_dots_are_what_was_met() -> None:
     obs = observations()
     found = response(by_queue(), obs, "queued_bytes", points=5)

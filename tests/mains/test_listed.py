@@ -3,12 +3,14 @@
 
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from ncc.run.compose import experiment_names, recipe_names
 from ncc.run.config_files import config_paths
+from ncc.run.controllers import controller_names
 from tests.mains.commands import ncc
 
 
@@ -27,34 +29,21 @@ def test_help_loads_no_heavy_library(main: str, tmp_path: Path) -> None:
     assert "LOADED []" in done.stdout
 
 
-def listed(main: str, what: str, folder: Path) -> dict[str, str]:
-    """Text of each name in a list."""
-    done = ncc(main, what, cwd=folder)
+LISTED = [
+    *((main, "scenario", config_paths("scenario"), "rack", "16 hosts of 1 Gbit/s") for main in ("evaluate", "serve")),
+    ("evaluate", "controller", controller_names(), "dctcp", "ns3, packetsim"),
+    ("evaluate", "experiment", experiment_names(), "dctcp_queue", "SIGCOMM 2010"),
+    ("train", "experiment", recipe_names(), "ncc", ""),
+]
+
+
+@pytest.mark.parametrize(("main", "what", "names", "name", "said"), LISTED, ids=[f"{m} {w}" for m, w, *_ in LISTED])
+def test_a_group_is_listed_with_a_sentence_of_each(
+    main: str, what: str, names: Iterable[str], *, name: str, said: str, tmp_path: Path
+) -> None:
+    done = ncc(main, f"{what}=list", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert list(lines) == list(names)
+    assert said in lines[name]
     assert all(len(text) > 10 for text in lines.values())
-    return lines
-
-
-@pytest.mark.parametrize("main", ["evaluate", "train", "serve"])
-def test_scenarios_are_listed_with_a_sentence(main: str, tmp_path: Path) -> None:
-    lines = listed(main, "scenario=list", tmp_path)
-    assert list(lines) == list(config_paths("scenario"))
-    assert lines["rack"] == "16 hosts of 1 Gbit/s behind one 4 Gbit/s uplink."
-
-
-def test_controllers_are_listed_with_where_they_run(tmp_path: Path) -> None:
-    lines = listed("evaluate", "controller=list", tmp_path)
-    assert {"ncc", "dctcp", "newreno", "fixed_share", "ns3_cubic"} <= set(lines)
-    assert "ns3, packetsim" in lines["dctcp"]
-    assert "packetsim" not in lines["ns3_cubic"]
-
-
-def test_experiments_are_listed_with_their_paper(tmp_path: Path) -> None:
-    lines = listed("evaluate", "experiment=list", tmp_path)
-    assert tuple(lines) == experiment_names()
-    assert "SIGCOMM 2010" in lines["dctcp_queue"]
-
-
-def test_recipes_are_listed(tmp_path: Path) -> None:
-    assert tuple(listed("train", "experiment=list", tmp_path)) == recipe_names()

@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
-from ncc.core.measurement import Measurement
-from ncc.core.scenario import Scenario
 from ncc.envs.action import ActionSpec, RateTable
 from ncc.envs.observation import ObservationSpec
-from ncc.policies import HeldLimiter, RateBounds, table_bounds
+from ncc.policies import RateBounds, table_bounds
 from tests.support.experiments import small_rack
 
 LINK = np.full(4, 1e9)
@@ -81,22 +79,3 @@ def test_what_is_held_is_within_bounds_and_not_far_from_the_last(
     last = np.minimum(before, LINK)
     assert (after * fall * (1 + 1e-9) >= last).all()
     assert ((np.minimum(after, LINK) <= last * rise * (1 + 1e-9)) | (after <= low * LINK)).all()
-
-
-class Swinging:
-    """Lowest and no limit in turn."""
-
-    def reset(self, scenario: Scenario, seed: int) -> None:
-        self._low = False
-
-    def decide(self, measurement: Measurement) -> FloatArray:
-        self._low = not self._low
-        return np.full(4, 1e6 if self._low else np.inf)
-
-
-def test_a_limiter_is_held_and_begins_anew_with_each_run() -> None:
-    limiter = HeldLimiter(Swinging(), RateBounds(min_rate_frac=0.01, max_rate_frac=1, rise_ratio=2, fall_ratio=2))
-    for _ in range(2):
-        limiter.reset(small_rack(), 1)
-        decided = [limiter.decide(None)[0] for _ in range(4)]  # type: ignore[arg-type]
-        assert decided == [5e8, np.inf, 5e8, np.inf]
