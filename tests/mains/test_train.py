@@ -2,7 +2,6 @@
 """`ncc train` and `ncc.evaluate` from end to end, on a rack small enough for a test."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -109,22 +108,6 @@ def test_equal_seeds_give_equal_weights_and_a_resumed_run_an_uninterrupted_ones(
     assert rows[0][-1]["epochs"] == rows[1][-1]["epochs"] == 120
 
 
-def test_a_killed_worker_ends_the_run_and_leaves_it_resumable(tmp_path: Path) -> None:
-    arguments = (*TINY, "agent.epochs=100000", "agent.checkpoint_epochs=100", "agent.workers=2", "out=run")
-    process = subprocess.Popen(command("train", *arguments), cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    run = tmp_path / "run"
-    # After the first checkpoint a worker may die while it receives the weights, which multiprocessing prints.
-    while process.poll() is None and len(list(run.glob("checkpoints/*.npz"))) < 2:
-        time.sleep(0.05)
-    os.kill(_a_worker_of(process.pid), signal.SIGKILL)
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 1
-    assert "SIGKILL" in said
-    assert "ncc train resume=run" in said
-    assert "Traceback" not in said
-    assert list(run.glob("checkpoints/*.npz"))
-
-
 def test_a_run_interrupted_before_it_learns_can_be_resumed(tmp_path: Path) -> None:
     process = subprocess.Popen(
         command("train", *TINY, *SYNC, *FEW, "out=run"),
@@ -145,22 +128,6 @@ def test_a_run_interrupted_before_it_learns_can_be_resumed(tmp_path: Path) -> No
     resumed = ncc("train", "resume=run", cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
     assert read_learning(run)[-1]["epochs"] == 120
-
-
-def test_many_racks_to_a_process_train_from_end_to_end(tmp_path: Path) -> None:
-    arguments = ("agent.workers=1", "agent.racks=16", "agent.epochs=640", *FEW)
-    done = ncc("train", *TINY, *arguments, "out=run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    rows = read_learning(tmp_path / "run")
-    assert rows[-1]["epochs"] == 640
-    assert sum(len(row["returns"]) for row in rows) == 32, "20 epochs to an episode, 16 racks"
-
-
-def _a_worker_of(parent: int) -> int:
-    """The spawned worker of the learner that has worked most: another may still be starting."""
-    children = map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split())
-    workers = [child for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
-    return max(workers, key=lambda pid: int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11]))
 
 
 def test_a_run_can_be_judged_elsewhere(trained: Path) -> None:

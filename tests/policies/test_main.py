@@ -26,6 +26,7 @@ from tests.agents.test_packaged import finished_run
 from tests.mains.commands import ncc
 from tests.policies.files import exported
 from tests.support.experiments import small_rack
+from tests.support.tables import table
 
 
 def test_a_run_is_exported_with_all_that_made_it(tmp_path: Path) -> None:
@@ -60,37 +61,13 @@ def test_an_onnx_model_is_written_beside_the_file_if_asked_for(tmp_path: Path) -
     np.testing.assert_allclose(logits(obs), policy.logits(obs), atol=1e-5)
 
 
-BAD = [
-    ([], "an export takes one policy: name the training that made it, run=<folder>"),
-    (["run={run}", "policy=ncc"], "an export takes one policy"),
-    (["policy=nc"], "Unknown packaged policy 'nc'; known: ncc"),
-    (["run={run}", "file=polciy.npz"], "known: policy.npz, policy_untrained.npz. Did you mean 'policy.npz'?"),
-    (["run=nowhere"], "nowhere is not a finished result: it has no manifest.json"),
-    (["policy=ncc", "out=policy.onnx"], "out must end in .ncc, got policy.onnx"),
-    (["policy=ncc", "onnx=policy.ncc"], "onnx must end in .onnx, got policy.ncc"),
-    (["policy=ncc", "out=folder.ncc"], "out names a folder, folder.ncc"),
-    (["policy=ncc", "out=/proc/nowhere/policy.ncc"], "cannot write /proc/nowhere/policy.ncc"),
-    (
-        ["policy=ncc", "out=there.ncc"],
-        "there.ncc is there already; choose another out, or replace it with overwrite=true",
-    ),
-    (["policy=ncc", "period_s=1"], "period_s must be one that the policy was trained with, 2e-05 to 0.001 s, got 1"),
-    (["policy=ncc", "period_s=-1"], "period_s"),
-    (["policy=ncc", "limits.min_rate_frac=6"], "min_rate_frac"),
-    (["policy=ncc", "limits.rise_ratio=0.5"], "rise_ratio"),
-    (["policy=ncc", "fallback=max_min"], "the fallback must be a controller that limits no rates, got 'max_min'"),
-    (["policy=ncc", "fallback=cubc"], "Did you mean 'cubic'?"),
-    (["policy=ncc", "name=a/b"], "name"),
-]
-
-
 def test_exports_that_cannot_be_are_refused_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run = finished_run(tmp_path / "run")
     (tmp_path / "folder.ncc").mkdir()
     (tmp_path / "there.ncc").write_bytes(b"mine")
     before = sorted(tmp_path.rglob("*"))
-    for arguments, said in BAD:
+    for arguments, said in table(__file__, "refused.yaml"):
         with hydra.initialize_config_module("ncc.configs", version_base=None):
             plain = plain_config(hydra.compose("export", [argument.format(run=run) for argument in arguments]))
         with pytest.raises(NccError) as refused:

@@ -15,6 +15,7 @@ from ncc.study.checks_base import Finding, Parts
 from ncc.study.measures import AnyMeasure, Throughput
 from ncc.study.measures_of_flows import Bound, Fct
 from ncc.study.table import At, Table
+from tests.support.tables import table as rows
 
 K = (10.0, 20.0, 40.0)
 MEASURES: dict[str, AnyMeasure] = {"m": Throughput()}
@@ -67,40 +68,7 @@ REACHES = {"kind": "reaches", "contender": "a", "axis": "k", "level": 5.0, "low"
 NEAR = {"kind": "near", "contender": "a", "low": 0.5, "high": 2.0}
 
 
-@pytest.mark.parametrize(
-    ("check", "a", "b", "holds"),
-    [
-        ({**ORDER, "relation": ">="}, [1, 2, 3], [1, 2, 3], True),
-        ({**ORDER, "relation": ">="}, [1, 2, 2.9], [1, 2, 3], False),
-        ({**ORDER, "relation": ">=", "tolerance": 0.05}, [1, 2, 2.9], [1, 2, 3], True),
-        ({**ORDER, "relation": ">=", "factor": 10}, [10, 20, 29], [1, 2, 3], False),
-        ({**ORDER, "relation": ">=", "factor": 10}, [0.1, 0.1, 0.1], [0, 0, 0], True),
-        ({**ORDER, "relation": "<=", "factor": 0.95}, [0.95, 0.9, 0.9], [1, 1, 1], True),
-        ({**ORDER, "relation": "<=", "factor": 0.95}, [0.96, 0.9, 0.9], [1, 1, 1], False),
-        ({**ORDER, "relation": "<="}, [1, math.nan, 1], [1, 1, 1], False),
-        ({**ORDER, "relation": "<=", "where": {**PAYS, "above": 1}}, [9, 2, 3], [1, 2, 3], True),
-        ({**ORDER, "relation": "<=", "where": {**PAYS, "above": 0.9}}, [9, 2, 3], [1, 2, 3], False),
-        ({**ORDER, "relation": "<=", "where": {**PAYS, "above": 3}}, [9, 2, 3], [1, 2, 3], None),
-        ({**ORDER, "relation": "<=", "where": {**PAYS, "above": 3}}, [0, 0, 0], [1, math.nan, 3], False),
-        ({**WITHIN, "low": 1, "high": 2.5}, [1, 2, 3], [0, 0, 0], False),
-        ({**WITHIN, "high": 2}, [1, math.nan, 2], [0, 0, 0], False),
-        ({**WITHIN, "low": 0.9, "high": 1.1, "axis": "k", "axis_scale": 1500}, [15000, 31000, 6e4], [0, 0, 0], True),
-        ({**WITHIN, "low": 0.9, "high": 1.1, "axis": "k", "axis_scale": 1500}, [15000, 34000, 6e4], [0, 0, 0], False),
-        ({**TREND, "direction": "rises"}, [1, 3, 2], [0, 0, 0], False),
-        ({**TREND, "direction": "rises", "tolerance": 0.4}, [1, 3, 2], [0, 0, 0], True),
-        ({**TREND, "direction": "rises", "tolerance": 0.4, "total": 1.5}, [1, 3, 2], [0, 0, 0], False),
-        ({**TREND, "direction": "falls"}, [3, 2, 1], [0, 0, 0], True),
-        ({**TREND, "direction": "falls"}, [3, 3.1, 1], [0, 0, 0], False),
-        ({**RANK, "others": ["b"], "largest": True}, [3, 2, 2], [3, 1, 2], True),
-        ({**RANK, "others": ["b"], "largest": True}, [3, 2, 1.9], [3, 1, 2], False),
-        ({**RANK, "others": ["b"], "largest": True, "tolerance": 0.06}, [3, 2, 1.9], [3, 1, 2], True),
-        (REACHES, [4, 5, 6], [0, 0, 0], True),
-        (REACHES, [5, 5, 6], [0, 0, 0], False),
-        (REACHES, [4, 4, 6], [0, 0, 0], False),
-        (REACHES, [4, 6, 4], [0, 0, 0], False),
-        (REACHES, [4, math.nan, 6], [0, 0, 0], False),
-    ],
-)
+@pytest.mark.parametrize(("check", "a", "b", "holds"), rows(__file__, "verdicts.yaml"))
 def test_verdicts(check: dict[str, Any], a: list[float], b: list[float], holds: bool | None) -> None:
     found = judge(table(a=a, b=b), **check)
     assert found.holds is holds
@@ -189,20 +157,7 @@ def test_an_undefined_value_never_holds() -> None:
     assert judge(spoilt, **ORDER, relation=">=").holds is False
 
 
-@pytest.mark.parametrize(
-    ("check", "said"),
-    [
-        ({**ORDER, "relation": ">=", "one": "c"}, "contender in check 'c'"),
-        ({**ORDER, "relation": ">=", "measure": "n"}, "measure in check 'n'"),
-        ({**ORDER, "relation": ">=", "at": {"l": 1}}, "axis in check.at 'l'"),
-        ({**ORDER, "relation": ">=", "at": {"k": 11}}, "point of axis 'k'"),
-        ({**ORDER, "relation": "=="}, "relation"),
-        (WITHIN, "must have low or high"),
-        ({**WITHIN, "low": 2, "high": 1}, "low must not be above high"),
-        ({**WITHIN, "low": 2, "axis": "j"}, "axis in check 'j'"),
-        ({**TREND, "direction": "rises", "axis": "j"}, "axis in check 'j'"),
-    ],
-)
+@pytest.mark.parametrize(("check", "said"), rows(__file__, "refused.yaml")["checks"])
 def test_what_cannot_be_judged_is_refused(check: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         judge(table(a=[1, 2, 3], b=[1, 2, 3]), **check)
@@ -241,18 +196,7 @@ def test_where_there_is_no_gap_none_is_closed() -> None:
     assert (one.holds, one.text.split(":")[0]) == (True, "75 %"), "one seed has no interval"
 
 
-@pytest.mark.parametrize(
-    ("check", "said"),
-    [
-        ({**GAP, "low": 0, "bound": "f"}, "measure of kind bound in check 'f'; known: b"),
-        ({**GAP, "low": 0, "measure": "median"}, "'median' must be of kind fct, with the size, statistic and traffic"),
-        ({**GAP, "low": 0, "measure": "use"}, "'use' must be of kind fct"),
-        ({**GAP, "low": 0, "from": "b"}, "from and one must be two contenders"),
-        ({**GAP, "low": 0, "from": "c"}, "contender in check 'c'"),
-        ({**GAP, "low": 1, "high": 0}, "low must not be above high"),
-        (GAP, "low"),
-    ],
-)
+@pytest.mark.parametrize(("check", "said"), rows(__file__, "refused.yaml")["gaps"])
 def test_gaps_of_what_has_none_are_refused(check: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         Drawn().judge(Drawn().table(a=SLOW, b=FAST), **check)

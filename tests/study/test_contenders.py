@@ -22,6 +22,7 @@ from ncc.study.spec import experiment_from
 from tests.study.toy import toy
 from tests.support.experiments import small_rack
 from tests.support.policies import package
+from tests.support.tables import table
 
 RACK: dict[str, Any] = {**small_rack(duration_s=0.05).to_dict(), "name": "toy"}
 FCTS: dict[str, Any] = {
@@ -92,16 +93,7 @@ def test_axes_set_fields_of_a_contender_s_stack() -> None:
     assert [(cell.point, cell.controller.stack.order) for cell in cells] == [(("off",), "fifo"), (("on",), "upsilon")]
 
 
-@pytest.mark.parametrize(
-    ("contender", "said"),
-    [
-        ({"controller": "ncc_order", "stack": {"ordre": "fifo"}}, r"contender 'it', k one: .*ordre"),
-        ({"controller": "ncc_order", "stack": {"params": [["g_shift", 400]]}}, "dctcp.g_shift must be"),
-        ({"controller": "shortest_first", "limit": {"alike": 0.5}}, "contender.limit.alike must be"),
-        ({"controller": "shortest_first", "limit": {"kind": "max_mni"}}, "Did you mean 'max_min'"),
-        ({"controller": "shortest_first", "limit": {"kind": "max_min", "alike": 2}}, "alike"),
-    ],
-)
+@pytest.mark.parametrize(("contender", "said"), table(__file__, "refused.yaml")["contenders"])
 def test_what_is_no_contender_is_refused_by_name(contender: dict[str, Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=said):
         grid(tmp_path, it=contender)

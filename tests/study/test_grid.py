@@ -11,6 +11,7 @@ from ncc.study.load import load_experiment, source_digest
 from ncc.study.points import Grid, grid_of
 from ncc.study.spec import Setting, experiment_from
 from tests.study.toy import toy
+from tests.support.tables import table
 
 
 def grid(preset: str = "full", **changes: Any) -> Grid:
@@ -62,41 +63,7 @@ def test_a_setting_is_a_formula(x: float, scale: float, offset: float, expected:
     assert isinstance(found, type(expected)), "whole numbers stay whole: counts and bytes take no others"
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"axes__k__values": [10, 400]}, r"toy, contender 'gentle', k 400, size small: .*mark_threshold_bytes must be"),
-        ({"contenders__gentle__changes": {"scenario.topology.mark_threshold_bytes": 0}}, "needs ECN, and no port"),
-        ({"contenders__gentle__controller": "dtcp"}, "Unknown controller 'dtcp'.* Did you mean 'dctcp'"),
-        ({"contenders__gentle__controller": "ncc_untrained", "contenders__gentle__params": {}}, "trained policy"),
-        ({"contenders__gentle__params": {"g_shif": 4}}, "Unknown parameter of dctcp"),
-        ({"contenders__gentle__params": {"g_shift": 400}}, "dctcp.g_shift must be"),
-        ({"contenders__gentle__changes": {"scenario.topolgy.x": 1}}, "Did you mean 'topology'"),
-        ({"contenders__gentle__changes": {"scenario.topology.x": 1}}, "topology"),
-        ({"contenders__gentle__changes": {"scenario.name.x": 1}}, "has no keys of its own"),
-        ({"axes__k__values": [20, 10]}, "toy.axes.k.values must rise"),
-        ({"axes__k__sets": []}, "go together"),
-        ({"axes__k__cases": {"a": {}}}, "either values"),
-        ({"axes": {}}, "toy.axes must name at least one"),
-        ({"checks__less__one": "gentl"}, "contender in checks.less 'gentl'"),
-        ({"checks__less__kind": "odrer"}, r"toy.checks.less.kind .* Did you mean 'order'"),
-        ({"measures__queue__kind": "lenght"}, r"toy.measures.queue.kind .* queue_max"),
-        ({"measures__queue__port": "tor->s0"}, "only uplinks are measured"),
-        ({"values": [{"measure": "q", "contender": "gentle", "value": 1, "source": "x"}]}, r"measure in values\[0\]"),
-        ({"panels": [{"measure": "queue", "x": "j"}]}, r"axis in panels\[0\]"),
-        ({"panels": []}, "panels"),
-        ({"panels": [{"measure": "queue", "side_by_side": True, "x": "k"}]}, "side_by_side shows single values"),
-        ({"measures__r": {"kind": "ratio", "over": "queue", "under": "r"}}, "measure that is no ratio"),
-        (
-            {"presets__full__changes": {"scenario.topology.buffer_bytes": 9000}},
-            "toy.presets.full.changes may set scenario",
-        ),
-        ({"presets__full__changes": {"scenario.workload.long.load_frac": 0.5}}, "never alters rates, buffers, RTT"),
-        ({"presets__full__axes": {"k": [30]}}, "presets.full.axes"),
-        ({"scenario": None}, "toy.scenario must be there"),
-        ({"colour": "blue"}, "colour"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "said"), table(__file__, "refused.yaml")["grid"])
 def test_what_cannot_be_run_is_refused_by_name(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         grid(**changes)

@@ -18,6 +18,7 @@ from ncc.harness.run import Run
 from ncc.metrics.fluid import fluid_fct_s
 from ncc.study.measures import AnyMeasure, Ratio, measure_all
 from tests.metrics.examples import epochs, flow_records, flow_table, port_records, rack
+from tests.support.tables import table
 
 QUERIES = Queries(fan_in=2, response_bytes=200, interval_s=0.05, sources="hosts", destinations="remotes")
 
@@ -195,24 +196,7 @@ def test_a_window_without_an_epoch_is_refused() -> None:
         value(made_up(), kind="throughput", from_frac=0.51, until_frac=0.55)
 
 
-@pytest.mark.parametrize(
-    ("measure", "said"),
-    [
-        ({"kind": "queue", "port": "core->r0"}, "only uplinks are measured"),
-        ({"kind": "queue_max", "ports": "leaf*"}, r"Unknown measure.ports 'leaf\*'"),
-        ({"kind": "drops", "ports": ["nowhere"]}, r"measure.ports\[0\]"),
-        ({"kind": "goodput", "hosts": "host"}, "measure.hosts: Unknown"),
-        ({"kind": "goodput", "hosts": "remotes"}, "r0 of 'remotes' is in no neighbourhood"),
-        ({"kind": "goodput", "hosts": "hosts", "first": 2}, "measure.first must be below the 2 hosts"),
-        ({"kind": "goodput", "hosts": "hosts", "from_frac": 1.0}, "from_frac must be below until_frac"),
-        ({"kind": "response", "law": "reno", "hosts": "hosts"}, r"must be one host \(set count: 1\).*got 2"),
-        ({"kind": "bound", "sharing": "fair", "traffic": "web"}, "measure.traffic"),
-        ({"kind": "bound", "sharing": "unfair"}, "sharing"),
-        ({"kind": "rtt", "traffic": "web"}, "measure.traffic"),
-        ({"kind": "query_time", "traffic": "web"}, "measure.traffic"),
-        ({"kind": "summary", "metric": "los"}, "loss_frac"),
-    ],
-)
+@pytest.mark.parametrize(("measure", "said"), table(__file__, "refused.yaml")["measures"])
 def test_what_the_scenario_lacks_is_refused_by_name(measure: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         value(made_up(), **measure)
