@@ -17,6 +17,9 @@ from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
 from ncc.run.plan import EvaluationSpec
 from tests.support.experiments import small_rack
+from tests.support.tables import table
+
+REFUSED = table(__file__, "own_class.yaml")
 
 CLASS = '''
 import numpy as np
@@ -133,25 +136,7 @@ def test_two_of_one_name_are_refused(here: Path) -> None:
         spec.load()
 
 
-BAD = [
-    ("toy_modul:Tenth", "there is no module 'toy_modul', neither in the current folder nor installed"),
-    ("toy_module.inner:Tenth", "toy_module"),
-    ("toy_raises:Any", "importing toy_raises failed: ZeroDivisionError: by nothing"),
-    ("toy_leaves:Any", r"importing toy_leaves failed: SystemExit: 0 \(toy_leaves.py, line 2, in <module>\)"),
-    ("toy_lacks:Any", "importing toy_lacks failed: No module named 'no_such_package'"),
-    ("toy_module:Tent", r"Unknown class of module toy_module 'Tent'; known: .* Did you mean 'Tenth'\?"),
-    ("toy_module:NoDecision", r"is no class that decides rate limits: it must offer reset\(scenario, seed\)"),
-    ("toy_module:function", "is no class that decides rate limits"),
-    ("toy_module:Greedy", "must be made without arguments"),
-    ("toy_module:OddStack", "stack must be the name of a transport or a HostStack, got 3"),
-    ("os:getcwd", "is no class that decides rate limits"),
-    ("toy_module", "a class is named module:Class, without .py; did you mean toy_module:Class"),
-    ("toy_module.py:Tenth", "without .py; did you mean toy_module:Tenth"),
-    ("OverCubic", "did you mean toy_module:OverCubic"),
-]
-
-
-@pytest.mark.parametrize(("name", "said"), BAD, ids=[name for name, _ in BAD])
+@pytest.mark.parametrize(("name", "said"), REFUSED["names"])
 def test_what_is_no_controller_is_refused(name: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said) as refused:
         load_controller(name)
@@ -163,16 +148,7 @@ def test_an_unknown_name_is_still_unknown() -> None:
         load_controller("dctpc")
 
 
-FAULTS = [
-    ("Fails", r"toy_module:Fails failed in decide: KeyError: 'rate' \(toy_module.py, line 39, in decide\)"),
-    ("NotMade", r"toy_module:NotMade failed in __init__: OSError: no weights \(toy_module.py, line 49, in __init__\)"),
-    ("Words", r"toy_module:Words failed in decide: ValueError: .*'fast' \(toy_module.py, line 53, in decide\)"),
-    ("Leaves", r"toy_module:Leaves failed in decide: SystemExit: 3 \(toy_module.py, line 59, in decide\)"),
-    ("WrongShape", "shape"),
-]
-
-
-@pytest.mark.parametrize(("name", "said"), FAULTS)
+@pytest.mark.parametrize(("name", "said"), REFUSED["faults"])
 def test_a_class_that_fails_is_said_with_its_line(name: str, said: str, tmp_path: Path) -> None:
     scenario, controller = small_rack(), load_controller(f"toy_module:{name}")
     with pytest.raises(ConfigError, match=said) as refused:

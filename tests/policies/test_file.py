@@ -5,7 +5,6 @@ import io
 import json
 import subprocess
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from ncc.policies import PolicyFile, load_policy_file
 from ncc.policies.file import MAX_BYTES, _packed, packed, policy_file_from, read_bytes
 from ncc.policies.header import KIND
 from tests.policies.files import exported, header, tensors, with_header, with_metadata, with_tensors
+from tests.support.tables import table
 
 
 def opened(data: bytes) -> PolicyFile:
@@ -145,52 +145,31 @@ def test_no_more_of_a_large_file_is_read_than_shows_that_it_is(tmp_path: Path) -
         load_policy_file(large)
 
 
-CONTRADICTIONS: list[tuple[Callable[[dict[str, Any]], object], str]] = [
-    (lambda p: p["layers"].pop(), "the policy has 64 actions, its action table 14"),
-    (lambda p: p["layers"][0].__setitem__(1, 26), "neighbours 'ranked' have 25 numbers, got 26"),
-    (lambda p: p["layers"][1].__setitem__(0, 32), "layer 1 has 32 outputs, but layer 2 takes 64"),
-    (lambda p: p["layers"].__setitem__(0, [10**9, 25]), r"layers\[0\] must be"),
-    (lambda p: p["observation"].update(neighbours="each"), "neighbours one by one|needs observation.neighbours"),
-    (lambda p: p["observation"].update(neighbours="none"), "have 8 numbers, got 25"),
-    (lambda p: p["observation"].update(rtt_scale=0), "rtt_scale"),
-    (lambda p: p["observation"].update(ceiling=0.5), "ceiling must be at least 1"),
-    (lambda p: p["entries"].reverse(), "entries is not what"),
-    (lambda p: p.update(entry_range=[0, 1]), "entry_range is not what"),
-    (lambda p: p.update(neighbours=15), "neighbours is not what"),
-    (lambda p: p["action"].update(shares=[1.0, 2.0]), "has 14 actions, its action table 3"),
-    (lambda p: p["action"].update(kind="log"), "action table 0"),
-    (lambda p: p["table"]["multiples"].__setitem__(3, 9.0), "table is not what"),
-    (lambda p: p["table"].update(unit="link rate"), "table is not what"),
-    (lambda p: p.update(period_s=0.01), "2e-05 to 0.001 s, got 0.01"),
-    (lambda p: p.update(period_s=-1), "period_s must be"),
-    (lambda p: p["limits"].update(min_rate_frac=0), "min_rate_frac"),
-    (lambda p: p["limits"].update(max_rate_frac=0.001), "must not exceed max_rate_frac"),
-    (lambda p: p["limits"].update(fall_ratio=1.0), "fall_ratio"),
-    (
-        lambda p: p["fallback"].update(limit={"kind": "policy"}),
-        "must be a controller that limits no rates, got 'dctcp'",
-    ),
-    (lambda p: p["fallback"]["stack"].update(transport="a b"), "transport"),
-    (lambda p: p["stack"].pop("order"), ""),
-    (lambda p: p.update(surprise=1), "no field 'surprise'"),
-    (lambda p: p.pop("limits"), "limits is missing"),
-    (lambda p: p["origin"].update(policy_sha256="x"), "policy_sha256"),
-    (lambda p: p.update(name="a\x1b[31m"), "name must be"),
-]
+def changed(where: str, *value: Any) -> bytes:
+    """The file whose header has another value at a place, or none."""
+    *parents, last = (int(part) if part.isdigit() else part for part in where.split("."))
+
+    def change(plain: Any) -> None:
+        for part in parents:
+            plain = plain[part]
+        if value:
+            plain[last] = value[0]
+        else:
+            del plain[last]
+
+    return with_header(change)
 
 
-@pytest.mark.parametrize(("change", "reason"), CONTRADICTIONS)
-def test_headers_that_contradict_themselves_are_refused(
-    change: Callable[[dict[str, Any]], object], reason: str
-) -> None:
-    data = with_header(change)
-    if not reason:
-        assert opened(data).header.stack.order == "fifo"
-        return
+@pytest.mark.parametrize("row", table(__file__, "contradictions.yaml"), ids=str)
+def test_headers_that_contradict_themselves_are_refused(row: list[Any]) -> None:
+    *place, reason = row
     with pytest.raises(ResultError, match=f"^x contradicts itself or is damaged: .*({reason})") as refused:
-        opened(data)
-    assert "\n" not in str(refused.value)
-    assert str(refused.value).isprintable()
+        opened(changed(*place))
+    assert str(refused.value).isprintable(), "one line, and nothing that a terminal would obey"
+
+
+def test_what_has_a_default_may_be_left_out() -> None:
+    assert opened(changed("stack.order")).header.stack.order == "fifo"
 
 
 PLAIN = st.recursive(
