@@ -15,6 +15,7 @@ from ncc.run.config_files import read_config
 from ncc.study.matrix import Matrix, page
 from ncc.study.page import JSON, README
 from tests.house.files import ROOT
+from tests.support.tables import table
 
 DOCS = ROOT / "docs" / "controllers"
 OTHERS = ("rack_40", "rack_60", "two_datacentres", "leaf_spine")
@@ -73,32 +74,8 @@ def test_a_flow_that_is_not_delivered_is_an_error_that_names_the_run(
     assert list(Path("runs/matrix/rack_80").rglob("flows.parquet")), "the others have run"
 
 
-@pytest.mark.parametrize(
-    ("override", "said"),
-    [
-        ("controller=[dctcp,cubik]", "Unknown controller 'cubik'"),
-        ("controller=[dctcp,dctcp]", "controller names one twice"),
-        ("controller=[dctcp,ns3_cubic]", "datapath packetsim has no transport 'ns3::TcpCubic'"),
-        (case("incast", "scenario=incats"), "Could not find 'scenario/incats'"),
-        (case("incast", "seeds=3"), "cases.incast.overrides must choose a scenario"),
-        ("cases.incast.policy=nobody", "Unknown policy of cases.incast 'nobody'"),
-        ("+cases.incast.params.dctcp={g_shift: 11}", "dctcp.g_shift must be a whole number from 1 to 10"),
-        ("+cases.incast.params.nobody={g: 4}", "Unknown controller in cases.incast.params 'nobody'"),
-        (
-            case("incast", "scenario=incast", "scenario.topology.mark_threshold_bytes=0"),
-            "controller 'dctcp' needs ECN, and no port of scenario 'incast' marks packets",
-        ),
-        ("seeds=0", "configuration.seeds must be"),
-        ("datapath=[packetsim,ns3]", "a matrix is of one datapath, got 2"),
-        (
-            ("controller=null", "cases.incast.policy=null"),
-            "ncc, ncc_untrained cannot take part in incast: give cases.<name>",
-        ),
-        (("controller=[ncc,dctcp]", "cases.incast.policy=null"), "ncc cannot take part in incast: give cases.<name>"),
-    ],
-)
-def test_refused_before_anything_runs(override: str | tuple[str, ...], said: str) -> None:
-    overrides = [override] if isinstance(override, str) else override
+@pytest.mark.parametrize(("overrides", "said"), table(__file__, "refused.yaml")["matrix"])
+def test_refused_before_anything_runs(overrides: list[str], said: str) -> None:
     with pytest.raises((ConfigError, HydraException), match=re.escape(said)):
         Matrix.from_plain(composed("matrix", [*SHORT, *overrides]))
 
