@@ -4,9 +4,6 @@
 import multiprocessing
 import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -94,44 +91,3 @@ def test_a_factory_that_cannot_travel_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match="make_env must be picklable"):
         fit(CONFIG, local, tmp_path)
-
-
-PARENT = """
-import sys
-from pathlib import Path
-from multiprocessing import active_children
-from ncc.agents.a3c.config import A3cConfig
-from tests.agents.fitting import fit
-from tests.agents.toy_envs import Identity
-
-def on_progress(progress):
-    print(*(child.pid for child in active_children()), flush=True)
-
-if __name__ == "__main__":
-    config = A3cConfig(mode="async", workers=1, epochs=10**9)
-    fit(config, Identity(), Path(sys.argv[1]), on_progress=on_progress)
-"""
-
-
-def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
-    script = tmp_path / "parent.py"
-    script.write_text(PARENT)
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen([sys.executable, script, tmp_path], stdout=subprocess.PIPE, text=True, env=env) as parent:
-        assert parent.stdout is not None
-        workers = [int(pid) for pid in parent.stdout.readline().split()]
-        parent.kill()
-    assert len(workers) == 1
-    patience = 600
-    while alive(workers[0]) and patience:
-        time.sleep(0.1)
-        patience -= 1
-    assert not alive(workers[0])
-
-
-def alive(pid: int) -> bool:
-    """The process exists and is not a zombie that waits for its reaper."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False

@@ -164,30 +164,28 @@ class Identity:
 
 
 class KillingEnv(IdentityEnv):
-    """Dies by a signal after some steps, once: the marker file tells later lives to go on."""
+    """Dies after some steps, once: the marker file tells later lives to go on."""
 
-    def __init__(self, marker: Path, after_steps: int, signal_number: int) -> None:
+    def __init__(self, marker: Path, after_steps: int) -> None:
         super().__init__(1, (50, 50))
-        self._marker, self._left, self._signal = marker, after_steps, signal_number
+        self._marker, self._left = marker, after_steps
 
     def step(self, actions: ActionArray) -> Transition:
         self._left -= 1
         if self._left == 0 and not self._marker.exists():
             self._marker.touch()
-            os.kill(os.getpid(), self._signal)
+            os.kill(os.getpid(), signal.SIGKILL)
         return super().step(actions)
 
 
 @dataclass(frozen=True)
 class Killing:
-    """Worker 1 dies; worker 0 is well."""
+    """Worker 1 dies in its 400th step; worker 0 is well."""
 
     marker: Path
-    after_steps: int = 400
-    signal_number: int = signal.SIGKILL
 
     def __call__(self, worker: int) -> BatchedEnv:
-        return KillingEnv(self.marker, self.after_steps if worker == 1 else -1, self.signal_number)
+        return KillingEnv(self.marker, 400 if worker == 1 else -1)
 
 
 class BrokenEnv(IdentityEnv):

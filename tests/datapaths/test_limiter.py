@@ -6,10 +6,10 @@ import pytest
 
 from ncc.core.flows import FloatArray
 from ncc.core.scenario import Nic
-from ncc.core.topologies import Dumbbell, ManyToOne, Rack
+from ncc.core.topologies import Dumbbell, Rack
 from ncc.core.units import BITS_PER_BYTE, MBPS
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import MSS, Run, Simulator, fixed, flow, over_transports, run
+from tests.datapaths.runs import MSS, Run, Simulator, fixed, flow, run
 
 FAST = Dumbbell(pairs=1, bottleneck_rate_bps=2e9)  # the host's own link and limit decide
 BULK = flow("s0", "r0", 100_000_000)
@@ -72,21 +72,6 @@ def test_back_pressure_bounds_the_host_queue_and_nothing_is_dropped(
     assert done.records.flows.timeouts.sum() == 0
 
 
-@over_transports("dctcp", "newreno", "ns3::TcpLinuxReno")
-def test_many_repairs_exceed_the_small_queue_by_no_more_than_themselves(simulator: Simulator, transport: str) -> None:
-    senders = 8
-    topology = ManyToOne(senders=senders, buffer_bytes=40_000, mark_threshold_bytes=0)
-    flows = [flow(f"s{i}", "receiver", 1_000_000) for i in range(senders)]
-    scenario = fixed(topology, *flows, period_s=1e-3, nic=Nic(small_queue_bytes=1500))
-    rates = np.random.default_rng(1).choice([2e6, 20e6, 150e6, 1e9], (3000, senders))
-    done = run(simulator, scenario, transport, limits=lambda epoch: rates[epoch])
-    network = scenario.network()
-    above = done.records.ports.queue_max_bytes[[network.port(f"s{i}->tor") for i in range(senders)]] - 1500
-    assert above.max() > 0
-    assert (above <= 1500 * np.minimum(done.records.flows.retransmitted_pkts, 10)).all()
-    assert done.records.ports.dropped_pkts[[network.port(f"s{i}->tor") for i in range(senders)]].sum() == 0
-
-
 def test_a_limit_that_falls_is_not_taken_for_a_loss(simulator: Simulator) -> None:
     # 6 flows of 4 packets each: 36 ms in the host's queues at 8 Mbit/s, seven times the smallest retransmission timer.
     flows = [flow("s0", "r0", 100_000_000) for _ in range(6)]
@@ -95,15 +80,6 @@ def test_a_limit_that_falls_is_not_taken_for_a_loss(simulator: Simulator) -> Non
     )
     assert done.records.flows.timeouts.sum() == 0
     assert done.records.flows.retransmitted_pkts.sum() == 0
-
-
-def test_a_new_flow_waits_for_packets_not_for_flows(simulator: Simulator) -> None:
-    # 10 elephants, 100 Mbit/s (120 us a packet): the handshake overtakes, data waits behind at most 4 packets of each.
-    flows = [flow("s0", "r0", 3_000_000) for _ in range(10)] + [flow("s0", "r0", 100, 0.05)]
-    done = run(simulator, fixed(FAST, *flows), limits=np.array([100e6]))
-    wait_s = done.fct_s[-1]
-    assert wait_s < 2 * 120e-6 + 40 * 120e-6 + 200e-6
-    assert done.records.flows.rtt_min_s[-1] < 350e-6  # of the handshake: one packet in service, none queued
 
 
 def test_what_waits_in_the_host_is_measured(simulator: Simulator) -> None:

@@ -152,11 +152,3 @@ def test_figures_that_there_are_none_of_end_the_build(repository: Path) -> None:
     (repository / "README.md").write_text("# Home\n\n<!-- figures: hopes -->\n")
     with pytest.raises(FiguresError, match=r"index.md asks for figures 'hopes'; there are agreement, "):
         built(repository)
-
-
-def test_figures_without_their_results_end_the_build(repository: Path) -> None:
-    (repository / "README.md").write_text("# Home\n\n<!-- figures: agreement -->\n")
-    with pytest.raises(
-        FiguresError, match=r"docs/agreement, where FileNotFoundError .* came up: write that folder anew"
-    ):
-        built(repository)

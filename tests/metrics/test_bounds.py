@@ -8,7 +8,7 @@ from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import ManyToOne, Rack
 from ncc.core.workload import Fixed, Flow, Long
-from ncc.metrics.bounds import BOUNDS, LOWEST, bound_fct_s, bound_slowdowns, bound_summary, has_bounds
+from ncc.metrics.bounds import BOUNDS, LOWEST, bound_slowdowns, bound_summary, has_bounds
 from ncc.metrics.catalogue import CATALOGUE
 from ncc.metrics.fct import ideal_fct_s
 
@@ -42,14 +42,6 @@ def test_what_does_not_come_from_completion_times_is_undefined() -> None:
         found = bound_summary(two_equal(), 0, name)
         assert set(found) == set(CATALOGUE)
         assert all(np.isnan(found[key]) for key in set(CATALOGUE) - FROM_FCTS)
-
-
-def test_it_is_worked_out_once_and_cannot_be_changed() -> None:
-    made = two_equal()
-    first = bound_fct_s(made, 0, "fair")
-    assert bound_fct_s(made, 0, "fair") is first
-    with pytest.raises(ValueError, match="read-only"):
-        first[0] = 0.0
 
 
 def test_endless_flows_have_none() -> None:

@@ -59,18 +59,6 @@ def test_an_unfinished_evaluation(copy: Path, tmp_path: Path) -> None:
     assert "comparison.json is missing" in refused(copy, tmp_path / "r.html")
 
 
-def test_a_damaged_file(copy: Path, tmp_path: Path) -> None:
-    flows = copy / "evaluation" / "ns3" / "dctcp" / "0" / "flows.parquet"
-    flows.write_bytes(flows.read_bytes()[:-1] + b"x")
-    assert "flows.parquet differs from what its manifest hashed" in refused(copy, tmp_path / "r.html")
-
-
-def test_another_version(copy: Path, tmp_path: Path) -> None:
-    manifest = json.loads((copy / "manifest.json").read_text())
-    (copy / "manifest.json").write_text(json.dumps({**manifest, "format": 2}))
-    assert "has format 2; this ncc reads format 1" in refused(copy, tmp_path / "r.html")
-
-
 def test_a_training_that_does_not_tell_its_returns(copy: Path, tmp_path: Path) -> None:
     manifest = json.loads((copy / "manifest.json").read_text())
     wrong: tuple[dict[str, object], ...] = ({}, {"packetsim": {"ncc": []}})

@@ -14,7 +14,7 @@ import pytest
 from ncc.harness.results import load_evaluation
 from ncc.metrics.catalogue import CATALOGUE
 from ncc.results.judgement import Judgement, load_judgement
-from ncc.results.palette import PALETTE, label
+from ncc.results.palette import label
 from ncc.results.report.write import ReportSpec, write_report
 from ncc.results.table import ROWS
 
@@ -169,10 +169,6 @@ def test_provenance_and_scenario_are_told(read: Reader, trained: Path) -> None:
         assert what in told
     drawing = next(alt for alt in attributes(read, "alt") if alt.startswith("Drawing"))
     assert "4 hosts: h0 … h3 to tor: 4 × 1 Gbit/s, 10 µs" in drawing  # noqa: RUF001
-
-
-def test_controllers_have_the_colours_of_the_figures(page: Path) -> None:
-    assert f"border-top: 3px solid {PALETTE['dctcp'].colour}" in page.read_text()
 
 
 def test_a_datapath_alone_and_chosen_names(trained: Path, tmp_path: Path) -> None:
