@@ -12,9 +12,10 @@ from ncc.envs.action import ActionSpec
 from ncc.envs.observation import ObservationSpec
 from ncc.results.insight import Learned, Response, load_learned, observed, response, saliency, whose
 from ncc.results.notebook import scenario_of
-from ncc.results.plot import policy_response
+from ncc.results.plot import policy_response, saliency_bars
 from ncc.run.compose import load_datapath
 from ncc.run.controllers import load_controller
+from tests.results.test_plot import is_drawn
 from tests.support.policies import write_policy
 
 POOLED = ObservationSpec(neighbours="pooled")
@@ -132,3 +133,11 @@ def test_a_policy_of_a_run_folder_is_asked_at_what_its_hosts_saw(tmp_path: Path)
     (tmp_path / "policy.npz").write_bytes(b"nothing")
     with pytest.raises(ResultError):
         load_learned(load_controller("ncc"), tmp_path)
+
+
+def test_figures_show_something(tmp_path: Path) -> None:
+    obs = observations()
+    policy_response([response(by_queue(), obs, name) for name in ("queued_bytes", "upper queue")], tmp_path / "r.png")
+    saliency_bars(saliency(by_queue(), obs), tmp_path / "s.png")
+    assert is_drawn(tmp_path / "r.png")
+    assert is_drawn(tmp_path / "s.png")
