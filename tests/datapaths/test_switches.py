@@ -108,7 +108,7 @@ class TestRed:
         scenario = fixed(topology, *(flow(f"s{i}", f"r{i}", 8_000_000) for i in range(2)))
         done = run(simulator, scenario, "dctcp")
         assert done.records.ports.marked_pkts.sum() > 100
-        assert done.column("upper_queue_mean_bytes")[20:].max() < 60_000, "nothing but the markers holds it back"
+        assert done.column("uplink_queue_mean_bytes")[20:].max() < 60_000, "nothing but the markers holds it back"
 
     def test_a_pool_marks_by_how_full_it_is_whichever_port_asks(self, simulator: Simulator) -> None:
         """BCC: flows that come to an empty port later are held shorter where another port fills their pool."""

@@ -137,7 +137,7 @@ def test_a_policy_of_a_run_folder_is_asked_at_what_its_hosts_saw(tmp_path: Path)
 
 def test_figures_show_something(tmp_path: Path) -> None:
     obs = observations()
-    policy_response([response(by_queue(), obs, name) for name in ("queued_bytes", "upper queue")], tmp_path / "r.png")
+    policy_response([response(by_queue(), obs, name) for name in ("queued_bytes", "uplink queue")], tmp_path / "r.png")
     saliency_bars(saliency(by_queue(), obs), tmp_path / "s.png")
     assert is_drawn(tmp_path / "r.png")
     assert is_drawn(tmp_path / "s.png")
