@@ -98,11 +98,6 @@ def _pool(network: Topology, host: int) -> int | None:
     return buffer.pool
 
 
-def test_a_network_marks_if_any_port_does() -> None:
-    assert Dumbbell().build().marks
-    assert not Dumbbell(mark_threshold_bytes=0).build().marks
-
-
 def test_two_bottlenecks_in_a_row() -> None:
     network = MultiHop(near=2, cross=3, far=1, trunk_mark_threshold_bytes=97_500).build()
     assert [network.port_name(area.uplink_port) for area in network.neighbourhoods] == ["edge0->core", "edge1->r1"]

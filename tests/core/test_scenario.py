@@ -2,7 +2,6 @@
 """Scenarios: frozen, hashable, true to their JSON; every bad input is refused by field with what is allowed."""
 
 import copy
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncc.core.errors import ConfigError
-from ncc.core.scenario import Nic, Scenario, Transport, scenario_from_dict
-from ncc.core.topologies import Rack, TwoDatacentres
+from ncc.core.scenario import Scenario, scenario_from_dict
+from ncc.core.topologies import Rack
 from ncc.core.value import from_json
 from ncc.core.workload import Fixed, Flow
 from tests.support.scenarios import scenarios
@@ -50,19 +49,10 @@ def test_json_round_trip(scenario: Scenario) -> None:
     assert hash(again) == hash(scenario)
     assert again.to_json() == scenario.to_json()
     assert again.digest() == scenario.digest()
-    assert scenario_from_dict(scenario.to_dict()) == scenario
-
-
-@given(scenarios())
-def test_a_named_mapping_means_the_list_of_pairs(scenario: Scenario) -> None:
     plain = scenario.to_dict()
-    plain["workload"] = dict(plain["workload"])
     assert scenario_from_dict(plain) == scenario
-
-
-def test_values_are_frozen() -> None:
-    with pytest.raises(AttributeError):
-        build().name = "other"  # type: ignore[misc]
+    plain["workload"] = dict(plain["workload"])  # a named mapping means the list of pairs
+    assert scenario_from_dict(plain) == scenario
 
 
 def test_digest_is_the_same_in_every_process_and_version() -> None:
@@ -79,27 +69,6 @@ def test_equal_values_have_equal_text_however_they_were_written() -> None:
     assert one.digest() == two.digest()
     listed = Fixed(flows=[Flow(start_s=0, src="a", dst="b", size_bytes=1)])  # type: ignore[arg-type]
     assert hash(listed) == hash(Fixed(flows=(Flow(start_s=0.0, src="a", dst="b", size_bytes=1),)))
-
-
-def test_defaults_are_written_out() -> None:
-    plain = json.loads(build().to_json())
-    assert plain["transport"]["min_rto_s"] == 0.005
-    assert plain["topology"] == Rack(hosts=4).to_dict()
-
-
-def test_replace_checks_again() -> None:
-    with pytest.raises(ConfigError, match=r"Scenario.period_s must not exceed duration_s"):
-        build().replace(period_s=0.9)
-
-
-def test_flows_depend_on_seed_only() -> None:
-    assert build().flows(1).size_bytes.tolist() == build().flows(1).size_bytes.tolist()
-    assert build().flows(1).size_bytes.tolist() != build().flows(2).size_bytes.tolist()
-
-
-def test_agents_and_packets() -> None:
-    assert build().n_agents == 4
-    assert Transport(mtu_bytes=1500).mss_bytes == 1460
 
 
 def set_in(*path: str, value: object) -> Edit:
@@ -138,25 +107,16 @@ KINDS = "dumbbell, fat_tree, leaf_spine, many_to_one, multi_hop, rack, single_sw
     [
         (set_in("sed", value=1), "scenario has no field 'sed'; allowed: decision_latency_s, drain_s,"),
         (drop("duration_s"), "scenario.duration_s is missing"),
-        (set_in("duration_s", value=-1), "scenario.duration_s must be `float` > 0.0, got -1"),
         (set_in("duration_s", value=1e9), "scenario.duration_s must be `float` <= 3600.0, got 1000000000.0"),
         (set_in("duration_s", value="long"), "scenario.duration_s must be `float`, got 'long'"),
         (set_in("duration_s", value=True), "scenario.duration_s must be `float`, got True"),
         (set_in("drain_s", value=float("inf")), "scenario.drain_s must be finite, got inf"),
         (set_in("period_s", value=1.0), "scenario.period_s must not exceed duration_s (0.5 s), got 1.0 s"),
         (set_in("decision_latency_s", value=0.001), "scenario.decision_latency_s must be below period_s (0.001 s)"),
-        (set_in("topology", "hosts", value=1), "scenario.topology.hosts must be `int` >= 2, got 1"),
         (set_in("topology", "hots", value=1), f"scenario.topology has no field 'hots'; allowed: {RACK_FIELDS}. Did"),
         (set_in("topology", "kind", value="rak"), f"scenario.topology.kind cannot be 'rak'; allowed: {KINDS}. Did you"),
         (drop("topology", "kind"), f"scenario.topology.kind is missing; allowed: {KINDS}"),
-        (set_in("topology", value="rack"), "scenario.topology must be `object`, got 'rack'"),
         (set_in("topology", "buffer_bytes", value=9), "scenario.topology.mark_threshold_bytes must be below buffer"),
-        (set_in("topology", "red", value={}), "scenario.topology.red.min_bytes is missing"),
-        (set_in("topology", "red", value=3), "scenario.topology.red must be `object | null`, got 3"),
-        (
-            set_in("topology", "red", value={"min_bytes": 9, "max_bytes": 9}),
-            "scenario.topology.red.max_bytes must be above min_bytes (9) by less than 4 GiB, got 9",
-        ),
         (
             set_in("topology", "red", value={"min_bytes": 10**6, "max_bytes": 2 * 10**6}),
             "scenario.topology.red.min_bytes must be below buffer_bytes (512000), got 1000000",
@@ -166,11 +126,6 @@ KINDS = "dumbbell, fat_tree, leaf_spine, many_to_one, multi_hop, rack, single_sw
             "scenario.topology.buffer_bytes must be at least 1 unless shared",
         ),
         (set_in("topology", "ports_per_pool", value=8), "scenario.topology.ports_per_pool must be 0 where shared_buff"),
-        (set_in("topology", "dt_alpha", value=0), "scenario.topology.dt_alpha must be `float` >= 0.0009765625, got 0"),
-        (
-            set_in("topology", "shared_buffer_bytes", value=2**44),
-            "scenario.topology.shared_buffer_bytes must be `int` ",
-        ),
         (
             set_in("topology", value=SMALL),
             "scenario.topology: the queue of port tor->core must hold a packet of transport.mtu_bytes (1500), got 1499",
@@ -179,24 +134,16 @@ KINDS = "dumbbell, fat_tree, leaf_spine, many_to_one, multi_hop, rack, single_sw
             set_in("topology", value=SMALL | {"buffer_bytes": 0, "shared_buffer_bytes": 2998}),
             "scenario.topology: the queue of port tor->core must hold a packet of transport.mtu_bytes (1500), got 1499",
         ),
-        (set_in("topology", "host_rate_bps", value=0), "scenario.topology.host_rate_bps must be `float` >= 1000.0"),
-        (set_in("transport", "dup_ack_pkts", value=0), "scenario.transport.dup_ack_pkts must be `int` >= 1, got 0"),
         (set_in("transport", "sack", value=1), "scenario.transport.sack must be `bool`, got 1"),
         (set_in("topology", "hosts", value=10**6), "scenario.topology: the topology has more than 20000 nodes"),
-        (set_in("topology", value={"kind": "fat_tree", "k": 3}), "scenario.topology.k must be even, got 3"),
         (set_in("workload", value={}), "scenario.workload needs at least one traffic component"),
-        (set_in("workload", value=3), "scenario.workload must be `array`, got 3"),
-        (set_in(*W, "load_frac", value=0), "scenario.workload.background.load_frac must be `float` > 0.0, got 0"),
         (set_in(*W, "load_frac", value=float("nan")), "scenario.workload.background.load_frac must be `float` > 0.0"),
-        (set_in(*W, "load_frac", value=float("inf")), "scenario.workload.background.load_frac must be finite, got inf"),
         (set_in(*W, "lod", value=1), f"scenario.workload.background has no field 'lod'; allowed: {POISSON_FIELDS}"),
         (
             set_in(*W, "kind", value="poison"),
             "scenario.workload.background.kind cannot be 'poison'; allowed: fixed, incast, long, permutation, poisson, "
             "queries. Did",
         ),
-        (drop(*W, "sources"), "scenario.workload.background.sources is missing"),
-        (set_in(*W, "sources", value="host"), "scenario.workload.background.sources: Unknown host group 'host'"),
         (set_in(*W, "link", value="x->y"), "scenario.workload.background.link: Unknown port 'x->y'; known: core->r0"),
         (
             set_in(*W, "distribution", value="web"),
@@ -207,19 +154,10 @@ KINDS = "dumbbell, fat_tree, leaf_spine, many_to_one, multi_hop, rack, single_sw
             set_in("workload", "list", "flows", value=[{"start_s": 0, "src": "h0", "dst": "r0", "size": 1}]),
             "scenario.workload.list.flows[0] has no field 'size'; allowed: dst, size_bytes, src, start_s",
         ),
-        (
-            set_in("workload", "list", "flows", value=[{"start_s": 9, "src": "h0", "dst": "r0", "size_bytes": 1}]),
-            "scenario.workload.list.flows[0].start_s must be below duration_s (0.5 s), got 9.0 s",
-        ),
         (set_in("nic", "bucket_bytes", value=10), "scenario.nic.bucket_bytes must hold a packet of transport.mtu_byte"),
         (set_in("nic", "small_queue_bytes", value=10), "scenario.nic.small_queue_bytes must hold a packet of"),
         (set_in("nic", "bucket_bytes", value=1.5), "scenario.nic.bucket_bytes must be `int`, got 1.5"),
-        (set_in("nic", "bucket_bytes", value=2**70), "scenario.nic.bucket_bytes must be `int` <= 9007199254740992"),
         (set_in("nic", value=None), "scenario.nic must be `object`, got None"),
-        (
-            set_in("transport", "mtu_bytes", value=70_000),
-            "scenario.transport.mtu_bytes must be `int` <= 9000, got 7000",
-        ),
     ],
 )
 def test_bad_input_names_the_field_and_what_is_allowed(edit: Edit, message: str) -> None:
@@ -241,13 +179,6 @@ def test_a_load_above_one_needs_an_end() -> None:
 def test_epochs_are_bounded() -> None:
     with pytest.raises(ConfigError, match="period_s makes more than 10000000 epochs"):
         build(lambda plain: plain.update(duration_s=3600, period_s=1e-5))
-
-
-def test_errors_from_python_name_class_and_field() -> None:
-    with pytest.raises(ConfigError, match=r"Nic.bucket_bytes: Expected `int` >= 1, got 0"):
-        Nic(bucket_bytes=0)
-    with pytest.raises(ConfigError, match=r"TwoDatacentres.wan_delay_s: Expected `float` <= 10.0, got 11.0"):
-        TwoDatacentres(wan_delay_s=11.0)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "null", '"rack"'])

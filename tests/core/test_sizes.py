@@ -48,14 +48,6 @@ def test_a_rounded_last_share_and_a_byte_order_mark_are_read(here: Path) -> None
         assert read_sizes(Path("sizes.txt")).points[-1] == (1000, 1.0)
 
 
-def test_a_published_table_written_out_draws_the_same_flows(here: Path) -> None:
-    published = distribution("websearch")
-    (here / "sizes.txt").write_text("".join(f"{size:.0f} {share!r}\n" for size, share in published.points))
-    own = read_sizes(Path("sizes.txt"))
-    one, other = (table.sample(1000, np.random.default_rng(3)) for table in (published, own))
-    assert np.array_equal(one, other)
-
-
 def test_a_first_share_above_nothing_is_that_of_the_first_size(here: Path) -> None:
     (here / "sizes.txt").write_text("500 40\n1500 100\n")
     table = read_sizes(Path("sizes.txt"))

@@ -49,15 +49,12 @@ def test_poisson_pairs_are_uniform() -> None:
         assert stats.chisquare(counts).pvalue > 0.001
 
 
-def test_poisson_names_the_link_of_its_load() -> None:
+def test_poisson_names_the_link_of_its_load_and_loads_add_up() -> None:
     down = BACKGROUND.replace(link="core->tor", sources="remotes", destinations="hosts", load_frac=0.25)
     assert offered_load((("up", BACKGROUND), ("down", down)), RACK) == {
         RACK.port("tor->core"): pytest.approx(0.6),
         RACK.port("core->tor"): pytest.approx(0.25),
     }
-
-
-def test_loads_on_one_link_add_up() -> None:
     assert offered_load((("a", BACKGROUND), ("b", BACKGROUND)), RACK) == {RACK.port("tor->core"): pytest.approx(1.2)}
 
 
