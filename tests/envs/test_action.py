@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -33,16 +35,6 @@ def test_ten_levels_and_no_limit_on_top() -> None:
     rates = table()
     got = [rates.rates_bps(np.full(4, k), UNSEEN)[0] for k in range(11)]
     np.testing.assert_allclose(got, [1e7, 1e8, 2e8, 3e8, 4e8, 5e8, 6e8, 7e8, 8e8, 9e8, np.inf])
-
-
-def test_each_host_gets_its_own_index() -> None:
-    np.testing.assert_allclose(
-        table(levels=4, min_rate_frac=0.1).rates_bps(np.array([0, 4, 2, 1]), UNSEEN), [1e8, np.inf, 5e8, 2.5e8]
-    )
-
-
-def test_one_level_is_on_or_off() -> None:
-    np.testing.assert_allclose(table(levels=1).rates_bps(np.array([0, 1, 0, 1]), UNSEEN), [1e7, np.inf, 1e7, np.inf])
 
 
 def test_a_host_that_had_flows_is_guarded() -> None:
@@ -117,17 +109,6 @@ def test_bad_continuous_actions_are_refused_by_name(bad: float) -> None:
         scale("log").rack_rates_bps(np.stack([np.zeros(4), given]), UNSEEN, 5)
 
 
-def test_specs_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"min_rate_frac must be below the first level, 1/levels = 0.1, got 0.2"):
-        ActionSpec(min_rate_frac=0.2)
-    with pytest.raises(ConfigError, match=r"ActionSpec.levels"):
-        ActionSpec(levels=0)
-    with pytest.raises(ConfigError, match=r"ActionSpec.kind is 'log'; action indices need 'levels'"):
-        RateTable(ActionSpec(kind="log"), ObservationSpec())
-    with pytest.raises(ConfigError, match=r"need 'linear' or 'log'"):
-        RateScale(ActionSpec())
-
-
 def test_the_spec_chooses_the_map() -> None:
     assert isinstance(rate_map(ActionSpec(), ObservationSpec()), RateTable)
     assert isinstance(rate_map(ActionSpec(kind="log"), ObservationSpec()), RateScale)
@@ -182,10 +163,21 @@ def test_a_host_without_neighbours_has_a_share_too() -> None:
     assert limits.tolist() == [5e8, np.inf]
 
 
-def test_shares_need_an_observed_share() -> None:
-    with pytest.raises(ConfigError, match="ceiling must be at least 1 with"):
-        EnvView(action=ActionSpec(kind="shares"), observation=ObservationSpec(neighbours="ranked", ceiling=0.5))
-    with pytest.raises(ConfigError, match="'pooled', 'ranked' or 'none', got 'each'"):
-        EnvView(action=ActionSpec(kind="shares"))
-    with pytest.raises(ConfigError, match="must rise"):
-        ActionSpec(kind="shares", shares=(1.0, 0.5))
+LOW = ObservationSpec(neighbours="ranked", ceiling=0.5)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ActionSpec(min_rate_frac=0.2), "must be below the first level, 1/levels = 0.1, got 0.2"),
+        (lambda: ActionSpec(levels=0), "ActionSpec.levels"),
+        (lambda: ActionSpec(kind="shares", shares=(1.0, 0.5)), "must rise"),
+        (lambda: RateTable(ActionSpec(kind="log"), ObservationSpec()), "kind is 'log'; action indices need 'levels'"),
+        (lambda: RateScale(ActionSpec()), "need 'linear' or 'log'"),
+        (lambda: EnvView(action=ActionSpec(kind="shares"), observation=LOW), "ceiling must be at least 1 with"),
+        (lambda: EnvView(action=ActionSpec(kind="shares")), "'pooled', 'ranked' or 'none', got 'each'"),
+    ],
+)
+def test_specs_that_make_no_sense_are_refused(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make()

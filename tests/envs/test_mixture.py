@@ -128,17 +128,6 @@ def test_equal_seeds_repeat_on_any_number_of_threads_and_from_any_episode() -> N
     again.close()
 
 
-def test_slots_and_their_networks_meet_flows_of_their_own() -> None:
-    same = Families(hosts_per_slot=8, epochs=EPOCHS, of={"a": family({})})
-    env = mixture(families=same, n_slots=2)
-    env.reset()
-    top = np.full((2, 8), env.n_actions - 1)
-    rewards = np.stack([env.step(top).reward for _ in range(EPOCHS)])
-    networks = rewards.reshape(EPOCHS, 4, 4)
-    assert all(not np.array_equal(networks[:, i], networks[:, j]) for i in range(4) for j in range(i))
-    env.close()
-
-
 def test_a_worker_has_slots_of_its_own_and_the_factory_travels() -> None:
     factory = RackFactory(spec(view=VIEW), PacketsimDatapath, 9, 2, families=FAMILIES)
     env = pickle.loads(pickle.dumps(factory))(3)

@@ -4,12 +4,11 @@
 from math import log1p
 
 import numpy as np
-import pytest
 
-from ncc.core.measurement import Measurements
+from ncc.core.scenario import Scenario
 from ncc.core.topologies import LeafSpine
 from ncc.core.workload import Permutation
-from ncc.envs.observation import ObservationSpec, SharedObserver, names_of, obs_dim
+from ncc.envs.observation import ObservationSpec, SharedObserver, names_of
 from tests.envs.cases import measured, rack
 
 SPEC = ObservationSpec(neighbours="pooled")
@@ -17,18 +16,10 @@ FOUR = rack()
 NAMES = names_of(SPEC, 0)
 
 
-def observer(scenario: object = FOUR, racks: range | None = None) -> SharedObserver:
+def observer(scenario: Scenario = FOUR) -> SharedObserver:
     made = SharedObserver(SPEC)
-    made.reset(scenario, racks)  # type: ignore[arg-type]
+    made.reset(scenario)
     return made
-
-
-@pytest.mark.parametrize("hosts", [2, 4, 16, 64])
-def test_the_size_does_not_depend_on_the_number_of_hosts(hosts: int) -> None:
-    scenario = rack(hosts=hosts)
-    seen = observer(scenario)
-    assert obs_dim(SPEC, scenario) == seen.obs_dim == 16
-    assert seen.observe(measured(scenario)).shape == (hosts, 16)
 
 
 def test_pooled_state_by_hand() -> None:
@@ -56,37 +47,6 @@ def test_pooled_state_by_hand() -> None:
     # The uplink has 2 Gbit/s, a host 1: two busy neighbours leave 2/3, one leaves 1.
     np.testing.assert_allclose(pooled["fair share"], [2 / 3, 1, 2 / 3, 1], rtol=1e-6)
     np.testing.assert_allclose(obs[:, NAMES.index("uplink queue")], 1.0)
-
-
-def test_it_does_not_matter_which_neighbour_is_which() -> None:
-    rng = np.random.default_rng(1)
-    values = {"throughput_bps": rng.random(4) * 1e9, "wait_s": rng.random(4), "queued_flows": np.array([1, 0, 2, 3])}
-    one, other = observer(), observer()
-    turned = {name: np.concatenate([column[:1], column[1:][::-1]]) for name, column in values.items()}
-    seen = []
-    for each, given in ((one, values), (other, turned)):
-        m = measured(FOUR, **given)  # type: ignore[arg-type]
-        each.observe(m)
-        seen.append(each.observe(m)[0])
-    np.testing.assert_allclose(seen[0], seen[1], rtol=1e-6)
-
-
-def test_racks_side_by_side_see_what_each_would_alone() -> None:
-    rng = np.random.default_rng(2)
-    scenario = FOUR.replace(sharing_delay_periods=2)
-    together, alone = observer(scenario, range(3)), [observer(scenario) for _ in range(3)]
-    starts = [measured(scenario) for _ in range(3)]
-    first = [together.restart(row, m) for row, m in enumerate(starts)]
-    np.testing.assert_array_equal(first, [each.observe(m) for each, m in zip(alone, starts, strict=True)])
-    for _ in range(5):
-        epochs = [
-            measured(
-                scenario, throughput_bps=rng.random(4) * 1e9, queued_flows=rng.integers(0, 3, 4), wait_s=rng.random(4)
-            )
-            for _ in range(3)
-        ]
-        obs = together.observe(Measurements.of(epochs))
-        np.testing.assert_array_equal(obs, [each.observe(m) for each, m in zip(alone, epochs, strict=True)])
 
 
 def test_a_host_of_its_own_has_no_neighbours() -> None:

@@ -6,7 +6,6 @@ from math import log, log1p
 import numpy as np
 import pytest
 
-from ncc.core.measurement import Measurements
 from ncc.envs.observation import ObservationSpec, SharedObserver, names_of, obs_dim
 from ncc.harness.oracles import ALIKE, SLACK_PERIODS, claims, room_before
 from tests.envs.cases import measured, rack
@@ -16,9 +15,9 @@ FOUR = rack()
 NAMES = names_of(SPEC, 0)
 
 
-def observer(racks: range | None = None, spec: ObservationSpec = SPEC) -> SharedObserver:
+def observer(spec: ObservationSpec = SPEC) -> SharedObserver:
     made = SharedObserver(spec)
-    made.reset(FOUR, racks)
+    made.reset(FOUR)
     return made
 
 
@@ -41,15 +40,6 @@ def test_ranks_by_hand() -> None:
     np.testing.assert_allclose(obs["share among alike"], [1, 1, 0, 2 / 3], rtol=1e-6)
 
 
-def test_equals_share_what_the_shorter_leave() -> None:
-    state = measured(FOUR, throughput_bps=1e9, queued_flows=1, next_bytes=[10e3, 1e6, 1e6, 1e6])
-    seen = observer()
-    seen.observe(state)
-    obs = dict(zip(NAMES, seen.observe(state).T, strict=True))
-    np.testing.assert_allclose(obs["room after much shorter"], 1)  # 2 links without one are one
-    np.testing.assert_allclose(obs["share among alike"], [1, 1 / 3, 1 / 3, 1 / 3], rtol=1e-6)
-
-
 def test_the_constants_of_a_scenario() -> None:
     obs = dict(zip(NAMES, observer().observe(measured(FOUR)).T, strict=True))
     np.testing.assert_allclose(obs["static share"], 1 + log(0.5) / log(100), rtol=1e-6)
@@ -58,42 +48,29 @@ def test_the_constants_of_a_scenario() -> None:
     assert (obs["period"] > 0).all()
 
 
-def test_it_does_not_matter_which_neighbour_is_which() -> None:
+@pytest.mark.parametrize("neighbours", ["ranked", "pooled"])
+def test_it_does_not_matter_which_neighbour_is_which(neighbours: str) -> None:
     rng = np.random.default_rng(1)
     values = {"next_bytes": rng.integers(1, 10**6, 4) * 1.0, "queued_flows": np.array([1, 1, 0, 3])}
+    values |= {"throughput_bps": rng.random(4) * 1e9, "wait_s": rng.random(4)}
     turned = {name: np.concatenate([column[:1], column[1:][::-1]]) for name, column in values.items()}
     seen = []
     for given in (values, turned):
-        one = observer()
+        one = observer(ObservationSpec(neighbours=neighbours))  # type: ignore[arg-type]
         one.observe(measured(FOUR, **given))  # type: ignore[arg-type]
         seen.append(one.observe(measured(FOUR, **given))[0])  # type: ignore[arg-type]
     np.testing.assert_allclose(seen[0], seen[1], rtol=1e-6)
 
 
-def test_racks_side_by_side_see_what_each_would_alone() -> None:
-    rng = np.random.default_rng(2)
-    together, alone = observer(range(3)), [observer() for _ in range(3)]
-    starts = [measured(FOUR) for _ in range(3)]
-    first = [together.restart(row, m) for row, m in enumerate(starts)]
-    np.testing.assert_array_equal(first, [each.observe(m) for each, m in zip(alone, starts, strict=True)])
-    for _ in range(5):
-        epochs = [
-            measured(FOUR, next_bytes=rng.integers(0, 10**6, 4) * 1.0, queued_flows=rng.integers(0, 3, 4))
-            for _ in range(3)
-        ]
-        obs = together.observe(Measurements.of(epochs))
-        np.testing.assert_array_equal(obs, [each.observe(m) for each, m in zip(alone, epochs, strict=True)])
-
-
 @pytest.mark.parametrize("ages", [False, True])
 def test_hidden_neighbours_are_not_observed(ages: bool) -> None:
     spec = ObservationSpec(neighbours="none", ages=ages)
-    seen = observer(spec=spec)
+    seen = observer(spec)
     loud = measured(FOUR, throughput_bps=[0, 1e9, 1e9, 1e9], queued_flows=[0, 9, 9, 9], next_bytes=[0, 1e6, 1e6, 1e6])
     seen.observe(loud)
     obs = seen.observe(loud)
     assert obs.shape == (4, obs_dim(spec, FOUR)) == (4, 8 + ages)
-    quiet = observer(spec=spec)
+    quiet = observer(spec)
     quiet.observe(measured(FOUR))
     np.testing.assert_array_equal(obs[0], quiet.observe(measured(FOUR))[0])
 

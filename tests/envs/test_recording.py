@@ -79,12 +79,6 @@ def test_it_is_what_the_environment_gives_for_the_same_flows_and_limits(view: En
     env.close()
 
 
-def test_actions_are_the_levels_nearest_to_the_limits() -> None:
-    # 2 Gbit/s over 4 hosts of 1 Gbit/s: half a link each, level 5 of 10.
-    _, episode = record(rack(), ShareLimit())
-    assert (episode.actions == 5).all()
-
-
 def test_actions_of_a_bare_transport_are_what_hosts_sent() -> None:
     # Three hosts with 1.25 MB each share 2 Gbit/s: two thirds of their links, to which level 7 of 10 is nearest (0.648
     # to 0.748); 15 ms at that rate, with nothing queued at the end of the fifteenth. The fourth host has nothing.
@@ -170,8 +164,8 @@ def test_recorded_flows_are_neither_held_out_nor_those_of_training() -> None:
         spec().episode_seed(seed, rack, episode) for seed in range(5) for rack in range(5) for episode in range(20)
     }
     assert len(recorded) == 100
-    assert not recorded & held_out
-    assert not recorded & trained
+    assert not recorded & (held_out | trained)
+    assert not held_out & trained
     assert derive_seed(1, "record", "flows") == recording_flow_seed(1)
 
 

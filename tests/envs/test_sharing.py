@@ -2,6 +2,7 @@
 """Messages that get lost, neighbours that are silent or lie, and how old their last messages are."""
 
 from math import log1p
+from typing import Any
 
 import numpy as np
 import pytest
@@ -119,8 +120,9 @@ def test_pooled_ages() -> None:
 
 
 @pytest.mark.parametrize("made", SPECS, ids=IDS)
-def test_racks_side_by_side_lose_what_each_would_alone(made: ObservationSpec) -> None:
-    scenario = FOUR.replace(sharing_loss_frac=0.4, sharing_silent=("h0",), sharing_delay_periods=2)
+@pytest.mark.parametrize("lossy", [{}, {"sharing_loss_frac": 0.4, "sharing_silent": ("h0",)}], ids=["all", "lossy"])
+def test_racks_side_by_side_see_what_each_would_alone(made: ObservationSpec, lossy: dict[str, Any]) -> None:
+    scenario = FOUR.replace(sharing_delay_periods=2, **lossy)
     together = SharedObserver(made)
     together.reset(scenario, range(3))
     alone = [observer(made, scenario, seed) for seed in (7, 8, 9)]

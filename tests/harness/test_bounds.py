@@ -163,9 +163,7 @@ def test_an_evaluation_s_bounds_are_of_its_flows(tmp_path: Path) -> None:
     for name in BOUNDS:
         wanted = [bound_summary(scenario, eval_flow_seed(seed), name)["fct_mean_s"] for seed in (2, 1)]
         assert found.bounds[name]["fct_mean_s"] == wanted, "in the order of the seeds"
-    # The fluid datapath shares fairly between flows, without packets: nobody is nearer to the bound.
-    ours, fair = found.values["fluid"]["fct_mean_s"], found.bounds["ideal_fair"]["fct_mean_s"]
-    assert np.array(ours) == pytest.approx(np.array(fair), rel=0.1)
+        assert (np.array(wanted) < found.values["fluid"]["fct_mean_s"]).all(), "nobody is faster than a bound"
     assert found.bounds == bounds_of(scenario, (2, 1))
 
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ncc.core.errors import ConfigError, NccError, ResultError
+from ncc.core.errors import ConfigError, ResultError
 from ncc.harness.atomic import replacing, write_text
 from ncc.harness.columns import DESCRIPTIONS
-from ncc.harness.manifest import git_state, provenance, read_manifest, seal
+from ncc.harness.manifest import git_state, provenance, seal
 from ncc.harness.results import StoredRun, load_evaluation, load_run, open_run, run_folder, save_evaluation, save_run
 from tests.support.experiments import fluid_run
 
@@ -60,19 +60,6 @@ def test_an_invalid_run_says_so_on_disk_and_keeps_missing_times_null(tmp_path: P
     assert open_run(tmp_path).problems == run.problems
     assert pq.read_table(tmp_path / "flows.parquet").column("finish_s").null_count == 1
     assert np.isnan(load_run(tmp_path).records.flows.finish_s).sum() == 1
-
-
-def test_the_manifest_tells_how_the_run_came_about(tmp_path: Path) -> None:
-    run = fluid_run()
-    save_run(run, tmp_path, config={"seed": 1}, inputs={"policy": "abc"})
-    data = json.loads((tmp_path / "manifest.json").read_text())
-    assert data["facts"]["scenario_digest"] == run.scenario.digest()
-    assert data["facts"]["inputs"] == {"policy": "abc"}
-    assert data["facts"]["config"] == {"seed": 1}
-    assert data["facts"]["n_flows"] == len(run.flows)
-    assert data["provenance"]["packages"]["numpy"] == np.__version__
-    assert data["provenance"]["cpus"] == os.cpu_count()
-    assert set(data["files"]) == {"flows.parquet", "epochs.parquet", "ports.parquet"}
 
 
 def test_every_column_has_a_description(tmp_path: Path) -> None:
@@ -274,16 +261,6 @@ def test_provenance_never_fails_outside_a_checkout(tmp_path: Path) -> None:
     assert git_state(tmp_path)["commit"] is None
     assert "git failed" in git_state(tmp_path)["note"]
     json.dumps(provenance(), allow_nan=False)
-
-
-def test_any_folder_can_be_sealed(tmp_path: Path) -> None:
-    write_text(tmp_path / "sub" / "a.txt", "a")
-    seal(tmp_path, "training", {"seed": 3}, ["sub/a.txt"])
-    assert read_manifest(tmp_path, "training").facts == {"seed": 3}
-    write_text(tmp_path / "sub" / "a.txt", "b")
-    with pytest.raises(NccError, match="differs"):
-        read_manifest(tmp_path, "training")
-    assert read_manifest(tmp_path, "training", verify=False).files["sub/a.txt"].size_bytes == 1
 
 
 def test_sealing_needs_the_files_and_plain_facts(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ from ncc.harness.trace import WindowTrace, trace_windows
 from ncc.run.compose import load_datapath
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
-from tests.support.experiments import fluid_run
-from tests.support.fluid import FluidDatapath
+from tests.support.mm1 import Mm1Datapath
 
 SENDERS, PKTS = 4, 40
 FACTORY = LimiterFactory(None)
@@ -93,6 +92,5 @@ def test_what_cannot_be_traced_is_named() -> None:
             traced(run, flows=wrong)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="made on packetsim, not on ns3"):
         trace_windows(run, load_datapath("ns3").load()(), FACTORY(run.controller, run.scenario))
-    fluid = fluid_run()
     with pytest.raises(ConfigError, match="does not show windows"):
-        trace_windows(fluid, FluidDatapath(), FACTORY(fluid.controller, fluid.scenario))
+        trace_windows(replace(run, datapath="mm1"), Mm1Datapath(), FACTORY(run.controller, run.scenario))

@@ -22,7 +22,8 @@ from ncc.envs.spec import DatapathFactory, EnvSpec
 from ncc.harness.datapath import HostStack
 from ncc.harness.networks import InProcesses, WorkerNetworks
 from tests.envs.cases import FLOWS, rack, spec
-from tests.envs.faults import Aborting, Exiting, Failing, Light, Refusing, SignalMask
+from tests.envs.faults import Light, SignalMask
+from tests.support.fluid import FluidDatapath
 from tests.support.mm1 import Mm1Datapath
 
 TOP = np.full((2, 4), 10)
@@ -102,18 +103,18 @@ def test_a_killed_worker_is_named_and_stops_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("datapath", "kind", "message"),
+    ("transport", "kind", "message"),
     [
-        (Aborting, WorkerDiedError, r"^rack 0: the worker process \d+ was killed by SIGABRT"),
-        (Exiting, WorkerDiedError, r"^rack 0: the worker process \d+ ended with exit status 7"),
-        (Failing, DatapathError, r"^rack 0: the network caught fire$"),
-        (Refusing, UnknownNameError, r"^rack 0: Unknown transport 'dctpc'; known: dctcp"),
+        ("aborts", WorkerDiedError, r"^rack 0: the worker process \d+ was killed by SIGABRT"),
+        ("exits", WorkerDiedError, r"^rack 0: the worker process \d+ ended with exit status 7"),
+        ("broken", DatapathError, r"^rack 0: the broken transport broke"),
+        ("dctpc", UnknownNameError, r"^rack 0: Unknown transport 'dctpc'; known: .*dctcp"),
     ],
 )
-def test_a_datapath_that_fails_says_so(datapath: DatapathFactory, kind: type[NccError], message: str) -> None:
-    env = workers(datapath)
+def test_a_datapath_that_fails_says_so(transport: str, kind: type[NccError], message: str) -> None:
+    env = workers(FluidDatapath, what=spec(stack=HostStack(transport=transport)))
     with pytest.raises(kind, match=message):
-        run(env, 3)
+        run(env, 4)
     env.close()
 
 
@@ -121,21 +122,6 @@ def test_workers_load_nothing_heavy_and_do_not_take_ctrl_c() -> None:
     for datapath in (Light, SignalMask):
         with closing(workers(datapath)) as env:
             env.reset()
-
-
-def test_bad_actions_name_rack_and_host_and_run_no_epoch() -> None:
-    with closing(workers(FLOWS)) as env, closing(workers(FLOWS)) as twin:
-        env.reset()
-        twin.reset()
-        bad = TOP.copy()
-        bad[1, 2] = 11
-        with pytest.raises(ConfigError, match="rack 1: action of host h2 is 11; allowed: whole numbers 0 to 10"):
-            env.step(bad)
-        with pytest.raises(ConfigError, match="rack 0: action of host h0 is nan"):
-            env.step(np.full((2, 4), np.nan))
-        with pytest.raises(ConfigError, match=r"shape \(2, 4\), got \(1, 4\)"):
-            env.step(TOP[:1])
-        np.testing.assert_array_equal(env.step(TOP).obs, twin.step(TOP).obs)
 
 
 def test_a_factory_that_cannot_be_sent_is_refused() -> None:
@@ -178,15 +164,15 @@ def test_what_a_process_can_have_once_runs_in_others_besides() -> None:
 
 
 def test_errors_of_a_lone_network_are_not_numbered() -> None:
-    networks = WorkerNetworks(Failing, 1)
+    networks = WorkerNetworks(FluidDatapath, 1)
     with pytest.raises(DatapathError, match="0 of 1 networks are running"):
         networks.step(np.full((1, 4), np.inf))
     scenario = rack()
     with closing(networks):
-        networks.start(0, scenario, scenario.flows(1), HostStack(), 1)
-        for _ in range(2):
+        networks.start(0, scenario, scenario.flows(1), HostStack(transport="broken"), 1)
+        for _ in range(3):
             networks.step(np.full((1, 4), np.inf))
-        with pytest.raises(DatapathError, match=r"^the network caught fire$"):
+        with pytest.raises(DatapathError, match=r"^the broken transport broke"):
             networks.step(np.full((1, 4), np.inf))
 
 

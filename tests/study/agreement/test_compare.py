@@ -72,11 +72,11 @@ def test_equal_runs_agree_and_slower_flows_show_in_every_slowdown(fluid: list[Sa
 
 
 def test_queue_of_nothing_has_no_ratio(fluid: list[Sample]) -> None:
-    # The fluid has no queue: 0 over 0 says nothing, something over 0 is a difference.
-    nothing = {f.key: f for f in figures(fluid, fluid, fluid)}["queue_bytes"]
+    # 0 over 0 says nothing, something over 0 is a difference.
+    idle, waiting = ([replace(s, summary={**s.summary, "queue_bytes": n}) for s in fluid] for n in (0.0, 10.0))
+    nothing = {f.key: f for f in figures(idle, idle, idle)}["queue_bytes"]
     assert nothing.verdict == "nothing"
-    waiting = [replace(s, summary={**s.summary, "queue_bytes": 10.0}) for s in fluid]
-    some = {f.key: f for f in figures(waiting, fluid, fluid)}["queue_bytes"]
+    some = {f.key: f for f in figures(waiting, idle, idle)}["queue_bytes"]
     assert some.verdict == "outside"
 
 
