@@ -111,21 +111,6 @@ def test_an_unknown_command_is_refused_with_those_that_exist(capsys: pytest.Capt
     assert "Did you mean 'uplink'?" in said
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "says"),
-    [
-        ("--period", "1e-9", "from 0.0001 to 10, got 1e-9"),
-        ("--period", "1e300", "from 0.0001 to 10, got 1e300"),
-        ("--seconds", "1e300", "at most 1e+09, got 1e300"),
-    ],
-)
-def test_what_tells_of_a_port_takes_times_that_a_clock_has(
-    option: str, value: str, says: str, key: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["uplink", "lo", "--listen", "127.0.0.1", "--agents", "127.0.0.2", "--key", key, option, value]) == 2
-    assert says in capsys.readouterr().err
-
-
 def test_what_the_system_refuses_is_said_in_a_sentence(
     key: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

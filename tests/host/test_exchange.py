@@ -100,16 +100,6 @@ def test_an_agent_sends_once_a_period() -> None:
         assert a.counters["held_back"] == 89
 
 
-def test_strangers_are_counted_and_do_no_harm() -> None:
-    one, two, three = (f"127.0.0.1:{port}" for port in free_ports(3))
-    with exchanges(spec(one, two)) as (a,), exchanges(spec(two, one), key=Key(bytes(16))) as (forger,):
-        with exchanges(spec(three, one)) as (stranger,):
-            forger.send(states(1), time.monotonic_ns())
-            stranger.send(states(1), time.monotonic_ns())
-            until(lambda: a.counters["forged"] == a.counters["unknown_sender"] == 1, a)
-        assert a.inbox.states_ns.tolist() == [0]
-
-
 def test_a_flood_costs_a_bounded_number_of_messages() -> None:
     one, two = (f"127.0.0.1:{port}" for port in free_ports(2))
     with (
@@ -156,26 +146,6 @@ def test_one_message_to_a_group_serves_all() -> None:
             assert each.counters["sent"] == 1
         until(lambda: all(each.inbox.states_ns.all() for each in all_of_them), *all_of_them)
         assert all(each.inbox.states["queued_bytes"].tolist() == [1, 1] for each in all_of_them)
-
-
-def test_agents_find_each_other() -> None:
-    *ports, meeting = free_ports(4)
-    by = {"group": f"{GROUP}:{meeting}", "interface": "lo", "loop": True, "discover": 2}
-    with exchanges(*(spec(f"127.0.0.1:{port}", **by) for port in ports)) as found:
-        assert all(each.slots == [None, None] for each in found)
-
-        def send() -> None:
-            for each, value in zip(found, (1, 2, 3), strict=True):
-                each.send(states(1, queued_bytes=value), time.monotonic_ns())
-
-        until(lambda: all(each.inbox.states_ns.all() for each in found), *found, sending=send)
-        for each, port, value in zip(found, ports, (1, 2, 3), strict=True):
-            told = dict(
-                zip((peer.address.port for peer in each.slots if peer), each.inbox.states["queued_bytes"], strict=True)
-            )
-            assert told == {other: v for other, v in zip(ports, (1, 2, 3), strict=True) if other != port}
-            assert value not in told.values()
-            assert each.counters["joined"] == 2
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Messages that are accepted: the newest authentic one that is in time, and nothing else, whatever comes."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -134,28 +132,6 @@ def test_what_is_old_by_its_sender_stays_late() -> None:
         now_ns = tick * NS_PER_S // 100 + 20 * MS
         assert "late" in take(inbox, sent(by, states(), now_ns - 11 * MS, now_ns), now_ns)
     assert inbox.states_ns.tolist() == [0, 0]
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *((name, value) for name in ("throughput_bps", "wait_s", "queued_bytes", "next_bytes")
-          for value in (math.nan, math.inf, -1.0, 2.0**61)),
-        *(("rate_limit_bps", value) for value in (math.nan, -1.0, 0.0, -math.inf)),
-    ],
-)  # fmt: skip
-def test_values_that_cannot_be(name: str, value: float) -> None:
-    inbox = listener()
-    assert take(inbox, sent(sender_of(), states(2, **{name: value}), 1), 1) == {"values": 2}
-    assert not inbox.states_ns.any()
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, -1.0])
-def test_values_that_no_port_has(value: float) -> None:
-    inbox, by = listener(), sender_of(ROUTER)
-    for row in ((value, 0.0), (0.0, value)):
-        assert take(inbox, sent(by, np.array([row], dtype=UPLINK), 1), 1) == {"values": 1}
-    assert inbox.uplink_ns[0] == 0
 
 
 def test_strangers_and_oneself() -> None:

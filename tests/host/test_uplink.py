@@ -6,7 +6,6 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,7 @@ from ncc.host.__main__ import main
 from ncc.host.exchange import UdpExchange
 from ncc.host.uplink import UplinkSender
 from tests.host.hosts import KEY, MS
-from tests.host.test_exchange import ON_LO, free_ports, spec, until
+from tests.host.test_exchange import free_ports, spec, until
 from tests.host.test_link import say
 from tests.support.linux import needs
 
@@ -38,18 +37,6 @@ def test_agents_hear_of_the_port() -> None:
         for early_ns in range(3):
             sending.send(500, 0, now_ns + 3 * MS + early_ns)
         assert sending.counters == {"sent": 3, "send_errors": 0, "held_back": 1}
-
-
-def test_agents_find_who_tells_them() -> None:
-    one, above, meeting = free_ports(3)
-    by: dict[str, Any] = {**ON_LO, "group": f"{ON_LO['group']}:{meeting}", "loop": True}
-    with (
-        closing(UdpExchange(spec(f"127.0.0.1:{one}", discover=1, **by), KEY)) as agent,
-        closing(UplinkSender(spec(f"127.0.0.1:{above}", **by), KEY)) as sending,
-    ):
-        until(lambda: bool(agent.inbox.uplink_ns[0]), agent, sending=lambda: sending.send(0, 7, time.monotonic_ns()))
-        assert agent.inbox.uplink["uplink_queue_bytes"].tolist() == [7]
-        assert agent.slots == [None]
 
 
 @pytest.fixture
@@ -131,6 +118,9 @@ def test_the_command_refuses(key: str, capsys: pytest.CaptureFixture[str]) -> No
         (["lo", "--key", "/nonexistent"], "cannot read the key file"),
         (["lo", "--key", key], "lo has no queue that counts (noqueue)"),
         (["lo", "--key", key, "--seconds", "0"], "--seconds must be above 0"),
+        (["lo", "--key", key, "--seconds", "1e300"], "at most 1e+09, got 1e300"),
+        (["lo", "--key", key, "--period", "1e-9"], "from 0.0001 to 10, got 1e-9"),
+        (["lo", "--key", key, "--period", "1e300"], "from 0.0001 to 10, got 1e300"),
     ):
         assert main(["uplink", *arguments, *words]) == 2
         assert said in capsys.readouterr().err

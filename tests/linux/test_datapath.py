@@ -25,7 +25,7 @@ from ncc.harness.datapath import Alone, Datapath, HostStack
 from ncc.run.compose import load_datapath
 from ncc.run.controllers import load_controller
 from tests.linux.patience import patiently
-from tests.linux.runs import LONG, PAIR, SETTINGS, TRANSPORT, UNLIMITED, scenario, start, throughput, until_done
+from tests.linux.runs import PAIR, SETTINGS, TRANSPORT, UNLIMITED, scenario, start, until_done
 from tests.mains.commands import ncc_apart
 from tests.support.linux import TRAFFIC, needs
 from tests.support.measurements import check_measurement
@@ -121,19 +121,6 @@ def test_a_run_has_the_documented_shapes_and_delivers(datapath: LinuxDatapath, t
     delivered = sum(m.goodput_bps * s for m, s in zip(epochs, lengths, strict=True)) / 8
     # Lengths of periods are as they should be, not as they were: late by microseconds, or more on a loaded machine.
     assert delivered == pytest.approx([300_000, 100_000], rel=0.25)
-
-
-@needs(*TRAFFIC)
-def test_limits_are_kept_and_lifted(datapath: LinuxDatapath) -> None:
-    start(datapath, LONG)
-    limits = np.array([20e6, 40e6])
-    throughput(datapath, limits, 0.3)
-    assert throughput(datapath, limits, 1.0) == pytest.approx(limits, rel=0.06)
-    limits = np.array([40e6, 20e6])
-    throughput(datapath, limits, 0.2)
-    assert throughput(datapath, limits, 1.0) == pytest.approx(limits, rel=0.06)
-    throughput(datapath, UNLIMITED, 0.2)
-    assert throughput(datapath, UNLIMITED, 0.5).sum() > 75e6
 
 
 @needs(*TRAFFIC)

@@ -5,14 +5,12 @@ import numpy as np
 import pytest
 
 from ncc.baselines import _baselines, registry
-from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import ManyToOne
 from ncc.core.workload import Fixed, Flow
 from ncc.envs.linux.extension import extension
 from ncc.envs.linux.measure import PORT_COUNTERS, Meter
 from ncc.envs.linux.order import FIRST, LEAST, STEP, Weights, by_rank
-from ncc.envs.native.params import check_params
 
 ORDERS = [name for name, _ in _baselines.orders()]
 
@@ -84,14 +82,3 @@ def test_the_shortest_remaining_flow_gets_most() -> None:
     meter.update(rows, np.array([80_000]), np.array([89_000]), np.array([0.0]), np.array([0]))
     found = dict(zip(*(column.tolist() for column in weights.of(meter, 0.002)), strict=True))
     assert found[int(rows[0])] == FIRST
-
-
-def test_parameters_are_refused_by_name() -> None:
-    rows = extension().params("dctcp")
-    check_params("dctcp", rows, (("g_shift", 4),))
-    with pytest.raises(UnknownNameError, match=r"parameter of dctcp 'gain'; known: .*g_shift"):
-        check_params("dctcp", rows, (("gain", 3),))
-    with pytest.raises(ConfigError, match=r"g_shift of dctcp must be from 1 to 10, got 11"):
-        check_params("dctcp", rows, (("g_shift", 11),))
-    with pytest.raises(ConfigError, match=r"g_shift of dctcp is given 2 times"):
-        check_params("dctcp", rows, (("g_shift", 4), ("g_shift", 5)))

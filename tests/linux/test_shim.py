@@ -115,23 +115,6 @@ def test_what_one_flow_does_not_use_goes_to_the_others() -> None:
 
 
 @needs(*TRAFFIC)
-def test_silence_lifts_limits_and_a_beat_brings_them_back() -> None:
-    with lab([ENDLESS] * 3, "dctcp") as run:
-        assert run.shim is not None
-        limit(run, 20e6)
-        run.run(0.3)
-        assert sent_bps(run, 0.5) < 25e6
-        assert run.shim.counters()["fallbacks"] == 0
-        run.run(0.3, beat=False)  # longer than the timeout
-        assert sent_bps(run, 0.5, beat=False) > 120e6
-        assert run.shim.counters()["fallbacks"] == 3
-        assert (run.live()["fallbacks"] == 1).all()
-        run.run(0.2)
-        assert sent_bps(run, 0.5) < 25e6
-        assert run.shim.counters()["fallbacks"] == 3
-
-
-@needs(*TRAFFIC)
 def test_before_the_first_beat_nobody_obeys_and_nobody_falls_back() -> None:
     with lab([10 * MB], "dctcp") as run:
         limit(run, 5e6)

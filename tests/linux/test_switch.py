@@ -2,14 +2,13 @@
 """Ports of the rack with real packets: rate, buffer, marks, shared pools, and counters."""
 
 import os
-import time
 
 import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import check_columns
-from ncc.core.topologies import Dumbbell, ManyToOne, TopologySpec
+from ncc.core.topologies import ManyToOne, TopologySpec
 from ncc.core.topology import Red, Topology
 from ncc.envs.linux import switch
 from ncc.envs.linux.rack import Rack
@@ -22,8 +21,6 @@ RATE_BPS = 100e6
 GOODPUT_BPS = RATE_BPS * 1460 / 1538
 """Payload of full packets, with 38 bytes of frame beside each."""
 DROP_TAIL = ManyToOne(senders=4, rate_bps=RATE_BPS, buffer_bytes=300_000, mark_threshold_bytes=0)
-TWO_DOORS = Dumbbell(pairs=4, host_rate_bps=50e6, bottleneck_rate_bps=500e6, mark_threshold_bytes=0)
-"""Four senders and two receivers: the queues are in the ports towards these."""
 
 
 class TestLayout:
@@ -116,20 +113,6 @@ class TestQueue:
         assert done.goodput_bps.sum() == pytest.approx(GOODPUT_BPS, rel=0.05)
         assert done.last["dropped_pkts"][port] == 0
 
-    def test_a_threshold_that_is_not_reached_marks_nothing(self) -> None:
-        spec = DROP_TAIL.replace(senders=1, mark_threshold_bytes=30_000)
-        _, done = incast(spec)  # one sender at the rate of the port: no queue
-        assert done.goodput_bps.sum() > 0.9 * GOODPUT_BPS
-        assert done.last["marked_pkts"].sum() == 0
-
-    def test_red_marks_by_its_own_line(self) -> None:
-        spec = DROP_TAIL.replace(red=Red(min_bytes=20_000, max_bytes=120_000, max_prob_frac=0.2))
-        network, done = incast(spec)
-        port = network.port("tor->receiver")
-        assert done.grown(port, "marked_pkts") > 50
-        assert 10_000 < done.queue_mean_bytes(port) < 120_000
-        assert done.last["dropped_pkts"][port] == 0
-
 
 @needs(*TRAFFIC)
 class TestSharedBuffer:
@@ -143,19 +126,6 @@ class TestSharedBuffer:
         assert reach - 2 * MTU <= done.last["queue_max_bytes"][port] <= reach + 6 * MTU  # ACKs' ports share it too
         assert done.last["dropped_pkts"][port] > 0
 
-    def test_two_full_queues_get_less_each(self) -> None:
-        spec = TWO_DOORS.replace(buffer_bytes=20_000, shared_buffer_bytes=200_000)
-        network = spec.build()
-        with Rack(network) as rack:
-            senders, receivers = network.group("senders"), network.group("receivers")
-            pairs = [(src, receivers[i % 2]) for i, src in enumerate(senders)]
-            pairs += [(src, receivers[(i + 1) % 2]) for i, src in enumerate(senders)]
-            done = bulk(rack, pairs, warm_s=1.0)
-        lengths = [done.queue_mean_bytes(network.port(f"right->r{i}")) for i in (0, 1)]
-        third = 20_000 + 200_000 / 3
-        assert max(lengths) < third + 15_000
-        assert min(lengths) > 0.4 * third
-
     def test_the_pool_marks_before_it_is_full(self) -> None:
         shared = Red(min_bytes=20_000, max_bytes=80_000, max_prob_frac=0.2)
         port = self.SHARED.build().port("tor->receiver")
@@ -166,18 +136,6 @@ class TestSharedBuffer:
         assert done.grown(port, "marked_pkts") > 50
         assert done.last["dropped_pkts"][port] == 0
         assert done.queue_mean_bytes(port) < 100_000
-
-
-@needs(*TRAFFIC)
-def test_a_sample_of_all_ports_takes_microseconds() -> None:
-    with Rack(DROP_TAIL.replace(senders=16).build()) as rack:
-        rack.switch.sample()
-        took = []
-        for _ in range(200):
-            began = time.perf_counter()
-            rack.switch.sample()
-            took.append(time.perf_counter() - began)
-        assert np.median(took) < 100e-6
 
 
 @needs(*TRAFFIC)
