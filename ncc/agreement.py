@@ -5,14 +5,18 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
+from ncc.core.options import Parser, exit_status
 
 PACE = "full: 10 seeds of 7 scenarios, for each controller minutes on two cores; quick: seconds"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compare and write; 0 if every bound holds, 3 if not, 2 for settings that cannot be used, 1 if a run failed."""
-    parser = argparse.ArgumentParser(prog="ncc agreement", description=__doc__)
+    return exit_status(lambda: _report(_parser().parse_args(arguments)))
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="ncc agreement", description=__doc__)
     parser.add_argument("--preset", choices=("quick", "full"), default="full", help=PACE)
     parser.add_argument("--ours", default="packetsim", help="the datapath that is judged")
     parser.add_argument("--reference", default="ns3", help="the datapath that it is judged by")
@@ -28,14 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--out", type=Path, help="where the report goes; docs/agreement, or <runs>/<preset>/report if not full"
     )
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def _report(options: argparse.Namespace) -> int:
     # Imported here: --help answers without what only a comparison needs.
-    from ncc.study.mains import exit_status
-
-    return exit_status(lambda console: _report(options, console))
-
-
-def _report(options: argparse.Namespace, console: Console) -> int:
     from ncc.core.value import from_dict
     from ncc.run.executors import ExecutorSpec
     from ncc.study.agreement.cases import PRESETS, baseline_controllers
@@ -67,7 +68,7 @@ def _report(options: argparse.Namespace, console: Console) -> int:
     write_pages(summary, out)
     write_json(summary, out / JSON, 2)
     small_out, load_out, judged = outside(summary)
-    console.print(
+    print(
         f"Small cases: {small_out} of {len(summary['small'])} flows outside. Under load: {load_out} of {judged} "
         f"figures outside. Written to {out}."
     )

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ncc.core.errors import ConfigError, NccError
+from ncc.core.options import Parser, exit_status
 
 
 def main(plain: dict[str, Any], _: list[str]) -> None:
@@ -35,27 +35,26 @@ def main(plain: dict[str, Any], _: list[str]) -> None:
 
 def look(arguments: Sequence[str]) -> int:
     """Inspect or check a file; exit status 1 for a file that is refused and 2 for unusable settings."""
+    return exit_status(lambda: _look(_parser().parse_args(arguments)))
+
+
+def _look(options: argparse.Namespace) -> int:
     from ncc.policies import load_policy_file
 
-    options = _parser().parse_args(arguments)
-    try:
-        found = load_policy_file(options.file)
-        if options.verb == "inspect":
-            from ncc.policies.inspect import lines
+    found = load_policy_file(options.file)
+    if options.verb == "inspect":
+        from ncc.policies.inspect import lines
 
-            print(*lines(found, str(options.file)), sep="\n")
-        else:
-            from ncc.policies.check import check_lines
+        print(*lines(found, str(options.file)), sep="\n")
+    else:
+        from ncc.policies.check import check_lines
 
-            print(*check_lines(found, str(options.file), options.samples), sep="\n")
-    except NccError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2 if isinstance(error, ConfigError) else 1
+        print(*check_lines(found, str(options.file), options.samples), sep="\n")
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="ncc export")
+def _parser() -> Parser:
+    parser = Parser(prog="ncc export")
     verbs = parser.add_subparsers(dest="verb", required=True)
     for verb, says in (
         ("inspect", "check a policy file in full and say what it holds"),

@@ -1,36 +1,27 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Put the policy of a run into the package, for all evaluations."""
 
-import argparse
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-
-from ncc.core.errors import ConfigError, NccError
+from ncc.core.options import Parser, exit_status
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Pack and say where; 0, or 2 for settings that cannot be used, 1 for a run that cannot be read."""
-    options = _parser().parse_args(arguments)
-    console = Console(soft_wrap=True)
-    try:
-        for line in pack(options.run, options.name, policy=options.policy, folder=options.out):
-            console.print(line, highlight=False, markup=False)
-    except NccError as error:
-        console.print(f"error: {error}", style="red", highlight=False, markup=False)
-        return 2 if isinstance(error, ConfigError) else 1
-    return 0
+    return exit_status(lambda: _main(arguments))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="ncc pack", description=__doc__)
+def _main(arguments: Sequence[str] | None) -> int:
+    parser = Parser(prog="ncc pack", description=__doc__)
     parser.add_argument("run", type=Path, help="the folder of a finished training run")
     parser.add_argument("--name", required=True, help="of the policy: what limit.pretrained of a controller names")
     parser.add_argument("--policy", default="policy.npz", help="which policy of the run (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=None, help="another folder than the package's")
-    return parser
+    options = parser.parse_args(arguments)
+    print(*pack(options.run, options.name, policy=options.policy, folder=options.out), sep="\n")
+    return 0
 
 
 def pack(run: Path, name: str, *, policy: str = "policy.npz", folder: Path | None = None) -> list[str]:

@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
-from ncc.core.errors import ConfigError, NccError
+from ncc.core.options import Parser, exit_status
 
 COMMANDS = {
     "run": ("run:command", "run_options", "decide for this host by a policy file"),
@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
     """Parser of all `COMMANDS`."""
     from ncc.host import options
 
-    found = options.Parser(prog="ncc host", description=(__doc__ or "").split("\n")[0])
+    found = Parser(prog="ncc host", description=(__doc__ or "").split("\n")[0])
     commands = found.add_subparsers(required=True, metavar="command", dest="command")
     for name, (_, add_options, help_) in COMMANDS.items():
         getattr(options, add_options)(commands.add_parser(name, help=help_))
@@ -53,16 +53,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; 0 if it succeeded, 1 if not, 2 for options that cannot be."""
     open_standard_streams()
     try:
-        options = parser().parse_args(arguments)
-        module, function = COMMANDS[options.command][0].split(":")
-        command: Callable[[argparse.Namespace], int] = getattr(import_module(f"ncc.host.{module}"), function)
-        return command(options)
-    except NccError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2 if isinstance(error, ConfigError) else 1
+        return exit_status(lambda: _command(parser().parse_args(arguments)))
     except OSError as error:
         print(f"error: the system refuses: {error}; see what this process may have (ulimit -a)", file=sys.stderr)
         return 1
+
+
+def _command(options: argparse.Namespace) -> int:
+    module, function = COMMANDS[options.command][0].split(":")
+    command: Callable[[argparse.Namespace], int] = getattr(import_module(f"ncc.host.{module}"), function)
+    return command(options)
 
 
 def open_standard_streams() -> None:

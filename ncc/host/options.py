@@ -2,29 +2,15 @@
 """Options of the commands of ``ncc host``."""
 
 import argparse
-import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
 
-from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.host.guard import GuardSettings
 from ncc.host.neighbourhood import NeighbourhoodSpec
 from ncc.host.peers import PORT
 
 LONGEST_S = 1e9
 """Thirty years: longer times are mistakes, or too long for a clock."""
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser of options whose errors are sentences like all others (`ConfigError`)."""
-
-    def error(self, message: str) -> NoReturn:
-        if choice := re.match(r"argument (\w+): invalid choice: '([^']*)' \(choose from (.*)\)", message):
-            raise UnknownNameError(choice[1], choice[2], re.findall(r"\w+", choice[3]))
-        if message.startswith("argument "):
-            message = message.removeprefix("argument ").replace(":", "", 1)
-        raise ConfigError(f"{message}; see {self.prog} --help")
 
 
 def number(least: float = 0.0, most: float = LONGEST_S) -> Callable[[str], float]:

@@ -9,7 +9,8 @@ from pathlib import Path
 from string import Template
 
 from ncc.core.errors import ConfigError
-from ncc.host.options import Parser, run_options
+from ncc.core.options import Parser
+from ncc.host.options import run_options
 
 CREDENTIAL = "${CREDENTIALS_DIRECTORY}/key"
 """The key as the service finds it: systemd puts a copy there that only the agent may read."""

@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Gather the experiments' results, and write them as one page, docs/experiments/."""
 
-import argparse
 import json
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from ncc.core.errors import ConfigError, ResultError
+from ncc.core.options import Parser, exit_status
 from ncc.harness.atomic import replacing, write_text
 from ncc.run.compose import experiment_names
 from ncc.study.experiments_page import Results, html_page, markdown_page
 from ncc.study.load import Loaded, load_experiment, runs_digest, source_digest
-from ncc.study.mains import exit_status
 from ncc.study.page import README, json_text
 from ncc.study.points import grid_of
 from ncc.study.result import DIRTY, FIGURE, FULL, JSON, read_result
@@ -27,14 +25,18 @@ ROW_DEPTH = 4
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Gather and write; exit status 2 for unusable settings, 1 for results that cannot be read or published."""
-    parser = argparse.ArgumentParser(prog="ncc report", description=__doc__)
+    return exit_status(lambda: _main(arguments))
+
+
+def _main(arguments: Sequence[str] | None) -> int:
+    parser = Parser(prog="ncc report", description=__doc__)
     parser.add_argument("--runs", type=Path, default=Path("runs/experiments"), help="where ncc evaluate left results")
     parser.add_argument("--out", type=Path, default=Path("docs/experiments"), help="where the page and its tables are")
     options = parser.parse_args(arguments)
-    return exit_status(lambda console: _report(options.runs, options.out, console))
+    return _report(options.runs, options.out)
 
 
-def _report(runs: Path, out: Path, console: Console) -> int:
+def _report(runs: Path, out: Path) -> int:
     taken, refused = gather(runs, out)
     found = read_all(out)
     if found:
@@ -45,17 +47,17 @@ def _report(runs: Path, out: Path, console: Console) -> int:
         write_text(out / README, page)
         write_text(out / "index.html", html_page(page))
         for what in taken:
-            console.print(f"New: {what}", highlight=False)
+            print(f"New: {what}")
         for results in found.values():
             for datapath, result in results.items():
-                console.print(f"{result['name']} on {datapath}: {result['verdict']}", highlight=False, markup=False)
-        console.print(f"Written to {out}", highlight=False)
+                print(f"{result['name']} on {datapath}: {result['verdict']}")
+        print(f"Written to {out}")
     elif not refused:
         raise ConfigError(
             f"no complete result below {runs}, and none in {out}: run ncc evaluate experiment=<name> preset=full first"
         )
     for why in refused:
-        console.print(f"error: {why}", style="red", highlight=False, markup=False)
+        print(f"error: {why}", file=sys.stderr)
     return 1 if refused else 0
 
 

@@ -167,9 +167,12 @@ def test_inspect_and_check_refuse_what_reading_refuses(tmp_path: Path, capsys: p
             assert shown.out == ""
             assert said in shown.err
             assert len(shown.err.splitlines()) == 1
-    with pytest.raises(SystemExit) as ended:
-        look(["check", str(bad), "--samples", "0"])
-    assert ended.value.code == 2
+    assert look(["check", str(bad), "--samples", "0"]) == 2
+    assert look(["inspect"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "error: --samples must be a whole number from 1 to 1000000, got '0'; see ncc export check --help",
+        "error: the following arguments are required: file; see ncc export inspect --help",
+    ]
 
 
 def test_a_policy_file_is_evaluated_as_the_policy_that_was_exported(

@@ -69,8 +69,7 @@ def test_the_median_is_compared_with_the_target(values: tuple[float, ...], verdi
 
 
 def test_an_unknown_group_is_refused_with_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["sped"])
+    assert main(["sped"]) == 2
     said = capsys.readouterr().err
     assert "'sped'" in said
     assert all(group in said for group in GROUPS)
@@ -82,4 +81,4 @@ def test_what_cannot_run_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys
 
     monkeypatch.setattr(packetsim, "over_ns3", missing)
     assert main(["--quick", "ns3"]) == 1
-    assert capsys.readouterr().out == "error: run `make build`\n"
+    assert capsys.readouterr().err == "error: run `make build`\n"

@@ -89,7 +89,7 @@ def test_what_no_commit_gave_is_refused_and_what_is_there_stays(
     assert "toy on packetsim is left out" in why
     assert "(abc, abc+); commit them, delete that folder, and run ncc evaluate experiment=toy" in why
     assert main(["--runs", str(runs), "--out", str(out)]) == 1
-    assert "toy on packetsim is left out" in capsys.readouterr().out
+    assert "toy on packetsim is left out" in capsys.readouterr().err
 
     clean = keep(result(), runs / "clean" / "packetsim")
     plain = json.loads((clean / JSON).read_text())
@@ -227,7 +227,7 @@ def test_the_page_says_how_many_runs_how_long_which_are_invalid_and_what_to_know
 
 def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--runs", str(tmp_path), "--out", str(tmp_path)]) == 2
-    assert "experiment=<name> preset=full" in capsys.readouterr().out
+    assert "experiment=<name> preset=full" in capsys.readouterr().err
     keep(result(), tmp_path / "runs" / "toy" / "packetsim")
     assert main(["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "docs")]) == 0
     assert "toy on packetsim: shape holds" in capsys.readouterr().out

@@ -40,9 +40,11 @@ def test_the_quick_preset_writes_a_report(tmp_path: Path, capsys: pytest.Capture
         (["--controllers", "dctpc"], "Unknown controller 'dctpc'"),
         (["--seeds", "0"], "Preset.seeds"),
         (["--duration", "-1"], "Preset.duration_s"),
+        (["--preset", "fll"], "Unknown preset 'fll'; known: full, quick. Did you mean 'full'?"),
+        (["--sides", "2"], "unrecognized arguments: --sides 2; see ncc agreement --help"),
     ],
 )
 def test_what_is_refused(arguments: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*arguments, "--runs", str(tmp_path)]) == 2
-    assert says in " ".join(capsys.readouterr().out.split())
+    assert says in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Options of mains that do without Hydra, and their exit status."""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from ncc.core.errors import ConfigError, NccError, UnknownNameError
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser of options whose errors are sentences like all others (`ConfigError`)."""
+
+    def error(self, message: str) -> NoReturn:
+        if choice := re.match(r"argument ([\w-]+): invalid choice: '([^']*)' \(choose from (.*)\)", message):
+            raise UnknownNameError(choice[1].lstrip("-"), choice[2], re.findall(r"\w+", choice[3]))
+        if message.startswith("argument "):
+            message = message.removeprefix("argument ").replace(":", "", 1)
+        raise ConfigError(f"{message}; see {self.prog} --help")
+
+
+def exit_status(body: Callable[[], int]) -> int:
+    """Return what `body` returns; on an error, print it and return 2 for unusable settings, 1 otherwise."""
+    try:
+        return body()
+    except NccError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2 if isinstance(error, ConfigError) else 1
+    except KeyboardInterrupt as interrupt:
+        print(str(interrupt) or "interrupted", file=sys.stderr)
+        return 130
