@@ -5,7 +5,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-unexport PYTHONPATH PYTHONHOME
+# Packages come without bytecode: unless Python may write it, every process compiles torch and Ray anew, for 8 s.
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 export CXX PYTHON
 
 VENV := .venv
