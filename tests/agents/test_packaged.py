@@ -80,7 +80,7 @@ def test_a_run_s_policy_is_packed_with_all_that_made_it(
     git = json.loads((run / "manifest.json").read_text())["provenance"]["git"]
     assert found.provenance["git"] == git
     assert "out=" not in (found.provenance["command"] or ""), "no path of one machine"
-    said = capsys.readouterr().out
+    said = capsys.readouterr().err
     assert f"trained at commit {git['commit']} with seed 7" in said
     assert ("Nobody can train it again" in said) == (git["dirty"] is not False)
     assert main([str(run), "--name", "mine", "--out", str(out), "--policy", "policy_untrained.npz"]) == 0
@@ -100,18 +100,18 @@ def test_what_cannot_be_packed_is_refused(
 ) -> None:
     run = finished_run(tmp_path / "run")
     assert main([str(run), *arguments, "--out", str(tmp_path / "out")]) == status
-    assert said in capsys.readouterr().out
+    assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
 def test_only_a_finished_and_unchanged_run_is_packed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--name", "mine", "--out", str(tmp_path / "out")]
     assert main([str(tmp_path / "nowhere"), *arguments]) == 1
-    assert "is not a finished result" in capsys.readouterr().out
+    assert "is not a finished result" in capsys.readouterr().err
     run = finished_run(tmp_path / "run")
     write_policy(run / "policy.npz", small_rack())
     assert main([str(run), *arguments]) == 1
-    assert "policy.npz" in capsys.readouterr().out
+    assert "policy.npz" in capsys.readouterr().err
 
 
 def test_whatever_differs_from_the_manifest_is_refused(tmp_path: Path) -> None:
