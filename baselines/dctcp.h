@@ -8,8 +8,7 @@
 
 #include "reno_window.h"
 
-#define DCTCP_ALPHA_SHIFT 20 /* alpha = alpha_q / 2^20; times the largest window (2^40) it fits 64 bits */
-#define DCTCP_ALPHA_ONE (1U << DCTCP_ALPHA_SHIFT)
+#define DCTCP_ALPHA_SHIFT 20         /* alpha = alpha_q / 2^20; times the largest window (2^40) it fits 64 bits */
 #define DCTCP_PARAM_SHIFT 10         /* alpha_init is given in 1/1024, the unit of Linux' dctcp_alpha_on_init */
 #define DCTCP_COUNT_MAX (1ULL << 43) /* counts saturate here, so that shifted by DCTCP_ALPHA_SHIFT they fit 64 bits */
 
@@ -28,7 +27,7 @@ struct dctcp_state {
     ncc_u64 window_end_bytes; /* DCTCP.WindowEnd: nxt when this observation window began */
     ncc_u64 delivered_bytes;  /* DCTCP.BytesAcked: in this window */
     ncc_u64 marked_bytes;     /* DCTCP.BytesMarked: of these, acknowledged with ECN-Echo */
-    ncc_u32 alpha_q;          /* 0 .. DCTCP_ALPHA_ONE */
+    ncc_u32 alpha_q;          /* 0 .. 1 << DCTCP_ALPHA_SHIFT */
 };
 
 NCC_CC_FN void dctcp_init(struct dctcp_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c, struct ncc_cc_out *o)

@@ -249,18 +249,18 @@ def check_families(families: Families, observation: ObservationSpec) -> int:
     return next(iter(found))
 
 
-def families_from(plain: Mapping[str, Any], where: str = "families") -> Families:
+def families_from(plain: Mapping[str, Any]) -> Families:
     """Make families from plain data.
 
     Raises:
-        ConfigError: a field is wrong; the message names it below `where`, and what is allowed.
+        ConfigError: a field is wrong; the message names it, and what is allowed.
     """
     # Converted one by one, so that an error names the family and the key.
     for name, family in _entries(plain.get("of")):
         for key, draw in _entries(family.get("varies")):
-            from_dict(_Varied, {"by": draw}, f"{where}.of.{name}.varies.{key}")
-        from_dict(Family, family, f"{where}.of.{name}")
-    return from_dict(Families, plain, where)
+            from_dict(_Varied, {"by": draw}, f"families.of.{name}.varies.{key}")
+        from_dict(Family, family, f"families.of.{name}")
+    return from_dict(Families, plain, "families")
 
 
 def _entries(plain: Any) -> list[tuple[str, Mapping[str, Any]]]:

@@ -8,12 +8,12 @@ from ncc.core.seeding import generator
 from ncc.envs.families import Families, check_families
 from ncc.envs.rack import RackBatch
 from ncc.envs.spec import DatapathFactory, EnvSpec
-from ncc.envs.tally import means
+from ncc.envs.tally import Episodes, means
 from ncc.harness.batch import ActionArray, Advice, ObsArray, Transition
 from ncc.harness.networks import Batching
 
 
-class Mixture:
+class Mixture(Episodes):
     """A `BatchedEnv` of slots in place of racks: row r is all hosts of the networks in slot r.
 
     A slot has `Families.hosts_per_slot` hosts. If the scenario has fewer, the slot contains several networks of it, one
@@ -52,6 +52,7 @@ class Mixture:
         require_batching(datapath)
         if not spec.view.action.n_actions:
             raise ConfigError(f"ActionSpec.kind is {spec.view.action.kind!r}; a mixture takes action indices: 'levels'")
+        super().__init__(n_slots)
         self.n_racks, self.n_agents = n_slots, families.hosts_per_slot
         self.obs_dim = check_families(families, spec.view.observation)
         self.n_actions = spec.view.action.n_actions
@@ -61,8 +62,6 @@ class Mixture:
         """Networks of each slot; empty while no episode is running."""
         self._said = [""] * n_slots
         """Beginning of an error's message for each slot."""
-        self._episodes = [0] * n_slots
-        self._returns: list[list[float]] = [[] for _ in range(n_slots)]
         self._sums = np.zeros(6)
         """Sums (`ncc.envs.tally.Tally.sums`) of networks whose episode is over."""
         self._stuck = [_Stuck(families, self.n_agents, self.n_actions) for _ in range(n_slots)]
@@ -114,19 +113,8 @@ class Mixture:
             drive=np.stack([each.drive.reshape(-1) for each in asked]),
         )
 
-    @property
-    def episode(self) -> int:
-        """Episode of the slowest slot."""
-        return min(self._episodes)
-
-    def take_returns(self) -> tuple[float, ...]:
-        """Return the mean reward per host and epoch of each episode that ended since the last call, slot by slot."""
-        returns = tuple(value for slot in self._returns for value in slot)
-        self._returns = [[] for _ in range(self.n_racks)]
-        return returns
-
-    def take_metrics(self) -> dict[str, float]:
-        """Return metrics of all networks of all slots; see `ncc.harness.batch.Measuring`."""
+    def told(self) -> dict[str, float]:
+        """Return metrics of all networks of all slots; see `ncc.harness.batch.Telling`."""
         found, self._sums = sum((slot.take_sums() for slot in self._slots), self._sums), np.zeros_like(self._sums)
         return means(found)
 

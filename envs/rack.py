@@ -13,7 +13,7 @@ from ncc.envs.expert import TransportExpert
 from ncc.envs.racks import Racks
 from ncc.envs.reward import RewardArray
 from ncc.envs.spec import DatapathFactory, EnvSpec
-from ncc.envs.tally import means
+from ncc.envs.tally import Episodes, means
 from ncc.harness.batch import ActionArray, Advice, ObsArray, Transition
 from ncc.harness.limiter import RateLimiter
 from ncc.harness.networks import networks
@@ -84,7 +84,7 @@ class Rack:
         self._racks.close()
 
 
-class RackBatch:
+class RackBatch(Episodes):
     """A `BatchedEnv` of one or several racks.
 
     Each rack is bit for bit as if alone, whatever `n_racks` and `threads`.
@@ -111,6 +111,7 @@ class RackBatch:
         self._actions.reset(spec.scenario)
         made = networks(datapath, n_racks, threads=threads, first=rack)
         self._racks = Racks(spec, made, range(rack, rack + n_racks))
+        super().__init__(n_racks)
         self.n_racks, self.n_agents, self.obs_dim = n_racks, self._racks.n_agents, self._racks.obs_dim
         self.n_actions = spec.view.action.n_actions
         self._spec = spec
@@ -118,10 +119,8 @@ class RackBatch:
         """Seed, which may be set before a reset."""
         self._expert: RateLimiter | None = None
         self._obs: ObsArray | None = None
-        self._episodes = [0] * n_racks
         self._first, self._shape = rack, (n_racks, self.n_agents)
         self._now, self._began, self._sums = 0, [0] * n_racks, np.zeros(self._shape)
-        self._returns: list[list[float]] = [[] for _ in range(n_racks)]
 
     def reset(self, episode: int = 0) -> ObsArray:
         """Start every rack at that episode; return observations [n_racks, n_agents, obs_dim]."""
@@ -173,19 +172,8 @@ class RackBatch:
             raise DatapathError("no episode is running; reset the environment first")
         return self._obs
 
-    @property
-    def episode(self) -> int:
-        """Episode of the slowest rack."""
-        return min(self._episodes)
-
-    def take_returns(self) -> tuple[float, ...]:
-        """Return the mean reward per host and epoch of each episode that ended since the last call, rack by rack."""
-        returns = tuple(value for rack in self._returns for value in rack)
-        self._returns = [[] for _ in range(self.n_racks)]
-        return returns
-
-    def take_metrics(self) -> dict[str, float]:
-        """Return the metrics of `ncc.envs.tally.means`; see `ncc.harness.batch.Measuring`."""
+    def told(self) -> dict[str, float]:
+        """Return the metrics of `ncc.envs.tally.means`; see `ncc.harness.batch.Telling`."""
         return means(self.take_sums())
 
     def take_sums(self) -> FloatArray:

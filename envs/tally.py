@@ -64,3 +64,22 @@ def means(sums: FloatArray) -> dict[str, float]:
     found = {"fct_s": under_way_s / finished} if finished else {}
     found |= {"goodput_bps": goodput / racks, "queue_delay_s": delay / racks, "limit_frac": limits / racks}
     return {f"network/{name}": value for name, value in found.items()}
+
+
+class Episodes:
+    """Episodes of several racks or slots: the current one of each, and the returns of those that ended."""
+
+    def __init__(self, n: int) -> None:
+        self._episodes = [0] * n
+        self._returns: list[list[float]] = [[] for _ in range(n)]
+
+    @property
+    def episode(self) -> int:
+        """Episode of the slowest."""
+        return min(self._episodes)
+
+    def take_returns(self) -> tuple[float, ...]:
+        """Return the mean reward per host and epoch of each episode that ended since the last call, one by one."""
+        found = tuple(value for returns in self._returns for value in returns)
+        self._returns = [[] for _ in self._returns]
+        return found

@@ -108,6 +108,7 @@ def _run(jobs: Sequence[Job], settings: TuneSettings, watch: "_Watch") -> None:
         storage_path=str(settings.storage),
         callbacks=[watch],
         stop=_Stopper(watch),
+        reuse_actors=True,
         max_failures=TRIES - 1,
         raise_on_failed_trial=False,
         verbose=0,
@@ -115,10 +116,16 @@ def _run(jobs: Sequence[Job], settings: TuneSettings, watch: "_Watch") -> None:
 
 
 class _Trainable(tune.Trainable):
-    """A job in a Ray actor."""
+    """Jobs in a Ray actor, one after the other, because an actor takes seconds to start."""
 
     def setup(self, config: dict[str, Any], jobs: Sequence[Job]) -> None:
+        self._jobs = jobs
         self._job = jobs[config["job"]]
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        self._job.end()
+        self._job = self._jobs[new_config["job"]]
+        return True
 
     def step(self) -> dict[str, Any]:
         report = self._job.step()

@@ -15,6 +15,7 @@ from typing import Any
 from docs.hooks import pages
 from ncc.core.errors import NccError
 from ncc.core.signals import SIGNALS
+from ncc.results.grid import markdown_table
 
 MARK = re.compile(r"^<!-- figures: ([\w-]+) -->$", re.MULTILINE)
 
@@ -46,12 +47,6 @@ def filled(text: str, page: str) -> str:
     return MARK.sub(table, text)
 
 
-def _table(head: Iterable[str], rows: Iterable[Iterable[object]], align: str = "--:") -> str:
-    head = list(head)
-    lines = [head, [":--", *[align] * (len(head) - 1)], *([str(cell) for cell in row] for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
 def _read(path: Path) -> Mapping[str, Any]:
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
@@ -81,7 +76,7 @@ def _agreement(folder: Path) -> str:
         "of them equal to the nanosecond",
         "figures within bounds",
     )
-    return _table(head, rows) + f"\n\n{_origin(result['git']['commit'], result['written_at'])}"
+    return markdown_table(head, rows, "lr") + f"\n\n{_origin(result['git']['commit'], result['written_at'])}"
 
 
 def _experiments(folder: Path) -> str:
@@ -109,7 +104,7 @@ def _experiments(folder: Path) -> str:
             f"{sum(n for _, n, _ in every)} of {sum(n for _, _, n in every)}",
         )
     )
-    return _table(("experiments", "results", "whose shape holds", "checks that hold"), rows)
+    return markdown_table(("experiments", "results", "whose shape holds", "checks that hold"), rows, "lr")
 
 
 def _linux(folder: Path) -> str:
@@ -131,7 +126,10 @@ def _linux(folder: Path) -> str:
         ("faults that are injected and survived", f"{outcomes['passed']} of {len(faults)}"),
     ]
     provenance = deadlines["provenance"]
-    return _table(("measured", "here"), rows) + f"\n\n{_origin(provenance['git']['commit'], provenance['written_at'])}"
+    return (
+        markdown_table(("measured", "here"), rows, "lr")
+        + f"\n\n{_origin(provenance['git']['commit'], provenance['written_at'])}"
+    )
 
 
 def _controllers(folder: Path) -> str:
@@ -141,7 +139,7 @@ def _controllers(folder: Path) -> str:
         runs = case["controllers"].values()
         flows, finished = (sum(run[key] for run in runs) for key in ("flows", "finished"))
         rows.append((case["title"], case["hosts"], len(case["controllers"]), f"{flows:,}", f"{finished:,}"))
-    return _table(("network", "hosts", "controllers", "flows", "delivered"), rows)
+    return markdown_table(("network", "hosts", "controllers", "flows", "delivered"), rows, "lr")
 
 
 def _signals(_: Path) -> str:
@@ -150,7 +148,7 @@ def _signals(_: Path) -> str:
         shared = signal.scope in {"host", "uplink"} and ("yes" if signal.shared_as else "no")
         how = signal.how or "as it says"
         rows.append((f"`{signal.name}`", signal.scope, signal.unit, signal.meaning, how, shared or ""))
-    return _table(("column", "scope", "unit", "meaning", "how it is computed", "sent to neighbours"), rows, ":--")
+    return markdown_table(("column", "scope", "unit", "meaning", "how it is computed", "sent to neighbours"), rows)
 
 
 def _origin(commit: str, written_at: str) -> str:

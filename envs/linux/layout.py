@@ -6,7 +6,6 @@ import numpy as np
 FLOWS_MAX = 4096
 """Number of slots: connections that can be reported at the same time."""
 HOSTS_MAX = 256
-NO_HOST = 0xFFFFFFFF
 FREE, LIVE, FINISHED = range(3)
 """Values of `REPORT['state']`."""
 

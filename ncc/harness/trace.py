@@ -4,7 +4,7 @@
 Equal seeds give bit-equal runs of a simulator, so runs at full speed need not store them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -16,7 +16,7 @@ from ncc.core.flows import FloatArray, IntArray
 from ncc.core.measurement import Measurement
 from ncc.harness.datapath import Datapath
 from ncc.harness.limiter import RateLimiter
-from ncc.harness.run import Run, RunProgress, run_once
+from ncc.harness.run import Run, run_once
 
 
 @runtime_checkable
@@ -44,12 +44,7 @@ class WindowTrace:
 
 
 def trace_windows(
-    run: Run,
-    datapath: Datapath,
-    limiter: RateLimiter,
-    *,
-    flows: Sequence[int] | None = None,
-    progress: Callable[[RunProgress], None] | None = None,
+    run: Run, datapath: Datapath, limiter: RateLimiter, *, flows: Sequence[int] | None = None
 ) -> WindowTrace:
     """Repeat a run and record its windows.
 
@@ -58,7 +53,6 @@ def trace_windows(
         datapath: datapath of the run's kind; closed at the end.
         limiter: limiter of the run's controller.
         flows: indices of the flows to record; None: all.
-        progress: called after every epoch.
 
     Raises:
         ConfigError: the datapath shows no windows or is not the run's, or the run lacks one of the flows.
@@ -87,14 +81,7 @@ def trace_windows(
 
     with closing(datapath):
         again = run_once(
-            datapath,
-            run.scenario,
-            run.controller,
-            limiter,
-            run.seed,
-            flow_seed=run.flow_seed,
-            progress=progress,
-            watch=watch,
+            datapath, run.scenario, run.controller, limiter, run.seed, flow_seed=run.flow_seed, watch=watch
         )
     if not np.array_equal(again.records.flows.finish_s, run.records.flows.finish_s, equal_nan=True):
         raise ResultError(

@@ -110,8 +110,8 @@ class HostAgents:
                 f"{scenario.name!r} have {near}"
             )
         self.said, self.agents = [], []
-        self._period_ns, self._time_ns = to_ns(scenario.period_s), 0
-        switches = [_peer(area, SWITCHES) for area in range(len(scales.uplink_rate_bps))]
+        self._period_ns = to_ns(scenario.period_s)
+        switches = [_peer(area, SWITCHES) for area in range(len(scales.upper_rate_bps))]
         boxes: list[Boxes] = [{} for _ in switches]
         late_ns = to_ns(LATE_S)
         self._uplinks = [
@@ -128,7 +128,7 @@ class HostAgents:
 
     def decide(self, measurement: Measurement) -> FloatArray:
         """Limits [n_agents], each decided by the host itself; states of this epoch are received in the next."""
-        now_ns = self._time_ns = self._period_ns * (measurement.epoch + 1)
+        now_ns = self._period_ns * (measurement.epoch + 1)
         limits = np.empty(len(self.agents))
         for row, agent in enumerate(self.agents):
             agent.guard.may_return(now_ns)

@@ -184,11 +184,6 @@ class Listener(Inbox):
         """[n_peers] The peer of each row of `states`; None: nobody yet."""
         return self._rows[_STATE].slots
 
-    @property
-    def uplink_sender(self) -> Peer | None:
-        """The sender of the uplink's state; None: nobody yet."""
-        return next(iter(self._rows[_UPLINK].slots), None)
-
     def take(self, data: memoryview, now_ns: int) -> None:
         """Accept or drop received bytes, any and of any number, at a time of the monotonic clock."""
         self.counters[self._take(data, now_ns)] += 1

@@ -27,7 +27,7 @@ def command(options: argparse.Namespace) -> int:
     return 0
 
 
-def unit_text(arguments: Sequence[str], python: str = sys.executable) -> str:
+def unit_text(arguments: Sequence[str]) -> str:
     """The text of a service that runs the agent with these options of ``run``, by this interpreter.
 
     Raises:
@@ -46,7 +46,7 @@ def unit_text(arguments: Sequence[str], python: str = sys.executable) -> str:
         raise ConfigError(f"a unit cannot hold the argument {strange!r}: leave out what cannot be printed")
     more = [] if asked.key is None else [f"LoadCredential=key:{_specified(str(asked.key.absolute()))}"]
     if asked.default:
-        more.append(f"ExecStopPost={_quoted(python)} -I -m ncc.host restore")
+        more.append(f"ExecStopPost={_quoted(sys.executable)} -I -m ncc.host restore")
     else:
         more.append("ProtectKernelTunables=yes")
     if not asked.realtime:
@@ -55,7 +55,7 @@ def unit_text(arguments: Sequence[str], python: str = sys.executable) -> str:
         dry_run="(dry run) " if asked.dry_run else "",
         policy=_specified(str(policy)),
         # As isolated as Python can be: neither the environment nor the current folder adds a module.
-        command=" ".join(_quoted(word) for word in (python, "-I", *words)),
+        command=" ".join(_quoted(word) for word in (sys.executable, "-I", *words)),
         more="".join(f"{line}\n" for line in more),
         sysctls=" and set sysctls" if asked.default else "",
         realtime=" CAP_SYS_NICE" if asked.realtime else "",

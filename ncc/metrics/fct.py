@@ -45,11 +45,6 @@ def base_rtt_s(scenario: Scenario, src: int, dst: int) -> float:
     return (full + _one_way_ns(scenario, dst, src, HEADER_BYTES)) / NS_PER_S
 
 
-def handshake_s(scenario: Scenario, src: int, dst: int) -> float:
-    """Time from SYN to SYN-ACK at `src` in an empty network, both without payload, in seconds; 0 without handshake."""
-    return _handshake_ns(scenario, src, dst) / NS_PER_S
-
-
 def fct_s(flows: FlowTable, records: FlowRecords, until_s: float | None = None) -> FloatArray:
     """Time from a flow's arrival at its host until the receiver has every byte, shape [n_flows].
 

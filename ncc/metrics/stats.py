@@ -94,9 +94,7 @@ def paired_ratio(
     return _bootstrap((a[both], b[both]), ratio, len(a), level, seed)
 
 
-def gap_closed(
-    ours: npt.ArrayLike, start: npt.ArrayLike, goal: npt.ArrayLike, level: float = 0.95, seed: int = 0
-) -> Interval:
+def gap_closed(ours: npt.ArrayLike, start: npt.ArrayLike, goal: npt.ArrayLike, level: float = 0.95) -> Interval:
     """Interval of (mean(start) - mean(ours)) / (mean(start) - mean(goal)), value i of all three of the same flows.
 
     0 is as far as `start`, 1 as far as `goal`, below 0 worse than `start`. Seeds are resampled together. A seed with a
@@ -117,7 +115,7 @@ def gap_closed(
         from_start = y.mean(axis=axis)
         return (from_start - x.mean(axis=axis)) / (from_start - z.mean(axis=axis))
 
-    return _bootstrap((a, b, c), share, len(known), level, seed)
+    return _bootstrap((a, b, c), share, len(known), level, 0)
 
 
 def _bootstrap(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import ncc
-from ncc.agents.packaged import FOLDER, packaged_policy, read_policy_manifest
+from ncc.agents.packaged import packaged_policy, read_policy_manifest
 from ncc.agents.policy import MlpPolicy, load_policy
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.core.scenario import scenario_from_dict
@@ -69,12 +69,11 @@ class Source:
     origin: Origin
 
 
-def export(spec: ExportSpec, fallback: Controller | None = None, packaged: Path = FOLDER) -> Path:
+def export(spec: ExportSpec, fallback: Controller | None = None) -> Path:
     """Write a policy file and, if asked for, its ONNX model: all of each or nothing.
 
     Args:
         fallback: the controller to which hosts are handed back; None: the transport of the training, alone.
-        packaged: the folder of packaged policies.
 
     Raises:
         ConfigError: settings that cannot be used, a file that is there already, or onnx is needed and not installed.
@@ -83,7 +82,7 @@ def export(spec: ExportSpec, fallback: Controller | None = None, packaged: Path 
     outs = [_new_file("out", spec.out, SUFFIX, spec)]
     if spec.onnx is not None:
         outs.append(_new_file("onnx", spec.onnx, ".onnx", spec))
-    header, policy = describe(spec, find_source(spec, packaged), fallback)
+    header, policy = describe(spec, find_source(spec), fallback)
     contents = [packed(header, policy)]
     if spec.onnx is not None:
         contents.append(onnx_model(policy, header.name))
@@ -104,12 +103,12 @@ def _new_file(option: str, name: str, suffix: str, spec: ExportSpec) -> Path:
     return path
 
 
-def find_source(spec: ExportSpec, packaged: Path = FOLDER) -> Source:
+def find_source(spec: ExportSpec) -> Source:
     """The policy that `run` or `policy` names; errors as `finished_training`, or no such packaged policy."""
     if spec.run is None:
         name = spec.policy or ""
-        path = packaged_policy(name, packaged)
-        known = read_policy_manifest(name, packaged)
+        path = packaged_policy(name)
+        known = read_policy_manifest(name)
         made = {name: getattr(known, name) for name in ("seed", "recipe", "facts", "provenance")}
         origin = Origin(source=name, policy_sha256=known.sha256, exported_by=ncc.__version__, **made)
         return Source(path, name, origin)

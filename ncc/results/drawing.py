@@ -68,6 +68,11 @@ def amount(value: float, unit: str) -> str:
     return f"{value:.4g} {unit}"
 
 
+def duration_text(seconds: float) -> str:
+    """Format seconds of computing: 5 s, 12.5 min."""
+    return f"{seconds:.3g} s" if seconds < 120 else f"{seconds / 60:.3g} min"
+
+
 def sketch(network: Topology) -> Sketch:
     """Make the sketch of a network."""
     one_by_one = _sketch(network, whole=False)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A table of estimates with their intervals, printed as wide as a terminal allows or as Markdown."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -88,22 +88,33 @@ def print_grid(grid: Grid, console: Console) -> None:
         console.width = before
 
 
+def markdown_table(head: Sequence[str], rows: Iterable[Iterable[object]], align: str = "l") -> str:
+    """Format a Markdown table.
+
+    Args:
+        align: a letter per column, `l` or `r`; the last one is for all that follow.
+    """
+    sides = align + align[-1] * (len(head) - len(align))
+    ruler = ["---:" if side == "r" else "---" for side in sides]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in [head, ruler, *rows])
+
+
 def markdown_grid(grid: Grid) -> str:
     """Format as GitHub-flavoured Markdown; cells marked `BEST` are bold."""
     heads = [*grid.leads, *(text.replace("\n", " ") for text, _ in grid.columns)]
     if grid.apart:  # Markdown has neither rules between columns nor grey
         heads[-grid.apart :] = [f"*{head}*" for head in heads[-grid.apart :]]
-    rules = ["---"] * len(grid.leads) + ["---:"] * len(grid.columns)
-    lines = ["|" + "|".join(f" {head} ".replace("  ", " ") for head in heads) + "|", f"|{'|'.join(rules)}|"]
+    rows = []
     for row in grid.rows:
         cells = []
         for cell in row.cells:
             middle = f"**{cell.middle}**" if cell.mark == BEST else cell.middle + cell.mark
             cells.append(f"{middle} {cell.spread}".strip())
         lead = [row.title if row.lead[0] else "", *row.lead[1:]]
-        lines.append("|" + "|".join(f" {_escaped(cell)} ".replace("  ", " ") for cell in [*lead, *cells]) + "|")
+        rows.append([_escaped(cell) for cell in [*lead, *cells]])
     below = "  \n".join(line.replace(f"{BEST} best", "Bold: best", 1) for line, _ in grid.lines)
-    return "\n".join([grid.title, "", *lines, "", below, ""])
+    table = markdown_table(heads, rows, "l" * len(grid.leads) + "r")
+    return "\n".join([grid.title, "", table, "", below, ""])
 
 
 def _escaped(text: str) -> str:

@@ -19,6 +19,7 @@ from ncc.harness.manifest import provenance, seal
 from ncc.harness.networks import Batching
 from ncc.harness.processes import quiet_start, usable_cpus
 from ncc.harness.results import load_evaluation
+from ncc.results.drawing import duration_text
 from ncc.results.evaluation import judge, require_valid
 from ncc.results.plot import learning_curve
 from ncc.results.returns import evaluation_returns
@@ -198,19 +199,15 @@ def _forecast(plan: TrainPlan, learner: Learner, epochs_per_s: dict[str, float])
     epochs = len(e.controllers) * e.seeds * e.duration_s * (1 + DRAIN_FRAC) / plan.scenario.period_s
     judging_s = {d.name: epochs / (epochs_per_s[d.name] * min(e.workers, cpus)) for d in plan.judged_on}
     print(
-        f"Expected: about {_minutes(training_s)} of training ({learner.total_epochs} epochs of "
-        f"{unit}) and {_minutes(sum(judging_s.values()))} of evaluation "
-        f"({len(e.controllers)} controllers x {e.seeds} seeds; {_each(judging_s, _minutes)}), at epochs/s per core of "
-        + _each(epochs_per_s, lambda rate: f"{rate:.0f}")
+        f"Expected: about {duration_text(training_s)} of training ({learner.total_epochs} epochs of "
+        f"{unit}) and {duration_text(sum(judging_s.values()))} of evaluation "
+        f"({len(e.controllers)} controllers x {e.seeds} seeds; {_each(judging_s, duration_text)}), at epochs/s per "
+        "core of " + _each(epochs_per_s, lambda rate: f"{rate:.0f}")
     )
 
 
 def _each(values: dict[str, float], text: Callable[[float], str]) -> str:
     return ", ".join(f"{name} {text(value)}" for name, value in values.items())
-
-
-def _minutes(seconds: float) -> str:
-    return f"{seconds / 60:.1f} min" if seconds >= 60 else f"{max(seconds, 1):.0f} s"
 
 
 def _epochs_per_s(plan: TrainPlan, processes: int) -> dict[str, float]:

@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ncc.harness.atomic import write_text
+from ncc.results.grid import markdown_table
 from ncc.results.palette import label
 
 README, JSON = "README.md", "results.json"
@@ -63,7 +64,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters |= {"plain": plain, "point": point, "label": label}
-    environment.globals["table"] = table
+    environment.globals["table"] = markdown_table
     return environment
 
 
@@ -93,14 +94,3 @@ def spread(value: float | None, low: float | None, high: float | None, scale: fl
 def write_json(value: Any, path: Path, depth: int) -> None:
     """Write `json_text` to a file."""
     write_text(path, json_text(value, depth))
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], align: str = "") -> str:
-    """A Markdown table.
-
-    Args:
-        align: a letter per column, `l` or `r`; the last one is for all that follow. Empty: no column is aligned.
-    """
-    sides = align + (align[-1:] or "l") * (len(head) - len(align))
-    ruler = ["---:" if side == "r" else "---" for side in sides]
-    return "\n".join("| " + " | ".join(line) + " |" for line in [head, ruler, *rows])

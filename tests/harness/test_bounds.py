@@ -128,8 +128,8 @@ def test_it_fits_the_terminal_with_the_rule(width: int) -> None:
 
 def test_markdown_shows_whom_not_to_count() -> None:
     lines = markdown(Judgement({"ns3": example()})).splitlines()[2:]
-    assert lines[2] == "| | NCC | DCTCP | *ideal fair* | *SRPT bound* |"
-    assert lines[3] == "|---|---:|---:|---:|---:|"
+    assert lines[2] == "|  | NCC | DCTCP | *ideal fair* | *SRPT bound* |"
+    assert lines[3] == "| --- | ---: | ---: | ---: | ---: |"
     assert "**27.000**" in lines[4]
     assert lines[4].count("**") == 2
 

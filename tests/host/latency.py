@@ -19,7 +19,7 @@ import numpy as np
 
 from ncc.core.flows import FlowTable
 from ncc.core.topologies import ManyToOne
-from ncc.core.units import MBPS, to_ns
+from ncc.core.units import to_ns
 from ncc.envs.linux import machine, namespaces
 from ncc.envs.linux.periods import Periods, sleep_until
 from ncc.envs.linux.rack import Rack
@@ -31,7 +31,7 @@ from ncc.policies.export import ExportSpec, export
 from tests.host.agents import AgentProcess, beside_others
 
 PERIOD_S = 1e-3
-RATE_BPS = 200 * MBPS
+RATE_BPS = 200e6
 NAME = "ncc_test_l"
 SECRET = b"a key for measuring, known to everybody"
 CASES = ((1, 0), (16, 0), (64, 0), (1, 15), (1, 63))

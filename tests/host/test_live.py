@@ -52,7 +52,7 @@ def test_columns_are_of_what_each_host_s_connections_did_since_the_last_time() -
                   delivered_bytes=1000, unsent_bytes=700, rtt_sum_ns=500, rtt_samples=2)  # fmt: skip
     kernel.report(2, generation=4, host=1, began_ns=1 * MS, updated_ns=2 * MS, sent_bytes=100, sent_packets=1)
     kernel.report(3, generation=1, host=0, began_ns=2 * MS, updated_ns=2 * MS, unsent_bytes=300)
-    kernel.report(4, generation=1, host=layout.NO_HOST, updated_ns=2 * MS, sent_bytes=10**9, unsent_bytes=5)
+    kernel.report(4, generation=1, host=0xFFFFFFFF, updated_ns=2 * MS, sent_bytes=10**9, unsent_bytes=5)
     assert kernel.measure(5 * MS) == (3, 3, [], 0)
     assert kernel.column("throughput_bps") == [3000 + 3 * 40, 140]
     assert kernel.column("goodput_bps") == [1000, 0]

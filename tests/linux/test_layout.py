@@ -20,7 +20,7 @@ STRUCTS = {
     for name, row in rows.items()
 }
 CONSTANTS = {
-    "NCC_FLOWS_MAX": layout.FLOWS_MAX, "NCC_HOSTS_MAX": layout.HOSTS_MAX, "NCC_NO_HOST": layout.NO_HOST,
+    "NCC_FLOWS_MAX": layout.FLOWS_MAX, "NCC_HOSTS_MAX": layout.HOSTS_MAX,
     "NCC_FLOW_FREE": layout.FREE, "NCC_FLOW_LIVE": layout.LIVE, "NCC_FLOW_FINISHED": layout.FINISHED,
     "NCC_SWITCH_PORTS": switch.PORTS_MAX, "NCC_SWITCH_POOLS": switch.POOLS_MAX,
     "NCC_SWITCH_POOL_PORTS": switch.POOL_PORTS_MAX, "NCC_SWITCH_FIRST_INDEX": switch.FIRST_INDEX,

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from ncc.core.topologies import Dumbbell
 from ncc.envs.linux import traffic
 from ncc.envs.linux.traffic import Sender, Traffic, TrafficOptions
 from tests.support.linux import TRAFFIC, needs
+from tests.support.processes import alive
 
 CUBIC = TrafficOptions(congestion="cubic", deadline_s=20.0)
 
@@ -174,10 +174,3 @@ def test_it_ends_with_the_process_that_started_it() -> None:
         while alive(pid) and time.monotonic() < until:
             time.sleep(0.01)
         assert not alive(pid)
-
-
-def alive(pid: int) -> bool:
-    try:
-        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
-        return False

@@ -37,14 +37,6 @@ def eventually(what: Callable[[], bool], patience_s: float = 10.0) -> bool:
     return True
 
 
-def alive(pid: int) -> bool:
-    """True if a process exists and is not a zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 @contextmanager
 def nothing_left() -> Iterator[None]:
     """Assert that what runs inside leaves no descriptor, thread or process."""

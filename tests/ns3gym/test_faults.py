@@ -17,8 +17,9 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.envs.ns3gym import Ns3GymEnv
 from ncc.envs.ns3gym.schema import messages
 from tests.ns3gym.client import OldClient
-from tests.ns3gym.leaks import alive, eventually, free_port, nothing_left, port_is_free
+from tests.ns3gym.leaks import eventually, free_port, nothing_left, port_is_free
 from tests.ns3gym.served import Server, Tally
+from tests.support.processes import alive
 
 TIMES = 20
 

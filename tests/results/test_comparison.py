@@ -124,8 +124,8 @@ def test_it_fits_the_terminal_and_loses_nothing(width: int) -> None:
 def test_markdown_is_a_table() -> None:
     lines = markdown(alone(example())).rstrip().splitlines()
     assert lines[0] == lines[-1] == "NCC against DCTCP: goodput 200 % higher [200, 200]."
-    table = lines[lines.index("| | NCC | DCTCP | NewReno |") :]
-    assert table[1] == "|---|---:|---:|---:|"
+    table = lines[lines.index("|  | NCC | DCTCP | NewReno |") :]
+    assert table[1] == "| --- | ---: | ---: | ---: |"
     assert table[2].startswith("| FCT slowdown, all flows, mean | **5.00** [")
     assert table[3] == "| Goodput (Gbps) | **3.000** | 1.000 | 2.000 |"
 

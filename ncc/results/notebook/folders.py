@@ -47,10 +47,8 @@ def trained_in(run: str | Path) -> Path:
     return Path(run)
 
 
-def evaluate_here(
-    name: str, scenario: Scenario, controllers: Sequence[str], *, seeds: int = 1, run: Path | None = None
-) -> Evaluation:
-    """Run every controller on the same flows of packetsim, unless that is done already.
+def evaluate_here(name: str, scenario: Scenario, controllers: Sequence[str], *, run: Path | None = None) -> Evaluation:
+    """Run every controller once on the same flows of packetsim, unless that is done already.
 
     Args:
         controllers: names of configs/controllers; learned ones take the policy of the training `run`, or else the
@@ -63,11 +61,11 @@ def evaluate_here(
     loaded = [factory.resolved(load_controller(controller)) for controller in controllers]
     require_marks(scenario, loaded)
     inputs = [factory.inputs(controller) for controller in loaded]
-    what = [scenario.digest(), *(controller.digest() for controller in loaded), inputs, seeds]
+    what = [scenario.digest(), *(controller.digest() for controller in loaded), inputs]
     return run_controllers(
         scenario,
         loaded,
-        range(seeds),
+        range(1),
         datapath,
         factory,
         called="running",

@@ -17,7 +17,7 @@ from ncc.run.limiters import LimiterFactory
 
 
 def watched_run(
-    scenario: Scenario, controller: str, *, seed: int = 0, training: Path | None = None
+    scenario: Scenario, controller: str, *, training: Path | None = None
 ) -> tuple[Run, list[Measurement], FloatArray]:
     """Make a run on packetsim and record all that its limiter received and decided.
 
@@ -37,24 +37,17 @@ def watched_run(
 
     limiter = factory(found, scenario)
     with closing(load_datapath("packetsim").load()()) as datapath:
-        run = run_once(datapath, scenario, found, limiter, seed, flow_seed=eval_flow_seed(seed), watch=watch)
-    return run, measurements, np.array(decided)
+        run = run_once(datapath, scenario, found, limiter, 0, flow_seed=eval_flow_seed(0), watch=watch)
+    return run, told, np.array(decided)
 
 
-def replayed(
-    scenario: Scenario,
-    controller: str,
-    measurements: Sequence[Measurement],
-    *,
-    seed: int = 0,
-    training: Path | None = None,
-) -> FloatArray:
+def replayed(scenario: Scenario, controller: str, told: Sequence[Measurement]) -> FloatArray:
     """Limits in bits/s [epochs, n_agents] that a controller decides on measurements of another controller's run.
 
     Args:
         measurements: measurements as `watched_run` returns them.
     """
-    factory = LimiterFactory(training)
+    factory = LimiterFactory(None)
     limiter = factory(factory.resolved(load_controller(controller)), scenario)
-    limiter.reset(scenario, limiter_seed(seed))
-    return np.array([limiter.decide(measurement).copy() for measurement in measurements[:-1]])
+    limiter.reset(scenario, limiter_seed(0))
+    return np.array([limiter.decide(measurement).copy() for measurement in told[:-1]])

@@ -128,9 +128,9 @@ def uplink_of(network: Topology, area: int) -> int:
     return network.neighbourhoods[area].uplink_port
 
 
-def stroke(place: int, n: int, least: float = 1.4) -> float:
+def stroke(place: int, n: int) -> float:
     """Width of line `place` of n: those drawn first are the widest, so that lines that coincide all show."""
-    return least + 1.8 * (n - 1 - place) / max(1, n - 1)
+    return 1.4 + 1.8 * (n - 1 - place) / max(1, n - 1)
 
 
 def legend_columns(figure: "Figure") -> int:

@@ -9,7 +9,7 @@ from ncc.core.scenario import Scenario
 from ncc.core.topology import Topology
 from ncc.core.workload import AnyTraffic, Fixed, Incast, Long, Permutation, Poisson, Queries, offered_load
 from ncc.harness.results import Evaluation
-from ncc.results.drawing import amount
+from ncc.results.drawing import amount, duration_text
 from ncc.results.report.sources import Source, Training
 from ncc.run.compose import agent_name
 
@@ -135,7 +135,7 @@ def training_rows(training: Training) -> Rows:
         ("Learned on", ", ".join(config["datapath"])),
         ("Seed", str(facts["seed"])),
         ("Epochs", f"{epochs:,} reported"),
-        ("Took", _minutes(facts["trained_s"])),
+        ("Took", duration_text(facts["trained_s"])),
     ]
     if isinstance(rewards, Mapping) and "kind" in rewards:
         rows.insert(2, ("Reward", str(rewards["kind"])))
@@ -166,7 +166,10 @@ def evaluation_rows(evaluation: Evaluation) -> Rows:
         ("Runs made at commits", ", ".join(commits)),
         ("Seeds", _ranges(facts["seeds"])),
         ("Flow seeds", f"{len(flow)}, one per seed, the same for every controller: {', '.join(map(str, flow))}"),
-        ("Computing", f"{_minutes(facts['wall_s_sum'])} wall, {_minutes(facts['cpu_s_sum'])} CPU, all runs together"),
+        (
+            "Computing",
+            f"{duration_text(facts['wall_s_sum'])} wall, {duration_text(facts['cpu_s_sum'])} CPU, all runs together",
+        ),
         *_files(files + len(evaluation.manifest.files)),
     ]
     for name in evaluation.controllers:
@@ -201,10 +204,6 @@ def made_rows(made: Mapping[str, Any]) -> Rows:
 
 def _files(n: int) -> Rows:
     return [("Files", f"{n} checked against their SHA-256")]
-
-
-def _minutes(seconds: float) -> str:
-    return f"{seconds:.3g} s" if seconds < 120 else f"{seconds / 60:.3g} min"
 
 
 def _ranges(seeds: Sequence[int]) -> str:
