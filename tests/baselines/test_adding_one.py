@@ -113,8 +113,9 @@ print(json.dumps({"done": done, "controllers": sorted(controllers()), "page": fi
 def run(*command: str | Path, cwd: Path) -> str:
     """Run in the copy, with nothing of the installation: -S leaves out the hook that finds this checkout."""
     path = os.pathsep.join([str(cwd), PACKAGES])
-    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(list(command), cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        list(command), cwd=cwd, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
     return done.stdout
 
@@ -140,6 +141,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *("-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}", f"-DCMAKE_CXX_COMPILER={tool('g++')}"),
         *(f"-Dnanobind_DIR={nanobind}", f"-DPython_EXECUTABLE={sys.executable}"),
         *("-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0"),
+        *("-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=0"),  # each header is read once per module
         *("-S", folder, "-B", folder / "build"),
         cwd=folder,
     )
