@@ -40,11 +40,11 @@ _QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_BACKEND_LOG_LEVEL": "fatal",
     "RAY_prestart_worker_first_driver": "0",
+    "RAY_worker_niceness": "0",
     "PYTHONWARNINGS": "ignore::DeprecationWarning,ignore::FutureWarning,ignore::UserWarning",
 }
 """Environment variables set while Ray starts, inherited by its processes: no usage reports, no hints to developers of
-Ray, and no workers before they are needed, which would import Ray at the same time as those that are. Errors are still
-shown."""
+Ray, no workers before they are needed, and workers of normal priority, Ray's own being nice 15. Errors are shown."""
 
 
 @contextmanager

@@ -45,7 +45,7 @@ def run_on(datapath: str, controller: str = "dctcp") -> Run:
 
 def traced(run: Run, **flows: list[int]) -> WindowTrace:
     limiter = FACTORY(run.controller, run.scenario)
-    return trace_windows(run, load_datapath(run.datapath).load()(), limiter, **flows)  # type: ignore[arg-type]
+    return trace_windows(run, load_datapath(run.datapath).load()(), limiter, **flows)
 
 
 @pytest.mark.parametrize("datapath", ["packetsim", "ns3"])
