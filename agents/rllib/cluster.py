@@ -103,7 +103,7 @@ def _start(session: Path, cpus: int) -> None:
                 logging_level=logging.ERROR,
                 log_to_driver=True,
             )
-        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        except Exception as error:  # noqa: BLE001 - of a node that is late Ray says so in a bare Exception
             ray.shutdown()
             _end_processes(session)
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
