@@ -80,7 +80,7 @@ def test_a_run_s_policy_is_packed_with_all_that_made_it(
     git = json.loads((run / "manifest.json").read_text())["provenance"]["git"]
     assert found.provenance["git"] == git
     assert "out=" not in (found.provenance["command"] or ""), "no path of one machine"
-    said = capsys.readouterr().err
+    said = capsys.readouterr().out
     assert f"trained at commit {git['commit']} with seed 7" in said
     assert ("Nobody can train it again" in said) == (git["dirty"] is not False)
     assert main([str(run), "--name", "mine", "--out", str(out), "--policy", "policy_untrained.npz"]) == 0
