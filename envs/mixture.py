@@ -113,8 +113,8 @@ class Mixture(Episodes):
             drive=np.stack([each.drive.reshape(-1) for each in asked]),
         )
 
-    def told(self) -> dict[str, float]:
-        """Return metrics of all networks of all slots; see `ncc.harness.batch.Telling`."""
+    def take_metrics(self) -> dict[str, float]:
+        """Return metrics of all networks of all slots; see `ncc.harness.batch.Measuring`."""
         found, self._sums = sum((slot.take_sums() for slot in self._slots), self._sums), np.zeros_like(self._sums)
         return means(found)
 

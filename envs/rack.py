@@ -172,8 +172,8 @@ class RackBatch(Episodes):
             raise DatapathError("no episode is running; reset the environment first")
         return self._obs
 
-    def told(self) -> dict[str, float]:
-        """Return the metrics of `ncc.envs.tally.means`; see `ncc.harness.batch.Telling`."""
+    def take_metrics(self) -> dict[str, float]:
+        """Return the metrics of `ncc.envs.tally.means`; see `ncc.harness.batch.Measuring`."""
         return means(self.take_sums())
 
     def take_sums(self) -> FloatArray:

@@ -111,7 +111,7 @@ class HostAgents:
             )
         self.said, self.agents = [], []
         self._period_ns = to_ns(scenario.period_s)
-        switches = [_peer(area, SWITCHES) for area in range(len(scales.upper_rate_bps))]
+        switches = [_peer(area, SWITCHES) for area in range(len(scales.uplink_rate_bps))]
         boxes: list[Boxes] = [{} for _ in switches]
         late_ns = to_ns(LATE_S)
         self._uplinks = [

@@ -53,5 +53,5 @@ def verdict_of(result: "Result") -> Page:
     from ncc.study.page import plain
 
     checks = result.grid.experiment.checks
-    rows = [[plain(checks[name].says), WORDS[f.holds], plain(f.text)] for name, f in result.findings.items()]
+    rows = [[plain(checks[name].claim), WORDS[f.holds], plain(f.text)] for name, f in result.findings.items()]
     return Page(markdown_table(["what the paper shows", "here", "numbers"], rows))

@@ -38,10 +38,10 @@ def watched_run(
     limiter = factory(found, scenario)
     with closing(load_datapath("packetsim").load()()) as datapath:
         run = run_once(datapath, scenario, found, limiter, 0, flow_seed=eval_flow_seed(0), watch=watch)
-    return run, told, np.array(decided)
+    return run, measurements, np.array(decided)
 
 
-def replayed(scenario: Scenario, controller: str, told: Sequence[Measurement]) -> FloatArray:
+def replayed(scenario: Scenario, controller: str, measurements: Sequence[Measurement]) -> FloatArray:
     """Limits in bits/s [epochs, n_agents] that a controller decides on measurements of another controller's run.
 
     Args:
@@ -50,4 +50,4 @@ def replayed(scenario: Scenario, controller: str, told: Sequence[Measurement]) -
     factory = LimiterFactory(None)
     limiter = factory(factory.resolved(load_controller(controller)), scenario)
     limiter.reset(scenario, limiter_seed(0))
-    return np.array([limiter.decide(measurement).copy() for measurement in told[:-1]])
+    return np.array([limiter.decide(measurement).copy() for measurement in measurements[:-1]])
