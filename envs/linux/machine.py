@@ -4,11 +4,12 @@
 import fcntl
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
+
+import psutil
 
 from ncc.core.errors import DatapathError
 from ncc.core.units import NS_PER_S
@@ -74,17 +75,7 @@ def alone() -> Iterator[None]:
 
 def busy_frac(watched_s: float = WATCHED_S) -> float:
     """Measure which fraction of all cores is in use while this process sleeps for `watched_s`."""
-    before = _cpu_times()
-    time.sleep(watched_s)
-    busy, total = (end - start for end, start in zip(_cpu_times(), before, strict=True))
-    return busy / total if total > 0 else 0.0
-
-
-def _cpu_times() -> tuple[int, int]:
-    """Return (busy, all) ticks since boot; waiting for a disk counts as idle."""
-    with Path("/proc/stat").open() as file:
-        ticks = [int(value) for value in file.readline().split()[1:9]]
-    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
+    return psutil.cpu_percent(watched_s) / 100
 
 
 def waited_s() -> float:

@@ -3,22 +3,15 @@
 
 import socket
 import time
-from typing import Annotated
-
-from msgspec import Meta
 
 from ncc.core.errors import ConfigError
-from ncc.core.units import NS_PER_S, to_ns
+from ncc.core.units import to_ns
 from ncc.core.value import Positive, Value
 from ncc.host.listener import Inbox, Listener
-from ncc.host.message import HELLO_VALUES, SIZE, Key, Kind, Pace, Sender, StateArray
-from ncc.host.peers import HOSTS_MOST, Address, Peer, parse_agent, parse_one, parse_peers
-from ncc.host.sockets import destinations, drops, join_group, open_socket, send_all
+from ncc.host.message import SIZE, Key, Kind, Sender, StateArray
+from ncc.host.peers import Peer, parse_agent, parse_one, parse_peers
+from ncc.host.sockets import drops, join_group, open_socket
 
-GROUP = "239.255.71.94"
-"""Multicast group of administrative scope (RFC 2365 section 6.1); nothing is sent beyond the link."""
-HELLO_NS = NS_PER_S
-"""Time between two hellos of an agent that is discovered."""
 SPARE = 16
 """Messages that may come in a period beyond two of each sender."""
 DROPS_EVERY = 256
@@ -31,16 +24,12 @@ class ExchangeSpec(Value, frozen=True):
     listen: str
     """The agent itself, ``ADDRESS:PORT*HOSTS`` as in `ncc.host.peers.parse_agent`: an address of this machine, by
     which its peers know it."""
-    period_s: Positive
-    """Seconds between decisions, and so between messages of a host."""
     late_s: Positive = 1.0
     """Age in seconds from which a state that arrives is not used."""
     peers: tuple[str, ...] = ()
     """The other agents, each with its hosts."""
-    discover: Annotated[int, Meta(ge=0, le=HOSTS_MOST)] = 0
-    """Number of hosts of other agents to be found on the link, instead of named peers."""
     uplink: str | None = None
-    """The sender of the uplink's state, if there is one. If peers are discovered, so is it."""
+    """The sender of the uplink's state, if there is one."""
     group: str | None = None
     """A multicast group, ``ADDRESS:PORT``: one message then serves all peers, which must have the same."""
     interface: str | None = None
@@ -49,14 +38,8 @@ class ExchangeSpec(Value, frozen=True):
     """Let other agents on this machine receive messages to the group."""
 
     def check(self) -> None:
-        if self.peers and self.discover:
-            raise ConfigError("ExchangeSpec has both peers and discover: name the peers or have them discovered")
-        if self.discover and self.group is None:
-            raise ConfigError(f"ExchangeSpec.discover needs a multicast group, for example group={GROUP}")
         if (self.group is None) != (self.interface is None):
             raise ConfigError("ExchangeSpec.group and interface go together: name both or none")
-        if self.discover and self.uplink is not None:
-            raise ConfigError("ExchangeSpec.uplink is discovered where peers are: leave it out")
 
     @property
     def own(self) -> tuple[Peer, ...]:
@@ -115,53 +98,35 @@ class UdpExchange(Exchange):
     """
 
     def __init__(self, spec: ExchangeSpec, key: Key, kind: Kind = Kind.STATE) -> None:
-        now_ns, own = time.monotonic_ns(), spec.own
-        peers: tuple[Peer | None, ...] = parse_peers(spec.peers, own) if spec.peers else (None,) * spec.discover
+        own, peers = spec.own, parse_peers(spec.peers, spec.own)
         uplink = None if spec.uplink is None else parse_one(spec.uplink, "uplink")
-        self._kind, self._sender, self._pace = kind, Sender(key, own, now_ns), Pace(to_ns(spec.period_s))
-        self.inbox = self._listener = Listener(
-            key, own, peers, uplink, late_ns=to_ns(spec.late_s), discover=spec.discover > 0
-        )
-        sending = ("sent", "send_errors", "held_back", "flood", "receive_errors", "kernel_drops")
-        self.counters.update(dict.fromkeys(sending, 0))
-        discovered = spec.discover > 0 or (kind is Kind.UPLINK and spec.group is not None)
-        self._hellos = [hello_values(peer.address, kind) for peer in own] if discovered else []
-        self._hello_ns = now_ns
+        self._kind, self._sender = kind, Sender(key, own, time.monotonic_ns())
+        self.inbox = self._listener = Listener(key, own, peers, uplink, late_ns=to_ns(spec.late_s))
+        self.counters.update(dict.fromkeys(("sent", "send_errors", "flood", "receive_errors", "kernel_drops"), 0))
         self._most = 2 * (self.n_peers + 1) + SPARE
         self._buffer = memoryview(bytearray(SIZE + 1))
         self._calls = 0
-        self._sockets: list[socket.socket] = []
+        self._socket = open_socket(own[0].address, self._most)
+        self._sockets, self._to = [self._socket], list(dict.fromkeys(peer.address for peer in peers))
         try:
-            self._open(spec, own[0].address, [peer.address for peer in peers if peer is not None])
+            if spec.group is not None and spec.interface is not None:
+                self._to = [parse_one(spec.group, "group").address]
+                self._sockets.append(join_group(self._socket, self._to[0], spec.interface, self._most, loop=spec.loop))
         except BaseException:
             self.close()
             raise
 
-    def _open(self, spec: ExchangeSpec, own: Address, addresses: list[Address]) -> None:
-        self._socket = open_socket(own, self._most)
-        self._sockets.append(self._socket)
-        group = None if spec.group is None else parse_one(spec.group, "group").address
-        if group is not None and spec.interface is not None:
-            self._sockets.append(join_group(group, spec.interface, self._most))
-        self._to = destinations(self._socket, own, addresses, group=group, interface=spec.interface, loop=spec.loop)
-
-    @property
-    def slots(self) -> list[Peer | None]:
-        """[n_peers] The peer of each row of the inbox; None: nobody yet."""
-        return self._listener.slots
-
     def send(self, own: StateArray, now_ns: int) -> None:
-        """Send as in `Exchange`; a message before its time is counted as ``held_back`` instead."""
-        if not self._pace.allows(now_ns):
-            self.counters["held_back"] += 1
-            return
-        sending_ns = max(time.monotonic_ns(), now_ns)
+        sending_ns, errors = max(time.monotonic_ns(), now_ns), 0
         messages = self._sender.messages(self._kind, [row.tobytes() for row in own], now_ns, sending_ns)
-        if self._hellos and now_ns >= self._hello_ns:
-            self._hello_ns = now_ns + HELLO_NS
-            messages += self._sender.messages(Kind.HELLO, self._hellos, now_ns, sending_ns)
-        sent, errors = send_all(self._socket, messages, self._to)
-        self.counters["sent"] += sent
+        send = self._socket.sendto
+        for address in self._to:
+            for message in messages:
+                try:
+                    send(message, address)
+                except OSError:  # a full buffer, no route, a firewall: the next period tries again
+                    errors += 1
+        self.counters["sent"] += len(self._to) * len(messages) - errors
         self.counters["send_errors"] += errors
 
     def receive(self, now_ns: int) -> None:
@@ -193,8 +158,3 @@ class UdpExchange(Exchange):
         for each in self._sockets:
             each.close()
         self._sockets.clear()
-
-
-def hello_values(address: Address, kind: Kind) -> bytes:
-    """Values of a hello: the address of its sender and the kind of messages that it sends."""
-    return HELLO_VALUES.pack(address.packed(), address.port, kind)

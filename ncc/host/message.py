@@ -11,7 +11,7 @@
 | 8 | sent: ns from the session's beginning to the sending, of a clock that is never set |
 | 8 | clock: the sender's when it sent, ns since 1970 |
 | 8 | age: ns from the moment to which the values belong to the sending |
-| 48 | values: a row of `STATE`, of `UPLINK`, or where a host is found; then zeros |
+| 48 | values: a row of `STATE` or of `UPLINK`; then zeros |
 | 16 | the first half of HMAC-SHA256 (RFC 2104, truncated as in its section 5) of all before |
 
 Numbers are little-endian. Whoever has the key can speak for every host of the neighbourhood, and nobody else for any.
@@ -77,8 +77,6 @@ def _bits(scope: Scope) -> struct.Struct:
 _STATE_BITS, _UPLINK_BITS = _bits("host"), _bits("uplink")
 assert STATE.fields is not None
 _LIMIT, _LIMIT_AT = struct.Struct("<d"), VALUES_AT + STATE.fields["rate_limit_bps"][1]
-HELLO_VALUES = struct.Struct("<16sHB")
-"""IPv6 address, of IPv4 in its mapped form (RFC 4291 section 2.5.5.2); port; the sender's kind of messages."""
 
 MOST = 2.0**60
 """Upper bound of any value but a limit: nothing real exceeds it, and float32 holds it."""
@@ -93,8 +91,6 @@ class Kind(IntEnum):
     """State of a host."""
     UPLINK = 2
     """State of the uplink."""
-    HELLO = 3
-    """Address of a sender of one of those."""
 
 
 class Key:
@@ -184,7 +180,7 @@ class Sender:
         """A message of each of the agent's hosts, sent at `now_ns`.
 
         Args:
-            values: of each host, as of `at_ns`: a row of `STATE`, of `UPLINK`, or `HELLO_VALUES`.
+            values: of each host, as of `at_ns`: a row of `STATE` or of `UPLINK`.
         """
         self._sequence[kind] += 1
         sequence, sent_ns, age_ns = self._sequence[kind], max(now_ns - self._began_ns, 0), max(now_ns - at_ns, 0)
@@ -195,25 +191,6 @@ class Sender:
             signed = (head + row).ljust(MAC_AT, b"\0")
             found.append(signed + sign(signed))
         return found
-
-
-class Pace:
-    """One turn per period on average, two at once at most (GCRA, ITU-T I.371 annex A).
-
-    A turn that is late by less than a period costs no other.
-    """
-
-    def __init__(self, period_ns: int) -> None:
-        self._period_ns = period_ns
-        self._due_ns: int | None = None
-
-    def allows(self, now_ns: int) -> bool:
-        """Take a turn, if one is left; false: none is."""
-        due_ns = now_ns if self._due_ns is None else self._due_ns
-        if due_ns - now_ns > self._period_ns:
-            return False
-        self._due_ns = max(due_ns, now_ns) + self._period_ns
-        return True
 
 
 def misfit(data: bytes | bytearray | memoryview) -> str | None:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Metrics of an agent, over HTTP by prometheus_client, which is loaded only if metrics are asked for."""
 
-import os
 import sys
 import time
 from bisect import bisect_left
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import psutil
 
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray, IntArray
@@ -30,7 +30,6 @@ BOUNDS_S = tuple(1e-5 * 2**i for i in range(14))
 KEPT = 1 << 16
 """Number of the last durations that are kept."""
 QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 Families = list[tuple[str, str, str, Any]]
 """Name, help and label of each family of metrics, and its value, or a value for each value of the label."""
 
@@ -61,11 +60,6 @@ class Durations:
         """Quantiles of the last durations; empty without any."""
         last_us = self._last_ns[: self._n] / 1e3
         return {name: round(float(np.quantile(last_us, q)), 1) for name, q in QUANTILES.items()} if self._n else {}
-
-
-def rss_bytes() -> int:
-    """Memory of this process now."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES
 
 
 def peak_rss_bytes() -> int:
@@ -100,7 +94,7 @@ class AgentCollector:
             ("ncc_info", "the policy, by its SHA-256", "policy_sha256", {self._file.sha256: 1}),
             ("ncc_active", "1 if the policy decides, 0 if hosts are handed back", "", int(agent.guard.active)),
             ("ncc_limit_bps", "limit in force, +Inf: none", "host", _by_host(loop.limits_bps)),
-            ("ncc_resident_memory_bytes", "of this process", "", rss_bytes()),
+            ("ncc_resident_memory_bytes", "of this process", "", psutil.Process().memory_info().rss),
         ]
         if own is not None:
             gauges += [

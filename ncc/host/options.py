@@ -94,8 +94,7 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     )
     add = parser.add_argument_group("the neighbourhood").add_argument
     add("--peers", metavar="LIST", default="", help="the other agents, with commas: ADDRESS[:PORT][*HOSTS]")
-    add("--discover", type=int, default=0, metavar="N", help="instead: so many hosts, on the link")
-    add("--group", metavar="ADDRESS:PORT", help="multicast: one message serves all peers; --discover has one")
+    add("--group", metavar="ADDRESS:PORT", help="multicast: one message serves all peers")
     add("--key", type=Path, metavar="FILE", help="file with the key that all agents share; needed with peers")
     add("--port", type=int, default=PORT, help="UDP, for messages (%(default)s)")
     add("--uplink", metavar="ADDRESS[:PORT]", help="sender of the uplink's state, if there is one (`uplink`)")
@@ -141,7 +140,7 @@ def uplink_options(parser: argparse.ArgumentParser) -> None:
     add("--listen", required=True, metavar="ADDRESS[:PORT]", help=f"of this machine (port {PORT})")
     add("--key", type=Path, required=True, metavar="FILE", help="file with the key that all agents share")
     add("--agents", default="", metavar="LIST", help="those who are sent it, with commas: ADDRESS[:PORT]")
-    add("--group", metavar="ADDRESS:PORT", help="instead: the multicast group of --discover")
+    add("--group", metavar="ADDRESS:PORT", help="instead: the agents' multicast group")
     add("--through", metavar="NAME", help="interface by which the group is reached")
     # Shorter periods flood hosts with messages, longer ones leave them with a state of long ago.
     add("--period", type=number(1e-4, 10), default=1e-3, metavar="S", help="seconds, of the agents (%(default)s)")

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Hosts of a neighbourhood: their addresses and ids."""
 
-import hashlib
 import re
 import socket
-import struct
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address
 from typing import NamedTuple
 
 from ncc.core.errors import ConfigError
@@ -15,35 +13,25 @@ PORT = 9471
 """UDP port of agents where none is named."""
 HOSTS_MOST = 256
 """Most hosts that one agent serves (layout.HOSTS_MAX), and that a neighbourhood has."""
-_FORM = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<four>[0-9.]+))(?::(?P<port>\d{1,5}))?(?:\*(?P<hosts>\d{1,4}))?")
-_MAPPED = bytes(10) + b"\xff\xff"
+_FORM = re.compile(r"([0-9.]+)(?::(\d{1,5}))?(?:\*(\d{1,4}))?", re.ASCII)
 
 
 class Address(NamedTuple):
-    """An IP address in its text form, and a UDP port."""
+    """An IPv4 address in its text form, and a port."""
 
     host: str
     port: int
 
-    @property
-    def family(self) -> socket.AddressFamily:
-        """Family of sockets that can send to it."""
-        return socket.AF_INET6 if ":" in self.host else socket.AF_INET
-
-    def packed(self) -> bytes:
-        """16 bytes: an IPv4 address in its mapped form."""
-        return IPv6Address(self.host if ":" in self.host else f"::ffff:{self.host}").packed
-
     def __str__(self) -> str:
         """Text form as in lists of peers."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return f"{self.host}:{self.port}"
 
 
 class Peer(NamedTuple):
     """A host of the neighbourhood, and the agent that speaks for it."""
 
     id: int
-    """64 bits: 48 of the agent's address, and before them which of the agent's hosts it is."""
+    """64 bits: 16 say which of the agent's hosts it is, 32 the agent's address, 16 its port."""
     address: Address
 
     def __str__(self) -> str:
@@ -52,23 +40,12 @@ class Peer(NamedTuple):
 
 
 def peer_at(address: Address, which: int = 0) -> Peer:
-    """The `which`-th host that the agent at an address speaks for.
-
-    An IPv4 address and port are in the id as they are, of IPv6 there are 48 bits of their SHA-256.
-    """
-    packed, port = address.packed(), struct.pack(">H", address.port)
-    whole = packed[12:] + port if packed[:12] == _MAPPED else hashlib.sha256(packed + port).digest()[:6]
-    return Peer(which << 48 | int.from_bytes(whole, "big"), address)
-
-
-def address_from(packed: bytes, port: int) -> Address:
-    """The address that `Address.packed` has packed."""
-    address = IPv6Address(packed)
-    return Address(str(address.ipv4_mapped or address), port)
+    """The `which`-th host that the agent at an address speaks for."""
+    return Peer(which << 48 | int(IPv4Address(address.host)) << 16 | address.port, address)
 
 
 def parse_agent(text: str, what: str = "peer") -> tuple[Peer, ...]:
-    """The hosts of one agent: ``10.0.0.2``, ``10.0.0.2:9471``, ``[fd00::2]:9471``, or ``10.0.0.2*16`` for 16 hosts.
+    """The hosts of one agent: ``10.0.0.2``, ``10.0.0.2:9471``, or ``10.0.0.2*16`` for 16 hosts.
 
     Raises:
         ConfigError: it has another form; `what` names the thing.
@@ -76,14 +53,14 @@ def parse_agent(text: str, what: str = "peer") -> tuple[Peer, ...]:
     found = _FORM.fullmatch(text.strip())
     if found is None:
         raise ConfigError(
-            f"the {what} {text!r} must be ADDRESS, ADDRESS:PORT or ADDRESS:PORT*HOSTS, with a numerical address and "
-            "IPv6 in brackets, as in 10.0.0.2:9471 or [fd00::2]:9471"
+            f"the {what} {text!r} must be ADDRESS, ADDRESS:PORT or ADDRESS:PORT*HOSTS, with a numerical IPv4 address, "
+            "as in 10.0.0.2:9471"
         )
-    port, hosts = int(found["port"] or PORT), int(found["hosts"] or 1)
+    port, hosts = int(found[2] or PORT), int(found[3] or 1)
     try:
-        host = str(IPv6Address(found["six"]) if found["six"] else IPv4Address(found["four"]))
+        host = str(IPv4Address(found[1]))
     except ValueError:
-        raise ConfigError(f"the {what} {text!r} has no valid IP address; write four numbers or IPv6 in []") from None
+        raise ConfigError(f"the {what} {text!r} has no valid IPv4 address; write four numbers") from None
     if not 1 <= port <= 65535:
         raise ConfigError(f"the {what} {text!r} has port {port}, and ports are 1 to 65535")
     if not 1 <= hosts <= HOSTS_MOST:

@@ -3,28 +3,31 @@
 
 import argparse
 import os
+import socket
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from ipaddress import IPv4Address, IPv6Address
+
+import psutil
 
 from ncc.core.errors import ConfigError
-from ncc.envs.linux.addresses import InterfaceAddress, is_here
-from ncc.envs.linux.addresses import addresses as addresses_here
 from ncc.envs.linux.objects import check_name
 from ncc.envs.linux.senders import KERNEL, check_stack
-from ncc.host.exchange import GROUP, ExchangeSpec
+from ncc.host.exchange import ExchangeSpec
 from ncc.host.guard import GuardSettings
 from ncc.host.message import Key, read_key
 from ncc.host.metrics import parse_endpoint
 from ncc.host.neighbourhood import NeighbourhoodSpec, check_fits, check_trained
 from ncc.host.options import listed
-from ncc.host.peers import Address, interface_index, parse_agent, parse_peers
+from ncc.host.peers import Address, interface_index, parse_peers
 from ncc.policies.file import PolicyFile, load_policy_file
 from ncc.policies.limits import RateBounds
 
+SPEED_UNKNOWN = 65535
+"""Speed in Mbit/s of an interface that does not know it, as psutil may say."""
 GUARDED = ("bad_periods", "missed_frac", "silent_s", "hold_off_s", "tries")
 """Fields of `GuardSettings` that are options."""
-SPEED = "/sys/class/net/{}/speed"
-GROUP_PORT = 9473
+BROADCAST = IPv4Address("255.255.255.255")
 LATE_PERIODS = 10.0
 """Age in periods from which a message is dropped when it comes."""
 HEARTBEATS = 2
@@ -72,7 +75,7 @@ def planned(options: argparse.Namespace) -> Plan:
     _check_transport(file)
     interfaces, addresses, limited, ipv6 = _hosts(options)
     exchange, key = _exchange(options, file, addresses, interfaces)
-    n_peers = exchange.discover or len(parse_peers(exchange.peers, exchange.own))
+    n_peers = len(parse_peers(exchange.peers, exchange.own))
     network = neighbourhood_of(options, file, len(addresses) + n_peers, interfaces)
     check_fits(file, network)
     if not (least_s := HEARTBEATS * network.period_s) <= options.heartbeat_s <= HEARTBEAT_MOST_S:
@@ -157,23 +160,17 @@ def neighbourhood_of(
 
 
 def _speed_bps(interfaces: list[str]) -> float:
-    for name in interfaces[:1]:
-        try:
-            if (speed := int(Path(SPEED.format(name)).read_text())) > 0:
-                return speed * 1e6
-        except (OSError, ValueError):  # a device without a speed says EINVAL
-            break
-    raise ConfigError("the rate of the hosts' links is not known: say --link-rate, in bits/s")
+    stats = psutil.net_if_stats()
+    speed = stats[interfaces[0]].speed if interfaces and interfaces[0] in stats else 0
+    if not 0 < speed < SPEED_UNKNOWN:
+        raise ConfigError("the rate of the hosts' links is not known: say --link-rate, in bits/s")
+    return speed * 1e6
 
 
 def _hosts(options: argparse.Namespace) -> tuple[list[str], list[str], list[tuple[str, ...]], list[str]]:
     """Interfaces and addresses of the local hosts, `Plan.limited` and `Plan.ipv6`."""
-    interfaces, held = options.interface or [], addresses_here()
-    numbers = [interface_index(name) for name in interfaces]
-    limited = [
-        tuple(dict.fromkeys(str(one.address) for one in held if one.interface == number and one.address.version == 4))
-        for number in numbers
-    ]
+    interfaces = options.interface or []
+    limited = [tuple(dict.fromkeys(_addresses(name, socket.AF_INET))) for name in interfaces]
     if without := [name for name, own in zip(interfaces, limited, strict=True) if not own]:
         raise ConfigError(
             f"the interface {without[0]} has no IPv4 address: give it one, or say on which address to listen"
@@ -193,45 +190,56 @@ def _hosts(options: argparse.Namespace) -> tuple[list[str], list[str], list[tupl
             f"each host needs an address of its own, and {twice[0]} is that of two: say --address of each"
         )
     for address in addresses:
-        if parse_agent(address, "address")[0].address.host != address or ":" in address:
-            raise ConfigError(f"a host's address must be an IPv4 address, got {address!r}")
-        if not (options.elsewhere or is_here(address)):
+        if not (_begins_here(address) or options.elsewhere):
             raise ConfigError(
                 f"no connection begins at {address} here: name an address of this machine (`ip address`), or say "
                 "--elsewhere if it is that of another network namespace"
             )
-    return interfaces, addresses, limited, _ipv6(held, numbers)
-
-
-def _ipv6(held: list[InterfaceAddress], numbers: list[int]) -> list[str]:
-    """Global IPv6 addresses of these interfaces; none named: of all."""
-    return [
-        str(one.address)
-        for one in held
-        if one.address.version == 6
-        and not (one.address.is_link_local or one.address.is_loopback)
-        and (not numbers or one.interface in numbers)
+    found = [
+        IPv6Address(one.partition("%")[0])
+        for name in interfaces or psutil.net_if_addrs()
+        for one in _addresses(name, socket.AF_INET6)
     ]
+    return interfaces, addresses, limited, [str(one) for one in found if not (one.is_link_local or one.is_loopback)]
+
+
+def _addresses(interface: str, family: socket.AddressFamily) -> Iterator[str]:
+    """Addresses of an interface of the calling thread's network namespace."""
+    interface_index(interface)
+    return (one.address for one in psutil.net_if_addrs().get(interface, ()) if one.family == family)
+
+
+def _begins_here(address: str) -> bool:
+    """Return True if connections of this namespace may begin at an IPv4 address."""
+    try:
+        asked = IPv4Address(address)
+    except ValueError:
+        raise ConfigError(f"a host's address must be an IPv4 address, got {address!r}") from None
+    if asked.is_multicast or asked.is_unspecified or asked == BROADCAST:
+        return False  # bind() takes these, but no connection begins there
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.bind((address, 0))
+        except OSError:
+            return False
+    return True
 
 
 def _exchange(
     options: argparse.Namespace, file: PolicyFile, addresses: list[str], interfaces: list[str]
 ) -> tuple[ExchangeSpec, Key | None]:
     period_s = options.period or file.header.period_s
-    if (options.discover or options.group) and not interfaces:
-        raise ConfigError("--discover needs --interface, on whose link peers are to be found, and so does --group")
-    group = options.group or (f"{GROUP}:{GROUP_PORT}" if options.discover else None)
+    if options.group and not interfaces:
+        raise ConfigError("--group needs --interface, on whose link the group is")
     spec = ExchangeSpec(
         listen=f"{addresses[0]}:{options.port}*{len(addresses)}",
-        period_s=period_s,
         late_s=LATE_PERIODS * period_s,
         peers=listed(options.peers),
-        discover=options.discover,
         uplink=options.uplink,
-        group=group,
-        interface=interfaces[0] if group else None,
+        group=options.group,
+        interface=interfaces[0] if options.group else None,
     )
-    alone = not (spec.peers or spec.discover or spec.uplink)
+    alone = not (spec.peers or spec.uplink)
     if not alone and options.key is None:
         raise ConfigError("messages are signed: name the file of the key that all agents share, --key")
     return spec, None if alone else read_key(options.key)

@@ -20,10 +20,10 @@ from ncc.host.peers import parse_one
 
 
 class UplinkSender:
-    """Sends agents the uplink's state, at most once a period.
+    """Sends agents the uplink's state.
 
     Args:
-        spec: this machine, and the agents as its peers, or a group on which agents discover it.
+        spec: this machine, and the agents as its peers, or a group on which agents listen.
         key: shared by all.
 
     Raises:
@@ -48,8 +48,8 @@ class UplinkSender:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Messages sent, not sent, and held back as too early."""
-        return {name: self.exchange.counters[name] for name in ("sent", "send_errors", "held_back")}
+        """Messages sent, and not sent."""
+        return {name: self.exchange.counters[name] for name in ("sent", "send_errors")}
 
     def close(self) -> None:
         """Give the socket back; may be called twice."""
@@ -64,10 +64,9 @@ def command(options: argparse.Namespace) -> int:
         DatapathError: the port or its queue has gone.
     """
     if bool(options.agents) == (options.group is not None):
-        raise ConfigError("name who is sent the uplink's state: --agents, or else the --group on which they find it")
+        raise ConfigError("name who is sent the uplink's state: --agents, or else the --group on which they listen")
     spec = ExchangeSpec(
         listen=options.listen,
-        period_s=options.period,
         peers=listed(options.agents),
         group=options.group,
         interface=options.through,

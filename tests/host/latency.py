@@ -125,7 +125,7 @@ def neighbours(namespace: str, to: str, peers: int, cores: tuple[int, ...]) -> I
 
 def _send_states(namespace: str, to: str, peers: int, cores: tuple[int, ...], over: Any) -> None:
     os.sched_setaffinity(0, cores)
-    spec = ExchangeSpec(listen=f"{to}:{PORT + 1}*{peers}", period_s=PERIOD_S, late_s=1.0, peers=(to,))
+    spec = ExchangeSpec(listen=f"{to}:{PORT + 1}*{peers}", late_s=1.0, peers=(to,))
     with namespaces.inside(namespace):
         exchange = UdpExchange(spec, Key(SECRET))
     rng, state, periods = np.random.default_rng(1), idle(peers), Periods(to_ns(PERIOD_S))

@@ -55,7 +55,7 @@ def refused(arguments: list[str], status: int, says: str, capsys: pytest.Capture
         (["--address", "127.0.0.1", *NETWORK, "--peers", "127.0.0.2"], "name the file of the key"),
         (["--address", "127.0.0.1", *NETWORK, "--peers", "somewhere", "--key", "KEY"], "somewhere"),
         (["--address", "127.0.0.1", *NETWORK, "--peers", "127.0.0.2", "--key", "/nonexistent"], "key file"),
-        (["--address", "127.0.0.1", *NETWORK, "--discover", "2", "--key", "KEY"], "--discover needs --interface"),
+        (["--address", "127.0.0.1", *NETWORK, "--group", "239.0.0.1", "--key", "KEY"], "--group needs --interface"),
         (["--address", "127.0.0.1", *NETWORK, "--max-rate-frac", "9"], "is wider than the policy file's"),
         (["--address", "127.0.0.1", *NETWORK, "--period", "0.1"], "was trained to decide every"),
         (["--address", "127.0.0.1", *NETWORK, "--base-rtt", "1e-6"], "--base-rtt must be at least"),

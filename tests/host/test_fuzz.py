@@ -14,7 +14,6 @@ import pytest
 
 from ncc.core.units import NS_PER_S
 from ncc.host import listener
-from ncc.host.exchange import hello_values
 from ncc.host.listener import DROPPED, RECEIVED, Listener
 from ncc.host.message import HEAD, MAC_AT, MOST, SIZE, VALUES_AT, Kind, Sender
 from ncc.host.peers import parse_one
@@ -47,8 +46,6 @@ def message(by: dict[int, Sender], rng: random.Random, now_ns: int) -> tuple[byt
     at_ns = now_ns - rng.choice((0, 0, 1, NS_PER_S, 20 * NS_PER_S))
     kind = Kind.UPLINK if peer == ROUTER else Kind.STATE
     values = struct.pack("<dd", 5e9, 3000.0) if kind == Kind.UPLINK else states(1, queued_bytes=rng.random()).tobytes()
-    if rng.random() < 0.2:
-        kind, values = Kind.HELLO, hello_values(peer.address, kind)
     (whole,) = by[peer.id].messages(kind, [values], at_ns, now_ns)
     how = rng.random()
     if how < 0.1:
@@ -76,7 +73,7 @@ def fates() -> Counter[str]:
     rng, seen = random.Random(SEED), Counter[str]()
     while seen.total() < TRIES:
         by = {peer.id: sender_of(peer) for peer in PEERS}
-        found = Listener(KEY, ME, [*NEAR, None], ROUTER, late_ns=10 * NS_PER_S, wall_ns=wall_ns, discover=True)
+        found = Listener(KEY, ME, NEAR, ROUTER, late_ns=10 * NS_PER_S, wall_ns=wall_ns)
         now_ns = 0
         for _ in range(100):
             now_ns += rng.choice((0, 1, NS_PER_S // 1000, NS_PER_S))

@@ -24,7 +24,7 @@ def test_agents_hear_of_the_port() -> None:
     one, above = (f"127.0.0.1:{port}" for port in free_ports(2))
     with (
         closing(UdpExchange(spec(one, uplink=above), KEY)) as agent,
-        closing(UplinkSender(spec(above, one, period_s=1e-3), KEY)) as sending,
+        closing(UplinkSender(spec(above, one), KEY)) as sending,
     ):
         now_ns = time.monotonic_ns()
         sending.send(1000, 5, now_ns)
@@ -34,9 +34,19 @@ def test_agents_hear_of_the_port() -> None:
         assert agent.inbox.uplink.tolist() == [(1e9, 3000.0)]
         sending.send(500, 0, now_ns + 2 * MS)  # the queue was set up anew
         assert sending.counters["sent"] == 1
-        for early_ns in range(3):
-            sending.send(500, 0, now_ns + 3 * MS + early_ns)
-        assert sending.counters == {"sent": 3, "send_errors": 0, "held_back": 1}
+        sending.send(500, 0, now_ns + 3 * MS)
+        assert sending.counters == {"sent": 2, "send_errors": 0}
+
+
+def test_a_group_hears_of_the_port() -> None:
+    one, above, meeting = free_ports(3)
+    by: dict[str, Any] = {**ON_LO, "group": f"{ON_LO['group']}:{meeting}", "loop": True}
+    with (
+        closing(UdpExchange(spec(f"127.0.0.1:{one}", uplink=f"127.0.0.1:{above}", **by), KEY)) as agent,
+        closing(UplinkSender(spec(f"127.0.0.1:{above}", **by), KEY)) as sending,
+    ):
+        until(lambda: bool(agent.inbox.uplink_ns[0]), agent, sending=lambda: sending.send(0, 7, time.monotonic_ns()))
+        assert agent.inbox.uplink["upper_queue_bytes"].tolist() == [7]
 
 
 @pytest.fixture
