@@ -24,29 +24,36 @@ STEP = 2
 LEAST = 1
 
 
-class Weights:
-    """Weights of all live flows, by the keys of one header."""
+class _Order:
+    """Weights by the keys of one header."""
 
     def __init__(self, order: str, params: Params) -> None:
         self._order, self._params = order, list(params)
         self._depth = extension().order_depth(order, self._params)
 
+    def _weights(self, host: IntArray, came: IntArray, **columns: IntArray) -> IntArray:
+        """Weights [n] of flows of hosts, in the order in which they `came`, by what a header reads of each."""
+        keys = np.zeros(len(host), np.uint64)
+        extension().order_keys(self._order, self._params, **columns, keys=keys)
+        return by_rank(host, keys, came, self._depth)
+
+
+class Weights(_Order):
+    """Weights of all live flows."""
+
     def of(self, meter: Meter, time_s: float) -> tuple[IntArray, IntArray]:
         """Return the rows of the agents' live flows and the weight of each, both [n]."""
         rows = meter.live[meter.agent[meter.live] < meter.n_agents]
-        age_s = time_s - meter.start_s[rows]
-        keys = np.zeros(len(rows), np.uint64)
-        extension().order_keys(
-            self._order,
-            self._params,
-            age_ns=_ns(age_s),
-            waited_ns=np.minimum(_ns(time_s - meter.last_left_s[rows]), _ns(age_s)),
+        age_ns = _ns(time_s - meter.start_s[rows])
+        return rows, self._weights(
+            meter.agent[rows],
+            rows,
+            age_ns=age_ns,
+            waited_ns=np.minimum(_ns(time_s - meter.last_left_s[rows]), age_ns),
             size_bytes=meter.size_bytes[rows],
             left_bytes=meter.left_bytes[rows],
             delivered_bytes=meter.delivered_bytes[rows],
-            keys=keys,
         )
-        return rows, by_rank(meter.agent[rows], keys, rows, self._depth)
 
 
 def by_rank(agent: IntArray, keys: np.ndarray, rows: IntArray, depth: int) -> IntArray:
@@ -64,31 +71,24 @@ def _ns(seconds: FloatArray) -> IntArray:
     return np.maximum(np.rint(seconds * NS_PER_S), 0).astype(np.int64)
 
 
-class WeightsByWait:
+class WeightsByWait(_Order):
     """Weights of connections that only the shim knows (live.py).
 
     The size of such a flow is taken to be the bytes sent so far and those written but not sent, so that an order by
     remaining bytes becomes an order by waiting bytes.
     """
 
-    def __init__(self, order: str, params: Params) -> None:
-        self._order, self._params = order, list(params)
-        self._depth = extension().order_depth(order, self._params)
-
     def of(self, live: IntArray, now_ns: int) -> IntArray:
         """Return the weights [n] of live connections, from their `ncc.envs.linux.extension.LIVE_COLUMNS` [.., n]."""
         _, _, host, began_ns, last_left_ns, left, unsent, delivered = np.ascontiguousarray(live)
         age_ns = np.maximum(now_ns - began_ns, 0)
         left = np.maximum(left, delivered)  # bytes sent again and acknowledged twice make `left` too small
-        keys = np.zeros(len(host), np.uint64)
-        extension().order_keys(
-            self._order,
-            self._params,
+        return self._weights(
+            host,
+            began_ns,
             age_ns=age_ns,
             waited_ns=np.minimum(np.maximum(now_ns - last_left_ns, 0), age_ns),
             size_bytes=np.maximum(left + unsent, 1),
             left_bytes=left,
             delivered_bytes=delivered,
-            keys=keys,
         )
-        return by_rank(host, keys, began_ns, self._depth)

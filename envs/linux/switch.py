@@ -12,7 +12,6 @@ from ncc.core.topology import Red, Topology
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S
 from ncc.envs.linux.extension import bpf, memory
 from ncc.envs.linux.objects import require_built
-from ncc.envs.linux.queues import EGRESS
 
 if TYPE_CHECKING:
     from pyroute2 import IPRoute
@@ -23,6 +22,8 @@ POOLS_MAX = 16
 POOL_PORTS_MAX = 32
 FIRST_INDEX = 16
 """Index of port 0's network device. The program finds its port by this index, which must be unique in a rack."""
+EGRESS = 0xFFFFFFF3
+"""Place of a program that sees packets before they are queued: TC_H_CLSACT, TC_H_MIN_EGRESS."""
 NO_POOL = 0xFFFFFFFF
 ALPHA_ONE = 1024
 PROBABILITY_ONE = 2**32

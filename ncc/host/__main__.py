@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run, replay or inspect the agent of a host of real traffic.
+"""Run the agent of a host of real traffic, or see what the host can do.
 
 ``run`` is the agent of a host: it measures its connections, exchanges states with its neighbours, decides by a policy
-file, and holds its connections to that (docs/host). ``replay`` decides on a recording; it takes neither root nor BPF.
+file, and holds its connections to that (docs/host).
 
 ``uplink`` runs on the machine that has the uplink and sends its state to the hosts. ``unit`` prints a systemd unit for
 the agent and takes the arguments of ``run``: ``unit policy.ncc --interface NAME ...``.
@@ -25,7 +25,6 @@ from ncc.core.options import Parser, exit_status
 
 COMMANDS = {
     "run": ("run:command", "run_options", "decide for this host by a policy file"),
-    "replay": ("replay:command", "replay_options", "decide on a recording, and compare"),
     "uplink": ("uplink:command", "uplink_options", "send hosts the state of the port that they share"),
     "unit": ("unit:command", "unit_options", "print a unit by which systemd runs the agent"),
     "restore": ("sysctls:command", "no_options", "put back the settings that a killed agent left"),

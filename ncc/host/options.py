@@ -34,13 +34,13 @@ def listed(text: str) -> tuple[str, ...]:
     return tuple(entry for entry in text.split(",") if entry.strip())
 
 
-def network_options(parser: argparse.ArgumentParser, link_rate: str) -> None:
-    """Facts of the network; `link_rate` says where the rate of the host's link comes from if it is not given."""
+def network_options(parser: argparse.ArgumentParser) -> None:
+    """Facts of the network."""
     group = parser.add_argument_group("the network, which a host cannot measure")
     rate = number(1e3, 1e13)
     buffer_bytes = NeighbourhoodSpec(hosts=1, link_rate_bps=1e9, uplink_rate_bps=1e9).uplink_buffer_bytes
     add = group.add_argument
-    add("--link-rate", type=rate, metavar="BPS", help=f"bits/s of each host's link ({link_rate})")
+    add("--link-rate", type=rate, metavar="BPS", help="bits/s of each host's link (the interface's)")
     add("--uplink-rate", type=rate, required=True, metavar="BPS", help="bits/s of the port that all share")
     add(
         "--uplink-buffer",
@@ -106,7 +106,7 @@ def run_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="periods after which a neighbour's state is ignored (%(default)s)",
     )
-    network_options(parser, "that of the interface, where it knows it")
+    network_options(parser)
     bound_options(parser)
     guard_options(parser)
     add = parser.add_argument_group("what is done").add_argument
@@ -121,16 +121,6 @@ def run_options(parser: argparse.ArgumentParser) -> None:
         "--metrics", metavar="ADDRESS:PORT", help="address at which Prometheus reads metrics; without it there are none"
     )
     add("--log-s", type=number(), default=10.0, metavar="S", help="seconds between two reports (%(default)s)")
-
-
-def replay_options(parser: argparse.ArgumentParser) -> None:
-    """Options of ``replay``."""
-    parser.add_argument("policy", type=Path, help="a policy file")
-    parser.add_argument("epochs", type=Path, help="epochs.parquet of a run, or another table with its columns")
-    parser.add_argument("--area", type=int, default=0, help="the neighbourhood of it (%(default)s)")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="where decisions go, as Parquet")
-    network_options(parser, "needed: there is no interface to ask")
-    bound_options(parser)
 
 
 def uplink_options(parser: argparse.ArgumentParser) -> None:

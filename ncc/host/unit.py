@@ -12,8 +12,6 @@ from ncc.core.errors import ConfigError
 from ncc.core.options import Parser
 from ncc.host.options import run_options
 
-CREDENTIAL = "${CREDENTIALS_DIRECTORY}/key"
-"""The key as the service finds it: systemd puts a copy there that only the agent may read."""
 TEMPORARY = ("/tmp", "/var/tmp")
 """Folders of which the service has its own."""
 _PLAIN = re.compile(r"[A-Za-z0-9_@+=:,./\[\]*-]+", re.ASCII)
@@ -39,12 +37,16 @@ def unit_text(arguments: Sequence[str]) -> str:
     if asked.seconds is not None:
         raise ConfigError("--seconds ends the agent by itself, and a service goes on: leave it out")
     policy = asked.policy.absolute()
-    if any(path.is_relative_to(folder) for path in (policy, policy.resolve()) for folder in TEMPORARY):
-        raise ConfigError(f"{policy} is temporary, and the service would not see it: put it elsewhere, as in /etc/ncc")
-    words = ["-m", "ncc.host", "run", *_located(arguments, asked)]
+    for path in (policy, *([] if asked.key is None else [asked.key.absolute()])):
+        if any(one.is_relative_to(folder) for one in (path, path.resolve()) for folder in TEMPORARY):
+            raise ConfigError(
+                f"{path} is temporary, and the service would not see it: put it elsewhere, as in /etc/ncc"
+            )
+    # As isolated as Python can be: neither the environment nor the current folder adds a module.
+    words = [python, "-I", "-m", "ncc.host", "run", *arguments]
     if strange := next((word for word in words if not word.isprintable()), None):
         raise ConfigError(f"a unit cannot hold the argument {strange!r}: leave out what cannot be printed")
-    more = [] if asked.key is None else [f"LoadCredential=key:{_specified(str(asked.key.absolute()))}"]
+    more = []
     if asked.default:
         more.append(f"ExecStopPost={_quoted(sys.executable)} -I -m ncc.host restore")
     else:
@@ -54,29 +56,12 @@ def unit_text(arguments: Sequence[str]) -> str:
     return Template(TEMPLATE.read_text()).substitute(
         dry_run="(dry run) " if asked.dry_run else "",
         policy=_specified(str(policy)),
-        # As isolated as Python can be: neither the environment nor the current folder adds a module.
-        command=" ".join(_quoted(word) for word in (sys.executable, "-I", *words)),
+        folder=_specified(str(Path.cwd())),
+        command=" ".join(map(_quoted, words)),
         more="".join(f"{line}\n" for line in more),
         sysctls=" and set sysctls" if asked.default else "",
         realtime=" CAP_SYS_NICE" if asked.realtime else "",
     )
-
-
-def _located(arguments: Sequence[str], asked: argparse.Namespace) -> list[str]:
-    """The options with absolute paths, and the key where systemd puts it."""
-    changed, after_key, policy = [], False, str(asked.policy)
-    for word in arguments:
-        if after_key:
-            changed.append(CREDENTIAL)
-        elif word.startswith("--key="):
-            changed.append(f"--key={CREDENTIAL}")
-        elif word == policy:
-            changed.append(str(asked.policy.absolute()))
-            policy = ""
-        else:
-            changed.append(word)
-        after_key = word == "--key" and not after_key
-    return changed
 
 
 def _specified(text: str) -> str:
@@ -85,8 +70,8 @@ def _specified(text: str) -> str:
 
 
 def _quoted(word: str) -> str:
-    """A word of a command line (systemd.service(5)), of which only the credentials' folder is to be filled in."""
-    if _PLAIN.fullmatch(word.replace(CREDENTIAL, "key")):
+    """A word of a command line (systemd.service(5)), of which nothing is to be filled in."""
+    if _PLAIN.fullmatch(word):
         return word
     escaped = _specified(word).replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
-    return '"' + escaped.replace("$" + CREDENTIAL, CREDENTIAL) + '"'
+    return f'"{escaped}"'

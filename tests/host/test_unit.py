@@ -30,12 +30,9 @@ def test_it_starts_what_was_asked(capsys: pytest.CaptureFixture[str], monkeypatc
     found = settings(capsys.readouterr().out)
     words = shlex.split(found["ExecStart"])
     assert words[1:5] == ["-I", "-m", "ncc.host", "run"]
-    key = "${CREDENTIALS_DIRECTORY}/key"
-    assert words[5:] == ["/usr/policy.ncc", *ARGUMENTS[1:], "--key", key]
-    assert found["LoadCredential"] == "key:/usr/key"
+    assert words[5:] == ["policy.ncc", *ARGUMENTS[1:], "--key", "key"]
+    assert found["WorkingDirectory"] == "/usr"
     assert found["AssertPathExists"] == "/usr/policy.ncc"
-    assert settings(unit_text([*ARGUMENTS, "--key=/x/key"]))["ExecStart"].endswith(f"--key={key}")
-    assert "LoadCredential" not in settings(unit_text(ARGUMENTS))
 
 
 def test_rights_are_those_that_are_used() -> None:
@@ -78,6 +75,8 @@ def test_a_policy_that_the_service_would_not_see(tmp_path: Path) -> None:
     for policy in (f"{one}/policy.ncc", f"{other}/x/policy.ncc", f"/etc/..{one}/policy.ncc", str(link)):
         with pytest.raises(ConfigError, match="is temporary, and the service would not see it"):
             unit_text([policy, *ARGUMENTS[1:]])
+    with pytest.raises(ConfigError, match="/key is temporary"):
+        unit_text([*ARGUMENTS, "--key", f"{one}/key"])
 
 
 @pytest.mark.skipif(

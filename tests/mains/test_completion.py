@@ -13,7 +13,37 @@ from tests.mains.commands import verb
 from tests.support.tables import table
 
 
-@pytest.mark.parametrize(("line", "all_of", "none_of"), table(__file__, "completion.yaml"))
+@pytest.mark.parametrize(
+    ("line", "all_of", "none_of"),
+    [
+        ("ncc ", {"train ", "evaluate ", "--version "}, {"ncc "}),
+        ("ncc tr", {"train "}, {"evaluate "}),
+        ("ncc train sc", {"scenario=", "scenario.", "scenario/topology="}, {"seed="}),
+        ("ncc train se", {"seed="}, {"scenario="}),
+        ("ncc train scenario=in", {"scenario=incast "}, {"scenario=rack "}),
+        ("ncc train scenario=incast scenario.topology.", {"scenario.topology.senders="}, {"scenario.topology.hosts="}),
+        ("ncc train scenario=nowhere scenario.topology.", {"scenario.topology.hosts="}, set()),
+        ("ncc train experiment=ncc_c", {"experiment=ncc_cold "}, {"experiment=dctcp_queue "}),
+        ("ncc evaluate experiment=dctcp_q", {"experiment=dctcp_queue "}, {"experiment=ncc_cold "}),
+        ("ncc evaluate controller=", {"controller=list ", "controller=dctcp "}, set()),
+        ("ncc evaluate controller=[dctcp,cu", {"controller=[dctcp,cubic"}, {"controller=[dctcp,dctcp"}),
+        ("ncc evaluate datapath=[packetsim,n", {"datapath=[packetsim,ns3"}, set()),
+        ("ncc evaluate sc", {"scenario="}, {"scenario/topology="}),
+        ("ncc evaluate scenario=incast sc", {"scenario=", "scenario.", "scenario/topology="}, set()),
+        ("ncc evaluate ", {"scenario=", "experiment=", "table="}, {"agent="}),
+        ("ncc export ", {"policy="}, {"experiment=", "scenario="}),
+        ("ncc evaluate scenario=", {"scenario=rack ", "scenario=list "}, set()),
+        ("ncc evaluate table=", {"table=short ", "table=full "}, set()),
+        ("ncc host ", {"run ", "uplink ", "check "}, {"--help "}),
+        ("ncc bench ", {"ns3 ", "scale "}, {"--help "}),
+        ("ncc bench ns3 s", {"scale "}, {"ns3 "}),
+        ("ncc host --", {"--help "}, {"run "}),
+        ("ncc evaluate bounds=", {"bounds=true ", "bounds=false "}, set()),
+        ("ncc evaluate run=", {"run=runs/done "}, {"run=runs/begun "}),
+        ("ncc train resume=runs/b", {"resume=runs/begun "}, set()),
+        ("ncc export policy=n", {"policy=ncc "}, set()),
+    ],
+)
 def test_words_that_may_follow(
     line: str, all_of: list[str], none_of: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
