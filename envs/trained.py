@@ -44,14 +44,6 @@ class TrainedRanges(Value, frozen=True):
             if least > most:
                 raise ConfigError(f"TrainedRanges.{name} must be (least, most), got ({least:g}, {most:g})")
 
-    def lines(self) -> tuple[str, ...]:
-        """Return one line per range, for the terminal."""
-        said = []
-        for name, (what, unit, scale) in _SAID.items():
-            least, most = getattr(self, name)
-            said.append(f"{what}: {_span(least, most, scale)}{unit}")
-        return tuple(said)
-
     def outside(self, scenario: Scenario) -> tuple[str, ...]:
         """Return a sentence for each value of a scenario that lies outside the ranges.
 

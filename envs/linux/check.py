@@ -8,12 +8,12 @@ import ctypes
 import os
 import platform
 import re
+import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -34,8 +34,6 @@ RUN = Path("/run")
 UID_MAP = Path("/proc/self/uid_map")
 EVERY_UID = ["0", "0", "4294967295"]
 """User map of the namespace of the machine's own root."""
-AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-"""File in which the kernel lists its congestion controls."""
 CAPABILITIES = {
     "CAP_BPF": (39, "to load programs"),
     "CAP_PERFMON": (38, "to let programs read the kernel's structures"),
@@ -108,12 +106,12 @@ def _found(fine: bool, found: str, missing: str) -> str:
     return found
 
 
-def _processor() -> str:
-    found = platform.machine()
-    missing = (
-        f"this is {found}, and programs for the kernel are built for {' or '.join(PROCESSORS)}: use such a machine"
-    )
-    return _found(found in PROCESSORS, found, missing)
+def capabilities() -> int:
+    """Bit mask of this process's effective capabilities; 0 on other systems than Linux."""
+    try:
+        return int(re.findall(r"^CapEff:\s*([0-9a-f]+)", Path("/proc/self/status").read_text(), re.MULTILINE)[0], 16)
+    except (OSError, IndexError):  # not Linux
+        return 0
 
 
 def _kernel() -> str:
@@ -123,28 +121,9 @@ def _kernel() -> str:
     return _found(fine, found, f"this is {found}: boot Linux {'.'.join(map(str, KERNEL_LEAST))} or later")
 
 
-def _btf() -> str:
-    missing = f"{BTF} does not exist: boot a kernel built with CONFIG_DEBUG_INFO_BTF"
-    return _found(BTF.exists(), "the kernel describes its types", missing)
-
-
-def capabilities() -> int:
-    """Bit mask of this process's effective capabilities; 0 on other systems than Linux."""
-    try:
-        return int(re.findall(r"^CapEff:\s*([0-9a-f]+)", Path("/proc/self/status").read_text(), re.MULTILINE)[0], 16)
-    except (OSError, IndexError):  # not Linux
-        return 0
-
-
 def _capability(name: str) -> str:
     bit, purpose = CAPABILITIES[name]
     return _found(bool(capabilities() >> bit & 1), purpose, f"it is needed {purpose}, which takes root (sudo)")
-
-
-def _user_namespace() -> str:
-    own = UID_MAP.exists() and UID_MAP.read_text().split() != EVERY_UID
-    missing = "this process is in one (a rootless container?), whose root is not the machine's: it takes root outside"
-    return _found(not own, "the machine's own", missing)
 
 
 def _realtime() -> str:
@@ -164,12 +143,6 @@ def _libbpf() -> str:
     major, minor = bpf().version()
     found = f"version {major}.{minor}"
     return _found(major >= 1, found, f"it is {found}: install 1.0 or later (package libbpf1)")
-
-
-def _objects() -> str:
-    shims = objects.controllers()
-    missing = "they were not built: install clang and libbpf-dev, then run `make build` or reinstall ncc"
-    return _found(bool(shims), f"controllers {', '.join(shims)}", missing)
 
 
 def _helpers() -> str:
@@ -200,13 +173,6 @@ def _switch() -> str:
     return "it marks, drops and counts at ports"
 
 
-def _places() -> str:
-    # The kernel is asked, and nothing is written, because other processes may be reading there.
-    fine = os.access(RUN, os.W_OK | os.X_OK)
-    missing = f"the machine's lock and namespaces' names are there: make {RUN} writable, which takes root (sudo)"
-    return _found(fine, "it can be written", missing)
-
-
 def _tun() -> str:
     try:
         os.close(os.open(TUN, os.O_RDWR | os.O_CLOEXEC))
@@ -216,11 +182,6 @@ def _tun() -> str:
             "container have it"
         ) from None
     return "links can have a delay"
-
-
-def _pyroute2() -> str:
-    fine = is_installed("pyroute2")
-    return _found(fine, f"version {version('pyroute2')}" if fine else "", "install it: pip install 'ncc[linux]'")
 
 
 def _queue(name: str, option: str, arguments: dict[str, object]) -> str:
@@ -244,9 +205,6 @@ def in_own_namespace(call: Callable[[], T]) -> T:
     """Return the result of `call`, made in a thread of its own with a new network namespace.
 
     The namespace ends with the thread, unless `call` has given it a name.
-
-    Raises:
-        DatapathError: this process may not make a network namespace.
     """
     results: list[T] = []
     failed: list[BaseException] = []
@@ -271,34 +229,66 @@ def in_own_namespace(call: Callable[[], T]) -> T:
     return results[0]
 
 
-def _own(name: str) -> str:
-    there = AVAILABLE.read_text().split() if AVAILABLE.exists() else []
-    missing = f"no reference beside ours: load the module tcp_{name} (modprobe) or boot a kernel with it"
-    return _found(name in there, f"linux::{name}", missing)
-
-
 _IN_NAMESPACE = ("CAP_NET_ADMIN", "CAP_SYS_ADMIN", "pyroute2")
 _TBF: dict[str, object] = {"rate": 10**6, "burst": 10**4, "limit": 10**5}
 
 CHECKS = (
-    Check("processor", _processor),
+    Check(
+        "processor",
+        lambda: _found(
+            (found := platform.machine()) in PROCESSORS,
+            found,
+            f"this is {found}, and programs for the kernel are built for {' or '.join(PROCESSORS)}: use such a machine",
+        ),
+    ),
     Check("kernel", _kernel),
-    Check("BTF", _btf),
+    Check(
+        "BTF",
+        lambda: _found(
+            BTF.exists(),
+            "the kernel describes its types",
+            f"{BTF} does not exist: boot a kernel built with CONFIG_DEBUG_INFO_BTF",
+        ),
+    ),
     *(Check(name, partial(_capability, name)) for name in CAPABILITIES),
-    Check("user namespace", _user_namespace),
-    Check("/run", _places),
+    Check(
+        "user namespace",
+        lambda: _found(
+            not UID_MAP.exists() or UID_MAP.read_text().split() == EVERY_UID,
+            "the machine's own",
+            "this process is in one (a rootless container?), whose root is not the machine's: it takes root outside",
+        ),
+    ),
+    Check(
+        "/run",  # the kernel is asked, and nothing is written, because other processes may be reading there
+        lambda: _found(
+            os.access(RUN, os.W_OK | os.X_OK),
+            "it can be written",
+            f"the machine's lock and namespaces' names are there: make {RUN} writable, which takes root (sudo)",
+        ),
+    ),
     Check("TUN", _tun, needed=False),
     Check("SCHED_FIFO", _realtime, needed=False),
     Check("libbpf", _libbpf),
-    Check("BPF objects", _objects),
+    Check(
+        "BPF objects",
+        lambda: _found(
+            bool(shims := objects.controllers()),
+            f"controllers {', '.join(shims)}",
+            "they were not built: install clang and libbpf-dev, then run `make build` or reinstall ncc",
+        ),
+    ),
     Check("helper programs", _helpers),
     Check("struct_ops", _struct_ops, after=LOADING),
     Check("switch program", _switch, after=(*LOADING, "CAP_NET_ADMIN")),
-    Check("pyroute2", _pyroute2),
+    Check(
+        "pyroute2",
+        lambda: _found(is_installed("pyroute2"), "it makes the network", "install it: pip install 'ncc[linux]'"),
+    ),
+    Check("tc", lambda: _found(shutil.which("tc") is not None, "it makes queues", "install it (package iproute2)")),
     Check("tbf", partial(_queue, "tbf", "CONFIG_NET_SCH_TBF", _TBF), after=_IN_NAMESPACE),
     Check(
         "clsact", partial(_queue, "clsact", "CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_ACT", {}), after=_IN_NAMESPACE
     ),
-    *(Check(f"kernel's {name}", partial(_own, name), needed=False) for name in ("cubic", "bbr", "dctcp")),
 )
-"""All checks, in an order in which each needs only earlier ones; the last ones are references for ours."""
+"""All checks, in an order in which each needs only earlier ones."""

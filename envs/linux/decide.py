@@ -76,11 +76,7 @@ class HastenedPolicy:
         return {"decides": "numpy" if self.decider is None else "compiled"}
 
     def reset(self, scenario: Scenario, seed: int) -> None:
-        """Prepare for a run.
-
-        Raises:
-            ConfigError: the policy does not fit what is observed, or the table of actions.
-        """
+        """Prepare for a run."""
         self._limiter.reset(scenario, seed)
         self.decider, self._n_agents = None, scenario.n_agents
         policy, n_actions = self._policy, self._actions.spec.n_actions

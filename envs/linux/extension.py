@@ -59,11 +59,7 @@ def _loaded(name: str, remedy: str) -> Any:
 
 
 def memory(opened: Any, name: str, row: np.dtype[np.void]) -> NDArray[np.void]:
-    """Return the rows [entries] of a map of a loaded object, in memory shared with the kernel.
-
-    Raises:
-        DatapathError: the rows of the map have another size than `row`.
-    """
+    """Return the rows [entries] of a map of a loaded object, in memory shared with the kernel."""
     fd, row_bytes, entries = opened.shape(name)
     if row.itemsize != row_bytes:
         raise DatapathError(

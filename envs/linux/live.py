@@ -150,9 +150,6 @@ class InterfaceCounter:
 
     Args:
         name: name of the interface.
-
-    Raises:
-        DatapathError: there is no such interface.
     """
 
     def __init__(self, name: str) -> None:
@@ -169,11 +166,7 @@ class InterfaceCounter:
             ) from None
 
     def __call__(self) -> int:
-        """Return the bytes sent since the interface came up.
-
-        Raises:
-            DatapathError: the interface was removed.
-        """
+        """Return the bytes sent since the interface came up."""
         sent = []
         try:
             for file in self._files:

@@ -26,11 +26,7 @@ WATCHED_S = 0.2
 
 @cache
 def require() -> None:
-    """Check once per process that runs are possible on this machine.
-
-    Raises:
-        DatapathError: they are not; the message names the first thing that is missing and what to do.
-    """
+    """Check once per process that runs are possible on this machine."""
     for row in check_machine():
         if row.needed and row.state is not State.THERE:
             raise DatapathError(f"No run on linux is possible here: {row.name}: {row.sentence.rstrip('.')}.")
@@ -41,9 +37,6 @@ def take_machine(*, shared: bool = False) -> int:
 
     Args:
         shared: hold it together with others that also set this; a run never shares.
-
-    Raises:
-        DatapathError: another run has it, or the lock file cannot be opened.
     """
     try:
         lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -89,57 +82,24 @@ def split_cores() -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(cores[-1:]), tuple(cores[:-1] or cores)
 
 
-class Cores:
-    """Cores of the calling thread from `enter` to `leave`; the cores of before again afterwards.
-
-    Both may be called twice, and `leave` from any thread. Threads and processes that are made in between inherit the
-    cores. Without `cores`, nothing changes.
-    """
-
-    def __init__(self, cores: tuple[int, ...]) -> None:
-        self._cores = cores
-        self._undo = ExitStack()
-
-    def enter(self) -> None:
-        """Bind the thread to the cores."""
-        if self._cores:
-            self._undo.callback(_give_back, os.sched_setaffinity, threading.get_native_id(), os.sched_getaffinity(0))
-            os.sched_setaffinity(0, self._cores)
-
-    def leave(self) -> None:
-        """Go back to the cores of before."""
-        self._undo.close()
+def stay_on(cores: tuple[int, ...], undo: ExitStack) -> None:
+    """Bind the calling thread to cores until `undo` is closed, by any thread; without cores, nothing changes."""
+    if cores:
+        undo.callback(_give_back, os.sched_setaffinity, threading.get_native_id(), os.sched_getaffinity(0))
+        os.sched_setaffinity(0, cores)
 
 
-class Realtime:
-    """SCHED_FIFO for the calling thread from `enter` to `leave`.
-
-    Both may be called twice, and `leave` from any thread. Threads and processes that are made in between keep the usual
-    scheduling.
-    """
-
-    def __init__(self) -> None:
-        self._undo = ExitStack()
-
-    def enter(self) -> None:
-        """Switch to SCHED_FIFO.
-
-        Raises:
-            DatapathError: this process may not.
-        """
-        before = (threading.get_native_id(), os.sched_getscheduler(0), os.sched_getparam(0))
-        try:
-            os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(DECISIONS_PRIORITY))
-        except PermissionError:
-            raise DatapathError(
-                "SCHED_FIFO is refused (it takes CAP_SYS_NICE, and a control group that allows it): set "
-                "datapath.linux.settings.scheduling=other, and expect missed periods on a machine with other work."
-            ) from None
-        self._undo.callback(_give_back, os.sched_setscheduler, *before)
-
-    def leave(self) -> None:
-        """Go back to the scheduling of before."""
-        self._undo.close()
+def go_first(undo: ExitStack) -> None:
+    """Give the calling thread, and none that it makes, SCHED_FIFO until `undo` is closed, by any thread."""
+    before = (threading.get_native_id(), os.sched_getscheduler(0), os.sched_getparam(0))
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(DECISIONS_PRIORITY))
+    except PermissionError:
+        raise DatapathError(
+            "SCHED_FIFO is refused (it takes CAP_SYS_NICE, and a control group that allows it): set "
+            "datapath.linux.settings.scheduling=other, and expect missed periods on a machine with other work."
+        ) from None
+    undo.callback(_give_back, os.sched_setscheduler, *before)
 
 
 def _give_back(call: Callable[..., None], *before: object) -> None:

@@ -55,11 +55,7 @@ def path(name: str) -> Path:
 
 
 def create(name: str) -> None:
-    """Make a namespace.
-
-    Raises:
-        DatapathError: the name is too long, or this process may not make namespaces.
-    """
+    """Make a namespace."""
     if len(name) > NAME_MAX:
         raise DatapathError(f"A namespace's name must have at most {NAME_MAX} characters, got {name!r}.")
     try:

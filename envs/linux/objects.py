@@ -29,11 +29,7 @@ def bpf_objects() -> dict[str, Path]:
 
 
 def require_built() -> dict[str, Path]:
-    """Return the programs for the kernel by name.
-
-    Raises:
-        DatapathError: none was built; the message says what the build lacked.
-    """
+    """Return the programs for the kernel by name."""
     if not (built := bpf_objects()):
         raise DatapathError(
             "The Linux datapath's programs for the kernel were not built: install clang and libbpf-dev, then run "
@@ -43,11 +39,7 @@ def require_built() -> dict[str, Path]:
 
 
 def helper(name: str) -> Path:
-    """Return the path of a helper program.
-
-    Raises:
-        DatapathError: it was not built.
-    """
+    """Return the path of a helper program."""
     if (place := folder()) is None or not (place / name).is_file():
         raise DatapathError(
             f"The Linux datapath's helper program {name} was not built: install gcc, then run `make build` (in a "

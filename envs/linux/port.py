@@ -36,11 +36,7 @@ class Port:
     """
 
     def __init__(self, interface: str) -> None:
-        """Find the device in the calling thread's namespace.
-
-        Raises:
-            ConfigError: there is no such interface, or it has no queue.
-        """
+        """Find the device in the calling thread's namespace."""
         try:
             index = socket.if_nametoindex(interface)
         except OSError:
@@ -60,11 +56,7 @@ class Port:
             raise ConfigError(str(error)) from None
 
     def read(self) -> PortState:
-        """Read the counters.
-
-        Raises:
-            DatapathError: the interface was removed, or has no queue with counters.
-        """
+        """Read the counters."""
         try:
             return self._read()
         except OSError as error:  # no answer within the time, or no memory for it

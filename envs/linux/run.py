@@ -40,10 +40,8 @@ class Run:
         self.scenario, self.flows, self.settings = scenario, flows, settings
         self.topology = scenario.network()
         self._undo = ExitStack()
-        own, self._traffic_cores = machine.split_cores() if settings.cores == "split" else ((), ())
-        self._realtime, self._cores = machine.Realtime(), machine.Cores(own)
-        self._undo.callback(self._realtime.leave)
-        self._undo.callback(self._cores.leave)
+        self._own_cores, self._traffic_cores = machine.split_cores() if settings.cores == "split" else ((), ())
+        self._scheduling = self._undo.enter_context(ExitStack())
         self._periods = Periods(to_ns(scenario.period_s))
         self._latency_ns = to_ns(scenario.decision_latency_s)
         self._longest_s = settings.check_length(scenario.duration_s, scenario.drain_s)
@@ -65,8 +63,8 @@ class Run:
         self._undo.enter_context(machine.alone())
         machine.require()
         if self.settings.scheduling == "fifo":  # fails now rather than at the first step
-            self._realtime.enter()
-            self._realtime.leave()
+            with ExitStack() as tried:
+                machine.go_first(tried)
         self._busy_frac = machine.busy_frac()
         if self._busy_frac > self.settings.busy_frac and self.settings.busy == "refuse":
             raise DatapathError(
@@ -154,9 +152,9 @@ class Run:
         gc.collect()
         gc.freeze()
         self._undo.callback(gc.unfreeze)
-        self._cores.enter()
+        machine.stay_on(self._own_cores, self._scheduling)
         if self.settings.scheduling == "fifo":
-            self._realtime.enter()
+            machine.go_first(self._scheduling)
         self._begun = True
         self._cpu_s, self._wall_s, self._ready_s = time.thread_time(), time.monotonic(), machine.waited_s()
         self._periods.start_ns = self._read_ns = time.monotonic_ns() + LEAD_NS
@@ -192,8 +190,7 @@ class Run:
 
     def records(self) -> Records:
         """Return the records; flows that ended after the last period count as unfinished."""
-        self._realtime.leave()
-        self._cores.leave()
+        self._scheduling.close()
         if self._begun:
             self._waited_s = machine.waited_s() - self._ready_s
             self._cpu_frac = (time.thread_time() - self._cpu_s) / (time.monotonic() - self._wall_s)

@@ -93,9 +93,6 @@ class Shim:
         """Put connections that begin from now on at `address` (IPv4) under the limit of host `index`.
 
         A host may have several addresses.
-
-        Raises:
-            ConfigError: the index is out of range, or the address is not an IPv4 address.
         """
         if not 0 <= index < layout.HOSTS_MAX:
             raise ConfigError(f"A host's index must be from 0 to {layout.HOSTS_MAX - 1}, got {index!r}")
@@ -110,11 +107,7 @@ class Shim:
         self.agent["beat_ns"] = time.monotonic_ns() if now_ns is None else now_ns
 
     def limit(self, rates_bps: FloatArray) -> None:
-        """Limit hosts 0 to n - 1 to rates [n] in bits/s of IP packets with data; inf means no limit.
-
-        Raises:
-            ConfigError: a rate is NaN, zero or negative.
-        """
+        """Limit hosts 0 to n - 1 to rates [n] in bits/s of IP packets with data; inf means no limit."""
         if not rates_bps.min(initial=np.inf) > 0:  # NaN fails too
             host = int(np.flatnonzero(~(rates_bps > 0))[0])
             raise ConfigError(f"The limit of host {host} must be above 0 bit/s (inf: none), got {rates_bps[host]}.")

@@ -110,11 +110,7 @@ def not_honoured(transport: Transport, nic: Nic) -> tuple[str, ...]:
 
 
 def apply(settings: Mapping[str, str]) -> None:
-    """Write settings to the calling thread's namespace.
-
-    Raises:
-        DatapathError: the kernel has no such setting, or refuses the value.
-    """
+    """Write settings to the calling thread's namespace."""
     for name, value in settings.items():
         try:
             (Path("/proc/sys") / name).write_text(value)

@@ -174,9 +174,6 @@ class Switch:
         """Return counters [n_ports] of `STATS` of all ports, in a view that the next call overwrites.
 
         This takes microseconds.
-
-        Raises:
-            DatapathError: the switch is closed.
         """
         if not self.programs:
             raise DatapathError("The rack is closed: its ports can no longer be sampled.")

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Any action space of the protocol as a list of choices, for learners with discrete actions."""
 
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import numpy as np
@@ -12,7 +11,6 @@ from gymnasium import spaces
 from ncc.core.errors import ConfigError
 from ncc.envs.ns3gym.containers import Space
 
-PARTS_MAX = 1000
 CHOICES_MAX = 10_000
 """Most choices of a part; a policy's last layer has a row for each."""
 
@@ -26,18 +24,12 @@ class Choices:
         space: action space.
         levels: number of values, evenly spread over the bounds, for each number of a Box; fewer if the Box has
             fewer whole numbers.
-
-    Raises:
-        ConfigError: a Box has no bounds, or there is nothing or too much to choose.
     """
 
     def __init__(self, space: Space, levels: int) -> None:
-        if not 1 <= (parts := _n_parts(space)) <= PARTS_MAX:
-            raise ConfigError(
-                f"the simulation's actions have {parts} parts, and can be learnt with from 1 to {PARTS_MAX}, each with "
-                "a choice of its own"
-            )
         sizes, self._build = _choices(space, levels, "action space")
+        if not sizes:
+            raise ConfigError("the simulation's actions have no parts, so there is nothing to learn")
         self.sizes: npt.NDArray[np.int64] = np.array(sizes, np.int64)
         """Number of values of each part [parts]."""
         self.n_parts = len(sizes)
@@ -55,16 +47,6 @@ class Choices:
         """
         chosen = indices * self.sizes // self.n_actions
         return self._build(iter(chosen.tolist()))
-
-
-def _n_parts(space: Space) -> int:
-    """Count the parts of an action space."""
-    if isinstance(space, spaces.Box):
-        return math.prod(space.shape)
-    if isinstance(space, spaces.Discrete):
-        return 1
-    inner = cast(spaces.Tuple | spaces.Dict, space).spaces
-    return sum(_n_parts(part) for part in (inner.values() if isinstance(inner, Mapping) else inner))
 
 
 def _choices(space: Space, levels: int, where: str) -> tuple[list[int], Build]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ncc.core.errors import DatapathError
 from ncc.envs.ns3gym.containers import Space, describe, packer, parse, value_of
-from ncc.envs.ns3gym.link import Link, Lost, Stranger, TimedOut
+from ncc.envs.ns3gym.link import Link, Lost, TimedOut
 from ncc.envs.ns3gym.schema import messages
 
 AGAIN_S = 0.02
@@ -62,11 +62,7 @@ class AgentLink:
             raise
 
     def tell(self, obs: Any, reward: float, info: str, *, terminated: bool = False, truncated: bool = False) -> Any:
-        """Send the state, and return the agent's action, or None if it says stop.
-
-        Raises:
-            DatapathError: the agent has gone, did not answer in time, or its answer is not an action.
-        """
+        """Send the state, and return the agent's action, or None if it says stop."""
         pb = messages()
         over = terminated or truncated
         state = pb.EnvStateMsg(obsData=self._pack(obs), reward=reward, isGameOver=over, info=info)
@@ -123,9 +119,6 @@ class AgentLink:
             except Lost:
                 link.close(linger_ms=0)
                 time.sleep(AGAIN_S)
-            except Stranger:
-                link.close(linger_ms=0)
-                raise self._stranger() from None
             except TimedOut:
                 link.close(linger_ms=0)
                 raise self._nobody(wait_s, link) from None
@@ -141,20 +134,12 @@ class AgentLink:
         return frames[1]
 
     def _nobody(self, wait_s: float, link: Link) -> DatapathError:
-        if link.unheard:
-            return self._stranger()
         if link.connected:
             return AgentLeft(
-                f"an agent listens on port {self._port}, and did not begin an episode within {wait_s:g} s; reset it, "
+                f"what listens on port {self._port} began no episode within {wait_s:g} s; reset it if it is an agent, "
                 "or raise wait_s"
             )
         return AgentLeft(
             f"no agent listened on port {self._port} within {wait_s:g} s; start one, "
             f"Ns3Env(port={self._port}, startSim=False), or raise wait_s"
-        )
-
-    def _stranger(self) -> DatapathError:
-        return DatapathError(
-            f"port {self._port} is held by a program that is not an agent of ns3-gym's protocol (it does not use "
-            "ZMQ, or has another kind of socket); give the agent and this command another port"
         )

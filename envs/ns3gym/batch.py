@@ -24,9 +24,6 @@ from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray, Transition
 
 CLIP = 10.0
 """Bound of scaled observations, in standard deviations."""
-OBS_DIM_MAX = 100_000
-NUMBERS_MAX = 2_000_000
-"""Most numbers that all parts of an action observe and choose among in one step of one simulation."""
 SIM_SEEDS = 2**31 - 1
 """Largest seed that is drawn: ns-3's seeds have 32 bits, and some scripts keep them signed."""
 
@@ -221,21 +218,11 @@ def measure_scales(spec: SimulationSpec, seed: int) -> Scales:
 
 
 def _learnable(env: Ns3GymEnv, spec: SimulationSpec) -> tuple[int, Choices]:
-    """Return the number of observed numbers, and the choices of actions.
-
-    Raises:
-        ConfigError: there are none, or too many.
-    """
+    """Return the number of observed numbers, and the choices of actions."""
     flat_dim = spaces.flatdim(env.observation_space)
-    if not 1 <= flat_dim <= OBS_DIM_MAX:
-        raise ConfigError(f"the simulation observes {flat_dim} numbers; from 1 to {OBS_DIM_MAX} can be learnt from")
+    if not flat_dim:
+        raise ConfigError("the simulation observes no numbers, so there is nothing to learn from")
     choices = Choices(env.action_space, spec.levels)
-    parts = choices.n_parts
-    if (numbers := parts * (flat_dim + parts + choices.n_actions)) > NUMBERS_MAX:
-        raise ConfigError(
-            f"{parts} parts of an action that each see {flat_dim} numbers and choose among {choices.n_actions} values "
-            f"are {numbers} numbers a step, and {NUMBERS_MAX} are the most: observe less, or lower env.levels"
-        )
     return flat_dim, choices
 
 

@@ -66,9 +66,6 @@ class Bridge:
 
         Returns:
             Its first state.
-
-        Raises:
-            DatapathError: no simulation came, or one came that does not speak the protocol.
         """
         deadline_s = time.monotonic() + wait_s
         self._peer, self._asked, self._obs, self.stop_sent, self._steps = None, False, None, False, 0
@@ -117,9 +114,6 @@ class Bridge:
 
         Some scripts have nothing left to observe at the end (`NotifySimulationEnd` after a callback that cleared it);
         the observation before is repeated then.
-
-        Raises:
-            DatapathError: the simulation ended, was lost, did not answer in time, or sent another message.
         """
         if self._peer is None or self.obs_space is None:
             raise DatapathError("no simulation is connected; reset the environment first")

@@ -36,11 +36,7 @@ class Incomplete(DatapathError):  # noqa: N818 - names an event
 
 
 def wire_space(space: Space) -> Space:
-    """Return a space that the protocol has: the same, or a Tuple of Discrete for MultiDiscrete and MultiBinary.
-
-    Raises:
-        ConfigError: the protocol has no such space.
-    """
+    """Return a space that the protocol has: the same, or a Tuple of Discrete for MultiDiscrete and MultiBinary."""
     if isinstance(space, spaces.MultiDiscrete) and not space.start.any():
         return spaces.Tuple([wire_space(spaces.Discrete(int(n))) for n in space.nvec.ravel()])
     if isinstance(space, spaces.MultiBinary):
@@ -85,9 +81,6 @@ def space_of(description: Any, where: str) -> Space:
     """Return the space that a `SpaceDescription` describes.
 
     Equal bounds, which ns-3 sends if a script has separate bounds for each number, count as no bounds.
-
-    Raises:
-        DatapathError: it describes no space; `where` names it in the message.
     """
     pb = messages()
     if description.type == pb.Discrete:
@@ -248,11 +241,7 @@ def value_of(container: Any, space: Space, where: str, let_through: LetThrough |
 
 
 def _cast(numbers: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return the numbers in that dtype; floats are rounded to it.
-
-    Raises:
-        ValueError: the dtype cannot hold one of them, which the message names.
-    """
+    """Return the numbers in that dtype; floats are rounded to it."""
     if numbers.dtype == dtype:
         return numbers
     with np.errstate(all="ignore"):
@@ -284,11 +273,7 @@ def _decode_error() -> type[Exception]:
 
 
 def parse(name: str, data: bytes, what: str) -> Any:
-    """Decode a message of that name.
-
-    Raises:
-        DatapathError: the bytes are not such a message; `what` describes the expected one.
-    """
+    """Decode a message of that name."""
     message = getattr(messages(), name)()
     try:
         message.ParseFromString(data)

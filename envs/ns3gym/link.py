@@ -26,10 +26,6 @@ class TimedOut(DatapathError):  # noqa: N818
     """Error: nothing came in time."""
 
 
-class Stranger(DatapathError):  # noqa: N818
-    """Error: the other side does not speak ZMQ, or its socket is of another kind."""
-
-
 class Ended(DatapathError):  # noqa: N818
     """Error: the process behind the watched descriptor has ended, which made it readable."""
 
@@ -41,9 +37,6 @@ class Link:
         kind: name of ZMQ's socket type.
         address: address to bind or connect to.
         bind: True to bind, False to connect.
-
-    Raises:
-        OSError: the address cannot be bound; `errno` says why.
     """
 
     def __init__(self, kind: str, address: str, *, bind: bool) -> None:
@@ -55,17 +48,15 @@ class Link:
         self._socket.linger = LINGER_MS
         self._socket.reconnect_ivl = 20
         self._socket.reconnect_ivl_max = 200
-        names = ("ACCEPTED", "CONNECTED", "DISCONNECTED", "HANDSHAKE_SUCCEEDED", "HANDSHAKE_FAILED_NO_DETAIL")
-        events = {name: int(getattr(zmq, f"EVENT_{name}")) for name in names}
-        self._names = {number: name for name, number in events.items()}
-        self._monitor = self._socket.get_monitor_socket(sum(events.values()))
+        self._made, self._ended = {int(zmq.EVENT_ACCEPTED), int(zmq.EVENT_CONNECTED)}, int(zmq.EVENT_DISCONNECTED)
+        failed = int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+        self._monitor = self._socket.get_monitor_socket(sum(self._made) + self._ended + failed)
         self._poller = zmq.Poller()
         for socket in (self._socket, self._monitor):
             self._poller.register(socket, zmq.POLLIN)
         self._connections: set[int] = set()
         self._speaker: int | None = None
-        self._gone = False
-        self._bind, self._taken, self._greeting, self._heard = bind, False, False, False
+        self._bind, self._gone = bind, False
         try:
             (self._socket.bind if bind else self._socket.connect)(address)
         except zmq.ZMQError as error:
@@ -78,11 +69,6 @@ class Link:
         return bool(self._connections)
 
     @property
-    def unheard(self) -> bool:
-        """True if a program has accepted our connection, and none has ever spoken ZMQ."""
-        return self._taken and not self._heard
-
-    @property
     def port(self) -> int:
         """Port that was bound."""
         return int(self._socket.last_endpoint.rpartition(b":")[2])
@@ -92,7 +78,6 @@ class Link:
 
         Raises:
             Lost: there is no connection for the message, and none is being made.
-            Stranger: see the class.
         """
         try:
             self._socket.send_multipart(list(frames), flags=self._zmq.DONTWAIT)
@@ -112,7 +97,6 @@ class Link:
         Raises:
             Lost: our connection ended or, on a listening socket, that of the last message, even if others are
                 connected; only when there is no message left to read.
-            Stranger: see the class.
             Ended: `fd` is readable, and there is no message left to read.
             TimedOut: nothing happened in time.
         """
@@ -158,31 +142,19 @@ class Link:
         return [bytes(frame.bytes) for frame in frames]
 
     def _lost(self) -> bool:
-        """Take in all events; return True if our connection ended or, on a listening socket, that of the last message.
-
-        Raises:
-            Stranger: see the class.
-        """
+        """Take in all events; return True if our connection ended, or where we listen, that of the last message."""
         ended = False
         while self._monitor.poll(0):
             event = self._monitoring.recv_monitor_message(self._monitor)
-            name, fd = self._names[int(event["event"])], int(event["value"])
-            if name in ("ACCEPTED", "CONNECTED"):
+            kind, fd = int(event["event"]), int(event["value"])
+            if kind in self._made:
                 self._connections.add(fd)
-                self._taken = self._greeting = True
-            elif name == "HANDSHAKE_SUCCEEDED":
-                self._heard, self._greeting = True, False
-            elif name == "DISCONNECTED":
+            elif kind == self._ended:
                 self._connections.discard(fd)
                 ended = True
                 if fd == self._speaker:
                     self._speaker, self._gone = None, True
-                # Failed attempts to connect to our own port do not matter. An agent that goes during the greeting shows
-                # as a failed handshake; if the other side's bytes are not a greeting, libzmq just ends the connection.
-                if self._greeting and not self._bind:
-                    raise Stranger("the other side is not a socket that fits this one")
-            elif not self._bind:
-                self._greeting = False
+            elif not self._bind:  # failed attempts to connect to our own port do not matter
                 self._connections.clear()
                 ended = True
         # A connection that we made is lost even if libzmq has made another meanwhile, because the other side does not

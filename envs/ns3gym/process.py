@@ -34,11 +34,7 @@ kill -KILL 0
 
 
 def split_command(command: str | Sequence[str], folder: Path, where: str) -> tuple[str, ...]:
-    """Split a command into words as a shell does.
-
-    Raises:
-        ConfigError: the command is empty, has an open quote, or names no program that can be run from `folder`.
-    """
+    """Split a command into words as a shell does."""
     try:
         words = tuple(shlex.split(command)) if isinstance(command, str) else tuple(command)
     except ValueError as error:
@@ -60,9 +56,6 @@ class SimulationProcess:
         words: the command.
         folder: working directory.
         output: True lets it write to our terminal; False keeps its output for `last_words`.
-
-    Raises:
-        ConfigError: the command cannot be started.
     """
 
     def __init__(self, words: Sequence[str], folder: Path, *, output: bool = False) -> None:

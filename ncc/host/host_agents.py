@@ -97,11 +97,7 @@ class HostAgents:
         self.said: list[str] = []
 
     def reset(self, scenario: Scenario, seed: int) -> None:
-        """New agents for the hosts of a scenario.
-
-        Raises:
-            ConfigError: the policy does not fit its neighbourhoods, or its messages are to be lost or to lie.
-        """
+        """New agents for the hosts of a scenario."""
         header, scales = self.file.header, scales_of(scenario)
         near = scales.neighbours.shape[1]
         if header.neighbours is not None and header.neighbours != near:

@@ -76,11 +76,7 @@ class NonBlockingWriter:
         self._poll.register(descriptor, select.POLLOUT)
 
     def __call__(self, line: bytes) -> None:
-        """Write a line that ends in a newline; after one that was written in part, begin on a new line.
-
-        Raises:
-            OSError: it was not written, or not all of it.
-        """
+        """Write a line that ends in a newline; after one that was written in part, begin on a new line."""
         left = memoryview(b"\n" + line if self._torn else line)
         while left:
             if not self._poll.poll(0):  # a broken pipe counts as ready: then the write fails

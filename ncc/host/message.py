@@ -97,11 +97,7 @@ class Key:
     """A secret that the hosts of a neighbourhood share."""
 
     def __init__(self, secret: bytes) -> None:
-        """A key of at least `KEY_LEAST_BYTES`.
-
-        Raises:
-            ConfigError: it is too short or too long.
-        """
+        """A key of at least `KEY_LEAST_BYTES`."""
         if not KEY_LEAST_BYTES <= len(secret) <= KEY_MOST_BYTES:
             raise ConfigError(
                 f"a key must have {KEY_LEAST_BYTES} to {KEY_MOST_BYTES} bytes, got {len(secret)}: "
@@ -121,11 +117,7 @@ class Key:
 
 
 def read_key(path: Path) -> Key:
-    """Read a key from a file; white space around it does not count.
-
-    Raises:
-        ConfigError: no such file, it is not a plain one, others may read or write it, or it is no key.
-    """
+    """Read a key from a file; white space around it does not count."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:

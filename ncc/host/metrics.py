@@ -119,11 +119,7 @@ class AgentCollector:
 
 @contextmanager
 def served(address: Address) -> Iterator[Callable[[AgentCollector], None]]:
-    """Serve metrics at an address; inside, a function that says of which agent.
-
-    Raises:
-        ConfigError: the port is in use, or the address is not this machine's.
-    """
+    """Serve metrics at an address; inside, a function that says of which agent."""
     from prometheus_client import CollectorRegistry, start_http_server
 
     registry = CollectorRegistry()

@@ -51,11 +51,7 @@ class NeighbourhoodSpec(Value, frozen=True):
     period_s: Positive = 1 * MS
 
     def scenario(self) -> Scenario:
-        """A scenario of one such neighbourhood; only its constants are used.
-
-        Raises:
-            ConfigError: no network can have these numbers.
-        """
+        """A scenario of one such neighbourhood; only its constants are used."""
         if self.base_rtt_s is None:
             return self._with(10 * US)
         least_s = float(scales_of(self._with(0.0)).base_rtt_s[0])
@@ -97,11 +93,7 @@ Columns = Mapping[str, FloatArray | IntArray]
 
 
 def limiter_of(file: PolicyFile) -> RateLimiter:
-    """A limiter that decides by the policy of a file; the file's bounds are left to the guard.
-
-    Raises:
-        ConfigError: it observes what hosts cannot.
-    """
+    """A limiter that decides by the policy of a file; the file's bounds are left to the guard."""
     header = file.header
     if header.observation.ages:
         raise ConfigError(
@@ -145,9 +137,6 @@ class Neighbourhood:
         scenario: theirs; `NeighbourhoodSpec.scenario` makes one.
         local: rows among the scenario's agents of the hosts that are decided for, [k].
         peers: of those that send their state, [r]; hosts that are neither are idle.
-
-    Raises:
-        ConfigError: rows that cannot be, or a scenario in which neighbours are not seen one period old and true.
     """
 
     def __init__(self, limiter: RateLimiter, scenario: Scenario, local: Sequence[int], peers: Sequence[int]) -> None:

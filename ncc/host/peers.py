@@ -45,11 +45,7 @@ def peer_at(address: Address, which: int = 0) -> Peer:
 
 
 def parse_agent(text: str, what: str = "peer") -> tuple[Peer, ...]:
-    """The hosts of one agent: ``10.0.0.2``, ``10.0.0.2:9471``, or ``10.0.0.2*16`` for 16 hosts.
-
-    Raises:
-        ConfigError: it has another form; `what` names the thing.
-    """
+    """The hosts of one agent: ``10.0.0.2``, ``10.0.0.2:9471``, or ``10.0.0.2*16`` for 16 hosts."""
     found = _FORM.fullmatch(text.strip())
     if found is None:
         raise ConfigError(
@@ -69,11 +65,7 @@ def parse_agent(text: str, what: str = "peer") -> tuple[Peer, ...]:
 
 
 def parse_one(text: str, what: str) -> Peer:
-    """The one host at an address.
-
-    Raises:
-        ConfigError: as `parse_agent`, or several hosts are named.
-    """
+    """The one host at an address."""
     found = parse_agent(text, what)
     if len(found) > 1:
         raise ConfigError(f"the {what} {text!r} must be one, without *HOSTS")
@@ -81,11 +73,7 @@ def parse_one(text: str, what: str) -> Peer:
 
 
 def parse_peers(texts: Sequence[str], own: Sequence[Peer]) -> tuple[Peer, ...]:
-    """All hosts of the agents named, in their order; `own` hosts must not be among them.
-
-    Raises:
-        ConfigError: as `parse_agent`; or two are the same, one is the agent's own, or they are too many.
-    """
+    """All hosts of the agents named, in their order; `own` hosts must not be among them."""
     peers = tuple(peer for text in texts for peer in parse_agent(text))
     seen = {peer.id: "this agent itself" for peer in own}
     for peer in peers:
@@ -98,11 +86,7 @@ def parse_peers(texts: Sequence[str], own: Sequence[Peer]) -> tuple[Peer, ...]:
 
 
 def interface_index(interface: str) -> int:
-    """The kernel's number of a network interface.
-
-    Raises:
-        ConfigError: there is no such interface.
-    """
+    """The kernel's number of a network interface."""
     try:
         return socket.if_nametoindex(interface)
     except (OSError, ValueError):  # ValueError: a name with a zero byte

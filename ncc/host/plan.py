@@ -123,11 +123,7 @@ def _check_transport(file: PolicyFile) -> None:
 
 
 def narrowed(file: PolicyFile, options: argparse.Namespace) -> RateBounds:
-    """The file's bounds, narrowed by options.
-
-    Raises:
-        ConfigError: options would widen them.
-    """
+    """The file's bounds, narrowed by options."""
     bounds = file.header.limits
     changes: dict[str, float] = {}
     for name in ("min_rate_frac", "max_rate_frac", "rise_ratio", "fall_ratio"):

@@ -183,14 +183,10 @@ def _check_privileges() -> None:
 
 def _schedule(options: argparse.Namespace, undo: ExitStack) -> None:
     if options.core is not None:
-        pinned = machine.Cores((options.core,))
-        undo.callback(pinned.leave)
-        pinned.enter()
+        machine.stay_on((options.core,), undo)
     if options.realtime:
-        realtime = machine.Realtime()
-        undo.callback(realtime.leave)
         try:
-            realtime.enter()
+            machine.go_first(undo)
         except DatapathError:
             raise DatapathError(
                 "--realtime is refused: it takes CAP_SYS_NICE and a control group that allows SCHED_FIFO; leave it out "

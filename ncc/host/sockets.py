@@ -20,11 +20,7 @@ _IP_MULTICAST_ALL = 49
 
 
 def open_socket(address: Address, messages: int) -> socket.socket:
-    """A socket at an address of this machine, with room for about twice as many messages.
-
-    Raises:
-        ConfigError: the address is not this machine's, the port is in use, or it may not be had.
-    """
+    """A socket at an address of this machine, with room for about twice as many messages."""
     opened = _socket(messages)
     try:
         opened.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, DSCP << 2)
@@ -39,9 +35,6 @@ def join_group(sending: socket.socket, group: Address, interface: str, messages:
     """A socket that receives what comes to a multicast group through an interface, and nothing else.
 
     What `sending` sends to the group leaves by the interface, and goes no farther than the link.
-
-    Raises:
-        ConfigError: it is no multicast group, there is no such interface, or it may not be had.
     """
     index = interface_index(interface)
     if not IPv4Address(group.host).is_multicast:

@@ -32,11 +32,7 @@ class Changed(msgspec.Struct, frozen=True):
 
 
 def settable(*, ecn: bool) -> list[Path]:
-    """Sysctls that `--default` changes.
-
-    Raises:
-        DatapathError: this process may not write them.
-    """
+    """Sysctls that `--default` changes."""
     found = [DEFAULT, *([ECN] if ecn else [])]
     for path in found:
         if not os.access(path, os.W_OK):

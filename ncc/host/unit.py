@@ -25,12 +25,8 @@ def command(options: argparse.Namespace) -> int:
     return 0
 
 
-def unit_text(arguments: Sequence[str]) -> str:
-    """The text of a service that runs the agent with these options of ``run``, by this interpreter.
-
-    Raises:
-        ConfigError: an option that no unit can have, or one for a trial.
-    """
+def unit_text(arguments: Sequence[str], python: str = sys.executable) -> str:
+    """The text of a service that runs the agent with these options of ``run``, by this interpreter."""
     parser = Parser(prog="ncc host unit", allow_abbrev=False)
     run_options(parser)
     asked = parser.parse_args(list(arguments))

@@ -41,9 +41,6 @@ def record(found: PolicyFile, samples: int = SAMPLES, seed: int = 0) -> ObsArray
     """Observations [samples, obs_dim] of hosts while the policy decides for them, its actions drawn at random.
 
     They come from episodes of the training's scenario on packetsim.
-
-    Raises:
-        ResultError: the file's scenario is none of this version of ncc.
     """
     header = found.header
     try:
@@ -83,11 +80,7 @@ def torch_logits(policy: MlpPolicy, obs: ObsArray) -> FloatArray32:
 
 
 def check_lines(found: PolicyFile, where: str, samples: int = SAMPLES) -> list[str]:
-    """Lines of `ncc export check`; packages that are not installed are left out and named.
-
-    Raises:
-        InvalidRunError: two run times differ by more than `TOLERANCE`.
-    """
+    """Lines of `ncc export check`; packages that are not installed are left out and named."""
     obs, policy = record(found, samples), found.policy
     run_times: dict[str, Callable[[ObsArray], FloatArray32]] = {"numpy": policy.logits}
     if with_onnx := is_installed("onnx") and is_installed("onnxruntime"):

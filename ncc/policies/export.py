@@ -128,12 +128,7 @@ def find_source(spec: ExportSpec) -> Source:
 
 
 def finished_training(run: Path, file: str) -> Manifest:
-    """The manifest of a finished training that has this policy.
-
-    Raises:
-        UnknownNameError: the run has no such file; the message lists those it has.
-        ResultError: no finished training, one whose runs must not be used, or files that changed since.
-    """
+    """The manifest of a finished training that has this policy."""
     manifest = read_manifest(run, "training")
     policies = [name for name in manifest.files if name.endswith(".npz") and "/" not in name]
     if file not in policies:

@@ -72,11 +72,7 @@ def policy_file_from(data: bytes, where: str) -> PolicyFile:
 
 
 def packed(header: PolicyHeader, policy: MlpPolicy) -> bytes:
-    """Make the bytes of a policy file; equal policies and headers give equal bytes.
-
-    Raises:
-        ConfigError: the header is of another policy, or the file would be too large.
-    """
+    """Make the bytes of a policy file; equal policies and headers give equal bytes."""
     _check_layers(header, policy)
     tensors = {
         f"{part}{i}": array for i, layer in enumerate(policy.layers) for part, array in zip("wb", layer, strict=True)
@@ -91,11 +87,7 @@ def packed(header: PolicyHeader, policy: MlpPolicy) -> bytes:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read at most `MAX_BYTES` + 1 bytes of a plain file.
-
-    Raises:
-        ResultError: no such file, not a plain file, or it cannot be read.
-    """
+    """Read at most `MAX_BYTES` + 1 bytes of a plain file."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise ResultError(f"{path} is not a plain file; name a policy file that ncc export made")

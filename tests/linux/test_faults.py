@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import numpy as np
 import pytest
@@ -102,8 +102,8 @@ def test_what_a_run_starts_is_not_ahead_of_everything_and_its_thread_is_as_befor
     """A thread is bound and put first, starts others, and somebody else gives back what it had."""
 
     def run() -> list[object]:
-        realtime.enter()
-        cores.enter()
+        machine.go_first(undo)
+        machine.stay_on((min(before),), undo)
         with ThreadPoolExecutor(1) as made:
             inherited = made.submit(os.sched_getscheduler, 0).result()
         asked = [sys.executable, "-c", "import os; print(os.sched_getscheduler(0))"]
@@ -111,17 +111,15 @@ def test_what_a_run_starts_is_not_ahead_of_everything_and_its_thread_is_as_befor
         return [threading.get_native_id(), os.sched_getscheduler(0), inherited, started, os.sched_getaffinity(0)]
 
     before = os.sched_getaffinity(0)
-    realtime, cores = machine.Realtime(), machine.Cores((min(before),))
+    undo = ExitStack()
     with ThreadPoolExecutor(1) as thread:
         number, *found = thread.submit(run).result()
         assert found == [os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.SCHED_OTHER, os.SCHED_OTHER, {min(before)}]
-        realtime.leave()
-        cores.leave()
+        undo.close()
         assert isinstance(number, int)
         assert os.sched_getscheduler(number) == os.SCHED_OTHER
         assert os.sched_getaffinity(number) == os.sched_getaffinity(0) == before
-    realtime.leave()
-    cores.leave()
+    undo.close()
 
 
 def decide(datapath: LinuxDatapath, limits: FloatArray) -> None:
