@@ -3,7 +3,7 @@
 
 ``ncc export run=<folder> out=policy.ncc`` writes the file (``policy=<name>``: of a packaged policy).
 ``ncc export inspect policy.ncc`` checks it in full and says what it holds.
-``ncc export check policy.ncc`` also compares numpy and onnxruntime with PyTorch on recorded observations.
+``ncc export check policy.ncc`` also compares numpy and onnxruntime with PyTorch on random observations.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def _parser() -> Parser:
     verbs = parser.add_subparsers(dest="verb", required=True)
     for verb, says in (
         ("inspect", "check a policy file in full and say what it holds"),
-        ("check", "also compare numpy and onnxruntime with PyTorch on recorded observations"),
+        ("check", "also compare numpy and onnxruntime with PyTorch on random observations"),
     ):
         one = verbs.add_parser(verb, help=says, description=says)
         one.add_argument("file", type=Path, help="a policy file")

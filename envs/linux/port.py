@@ -66,35 +66,34 @@ class Port:
         found: PortState | None = None
         self._route.send(self._question)
         while True:
-            size = self._route.recv_into(self._buffer)
-            at, data = 0, memoryview(self._buffer)[:size]
-            while at + _HEADER.size <= size:
-                length, kind, *_ = _HEADER.unpack_from(data, at)
-                body = data[at + _HEADER.size : at + length]
-                if kind == _ERROR:
-                    (error,) = struct.unpack_from("=i", body)
-                    if error or found is None:
-                        raise DatapathError(self._refusal(-error))
-                    return found
-                found = _state(body)
-                at += max((length + 3) & ~3, _HEADER.size)
+            data = memoryview(self._buffer)[: self._route.recv_into(self._buffer)]
+            while len(data) >= _HEADER.size:
+                length, kind, *_ = _HEADER.unpack_from(data)
+                body, data = data[_HEADER.size : length], data[max((length + 3) & ~3, _HEADER.size) :]
+                if kind != _ERROR:
+                    found = _state(body)
+                    continue
+                (error,) = struct.unpack_from("=i", body)
+                if error:
+                    raise DatapathError(
+                        f"the queue of {self.interface} cannot be read: {os.strerror(-error)}; is the interface still "
+                        "there?"
+                    )
+                if found is None:
+                    raise DatapathError(
+                        f"{self.interface} has no queue that counts (noqueue); name the port at which packets wait, or "
+                        f"give it a queue: tc qdisc add dev {self.interface} root ..."
+                    )
+                return found
 
     def close(self) -> None:
         """Close the socket to the kernel; may be called twice."""
         self._route.close()
 
-    def _refusal(self, error: int) -> str:
-        if error:
-            return f"the queue of {self.interface} cannot be read: {os.strerror(error)}; is the interface still there?"
-        return (
-            f"{self.interface} has no queue that counts (noqueue); name the port at which packets wait, or give it a "
-            f"queue: tc qdisc add dev {self.interface} root ..."
-        )
-
 
 def _state(body: memoryview) -> PortState | None:
-    queue = attributes(body[_TC.size :])
-    stats = attributes(queue.get(_STATS2, memoryview(b"")))
+    queue = _attributes(body[_TC.size :])
+    stats = _attributes(queue.get(_STATS2, memoryview(b"")))
     if bytes(queue.get(_KIND, b"")) == _NO_QUEUE or _BASIC not in stats or _QUEUE not in stats:
         return None
     (sent,) = struct.unpack_from("=Q", stats[_BASIC])
@@ -102,7 +101,7 @@ def _state(body: memoryview) -> PortState | None:
     return PortState(sent, backlog)
 
 
-def attributes(data: memoryview) -> Attributes:
+def _attributes(data: memoryview) -> Attributes:
     """Return the attributes in a part of netlink's answer by type (struct rtattr, aligned to four bytes)."""
     found: Attributes = {}
     at = 0

@@ -33,8 +33,6 @@ ETHERNET_BYTES = 14
 """Link-layer header that a veth counts with each packet; a delay program's device has none."""
 BURST_S = 100e-6
 """Burst of a port, in seconds at its rate: timers that wake the queue are late by tens of microseconds."""
-SEGMENTED_BYTES = 65_536
-"""Largest size of a packet with segmentation offload."""
 UNBOUNDED_BYTES = 2**30
 """Limit of a device's queue in the kernel, never reached: the switch's program or the host's TCP limits it."""
 _ONLINK = 4
@@ -71,8 +69,6 @@ class Rack:
         topology: a tree.
         transport: transport of the scenario; `stack.not_honoured` lists what the kernel does otherwise.
         nic: network card of the scenario; see `stack.not_honoured` too.
-        segmentation_offload: True lets hosts hand up to 64 kB to their device at once, which is faster, but then one
-            mark or drop hits all of it.
 
     Raises:
         ConfigError: the topology or the transport asks for something that a rack does not offer.
@@ -84,13 +80,10 @@ class Rack:
         topology: Topology,
         transport: Transport = Transport(),  # noqa: B008 - frozen
         nic: Nic = Nic(),  # noqa: B008 - frozen
-        *,
-        segmentation_offload: bool = False,
     ) -> None:
         check_rack(topology, transport)
         self.topology = topology
         self.transport, self.nic = transport, nic
-        self.segmentation_offload = segmentation_offload
         self.delays: dict[int, Delay] = {}
         """Delay programs by index of the link, for links that have one."""
         self._prefix = f"{namespaces.owner()}-{next(_serial)}"
@@ -192,12 +185,12 @@ class Rack:
         """Set up a port: size of packets, queue, program, and address of the other end."""
         node, _ = self._ends(port)
         route, device, delayed = self._routes[node], FIRST_INDEX + port, port // 2 in self.delays
-        segments = {} if self.segmentation_offload else {"gso_max_segs": 1}
-        route.link("set", index=device, mtu=self.transport.mtu_bytes, txqlen=4096, **segments)
+        route.link(
+            "set", index=device, mtu=self.transport.mtu_bytes, txqlen=4096, gso_max_segs=1
+        )  # a mark hits one packet
         header_bytes = 0 if delayed else ETHERNET_BYTES
         rate_bytes_per_s = round(self.topology.port_rate_bps(port) / BITS_PER_BYTE)
-        largest = SEGMENTED_BYTES if self.segmentation_offload else 2 * self.transport.mtu_bytes
-        burst_bytes = max(largest + 2 * header_bytes, round(rate_bytes_per_s * BURST_S))
+        burst_bytes = max(2 * (self.transport.mtu_bytes + header_bytes), round(rate_bytes_per_s * BURST_S))
         queue = (
             f"tc qdisc add dev {_device(port)} root tbf rate {rate_bytes_per_s}bps burst {burst_bytes} "
             f"limit {UNBOUNDED_BYTES} overhead {self.transport.frame_overhead_bytes - header_bytes}"

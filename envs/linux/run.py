@@ -66,19 +66,13 @@ class Run:
             with ExitStack() as tried:
                 machine.go_first(tried)
         self._busy_frac = machine.busy_frac()
-        if self._busy_frac > self.settings.busy_frac and self.settings.busy == "refuse":
-            raise DatapathError(
-                f"This machine is busy: {self._busy_frac:.0%} of its cores are in use, at most "
-                f"{self.settings.busy_frac:.0%} may be (datapath.linux.settings.busy_frac); wait, or set "
-                "datapath.linux.settings.busy=label."
-            )
 
     def _build(self, stack: HostStack) -> None:
         # Imported here, because transports must be listed without pyroute2, too.
         from ncc.envs.linux.rack import Rack
 
         topology, scenario, settings, transport = self.topology, self.scenario, self.settings, self.scenario.transport
-        rack = Rack(topology, transport, scenario.nic, segmentation_offload=settings.segmentation_offload)
+        rack = Rack(topology, transport, scenario.nic)
         self._rack, self._switch = self._undo.enter_context(rack), rack.switch
         addresses = [rack.address(host) for host in topology.agent_hosts]
         self._senders: Senders = (

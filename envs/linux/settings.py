@@ -24,12 +24,9 @@ class LinuxSettings(Value, frozen=True):
     that is busy on a core keeps even SCHED_FIFO waiting. A single core is always shared."""
     heartbeat_timeout_s: Annotated[float, Meta(ge=1e-3, le=10)] = 0.05
     """Seconds without a decision after which connections fall back to their controller alone, which is counted."""
-    segmentation_offload: bool = False
-    """Let hosts hand up to 64 kB to their device at once; faster, but then one mark or drop hits all of it."""
-    busy: Literal["refuse", "label"] = "label"
-    """Reaction to a machine with other work before a run: `refuse` the run, or `label` it in the result's facts."""
     busy_frac: Fraction = 0.25
-    """Fraction of all cores in use above which the machine counts as busy. Load costs goodput and doubles queues."""
+    """Fraction of all cores in use before a run above which its facts say that the machine was busy. Load costs
+    goodput and doubles queues."""
     missed_frac: Fraction = 0.02
     """Fraction of periods without a decision above which a run should not be used, if there was anything to decide."""
     longest_s: Annotated[float, Meta(gt=0, le=3600)] = 600.0

@@ -5,7 +5,7 @@
 file, and holds its connections to that (docs/host).
 
 ``uplink`` runs on the machine that has the uplink and sends its state to the hosts. ``unit`` prints a systemd unit for
-the agent and takes the arguments of ``run``: ``unit policy.ncc --interface NAME ...``.
+the agent.
 
 ``restore`` puts back the settings that a killed agent left in this network namespace.
 
@@ -26,7 +26,7 @@ from ncc.core.options import Parser, exit_status
 COMMANDS = {
     "run": ("run:command", "run_options", "decide for this host by a policy file"),
     "uplink": ("uplink:command", "uplink_options", "send hosts the state of the port that they share"),
-    "unit": ("unit:command", "unit_options", "print a unit by which systemd runs the agent"),
+    "unit": ("unit:command", "no_options", "print a unit by which systemd runs the agent"),
     "restore": ("sysctls:command", "no_options", "put back the settings that a killed agent left"),
     "check": ("check:check", "no_options", "what this machine can do of the Linux datapath"),
     "sweep": ("check:sweep", "no_options", "remove what runs left behind whose process was killed"),

@@ -6,6 +6,7 @@ classical controller when deciding fails: no limit, no order, no heartbeat. Then
 again, so many times.
 """
 
+from collections import deque
 from collections.abc import Callable
 from typing import Annotated
 
@@ -66,8 +67,7 @@ class Guard:
         self.held_bps: FloatArray = np.full(len(link_bps), np.inf)
         self._bad = self._tried = 0
         self._until_ns = self._since_ns = 0
-        self._missed = np.zeros(settings.window_periods, np.bool_)
-        self._at = self._seen = 0
+        self._missed: deque[bool] = deque(maxlen=settings.window_periods)
         self._silent_ns, self._waits_for_reports = 0, False
 
     @property
@@ -100,15 +100,12 @@ class Guard:
         """Count a period that has ended, and `missed` before it without a decision."""
         window = self.settings.window_periods
         self.counters["missed_periods"] += missed
-        for was_missed in [True] * min(missed, window) + [False]:
-            self._missed[self._at] = was_missed
-            self._at = (self._at + 1) % window
-        self._seen = min(self._seen + missed + 1, window)
+        self._missed.extend([True] * min(missed, window) + [False])
         if not self.active:
             return
         if self._tried and now_ns - self._since_ns > self.settings.well_s * NS_PER_S:
             self._tried = 0
-        if self._seen == window and (share := float(self._missed.mean())) > self.settings.missed_frac:
+        if len(self._missed) == window and (share := sum(self._missed) / window) > self.settings.missed_frac:
             self.hand_back(f"{share:.0%} of the last {window} periods were missed: the machine is too loaded", now_ns)
 
     def fell_back(self, connections: int, now_ns: int) -> None:
@@ -143,8 +140,7 @@ class Guard:
         if self.active or self.given_up or now_ns < self._until_ns or self._waits_for_reports:
             return False
         self.active, self._bad, self._since_ns, self._silent_ns = True, 0, now_ns, now_ns
-        self._missed[:] = False
-        self._seen = 0
+        self._missed.clear()
         self.counters["returns"] += 1
         self._say(f"the policy decides again (try {self._tried} of {self.settings.tries})")
         return True

@@ -31,7 +31,8 @@ class Log:
         """Write by `write`, which gets each line at once; None: to stderr, without waiting."""
         self._write = write or NonBlockingWriter(STDERR)
         self._encoder = msgspec.json.Encoder(enc_hook=str)
-        self._buckets: dict[str, _Bucket] = {}
+        self._room: dict[str, tuple[float, float, int]] = {}
+        """By event: lines that it may fill, as of a time, and lines left out since the last."""
         self.lost = 0
 
     def error(self, event: str, **fields: Any) -> None:
@@ -47,14 +48,17 @@ class Log:
         self._log("info", event, fields)
 
     def _log(self, level: str, event: str, fields: dict[str, Any]) -> None:
-        bucket = self._buckets.setdefault(event, _Bucket())
-        if not bucket.takes(time.monotonic()):
+        at_s, now_s = time.monotonic(), time.time()
+        room, since_s, left_out = self._room.get(event, (float(BURST_LINES), at_s, 0))
+        room = min(room + (at_s - since_s) / REFILL_S, BURST_LINES)
+        if room < 1:
+            self._room[event] = room, at_s, left_out + 1
             return
-        now_s = time.time()
+        self._room[event] = room - 1, at_s, 0
         stamp = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now_s))}.{int(now_s % 1 * 1e6):06d}Z"
         line = {"time": stamp, "level": level, "event": event, **fields}
-        if bucket.left_out:
-            line["left_out"], bucket.left_out = bucket.left_out, 0
+        if left_out:
+            line["left_out"] = left_out
         try:
             self._write(self._encoder.encode(line) + b"\n")
         except OSError:
@@ -84,24 +88,6 @@ class NonBlockingWriter:
             written = os.write(self._descriptor, left[: select.PIPE_BUF])  # so much a ready pipe takes whole
             left = left[written:]
             self._torn = len(left) > 0
-
-
-class _Bucket:
-    """The lines that an event may still fill."""
-
-    __slots__ = ("left_out", "seen_s", "tokens")
-
-    def __init__(self) -> None:
-        self.tokens, self.seen_s, self.left_out = float(BURST_LINES), 0.0, 0
-
-    def takes(self, now_s: float) -> bool:
-        self.tokens = min(self.tokens + (now_s - self.seen_s) / REFILL_S, BURST_LINES)
-        self.seen_s = now_s
-        if self.tokens < 1:
-            self.left_out += 1
-            return False
-        self.tokens -= 1
-        return True
 
 
 class Notifier:

@@ -138,12 +138,5 @@ def uplink_options(parser: argparse.ArgumentParser) -> None:
     add("--log-s", type=number(), default=10.0, metavar="S", help="seconds between two reports (%(default)s)")
 
 
-def unit_options(parser: argparse.ArgumentParser) -> None:
-    """Options of ``unit``: those of ``run``, passed on."""
-    parser.add_argument(
-        "arguments", nargs=argparse.REMAINDER, metavar="...", help="options of `run`: policy.ncc --interface NAME ..."
-    )
-
-
 def no_options(_: argparse.ArgumentParser) -> None:
     """Options of the other commands: none."""

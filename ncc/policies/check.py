@@ -1,22 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A check of a policy file: numpy and onnxruntime beside PyTorch, on observations that hosts really make."""
+"""A check of a policy file: numpy and onnxruntime beside PyTorch, on observations at random."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from itertools import count
 
 import numpy as np
 
 from ncc.agents.policy import FloatArray32, MlpPolicy
-from ncc.core.errors import ConfigError, InvalidRunError, ResultError
+from ncc.core.errors import InvalidRunError
 from ncc.core.extras import is_installed
-from ncc.core.scenario import scenario_from_dict
-from ncc.core.seeding import derive_seed
-from ncc.envs.action import RateTable
-from ncc.envs.make import datapath_factory
-from ncc.envs.observation import SharedObserver
-from ncc.harness.batch import ActionArray, ObsArray
-from ncc.harness.limiter import PolicyLimiter
+from ncc.harness.batch import ObsArray
 from ncc.policies.file import PolicyFile
 from ncc.policies.onnx_model import onnx_logits, onnx_model
 
@@ -25,44 +17,13 @@ TOLERANCE = 1e-5
 """Largest difference of two logits that counts as none."""
 
 
-@dataclass
-class _Watched:
-    """A policy that keeps the observations it is given."""
-
-    policy: MlpPolicy
-    seen: list[ObsArray] = field(default_factory=list)
-
-    def act(self, obs: ObsArray, rng: np.random.Generator | None) -> ActionArray:
-        self.seen.append(obs.copy())
-        return self.policy.act(obs, rng)
-
-
-def record(found: PolicyFile, samples: int = SAMPLES, seed: int = 0) -> ObsArray:
-    """Observations [samples, obs_dim] of hosts while the policy decides for them, its actions drawn at random.
-
-    They come from episodes of the training's scenario on packetsim.
-    """
-    header = found.header
-    try:
-        scenario = scenario_from_dict(header.training["scenario"])
-    except (KeyError, TypeError, ConfigError) as error:
-        raise ResultError(f"the policy file says no scenario to observe in ({error}); export it again") from None
-    watched, network = _Watched(found.policy), datapath_factory("packetsim")()
-    observer = SharedObserver(header.observation)
-    limiter = PolicyLimiter(watched, observer, RateTable(header.action, header.observation), greedy=False)
-    epochs = int(scenario.duration_s / scenario.period_s)
-    try:
-        for episode in count():
-            drawn = derive_seed(seed, "export", episode)
-            limiter.reset(scenario, drawn)
-            measurement = network.start(scenario, scenario.flows(drawn), header.stack, drawn)
-            for _ in range(epochs):
-                measurement = network.step(limiter.decide(measurement))
-                if len(watched.seen) * scenario.n_agents >= samples:
-                    return np.concatenate(watched.seen)[:samples]
-    finally:
-        network.close()
-    raise AssertionError("episodes do not end")
+def observations(found: PolicyFile, samples: int = SAMPLES, seed: int = 0) -> ObsArray:
+    """Observations [samples, obs_dim], at random over the range to which all are clipped."""
+    low, high = found.header.entry_range
+    size = samples, found.header.obs_dim
+    return (
+        np.random.default_rng(seed).uniform(low, min(high, found.header.observation.ceiling), size).astype(np.float32)
+    )
 
 
 def torch_logits(policy: MlpPolicy, obs: ObsArray) -> FloatArray32:
@@ -81,7 +42,7 @@ def torch_logits(policy: MlpPolicy, obs: ObsArray) -> FloatArray32:
 
 def check_lines(found: PolicyFile, where: str, samples: int = SAMPLES) -> list[str]:
     """Lines of `ncc export check`; packages that are not installed are left out and named."""
-    obs, policy = record(found, samples), found.policy
+    obs, policy = observations(found, samples), found.policy
     run_times: dict[str, Callable[[ObsArray], FloatArray32]] = {"numpy": policy.logits}
     if with_onnx := is_installed("onnx") and is_installed("onnxruntime"):
         run_times["onnxruntime"] = onnx_logits(onnx_model(policy, found.header.name))

@@ -25,8 +25,6 @@ from ncc.policies.header import FORMAT, KIND, PolicyHeader
 SUFFIX = ".ncc"
 MAX_BYTES = 1_000_000
 """Size limit of a policy file."""
-ZIP = b"PK\3\4"
-"""First bytes of policy files of format 2 and older."""
 REMEDY = "copy it again, or export it again"
 
 Tensors = Mapping[str, FloatArray32]
@@ -116,10 +114,6 @@ def _unpacked(data: bytes, where: str) -> tuple[dict[str, Any], Tensors]:
     """The plain header and the weights of a file whose bytes are those that `_packed` makes."""
     if len(data) > MAX_BYTES:
         raise ResultError(f"{where} has more than the {MAX_BYTES} bytes that a policy file may have; name another file")
-    if data.startswith(ZIP):
-        raise ResultError(
-            f"{where} is of format 2 of policy files or older and this ncc reads format {FORMAT}: export it again"
-        )
     try:
         tensors = load(data)
         length = int.from_bytes(data[:8], "little")

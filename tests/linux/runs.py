@@ -18,7 +18,7 @@ from tests.linux.patience import patiently
 
 LAB = ManyToOne(senders=2, rate_bps=1e8, delay_s=10e-6, buffer_bytes=150_000, mark_threshold_bytes=20_000)
 TRANSPORT = Transport(min_rto_s=0.01)
-SETTINGS = LinuxSettings(busy="label", missed_frac=1.0)
+SETTINGS = LinuxSettings(missed_frac=1.0)
 
 
 def scenario(*flows: tuple[str, int, float], duration_s: float = 0.5, topology: Any = LAB, **more: Any) -> Scenario:

@@ -22,7 +22,7 @@ from ncc.envs.linux import namespaces, stack
 from ncc.envs.linux.namespaces import sweep
 from ncc.envs.linux.rack import Rack, check_rack
 from tests.linux.lab import facts
-from tests.linux.sockets import bulk, round_trips_s, rto_s
+from tests.linux.sockets import round_trips_s, rto_s
 from tests.support.linux import TRAFFIC, needs
 
 SMALL = ManyToOne(senders=2, rate_bps=200e6)
@@ -194,13 +194,6 @@ class TestNetwork:
             assert rto_s(rack, host, rack.topology.hosts[1]) < 0.02 + 0.02  # and not the kernel's 0.2 s
             assert global_settings() == before
         assert global_settings() == before
-
-    def test_segmentation_is_left_to_the_device_where_asked_for(self) -> None:
-        with Rack(SMALL.build(), segmentation_offload=True) as rack:
-            src, dst = rack.topology.group("senders")[0], rack.topology.group("receiver")[0]
-            done = bulk(rack, [(src, dst)], warm_s=0.2, for_s=0.5)
-        assert done.last["largest_bytes"].max() > 3 * 1500
-        assert done.goodput_bps[0] > 150e6
 
     def test_it_goes_up_where_an_event_loop_runs(self) -> None:
         async def ports() -> int:
