@@ -68,7 +68,7 @@ def alone() -> Iterator[None]:
 
 def busy_frac(watched_s: float = WATCHED_S) -> float:
     """Measure which fraction of all cores is in use while this process sleeps for `watched_s`."""
-    return psutil.cpu_percent(watched_s) / 100
+    return float(psutil.cpu_percent(watched_s)) / 100
 
 
 def waited_s() -> float:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The agent of a host loads numpy, msgspec, PyYAML and safetensors, and no package that only others need."""
+"""The agent of a host loads numpy, msgspec, psutil, PyYAML and safetensors, and no package that only others need."""
 
 import subprocess
 import sys
