@@ -146,11 +146,7 @@ class Live:
 
 
 class InterfaceCounter:
-    """A `Counter` of an interface of the calling thread's network namespace, open until `close`.
-
-    Args:
-        name: name of the interface.
-    """
+    """A `Counter` of an interface of the calling thread's network namespace, open until `close`."""
 
     def __init__(self, name: str) -> None:
         self._name, self._header_bytes, self._files = name, 0, list[IO[bytes]]()

@@ -9,9 +9,6 @@ from ncc.core.units import NS_PER_S
 class Periods:
     """The ends of periods on CLOCK_MONOTONIC, in whole nanoseconds.
 
-    Args:
-        period_ns: length of each period.
-
     Attributes:
         start_ns: start of the first period; to be set before `next_end_ns`.
         epoch: number of periods that have ended.

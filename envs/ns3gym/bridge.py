@@ -60,10 +60,6 @@ class Bridge:
     def accept(self, wait_s: float, process: SimulationProcess | None) -> State:
         """Wait for a simulation, and set `obs_space` and `act_space` to its spaces.
 
-        Args:
-            wait_s: longest time to wait.
-            process: the simulation's process, if we started it.
-
         Returns:
             Its first state.
         """

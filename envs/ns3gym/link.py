@@ -31,13 +31,7 @@ class Ended(DatapathError):  # noqa: N818
 
 
 class Link:
-    """One socket, its context, and a monitor of its connections.
-
-    Args:
-        kind: name of ZMQ's socket type.
-        address: address to bind or connect to.
-        bind: True to bind, False to connect.
-    """
+    """One socket, its context, and a monitor of its connections."""
 
     def __init__(self, kind: str, address: str, *, bind: bool) -> None:
         self._zmq: Any = library("zmq")

@@ -50,13 +50,7 @@ def split_command(command: str | Sequence[str], folder: Path, where: str) -> tup
 
 
 class SimulationProcess:
-    """A running command in a process group of its own.
-
-    Args:
-        words: the command.
-        folder: working directory.
-        output: True lets it write to our terminal; False keeps its output for `last_words`.
-    """
+    """A running command in a process group of its own."""
 
     def __init__(self, words: Sequence[str], folder: Path, *, output: bool = False) -> None:
         self._told: int | None = None

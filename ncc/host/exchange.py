@@ -88,11 +88,6 @@ class UdpExchange(Exchange):
     one ``flood``, and the rest waits, in a buffer of the kernel that holds no more than twice as much, until it is
     ``late`` or the kernel has dropped it (``kernel_drops``).
 
-    Args:
-        spec: the peers.
-        key: shared by all.
-        kind: of the messages that are sent: states of hosts, or the state of the uplink.
-
     Raises:
         ConfigError: an address, group or interface that cannot be used, or a port in use.
     """

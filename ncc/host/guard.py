@@ -46,12 +46,6 @@ Say = Callable[[str], None]
 class Guard:
     """The guard of the local hosts of one agent.
 
-    Args:
-        settings: conditions on which it hands back.
-        bounds: of every limit.
-        link_bps: [k] rates of the hosts' links.
-        say: receives a sentence for each hand-back and return.
-
     Attributes:
         held_bps: [k] limits in force; inf: none.
         active: whether the policy decides; false: the hosts are handed back.

@@ -38,17 +38,7 @@ Boxes = dict[int, deque[bytes]]
 
 
 class MemoryExchange(Exchange):
-    """An `Exchange` by boxes that all agents of a process share; its clock is the caller's, and nothing takes any time.
-
-    Args:
-        boxes: shared by all.
-        key: shared by all.
-        own: hosts of the agent.
-        peers: hosts of the other agents.
-        uplink: the sender of the uplink's state.
-        kind: of the messages that are sent.
-        late_ns: age from which a state is not used.
-    """
+    """An `Exchange` by boxes that all agents of a process share; its clock is the caller's, and nothing takes time."""
 
     def __init__(
         self,
@@ -83,12 +73,7 @@ class MemoryExchange(Exchange):
 
 
 class HostAgents:
-    """An agent for every host of a scenario, with a guard of its own.
-
-    Args:
-        file: what all run.
-        settings: of their guards.
-    """
+    """An agent for every host of a scenario, with a guard of its own."""
 
     def __init__(self, file: PolicyFile, settings: GuardSettings = GuardSettings()) -> None:  # noqa: B008 - frozen
         self.file, self.settings = file, settings

@@ -70,13 +70,7 @@ class Inbox:
 
 
 class _Record:
-    """Record of one sender's messages of one kind, and the row of an inbox that they fill.
-
-    Args:
-        values: [1] of `STATE` or `UPLINK`; a part of the inbox, as is
-        time_ns: [1] to which they belong.
-        sane: whether the values of a message can be.
-    """
+    """Record of one sender's messages of one kind, and the row of an inbox that they fill."""
 
     __slots__ = ("_bytes", "_end", "_sane", "_time_ns", "floor_known", "floor_ns", "late_since_ns", "newest_ns",
                  "sequence", "session_ns")  # fmt: skip

@@ -20,11 +20,6 @@ LEAD_NS = 2_000_000
 class Loop:
     """Periods of one agent and its hosts.
 
-    Args:
-        agent: decides.
-        live: measures, and puts limits into force.
-        period_ns: time between decisions.
-
     Attributes:
         periods: the number of periods so far, and of those missed.
         took: durations from measuring to limits written.
