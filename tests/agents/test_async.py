@@ -17,7 +17,6 @@ from ncc.harness.batch import BatchedEnv
 from ncc.harness.learner import Progress
 from tests.agents.fitting import fit
 from tests.agents.toy_envs import Identity, Killing, broken
-from tests.support.processes import alive
 
 CONFIG = A3cConfig(mode="async", workers=2, epochs=16_000, rollout=10, gamma=0.0, learning_rate=2e-3, hidden=(16,))
 
@@ -92,36 +91,3 @@ def test_a_factory_that_cannot_travel_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match="make_env must be picklable"):
         fit(CONFIG, local, tmp_path)
-
-
-PARENT = """
-import sys
-from pathlib import Path
-from multiprocessing import active_children
-from ncc.agents.a3c.config import A3cConfig
-from tests.agents.fitting import fit
-from tests.agents.toy_envs import Identity
-
-def hear(progress):
-    print(*(child.pid for child in active_children()), flush=True)
-
-if __name__ == "__main__":
-    config = A3cConfig(mode="async", workers=1, epochs=10**9)
-    fit(config, Identity(), Path(sys.argv[1]), hear=hear)
-"""
-
-
-def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
-    script = tmp_path / "parent.py"
-    script.write_text(PARENT)
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen([sys.executable, script, tmp_path], stdout=subprocess.PIPE, text=True, env=env) as parent:
-        assert parent.stdout is not None
-        workers = [int(pid) for pid in parent.stdout.readline().split()]
-        parent.kill()
-    assert len(workers) == 1
-    patience = 600
-    while alive(workers[0]) and patience:
-        time.sleep(0.1)
-        patience -= 1
-    assert not alive(workers[0])

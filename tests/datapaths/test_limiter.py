@@ -6,7 +6,7 @@ import pytest
 
 from ncc.core.flows import FloatArray
 from ncc.core.scenario import Nic
-from ncc.core.topologies import Dumbbell, ManyToOne, Rack
+from ncc.core.topologies import Dumbbell, Rack
 from ncc.core.units import BITS_PER_BYTE
 from ncc.harness.datapath import HostStack
 from tests.datapaths.runs import MSS, Run, Simulator, fixed, flow, run

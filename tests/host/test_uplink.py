@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from ncc.host.__main__ import main
 from ncc.host.exchange import UdpExchange
 from ncc.host.uplink import UplinkSender
 from tests.host.hosts import KEY, MS
-from tests.host.test_exchange import free_ports, spec, until
+from tests.host.test_exchange import ON_LO, free_ports, spec, until
 from tests.host.test_link import say
 from tests.support.linux import needs
 
@@ -46,7 +47,7 @@ def test_a_group_hears_of_the_port() -> None:
         closing(UplinkSender(spec(f"127.0.0.1:{above}", **by), KEY)) as sending,
     ):
         until(lambda: bool(agent.inbox.uplink_ns[0]), agent, sending=lambda: sending.send(0, 7, time.monotonic_ns()))
-        assert agent.inbox.uplink["upper_queue_bytes"].tolist() == [7]
+        assert agent.inbox.uplink["uplink_queue_bytes"].tolist() == [7]
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import pytest
 
 from ncc.cli.completion import BASH, SCRIPTS, candidates
 from tests.mains.commands import verb
-from tests.support.tables import table
 
 
 @pytest.mark.parametrize(
