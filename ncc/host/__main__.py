@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run the agent of a host of real traffic, or see what the host can do.
+"""Run the agent of a host, or see what the host can do.
 
 ``run`` is the agent of a host: it measures its connections, exchanges states with its neighbours, decides by a policy
 file, and holds its connections to that (docs/host).

@@ -215,9 +215,9 @@ def test_a_missing_package_is_said_before_anything_begins(
         train(_plan(peer), tmp_path / "run", resume=False)
     monkeypatch.setattr("ncc.study.bench.stepping.over_the_wire", lambda **_: need_packages())
     assert bench.main(["protocol"]) == 2
-    said = capsys.readouterr().out
-    assert "ncc[ns3gym]" in said
-    assert "Measuring" not in said
+    shown = capsys.readouterr()
+    assert "ncc[ns3gym]" in shown.err
+    assert "Measuring" not in shown.out
     assert list(tmp_path.iterdir()) == []
 
 

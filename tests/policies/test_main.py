@@ -138,7 +138,7 @@ def test_inspect_says_what_a_file_holds(tmp_path: Path, capsys: pytest.CaptureFi
     assert out.splitlines()[0] == f"{path}: checked in full"
     for line in (
         f"sha256: {found.sha256}\n",
-        "weights: 6734\nformat: 3\nname: ncc\n",
+        "weights: 6734\nformat: 4\nname: ncc\n",
         "neighbours: ranked, ages: false, rtt_scale: 20.0, wait_scale: 100.0, backlog_scale: 100.0",
         "  unit: fair share\n  multiples: [0.1, 0.25,",
         "  floor_frac: 0.01\n",

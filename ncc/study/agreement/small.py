@@ -6,7 +6,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from ncc.core.errors import ConfigError, InvalidRunError
+from ncc.core.errors import InvalidRunError
 from ncc.core.flows import FlowRecords, FlowTable
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import AnyTopology
@@ -62,7 +62,6 @@ def compare_small(
 
     Raises:
         InvalidRunError: a flow was not delivered within `MAX_EPOCHS`.
-        ConfigError: a datapath offers no faults.
     """
     for case in cases:
         flows = case.scenario.flows(_SEED)
@@ -94,7 +93,7 @@ def _run(datapath: Datapath, case: SmallCase, flows: FlowTable, stack: HostStack
     measurement = datapath.start(scenario, flows, stack, _SEED)
     try:
         for fault in case.faults:
-            _inject(datapath, fault, network.port(fault.port))
+            getattr(cast(Any, datapath)._network, f"{fault.kind}_packet")(network.port(fault.port), fault.nth)
         limits = np.full(scenario.n_agents, np.inf)
         while measurement.flows_finished < len(flows):
             if measurement.epoch >= MAX_EPOCHS:
@@ -107,13 +106,3 @@ def _run(datapath: Datapath, case: SmallCase, flows: FlowTable, stack: HostStack
         return datapath.finish().flows
     finally:
         datapath.close()
-
-
-def _inject(datapath: Datapath, fault: Fault, port: int) -> None:
-    hook = getattr(cast(Any, datapath), "_network", None)
-    do = getattr(hook, f"{fault.kind}_packet", None)
-    if do is None:
-        raise ConfigError(
-            f"datapath {datapath.name!r} cannot {fault.kind} a packet of its own choosing; compare others"
-        )
-    do(port, fault.nth)

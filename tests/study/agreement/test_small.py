@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """packetsim and ns-3 on cases without chance: every flow, number by number."""
 
-import pytest
-
-from ncc.core.errors import ConfigError
-from ncc.study.agreement.small import SMALL_CASES, Row, compare_small, inside
-from tests.support.fluid import FluidDatapath
+from ncc.study.agreement.small import Row, inside
 
 
 def row(fct_s: tuple[float, float] = (1.0, 1.0), retransmitted: tuple[int, int] = (0, 0)) -> Row:
@@ -19,9 +15,3 @@ def test_bounds_are_inclusive_and_each_counts() -> None:
     assert not inside(row(fct_s=(0.98, 1.0)))
     assert inside(row(retransmitted=(3, 2)))
     assert not inside(row(retransmitted=(2, 4)))
-
-
-def test_a_datapath_without_faults_is_refused() -> None:
-    (case,) = (case for case in SMALL_CASES if case.name == "one_drop")
-    with pytest.raises(ConfigError, match="'fluid' cannot drop a packet"):
-        list(compare_small(FluidDatapath(), FluidDatapath(), ["dctcp"], [case]))
