@@ -62,6 +62,8 @@ struct Spec {
     bool handshake = true;
     bool sack = true;
     bool limited_transmit = true;
+    bool modern = false; // recovery
+    int64_t timer_slack_ns = 2'000'000;
     int64_t min_rto_ns = 5'000'000;
     int64_t initial_rto_ns = 20'000'000;
     int64_t delayed_ack_ns = 100'000;

@@ -72,6 +72,8 @@ def spec_of(
         setattr(spec, name, getattr(transport, name))
     spec.min_rto_ns = to_ns(transport.min_rto_s)
     spec.initial_rto_ns = to_ns(transport.initial_rto_s)
+    spec.modern = transport.recovery == "modern"
+    spec.timer_slack_ns = to_ns(transport.timer_slack_s)
     spec.delayed_ack_ns = to_ns(transport.delayed_ack_s)
     spec.rtt_noise_max_ns = to_ns(transport.rtt_noise_max_s)
     spec.bucket_bytes = nic.bucket_bytes

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -42,6 +42,12 @@ class Transport(Value, frozen=True):
     limited_transmit: bool = True
     """Each of the first duplicate ACKs allows one new segment (RFC 3042), so that short windows need no timeout. It
     matters without SACK only: with it, a selective acknowledgement makes room for a segment anyway (RFC 6675)."""
+    recovery: Literal["classic", "modern"] = "classic"
+    """Classic: losses are found by duplicate ACKs (RFC 6675), and windows shrink at once, as in TCP of about 2012 and in
+    ns-3. Modern: RACK-TLP (RFC 8985), PRR (RFC 6937), F-RTO (RFC 5682) and DSACK (RFC 2883), as in Linux."""
+    timer_slack_s: Annotated[float, Meta(ge=0, le=1)] = 2 * MS
+    """Addition to the timers of loss probes and of reordering (modern recovery only). Linux has 2 ms
+    (TCP_TIMEOUT_MIN_US)."""
     dup_ack_pkts: Annotated[int, Meta(ge=1, le=1000)] = 3
     """Duplicate ACKs that mean a loss (RFC 5681 section 3.2); with SACK, DupThresh of RFC 6675."""
     delayed_ack_pkts: Count = 2
@@ -57,6 +63,13 @@ class Transport(Value, frozen=True):
     def mss_bytes(self) -> int:
         """Payload of a full packet."""
         return self.mtu_bytes - HEADER_BYTES
+
+    def check(self) -> None:
+        if self.recovery == "modern" and not self.sack:
+            raise ConfigError(
+                "Scenario.transport.recovery=modern finds losses by selective acknowledgements: set sack to true, or "
+                "choose recovery=classic"
+            )
 
 
 class Nic(Value, frozen=True):

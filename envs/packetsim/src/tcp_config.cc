@@ -38,6 +38,8 @@ TcpConfig MakeTcpConfig(const Spec &spec)
     config.handshake = spec.handshake;
     config.sack = spec.sack;
     config.limited_transmit = spec.limited_transmit;
+    config.modern = spec.modern;
+    config.timer_slack_ns = spec.timer_slack_ns;
     return config;
 }
 

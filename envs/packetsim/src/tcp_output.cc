@@ -61,7 +61,10 @@ void TcpSendingEnd::Apply(const ncc_cc_out &out)
         pacing_bytes_per_s = 0;
     }
     constexpr ncc_u64 kMax = std::numeric_limits<uint32_t>::max(); // the send buffer is far smaller
-    s_.cwnd_bytes = static_cast<uint32_t>(std::min(cwnd_bytes, kMax));
+    s_.modern.window_bytes = static_cast<uint32_t>(std::min(cwnd_bytes, kMax));
+    if (!config_.modern || !Reducing()) {
+        s_.cwnd_bytes = s_.modern.window_bytes;
+    }
     s_.ssthresh_bytes = static_cast<uint32_t>(std::min(out.ssthresh_bytes, kMax));
     s_.pacing_bytes_per_s = pacing_bytes_per_s;
 }
@@ -118,6 +121,10 @@ bool TcpSendingEnd::NextPacket(uint32_t &number)
 // RFC 6675 section 5, part C, with NextSeg's rules 1 to 3.
 void TcpSendingEnd::SendPending()
 {
+    if (config_.modern) {
+        SendModern();
+        return;
+    }
     if (s_.state == CongestionState::kDisorder && !config_.sack && !config_.limited_transmit) {
         return; // RFC 5681 without RFC 3042: wait for the meaning of the duplicate ACKs
     }
@@ -154,14 +161,23 @@ void TcpSendingEnd::SendData(uint32_t number)
 {
     const bool retransmission = number < s_.nxt;
     const uint32_t payload_bytes = board_.PayloadBytes(number);
-    if (s_.una == s_.nxt) {
+    if (s_.una == s_.nxt && !config_.modern) {
         s_.retransmit.Cancel(); // nothing was outstanding: the timer starts at this packet (RFC 6298 5.1, 5.2)
     }
     if (config_.needs_rate) {
         s_.rate.Sent(network_.rings(), number, s_.una, s_.nxt, network_.now_ns());
     }
+    if (config_.modern) {
+        s_.modern.prr.out_bytes += payload_bytes;
+    }
     if (retransmission) {
         board_.Repaired(number);
+        if (config_.modern) {
+            constexpr uint64_t kFlags = (1ULL << Sent::kTimeShift) - 1;
+            s_.sent[number] =
+                static_cast<uint64_t>(network_.now_ns()) << Sent::kTimeShift | (s_.sent[number] & kFlags);
+            s_.modern.undo_resent = std::max(s_.modern.undo_resent, 0) + 1;
+        }
     } else {
         s_.sent.Reserve(network_.rings(), s_.una, s_.nxt);
         s_.sent[number] = static_cast<uint64_t>(network_.now_ns()) << Sent::kTimeShift;
@@ -188,7 +204,7 @@ void TcpSendingEnd::SendData(uint32_t number)
         network_.Arm(s_.pace, TimerKind::kPace, slot_, static_cast<int64_t>(delay_ns));
     }
     if (!s_.retransmit.on()) {
-        network_.Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
+        Arm(Waiting::kTimeout, s_.rto_ns);
     }
     network_.Send(packet);
 }

@@ -70,10 +70,18 @@ class TcpReceivingEnd
         packet.number = r_.next;
         packet.echo = r_.echo;
         packet.window = Window(fresh_pkts);
-        if (config_.sack && r_.blocks.n > 0) {
+        const bool duplicate = config_.modern && r_.duplicate != kNone;
+        if (config_.sack && (r_.blocks.n > 0 || duplicate)) {
             packet.sack = network_.TakeSack();
-            network_.sack(packet.sack) = r_.blocks;
-            packet.ip_bytes = static_cast<uint16_t>(kHeaderBytes + 4 + 8 * r_.blocks.n);
+            SackBlocks &blocks = network_.sack(packet.sack);
+            blocks = r_.blocks;
+            if (duplicate) { // DSACK: the first block (RFC 2883 section 4)
+                blocks.n = std::min(blocks.n, 3U) + 1;
+                std::copy_n(r_.blocks.blocks, blocks.n - 1, blocks.blocks + 1);
+                blocks.blocks[0] = {r_.duplicate, r_.duplicate + 1};
+                r_.duplicate = kNone;
+            }
+            packet.ip_bytes = static_cast<uint16_t>(kHeaderBytes + 4 + 8 * blocks.n);
         }
         network_.Send(packet);
     }
@@ -103,6 +111,9 @@ class TcpReceivingEnd
 
     void Data(const Packet &packet)
     {
+        if (packet.number < r_.next) {
+            r_.duplicate = packet.number;
+        }
         if (packet.number + 1 < r_.next) { // an old duplicate is outside the window and only causes an ACK
             Ack(0);
             return;
@@ -155,6 +166,7 @@ class TcpReceivingEnd
         uint64_t &word = r_.holds[number / 64];
         const uint64_t bit = 1ULL << number % 64;
         if (word & bit) {
+            r_.duplicate = number;
             return;
         }
         word |= bit;

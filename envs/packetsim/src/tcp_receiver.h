@@ -23,6 +23,7 @@ struct TcpReceiver {
     Timer delayed_ack;    // before the connection is up: the SYN-ACK's retransmission
     TcpRing holds;        // bit n % 64 of word n / 64: packet n has arrived
     SackBlocks blocks;
+    uint32_t duplicate = kNone; // packet that arrived again and that no ACK has reported
 };
 
 class Network;

@@ -21,11 +21,15 @@ void TcpSendingEnd::Sample(uint32_t number)
 void TcpSendingEnd::Ack(const Packet &packet)
 {
     const uint32_t number = packet.number;
-    Sample(number);
     const uint32_t rwnd_bytes = static_cast<uint32_t>(packet.window) << config_.window_shift;
     if (number > s_.una || rwnd_bytes > s_.rwnd_bytes) {
         s_.rwnd_bytes = rwnd_bytes;
     }
+    if (config_.modern) {
+        ModernAck(packet);
+        return;
+    }
+    Sample(number);
     const uint64_t pipe_before = board_.PipeBytes();
     const uint32_t una_before = s_.una;
     if (config_.needs_rate) {
@@ -48,6 +52,19 @@ void TcpSendingEnd::Ack(const Packet &packet)
         Advanced(duplicate);
     }
 
+    Decide(packet, pipe_before, una_before);
+    SendPending();
+    if (packet.echo && config_.ecn == NCC_CC_ECN_CLASSIC && s_.una > s_.cwr_packet) {
+        s_.cwr_due = true; // once per window
+    }
+    if (s_.una == connection_.packets) {
+        network_.Acknowledged(slot_);
+    }
+}
+
+// Reports an ACK to the controller. Returns the payload that it delivered.
+uint64_t TcpSendingEnd::Decide(const Packet &packet, uint64_t pipe_before, uint32_t una_before)
+{
     const uint64_t delivered_bytes = OffsetBytes(s_.una) + s_.sacked_bytes;
     const bool repairing = s_.state == CongestionState::kRecovery || s_.state == CongestionState::kLoss;
     const bool full = pipe_before + config_.mss_bytes > s_.cwnd_bytes;
@@ -66,21 +83,15 @@ void TcpSendingEnd::Ack(const Packet &packet)
     ncc_cc_out out{};
     config_.ops->on_ack(s_.controller, config_.params, &config_.conn, &event, &out);
     Apply(out);
-
-    SendPending();
-    if (packet.echo && config_.ecn == NCC_CC_ECN_CLASSIC && s_.una > s_.cwr_packet) {
-        s_.cwr_due = true; // once per window
-    }
-    if (s_.una == connection_.packets) {
-        network_.Acknowledged(slot_);
-    }
+    return event.delivered_bytes;
 }
 
 // RFC 6675 section 5, third paragraph to step 3.
 void TcpSendingEnd::DupAck()
 {
     switch (s_.state) {
-    case CongestionState::kLoss: // may be the answer to an unnecessary repair
+    case CongestionState::kReduced: // modern recovery only
+    case CongestionState::kLoss:    // may be the answer to an unnecessary repair
         return;
     case CongestionState::kRecovery:
         if (!config_.sack) {
@@ -148,6 +159,7 @@ void TcpSendingEnd::Advanced(bool duplicate)
     bool recovered = false;
     switch (s_.state) {
     case CongestionState::kOpen:
+    case CongestionState::kReduced:
         break;
     case CongestionState::kDisorder:
         if (!duplicate) {

@@ -7,6 +7,10 @@
 // second SYN-ACK changes nothing (in ns-3 it resets the window); and SYNs are repeated for ever.
 #pragma once
 
+extern "C" {
+#include "prr.h"
+}
+
 #include "packet.h"
 #include "tcp_config.h"
 #include "tcp_rate.h"
@@ -18,16 +22,54 @@
 namespace ncc::packetsim
 {
 
-// RFC 6675: a loss is suspected (disorder) or repaired (recovery), or everything sent counts as lost (loss).
-enum class CongestionState : uint8_t { kOpen, kDisorder, kRecovery, kLoss };
+// RFC 6675: a loss is suspected (disorder) or repaired (recovery), or everything sent counts as lost (loss). Reduced:
+// the window shrinks because of ECN (modern recovery only; CWR in Linux).
+enum class CongestionState : uint8_t { kOpen, kDisorder, kReduced, kRecovery, kLoss };
 
-// A packet of the window as a word: the time in ns at which it was first sent, and these flags.
+// A packet of the window as a word: the time in ns at which it was sent (classic: first, modern: last), and these flags.
 struct Sent {
     static constexpr uint64_t kSacked = 1;    // the receiver has it beyond a gap
     static constexpr uint64_t kLost = 2;      // considered lost
     static constexpr uint64_t kRepaired = 4;  // sent again since it counts as lost or since the last timeout
     static constexpr uint64_t kAmbiguous = 8; // ever sent again: no RTT sample (Karn, RFC 6298 section 3)
     static constexpr unsigned kTimeShift = 4;
+};
+
+// What the retransmission timer is set for.
+enum class Waiting : uint8_t { kTimeout, kProbe, kReordering };
+
+// State of modern recovery: RACK-TLP (RFC 8985), PRR (RFC 6937), F-RTO (RFC 5682).
+struct TcpModern {
+    // The packet sent last among those that have arrived, with its RTT
+    int64_t sent_ns = 0;
+    int64_t rtt_ns = 0;
+    uint32_t number = 0;
+    bool advanced = false; // something arrived since losses were last searched
+    bool lost_again = false; // a packet that was sent again was found lost in this event
+    uint32_t found_lost = 0; // packets found lost in this event
+    // Reordering window
+    bool reordering = false; // a packet arrived after one sent later
+    bool duplicate_seen = false;
+    uint8_t window_steps = 1;
+    uint8_t persist = 0;        // recoveries for which a widened window lasts
+    uint32_t adapted_until = 0; // the window stays until this packet is acknowledged
+    // Timer and loss probe
+    Waiting waiting = Waiting::kTimeout;
+    bool probe_resent = false;
+    uint32_t probe_end = kNone; // nxt when a probe was sent; kNone: no probe is out
+    // Timeouts and undoing
+    bool spurious_possible = false; // F-RTO is testing whether a timeout was spurious
+    bool new_data_first = false;    // F-RTO waits for the answer to new data
+    bool undo_possible = false;
+    int32_t undo_resent = -1;       // retransmissions that DSACKs have not shown to be needless; -1: none was sent
+    uint32_t undo_window_bytes = 0; // 0: do not restore
+    uint32_t window_bytes = 0;      // the controller's
+    uint32_t timeouts = 0;          // in a row
+    ncc_prr prr = {};
+    // RTO as Linux computes it
+    int64_t deviation_ns = 0, max_deviation_ns = 0;
+    uint32_t rtt_round = 0; // nxt at the start of this round trip
+    alignas(8) unsigned char undo_controller[NCC_CC_STATE_MAX] = {};
 };
 
 struct TcpSender {
@@ -68,6 +110,7 @@ struct TcpSender {
     int64_t syn_ns = 0;             // time of the first
     SackBlocks::Block seen[4] = {}; // blocks of the last ACK with any, which are all sacked
     TcpRate rate;                   // unused unless TcpConfig::needs_rate
+    TcpModern modern;               // unused unless TcpConfig::modern
 };
 
 } // namespace ncc::packetsim

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "network.h"
+#include "tcp_rack.h"
 #include "tcp_scoreboard.h"
 
 #include <algorithm>
@@ -59,7 +60,11 @@ class TcpSendingEnd
             network_.Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
             return;
         }
-        Timeout();
+        if (config_.modern) {
+            Expired();
+        } else {
+            Timeout();
+        }
     }
 
     void SendPending();
@@ -74,7 +79,7 @@ class TcpSendingEnd
 
     void HeadLeft()
     {
-        if (s_.retransmit.on()) {
+        if (s_.retransmit.on() && s_.modern.waiting == Waiting::kTimeout) {
             network_.Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
         }
     }
@@ -102,7 +107,40 @@ class TcpSendingEnd
     bool NextPacket(uint32_t &number);
     void SendData(uint32_t number);
     ncc_cc_event Event(ncc_u32 flags) const;
+    uint64_t Decide(const Packet &packet, uint64_t pipe_before, uint32_t una_before);
+
     void Apply(const ncc_cc_out &out);
+
+    // tcp_modern.cc
+    enum class Send : uint8_t { kNothing, kLost, kNew }; // what an ACK allows to be sent first
+    void ModernAck(const Packet &packet);
+    Send Judge(const AckNews &news, bool &timer_set);
+    Send JudgeTimeout(const AckNews &news);
+    void KeepOpen();
+    bool FindLost();
+    void EnterModernRecovery();
+    void Remember(bool restore);
+    bool MayUndo() const { return s_.modern.undo_possible && s_.modern.undo_resent == 0; }
+    void Undo(bool forgive);
+    void ProbeAnswered(const AckNews &news, uint32_t number);
+    void TellLoss();
+    void Expired();
+    void ReorderingExpired();
+    void ModernTimeout();
+    void SendProbe();
+    void SendModern();
+    void RearmTimeout();
+    bool ArmProbe(bool advanced);
+    void Arm(Waiting waiting, int64_t delay_ns);
+    int64_t UntilTimeoutNs() const;
+    void AddDeviation(int64_t ns);
+
+    // True while the window shrinks by PRR. Controllers that set a rate set their window themselves, as in Linux.
+    bool Reducing() const
+    {
+        return !config_.needs_rate &&
+               (s_.state == CongestionState::kReduced || s_.state == CongestionState::kRecovery);
+    }
 
     uint64_t OffsetBytes(uint32_t number) const
     {
@@ -113,6 +151,11 @@ class TcpSendingEnd
     // RFC 6298 rules 2.3 and 2.4
     void SetRto()
     {
+        if (config_.modern) { // as in Linux, the minimum is that of the deviation
+            s_.rto_ns = s_.min_rtt_ns == 0 ? config_.initial_rto_ns
+                                           : s_.srtt_ns + std::max(s_.rttvar_ns, config_.min_rto_ns);
+            return;
+        }
         s_.rto_ns = std::max(s_.srtt_ns + std::max(kClockGranularityNs, 4 * s_.rttvar_ns), config_.min_rto_ns);
     }
 
@@ -120,7 +163,10 @@ class TcpSendingEnd
     int64_t AddSample(int64_t ns)
     {
         const int64_t measured_ns = config_.rtt_noise.Measured(connection_.flow, s_.rtt_samples++, ns);
-        if (s_.min_rtt_ns == 0) {
+        if (config_.modern) {
+            AddDeviation(ns);
+            s_.min_rtt_ns = s_.min_rtt_ns == 0 ? measured_ns : std::min(s_.min_rtt_ns, measured_ns);
+        } else if (s_.min_rtt_ns == 0) {
             s_.srtt_ns = ns;
             s_.rttvar_ns = ns / 2;
             s_.min_rtt_ns = measured_ns;
