@@ -63,7 +63,7 @@ struct Spec {
     bool sack = true;
     bool limited_transmit = true;
     bool modern = false; // recovery
-    int64_t timer_slack_ns = 2'000'000;
+    int64_t timer_slack_ns = 2'000'000, timer_tick_ns = 0;
     int64_t min_rto_ns = 5'000'000;
     int64_t initial_rto_ns = 20'000'000;
     int64_t delayed_ack_ns = 100'000;

@@ -74,6 +74,7 @@ def spec_of(
     spec.initial_rto_ns = to_ns(transport.initial_rto_s)
     spec.modern = transport.recovery == "modern"
     spec.timer_slack_ns = to_ns(transport.timer_slack_s)
+    spec.timer_tick_ns = to_ns(transport.timer_tick_s)
     spec.delayed_ack_ns = to_ns(transport.delayed_ack_s)
     spec.rtt_noise_max_ns = to_ns(transport.rtt_noise_max_s)
     spec.bucket_bytes = nic.bucket_bytes

@@ -48,6 +48,8 @@ class Transport(Value, frozen=True):
     timer_slack_s: Annotated[float, Meta(ge=0, le=1)] = 2 * MS
     """Addition to the timers of loss probes and of reordering (modern recovery only). Linux has 2 ms
     (TCP_TIMEOUT_MIN_US)."""
+    timer_tick_s: Annotated[float, Meta(ge=0, le=0.1)] = 0.0
+    """Tick at which the sender's timers fire (modern recovery only); 0: at any time. Linux has 1/CONFIG_HZ, 1 to 10 ms."""
     dup_ack_pkts: Annotated[int, Meta(ge=1, le=1000)] = 3
     """Duplicate ACKs that mean a loss (RFC 5681 section 3.2); with SACK, DupThresh of RFC 6675."""
     delayed_ack_pkts: Count = 2

@@ -15,6 +15,7 @@ enum class EventKind : uint8_t {
     kRetransmit, // index: connection, also for the next two
     kDelayedAck,
     kPace,
+    kDelayed, // a packet that a test has delayed joins its port; index: place in the pool
     kOver,   // a flow is acknowledged and its queue is empty; index: connection
     kFlow,   // the next flow arrives
     kLimits, // new rate limits take effect

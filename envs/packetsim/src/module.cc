@@ -2,12 +2,14 @@
 // Python module `ncc.envs.packetsim._packetsim`.
 #include "bare.h"
 #include "batch.h"
+
 #include "bind.h"
 #include "controllers.h"
 #include "heap.h"
 #include "network.h"
 #include "scheduler.h"
 
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 
 namespace nb = nanobind;
@@ -31,6 +33,16 @@ nb::dict Audit(const Network &network)
     return out;
 }
 
+// [n, 3]: time in ns, flow and number of every data packet that has left its host.
+std::vector<std::array<int64_t, 3>> SentPackets(const Network &network)
+{
+    std::vector<std::array<int64_t, 3>> rows;
+    for (const Network::SentPacket &left : network.sent_packets()) {
+        rows.push_back({left.time_ns, left.flow, left.number});
+    }
+    return rows;
+}
+
 int64_t BareHeap(uint64_t events, uint32_t population, int64_t span_ns)
 {
     Heap heap;
@@ -51,7 +63,10 @@ NB_MODULE(_packetsim, m)
     using namespace ncc::packetsim;
     m.doc() = "The packet engine: see ncc.envs.packetsim.datapath";
     ncc::bind::BindSpec(m);
-    ncc::bind::BindNetwork<Network>(m).def_prop_ro("events", &Network::events).def("audit", &Audit);
+    ncc::bind::BindNetwork<Network>(m).def_prop_ro("events", &Network::events).def("audit", &Audit)
+        .def("delay_packet", &Network::DelayPacket, "port"_a, "nth"_a, "delay_ns"_a)
+        .def("record_sent", &Network::RecordSent)
+        .def("sent_packets", &SentPackets);
     nb::class_<Batch>(m, "Batch")
         .def(nb::init<size_t, size_t>(), "n"_a, "threads"_a)
         .def("put", &Batch::Put, "row"_a, "network"_a)

@@ -68,6 +68,9 @@ void Network::Handle(const Event &event)
     case EventKind::kPace:
         Expire(TimerKind::kPace, index, event);
         return;
+    case EventKind::kDelayed:
+        Join(pool_[index].next_port, index, NCC_PASS);
+        return;
     case EventKind::kOver:
         Over(index);
         return;
@@ -101,6 +104,16 @@ void Network::Arrive(uint32_t port)
 
 void Network::Forward(uint32_t index, uint32_t place)
 {
+    const Port::Fault fault = ports_[index].Planned(pool_[place].packet);
+    if (fault.delay_ns > 0) {
+        Schedule(now_ns_ + fault.delay_ns, EventKind::kDelayed, place);
+    } else {
+        Join(index, place, fault.verdict);
+    }
+}
+
+void Network::Join(uint32_t index, uint32_t place, ncc_verdict fault)
+{
     Port &port = ports_[index];
     Link &link = links_[index];
     Departures *departures = nullptr;
@@ -114,7 +127,7 @@ void Network::Forward(uint32_t index, uint32_t place)
     }
     port.Advance(pool_, link, now_ns_);
     InFlight &entry = pool_[place];
-    const ncc_verdict verdict = port.Admit(link, entry.packet, now_ns_);
+    const ncc_verdict verdict = port.Admit(link, entry.packet, fault, now_ns_);
     if (verdict == NCC_DROP) {
         ++dropped_;
         pool_.Release(place);
@@ -347,6 +360,9 @@ void Network::Left(const Packet &packet, int64_t joined_ns, int64_t now_ns)
         return;
     }
     const Connection &connection = connections_[packet.connection];
+    if (record_sent_) {
+        sent_packets_.push_back({now_ns, connection.flow, packet.number});
+    }
     FlowRecord &record = records_[connection.flow];
     ++record.sent_pkts;
     record.retransmitted_pkts += packet.retransmission;

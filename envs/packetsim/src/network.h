@@ -50,8 +50,15 @@ class Network
     PortTotals PortRecord(uint32_t port); // up to date
 
     // For tests and studies.
-    void DropPacket(uint32_t port, uint64_t nth) { SwitchPort(port).DropNth(nth); }
-    void MarkPacket(uint32_t port, uint64_t nth) { SwitchPort(port).MarkNth(nth); }
+    void DropPacket(uint32_t port, uint64_t nth) { SwitchPort(port).Plan({nth, NCC_DROP, 0}); }
+    void MarkPacket(uint32_t port, uint64_t nth) { SwitchPort(port).Plan({nth, NCC_MARK, 0}); }
+    void DelayPacket(uint32_t port, uint64_t nth, int64_t delay_ns) { SwitchPort(port).Plan({nth, NCC_PASS, delay_ns}); }
+    struct SentPacket {
+        int64_t time_ns;
+        uint32_t flow, number;
+    };
+    void RecordSent() { record_sent_ = true; }
+    const std::vector<SentPacket> &sent_packets() const { return sent_packets_; } // data packets that have left their hosts
     struct Window {
         uint64_t cwnd_bytes, ssthresh_bytes, una_bytes;
     };
@@ -153,6 +160,7 @@ class Network
     void Handle(const Event &event);
     void Arrive(uint32_t port);
     void Forward(uint32_t port, uint32_t place);
+    void Join(uint32_t port, uint32_t place, ncc_verdict fault);
     void Deliver(uint32_t place);
     void Transmitted(uint32_t port);
     void Expire(TimerKind kind, uint32_t slot, const Event &event);
@@ -194,7 +202,8 @@ class Network
     size_t next_flow_ = 0, live_ = 0;
     int64_t finished_ = 0, epoch_ = 0;
     uint64_t events_ = 0, sent_ = 0, arrived_ = 0, dropped_ = 0, past_ = 0;
-    bool failed_ = false;
+    bool failed_ = false, record_sent_ = false;
+    std::vector<SentPacket> sent_packets_;
     std::string fault_;
 };
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace ncc::packetsim
 {
@@ -49,14 +50,14 @@ class alignas(64) Port
 
     // Decides if the packet may join the queue or go to an idle transmitter, and if it must be marked. Call Advance
     // first; for a shared buffer, on every port that shares it.
-    ncc_verdict Admit(const Link &link, const Packet &packet, int64_t now_ns)
+    ncc_verdict Admit(const Link &link, const Packet &packet, ncc_verdict fault, int64_t now_ns)
     {
         ncc_verdict verdict = NCC_PASS;
         if (link.free_ps > now_ns * kPsPerNs || (waiting_ && waiting_pkts() > 0)) {
             verdict = discipline_.Admit(static_cast<uint64_t>(queue_bytes_), packet.ip_bytes, packet.ecn_capable);
         }
-        if (fault_in_ > 0 && packet.kind == Kind::kData && --fault_in_ == 0 && verdict != NCC_DROP) {
-            verdict = fault_;
+        if (fault != NCC_PASS && verdict != NCC_DROP) {
+            verdict = fault;
         }
         totals_.dropped_pkts += verdict == NCC_DROP;
         totals_.dropped_data_pkts += verdict == NCC_DROP && packet.kind == Kind::kData;
@@ -109,20 +110,34 @@ class alignas(64) Port
         return taken;
     }
 
-    // Drops or marks the nth data packet that arrives from now on (1: the next); a full buffer drops it in either case.
-    void DropNth(uint64_t nth) { SetFault(NCC_DROP, nth); }
-    void MarkNth(uint64_t nth) { SetFault(NCC_MARK, nth); }
+    // What happens to a data packet for tests: it is dropped or marked (a full buffer drops it in either case), or it
+    // joins later.
+    struct Fault {
+        uint64_t in; // data packets until it is due; 1: the next
+        ncc_verdict verdict;
+        int64_t delay_ns;
+    };
+    void Plan(const Fault &fault)
+    {
+        if (faults_ == nullptr) {
+            faults_ = std::make_unique<std::vector<Fault>>();
+        }
+        faults_->push_back(fault);
+    }
+    // Counts an arriving packet and returns what is planned for it.
+    Fault Planned(const Packet &packet)
+    {
+        Fault due{0, NCC_PASS, 0};
+        if (faults_ != nullptr && packet.kind == Kind::kData) {
+            std::erase_if(*faults_, [&due](Fault &fault) { return --fault.in == 0 ? (due = fault, true) : false; });
+        }
+        return due;
+    }
 
   private:
     struct Classes {
         PacketList control, data;
     };
-
-    void SetFault(ncc_verdict fault, uint64_t nth)
-    {
-        fault_ = fault;
-        fault_in_ = nth;
-    }
 
     void MarkLeaving(Packet &packet)
     {
@@ -162,9 +177,8 @@ class alignas(64) Port
     }
 
     int64_t queue_bytes_ = 0;
-    uint64_t fault_in_ = 0;
     std::unique_ptr<Classes> waiting_; // only if the port holds packets
-    ncc_verdict fault_ = NCC_PASS;
+    std::unique_ptr<std::vector<Fault>> faults_;
     bool integrate_ = false, control_first_ = false, at_switch_;
     Discipline discipline_;
     int64_t updated_ps_ = 0;

@@ -40,6 +40,7 @@ TcpConfig MakeTcpConfig(const Spec &spec)
     config.limited_transmit = spec.limited_transmit;
     config.modern = spec.modern;
     config.timer_slack_ns = spec.timer_slack_ns;
+    config.timer_tick_ns = spec.modern ? spec.timer_tick_ns : 0;
     return config;
 }
 

@@ -41,7 +41,7 @@ struct TcpConfig {
     bool sack = true;
     bool limited_transmit = true;
     bool modern = false; // recovery: RACK-TLP, PRR, F-RTO instead of RFC 6675
-    int64_t timer_slack_ns = 0;
+    int64_t timer_slack_ns = 0, timer_tick_ns = 0;
 };
 
 // Throws std::invalid_argument if the transport is not a controller.

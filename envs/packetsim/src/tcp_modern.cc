@@ -4,7 +4,7 @@
 // DSACK, RFC 3708). Where the RFCs leave a choice, it follows Linux 6.18, with which it is compared step by step.
 //
 // Known differences from Linux: no TCP timestamps, so none of the undoing that needs them; a retransmission is one
-// packet; timers have no ticks; the receive window never shrinks.
+// packet; the receive window never shrinks.
 #include "tcp_sending_end.h"
 
 namespace ncc::packetsim
@@ -234,6 +234,7 @@ void TcpSendingEnd::Undo(bool forgive)
         s_.cwnd_bytes = r.window_bytes;
         s_.cwr_due = false;
     }
+    ++r.undone;
     r.undo_possible = false;
     r.advanced = true;
 }
@@ -332,6 +333,7 @@ void TcpSendingEnd::SendProbe()
         number = fresh ? number : s_.nxt - 1;
         if (fresh || !network_.Holds(slot_, number)) {
             SendData(number);
+            ++r.probes;
             r.probe_resent = !fresh;
             r.probe_end = s_.nxt;
             r.waiting = Waiting::kTimeout; // so that the timeout is counted from now
@@ -377,11 +379,39 @@ void TcpSendingEnd::SendModern()
         }
         ArmProbe(false);
     }
+    NoteUse(s_.nxt != nxt_before);
 }
 
+// Notes how far the window was used in this round (tcp_cwnd_validate).
+void TcpSendingEnd::NoteUse(bool sent)
+{
+    TcpModern &r = s_.modern;
+    const bool stopped = board_.PipeBytes() + config_.mss_bytes > s_.cwnd_bytes;
+    const uint32_t out_pkts = s_.nxt - s_.una;
+    if ((sent || stopped) && (s_.una >= r.use_round_end || stopped || (!r.window_used && out_pkts > r.most_pkts))) {
+        r.window_used = stopped;
+        r.most_pkts = out_pkts;
+        r.use_round_end = s_.nxt;
+    }
+}
+
+// True if the window was used, in slow start by half (tcp_is_cwnd_limited).
+bool TcpSendingEnd::WindowUsed() const
+{
+    const TcpModern &r = s_.modern;
+    const bool slow_start = s_.cwnd_bytes < s_.ssthresh_bytes;
+    return r.window_used || (slow_start && s_.cwnd_bytes < 2ULL * r.most_pkts * config_.mss_bytes);
+}
+
+// Sets the timer. With a tick, it fires with the tick at or after the time that Linux computes in jiffies.
 void TcpSendingEnd::Arm(Waiting waiting, int64_t delay_ns)
 {
     s_.modern.waiting = waiting;
+    if (const int64_t tick_ns = config_.timer_tick_ns; tick_ns > 0) {
+        const int64_t now_ns = network_.now_ns();
+        const int64_t ticks = now_ns / tick_ns + (delay_ns + tick_ns - 1) / tick_ns;
+        delay_ns = ticks * tick_ns - now_ns;
+    }
     network_.Arm(s_.retransmit, TimerKind::kRetransmit, slot_, delay_ns);
 }
 

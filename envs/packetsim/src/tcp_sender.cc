@@ -67,7 +67,7 @@ uint64_t TcpSendingEnd::Decide(const Packet &packet, uint64_t pipe_before, uint3
 {
     const uint64_t delivered_bytes = OffsetBytes(s_.una) + s_.sacked_bytes;
     const bool repairing = s_.state == CongestionState::kRecovery || s_.state == CongestionState::kLoss;
-    const bool full = pipe_before + config_.mss_bytes > s_.cwnd_bytes;
+    const bool full = config_.modern ? WindowUsed() : pipe_before + config_.mss_bytes > s_.cwnd_bytes;
     ncc_cc_event event = Event((packet.echo ? NCC_CC_ACK_ECE : 0) | (repairing ? NCC_CC_ACK_IN_RECOVERY : 0) |
                                (full ? 0 : NCC_CC_ACK_APP_LIMITED));
     event.rtt_ns = static_cast<ncc_u64>(measured_rtt_ns_);

@@ -53,6 +53,10 @@ struct TcpModern {
     uint8_t window_steps = 1;
     uint8_t persist = 0;        // recoveries for which a widened window lasts
     uint32_t adapted_until = 0; // the window stays until this packet is acknowledged
+    // Use of the window, to grow it only if it is used
+    bool window_used = false;    // sending stopped at the window in this round
+    uint32_t most_pkts = 0;      // most packets outstanding in this round
+    uint32_t use_round_end = 0;  // nxt when this was last noted
     // Timer and loss probe
     Waiting waiting = Waiting::kTimeout;
     bool probe_resent = false;
@@ -66,6 +70,7 @@ struct TcpModern {
     uint32_t window_bytes = 0;      // the controller's
     uint32_t timeouts = 0;          // in a row
     ncc_prr prr = {};
+    uint32_t probes = 0, undone = 0; // counted for tests
     // RTO as Linux computes it
     int64_t deviation_ns = 0, max_deviation_ns = 0;
     uint32_t rtt_round = 0; // nxt at the start of this round trip

@@ -129,6 +129,8 @@ class TcpSendingEnd
     void ModernTimeout();
     void SendProbe();
     void SendModern();
+    void NoteUse(bool sent);
+    bool WindowUsed() const;
     void RearmTimeout();
     bool ArmProbe(bool advanced);
     void Arm(Waiting waiting, int64_t delay_ns);
