@@ -68,6 +68,8 @@ def kernel_traces(scripts: list[Script], *, control: str, one_way_s: float, apar
             _in(name, "ip", "link", "set", "lo", "up")
             for key, value in _SETTINGS.items():
                 _in(name, "sysctl", "-qw", f"net.ipv4.{key}={value}")
+            for key in ("tcp_rmem", "tcp_wmem"):
+                _in(name, "sysctl", "-qw", f"net.ipv4.{key}=4096 16000000 16000000")
             _in(name, "ip", "link", "set", f"t{i}", "up", "mtu", "1500", "txqueuelen", "10000", "gso_max_segs", "1")
             _in(name, "ip", "addr", "add", f"10.9.0.{i}/24", "dev", f"t{i}")
             _in(name, "ip", "route", "replace", "10.9.0.0/24", "dev", f"t{i}", "initcwnd", "10", "quickack", "1")
@@ -102,7 +104,6 @@ def _transfer(source: str, sink: str, scripts: list[Script], control: str, apart
             with namespaces.inside(source):
                 sender = undo.enter_context(socket.socket())
             sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
-            sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 << 20)
             sender.bind(("10.9.0.1", _FIRST_PORT + i))
             sender.connect(("10.9.0.2", 5000))
             receiver = undo.enter_context(listener.accept()[0])

@@ -68,6 +68,7 @@ void TcpSendingEnd::ModernAck(const Packet &packet)
         ncc_prr_begin(&r.prr, cwnd_before);
         s_.state = CongestionState::kReduced;
         s_.recover = s_.nxt;
+        s_.cwr_due = config_.ecn == NCC_CC_ECN_CLASSIC;
         r.probe_end = kNone;
         r.undo_possible = false;
     }
@@ -82,9 +83,6 @@ void TcpSendingEnd::ModernAck(const Packet &packet)
     if (send == Send::kNew && s_.nxt <= s_.recover) { // no new data could be sent: repair (RFC 5682 step 2b)
         r.spurious_possible = r.new_data_first = false;
         SendModern();
-    }
-    if (packet.echo && config_.ecn == NCC_CC_ECN_CLASSIC && s_.una > s_.cwr_packet) {
-        s_.cwr_due = true; // once per window
     }
     if (s_.una == connection_.packets) {
         network_.Acknowledged(slot_);
@@ -196,6 +194,7 @@ void TcpSendingEnd::EnterModernRecovery()
     if (!reduced) {
         ncc_prr_begin(&s_.modern.prr, s_.cwnd_bytes);
         s_.recover = s_.nxt;
+        s_.cwr_due = config_.ecn == NCC_CC_ECN_CLASSIC;
         s_.modern.probe_end = kNone;
     }
     s_.state = CongestionState::kRecovery;
@@ -252,6 +251,7 @@ void TcpSendingEnd::ProbeAnswered(const AckNews &news, uint32_t number)
     } else if (number > r.probe_end) {
         r.probe_end = kNone;
         s_.recover = s_.nxt;
+        s_.cwr_due = config_.ecn == NCC_CC_ECN_CLASSIC;
         TellLoss();
         KeepOpen();
     }
@@ -312,6 +312,7 @@ void TcpSendingEnd::ModernTimeout()
     ++r.timeouts;
     s_.state = CongestionState::kLoss;
     s_.recover = s_.nxt;
+    s_.cwr_due = config_.ecn == NCC_CC_ECN_CLASSIC;
     r.probe_end = kNone;
     s_.rto_ns = std::min(2 * s_.rto_ns, kMaxRtoNs);
     s_.pace.Cancel();
