@@ -101,7 +101,6 @@ TcpSendingEnd::Send TcpSendingEnd::Judge(const AckNews &news, bool &timer_set)
         } else if (r.persist > 0) {
             --r.persist;
         }
-        r.undo_possible = false;
         s_.state = CongestionState::kOpen;
     }
     if (s_.state == CongestionState::kLoss) {
@@ -165,7 +164,6 @@ TcpSendingEnd::Send TcpSendingEnd::JudgeTimeout(const AckNews &news)
         }
     }
     if (recovered) {
-        r.undo_possible = false;
         s_.state = CongestionState::kOpen;
         return Send::kNothing;
     }
