@@ -69,6 +69,7 @@ void Network::Handle(const Event &event)
         Expire(TimerKind::kPace, index, event);
         return;
     case EventKind::kDelayed:
+        --delayed_;
         Join(pool_[index].next_port, index, NCC_PASS);
         return;
     case EventKind::kOver:
@@ -106,6 +107,7 @@ void Network::Forward(uint32_t index, uint32_t place)
 {
     const Port::Fault fault = ports_[index].Planned(pool_[place].packet);
     if (fault.delay_ns > 0) {
+        ++delayed_;
         Schedule(now_ns_ + fault.delay_ns, EventKind::kDelayed, place);
     } else {
         Join(index, place, fault.verdict);

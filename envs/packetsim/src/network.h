@@ -201,7 +201,7 @@ class Network
     std::vector<PortTotals> uplinks_before_;
     size_t next_flow_ = 0, live_ = 0;
     int64_t finished_ = 0, epoch_ = 0;
-    uint64_t events_ = 0, sent_ = 0, arrived_ = 0, dropped_ = 0, past_ = 0;
+    uint64_t events_ = 0, sent_ = 0, arrived_ = 0, dropped_ = 0, past_ = 0, delayed_ = 0;
     bool failed_ = false, record_sent_ = false;
     std::vector<SentPacket> sent_packets_;
     std::string fault_;

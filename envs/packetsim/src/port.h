@@ -124,6 +124,7 @@ class alignas(64) Port
         }
         faults_->push_back(fault);
     }
+    bool planned() const { return faults_ != nullptr && !faults_->empty(); }
     // Counts an arriving packet and returns what is planned for it.
     Fault Planned(const Packet &packet)
     {

@@ -222,13 +222,17 @@ uint64_t Run(uint64_t seed)
         }
         const uint32_t port = static_cast<uint32_t>(random.Between(0, 2 * made.spec.links.size() - 1));
         const uint64_t nth = random.Between(1, 20);
-        const bool fault = random.Chance(made.fault_chance) && one.network().port(port) != nullptr;
-        const bool drop = random.Chance(0.5);
+        const Port *at = one.network().port(port);
+        const bool fault = random.Chance(made.fault_chance) && at != nullptr && !at->planned();
+        const uint64_t kind = random.Between(0, 2);
+        const int64_t delay_ns = static_cast<int64_t>(random.Between(1, 20'000'000));
         for (Seen *each : {&one, &two}) {
-            if (fault && drop) {
+            if (fault && kind == 0) {
                 each->network().DropPacket(port, nth);
-            } else if (fault) {
+            } else if (fault && kind == 1) {
                 each->network().MarkPacket(port, nth);
+            } else if (fault) {
+                each->network().DelayPacket(port, nth, delay_ns);
             }
             each->Step(limits_bps);
         }

@@ -89,6 +89,9 @@ class Maker
         spec_.handshake = random_.Chance(0.7);
         spec_.sack = random_.Chance(0.7);
         spec_.limited_transmit = random_.Chance(0.7);
+        spec_.modern = spec_.sack && random_.Chance(0.6);
+        spec_.timer_slack_ns = random_.OneOf<int64_t>({0, 100'000, 2'000'000});
+        spec_.timer_tick_ns = random_.OneOf<int64_t>({0, 0, 1'000'000});
         spec_.dup_ack_pkts = static_cast<uint32_t>(random_.Between(1, 5));
         constexpr size_t kControllers = sizeof(ncc_cc_table) / sizeof(ncc_cc_table[0]);
         spec_.rtt_noise_max_ns = random_.Chance(0.3) ? 1'000'000 : 0;

@@ -128,7 +128,11 @@ inline void Watch::CheckAck(Network &network, const Shadow &shadow, const Packet
     Require(blocks.n >= 1 && blocks.n <= 4, "SACK blocks of the wrong number");
     for (uint32_t i = 0; i < blocks.n; ++i) {
         const SackBlocks::Block &block = blocks.blocks[i];
-        Require(block.first < block.end && block.first > packet.number, "a SACK block that is empty or acknowledged");
+        const SackBlocks::Block &second = blocks.blocks[1];
+        const bool within = blocks.n > 1 && second.first <= block.first && block.end <= second.end;
+        const bool duplicate = i == 0 && network.tcp().modern && (block.end <= packet.number || within); // DSACK
+        Require(block.first < block.end && (duplicate || block.first > packet.number),
+                "a SACK block that is empty or acknowledged");
         for (uint32_t number = std::max(block.first, shadow.next); number < block.end; ++number) {
             Require(shadow.beyond.count(number) == 1, "a SACK block of what has not arrived");
         }
