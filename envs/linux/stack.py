@@ -37,10 +37,10 @@ def of_switch() -> dict[str, str]:
 def of_host(transport: Transport, nic: Nic) -> dict[str, str]:
     """Return settings of a host's namespace.
 
-    `tcp_tso_rtt_log` 0 lets paced flows send packet by packet. `tcp_early_retrans` 0 leaves lost tails to the timeout
-    as in simulators; with probes, Linux would have a third of the timeouts in bursts over a short buffer. Buffer sizes
-    are in memory, of which a packet takes about twice its payload; they are doubled so that the window can reach the
-    scenario's size.
+    `tcp_tso_rtt_log` 0 lets paced flows send packet by packet. With classic recovery, `tcp_early_retrans` 0 leaves lost
+    tails to the timeout as in simulators; with probes, Linux would have a third of the timeouts in bursts over a short
+    buffer. Buffer sizes are in memory, of which a packet takes about twice its payload; they are doubled so that the
+    window can reach the scenario's size.
     """
     send, receive = transport.send_buffer_bytes, transport.receive_buffer_bytes
     return {
@@ -48,7 +48,7 @@ def of_host(transport: Transport, nic: Nic) -> dict[str, str]:
         "net/ipv4/tcp_no_metrics_save": "1",
         "net/ipv4/tcp_tso_rtt_log": "0",
         "net/ipv4/tcp_timestamps": "0",
-        "net/ipv4/tcp_early_retrans": "0",
+        "net/ipv4/tcp_early_retrans": "3" if transport.recovery == "modern" else "0",
         "net/ipv4/tcp_sack": str(int(transport.sack)),
         "net/ipv4/tcp_reordering": str(transport.dup_ack_pkts),
         "net/ipv4/tcp_wmem": f"4096 {send} {SKB_OVERHEAD * send}",
@@ -86,8 +86,11 @@ def not_honoured(transport: Transport, nic: Nic) -> tuple[str, ...]:
     said = [
         f"nic.bucket_bytes ({nic.bucket_bytes}) has no counterpart in Linux, where pacing holds rate limits packet by "
         "packet.",
-        "transport: Linux finds losses by time (RACK), simulators by packets that arrive after them.",
     ]
+    if transport.recovery == "classic":
+        said.append(
+            "transport.recovery: Linux finds losses by time (RACK), classic recovery by what arrives after them."
+        )
     if abs((kept_s := min_rto_s(transport)) - transport.min_rto_s) > ROUNDING:
         said.append(
             f"transport.min_rto_s is {kept_s * MS_PER_S:g} ms here, in whole jiffies of {jiffy_s() * MS_PER_S:g} ms, "

@@ -50,7 +50,12 @@ class Ns3Datapath(NativeDatapath):
 
     @classmethod
     def check(cls, scenario: Scenario) -> None:
-        """Raise `ConfigError` for connections without a handshake, which ns-3 does not offer."""
+        """Raise `ConfigError` for what ns-3 does not offer: connections without a handshake, and modern recovery."""
+        if scenario.transport.recovery != "classic":
+            raise ConfigError(
+                f"Scenario.transport.recovery must be classic on ns-3, whose TCP has no RACK-TLP, got "
+                f"{scenario.transport.recovery}: set it so, or use datapath=packetsim or linux"
+            )
         if not scenario.transport.handshake:
             raise ConfigError(
                 "Scenario.transport.handshake must be true on ns-3, whose connections always begin with one: "

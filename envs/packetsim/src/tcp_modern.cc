@@ -34,7 +34,7 @@ void TcpSendingEnd::ModernAck(const Packet &packet)
     }
     const int64_t sample_from_ns = news.first_ns >= 0 && !news.resent ? news.first_ns : news.first_sack_ns;
     if (sample_from_ns >= 0) {
-        heard_rtt_ns_ = AddSample(network_.now_ns() - sample_from_ns);
+        measured_rtt_ns_ = AddSample(network_.now_ns() - sample_from_ns);
     }
     // The timer starts again with progress, and if what was sacked had been sent before the first missing packet was
     // last sent.

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Modern recovery against the kernel's: the same script of losses, marks and delays, packet by packet."""
+
+import numpy as np
+
+from ncc.core.scenario import Nic, Transport
+from ncc.core.topologies import Dumbbell
+from ncc.envs.linux.stack import jiffy_s
+from ncc.envs.packetsim import PacketsimDatapath
+from ncc.harness.datapath import HostStack
+from tests.datapaths.runs import engine, fixed, flow
+from tests.linux.scripted import MSS, Script, Trace, kernel_traces
+from tests.support.linux import needs
+
+ONE_WAY_S = 0.02
+LATE_S = 0.012
+"""Time by which a step may differ: three jiffies, as two timers in a row round up, and the path of Python is late."""
+AT_LEAST_FRAC = 0.95
+
+SCRIPTS = {
+    **{f"packet {k} of 30 lost": Script(30, drop=(k,)) for k in (1, 2, 5, 10, 11, 20, 28, 29, 30)},
+    **{f"packet {k} of 100 lost": Script(100, drop=(k,)) for k in (3, 15, 40, 70)},
+    "last 2 lost": Script(30, drop=(29, 30)),
+    "last 3 lost": Script(30, drop=(28, 29, 30)),
+    "last 5 lost": Script(30, drop=tuple(range(26, 31))),
+    "first window lost": Script(30, drop=tuple(range(1, 11))),
+    "second window lost": Script(30, drop=tuple(range(11, 31))),
+    "5 in a row lost": Script(100, drop=tuple(range(31, 36))),
+    "every other of 20 lost": Script(100, drop=tuple(range(31, 51, 2))),
+    "a repair lost": Script(100, drop=(15, 41)),
+    "the only packet lost": Script(1, drop=(1,)),
+    "the last of 2 lost": Script(2, drop=(2,)),
+    "the first of 3 lost": Script(3, drop=(1,)),
+    **{f"packet 31 late by {ms} ms": Script(100, delay_s={31: ms * 1e-3}) for ms in (2, 6, 12, 30, 60)},
+    **{f"3 packets late by {ms} ms": Script(150, delay_s=dict.fromkeys((31, 71, 111), ms * 1e-3)) for ms in (6, 30)},
+    **{f"packet {k} marked": Script(150, mark=(k,)) for k in (5, 35, 60)},
+    "40 packets marked": Script(150, mark=tuple(range(20, 60))),
+    "one marked, one lost": Script(150, drop=(45,), mark=(35,)),
+    "a round late by 0.5 s": Script(100, delay_s=dict.fromkeys(range(31, 71), 0.5)),
+    "a round and its probe late by 0.3 s": Script(200, delay_s=dict.fromkeys(range(31, 72), 0.3)),
+    "a round without more data late by 0.5 s": Script(30, delay_s=dict.fromkeys(range(11, 31), 0.5)),
+}
+"""Scripts by name. Together they make the kernel repair by RACK, by a probe and by timeouts, and undo."""
+
+
+def simulated(script: Script) -> Trace:
+    """What packetsim sends by a script."""
+    topology = Dumbbell(
+        pairs=1,
+        host_rate_bps=1e11,
+        bottleneck_rate_bps=1e11,
+        mark_threshold_bytes=0,
+        buffer_bytes=10_000_000,
+        delay_s=ONE_WAY_S / 3,
+    )
+    scenario = fixed(
+        topology,
+        flow("s0", "r0", script.packets * MSS),
+        transport=Transport(
+            recovery="modern", delayed_ack_pkts=1, min_rto_s=0.2, initial_rto_s=1.0, timer_tick_s=jiffy_s()
+        ),
+        nic=Nic(small_queue_bytes=10_000_000),
+    )
+    datapath = PacketsimDatapath()
+    datapath.start(scenario, scenario.flows(1), HostStack(transport="newreno"), 1)
+    network, port = engine(datapath), scenario.network().port("left->right")
+    network.record_sent()
+    for nth in script.drop:
+        network.drop_packet(port, nth)
+    for nth in script.mark:
+        network.mark_packet(port, nth)
+    for nth, delay_s in script.delay_s.items():
+        network.delay_packet(port, nth, round(delay_s * 1e9))
+    epochs = 0
+    while datapath.step(np.array([np.inf])).flows_finished == 0 and epochs < 20_000:
+        epochs += 1
+    for _ in range(300):  # what is under way arrives
+        datapath.step(np.array([np.inf]))
+    rows = np.array(network.sent_packets())
+    datapath.close()
+    return Trace(list((rows[:, 0] - rows[0, 0]) / 1e9), rows[:, 2].tolist())
+
+
+def agreeing(one: Trace, other: Trace) -> int:
+    """Number of steps that both take in the same order, each within `LATE_S` of the other."""
+    longest = np.zeros((len(one.number) + 1, len(other.number) + 1), int)
+    for i, (number, time_s) in enumerate(zip(one.number, one.time_s, strict=True)):
+        same = (np.array(other.number) == number) & (np.abs(np.array(other.time_s) - time_s) < LATE_S)
+        for j in range(len(other.number)):
+            longest[i + 1, j + 1] = longest[i, j] + 1 if same[j] else max(longest[i, j + 1], longest[i + 1, j])
+    return int(longest[-1, -1])
+
+
+@needs("root", "net", "pyroute2", "ip")
+def test_the_kernel_sends_the_same_packets_at_the_same_times() -> None:
+    ours = {name: simulated(script) for name, script in SCRIPTS.items()}
+    best: dict[str, int] = {}
+    for _ in range(3):  # a busy machine delays some packets: what a script agrees in counts, and it runs again
+        left = [name for name in SCRIPTS if best.get(name, 0) < len(ours[name].number)]
+        traces = kernel_traces([SCRIPTS[name] for name in left], control="reno", one_way_s=ONE_WAY_S)
+        for name, trace in zip(left, traces, strict=True):
+            steps = max(len(trace.number), len(ours[name].number))
+            missed = steps - agreeing(trace, ours[name])
+            best[name] = max(best.get(name, 0), len(ours[name].number) - missed)
+    steps = sum(len(trace.number) for trace in ours.values())
+    missed = {name: len(ours[name].number) - kept for name, kept in best.items() if kept < len(ours[name].number)}
+    print(f"{steps - sum(missed.values())} of {steps} steps agree; others: {missed}")
+    assert sum(best.values()) >= AT_LEAST_FRAC * steps, missed

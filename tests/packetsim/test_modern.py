@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Modern recovery: worked examples of RFC 8985 (RACK-TLP), RFC 6937 (PRR), RFC 5682 (F-RTO) and RFC 2883 (DSACK).
+
+A path of 40 ms without a bottleneck: packets of a round arrive together, so that a round of sending has one time.
+"""
+
+from collections.abc import Callable
+from itertools import groupby
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import ConfigError
+from ncc.core.scenario import Nic, Scenario, Transport
+from ncc.core.topologies import Dumbbell
+from ncc.envs.ns3 import Ns3Datapath
+from ncc.envs.packetsim import PacketsimDatapath
+from ncc.harness.datapath import HostStack
+from tests.datapaths.runs import MSS, engine, fixed, flow
+
+RTT_MS = 40
+MIN_RTO_MS = 200
+PATH = Dumbbell(
+    pairs=1,
+    host_rate_bps=1e11,
+    bottleneck_rate_bps=1e11,
+    mark_threshold_bytes=0,
+    buffer_bytes=10_000_000,
+    delay_s=RTT_MS * 1e-3 / 6,
+)
+Rounds = list[tuple[int, list[int]]]
+"""Times in ms, and numbers of the packets that were sent then."""
+
+
+def scenario(packets: int, **transport: object) -> Scenario:
+    settings = {"recovery": "modern", "delayed_ack_pkts": 1, "min_rto_s": MIN_RTO_MS * 1e-3, "timer_slack_s": 0.002}
+    return fixed(
+        PATH,
+        flow("s0", "r0", packets * MSS),
+        transport=Transport(**settings | transport),  # type: ignore[arg-type]
+        nic=Nic(small_queue_bytes=10_000_000),
+    )
+
+
+def sent(
+    packets: int,
+    *,
+    drop: tuple[int, ...] = (),
+    mark: tuple[int, ...] = (),
+    delay_ms: dict[int, int] | None = None,
+    control: str = "newreno",
+    look: Callable[[PacketsimDatapath], None] = lambda _: None,
+    **transport: object,
+) -> Rounds:
+    """Send a flow of which the nth data packets, counted from 1, are dropped, marked or delayed."""
+    what = scenario(packets, **transport)
+    datapath = PacketsimDatapath()
+    datapath.start(what, what.flows(1), HostStack(transport=control), 1)
+    network, port = engine(datapath), what.network().port("left->right")
+    network.record_sent()
+    for nth in drop:
+        network.drop_packet(port, nth)
+    for nth in mark:
+        network.mark_packet(port, nth)
+    for nth, ms in (delay_ms or {}).items():
+        network.delay_packet(port, nth, ms * 1_000_000)
+    for _ in range(5000):
+        if datapath.step(np.array([np.inf])).flows_finished:
+            break
+    for _ in range(2 * RTT_MS):  # what is under way arrives
+        look(datapath)
+        datapath.step(np.array([np.inf]))
+    rows = network.sent_packets()
+    datapath.close()
+    began_ns = rows[0][0]
+    return [
+        (round(ms), [number for _, number in group])
+        for ms, group in groupby((((ns - began_ns) / 1e6, number) for ns, _, number in rows), lambda row: round(row[0]))
+    ]
+
+
+def test_without_loss_slow_start_doubles() -> None:
+    assert [len(numbers) for _, numbers in sent(70)] == [10, 20, 40]
+
+
+def test_a_lost_tail_is_probed_after_two_round_trips() -> None:
+    # RFC 8985 section 7.2: PTO = 2 SRTT (+ slack); the last packet goes again, and fills the hole by itself.
+    rounds = sent(20, drop=(20,), delay_ms={})
+    assert rounds[-1] == (pytest.approx(RTT_MS + 2 * RTT_MS + 2 + MIN_RTO_MS - 2, abs=RTT_MS + 1), [19])
+
+
+def test_a_lost_pair_at_the_tail_is_probed_and_then_found_lost_by_rack() -> None:
+    # The probe is the last packet; its SACK shows the one before it lost at once (three round trips in all).
+    rounds = sent(30, drop=(29, 30))
+    probed_ms = 2 * RTT_MS + 2 * RTT_MS + 2  # counted from the last ACK
+    assert rounds[2:] == [(probed_ms, [29]), (probed_ms + RTT_MS, [28])]
+
+
+def test_one_packet_alone_is_probed_only_after_a_delayed_ack_could_have_come() -> None:
+    rounds = sent(1, drop=(1,))
+    assert rounds == [(0, [0]), (min(2 * RTT_MS + MIN_RTO_MS, RTT_MS + MIN_RTO_MS), [0])]
+
+
+def test_a_hole_is_repaired_in_the_next_round_trip() -> None:
+    rounds = sent(100, drop=(15,))
+    assert 14 in dict(rounds)[2 * RTT_MS]
+    assert sum(numbers.count(14) for _, numbers in rounds) == 2
+
+
+def test_a_lost_retransmission_is_found_lost_by_later_ones() -> None:
+    # RFC 8985 section 6.2: a packet sent again is lost if one sent after it has arrived. Classic recovery needs a timeout.
+    times = [ms for ms, numbers in sent(100, drop=(15, 41)) for number in numbers if number == 14]
+    assert times == [RTT_MS, 2 * RTT_MS, 3 * RTT_MS]
+
+
+def test_reordering_within_a_quarter_of_the_round_trip_costs_nothing() -> None:
+    # Two packets overtake it: the reordering window (min RTT / 4) has not passed when it arrives.
+    rounds = sent(30, delay_ms={28: 8})
+    assert sum(len(numbers) for _, numbers in rounds) == 30
+
+
+def test_reordering_beyond_the_window_is_repaired_once_it_has_passed() -> None:
+    rounds = sent(30, delay_ms={28: 30})
+    assert rounds[-1] == (2 * RTT_MS + RTT_MS // 4 + 2, [27])
+
+
+def test_the_window_shrinks_by_a_packet_for_every_other_delivered() -> None:
+    # RFC 6937 section 4: 100 in flight, target 50 %: each two packets delivered let one go.
+    rounds = dict(sent(150, mark=(60,)))
+    # 29 ACKs before the mark let 58 go (slow start); the 11 from it on let ceil(11 / 2) = 6 go.
+    assert len(rounds[3 * RTT_MS]) == 2 * 29 + 6
+
+
+def test_a_needless_reduction_is_undone_when_the_original_arrives() -> None:
+    # RFC 2883: the copy that was not needed is reported, and the window is as if nothing had happened.
+    windows: list[int] = []
+
+    def look(datapath: PacketsimDatapath) -> None:
+        windows.append(engine(datapath).sender_window(0)[0])
+
+    rounds = sent(400, delay_ms={31: 20}, look=look)
+    before, after = (len(dict(rounds)[ms]) for ms in (2 * RTT_MS, 5 * RTT_MS))
+    assert after > before  # without the undo it would be half
+
+
+def test_a_spurious_timeout_is_undone() -> None:
+    # RFC 5682 section 3.1: all of a round, and the probe, are late by more than the RTO. The ACK of the retransmission
+    # lets new data go, and the next ACK covers packets that were sent once: nothing else is sent again.
+    rounds = sent(200, delay_ms=dict.fromkeys(range(31, 72), 300))
+    again = [number for _, numbers in rounds for number in numbers]
+    assert [number for number in range(70) if again.count(number) > 1] == [30]
+
+
+def test_a_real_timeout_slow_starts() -> None:
+    rounds = sent(30, drop=tuple(range(11, 32)))
+    after = [numbers for ms, numbers in rounds if ms > 3 * RTT_MS + 2]
+    assert after[0] == [10]
+    assert after[1] == [11, 12]
+
+
+@pytest.mark.parametrize("control", ["newreno", "dctcp", "cubic", "vegas", "bbr", "gemini"])
+def test_every_loss_of_a_long_flow_is_repaired_without_a_timeout(control: str) -> None:
+    random = np.random.default_rng(1)
+    rounds = sent(600, drop=tuple(int(n) for n in random.choice(np.arange(20, 580), 6, replace=False)), control=control)
+    assert {number for _, numbers in rounds for number in numbers} == set(range(600))
+    assert max(np.diff([ms for ms, _ in rounds])) < MIN_RTO_MS
+
+
+def test_modern_recovery_needs_sack() -> None:
+    with pytest.raises(
+        ConfigError, match="recovery=modern finds losses by selective acknowledgements: set sack to true"
+    ):
+        Transport(recovery="modern", sack=False)
+
+
+def test_ns3_refuses_it() -> None:
+    with pytest.raises(ConfigError, match="recovery must be classic on ns-3"):
+        Ns3Datapath.check(scenario(1))
