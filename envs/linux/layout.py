@@ -20,7 +20,7 @@ def _u8(names: str) -> list[Field]:
     return [(name, "<u8") for name in names.split()]
 
 
-PARAMS = np.dtype([("values", "<u8", (16,))])
+PARAMS = np.dtype([("values", "<u8", (16,)), ("proportional", "<u8")])
 """`struct ncc_params`: the parameters that a program is made for."""
 
 REPORT = np.dtype(

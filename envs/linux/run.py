@@ -78,7 +78,13 @@ class Run:
         self._senders: Senders = (
             KernelSenders(stack, topology)
             if stack.transport.startswith(KERNEL)
-            else ShimSenders(stack, addresses, topology, timeout_s=settings.heartbeat_timeout_s)
+            else ShimSenders(
+                stack,
+                addresses,
+                topology,
+                timeout_s=settings.heartbeat_timeout_s,
+                proportional=scenario.transport.recovery == "modern",
+            )
         )
         self._undo.callback(self._senders.close)
         options = TrafficOptions(

@@ -98,9 +98,11 @@ def check_stack(stack: HostStack) -> None:
 class ShimSenders(Senders):
     """One of our headers in the kernel, limited and reported by the shim."""
 
-    def __init__(self, stack: HostStack, addresses: Sequence[str], topology: Topology, *, timeout_s: float) -> None:
+    def __init__(
+        self, stack: HostStack, addresses: Sequence[str], topology: Topology, *, timeout_s: float, proportional: bool
+    ) -> None:
         self.ecn = int(extension().ecn(stack.transport) != 0)
-        self.shim = Shim(stack.transport, stack.params, timeout_s=timeout_s)
+        self.shim = Shim(stack.transport, stack.params, timeout_s=timeout_s, proportional=proportional)
         self.congestion = self.shim.name
         self._topology = topology
         self._weights = Weights(stack.order, stack.order_params) if stack.order != "fifo" else None

@@ -37,6 +37,8 @@ class Shim:
         params: parameters that differ from their defaults.
         timeout_s: seconds without `beat` after which limits and weights are ignored, > 0.
         name: registered name; None: that of `ncc.envs.linux.objects.congestion_name`.
+        proportional: True lets windows shrink packet by packet (PRR, baselines/prr.h), as the kernel's own controllers
+            do; False shrinks them at once.
 
     Attributes:
         name: name by which sockets select it (TCP_CONGESTION).
@@ -52,7 +54,13 @@ class Shim:
     """
 
     def __init__(
-        self, controller: str, params: Sequence[tuple[str, int]] = (), *, timeout_s: float, name: str | None = None
+        self,
+        controller: str,
+        params: Sequence[tuple[str, int]] = (),
+        *,
+        timeout_s: float,
+        name: str | None = None,
+        proportional: bool = True,
     ) -> None:
         if not 0 < timeout_s < 1e9:
             raise ConfigError(f"Shim.timeout_s must be a positive number of seconds, got {timeout_s!r}.")
@@ -64,14 +72,15 @@ class Shim:
         data = None if name is None else objects.renamed(path, controller, name)
         self._object: Any = bpf().Object(str(path), data)
         try:
-            self._load(values, timeout_s)
+            self._load(values, timeout_s, proportional)
         except BaseException:
             self.close()
             raise
 
-    def _load(self, values: list[int], timeout_s: float) -> None:
+    def _load(self, values: list[int], timeout_s: float, proportional: bool) -> None:
         params = np.zeros(1, layout.PARAMS)
         params["values"][0, : len(values)] = values
+        params["proportional"] = proportional
         self._object.set(".rodata.params", params.tobytes())
         self._object.load()
         self.reports: NDArray[np.void] = memory(self._object, "reports", layout.REPORT)

@@ -43,13 +43,13 @@ class Transport(Value, frozen=True):
     """Each of the first duplicate ACKs allows one new segment (RFC 3042), so that short windows need no timeout. It
     matters without SACK only: with it, a selective acknowledgement makes room for a segment anyway (RFC 6675)."""
     recovery: Literal["classic", "modern"] = "classic"
-    """Classic: losses are found by duplicate ACKs (RFC 6675), and windows shrink at once, as in TCP of about 2012 and in
-    ns-3. Modern: RACK-TLP (RFC 8985), PRR (RFC 6937), F-RTO (RFC 5682) and DSACK (RFC 2883), as in Linux."""
+    """Classic: losses are found by duplicate ACKs (RFC 6675), and windows shrink at once, as in ns-3 and in TCP of about
+    2012. Modern: RACK-TLP (RFC 8985), PRR (RFC 6937), F-RTO (RFC 5682) and DSACK (RFC 2883), as in Linux."""
     timer_slack_s: Annotated[float, Meta(ge=0, le=1)] = 2 * MS
     """Addition to the timers of loss probes and of reordering (modern recovery only). Linux has 2 ms
     (TCP_TIMEOUT_MIN_US)."""
     timer_tick_s: Annotated[float, Meta(ge=0, le=0.1)] = 0.0
-    """Tick at which the sender's timers fire (modern recovery only); 0: at any time. Linux has 1/CONFIG_HZ, 1 to 10 ms."""
+    """Tick at which the sender's timers fire (modern recovery only); 0: at any time. Linux has 1 to 10 ms (jiffies)."""
     dup_ack_pkts: Annotated[int, Meta(ge=1, le=1000)] = 3
     """Duplicate ACKs that mean a loss (RFC 5681 section 3.2); with SACK, DupThresh of RFC 6675."""
     delayed_ack_pkts: Count = 2

@@ -22,6 +22,7 @@ enum ncc_flow_state {
 /* Parameters of a program; written before it is loaded, and never again. */
 struct ncc_params {
     ncc_u64 values[NCC_CC_PARAMS_MAX]; /* in the order of the controller's table */
+    ncc_u64 proportional;              /* 1: windows shrink by baselines/prr.h; 0: at once */
 };
 
 /* One connection, written by the kernel; `seq` is odd while it writes. Counters begin with the connection. */

@@ -32,6 +32,7 @@ static __always_inline struct shim_flow *shim_begin(struct sock *sk)
     f->lost_pkts = tp->lost;
     f->total_rto = tp->total_rto;
     f->high_seq = tp->high_seq;
+    f->sent_segs = tp->data_segs_out;
     f->prior_rcv_nxt = tp->rcv_nxt;
     if (CC(ecn) == NCC_CC_ECN_NONE)
         tp->ecn_flags &= ~TCP_ECN_OK; /* its packets are not ECN-capable, whatever was negotiated */

@@ -15,6 +15,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "intf.h"
+#include "prr.h"
 
 #define NCC_CWND_PKTS_MAX (1ULL << 24) /* 16 million packets in flight: 24 GB */
 #define NCC_RATE_MAX (1ULL << 40)      /* bytes/s; fits 64 bits when multiplied by a weight in 1/NCC_CLAIM_ONE */
@@ -50,7 +51,15 @@ struct shim_flow {
     __u64 claim;             /* part of the host's weight_sum, in 1/NCC_CLAIM_ONE; 0: no data */
     __u64 use;               /* used part of the share, in 1/NCC_CLAIM_ONE */
     __u64 window_ns, window_sent_bytes, window_allowed_bytes, allowed_ns;
+    /* Reduction of the window. */
+    struct ncc_prr prr;
+    __u64 reduced_until_bytes; /* nxt when it began */
+    __u64 reduced_cwnd_bytes;  /* window while it lasts */
+    __u32 sent_segs;           /* tp->data_segs_out at the last ACK */
+    __u32 reducing;            /* enum shim_reduction */
 };
+
+enum shim_reduction { SHIM_NOT_REDUCING, SHIM_REDUCED, SHIM_RECOVERING };
 
 enum shim_obedience { SHIM_UNASKED, SHIM_OBEYS, SHIM_ALONE };
 

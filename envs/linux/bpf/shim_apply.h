@@ -41,7 +41,8 @@ static __always_inline __u64 shim_burst_rate(const struct shim_flow *f, const st
 static __always_inline void shim_apply(struct sock *sk, struct shim_flow *f, __u64 now_ns)
 {
     struct tcp_sock *tp = (struct tcp_sock *)sk;
-    __u64 mss = f->conn.mss_bytes, cwnd = f->out.cwnd_bytes, pacing = f->out.pacing_bytes_per_s, pkts, least;
+    __u64 mss = f->conn.mss_bytes, cwnd = f->reducing ? f->reduced_cwnd_bytes : f->out.cwnd_bytes,
+          pacing = f->out.pacing_bytes_per_s, pkts, least;
     struct ncc_agent *a = shim_agent();
     struct ncc_host *h = shim_host(f);
     __u32 weight = 1, slot = f->slot - 1;

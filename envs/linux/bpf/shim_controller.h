@@ -6,7 +6,11 @@
 #include "cc.h"
 #undef NCC_CC_TABLE_ /* the header's table, as constants */
 #define NCC_CC_TABLE_(name_, ecn_, summary_, rate_)                                                                    \
-    enum { name_##_ecn = (ecn_), name_##_n_params = sizeof(name_##_params) / sizeof(name_##_params[0]) };              \
+    enum {                                                                                                             \
+        name_##_ecn = (ecn_),                                                                                          \
+        name_##_sets_rate = (rate_),                                                                                   \
+        name_##_n_params = sizeof(name_##_params) / sizeof(name_##_params[0])                                          \
+    };                                                                                                                 \
     _Static_assert(sizeof(struct name_##_state) <= NCC_CC_STATE_MAX, "state exceeds the socket's private area");       \
     _Static_assert(name_##_n_params <= NCC_CC_PARAMS_MAX, "too many parameters");
 #include NCC_CONTROLLER_HEADER
@@ -28,6 +32,11 @@ static __always_inline const ncc_u64 *shim_params(void)
 
     asm volatile("" : "+r"(p)); /* otherwise the compiler uses the zeros above */
     return p;
+}
+
+static __always_inline int shim_proportional(void)
+{
+    return *(const volatile ncc_u64 *)&params.proportional && !CC(sets_rate);
 }
 
 /*

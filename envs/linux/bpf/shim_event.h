@@ -60,6 +60,39 @@ static __always_inline void shim_rtt(struct shim_flow *f, struct ncc_cc_event *e
     f->min_rtt_ns = f->min_rtt_ns ? ncc_min_u64(f->min_rtt_ns, e->rtt_ns) : e->rtt_ns;
 }
 
+/*
+ * Shrinks the window by PRR, down to that of the controller: in fast recovery, and for a round trip after the
+ * controller has reacted to ECN-Echo, from a window of `before_bytes`. As in Linux and packetsim, not for controllers
+ * that set a rate.
+ */
+static __always_inline void shim_reduce(struct shim_flow *f, const struct tcp_sock *tp, const struct ncc_cc_event *e,
+                                        __u32 lost, __u64 before_bytes)
+{
+    __u64 mss = f->conn.mss_bytes;
+    __u32 begun = f->reducing;
+
+    if (!shim_proportional())
+        return;
+    f->prr.out_bytes += shim_grown(&f->sent_segs, tp->data_segs_out) * mss;
+    if (f->ca_state == TCP_CA_Recovery)
+        f->reducing = SHIM_RECOVERING;
+    else if (f->ca_state > TCP_CA_Recovery || f->reducing == SHIM_RECOVERING)
+        f->reducing = SHIM_NOT_REDUCING;
+    else if (f->reducing && e->una_bytes > f->reduced_until_bytes)
+        f->reducing = SHIM_NOT_REDUCING;
+    else if (!f->reducing && (e->flags & NCC_CC_ACK_ECE) && f->out.cwnd_bytes < before_bytes)
+        f->reducing = SHIM_REDUCED;
+    if (!f->reducing)
+        return;
+    if (!begun) {
+        ncc_prr_begin(&f->prr, ncc_max_u64(tp->snd_cwnd, 1) * mss);
+        f->reduced_until_bytes = e->nxt_bytes;
+    }
+    if (e->delivered_bytes || !begun)
+        f->reduced_cwnd_bytes = ncc_prr_window(&f->prr, e->inflight_bytes, ncc_min_u64(f->out.cwnd_bytes, NCC_RATE_MAX),
+                                               e->delivered_bytes, mss, e->acked_bytes && !lost ? NCC_PRR_ADVANCED : 0);
+}
+
 /* Reports an ACK to the controller. Counters are compared with the last handled ACK, so none is lost if a callback is
  * skipped. */
 static __always_inline void shim_ack(struct sock *sk, struct shim_flow *f, const struct rate_sample *rs, __u64 now_ns)
@@ -67,6 +100,7 @@ static __always_inline void shim_ack(struct sock *sk, struct shim_flow *f, const
     const struct tcp_sock *tp = (struct tcp_sock *)sk;
     __u64 mss = f->conn.mss_bytes, una = tp->bytes_acked - f->acked_from, delivered = una + tp->sacked_out * mss;
     __u32 lost = shim_grown(&f->lost_pkts, tp->lost), marked = shim_grown(&f->marked_pkts, tp->delivered_ce);
+    __u64 before_bytes = f->out.cwnd_bytes;
     struct ncc_cc_event e = {};
 
     f->total_pkts += shim_grown(&f->delivered_pkts, tp->delivered);
@@ -100,6 +134,7 @@ static __always_inline void shim_ack(struct sock *sk, struct shim_flow *f, const
             e.flags |= NCC_CC_ACK_RATE_APP_LIMITED;
     }
     shim_cc_on_ack(shim_state(f), &f->conn, &e, &f->out);
+    shim_reduce(f, tp, &e, lost, before_bytes);
 }
 
 #endif

@@ -16,9 +16,9 @@ enum class EventKind : uint8_t {
     kDelayedAck,
     kPace,
     kDelayed, // a packet that a test has delayed joins its port; index: place in the pool
-    kOver,   // a flow is acknowledged and its queue is empty; index: connection
-    kFlow,   // the next flow arrives
-    kLimits, // new rate limits take effect
+    kOver,    // a flow is acknowledged and its queue is empty; index: connection
+    kFlow,    // the next flow arrives
+    kLimits,  // new rate limits take effect
 };
 
 // Order and meaning of an event in one word, so that an event has 16 bytes and compares as one number: 37 bits of order

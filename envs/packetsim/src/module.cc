@@ -63,7 +63,9 @@ NB_MODULE(_packetsim, m)
     using namespace ncc::packetsim;
     m.doc() = "The packet engine: see ncc.envs.packetsim.datapath";
     ncc::bind::BindSpec(m);
-    ncc::bind::BindNetwork<Network>(m).def_prop_ro("events", &Network::events).def("audit", &Audit)
+    ncc::bind::BindNetwork<Network>(m)
+        .def_prop_ro("events", &Network::events)
+        .def("audit", &Audit)
         .def("delay_packet", &Network::DelayPacket, "port"_a, "nth"_a, "delay_ns"_a)
         .def("record_sent", &Network::RecordSent)
         .def("sent_packets", &SentPackets);

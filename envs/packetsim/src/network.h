@@ -52,13 +52,19 @@ class Network
     // For tests and studies.
     void DropPacket(uint32_t port, uint64_t nth) { SwitchPort(port).Plan({nth, NCC_DROP, 0}); }
     void MarkPacket(uint32_t port, uint64_t nth) { SwitchPort(port).Plan({nth, NCC_MARK, 0}); }
-    void DelayPacket(uint32_t port, uint64_t nth, int64_t delay_ns) { SwitchPort(port).Plan({nth, NCC_PASS, delay_ns}); }
+    void DelayPacket(uint32_t port, uint64_t nth, int64_t delay_ns)
+    {
+        SwitchPort(port).Plan({nth, NCC_PASS, delay_ns});
+    }
     struct SentPacket {
         int64_t time_ns;
         uint32_t flow, number;
     };
     void RecordSent() { record_sent_ = true; }
-    const std::vector<SentPacket> &sent_packets() const { return sent_packets_; } // data packets that have left their hosts
+    const std::vector<SentPacket> &sent_packets() const
+    {
+        return sent_packets_;
+    } // data packets that have left their hosts
     struct Window {
         uint64_t cwnd_bytes, ssthresh_bytes, una_bytes;
     };

@@ -74,8 +74,8 @@ void TcpSendingEnd::ModernAck(const Packet &packet)
     }
     if (Reducing() && delivered_bytes > 0) {
         const ncc_u32 flags = news.advanced && r.found_lost == 0 ? NCC_PRR_ADVANCED : 0;
-        s_.cwnd_bytes = static_cast<uint32_t>(ncc_prr_window(&r.prr, board_.PipeBytes(), r.window_bytes,
-                                                             delivered_bytes, config_.mss_bytes, flags));
+        s_.cwnd_bytes = static_cast<uint32_t>(
+            ncc_prr_window(&r.prr, board_.PipeBytes(), r.window_bytes, delivered_bytes, config_.mss_bytes, flags));
     }
 
     r.new_data_first = send != Send::kLost && s_.state == CongestionState::kLoss;
@@ -280,9 +280,9 @@ void TcpSendingEnd::ReorderingExpired()
         if (s_.state != CongestionState::kRecovery) {
             EnterModernRecovery();
             if (Reducing()) {
-                s_.cwnd_bytes = static_cast<uint32_t>(ncc_prr_window(&s_.modern.prr, board_.PipeBytes(),
-                                                                     s_.modern.window_bytes, config_.mss_bytes,
-                                                                     config_.mss_bytes, 0));
+                s_.cwnd_bytes =
+                    static_cast<uint32_t>(ncc_prr_window(&s_.modern.prr, board_.PipeBytes(), s_.modern.window_bytes,
+                                                         config_.mss_bytes, config_.mss_bytes, 0));
             }
         }
         SendModern();
@@ -364,7 +364,8 @@ void TcpSendingEnd::SendModern()
             break;
         }
         // Silly window avoidance: send no part of a packet, unless no more data is left.
-        if (s_.cwnd_bytes - pipe_bytes < std::min<uint64_t>(config_.mss_bytes, s_.offered_bytes - OffsetBytes(number))) {
+        if (s_.cwnd_bytes - pipe_bytes <
+            std::min<uint64_t>(config_.mss_bytes, s_.offered_bytes - OffsetBytes(number))) {
             break;
         }
         SendData(number);

@@ -174,8 +174,7 @@ void TcpSendingEnd::SendData(uint32_t number)
         board_.Repaired(number);
         if (config_.modern) {
             constexpr uint64_t kFlags = (1ULL << Sent::kTimeShift) - 1;
-            s_.sent[number] =
-                static_cast<uint64_t>(network_.now_ns()) << Sent::kTimeShift | (s_.sent[number] & kFlags);
+            s_.sent[number] = static_cast<uint64_t>(network_.now_ns()) << Sent::kTimeShift | (s_.sent[number] & kFlags);
             s_.modern.undo_resent = std::max(s_.modern.undo_resent, 0) + 1;
         }
     } else {

@@ -26,7 +26,8 @@ namespace ncc::packetsim
 // the window shrinks because of ECN (modern recovery only; CWR in Linux).
 enum class CongestionState : uint8_t { kOpen, kDisorder, kReduced, kRecovery, kLoss };
 
-// A packet of the window as a word: the time in ns at which it was sent (classic: first, modern: last), and these flags.
+// A packet of the window as a word: the time in ns at which it was sent (classic: first, modern: last), and these
+// flags.
 struct Sent {
     static constexpr uint64_t kSacked = 1;    // the receiver has it beyond a gap
     static constexpr uint64_t kLost = 2;      // considered lost
@@ -44,7 +45,7 @@ struct TcpModern {
     int64_t sent_ns = 0;
     int64_t rtt_ns = 0;
     uint32_t number = 0;
-    bool advanced = false; // something arrived since losses were last searched
+    bool advanced = false;   // something arrived since losses were last searched
     bool lost_again = false; // a packet that was sent again was found lost in this event
     uint32_t found_lost = 0; // packets found lost in this event
     // Reordering window
@@ -54,9 +55,9 @@ struct TcpModern {
     uint8_t persist = 0;        // recoveries for which a widened window lasts
     uint32_t adapted_until = 0; // the window stays until this packet is acknowledged
     // Use of the window, to grow it only if it is used
-    bool window_used = false;    // sending stopped at the window in this round
-    uint32_t most_pkts = 0;      // most packets outstanding in this round
-    uint32_t use_round_end = 0;  // nxt when this was last noted
+    bool window_used = false;   // sending stopped at the window in this round
+    uint32_t most_pkts = 0;     // most packets outstanding in this round
+    uint32_t use_round_end = 0; // nxt when this was last noted
     // Timer and loss probe
     Waiting waiting = Waiting::kTimeout;
     bool probe_resent = false;

@@ -140,8 +140,7 @@ class TcpSendingEnd
     // True while the window shrinks by PRR. Controllers that set a rate set their window themselves, as in Linux.
     bool Reducing() const
     {
-        return !config_.needs_rate &&
-               (s_.state == CongestionState::kReduced || s_.state == CongestionState::kRecovery);
+        return !config_.needs_rate && (s_.state == CongestionState::kReduced || s_.state == CongestionState::kRecovery);
     }
 
     uint64_t OffsetBytes(uint32_t number) const
@@ -154,8 +153,8 @@ class TcpSendingEnd
     void SetRto()
     {
         if (config_.modern) { // as in Linux, the minimum is that of the deviation
-            s_.rto_ns = s_.min_rtt_ns == 0 ? config_.initial_rto_ns
-                                           : s_.srtt_ns + std::max(s_.rttvar_ns, config_.min_rto_ns);
+            s_.rto_ns =
+                s_.min_rtt_ns == 0 ? config_.initial_rto_ns : s_.srtt_ns + std::max(s_.rttvar_ns, config_.min_rto_ns);
             return;
         }
         s_.rto_ns = std::max(s_.srtt_ns + std::max(kClockGranularityNs, 4 * s_.rttvar_ns), config_.min_rto_ns);
