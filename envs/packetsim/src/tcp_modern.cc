@@ -344,7 +344,6 @@ void TcpSendingEnd::SendProbe()
 // Sends packets that are lost, then new ones, as window, host and pacing allow.
 void TcpSendingEnd::SendModern()
 {
-    TcpRack rack(connection_, config_, board_, network_.now_ns());
     const bool idle = s_.una == s_.nxt;
     const uint32_t nxt_before = s_.nxt;
     while (s_.una != connection_.packets) {
@@ -360,7 +359,7 @@ void TcpSendingEnd::SendModern()
             break;
         }
         uint32_t number = 0;
-        if ((s_.modern.new_data_first || !rack.NextLost(number)) && !NextPacket(number)) {
+        if ((s_.modern.new_data_first || !board_.FirstLost(number)) && !NextPacket(number)) {
             break;
         }
         // Silly window avoidance: send no part of a packet, unless no more data is left.

@@ -44,7 +44,7 @@ class TcpRack
         for (uint32_t i = first; i < blocks.n; ++i) {
             const uint32_t end = std::min(blocks.blocks[i].end, s_.nxt);
             for (uint32_t at = std::max(blocks.blocks[i].first, s_.una); at < end;) {
-                if (const uint32_t seen_end = SeenEnd(at); seen_end > at) {
+                if (const uint32_t seen_end = board_.SeenEnd(at); seen_end > at) {
                     at = seen_end;
                 } else {
                     Sack(at++, highest_before, news);
@@ -167,20 +167,6 @@ class TcpRack
         r_.advanced = true;
     }
 
-    // Finds the first packet that is lost and not sent again.
-    bool NextLost(uint32_t &number)
-    {
-        if (s_.unrepaired == 0) {
-            return false;
-        }
-        s_.repair_from = std::max(s_.repair_from, s_.una);
-        while ((s_.sent[s_.repair_from] & (Sent::kLost | Sent::kRepaired)) != Sent::kLost) {
-            ++s_.repair_from;
-        }
-        number = s_.repair_from;
-        return true;
-    }
-
   private:
     // RFC 2883 section 4: the first block is below the cumulative ACK, or within the second block.
     static bool IsDuplicate(const SackBlocks &blocks, uint32_t number)
@@ -266,17 +252,6 @@ class TcpRack
         s_.unrepaired += (sent & (Sent::kLost | Sent::kRepaired)) != Sent::kLost;
         sent = (sent & ~Sent::kRepaired) | Sent::kLost;
         s_.repair_from = std::min(s_.repair_from, number);
-    }
-
-    // Returns the end of the last ACK's block with `number`, 0 if there is none. Such packets are sacked already.
-    uint32_t SeenEnd(uint32_t number) const
-    {
-        for (const SackBlocks::Block &block : s_.seen) {
-            if (block.first <= number && number < block.end) {
-                return block.end;
-            }
-        }
-        return 0;
     }
 
     TcpSender &s_;

@@ -141,8 +141,8 @@ class TcpScoreboard
         sent |= Sent::kRepaired | Sent::kAmbiguous;
     }
 
-    // Finds the first packet that is lost and not sent again (RFC 6675 NextSeg, rule 1).
-    bool NextLost(uint32_t &number)
+    // Finds the first packet that is lost and not sent again.
+    bool FirstLost(uint32_t &number)
     {
         if (s_.unrepaired == 0) {
             return false;
@@ -152,8 +152,11 @@ class TcpScoreboard
             ++s_.repair_from;
         }
         number = s_.repair_from;
-        return number < RepairEnd();
+        return true;
     }
+
+    // RFC 6675 NextSeg, rule 1.
+    bool NextLost(uint32_t &number) { return FirstLost(number) && number < RepairEnd(); }
 
     // Finds the first packet that is neither sacked nor sent again (rule 3).
     bool NextRescue(uint32_t &number)
@@ -166,12 +169,6 @@ class TcpScoreboard
         return number < RepairEnd();
     }
 
-  private:
-    // Bound of rules 1 and 3: the highest sacked packet (1.b), as in ns-3 after a timeout too.
-    uint32_t RepairEnd() const { return config_.sack && s_.highest_sack != kNone ? s_.highest_sack : s_.nxt; }
-
-    uint64_t Head() const { return s_.una == s_.nxt ? 0 : s_.sent[s_.una]; }
-
     // Returns the end of the last ACK's block with `number`, 0 if there is none. Such packets are sacked already.
     uint32_t SeenEnd(uint32_t number) const
     {
@@ -182,6 +179,12 @@ class TcpScoreboard
         }
         return 0;
     }
+
+  private:
+    // Bound of rules 1 and 3: the highest sacked packet (1.b), as in ns-3 after a timeout too.
+    uint32_t RepairEnd() const { return config_.sack && s_.highest_sack != kNone ? s_.highest_sack : s_.nxt; }
+
+    uint64_t Head() const { return s_.una == s_.nxt ? 0 : s_.sent[s_.una]; }
 
     bool Sack(uint32_t number)
     {
