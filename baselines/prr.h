@@ -45,7 +45,7 @@ NCC_CC_FN ncc_u64 ncc_prr_window(struct ncc_prr *r, ncc_u64 pipe_bytes, ncc_u64 
         may_send = may_send > sent ? may_send - sent : 0;
     } else { /* sndcnt = min(ssthresh - pipe, max(prr_delivered - prr_out, DeliveredData) + 1 if SafeACK) */
         may_send = r->delivered_bytes > sent ? r->delivered_bytes - sent : 0;
-        may_send = ncc_max_u64(may_send, delivered_bytes);
+        may_send = ncc_prr_whole(ncc_max_u64(may_send, delivered_bytes), mss_bytes);
         if (flags & NCC_PRR_ADVANCED)
             may_send += mss_bytes;
         may_send = ncc_min_u64(may_send, target_bytes - pipe_bytes);

@@ -60,7 +60,7 @@ class Shim:
         *,
         timeout_s: float,
         name: str | None = None,
-        proportional: bool = True,
+        proportional: bool = False,
     ) -> None:
         if not 0 < timeout_s < 1e9:
             raise ConfigError(f"Shim.timeout_s must be a positive number of seconds, got {timeout_s!r}.")

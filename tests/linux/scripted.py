@@ -38,13 +38,15 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class Script:
-    """What happens to the nth data packet that the sender hands over, counted from 1, retransmissions included."""
+    """Faults of a flow, by the number of its data packet in the order of sending, from 1, retransmissions included."""
 
     packets: int
     """Packets of the flow."""
     drop: tuple[int, ...] = ()
     mark: tuple[int, ...] = ()
     delay_s: Mapping[int, float] = field(default_factory=dict)
+    short_bytes: int = 0
+    """Bytes by which the last packet is shorter than the others."""
 
 
 @dataclass
@@ -109,7 +111,7 @@ def _transfer(source: str, sink: str, scripts: list[Script], control: str, apart
             receiver = undo.enter_context(listener.accept()[0])
             threading.Thread(target=_swallow, args=(receiver,), daemon=True).start()
             senders.append(sender)
-            sender.sendall(bytes(script.packets * MSS))
+            sender.sendall(bytes(script.packets * MSS - script.short_bytes))
             time.sleep(apart_s)
         until = time.monotonic() + 20
         for sender in senders:

@@ -2,7 +2,6 @@
 // Python module `ncc.envs.packetsim._packetsim`.
 #include "bare.h"
 #include "batch.h"
-
 #include "bind.h"
 #include "controllers.h"
 #include "heap.h"

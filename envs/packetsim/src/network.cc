@@ -395,12 +395,4 @@ void Network::ApplyLimits()
     }
 }
 
-void Network::Fail(const std::string &message)
-{
-    if (!failed_) {
-        fault_ = message;
-    }
-    failed_ = true;
-}
-
 } // namespace ncc::packetsim

@@ -61,10 +61,8 @@ class Network
         uint32_t flow, number;
     };
     void RecordSent() { record_sent_ = true; }
-    const std::vector<SentPacket> &sent_packets() const
-    {
-        return sent_packets_;
-    } // data packets that have left their hosts
+    // Data packets that have left their hosts.
+    const std::vector<SentPacket> &sent_packets() const { return sent_packets_; }
     struct Window {
         uint64_t cwnd_bytes, ssthresh_bytes, una_bytes;
     };
@@ -126,7 +124,11 @@ class Network
         hosts_[c.src_host].AddRtt(ns);
     }
     void TimedOut(uint32_t slot) { ++records_[connections_[slot].flow].timeouts; }
-    void Fail(const std::string &message);
+    void Fail(const std::string &message)
+    {
+        fault_ = failed_ ? fault_ : message;
+        failed_ = true;
+    }
 
     uint64_t Schedule(int64_t time_ns, EventKind kind, uint32_t index)
     {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Recovery as hosts have it today: losses are found by time (RACK) and by probing the tail (TLP, both RFC 8985), the
 // window shrinks in proportion to what arrives (PRR, RFC 6937), and a spurious timeout is undone (F-RTO, RFC 5682;
-// DSACK, RFC 3708). Where the RFCs leave a choice, it follows Linux 6.18, with which it is compared step by step.
+// DSACK, RFC 2883). Where the RFCs leave a choice, it follows Linux 6.18, with which it is compared step by step.
 //
 // Known differences from Linux: no TCP timestamps, so none of the undoing that needs them; a retransmission is one
 // packet; the receive window never shrinks.
@@ -22,6 +22,9 @@ void TcpSendingEnd::ModernAck(const Packet &packet)
         s_.rate.estimator().BeginAck(network_.now_ns(), s_.lost_bytes);
     }
     AckNews news;
+    if (packet.echo) {
+        r.undo_window_bytes = 0; // there is congestion, whatever the losses were
+    }
     if (packet.sack != kNone) {
         rack.Update(network_.sack(packet.sack), number, news);
     }
@@ -64,11 +67,13 @@ void TcpSendingEnd::ModernAck(const Packet &packet)
     const uint32_t window_before = r.window_bytes, cwnd_before = s_.cwnd_bytes;
     const uint64_t delivered_bytes = Decide(packet, pipe_before, una_before);
     const bool normal = s_.state == CongestionState::kOpen || s_.state == CongestionState::kDisorder;
+    if (packet.echo && normal && config_.ecn == NCC_CC_ECN_CLASSIC) {
+        s_.cwr_due = true; // also at the smallest window, or the receiver would echo for ever
+    }
     if (packet.echo && normal && !config_.needs_rate && r.window_bytes < window_before) {
         ncc_prr_begin(&r.prr, cwnd_before);
         s_.state = CongestionState::kReduced;
         s_.recover = s_.nxt;
-        s_.cwr_due = config_.ecn == NCC_CC_ECN_CLASSIC;
         r.probe_end = kNone;
         r.undo_possible = false;
     }
@@ -96,12 +101,7 @@ TcpSendingEnd::Send TcpSendingEnd::Judge(const AckNews &news, bool &timer_set)
     if (s_.state == CongestionState::kReduced && s_.una > s_.recover) { // beyond: CWR has reached the receiver
         s_.state = CongestionState::kOpen;
     } else if (s_.state == CongestionState::kRecovery && s_.una >= s_.recover) {
-        if (MayUndo()) {
-            Undo(false);
-        } else if (r.persist > 0) {
-            --r.persist;
-        }
-        s_.state = CongestionState::kOpen;
+        RecoveryOver();
     }
     if (s_.state == CongestionState::kLoss) {
         const Send send = JudgeTimeout(news);
@@ -126,6 +126,16 @@ TcpSendingEnd::Send TcpSendingEnd::Judge(const AckNews &news, bool &timer_set)
     }
     EnterModernRecovery();
     return Send::kLost;
+}
+
+void TcpSendingEnd::RecoveryOver()
+{
+    if (MayUndo()) {
+        Undo(false);
+    } else if (s_.modern.persist > 0) {
+        --s_.modern.persist;
+    }
+    s_.state = CongestionState::kOpen;
 }
 
 void TcpSendingEnd::KeepOpen()
@@ -155,7 +165,7 @@ TcpSendingEnd::Send TcpSendingEnd::JudgeTimeout(const AckNews &news)
     }
     if (r.spurious_possible) {
         if (s_.nxt > s_.recover) {
-            if (news.sacked || !news.advanced) { // step 3a: the loss was real
+            if (news.sacked || (!news.advanced && !news.duplicate)) { // step 3a: the loss was real
                 r.spurious_possible = false;
             }
         } else if (news.advanced && !recovered) { // step 2b
@@ -164,7 +174,7 @@ TcpSendingEnd::Send TcpSendingEnd::JudgeTimeout(const AckNews &news)
         }
     }
     if (recovered) {
-        s_.state = CongestionState::kOpen;
+        RecoveryOver();
         return Send::kNothing;
     }
     return Send::kLost;
@@ -212,6 +222,7 @@ void TcpSendingEnd::Remember(bool restore)
 {
     TcpModern &r = s_.modern;
     r.undo_possible = true;
+    r.undo_from = s_.una;
     r.undo_resent = s_.repaired_bytes > 0 ? static_cast<int32_t>((s_.repaired_bytes - 1) / config_.mss_bytes + 1) : -1;
     r.undo_window_bytes = restore ? r.window_bytes : 0;
     if (restore) {
@@ -225,13 +236,11 @@ void TcpSendingEnd::Undo(bool forgive)
     if (forgive) {
         TcpRack(connection_, config_, board_, network_.now_ns()).Forgive();
     }
-    if (r.undo_window_bytes > 0) {
+    if (r.undo_window_bytes >= r.window_bytes) { // otherwise it has grown beyond that since
         std::copy(std::begin(r.undo_controller), std::end(r.undo_controller), s_.controller);
-        r.window_bytes = std::max(r.window_bytes, r.undo_window_bytes);
-        s_.cwnd_bytes = r.window_bytes;
+        s_.cwnd_bytes = r.window_bytes = r.undo_window_bytes;
         s_.cwr_due = false;
     }
-    ++r.undone;
     r.undo_possible = false;
     r.advanced = true;
 }
@@ -252,235 +261,6 @@ void TcpSendingEnd::ProbeAnswered(const AckNews &news, uint32_t number)
         s_.cwr_due = config_.ecn == NCC_CC_ECN_CLASSIC;
         TellLoss();
         KeepOpen();
-    }
-}
-
-void TcpSendingEnd::Expired()
-{
-    switch (s_.modern.waiting) {
-    case Waiting::kTimeout:
-        ModernTimeout();
-        return;
-    case Waiting::kProbe:
-        SendProbe();
-        return;
-    case Waiting::kReordering:
-        ReorderingExpired();
-        return;
-    }
-}
-
-// tcp_rack_reo_timeout
-void TcpSendingEnd::ReorderingExpired()
-{
-    const uint64_t pipe_before = board_.PipeBytes();
-    s_.modern.waiting = Waiting::kReordering;
-    TcpRack(connection_, config_, board_, network_.now_ns()).FindLost(true);
-    if (board_.PipeBytes() != pipe_before) {
-        if (s_.state != CongestionState::kRecovery) {
-            EnterModernRecovery();
-            if (Reducing()) {
-                s_.cwnd_bytes =
-                    static_cast<uint32_t>(ncc_prr_window(&s_.modern.prr, board_.PipeBytes(), s_.modern.window_bytes,
-                                                         config_.mss_bytes, config_.mss_bytes, 0));
-            }
-        }
-        SendModern();
-    }
-    if (s_.modern.waiting != Waiting::kTimeout) {
-        RearmTimeout();
-    }
-}
-
-// RFC 6298 rules 5.4 to 5.6 and RFC 8985 section 6.3 (tcp_enter_loss).
-void TcpSendingEnd::ModernTimeout()
-{
-    TcpModern &r = s_.modern;
-    if (s_.una == s_.nxt) {
-        return;
-    }
-    network_.TimedOut(slot_);
-    const bool first = s_.state < CongestionState::kRecovery;
-    TcpRack(connection_, config_, board_, network_.now_ns()).LoseOld();
-    if (first || s_.una >= s_.recover || (s_.state == CongestionState::kLoss && r.timeouts == 0)) {
-        Remember(true);
-    }
-    r.spurious_possible = first || r.timeouts > 0;
-    r.new_data_first = false;
-    ++r.timeouts;
-    s_.state = CongestionState::kLoss;
-    s_.recover = s_.nxt;
-    s_.cwr_due = config_.ecn == NCC_CC_ECN_CLASSIC;
-    r.probe_end = kNone;
-    s_.rto_ns = std::min(2 * s_.rto_ns, kMaxRtoNs);
-    s_.pace.Cancel();
-    const ncc_cc_event event = Event(NCC_CC_ACK_IN_RECOVERY);
-    ncc_cc_out out{};
-    config_.ops->on_timeout(s_.controller, config_.params, &config_.conn, &event, &out);
-    Apply(out);
-    SendData(s_.una);
-    Arm(Waiting::kTimeout, s_.rto_ns);
-}
-
-// RFC 8985 section 7.3: new data if there is any, whatever the window, otherwise the last packet again.
-void TcpSendingEnd::SendProbe()
-{
-    TcpModern &r = s_.modern;
-    uint32_t number = 0;
-    if (r.probe_end == kNone && s_.una != s_.nxt) {
-        const bool fresh = NextPacket(number);
-        number = fresh ? number : s_.nxt - 1;
-        if (fresh || !network_.Holds(slot_, number)) {
-            SendData(number);
-            ++r.probes;
-            r.probe_resent = !fresh;
-            r.probe_end = s_.nxt;
-            r.waiting = Waiting::kTimeout; // so that the timeout is counted from now
-        }
-    }
-    RearmTimeout();
-}
-
-// Sends packets that are lost, then new ones, as window, host and pacing allow.
-void TcpSendingEnd::SendModern()
-{
-    const bool idle = s_.una == s_.nxt;
-    const uint32_t nxt_before = s_.nxt;
-    while (s_.una != connection_.packets) {
-        const uint64_t pipe_bytes = board_.PipeBytes();
-        if (pipe_bytes >= s_.cwnd_bytes) {
-            break;
-        }
-        if (!network_.HasRoom(slot_)) {
-            s_.held_back = true;
-            break;
-        }
-        if (s_.pacing_bytes_per_s > 0 && s_.pace.on()) {
-            break;
-        }
-        uint32_t number = 0;
-        if ((s_.modern.new_data_first || !board_.FirstLost(number)) && !NextPacket(number)) {
-            break;
-        }
-        // Silly window avoidance: send no part of a packet, unless no more data is left.
-        if (s_.cwnd_bytes - pipe_bytes <
-            std::min<uint64_t>(config_.mss_bytes, s_.offered_bytes - OffsetBytes(number))) {
-            break;
-        }
-        SendData(number);
-        if (number == s_.una && number < nxt_before && s_.modern.waiting != Waiting::kReordering) {
-            Arm(Waiting::kTimeout, s_.rto_ns);
-        }
-    }
-    if (s_.nxt != nxt_before) {
-        if (idle || s_.modern.waiting == Waiting::kProbe) {
-            RearmTimeout();
-        }
-        ArmProbe(false);
-    }
-    NoteUse(s_.nxt != nxt_before);
-}
-
-// Notes how far the window was used in this round (tcp_cwnd_validate).
-void TcpSendingEnd::NoteUse(bool sent)
-{
-    TcpModern &r = s_.modern;
-    const bool stopped = board_.PipeBytes() + config_.mss_bytes > s_.cwnd_bytes;
-    const uint32_t out_pkts = s_.nxt - s_.una;
-    if ((sent || stopped) && (s_.una >= r.use_round_end || stopped || (!r.window_used && out_pkts > r.most_pkts))) {
-        r.window_used = stopped;
-        r.most_pkts = out_pkts;
-        r.use_round_end = s_.nxt;
-    }
-}
-
-// True if the window was used, in slow start by half (tcp_is_cwnd_limited).
-bool TcpSendingEnd::WindowUsed() const
-{
-    const TcpModern &r = s_.modern;
-    const bool slow_start = s_.cwnd_bytes < s_.ssthresh_bytes;
-    return r.window_used || (slow_start && s_.cwnd_bytes < 2ULL * r.most_pkts * config_.mss_bytes);
-}
-
-// Sets the timer. With a tick, it fires with the tick at or after the time that Linux computes in jiffies.
-void TcpSendingEnd::Arm(Waiting waiting, int64_t delay_ns)
-{
-    s_.modern.waiting = waiting;
-    if (const int64_t tick_ns = config_.timer_tick_ns; tick_ns > 0) {
-        const int64_t now_ns = network_.now_ns();
-        const int64_t ticks = now_ns / tick_ns + (delay_ns + tick_ns - 1) / tick_ns;
-        delay_ns = ticks * tick_ns - now_ns;
-    }
-    network_.Arm(s_.retransmit, TimerKind::kRetransmit, slot_, delay_ns);
-}
-
-int64_t TcpSendingEnd::UntilTimeoutNs() const
-{
-    return static_cast<int64_t>(s_.sent[s_.una] >> Sent::kTimeShift) + s_.rto_ns - network_.now_ns();
-}
-
-// Sets the timer for the timeout. What another timer has waited already counts.
-void TcpSendingEnd::RearmTimeout()
-{
-    if (s_.una == s_.nxt) {
-        s_.retransmit.Cancel();
-        return;
-    }
-    constexpr int64_t kLeastNs = 1000;
-    const bool waited = s_.modern.waiting != Waiting::kTimeout;
-    Arm(Waiting::kTimeout, waited ? std::max(UntilTimeoutNs(), kLeastNs) : s_.rto_ns);
-}
-
-// RFC 8985 section 7.2: sets the timer for a loss probe. `advanced`: the timeout would start now as well. Returns false
-// if losses are being repaired.
-bool TcpSendingEnd::ArmProbe(bool advanced)
-{
-    if (s_.una == s_.nxt || (s_.state != CongestionState::kOpen && s_.state != CongestionState::kReduced)) {
-        return false;
-    }
-    int64_t delay_ns = config_.initial_rto_ns;
-    if (s_.min_rtt_ns > 0) { // one packet alone may wait for a delayed ACK
-        delay_ns = 2 * s_.srtt_ns + (s_.nxt - s_.una == 1 ? config_.min_rto_ns : config_.timer_slack_ns);
-    }
-    const int64_t timeout_ns = advanced ? s_.rto_ns : UntilTimeoutNs();
-    if (timeout_ns > 0) {
-        delay_ns = std::min(delay_ns, timeout_ns);
-    }
-    Arm(Waiting::kProbe, delay_ns);
-    return true;
-}
-
-// Adds an RTT sample to mean and deviation, as tcp_rtt_estimator in Linux: the deviation is the largest of a round
-// trip, falls slowly, and does not rise fast when RTTs fall.
-void TcpSendingEnd::AddDeviation(int64_t ns)
-{
-    TcpModern &r = s_.modern;
-    if (s_.min_rtt_ns == 0) {
-        s_.srtt_ns = ns;
-        r.deviation_ns = ns / 2;
-        s_.rttvar_ns = r.max_deviation_ns = std::max(4 * r.deviation_ns, config_.min_rto_ns);
-        r.rtt_round = s_.nxt;
-        return;
-    }
-    int64_t error_ns = ns - s_.srtt_ns;
-    s_.srtt_ns += error_ns >> 3;
-    if (error_ns < 0) {
-        error_ns = -error_ns - r.deviation_ns;
-        error_ns = error_ns > 0 ? error_ns >> 3 : error_ns;
-    } else {
-        error_ns -= r.deviation_ns;
-    }
-    r.deviation_ns += error_ns >> 2;
-    if (4 * r.deviation_ns > r.max_deviation_ns) {
-        r.max_deviation_ns = 4 * r.deviation_ns;
-        s_.rttvar_ns = std::max(s_.rttvar_ns, r.max_deviation_ns);
-    }
-    if (s_.una > r.rtt_round) {
-        if (r.max_deviation_ns < s_.rttvar_ns) {
-            s_.rttvar_ns -= (s_.rttvar_ns - r.max_deviation_ns) >> 2;
-        }
-        r.rtt_round = s_.nxt;
-        r.max_deviation_ns = config_.min_rto_ns;
     }
 }
 

@@ -157,7 +157,7 @@ void TcpSendingEnd::SendPending()
     }
 }
 
-void TcpSendingEnd::SendData(uint32_t number)
+void TcpSendingEnd::SendData(uint32_t number, bool probe)
 {
     const bool retransmission = number < s_.nxt;
     const uint32_t payload_bytes = board_.PayloadBytes(number);
@@ -167,15 +167,15 @@ void TcpSendingEnd::SendData(uint32_t number)
     if (config_.needs_rate) {
         s_.rate.Sent(network_.rings(), number, s_.una, s_.nxt, network_.now_ns());
     }
-    if (config_.modern) {
+    if (config_.modern && !probe) {
         s_.modern.prr.out_bytes += payload_bytes;
     }
     if (retransmission) {
-        board_.Repaired(number);
+        if (!probe) {
+            board_.Repaired(number);
+        }
         if (config_.modern) {
-            constexpr uint64_t kFlags = (1ULL << Sent::kTimeShift) - 1;
-            s_.sent[number] = static_cast<uint64_t>(network_.now_ns()) << Sent::kTimeShift | (s_.sent[number] & kFlags);
-            s_.modern.undo_resent = std::max(s_.modern.undo_resent, 0) + 1;
+            ResentModern(number, probe);
         }
     } else {
         s_.sent.Reserve(network_.rings(), s_.una, s_.nxt);

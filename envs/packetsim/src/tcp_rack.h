@@ -91,8 +91,7 @@ class TcpRack
         }
     }
 
-    // Adapts the reordering window to DSACKs, once per round trip (section 6.2 step 4). `delivered_bytes` is what the
-    // connection had delivered.
+    // Adapts the reordering window to DSACKs, once per round trip (section 6.2 step 4).
     void AdaptWindow()
     {
         constexpr uint8_t kMaxSteps = 255, kPersist = 16; // recoveries
@@ -118,13 +117,13 @@ class TcpRack
         const int64_t window_ns = WindowNs();
         int64_t wait_ns = 0;
         bool settled = true; // all packets so far are sacked or lost
-        uint32_t number = s_.repaired_bytes > 0 ? s_.una : std::max(s_.lost_below, s_.una);
-        for (; number != s_.nxt; ++number) {
+        for (uint32_t number = std::max(s_.lost_below, s_.una); number != s_.nxt; ++number) {
             const uint64_t sent = s_.sent[number];
-            const auto sent_ns = static_cast<int64_t>(sent >> Sent::kTimeShift);
-            if (sent & Sent::kSacked || (sent & (Sent::kLost | Sent::kRepaired)) == Sent::kLost) {
-                // nothing to find out
-            } else if (r_.sent_ns > sent_ns || (r_.sent_ns == sent_ns && r_.number > number)) {
+            if (!(sent & (Sent::kSacked | Sent::kLost | Sent::kRepaired))) {
+                const auto sent_ns = static_cast<int64_t>(sent >> Sent::kTimeShift);
+                if (!SentBeforeLatest(number, sent_ns)) {
+                    break; // later packets were sent later still
+                }
                 const int64_t left_ns = sent_ns + r_.rtt_ns + window_ns - now_ns_;
                 if (left_ns <= 0) {
                     Lose(number);
@@ -132,14 +131,27 @@ class TcpRack
                     wait_ns = std::max(wait_ns, left_ns);
                     settled = false;
                 }
-            } else if (s_.repaired_bytes == 0) {
-                break; // later packets were sent later still
-            } else {
-                settled = false;
             }
             if (settled) {
-                s_.lost_below = std::max(s_.lost_below, number + 1);
+                s_.lost_below = number + 1;
             }
+        }
+        for (; r_.resent_first != r_.resent_end; ++r_.resent_first) {
+            const auto number = static_cast<uint32_t>(r_.resent[kWords * r_.resent_first]);
+            const auto sent_ns = static_cast<int64_t>(r_.resent[kWords * r_.resent_first + 1]);
+            const uint64_t sent = number >= s_.una ? s_.sent[number] : 0;
+            if (!(sent & Sent::kRepaired) || static_cast<int64_t>(sent >> Sent::kTimeShift) != sent_ns) {
+                continue; // it has arrived, was found lost, or was sent once more
+            }
+            const int64_t left_ns = sent_ns + r_.rtt_ns + window_ns - now_ns_;
+            if (!SentBeforeLatest(number, sent_ns)) {
+                break;
+            }
+            if (left_ns > 0) {
+                wait_ns = std::max(wait_ns, left_ns);
+                break;
+            }
+            Lose(number);
         }
         return wait_ns;
     }
@@ -167,7 +179,23 @@ class TcpRack
         r_.advanced = true;
     }
 
+    // Notes that a packet was sent again.
+    void Resent(TcpRings &rings, uint32_t number)
+    {
+        r_.resent.Reserve(rings, kWords * r_.resent_first, kWords * r_.resent_end + kWords - 1);
+        r_.resent[kWords * r_.resent_end] = number;
+        r_.resent[kWords * r_.resent_end + 1] = static_cast<uint64_t>(now_ns_);
+        ++r_.resent_end;
+    }
+
   private:
+    static constexpr uint32_t kWords = 2;
+
+    bool SentBeforeLatest(uint32_t number, int64_t sent_ns) const
+    {
+        return r_.sent_ns > sent_ns || (r_.sent_ns == sent_ns && r_.number > number);
+    }
+
     // RFC 2883 section 4: the first block is below the cumulative ACK, or within the second block.
     static bool IsDuplicate(const SackBlocks &blocks, uint32_t number)
     {
@@ -180,7 +208,7 @@ class TcpRack
     {
         news.duplicate = true;
         news.duplicate_probe = r_.probe_end != kNone && r_.probe_end == block.end;
-        if (r_.undo_possible && r_.undo_resent > 0) {
+        if (r_.undo_possible && r_.undo_resent > 0 && block.end > r_.undo_from) {
             --r_.undo_resent;
         }
         r_.duplicate_seen |= r_.reordering && !news.duplicate_probe;
@@ -232,8 +260,8 @@ class TcpRack
     int64_t WindowNs() const
     {
         const bool repairing = s_.state == CongestionState::kRecovery || s_.state == CongestionState::kLoss;
-        const uint64_t enough_bytes = static_cast<uint64_t>(config_.dup_ack_pkts) * config_.mss_bytes;
-        if (!r_.reordering && (repairing || s_.sacked_bytes >= enough_bytes)) {
+        const uint64_t fewer_bytes = (config_.dup_ack_pkts - 1ULL) * config_.mss_bytes; // the last packet may be short
+        if (!r_.reordering && (repairing || s_.sacked_bytes > fewer_bytes)) {
             return 0;
         }
         return std::min(s_.min_rtt_ns / 4 * r_.window_steps, s_.srtt_ns);

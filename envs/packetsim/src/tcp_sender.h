@@ -48,6 +48,8 @@ struct TcpModern {
     bool advanced = false;   // something arrived since losses were last searched
     bool lost_again = false; // a packet that was sent again was found lost in this event
     uint32_t found_lost = 0; // packets found lost in this event
+    TcpRing resent; // retransmissions in the order of sending: number and time
+    uint32_t resent_first = 0, resent_end = 0;
     // Reordering window
     bool reordering = false; // a packet arrived after one sent later
     bool duplicate_seen = false;
@@ -66,12 +68,12 @@ struct TcpModern {
     bool spurious_possible = false; // F-RTO is testing whether a timeout was spurious
     bool new_data_first = false;    // F-RTO waits for the answer to new data
     bool undo_possible = false;
-    int32_t undo_resent = -1;       // retransmissions that DSACKs have not shown to be needless; -1: none was sent
+    int32_t undo_resent = -1;   // retransmissions that DSACKs have not shown to be needless; -1: none was sent
+    uint32_t undo_from = 0;     // una when the reduction began
     uint32_t undo_window_bytes = 0; // 0: do not restore
     uint32_t window_bytes = 0;      // the controller's
     uint32_t timeouts = 0;          // in a row
     ncc_prr prr = {};
-    uint32_t probes = 0, undone = 0; // counted for tests
     // RTO as Linux computes it
     int64_t deviation_ns = 0, max_deviation_ns = 0;
     uint32_t rtt_round = 0; // nxt at the start of this round trip

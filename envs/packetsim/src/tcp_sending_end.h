@@ -90,6 +90,7 @@ class TcpSendingEnd
         s_.pace.Cancel();
         s_.sent.Release(network_.rings());
         s_.rate.Release(network_.rings());
+        s_.modern.resent.Release(network_.rings());
     }
 
   private:
@@ -105,7 +106,7 @@ class TcpSendingEnd
     void Offer();
     void Timeout();
     bool NextPacket(uint32_t &number);
-    void SendData(uint32_t number);
+    void SendData(uint32_t number, bool probe = false);
     ncc_cc_event Event(ncc_u32 flags) const;
     uint64_t Decide(const Packet &packet, uint64_t pipe_before, uint32_t una_before);
 
@@ -118,6 +119,7 @@ class TcpSendingEnd
     Send JudgeTimeout(const AckNews &news);
     void KeepOpen();
     bool FindLost();
+    void RecoveryOver();
     void EnterModernRecovery();
     void Remember(bool restore);
     bool MayUndo() const { return s_.modern.undo_possible && s_.modern.undo_resent == 0; }
@@ -131,6 +133,7 @@ class TcpSendingEnd
     void SendModern();
     void NoteUse(bool sent);
     bool WindowUsed() const;
+    void ResentModern(uint32_t number, bool probe);
     void RearmTimeout();
     bool ArmProbe(bool advanced);
     void Arm(Waiting waiting, int64_t delay_ns);
