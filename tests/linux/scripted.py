@@ -157,13 +157,13 @@ class _Path:
             now_s = time.monotonic()
             wait_s: float | None = self.one_way_s
             if end == self.source and packet[0] >> 4 == 4 and packet[9] == socket.IPPROTO_TCP:
-                packet, wait_s = self._scripted(bytearray(packet), now_s)
+                packet, wait_s = self._scripted(packet, now_s)
             if wait_s is not None:
                 self._taken += 1
                 other = self.sink if end == self.source else self.source
-                heapq.heappush(self._waiting, (now_s + wait_s, self._taken, other, bytes(packet)))
+                heapq.heappush(self._waiting, (now_s + wait_s, self._taken, other, packet))
 
-    def _scripted(self, packet: bytearray, now_s: float) -> tuple[bytearray, float | None]:
+    def _scripted(self, packet: bytes, now_s: float) -> tuple[bytes, float | None]:
         port, _, seq = struct.unpack_from("!HHI", packet, 20)
         i, flags = port - _FIRST_PORT, packet[33]
         payload = len(packet) - 20 - 4 * (packet[32] >> 4)
@@ -180,13 +180,16 @@ class _Path:
         if nth in script.drop:
             return packet, None
         if nth in script.mark:
-            packet[1] |= 3
-            _fix_checksum(packet)
+            packet = _marked(packet)
         return packet, self.one_way_s + script.delay_s.get(nth, 0.0)
 
 
-def _fix_checksum(packet: bytearray) -> None:
-    packet[10:12] = b"\0\0"
-    total = sum(struct.unpack_from("!10H", packet))
+def _marked(packet: bytes) -> bytes:
+    """An IPv4 packet that has met congestion, with its checksum."""
+    marked = bytearray(packet)
+    marked[1] |= 3
+    marked[10:12] = b"\0\0"
+    total = sum(struct.unpack_from("!10H", marked))
     total = (total & 0xFFFF) + (total >> 16)
-    struct.pack_into("!H", packet, 10, ~(total + (total >> 16)) & 0xFFFF)
+    struct.pack_into("!H", marked, 10, ~(total + (total >> 16)) & 0xFFFF)
+    return bytes(marked)

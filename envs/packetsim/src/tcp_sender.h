@@ -48,7 +48,7 @@ struct TcpModern {
     bool advanced = false;   // something arrived since losses were last searched
     bool lost_again = false; // a packet that was sent again was found lost in this event
     uint32_t found_lost = 0; // packets found lost in this event
-    TcpRing resent; // retransmissions in the order of sending: number and time
+    TcpRing resent;          // retransmissions in the order of sending: number and time
     uint32_t resent_first = 0, resent_end = 0;
     // Reordering window
     bool reordering = false; // a packet arrived after one sent later
@@ -68,8 +68,8 @@ struct TcpModern {
     bool spurious_possible = false; // F-RTO is testing whether a timeout was spurious
     bool new_data_first = false;    // F-RTO waits for the answer to new data
     bool undo_possible = false;
-    int32_t undo_resent = -1;   // retransmissions that DSACKs have not shown to be needless; -1: none was sent
-    uint32_t undo_from = 0;     // una when the reduction began
+    int32_t undo_resent = -1;       // retransmissions that DSACKs have not shown to be needless; -1: none was sent
+    uint32_t undo_from = 0;         // una when the reduction began
     uint32_t undo_window_bytes = 0; // 0: do not restore
     uint32_t window_bytes = 0;      // the controller's
     uint32_t timeouts = 0;          // in a row
