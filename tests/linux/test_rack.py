@@ -121,7 +121,7 @@ class TestRefusals:
     def test_what_the_kernels_tcp_does_otherwise_is_said(self) -> None:
         jiffy_s = stack.jiffy_s()
         said = stack.not_honoured(Transport(initial_rto_s=1.0, delayed_ack_pkts=1, min_rto_s=10 * jiffy_s), Nic())
-        assert [line.split()[0] for line in said] == ["nic.bucket_bytes", "transport:"]
+        assert [line.split()[0] for line in said] == ["nic.bucket_bytes", "transport.recovery:"]
         said = stack.not_honoured(Transport(min_rto_s=2.5 * jiffy_s), Nic())
         ms = round(2.5 * jiffy_s * 1e3)
         kept_ms = math.ceil(ms / jiffy_s / 1e3) * jiffy_s * 1e3
