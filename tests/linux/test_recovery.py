@@ -10,7 +10,7 @@ from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
 from tests.datapaths.runs import engine, fixed, flow
 from tests.linux.scripted import MSS, Script, Trace, kernel_traces
-from tests.support.linux import needs
+from tests.support.linux import TRAFFIC, needs
 
 ONE_WAY_S = 0.05
 LATE_S, LATE_FRAC = 0.016, 0.01
@@ -99,11 +99,11 @@ def agreeing(one: Trace, other: Trace) -> int:
     return int(longest[-1, -1])
 
 
-@needs("root", "net", "pyroute2", "ip")
+@needs(*TRAFFIC, "ip")
 def test_the_kernel_sends_the_same_packets_at_the_same_times() -> None:
     ours = {name: simulated(script) for name, script in SCRIPTS.items()}
     best: dict[str, int] = {}
-    for _ in range(6):  # a busy machine delays packets: a script that does not agree in all steps runs again
+    for _ in range(4):  # a busy machine delays packets: a script that does not agree in all steps runs again
         left = [name for name in SCRIPTS if best.get(name, 0) < len(ours[name].number)]
         traces = kernel_traces([SCRIPTS[name] for name in left], control="reno", one_way_s=ONE_WAY_S)
         for name, trace in zip(left, traces, strict=True):
