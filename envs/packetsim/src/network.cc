@@ -103,18 +103,7 @@ void Network::Arrive(uint32_t port)
     }
 }
 
-void Network::Forward(uint32_t index, uint32_t place)
-{
-    const Port::Fault fault = ports_[index].Planned(pool_[place].packet);
-    if (fault.delay_ns > 0) {
-        ++delayed_;
-        Schedule(now_ns_ + fault.delay_ns, EventKind::kDelayed, place);
-    } else {
-        Join(index, place, fault.verdict);
-    }
-}
-
-void Network::Join(uint32_t index, uint32_t place, ncc_verdict fault)
+[[gnu::always_inline]] inline void Network::Join(uint32_t index, uint32_t place, ncc_verdict fault)
 {
     Port &port = ports_[index];
     Link &link = links_[index];
@@ -147,6 +136,18 @@ void Network::Join(uint32_t index, uint32_t place, ncc_verdict fault)
     port.Hold(pool_, place, verdict, now_ns_);
     if (port.waiting_pkts() == 1) {
         Schedule(Port::FreeNs(link), EventKind::kTransmit, index);
+    }
+}
+
+void Network::Forward(uint32_t index, uint32_t place)
+{
+    Port &port = ports_[index];
+    const Port::Fault fault = port.planned() ? port.Planned(pool_[place].packet) : Port::Fault{0, NCC_PASS, 0};
+    if (fault.delay_ns > 0) {
+        ++delayed_;
+        Schedule(now_ns_ + fault.delay_ns, EventKind::kDelayed, place);
+    } else {
+        Join(index, place, fault.verdict);
     }
 }
 

@@ -125,11 +125,11 @@ class alignas(64) Port
         faults_->push_back(fault);
     }
     bool planned() const { return faults_ != nullptr && !faults_->empty(); }
-    // Counts an arriving packet and returns what is planned for it.
+    // Counts an arriving packet and returns what is planned for it. Only if something is planned.
     Fault Planned(const Packet &packet)
     {
         Fault due{0, NCC_PASS, 0};
-        if (faults_ != nullptr && packet.kind == Kind::kData) {
+        if (packet.kind == Kind::kData) {
             std::erase_if(*faults_, [&due](Fault &fault) { return --fault.in == 0 ? (due = fault, true) : false; });
         }
         return due;

@@ -12,7 +12,7 @@ namespace ncc::packetsim
 
 void TcpSendingEnd::ModernAck(const Packet &packet)
 {
-    TcpModern &r = s_.modern;
+    TcpModern &r = *s_.modern;
     TcpRack rack(connection_, config_, board_, network_.now_ns());
     const uint64_t pipe_before = board_.PipeBytes();
     const uint32_t una_before = s_.una, number = packet.number;
@@ -97,7 +97,7 @@ void TcpSendingEnd::ModernAck(const Packet &packet)
 // Changes the state after an ACK that may mean a loss, and finds losses (tcp_fastretrans_alert).
 TcpSendingEnd::Send TcpSendingEnd::Judge(const AckNews &news, bool &timer_set)
 {
-    TcpModern &r = s_.modern;
+    TcpModern &r = *s_.modern;
     if (s_.state == CongestionState::kReduced && s_.una > s_.recover) { // beyond: CWR has reached the receiver
         s_.state = CongestionState::kOpen;
     } else if (s_.state == CongestionState::kRecovery && s_.una >= s_.recover) {
@@ -132,8 +132,8 @@ void TcpSendingEnd::RecoveryOver()
 {
     if (MayUndo()) {
         Undo(false);
-    } else if (s_.modern.persist > 0) {
-        --s_.modern.persist;
+    } else if (s_.modern->persist > 0) {
+        --s_.modern->persist;
     }
     s_.state = CongestionState::kOpen;
 }
@@ -154,7 +154,7 @@ void TcpSendingEnd::KeepOpen()
 // F-RTO with SACK (RFC 5682 section 3.1) and the end of a recovery after a timeout (tcp_process_loss).
 TcpSendingEnd::Send TcpSendingEnd::JudgeTimeout(const AckNews &news)
 {
-    TcpModern &r = s_.modern;
+    TcpModern &r = *s_.modern;
     const bool recovered = s_.una >= s_.recover;
     const bool needless = news.advanced && MayUndo();
     if (needless || (r.spurious_possible && news.original)) { // step 3b
@@ -200,10 +200,10 @@ void TcpSendingEnd::EnterModernRecovery()
     const bool reduced = s_.state == CongestionState::kReduced;
     Remember(!reduced);
     if (!reduced) {
-        ncc_prr_begin(&s_.modern.prr, s_.cwnd_bytes);
+        ncc_prr_begin(&s_.modern->prr, s_.cwnd_bytes);
         s_.recover = s_.nxt;
         s_.cwr_due = config_.ecn == NCC_CC_ECN_CLASSIC;
-        s_.modern.probe_end = kNone;
+        s_.modern->probe_end = kNone;
     }
     s_.state = CongestionState::kRecovery;
     TellLoss();
@@ -220,7 +220,7 @@ void TcpSendingEnd::TellLoss()
 // Keeps what a needless reduction takes back.
 void TcpSendingEnd::Remember(bool restore)
 {
-    TcpModern &r = s_.modern;
+    TcpModern &r = *s_.modern;
     r.undo_possible = true;
     r.undo_from = s_.una;
     r.undo_resent = s_.repaired_bytes > 0 ? static_cast<int32_t>((s_.repaired_bytes - 1) / config_.mss_bytes + 1) : -1;
@@ -232,7 +232,7 @@ void TcpSendingEnd::Remember(bool restore)
 
 void TcpSendingEnd::Undo(bool forgive)
 {
-    TcpModern &r = s_.modern;
+    TcpModern &r = *s_.modern;
     if (forgive) {
         TcpRack(connection_, config_, board_, network_.now_ns()).Forgive();
     }
@@ -248,7 +248,7 @@ void TcpSendingEnd::Undo(bool forgive)
 // RFC 8985 section 7.4.2: a probe that repaired the tail hid a loss, for which the window shrinks.
 void TcpSendingEnd::ProbeAnswered(const AckNews &news, uint32_t number)
 {
-    TcpModern &r = s_.modern;
+    TcpModern &r = *s_.modern;
     if (number < r.probe_end) {
         return;
     }

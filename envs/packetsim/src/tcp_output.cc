@@ -61,9 +61,12 @@ void TcpSendingEnd::Apply(const ncc_cc_out &out)
         pacing_bytes_per_s = 0;
     }
     constexpr ncc_u64 kMax = std::numeric_limits<uint32_t>::max(); // the send buffer is far smaller
-    s_.modern.window_bytes = static_cast<uint32_t>(std::min(cwnd_bytes, kMax));
+    const auto window_bytes = static_cast<uint32_t>(std::min(cwnd_bytes, kMax));
+    if (config_.modern) {
+        s_.modern->window_bytes = window_bytes;
+    }
     if (!config_.modern || !Reducing()) {
-        s_.cwnd_bytes = s_.modern.window_bytes;
+        s_.cwnd_bytes = window_bytes;
     }
     s_.ssthresh_bytes = static_cast<uint32_t>(std::min(out.ssthresh_bytes, kMax));
     s_.pacing_bytes_per_s = pacing_bytes_per_s;
@@ -168,7 +171,7 @@ void TcpSendingEnd::SendData(uint32_t number, bool probe)
         s_.rate.Sent(network_.rings(), number, s_.una, s_.nxt, network_.now_ns());
     }
     if (config_.modern && !probe) {
-        s_.modern.prr.out_bytes += payload_bytes;
+        s_.modern->prr.out_bytes += payload_bytes;
     }
     if (retransmission) {
         if (!probe) {
@@ -203,7 +206,11 @@ void TcpSendingEnd::SendData(uint32_t number, bool probe)
         network_.Arm(s_.pace, TimerKind::kPace, slot_, static_cast<int64_t>(delay_ns));
     }
     if (!s_.retransmit.on()) {
-        Arm(Waiting::kTimeout, s_.rto_ns);
+        if (config_.modern) {
+            Arm(Waiting::kTimeout, s_.rto_ns);
+        } else {
+            network_.Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
+        }
     }
     network_.Send(packet);
 }

@@ -28,7 +28,7 @@ class TcpRack
 {
   public:
     TcpRack(Connection &connection, const TcpConfig &config, TcpScoreboard &board, int64_t now_ns)
-        : s_(connection.sender), r_(connection.sender.modern), config_(config), board_(board), now_ns_(now_ns)
+        : s_(connection.sender), r_(*connection.sender.modern), config_(config), board_(board), now_ns_(now_ns)
     {
     }
 

@@ -62,30 +62,6 @@ void TcpSendingEnd::Ack(const Packet &packet)
     }
 }
 
-// Reports an ACK to the controller. Returns the payload that it delivered.
-uint64_t TcpSendingEnd::Decide(const Packet &packet, uint64_t pipe_before, uint32_t una_before)
-{
-    const uint64_t delivered_bytes = OffsetBytes(s_.una) + s_.sacked_bytes;
-    const bool repairing = s_.state == CongestionState::kRecovery || s_.state == CongestionState::kLoss;
-    const bool full = config_.modern ? WindowUsed() : pipe_before + config_.mss_bytes > s_.cwnd_bytes;
-    ncc_cc_event event = Event((packet.echo ? NCC_CC_ACK_ECE : 0) | (repairing ? NCC_CC_ACK_IN_RECOVERY : 0) |
-                               (full ? 0 : NCC_CC_ACK_APP_LIMITED));
-    event.rtt_ns = static_cast<ncc_u64>(measured_rtt_ns_);
-    if (delivered_bytes > s_.delivered_bytes) { // guessed arrivals (no SACK) may be taken back
-        event.delivered_bytes = delivered_bytes - s_.delivered_bytes;
-        s_.delivered_bytes = delivered_bytes;
-        network_.Delivered(slot_, event.delivered_bytes);
-    }
-    event.acked_bytes = event.una_bytes - OffsetBytes(una_before);
-    if (config_.needs_rate) {
-        s_.rate.estimator().Fill(event, s_.lost_bytes);
-    }
-    ncc_cc_out out{};
-    config_.ops->on_ack(s_.controller, config_.params, &config_.conn, &event, &out);
-    Apply(out);
-    return event.delivered_bytes;
-}
-
 // RFC 6675 section 5, third paragraph to step 3.
 void TcpSendingEnd::DupAck()
 {

@@ -18,6 +18,7 @@ extern "C" {
 #include "timer.h"
 
 #include <cstdint>
+#include <memory>
 
 namespace ncc::packetsim
 {
@@ -114,11 +115,11 @@ struct TcpSender {
     uint32_t repair_from = 0;      // ... none of them below this one
     uint32_t rescue_from = 0;      // packets below it are sacked or repaired
     uint32_t dup_acks = 0;
-    uint32_t syns = 0;              // number sent
-    int64_t syn_ns = 0;             // time of the first
-    SackBlocks::Block seen[4] = {}; // blocks of the last ACK with any, which are all sacked
-    TcpRate rate;                   // unused unless TcpConfig::needs_rate
-    TcpModern modern;               // unused unless TcpConfig::modern
+    uint32_t syns = 0;                 // number sent
+    int64_t syn_ns = 0;                // time of the first
+    SackBlocks::Block seen[4] = {};    // blocks of the last ACK with any, which are all sacked
+    TcpRate rate;                      // unused unless TcpConfig::needs_rate
+    std::unique_ptr<TcpModern> modern; // null unless TcpConfig::modern
 };
 
 } // namespace ncc::packetsim

@@ -24,6 +24,9 @@ class TcpSendingEnd
 
     void Open()
     {
+        if (config_.modern) {
+            s_.modern = std::make_unique<TcpModern>();
+        }
         s_.srtt_ns = config_.initial_rto_ns; // until there is a sample
         SetRto();
         s_.offered_bytes = std::min<uint64_t>(network_.size_bytes(slot_), config_.send_buffer_bytes);
@@ -79,7 +82,7 @@ class TcpSendingEnd
 
     void HeadLeft()
     {
-        if (s_.retransmit.on() && s_.modern.waiting == Waiting::kTimeout) {
+        if (s_.retransmit.on() && (!config_.modern || s_.modern->waiting == Waiting::kTimeout)) {
             network_.Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
         }
     }
@@ -90,7 +93,9 @@ class TcpSendingEnd
         s_.pace.Cancel();
         s_.sent.Release(network_.rings());
         s_.rate.Release(network_.rings());
-        s_.modern.resent.Release(network_.rings());
+        if (s_.modern != nullptr) {
+            s_.modern->resent.Release(network_.rings());
+        }
     }
 
   private:
@@ -114,7 +119,7 @@ class TcpSendingEnd
 
     // tcp_modern.cc
     enum class Send : uint8_t { kNothing, kLost, kNew }; // what an ACK allows to be sent first
-    void ModernAck(const Packet &packet);
+    [[gnu::noinline]] void ModernAck(const Packet &packet);
     Send Judge(const AckNews &news, bool &timer_set);
     Send JudgeTimeout(const AckNews &news);
     void KeepOpen();
@@ -122,23 +127,23 @@ class TcpSendingEnd
     void RecoveryOver();
     void EnterModernRecovery();
     void Remember(bool restore);
-    bool MayUndo() const { return s_.modern.undo_possible && s_.modern.undo_resent == 0; }
+    bool MayUndo() const { return s_.modern->undo_possible && s_.modern->undo_resent == 0; }
     void Undo(bool forgive);
     void ProbeAnswered(const AckNews &news, uint32_t number);
     void TellLoss();
-    void Expired();
+    [[gnu::noinline]] void Expired();
     void ReorderingExpired();
     void ModernTimeout();
     void SendProbe();
-    void SendModern();
+    [[gnu::noinline]] void SendModern();
     void NoteUse(bool sent);
-    bool WindowUsed() const;
-    void ResentModern(uint32_t number, bool probe);
+    [[gnu::noinline]] bool WindowUsed() const;
+    [[gnu::noinline]] void ResentModern(uint32_t number, bool probe);
     void RearmTimeout();
     bool ArmProbe(bool advanced);
     void Arm(Waiting waiting, int64_t delay_ns);
     int64_t UntilTimeoutNs() const;
-    void AddDeviation(int64_t ns);
+    [[gnu::noinline]] void AddDeviation(int64_t ns);
 
     // True while the window shrinks by PRR. Controllers that set a rate set their window themselves, as in Linux.
     bool Reducing() const
@@ -194,5 +199,30 @@ class TcpSendingEnd
     // State of the current ACK
     int64_t measured_rtt_ns_ = 0; // RTT sample; 0: none
 };
+
+// Reports an ACK to the controller. Returns the payload that it delivered.
+[[gnu::always_inline]] inline uint64_t TcpSendingEnd::Decide(const Packet &packet, uint64_t pipe_before,
+                                                             uint32_t una_before)
+{
+    const uint64_t delivered_bytes = OffsetBytes(s_.una) + s_.sacked_bytes;
+    const bool repairing = s_.state == CongestionState::kRecovery || s_.state == CongestionState::kLoss;
+    const bool full = config_.modern ? WindowUsed() : pipe_before + config_.mss_bytes > s_.cwnd_bytes;
+    ncc_cc_event event = Event((packet.echo ? NCC_CC_ACK_ECE : 0) | (repairing ? NCC_CC_ACK_IN_RECOVERY : 0) |
+                               (full ? 0 : NCC_CC_ACK_APP_LIMITED));
+    event.rtt_ns = static_cast<ncc_u64>(measured_rtt_ns_);
+    if (delivered_bytes > s_.delivered_bytes) { // guessed arrivals (no SACK) may be taken back
+        event.delivered_bytes = delivered_bytes - s_.delivered_bytes;
+        s_.delivered_bytes = delivered_bytes;
+        network_.Delivered(slot_, event.delivered_bytes);
+    }
+    event.acked_bytes = event.una_bytes - OffsetBytes(una_before);
+    if (config_.needs_rate) {
+        s_.rate.estimator().Fill(event, s_.lost_bytes);
+    }
+    ncc_cc_out out{};
+    config_.ops->on_ack(s_.controller, config_.params, &config_.conn, &event, &out);
+    Apply(out);
+    return event.delivered_bytes;
+}
 
 } // namespace ncc::packetsim

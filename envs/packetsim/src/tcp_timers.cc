@@ -8,7 +8,7 @@ namespace ncc::packetsim
 
 void TcpSendingEnd::Expired()
 {
-    switch (s_.modern.waiting) {
+    switch (s_.modern->waiting) {
     case Waiting::kTimeout:
         ModernTimeout();
         return;
@@ -25,20 +25,20 @@ void TcpSendingEnd::Expired()
 void TcpSendingEnd::ReorderingExpired()
 {
     const uint64_t pipe_before = board_.PipeBytes();
-    s_.modern.waiting = Waiting::kReordering;
+    s_.modern->waiting = Waiting::kReordering;
     TcpRack(connection_, config_, board_, network_.now_ns()).FindLost(true);
     if (board_.PipeBytes() != pipe_before) {
         if (s_.state != CongestionState::kRecovery) {
             EnterModernRecovery();
             if (Reducing()) {
                 s_.cwnd_bytes =
-                    static_cast<uint32_t>(ncc_prr_window(&s_.modern.prr, board_.PipeBytes(), s_.modern.window_bytes,
+                    static_cast<uint32_t>(ncc_prr_window(&s_.modern->prr, board_.PipeBytes(), s_.modern->window_bytes,
                                                          config_.mss_bytes, config_.mss_bytes, 0));
             }
         }
         SendModern();
     }
-    if (s_.modern.waiting != Waiting::kTimeout) {
+    if (s_.modern->waiting != Waiting::kTimeout) {
         RearmTimeout();
     }
 }
@@ -46,7 +46,7 @@ void TcpSendingEnd::ReorderingExpired()
 // RFC 6298 rules 5.4 to 5.6 and RFC 8985 section 6.3 (tcp_enter_loss).
 void TcpSendingEnd::ModernTimeout()
 {
-    TcpModern &r = s_.modern;
+    TcpModern &r = *s_.modern;
     if (s_.una == s_.nxt) {
         return;
     }
@@ -76,7 +76,7 @@ void TcpSendingEnd::ModernTimeout()
 // RFC 8985 section 7.3: new data if there is any, whatever the window, otherwise the last packet again.
 void TcpSendingEnd::SendProbe()
 {
-    TcpModern &r = s_.modern;
+    TcpModern &r = *s_.modern;
     uint32_t number = 0;
     if (r.probe_end == kNone && s_.una != s_.nxt) {
         const bool fresh = NextPacket(number);
@@ -99,7 +99,7 @@ void TcpSendingEnd::ResentModern(uint32_t number, bool probe)
     sent = static_cast<uint64_t>(network_.now_ns()) << Sent::kTimeShift | (sent & kFlags) | Sent::kAmbiguous;
     if (!probe) {
         TcpRack(connection_, config_, board_, network_.now_ns()).Resent(network_.rings(), number);
-        s_.modern.undo_resent = std::max(s_.modern.undo_resent, 0) + 1;
+        s_.modern->undo_resent = std::max(s_.modern->undo_resent, 0) + 1;
     }
 }
 
@@ -121,7 +121,7 @@ void TcpSendingEnd::SendModern()
             break;
         }
         uint32_t number = 0;
-        if ((s_.modern.new_data_first || !board_.FirstLost(number)) && !NextPacket(number)) {
+        if ((s_.modern->new_data_first || !board_.FirstLost(number)) && !NextPacket(number)) {
             break;
         }
         // Silly window avoidance: send no part of a packet, unless no more data is left.
@@ -130,12 +130,12 @@ void TcpSendingEnd::SendModern()
             break;
         }
         SendData(number);
-        if (number == s_.una && number < nxt_before && s_.modern.waiting != Waiting::kReordering) {
+        if (number == s_.una && number < nxt_before && s_.modern->waiting != Waiting::kReordering) {
             Arm(Waiting::kTimeout, s_.rto_ns);
         }
     }
     if (s_.nxt != nxt_before) {
-        if (idle || s_.modern.waiting == Waiting::kProbe) {
+        if (idle || s_.modern->waiting == Waiting::kProbe) {
             RearmTimeout();
         }
         ArmProbe(false);
@@ -146,7 +146,7 @@ void TcpSendingEnd::SendModern()
 // Notes how far the window was used in this round (tcp_cwnd_validate).
 void TcpSendingEnd::NoteUse(bool sent)
 {
-    TcpModern &r = s_.modern;
+    TcpModern &r = *s_.modern;
     const bool stopped = board_.PipeBytes() + config_.mss_bytes > s_.cwnd_bytes;
     const uint32_t out_pkts = s_.nxt - s_.una;
     if ((sent || stopped) && (s_.una >= r.use_round_end || stopped || (!r.window_used && out_pkts > r.most_pkts))) {
@@ -159,7 +159,7 @@ void TcpSendingEnd::NoteUse(bool sent)
 // True if the window was used, in slow start by half (tcp_is_cwnd_limited).
 bool TcpSendingEnd::WindowUsed() const
 {
-    const TcpModern &r = s_.modern;
+    const TcpModern &r = *s_.modern;
     const bool slow_start = s_.cwnd_bytes < s_.ssthresh_bytes;
     return r.window_used || (slow_start && s_.cwnd_bytes < 2ULL * r.most_pkts * config_.mss_bytes);
 }
@@ -168,7 +168,7 @@ bool TcpSendingEnd::WindowUsed() const
 // timer for reordering never fires early, because it would find nothing.
 void TcpSendingEnd::Arm(Waiting waiting, int64_t delay_ns)
 {
-    s_.modern.waiting = waiting;
+    s_.modern->waiting = waiting;
     if (const int64_t tick_ns = config_.timer_tick_ns; tick_ns > 0) {
         const int64_t now_ns = network_.now_ns();
         const int64_t from_ns = waiting == Waiting::kReordering ? now_ns : now_ns / tick_ns * tick_ns;
@@ -191,7 +191,7 @@ void TcpSendingEnd::RearmTimeout()
         return;
     }
     constexpr int64_t kLeastNs = 1000;
-    const bool waited = s_.modern.waiting != Waiting::kTimeout;
+    const bool waited = s_.modern->waiting != Waiting::kTimeout;
     Arm(Waiting::kTimeout, waited ? std::max(UntilTimeoutNs(), kLeastNs) : s_.rto_ns);
 }
 
@@ -218,7 +218,7 @@ bool TcpSendingEnd::ArmProbe(bool advanced)
 // trip, falls slowly, and does not rise fast when RTTs fall.
 void TcpSendingEnd::AddDeviation(int64_t ns)
 {
-    TcpModern &r = s_.modern;
+    TcpModern &r = *s_.modern;
     if (s_.min_rtt_ns == 0) {
         s_.srtt_ns = ns;
         r.deviation_ns = ns / 2;
