@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the extension modules of the simulators offer to Python, by one code: plain arrays in, plain arrays out.
+// Python bindings that the simulators' extension modules share: plain arrays in, plain arrays out.
 // ncc/envs/native/base.py uses it.
 #pragma once
 

@@ -12,7 +12,7 @@
 namespace ncc
 {
 
-// What a host has counted since the last epoch.
+// Counts of a host since the last epoch.
 struct HostEpoch {
     int64_t goodput_bytes = 0, rtt_samples = 0, limited_bytes_before = 0;
     double rtt_sum_ns = 0;

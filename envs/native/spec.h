@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a simulation is built from: a scenario as plain numbers, filled in by Python.
+// Description of a simulation: a scenario as plain numbers, filled in by Python.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ struct FlowSpec {
     int64_t start_ns;
     uint32_t src, dst; // node ids
     uint64_t size_bytes;
-    // Whether its data is under its sender's rate limit, and its ACKs under its receiver's.
+    // True if its data is under its sender's rate limit, and its ACKs under its receiver's.
     bool limited[2] = {true, true};
 };
 

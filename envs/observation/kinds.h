@@ -18,7 +18,7 @@ struct Rules {
     float gain, alike, slack, held, growth, start;
 };
 
-// What one host sees: its own columns, now and at the age of its neighbours' messages, and the last message of each.
+// The view of one host: its own columns, now and when its neighbours sent their messages, and the last message of each.
 struct Host {
     size_t number;
     const float *now, *before;     // columns of all hosts and uplinks

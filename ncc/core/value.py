@@ -7,6 +7,7 @@ Ranges are written once, in the field's type: ``Annotated[int, Meta(ge=1)]``.
 
 import hashlib
 import math
+from abc import ABCMeta
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Annotated, Any, Self, TypeVar, get_args
@@ -32,6 +33,10 @@ Delay = Annotated[float, Meta(ge=0, le=10), usual(high=0.5)]
 Name = Annotated[str, Meta(min_length=1, pattern=r"^[A-Za-z0-9_.:+-]+$")]
 
 T = TypeVar("T")
+
+
+class AbstractValue(msgspec.StructMeta, ABCMeta):
+    """Metaclass of values with abstract methods: a subclass that lacks one cannot be made."""
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The base class of checks, their outcome, and errors about names that an experiment does not have."""
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -8,7 +9,7 @@ from typing import Any, NamedTuple
 from msgspec import field
 
 from ncc.core.errors import ConfigError, UnknownNameError
-from ncc.core.value import Name, Value
+from ncc.core.value import AbstractValue, Name, Value
 from ncc.metrics.catalogue import Better
 from ncc.study.measures import AnyMeasure
 from ncc.study.table import At, Table
@@ -49,7 +50,7 @@ class Where(Value, frozen=True, kw_only=True):
     """In SI."""
 
 
-class Check(Value, frozen=True, kw_only=True, tag_field="kind"):
+class Check(Value, metaclass=AbstractValue, frozen=True, kw_only=True, tag_field="kind"):
     """An expectation."""
 
     claim: str
@@ -60,9 +61,9 @@ class Check(Value, frozen=True, kw_only=True, tag_field="kind"):
     where: Where | None = None
     """A condition: only points that meet it are judged."""
 
+    @abstractmethod
     def names(self) -> tuple[str, ...]:
         """Names of the contenders that it compares."""
-        raise NotImplementedError
 
     def fits(self, where: str, parts: Parts) -> None:
         """Raise `ConfigError` that names a part which the experiment does not have."""
@@ -104,9 +105,9 @@ class Check(Value, frozen=True, kw_only=True, tag_field="kind"):
         """Points that are judged together; each alone, unless a kind of check says otherwise."""
         return [[point] for point in points]
 
+    @abstractmethod
     def judge_at(self, table: Table, measure: AnyMeasure, line: list[At]) -> Judged | None:
         """Judge points that belong together; None: they do not suffice."""
-        raise NotImplementedError
 
 
 def known(what: str, name: str, names: Mapping[str, Any]) -> None:

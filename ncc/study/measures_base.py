@@ -2,6 +2,7 @@
 """The base classes of measures: of ports, hosts and flows in a window; and a run as they see it."""
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,7 +15,7 @@ from ncc.core.flows import BoolArray, FloatArray
 from ncc.core.scenario import Scenario
 from ncc.core.topology import Topology
 from ncc.core.units import BITS_PER_BYTE
-from ncc.core.value import Fraction, Name, Natural, Value
+from ncc.core.value import AbstractValue, Fraction, Name, Natural, Value
 from ncc.harness.run import Run
 from ncc.metrics.catalogue import Better, Metric
 from ncc.metrics.summary import summarise
@@ -75,7 +76,7 @@ class Seen:
         return np.asarray(self.run.flows.traffic == names.index(traffic))
 
 
-class Measure(Value, frozen=True, kw_only=True, tag_field="kind"):
+class Measure(Value, metaclass=AbstractValue, frozen=True, kw_only=True, tag_field="kind"):
     """A number of a run, NaN where it is undefined."""
 
     label: str = ""
@@ -95,9 +96,9 @@ class Measure(Value, frozen=True, kw_only=True, tag_field="kind"):
     def fits(self, where: str, scenario: Scenario) -> None:
         """Raise `ConfigError` that names a part which the scenario lacks."""
 
+    @abstractmethod
     def of(self, seen: Seen) -> float:
         """The number, in SI."""
-        raise NotImplementedError
 
     def course(self, seen: Seen) -> Course:
         """The number in every epoch; `ConfigError` if it has none."""

@@ -110,8 +110,7 @@ class alignas(64) Port
         return taken;
     }
 
-    // What happens to a data packet for tests: it is dropped or marked (a full buffer drops it in either case), or it
-    // joins later.
+    // A planned fault of a data packet, for tests: it is dropped, marked or delayed. A full buffer drops it anyway.
     struct Fault {
         uint64_t in; // data packets until it is due; 1: the next
         ncc_verdict verdict;

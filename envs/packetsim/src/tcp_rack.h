@@ -12,14 +12,14 @@
 namespace ncc::packetsim
 {
 
-// What an ACK said.
+// News that an ACK brings.
 struct AckNews {
     bool advanced = false;        // the cumulative ACK moved
     bool sacked = false;          // packets were newly sacked
     bool original = false;        // a packet that was sent once, before the last timeout or loss, has arrived
     bool resent = false;          // the cumulative ACK covers packets that were sent again
     bool duplicate = false;       // DSACK (RFC 2883): a packet arrived twice
-    bool duplicate_probe = false; // that packet was the loss probe
+    bool duplicate_probe = false; // the packet that arrived twice was the loss probe
     // Time of sending of the first packet that was sent once and is newly acknowledged, or newly sacked; -1: none
     int64_t first_ns = -1, first_sack_ns = -1;
 };

@@ -37,7 +37,7 @@ struct Sent {
     static constexpr unsigned kTimeShift = 4;
 };
 
-// What the retransmission timer is set for.
+// Purposes of the retransmission timer.
 enum class Waiting : uint8_t { kTimeout, kProbe, kReordering };
 
 // State of modern recovery: RACK-TLP (RFC 8985), PRR (RFC 6937), F-RTO (RFC 5682).

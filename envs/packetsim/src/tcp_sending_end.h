@@ -118,7 +118,7 @@ class TcpSendingEnd
     void Apply(const ncc_cc_out &out);
 
     // tcp_modern.cc
-    enum class Send : uint8_t { kNothing, kLost, kNew }; // what an ACK allows to be sent first
+    enum class Send : uint8_t { kNothing, kLost, kNew }; // kind of packets to send first after an ACK
     [[gnu::noinline]] void ModernAck(const Packet &packet);
     Send Judge(const AckNews &news, bool &timer_set);
     Send JudgeTimeout(const AckNews &news);

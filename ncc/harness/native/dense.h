@@ -282,7 +282,7 @@ class Layers
     std::vector<size_t> sizes_;
     std::vector<Layer> layers_;
     size_t weights_ = 0, n_ = 0;
-    std::vector<std::vector<float>> rows_of_; // what enters each layer, and the outputs: [rows, padded size]
+    std::vector<std::vector<float>> rows_of_; // inputs of each layer, then the outputs: [rows, padded size]
 };
 
 } // namespace ncc
