@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Small scenarios and complete runs of simulators, for their tests."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from ncc.core.workload import Fixed, Flow
 from ncc.envs.make import datapath_factory, datapaths
 from ncc.envs.native.base import NativeDatapath
 from ncc.envs.native.extension import Network
+from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack, Records
 
 MSS = 1460
@@ -106,6 +107,49 @@ def run(
         return Run(flows, datapath.finish(), epochs)
     finally:
         datapath.close()
+
+
+def long_path(one_way_s: float) -> Dumbbell:
+    """A path without a bottleneck, on which the packets of a round are sent together."""
+    return Dumbbell(
+        pairs=1,
+        host_rate_bps=1e11,
+        bottleneck_rate_bps=1e11,
+        mark_threshold_bytes=0,
+        buffer_bytes=10_000_000,
+        delay_s=one_way_s / 3,
+    )
+
+
+def sent_packets(
+    scenario: Scenario,
+    control: str,
+    *,
+    drop: Iterable[int] = (),
+    mark: Iterable[int] = (),
+    delay_s: Mapping[int, float] | None = None,
+) -> list[tuple[float, int]]:
+    """Times in seconds since the first, and numbers, of the data packets that packetsim sends of a single flow.
+
+    The nth data packets at the port left->right, counted from 1, are dropped, marked or delayed.
+    """
+    datapath = PacketsimDatapath()
+    datapath.start(scenario, scenario.flows(1), HostStack(transport=control), 1)
+    network, port = engine(datapath), scenario.network().port("left->right")
+    network.record_sent()
+    for nth in drop:
+        network.drop_packet(port, nth)
+    for nth in mark:
+        network.mark_packet(port, nth)
+    for nth, late_s in (delay_s or {}).items():
+        network.delay_packet(port, nth, round(late_s * 1e9))
+    epochs, more = 0, 300  # what is under way at the end arrives
+    while epochs < 20_000 and more:
+        more -= datapath.step(np.array([np.inf])).flows_finished
+        epochs += 1
+    rows = network.sent_packets()
+    datapath.close()
+    return [((ns - rows[0][0]) / 1e9, number) for ns, _, number in rows]
 
 
 def lost_packet(simulator: Simulator, stack: HostStack, epochs: int = 400) -> tuple[FloatArray, Records]:

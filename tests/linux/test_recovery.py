@@ -4,11 +4,8 @@
 import numpy as np
 
 from ncc.core.scenario import Nic, Transport
-from ncc.core.topologies import Dumbbell
 from ncc.envs.linux.stack import jiffy_s
-from ncc.envs.packetsim import PacketsimDatapath
-from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import engine, fixed, flow
+from tests.datapaths.runs import fixed, flow, long_path, sent_packets
 from tests.linux.scripted import MSS, Script, Trace, kernel_traces
 from tests.support.linux import TRAFFIC, needs
 
@@ -52,40 +49,16 @@ SCRIPTS = {
 
 def simulated(script: Script) -> Trace:
     """Packets that packetsim sends by a script."""
-    topology = Dumbbell(
-        pairs=1,
-        host_rate_bps=1e11,
-        bottleneck_rate_bps=1e11,
-        mark_threshold_bytes=0,
-        buffer_bytes=10_000_000,
-        delay_s=ONE_WAY_S / 3,
-    )
     scenario = fixed(
-        topology,
+        long_path(ONE_WAY_S),
         flow("s0", "r0", script.packets * MSS - script.short_bytes),
         transport=Transport(
             recovery="modern", delayed_ack_pkts=1, min_rto_s=0.2, initial_rto_s=1.0, timer_tick_s=jiffy_s()
         ),
         nic=Nic(small_queue_bytes=10_000_000),
     )
-    datapath = PacketsimDatapath()
-    datapath.start(scenario, scenario.flows(1), HostStack(transport="newreno"), 1)
-    network, port = engine(datapath), scenario.network().port("left->right")
-    network.record_sent()
-    for nth in script.drop:
-        network.drop_packet(port, nth)
-    for nth in script.mark:
-        network.mark_packet(port, nth)
-    for nth, delay_s in script.delay_s.items():
-        network.delay_packet(port, nth, round(delay_s * 1e9))
-    epochs = 0
-    while datapath.step(np.array([np.inf])).flows_finished == 0 and epochs < 20_000:
-        epochs += 1
-    for _ in range(300):  # what is under way arrives
-        datapath.step(np.array([np.inf]))
-    rows = np.array(network.sent_packets())
-    datapath.close()
-    return Trace(list((rows[:, 0] - rows[0, 0]) / 1e9), rows[:, 2].tolist())
+    rows = sent_packets(scenario, "newreno", drop=script.drop, mark=script.mark, delay_s=script.delay_s)
+    return Trace([time_s for time_s, _ in rows], [number for _, number in rows])
 
 
 def agreeing(one: Trace, other: Trace) -> int:

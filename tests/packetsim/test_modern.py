@@ -11,22 +11,11 @@ import pytest
 
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Nic, Scenario, Transport
-from ncc.core.topologies import Dumbbell
 from ncc.envs.ns3 import Ns3Datapath
-from ncc.envs.packetsim import PacketsimDatapath
-from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import MSS, engine, fixed, flow
+from tests.datapaths.runs import MSS, fixed, flow, long_path, sent_packets
 
 RTT_MS = 40
 MIN_RTO_MS = 200
-PATH = Dumbbell(
-    pairs=1,
-    host_rate_bps=1e11,
-    bottleneck_rate_bps=1e11,
-    mark_threshold_bytes=0,
-    buffer_bytes=10_000_000,
-    delay_s=RTT_MS * 1e-3 / 6,
-)
 Rounds = list[tuple[int, list[int]]]
 """Times in ms, and numbers of the packets that were sent then."""
 
@@ -34,7 +23,7 @@ Rounds = list[tuple[int, list[int]]]
 def scenario(size_bytes: int, **transport: object) -> Scenario:
     settings = {"recovery": "modern", "delayed_ack_pkts": 1, "min_rto_s": MIN_RTO_MS * 1e-3, "timer_slack_s": 0.002}
     return fixed(
-        PATH,
+        long_path(RTT_MS * 1e-3 / 2),
         flow("s0", "r0", size_bytes),
         transport=Transport(**settings | transport),  # type: ignore[arg-type]
         nic=Nic(small_queue_bytes=10_000_000),
@@ -52,29 +41,15 @@ def sent(
     **transport: object,
 ) -> Rounds:
     """Send a flow of which the nth data packets, counted from 1, are dropped, marked or delayed."""
-    what = scenario(packets * MSS - short_bytes, **transport)
-    datapath = PacketsimDatapath()
-    datapath.start(what, what.flows(1), HostStack(transport=control), 1)
-    network, port = engine(datapath), what.network().port("left->right")
-    network.record_sent()
-    for nth in drop:
-        network.drop_packet(port, nth)
-    for nth in mark:
-        network.mark_packet(port, nth)
-    for nth, ms in (delay_ms or {}).items():
-        network.delay_packet(port, nth, ms * 1_000_000)
-    for _ in range(5000):
-        if datapath.step(np.array([np.inf])).flows_finished:
-            break
-    for _ in range(2 * RTT_MS):  # what is under way arrives
-        datapath.step(np.array([np.inf]))
-    rows = network.sent_packets()
-    datapath.close()
-    began_ns = rows[0][0]
-    return [
-        (round(ms), [number for _, number in group])
-        for ms, group in groupby((((ns - began_ns) / 1e6, number) for ns, _, number in rows), lambda row: round(row[0]))
-    ]
+    rows = sent_packets(
+        scenario(packets * MSS - short_bytes, **transport),
+        control,
+        drop=drop,
+        mark=mark,
+        delay_s={nth: ms * 1e-3 for nth, ms in (delay_ms or {}).items()},
+    )
+    in_ms = ((round(time_s * 1e3), number) for time_s, number in rows)
+    return [(ms, [number for _, number in group]) for ms, group in groupby(in_ms, lambda row: row[0])]
 
 
 def test_without_loss_slow_start_doubles() -> None:
