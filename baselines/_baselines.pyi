@@ -14,6 +14,7 @@ RATE_APP_LIMITED: int
 ACK: int
 LOSS: int
 TIMEOUT: int
+RESTART: int
 PASS: int
 MARK: int
 DROP: int
@@ -75,6 +76,7 @@ class Connection:
         prior_delivered_bytes: int = 0,
         interval_ns: int = 0,
         lost_bytes: int = 0,
+        idle_rtos: int = 0,
     ) -> tuple[int, int, int]: ...
     def on_loss(
         self,
@@ -93,6 +95,7 @@ class Connection:
         prior_delivered_bytes: int = 0,
         interval_ns: int = 0,
         lost_bytes: int = 0,
+        idle_rtos: int = 0,
     ) -> tuple[int, int, int]: ...
     def on_timeout(
         self,
@@ -111,12 +114,32 @@ class Connection:
         prior_delivered_bytes: int = 0,
         interval_ns: int = 0,
         lost_bytes: int = 0,
+        idle_rtos: int = 0,
+    ) -> tuple[int, int, int]: ...
+    def on_restart(
+        self,
+        *,
+        now_ns: int = 0,
+        rtt_ns: int = 0,
+        min_rtt_ns: int = 0,
+        srtt_ns: int = 0,
+        delivered_bytes: int = 0,
+        acked_bytes: int = 0,
+        inflight_bytes: int = 0,
+        una_bytes: int = 0,
+        nxt_bytes: int = 0,
+        flags: int = 0,
+        total_delivered_bytes: int = 0,
+        prior_delivered_bytes: int = 0,
+        interval_ns: int = 0,
+        lost_bytes: int = 0,
+        idle_rtos: int = 0,
     ) -> tuple[int, int, int]: ...
     def drive(self, kinds: npt.NDArray[np.uint8], events: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         """Many events at once; returns [n, 3].
 
-        `kinds` [n] are ACK, LOSS or TIMEOUT, `events` [n, 10] in the order of cc.h, or [n, 14] with the delivery rate.
-        Raises `ValueError` for other shapes.
+        `kinds` [n] are ACK, LOSS, TIMEOUT or RESTART, `events` [n, 10] in the order of cc.h, [n, 14] with the delivery
+        rate, or [n, 15] with `idle_rtos` last. Raises `ValueError` for other shapes.
         """
 
     @property

@@ -181,6 +181,14 @@ NCC_CC_FN void bbr_resume(struct bbr_state *s, const struct ncc_cc_event *e)
     bbr_next_phase(s, e);
 }
 
+/* The end of PROBE_RTT. */
+NCC_CC_FN void bbr_end_dip(struct bbr_state *s, const struct ncc_cc_event *e)
+{
+    s->min_rtt_stamp_ns = e->now_ns;
+    s->cwnd_bytes = ncc_max_u64(s->cwnd_bytes, s->prior_cwnd_bytes);
+    bbr_resume(s, e);
+}
+
 /* Draft 4.1.1: rounds, and the delivery rate. */
 NCC_CC_FN void bbr_update_rate(struct bbr_state *s, const ncc_u64 *p, const struct ncc_cc_event *e)
 {
@@ -266,11 +274,8 @@ NCC_CC_FN void bbr_update_min_rtt(struct bbr_state *s, const ncc_u64 *p, const s
     }
     if (s->flags & BBR_ROUND_START)
         s->flags |= BBR_ROUND_DONE;
-    if ((s->flags & BBR_ROUND_DONE) && e->now_ns > s->phase_ns) {
-        s->min_rtt_stamp_ns = e->now_ns;
-        s->cwnd_bytes = ncc_max_u64(s->cwnd_bytes, s->prior_cwnd_bytes);
-        bbr_resume(s, e);
-    }
+    if ((s->flags & BBR_ROUND_DONE) && e->now_ns > s->phase_ns)
+        bbr_end_dip(s, e);
 }
 
 /* Draft 4.2.1. Before the pipe is full the rate only grows; the first RTT replaces the guess of init. */
@@ -321,6 +326,14 @@ NCC_CC_FN void bbr_set_cwnd(struct bbr_state *s, const ncc_u64 *p, const struct 
     s->cwnd_bytes = ncc_min_u64(cwnd, NCC_CC_CWND_MAX);
 }
 
+/* Restarting from idle, at the estimated rate and without a dip (draft 4.3.4.4). */
+NCC_CC_FN void bbr_idle(struct bbr_state *s, const ncc_u64 *p)
+{
+    s->flags |= BBR_IDLE;
+    if (s->mode == BBR_PROBE_BW)
+        bbr_pace(s, p, s->peaks[0].rate, BBR_GAIN_ONE);
+}
+
 NCC_CC_FN void bbr_on_ack(struct bbr_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
                           const struct ncc_cc_event *e, struct ncc_cc_out *o)
 {
@@ -332,12 +345,8 @@ NCC_CC_FN void bbr_on_ack(struct bbr_state *s, const ncc_u64 *p, const struct nc
         s->flags &= (ncc_u8)~BBR_IDLE;
     bbr_set_pacing(s, p, e);
     bbr_set_cwnd(s, p, c, e);
-    /* Restarting from idle, at the estimated rate and without a dip (draft 4.3.4.4). */
-    if (!e->inflight_bytes && (e->flags & NCC_CC_ACK_APP_LIMITED) && (e->flags & NCC_CC_ACK_RATE_APP_LIMITED)) {
-        s->flags |= BBR_IDLE;
-        if (s->mode == BBR_PROBE_BW)
-            bbr_pace(s, p, s->peaks[0].rate, BBR_GAIN_ONE);
-    }
+    if (!e->inflight_bytes && (e->flags & NCC_CC_ACK_APP_LIMITED) && (e->flags & NCC_CC_ACK_RATE_APP_LIMITED))
+        bbr_idle(s, p);
     bbr_out(s, o);
 }
 
@@ -368,6 +377,17 @@ NCC_CC_FN void bbr_on_timeout(struct bbr_state *s, const ncc_u64 *p, const struc
     (void)p;
     bbr_cut(s, c, e);
     s->full_rate = 0;
+    bbr_out(s, o);
+}
+
+/* The window stays, however long the pause (Linux: tcp_slow_start_after_idle_check spares such controllers). */
+NCC_CC_FN void bbr_on_restart(struct bbr_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
+                              const struct ncc_cc_event *e, struct ncc_cc_out *o)
+{
+    (void)c;
+    bbr_idle(s, p);
+    if (s->mode == BBR_PROBE_RTT && s->phase_ns && e->now_ns > s->phase_ns)
+        bbr_end_dip(s, e);
     bbr_out(s, o);
 }
 

@@ -25,11 +25,13 @@ void bind_orders(nb::module_ &m); // in order_binding.cpp
 namespace
 {
 
-// Number of columns of an event in `drive`: the fields of ncc_cc_event, with or without those of the delivery rate.
+// Number of columns of an event in `drive`: the fields of ncc_cc_event, with or without those of the delivery rate,
+// and last `idle_rtos`.
 constexpr size_t kColumns = 10;
 constexpr size_t kRateColumns = 14;
+constexpr size_t kAllColumns = 15;
 constexpr size_t kFlags = 9;
-enum Kind : ncc_u8 { kAck = 0, kLoss = 1, kTimeout = 2 };
+enum Kind : ncc_u8 { kAck = 0, kLoss = 1, kTimeout = 2, kRestart = 3 };
 
 using Out = std::tuple<ncc_u64, ncc_u64, ncc_u64>;
 using Events = nb::ndarray<const ncc_u64, nb::shape<-1, -1>, nb::c_contig, nb::device::cpu>;
@@ -75,8 +77,8 @@ class Connection
 
     Out handle(Kind kind, const ncc_cc_event &event)
     {
-        auto operation = kind == kAck ? ops_.on_ack : kind == kLoss ? ops_.on_loss : ops_.on_timeout;
-        operation(state_, params_.data(), &conn_, &event, &out_);
+        decltype(ops_.on_ack) const operations[] = {ops_.on_ack, ops_.on_loss, ops_.on_timeout, ops_.on_restart};
+        operations[kind](state_, params_.data(), &conn_, &event, &out_);
         return out();
     }
 
@@ -86,21 +88,22 @@ class Connection
         if (events.shape(0) != n)
             throw nb::value_error("kinds and events differ in length");
         const size_t columns = events.shape(1);
-        if (columns != kColumns && columns != kRateColumns)
-            throw nb::value_error("events need 10 columns, or 14 with the delivery rate");
+        if (columns != kColumns && columns != kRateColumns && columns != kAllColumns)
+            throw nb::value_error("events need 10 columns, or 14 with the delivery rate, or 15 with idle_rtos");
         for (size_t i = 0; i < n; ++i) {
-            if (kinds(i) > kTimeout)
-                throw nb::value_error("kinds must be 0 (ack), 1 (loss) or 2 (timeout)");
-            if (events(i, kFlags) > UINT32_MAX)
-                throw nb::value_error("flags must fit 32 bits");
+            if (kinds(i) > kRestart)
+                throw nb::value_error("kinds must be 0 (ack), 1 (loss), 2 (timeout) or 3 (restart)");
+            if (events(i, kFlags) > UINT32_MAX || (columns == kAllColumns && events(i, kRateColumns) > UINT32_MAX))
+                throw nb::value_error("flags and idle_rtos must fit 32 bits");
         }
         auto *rows = new ncc_u64[n * 3];
         nb::capsule owner(rows, [](void *p) noexcept { delete[] static_cast<ncc_u64 *>(p); });
         for (size_t i = 0; i < n; ++i) {
-            ncc_u64 e[kRateColumns] = {};
+            ncc_u64 e[kAllColumns] = {};
             std::copy_n(&events(i, 0), columns, e);
             handle(static_cast<Kind>(kinds(i)), {e[0], e[1], e[2], e[3], e[4], e[5], e[6], e[7], e[8],
-                                                 static_cast<ncc_u32>(e[kFlags]), e[10], e[11], e[12], e[13]});
+                                                 static_cast<ncc_u32>(e[kFlags]), static_cast<ncc_u32>(e[14]), e[10], e[11],
+                                                 e[12], e[13]});
             rows[3 * i] = out_.cwnd_bytes;
             rows[3 * i + 1] = out_.ssthresh_bytes;
             rows[3 * i + 2] = out_.pacing_bytes_per_s;
@@ -123,11 +126,11 @@ template <Kind kind>
 Out on_event(Connection &self, ncc_u64 now_ns, ncc_u64 rtt_ns, ncc_u64 min_rtt_ns, ncc_u64 srtt_ns,
              ncc_u64 delivered_bytes, ncc_u64 acked_bytes, ncc_u64 inflight_bytes, ncc_u64 una_bytes, ncc_u64 nxt_bytes,
              ncc_u32 flags, ncc_u64 total_delivered_bytes, ncc_u64 prior_delivered_bytes, ncc_u64 interval_ns,
-             ncc_u64 lost_bytes)
+             ncc_u64 lost_bytes, ncc_u32 idle_rtos)
 {
     return self.handle(kind,
                        {now_ns, rtt_ns, min_rtt_ns, srtt_ns, delivered_bytes, acked_bytes, inflight_bytes, una_bytes,
-                        nxt_bytes, flags, total_delivered_bytes, prior_delivered_bytes, interval_ns, lost_bytes});
+                        nxt_bytes, flags, idle_rtos, total_delivered_bytes, prior_delivered_bytes, interval_ns, lost_bytes});
 }
 
 template <Kind kind>
@@ -136,7 +139,7 @@ void bind_event(nb::class_<Connection> &type, const char *name)
     type.def(name, &on_event<kind>, nb::kw_only(), "now_ns"_a = 0, "rtt_ns"_a = 0, "min_rtt_ns"_a = 0, "srtt_ns"_a = 0,
              "delivered_bytes"_a = 0, "acked_bytes"_a = 0, "inflight_bytes"_a = 0, "una_bytes"_a = 0, "nxt_bytes"_a = 0,
              "flags"_a = 0, "total_delivered_bytes"_a = 0, "prior_delivered_bytes"_a = 0, "interval_ns"_a = 0,
-             "lost_bytes"_a = 0);
+             "lost_bytes"_a = 0, "idle_rtos"_a = 0);
 }
 
 // name, summary, ecn, state_bytes, [(name, default, min, max, help)]
@@ -171,6 +174,7 @@ NB_MODULE(_baselines, m)
     m.attr("ACK") = static_cast<int>(kAck);
     m.attr("LOSS") = static_cast<int>(kLoss);
     m.attr("TIMEOUT") = static_cast<int>(kTimeout);
+    m.attr("RESTART") = static_cast<int>(kRestart);
     nb::class_<Connection> connection(m, "Connection");
     connection
         .def(nb::init<const std::string &, ncc_u32, ncc_u32, std::vector<ncc_u64>>(), "name"_a, "mss_bytes"_a,
@@ -182,6 +186,7 @@ NB_MODULE(_baselines, m)
     bind_event<kAck>(connection, "on_ack");
     bind_event<kLoss>(connection, "on_loss");
     bind_event<kTimeout>(connection, "on_timeout");
+    bind_event<kRestart>(connection, "on_restart");
     bind_switch(m);
     bind_orders(m);
 }

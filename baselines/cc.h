@@ -53,7 +53,8 @@ enum ncc_cc_ack_flags {
     NCC_CC_ACK_RATE_APP_LIMITED = 8, /* the rate sample measures the application rather than the network */
 };
 
-/* One acknowledgement, or the state of the connection at a loss or timeout (then the per-ACK fields are 0). */
+/* One acknowledgement, or the state of the connection at another event (then the per-ACK fields are 0). Byte counts are
+ * of the connection, also if it carries one flow after another. */
 struct ncc_cc_event {
     ncc_u64 now_ns;
     ncc_u64 rtt_ns;          /* RTT sample of this ACK; 0: none */
@@ -65,6 +66,7 @@ struct ncc_cc_event {
     ncc_u64 una_bytes;       /* stream offset of the cumulative ACK, after this event */
     ncc_u64 nxt_bytes;       /* stream offset after the last byte ever sent */
     ncc_u32 flags;           /* enum ncc_cc_ack_flags */
+    ncc_u32 idle_rtos;       /* on_restart: RTOs without data, see there */
     /* Delivery rate, as in draft-cheng-iccrg-delivery-rate-estimation; 0 unless NCC_CC_REGISTER_RATE asks for it. */
     ncc_u64 total_delivered_bytes; /* of this connection so far; also set at a loss or timeout */
     ncc_u64 prior_delivered_bytes; /* total when the last sent of the packets now acknowledged was sent */
@@ -92,6 +94,10 @@ struct ncc_cc_param {
  *   on_ack      every acknowledgement, recovery included
  *   on_loss     fast retransmit: once per recovery episode, at its start (RFC 6675 step 4)
  *   on_timeout  retransmission timer expired (RFC 6298 5.4-5.7)
+ *   on_restart  data is sent again after all data was acknowledged and the application had no more, before it is sent
+ *               (CA_EVENT_TX_START in Linux). `idle_rtos`: times that the window is to halve because nothing was sent
+ *               (RFC 2861, RFC 5681 section 4.1), (time since the last data - 1 ns) / RTO, rounded down as in Linux'
+ *               tcp_cwnd_restart; 0: within one RTO, or the host does not do this (tcp_slow_start_after_idle).
  */
 struct ncc_cc_ops {
     const char *name;
@@ -107,12 +113,14 @@ struct ncc_cc_ops {
                     struct ncc_cc_out *o);
     void (*on_timeout)(void *s, const ncc_u64 *p, const struct ncc_cc_conn *c, const struct ncc_cc_event *e,
                        struct ncc_cc_out *o);
+    void (*on_restart)(void *s, const ncc_u64 *p, const struct ncc_cc_conn *c, const struct ncc_cc_event *e,
+                       struct ncc_cc_out *o);
     ncc_u32 needs_rate; /* 1: events carry the delivery rate, for which the datapath keeps a record per packet */
 };
 
 #define NCC_CC_FN static inline __attribute__((unused))
 
-/* Expects struct <name>_state, <name>_params[], <name>_init, <name>_on_ack, <name>_on_loss, <name>_on_timeout.
+/* Expects struct <name>_state, <name>_params[] and the functions <name>_init, _on_ack, _on_loss, _on_timeout, _on_restart.
  * BPF programs call the functions directly (a table of function pointers cannot be loaded). */
 #define NCC_CC_REGISTER(name_, ecn_, summary_) NCC_CC_TABLE_(name_, ecn_, summary_, 0)
 #define NCC_CC_REGISTER_RATE(name_, ecn_, summary_) NCC_CC_TABLE_(name_, ecn_, summary_, 1)
@@ -142,6 +150,7 @@ struct ncc_cc_ops {
     NCC_CC_ADAPT_(name_, on_ack)                                                                                       \
     NCC_CC_ADAPT_(name_, on_loss)                                                                                      \
     NCC_CC_ADAPT_(name_, on_timeout)                                                                                   \
+    NCC_CC_ADAPT_(name_, on_restart)                                                                                   \
     static const struct ncc_cc_ops name_##_ops = {#name_,                                                              \
                                                   summary_,                                                            \
                                                   ecn_,                                                                \
@@ -152,6 +161,7 @@ struct ncc_cc_ops {
                                                   name_##_on_ack_any,                                                  \
                                                   name_##_on_loss_any,                                                 \
                                                   name_##_on_timeout_any,                                              \
+                                                  name_##_on_restart_any,                                              \
                                                   rate_};
 #endif
 NCC_CC_FN ncc_u64 ncc_min_u64(ncc_u64 a, ncc_u64 b) { return a < b ? a : b; }

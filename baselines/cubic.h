@@ -312,6 +312,17 @@ NCC_CC_FN void cubic_on_timeout(struct cubic_state *s, const ncc_u64 *p, const s
     ncc_reno_state(&s->w, o);
 }
 
+/* Section 5.8: t stands still (Linux: cubictcp_cwnd_event shifts the epoch). */
+NCC_CC_FN void cubic_on_restart(struct cubic_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
+                                const struct ncc_cc_event *e, struct ncc_cc_out *o)
+{
+    (void)p;
+    if (s->stage == CUBIC_AVOIDANCE)
+        s->u.curve.last_ns = 0;
+    ncc_reno_restart(&s->w, c, e);
+    ncc_reno_state(&s->w, o);
+}
+
 NCC_CC_REGISTER(cubic, NCC_CC_ECN_CLASSIC, "CUBIC (RFC 9438) with HyStart++ (RFC 9406) and ECN (RFC 3168)")
 
 #endif

@@ -91,6 +91,14 @@ NCC_CC_FN void dctcp_on_timeout(struct dctcp_state *s, const ncc_u64 *p, const s
     ncc_reno_state(&s->w, o);
 }
 
+NCC_CC_FN void dctcp_on_restart(struct dctcp_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
+                                const struct ncc_cc_event *e, struct ncc_cc_out *o)
+{
+    (void)p;
+    ncc_reno_restart(&s->w, c, e);
+    ncc_reno_state(&s->w, o);
+}
+
 NCC_CC_REGISTER(dctcp, NCC_CC_ECN_DCTCP, "DCTCP (RFC 8257), loss halves the window (section 3.5)")
 
 #endif

@@ -181,6 +181,17 @@ NCC_CC_FN void gemini_on_timeout(struct gemini_state *s, const ncc_u64 *p, const
     gemini_out(s, p, e->srtt_ns, o);
 }
 
+NCC_CC_FN void gemini_on_restart(struct gemini_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
+                                 const struct ncc_cc_event *e, struct ncc_cc_out *o)
+{
+    if (e->idle_rtos) { /* delays of the time before say nothing about the path now */
+        s->congested = 0;
+        s->rtt_ns = 0;
+    }
+    ncc_reno_restart(&s->d.w, c, e);
+    gemini_out(s, p, e->srtt_ns, o);
+}
+
 NCC_CC_REGISTER(gemini, NCC_CC_ECN_DCTCP, "GEMINI (Zeng 2022, ch. 3): ECN inside a data center, delay between them")
 
 #endif

@@ -52,6 +52,14 @@ NCC_CC_FN void newreno_on_timeout(struct newreno_state *s, const ncc_u64 *p, con
     ncc_reno_state(&s->w, o);
 }
 
+NCC_CC_FN void newreno_on_restart(struct newreno_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
+                                  const struct ncc_cc_event *e, struct ncc_cc_out *o)
+{
+    (void)p;
+    ncc_reno_restart(&s->w, c, e);
+    ncc_reno_state(&s->w, o);
+}
+
 NCC_CC_REGISTER(newreno, NCC_CC_ECN_CLASSIC,
                 "NewReno (RFC 5681, 6582, 6675) with byte counting (RFC 3465) and ECN (RFC 3168)")
 

@@ -155,6 +155,21 @@ NCC_CC_FN void ncc_reno_timeout(struct ncc_reno_window *w, const struct ncc_cc_e
     (void)ncc_reno_timeout_to(w, e, w->cwnd_bytes / 2, min_pkts);
 }
 
+/*
+ * Sending starts again: nothing has tested the window since, so that it halves for each RTO, down to the initial window,
+ * and slow start leads back to 3/4 of it (RFC 2861 section 3.1, RFC 5681 section 4.1, Linux' tcp_cwnd_restart).
+ */
+NCC_CC_FN void ncc_reno_restart(struct ncc_reno_window *w, const struct ncc_cc_conn *c, const struct ncc_cc_event *e)
+{
+    ncc_u64 cwnd = w->cwnd_bytes, halved = e->idle_rtos < 64 ? cwnd >> e->idle_rtos : 0;
+
+    if (!e->idle_rtos)
+        return;
+    w->ssthresh_bytes = ncc_max_u64(w->ssthresh_bytes, cwnd / 2 + cwnd / 4);
+    w->cwnd_bytes = ncc_max_u64(halved, ncc_min_u64(cwnd, ncc_max_u64(c->init_cwnd_bytes, c->mss_bytes)));
+    w->credit_bytes = 0;
+}
+
 /* Bytes of this ACK that may grow the window; 0 while growth pauses or losses are repaired, if the ACK has ECN-Echo,
  * and if the window was not full. */
 NCC_CC_FN ncc_u64 ncc_reno_countable(const struct ncc_reno_window *w, const struct ncc_cc_event *e)

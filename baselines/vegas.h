@@ -121,6 +121,16 @@ NCC_CC_FN void vegas_on_timeout(struct vegas_state *s, const ncc_u64 *p, const s
     ncc_reno_state(&s->w, o);
 }
 
+/* No decision on RTTs from before the pause (Linux: tcp_vegas_cwnd_event). */
+NCC_CC_FN void vegas_on_restart(struct vegas_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
+                                const struct ncc_cc_event *e, struct ncc_cc_out *o)
+{
+    (void)p;
+    ncc_reno_restart(&s->w, c, e);
+    vegas_new_round(s, e);
+    ncc_reno_state(&s->w, o);
+}
+
 NCC_CC_REGISTER(vegas, NCC_CC_ECN_NONE, "Vegas (Brakmo and Peterson 1995): a few packets in queues, by delay; no ECN")
 
 #endif

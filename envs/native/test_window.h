@@ -6,25 +6,25 @@ extern "C" {
 #include "cc.h"
 }
 
-enum { TEST_WINDOW_CWND, TEST_WINDOW_AFTER, TEST_WINDOW_PACING, TEST_WINDOW_SHOW_RTT };
+enum { TEST_WINDOW_CWND, TEST_WINDOW_AFTER, TEST_WINDOW_PACING, TEST_WINDOW_SHOW };
 
 static const struct ncc_cc_param test_window_params[] = {
     {"cwnd_bytes", 14600, 0, ~0ULL, "bytes: the window from the given ACK on; 10 packets of 1460 bytes before"},
     {"after_acks", 0, 0, ~0ULL, "ACKs: how many come before it"},
     {"pacing_bytes_per_s", 0, 0, ~0ULL, "bytes/s; 0: unpaced"},
-    {"show_rtt", 0, 0, 1, "1: the last RTT sample in ns stands in the place of ssthresh; 0: the window"},
+    {"show", 0, 0, 2, "in the place of ssthresh: 1: the last RTT sample in ns; 2: una in bytes; 0: the window"},
 };
 
 struct test_window_state {
     ncc_u64 acks;
-    ncc_u64 rtt_ns;
+    ncc_u64 shown;
 };
 
 NCC_CC_FN void test_window_set(struct test_window_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
                                struct ncc_cc_out *o)
 {
     o->cwnd_bytes = s->acks < p[TEST_WINDOW_AFTER] ? 10 * c->mss_bytes : p[TEST_WINDOW_CWND];
-    o->ssthresh_bytes = p[TEST_WINDOW_SHOW_RTT] ? s->rtt_ns : o->cwnd_bytes;
+    o->ssthresh_bytes = p[TEST_WINDOW_SHOW] ? s->shown : o->cwnd_bytes;
     o->pacing_bytes_per_s = p[TEST_WINDOW_PACING];
 }
 
@@ -38,7 +38,10 @@ NCC_CC_FN void test_window_on_ack(struct test_window_state *s, const ncc_u64 *p,
                                   const struct ncc_cc_event *e, struct ncc_cc_out *o)
 {
     ++s->acks;
-    s->rtt_ns = e->rtt_ns ? e->rtt_ns : s->rtt_ns;
+    if (p[TEST_WINDOW_SHOW] == 2)
+        s->shown = e->una_bytes;
+    else if (e->rtt_ns)
+        s->shown = e->rtt_ns;
     test_window_set(s, p, c, o);
 }
 
@@ -49,6 +52,12 @@ NCC_CC_FN void test_window_on_loss(struct test_window_state *s, const ncc_u64 *p
 }
 
 NCC_CC_FN void test_window_on_timeout(struct test_window_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
+                                      const struct ncc_cc_event *, struct ncc_cc_out *o)
+{
+    test_window_set(s, p, c, o);
+}
+
+NCC_CC_FN void test_window_on_restart(struct test_window_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
                                       const struct ncc_cc_event *, struct ncc_cc_out *o)
 {
     test_window_set(s, p, c, o);

@@ -235,6 +235,17 @@ def test_idle_restarts_at_the_estimated_rate() -> None:
     assert path.gain == pytest.approx(1, rel=1e-4)
 
 
+def test_a_flow_on_an_open_connection_starts_at_the_estimated_rate() -> None:
+    path = Path().steady()
+    path.inflight = 4 * PKT
+    while path.gain < 1.2:
+        path.now += 1
+        path.ack()
+    window = path.cc.out[0]
+    assert path.cc.on_restart(now_ns=path.now + 10**9, idle_rtos=9)[0] == window
+    assert path.gain == pytest.approx(1, rel=1e-4)
+
+
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=80), st.sampled_from([1, 2, 4, 10]))
 def test_the_estimate_is_a_recent_peak(rates: list[int], window: int) -> None:
     """One of the rates of the last `window` rounds and this one, and none below this one's."""

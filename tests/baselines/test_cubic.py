@@ -122,6 +122,17 @@ def test_time_without_use_of_the_window_does_not_count() -> None:
     assert ack(cc, 60.2) == pytest.approx(ack(other, 1.3), abs=0.1)
 
 
+def test_an_idle_time_does_not_count() -> None:
+    """Section 5.8, before a flow on an open connection."""
+    cc, other = after_loss(1000), after_loss(1000)
+    for one in (cc, other):
+        ack(one, 1.0)
+        ack(one, 1.1)
+    cc.on_restart(now_ns=round(50 * S))
+    assert ack(cc, 50.1) < ack(other, 1.2) + 0.05
+    assert ack(cc, 50.2) == pytest.approx(ack(other, 1.3), abs=0.1)
+
+
 def test_a_mark_reduces_as_a_loss_does_once_per_window() -> None:
     cc = cubic(100)
     echo = {"acked_bytes": PKT, "delivered_bytes": PKT, "flags": ECE}

@@ -35,7 +35,7 @@ SECTION("t/init") void a(struct {name}_state *s, const ncc_u64 *p, const struct 
 {{ {name}_init(s, p, c, o); }}
 #define HANDLER(op) SECTION("t/" #op) void op(struct {name}_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c, \\
     const struct ncc_cc_event *e, struct ncc_cc_out *o) {{ {name}_##op(s, p, c, e, o); }}
-HANDLER(on_ack) HANDLER(on_loss) HANDLER(on_timeout)
+HANDLER(on_ack) HANDLER(on_loss) HANDLER(on_timeout) HANDLER(on_restart)
 """
 
 

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ncc.baselines
-from ncc.baselines import _baselines
-from ncc.baselines._baselines import ACK, CWND_MAX_BYTES, ECE, LOSS, STATE_MAX
+from ncc.baselines._baselines import ACK, CWND_MAX_BYTES, ECE, LOSS, RESTART, STATE_MAX, TIMEOUT
 from ncc.baselines.registry import Ecn, connect, controller, controllers
 
 
@@ -28,6 +27,7 @@ BY_RATE = [name for name in NAMES if re.search(rf"^NCC_CC_REGISTER_RATE\({name},
 """Their windows follow a model of the path, up and down."""
 WITH_ALPHA = [name for name in NAMES if name == "dctcp" or '#include "dctcp.h"' in header(name)]
 """DCTCP's state comes first in theirs."""
+RENO_WINDOW = [name for name in NAMES if re.search('#include "(reno_window|dctcp).h"', header(name))]
 RENO_GROWTH = ["dctcp", "newreno", "vegas"]
 """RFC 5681's bound is theirs; what the others may add, their own tests say."""
 LARGE = 1 << 44  # more than a window may ever be
@@ -46,13 +46,13 @@ class Story:
 def stories(largest: int) -> st.SearchStrategy[Story]:
     amount = st.one_of(st.integers(0, 20_000), st.integers(0, largest))
     row = st.tuples(
-        st.sampled_from([ACK] * 8 + [LOSS, _baselines.TIMEOUT]),
+        st.sampled_from([ACK] * 8 + [LOSS, TIMEOUT, RESTART]),
         st.integers(0, 200_000_000),  # ns since the last event
         st.integers(0, 10**10),  # RTT sample, ns
         amount,  # acknowledged cumulatively
         amount,  # selectively
         amount,  # newly sent
-        st.integers(0, 15),
+        st.integers(0, 15),  # flags of an ACK; RTOs of an idle time
         st.one_of(st.integers(0, 10**6), st.integers(0, 1 << 50)),  # interval of the delivery rate, ns
         amount,  # delivered since the acknowledged packet was sent
     )
@@ -62,7 +62,7 @@ def stories(largest: int) -> st.SearchStrategy[Story]:
 def _story(rows: list[tuple[int, ...]]) -> Story:
     now = una = nxt = total = 0
     min_rtt = srtt = 0
-    events = np.zeros((len(rows), 14), np.uint64)
+    events = np.zeros((len(rows), 15), np.uint64)
     for i, (kind, gap, rtt, cumulative, selective, sent, flags, interval, since) in enumerate(rows):
         now, nxt = now + gap, nxt + sent
         acked = min(cumulative, nxt - una) if kind == ACK else 0
@@ -74,7 +74,9 @@ def _story(rows: list[tuple[int, ...]]) -> Story:
         total += delivered
         per_ack = (rtt, delivered, acked, flags) if kind == ACK else (0, 0, 0, 0)
         rate = (max(total - since, 0), interval, sent) if kind == ACK else (0, 0, 0)
-        events[i] = now, per_ack[0], min_rtt, srtt, *per_ack[1:3], nxt - una, una, nxt, per_ack[3], total, *rate
+        idle_rtos = flags * flags if kind == RESTART else 0
+        events[i, :10] = now, per_ack[0], min_rtt, srtt, *per_ack[1:3], nxt - una, una, nxt, per_ack[3]
+        events[i, 10:] = total, *rate, idle_rtos
     return Story(np.array([row[0] for row in rows], np.uint8), events)
 
 
@@ -113,8 +115,8 @@ def test_the_same_events_give_the_same_windows(name: str, data: st.DataObject, s
     out = cc.drive(story.kinds, story.events)
     fields = ["now_ns", "rtt_ns", "min_rtt_ns", "srtt_ns", "delivered_bytes", "acked_bytes"]
     fields += ["inflight_bytes", "una_bytes", "nxt_bytes", "flags"]
-    fields += ["total_delivered_bytes", "prior_delivered_bytes", "interval_ns", "lost_bytes"]
-    handlers = (again.on_ack, again.on_loss, again.on_timeout)
+    fields += ["total_delivered_bytes", "prior_delivered_bytes", "interval_ns", "lost_bytes", "idle_rtos"]
+    handlers = (again.on_ack, again.on_loss, again.on_timeout, again.on_restart)
     for kind, event, said in zip(story.kinds, story.events, out, strict=True):
         values = dict(zip(fields, event.tolist(), strict=True))
         assert handlers[kind](**values) == tuple(said)
@@ -127,7 +129,7 @@ def test_a_loss_and_a_timeout_never_raise_the_window(name: str, data: st.DataObj
     mss, window, params = data.draw(connections(name))
     cc = connect(name, mss, window, params)
     cwnd = np.concatenate(([cc.out[0]], cc.drive(story.kinds, story.events)[:, 0])).astype(np.int64)
-    assert (np.diff(cwnd)[story.kinds != ACK] <= 0).all()
+    assert (np.diff(cwnd)[np.isin(story.kinds, (LOSS, TIMEOUT))] <= 0).all()
 
 
 def calm(story: Story) -> Story:
@@ -165,7 +167,7 @@ def test_without_delay_only_marks_reduce(name: str, data: st.DataObject, story: 
 def test_newreno_halves_a_window_once(data: st.DataObject, story: Story) -> None:
     """By marks or losses: between two reductions una reaches what had been sent at the first."""
     mss, window, params = data.draw(connections("newreno"))
-    keep = story.kinds != _baselines.TIMEOUT
+    keep = np.isin(story.kinds, (ACK, LOSS))
     events = story.events[keep]
     cc = connect("newreno", mss, window, params)
     cwnd = np.concatenate(([cc.out[0]], cc.drive(story.kinds[keep], events)[:, 0])).astype(np.int64)
@@ -200,7 +202,7 @@ def test_400_gbps_over_200_ms(name: str, corner: str) -> None:
     bdp = 400 * 10**9 // 8 // 5
     n = 20_000
     rng = np.random.default_rng(1)
-    kinds = rng.choice(np.array([ACK, LOSS, _baselines.TIMEOUT], np.uint8), n, p=[0.998, 0.0015, 0.0005])
+    kinds = rng.choice(np.array([ACK, LOSS, TIMEOUT], np.uint8), n, p=[0.998, 0.0015, 0.0005])
     acked = np.where(kinds == ACK, 5_000_000, 0).astype(np.uint64)
     una = np.cumsum(acked)
     marked = (kinds == ACK) & (rng.random(n) < 0.3)
@@ -227,3 +229,30 @@ def test_400_gbps_over_200_ms(name: str, corner: str) -> None:
     if name not in BY_RATE:  # a product that wrapped would take the window down, or up by more than any growth
         assert (grown[(kinds == ACK) & ~marked] >= 0).all()
         assert grown.max() <= 10 * 5_000_000
+
+
+@pytest.mark.parametrize("name", RENO_WINDOW)
+@given(data=st.data(), story=stories(1 << 34), idle_rtos=st.integers(0, 100))
+def test_an_idle_time_halves_the_window_down_to_the_initial_one(
+    name: str, data: st.DataObject, story: Story, idle_rtos: int
+) -> None:
+    """RFC 5681 section 4.1 as in Linux, with ssthresh at 3/4 of the window; within one RTO nothing changes."""
+    mss, window, params = data.draw(connections(name))
+    cc = connect(name, mss, window, params)
+    cc.drive(story.kinds, story.events)
+    cwnd, ssthresh, _ = cc.out
+    after, ssthresh_after, _ = cc.on_restart(now_ns=1 << 50, idle_rtos=idle_rtos)
+    assert after == max(cwnd >> idle_rtos, min(cwnd, window))
+    assert ssthresh_after == (max(ssthresh, cwnd // 2 + cwnd // 4) if idle_rtos else ssthresh)
+
+
+@pytest.mark.parametrize("name", BY_RATE)
+@given(data=st.data(), story=stories(1 << 34), idle_rtos=st.integers(0, 100))
+def test_a_model_of_the_path_outlasts_an_idle_time(
+    name: str, data: st.DataObject, story: Story, idle_rtos: int
+) -> None:
+    mss, window, params = data.draw(connections(name))
+    cc = connect(name, mss, window, params)
+    cc.drive(story.kinds, story.events)
+    cwnd = cc.out[0]
+    assert cc.on_restart(now_ns=1, idle_rtos=idle_rtos)[0] >= cwnd

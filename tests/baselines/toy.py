@@ -13,7 +13,7 @@ NCC_CC_FN void toy_init(struct toy_state *s, const ncc_u64 *p, const struct ncc_
 }
 #define KEEP(op) NCC_CC_FN void toy_##op(struct toy_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c, \\
     const struct ncc_cc_event *e, struct ncc_cc_out *o) { (void)e; toy_init(s, p, c, o); }
-KEEP(on_ack) KEEP(on_loss) KEEP(on_timeout)
+KEEP(on_ack) KEEP(on_loss) KEEP(on_timeout) KEEP(on_restart)
 NCC_CC_REGISTER(toy, NCC_CC_ECN_NONE, "a window that never moves")
 """
 WINDOW_PKTS = 7
@@ -55,7 +55,7 @@ NCC_CC_FN void broken_init(struct broken_state *s, const ncc_u64 *p, const struc
 }
 #define KEEP(op) NCC_CC_FN void broken_##op(struct broken_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c, \\
     const struct ncc_cc_event *e, struct ncc_cc_out *o) { (void)e; ++s->acks; broken_init(s, p, c, o); }
-KEEP(on_ack) KEEP(on_loss) KEEP(on_timeout)
+KEEP(on_ack) KEEP(on_loss) KEEP(on_timeout) KEEP(on_restart)
 NCC_CC_REGISTER(broken, NCC_CC_ECN_NONE, "decides what no datapath can obey from the 21st ACK on")
 """
 

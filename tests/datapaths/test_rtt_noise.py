@@ -31,7 +31,7 @@ def heard_ns(simulator: Simulator, noise_s: float, seed: int = 1) -> np.ndarray:
     transport = Transport(rtt_noise_max_s=noise_s)
     what = fixed(Dumbbell(pairs=1), flow("s0", "r0", 3_000_000), transport=transport, period_s=1e-5)
     samples = []
-    with Window(simulator, what, seed=seed, show_rtt=1) as window:
+    with Window(simulator, what, seed=seed, show=1) as window:
         for _ in range(4000):
             window.run(1)
             samples.append(engine(window.datapath).sender_window(0)[1])
