@@ -60,6 +60,8 @@ struct Spec {
     uint32_t receive_buffer_bytes = 1 << 22;
     uint32_t dup_ack_pkts = 3; // duplicate ACKs that mean a loss
     bool handshake = true;
+    uint32_t connections_per_pair = 0; // open from the beginning and kept; 0: each flow opens its own
+    bool idle_restart = true;
     bool sack = true;
     bool limited_transmit = true;
     bool modern = false; // recovery

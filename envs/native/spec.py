@@ -95,6 +95,8 @@ _SAME = (
     "receive_buffer_bytes",
     "dup_ack_pkts",
     "handshake",
+    "connections_per_pair",
+    "idle_restart",
     "sack",
     "limited_transmit",
 )
@@ -147,6 +149,7 @@ def _check_widths(transport: Transport, simulator: str) -> None:
         "send_buffer_bytes": (2 * transport.mtu_bytes, MAX_WINDOW_BYTES),
         "receive_buffer_bytes": (2 * transport.mtu_bytes, MAX_WINDOW_BYTES),
         "initial_window_pkts": (1, MAX_WINDOW_BYTES // transport.mtu_bytes),
+        "connections_per_pair": (0, 2**32 - 1),
         "delayed_ack_pkts": (1, 2**16),
         "frame_overhead_bytes": (0, 2**16),
     }

@@ -37,6 +37,18 @@ class Transport(Value, frozen=True):
     """Retransmission timeout before the first RTT sample, also for the handshake."""
     handshake: bool = True
     """SYN, SYN-ACK, ACK before data (RFC 9293 section 3.5). False: both ends are connected when the flow arrives."""
+    connections_per_pair: Natural = 0
+    """0: each flow opens its own connection. n: so many connections are open from the start between each ordered pair
+    of hosts that has flows, and a flow takes the one of its pair that became idle last (all data acknowledged; first
+    those that have been used). If none is idle it opens another one, by `handshake`, which stays as well. A connection
+    carries one flow at a time, and the next one inherits window, RTTs, the controller's state and the path. The
+    simulations that the authors of BCC published (spine_empirical.tcl) open another one likewise, but a flow takes the
+    idle connection of the lowest number, and each has carried one packet before the first flow."""
+    idle_restart: bool = True
+    """Before a flow on a connection that has sent no data for more than one RTO, the window halves for each RTO, down
+    to the initial window, as in Linux (tcp_slow_start_after_idle; RFC 2861, RFC 5681 section 4.1). Controllers that
+    model the path, such as BBR, keep theirs. In the simulations of BCC's authors it falls to the initial window at
+    once."""
     sack: bool = True
     """Selective acknowledgements and recovery with them (RFC 2018, RFC 6675). False: NewReno's recovery (RFC 6582)."""
     limited_transmit: bool = True

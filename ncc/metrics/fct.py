@@ -3,7 +3,8 @@
 
 **Ideal FCT**: what the flow would take alone in the network, with no window, no queue and no processing time:
 
-1. the handshake: a packet of headers alone there and one back (SYN, SYN-ACK), if `transport.handshake` asks for one;
+1. the handshake: a packet of headers alone there and one back (SYN, SYN-ACK), if `transport.handshake` asks for one,
+   and if no connection is open from the start (`transport.connections_per_pair`);
 2. the payload, cut into packets of `transport.mtu_bytes` of which 40 bytes are headers, leaving back to back at the
    first link's rate; each hop stores a packet and forwards it; the flow ends when the last one is complete.
 
@@ -79,7 +80,7 @@ def _transfer_ns(scenario: Scenario, src: int, dst: int, size_bytes: IntArray) -
 
 
 def _handshake_ns(scenario: Scenario, src: int, dst: int) -> float:
-    if not scenario.transport.handshake:
+    if not scenario.transport.handshake or scenario.transport.connections_per_pair > 0:
         return 0.0
     return _one_way_ns(scenario, src, dst, HEADER_BYTES) + _one_way_ns(scenario, dst, src, HEADER_BYTES)
 

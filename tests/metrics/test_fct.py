@@ -47,6 +47,12 @@ def test_without_a_handshake_there_is_none_in_the_ideal() -> None:
     assert ideal[0] * 1e9 == pytest.approx(30_000 + 632 + 158 + 158, abs=1e-3)
 
 
+def test_with_connections_open_from_the_start_there_is_no_handshake_in_the_ideal() -> None:
+    flows = flow_table([0.0, 0.0], [1, 100_000])
+    without = ideal_fct_s(rack(transport=Transport(handshake=False)), flows)
+    assert ideal_fct_s(rack(transport=Transport(connections_per_pair=1)), flows).tobytes() == without.tobytes()
+
+
 def test_base_rtt_by_hand() -> None:
     # A full packet there, a pure ACK back.
     there, back = 30_000 + 12_304 + 2 * 3076, 30_000 + 624 + 2 * 156

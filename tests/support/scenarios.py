@@ -74,6 +74,8 @@ def scenarios(draw: st.DrawFn) -> Scenario:
             mtu_bytes=mtu_bytes,
             initial_window_pkts=draw(st.sampled_from([1, 10, 40])),
             handshake=draw(st.booleans()),
+            connections_per_pair=draw(st.integers(0, 3)),
+            idle_restart=draw(st.booleans()),
             sack=(sack := draw(st.booleans())),
             recovery=draw(st.sampled_from(["classic", "modern"])) if sack else "classic",
             limited_transmit=draw(st.booleans()),

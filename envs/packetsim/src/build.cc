@@ -29,7 +29,7 @@ Scheduler MakeScheduler(const Spec &spec)
 
 Network::Network(const Spec &spec)
     : spec_(spec), tcp_(MakeTcpConfig(spec_)), routes_(spec_), mss_bytes_(spec.mtu_bytes - 40),
-      scheduler_(MakeScheduler(spec_))
+      scheduler_(MakeScheduler(spec_)), idle_(spec_)
 {
     if (2 * spec_.links.size() > kMaxIndex) {
         throw std::invalid_argument("more than " + std::to_string(kMaxIndex / 2) + " links");
@@ -112,6 +112,7 @@ void Network::CheckFlows()
         }
         views_.push_back({flow.start_ns, flow.start_ns, flow.size_bytes, 0, 0, flow.limited[0]});
     }
+    CheckConnections(spec_, kMaxIndex, kMaxIndex);
     records_.resize(spec_.flows.size());
     slot_of_flow_.assign(spec_.flows.size(), kNone);
 }

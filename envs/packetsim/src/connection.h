@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A live flow: its two TCP ends, its path and its queue in the sending host. A slot is reused once its flow is over and
-// the flow's last packet has left the network.
+// A live flow: its two TCP ends, its path and its queue in the sending host. A slot is reused once its flow is over,
+// the flow's last packet has left the network, and no later flow can take its connection.
 #pragma once
 
 #include "packet_pool.h"
@@ -30,7 +30,8 @@ struct Connection {
     uint32_t src_host = 0, dst_host = 0; // indices of hosts
     uint32_t packets = 0;                // number of packets of the flow
     uint32_t last_bytes = 0;             // payload of its last packet
-    uint32_t in_network = 0;             // packets that have been sent and have neither arrived nor been dropped
+    uint32_t in_network = 0;             // packets that have been sent and have neither arrived nor been dropped; an
+                                         // idle connection counts as one
     uint32_t live_index = 0;             // index in its host's list of live flows
     bool acknowledged = false;
     bool limited[2] = {true, true}; // by Packet::way: packets are under their host's rate limit

@@ -182,11 +182,7 @@ void Network::Gone(const Packet &packet)
     if (packet.sack != kNone) {
         free_sacks_.push_back(packet.sack);
     }
-    Connection &connection = connections_[packet.connection];
-    --connection.in_network;
-    if (connection.over && connection.in_network == 0) {
-        free_slots_.push_back(packet.connection);
-    }
+    Release(packet.connection);
 }
 
 uint32_t Network::TakeSack()
@@ -263,6 +259,7 @@ void Network::StartFlows()
 void Network::StartFlow(uint32_t flow)
 {
     const FlowSpec &spec = spec_.flows[flow];
+    const uint32_t before = idle_.Take(spec);
     uint32_t slot;
     if (free_slots_.empty()) {
         slot = static_cast<uint32_t>(connections_.size());
@@ -286,12 +283,19 @@ void Network::StartFlow(uint32_t flow)
     connection.packets = static_cast<uint32_t>((spec.size_bytes + mss_bytes_ - 1) / mss_bytes_);
     connection.last_bytes =
         static_cast<uint32_t>(spec.size_bytes - static_cast<uint64_t>(connection.packets - 1) * mss_bytes_);
-    ChoosePath(slot, spec);
+    if (before < IdleConnections::kUnused) { // the path is the connection's
+        paths_[slot] = paths_[before];
+    } else {
+        ChoosePath(slot, spec);
+    }
     std::vector<uint32_t> &live = hosts_[connection.src_host].live;
     connection.live_index = static_cast<uint32_t>(live.size());
     live.push_back(slot);
     ++live_;
-    TcpOpen(*this, slot);
+    TcpOpen(*this, slot, before);
+    if (before < IdleConnections::kUnused) {
+        Release(before);
+    }
 }
 
 void Network::ChoosePath(uint32_t slot, const FlowSpec &flow)
@@ -331,7 +335,7 @@ void Network::Acknowledged(uint32_t slot)
     Connection &connection = connections_[slot];
     connection.acknowledged = true;
     if (connection.queue.bytes == 0) {
-        Schedule(now_ns_ + 1, EventKind::kOver, slot); // later, because TCP is still using it
+        Done(slot);
     }
 }
 
@@ -341,7 +345,25 @@ void Network::Drained(uint32_t slot)
     if (!connection.acknowledged) {
         TcpRoom(*this, slot);
     } else if (connection.queue.bytes == 0) {
-        Schedule(now_ns_ + 1, EventKind::kOver, slot);
+        Done(slot);
+    }
+}
+
+void Network::Done(uint32_t slot)
+{
+    Connection &connection = connections_[slot];
+    Schedule(now_ns_ + 1, EventKind::kOver, slot); // later, because TCP is still using it
+    if (idle_.kept()) {
+        ++connection.in_network; // keeps the slot, with what the next flow inherits, until `Release`
+        idle_.Add(spec_.flows[connection.flow], slot);
+    }
+}
+
+void Network::Release(uint32_t slot)
+{
+    Connection &connection = connections_[slot];
+    if (--connection.in_network == 0 && connection.over) {
+        free_slots_.push_back(slot);
     }
 }
 

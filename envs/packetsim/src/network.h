@@ -13,6 +13,7 @@
 #include "tcp_rings.h"
 #include "timer.h"
 
+#include "idle_connections.h"
 #include "measure.h"
 #include "order.h"
 #include "records.h"
@@ -123,6 +124,11 @@ class Network
         records_[c.flow].AddRtt(ns);
         hosts_[c.src_host].AddRtt(ns);
     }
+    // RTOs since data of a connection last left its host, as its controller is told.
+    uint32_t IdleRtos(uint32_t slot, int64_t rto_ns) const
+    {
+        return ncc::IdleRtos(spec_, now_ns_ - views_[connections_[slot].flow].last_left_ns, rto_ns);
+    }
     void TimedOut(uint32_t slot) { ++records_[connections_[slot].flow].timeouts; }
     void Fail(const std::string &message)
     {
@@ -175,7 +181,9 @@ class Network
     void StartFlows(); // starts the flows due now, and schedules the next
     void StartFlow(uint32_t flow);
     void ChoosePath(uint32_t slot, const FlowSpec &flow);
+    void Done(uint32_t slot);
     void Over(uint32_t slot);
+    void Release(uint32_t slot);
     void Gone(const Packet &packet); // called when a packet has arrived or was dropped
     void ApplyLimits();
     Port &SwitchPort(uint32_t port);
@@ -204,6 +212,7 @@ class Network
     std::vector<Departures> departures_; // by pool
     std::vector<SackBlocks> sacks_;
     std::vector<uint32_t> free_sacks_, free_slots_;
+    IdleConnections idle_; // by slot
     std::vector<uint32_t> host_index_, slot_of_flow_;
     std::vector<double> limits_;
     std::vector<PortTotals> uplinks_before_;
@@ -216,7 +225,7 @@ class Network
 };
 
 // TCP's side (tcp.cc).
-void TcpOpen(Network &network, uint32_t slot);
+void TcpOpen(Network &network, uint32_t slot, uint32_t before); // `before`: IdleConnections::Take
 void TcpReceive(Network &network, uint32_t slot, const Packet &packet);
 void TcpExpired(Network &network, uint32_t slot, TimerKind kind);
 void TcpRoom(Network &network, uint32_t slot);

@@ -5,12 +5,22 @@
 namespace ncc::packetsim
 {
 
-void TcpOpen(Network &network, uint32_t slot)
+void TcpOpen(Network &network, uint32_t slot, uint32_t before)
 {
-    if (!network.tcp().handshake) {
+    TcpSendingEnd sender(network, slot);
+    if (before == IdleConnections::kAnother && network.tcp().handshake) {
+        sender.Open();
+    } else if (before >= IdleConnections::kUnused) {
         TcpReceiverOpen(network, slot);
+        sender.OpenAtOnce();
+    } else {
+        TcpReceiver &receiver = network.connection(slot).receiver;
+        const TcpReceiver &earlier = network.connection(before).receiver;
+        receiver.state = earlier.state;
+        receiver.echo = earlier.echo;
+        receiver.unacked = earlier.unacked;
+        sender.Continue(before);
     }
-    TcpSendingEnd(network, slot).Open();
 }
 
 void TcpReceive(Network &network, uint32_t slot, const Packet &packet)

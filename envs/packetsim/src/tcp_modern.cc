@@ -94,6 +94,26 @@ void TcpSendingEnd::ModernAck(const Packet &packet)
     }
 }
 
+// Inherits the state of an earlier flow on the connection, whose packets are all acknowledged. DSACKs that are still under
+// way are lost on it: a reduction that they would show to be needless stays, and an unanswered probe repaired nothing.
+void TcpSendingEnd::ContinueModern(const TcpModern &before)
+{
+    s_.modern = std::make_unique<TcpModern>();
+    TcpModern &r = *s_.modern;
+    r.sent_ns = before.sent_ns;
+    r.rtt_ns = before.rtt_ns;
+    r.reordering = before.reordering;
+    r.duplicate_seen = before.duplicate_seen;
+    r.window_steps = before.window_steps;
+    r.persist = before.persist;
+    r.window_used = before.window_used;
+    r.most_pkts = before.most_pkts;
+    r.window_bytes = before.window_bytes;
+    r.prr = before.prr;
+    r.deviation_ns = before.deviation_ns;
+    r.max_deviation_ns = before.max_deviation_ns;
+}
+
 // Changes the state after an ACK that may mean a loss, and finds losses (tcp_fastretrans_alert).
 TcpSendingEnd::Send TcpSendingEnd::Judge(const AckNews &news, bool &timer_set)
 {

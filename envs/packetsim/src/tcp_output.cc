@@ -51,6 +51,45 @@ void TcpSendingEnd::Establish()
     Apply(out);
 }
 
+// Everything that belongs to the connection is inherited; what belongs to the flow, above all the numbers of its packets,
+// begins anew.
+void TcpSendingEnd::Continue(uint32_t before)
+{
+    const TcpSender &b = network_.connection(before).sender;
+    s_.established = true;
+    s_.state = b.state; // open, or reduced
+    s_.cwnd_bytes = b.cwnd_bytes;
+    s_.ssthresh_bytes = b.ssthresh_bytes;
+    s_.rwnd_bytes = b.rwnd_bytes;
+    s_.rto_ns = b.rto_ns;
+    s_.srtt_ns = b.srtt_ns;
+    s_.rttvar_ns = b.rttvar_ns;
+    s_.min_rtt_ns = b.min_rtt_ns;
+    s_.cwr_due = b.cwr_due;
+    s_.pacing_bytes_per_s = b.pacing_bytes_per_s;
+    std::copy(std::begin(b.controller), std::end(b.controller), s_.controller);
+    s_.earlier_bytes = b.earlier_bytes + network_.size_bytes(before);
+    s_.offered_bytes = std::min<uint64_t>(network_.size_bytes(slot_), config_.send_buffer_bytes);
+    if (config_.needs_rate) {
+        s_.rate.Continue(b.rate);
+    }
+    if (config_.modern) {
+        ContinueModern(*b.modern);
+    }
+    if (b.pace.on()) {
+        network_.Arm(s_.pace, TimerKind::kPace, slot_, b.pace.due_ns - network_.now_ns());
+    }
+    ncc_cc_event event = Event(0);
+    event.idle_rtos = network_.IdleRtos(before, s_.rto_ns);
+    if (event.idle_rtos > 0) {
+        s_.state = CongestionState::kOpen;
+    }
+    ncc_cc_out out{};
+    config_.ops->on_restart(s_.controller, config_.params, &config_.conn, &event, &out);
+    Apply(out);
+    SendPending();
+}
+
 void TcpSendingEnd::Apply(const ncc_cc_out &out)
 {
     ncc_u64 cwnd_bytes = out.cwnd_bytes, pacing_bytes_per_s = out.pacing_bytes_per_s;
@@ -79,8 +118,8 @@ ncc_cc_event TcpSendingEnd::Event(ncc_u32 flags) const
     event.min_rtt_ns = static_cast<ncc_u64>(s_.min_rtt_ns);
     event.srtt_ns = s_.min_rtt_ns > 0 ? static_cast<ncc_u64>(s_.srtt_ns) : 0;
     event.inflight_bytes = board_.PipeBytes();
-    event.una_bytes = OffsetBytes(s_.una);
-    event.nxt_bytes = OffsetBytes(s_.nxt);
+    event.una_bytes = s_.earlier_bytes + OffsetBytes(s_.una);
+    event.nxt_bytes = s_.earlier_bytes + OffsetBytes(s_.nxt);
     event.flags = flags;
     if (config_.needs_rate) {
         event.total_delivered_bytes = s_.rate.estimator().delivered_bytes();

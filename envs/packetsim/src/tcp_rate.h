@@ -39,6 +39,13 @@ class TcpRate
         records_[at] = kCounted;
     }
 
+    // Goes on from an earlier flow on the connection. Until data that is sent now arrives, the application sets the rate.
+    void Continue(const TcpRate &before)
+    {
+        rate_ = before.rate_;
+        rate_.AppLimited(0);
+    }
+
     void Release(TcpRings &rings) { records_.Release(rings); }
 
     DeliveryRate &estimator() { return rate_; }

@@ -164,12 +164,14 @@ void TcpSendingEnd::Advanced(bool duplicate)
 
 void TcpSendingEnd::NewAck(bool restart_timer)
 {
+    if (restart_timer) { // RFC 6298 rule 5.3
+        SetRto();
+    }
     if (s_.una == connection_.packets) {
         s_.retransmit.Cancel();
         return;
     }
-    if (restart_timer) { // RFC 6298 rule 5.3
-        SetRto();
+    if (restart_timer) {
         network_.Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
     }
     Offer();

@@ -106,6 +106,7 @@ struct TcpSender {
     uint64_t pacing_bytes_per_s = 0; // 0: unpaced
     Timer pace;
     uint64_t offered_bytes = 0; // bytes of the flow that the send buffer has taken so far
+    uint64_t earlier_bytes = 0; // bytes of earlier flows on this connection
 
     // State of repairs
     uint32_t recover = 0;          // RecoveryPoint of RFC 6675

@@ -22,23 +22,25 @@ class TcpSendingEnd
     {
     }
 
+    // Begins with a handshake.
     void Open()
     {
-        if (config_.modern) {
-            s_.modern = std::make_unique<TcpModern>();
-        }
-        s_.srtt_ns = config_.initial_rto_ns; // until there is a sample
-        SetRto();
-        s_.offered_bytes = std::min<uint64_t>(network_.size_bytes(slot_), config_.send_buffer_bytes);
-        if (config_.handshake) {
-            s_.syn_ns = network_.now_ns();
-            Syn();
-            return;
-        }
+        Begin();
+        s_.syn_ns = network_.now_ns();
+        Syn();
+    }
+
+    // Begins on a connection that is open and has not been used.
+    void OpenAtOnce()
+    {
+        Begin();
         s_.rwnd_bytes = config_.receive_buffer_bytes >> config_.window_shift << config_.window_shift;
         Establish();
         SendPending();
     }
+
+    // Begins on the connection of an earlier flow, which is all acknowledged.
+    void Continue(uint32_t before);
 
     void Receive(const Packet &packet)
     {
@@ -89,8 +91,7 @@ class TcpSendingEnd
 
     void Close()
     {
-        s_.retransmit.Cancel();
-        s_.pace.Cancel();
+        s_.retransmit.Cancel(); // but not pacing, for which the connection's next flow waits
         s_.sent.Release(network_.rings());
         s_.rate.Release(network_.rings());
         if (s_.modern != nullptr) {
@@ -99,6 +100,15 @@ class TcpSendingEnd
     }
 
   private:
+    void Begin()
+    {
+        if (config_.modern) {
+            s_.modern = std::make_unique<TcpModern>();
+        }
+        s_.srtt_ns = config_.initial_rto_ns; // until there is a sample
+        SetRto();
+        s_.offered_bytes = std::min<uint64_t>(network_.size_bytes(slot_), config_.send_buffer_bytes);
+    }
     void Syn();
     void SynAck(const Packet &packet);
     void Establish();
@@ -123,6 +133,7 @@ class TcpSendingEnd
     Send Judge(const AckNews &news, bool &timer_set);
     Send JudgeTimeout(const AckNews &news);
     void KeepOpen();
+    void ContinueModern(const TcpModern &before);
     bool FindLost();
     void RecoveryOver();
     void EnterModernRecovery();
@@ -215,7 +226,7 @@ class TcpSendingEnd
         s_.delivered_bytes = delivered_bytes;
         network_.Delivered(slot_, event.delivered_bytes);
     }
-    event.acked_bytes = event.una_bytes - OffsetBytes(una_before);
+    event.acked_bytes = OffsetBytes(s_.una) - OffsetBytes(una_before);
     if (config_.needs_rate) {
         s_.rate.estimator().Fill(event, s_.lost_bytes);
     }

@@ -87,6 +87,8 @@ class Maker
         spec_.period_ns = slow_ ? 1'000'000'000 : out_.endless ? 10'000 : random_.OneOf<int64_t>({50'000, 1'000'000});
         spec_.latency_ns = random_.Chance(0.5) ? 0 : spec_.period_ns / 3;
         spec_.handshake = random_.Chance(0.7);
+        spec_.connections_per_pair = random_.OneOf<uint32_t>({0, 0, 1, 2});
+        spec_.idle_restart = random_.Chance(0.7);
         spec_.sack = random_.Chance(0.7);
         spec_.limited_transmit = random_.Chance(0.7);
         spec_.modern = spec_.sack && random_.Chance(0.6);
