@@ -55,16 +55,11 @@ class Ns3Datapath(NativeDatapath):
 
     @classmethod
     def check(cls, scenario: Scenario) -> None:
-        """Raise `ConfigError` for what ns-3 does not offer: connections without a handshake, and coarse timers."""
+        """Raise `ConfigError` for what ns-3 does not offer: coarse timers."""
         if scenario.transport.timer_tick_s > 0:
             raise ConfigError(
                 f"Scenario.transport.timer_tick_s must be 0 on ns-3, whose timers fire at any time, got "
                 f"{scenario.transport.timer_tick_s} s: set it so, or use datapath=packetsim"
-            )
-        if not scenario.transport.handshake:
-            raise ConfigError(
-                "Scenario.transport.handshake must be true on ns-3, whose connections always begin with one: "
-                "set it so, or use datapath=packetsim"
             )
 
     @classmethod

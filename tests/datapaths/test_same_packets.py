@@ -158,3 +158,50 @@ def test_bcc_keeps_a_pool_from_filling(simulator: Simulator) -> None:
     (marked, dropped), (marked_bcc, dropped_bcc) = found
     assert marked_bcc > marked
     assert dropped_bcc < dropped
+
+
+def sequences(random: np.random.Generator, network: Topology) -> list[Flow]:
+    """Flows of two pairs of hosts: one after another, at once, and after pauses of up to several RTOs."""
+    hosts = [node.name for node in network.nodes if node.kind is NodeKind.HOST]
+    made = []
+    for _ in range(2):
+        src, dst = (str(name) for name in random.choice(hosts, 2, replace=False))
+        start_s = 0.0
+        for _ in range(int(random.integers(4, 15))):
+            start_s += float(random.choice([0.0, 100 * US, 3 * MS, random.random() * 40 * MS]))
+            size = int(random.choice([random.integers(1, 3000), MSS * random.integers(1, 200)]))
+            made.append(flow(src, dst, size, round(start_s, 9)))
+    return sorted(made, key=lambda each: each.start_s)
+
+
+@pytest.mark.parametrize("control", ["dctcp", "cubic", "bbr", "newreno", "vegas", "gemini"])
+@pytest.mark.parametrize("seed", range(4))
+def test_both_simulators_keep_the_same_connections_open(control: str, seed: int) -> None:
+    random = np.random.default_rng(1000 + seed)
+    topology = random_topology(random)
+    network = topology.build()
+    transport = random_transport(random, 20 * US if seed == 1 else 0.0).replace(
+        connections_per_pair=int(random.integers(3)),
+        idle_restart=bool(random.random() < 0.7),
+        handshake=bool(random.random() < 0.7),
+    )
+    scenario = fixed(
+        topology,
+        *sequences(random, network),
+        transport=transport,
+        nic=Nic(
+            bucket_bytes=2 * transport.mtu_bytes, small_queue_bytes=int(random.choice([4, 20])) * transport.mtu_bytes
+        ),
+    )
+    dropped = drops(scenario, **{random_port(random, network): int(random.integers(1, 60))})
+    stack = HostStack(transport=control)
+    limits = random.choice([2e8, 1e9, np.inf], size=(8, scenario.n_agents))
+    ours, theirs = (
+        run(each, scenario, stack, limits=lambda epoch: limits[epoch // 5 % 8], max_epochs=2000, prepare=dropped)
+        for each in (PacketsimDatapath, Ns3Datapath)
+    )
+    assert not np.isnan(ours.records.flows.finish_s).any()
+    check_equal(ours.records.flows, theirs.records.flows, "of flows")
+    check_equal(ours.records.ports, theirs.records.ports, "of ports")
+    for epoch, (one, two) in enumerate(zip(ours.epochs, theirs.epochs, strict=True)):
+        check_equal(one, two, f"of epoch {epoch}")

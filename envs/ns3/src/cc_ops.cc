@@ -118,6 +118,18 @@ void CcOps::OnTimeout(Ptr<TcpSocketState> tcb)
     Apply(tcb);
 }
 
+void CcOps::OnRestart(Ptr<TcpSocketState> tcb, ncc_u32 idle_rtos)
+{
+    ncc_cc_event event = socket_.Event(0);
+    event.idle_rtos = idle_rtos;
+    controller_.ops->on_restart(state_, controller_.params.data(), &conn_, &event, &out_);
+    Apply(tcb);
+    marked_ = marked_ && idle_rtos == 0;
+    if (proportional_ && marked_) {
+        tcb->m_cWnd = window_bytes_;
+    }
+}
+
 Ptr<ns3::TcpCongestionOps> CcOps::Fork() { return ns3::CopyObject<CcOps>(this); }
 
 } // namespace ncc

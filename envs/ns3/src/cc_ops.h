@@ -24,7 +24,7 @@ struct Controller {
 
 // ns-3 asks a congestion control for thresholds and increments. This one answers with the controller's decisions, and
 // calls the controller at the events of cc.h: connection up, every ACK, start of a recovery. The socket calls
-// `OnTimeout`.
+// `OnTimeout` and `OnRestart`.
 class CcOps final : public ns3::TcpCongestionOps
 {
   public:
@@ -34,6 +34,7 @@ class CcOps final : public ns3::TcpCongestionOps
     void OnTimeout(ns3::Ptr<ns3::TcpSocketState> tcb);
     void OnLoss(ns3::Ptr<ns3::TcpSocketState> tcb);
     void Sent(uint32_t bytes) { prr_.out_bytes += bytes; }
+    void OnRestart(ns3::Ptr<ns3::TcpSocketState> tcb, ncc_u32 idle_rtos);
 
     std::string GetName() const override;
     uint32_t GetSsThresh(ns3::Ptr<const ns3::TcpSocketState> tcb, uint32_t in_flight) override;

@@ -19,8 +19,9 @@ struct Frame final : ns3::EventImpl {
     ns3::Ptr<ns3::Packet> packet; // TCP header and payload; the IP header is only counted
     Network *network = nullptr;
     int64_t joined_ns = 0;     // time at which it joined its queue
-    uint64_t offset_bytes = 0; // stream offset of the payload
+    uint64_t offset_bytes = 0; // stream offset of the payload, in the connection
     uint32_t flow = 0;
+    uint32_t route = 0; // what chooses among paths of equal cost: the first flow of its connection
     uint32_t node = 0; // next node on its way
     uint32_t ip_bytes = 0;
     uint32_t payload_bytes = 0;

@@ -28,7 +28,7 @@ constexpr uint32_t kNoIndex = std::numeric_limits<uint32_t>::max();
 void Frame::Notify() { network->Arrive(this); }
 
 Network::Network(const Spec &spec)
-    : spec_(spec), transport_(spec_), routes_(spec_), host_index_(spec.is_host.size(), kNoIndex)
+    : spec_(spec), transport_(spec_), routes_(spec_), host_index_(spec.is_host.size(), kNoIndex), idle_(spec_)
 {
     for (const FlowSpec &flow : spec_.flows) {
         if (!routes_.Reaches(flow.src, flow.dst) || !routes_.Reaches(flow.dst, flow.src)) {
@@ -36,6 +36,7 @@ Network::Network(const Spec &spec)
                                         std::to_string(flow.dst));
         }
     }
+    CheckConnections(spec_, kNoIndex, kMaxConnections);
     BuildHosts();
     BuildPorts();
     views_.resize(spec_.flows.size());
@@ -100,18 +101,39 @@ void Network::StartFlows()
 void Network::StartFlow(uint32_t flow)
 {
     const FlowSpec &spec = spec_.flows[flow];
+    const uint32_t before = idle_.Take(spec);
+    std::vector<uint32_t> &live = host_of(spec.src).live;
+    if (before >= IdleConnections::kUnused) {
+        Connect(flow, before == IdleConnections::kUnused || !spec_.handshake);
+        return;
+    }
+    connections_[flow] = std::move(connections_[before]);
+    Connection &connection = *connections_[flow];
+    connection.acknowledged = connection.over = false;
+    connection.live_index = static_cast<uint32_t>(live.size());
+    live.push_back(flow);
+    ++live_;
+    const int64_t idle_ns = Simulator::Now().GetTimeStep() - views_[before].last_left_ns;
+    connection.receiver->Continue(flow);
+    connection.sender->Continue(flow, spec.size_bytes, IdleRtos(spec_, idle_ns, connection.sender->rto_ns()));
+}
+
+void Network::Connect(uint32_t flow, bool at_once)
+{
+    const FlowSpec &spec = spec_.flows[flow];
     Host &src = host_of(spec.src);
     Host &dst = host_of(spec.dst);
     if (src.connections == kMaxConnections) {
         Fail("node " + std::to_string(spec.src) + " has no port left for flow " + std::to_string(flow) +
              ": on ns-3 a " + "host may have " + std::to_string(kMaxConnections) +
-             " flows at a time; start fewer, or use datapath=packetsim");
+             " connections at a time; start fewer flows, or use datapath=packetsim");
         return;
     }
     ++src.connections;
     auto &connection = connections_[flow];
     connection = std::make_unique<Connection>();
     ++live_;
+    connection->route = flow;
     connection->live_index = static_cast<uint32_t>(src.live.size());
     src.live.push_back(flow);
     connection->sender = transport_.Sender(*this, flow, src.ns3_node, src.tcp);
@@ -121,18 +143,33 @@ void Network::StartFlow(uint32_t flow)
     connection->sender->GetSockName(local);
     const Address from = InetSocketAddress(src.address, InetSocketAddress::ConvertFrom(local).GetPort());
     const Address to = InetSocketAddress(dst.address, kServerPort);
-    connection->receiver->Await(to, from);
-    connection->sender->Open(from, to, spec.size_bytes);
+    connection->receiver->Await(to, from, at_once);
+    connection->sender->Open(from, to, spec.size_bytes, at_once);
+}
+
+void Network::Done(uint32_t flow)
+{
+    // Freed later, because the socket is still being used, and has events of its own at this instant.
+    Simulator::Schedule(TimeStep(1), &Network::Reap, this, flow);
+    if (idle_.kept()) {
+        idle_.Add(spec_.flows[flow], flow);
+    }
 }
 
 void Network::Reap(uint32_t flow)
 {
-    Connection &connection = *connections_[flow];
-    connection.sender->Shut();
-    connection.receiver->Shut();
-    connections_[flow] = nullptr;
-    --host_of(spec_.flows[flow].src).connections;
     --live_;
+    auto &connection = connections_[flow];
+    if (idle_.kept()) {
+        if (connection) { // no other flow has taken it
+            connection->over = true;
+        }
+        return;
+    }
+    connection->sender->Shut();
+    connection->receiver->Shut();
+    connection = nullptr;
+    --host_of(spec_.flows[flow].src).connections;
 }
 
 bool Network::Holds(uint32_t flow, uint64_t offset_bytes) const
@@ -171,8 +208,7 @@ void Network::Acknowledged(uint32_t flow)
     }
     connection.acknowledged = true;
     if (connection.queue.frames.empty()) {
-        // Freed later, because the socket is still being used, and has events of its own at this instant.
-        Simulator::Schedule(TimeStep(1), &Network::Reap, this, flow);
+        Done(flow);
     }
 }
 
@@ -200,6 +236,7 @@ void Network::Send(uint32_t host, Ptr<Packet> packet)
     Frame *frame = pool_.Take();
     frame->network = this;
     frame->flow = label_.flow;
+    frame->route = connections_[label_.flow]->route;
     frame->to_receiver = label_.to_receiver;
     frame->offset_bytes = label_.offset_bytes;
     frame->retransmission = label_.retransmission;
@@ -226,8 +263,8 @@ void Network::Left(const Frame &frame, int64_t now_ns)
     record.retransmitted_pkts += frame.retransmission;
     FlowView &view = views_[frame.flow];
     view.last_left_ns = now_ns;
-    view.left_bytes = std::max(view.left_bytes, frame.offset_bytes + frame.payload_bytes);
     HostSocket &sender = *connections_[frame.flow]->sender;
+    view.left_bytes = std::max(view.left_bytes, frame.offset_bytes - sender.earlier_bytes() + frame.payload_bytes);
     if (frame.joined_ns < now_ns && frame.offset_bytes == sender.una_bytes()) {
         sender.HeadLeft();
     }
@@ -239,7 +276,7 @@ void Network::Drained(uint32_t flow)
     if (!connection.acknowledged) {
         connection.sender->Wake();
     } else if (connection.queue.frames.empty()) {
-        Simulator::Schedule(TimeStep(1), &Network::Reap, this, flow);
+        Done(flow);
     }
 }
 
@@ -265,7 +302,7 @@ void Network::Arrive(Frame *frame)
     const FlowSpec &spec = spec_.flows[frame->flow];
     const uint32_t dst = frame->to_receiver ? spec.dst : spec.src;
     if (node != dst) {
-        Port &port = *ports_[routes_.Port(node, dst, frame->flow)];
+        Port &port = *ports_[routes_.Port(node, dst, frame->route)];
         const int64_t now = Simulator::Now().GetTimeStep();
         const int64_t arrival = port.Enqueue(frame, now);
         if (arrival >= 0) {
@@ -278,7 +315,7 @@ void Network::Arrive(Frame *frame)
         return;
     }
     Connection *connection = connections_[frame->flow].get();
-    if (connection == nullptr) { // a duplicate of delivered data
+    if (connection == nullptr || connection->over) { // a duplicate of delivered data
         Release(frame);
         return;
     }
@@ -336,11 +373,11 @@ Port &Network::SwitchPort(uint32_t port)
 Network::Window Network::SenderWindow(uint32_t flow) const
 {
     const auto &connection = connections_.at(flow);
-    if (!connection) {
+    if (!connection || connection->over) {
         return {};
     }
     const HostSocket &sender = *connection->sender;
-    return {sender.cwnd_bytes(), sender.ssthresh_bytes(), sender.una_bytes()};
+    return {sender.cwnd_bytes(), sender.ssthresh_bytes(), sender.una_bytes() - sender.earlier_bytes()};
 }
 
 } // namespace ncc

@@ -2,6 +2,7 @@
 // A simulation: hosts with ns-3's TCP, switches, flows, and their measurements.
 #pragma once
 
+#include "idle_connections.h"
 #include "live.h"
 #include "measure.h"
 #include "nic.h"
@@ -29,7 +30,7 @@ struct Label {
     uint32_t flow = 0;
     bool to_receiver = true;
     bool data = false; // carries payload, after a TCP header without options
-    uint64_t offset_bytes = 0;
+    uint64_t offset_bytes = 0; // in the connection
     bool retransmission = false;
     bool ecn_capable = false;
     bool window_reduced = false;
@@ -98,7 +99,9 @@ class Network
         ns3::Ptr<HostSocket> sender, receiver;
         FlowQueue queue;
         uint32_t live_index = 0; // index in its host's list of live flows
+        uint32_t route = 0;      // its first flow
         bool acknowledged = false;
+        bool over = false; // idle until another flow takes it; late duplicates are ignored
     };
     struct Host : HostEpoch {
         uint32_t node = 0;
@@ -107,13 +110,15 @@ class Network
         ns3::Ipv4Address address;
         std::unique_ptr<Nic> nic;
         std::vector<uint32_t> live; // flows that have arrived and are not delivered
-        uint32_t connections = 0;   // connections of flows from this host that are not freed
+        uint32_t connections = 0;   // connections from this host that are not freed
     };
 
     void BuildHosts();
     void BuildPorts();
     void StartFlows(); // starts the flows due now, and schedules the next
     void StartFlow(uint32_t flow);
+    void Connect(uint32_t flow, bool at_once); // opens a connection
+    void Done(uint32_t flow);
     void Reap(uint32_t flow);
     void ApplyLimits();
     void Send(uint32_t host, ns3::Ptr<ns3::Packet> packet);
@@ -133,7 +138,8 @@ class Network
     std::vector<std::unique_ptr<Port>> ports_; // by directed port; null at host ends
     std::vector<FlowView> views_;
     std::vector<FlowRecord> records_;
-    std::vector<std::unique_ptr<Connection>> connections_;
+    std::vector<std::unique_ptr<Connection>> connections_; // by flow, for idle ones by their last
+    IdleConnections idle_;
     std::vector<const Nic *> nic_of_flow_;
     std::vector<double> limits_;
     std::vector<PortTotals> uplinks_before_;

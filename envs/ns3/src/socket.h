@@ -70,10 +70,13 @@ class HostSocket final : public ns3::TcpSocketBase
   public:
     HostSocket(Network &network, uint32_t flow, bool sender, Echo echo, const RttNoise &rtt_noise);
 
-    // Sender: opens the connection and offers the flow's bytes.
-    void Open(const ns3::Address &local, const ns3::Address &peer, uint64_t size_bytes);
-    // Receiver: waits for the SYN.
-    void Await(const ns3::Address &local, const ns3::Address &peer);
+    // Sender: opens the connection and offers the flow's bytes; `at_once`: without a handshake.
+    void Open(const ns3::Address &local, const ns3::Address &peer, uint64_t size_bytes, bool at_once);
+    // Receiver: waits for the SYN; `at_once`: for data.
+    void Await(const ns3::Address &local, const ns3::Address &peer, bool at_once);
+    // Goes on with the next flow on this connection, at the receiver and then at the sender. `idle_rtos`: see cc.h.
+    void Continue(uint32_t flow);
+    void Continue(uint32_t flow, uint64_t size_bytes, uint32_t idle_rtos);
     void SetController(ns3::Ptr<CcOps> controller, bool needs_rate);
     // Frees the end point and cancels all timers.
     void Shut();
@@ -94,6 +97,8 @@ class HostSocket final : public ns3::TcpSocketBase
     uint64_t una_bytes() const { return una_bytes_; }
     bool more_lost() const; // the current ACK showed a loss
     bool timed() const { return timed_; }
+    uint64_t earlier_bytes() const { return earlier_bytes_; }
+    int64_t rto_ns() const { return m_rto.Get().GetTimeStep(); }
     uint32_t cwnd_bytes() const { return m_tcb->m_cWnd; }
     uint32_t ssthresh_bytes() const { return m_tcb->m_ssThresh; }
 
@@ -109,6 +114,9 @@ class HostSocket final : public ns3::TcpSocketBase
     ns3::Ptr<ns3::TcpSocketBase> Fork() override;
 
   private:
+    void Establish();
+    void Restart(uint32_t idle_rtos);
+    void OfferAndSend();
     void Offer(ns3::Ptr<ns3::Socket> socket, uint32_t available);
     ncc_u64 TakeDelivered(); // newly acknowledged payload, also by SACK, each byte once
     void Outgoing(uint64_t offset_bytes, bool retransmission, bool cwr, bool data);
@@ -132,12 +140,13 @@ class HostSocket final : public ns3::TcpSocketBase
     ns3::Ptr<RateProbe> rate_; // only for controllers that want delivery rates
     ns3::Address local_, peer_;
 
-    uint64_t size_bytes_ = 0;
+    uint64_t earlier_bytes_ = 0; // of earlier flows on this connection
+    uint64_t end_bytes_ = 0;     // of this flow and earlier ones
     uint64_t unoffered_bytes_ = 0;
     uint32_t syns_ = 0;
     mutable bool held_back_ = false; // TCP wanted to send, but the host's queue was full
 
-    // Stream offsets in 64 bits, because ns-3's sequence numbers wrap. Its first payload byte has number 1.
+    // Stream offsets of the connection in 64 bits, because ns-3's sequence numbers wrap. Its first payload byte has number 1.
     uint64_t una_bytes_ = 0;
     uint64_t delivered_bytes_ = 0;
     uint64_t received_bytes_ = 0;
