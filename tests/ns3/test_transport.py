@@ -9,7 +9,7 @@ from ncc.core.scenario import Transport
 from ncc.core.topologies import Dumbbell
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import fixed, flow, lost_packet, run
+from tests.datapaths.runs import engine, fixed, flow, lost_packet, run
 
 
 def test_packets_are_marked_only_if_the_transport_asked_for_ecn() -> None:
@@ -31,7 +31,40 @@ def test_ns3_dctcp_does_not_halve() -> None:
     assert windows[first, 1] > 0.6 * windows[first - 1, 0]
 
 
-def test_connections_without_a_handshake_are_refused() -> None:
-    scenario = fixed(Dumbbell(pairs=1), flow("s0", "r0", 1), transport=Transport(handshake=False))
-    with pytest.raises(ConfigError, match=r"transport.handshake must be true on ns-3.*or use datapath=packetsim"):
-        Ns3Datapath().start(scenario, scenario.flows(1), HostStack(), 1)
+@pytest.mark.parametrize("handshake", [False, True])
+def test_connections_that_are_open_from_the_start_need_no_handshake(handshake: bool) -> None:
+    transport = Transport(handshake=handshake, connections_per_pair=1 if handshake else 0)
+    scenario = fixed(Dumbbell(pairs=1), flow("s0", "r0", 14_600, 1e-4), transport=transport)
+    done = run(Ns3Datapath, scenario)
+    assert done.fct_s[0] == pytest.approx(9 * 1538 * 8e-9 + 3 * (10e-6 + 1538 * 8e-9), abs=3e-9)
+    assert done.records.ports.tx_pkts[scenario.network().port("s0->left")] == 10
+
+
+@pytest.mark.parametrize(("control", "shrinks"), [("TcpCubic", True), ("TcpDctcp", True), ("TcpBbr", False)])
+def test_an_idle_time_shrinks_the_window_of_ns3s_own_controls(control: str, shrinks: bool) -> None:
+    """To the initial window after many RTOs; a control with its own model of the path keeps its window."""
+
+    def window(idle_restart: bool) -> int:
+        transport = Transport(connections_per_pair=1, idle_restart=idle_restart)
+        topology = Dumbbell(pairs=1, buffer_bytes=10_000_000, mark_threshold_bytes=0, delay_s=1e-3)
+        flows = [flow("s0", "r0", 500_000), flow("s0", "r0", 500_000, 0.9)]
+        scenario = fixed(topology, *flows, transport=transport)
+        datapath = Ns3Datapath()
+        datapath.start(scenario, scenario.flows(1), HostStack(transport=f"ns3::{control}"), 1)
+        while not (cwnd := engine(datapath).sender_window(1)[0]):
+            datapath.step(np.array([np.inf]))
+        assert datapath.finish().flows.finish_s[0] < 0.8
+        datapath.close()
+        return int(cwnd)
+
+    kept = window(idle_restart=False)
+    assert kept > 14_600 or not shrinks
+    assert window(idle_restart=True) == (14_600 if shrinks else kept)
+
+
+def test_too_many_connections_of_a_host_are_refused_by_name() -> None:
+    flows = [flow("s0", "r0", 1), flow("s0", "r1", 1)]
+    scenario = fixed(Dumbbell(pairs=2), *flows, transport=Transport(connections_per_pair=8193))
+    said = r"connections_per_pair must be at most 8192 for flows between 2 pairs of hosts, got 8193"
+    with pytest.raises(ConfigError, match=said):
+        run(Ns3Datapath, scenario)
