@@ -161,7 +161,7 @@ def _check_scenario(scenario: Scenario, stack: HostStack, settings: LinuxSetting
         )
     if scenario.transport.connections_per_pair:
         raise ConfigError(
-            f"Scenario.transport.connections_per_pair must be 0 on linux, where each flow opens its own connection, got "
+            "Scenario.transport.connections_per_pair must be 0 on linux, where each flow opens its own connection, got "
             f"{scenario.transport.connections_per_pair}: set it so, or use datapath=packetsim or ns3"
         )
     if scenario.transport.rtt_noise_max_s:

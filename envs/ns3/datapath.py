@@ -14,7 +14,7 @@ TCP hands down at most `nic.small_queue_bytes` per flow and nothing is dropped i
 contains the wait of those bytes (and of other flows' turns meanwhile) but not of the bytes that TCP still holds back.
 Some repairs exceed this, because ns-3 sends them without asking for room: one packet at the beginning of a fast
 recovery, and one on each partial ACK in it. The retransmission timer of a segment that waited starts when it leaves. A
-connection's first RTT sample is the handshake's, with small packets.
+connection's first RTT sample is the handshake's, with small packets, if it begins with one.
 
 With `transport.recovery: modern`, ns-3's sockets probe the tail of a flow (TLP), find the first loss of a window by
 time (RACK) and shrink windows by PRR. Unlike packetsim and Linux they have no F-RTO and no DSACK; a retransmission that

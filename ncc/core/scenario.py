@@ -41,7 +41,8 @@ class Transport(Value, frozen=True):
     """0: each flow opens its own connection. n: so many connections are open from the start between each ordered pair
     of hosts that has flows, and a flow takes the one of its pair that became idle last (all data acknowledged; first
     those that have been used). If none is idle it opens another one, by `handshake`, which stays as well. A connection
-    carries one flow at a time, and the next one inherits window, RTTs, the controller's state and the path. The
+    carries one flow at a time, and the next one inherits window, RTTs, the controller's state and the path, while its
+    packets are numbered from 0 and its records are its own; late duplicates of the flow before are ignored. The
     simulations that the authors of BCC published (spine_empirical.tcl) open another one likewise, but a flow takes the
     idle connection of the lowest number, and each has carried one packet before the first flow."""
     idle_restart: bool = True
