@@ -65,7 +65,7 @@ def test_the_binding_itself_refuses_what_would_corrupt_a_state() -> None:
     with pytest.raises(ValueError, match="length"):
         cc.drive(np.zeros(2, np.uint8), np.zeros((1, 10), np.uint64))
     with pytest.raises(ValueError, match="kinds"):
-        cc.drive(np.full(1, 3, np.uint8), np.zeros((1, 10), np.uint64))
+        cc.drive(np.full(1, 4, np.uint8), np.zeros((1, 10), np.uint64))
     with pytest.raises(ValueError, match="10 columns, or 14"):
         cc.drive(np.zeros(1, np.uint8), np.zeros((1, 11), np.uint64))
 

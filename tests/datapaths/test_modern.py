@@ -13,7 +13,7 @@ from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.ns3.plain import run_plain
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import MSS, drops, fixed, flow, run
+from tests.datapaths.runs import MSS, drops, fixed, flow, long_path, run
 from tests.datapaths.test_same_packets import random_flows, random_topology, random_transport
 
 MODERN = Transport(recovery="modern")
@@ -34,6 +34,17 @@ def test_a_loss_is_repaired_at_the_same_time_in_both_simulators(controller: str,
     assert ours.fct_s.tolist() == theirs.fct_s.tolist()
     assert ours.records.flows.retransmitted_pkts.tolist() == theirs.records.flows.retransmitted_pkts.tolist() == [1]
     assert ours.records.flows.timeouts.tolist() == theirs.records.flows.timeouts.tolist() == [0]
+
+
+@pytest.mark.parametrize("controller", sorted(controllers()))
+def test_flows_on_an_open_connection_take_the_same_time_in_both_simulators(controller: str) -> None:
+    """Soon after one another and after RTOs, on a path where the time is that of windows; the fourth opens another."""
+    starts_s = [0.0, 20 * MS, 60 * MS, 61 * MS, 100 * MS, 150 * MS]
+    flows = [flow("s0", "r0", 200 * MSS + 7, start_s) for start_s in starts_s]
+    scenario = fixed(long_path(1 * MS), *flows, transport=MODERN.replace(connections_per_pair=1))
+    ours, theirs = (run(each, scenario, controller) for each in (PacketsimDatapath, Ns3Datapath))
+    assert ours.fct_s.tolist() == theirs.fct_s.tolist()
+    assert len(set(ours.fct_s.tolist())) > 2
 
 
 def test_most_flows_take_the_same_time_in_random_networks() -> None:
