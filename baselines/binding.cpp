@@ -101,9 +101,9 @@ class Connection
         for (size_t i = 0; i < n; ++i) {
             ncc_u64 e[kAllColumns] = {};
             std::copy_n(&events(i, 0), columns, e);
-            handle(static_cast<Kind>(kinds(i)), {e[0], e[1], e[2], e[3], e[4], e[5], e[6], e[7], e[8],
-                                                 static_cast<ncc_u32>(e[kFlags]), static_cast<ncc_u32>(e[14]), e[10], e[11],
-                                                 e[12], e[13]});
+            handle(static_cast<Kind>(kinds(i)),
+                   {e[0], e[1], e[2], e[3], e[4], e[5], e[6], e[7], e[8], static_cast<ncc_u32>(e[kFlags]),
+                    static_cast<ncc_u32>(e[14]), e[10], e[11], e[12], e[13]});
             rows[3 * i] = out_.cwnd_bytes;
             rows[3 * i + 1] = out_.ssthresh_bytes;
             rows[3 * i + 2] = out_.pacing_bytes_per_s;
@@ -128,9 +128,9 @@ Out on_event(Connection &self, ncc_u64 now_ns, ncc_u64 rtt_ns, ncc_u64 min_rtt_n
              ncc_u32 flags, ncc_u64 total_delivered_bytes, ncc_u64 prior_delivered_bytes, ncc_u64 interval_ns,
              ncc_u64 lost_bytes, ncc_u32 idle_rtos)
 {
-    return self.handle(kind,
-                       {now_ns, rtt_ns, min_rtt_ns, srtt_ns, delivered_bytes, acked_bytes, inflight_bytes, una_bytes,
-                        nxt_bytes, flags, idle_rtos, total_delivered_bytes, prior_delivered_bytes, interval_ns, lost_bytes});
+    return self.handle(kind, {now_ns, rtt_ns, min_rtt_ns, srtt_ns, delivered_bytes, acked_bytes, inflight_bytes,
+                              una_bytes, nxt_bytes, flags, idle_rtos, total_delivered_bytes, prior_delivered_bytes,
+                              interval_ns, lost_bytes});
 }
 
 template <Kind kind>

@@ -120,8 +120,8 @@ struct ncc_cc_ops {
 
 #define NCC_CC_FN static inline __attribute__((unused))
 
-/* Expects struct <name>_state, <name>_params[] and the functions <name>_init, _on_ack, _on_loss, _on_timeout, _on_restart.
- * BPF programs call the functions directly (a table of function pointers cannot be loaded). */
+/* Expects struct <name>_state, <name>_params[] and the functions <name>_init, _on_ack, _on_loss, _on_timeout,
+ * _on_restart. BPF programs call the functions directly (a table of function pointers cannot be loaded). */
 #define NCC_CC_REGISTER(name_, ecn_, summary_) NCC_CC_TABLE_(name_, ecn_, summary_, 0)
 #define NCC_CC_REGISTER_RATE(name_, ecn_, summary_) NCC_CC_TABLE_(name_, ecn_, summary_, 1)
 #ifdef __bpf__

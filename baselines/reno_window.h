@@ -156,8 +156,8 @@ NCC_CC_FN void ncc_reno_timeout(struct ncc_reno_window *w, const struct ncc_cc_e
 }
 
 /*
- * Sending starts again: nothing has tested the window since, so that it halves for each RTO, down to the initial window,
- * and slow start leads back to 3/4 of it (RFC 2861 section 3.1, RFC 5681 section 4.1, Linux' tcp_cwnd_restart).
+ * Sending starts again: nothing has tested the window since, so that it halves for each RTO, down to the initial
+ * window, and slow start leads back to 3/4 of it (RFC 2861 section 3.1, RFC 5681 section 4.1, Linux' tcp_cwnd_restart).
  */
 NCC_CC_FN void ncc_reno_restart(struct ncc_reno_window *w, const struct ncc_cc_conn *c, const struct ncc_cc_event *e)
 {

@@ -29,7 +29,7 @@ namespace ncc
 struct Label {
     uint32_t flow = 0;
     bool to_receiver = true;
-    bool data = false; // carries payload, after a TCP header without options
+    bool data = false;         // carries payload, after a TCP header without options
     uint64_t offset_bytes = 0; // in the connection
     bool retransmission = false;
     bool ecn_capable = false;

@@ -146,7 +146,8 @@ class HostSocket final : public ns3::TcpSocketBase
     uint32_t syns_ = 0;
     mutable bool held_back_ = false; // TCP wanted to send, but the host's queue was full
 
-    // Stream offsets of the connection in 64 bits, because ns-3's sequence numbers wrap. Its first payload byte has number 1.
+    // Stream offsets of the connection in 64 bits, because ns-3's sequence numbers wrap. Its first payload byte has
+    // number 1.
     uint64_t una_bytes_ = 0;
     uint64_t delivered_bytes_ = 0;
     uint64_t received_bytes_ = 0;

@@ -94,8 +94,9 @@ void TcpSendingEnd::ModernAck(const Packet &packet)
     }
 }
 
-// Inherits the state of an earlier flow on the connection, whose packets are all acknowledged. DSACKs that are still under
-// way are lost on it: a reduction that they would show to be needless stays, and an unanswered probe repaired nothing.
+// Inherits the state of an earlier flow on the connection, whose packets are all acknowledged. DSACKs that are still
+// under way are lost on it: a reduction that they would show to be needless stays, and an unanswered probe repaired
+// nothing.
 void TcpSendingEnd::ContinueModern(const TcpModern &before)
 {
     s_.modern = std::make_unique<TcpModern>();

@@ -51,8 +51,8 @@ void TcpSendingEnd::Establish()
     Apply(out);
 }
 
-// Everything that belongs to the connection is inherited; what belongs to the flow, above all the numbers of its packets,
-// begins anew.
+// Everything that belongs to the connection is inherited; what belongs to the flow, above all the numbers of its
+// packets, begins anew.
 void TcpSendingEnd::Continue(uint32_t before)
 {
     const TcpSender &b = network_.connection(before).sender;

@@ -39,7 +39,8 @@ class TcpRate
         records_[at] = kCounted;
     }
 
-    // Goes on from an earlier flow on the connection. Until data that is sent now arrives, the application sets the rate.
+    // Goes on from an earlier flow on the connection. Until data that is sent now arrives, the application sets the
+    // rate.
     void Continue(const TcpRate &before)
     {
         rate_ = before.rate_;
