@@ -31,6 +31,14 @@ def test_ns3_dctcp_does_not_halve() -> None:
     assert windows[first, 1] > 0.6 * windows[first - 1, 0]
 
 
+@pytest.mark.parametrize(("prr", "at_once"), [(1, False), (0, True)])
+def test_prr_lowers_the_window_packet_by_packet_and_classic_recovery_at_once(prr: int, at_once: bool) -> None:
+    windows, records = lost_packet(Ns3Datapath, HostStack(transport="ns3::TcpCubic", params=(("prr", prr),)))
+    at = 200 + int(np.argmax(np.diff(windows[200:, 1]) != 0)) + 1  # ssthresh has moved
+    assert records.flows.retransmitted_pkts[0] == 1
+    assert (windows[at, 0] < 1.01 * windows[at, 1]) == at_once
+
+
 def test_connections_without_a_handshake_are_refused() -> None:
     scenario = fixed(Dumbbell(pairs=1), flow("s0", "r0", 1), transport=Transport(handshake=False))
     with pytest.raises(ConfigError, match=r"transport.handshake must be true on ns-3.*or use datapath=packetsim"):
