@@ -66,8 +66,11 @@ class Transport(Value, frozen=True):
     dup_ack_pkts: Annotated[int, Meta(ge=1, le=1000)] = 3
     """Duplicate ACKs that mean a loss (RFC 5681 section 3.2); with SACK, DupThresh of RFC 6675."""
     delayed_ack_pkts: Count = 2
+    """Packets in order for which a receiver sends one ACK. A NIC that merges what arrives (GRO) makes them as many as
+    64 KB hold, and the sender's bursts as long."""
     delayed_ack_s: Timer = 100 * US
-    """Longest delay of an ACK; ns-3's default of 200 ms makes an incast collapse."""
+    """Longest delay of an ACK; for a NIC that merges packets, its time between interrupts (tens of us). ns-3's default
+    of 200 ms makes an incast collapse."""
     send_buffer_bytes: Count = 4_194_304
     receive_buffer_bytes: Count = 4_194_304
     rtt_noise_max_s: Annotated[float, Meta(ge=0, le=1)] = 0.0
@@ -84,6 +87,11 @@ class Transport(Value, frozen=True):
             raise ConfigError(
                 "Scenario.transport.recovery=modern finds losses by selective acknowledgements: set sack to true, or "
                 "choose recovery=classic"
+            )
+        if self.delayed_ack_pkts > max(2, window_pkts := self.receive_buffer_bytes // self.mss_bytes):
+            raise ConfigError(
+                f"Scenario.transport.delayed_ack_pkts must fit in receive_buffer_bytes ({window_pkts} full packets), "
+                f"or every ACK waits for delayed_ack_s, got {self.delayed_ack_pkts}"
             )
 
 

@@ -171,9 +171,11 @@ class LeafSpine(TopologySpec, frozen=True, tag="leaf_spine"):
     hosts_per_leaf: Count = 16
     host_rate_bps: LineRate = 10 * GBPS
     spine_rate_bps: LineRate = 10 * GBPS
+    host_delay_s: Delay | None = None
+    """Delay of the links to hosts, which includes what a host takes for each packet; None: `delay_s`."""
 
     def build(self) -> Topology:
-        net = _Builder(self)
+        net = _Builder(self, leaf_delay_s=self.host_delay_s)
         spines = [net.switch(f"spine{i}") for i in range(self.spines)]
         groups: dict[str, list[int]] = {"hosts": []}
         areas = []
@@ -307,11 +309,12 @@ AnyTopology = Dumbbell | Rack | ManyToOne | SingleSwitch | LeafSpine | FatTree |
 class _Builder:
     """A collector of nodes and links; its methods return node ids, and the a-to-b port of a link."""
 
-    def __init__(self, spec: TopologySpec) -> None:
+    def __init__(self, spec: TopologySpec, *, leaf_delay_s: float | None = None) -> None:
         self.nodes: list[Node] = []
         self.links: list[Link] = []
         self.pools: list[Pool] = []
         self._spec = spec
+        self._leaf_delay_s = spec.delay_s if leaf_delay_s is None else leaf_delay_s
         self._buffer = Buffer(
             size_bytes=spec.buffer_bytes,
             mark_threshold_bytes=spec.mark_threshold_bytes,
@@ -331,7 +334,7 @@ class _Builder:
 
     def leaf(self, name: str, switch: int, rate_bps: float) -> int:
         host = self._node(name, NodeKind.HOST)
-        self._link(a=host, b=switch, rate_bps=rate_bps, delay_s=self._spec.delay_s, b_buffer=self._port(switch))
+        self._link(a=host, b=switch, rate_bps=rate_bps, delay_s=self._leaf_delay_s, b_buffer=self._port(switch))
         return host
 
     def link(

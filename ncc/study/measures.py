@@ -132,11 +132,14 @@ class InFlight(Hosts, frozen=True, kw_only=True, tag="in_flight"):
 
 
 class Drops(Measure, frozen=True, kw_only=True, tag="drops"):
-    """Packets dropped at ports that match one of `ports`, over all dropped or over all sent by hosts."""
+    """Packets dropped at ports that match one of `ports`, over all dropped or over all sent by hosts.
+
+    `over: each` is the mean over these ports of packets dropped over packets that came, ACKs included.
+    """
 
     ports: tuple[str, ...]
     """Patterns of `from->to`, with * and ?."""
-    over: Literal["dropped", "sent"] = "sent"
+    over: Literal["dropped", "sent", "each"] = "sent"
 
     SHOWN: ClassVar[Metric] = PERCENT
 
@@ -147,8 +150,11 @@ class Drops(Measure, frozen=True, kw_only=True, tag="drops"):
     def of(self, seen: Seen) -> float:
         ports = seen.run.records.ports
         chosen = sorted({port for pattern in self.ports for port in matching(seen.network, pattern, "ports")})
+        came = ports.tx_pkts + ports.dropped_pkts
+        if self.over == "each":
+            return float((ports.dropped_pkts[chosen] / np.maximum(came[chosen], 1)).mean())
         nics = host_ports(seen.network)
-        whole = ports.dropped_pkts.sum() if self.over == "dropped" else (ports.tx_pkts + ports.dropped_pkts)[nics].sum()
+        whole = ports.dropped_pkts.sum() if self.over == "dropped" else came[nics].sum()
         return float(ports.dropped_pkts[chosen].sum() / whole) if whole else math.nan
 
 

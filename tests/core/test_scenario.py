@@ -135,6 +135,10 @@ KINDS = "dumbbell, fat_tree, leaf_spine, many_to_one, multi_hop, rack, single_sw
             "scenario.topology: the queue of port tor->core must hold a packet of transport.mtu_bytes (1500), got 1499",
         ),
         (set_in("transport", "sack", value=1), "scenario.transport.sack must be `bool`, got 1"),
+        (
+            set_in("transport", value={"delayed_ack_pkts": 14, "receive_buffer_bytes": 14_600}),
+            "scenario.transport: Scenario.transport.delayed_ack_pkts must fit in receive_buffer_bytes (10 full pack",
+        ),
         (set_in("topology", "hosts", value=10**6), "scenario.topology: the topology has more than 20000 nodes"),
         (set_in("workload", value={}), "scenario.workload needs at least one traffic component"),
         (set_in(*W, "load_frac", value=float("nan")), "scenario.workload.background.load_frac must be `float` > 0.0"),

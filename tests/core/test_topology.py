@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ncc.core import topologies as spec
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.topology import Buffer, Group, Link, Neighbourhood, Node, NodeKind, Pool, Red, Topology
-from ncc.core.units import GBPS
+from ncc.core.units import GBPS, US
 from ncc.core.value import kinds
 
 SPECS: dict[str, spec.TopologySpec] = {kind: cls() for kind, cls in kinds(spec.AnyTopology).items()}
@@ -107,6 +107,14 @@ def test_leaf_spine_counts(leaves: int, spines: int, hosts: int) -> None:
     assert len(network.neighbourhoods) == leaves
     first, last = network.group("leaf0")[0], network.group(f"leaf{leaves - 1}")[0]
     assert len(network.path(first, last)) == 4
+
+
+def test_hosts_of_a_leaf_spine_may_add_to_the_delay_of_their_links() -> None:
+    network = spec.LeafSpine(delay_s=1 * US, host_delay_s=19 * US).build()
+    first, last = network.group("leaf0")[0], network.group("leaf7")[0]
+    assert sum(network.links[port // 2].delay_s for port in network.path(first, last)) == pytest.approx(40 * US)
+    alike = spec.LeafSpine(delay_s=1 * US).build()
+    assert {link.delay_s for link in alike.links} == {1 * US}
 
 
 @pytest.mark.parametrize("k", [2, 4, 6])

@@ -146,6 +146,7 @@ def test_delayed_acks_follow_the_scenario(simulator: Simulator) -> None:
 
     assert acks(1) == 101  # SYN-ACK and one per packet
     assert 50 <= acks(2) <= 58
+    assert 10 <= acks(14) <= 30
 
 
 def test_the_initial_window_follows_the_scenario(simulator: Simulator) -> None:

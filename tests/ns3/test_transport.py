@@ -68,3 +68,11 @@ def test_too_many_connections_of_a_host_are_refused_by_name() -> None:
     said = r"connections_per_pair must be at most 8192 for flows between 2 pairs of hosts, got 8193"
     with pytest.raises(ConfigError, match=said):
         run(Ns3Datapath, scenario)
+
+
+@pytest.mark.parametrize(("prr", "at_once"), [(1, False), (0, True)])
+def test_prr_lowers_the_window_packet_by_packet_and_classic_recovery_at_once(prr: int, at_once: bool) -> None:
+    windows, records = lost_packet(Ns3Datapath, HostStack(transport="ns3::TcpCubic", params=(("prr", prr),)))
+    at = 200 + int(np.argmax(np.diff(windows[200:, 1]) != 0)) + 1  # ssthresh has moved
+    assert records.flows.retransmitted_pkts[0] == 1
+    assert (windows[at, 0] < 1.01 * windows[at, 1]) == at_once

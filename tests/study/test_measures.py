@@ -106,6 +106,8 @@ PAYLOAD = 1500 / 1538
         ({"kind": "marked", "traffic": "ask"}, 0.25),
         ({"kind": "drops", "ports": ["tor->core"], "over": "dropped"}, 0.75),
         ({"kind": "drops", "ports": ["*->r0", "tor->*"]}, 4 / 200),
+        # All that came to tor->core and core->r0 was dropped, and nothing came to core->tor.
+        ({"kind": "drops", "ports": ["tor->core", "core->r0", "core->tor"], "over": "each"}, 2 / 3),
         ({"kind": "summary", "metric": "loss_frac"}, 4 / 100),
     ],
 )

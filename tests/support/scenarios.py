@@ -64,6 +64,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     ]
     if len(network.group(sending)) > 1:
         kinds.append(st.builds(Permutation, hosts=st.just(sending), size_bytes=sizes))
+    window_pkts = draw(st.sampled_from([2, 20, 400]))
     return Scenario(
         name="random",
         topology=topology,
@@ -79,8 +80,8 @@ def scenarios(draw: st.DrawFn) -> Scenario:
             sack=(sack := draw(st.booleans())),
             recovery=draw(st.sampled_from(["classic", "modern"])) if sack else "classic",
             limited_transmit=draw(st.booleans()),
-            delayed_ack_pkts=draw(st.integers(1, 4)),
-            receive_buffer_bytes=draw(st.sampled_from([2, 20, 400])) * mtu_bytes,
+            delayed_ack_pkts=draw(st.integers(1, 14 if window_pkts > 2 else 2)),
+            receive_buffer_bytes=window_pkts * mtu_bytes,
         ),
         nic=Nic(bucket_bytes=2 * mtu_bytes, small_queue_bytes=draw(st.integers(1, 6)) * mtu_bytes),
     )

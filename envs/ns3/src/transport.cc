@@ -15,6 +15,7 @@
 #include "ns3/string.h"
 #include "ns3/tcp-bbr.h"
 #include "ns3/tcp-prr-recovery.h"
+#include "ns3/tcp-recovery-ops.h"
 #include "ns3/uinteger.h"
 
 #include <limits>
@@ -55,7 +56,8 @@ std::vector<ParamRow> TransportParams(const std::string &name)
     if (FindController(name)) {
         return ControllerParamRows(name);
     }
-    return {{"ecn", 0, 0, 1, "1: negotiate ECN (RFC 3168); ns3::TcpDctcp always does"}};
+    return {{"ecn", 0, 0, 1, "1: negotiate ECN (RFC 3168); ns3::TcpDctcp always does"},
+            {"prr", 1, 0, 1, "1: ns3::TcpPrrRecovery, ns-3's default; 0: ns3::TcpClassicRecovery"}};
 }
 
 Transport::Transport(const Spec &spec) : echo_(Echo::kNs3), rtt_noise_(spec.seed, spec.rtt_noise_max_ns)
@@ -78,7 +80,7 @@ Transport::Transport(const Spec &spec) : echo_(Echo::kNs3), rtt_noise_(spec.seed
     RefuseRttNoise(spec);
     ns3_control_.SetTypeId(type);
     for (const auto &[name, given] : spec.params) {
-        ns3_ecn_ = name == "ecn" ? given != 0 : ns3_ecn_;
+        (name == "ecn" ? ns3_ecn_ : ns3_prr_) = given != 0;
     }
 }
 
@@ -89,7 +91,11 @@ Ptr<HostSocket> Transport::Make(Network &network, uint32_t flow, bool sender, Pt
     socket->SetNode(node);
     socket->SetTcp(tcp);
     socket->SetRtt(CreateObject<RttProbe>(*socket));
-    socket->SetRecoveryAlgorithm(CreateObject<TcpPrrRecovery>());
+    if (ns3_prr_) {
+        socket->SetRecoveryAlgorithm(CreateObject<TcpPrrRecovery>());
+    } else {
+        socket->SetRecoveryAlgorithm(CreateObject<TcpClassicRecovery>());
+    }
     if (controller_.ops == nullptr) {
         Ptr<TcpCongestionOps> control = ns3_control_.Create<TcpCongestionOps>();
         if (Ptr<TcpBbr> bbr = DynamicCast<TcpBbr>(control)) {

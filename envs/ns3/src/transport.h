@@ -41,6 +41,7 @@ class Transport
     Controller controller_; // ops is null for one of ns-3's own
     ns3::ObjectFactory ns3_control_;
     bool ns3_ecn_ = false;
+    bool ns3_prr_ = true;
     ncc_cc_conn conn_;
     Echo echo_;
     RttNoise rtt_noise_;
