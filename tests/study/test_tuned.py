@@ -37,7 +37,7 @@ def grid(name: str, preset: str) -> Grid:
 
 @pytest.mark.parametrize("name", SWEEPS)
 def test_a_sweep_s_networks_are_of_the_families_of_training(name: str) -> None:
-    families = families_from(composed("train", ["experiment=ncc"])["families"]).of
+    families = families_from(composed("train", ["experiment=ncc", "evaluation.datapaths=[packetsim]"])["families"]).of
     for cell in grid(name, "quick").cells:
         plain = cell.scenario.to_dict()
         plain["workload"] = dict(plain["workload"])
@@ -92,7 +92,7 @@ def test_a_committed_set_is_a_point_of_its_sweep(name: str) -> None:
 TUNED = {
     "topology": "many_to_one",
     "controllers": {
-        "dctcp": {"changes": {"scenario.transport.initial_window_pkts": 4}, "params": {"g_shift": 6, "alpha_init": 0}}
+        "dctcp": {"changes": {"scenario.topology.mark_threshold_bytes": 12000}, "params": {"g_shift": 6, "alpha_init": 0}}
     },
 }
 
@@ -113,16 +113,15 @@ def toy_grid(**contender: Any) -> Grid:
 def test_a_contender_s_own_settings_lie_over_its_tuned_set_s() -> None:
     of = toy_grid(
         controller="dctcp", tuned="mine", params={"g_shift": 3},
-        changes={"scenario.transport.initial_window_pkts": 7},
+        changes={"scenario.topology.mark_threshold_bytes": 45000},
     )  # fmt: skip
     gentle = [cell for cell in of.cells if cell.contender == "gentle"]
-    others = [cell for cell in of.cells if cell.contender != "gentle"]
-    assert {cell.scenario.transport.initial_window_pkts for cell in gentle} == {7}
-    assert {cell.scenario.transport.initial_window_pkts for cell in others} == {10}
+    assert {cell.scenario.topology.mark_threshold_bytes for cell in gentle} == {45000}
     assert all(dict(cell.controller.stack.params)["alpha_init"] == 0 for cell in gentle)
     assert all(dict(cell.controller.stack.params)["g_shift"] != 6 for cell in gentle)
     tuned = toy_grid(controller="dctcp", tuned="mine")
-    assert {c.scenario.transport.initial_window_pkts for c in tuned.cells if c.contender == "gentle"} == {4}
+    marks = {c.contender: c.scenario.topology.mark_threshold_bytes for c in tuned.cells}
+    assert marks == {"gentle": 12000, "plain": 0}, "over the axis, which sets it too"
 
 
 @pytest.mark.usefixtures("sets")
