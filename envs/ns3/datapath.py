@@ -15,6 +15,11 @@ contains the wait of those bytes (and of other flows' turns meanwhile) but not o
 Some repairs exceed this, because ns-3 sends them without asking for room: one packet at the beginning of a fast
 recovery, and one on each partial ACK in it. The retransmission timer of a segment that waited starts when it leaves. A
 connection's first RTT sample is the handshake's, with small packets.
+
+With `transport.recovery: modern`, ns-3's sockets probe the tail of a flow (TLP), find the first loss of a window by
+time (RACK) and shrink windows by PRR. Unlike packetsim and Linux they have no F-RTO and no DSACK; a retransmission that
+is lost waits for the timeout; and within a recovery a packet counts as lost at the first selective acknowledgement of
+a later one.
 """
 
 from threading import get_ident
@@ -50,11 +55,11 @@ class Ns3Datapath(NativeDatapath):
 
     @classmethod
     def check(cls, scenario: Scenario) -> None:
-        """Raise `ConfigError` for what ns-3 does not offer: connections without a handshake, and modern recovery."""
-        if scenario.transport.recovery != "classic":
+        """Raise `ConfigError` for what ns-3 does not offer: connections without a handshake, and coarse timers."""
+        if scenario.transport.timer_tick_s > 0:
             raise ConfigError(
-                f"Scenario.transport.recovery must be classic on ns-3, whose TCP has no RACK-TLP, got "
-                f"{scenario.transport.recovery}: set it so, or use datapath=packetsim or linux"
+                f"Scenario.transport.timer_tick_s must be 0 on ns-3, whose timers fire at any time, got "
+                f"{scenario.transport.timer_tick_s} s: set it so, or use datapath=packetsim"
             )
         if not scenario.transport.handshake:
             raise ConfigError(

@@ -49,6 +49,11 @@ def run_plain(
             f"Scenario.transport.frame_overhead_bytes must be {PPP_BYTES} in an ordinary ns-3 program (PPP), "
             f"got {scenario.transport.frame_overhead_bytes}"
         )
+    if scenario.transport.recovery != "classic":
+        raise ConfigError(
+            "Scenario.transport.recovery must be classic in an ordinary ns-3 program, whose TCP has no RACK-TLP, got "
+            f"{scenario.transport.recovery}"
+        )
     network = scenario.network()
     buffers = [buffer for link in network.links for buffer in (link.a_buffer, link.b_buffer) if buffer is not None]
     if network.pools or any(b.red or b.control_first or b.mark_on_departure for b in buffers):

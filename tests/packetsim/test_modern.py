@@ -11,7 +11,6 @@ import pytest
 
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Nic, Scenario, Transport
-from ncc.envs.ns3 import Ns3Datapath
 from tests.datapaths.runs import MSS, fixed, flow, long_path, sent_packets
 
 RTT_MS = 40
@@ -151,8 +150,3 @@ def test_every_loss_of_a_long_flow_is_repaired_without_a_timeout(control: str) -
 def test_modern_recovery_needs_sack() -> None:
     with pytest.raises(ConfigError, match="recovery=modern finds losses by selective acknowledgements"):
         Transport(recovery="modern", sack=False)
-
-
-def test_ns3_refuses_it() -> None:
-    with pytest.raises(ConfigError, match="recovery must be classic on ns-3"):
-        Ns3Datapath.check(scenario(1))

@@ -13,8 +13,9 @@ namespace ncc
 using ns3::Ptr;
 using ns3::TcpSocketState;
 
-CcOps::CcOps(const Controller &controller, HostSocket &socket, const ncc_cc_conn &conn)
-    : controller_(controller), socket_(socket), conn_(conn)
+CcOps::CcOps(const Controller &controller, HostSocket &socket, const ncc_cc_conn &conn, bool proportional)
+    : controller_(controller), socket_(socket), conn_(conn),
+      proportional_(proportional && controller.ops->needs_rate == 0)
 {
 }
 
@@ -49,24 +50,70 @@ void CcOps::CongestionStateSet(Ptr<TcpSocketState> tcb, TcpSocketState::TcpCongS
         controller_.ops->init(state_, controller_.params.data(), &conn_, &out_);
         Apply(tcb);
     } else if (state == TcpSocketState::CA_RECOVERY) {
-        const ncc_cc_event event = socket_.Event(NCC_CC_ACK_IN_RECOVERY);
-        controller_.ops->on_loss(state_, controller_.params.data(), &conn_, &event, &out_);
-        Apply(tcb);
+        if (!marked_) {
+            ncc_prr_begin(&prr_, tcb->m_cWnd);
+        }
+        window_bytes_ = tcb->m_cWnd;
+        marked_ = false;
+        OnLoss(tcb);
+        if (proportional_ && socket_.timed()) { // one packet counts as delivered, as in Linux
+            window_bytes_ = static_cast<uint32_t>(ncc_prr_window(&prr_, socket_.Event(0).inflight_bytes, tcb->m_cWnd,
+                                                                 conn_.mss_bytes, conn_.mss_bytes, 0));
+            tcb->m_cWnd = window_bytes_;
+        }
     }
+}
+
+void CcOps::OnLoss(Ptr<TcpSocketState> tcb)
+{
+    const ncc_cc_event event = socket_.Event(NCC_CC_ACK_IN_RECOVERY);
+    controller_.ops->on_loss(state_, controller_.params.data(), &conn_, &event, &out_);
+    Apply(tcb);
 }
 
 void CcOps::CongControl(Ptr<TcpSocketState> tcb, const ns3::TcpRateOps::TcpRateConnection &,
                         const ns3::TcpRateOps::TcpRateSample &)
 {
     const ncc_cc_event event = socket_.AckEvent();
+    const auto before_bytes = static_cast<uint32_t>(out_.cwnd_bytes);
+    const uint32_t window_bytes = tcb->m_cWnd;
     controller_.ops->on_ack(state_, controller_.params.data(), &conn_, &event, &out_);
     Apply(tcb);
+    if (proportional_) {
+        Reduce(tcb, event, before_bytes, window_bytes);
+    }
+}
+
+// Holds the window between its value and the controller's, in a fast recovery and for a round trip after the controller
+// has answered ECN-Echo.
+void CcOps::Reduce(Ptr<TcpSocketState> tcb, const ncc_cc_event &event, uint32_t target_before, uint32_t window_before)
+{
+    const auto state = tcb->m_congState.Get();
+    const bool recovery = state == TcpSocketState::CA_RECOVERY;
+    const bool repairing = recovery || state == TcpSocketState::CA_LOSS;
+    marked_ = marked_ && !repairing && event.una_bytes <= marked_until_;
+    if (!marked_ && !repairing && (event.flags & NCC_CC_ACK_ECE) != 0 && tcb->m_cWnd < target_before) {
+        marked_ = true;
+        marked_until_ = event.nxt_bytes;
+        window_bytes_ = window_before;
+        ncc_prr_begin(&prr_, window_before);
+    }
+    if (!marked_ && !recovery) {
+        return;
+    }
+    if (event.delivered_bytes > 0) {
+        const ncc_u32 flags = event.acked_bytes > 0 && !socket_.more_lost() ? NCC_PRR_ADVANCED : 0;
+        window_bytes_ = static_cast<uint32_t>(
+            ncc_prr_window(&prr_, event.inflight_bytes, tcb->m_cWnd, event.delivered_bytes, conn_.mss_bytes, flags));
+    }
+    tcb->m_cWnd = window_bytes_;
 }
 
 void CcOps::OnTimeout(Ptr<TcpSocketState> tcb)
 {
     ncc_cc_event event = socket_.Event(NCC_CC_ACK_IN_RECOVERY);
     event.inflight_bytes = 0; // everything sent counts as lost
+    marked_ = false;
     controller_.ops->on_timeout(state_, controller_.params.data(), &conn_, &event, &out_);
     Apply(tcb);
 }

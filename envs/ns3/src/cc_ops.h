@@ -4,6 +4,7 @@
 
 extern "C" {
 #include "cc.h"
+#include "prr.h"
 }
 
 #include "ns3/tcp-congestion-ops.h"
@@ -27,9 +28,12 @@ struct Controller {
 class CcOps final : public ns3::TcpCongestionOps
 {
   public:
-    CcOps(const Controller &controller, HostSocket &socket, const ncc_cc_conn &conn);
+    // `proportional`: the window shrinks to the controller's by PRR (prr.h).
+    CcOps(const Controller &controller, HostSocket &socket, const ncc_cc_conn &conn, bool proportional);
 
     void OnTimeout(ns3::Ptr<ns3::TcpSocketState> tcb);
+    void OnLoss(ns3::Ptr<ns3::TcpSocketState> tcb);
+    void Sent(uint32_t bytes) { prr_.out_bytes += bytes; }
 
     std::string GetName() const override;
     uint32_t GetSsThresh(ns3::Ptr<const ns3::TcpSocketState> tcb, uint32_t in_flight) override;
@@ -42,12 +46,20 @@ class CcOps final : public ns3::TcpCongestionOps
 
   private:
     void Apply(ns3::Ptr<ns3::TcpSocketState> tcb);
+    void Reduce(ns3::Ptr<ns3::TcpSocketState> tcb, const ncc_cc_event &event, uint32_t target_before,
+                uint32_t window_before);
 
     const Controller &controller_;
     HostSocket &socket_;
     ncc_cc_conn conn_;
+    bool proportional_;
     ncc_cc_out out_{};
     bool started_ = false;
+    // State of the proportional reduction, with modern recovery
+    ncc_prr prr_{};
+    bool marked_ = false;       // the window shrinks because of ECN ...
+    uint64_t marked_until_ = 0; // ... until more than this is acknowledged
+    uint32_t window_bytes_ = 0; // in force, while out_ is the target
     alignas(8) unsigned char state_[NCC_CC_STATE_MAX] = {};
 };
 

@@ -18,21 +18,19 @@ namespace ncc
 
 using namespace ns3;
 
-namespace
-{
-
-// Returns the 64-bit offset nearest to `near` whose low 32 bits are those of `seq`.
 uint64_t Unwrap(SequenceNumber32 seq, uint64_t near)
 {
     const auto low = seq.GetValue() - 1; // payload starts at sequence number 1
     return near + static_cast<int64_t>(static_cast<int32_t>(low - static_cast<uint32_t>(near)));
 }
 
-} // namespace
-
 HostSocket::HostSocket(Network &network, uint32_t flow, bool sender, Echo echo, const RttNoise &rtt_noise)
-    : network_(network), flow_(flow), sender_(sender), echo_(echo), rtt_noise_(rtt_noise)
+    : network_(network), flow_(flow), sender_(sender), echo_(echo), rtt_noise_(rtt_noise),
+      modern_(network.spec().modern)
 {
+    if (modern_ && sender) {
+        m_rateOps = CreateObject<ArrivalProbe>(*this);
+    }
 }
 
 void RateProbe::SkbSent(TcpTxItem *item, bool)
@@ -47,6 +45,7 @@ void RateProbe::SkbSent(TcpTxItem *item, bool)
 
 void RateProbe::SkbDelivered(TcpTxItem *item)
 {
+    socket_.Arrived(*item);
     TcpTxItem::RateInformation &info = item->GetRateInformation();
     if (info.m_deliveredTime == Time::Max()) { // counted already, when it was acknowledged selectively
         return;
@@ -62,7 +61,7 @@ void HostSocket::SetController(Ptr<CcOps> controller, bool needs_rate)
 {
     controller_ = controller;
     if (needs_rate) {
-        rate_ = CreateObject<RateProbe>();
+        rate_ = CreateObject<RateProbe>(*this);
         m_rateOps = rate_;
     }
     SetCongestionControlAlgorithm(controller);
@@ -95,6 +94,8 @@ void HostSocket::Shut()
     SetConnectCallback(MakeNullCallback<void, Ptr<Socket>>(), MakeNullCallback<void, Ptr<Socket>>());
     SetCloseCallbacks(MakeNullCallback<void, Ptr<Socket>>(), MakeNullCallback<void, Ptr<Socket>>());
     CancelAllTimers();
+    probe_event_.Cancel();
+    reordering_event_.Cancel();
     DeallocateEndPoint();
 }
 
@@ -163,7 +164,7 @@ void HostSocket::Wake()
 
 void HostSocket::HeadLeft()
 {
-    if (m_retxEvent.IsPending()) {
+    if (m_retxEvent.IsPending()) { // it is not while a probe is due, before which no timeout counts
         m_retxEvent.Cancel();
         m_retxEvent = Simulator::Schedule(m_rto.Get(), &HostSocket::ReTxTimeout, this);
     }
@@ -210,6 +211,14 @@ uint32_t HostSocket::SendDataPacket(SequenceNumber32 seq, uint32_t max_size, boo
     }
     const uint32_t sent_bytes = TcpSocketBase::SendDataPacket(seq, max_size, with_ack);
     network_.NothingOutgoing();
+    if (modern_) {
+        last_sent_bytes_ = retransmission ? last_sent_bytes_ : sent_bytes;
+        if (controller_) {
+            controller_->Sent(sent_bytes);
+        }
+        ArmProbe();
+        NoteUse(true);
+    }
     return sent_bytes;
 }
 
@@ -248,11 +257,18 @@ void HostSocket::ReceivedAck(Ptr<Packet> packet, const TcpHeader &header)
         rate_->estimator.BeginAck(Simulator::Now().GetTimeStep(), m_txBuffer->GetLost());
     }
     in_flight_before_ = BytesInFlight();
+    lost_before_bytes_ = m_txBuffer->GetLost();
+    if (modern_) { // in a recovery nothing waits for reordering (RFC 8985 section 6.2 step 4)
+        m_txBuffer->SetDupAckThresh(m_tcb->m_congState == TcpSocketState::CA_RECOVERY ? 1 : m_retxThresh);
+    }
     if (m_tcb->m_congState == TcpSocketState::CA_CWR && header.GetAckNumber() > m_recover) {
         m_dupAckCount = 0; // ns-3 counts duplicates in CWR, and aborts if the next one comes in state open
     }
     TcpSocketBase::ReceivedAck(packet, header);
     TakeDelivered();
+    if (modern_) {
+        ModernAck();
+    }
     if (ece_ && echo_ == Echo::kClassic && una_bytes_ > cwr_offset_bytes_) {
         cwr_due_ = true; // once per window
     }
@@ -293,7 +309,7 @@ ncc_cc_event HostSocket::AckEvent()
     const ncc_u64 delivered = TakeDelivered();
     const auto state = m_tcb->m_congState.Get();
     const bool repairing = state == TcpSocketState::CA_RECOVERY || state == TcpSocketState::CA_LOSS;
-    const bool full = in_flight_before_ + m_tcb->m_segmentSize > m_tcb->m_cWnd;
+    const bool full = modern_ ? window_used() : in_flight_before_ + m_tcb->m_segmentSize > m_tcb->m_cWnd;
     ncc_cc_event event = Event((ece_ ? NCC_CC_ACK_ECE : 0) | (repairing ? NCC_CC_ACK_IN_RECOVERY : 0) |
                                (full ? 0 : NCC_CC_ACK_APP_LIMITED));
     event.rtt_ns = static_cast<ncc_u64>(measured_rtt_ns_);

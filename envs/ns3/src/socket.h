@@ -16,6 +16,9 @@ namespace ncc
 
 class Network;
 
+// Returns the 64-bit stream offset nearest to `near` whose low 32 bits are those of `seq`.
+uint64_t Unwrap(ns3::SequenceNumber32 seq, uint64_t near);
+
 // Kind of ECN echo. With a controller of baselines/ the echo is ours (RFC 8257 section 3.2 or RFC 3168); with one of
 // ns-3's own congestion controls it is ns-3's.
 enum class Echo { kNone, kClassic, kPrecise, kNs3 };
@@ -25,6 +28,7 @@ enum class Echo { kNone, kClassic, kPrecise, kNs3 };
 class RateProbe final : public ns3::TcpRateOps
 {
   public:
+    explicit RateProbe(HostSocket &socket) : socket_(socket) {}
     void SkbSent(ns3::TcpTxItem *item, bool start) override;
     void SkbDelivered(ns3::TcpTxItem *item) override;
     void CalculateAppLimited(uint32_t, uint32_t, uint32_t, const ns3::SequenceNumber32 &, const ns3::SequenceNumber32 &,
@@ -41,10 +45,26 @@ class RateProbe final : public ns3::TcpRateOps
     bool idle = false; // everything sent is acknowledged when the next packet is sent
 
   private:
+    HostSocket &socket_;
     TcpRateSample sample_;
     TcpRateConnection connection_;
 };
 
+// ns-3's estimator, which also passes what arrives to the socket.
+class ArrivalProbe final : public ns3::TcpRateLinux
+{
+  public:
+    explicit ArrivalProbe(HostSocket &socket) : socket_(socket) {}
+    void SkbDelivered(ns3::TcpTxItem *item) override;
+
+  private:
+    HostSocket &socket_;
+};
+
+// Modern recovery (recovery.cc): the window shrinks by PRR (cc_ops.h), losses of the tail are probed (TLP), and the
+// first loss of a window is found by time, as RACK does it (both RFC 8985). Known differences from packetsim's: within
+// a recovery, a packet counts as lost at the first selective acknowledgement of a later one; a retransmission that is
+// lost waits for the timeout; there is neither F-RTO nor DSACK, so nothing is undone.
 class HostSocket final : public ns3::TcpSocketBase
 {
   public:
@@ -69,8 +89,11 @@ class HostSocket final : public ns3::TcpSocketBase
     ncc_cc_event AckEvent(); // event of the current ACK; counts its delivered bytes
     void ControllerFault(const std::string &message);
     void RttSample(int64_t ns);
+    void Arrived(ns3::TcpTxItem &item);
 
     uint64_t una_bytes() const { return una_bytes_; }
+    bool more_lost() const; // the current ACK showed a loss
+    bool timed() const { return timed_; }
     uint32_t cwnd_bytes() const { return m_tcb->m_cWnd; }
     uint32_t ssthresh_bytes() const { return m_tcb->m_ssThresh; }
 
@@ -80,6 +103,7 @@ class HostSocket final : public ns3::TcpSocketBase
     uint32_t AvailableWindow() const override;
     void ReceivedAck(ns3::Ptr<ns3::Packet> packet, const ns3::TcpHeader &header) override;
     void ReceivedData(ns3::Ptr<ns3::Packet> packet, const ns3::TcpHeader &header) override;
+    void NewAck(const ns3::SequenceNumber32 &ack, bool reset_rto) override;
     void ReTxTimeout() override;
     void PersistTimeout() override;
     ns3::Ptr<ns3::TcpSocketBase> Fork() override;
@@ -89,6 +113,15 @@ class HostSocket final : public ns3::TcpSocketBase
     ncc_u64 TakeDelivered(); // newly acknowledged payload, also by SACK, each byte once
     void Outgoing(uint64_t offset_bytes, bool retransmission, bool cwr, bool data);
     void GivenUp(ns3::Ptr<ns3::Socket> socket);
+    void SetRto();
+    void ArmProbe();
+    void Probe();
+    void ProbeAnswered(bool advanced);
+    void ModernAck();
+    void NoteUse(bool sent);
+    bool window_used() const;
+    void ArmReordering();
+    void ReorderingOver();
 
     Network &network_;
     uint32_t flow_;
@@ -108,6 +141,21 @@ class HostSocket final : public ns3::TcpSocketBase
     uint64_t una_bytes_ = 0;
     uint64_t delivered_bytes_ = 0;
     uint64_t received_bytes_ = 0;
+
+    // Modern recovery: time of the latest packet that has arrived and the last RTT, and the loss probe
+    bool modern_;
+    int64_t newest_sent_ns_ = 0, rack_rtt_ns_ = 0;
+    ns3::EventId reordering_event_;
+    // Use of the window, to grow it only if it is used
+    bool window_used_ = false;         // sending stopped at the window in this round
+    uint32_t most_out_bytes_ = 0;      // most payload outstanding in this round
+    uint64_t use_round_end_bytes_ = 0; // end of what was sent when this was last noted
+    bool timed_ = false;               // the recovery begins by that event, without an ACK
+    ns3::EventId probe_event_;
+    uint64_t probe_end_bytes_ = 0;   // end of what was sent when a probe was; 0: no probe is out
+    bool probe_resent_ = false;      // the probe was no new data
+    uint32_t last_sent_bytes_ = 0;   // payload of the newest packet
+    uint32_t lost_before_bytes_ = 0; // before the current ACK
 
     // RTT samples that the controller gets
     int64_t measured_rtt_ns_ = 0; // sample of the current packet; 0: none

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "transport.h"
 
+#include "network.h"
 #include "socket.h"
 
 #include "ns3/boolean.h"
@@ -100,7 +101,8 @@ Ptr<HostSocket> Transport::Make(Network &network, uint32_t flow, bool sender, Pt
         ns3_controls_.push_back(control);
         socket->SetCongestionControlAlgorithm(control);
     } else if (sender) {
-        socket->SetController(CreateObject<CcOps>(controller_, *socket, conn_), controller_.ops->needs_rate != 0);
+        socket->SetController(CreateObject<CcOps>(controller_, *socket, conn_, network.spec().modern),
+                              controller_.ops->needs_rate != 0);
     } else {
         socket->SetCongestionControlAlgorithm(CreateObject<NoControl>());
     }

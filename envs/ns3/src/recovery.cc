@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Modern recovery of a sender: loss probes, the time after which a packet counts as lost, and the minimum RTO (RFC
+// 8985, as in Linux; packetsim has it in full).
+#include "network.h"
+#include "socket.h"
+
+#include "ns3/simulator.h"
+#include "ns3/tcp-header.h"
+#include "ns3/tcp-tx-buffer.h"
+#include "ns3/tcp-tx-item.h"
+
+#include <algorithm>
+
+namespace ncc
+{
+
+using namespace ns3;
+
+void ArrivalProbe::SkbDelivered(TcpTxItem *item)
+{
+    socket_.Arrived(*item);
+    TcpRateLinux::SkbDelivered(item);
+}
+
+// RFC 8985 section 6.2 step 2. An ambiguous sample of a retransmission counts unless it is below the minimum RTT.
+void HostSocket::Arrived(TcpTxItem &item)
+{
+    if (item.GetRateInformation().m_deliveredTime == Time::Max()) { // has arrived before
+        return;
+    }
+    const int64_t sent_ns = item.GetLastSent().GetTimeStep();
+    const int64_t rtt_ns = Simulator::Now().GetTimeStep() - sent_ns;
+    if (!item.IsRetrans() || rtt_ns >= min_rtt_ns_) {
+        newest_sent_ns_ = std::max(newest_sent_ns_, sent_ns);
+        rack_rtt_ns_ = rtt_ns; // also of an older one, as in Linux
+    }
+}
+
+void HostSocket::ModernAck()
+{
+    ProbeAnswered(una_bytes_ > una_before_);
+    ArmReordering();
+    NoteUse(false);
+}
+
+// Notes how far the window was used in this round, as Linux does (tcp_cwnd_validate).
+void HostSocket::NoteUse(bool sent)
+{
+    const uint32_t window_bytes = m_tcb->m_cWnd, out_bytes = m_tcb->m_highTxMark - m_txBuffer->HeadSequence();
+    const bool stopped = m_txBuffer->BytesInFlight() + m_tcb->m_segmentSize > window_bytes;
+    if (stopped || (sent && (una_bytes_ >= use_round_end_bytes_ || (!window_used_ && out_bytes > most_out_bytes_)))) {
+        window_used_ = stopped;
+        most_out_bytes_ = out_bytes;
+        use_round_end_bytes_ = Unwrap(m_tcb->m_highTxMark, una_bytes_);
+    }
+}
+
+// True if the window was used, in slow start by half (tcp_is_cwnd_limited).
+bool HostSocket::window_used() const
+{
+    const uint32_t window_bytes = m_tcb->m_cWnd;
+    return window_used_ || (window_bytes < m_tcb->m_ssThresh && window_bytes < 2 * most_out_bytes_);
+}
+
+// RFC 8985 section 6.2 step 5, for the first missing packet: it may have been overtaken for a quarter of the RTT.
+void HostSocket::ArmReordering()
+{
+    reordering_event_.Cancel();
+    if (m_tcb->m_congState != TcpSocketState::CA_DISORDER || m_history.empty() || m_history.front().retx ||
+        m_history.front().seq != m_txBuffer->HeadSequence()) {
+        return;
+    }
+    const int64_t sent_ns = m_history.front().time.GetTimeStep();
+    if (sent_ns > newest_sent_ns_) {
+        return;
+    }
+    const int64_t due_ns = sent_ns + rack_rtt_ns_ + min_rtt_ns_ / 4;
+    const int64_t wait_ns = due_ns - Simulator::Now().GetTimeStep();
+    if (wait_ns <= 0) {
+        ReorderingOver();
+        return;
+    }
+    reordering_event_ =
+        Simulator::Schedule(NanoSeconds(wait_ns + network_.spec().timer_slack_ns), &HostSocket::ReorderingOver, this);
+}
+
+void HostSocket::ReorderingOver()
+{
+    if (m_tcb->m_congState == TcpSocketState::CA_DISORDER) {
+        m_txBuffer->SetDupAckThresh(1);
+        timed_ = true;
+        EnterRecovery(0);
+        timed_ = false;
+        SendPendingData(m_connected);
+    }
+}
+
+// As in Linux, the minimum is that of the deviation.
+void HostSocket::SetRto()
+{
+    if (min_rtt_ns_ > 0) {
+        m_rto = m_rtt->GetEstimate() + Max(4 * m_rtt->GetVariation(), m_minRto);
+    }
+}
+
+void HostSocket::NewAck(const SequenceNumber32 &ack, bool reset_rto)
+{
+    TcpSocketBase::NewAck(ack, reset_rto);
+    if (modern_ && reset_rto) {
+        SetRto();
+        HeadLeft();
+    }
+}
+
+bool HostSocket::more_lost() const { return m_txBuffer->GetLost() > lost_before_bytes_; }
+
+// RFC 8985 section 7.2: sets the timer for a probe in place of the timeout's, which starts when the probe is sent.
+void HostSocket::ArmProbe()
+{
+    probe_event_.Cancel();
+    const SequenceNumber32 end = m_tcb->m_highTxMark;
+    if (m_tcb->m_congState != TcpSocketState::CA_OPEN || probe_end_bytes_ > 0 || m_txBuffer->HeadSequence() == end) {
+        if (!m_retxEvent.IsPending() && m_txBuffer->HeadSequence() != end) {
+            m_retxEvent = Simulator::Schedule(m_rto.Get(), &HostSocket::ReTxTimeout, this);
+        }
+        return;
+    }
+    SetRto(); // nothing has timed out since the last ACK
+    const Spec &spec = network_.spec();
+    const bool alone = end - m_txBuffer->HeadSequence() <= static_cast<int32_t>(m_tcb->m_segmentSize);
+    Time delay = NanoSeconds(spec.initial_rto_ns);
+    if (min_rtt_ns_ > 0) { // one packet alone may wait for a delayed ACK
+        delay = 2 * m_rtt->GetEstimate() + NanoSeconds(alone ? spec.min_rto_ns : spec.timer_slack_ns);
+    }
+    probe_event_ = Simulator::Schedule(Min(delay, m_rto.Get()), &HostSocket::Probe, this);
+    m_retxEvent.Cancel();
+}
+
+// RFC 8985 section 7.3: new data if there is any, whatever the window, otherwise the last packet again.
+void HostSocket::Probe()
+{
+    const SequenceNumber32 end = m_tcb->m_highTxMark;
+    m_retxEvent = Simulator::Schedule(m_rto.Get(), &HostSocket::ReTxTimeout, this);
+    const uint32_t new_bytes = std::min(m_txBuffer->SizeFromSequence(end), m_tcb->m_segmentSize);
+    const bool fresh = new_bytes > 0 && m_highRxAckMark + SequenceNumber32(m_rWnd) >= end + SequenceNumber32(new_bytes);
+    const SequenceNumber32 seq = fresh ? end : end - static_cast<int32_t>(last_sent_bytes_);
+    if (!network_.Holds(flow_, una_bytes_) && !network_.Holds(flow_, Unwrap(seq, una_bytes_))) {
+        probe_resent_ = !fresh;
+        probe_end_bytes_ = Unwrap(end, una_bytes_) + (fresh ? new_bytes : 0);
+        SendDataPacket(seq, fresh ? new_bytes : last_sent_bytes_, true);
+    }
+}
+
+// RFC 8985 section 7.4.2: a probe that repaired the tail hid a loss, for which the window shrinks. Without DSACK, a
+// needless probe shows by a duplicate ACK only.
+void HostSocket::ProbeAnswered(bool advanced)
+{
+    const bool open = m_tcb->m_congState == TcpSocketState::CA_OPEN;
+    if (probe_end_bytes_ > 0 && una_bytes_ >= probe_end_bytes_) {
+        if (probe_resent_ && open && controller_ && una_bytes_ > probe_end_bytes_) {
+            controller_->OnLoss(m_tcb);
+            probe_end_bytes_ = 0;
+        } else if (!probe_resent_ || !advanced) {
+            probe_end_bytes_ = 0;
+        }
+    }
+    if (!open) {
+        probe_end_bytes_ = 0;
+    }
+    ArmProbe();
+}
+
+} // namespace ncc
