@@ -38,10 +38,8 @@ def test_gymnasiums_own_checks() -> None:
 
 WITHOUT_GUARD = """
 import gymnasium, ncc
-from ncc.results.notebook import scenario_of
 print("begins", flush=True)
-incast = scenario_of("incast", "scenario.transport.recovery=classic")
-small = {"scenario": incast, "hosts": 4, "duration_s": 0.005, "datapath": "ns3"}
+small = {"scenario": "incast", "hosts": 4, "duration_s": 0.005, "datapath": "ns3"}
 envs = [gymnasium.make("ncc/Rack-v0", **small) for _ in range(2)]
 for env in envs:
     env.reset(seed=1)

@@ -21,7 +21,6 @@ TINY = (
     "scenario.workload.websearch.distribution=hadoop",
     "scenario.workload.websearch.load_frac=0.5",
     "scenario.duration_s=0.02",
-    "scenario.transport.recovery=classic",  # ns-3 has no other
     "evaluation.duration_s=0.02",
     "evaluation.seeds=2",
     "evaluation.workers=1",
