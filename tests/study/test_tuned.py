@@ -18,7 +18,7 @@ from ncc.study import tuning
 from ncc.study.load import load_experiment
 from ncc.study.points import Grid, grid_of
 from ncc.study.spec import experiment_from
-from ncc.study.table import Table
+from ncc.study.table import At, Table
 from ncc.study.tuned import GROUP, tuning_of
 from tests.study.toy import toy
 
@@ -60,7 +60,7 @@ def allowed(draw: Any, value: Any) -> bool:
     if isinstance(draw, Choice):
         return value in draw.values
     assert isinstance(draw, Range)
-    return draw.low <= value <= draw.high
+    return bool(draw.low <= value <= draw.high)
 
 
 def test_no_sweep_runs_on_a_network_or_on_flow_sizes_that_ncc_is_judged_on() -> None:
@@ -68,7 +68,7 @@ def test_no_sweep_runs_on_a_network_or_on_flow_sizes_that_ncc_is_judged_on() -> 
     topologies = {scenario.topology.replace(mark_threshold_bytes=0).digest() for scenario in judged}
     sizes = {part.distribution for each in judged for _, part in each.workload if isinstance(part, Poisson)}
     for name in SWEEPS:
-        for cell in grid(name, "sweep").cells:
+        for cell in grid(name, "quick").cells:
             own = {part.distribution for _, part in cell.scenario.workload if isinstance(part, Poisson)}
             assert own
             assert not own & sizes
@@ -92,7 +92,10 @@ def test_a_committed_set_is_a_point_of_its_sweep(name: str) -> None:
 TUNED = {
     "topology": "many_to_one",
     "controllers": {
-        "dctcp": {"changes": {"scenario.topology.mark_threshold_bytes": 12000}, "params": {"g_shift": 6, "alpha_init": 0}}
+        "dctcp": {
+            "changes": {"scenario.topology.mark_threshold_bytes": 12000},
+            "params": {"g_shift": 6, "alpha_init": 0},
+        }
     },
 }
 
@@ -162,12 +165,12 @@ def sweep(**changes: Any) -> tuple[Any, Any]:
 
 
 def table(fct: dict[tuple[float, str], tuple[float, float]], goodput: dict[tuple[float, str], float]) -> Table:
-    values = {}
+    values: dict[tuple[str, str, At], tuple[float, ...]] = {}
     for (k, own), cells in fct.items():
         for cell, value in zip("ab", cells, strict=True):
             values["mean", "dctcp", (k, own, cell)] = (value,)
             values["goodput", "dctcp", (k, own, cell)] = (goodput.get((k, own), 1.0),)
-    axes = {"threshold": (20.0, 50.0), "own": ("default", "slow"), "cell": ("a", "b")}
+    axes: dict[str, At] = {"threshold": (20.0, 50.0), "own": ("default", "slow"), "cell": ("a", "b")}
     return Table(axes=axes, contenders=("dctcp",), values=values)
 
 
