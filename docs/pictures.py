@@ -37,7 +37,7 @@ def runs() -> dict[str, Run]:
 def incast(of: dict[str, Run], path: Path = INCAST) -> None:
     """Draw what the port carries, what waits before it and the answers that are in, from the question on."""
     figure, (carried, queue, answers) = new_figure(3, width=4.9, height=5.4, rows=True, ratios=(1.2, 1, 1))
-    for name, look in styles(list(of)).items():
+    for i, (name, look) in enumerate(styles(list(of)).items()):
         run = of[name]
         line: dict[str, Any] = {"color": look.colour, "lw": 2.4}
         columns, asked_s = run.epochs.columns, run.flows.start_s.min()
@@ -49,12 +49,11 @@ def incast(of: dict[str, Run], path: Path = INCAST) -> None:
         answers.step([0, *took_ms], range(len(took_ms) + 1), where="post", **line)
         answers.plot(took_ms[-1], len(took_ms), "o", color=look.colour)
         took = f"{look.label}: {took_ms[-1]:.1f} ms"
-        answers.text(took_ms[-1] - 0.25, len(took_ms), took, color=look.colour, ha="right", va="center")
-    lost = int(of["dctcp"].epochs.columns["uplink_dropped_pkts"].sum())
-    waiting = int((of["dctcp"].records.flows.timeouts > 0).sum())
+        answers.text(took_ms[-1] + 0.25, len(took_ms) - 8 * i, took, color=look.colour, ha="left", va="center")
+    lost = {name: int(run.epochs.columns["uplink_dropped_pkts"].sum()) for name, run in of.items()}
     says = {
-        "dctcp": (3.45, f"DCTCP:\n{lost} packets lost,\n{waiting} servers wait\nfor a timer"),
-        "ncc": (7.25, "NCC:\nnobody\nwaits"),
+        "dctcp": (2.5, f"DCTCP:\n{lost['dctcp']} packets lost"),
+        "ncc": (6.5, f"NCC:\n{lost['ncc']} packets lost"),
     }
     for name, look in styles(list(of)).items():
         at_ms, text = says[name]
@@ -64,11 +63,11 @@ def incast(of: dict[str, Run], path: Path = INCAST) -> None:
     assert buffer is not None, "a switch's port has a buffer"
     buffer_kb = buffer.size_bytes / 1e3
     queue.axhline(buffer_kb, color=INK, ls="--", lw=1.2)
-    queue.text(14, 1.05 * buffer_kb, "the buffer is full", color=INK, ha="right", va="bottom")
+    queue.text(11.5, 1.05 * buffer_kb, "the buffer is full", color=INK, ha="right", va="bottom")
     queue.set_ylim(0, 1.35 * buffer_kb)
     carried.set_ylim(0, 1.15)
     answers.set_ylim(0, 37)
-    answers.set_xlim(-0.3, 14)
+    answers.set_xlim(-0.3, 11.5)
     titles = ("The port carries (Gbit/s)", "The queue in front of it (KB)", "Answers that are in")
     for axes, title in zip((carried, queue, answers), titles, strict=True):
         axes.set_title(title, loc="left", fontsize=11)

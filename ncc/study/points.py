@@ -20,6 +20,7 @@ from ncc.run.limiters import LimiterFactory
 from ncc.run.plan import require_marks, with_params
 from ncc.study.spec import Experiment
 from ncc.study.table import At, text_of
+from ncc.study.tuned import tuning_of
 
 PACKAGED = LimiterFactory(None)
 
@@ -119,16 +120,26 @@ def _cell(
     plain = {
         "scenario": copy.deepcopy(dict(scenario)),
         "contenders": {
-            each: copy.deepcopy({"params": c.params, "stack": c.stack, "limit": c.limit})
+            each: copy.deepcopy({"params": c.params, "stack": c.stack, "limit": c.limit, "tuned": c.tuned})
             for each, c in experiment.contenders.items()
         },
     }
-    changes = [experiment.axes[axis].at(x) for axis, x in point.items()]
-    for keys in (*changes, chosen.changes, experiment.presets[preset].changes):
+
+    def change(keys: Mapping[str, Any]) -> None:
         for key, value in keys.items():
             set_key(plain, key, value)
+
+    for axis, x in point.items():
+        change(experiment.axes[axis].at(x))
+    own = plain["contenders"][contender]
+    if tuned := own.pop("tuned"):
+        tuning = tuning_of(tuned, chosen.controller, plain["scenario"])
+        change(tuning.changes)
+        own["params"] = {**tuning.params, **own["params"]}
+    change(chosen.changes)
+    change(experiment.presets[preset].changes)
     made = scenario_from_dict(plain["scenario"])
-    controller = _controller(chosen.controller, **plain["contenders"][contender], policies=policies)
+    controller = _controller(chosen.controller, **own, policies=policies)
     policies(controller, made)  # refuses a policy that does not fit the network
     require_marks(made, [controller])
     for measure, kind in experiment.measures.items():

@@ -42,7 +42,7 @@ def _report(runs: Path, out: Path) -> int:
     if found:
         names = experiment_names()
         loaded = {name: load_experiment(name) for name in found if name in names}
-        missing = [name for name in names if name not in found]
+        missing = [name for name in names if name not in found and FULL in load_experiment(name)[0].presets]
         page = markdown_page(found, stale(found, loaded), missing, {name: each for name, (each, _) in loaded.items()})
         write_text(out / README, page)
         write_text(out / "index.html", html_page(page))

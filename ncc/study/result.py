@@ -159,7 +159,7 @@ class Result:
 def contender_label(grid: Grid, name: str) -> str:
     """The name of a contender in tables and figures."""
     contender = grid.experiment.contenders[name]
-    return contender.label or label(contender.controller)
+    return contender.label or label(contender.controller) + (", tuned" if contender.tuned else "")
 
 
 def commits_of(provenances: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:

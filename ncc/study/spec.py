@@ -45,13 +45,16 @@ class Contender(Value, frozen=True, kw_only=True):
     trained on. Another transport or order has its own parameters: those of the former are dropped."""
     limit: dict[str, Any] = field(default_factory=dict)
     """Fields of its limit (`ncc.harness.controller`) over the controller's own; another `kind` replaces it."""
+    tuned: str = ""
+    """A set of configs/tuned (`ncc.study.tuned`): its parameters lie under `params`, what it sets of the scenario comes
+    after the axes and before `changes`."""
     changes: dict[str, Any] = field(default_factory=dict)
     """Keys of the configuration that this contender sets for itself, as axes do; they come after the axes."""
 
     @property
     def departures(self) -> tuple[dict[str, Any], ...]:
-        """Its differences from its controller: `params`, `stack`, `limit` and `changes`."""
-        return self.params, self.stack, self.limit, self.changes
+        """Its differences from its controller: `params`, `stack`, `limit`, `changes`, and `tuned` if it is."""
+        return self.params, self.stack, self.limit, self.changes, {"tuned": self.tuned} if self.tuned else {}
 
 
 class Setting(Value, frozen=True, kw_only=True):

@@ -61,6 +61,7 @@ def test_switches_and_transport_can_be_set_by_key() -> None:
         "scenario.topology.shared_buffer_bytes=1000000",
         "scenario.topology.dt_alpha=0.5",
         "scenario.topology.control_first=true",
+        "scenario.transport.recovery=classic",
         "scenario.transport.sack=false",
         "scenario.transport.dup_ack_pkts=5",
     )

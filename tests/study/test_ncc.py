@@ -21,7 +21,8 @@ NAMES = tuple(name for name in experiment_names() if name.startswith("ncc_"))
 MAIN = ("ncc_uplink", "ncc_incast", "ncc_wan")
 TRAINED_ON = {"cachefollower", "webserver", "datamining"}
 TABLE = {
-    "ncc", "dctcp", "bbr", "cubic", "gemini", "bcc", "ncc_order", "max_min", "shortest_first", "fixed_share",
+    "ncc", "dctcp", "bbr", "cubic", "gemini", "vegas", "bcc", "ncc_order", "max_min", "shortest_first", "fixed_share",
+    "dctcp_tuned", "bbr_tuned", "cubic_tuned", "gemini_tuned", "vegas_tuned",
 }  # fmt: skip
 
 
@@ -51,6 +52,20 @@ def test_the_main_tables_have_every_contender_on_a_switch_as_deep(name: str) -> 
         (dctcp,) = (c for c in found.cells if (c.contender, c.point) == ("dctcp", cell.point))
         assert reach_bytes(cell.scenario) == reach_bytes(dctcp.scenario)
         assert cell.scenario.topology.mark_threshold_bytes == dctcp.scenario.topology.mark_threshold_bytes
+
+
+@pytest.mark.parametrize("name", sorted({*NAMES} - {"ncc_incast_tcp"}))
+def test_ncc_is_judged_against_tuned_opponents_over_a_modern_tcp(name: str) -> None:
+    """`ncc_incast_tcp` alone also shows what settings change."""
+    found = grid(name)
+    contenders = found.experiment.contenders
+    for other in {"dctcp", "bbr", "cubic", "gemini", "vegas"} & set(contenders):
+        tuned = contenders[f"{other}_tuned"]
+        assert (tuned.controller, bool(tuned.tuned), tuned.changes) == (contenders[other].controller, True, {})
+    for check in found.experiment.checks.values():
+        compared = set(check.names())
+        assert "dctcp" not in compared or len(compared) == 1 or "dctcp_tuned" in compared
+    assert {cell.scenario.transport.recovery for cell in found.cells} == {"modern"}
 
 
 def reach_bytes(scenario: Scenario) -> int:

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The rule that chooses a tuned set (`ncc.study.tuned`) from a sweep's result.
+
+``python -m ncc.study.tuning <folder>`` prints the set that the sweep in <folder> gives (experiments `tuning_*`, preset
+`sweep`). Settings that cost a controller more than `GOODPUT_LOSS_FRAC` of its goodput in any cell do not count. Of the
+others it gets the one with the lowest geometric mean, over the cells, of its mean FCT over that of DCTCP without any;
+of equal ones (to a thousandth) the one that changes least.
+"""
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from ncc.core.errors import ResultError
+from ncc.core.options import Parser, exit_status
+from ncc.study.load import load_experiment
+from ncc.study.result import JSON, PARQUET, read_result
+from ncc.study.spec import Experiment
+from ncc.study.table import At, Table
+from ncc.study.tuned import TunedSet, Tuning
+
+REFERENCE = "dctcp"
+"""The contender that settings are compared with, as it is without any."""
+CELL, FCT, GOODPUT = "cell", "mean", "goodput"
+"""The axis of a sweep's networks, and its measures."""
+GOODPUT_LOSS_FRAC = 0.02
+
+
+def chosen(experiment: Experiment, scenario: Mapping[str, Any], table: Table) -> dict[str, tuple[At, float]]:
+    """The best setting of every contender, by axis (cells apart), and its FCT over the reference's.
+
+    Raises:
+        ResultError: the sweep has no cells, or no point at which nothing is set.
+    """
+    if CELL not in table.axes:
+        raise ResultError(f"a sweep must have an axis {CELL!r}, the networks that settings are judged on")
+    axes = {name: points for name, points in table.axes.items() if name != CELL}
+    settings = list(product(*axes.values()))
+    plain = {
+        "scenario": scenario,
+        "contenders": {name: {"params": c.params} for name, c in experiment.contenders.items()},
+    }
+    as_is = [s for s in settings if all(_same(plain, experiment.axes[a].at(x)) for a, x in zip(axes, s, strict=True))]
+    if not as_is:
+        raise ResultError("a sweep must have a point at which every axis leaves the scenario as it is")
+    cells = table.axes[CELL]
+
+    def values(measure: str, contender: str, setting: At) -> list[float]:
+        found: dict[str, float | str] = dict(zip(axes, setting, strict=True))
+        return [table.value(measure, contender, tuple({**found, CELL: cell}[a] for a in table.axes)) for cell in cells]
+
+    fct = values(FCT, REFERENCE, as_is[0])
+    best: dict[str, tuple[At, float]] = {}
+    for contender in experiment.contenders:
+        least = [(1 - GOODPUT_LOSS_FRAC) * each for each in values(GOODPUT, contender, as_is[0])]
+        found = []
+        for setting in settings:
+            ours = values(FCT, contender, setting)
+            if all(a >= b for a, b in zip(values(GOODPUT, contender, setting), least, strict=True)):
+                ratio = math.exp(sum(math.log(a / b) for a, b in zip(ours, fct, strict=True)) / len(cells))
+                changed = sum(a != b for a, b in zip(setting, as_is[0], strict=True))
+                found.append((round(ratio, 3), changed, setting))
+        ratio, _, setting = min(found)
+        best[contender] = setting, ratio
+    return best
+
+
+def _same(plain: Mapping[str, Any], keys: Mapping[str, Any]) -> bool:
+    """True if all keys have these values already."""
+
+    def at(key: str) -> Any:
+        found: Any = plain
+        for part in key.split("."):
+            found = found.get(part) if isinstance(found, Mapping) else None
+        return found
+
+    return all(at(key) == value for key, value in keys.items())
+
+
+def tuned_set(experiment: Experiment, scenario: Mapping[str, Any], table: Table) -> TunedSet:
+    """The set that a sweep gives."""
+    found = {}
+    for contender, (setting, _) in chosen(experiment, scenario, table).items():
+        mine, changes, params = f"contenders.{contender}.params.", {}, {}
+        for axis, x in zip((name for name in table.axes if name != CELL), setting, strict=True):
+            for key, value in experiment.axes[axis].at(x).items():
+                if key.startswith(mine):
+                    params[key.removeprefix(mine)] = value
+                elif not key.startswith("contenders."):
+                    changes[key] = value
+        found[experiment.contenders[contender].controller] = Tuning(changes=changes, params=params)
+    return TunedSet(topology=scenario["topology"]["kind"], controllers=found)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the set; exit status 2 for unusable settings, 1 for a result that cannot be read."""
+    return exit_status(lambda: _main(arguments))
+
+
+def _main(arguments: Sequence[str] | None) -> int:
+    parser = Parser(prog="python -m ncc.study.tuning", description=__doc__)
+    parser.add_argument("folder", type=Path, help="where ncc evaluate left the sweep's result")
+    folder = parser.parse_args(arguments).folder
+    result = read_result(folder / JSON)
+    experiment, scenario = load_experiment(result["name"])
+    values: dict[tuple[str, str, At], list[float]] = {}
+    for row in pq.read_table(folder / PARQUET).to_pylist():
+        point = tuple(row[axis] for axis in result["axes"])
+        values.setdefault((row["measure"], row["contender"], point), []).append(row["value"])
+    table = Table(
+        axes={name: tuple(axis["points"]) for name, axis in result["axes"].items()},
+        contenders=tuple(result["contenders"]),
+        values={key: tuple(found) for key, found in values.items()},
+    )
+    made = f"ncc evaluate experiment={result['name']} preset={result['preset']} seeds={len(result['seeds'])}"
+    print("# SPDX-License-Identifier: BSD-3-Clause")
+    print(f"# Made by `{made}` (commit {', '.join(result['commits'])}),")
+    print("# then `python -m ncc.study.tuning <its folder>`. Beside each: its mean FCT over that of DCTCP as it is.")
+    ratios = {
+        experiment.contenders[name].controller: ratio
+        for name, (_, ratio) in chosen(experiment, scenario, table).items()
+    }
+    found_set = tuned_set(experiment, scenario, table)
+    print(f"topology: {found_set.topology}\ncontrollers:")
+    for name, tuning in found_set.controllers.items():
+        print(f"  {name}: # {ratios[name]:.3f}")
+        for part in ("changes", "params"):
+            if keys := getattr(tuning, part):
+                print(f"    {part}:")
+                for key, value in keys.items():
+                    print(f"      {key}: {value}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
