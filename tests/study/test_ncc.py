@@ -80,7 +80,7 @@ def test_the_two_cells_are_those_of_the_main_tables() -> None:
         point = tuple(at[axis] for axis in found.axes)
         return next(c.scenario for c in found.cells if c.contender == "ncc" and c.point == point)
 
-    cells = {c.point[0]: c.scenario for c in grid("ncc_ablation").cells}
+    cells = {c.point[0]: c.scenario for c in grid("ncc_ablation").cells if c.contender == "ncc"}
     uplink, incast = cells["uplink"], cells["incast"]
     same = {"name": "same", "duration_s": 1.0}
     assert uplink.replace(**same) == one("ncc_uplink", sizes="websearch", load=80.0).replace(**same)
