@@ -48,6 +48,7 @@ def of_host(transport: Transport, nic: Nic) -> dict[str, str]:
         "net/ipv4/tcp_no_metrics_save": "1",
         "net/ipv4/tcp_tso_rtt_log": "0",
         "net/ipv4/tcp_timestamps": "0",
+        "net/ipv4/tcp_slow_start_after_idle": str(int(transport.idle_restart)),
         "net/ipv4/tcp_early_retrans": "3" if transport.recovery == "modern" else "0",
         "net/ipv4/tcp_sack": str(int(transport.sack)),
         "net/ipv4/tcp_reordering": str(transport.dup_ack_pkts),
