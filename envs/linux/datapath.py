@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`LinuxDatapath`: the kernel's own TCP between network namespaces on this machine, stepped in real time.
 
-Every flow of the list is a connection between two sockets, or has one for a while
-(`transport.connections_per_pair`). Packets pass veth pairs, token buckets and the marking
-program of the switches (`rack`). The controller is the header of `baselines/` inside the kernel (`shim`), or one of the
-kernel's own (``linux::cubic``). Periods pass in real time: `step` puts the decision into force, sleeps until the
-period's end and reads what was measured.
+Every flow of the list has a connection between two sockets, its own or one that it shares with those before it
+(`transport.connections_per_pair`). Packets pass veth pairs, token buckets and the marking program of the switches
+(`rack`). The controller is the header of `baselines/` inside the kernel (`shim`), or one of the kernel's own
+(``linux::cubic``). Periods pass in real time: `step` puts the decision into force, sleeps until the period's end and
+reads what was measured.
 
 Equal seeds therefore give equal flows, not equal runs. A period that ends before its decision has come is *missed*: it
 is counted and skipped, and the next measurement covers the time since the last one. Flows start on time to within some
