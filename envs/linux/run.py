@@ -96,6 +96,7 @@ class Run:
             sample_s=scenario.period_s if self._senders.samples else 0.0,
             nice=machine.TRAFFIC_NICE if settings.scheduling == "fifo" else 0,
             connections_per_pair=transport.connections_per_pair,
+            marks=self.shim is not None,
             cores=self._traffic_cores,
         )
         ends = [Sender(rack.namespace(host), rack.address(host)) for host in topology.hosts]

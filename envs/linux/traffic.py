@@ -49,7 +49,8 @@ HEADER = np.dtype(
         *_fields("<u4", "over connections_per_pair"),
         ("congestion", "S16"),
         ("samples", "<u8"),
-        ("pad", "<u8", (4,)),
+        *_fields("<u4", "marks unused"),
+        ("pad", "<u8", (3,)),
     ]
 )
 """`struct ncc_traffic_header`."""
@@ -98,6 +99,8 @@ class TrafficOptions:
     connections_per_pair: int = 0
     """Connections between each ordered pair of hosts that has flows, open before `begin` and kept for its flows; 0:
     each flow opens its own. See `ncc.core.scenario.Transport`."""
+    marks: bool = True
+    """True gives a flow's connection its row + 1 as SO_MARK, by which the shim knows it."""
     cores: tuple[int, ...] = ()
     """Cores of the program; empty: any."""
 
@@ -124,6 +127,7 @@ class Traffic:
         header["sample_ns"] = round(options.sample_s * 1e9)
         for name in ("send_buffer_bytes", "receive_buffer_bytes", "ecn", "nice", "connections_per_pair"):
             header[name] = getattr(options, name)
+        header["marks"] = options.marks
         header["congestion"] = options.congestion.encode()
         rows["start_ns"] = np.rint(flows.start_s * 1e9).astype(np.uint64)
         rows["size_bytes"], rows["src"], rows["dst"] = flows.size_bytes, src, dst

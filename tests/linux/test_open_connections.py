@@ -102,6 +102,14 @@ def test_a_pause_of_some_rtos_shrinks_the_window(datapath: LinuxDatapath, contro
         assert settled(lambda: took_s(transport), lambda s: s < 2 * round_s) < 2 * round_s  # noqa: B023
 
 
+@pytest.mark.parametrize("control", ["newreno", "linux::cubic"])
+def test_the_window_shrinks_to_the_initial_one_of_the_scenario(datapath: LinuxDatapath, control: str) -> None:
+    """20 packets take 4 rounds from a window of 2, or 2 from the kernel's own initial window, 10."""
+    scenario = pair((0.0, 200), (2.0, 20), topology=FAR, transport=ONE.replace(initial_window_pkts=2))
+    took_s = run(datapath, scenario, control).flows.finish_s[1] - 2.0
+    assert took_s > 3 * 6 * LINK_S
+
+
 @pytest.mark.parametrize("control", ["dctcp", "linux::cubic"])
 def test_a_flow_that_finds_no_idle_connection_opens_another_which_stays(datapath: LinuxDatapath, control: str) -> None:
     scenario = pair((0.0, 2000), (0.05, 100), (0.7, 2000), (0.75, 100), (1.4, 5))

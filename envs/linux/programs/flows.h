@@ -55,6 +55,7 @@ struct ends {
     struct counts before; /* those of earlier flows */
 };
 #define NONE UINT32_MAX
+#define ESTABLISHED 1 /* tcpi_state, TCP_ESTABLISHED */
 
 /* The row of `ends` that an arriving connection belongs to. */
 struct key {
@@ -245,12 +246,14 @@ static int take_idle(uint32_t i)
     while (*last != NONE) {
         const uint32_t row = *last;
         *last = ends[row].next_idle;
-        if (ends[row].sender >= 0) { /* it has not been reset meanwhile */
+        if (count(row, &all, &ends[i].before) && all.known.tcpi_state == ESTABLISHED) {
             ends[i].sender = ends[row].sender;
             ends[i].receiver = ends[row].receiver;
             ends[row].sender = ends[row].receiver = -1;
-            return count(i, &all, &ends[i].before);
+            return 1;
         }
+        close_ends(row);
+        ends[i].before = (struct counts){0};
     }
     return 0;
 }
@@ -289,8 +292,17 @@ static int socket_error(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) ? errno : error;
 }
 
+/* Tells the shim which flow a connection carries. A new mark takes the route from the socket until it sends, and with it
+ * the initial window, to which the kernel's own controls shrink after a pause before they send: none for those. */
+static void set_mark(uint32_t i)
+{
+    if (table->marks) {
+        set_option(ends[i].sender, SOL_SOCKET, SO_MARK, (int)i + 1, "SO_MARK");
+    }
+}
+
 /* Begins the handshake of a connection between the hosts of a flow; returns an errno, or 0. */
-static int open_ends(uint32_t row, const struct ncc_traffic_flow *flow, int mark)
+static int open_ends(uint32_t row, const struct ncc_traffic_flow *flow)
 {
     struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = hosts[flow->src].address};
     struct sockaddr_in there = {
@@ -299,7 +311,9 @@ static int open_ends(uint32_t row, const struct ncc_traffic_flow *flow, int mark
     const int fd = make_socket(flow->src);
 
     ends[row].sender = fd;
-    set_option(fd, SOL_SOCKET, SO_MARK, mark, "SO_MARK");
+    if (row < table->n_flows) {
+        set_mark(row);
+    }
     set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES, "TCP_NOTSENT_LOWAT");
     set_option(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1, "IP_BIND_ADDRESS_NO_PORT");
     if (set_congestion(fd) || bind(fd, (struct sockaddr *)&here, sizeof(here)) ||
@@ -328,14 +342,14 @@ static void open_flow(uint32_t i)
     flow->opened_ns = now_ns();
     if (take_idle(i)) {
         flow->state = NCC_TRAFFIC_SENDING;
-        set_option(ends[i].sender, SOL_SOCKET, SO_MARK, (int)i + 1, "SO_MARK");
+        set_mark(i);
         wake_after(i);
         watch(EPOLL_CTL_ADD, ends[i].receiver, EPOLLIN, KIND_RECEIVER, i);
         watch(EPOLL_CTL_MOD, ends[i].sender, EPOLLOUT, KIND_SENDER, i);
         return;
     }
     flow->state = NCC_TRAFFIC_CONNECTING;
-    const int error = open_ends(i, flow, (int)i + 1);
+    const int error = open_ends(i, flow);
     if (error) {
         end_flow(i, NCC_TRAFFIC_FAILED, error);
         return;
@@ -446,7 +460,7 @@ static void open_connections(void)
     while (opened < n_ends) {
         for (uint32_t pair = 0; pair < n_pairs; ++pair, ++opened) {
             const struct ncc_traffic_flow *flow = &flows[first_flow[pair]];
-            const int error = open_ends(opened, flow, 0);
+            const int error = open_ends(opened, flow);
             if (error) {
                 fail("host %u cannot be connected to host %u: %s", flow->src, flow->dst, strerror(error));
             }

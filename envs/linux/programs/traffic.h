@@ -43,7 +43,9 @@ struct ncc_traffic_header {
     uint32_t connections_per_pair; /* of hosts that have flows: open from the start, and kept; 0: one for each flow */
     char congestion[16];
     uint64_t samples; /* rounds of samples made so far */
-    uint64_t pad[4];
+    uint32_t marks;   /* 1: the SO_MARK of a flow's connection is its number + 1 */
+    uint32_t unused;
+    uint64_t pad[3];
 };
 
 struct ncc_traffic_host {
