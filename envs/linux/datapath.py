@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`LinuxDatapath`: the kernel's own TCP between network namespaces on this machine, stepped in real time.
 
-Every flow of the list is a connection between two sockets. Packets pass veth pairs, token buckets and the marking
-program of the switches (`rack`). The controller is the header of `baselines/` inside the kernel (`shim`), or one of the
-kernel's own (``linux::cubic``). Periods pass in real time: `step` puts the decision into force, sleeps until the
-period's end and reads what was measured.
+Every flow of the list has a connection between two sockets, its own or one that it shares with those before it
+(`transport.connections_per_pair`). Packets pass veth pairs, token buckets and the marking program of the switches
+(`rack`). The controller is the header of `baselines/` inside the kernel (`shim`), or one of the kernel's own
+(``linux::cubic``). Periods pass in real time: `step` puts the decision into force, sleeps until the period's end and
+reads what was measured.
 
 Equal seeds therefore give equal flows, not equal runs. A period that ends before its decision has come is *missed*: it
 is counted and skipped, and the next measurement covers the time since the last one. Flows start on time to within some
@@ -21,6 +22,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.extras import require_extra
 from ncc.core.flows import FloatArray, FlowTable
@@ -28,6 +31,7 @@ from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
 from ncc.envs.linux.decide import hastened
+from ncc.envs.linux.layout import FLOWS_MAX
 from ncc.envs.linux.objects import require_built
 from ncc.envs.linux.run import Run
 from ncc.envs.linux.senders import KERNEL, check_stack, transports
@@ -99,6 +103,7 @@ class LinuxDatapath:
         self.close()
         check_stack(stack)
         _check_scenario(scenario, stack, self.settings)
+        _check_connections(scenario, flows)
         require_built()
         self._facts, self._fallbacks = {}, ()
         self._run = run = Run(scenario, flows, stack, self.settings)
@@ -159,11 +164,6 @@ def _check_scenario(scenario: Scenario, stack: HostStack, settings: LinuxSetting
             "Scenario.transport.handshake must be true on linux, whose connections always begin with one: set it so, "
             "or use datapath=packetsim or ns3"
         )
-    if scenario.transport.connections_per_pair:
-        raise ConfigError(
-            "Scenario.transport.connections_per_pair must be 0 on linux, where each flow opens its own connection, got "
-            f"{scenario.transport.connections_per_pair}: set it so, or use datapath=packetsim or ns3"
-        )
     if scenario.transport.rtt_noise_max_s:
         raise ConfigError(
             "Scenario.transport.rtt_noise_max_s must be 0 on linux, where controllers get the RTT as it is: set it "
@@ -172,6 +172,16 @@ def _check_scenario(scenario: Scenario, stack: HostStack, settings: LinuxSetting
     settings.check_length(scenario.duration_s, scenario.drain_s)
     if not stack.transport.startswith(KERNEL):
         settings.check_heartbeat(scenario.period_s, scenario.decision_latency_s)
+
+
+def _check_connections(scenario: Scenario, flows: FlowTable) -> None:
+    pairs = np.unique(np.stack([flows.src, flows.dst]), axis=1).shape[1]
+    most, asked = FLOWS_MAX // max(pairs, 1), scenario.transport.connections_per_pair
+    if asked > most:
+        raise ConfigError(
+            f"Scenario.transport.connections_per_pair must be at most {most} on linux for flows between {pairs} pairs "
+            f"of hosts, got {asked}: lower it, or use datapath=packetsim"
+        )
 
 
 DATAPATH = LinuxDatapath

@@ -95,6 +95,8 @@ class Run:
             receive_buffer_bytes=transport.receive_buffer_bytes,
             sample_s=scenario.period_s if self._senders.samples else 0.0,
             nice=machine.TRAFFIC_NICE if settings.scheduling == "fifo" else 0,
+            connections_per_pair=transport.connections_per_pair,
+            marks=self.shim is not None,
             cores=self._traffic_cores,
         )
         ends = [Sender(rack.namespace(host), rack.address(host)) for host in topology.hosts]
@@ -103,6 +105,7 @@ class Run:
             np.array([row[host] for host in column.tolist()], np.int64) for column in (self.flows.src, self.flows.dst)
         )
         self._traffic = self._undo.enter_context(Traffic(ends, self.flows, src, dst, options))
+        self._switch.begin()
         self.meter = Meter(scenario, self.flows, self._ports())
 
     @property

@@ -48,6 +48,7 @@ def of_host(transport: Transport, nic: Nic) -> dict[str, str]:
         "net/ipv4/tcp_no_metrics_save": "1",
         "net/ipv4/tcp_tso_rtt_log": "0",
         "net/ipv4/tcp_timestamps": "0",
+        "net/ipv4/tcp_slow_start_after_idle": str(int(transport.idle_restart)),
         "net/ipv4/tcp_early_retrans": "3" if transport.recovery == "modern" else "0",
         "net/ipv4/tcp_sack": str(int(transport.sack)),
         "net/ipv4/tcp_reordering": str(transport.dup_ack_pkts),
@@ -101,6 +102,8 @@ def not_honoured(transport: Transport, nic: Nic) -> tuple[str, ...]:
             f"transport.initial_rto_s is {KERNEL_INITIAL_RTO_S:g} s in Linux, not {transport.initial_rto_s:g} s: a "
             "lost SYN costs that."
         )
+    if transport.connections_per_pair:
+        said.append("rtt_min_s of a flow is the least RTT of its connection so far, the handshake included.")
     if not transport.sack and not transport.limited_transmit:
         said.append("transport.limited_transmit false is not offered: Linux always does it.")
     if transport.delayed_ack_pkts > 2:

@@ -60,6 +60,8 @@ STATS = np.dtype(
 STRUCTS = {"ncc_switch_port": PORT, "ncc_switch_pool": POOL, "ncc_switch_stats": STATS}
 """Row types by the names of their structs in C."""
 
+_TOTALS = ("tx_pkts", "tx_bytes", "dropped_pkts", "dropped_data_pkts", "marked_pkts")
+
 Stats = npt.NDArray[Any]
 """Rows of `STATS`."""
 
@@ -142,6 +144,7 @@ class Switch:
     def __init__(self, topology: Topology, frame_overhead_bytes: int) -> None:
         check_switch(topology)
         self.programs: dict[str, int] = {}
+        self._before: Stats | None = None
         self._object = bpf().Object(str(require_built()["switch"]))
         try:
             self._object.load()
@@ -180,13 +183,17 @@ class Switch:
         bpf().run(self.programs["ncc_switch_sample"])
         return self._stats
 
+    def begin(self) -> None:
+        """Leave what has passed so far out of the records, but for `queue_max_bytes`."""
+        self._before = self.sample().astype(STATS)
+
     def records(self) -> PortRecords:
-        """Return the totals of every directed port so far."""
+        """Return the totals of every directed port, since `begin` if that was called."""
         stats = self.sample().astype(STATS)
-        counters = (
-            "tx_pkts", "tx_bytes", "dropped_pkts", "dropped_data_pkts", "marked_pkts", "queue_max_bytes",
-        )  # fmt: skip
-        columns = {name: stats[name].astype(np.int64) for name in counters}
+        if self._before is not None:
+            for name in (*_TOTALS, "queue_pkt_ns"):
+                stats[name] -= self._before[name]
+        columns = {name: stats[name].astype(np.int64) for name in (*_TOTALS, "queue_max_bytes")}
         return records(PortRecords, queue_delay_sum_s=stats["queue_pkt_ns"] / NS_PER_S, **columns)
 
     def close(self) -> None:

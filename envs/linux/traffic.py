@@ -22,9 +22,9 @@ from ncc.core.errors import DatapathError
 from ncc.core.flows import FlowTable, IntArray
 from ncc.envs.linux import objects
 
-MAGIC = 0x6E636332
+MAGIC = 0x6E636333
 READY_WITHIN_S = 20.0
-"""Longest time from the program's start until every host listens, and for each later answer."""
+"""Longest time from the program's start until it is ready, and for each later answer."""
 TABLE = "ncc-traffic"
 """Name of the table's file in /proc."""
 PORT = 5001
@@ -46,10 +46,11 @@ HEADER = np.dtype(
         *_fields("<u8", "start_ns deadline_ns sample_ns"),
         *_fields("<u4", "send_buffer_bytes receive_buffer_bytes ecn"),
         ("nice", "<i4"),
-        *_fields("<u4", "over unused"),
+        *_fields("<u4", "over connections_per_pair"),
         ("congestion", "S16"),
         ("samples", "<u8"),
-        ("pad", "<u8", (4,)),
+        *_fields("<u4", "marks unused"),
+        ("pad", "<u8", (3,)),
     ]
 )
 """`struct ncc_traffic_header`."""
@@ -95,6 +96,11 @@ class TrafficOptions:
     nice: int = 0
     """Nice value of the program, -20 to 19. (With SCHED_FIFO it could use so much of a core that the kernel throttles
     all real-time threads.)"""
+    connections_per_pair: int = 0
+    """Connections between each ordered pair of hosts that has flows, open before `begin` and kept for its flows; 0:
+    each flow opens its own. See `ncc.core.scenario.Transport`."""
+    marks: bool = True
+    """True gives a flow's connection its row + 1 as SO_MARK, by which the shim knows it."""
     cores: tuple[int, ...] = ()
     """Cores of the program; empty: any."""
 
@@ -119,8 +125,9 @@ class Traffic:
         header, self.flows = self.header, rows
         header["deadline_ns"] = round(options.deadline_s * 1e9)
         header["sample_ns"] = round(options.sample_s * 1e9)
-        for name in ("send_buffer_bytes", "receive_buffer_bytes", "ecn", "nice"):
+        for name in ("send_buffer_bytes", "receive_buffer_bytes", "ecn", "nice", "connections_per_pair"):
             header[name] = getattr(options, name)
+        header["marks"] = options.marks
         header["congestion"] = options.congestion.encode()
         rows["start_ns"] = np.rint(flows.start_s * 1e9).astype(np.uint64)
         rows["size_bytes"], rows["src"], rows["dst"] = flows.size_bytes, src, dst

@@ -72,7 +72,6 @@ def test_unknown_names_are_refused_with_what_exists(datapath: LinuxDatapath) -> 
     ("changed", "said"),
     [
         ({"transport": TRANSPORT.replace(handshake=False)}, "transport.handshake must be true on linux"),
-        ({"transport": TRANSPORT.replace(connections_per_pair=1)}, "connections_per_pair must be 0 on linux.*got 1"),
         ({"transport": TRANSPORT.replace(rtt_noise_max_s=1e-3)}, "rtt_noise_max_s must be 0 on linux"),
         ({"drain_s": 1000.0}, r"make 1000\.5 s, and a run on linux takes at most 600 s"),
         (

@@ -25,11 +25,12 @@ struct ncc_params {
     ncc_u64 proportional;              /* 1: windows shrink by baselines/prr.h; 0: at once */
 };
 
-/* One connection, written by the kernel; `seq` is odd while it writes. Counters begin with the connection. */
+/* One flow, written by the kernel; `seq` is odd while it writes. A flow is a connection, or the part of it with one
+ * SO_MARK; counters begin with it. */
 struct ncc_report {
     ncc_u32 seq;
     ncc_u32 state;      /* enum ncc_flow_state */
-    ncc_u32 generation; /* number of connections that have had the slot */
+    ncc_u32 generation; /* number of flows that have had the slot */
     ncc_u32 flow;       /* SO_MARK: row in the flow table + 1; 0: unknown */
     ncc_u32 host;       /* index of the agent that limits it, or NCC_NO_HOST */
     ncc_u32 mss_bytes;
@@ -84,7 +85,7 @@ struct ncc_agent {
     ncc_u64 beat_ns;    /* last sign of life of user space; 0: it has not begun */
     ncc_u64 timeout_ns; /* time without a beat after which limits and overrides are ignored */
     ncc_u64 reserved_user[6];
-    ncc_u64 started;    /* connections that send data */
+    ncc_u64 started;    /* flows that send data */
     ncc_u64 finished;   /* those that have ended */
     ncc_u64 unreported; /* those that found no free slot */
     ncc_u64 fallbacks;  /* times that a connection stopped obeying */

@@ -29,8 +29,19 @@ enum { BPF_F_NO_PREALLOC = 1, BPF_F_MMAPABLE = 1 << 10, BPF_SK_STORAGE_GET_F_CRE
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct netns_ipv4 {
+    __u8 sysctl_tcp_slow_start_after_idle;
+};
+
+struct net {
+    struct netns_ipv4 ipv4;
+};
+
 struct sock_common {
     __be32 skc_rcv_saddr;
+    struct {
+        struct net *net;
+    } skc_net;
     volatile __u8 skc_state;
 };
 
@@ -43,6 +54,7 @@ struct sock {
 
 struct inet_connection_sock {
     __u8 icsk_ca_state : 5;
+    __u32 icsk_rto; /* jiffies */
     struct {
         __u8 pending;
     } icsk_ack;
@@ -61,7 +73,8 @@ struct tcp_sock {
     __u32 snd_una, snd_nxt, write_seq, rcv_nxt, high_seq;
     __u32 packets_out, sacked_out, lost_out, retrans_out, max_packets_out;
     __u32 delivered, delivered_ce, lost;
-    __u32 srtt_us; /* times 8 */
+    __u32 srtt_us;  /* times 8 */
+    __u32 lsndtime; /* jiffies when data was last sent */
     struct minmax rtt_min;
     __u32 mss_cache;
     __u32 data_segs_out;

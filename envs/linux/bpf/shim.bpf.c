@@ -132,6 +132,7 @@ void BPF_PROG(shim_cwnd_event, struct sock *sk, enum tcp_ca_event event)
     if (event == CA_EVENT_TX_START) {
         __u64 now_ns = bpf_ktime_get_ns();
 
+        shim_restart(sk, f, now_ns);
         shim_busy(sk, f, now_ns);
         shim_apply(sk, f, now_ns);
     } else if (CC(ecn) == NCC_CC_ECN_DCTCP) {

@@ -23,6 +23,11 @@
 #define NCC_UNPACED (~0UL)             /* sk_pacing_rate: no pacing */
 #define NCC_KERNEL_BURST_PKTS 10       /* the kernel does not pace a connection's first packets */
 
+struct shim_counts {
+    __u64 acked_bytes, sent_bytes, retrans_bytes;
+    __u32 sent_packets;
+};
+
 struct shim_flow {
     __u64 controller[NCC_CC_STATE_MAX / 8]; /* state of the controller */
     struct ncc_cc_conn conn;
@@ -31,6 +36,8 @@ struct shim_flow {
     __u32 generation;      /* generation of the slot */
     __u32 host;            /* index, or NCC_NO_HOST */
     __u32 opened;          /* 1: it has sent data */
+    __u32 mark;            /* SO_MARK when its row was taken */
+    __u32 idle;            /* 1: all data is acknowledged, and the application had no more */
     __u32 obeying;         /* enum shim_obedience */
     __u32 high_seq;        /* the socket's counters at the last ACK */
     __u32 delivered_pkts, marked_pkts, lost_pkts;
@@ -38,6 +45,7 @@ struct shim_flow {
     __u32 total_rto;
     __u32 ce_state, prior_rcv_nxt; /* state of a DCTCP receiver (RFC 8257 section 3.2) */
     __u64 acked_from;              /* tp->bytes_acked when the connection began */
+    struct shim_counts before;     /* counts of the connection when its row was taken */
     __u64 una_bytes;
     __u64 delivered_bytes; /* una_bytes and bytes acknowledged selectively; never falls */
     __u64 total_pkts;      /* tp->delivered since the beginning, in 64 bits */
@@ -137,6 +145,9 @@ static __always_inline struct ncc_report *shim_row(const struct shim_flow *f)
 }
 
 static __always_inline void shim_count(ncc_u64 *counter) { __sync_fetch_and_add(counter, 1); }
+
+/* Returns how much was counted after `before`; 0 if the socket's counters are cleared. */
+static __always_inline __u64 shim_since(__u64 before, __u64 now) { return now > before ? now - before : 0; }
 
 /* Returns the growth of a 32-bit counter since the last call, also over an overflow. */
 static __always_inline __u32 shim_grown(__u32 *seen, __u32 now)

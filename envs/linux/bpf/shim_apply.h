@@ -96,12 +96,19 @@ static __always_inline void shim_apply(struct sock *sk, struct shim_flow *f, __u
         sk->sk_pacing_status = pacing ? SK_PACING_NEEDED : SK_PACING_NONE;
 }
 
-static __always_inline void shim_idle(struct shim_flow *f) { shim_claim(f, 0); }
+static __always_inline void shim_idle(struct shim_flow *f)
+{
+    f->idle = 1;
+    shim_claim(f, 0);
+}
 
 static __always_inline void shim_busy(struct sock *sk, struct shim_flow *f, __u64 now_ns)
 {
+    f->idle = 0;
     if (!f->opened)
         shim_open_row(sk, f);
+    else if (f->mark != sk->sk_mark)
+        shim_next_row(sk, f, now_ns);
     if (f->claim)
         return;
     f->use = NCC_CLAIM_ONE;

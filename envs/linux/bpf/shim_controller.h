@@ -61,6 +61,7 @@ __noinline int shim_cc_init(struct CC(state) * s, const struct ncc_cc_conn *c, s
 SHIM_HANDLER(on_ack)
 SHIM_HANDLER(on_loss)
 SHIM_HANDLER(on_timeout)
+SHIM_HANDLER(on_restart)
 
 static __always_inline void *shim_state(struct shim_flow *f) { return f->controller; }
 

@@ -50,6 +50,31 @@ static __always_inline void shim_losses(struct sock *sk, struct shim_flow *f, __
     }
 }
 
+/* Returns idle_rtos of cc.h. The kernel computes the same for its own controllers, in jiffies; it spares others. */
+static __always_inline __u32 shim_idle_rtos(struct sock *sk)
+{
+    __u32 idle = (__u32)bpf_jiffies64() - ((struct tcp_sock *)sk)->lsndtime;
+    __u32 rto = ((struct inet_connection_sock *)sk)->icsk_rto;
+
+    if (!sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_slow_start_after_idle || !rto || (__s32)idle <= 0)
+        return 0;
+    return (idle - 1) / rto;
+}
+
+/* Reports to the controller that data is sent again after a pause. */
+static __always_inline void shim_restart(struct sock *sk, struct shim_flow *f, __u64 now_ns)
+{
+    struct ncc_cc_event e = {};
+
+    if (!f->idle || ((struct tcp_sock *)sk)->packets_out)
+        return;
+    shim_event(&e, sk, f, now_ns);
+    e.idle_rtos = shim_idle_rtos(sk);
+    if (e.idle_rtos)
+        f->reducing = SHIM_NOT_REDUCING;
+    shim_cc_on_restart(shim_state(f), &f->conn, &e, &f->out);
+}
+
 static __always_inline void shim_rtt(struct shim_flow *f, struct ncc_cc_event *e, long rtt_us)
 {
     if (rtt_us <= 0)

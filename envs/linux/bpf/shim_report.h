@@ -37,13 +37,13 @@ static __always_inline void shim_fill_row(struct ncc_report *r, const struct shi
     r->min_rtt_ns = f->min_rtt_ns;
     r->rtt_sum_ns = f->rtt_sum_ns;
     r->rtt_samples = f->rtt_samples;
-    r->delivered_bytes = f->delivered_bytes;
-    r->acked_bytes = f->una_bytes;
+    r->delivered_bytes = shim_since(f->before.acked_bytes, f->delivered_bytes);
+    r->acked_bytes = shim_since(f->before.acked_bytes, f->una_bytes);
     r->marked_bytes = f->marked_bytes;
     r->lost_bytes = f->lost_bytes;
-    r->sent_bytes = tp->bytes_sent;
-    r->retrans_bytes = tp->bytes_retrans;
-    r->sent_packets = tp->data_segs_out;
+    r->sent_bytes = shim_since(f->before.sent_bytes, tp->bytes_sent);
+    r->retrans_bytes = shim_since(f->before.retrans_bytes, tp->bytes_retrans);
+    r->sent_packets = shim_since(f->before.sent_packets, tp->data_segs_out);
     r->unsent_bytes = tp->write_seq - tp->snd_nxt;
     r->cwnd_bytes = tp->snd_cwnd * f->conn.mss_bytes;
     r->decision = f->decision;
@@ -56,7 +56,7 @@ static __always_inline void shim_fill_row(struct ncc_report *r, const struct shi
     r->fallbacks = f->fallbacks;
 }
 
-/* Takes a slot for a connection that sends data for the first time. */
+/* Takes a slot for a connection that sends data for the first time, or for the first time with this SO_MARK. */
 static __always_inline void shim_open_row(struct sock *sk, struct shim_flow *f)
 {
     struct ncc_agent *a = shim_agent();
@@ -64,6 +64,7 @@ static __always_inline void shim_open_row(struct sock *sk, struct shim_flow *f)
     __u32 slot = 0;
 
     f->opened = 1;
+    f->mark = sk->sk_mark;
     if (!a)
         return;
     shim_count(&a->started);
@@ -79,7 +80,7 @@ static __always_inline void shim_open_row(struct sock *sk, struct shim_flow *f)
     f->generation = r->generation + 1;
     r->generation = f->generation;
     r->state = NCC_FLOW_LIVE;
-    r->flow = sk->sk_mark;
+    r->flow = f->mark;
     r->host = f->host;
     r->began_ns = f->began_ns;
     shim_fill_row(r, f, (const struct tcp_sock *)sk, f->began_ns);
@@ -100,14 +101,30 @@ static __always_inline void shim_close_row(const struct sock *sk, struct shim_fl
         return;
     shim_begin_row(r);
     /* The counters of an aborted socket are already cleared: keep those of the last ACK. */
-    r->sent_bytes = ncc_max_u64(r->sent_bytes, tp->bytes_sent);
-    r->retrans_bytes = ncc_max_u64(r->retrans_bytes, tp->bytes_retrans);
-    r->sent_packets = ncc_max_u64(r->sent_packets, tp->data_segs_out);
+    r->sent_bytes = ncc_max_u64(r->sent_bytes, shim_since(f->before.sent_bytes, tp->bytes_sent));
+    r->retrans_bytes = ncc_max_u64(r->retrans_bytes, shim_since(f->before.retrans_bytes, tp->bytes_retrans));
+    r->sent_packets = ncc_max_u64(r->sent_packets, shim_since(f->before.sent_packets, tp->data_segs_out));
     r->updated_ns = now_ns;
     r->unsent_bytes = 0;
     r->state = NCC_FLOW_FINISHED;
     shim_end_row(r);
     f->slot = 0;
+}
+
+/* Ends the row of a connection that goes on with another flow, and takes another one, which counts from 0. */
+static __always_inline void shim_next_row(struct sock *sk, struct shim_flow *f, __u64 now_ns)
+{
+    const struct tcp_sock *tp = (const struct tcp_sock *)sk;
+
+    shim_close_row(sk, f, now_ns);
+    f->before.acked_bytes = tp->bytes_acked - f->acked_from;
+    f->before.sent_bytes = tp->bytes_sent;
+    f->before.retrans_bytes = tp->bytes_retrans;
+    f->before.sent_packets = tp->data_segs_out;
+    f->began_ns = now_ns;
+    f->lost_bytes = f->marked_bytes = f->rtt_sum_ns = f->rtt_samples = 0;
+    f->acks = f->recoveries = f->timeouts = f->fallbacks = 0;
+    shim_open_row(sk, f);
 }
 
 #endif

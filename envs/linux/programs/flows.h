@@ -27,6 +27,7 @@
 #define UNSENT_BYTES 262144 /* unsent bytes in a socket: 4 ms at 500 Mbit/s without this process */
 #define WAKE_BYTES 65536    /* bytes that a receiver waits for, to wake up for dozens of packets */
 #define CLOSING_NS 500000   /* period at which delivered flows are checked for their last ACK */
+#define OPEN_WITHIN_S 15    /* longest time for the connections that are open from the start */
 #define EVENTS 256
 
 /* The kernel's tcp_info as of 6.7, which counts timeouts; headers of older systems do not have it. */
@@ -38,21 +39,37 @@ struct long_tcp_info {
 
 enum kind { KIND_TIMER, KIND_CONTROL, KIND_LISTENER, KIND_SENDER, KIND_RECEIVER };
 
-struct ends {
-    int sender, receiver; /* -1: none */
+/* Counters of a connection (TCP_INFO). */
+struct counts {
+    uint64_t acked_bytes, left_bytes;
+    uint32_t sent_pkts, retransmitted_pkts, ce_pkts;
+    uint16_t timeouts;
 };
 
-/* The flow that an arriving connection belongs to. */
+/* Both ends of a connection. The first rows are of the flows, by their numbers: a flow has the ends while it uses them,
+ * and keeps them for the next flow of its pair. The others are of connections that no flow has used. */
+struct ends {
+    int sender, receiver; /* -1: none */
+    int idle;             /* 1: the flow is over */
+    uint32_t next_idle;   /* row of the connection of the pair that became idle before, or NONE */
+    struct counts before; /* those of earlier flows */
+};
+#define NONE UINT32_MAX
+#define ESTABLISHED 1 /* tcpi_state, TCP_ESTABLISHED */
+
+/* The row of `ends` that an arriving connection belongs to. */
 struct key {
     uint32_t address;
     uint32_t port; /* in network order; 0: free */
-    uint32_t flow;
+    uint32_t row;
 };
 
 static struct ncc_traffic_header *table;
 static struct ncc_traffic_host *hosts;
 static struct ncc_traffic_flow *flows;
 static struct ends *ends;
+static uint32_t n_ends, *first_flow, n_pairs; /* first flow of each pair of hosts */
+static uint32_t *last_idle; /* row of the connection that became idle last, by src * n_hosts + dst; or NONE */
 static struct key *keys;
 static uint32_t key_mask;
 static uint32_t *live, n_live;       /* flows that are open and not done */
@@ -143,35 +160,52 @@ static struct key *find_key(uint32_t address, uint16_t port)
     return &keys[at];
 }
 
-static void sample(uint32_t i, int count)
+/* Reads the counters of a connection; returns 0 if there are none. */
+static int count(uint32_t row, struct long_tcp_info *all, struct counts *so_far)
 {
-    struct ncc_traffic_flow *flow = &flows[i];
-    struct long_tcp_info all = {0};
-    socklen_t length = sizeof(all);
-    uint16_t timeouts;
+    socklen_t length = sizeof(*all);
 
-    if (ends[i].sender < 0 || getsockopt(ends[i].sender, IPPROTO_TCP, TCP_INFO, &all, &length)) {
-        return;
+    memset(all, 0, sizeof(*all));
+    if (ends[row].sender < 0 || getsockopt(ends[row].sender, IPPROTO_TCP, TCP_INFO, all, &length)) {
+        return 0;
     }
-    if (length < TOTAL_RTO_AT + sizeof(timeouts)) {
+    if (length < TOTAL_RTO_AT + sizeof(so_far->timeouts)) {
         fail("this kernel does not count timeouts (TCP_INFO of %u bytes): it must be 6.7 or later", length);
     }
-    memcpy(&timeouts, (const char *)&all + TOTAL_RTO_AT, sizeof(timeouts));
+    memcpy(&so_far->timeouts, (const char *)all + TOTAL_RTO_AT, sizeof(so_far->timeouts));
     /* bytes_acked counts the SYN as one. */
-    const uint64_t acked = all.known.tcpi_bytes_acked ? all.known.tcpi_bytes_acked - 1 : 0;
-    const uint64_t left = all.known.tcpi_bytes_sent - all.known.tcpi_bytes_retrans;
-    flow->acked_bytes = acked < flow->size_bytes ? acked : flow->size_bytes;
-    flow->left_bytes = left < flow->size_bytes ? left : flow->size_bytes;
+    so_far->acked_bytes = all->known.tcpi_bytes_acked ? all->known.tcpi_bytes_acked - 1 : 0;
+    so_far->left_bytes = all->known.tcpi_bytes_sent - all->known.tcpi_bytes_retrans;
+    so_far->sent_pkts = all->known.tcpi_data_segs_out;
+    so_far->retransmitted_pkts = all->known.tcpi_total_retrans;
+    so_far->ce_pkts = all->known.tcpi_delivered_ce;
+    return 1;
+}
+
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+static void sample(uint32_t i, int count_rtt)
+{
+    struct ncc_traffic_flow *flow = &flows[i];
+    const struct counts *before = &ends[i].before;
+    struct long_tcp_info all;
+    struct counts so_far;
+
+    if (!count(i, &all, &so_far)) {
+        return;
+    }
+    flow->acked_bytes = least(so_far.acked_bytes - before->acked_bytes, flow->size_bytes);
+    flow->left_bytes = least(so_far.left_bytes - before->left_bytes, flow->size_bytes);
     flow->min_rtt_us = all.known.tcpi_min_rtt == UINT32_MAX ? 0 : all.known.tcpi_min_rtt;
     flow->rtt_us = all.known.tcpi_rtt;
-    if (count && all.known.tcpi_rtt) {
+    if (count_rtt && all.known.tcpi_rtt) {
         flow->rtt_sum_us += all.known.tcpi_rtt;
         ++flow->rtt_samples;
     }
-    flow->sent_pkts = all.known.tcpi_data_segs_out;
-    flow->retransmitted_pkts = all.known.tcpi_total_retrans;
-    flow->timeouts = timeouts;
-    flow->ce_pkts = all.known.tcpi_delivered_ce;
+    flow->sent_pkts = so_far.sent_pkts - before->sent_pkts;
+    flow->retransmitted_pkts = so_far.retransmitted_pkts - before->retransmitted_pkts;
+    flow->timeouts = (uint16_t)(so_far.timeouts - before->timeouts);
+    flow->ce_pkts = so_far.ce_pkts - before->ce_pkts;
     flow->cwnd_pkts = all.known.tcpi_snd_cwnd;
 }
 
@@ -184,26 +218,70 @@ static void close_silently(int *fd)
     }
 }
 
+static void close_ends(uint32_t row)
+{
+    close_silently(&ends[row].sender);
+    close_silently(&ends[row].receiver);
+}
+
+static uint32_t *last_idle_of(const struct ncc_traffic_flow *flow)
+{
+    return &last_idle[(size_t)flow->src * table->n_hosts + flow->dst];
+}
+
+/* Keeps a connection for the next flow of its pair. */
+static void keep_idle(uint32_t row, uint32_t *last)
+{
+    ends[row].idle = 1;
+    ends[row].next_idle = *last;
+    *last = row;
+}
+
+/* Gives a flow the connection of its pair that became idle last; returns 0 if there is none. */
+static int take_idle(uint32_t i)
+{
+    uint32_t *last = last_idle_of(&flows[i]);
+    struct long_tcp_info all;
+
+    while (*last != NONE) {
+        const uint32_t row = *last;
+        *last = ends[row].next_idle;
+        if (count(row, &all, &ends[i].before) && all.known.tcpi_state == ESTABLISHED) {
+            ends[i].sender = ends[row].sender;
+            ends[i].receiver = ends[row].receiver;
+            ends[row].sender = ends[row].receiver = -1;
+            return 1;
+        }
+        close_ends(row);
+        ends[i].before = (struct counts){0};
+    }
+    return 0;
+}
+
+/* Removes a flow from a list and keeps the order of the others. */
+static void strike(uint32_t *list, uint32_t *n, uint32_t i)
+{
+    for (uint32_t k = 0; k < *n; ++k) {
+        if (list[k] == i) {
+            memmove(&list[k], &list[k + 1], (--*n - k) * sizeof(*list));
+            return;
+        }
+    }
+}
+
 static void end_flow(uint32_t i, enum ncc_traffic_state state, int error)
 {
     sample(i, 1);
-    close_silently(&ends[i].sender);
-    close_silently(&ends[i].receiver);
+    if (state == NCC_TRAFFIC_DONE && table->connections_per_pair) {
+        keep_idle(i, last_idle_of(&flows[i]));
+    } else {
+        close_ends(i);
+    }
     flows[i].error = error;
     __atomic_store_n(&flows[i].state, state, __ATOMIC_RELEASE);
     ++n_over;
-    for (uint32_t k = 0; k < n_live; ++k) {
-        if (live[k] == i) {
-            live[k] = live[--n_live];
-            break;
-        }
-    }
-    for (uint32_t k = 0; k < n_closing; ++k) {
-        if (closing[k] == i) {
-            closing[k] = closing[--n_closing];
-            break;
-        }
-    }
+    strike(live, &n_live, i);
+    strike(closing, &n_closing, i);
 }
 
 static int socket_error(int fd)
@@ -214,32 +292,69 @@ static int socket_error(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) ? errno : error;
 }
 
-static void open_flow(uint32_t i)
+/* Tells the shim which flow a connection carries. A new mark takes the route from the socket until it sends, and with it
+ * the initial window, to which the kernel's own controls shrink after a pause before they send: none for those. */
+static void set_mark(uint32_t i)
 {
-    struct ncc_traffic_flow *flow = &flows[i];
+    if (table->marks) {
+        set_option(ends[i].sender, SOL_SOCKET, SO_MARK, (int)i + 1, "SO_MARK");
+    }
+}
+
+/* Begins the handshake of a connection between the hosts of a flow; returns an errno, or 0. */
+static int open_ends(uint32_t row, const struct ncc_traffic_flow *flow)
+{
     struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = hosts[flow->src].address};
     struct sockaddr_in there = {
         .sin_family = AF_INET, .sin_addr.s_addr = hosts[flow->dst].address, .sin_port = htons(NCC_TRAFFIC_PORT)};
     socklen_t length = sizeof(here);
     const int fd = make_socket(flow->src);
 
-    ends[i].sender = fd;
-    live[n_live++] = i;
-    set_option(fd, SOL_SOCKET, SO_MARK, (int)i + 1, "SO_MARK");
+    ends[row].sender = fd;
+    if (row < table->n_flows) {
+        set_mark(row);
+    }
     set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES, "TCP_NOTSENT_LOWAT");
     set_option(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1, "IP_BIND_ADDRESS_NO_PORT");
-    flow->opened_ns = now_ns();
-    flow->state = NCC_TRAFFIC_CONNECTING;
     if (set_congestion(fd) || bind(fd, (struct sockaddr *)&here, sizeof(here)) ||
         (connect(fd, (struct sockaddr *)&there, sizeof(there)) && errno != EINPROGRESS)) {
-        end_flow(i, NCC_TRAFFIC_FAILED, errno);
-        return;
+        return errno;
     }
     if (getsockname(fd, (struct sockaddr *)&here, &length)) {
         fail("getsockname failed: %s", strerror(errno));
     }
-    *find_key(here.sin_addr.s_addr, here.sin_port) = (struct key){here.sin_addr.s_addr, here.sin_port, i};
-    watch(EPOLL_CTL_ADD, fd, EPOLLOUT, KIND_SENDER, i);
+    *find_key(here.sin_addr.s_addr, here.sin_port) = (struct key){here.sin_addr.s_addr, here.sin_port, row};
+    return 0;
+}
+
+static void wake_after(uint32_t i)
+{
+    const uint64_t rest = flows[i].size_bytes - flows[i].received_bytes;
+
+    set_option(ends[i].receiver, SOL_SOCKET, SO_RCVLOWAT, rest < WAKE_BYTES ? (int)rest : WAKE_BYTES, "SO_RCVLOWAT");
+}
+
+static void open_flow(uint32_t i)
+{
+    struct ncc_traffic_flow *flow = &flows[i];
+
+    live[n_live++] = i;
+    flow->opened_ns = now_ns();
+    if (take_idle(i)) {
+        flow->state = NCC_TRAFFIC_SENDING;
+        set_mark(i);
+        wake_after(i);
+        watch(EPOLL_CTL_ADD, ends[i].receiver, EPOLLIN, KIND_RECEIVER, i);
+        watch(EPOLL_CTL_MOD, ends[i].sender, EPOLLOUT, KIND_SENDER, i);
+        return;
+    }
+    flow->state = NCC_TRAFFIC_CONNECTING;
+    const int error = open_ends(i, flow);
+    if (error) {
+        end_flow(i, NCC_TRAFFIC_FAILED, error);
+        return;
+    }
+    watch(EPOLL_CTL_ADD, ends[i].sender, EPOLLOUT, KIND_SENDER, i);
 }
 
 static void send_some(uint32_t i, uint32_t events)
@@ -248,6 +363,12 @@ static void send_some(uint32_t i, uint32_t events)
     int error;
 
     if (ends[i].sender < 0) {
+        return;
+    }
+    if (ends[i].idle) {
+        if (events & (EPOLLERR | EPOLLHUP)) {
+            close_ends(i);
+        }
         return;
     }
     if (events & (EPOLLERR | EPOLLHUP)) {
@@ -274,13 +395,6 @@ static void send_some(uint32_t i, uint32_t events)
         flow->state = NCC_TRAFFIC_HANDED;
         watch(EPOLL_CTL_MOD, ends[i].sender, 0, KIND_SENDER, i);
     }
-}
-
-static void wake_after(uint32_t i)
-{
-    const uint64_t rest = flows[i].size_bytes - flows[i].received_bytes;
-
-    set_option(ends[i].receiver, SOL_SOCKET, SO_RCVLOWAT, rest < WAKE_BYTES ? (int)rest : WAKE_BYTES, "SO_RCVLOWAT");
 }
 
 static void receive_some(uint32_t i, uint32_t events)
@@ -321,13 +435,15 @@ static void accept_all(int listener)
 
     while ((fd = accept4(listener, (struct sockaddr *)&peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
         const struct key *key = find_key(peer.sin_addr.s_addr, peer.sin_port);
-        if (!key->port || ends[key->flow].receiver >= 0) {
+        if (!key->port || ends[key->row].receiver >= 0) {
             close(fd); /* belongs to no flow */
             continue;
         }
-        ends[key->flow].receiver = fd;
-        wake_after(key->flow);
-        watch(EPOLL_CTL_ADD, fd, EPOLLIN, KIND_RECEIVER, key->flow);
+        ends[key->row].receiver = fd;
+        if (key->row < table->n_flows) {
+            wake_after(key->row);
+            watch(EPOLL_CTL_ADD, fd, EPOLLIN, KIND_RECEIVER, key->row);
+        }
         length = sizeof(peer);
     }
     if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
@@ -335,14 +451,53 @@ static void accept_all(int listener)
     }
 }
 
-/* Closes delivered flows whose last byte is acknowledged, or whose sender cannot be asked. */
-static void close_delivered(void)
+/* Opens the connections of each pair that are open from the start, one of every pair at a time. */
+static void open_connections(void)
 {
-    for (uint32_t k = n_closing; k-- > 0;) {
+    const uint64_t until = now_ns() + OPEN_WITHIN_S * 1000000000ull;
+    uint32_t row = table->n_flows, opened = row;
+
+    while (opened < n_ends) {
+        for (uint32_t pair = 0; pair < n_pairs; ++pair, ++opened) {
+            const struct ncc_traffic_flow *flow = &flows[first_flow[pair]];
+            const int error = open_ends(opened, flow);
+            if (error) {
+                fail("host %u cannot be connected to host %u: %s", flow->src, flow->dst, strerror(error));
+            }
+            watch(EPOLL_CTL_ADD, ends[opened].sender, 0, KIND_SENDER, opened);
+            keep_idle(opened, last_idle_of(flow));
+        }
+        while (row < opened) {
+            struct epoll_event events[EVENTS];
+            const int n = epoll_wait(poller, events, EVENTS, 100);
+            for (int k = 0; k < n; ++k) {
+                const uint32_t index = (uint32_t)events[k].data.u64;
+                if (events[k].data.u64 >> 32 == KIND_LISTENER) {
+                    accept_all((int)index);
+                } else if (events[k].data.u64 >> 32 == KIND_SENDER) {
+                    fail("a connection cannot be opened: %s", strerror(socket_error(ends[index].sender)));
+                }
+            }
+            while (row < opened && ends[row].receiver >= 0) {
+                ++row;
+            }
+            if (now_ns() > until) {
+                fail("the connections that are open from the start took longer than %d s", OPEN_WITHIN_S);
+            }
+        }
+    }
+}
+
+/* Ends delivered flows whose last byte is acknowledged, or whose sender cannot be asked, in the order of delivery. */
+static void end_delivered(void)
+{
+    for (uint32_t k = 0; k < n_closing;) {
         const uint32_t i = closing[k];
         int unacked = 0;
         if (ioctl(ends[i].sender, SIOCOUTQ, &unacked) || unacked == 0) {
             end_flow(i, NCC_TRAFFIC_DONE, 0);
+        } else {
+            ++k;
         }
     }
 }

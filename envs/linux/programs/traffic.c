@@ -7,7 +7,8 @@
  *
  * Standard output: one byte when everything is ready, and one for each snapshot. Standard input: 8 bytes, the time 0 on
  * CLOCK_MONOTONIC, then an 's' for each snapshot of TCP_INFO. The end of standard input ends the program.
- * Connections are closed without a packet (TCP_REPAIR), as in the simulators. Errors: one sentence, status 1.
+ * Connections are closed without a packet (TCP_REPAIR), as in the simulators: each when its flow is over, or if the table
+ * asks for connections that stay open (ncc.core.scenario.Transport.connections_per_pair), at the end. Errors: one sentence, status 1.
  */
 #define _GNU_SOURCE
 #include "flows.h"
@@ -48,6 +49,7 @@ static void tick(void)
     }
     now = now_ns();
     while (next_flow < table->n_flows && table->start_ns + flows[next_flow].start_ns <= now) {
+        end_delivered(); /* their connections are idle now */
         open_flow(next_flow++);
     }
     if (table->sample_ns && now >= next_sample_ns) {
@@ -115,6 +117,24 @@ static void *array(size_t n, size_t each)
     return made;
 }
 
+static void find_pairs(void)
+{
+    const size_t of_hosts = (size_t)table->n_hosts * table->n_hosts;
+
+    first_flow = array(table->n_flows, sizeof(*first_flow));
+    last_idle = array(of_hosts, sizeof(*last_idle));
+    for (uint32_t i = 0; i < table->n_flows; ++i) {
+        uint32_t *known = last_idle_of(&flows[i]);
+        if (!*known) {
+            *known = 1;
+            first_flow[n_pairs++] = i;
+        }
+    }
+    for (size_t k = 0; k < of_hosts; ++k) {
+        last_idle[k] = NONE;
+    }
+}
+
 static void prepare(void)
 {
     struct rlimit files;
@@ -125,13 +145,15 @@ static void prepare(void)
     if (setpriority(PRIO_PROCESS, 0, table->nice)) {
         fail("nice %d is refused: %s", table->nice, strerror(errno));
     }
-    ends = array(table->n_flows, sizeof(*ends));
+    find_pairs();
+    n_ends = table->n_flows + n_pairs * table->connections_per_pair;
+    ends = array(n_ends, sizeof(*ends));
     live = array(table->n_flows, sizeof(*live));
     closing = array(table->n_flows, sizeof(*closing));
-    for (uint32_t i = 0; i < table->n_flows; ++i) {
-        ends[i] = (struct ends){-1, -1};
+    for (uint32_t i = 0; i < n_ends; ++i) {
+        ends[i].sender = ends[i].receiver = -1;
     }
-    for (key_mask = 1024; key_mask < 4 * table->n_flows; key_mask *= 2) {
+    for (key_mask = 1024; key_mask < 4 * n_ends; key_mask *= 2) {
     }
     keys = array(key_mask--, sizeof(*keys));
     namespaces = array(table->n_hosts, sizeof(*namespaces));
@@ -232,13 +254,18 @@ static void run(void)
                 break;
             }
         }
-        close_delivered();
+        end_delivered();
         if (now_ns() >= table->start_ns + table->deadline_ns) {
             break;
         }
     }
     for (uint32_t k = 0; k < n_live; ++k) {
         sample(live[k], 0);
+    }
+    for (uint32_t row = 0; row < n_ends; ++row) {
+        if (ends[row].idle) {
+            close_ends(row);
+        }
     }
     __atomic_store_n(&table->over, n_over < table->n_flows ? NCC_TRAFFIC_OUT_OF_TIME : NCC_TRAFFIC_ALL_DONE,
                      __ATOMIC_RELEASE);
@@ -256,6 +283,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     prepare();
     listen_everywhere();
+    open_connections();
     wait_for_start();
     run();
     return 0;

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define NCC_TRAFFIC_MAGIC 0x6e636332u /* "ncc2" */
+#define NCC_TRAFFIC_MAGIC 0x6e636333u /* "ncc3" */
 #define NCC_TRAFFIC_PORT 5001         /* port on which every receiving host listens */
 
 enum ncc_traffic_state {
@@ -40,10 +40,12 @@ struct ncc_traffic_header {
     uint32_t ecn;  /* value of net.ipv4.tcp_ecn in every host's namespace */
     int32_t nice;  /* nice value of the program, -20 .. 19 */
     uint32_t over; /* enum ncc_traffic_over */
-    uint32_t unused;
+    uint32_t connections_per_pair; /* of hosts that have flows: open from the start, and kept; 0: one for each flow */
     char congestion[16];
     uint64_t samples; /* rounds of samples made so far */
-    uint64_t pad[4];
+    uint32_t marks;   /* 1: the SO_MARK of a flow's connection is its number + 1 */
+    uint32_t unused;
+    uint64_t pad[3];
 };
 
 struct ncc_traffic_host {
@@ -58,10 +60,11 @@ struct ncc_traffic_flow {
     uint32_t src, dst;             /* rows of the hosts */
     uint32_t state;                /* enum ncc_traffic_state */
     int32_t error;                 /* errno of a failed flow */
-    uint64_t opened_ns, finish_ns; /* CLOCK_MONOTONIC of connect() and of the last byte received; 0: not yet */
+    uint64_t opened_ns, finish_ns; /* CLOCK_MONOTONIC: given to a connection, last byte received; 0: not yet */
     uint64_t handed_bytes;         /* bytes handed to the socket */
     uint64_t received_bytes;       /* bytes read by the receiving application */
-    uint64_t acked_bytes;          /* this and the rest are from TCP_INFO: at samples, on demand and at the end */
+    uint64_t acked_bytes;          /* this and the rest are from TCP_INFO: at samples, on demand and at the end; RTTs
+                                    * and the window are the connection's */
     uint64_t left_bytes;           /* payload that has left the host at least once */
     uint64_t rtt_sum_us;           /* sum of the smoothed RTTs at samples */
     uint32_t rtt_samples, rtt_us, min_rtt_us;
