@@ -7,8 +7,9 @@
  *
  * Standard output: one byte when everything is ready, and one for each snapshot. Standard input: 8 bytes, the time 0 on
  * CLOCK_MONOTONIC, then an 's' for each snapshot of TCP_INFO. The end of standard input ends the program.
- * Connections are closed without a packet (TCP_REPAIR), as in the simulators: each when its flow is over, or if the table
- * asks for connections that stay open (ncc.core.scenario.Transport.connections_per_pair), at the end. Errors: one sentence, status 1.
+ * Connections are closed without a packet (TCP_REPAIR), as in the simulators: each when its flow is over; if the
+ * table asks for connections that stay open (Transport.connections_per_pair of ncc/core/scenario.py), all at the end.
+ * Errors: one sentence, status 1.
  */
 #define _GNU_SOURCE
 #include "flows.h"
