@@ -5,15 +5,15 @@
 
 #include "ends.h"
 
-#define CHUNK_BYTES 65536   /* bytes handed to a socket at once */
-#define WAKE_BYTES 65536    /* bytes that a receiver waits for, to wake up for dozens of packets */
-#define CLOSING_NS 500000   /* period at which delivered flows are checked for their last ACK */
-#define OPEN_WITHIN_S 15    /* longest time for the connections that are open from the start */
+#define CHUNK_BYTES 65536 /* bytes handed to a socket at once */
+#define WAKE_BYTES 65536  /* bytes that a receiver waits for, to wake up for dozens of packets */
+#define CLOSING_NS 500000 /* period at which delivered flows are checked for their last ACK */
+#define OPEN_WITHIN_S 15  /* longest time for the connections that are open from the start */
 #define EVENTS 256
 
 static uint32_t *first_flow, n_pairs; /* first flow of each pair of hosts */
-static uint32_t *live, n_live;       /* flows that are open and not done */
-static uint32_t *closing, n_closing; /* flows that are delivered and not fully acknowledged */
+static uint32_t *live, n_live;        /* flows that are open and not done */
+static uint32_t *closing, n_closing;  /* flows that are delivered and not fully acknowledged */
 static uint32_t next_flow, n_over;
 static uint64_t next_sample_ns;
 static int timer;

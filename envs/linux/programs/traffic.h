@@ -37,9 +37,9 @@ struct ncc_traffic_header {
     uint64_t deadline_ns; /* time after time 0 at which the program ends, whatever is left */
     uint64_t sample_ns;   /* period of the samples of live flows; 0: none */
     uint32_t send_buffer_bytes, receive_buffer_bytes;
-    uint32_t ecn;  /* value of net.ipv4.tcp_ecn in every host's namespace */
-    int32_t nice;  /* nice value of the program, -20 .. 19 */
-    uint32_t over; /* enum ncc_traffic_over */
+    uint32_t ecn;                  /* value of net.ipv4.tcp_ecn in every host's namespace */
+    int32_t nice;                  /* nice value of the program, -20 .. 19 */
+    uint32_t over;                 /* enum ncc_traffic_over */
     uint32_t connections_per_pair; /* of hosts that have flows: open from the start, and kept; 0: one for each flow */
     char congestion[16];
     uint64_t samples; /* rounds of samples made so far */
