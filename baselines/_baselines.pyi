@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Extension module of binding.cpp: the table of controllers, a connection, and the decisions of a switch."""
 
+from typing import TypedDict, Unpack
+
 import numpy as np
 import numpy.typing as npt
 
@@ -52,6 +54,25 @@ def dynamic_threshold(
 def table() -> list[tuple[str, str, int, int, list[tuple[str, int, int, int, str]]]]:
     """Rows (name, summary, ecn, state_bytes, [(parameter, default, min, max, help)])."""
 
+class Event(TypedDict, total=False):
+    """`struct ncc_cc_event` of cc.h; what is left out is 0."""
+
+    now_ns: int
+    rtt_ns: int
+    min_rtt_ns: int
+    srtt_ns: int
+    delivered_bytes: int
+    acked_bytes: int
+    inflight_bytes: int
+    una_bytes: int
+    nxt_bytes: int
+    flags: int
+    total_delivered_bytes: int
+    prior_delivered_bytes: int
+    interval_ns: int
+    lost_bytes: int
+    idle_rtos: int
+
 class Connection:
     """One connection; all values as in cc.h. Every method returns (cwnd_bytes, ssthresh_bytes, pacing_bytes_per_s)."""
 
@@ -59,82 +80,10 @@ class Connection:
         """Runs `init`. `params` in table order; raises `ValueError` on a wrong name, count or range."""
 
     def init(self) -> tuple[int, int, int]: ...
-    def on_ack(
-        self,
-        *,
-        now_ns: int = 0,
-        rtt_ns: int = 0,
-        min_rtt_ns: int = 0,
-        srtt_ns: int = 0,
-        delivered_bytes: int = 0,
-        acked_bytes: int = 0,
-        inflight_bytes: int = 0,
-        una_bytes: int = 0,
-        nxt_bytes: int = 0,
-        flags: int = 0,
-        total_delivered_bytes: int = 0,
-        prior_delivered_bytes: int = 0,
-        interval_ns: int = 0,
-        lost_bytes: int = 0,
-        idle_rtos: int = 0,
-    ) -> tuple[int, int, int]: ...
-    def on_loss(
-        self,
-        *,
-        now_ns: int = 0,
-        rtt_ns: int = 0,
-        min_rtt_ns: int = 0,
-        srtt_ns: int = 0,
-        delivered_bytes: int = 0,
-        acked_bytes: int = 0,
-        inflight_bytes: int = 0,
-        una_bytes: int = 0,
-        nxt_bytes: int = 0,
-        flags: int = 0,
-        total_delivered_bytes: int = 0,
-        prior_delivered_bytes: int = 0,
-        interval_ns: int = 0,
-        lost_bytes: int = 0,
-        idle_rtos: int = 0,
-    ) -> tuple[int, int, int]: ...
-    def on_timeout(
-        self,
-        *,
-        now_ns: int = 0,
-        rtt_ns: int = 0,
-        min_rtt_ns: int = 0,
-        srtt_ns: int = 0,
-        delivered_bytes: int = 0,
-        acked_bytes: int = 0,
-        inflight_bytes: int = 0,
-        una_bytes: int = 0,
-        nxt_bytes: int = 0,
-        flags: int = 0,
-        total_delivered_bytes: int = 0,
-        prior_delivered_bytes: int = 0,
-        interval_ns: int = 0,
-        lost_bytes: int = 0,
-        idle_rtos: int = 0,
-    ) -> tuple[int, int, int]: ...
-    def on_restart(
-        self,
-        *,
-        now_ns: int = 0,
-        rtt_ns: int = 0,
-        min_rtt_ns: int = 0,
-        srtt_ns: int = 0,
-        delivered_bytes: int = 0,
-        acked_bytes: int = 0,
-        inflight_bytes: int = 0,
-        una_bytes: int = 0,
-        nxt_bytes: int = 0,
-        flags: int = 0,
-        total_delivered_bytes: int = 0,
-        prior_delivered_bytes: int = 0,
-        interval_ns: int = 0,
-        lost_bytes: int = 0,
-        idle_rtos: int = 0,
-    ) -> tuple[int, int, int]: ...
+    def on_ack(self, **event: Unpack[Event]) -> tuple[int, int, int]: ...
+    def on_loss(self, **event: Unpack[Event]) -> tuple[int, int, int]: ...
+    def on_timeout(self, **event: Unpack[Event]) -> tuple[int, int, int]: ...
+    def on_restart(self, **event: Unpack[Event]) -> tuple[int, int, int]: ...
     def drive(self, kinds: npt.NDArray[np.uint8], events: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         """Many events at once; returns [n, 3].
 

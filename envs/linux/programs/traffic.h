@@ -40,7 +40,7 @@ struct ncc_traffic_header {
     uint32_t ecn;                  /* value of net.ipv4.tcp_ecn in every host's namespace */
     int32_t nice;                  /* nice value of the program, -20 .. 19 */
     uint32_t over;                 /* enum ncc_traffic_over */
-    uint32_t connections_per_pair; /* of hosts that have flows: open from the start, and kept; 0: one for each flow */
+    uint32_t connections_per_pair; /* connections open from the start for each pair with flows; 0: one per flow */
     char congestion[16];
     uint64_t samples; /* rounds of samples made so far */
     uint32_t marks;   /* 1: the SO_MARK of a flow's connection is its number + 1 */

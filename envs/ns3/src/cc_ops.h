@@ -60,7 +60,7 @@ class CcOps final : public ns3::TcpCongestionOps
     ncc_prr prr_{};
     bool marked_ = false;       // the window shrinks because of ECN ...
     uint64_t marked_until_ = 0; // ... until more than this is acknowledged
-    uint32_t window_bytes_ = 0; // in force, while out_ is the target
+    uint32_t window_bytes_ = 0; // window in force, while out_ is the target
     alignas(8) unsigned char state_[NCC_CC_STATE_MAX] = {};
 };
 

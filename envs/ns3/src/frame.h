@@ -21,7 +21,7 @@ struct Frame final : ns3::EventImpl {
     int64_t joined_ns = 0;     // time at which it joined its queue
     uint64_t offset_bytes = 0; // stream offset of the payload, in the connection
     uint32_t flow = 0;
-    uint32_t route = 0; // what chooses among paths of equal cost: the first flow of its connection
+    uint32_t route = 0; // first flow of its connection, which chooses among paths of equal cost
     uint32_t node = 0;  // next node on its way
     uint32_t ip_bytes = 0;
     uint32_t payload_bytes = 0;

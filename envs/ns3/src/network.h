@@ -138,7 +138,7 @@ class Network
     std::vector<std::unique_ptr<Port>> ports_; // by directed port; null at host ends
     std::vector<FlowView> views_;
     std::vector<FlowRecord> records_;
-    std::vector<std::unique_ptr<Connection>> connections_; // by flow, for idle ones by their last
+    std::vector<std::unique_ptr<Connection>> connections_; // index: flow, or the last flow of an idle one
     IdleConnections idle_;
     std::vector<const Nic *> nic_of_flow_;
     std::vector<double> limits_;

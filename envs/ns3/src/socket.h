@@ -140,8 +140,8 @@ class HostSocket final : public ns3::TcpSocketBase
     ns3::Ptr<RateProbe> rate_; // only for controllers that want delivery rates
     ns3::Address local_, peer_;
 
-    uint64_t earlier_bytes_ = 0; // of earlier flows on this connection
-    uint64_t end_bytes_ = 0;     // of this flow and earlier ones
+    uint64_t earlier_bytes_ = 0; // payload of earlier flows on this connection
+    uint64_t end_bytes_ = 0;     // payload of this flow and of earlier ones
     uint64_t unoffered_bytes_ = 0;
     uint32_t syns_ = 0;
     mutable bool held_back_ = false; // TCP wanted to send, but the host's queue was full
@@ -165,7 +165,7 @@ class HostSocket final : public ns3::TcpSocketBase
     uint64_t probe_end_bytes_ = 0;   // end of what was sent when a probe was; 0: no probe is out
     bool probe_resent_ = false;      // the probe was no new data
     uint32_t last_sent_bytes_ = 0;   // payload of the newest packet
-    uint32_t lost_before_bytes_ = 0; // before the current ACK
+    uint32_t lost_before_bytes_ = 0; // payload that counted as lost before the current ACK
 
     // RTT samples that the controller gets
     int64_t measured_rtt_ns_ = 0; // sample of the current packet; 0: none

@@ -212,7 +212,7 @@ class Network
     std::vector<Departures> departures_; // by pool
     std::vector<SackBlocks> sacks_;
     std::vector<uint32_t> free_sacks_, free_slots_;
-    IdleConnections idle_; // by slot
+    IdleConnections idle_; // slots of idle connections
     std::vector<uint32_t> host_index_, slot_of_flow_;
     std::vector<double> limits_;
     std::vector<PortTotals> uplinks_before_;
