@@ -211,6 +211,7 @@ def test_evaluate_prints_the_same_table_and_keeps_the_facts(tmp_path: Any) -> No
             "seeds=1",
             "workers=2",
             "datapath.linux.settings.missed_frac=1.0",
+            "scenario.transport.initial_rto_s=0.1",
             "out=judged",
             cwd=tmp_path,
         )
