@@ -52,6 +52,8 @@ FABRICS: dict[str, tuple[AnyTopology, AnyTopology, AnyTopology]] = {
     "fat tree": (FatTree(k=4), FatTree(k=16), FatTree(k=2)),
 }
 """Fabrics of 16 hosts, of 1024, and one for tests; the same form, ECMP, 10 Gbit/s."""
+LOSSY = LeafSpine(leaves=4, spines=4, hosts_per_leaf=4, buffer_bytes=45_000, mark_threshold_bytes=0)
+"""Fabric of 16 hosts whose ports hold 30 packets and do not mark: losses are repaired all the time."""
 
 
 def incast(flow_pkts: int) -> Scenario:
@@ -197,12 +199,34 @@ def many_hosts(repeats: int, epochs: int = 2, *, tiny: bool = False) -> list[Row
     return [*rows, Row("memory of 1024 hosts (leaf-spine) and 100,000 flows at once", (memory_mb,), "MB", at_most=1000)]
 
 
+def recovery(repeats: int, epochs: int) -> list[Row]:
+    """Packets per CPU second with modern loss recovery over that with classic, where nothing is lost and where much is.
+
+    Args:
+        repeats: how often both are timed.
+        epochs: how long each time.
+    """
+    rows = []
+    for name, topology in (("leaf-spine", FABRICS["leaf-spine"][0]), ("the same, buffers of 30 packets", LOSSY)):
+        classic, modern = in_turn(
+            repeats,
+            _HopNs(topology, epochs, Transport(recovery="classic")),
+            _HopNs(topology, epochs, Transport(recovery="modern")),
+        )
+        rows.append(
+            Row(f"{name}: packets per CPU second, modern recovery over classic", over(classic, modern), "x", at_least=0.9)
+        )
+    return rows
+
+
 class _HopNs:
     """Each call times new flows; a small network is run more often, for as many packets as a large one."""
 
-    def __init__(self, topology: AnyTopology, epochs: int) -> None:
+    def __init__(self, topology: AnyTopology, epochs: int, transport: Transport | None = None) -> None:
         self._hosts = len(topology.build().hosts)
         self._scenario = _web_search(topology, self._hosts, WARM_EPOCHS + epochs)
+        if transport is not None:
+            self._scenario = self._scenario.replace(transport=transport)
         self._epochs, self._seed = epochs, 0
 
     def __call__(self) -> float:
