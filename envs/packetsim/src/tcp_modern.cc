@@ -107,8 +107,8 @@ void TcpSendingEnd::ContinueModern(const TcpModern &before)
     r.duplicate_seen = before.duplicate_seen;
     r.window_steps = before.window_steps;
     r.persist = before.persist;
-    r.window_used = before.window_used;
-    r.most_pkts = before.most_pkts;
+    r.use = before.use;
+    r.use.round_end = 0;
     r.window_bytes = before.window_bytes;
     r.prr = before.prr;
     r.deviation_ns = before.deviation_ns;
