@@ -53,6 +53,7 @@ void TcpSendingEnd::ModernAck(const Packet &packet)
     if (!news.advanced || news.sacked || news.duplicate || packet.echo || s_.state != CongestionState::kOpen) {
         bool timer_set = false;
         send = Judge(news, timer_set);
+        r.undo_window_bytes = packet.echo ? 0 : r.undo_window_bytes; // also that of a recovery that began now
         arm &= !timer_set;
     }
     if (s_.una == s_.nxt) {
