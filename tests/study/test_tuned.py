@@ -135,7 +135,7 @@ def test_a_contender_s_own_settings_lie_over_its_tuned_set_s() -> None:
     [
         (
             {"controller": "dctcp", "tuned": "rack"},
-            "tuned set 'rack' .* kind rack, and this one is of kind many_to_one",
+            "tuned set 'rack' .* kind rack, and this one is of kind many_to_one: name incast; or leave tuned out",
         ),
         ({"controller": "dctcp", "tuned": "rakc"}, "Unknown tuned set 'rakc'.* Did you mean 'rack'"),
         ({"controller": "newreno", "tuned": "mine"}, "Unknown controller in tuned set 'mine' 'newreno'"),
