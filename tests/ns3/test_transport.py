@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """ns-3's own congestion controls, and what its TCP does not offer."""
 
+from typing import Literal
+
 import numpy as np
 import pytest
 
@@ -32,7 +34,9 @@ def test_ns3_dctcp_does_not_halve() -> None:
 
 
 @pytest.mark.parametrize("recovery", ["classic", "modern"])
-def test_a_window_of_the_receiver_below_a_packet_does_not_stop_a_flow_for_ever(recovery: str) -> None:
+def test_a_window_of_the_receiver_below_a_packet_does_not_stop_a_flow_for_ever(
+    recovery: Literal["classic", "modern"],
+) -> None:
     """ns-3 counts what the application is about to read: after a repair it may offer less than a packet."""
     topology = ManyToOne(senders=8, buffer_bytes=20_000, mark_threshold_bytes=0)
     flows = [flow(f"s{i}", "receiver", 219_000, i * 1e-5) for i in range(8)]
