@@ -12,6 +12,8 @@ from ncc.core.scenario import Nic, Transport
 MS_PER_S = 1000
 KERNEL_INITIAL_RTO_S = 1.0
 """Initial retransmission timeout of the kernel, TCP_TIMEOUT_INIT."""
+KERNEL_TIMER_SLACK_S = 2e-3
+"""Addition to the kernel's timers of loss probes and of reordering, TCP_TIMEOUT_MIN_US."""
 ROUNDING = 1e-6
 _RTAX_RTO_MIN = 13
 """Constant of linux/rtnetlink.h."""
@@ -91,6 +93,16 @@ def not_honoured(transport: Transport, nic: Nic) -> tuple[str, ...]:
     if transport.recovery == "classic":
         said.append(
             "transport.recovery: Linux finds losses by time (RACK), classic recovery by what arrives after them."
+        )
+    elif abs(transport.timer_slack_s - KERNEL_TIMER_SLACK_S) > ROUNDING:
+        said.append(
+            f"transport.timer_slack_s is {KERNEL_TIMER_SLACK_S * MS_PER_S:g} ms in Linux, not "
+            f"{transport.timer_slack_s * MS_PER_S:g} ms."
+        )
+    if transport.recovery == "modern" and abs(transport.timer_tick_s - jiffy_s()) > ROUNDING:
+        said.append(
+            f"transport.timer_tick_s is {jiffy_s() * MS_PER_S:g} ms here, a jiffy, not "
+            f"{transport.timer_tick_s * MS_PER_S:g} ms."
         )
     if abs((kept_s := min_rto_s(transport)) - transport.min_rto_s) > ROUNDING:
         said.append(

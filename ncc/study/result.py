@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from ncc.core.errors import ResultError
 from ncc.harness.atomic import replacing, write_text
 from ncc.harness.manifest import now
+from ncc.harness.results import read_table
 from ncc.results.palette import label
 from ncc.study.checks_base import Finding
 from ncc.study.load import runs_digest
@@ -177,3 +178,20 @@ def read_result(path: Path) -> dict[str, Any]:
     if not isinstance(plain, dict) or plain.get("format") != FORMAT or not set(plain) >= NEEDED:
         raise ResultError(f"{path} is no result of an experiment in format {FORMAT}; run the experiment again")
     return plain
+
+
+def read_values(path: Path, result: Mapping[str, Any]) -> Table:
+    """The values of a result by seed, as `Result.save` wrote them to Parquet; `ResultError` if they are not there."""
+    axes = {name: tuple(axis["points"]) for name, axis in result["axes"].items()}
+    values: dict[tuple[str, str, At], list[float]] = {}
+    rows = read_table(path)
+    if missing := {"measure", "contender", "value", *axes} - set(rows.column_names):
+        raise ResultError(f"{path} has no column {', '.join(sorted(missing))}; run the experiment again")
+    for row in rows.to_pylist():
+        point = tuple(row[axis] for axis in axes)
+        values.setdefault((row["measure"], row["contender"], point), []).append(row["value"])
+    return Table(
+        axes=axes,
+        contenders=tuple(result["contenders"]),
+        values={key: tuple(found) for key, found in values.items()},
+    )

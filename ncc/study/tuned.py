@@ -43,9 +43,12 @@ def tuning_of(name: str, controller: str, scenario: Mapping[str, Any]) -> Tuning
     found: TunedSet = from_dict(TunedSet, dict(read_config(GROUP, "tuned set", name)), f"{GROUP}/{name}")
     kind = scenario["topology"]["kind"]
     if kind != found.topology:
+        fitting = [
+            each for each in config_paths(GROUP) if read_config(GROUP, "tuned set", each).get("topology") == kind
+        ]
         raise ConfigError(
             f"tuned set {name!r} was chosen on networks of kind {found.topology}, and this one is of kind {kind}: "
-            f"name another, of {', '.join(config_paths(GROUP))}, or leave tuned out"
+            f"{'name ' + ' or '.join(fitting) if fitting else 'no set is for that'}; or leave tuned out"
         )
     if controller not in found.controllers:
         raise UnknownNameError(f"controller in tuned set {name!r}", controller, found.controllers)

@@ -14,12 +14,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from ncc.core.errors import ResultError
 from ncc.core.options import Parser, exit_status
 from ncc.study.load import load_experiment
-from ncc.study.result import JSON, PARQUET, read_result
+from ncc.study.result import JSON, PARQUET, read_result, read_values
 from ncc.study.spec import Experiment
 from ncc.study.table import At, Table
 from ncc.study.tuned import TunedSet, Tuning
@@ -34,11 +32,15 @@ GOODPUT_LOSS_FRAC = 0.02
 def chosen(experiment: Experiment, scenario: Mapping[str, Any], table: Table) -> dict[str, tuple[At, float]]:
     """The best setting of every contender, by axis (cells apart), and its FCT over the reference's.
 
+    Settings for which a value is undefined do not count.
+
     Raises:
-        ResultError: the sweep has no cells, or no point at which nothing is set.
+        ResultError: the sweep has no cells, no reference, no point at which nothing is set, or undefined values there.
     """
     if CELL not in table.axes:
         raise ResultError(f"a sweep must have an axis {CELL!r}, the networks that settings are judged on")
+    if REFERENCE not in table.contenders or not {FCT, GOODPUT} <= {measure for measure, _, _ in table.values}:
+        raise ResultError(f"a sweep must have contender {REFERENCE!r} and measures {FCT!r} and {GOODPUT!r}")
     axes = {name: points for name, points in table.axes.items() if name != CELL}
     settings = list(product(*axes.values()))
     plain = {
@@ -56,7 +58,7 @@ def chosen(experiment: Experiment, scenario: Mapping[str, Any], table: Table) ->
 
     fct = values(FCT, REFERENCE, as_is[0])
     best: dict[str, tuple[At, float]] = {}
-    for contender in experiment.contenders:
+    for contender in table.contenders:
         least = [(1 - GOODPUT_LOSS_FRAC) * each for each in values(GOODPUT, contender, as_is[0])]
         found = []
         for setting in settings:
@@ -64,7 +66,10 @@ def chosen(experiment: Experiment, scenario: Mapping[str, Any], table: Table) ->
             if all(a >= b for a, b in zip(values(GOODPUT, contender, setting), least, strict=True)):
                 ratio = math.exp(sum(math.log(a / b) for a, b in zip(ours, fct, strict=True)) / len(cells))
                 changed = sum(a != b for a, b in zip(setting, as_is[0], strict=True))
-                found.append((round(ratio, 3), changed, setting))
+                if not math.isnan(ratio):
+                    found.append((round(ratio, 3), changed, setting))
+        if not found:
+            raise ResultError(f"{contender} has no setting at which all flows finish: give them more time, as drain_s")
         ratio, _, setting = min(found)
         best[contender] = setting, ratio
     return best
@@ -108,15 +113,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     folder = parser.parse_args(arguments).folder
     result = read_result(folder / JSON)
     experiment, scenario = load_experiment(result["name"])
-    values: dict[tuple[str, str, At], list[float]] = {}
-    for row in pq.read_table(folder / PARQUET).to_pylist():
-        point = tuple(row[axis] for axis in result["axes"])
-        values.setdefault((row["measure"], row["contender"], point), []).append(row["value"])
-    table = Table(
-        axes={name: tuple(axis["points"]) for name, axis in result["axes"].items()},
-        contenders=tuple(result["contenders"]),
-        values={key: tuple(found) for key, found in values.items()},
-    )
+    table = read_values(folder / PARQUET, result)
     made = f"ncc evaluate experiment={result['name']} preset={result['preset']} seeds={len(result['seeds'])}"
     print("# SPDX-License-Identifier: BSD-3-Clause")
     print(f"# Made by `{made}` (commit {', '.join(result['commits'])}),")

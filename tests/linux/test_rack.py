@@ -126,10 +126,14 @@ class TestRefusals:
         ms = round(2.5 * jiffy_s * 1e3)
         kept_ms = math.ceil(ms / jiffy_s / 1e3) * jiffy_s * 1e3
         assert (f"transport.min_rto_s is {kept_ms:g} ms here" in " ".join(said)) == (abs(ms - kept_ms) > 1e-6)
-        asked = Transport(initial_rto_s=0.02, delayed_ack_pkts=4)
+        asked = Transport(
+            initial_rto_s=0.02, delayed_ack_pkts=4, recovery="modern", timer_slack_s=4e-4, timer_tick_s=jiffy_s / 2
+        )
         said = stack.not_honoured(asked, Nic())
-        for field in ("initial_rto_s", "delayed_ack_pkts", "delayed_ack_s"):
+        for field in ("initial_rto_s", "delayed_ack_pkts", "delayed_ack_s", "timer_slack_s", "timer_tick_s"):
             assert [line for line in said if line.startswith(f"transport.{field} ")], field
+        said = stack.not_honoured(asked.replace(timer_slack_s=2e-3, timer_tick_s=jiffy_s), Nic())
+        assert not [line for line in said if "timer" in line]
 
     @needs("root", "pyroute2")
     def test_without_root_one_sentence_says_so(self) -> None:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """ns-3's own congestion controls, and what its TCP does not offer."""
 
+from typing import Literal
+
 import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Transport
-from ncc.core.topologies import Dumbbell
+from ncc.core.topologies import Dumbbell, ManyToOne
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.harness.datapath import HostStack
 from tests.datapaths.runs import engine, fixed, flow, lost_packet, run
@@ -29,6 +31,17 @@ def test_ns3_dctcp_does_not_halve() -> None:
     first = np.argmax(windows[:, 1] < 2**32 - 1)
     assert records.flows.retransmitted_pkts[0] == 1
     assert windows[first, 1] > 0.6 * windows[first - 1, 0]
+
+
+@pytest.mark.parametrize("recovery", ["classic", "modern"])
+def test_a_window_of_the_receiver_below_a_packet_does_not_stop_a_flow_for_ever(
+    recovery: Literal["classic", "modern"],
+) -> None:
+    """ns-3 counts what the application is about to read: after a repair it may offer less than a packet."""
+    topology = ManyToOne(senders=8, buffer_bytes=20_000, mark_threshold_bytes=0)
+    flows = [flow(f"s{i}", "receiver", 219_000, i * 1e-5) for i in range(8)]
+    transport = Transport(recovery=recovery, receive_buffer_bytes=13 * 1500)
+    assert not np.isnan(run(Ns3Datapath, fixed(topology, *flows, transport=transport), "newreno").fct_s).any()
 
 
 @pytest.mark.parametrize("handshake", [False, True])

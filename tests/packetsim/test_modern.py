@@ -87,6 +87,12 @@ def test_marks_forbid_to_undo() -> None:
     assert held > free + 2 * RTT_MS
 
 
+def test_a_mark_on_the_ack_that_begins_a_recovery_forbids_to_undo_it() -> None:
+    # The third packet beyond the late one begins the recovery; a mark on it counts as one on the next does.
+    first, later = (sent(400, delay_ms={31: 20}, mark=(nth,), control="dctcp") for nth in (34, 35))
+    assert first == later
+
+
 def test_a_hole_is_repaired_in_the_next_round_trip() -> None:
     rounds = sent(100, drop=(15,))
     assert 14 in dict(rounds)[2 * RTT_MS]

@@ -2,6 +2,8 @@
 """Opponents at their best: sets that were chosen on networks of NCC's training, and the rule that chose them."""
 
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +135,7 @@ def test_a_contender_s_own_settings_lie_over_its_tuned_set_s() -> None:
     [
         (
             {"controller": "dctcp", "tuned": "rack"},
-            "tuned set 'rack' .* kind rack, and this one is of kind many_to_one",
+            "tuned set 'rack' .* kind rack, and this one is of kind many_to_one: name incast; or leave tuned out",
         ),
         ({"controller": "dctcp", "tuned": "rakc"}, "Unknown tuned set 'rakc'.* Did you mean 'rack'"),
         ({"controller": "newreno", "tuned": "mine"}, "Unknown controller in tuned set 'mine' 'newreno'"),
@@ -203,6 +205,26 @@ def test_a_sweep_without_cells_or_without_the_setting_as_it_is_is_refused() -> N
         tuning.chosen(experiment, other, full)
 
 
+def test_a_setting_under_which_flows_do_not_finish_is_not_chosen() -> None:
+    experiment, scenario = sweep()
+    undefined = (math.nan, math.nan)
+    fct = {AS_IS: (1.0, 1.0), WIDE: undefined, SLOW: (0.9, 0.9), BOTH: (1.0, math.nan)}
+    assert tuning.chosen(experiment, scenario, table(fct, {}))["dctcp"] == (SLOW, 0.9)
+    with pytest.raises(ResultError, match="dctcp has no setting at which all flows finish"):
+        tuning.chosen(experiment, scenario, table(dict.fromkeys(fct, undefined), {}))
+
+
+def test_a_result_without_the_reference_or_a_measure_is_refused() -> None:
+    experiment, scenario = sweep()
+    full = table(dict.fromkeys((AS_IS, WIDE, SLOW, BOTH), (1.0, 1.0)), {})
+    for wrong in (
+        replace(full, contenders=("cubic",)),
+        replace(full, values={key: value for key, value in full.values.items() if key[0] != "goodput"}),
+    ):
+        with pytest.raises(ResultError, match="must have contender 'dctcp' and measures 'mean' and 'goodput'"):
+            tuning.chosen(experiment, scenario, wrong)
+
+
 def test_the_command_prints_the_set_with_the_command_that_made_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -225,5 +247,12 @@ def test_the_command_prints_the_set_with_the_command_that_made_it(
     assert "experiment=tuning_toy preset=sweep seeds=2` (commit abc)" in said
     assert "topology: many_to_one" in said
     assert "g_shift: 6" in said
+    parquet = tmp_path / "result.parquet"
+    pq.write_table(pa.Table.from_pylist([{"measure": "mean", "value": 1.0}]), parquet)
+    assert tuning.main([str(tmp_path)]) == 1
+    assert "result.parquet has no column cell, contender, own, threshold" in capsys.readouterr().err
+    parquet.unlink()
+    assert tuning.main([str(tmp_path)]) == 1
+    assert "result.parquet cannot be read as Parquet" in capsys.readouterr().err
     assert tuning.main([str(tmp_path / "nowhere")]) == 1
     assert "run the experiment again" in capsys.readouterr().err

@@ -43,23 +43,11 @@ void HostSocket::ModernAck()
     NoteUse(false);
 }
 
-// Notes how far the window was used in this round, as Linux does (tcp_cwnd_validate).
 void HostSocket::NoteUse(bool sent)
 {
-    const uint32_t window_bytes = m_tcb->m_cWnd, out_bytes = m_tcb->m_highTxMark - m_txBuffer->HeadSequence();
-    const bool stopped = m_txBuffer->BytesInFlight() + m_tcb->m_segmentSize > window_bytes;
-    if (stopped || (sent && (una_bytes_ >= use_round_end_bytes_ || (!window_used_ && out_bytes > most_out_bytes_)))) {
-        window_used_ = stopped;
-        most_out_bytes_ = out_bytes;
-        use_round_end_bytes_ = Unwrap(m_tcb->m_highTxMark, una_bytes_);
-    }
-}
-
-// True if the window was used, in slow start by half (tcp_is_cwnd_limited).
-bool HostSocket::window_used() const
-{
-    const uint32_t window_bytes = m_tcb->m_cWnd;
-    return window_used_ || (window_bytes < m_tcb->m_ssThresh && window_bytes < 2 * most_out_bytes_);
+    const uint32_t mss_bytes = m_tcb->m_segmentSize, out_bytes = m_tcb->m_highTxMark - m_txBuffer->HeadSequence();
+    const bool full = m_txBuffer->BytesInFlight() + mss_bytes > m_tcb->m_cWnd;
+    use_.Note(sent, full, (out_bytes + mss_bytes - 1) / mss_bytes, una_bytes_, Unwrap(m_tcb->m_highTxMark, una_bytes_));
 }
 
 // RFC 8985 section 6.2 step 5, for the first missing packet: it may have been overtaken for a quarter of the RTT.
@@ -95,11 +83,11 @@ void HostSocket::ReorderingOver()
     }
 }
 
-// As in Linux, the minimum is that of the deviation.
 void HostSocket::SetRto()
 {
     if (min_rtt_ns_ > 0) {
-        m_rto = m_rtt->GetEstimate() + Max(4 * m_rtt->GetVariation(), m_minRto);
+        m_rto = NanoSeconds(ModernRtoNs(m_rtt->GetEstimate().GetNanoSeconds(),
+                                        4 * m_rtt->GetVariation().GetNanoSeconds(), m_minRto.GetNanoSeconds()));
     }
 }
 

@@ -265,7 +265,8 @@ ncc_cc_event HostSocket::AckEvent()
     const ncc_u64 delivered = TakeDelivered();
     const auto state = m_tcb->m_congState.Get();
     const bool repairing = state == TcpSocketState::CA_RECOVERY || state == TcpSocketState::CA_LOSS;
-    const bool full = modern_ ? window_used() : in_flight_before_ + m_tcb->m_segmentSize > m_tcb->m_cWnd;
+    const bool full = modern_ ? use_.Enough(m_tcb->m_cWnd, m_tcb->m_ssThresh, m_tcb->m_segmentSize)
+                              : in_flight_before_ + m_tcb->m_segmentSize > m_tcb->m_cWnd;
     ncc_cc_event event = Event((ece_ ? NCC_CC_ACK_ECE : 0) | (repairing ? NCC_CC_ACK_IN_RECOVERY : 0) |
                                (full ? 0 : NCC_CC_ACK_APP_LIMITED));
     event.rtt_ns = static_cast<ncc_u64>(measured_rtt_ns_);
@@ -325,6 +326,10 @@ void HostSocket::ReTxTimeout()
     if (controller_) {
         controller_->OnTimeout(m_tcb);
         SendPendingData(m_connected);
+    }
+    const bool waiting = m_retxEvent.IsPending() || m_persistEvent.IsPending() || m_pacingTimer.IsRunning();
+    if (!waiting && network_.HasRoom(flow_)) {
+        DoRetransmit(); // ns-3's receiver offers less than a packet, and only an answer will bring a new offer
     }
 }
 

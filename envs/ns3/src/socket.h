@@ -5,6 +5,7 @@
 #include "cc_ops.h"
 #include "delivery_rate.h"
 #include "frame.h"
+#include "modern.h"
 #include "rtt_noise.h"
 
 #include "ns3/rtt-estimator.h"
@@ -127,7 +128,6 @@ class HostSocket final : public ns3::TcpSocketBase
     void ProbeAnswered(bool advanced);
     void ModernAck();
     void NoteUse(bool sent);
-    bool window_used() const;
     void ArmReordering();
     void ReorderingOver();
 
@@ -156,11 +156,8 @@ class HostSocket final : public ns3::TcpSocketBase
     bool modern_;
     int64_t newest_sent_ns_ = 0, rack_rtt_ns_ = 0;
     ns3::EventId reordering_event_;
-    // Use of the window, to grow it only if it is used
-    bool window_used_ = false;         // sending stopped at the window in this round
-    uint32_t most_out_bytes_ = 0;      // most payload outstanding in this round
-    uint64_t use_round_end_bytes_ = 0; // end of what was sent when this was last noted
-    bool timed_ = false;               // the recovery begins by that event, without an ACK
+    WindowUse use_;
+    bool timed_ = false; // the recovery begins by that event, without an ACK
     ns3::EventId probe_event_;
     uint64_t probe_end_bytes_ = 0;   // end of what was sent when a probe was; 0: no probe is out
     bool probe_resent_ = false;      // the probe was no new data

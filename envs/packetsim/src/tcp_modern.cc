@@ -53,6 +53,7 @@ void TcpSendingEnd::ModernAck(const Packet &packet)
     if (!news.advanced || news.sacked || news.duplicate || packet.echo || s_.state != CongestionState::kOpen) {
         bool timer_set = false;
         send = Judge(news, timer_set);
+        r.undo_window_bytes = packet.echo ? 0 : r.undo_window_bytes; // also that of a recovery that began now
         arm &= !timer_set;
     }
     if (s_.una == s_.nxt) {
@@ -107,8 +108,8 @@ void TcpSendingEnd::ContinueModern(const TcpModern &before)
     r.duplicate_seen = before.duplicate_seen;
     r.window_steps = before.window_steps;
     r.persist = before.persist;
-    r.window_used = before.window_used;
-    r.most_pkts = before.most_pkts;
+    r.use = before.use;
+    r.use.round_end = 0;
     r.window_bytes = before.window_bytes;
     r.prr = before.prr;
     r.deviation_ns = before.deviation_ns;

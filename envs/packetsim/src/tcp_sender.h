@@ -11,6 +11,7 @@ extern "C" {
 #include "prr.h"
 }
 
+#include "modern.h"
 #include "packet.h"
 #include "tcp_config.h"
 #include "tcp_rate.h"
@@ -57,10 +58,7 @@ struct TcpModern {
     uint8_t window_steps = 1;
     uint8_t persist = 0;        // recoveries for which a widened window lasts
     uint32_t adapted_until = 0; // the window stays until this packet is acknowledged
-    // Use of the window, to grow it only if it is used
-    bool window_used = false;   // sending stopped at the window in this round
-    uint32_t most_pkts = 0;     // most packets outstanding in this round
-    uint32_t use_round_end = 0; // nxt when this was last noted
+    WindowUse use;
     // Timer and loss probe
     Waiting waiting = Waiting::kTimeout;
     bool probe_resent = false;

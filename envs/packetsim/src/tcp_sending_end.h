@@ -147,8 +147,6 @@ class TcpSendingEnd
     void ModernTimeout();
     void SendProbe();
     [[gnu::noinline]] void SendModern();
-    void NoteUse(bool sent);
-    [[gnu::noinline]] bool WindowUsed() const;
     [[gnu::noinline]] void ResentModern(uint32_t number, bool probe);
     void RearmTimeout();
     bool ArmProbe(bool advanced);
@@ -171,9 +169,9 @@ class TcpSendingEnd
     // RFC 6298 rules 2.3 and 2.4
     void SetRto()
     {
-        if (config_.modern) { // as in Linux, the minimum is that of the deviation
+        if (config_.modern) {
             s_.rto_ns =
-                s_.min_rtt_ns == 0 ? config_.initial_rto_ns : s_.srtt_ns + std::max(s_.rttvar_ns, config_.min_rto_ns);
+                s_.min_rtt_ns == 0 ? config_.initial_rto_ns : ModernRtoNs(s_.srtt_ns, s_.rttvar_ns, config_.min_rto_ns);
             return;
         }
         s_.rto_ns = std::max(s_.srtt_ns + std::max(kClockGranularityNs, 4 * s_.rttvar_ns), config_.min_rto_ns);
@@ -217,7 +215,8 @@ class TcpSendingEnd
 {
     const uint64_t delivered_bytes = OffsetBytes(s_.una) + s_.sacked_bytes;
     const bool repairing = s_.state == CongestionState::kRecovery || s_.state == CongestionState::kLoss;
-    const bool full = config_.modern ? WindowUsed() : pipe_before + config_.mss_bytes > s_.cwnd_bytes;
+    const bool full = config_.modern ? s_.modern->use.Enough(s_.cwnd_bytes, s_.ssthresh_bytes, config_.mss_bytes)
+                                     : pipe_before + config_.mss_bytes > s_.cwnd_bytes;
     ncc_cc_event event = Event((packet.echo ? NCC_CC_ACK_ECE : 0) | (repairing ? NCC_CC_ACK_IN_RECOVERY : 0) |
                                (full ? 0 : NCC_CC_ACK_APP_LIMITED));
     event.rtt_ns = static_cast<ncc_u64>(measured_rtt_ns_);

@@ -140,28 +140,8 @@ void TcpSendingEnd::SendModern()
         }
         ArmProbe(false);
     }
-    NoteUse(s_.nxt != nxt_before);
-}
-
-// Notes how far the window was used in this round (tcp_cwnd_validate).
-void TcpSendingEnd::NoteUse(bool sent)
-{
-    TcpModern &r = *s_.modern;
-    const bool stopped = board_.PipeBytes() + config_.mss_bytes > s_.cwnd_bytes;
-    const uint32_t out_pkts = s_.nxt - s_.una;
-    if ((sent || stopped) && (s_.una >= r.use_round_end || stopped || (!r.window_used && out_pkts > r.most_pkts))) {
-        r.window_used = stopped;
-        r.most_pkts = out_pkts;
-        r.use_round_end = s_.nxt;
-    }
-}
-
-// True if the window was used, in slow start by half (tcp_is_cwnd_limited).
-bool TcpSendingEnd::WindowUsed() const
-{
-    const TcpModern &r = *s_.modern;
-    const bool slow_start = s_.cwnd_bytes < s_.ssthresh_bytes;
-    return r.window_used || (slow_start && s_.cwnd_bytes < 2ULL * r.most_pkts * config_.mss_bytes);
+    const bool full = board_.PipeBytes() + config_.mss_bytes > s_.cwnd_bytes;
+    s_.modern->use.Note(s_.nxt != nxt_before, full, s_.nxt - s_.una, s_.una, s_.nxt);
 }
 
 // Sets the timer. With a tick, it fires at one as Linux counts them: from the last tick, the delay in whole ticks. The
