@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ncc.host.sysctls import RUN
+from ncc.host.sysctls import FOLDER
 from ncc.policies.export import ExportSpec, export
 from ncc.policies.file import PolicyFile, load_policy_file
 from tests.host.hosts import SECRET
@@ -15,9 +15,9 @@ from tests.host.hosts import SECRET
 @pytest.fixture(scope="session", autouse=True)
 def _tidy() -> Iterator[None]:
     """Agents that tests kill leave word of settings of namespaces that are gone by now."""
-    before = set(RUN.glob("ncc-host-*.json"))
+    before = set(FOLDER.glob("*"))
     yield
-    for left in set(RUN.glob("ncc-host-*.json")) - before:
+    for left in set(FOLDER.glob("*")) - before:
         left.unlink()
 
 
