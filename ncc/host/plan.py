@@ -70,7 +70,7 @@ def planned(options: argparse.Namespace) -> Plan:
         raise ConfigError(f"--core {options.core} is none that this process may use: {', '.join(map(str, cores))}")
     if options.name is not None:
         check_name(options.name)
-    file = load_policy_file(options.policy)
+    file = load_policy_file(options.policy, options.digest)
     bounds = narrowed(file, options)
     _check_transport(file)
     interfaces, addresses, limited, ipv6 = _hosts(options)
@@ -123,20 +123,25 @@ def _check_transport(file: PolicyFile) -> None:
 
 
 def narrowed(file: PolicyFile, options: argparse.Namespace) -> RateBounds:
-    """The file's bounds, narrowed by options."""
+    """The file's bounds, narrowed by options, and above the operator's floor in any case."""
     bounds = file.header.limits
     changes: dict[str, float] = {}
-    for name in ("min_rate_frac", "max_rate_frac", "rise_ratio", "fall_ratio"):
+    for name in ("max_rate_frac", "rise_ratio", "fall_ratio"):
         asked, own = getattr(options, name), getattr(bounds, name)
         if asked is None:
             continue
-        if own is not None and (asked < own if name == "min_rate_frac" else asked > own):
+        if own is not None and asked > own:
             raise ConfigError(
                 f"--{name.replace('_', '-')} {asked:g} is wider than the policy file's {own:g}: bounds may be narrowed "
                 "only; export the policy with others (limits.*)"
             )
         changes[name] = asked
-    return bounds.replace(**changes) if changes else bounds
+    if (most := changes.get("max_rate_frac", bounds.max_rate_frac)) < options.floor:
+        raise ConfigError(
+            f"limits may be at most {most:g} of the link's rate, and --floor is {options.floor:g} of it: name a lower "
+            "floor, or another policy file"
+        )
+    return bounds.replace(min_rate_frac=max(bounds.min_rate_frac, options.floor), **changes)
 
 
 def neighbourhood_of(
