@@ -115,7 +115,7 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("the neighbourhood").add_argument
     add("--peers", metavar="LIST", default="", help="the other agents, with commas: ADDRESS[:PORT][*HOSTS]")
     add("--group", metavar="ADDRESS:PORT", help="multicast: one message serves all peers")
-    add("--key", type=Path, metavar="FILE", help="file with the key that all agents share; needed with peers")
+    add("--key", type=Path, metavar="FILE", help="file of the keys (docs/host/messages.md); needed with peers")
     add("--port", type=int, default=PORT, help="UDP, for messages (%(default)s)")
     add("--uplink", metavar="ADDRESS[:PORT]", help="sender of the uplink's state, if there is one (`uplink`)")
     periods = number(most=1e6)
@@ -124,7 +124,8 @@ def run_options(parser: argparse.ArgumentParser) -> None:
         type=periods,
         default=20.0,
         metavar="N",
-        help="periods after which a neighbour's state is ignored (%(default)s)",
+        help="periods after which a state is stale (%(default)s); a stale peer counts as it was last for 5 s, then as "
+        "idle",
     )
     network_options(parser)
     bound_options(parser)
@@ -148,7 +149,7 @@ def uplink_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("interface", help="whose queue hosts share: the port of the switch towards what lies beyond")
     add("--listen", required=True, metavar="ADDRESS[:PORT]", help=f"of this machine (port {PORT})")
-    add("--key", type=Path, required=True, metavar="FILE", help="file with the key that all agents share")
+    add("--key", type=Path, required=True, metavar="FILE", help="file of the keys (docs/host/messages.md)")
     add("--agents", default="", metavar="LIST", help="those who are sent it, with commas: ADDRESS[:PORT]")
     add("--group", metavar="ADDRESS:PORT", help="instead: the agents' multicast group")
     add("--through", metavar="NAME", help="interface by which the group is reached")

@@ -15,7 +15,7 @@ from ncc.envs.linux.objects import check_name
 from ncc.envs.linux.senders import KERNEL, check_stack
 from ncc.host.exchange import ExchangeSpec
 from ncc.host.guard import GuardSettings
-from ncc.host.message import Key, read_key
+from ncc.host.keys import Keys
 from ncc.host.metrics import parse_endpoint
 from ncc.host.neighbourhood import NeighbourhoodSpec, check_fits, check_trained
 from ncc.host.options import listed
@@ -51,8 +51,8 @@ class Plan:
     """Global IPv6 addresses of these hosts, whose connections are not limited."""
     network: NeighbourhoodSpec
     exchange: ExchangeSpec
-    key: Key | None
-    """Key of the messages; None: there are no peers and no uplink."""
+    keys: Keys | None
+    """Keys of the messages; None: there are no peers and no uplink."""
     guard: GuardSettings
     endpoint: Address | None
     """Address of the metrics; None: they are not served."""
@@ -74,7 +74,7 @@ def planned(options: argparse.Namespace) -> Plan:
     bounds = narrowed(file, options)
     _check_transport(file)
     interfaces, addresses, limited, ipv6 = _hosts(options)
-    exchange, key = _exchange(options, file, addresses, interfaces)
+    exchange, keys = _exchange(options, file, addresses, interfaces)
     n_peers = len(parse_peers(exchange.peers, exchange.own))
     network = neighbourhood_of(options, file, len(addresses) + n_peers, interfaces)
     check_fits(file, network)
@@ -94,7 +94,7 @@ def planned(options: argparse.Namespace) -> Plan:
         ipv6=ipv6,
         network=network,
         exchange=exchange,
-        key=key,
+        keys=keys,
         guard=GuardSettings(**{name: getattr(options, name) for name in GUARDED}),
         endpoint=parse_endpoint(options.metrics) if options.metrics else None,
     )
@@ -228,7 +228,7 @@ def _begins_here(address: str) -> bool:
 
 def _exchange(
     options: argparse.Namespace, file: PolicyFile, addresses: list[str], interfaces: list[str]
-) -> tuple[ExchangeSpec, Key | None]:
+) -> tuple[ExchangeSpec, Keys | None]:
     period_s = options.period or file.header.period_s
     if options.group and not interfaces:
         raise ConfigError("--group needs --interface, on whose link the group is")
@@ -242,5 +242,5 @@ def _exchange(
     )
     alone = not (spec.peers or spec.uplink)
     if not alone and options.key is None:
-        raise ConfigError("messages are signed: name the file of the key that all agents share, --key")
-    return spec, None if alone else read_key(options.key)
+        raise ConfigError("messages are signed: name the file of the agents' keys, --key")
+    return spec, None if alone else Keys.read(options.key)

@@ -9,7 +9,7 @@ import pytest
 from ncc.host.sysctls import FOLDER
 from ncc.policies.export import ExportSpec, export
 from ncc.policies.file import PolicyFile, load_policy_file
-from tests.host.hosts import SECRET
+from tests.host.hosts import FOR_ALL
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -23,10 +23,10 @@ def _tidy() -> Iterator[None]:
 
 @pytest.fixture
 def key(tmp_path: Path) -> str:
-    """Name of a file with the key that hosts share."""
+    """Name of a file with one key for all."""
     path = tmp_path / "key"
     path.touch(mode=0o600)
-    path.write_bytes(SECRET)
+    path.write_text(FOR_ALL)
     return str(path)
 
 
