@@ -6,7 +6,8 @@ import pytest
 
 from ncc.core.units import NS_PER_S
 from ncc.host.keys import Key, Keys
-from ncc.host.message import HEAD, MAC_AT, SIZE, UPLINK
+from ncc.host.listener import JUMP
+from ncc.host.message import HEAD, MAC_AT, SIZE, UPLINK, Kind
 from ncc.host.peers import parse_agent
 from tests.host.hosts import KEY, ME, MS, NEAR, ROUTER, WALL_NS, listener, sender_of, sent, states, take
 
@@ -92,6 +93,16 @@ def test_a_message_with_any_numbers_keeps_nobody_out_for_longer_than_its_clock_i
     for tick in range(2, 5):
         passed_s, now_ns = ahead_s + tick, (ahead_s + tick) * NS_PER_S
         assert take(inbox, sent(by, states(), now_ns)[:1], now_ns) == {"received": 1}
+
+
+def test_a_session_may_lose_a_million_messages_and_no_number_goes_further() -> None:
+    inbox, by = listener(), sender_of()
+    assert take(inbox, sent(by, states(), 1), 1) == {"received": 2}
+    by._wall_ns = lambda: WALL_NS - 1
+    by._sequence[Kind.STATE] += JUMP - 1
+    assert take(inbox, sent(by, states(), 2), 2) == {"received": 2}
+    by._sequence[Kind.STATE] += JUMP
+    assert take(inbox, sent(by, states(), 3), 3) == {"replayed": 2}
 
 
 def test_a_clock_that_is_centuries_ahead_within_a_session_counts_as_a_minute() -> None:
