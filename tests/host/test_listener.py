@@ -54,7 +54,8 @@ def test_a_restart_begins_a_session_and_ends_the_one_before() -> None:
 
 
 def test_who_begins_anew_after_its_clock_was_set_back_is_heard_when_it_is_where_it_was() -> None:
-    inbox, before, passed_s = listener(wall_ns=lambda: WALL_NS + passed_s * NS_PER_S), sender_of(), 0
+    passed_s = 0
+    inbox, before = listener(wall_ns=lambda: WALL_NS + passed_s * NS_PER_S), sender_of()
     recorded = sent(before, states(), 1)
     assert take(inbox, recorded, 1) == {"received": 2}
     after = sender_of(later_ns=-10 * NS_PER_S)
