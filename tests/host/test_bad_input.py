@@ -56,7 +56,7 @@ def refused(arguments: list[str], status: int, says: str, capsys: pytest.Capture
         (["--address", "0.0.0.0", *NETWORK], "no connection begins at 0.0.0.0 here"),
         (["--address", "127.0.0.1", "--address", "127.0.0.1", *NETWORK], "an address of its own"),
         (["--address", "127.0.0.1", "--uplink-rate", "1e9"], "say --link-rate"),
-        (["--address", "127.0.0.1", *NETWORK, "--peers", "127.0.0.2"], "name the file of the key"),
+        (["--address", "127.0.0.1", *NETWORK, "--peers", "127.0.0.2"], "name the file of the agents' keys"),
         (["--address", "127.0.0.1", *NETWORK, "--peers", "somewhere", "--key", "KEY"], "somewhere"),
         (["--address", "127.0.0.1", *NETWORK, "--peers", "127.0.0.2", "--key", "/nonexistent"], "key file"),
         (["--address", "127.0.0.1", *NETWORK, "--group", "239.0.0.1", "--key", "KEY"], "--group needs --interface"),
