@@ -78,7 +78,7 @@ def forged(like: bytes, *, session_ns: int, sequence: int, clock_ns: int, sent_n
 def test_a_message_with_any_numbers_keeps_nobody_out_for_longer_than_its_clock_is_ahead(
     sequence: int, sent_ns: int, session_ns: int, ahead_s: int
 ) -> None:
-    """Even of one key for all: a session from the future, or the last number there is, was the end of a host once."""
+    """A session from the future, or the last number there is, was the end of a host once, of one key for all."""
     passed_s = 0
     inbox, by = listener(wall_ns=lambda: WALL_NS + passed_s * NS_PER_S), sender_of()
     by._wall_ns = lambda: WALL_NS + passed_s * NS_PER_S
