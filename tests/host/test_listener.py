@@ -66,7 +66,7 @@ def test_who_begins_anew_after_its_clock_was_set_back_is_heard_when_it_is_where_
 
 
 def forged(like: bytes, *, session_ns: int, sequence: int, clock_ns: int, sent_ns: int = 0) -> bytes:
-    """What a holder of the key makes of a message, with numbers to its liking."""
+    """A message made of another by a holder of the key, with numbers to its liking."""
     magic, version, kind, number, sender, *_ = HEAD.unpack_from(like)
     head = HEAD.pack(magic, version, kind, number, sender, session_ns, sequence, sent_ns, clock_ns, 0)
     return head + like[HEAD.size : MAC_AT] + KEY.sign(head + like[HEAD.size : MAC_AT])
