@@ -27,7 +27,8 @@ def main(plain: dict[str, Any], _: list[str]) -> None:
     spec = from_dict(ExportSpec, plain, "configuration")
     path = export(spec, None if fallback is None else load_controller(str(fallback)))
     found = load_policy_file(path)
-    print(f"{path}, {found.size_bytes:,} bytes, SHA-256 {found.sha256}")
+    print(f"{path}, {found.size_bytes:,} bytes")
+    print(f"To let hosts run this file and no other: ncc host run ... --digest sha256:{found.sha256}")
     if spec.onnx is not None:
         print(f"{spec.onnx}, the same policy for ONNX run times")
     print(f"To see what it holds: ncc export inspect {path}")

@@ -62,12 +62,16 @@ def interrupting(*numbers: signal.Signals) -> Iterator[None]:
 class StopRequest:
     """A request to end, made by one of the signals `ENDS`, to a service that has to undo what it did.
 
+    Args:
+        reread: reads files again; SIGHUP then asks for that, and not for the end. None: there is nothing to read.
+
     Attributes:
         name: name of the first signal that came; None: none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, reread: Callable[[], None] | None = None) -> None:
         self.name: str | None = None
+        self._reread, self._rereads = reread, False
         self._asked_s, self._may_raise = 0.0, False
 
     @contextmanager
@@ -75,6 +79,12 @@ class StopRequest:
         """Signals are noted inside, and end nothing by themselves."""
         with _handled(ENDS, self._note):
             yield
+
+    def read_again(self) -> None:
+        """Read files again if a signal has asked for it since the last call."""
+        if self._rereads and self._reread is not None:
+            self._rereads = False
+            self._reread()
 
     @contextmanager
     def insisted(self) -> Iterator[None]:
@@ -92,6 +102,9 @@ class StopRequest:
             self._may_raise = False
 
     def _note(self, number: int) -> None:
+        if number == signal.SIGHUP and self._reread is not None:
+            self._rereads = True
+            return
         name = signal.Signals(number).name
         if self.name is None:
             self.name, self._asked_s = name, time.monotonic()

@@ -15,14 +15,21 @@ from ncc.host.message import STATE, StateArray, idle
 from ncc.host.neighbourhood import SHARED, Columns, Neighbourhood
 
 STALE_PERIODS = 20
-"""Periods for which a peer's state counts; then the peer is taken to be idle."""
+"""Periods after which a state counts as stale."""
+HELD_NS = 5 * NS_PER_S
+"""Time for which a silent peer counts as it was last, so that silencing it wins nobody its share at once.
+
+Then it counts as idle: hosts that are switched off keep no share.
+"""
 SILENT_NS = 5 * NS_PER_S
 """Silence of all peers after which advice is given; agents that are started together have all begun by then."""
 ADVICE = {
     "forged": "they are signed by another key, or changed on their way: compare the files of --key",
+    "unknown_key": "they are signed by a key that --key does not have for their sender: compare the files",
     "clock": "the clocks of the machines differ by more than a minute: have NTP set them",
-    "unknown_sender": "they come from an address and port that --peers does not have",
-    "version": "their agents are of another version of ncc",
+    "unknown_sender": "they name a host that --peers does not have",
+    "kernel_drops": "they come from an address and port that --peers does not have, or from another version of ncc: "
+    "name their senders, and run one version everywhere",
     "late": "they are too long on their way, or their machines stand still",
     "replayed": "they are older than those received before",
     "values": "they hold values that no host can have",
@@ -37,7 +44,8 @@ class Agent:
         neighbourhood: of the hosts.
         guard: of what is decided.
         exchange: with the peers.
-        stale_periods: periods for which a peer's state counts; then the peer is taken to be idle.
+        stale_periods: periods after which a state counts as stale: that of the uplink is then not used, and that of a
+            peer for `HELD_NS` at most.
         in_force: false if the guard's limits are not put into force; hosts are then seen and sent as without limit.
 
     Attributes:
@@ -58,7 +66,7 @@ class Agent:
         self.neighbourhood, self.guard, self.exchange = neighbourhood, guard, exchange
         self.counters = {"stale_peers": 0, "stale_uplink": 0}
         self.stale: np.ndarray = np.ones(exchange.n_peers, np.bool_)
-        """[r] True for peers that count as idle because nothing was received of them for too long."""
+        """[r] True for peers of which nothing was received for too long."""
         self._in_force = in_force
         self._none: FloatArray = np.full(len(neighbourhood.link_bps), np.inf)
         self._idle = idle(exchange.n_peers)
@@ -82,7 +90,8 @@ class Agent:
             self.stale = (inbox.states_ns == 0) | (now_ns - inbox.states_ns > self._stale_ns)
             if n_stale := int(np.count_nonzero(self.stale)):
                 self.counters["stale_peers"] += n_stale
-                peers = np.where(self.stale, self._idle, peers)
+                gone = (inbox.states_ns == 0) | (now_ns - inbox.states_ns > max(HELD_NS, self._stale_ns))
+                peers = np.where(gone, self._idle, peers)
         uplink_ns = int(inbox.uplink_ns[0])
         uplink = inbox.uplink if uplink_ns and now_ns - uplink_ns <= self._stale_ns else None
         self.counters["stale_uplink"] += uplink is None

@@ -7,8 +7,9 @@ import time
 from ncc.core.errors import ConfigError
 from ncc.core.units import to_ns
 from ncc.core.value import Positive, Value
+from ncc.host.keys import ANY, Keys
 from ncc.host.listener import Inbox, Listener
-from ncc.host.message import SIZE, Key, Kind, Sender, StateArray
+from ncc.host.message import SIZE, Kind, Sender, StateArray
 from ncc.host.peers import Peer, parse_agent, parse_one, parse_peers
 from ncc.host.sockets import drops, join_group, open_socket
 
@@ -86,42 +87,52 @@ class UdpExchange(Exchange):
 
     `receive` takes at most two messages of each sender and `SPARE`, whatever comes; where more was waiting it counts
     one ``flood``, and the rest waits, in a buffer of the kernel that holds no more than twice as much, until it is
-    ``late`` or the kernel has dropped it (``kernel_drops``).
+    ``late`` or the kernel has dropped it (``kernel_drops``). The kernel also drops, and counts there, what has not the
+    size and version of a message, or comes from another address or port than a sender's.
 
     Raises:
-        ConfigError: an address, group or interface that cannot be used, or a port in use.
+        ConfigError: an address, group or interface that cannot be used, a port in use, or no key for somebody.
     """
 
-    def __init__(self, spec: ExchangeSpec, key: Key, kind: Kind = Kind.STATE) -> None:
+    def __init__(self, spec: ExchangeSpec, keys: Keys, kind: Kind = Kind.STATE) -> None:
         own, peers = spec.own, parse_peers(spec.peers, spec.own)
         uplink = None if spec.uplink is None else parse_one(spec.uplink, "uplink")
-        self._kind, self._sender = kind, Sender(key, own, time.monotonic_ns())
-        self.inbox = self._listener = Listener(key, own, peers, uplink, late_ns=to_ns(spec.late_s))
+        self._to = list(dict.fromkeys(peer.address for peer in peers))
+        heard = peers if kind == Kind.STATE else ()
+        senders = [peer.address for peer in (*heard, *([uplink] if uplink else []))]
+        group = None if spec.group is None else parse_one(spec.group, "group").address
+        to = [ANY] if group else [address.host for address in self._to]
+        self._kind, self._sender = kind, Sender(keys, own, time.monotonic_ns(), to=to)
+        self.inbox = self._listener = Listener(
+            keys, own, heard, uplink, group=group is not None, late_ns=to_ns(spec.late_s)
+        )
         self.counters.update(dict.fromkeys(("sent", "send_errors", "flood", "receive_errors", "kernel_drops"), 0))
         self._most = 2 * (self.n_peers + 1) + SPARE
         self._buffer = memoryview(bytearray(SIZE + 1))
         self._calls = 0
-        self._socket = open_socket(own[0].address, self._most)
-        self._sockets, self._to = [self._socket], list(dict.fromkeys(peer.address for peer in peers))
+        self._socket = open_socket(own[0].address, self._most, senders)
+        self._sockets = [self._socket]
         try:
-            if spec.group is not None and spec.interface is not None:
-                self._to = [parse_one(spec.group, "group").address]
-                self._sockets.append(join_group(self._socket, self._to[0], spec.interface, self._most, loop=spec.loop))
+            if group is not None and spec.interface is not None:
+                self._to = [group]
+                self._sockets.append(
+                    join_group(self._socket, group, spec.interface, self._most, senders, loop=spec.loop)
+                )
         except BaseException:
             self.close()
             raise
 
     def send(self, own: StateArray, now_ns: int) -> None:
         sending_ns, errors = max(time.monotonic_ns(), now_ns), 0
-        messages = self._sender.messages(self._kind, [row.tobytes() for row in own], now_ns, sending_ns)
+        made = self._sender.messages(self._kind, [row.tobytes() for row in own], now_ns, sending_ns)
         send = self._socket.sendto
-        for address in self._to:
+        for address, messages in zip(self._to, made, strict=True):
             for message in messages:
                 try:
                     send(message, address)
                 except OSError:  # a full buffer, no route, a firewall: the next period tries again
                     errors += 1
-        self.counters["sent"] += len(self._to) * len(messages) - errors
+        self.counters["sent"] += len(self._to) * len(own) - errors
         self.counters["send_errors"] += errors
 
     def receive(self, now_ns: int) -> None:

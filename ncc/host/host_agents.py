@@ -20,13 +20,14 @@ from ncc.envs.scales import scales_of
 from ncc.host.agent import Agent
 from ncc.host.exchange import Exchange
 from ncc.host.guard import Guard, GuardSettings
+from ncc.host.keys import Key, Keys
 from ncc.host.listener import Listener
-from ncc.host.message import UPLINK, Key, Kind, Sender, StateArray
+from ncc.host.message import UPLINK, Kind, Sender, StateArray
 from ncc.host.neighbourhood import OWN, UPLINK_SIGNALS, Neighbourhood, limiter_of
 from ncc.host.peers import Address, Peer, peer_at
 from ncc.policies.file import PolicyFile
 
-KEY = Key(b"agents of one process have no secrets from each other")
+KEYS = Keys.shared(Key(b"agents of one process have no secrets from each other"))
 LATE_S = 10.0
 """Far above the age at which an agent itself ignores a state."""
 AGENTS, SWITCHES = 1, 2
@@ -43,7 +44,7 @@ class MemoryExchange(Exchange):
     def __init__(
         self,
         boxes: Boxes,
-        key: Key,
+        keys: Keys,
         own: Sequence[Peer],
         peers: Sequence[Peer] = (),
         *,
@@ -51,14 +52,14 @@ class MemoryExchange(Exchange):
         kind: Kind = Kind.STATE,
         late_ns: int,
     ) -> None:
-        self.inbox = self._listener = Listener(key, own, peers, uplink, late_ns=late_ns, wall_ns=lambda: 0)
+        self.inbox = self._listener = Listener(keys, own, peers, uplink, late_ns=late_ns, wall_ns=lambda: 0)
         self.counters["sent"] = 0
         self._boxes, self._name, self._kind = boxes, own[0].id, kind
-        self._sender = Sender(key, own, 0, wall_ns=lambda: 0)
+        self._sender = Sender(keys, own, 0, wall_ns=lambda: 0)
         self._box: deque[bytes] = boxes.setdefault(self._name, deque(maxlen=4 * (len(peers) + 1)))
 
     def send(self, own: StateArray, now_ns: int) -> None:
-        messages = self._sender.messages(self._kind, [row.tobytes() for row in own], now_ns, now_ns)
+        (messages,) = self._sender.messages(self._kind, [row.tobytes() for row in own], now_ns, now_ns)
         for owner, box in self._boxes.items():
             if owner != self._name:
                 box.extend(messages)
@@ -96,14 +97,14 @@ class HostAgents:
         boxes: list[Boxes] = [{} for _ in switches]
         late_ns = to_ns(LATE_S)
         self._uplinks = [
-            MemoryExchange(around, KEY, (switch,), kind=Kind.UPLINK, late_ns=late_ns)
+            MemoryExchange(around, KEYS, (switch,), kind=Kind.UPLINK, late_ns=late_ns)
             for around, switch in zip(boxes, switches, strict=True)
         ]
         for row, area in enumerate(scales.area.tolist()):
             around = scales.neighbours[row].tolist()
             neighbourhood = Neighbourhood(limiter_of(self.file), scenario, [row], around)
             peers = tuple(_peer(other) for other in around)
-            exchange = MemoryExchange(boxes[area], KEY, (_peer(row),), peers, uplink=switches[area], late_ns=late_ns)
+            exchange = MemoryExchange(boxes[area], KEYS, (_peer(row),), peers, uplink=switches[area], late_ns=late_ns)
             guard = Guard(self.settings, header.limits, neighbourhood.link_bps, self._say_of(scales.names[row]))
             self.agents.append(Agent(neighbourhood, guard, exchange))
 

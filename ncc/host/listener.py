@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ncc.core.units import NS_PER_S
+from ncc.host.keys import ANY, Keys
 from ncc.host.message import (
     HEAD,
     MAC_AT,
     UPLINK,
     VALUES_AT,
-    Key,
     Kind,
     StateArray,
     TimeArray,
@@ -25,23 +25,26 @@ from ncc.host.peers import Peer
 
 RECEIVED, RESYNCED = "received", "resynced"
 DROPPED = (
-    "undersized", "oversized", "foreign", "version", "kind", "own", "unknown_sender", "replayed", "forged", "clock",
-    "late", "values",
+    "undersized", "oversized", "foreign", "version", "kind", "own", "unknown_sender", "replayed", "unknown_key",
+    "forged", "clock", "late", "values",
 )  # fmt: skip
 """Reasons for which a message is dropped:
 
 - ``undersized``, ``oversized``, ``foreign``, ``version``, ``kind``: no message of this version;
 - ``own``: of a host that this agent sends for, which multicast returns;
 - ``unknown_sender``: of no peer;
-- ``replayed``: not after the last from its sender, by session and sequence; also what was overtaken on its way, and an
-  earlier session unless its sender was silent for twice what clocks may differ by;
-- ``forged``: signed by another key, or changed;
-- ``clock``: the first of a session, and its sender's clock and ours differ by more than is tolerated;
+- ``replayed``: not after the last from its sender, by session and sequence, nor by its sender's clock after all before;
+  also what was overtaken on its way;
+- ``unknown_key``: signed by a key that is none for its sender;
+- ``forged``: not signed by the key that it names, or changed;
+- ``clock``: not the next of its session, and its sender's clock and ours differ by more than is tolerated;
 - ``late``: its state is too old by the time it comes;
 - ``values``: they are not finite, or negative where that cannot be.
 """
 SLACK = 2000
 """Clocks of two machines run apart by less than one part in so many (crystals: one in 10,000)."""
+JUMP = 1 << 20
+"""Messages of a session that may be lost in a row, a quarter of an hour of them at 1 ms."""
 RESYNC_NS = 5 * NS_PER_S
 """Time for which all messages of a sender must be late before the fastest is found anew.
 
@@ -72,13 +75,14 @@ class Inbox:
 class _Record:
     """Record of one sender's messages of one kind, and the row of an inbox that they fill."""
 
-    __slots__ = ("_bytes", "_end", "_sane", "_time_ns", "floor_known", "floor_ns", "late_since_ns", "newest_ns",
-                 "sequence", "session_ns")  # fmt: skip
+    __slots__ = ("_bytes", "_end", "_sane", "_time_ns", "clock_ns", "floor_known", "floor_ns", "host", "late_since_ns",
+                 "newest_ns", "sequence", "session_ns")  # fmt: skip
 
-    def __init__(self, values: StateArray, time_ns: TimeArray, sane: Callable[[memoryview], bool]) -> None:
+    def __init__(self, host: str, values: StateArray, time_ns: TimeArray, sane: Callable[[memoryview], bool]) -> None:
+        self.host = host
         self._bytes, self._time_ns, self._sane = values.view(np.uint8).data, time_ns, sane
         self._end = VALUES_AT + values.dtype.itemsize
-        self.session_ns = self.sequence = -1
+        self.session_ns = self.sequence = self.clock_ns = -1
         self.floor_known, self.floor_ns, self.newest_ns = False, 0, 0
         self.late_since_ns: int | None = None
 
@@ -90,16 +94,21 @@ class _Record:
         self._time_ns[0] = at_ns
         return RECEIVED
 
-    def longer_ns(self, session_ns: int, sequence: int, offset_ns: int, now_ns: int) -> int:
-        """Note the newest message; return by how much longer it took than the fastest of its session.
+    def follows(self, session_ns: int, sequence: int) -> bool:
+        """True for what comes after the newest of its session."""
+        return session_ns == self.session_ns and 0 < sequence - self.sequence <= JUMP
+
+    def longer_ns(self, session_ns: int, sequence: int, offset_ns: int, now_ns: int, *, follows: bool) -> int:
+        """Note the newest message; return by how much longer it took than the fastest that it follows.
 
         Args:
             session_ns: to which it belongs.
             sequence: within it.
             offset_ns: its receipt by our clock less its sending by the sender's,
             now_ns: at this time.
+            follows: whether it comes after the newest of its session.
         """
-        if session_ns != self.session_ns or not self.floor_known:
+        if not follows or not self.floor_known:
             self.floor_known, self.floor_ns = True, offset_ns
         else:
             self.floor_ns = min(self.floor_ns + (now_ns - self.newest_ns) // SLACK, offset_ns)
@@ -120,43 +129,50 @@ class Listener(Inbox):
     """An inbox filled by messages of any origin.
 
     A message is dropped, and counted by why (`DROPPED`), unless it is authentic, newer than all before from its sender,
-    and in time. How long it took is not known, as clocks of two machines differ; how much longer than the fastest is:
+    and in time. It is newer if it is one of the next of its session, or else if its sender's clock is later than in all
+    before and near ours. So whatever numbers a message has, it keeps nothing out that is sent `clock_ns` later. How
+    long it took is not known, as clocks of two machines differ; how much longer than the fastest is:
     receipt less sending, less the least of that difference so far. A state is `late` if that and its stated age exceed
     `late_ns` together. Whoever delays everything by the same, for longer than `RESYNC_NS`, is not noticed.
 
     Args:
-        key: shared by all.
+        keys: of the senders, each for its own messages only.
         own: hosts that this agent sends for.
         peers: a row of `states` each.
         uplink: sender of the uplink's state.
         late_ns: age from which a state is too old.
-        clock_ns: by which clocks may differ when a sender is first received: what was recorded longer ago cannot be
-            replayed to an agent that has just started. A sender that was silent for twice as long may begin a session
-            that is earlier than its last: its clock was set back.
+        group: messages come by a group, and are signed for all.
+        clock_ns: by which clocks may differ when a session is first received: what was recorded longer ago cannot be
+            replayed to an agent that has just started.
         wall_ns: this machine's clock, ns since 1970.
     """
 
     def __init__(
         self,
-        key: Key,
+        keys: Keys,
         own: Sequence[Peer],
         peers: Sequence[Peer],
         uplink: Peer | None = None,
         *,
+        group: bool = False,
         late_ns: int,
         clock_ns: int = 60 * NS_PER_S,
         wall_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         super().__init__(len(peers))
-        self._key, self._late_ns, self._clock_ns, self._wall_ns = key, late_ns, clock_ns, wall_ns
-        self._own = frozenset(peer.id for peer in own)
+        self._keys, self._late_ns, self._clock_ns, self._wall_ns = keys, late_ns, clock_ns, wall_ns
+        self._own, self._receiver = frozenset(peer.id for peer in own), ANY if group else own[0].address.host
         self.counters = dict.fromkeys((RECEIVED, *DROPPED, RESYNCED), 0)
         self._records = {
-            (_STATE, peer.id): _Record(self.states[row : row + 1], self.states_ns[row : row + 1], sane_state)
+            (_STATE, peer.id): _Record(
+                peer.address.host, self.states[row : row + 1], self.states_ns[row : row + 1], sane_state
+            )
             for row, peer in enumerate(peers)
         }
         if uplink is not None:
-            self._records[_UPLINK, uplink.id] = _Record(self.uplink, self.uplink_ns, sane_uplink)
+            self._records[_UPLINK, uplink.id] = _Record(uplink.address.host, self.uplink, self.uplink_ns, sane_uplink)
+        for record in self._records.values():
+            keys.between(record.host, self._receiver)
 
     def take(self, data: memoryview, now_ns: int) -> None:
         """Accept or drop received bytes, any and of any number, at a time of the monotonic clock."""
@@ -165,39 +181,39 @@ class Listener(Inbox):
     def _take(self, data: memoryview, now_ns: int) -> str:
         if (why := misfit(data)) is not None:
             return why
-        _, _, kind, _, sender, session_ns, sequence, sent_ns, clock_ns, age_ns = HEAD.unpack_from(data)
-        record = self._wanted(kind, sender, session_ns, sequence, now_ns)  # before the key is asked: this costs less
+        _, _, kind, number, sender, session_ns, sequence, sent_ns, clock_ns, age_ns = HEAD.unpack_from(data)
+        record = self._wanted(kind, sender)
         if isinstance(record, str):
             return record
-        if not self._key.signed(data[:MAC_AT], data[MAC_AT:]):
-            return "forged"
-        if session_ns != record.session_ns and not self._may_begin(session_ns, clock_ns):
-            return "clock"
-        old_ns = age_ns + record.longer_ns(session_ns, sequence, now_ns - sent_ns, now_ns)
+        follows = record.follows(session_ns, sequence)
+        if (why := self._doubt(record, data, number, clock_ns, follows=follows)) is not None:
+            return why
+        old_ns = age_ns + record.longer_ns(session_ns, sequence, now_ns - sent_ns, now_ns, follows=follows)
         if old_ns > self._late_ns:
             self.counters[RESYNCED] += record.still_late(now_ns)
             return "late"
         record.late_since_ns = None
         return record.put(data, now_ns - old_ns)
 
-    def _wanted(self, kind: int, sender: int, session_ns: int, sequence: int, now_ns: int) -> _Record | str:
+    def _doubt(self, record: _Record, data: memoryview, number: int, clock_ns: int, *, follows: bool) -> str | None:
+        """The reason not to believe a message; None: its sender has just sent it."""
+        if not follows and clock_ns <= record.clock_ns:
+            return "replayed"  # before a key is asked: this costs less
+        key = next((key for key in self._keys.between(record.host, self._receiver) if key.number == number), None)
+        if key is None:
+            return "unknown_key"
+        if not key.signed(data[:MAC_AT], data[MAC_AT:]):
+            return "forged"
+        wall_ns = self._wall_ns()
+        if not follows and abs(wall_ns - clock_ns) > self._clock_ns:
+            return "clock"
+        record.clock_ns = max(record.clock_ns, min(clock_ns, wall_ns + self._clock_ns))
+        return None
+
+    def _wanted(self, kind: int, sender: int) -> _Record | str:
         """The record of the sender that the message names; or the reason to drop it in any case."""
         if kind not in (_STATE, _UPLINK):
             return "kind"
         if sender in self._own:
             return "own"
-        record = self._records.get((kind, sender))
-        if record is None:
-            return "unknown_sender"
-        if session_ns == record.session_ns and sequence <= record.sequence:
-            return "replayed"
-        # A sender that began anew after its clock was set back seems older than it was. After such a silence all that
-        # was recorded of it until then fails `_may_begin`.
-        if session_ns < record.session_ns and now_ns - record.newest_ns <= 2 * self._clock_ns:
-            return "replayed"
-        return record
-
-    def _may_begin(self, session_ns: int, clock_ns: int) -> bool:
-        """True if a session may be new: its sender's clock is near ours, and the session began before now by it."""
-        wall_ns = self._wall_ns()
-        return abs(wall_ns - clock_ns) <= self._clock_ns and session_ns <= wall_ns + self._clock_ns
+        return self._records.get((kind, sender)) or "unknown_sender"

@@ -4,9 +4,9 @@
 | bytes | what |
 |---|---|
 | 4 | `MAGIC` |
-| 1, 1, 2 | `VERSION`; kind; zeros |
+| 1, 1, 2 | `VERSION`; kind; the number of the key (`ncc.host.keys`) |
 | 8 | sender (`ncc.host.peers.Peer.id`) |
-| 8 | session: the sender's clock when it began, ns since 1970; every restart has a later one |
+| 8 | session: the sender's clock when it began, ns since 1970 |
 | 8 | sequence: one more with every message of a sender, session and kind |
 | 8 | sent: ns from the session's beginning to the sending, of a clock that is never set |
 | 8 | clock: the sender's when it sent, ns since 1970 |
@@ -14,30 +14,24 @@
 | 48 | values: a row of `STATE` or of `UPLINK`; then zeros |
 | 16 | the first half of HMAC-SHA256 (RFC 2104, truncated as in its section 5) of all before |
 
-Numbers are little-endian. Whoever has the key can speak for every host of the neighbourhood, and nobody else for any.
+Numbers are little-endian. Version 1 had zeros for the number of the key.
 """
 
-import hmac
-import os
-import stat
 import struct
 import time
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from ncc.core.errors import ConfigError
 from ncc.core.signals import Scope, shared
+from ncc.host.keys import ANY, MAC_BYTES, Key, Keys
 from ncc.host.peers import Peer
 
 MAGIC = b"nccx"
-VERSION = 1
+VERSION = 2
 BEGIN = MAGIC + bytes([VERSION])
-KEY_LEAST_BYTES, KEY_MOST_BYTES = 16, 4096
-MAC_BYTES = 16
 VALUES_BYTES = 48
 
 HEAD = struct.Struct("<4sBBHQQQQQQ")
@@ -93,96 +87,61 @@ class Kind(IntEnum):
     """State of the uplink."""
 
 
-class Key:
-    """A secret that the hosts of a neighbourhood share."""
-
-    def __init__(self, secret: bytes) -> None:
-        """A key of at least `KEY_LEAST_BYTES`."""
-        if not KEY_LEAST_BYTES <= len(secret) <= KEY_MOST_BYTES:
-            raise ConfigError(
-                f"a key must have {KEY_LEAST_BYTES} to {KEY_MOST_BYTES} bytes, got {len(secret)}: "
-                "make one with `openssl rand -hex 32`"
-            )
-        self._keyed = hmac.new(secret, digestmod="sha256")
-
-    def sign(self, data: bytes | bytearray | memoryview) -> bytes:
-        """The `MAC_BYTES` that only holders of the key can make."""
-        keyed = self._keyed.copy()
-        keyed.update(data)
-        return keyed.digest()[:MAC_BYTES]
-
-    def signed(self, data: bytes | bytearray | memoryview, mac: bytes | memoryview) -> bool:
-        """True if `mac` is the signature of `data`; takes equally long whichever byte differs."""
-        return hmac.compare_digest(self.sign(data), mac)
-
-
-def read_key(path: Path) -> Key:
-    """Read a key from a file; white space around it does not count."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot read the key file {path}: {error.strerror}; make one with "
-            "`(umask 077; openssl rand -hex 32 > FILE)` and copy it to every host"
-        ) from None
-    try:
-        _refuse_shared(path, os.fstat(handle))
-        secret = os.read(handle, KEY_MOST_BYTES + 2).strip()
-    finally:
-        os.close(handle)
-    try:
-        return Key(secret)
-    except ConfigError as error:
-        raise ConfigError(f"the key file {path} cannot be used: {error}") from None
-
-
-def _refuse_shared(path: Path, status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise ConfigError(f"the key file {path} is not a plain file; name one that holds the key")
-    if status.st_mode & 0o077:
-        raise ConfigError(
-            f"the key file {path} may be used by others than its owner (mode {stat.S_IMODE(status.st_mode):04o}): "
-            f"run chmod 600 {path}, and make a new key if anybody may have read it"
-        )
-    if status.st_uid not in (0, os.geteuid()):
-        raise ConfigError(
-            f"the key file {path} belongs to user {status.st_uid}, who could change it: it must belong to root "
-            "or to whoever runs this"
-        )
-
-
 class Sender:
     """Numbers and signs the messages of an agent's hosts, in a session that begins with it.
 
     Args:
-        key: shared by all hosts of the neighbourhood.
+        keys: for what the agent sends.
         own: hosts of the agent.
         now_ns: monotonic time at which the session begins.
+        to: addresses of agents, or `ANY`, to whom messages are sent.
         wall_ns: the machine's clock, ns since 1970.
+
+    Raises:
+        ConfigError: a key is missing.
     """
 
     def __init__(
-        self, key: Key, own: Sequence[Peer], now_ns: int, *, wall_ns: Callable[[], int] = time.time_ns
+        self,
+        keys: Keys,
+        own: Sequence[Peer],
+        now_ns: int,
+        *,
+        to: Sequence[str] = (ANY,),
+        wall_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._key, self._own, self._began_ns, self._wall_ns = key, tuple(own), now_ns, wall_ns
+        self._keys, self._own, self._began_ns, self._wall_ns = keys, tuple(own), now_ns, wall_ns
+        self._pairs = [(own[0].address.host, receiver) for receiver in to]
+        for pair in self._pairs:
+            keys.between(*pair)
         self._session_ns = wall_ns()
         self._sequence = dict.fromkeys(Kind, 0)
 
-    def messages(self, kind: Kind, values: Sequence[bytes], at_ns: int, now_ns: int) -> list[bytes]:
-        """A message of each of the agent's hosts, sent at `now_ns`.
+    def messages(self, kind: Kind, values: Sequence[bytes], at_ns: int, now_ns: int) -> list[list[bytes]]:
+        """For each of `to` a message of each of the agent's hosts, sent at `now_ns`.
 
         Args:
             values: of each host, as of `at_ns`: a row of `STATE` or of `UPLINK`.
         """
         self._sequence[kind] += 1
         sequence, sent_ns, age_ns = self._sequence[kind], max(now_ns - self._began_ns, 0), max(now_ns - at_ns, 0)
-        session_ns, clock_ns, sign = self._session_ns, self._wall_ns(), self._key.sign
+        numbers = self._session_ns, sequence, sent_ns, self._wall_ns(), age_ns
+        made: dict[Key, list[bytes]] = {}
         found = []
-        for peer, row in zip(self._own, values, strict=True):
-            head = HEAD.pack(MAGIC, VERSION, kind, 0, peer.id, session_ns, sequence, sent_ns, clock_ns, age_ns)
-            signed = (head + row).ljust(MAC_AT, b"\0")
-            found.append(signed + sign(signed))
+        for pair in self._pairs:
+            key, *_ = self._keys.between(*pair)
+            if key not in made:
+                made[key] = [
+                    _signed(key, HEAD.pack(MAGIC, VERSION, kind, key.number, peer.id, *numbers) + row)
+                    for peer, row in zip(self._own, values, strict=True)
+                ]
+            found.append(made[key])
         return found
+
+
+def _signed(key: Key, data: bytes) -> bytes:
+    padded = data.ljust(MAC_AT, b"\0")
+    return padded + key.sign(padded)
 
 
 def misfit(data: bytes | bytearray | memoryview) -> str | None:

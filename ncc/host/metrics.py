@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Metrics of an agent, over HTTP by prometheus_client, which is loaded only if metrics are asked for."""
+"""Metrics of an agent, over HTTP in the form of prometheus_client, which is loaded only if metrics are asked for.
 
+A client gets little room and time, and the oldest of too many goes: half-open ones cannot keep a scrape waiting.
+"""
+
+import socket
 import sys
+import threading
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +24,10 @@ from ncc.core.units import NS_PER_S
 from ncc.host.peers import Address, parse_one
 
 if TYPE_CHECKING:
+    import asyncio
+
+    from prometheus_client import CollectorRegistry
+
     from ncc.host.log import Log
     from ncc.host.loop import Loop
     from ncc.policies import PolicyFile
@@ -30,6 +39,14 @@ BOUNDS_S = tuple(1e-5 * 2**i for i in range(14))
 KEPT = 1 << 16
 """Number of the last durations that are kept."""
 QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
+CLIENTS_MOST = 32
+"""Clients that are connected at once; one more, and the oldest is cut off."""
+CLIENT_S = 1.0
+"""Time in which a client must have asked and taken its answer."""
+HEAD_BYTES = 4096
+"""Longest head of a request."""
+WAITING = 128
+"""Connections that the kernel holds until they are accepted."""
 Families = list[tuple[str, str, str, Any]]
 """Name, help and label of each family of metrics, and its value, or a value for each value of the label."""
 
@@ -120,24 +137,65 @@ class AgentCollector:
 @contextmanager
 def served(address: Address) -> Iterator[Callable[[AgentCollector], None]]:
     """Serve metrics at an address; inside, a function that says of which agent."""
-    from prometheus_client import CollectorRegistry, start_http_server
+    import asyncio
 
-    registry = CollectorRegistry()
+    from prometheus_client import CollectorRegistry
+
+    registry, loop = CollectorRegistry(), asyncio.new_event_loop()
     try:
-        server, thread = start_http_server(address.port, address.host, registry)
+        listening = socket.create_server(address, backlog=WAITING)
     except OSError as error:
+        loop.close()
         raise ConfigError(
             f"cannot serve metrics at {address}: {error.strerror}; name another address or port, or none"
         ) from None
+    over = asyncio.Event()
+    thread = threading.Thread(target=loop.run_until_complete, args=(_serve(listening, registry, over),))
     before_s = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_S)
+    thread.start()
     try:
         yield registry.register
     finally:
         sys.setswitchinterval(before_s)
-        server.shutdown()
-        server.server_close()
+        loop.call_soon_threadsafe(over.set)
         thread.join()
+        loop.close()
+
+
+async def _serve(listening: socket.socket, registry: "CollectorRegistry", over: "asyncio.Event") -> None:
+    """Answer clients until it is over, each once."""
+    import asyncio
+
+    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+    clients: list[asyncio.StreamWriter] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        clients.append(writer)
+        if len(clients) > CLIENTS_MOST:
+            clients.pop(0).transport.abort()
+        try:
+            async with asyncio.timeout(CLIENT_S):
+                head = await reader.readuntil(b"\r\n\r\n")
+                status, body = ("200 OK", generate_latest(registry)) if head[:4] == b"GET " else ("405 Not GET", b"")
+                said = f"Content-Type: {CONTENT_TYPE_LATEST}\r\nContent-Length: {len(body)}\r\nConnection: close"
+                writer.write(f"HTTP/1.1 {status}\r\n{said}\r\n\r\n".encode() + body)
+                writer.write_eof()
+                while await reader.read(HEAD_BYTES):  # until the client closes: our close could overtake the answer
+                    pass
+        except (TimeoutError, OSError, asyncio.LimitOverrunError, asyncio.IncompleteReadError):
+            return  # too slow, too long, or gone
+        finally:
+            writer.transport.abort()
+            with suppress(ValueError):  # the oldest of too many is out already
+                clients.remove(writer)
+
+    async with await asyncio.start_server(answer, sock=listening, limit=HEAD_BYTES):
+        await over.wait()
+        for writer in clients:
+            writer.transport.abort()
+    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
 
 
 def parse_endpoint(text: str) -> Address | None:

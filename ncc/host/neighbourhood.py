@@ -19,7 +19,7 @@ from ncc.core.scenario import Scenario
 from ncc.core.signals import shared
 from ncc.core.topologies import Dumbbell
 from ncc.core.units import MS, US
-from ncc.core.value import Count, LineRate, Positive, Value
+from ncc.core.value import Count, LineRate, Value
 from ncc.core.workload import Fixed, Flow
 from ncc.envs.action import RateTable
 from ncc.envs.linux.decide import HastenedPolicy, hastened
@@ -48,7 +48,7 @@ class NeighbourhoodSpec(Value, frozen=True):
     """Buffer of that port."""
     base_rtt_s: Annotated[float, Meta(gt=0, le=1)] | None = None
     """RTT to a host beyond, without any other traffic; None: that of links of 10 us each, as in most trainings."""
-    period_s: Positive = 1 * MS
+    period_s: Annotated[float, Meta(ge=1e-4, le=10)] = 1 * MS
 
     def scenario(self) -> Scenario:
         """A scenario of one such neighbourhood; only its constants are used."""

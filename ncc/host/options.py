@@ -2,6 +2,7 @@
 """Options of the commands of ``ncc host``."""
 
 import argparse
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from ncc.host.peers import PORT
 
 LONGEST_S = 1e9
 """Thirty years: longer times are mistakes, or too long for a clock."""
+
+FLOOR_FRAC = 0.01
+"""Least limit over the link's rate unless an operator says otherwise."""
 
 
 def number(least: float = 0.0, most: float = LONGEST_S) -> Callable[[str], float]:
@@ -34,6 +38,15 @@ def listed(text: str) -> tuple[str, ...]:
     return tuple(entry for entry in text.split(",") if entry.strip())
 
 
+def sha256(text: str) -> str:
+    """The hexadecimal digits of ``sha256:<digits>``."""
+    if (found := re.fullmatch(r"sha256:([0-9a-f]{64})", text)) is None:
+        raise argparse.ArgumentTypeError(
+            f"must be sha256: and 64 hexadecimal digits, as ncc export prints them, got {text}"
+        )
+    return found[1]
+
+
 def network_options(parser: argparse.ArgumentParser) -> None:
     """Facts of the network."""
     group = parser.add_argument_group("the network, which a host cannot measure")
@@ -50,13 +63,19 @@ def network_options(parser: argparse.ArgumentParser) -> None:
         help="bytes that its queue holds (%(default)s)",
     )
     add("--base-rtt", type=number(most=1), metavar="S", help="seconds to a host beyond and back (10 us a link)")
-    add("--period", type=number(), metavar="S", help="seconds between decisions (the policy file's)")
+    add("--period", type=number(1e-4, 10), metavar="S", help="seconds between decisions (the policy file's)")
 
 
 def bound_options(parser: argparse.ArgumentParser) -> None:
     """Bounds that may narrow the policy file's."""
     group = parser.add_argument_group("bounds of the limits; they may narrow the policy file's, never widen them")
-    group.add_argument("--min-rate-frac", type=float, metavar="FRAC", help="of the link's rate: no limit is lower")
+    group.add_argument(
+        "--floor",
+        type=number(most=1),
+        default=FLOOR_FRAC,
+        metavar="FRAC",
+        help="of the link's rate: no limit is lower, whatever the policy file says (%(default)s)",
+    )
     group.add_argument("--max-rate-frac", type=float, metavar="FRAC", help="of the link's rate: no limit is higher")
     group.add_argument("--rise-ratio", type=float, metavar="RATIO", help="a limit is at most so many times the last")
     group.add_argument("--fall-ratio", type=float, metavar="RATIO", help="a limit is at least the last over this")
@@ -81,6 +100,7 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     """Options of ``run``."""
     add = parser.add_argument
     add("policy", type=Path, help="a policy file, as `ncc export` writes")
+    add("--digest", type=sha256, metavar="sha256:HEX", help="of the policy file, as `ncc export` prints; no other runs")
     add("--interface", action="append", metavar="NAME", help="of this host; of each, if it is several hosts")
     add(
         "--address",
@@ -95,7 +115,7 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("the neighbourhood").add_argument
     add("--peers", metavar="LIST", default="", help="the other agents, with commas: ADDRESS[:PORT][*HOSTS]")
     add("--group", metavar="ADDRESS:PORT", help="multicast: one message serves all peers")
-    add("--key", type=Path, metavar="FILE", help="file with the key that all agents share; needed with peers")
+    add("--key", type=Path, metavar="FILE", help="file of the keys (docs/host/messages.md); needed with peers")
     add("--port", type=int, default=PORT, help="UDP, for messages (%(default)s)")
     add("--uplink", metavar="ADDRESS[:PORT]", help="sender of the uplink's state, if there is one (`uplink`)")
     periods = number(most=1e6)
@@ -104,7 +124,8 @@ def run_options(parser: argparse.ArgumentParser) -> None:
         type=periods,
         default=20.0,
         metavar="N",
-        help="periods after which a neighbour's state is ignored (%(default)s)",
+        help="periods after which a state is stale (%(default)s); a stale peer counts as it was last for 5 s, then as "
+        "idle",
     )
     network_options(parser)
     bound_options(parser)
@@ -128,7 +149,7 @@ def uplink_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("interface", help="whose queue hosts share: the port of the switch towards what lies beyond")
     add("--listen", required=True, metavar="ADDRESS[:PORT]", help=f"of this machine (port {PORT})")
-    add("--key", type=Path, required=True, metavar="FILE", help="file with the key that all agents share")
+    add("--key", type=Path, required=True, metavar="FILE", help="file of the keys (docs/host/messages.md)")
     add("--agents", default="", metavar="LIST", help="those who are sent it, with commas: ADDRESS[:PORT]")
     add("--group", metavar="ADDRESS:PORT", help="instead: the agents' multicast group")
     add("--through", metavar="NAME", help="interface by which the group is reached")

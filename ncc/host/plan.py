@@ -15,7 +15,7 @@ from ncc.envs.linux.objects import check_name
 from ncc.envs.linux.senders import KERNEL, check_stack
 from ncc.host.exchange import ExchangeSpec
 from ncc.host.guard import GuardSettings
-from ncc.host.message import Key, read_key
+from ncc.host.keys import Keys
 from ncc.host.metrics import parse_endpoint
 from ncc.host.neighbourhood import NeighbourhoodSpec, check_fits, check_trained
 from ncc.host.options import listed
@@ -51,8 +51,8 @@ class Plan:
     """Global IPv6 addresses of these hosts, whose connections are not limited."""
     network: NeighbourhoodSpec
     exchange: ExchangeSpec
-    key: Key | None
-    """Key of the messages; None: there are no peers and no uplink."""
+    keys: Keys | None
+    """Keys of the messages; None: there are no peers and no uplink."""
     guard: GuardSettings
     endpoint: Address | None
     """Address of the metrics; None: they are not served."""
@@ -70,11 +70,11 @@ def planned(options: argparse.Namespace) -> Plan:
         raise ConfigError(f"--core {options.core} is none that this process may use: {', '.join(map(str, cores))}")
     if options.name is not None:
         check_name(options.name)
-    file = load_policy_file(options.policy)
+    file = load_policy_file(options.policy, options.digest)
     bounds = narrowed(file, options)
     _check_transport(file)
     interfaces, addresses, limited, ipv6 = _hosts(options)
-    exchange, key = _exchange(options, file, addresses, interfaces)
+    exchange, keys = _exchange(options, file, addresses, interfaces)
     n_peers = len(parse_peers(exchange.peers, exchange.own))
     network = neighbourhood_of(options, file, len(addresses) + n_peers, interfaces)
     check_fits(file, network)
@@ -94,7 +94,7 @@ def planned(options: argparse.Namespace) -> Plan:
         ipv6=ipv6,
         network=network,
         exchange=exchange,
-        key=key,
+        keys=keys,
         guard=GuardSettings(**{name: getattr(options, name) for name in GUARDED}),
         endpoint=parse_endpoint(options.metrics) if options.metrics else None,
     )
@@ -123,20 +123,25 @@ def _check_transport(file: PolicyFile) -> None:
 
 
 def narrowed(file: PolicyFile, options: argparse.Namespace) -> RateBounds:
-    """The file's bounds, narrowed by options."""
+    """The file's bounds, narrowed by options, and above the operator's floor in any case."""
     bounds = file.header.limits
     changes: dict[str, float] = {}
-    for name in ("min_rate_frac", "max_rate_frac", "rise_ratio", "fall_ratio"):
+    for name in ("max_rate_frac", "rise_ratio", "fall_ratio"):
         asked, own = getattr(options, name), getattr(bounds, name)
         if asked is None:
             continue
-        if own is not None and (asked < own if name == "min_rate_frac" else asked > own):
+        if own is not None and asked > own:
             raise ConfigError(
                 f"--{name.replace('_', '-')} {asked:g} is wider than the policy file's {own:g}: bounds may be narrowed "
                 "only; export the policy with others (limits.*)"
             )
         changes[name] = asked
-    return bounds.replace(**changes) if changes else bounds
+    if (most := changes.get("max_rate_frac", bounds.max_rate_frac)) < options.floor:
+        raise ConfigError(
+            f"limits may be at most {most:g} of the link's rate, and --floor is {options.floor:g} of it: name a lower "
+            "floor, or another policy file"
+        )
+    return bounds.replace(min_rate_frac=max(bounds.min_rate_frac, options.floor), **changes)
 
 
 def neighbourhood_of(
@@ -223,7 +228,7 @@ def _begins_here(address: str) -> bool:
 
 def _exchange(
     options: argparse.Namespace, file: PolicyFile, addresses: list[str], interfaces: list[str]
-) -> tuple[ExchangeSpec, Key | None]:
+) -> tuple[ExchangeSpec, Keys | None]:
     period_s = options.period or file.header.period_s
     if options.group and not interfaces:
         raise ConfigError("--group needs --interface, on whose link the group is")
@@ -237,5 +242,5 @@ def _exchange(
     )
     alone = not (spec.peers or spec.uplink)
     if not alone and options.key is None:
-        raise ConfigError("messages are signed: name the file of the key that all agents share, --key")
-    return spec, None if alone else read_key(options.key)
+        raise ConfigError("messages are signed: name the file of the agents' keys, --key")
+    return spec, None if alone else Keys.read(options.key)

@@ -22,7 +22,7 @@ from ncc.harness.signals import StopRequest
 from ncc.host.agent import Agent, Silence
 from ncc.host.exchange import Exchange, UdpExchange
 from ncc.host.guard import Guard
-from ncc.host.log import Log, Notifier
+from ncc.host.log import Log, Notifier, reading
 from ncc.host.loop import Loop
 from ncc.host.metrics import AgentCollector, peak_rss_bytes, served
 from ncc.host.neighbourhood import Neighbourhood, limiter_of
@@ -45,10 +45,11 @@ def command(options: argparse.Namespace) -> int:
     k, sysctls = len(plan.addresses), list[Path]()
     neighbourhood = Neighbourhood(limiter_of(plan.file), network.scenario(), range(k), range(k, network.hosts))
     with ExitStack() as undo:
-        undo.enter_context((stop := StopRequest()).noted())
+        stop = StopRequest(None if plan.keys is None else reading(plan.keys, log))
+        undo.enter_context(stop.noted())
         notifier = Notifier()
         undo.callback(notifier.close)
-        exchange = Exchange() if plan.key is None else UdpExchange(plan.exchange, plan.key)
+        exchange = Exchange() if plan.keys is None else UdpExchange(plan.exchange, plan.keys)
         undo.callback(exchange.close)
         guard = Guard(plan.guard, plan.bounds, neighbourhood.link_bps, lambda said: log.warning("guard", said=said))
         agent = Agent(neighbourhood, guard, exchange, stale_periods=options.stale_periods, in_force=not options.dry_run)
@@ -147,6 +148,7 @@ def _serve(
     def between(now_ns: int) -> None:
         nonlocal reported_ns
         notifier.alive(now_ns)
+        stop.read_again()
         if (said := silence.notice(now_ns)) is not None:
             log.warning("silence", said=said)
         if now_ns - reported_ns >= to_ns(options.log_s):

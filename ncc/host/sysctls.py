@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The two sysctls of a network namespace that `--default` changes, and puts back, even after a SIGKILL, if late.
 
-Their former values are written under /run before they are changed, for the next agent and for ``ncc host restore``.
+Their former values are written below `FOLDER` before they are changed, for the next agent and for ``ncc host restore``.
 """
 
 import argparse
+import fcntl
 import os
 import socket
+import stat
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -19,7 +21,8 @@ from ncc.harness.atomic import write_text
 
 DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 ECN = Path("/proc/sys/net/ipv4/tcp_ecn")
-RUN = Path("/run")
+FOLDER = Path("/run/ncc")
+"""Folder of root, or of the user that agents run as: nobody else may hold the lock, or write former values."""
 SO_NETNS_COOKIE = 71
 """asm-generic/socket.h, since Linux 5.14."""
 
@@ -51,7 +54,7 @@ def changed(paths: Sequence[Path], congestion: str) -> Iterator[None]:
         yield
         return
     wanted = {DEFAULT: congestion, ECN: "1"}
-    with closing(_lock()):
+    with _lock():
         settings = _left()  # what this agent does not change goes back with the rest
         for path in paths:
             now, known = _read(path), settings.get(str(path))
@@ -77,9 +80,9 @@ def restore() -> dict[str, str]:
 
     Raises:
         DatapathError: its agent is alive, or the kernel refuses.
-        ResultError: the file under /run cannot be read.
+        ResultError: the record cannot be read.
     """
-    with closing(_lock()):
+    with _lock():
         return _restore(_left())
 
 
@@ -111,25 +114,41 @@ def _left() -> dict[str, Changed]:
     return {name: setting for name, setting in found.items() if name in (str(DEFAULT), str(ECN))}
 
 
-def _lock() -> socket.socket:
-    """A lock of this network namespace: an abstract socket, which goes with its process (unix(7))."""
-    taken = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+@contextmanager
+def _lock() -> Iterator[None]:
+    """Hold the lock of this network namespace, which the kernel frees when the process dies."""
+    path = _record().with_suffix(".lock")
     try:
-        taken.bind("\0ncc-host-default")
+        _make_folder()
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)  # readers could lock it
     except OSError as error:
-        taken.close()
+        raise DatapathError(f"Cannot open {path}: {error.strerror}; --default and restore take root (sudo).") from None
+    with os.fdopen(lock, "wb"):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DatapathError(
+                "Another agent has set the default of this network namespace: end it first, or leave out --default."
+            ) from None
+        yield
+
+
+def _make_folder() -> None:
+    """Make `FOLDER` if it is not there; refuse one in which others may write."""
+    with suppress(FileExistsError):
+        FOLDER.mkdir(mode=0o755)
+    found = FOLDER.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:
         raise DatapathError(
-            f"Another agent has set the default of this network namespace ({error.strerror}): end it first, or leave "
-            "out --default."
-        ) from None
-    return taken
+            f"{FOLDER} is no folder in which root alone may write: somebody else made it; look at it, and remove it"
+        )
 
 
 def _record() -> Path:
     """The record of this network namespace, by its cookie: an inode number would go on to a later namespace."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as asking:
         cookie = int.from_bytes(asking.getsockopt(socket.SOL_SOCKET, SO_NETNS_COOKIE, 8), sys.byteorder)
-    return RUN / f"ncc-host-{cookie}.json"
+    return FOLDER / f"{cookie}.json"
 
 
 def _read(path: Path) -> str:

@@ -13,8 +13,9 @@ from ncc.envs.linux.periods import Periods, sleep_until
 from ncc.envs.linux.port import Port
 from ncc.harness.signals import StopRequest
 from ncc.host.exchange import ExchangeSpec, UdpExchange
-from ncc.host.log import Log, Notifier
-from ncc.host.message import UPLINK, Key, Kind, read_key
+from ncc.host.keys import Keys
+from ncc.host.log import Log, Notifier, reading
+from ncc.host.message import UPLINK, Kind
 from ncc.host.options import listed
 from ncc.host.peers import parse_one
 
@@ -24,15 +25,15 @@ class UplinkSender:
 
     Args:
         spec: this machine, and the agents as its peers, or a group on which agents listen.
-        key: shared by all.
+        keys: for what this machine sends them.
 
     Raises:
         ConfigError: an address, group or interface that cannot be used, or a port in use.
     """
 
-    def __init__(self, spec: ExchangeSpec, key: Key) -> None:
+    def __init__(self, spec: ExchangeSpec, keys: Keys) -> None:
         parse_one(spec.listen, "address to listen on")
-        self.exchange = UdpExchange(spec, key, Kind.UPLINK)
+        self.exchange = UdpExchange(spec, keys, Kind.UPLINK)
         self._last: tuple[int, int] | None = None
 
     def send(self, sent_bytes: int, backlog_bytes: int, now_ns: int) -> None:
@@ -71,10 +72,11 @@ def command(options: argparse.Namespace) -> int:
         group=options.group,
         interface=options.through,
     )
-    key, log, stop = read_key(options.key), Log(), StopRequest()
+    keys, log = Keys.read(options.key), Log()
+    stop = StopRequest(reading(keys, log))
     with ExitStack() as undo:
         port = undo.enter_context(closing(Port(options.interface)))
-        sender = undo.enter_context(closing(UplinkSender(spec, key)))
+        sender = undo.enter_context(closing(UplinkSender(spec, keys)))
         notifier = undo.enter_context(closing(Notifier()))
         undo.enter_context(stop.noted())
         undo.enter_context(stop.insisted())
@@ -107,6 +109,7 @@ def _serve(
         state = port.read()
         sender.send(state.sent_bytes, state.backlog_bytes, now_ns)
         notifier.alive(now_ns)
+        stop.read_again()
         if now_ns - reported_ns >= to_ns(options.log_s):
             reported_ns = now_ns
             log.info("report", missed_periods=periods.missed, backlog_bytes=state.backlog_bytes, **sender.counters)

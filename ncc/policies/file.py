@@ -25,6 +25,8 @@ from ncc.policies.header import FORMAT, KIND, PolicyHeader
 SUFFIX = ".ncc"
 MAX_BYTES = 1_000_000
 """Size limit of a policy file."""
+WEIGHT_MOST = 1000.0
+"""Largest weight or bias: trained ones stay far below 10, and from here on sums stay finite."""
 REMEDY = "copy it again, or export it again"
 
 Tensors = Mapping[str, FloatArray32]
@@ -41,14 +43,24 @@ class PolicyFile:
     """SHA-256 of the whole file."""
 
 
-def load_policy_file(path: Path) -> PolicyFile:
+def load_policy_file(path: Path, sha256: str | None = None) -> PolicyFile:
     """Read and check the policy file at `path`.
+
+    Args:
+        path: of the file.
+        sha256: the file's SHA-256; of any other file no byte is interpreted. None: any file will do.
 
     Raises:
         ResultError: no such file, or it is too large, cut short, changed, of another format or contradicts itself; the
             message says which.
     """
-    return policy_file_from(read_bytes(path), str(path))
+    data = read_bytes(path)
+    if sha256 is not None and (found := hashlib.sha256(data).hexdigest()) != sha256:
+        raise ResultError(
+            f"{path} is not the file of --digest sha256:{sha256}, but sha256:{found}: copy the right one, or pin "
+            "this one if it is meant"
+        )
+    return policy_file_from(data, str(path))
 
 
 def policy_file_from(data: bytes, where: str) -> PolicyFile:
@@ -142,6 +154,8 @@ def _check_format(plain: Mapping[str, Any], where: str) -> None:
 def _check_layers(header: PolicyHeader, policy: MlpPolicy) -> None:
     if (shapes := tuple(weight.shape for weight, _ in policy.layers)) != header.layers:
         raise ConfigError(f"the header's layers are {header.layers}, the policy's {shapes}")
+    if (largest := max(float(np.abs(array).max()) for layer in policy.layers for array in layer)) > WEIGHT_MOST:
+        raise ConfigError(f"a weight has the size {largest:.3g}, and {WEIGHT_MOST:g} is the most; train it again")
 
 
 def _shown(error: Exception) -> str:

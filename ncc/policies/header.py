@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from ncc.core.errors import ConfigError
-from ncc.core.value import Name, Natural, Positive, Value
+from ncc.core.value import Name, Natural, Value
 from ncc.envs.action import ActionSpec
 from ncc.envs.entries import ActionTable, action_table, entry_names, neighbours_of
 from ncc.envs.observation import HIGH, LOW, ObservationSpec
@@ -22,6 +22,8 @@ FORMAT = 4
 KIND = "ncc-policy-file"
 """Key of the metadata of a safetensors file that holds the header."""
 
+Period = Annotated[float, Meta(ge=1e-5, le=10)]
+"""Seconds between decisions, from what a simulation may ask for to what is no control any more."""
 Size = Annotated[int, Meta(ge=1, le=100_000)]
 
 
@@ -63,7 +65,7 @@ class PolicyHeader(Value, frozen=True):
     action: ActionSpec
     """The rates among which a host chooses: `table`, in numbers."""
     table: ActionTable
-    period_s: Positive
+    period_s: Period
     """Seconds between decisions; within `trained.period_s`."""
     trained: TrainedRanges
     """The networks that training met."""

@@ -24,7 +24,7 @@ Ratio = Annotated[float, Meta(gt=1)]
 class RateBounds(Value, frozen=True):
     """Bounds and slew limits of a host's rate limit."""
 
-    min_rate_frac: Annotated[float, Meta(gt=0, le=1)]
+    min_rate_frac: Annotated[float, Meta(ge=1e-4, le=1)]
     """Least limit, over the host's link rate."""
     max_rate_frac: Positive
     """Highest limit, over the host's link rate. From 1 on there may be no limit at all."""

@@ -51,3 +51,19 @@ def test_a_signal_that_insists_raises_once_and_not_in_what_is_undone(monkeypatch
         signal.raise_signal(signal.SIGTERM)
     assert stop.name == "SIGTERM"
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_service_that_has_files_to_read_again_does_so_at_sighup_and_goes_on() -> None:
+    read: list[int] = []
+    stop = StopRequest(lambda: read.append(1))
+    with stop.noted(), stop.insisted():
+        stop.read_again()
+        signal.raise_signal(signal.SIGHUP)
+        assert read == [], "not within the signal, but where the service can"
+        stop.read_again()
+        stop.read_again()
+        assert (read, stop.name) == ([1], None)
+    with (without := StopRequest()).noted():
+        signal.raise_signal(signal.SIGHUP)
+        without.read_again()
+    assert without.name == "SIGHUP"

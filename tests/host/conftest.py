@@ -6,27 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from ncc.host.sysctls import RUN
+from ncc.host.sysctls import FOLDER
 from ncc.policies.export import ExportSpec, export
 from ncc.policies.file import PolicyFile, load_policy_file
-from tests.host.hosts import SECRET
+from tests.host.hosts import FOR_ALL
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _tidy() -> Iterator[None]:
     """Agents that tests kill leave word of settings of namespaces that are gone by now."""
-    before = set(RUN.glob("ncc-host-*.json"))
+    before = set(FOLDER.glob("*"))
     yield
-    for left in set(RUN.glob("ncc-host-*.json")) - before:
+    for left in set(FOLDER.glob("*")) - before:
         left.unlink()
 
 
 @pytest.fixture
 def key(tmp_path: Path) -> str:
-    """Name of a file with the key that hosts share."""
+    """Name of a file with one key for all."""
     path = tmp_path / "key"
     path.touch(mode=0o600)
-    path.write_bytes(SECRET)
+    path.write_text(FOR_ALL)
     return str(path)
 
 

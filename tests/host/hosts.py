@@ -4,12 +4,16 @@
 from typing import Any
 
 from ncc.core.units import NS_PER_S
+from ncc.host.keys import FIRST_LINE, Key, Keys
 from ncc.host.listener import DROPPED, RECEIVED, Listener
-from ncc.host.message import UPLINK, Key, Kind, Sender, StateArray, idle
+from ncc.host.message import UPLINK, Kind, Sender, StateArray, idle
 from ncc.host.peers import Peer, parse_agent, parse_one
 
 SECRET = b"sixteen bytes or more"
 KEY = Key(SECRET)
+KEYS = Keys.shared(KEY)
+FOR_ALL = f"{FIRST_LINE}\n1 * * {SECRET.hex()}\n"
+"""Text of a key file."""
 ME = parse_agent("10.0.0.1")
 NEAR = parse_agent("10.0.0.2*2")
 ROUTER = parse_one("10.0.0.9", "uplink")
@@ -25,12 +29,12 @@ def wall_ns() -> int:
 def listener(**changes: Any) -> Listener:
     """A listener to two peers and an uplink; states may be 10 ms old."""
     given: dict[str, Any] = {"late_ns": 10 * MS, "wall_ns": wall_ns, "uplink": ROUTER, **changes}
-    return Listener(given.pop("key", KEY), ME, NEAR, **given)
+    return Listener(given.pop("keys", KEYS), ME, NEAR, **given)
 
 
-def sender_of(*own: Peer, key: Key = KEY, later_ns: int = 0, now_ns: int = 0) -> Sender:
+def sender_of(*own: Peer, keys: Keys = KEYS, later_ns: int = 0, now_ns: int = 0) -> Sender:
     """A sender for the peers, or for others; its session begins so much later than the clocks of others say."""
-    return Sender(key, own or NEAR, now_ns, wall_ns=lambda: WALL_NS + later_ns)
+    return Sender(keys, own or NEAR, now_ns, wall_ns=lambda: WALL_NS + later_ns)
 
 
 def states(n: int = 2, **values: float | list[float]) -> StateArray:
@@ -44,7 +48,8 @@ def states(n: int = 2, **values: float | list[float]) -> StateArray:
 def sent(by: Sender, rows: StateArray, at_ns: int, now_ns: int | None = None) -> list[bytes]:
     """Messages with `rows`."""
     kind = Kind.UPLINK if rows.dtype == UPLINK else Kind.STATE
-    return by.messages(kind, [row.tobytes() for row in rows], at_ns, at_ns if now_ns is None else now_ns)
+    (messages,) = by.messages(kind, [row.tobytes() for row in rows], at_ns, at_ns if now_ns is None else now_ns)
+    return messages
 
 
 def take(by: Listener, messages: list[bytes], now_ns: int) -> dict[str, int]:

@@ -25,7 +25,8 @@ from ncc.envs.linux.periods import Periods, sleep_until
 from ncc.envs.linux.rack import Rack
 from ncc.envs.linux.traffic import Sender, Traffic, TrafficOptions
 from ncc.host.exchange import ExchangeSpec, UdpExchange
-from ncc.host.message import Key, idle
+from ncc.host.keys import FIRST_LINE, Key, Keys
+from ncc.host.message import idle
 from ncc.host.peers import PORT
 from ncc.policies.export import ExportSpec, export
 from tests.host.agents import AgentProcess, beside_others
@@ -49,7 +50,7 @@ def main(seconds: float) -> None:
         policy, key = Path(folder) / "ncc.ncc", Path(folder) / "key"
         export(ExportSpec(policy="ncc", out=str(policy), period_s=PERIOD_S))
         key.touch(mode=0o600)
-        key.write_bytes(SECRET)
+        key.write_text(f"{FIRST_LINE}\n1 * * {SECRET.hex()}\n")
         for hosts, peers in CASES:
             for scheduling in ("usual", "SCHED_FIFO"):
                 more = ["--realtime"] if scheduling == "SCHED_FIFO" else []
@@ -127,7 +128,7 @@ def _send_states(namespace: str, to: str, peers: int, cores: tuple[int, ...], ov
     os.sched_setaffinity(0, cores)
     spec = ExchangeSpec(listen=f"{to}:{PORT + 1}*{peers}", late_s=1.0, peers=(to,))
     with namespaces.inside(namespace):
-        exchange = UdpExchange(spec, Key(SECRET))
+        exchange = UdpExchange(spec, Keys.shared(Key(SECRET)))
     rng, state, periods = np.random.default_rng(1), idle(peers), Periods(to_ns(PERIOD_S))
     periods.start_ns = time.monotonic_ns()
     with closing(exchange):

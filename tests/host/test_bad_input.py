@@ -8,13 +8,17 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 
 from ncc.envs.observation import ObservationSpec
-from ncc.host.__main__ import main
+from ncc.host.__main__ import main, parser
+from ncc.host.plan import narrowed
+from ncc.policies import RateBounds
 from ncc.policies.file import PolicyFile, packed
 from tests.host.agents import AVAILABLE, ROOT
 from tests.host.policies import untrained
@@ -52,11 +56,15 @@ def refused(arguments: list[str], status: int, says: str, capsys: pytest.Capture
         (["--address", "0.0.0.0", *NETWORK], "no connection begins at 0.0.0.0 here"),
         (["--address", "127.0.0.1", "--address", "127.0.0.1", *NETWORK], "an address of its own"),
         (["--address", "127.0.0.1", "--uplink-rate", "1e9"], "say --link-rate"),
-        (["--address", "127.0.0.1", *NETWORK, "--peers", "127.0.0.2"], "name the file of the key"),
+        (["--address", "127.0.0.1", *NETWORK, "--peers", "127.0.0.2"], "name the file of the agents' keys"),
         (["--address", "127.0.0.1", *NETWORK, "--peers", "somewhere", "--key", "KEY"], "somewhere"),
         (["--address", "127.0.0.1", *NETWORK, "--peers", "127.0.0.2", "--key", "/nonexistent"], "key file"),
         (["--address", "127.0.0.1", *NETWORK, "--group", "239.0.0.1", "--key", "KEY"], "--group needs --interface"),
         (["--address", "127.0.0.1", *NETWORK, "--max-rate-frac", "9"], "is wider than the policy file's"),
+        (["--address", "127.0.0.1", *NETWORK, "--floor", "0"], "--floor must be above 0 and at most 1, got 0"),
+        (["--address", "127.0.0.1", *NETWORK, "--max-rate-frac", "0.005"], "at most 0.005 of the link's rate, and --f"),
+        (["--address", "127.0.0.1", *NETWORK, "--digest", "sha256:ab"], "--digest must be sha256: and 64 hexadecimal"),
+        (["--address", "127.0.0.1", *NETWORK, "--period", "1e-9"], "--period must be from 0.0001 to 10, got 1e-9"),
         (["--address", "127.0.0.1", *NETWORK, "--period", "0.1"], "was trained to decide every"),
         (["--address", "127.0.0.1", *NETWORK, "--base-rtt", "1e-6"], "--base-rtt must be at least"),
         (["--address", "127.0.0.1", *NETWORK, "--heartbeat-s", "0.001"], "at least two periods"),
@@ -153,6 +161,22 @@ def test_a_policy_that_does_not_fit_is_refused(
     refused([str(other), *host], 2, "the fallback of policy 'ncc' runs cubic and the policy dctcp", capsys)
     refused([str(damaged), *host], 1, "damaged.ncc", capsys)
     refused([str(tmp_path / "none.ncc"), *host], 1, "none.ncc", capsys)
+
+
+def test_a_policy_that_is_not_the_pinned_one_does_not_run(
+    policy_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pinned = ["--digest", f"sha256:{'0' * 64}"]
+    refused([str(policy_path), "--address", "127.0.0.1", *NETWORK, *pinned], 1, "is not the file of --digest", capsys)
+
+
+def test_no_policy_file_limits_a_host_below_the_operator_s_floor(policy_file: PolicyFile) -> None:
+    """A file that nearly stops a host, within what a file may say."""
+    header = policy_file.header.replace(limits=RateBounds(min_rate_frac=1e-4, max_rate_frac=1.0))
+    least = replace(policy_file, header=header)
+    for words, floor in ((), 0.01), (["--floor", "0.05"], 0.05), (["--floor", "1e-6"], 1e-4):
+        bounds = narrowed(least, parser().parse_args(["run", "x", "--uplink-rate", "1e9", *words]))
+        assert bounds.hold(np.full(1, 1.0), np.full(1, np.inf), np.full(1, 1e9)).tolist() == [floor * 1e9]
 
 
 @needs("root", *KERNEL)

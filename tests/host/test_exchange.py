@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError
 from ncc.host.exchange import Exchange, ExchangeSpec, UdpExchange
-from ncc.host.message import SIZE, Key
+from ncc.host.keys import Key, Keys
+from ncc.host.message import BEGIN, MAGIC, SIZE
 from ncc.host.peers import parse_one
-from tests.host.hosts import KEY, MS, states
+from ncc.host.sockets import drops
+from tests.host.hosts import KEYS, MS, states
 
 TRIES = 500
 GROUP = "239.255.71.94"
@@ -36,9 +39,9 @@ def spec(listen: str, /, *peers: str, **changes: Any) -> ExchangeSpec:
 
 
 @contextmanager
-def exchanges(*specs: ExchangeSpec, key: Key = KEY) -> Iterator[list[UdpExchange]]:
+def exchanges(*specs: ExchangeSpec, keys: Keys = KEYS) -> Iterator[list[UdpExchange]]:
     with ExitStack() as stack:
-        yield [stack.enter_context(closing(UdpExchange(each, key))) for each in specs]
+        yield [stack.enter_context(closing(UdpExchange(each, keys))) for each in specs]
 
 
 def until(done: Callable[[], bool], *receiving: Exchange, sending: Callable[[], None] = lambda: None) -> None:
@@ -86,30 +89,80 @@ def test_what_waited_while_an_agent_was_held_up_makes_nothing_after_it_late() ->
 
 def test_strangers_are_counted_and_do_no_harm() -> None:
     one, two, three = (f"127.0.0.1:{port}" for port in free_ports(3))
-    with exchanges(spec(one, two)) as (a,), exchanges(spec(two, one), key=Key(bytes(16))) as (forger,):
+    other = Keys.shared(Key(bytes(16)))
+    with exchanges(spec(one, two)) as (a,), exchanges(spec(two, one), keys=other) as (forger,):
         with exchanges(spec(three, one)) as (stranger,):
-            forger.send(states(1), time.monotonic_ns())
             stranger.send(states(1), time.monotonic_ns())
-            until(lambda: a.counters["forged"] == a.counters["unknown_sender"] == 1, a)
+            forger.send(states(1), time.monotonic_ns())
+            until(lambda: a.counters["forged"] == 1 and drops(a._socket) == 1, a)
         assert a.inbox.states_ns.tolist() == [0]
 
 
-def test_a_flood_costs_a_bounded_number_of_messages() -> None:
+def test_a_flood_of_strangers_takes_no_room_from_peers() -> None:
+    """Without a filter in the kernel what waits is the strangers', and the peer's messages are dropped."""
     one, two = (f"127.0.0.1:{port}" for port in free_ports(2))
     with (
         exchanges(spec(one, two), spec(two, one)) as (a, b),
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as flooding,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as elsewhere,
     ):
-        most = 2 * (a.n_peers + 1) + 16
-        for size in (SIZE, 2 * SIZE, 0) * most * 20:
-            flooding.sendto(bytes(size), parse_one(one, "x").address)
-        taken = a.counters["foreign"] + a.counters["oversized"] + a.counters["undersized"]
-        assert taken == 0
+        elsewhere.bind(("127.0.0.2", parse_one(two, "x").address.port))
+        for _ in range(10):
+            for by in (flooding, elsewhere):
+                for _ in range(50):
+                    by.sendto((BEGIN + bytes(SIZE))[:SIZE], parse_one(one, "x").address)
+            for wrong in (BEGIN + bytes(SIZE), BEGIN, bytes(SIZE), MAGIC + bytes(SIZE - len(MAGIC)), b""):
+                b._socket.sendto(wrong, parse_one(one, "x").address)
+            b.send(states(1), time.monotonic_ns())
         a.receive(time.monotonic_ns())
-        taken = a.counters["foreign"] + a.counters["oversized"] + a.counters["undersized"]
-        assert (taken, a.counters["flood"]) == (most, 1)
+        assert {name: n for name, n in a.counters.items() if n} == {"received": 10}
+        assert drops(a._socket) == 10 * 105
+
+
+def test_a_flood_from_a_peer_s_address_costs_a_bounded_number_of_messages() -> None:
+    one, two = (f"127.0.0.1:{port}" for port in free_ports(2))
+    with exchanges(spec(one, two), spec(two, one)) as (a, b):
+        most = 2 * (a.n_peers + 1) + 16
+        for _ in range(most * 20):
+            b._socket.sendto((BEGIN + bytes(SIZE))[:SIZE], parse_one(one, "x").address)
+        assert a.counters["kind"] == 0
+        a.receive(time.monotonic_ns())
+        assert (a.counters["kind"], a.counters["flood"]) == (most, 1)
         assert a.counters["kernel_drops"] > 0  # what waits is bounded, too
         until(lambda: a.inbox.states_ns[0] > 0, a, sending=lambda: b.send(states(1), time.monotonic_ns()))
+
+
+def test_agents_of_many_addresses_and_ports_are_all_heard() -> None:
+    """Jumps of a filter reach 255 instructions; a neighbourhood has 256 hosts."""
+    ports = free_ports(3)
+    me, *others = [f"127.0.0.1:{ports[0]}", *(f"127.0.0.{i}:{ports[i % 2 + 1]}" for i in range(2, 252))]
+    some = [others[0], others[1], others[-1]]
+    with exchanges(spec(me, *others), *(spec(each, me) for each in some)) as (a, *senders):
+        for each in senders:
+            each.send(states(1, queued_bytes=1), time.monotonic_ns())
+        until(lambda: a.counters["received"] == len(some), a)
+        assert np.flatnonzero(a.inbox.states_ns).tolist() == [0, 1, 249]
+
+
+def test_each_pair_of_agents_may_have_keys_of_its_own() -> None:
+    (port,) = free_ports(1)
+    first, second, third = (f"127.0.0.{i}" for i in (1, 2, 3))
+    pairs = [(a, b) for a in (first, second, third) for b in (first, second, third) if a != b]
+    whole = {pair: [Key(bytes([i]) * 16, i)] for i, pair in enumerate(pairs, 1)}
+    specs = [
+        spec(f"{one}:{port}", *(f"{other}:{port}" for other in (first, second, third) if other != one))
+        for one in (first, second, third)
+    ]
+    with ExitStack() as stack:
+        a, b, c = (
+            stack.enter_context(closing(UdpExchange(each, Keys({pair: whole[pair] for pair in pairs if one in pair}))))
+            for one, each in zip((first, second, third), specs, strict=True)
+        )
+        for each in (a, b, c):
+            each.send(states(1), time.monotonic_ns())
+        until(lambda: all(each.inbox.states_ns.all() for each in (a, b, c)), a, b, c)
+        with pytest.raises(ConfigError, match=r"no key for what 127\.0\.0\.1 sends 127\.0\.0\.4: add a line"):
+            UdpExchange(spec(f"{first}:{port}", f"127.0.0.4:{port}"), Keys(whole))
 
 
 def test_a_peer_that_is_not_there_is_no_error() -> None:
@@ -158,7 +211,7 @@ def test_specs_that_cannot_be(changes: dict[str, Any], said: str) -> None:
     (port,) = free_ports(1)
     before = len(socket_numbers())
     with pytest.raises(ConfigError, match=said):
-        UdpExchange(spec(f"127.0.0.1:{port}", **{"peers": ("10.0.0.2",), **changes}), KEY)
+        UdpExchange(spec(f"127.0.0.1:{port}", **{"peers": ("10.0.0.2",), **changes}), KEYS)
     gc.collect()
     assert len(socket_numbers()) == before
 

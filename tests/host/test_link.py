@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from ncc.host.exchange import ExchangeSpec, UdpExchange
-from tests.host.hosts import KEY, states
+from tests.host.hosts import KEYS, states
 from tests.support.linux import needs
 
 pytestmark = needs("root", "net", "ip", "pyroute2")
@@ -46,7 +46,7 @@ def opened(machines: list[str], i: int) -> UdpExchange:
         spec = ExchangeSpec(
             listen=f"10.1.0.{i + 1}", peers=peers, group="239.255.71.94", interface=f"e{i}", late_s=10.0
         )
-        return UdpExchange(spec, KEY)
+        return UdpExchange(spec, KEYS)
 
 
 def test_two_machines_hear_each_other_and_lose_each_other(machines: list[str]) -> None:

@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 
 from ncc.core.units import NS_PER_S
-from ncc.host.message import SIZE, UPLINK
+from ncc.host.keys import Key, Keys
+from ncc.host.listener import JUMP
+from ncc.host.message import HEAD, MAC_AT, SIZE, UPLINK, Kind
 from ncc.host.peers import parse_agent
-from tests.host.hosts import ME, MS, NEAR, ROUTER, WALL_NS, listener, sender_of, sent, states, take
+from tests.host.hosts import KEY, ME, MS, NEAR, ROUTER, WALL_NS, listener, sender_of, sent, states, take
 
 
 def test_the_newest_is_kept_with_the_time_to_which_it_belongs() -> None:
@@ -51,21 +53,90 @@ def test_a_restart_begins_a_session_and_ends_the_one_before() -> None:
     assert inbox.states["queued_bytes"].tolist() == [1, 1]
 
 
-def test_who_begins_anew_after_its_clock_was_set_back_is_heard_when_nothing_recorded_can_be() -> None:
-    """Twice what clocks may differ by after the last of the session before, which is not believed then either."""
+def test_who_begins_anew_after_its_clock_was_set_back_is_heard_when_it_is_where_it_was() -> None:
     passed_s = 0
-    inbox = listener(wall_ns=lambda: WALL_NS + passed_s * NS_PER_S)
-    before, after = sender_of(), sender_of(later_ns=-10 * NS_PER_S)
-    after._wall_ns = lambda: WALL_NS + (passed_s - 10) * NS_PER_S
-    assert take(inbox, sent(before, states(), 1), 1) == {"received": 2}
-    recorded = [sent(sender_of(later_ns=later_s * NS_PER_S), states(), 2) for later_s in (-20, 0, 1)]
-    passed_s, now_ns = 120, 120 * NS_PER_S
-    assert take(inbox, sent(after, states(), now_ns), now_ns) == {"replayed": 2}
-    passed_s, now_ns = 121, 121 * NS_PER_S
-    assert take(inbox, recorded[0] + recorded[2], now_ns) == {"clock": 4}
-    assert take(inbox, sent(after, states(), now_ns), now_ns) == {"received": 2}
-    assert take(inbox, recorded[0], now_ns) == {"replayed": 2}
-    assert take(inbox, recorded[1] + recorded[2], now_ns) == {"clock": 4}
+    inbox, before = listener(wall_ns=lambda: WALL_NS + passed_s * NS_PER_S), sender_of()
+    recorded = sent(before, states(), 1)
+    assert take(inbox, recorded, 1) == {"received": 2}
+    after = sender_of(later_ns=-10 * NS_PER_S)
+    for passed_s, fate in ((0, "replayed"), (10, "replayed"), (11, "received")):
+        after._wall_ns = lambda: WALL_NS + (passed_s - 10) * NS_PER_S  # noqa: B023 - called before the next
+        assert take(inbox, sent(after, states(), passed_s * NS_PER_S), passed_s * NS_PER_S) == {fate: 2}
+    assert take(inbox, recorded + sent(sender_of(), states(), 2), 12 * NS_PER_S) == {"replayed": 4}
+
+
+def forged(like: bytes, *, session_ns: int, sequence: int, clock_ns: int, sent_ns: int = 0) -> bytes:
+    """A message made of another by a holder of the key, with numbers to its liking."""
+    magic, version, kind, number, sender, *_ = HEAD.unpack_from(like)
+    head = HEAD.pack(magic, version, kind, number, sender, session_ns, sequence, sent_ns, clock_ns, 0)
+    return head + like[HEAD.size : MAC_AT] + KEY.sign(head + like[HEAD.size : MAC_AT])
+
+
+@pytest.mark.parametrize("ahead_s", [0, 59])
+@pytest.mark.parametrize("session_ns", [WALL_NS, WALL_NS + 59 * NS_PER_S, 2**64 - 1])
+@pytest.mark.parametrize(("sequence", "sent_ns"), [(2, 2**63), (2**63, 0), (2**64 - 1, 2**64 - 1)])
+def test_a_message_with_any_numbers_keeps_nobody_out_for_longer_than_its_clock_is_ahead(
+    sequence: int, sent_ns: int, session_ns: int, ahead_s: int
+) -> None:
+    """A session from the future, or the last number there is, was the end of a host once, of one key for all."""
+    passed_s = 0
+    inbox, by = listener(wall_ns=lambda: WALL_NS + passed_s * NS_PER_S), sender_of()
+    by._wall_ns = lambda: WALL_NS + passed_s * NS_PER_S
+    first = sent(by, states(queued_bytes=1), 1)[:1]
+    assert take(inbox, first, 1) == {"received": 1}
+    clock_ns = WALL_NS + 1 + ahead_s * NS_PER_S
+    other = forged(first[0], session_ns=session_ns, sequence=sequence, clock_ns=clock_ns, sent_ns=sent_ns)
+    take(inbox, [other], 2)
+    passed_s, now_ns = ahead_s + 1, (ahead_s + 1) * NS_PER_S
+    assert take(inbox, sent(by, states(queued_bytes=7), now_ns)[:1], now_ns) == {"received": 1}
+    assert inbox.states["queued_bytes"][0] == 7
+    assert take(inbox, [other, *first], now_ns) == {"replayed": 2}
+    for tick in range(2, 5):
+        passed_s, now_ns = ahead_s + tick, (ahead_s + tick) * NS_PER_S
+        assert take(inbox, sent(by, states(), now_ns)[:1], now_ns) == {"received": 1}
+
+
+def test_a_session_may_lose_a_million_messages_and_no_number_goes_further() -> None:
+    inbox, by = listener(), sender_of()
+    assert take(inbox, sent(by, states(), 1), 1) == {"received": 2}
+    by._wall_ns = lambda: WALL_NS - 1
+    by._sequence[Kind.STATE] += JUMP - 1
+    assert take(inbox, sent(by, states(), 2), 2) == {"received": 2}
+    by._sequence[Kind.STATE] += JUMP
+    assert take(inbox, sent(by, states(), 3), 3) == {"replayed": 2}
+
+
+def test_a_clock_that_is_centuries_ahead_within_a_session_counts_as_a_minute() -> None:
+    passed_s = 0
+    inbox, by = listener(wall_ns=lambda: WALL_NS + passed_s * NS_PER_S), sender_of()
+    first = sent(by, states(), 1)[:1]
+    assert take(inbox, first, 1) == {"received": 1}
+    ahead = forged(first[0], session_ns=WALL_NS, sequence=2, clock_ns=2**64 - 1)
+    assert take(inbox, [ahead], 2) == {"received": 1}
+    passed_s = 61
+    by._wall_ns = lambda: WALL_NS + 61 * NS_PER_S
+    assert take(inbox, sent(by, states(), 61 * NS_PER_S)[:1], 61 * NS_PER_S) == {"received": 1}
+
+
+def test_a_key_counts_for_its_own_sender_only() -> None:
+    """A host that holds its own key speaks for itself, and for nobody else by that."""
+    near, router, me = NEAR[0].address.host, ROUTER.address.host, ME[0].address.host
+    own, others = Key(b"n" * 16, 1), Key(b"r" * 16, 1)
+    inbox = listener(keys=Keys({(near, me): [own], (router, me): [others], ("*", "*"): [KEY]}))
+    row = np.array([(5e9, 3000.0)], dtype=UPLINK)
+    assert take(inbox, sent(sender_of(keys=Keys.shared(own)), states(), 1), 1) == {"received": 2}
+    for by in (own, KEY):  # nor does a key for all count for who has one of its own
+        assert take(inbox, sent(sender_of(ROUTER, keys=Keys.shared(by)), row, 1), 1) == {"forged": 1}
+    assert take(inbox, sent(sender_of(ROUTER, keys=Keys.shared(others)), row, 1), 1) == {"received": 1}
+    unknown = Keys.shared(Key(b"n" * 16, 2))
+    assert take(inbox, sent(sender_of(keys=unknown, later_ns=9), states(), 2), 2) == {"unknown_key": 2}
+
+
+def test_two_ids_count_while_keys_change() -> None:
+    old, new = Key(b"o" * 16, 1), Key(b"n" * 16, 2)
+    inbox = listener(keys=Keys.shared(old, new))
+    for later, keys in enumerate((Keys.shared(old), Keys.shared(new), Keys.shared(old, new))):
+        assert take(inbox, sent(sender_of(keys=keys, later_ns=later), states(), 1), 1) == {"received": 2}
 
 
 @pytest.mark.parametrize("later_s", [-61, 61])
@@ -145,7 +216,7 @@ def test_other_sizes_kinds_and_versions() -> None:
         "undersized": [b"", message[:4], message[:-1]],
         "oversized": [message + b"x", message * 9],
         "foreign": [b"NCCX" + message[4:], bytes(SIZE), bytes(7)],
-        "version": [message[:4] + b"\2" + message[5:], message[:4] + b"\2", message[:4] + b"\0" + message * 2],
+        "version": [message[:4] + b"\1" + message[5:], message[:4] + b"\1", message[:4] + b"\0" + message * 2],
         "kind": [message[:5] + bytes([kind]) + message[6:] for kind in (0, 3, 255)],
     }
     inbox = listener()

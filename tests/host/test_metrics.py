@@ -2,8 +2,10 @@
 """Metrics: as Prometheus reads them over HTTP."""
 
 import math
+import socket
 import sys
 import urllib.request
+from contextlib import ExitStack, suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,9 +14,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ncc.core.errors import ConfigError
-from ncc.host.metrics import AgentCollector, Durations, parse_endpoint, served
+from ncc.host.metrics import HEAD_BYTES, AgentCollector, Durations, parse_endpoint, served
 from ncc.host.peers import Address
 from tests.host.test_exchange import free_ports
+
+PATIENCE_S = 20.0
 
 
 def collector(took: Durations) -> AgentCollector:
@@ -59,6 +63,51 @@ def test_all_metrics_are_served() -> None:
     assert (buckets, found["ncc_decision_seconds_count",]) == ([2, 3, 4], 4)
     assert found["ncc_decision_seconds_sum",] == pytest.approx(7.00003)
     assert found["ncc_resident_memory_bytes",] > 1e6
+
+
+def scrape(address: Address) -> bytes:
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=PATIENCE_S) as answer:
+        found: bytes = answer.read()
+    return found
+
+
+def test_clients_that_never_finish_do_not_keep_a_scrape_waiting() -> None:
+    """Each of the sixty connects and sends half a request; http.server would keep a thread for each for ever."""
+    address = Address("127.0.0.1", free_ports(1)[0])
+    with served(address) as show, ExitStack() as opened:
+        show(collector(Durations()))
+        half_open = [opened.enter_context(socket.socket()) for _ in range(60)]
+        for client in half_open:
+            client.setblocking(False)
+            client.connect_ex(address)
+        assert b"ncc_periods" in scrape(address)
+        for client in half_open:
+            client.settimeout(PATIENCE_S)
+            with suppress(BrokenPipeError, ConnectionResetError):
+                client.send(b"GET /metrics HTTP/1.1\r\n")
+        assert b"ncc_periods" in scrape(address)
+        for client in half_open:
+            assert cut_off(client), "it may not stay"
+
+
+def test_a_request_is_short_and_a_get() -> None:
+    address = Address("127.0.0.1", free_ports(1)[0])
+    with served(address) as show, ExitStack() as opened:
+        show(collector(Durations()))
+        long, post = (opened.enter_context(socket.create_connection(address, timeout=PATIENCE_S)) for _ in range(2))
+        long.sendall(b"GET / HTTP/1.1\r\nx: " + b"x" * 2 * HEAD_BYTES)
+        assert cut_off(long)
+        post.sendall(b"POST / HTTP/1.1\r\n\r\n")
+        assert post.recv(100).startswith(b"HTTP/1.1 405 ")
+        assert b"ncc_periods" in scrape(address)
+
+
+def cut_off(client: socket.socket) -> bool:
+    """The server closes, without an answer; TimeoutError if it does not."""
+    try:
+        return client.recv(1) == b""
+    except ConnectionResetError:
+        return True
 
 
 def test_endpoints_have_three_forms() -> None:

@@ -58,6 +58,8 @@ def test_agents_hold_hosts_to_limits_share_what_they_see_and_leave_nothing(
                 first, began = list(received), time.monotonic()
                 time.sleep(1.5)
                 last, took_s = list(received), time.monotonic() - began
+                agents[0].process.send_signal(signal.SIGHUP)
+                assert agents[0].wait_for("keys")["said"] == "the key file was read again"
                 shown = metrics(rack.namespace(hosts[0]))
                 peak_mb = [agent.status("VmHWM") / 1024 for agent in agents]
             statuses = [agents[0].end(signal.SIGTERM), agents[1].end(signal.SIGINT)]

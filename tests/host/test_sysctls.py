@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Settings of an agent that was killed go back, whichever agent comes next and whatever the kernel refuses."""
 
+import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ def sysctls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
     default, ecn = tmp_path / "tcp_congestion_control", tmp_path / "tcp_ecn"
     default.write_text("cubic\n")
     ecn.write_text("2\n")
-    for name, value in (("DEFAULT", default), ("ECN", ecn), ("RUN", tmp_path)):
+    for name, value in (("DEFAULT", default), ("ECN", ecn), ("FOLDER", tmp_path / "run")):
         monkeypatch.setattr(sysctls_module, name, value)
     with monkeypatch.context() as killed:
         killed.setattr(sysctls_module, "_restore", lambda _: None)
@@ -32,7 +34,7 @@ def test_the_next_agent_puts_back_what_it_did_not_set_itself(sysctls: tuple[Path
     with sysctls_module.changed([default], "ncc_cubic"):
         assert (default.read_text(), ecn.read_text()) == ("ncc_cubic", "1")
     assert (default.read_text(), ecn.read_text()) == ("cubic", "2")
-    assert not list(tmp_path.glob("ncc-host-*"))
+    assert not list(tmp_path.glob("run/*.json"))
 
 
 def test_what_cannot_be_put_back_stays_known_and_hinders_nothing_else(
@@ -53,6 +55,44 @@ def test_what_cannot_be_put_back_stays_known_and_hinders_nothing_else(
     assert (default.read_text(), ecn.read_text()) == ("ncc_dctcp", "2")
     assert sysctls_module.restore() == {str(default): "cubic"}
     assert default.read_text() == "cubic"
+
+
+def test_nobody_else_can_take_the_lock(sysctls: tuple[Path, Path]) -> None:
+    """The lock was an abstract socket of this name once, which any user of the machine may bind."""
+    default, ecn = sysctls
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as squatting:
+        squatting.bind("\0ncc-host-default")
+        assert sysctls_module.restore() == {str(default): "cubic", str(ecn): "2"}
+    (lock,) = sysctls_module.FOLDER.glob("*.lock")
+    assert lock.stat().st_mode & 0o077 == 0, "whoever can open it can lock it"
+
+
+def test_one_agent_has_the_lock_until_it_ends(sysctls: tuple[Path, Path]) -> None:
+    with sysctls_module.changed([sysctls[0]], "ncc_cubic"), pytest.raises(DatapathError, match="Another agent has set"):
+        sysctls_module.restore()
+    assert sysctls_module.restore() == {}
+
+
+@pytest.mark.parametrize("made_by", ["a folder for all", "a link", "a file", "another user"])
+def test_a_folder_that_others_may_write_in_is_refused(
+    made_by: str, sysctls: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "other"
+    monkeypatch.setattr(sysctls_module, "FOLDER", folder)
+    if made_by == "a link":
+        folder.symlink_to(tmp_path)
+    elif made_by == "a file":
+        folder.touch()
+    else:
+        folder.mkdir()
+        folder.chmod(0o777 if made_by == "a folder for all" else 0o755)
+    if made_by == "another user":
+        if os.geteuid() != 0:
+            pytest.skip("only root can give a folder away")
+        os.chown(folder, 12345, -1)
+    with pytest.raises(DatapathError, match="is no folder in which root alone may write"):
+        sysctls_module.restore()
+    assert sysctls[0].read_text() == "ncc_dctcp", "nothing was changed"
 
 
 @needs("root", "net", "pyroute2")

@@ -15,7 +15,7 @@ from ncc.envs.linux.port import Port, PortState
 from ncc.host.__main__ import main
 from ncc.host.exchange import UdpExchange
 from ncc.host.uplink import UplinkSender
-from tests.host.hosts import KEY, MS
+from tests.host.hosts import KEYS, MS
 from tests.host.test_exchange import ON_LO, free_ports, spec, until
 from tests.host.test_link import say
 from tests.support.linux import needs
@@ -24,8 +24,8 @@ from tests.support.linux import needs
 def test_agents_hear_of_the_port() -> None:
     one, above = (f"127.0.0.1:{port}" for port in free_ports(2))
     with (
-        closing(UdpExchange(spec(one, uplink=above), KEY)) as agent,
-        closing(UplinkSender(spec(above, one), KEY)) as sending,
+        closing(UdpExchange(spec(one, uplink=above), KEYS)) as agent,
+        closing(UplinkSender(spec(above, one), KEYS)) as sending,
     ):
         now_ns = time.monotonic_ns()
         sending.send(1000, 5, now_ns)
@@ -43,8 +43,8 @@ def test_a_group_hears_of_the_port() -> None:
     one, above, meeting = free_ports(3)
     by: dict[str, Any] = {**ON_LO, "group": f"{ON_LO['group']}:{meeting}", "loop": True}
     with (
-        closing(UdpExchange(spec(f"127.0.0.1:{one}", uplink=f"127.0.0.1:{above}", **by), KEY)) as agent,
-        closing(UplinkSender(spec(f"127.0.0.1:{above}", **by), KEY)) as sending,
+        closing(UdpExchange(spec(f"127.0.0.1:{one}", uplink=f"127.0.0.1:{above}", **by), KEYS)) as agent,
+        closing(UplinkSender(spec(f"127.0.0.1:{above}", **by), KEYS)) as sending,
     ):
         until(lambda: bool(agent.inbox.uplink_ns[0]), agent, sending=lambda: sending.send(0, 7, time.monotonic_ns()))
         assert agent.inbox.uplink["uplink_queue_bytes"].tolist() == [7]
@@ -108,7 +108,7 @@ def test_the_command_sends_the_state_of_a_port(slow: str, key: str) -> None:
     with (
         namespaces.inside(slow),
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sending,
-        closing(UdpExchange(spec("127.0.0.1:9471", uplink="127.0.0.1:9472"), KEY)) as agent,
+        closing(UdpExchange(spec("127.0.0.1:9471", uplink="127.0.0.1:9472"), KEYS)) as agent,
     ):
         for _ in range(20):
             sending.sendto(bytes(1000), ("10.1.0.2", 9))

@@ -107,6 +107,8 @@ def test_reasons_are_given() -> None:
         (with_tensors(w0=tensors()["w0"].astype(np.float64)), "in float32 for each layer"),
         (with_tensors(w0=tensors()["w0"][:, :-1].copy()), "the header's layers are"),
         (with_tensors(w0=np.full_like(tensors()["w0"], np.nan)), "weights that are not finite"),
+        (with_tensors(w0=np.full_like(tensors()["w0"], 3e38)), r"a weight has the size 3e\+38, and 1000 is the most"),
+        (with_tensors(b2=tensors()["b2"] - 1001), "and 1000 is the most"),
         (with_tensors(b0=tensors()["b0"][:, None]), "does not hold a usable policy"),
     ):
         with pytest.raises(ResultError, match=f"^x .*{reason}") as refused:
@@ -126,6 +128,17 @@ def test_a_file_that_is_not_plain_is_refused_without_reading_it(tmp_path: Path) 
     ):
         with pytest.raises(ResultError, match=reason):
             load_policy_file(path)
+
+
+def test_a_file_of_another_digest_is_not_even_interpreted(tmp_path: Path) -> None:
+    path = tmp_path / "policy.ncc"
+    path.write_bytes(exported())
+    pinned = load_policy_file(path).sha256
+    assert load_policy_file(path, pinned).sha256 == pinned
+    for other in (with_header(lambda plain: plain.update(name="forged")), b"no policy file"):
+        path.write_bytes(other)
+        with pytest.raises(ResultError, match=rf"policy.ncc is not the file of --digest sha256:{pinned}, but sha256:"):
+            load_policy_file(path, pinned)
 
 
 def test_no_more_of_a_large_file_is_read_than_shows_that_it_is(tmp_path: Path) -> None:

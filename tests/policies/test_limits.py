@@ -65,7 +65,7 @@ def test_the_table_s_own_bounds_change_nothing(kind: Literal["shares", "levels"]
 RATES = st.lists(st.floats(1e3, 1e11) | st.just(float("inf")), min_size=4, max_size=4).map(np.array)
 
 
-@given(RATES, RATES, st.tuples(st.floats(1.01, 10), st.floats(1.01, 10), st.floats(1e-6, 1), st.floats(1, 8)))
+@given(RATES, RATES, st.tuples(st.floats(1.01, 10), st.floats(1.01, 10), st.floats(1e-4, 1), st.floats(1, 8)))
 def test_what_is_held_is_within_bounds_and_not_far_from_the_last(
     limits: FloatArray, first: FloatArray, numbers: tuple[float, float, float, float]
 ) -> None:

@@ -34,7 +34,7 @@ def test_a_run_is_exported_with_all_that_made_it(tmp_path: Path) -> None:
     done = ncc("export", f"run={run}", "out=out/policy.ncc", "fallback=cubic", "limits.rise_ratio=2", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     found, manifest = load_policy_file(tmp_path / "out" / "policy.ncc"), read_manifest(run, "training")
-    assert f"SHA-256 {found.sha256}" in done.stdout
+    assert f"--digest sha256:{found.sha256}\n" in done.stdout
     header, (policy, meta) = found.header, load_policy(run / "policy.npz")
     assert found.policy.layers[0][0].tobytes() == policy.layers[0][0].tobytes()
     assert header.observation.to_dict() == meta["observation"]
