@@ -7,8 +7,8 @@ first does not use goes to the others some milliseconds later. Keys are computed
 
 An order is therefore much weaker than in a simulator. Steeper weights do not make it stronger, only slower: a flow
 whose turn comes sends when its pacing timer, armed at its old rate, goes off; a new one has the least weight until its
-first report; and in an incast the window holds the first flow back, not its share. In one (scenario lab_incast, NCC)
-the mean FCT was 55 ms with equal weights, 57 with 4:2:1, 66 with 16:4:1 and 190 with 256:16:1.
+first report; and in an incast the window holds the first flow back, not its share. In one (lab_incast at 200
+Mbit/s, NCC) the mean FCT was 55 ms with equal weights, 57 with 4:2:1, 66 with 16:4:1 and 190 with 256:16:1.
 """
 
 import numpy as np

@@ -9,7 +9,8 @@ namespaces is changed, and everything is removed with them.
 Differences from the simulators: the rate of a port is kept over some packets, not between any two (`BURST_S`); a hop
 takes some 8 us by itself, in place of the shortest delays (`delay.HOP_S`); packets that join a port on two processors
 at the same instant do not see each other, so a buffer may be exceeded by one packet per processor; a host's own queue
-is the kernel's.
+is the kernel's. All hosts send on the cores of one machine: lines that are full at the same time carry no more in all
+than those cores do (docs/linux), and what is above it waits in hosts.
 """
 
 import os
