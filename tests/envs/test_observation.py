@@ -154,8 +154,8 @@ def test_a_table_of_features_that_is_wrong_is_refused(
     monkeypatch: pytest.MonkeyPatch, feature: dict[str, str] | None, message: str
 ) -> None:
     if feature is None:
-        monkeypatch.delitem(FEATURES, "rtt")  # type: ignore[arg-type]
+        monkeypatch.delitem(FEATURES, "rtt")
     else:
-        monkeypatch.setitem(FEATURES, "rtt", feature)  # type: ignore[arg-type]
+        monkeypatch.setitem(FEATURES, "rtt", feature)
     with pytest.raises(ConfigError, match=message):
         SharedObserver(ObservationSpec(neighbours="pooled")).reset(rack())
