@@ -46,8 +46,7 @@ class RackSettings(TypedDict, total=False):
     """Decision of a host: ``levels``, ``shares``, ``linear`` or ``log``; or a mapping of `ncc.envs.action.ActionSpec`'s
     fields."""
     reward: AnyReward | Settings | str | None
-    """Reward of a host: ``utility``, ``backlog`` or ``profit_penalty``; or a mapping of its fields
-    (`ncc.envs.reward`)."""
+    """Reward of a host: a ``tag`` of `ncc.envs.reward`, such as ``utility``; or a mapping of its fields."""
     purpose: str
     """Name of the stream of seeds, ``train`` if not given: training and evaluation never meet the same flows."""
     consent: bool

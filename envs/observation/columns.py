@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ncc.core.errors import UnknownNameError
 from ncc.core.flows import FloatArray
 from ncc.core.scenario import Scenario
 from ncc.core.signals import names
@@ -85,9 +86,13 @@ def _entry(
     feature: Any, neighbour: int, *, first: dict[str, int], shared: list[str], uplink: list[str], constants: list[str]
 ) -> tuple[Any, ...]:
     """Return the kind of a feature and the places of its numbers, `Where` of kinds.h."""
-    of = feature.get("of")
+    kind, of = feature["kind"], feature.get("of")
     places = (shared, uplink, constants)
-    return feature["kind"], first.get(of, 0), *(names.index(of) if of in names else 0 for names in places), neighbour
+    takes = {"constant": constants, "uplink": uplink, **dict.fromkeys(("neighbour", "mean", "max"), shared)}
+    known = takes.get(kind, [*first, *constants])
+    if of not in known and (of is not None or kind in takes):
+        raise UnknownNameError(f"'of' of a feature of kind {kind} in features.yaml", str(of), known)
+    return kind, first.get(of, 0), *(names.index(of) if of in names else 0 for names in places), neighbour
 
 
 def _vectors(spec: ObservationSpec, scenario: Scenario, scales: Scales, sizes: list[int]) -> dict[str, FloatArray]:

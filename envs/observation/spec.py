@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import yaml
 from msgspec import Meta
 
-from ncc.core.errors import ConfigError
+from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.scenario import Scenario
 from ncc.core.value import Positive, Value
 from ncc.envs.scales import scales_of
@@ -70,11 +70,15 @@ class Entry(NamedTuple):
 
 
 def entries(spec: ObservationSpec, n_neighbours: int) -> list[Entry]:
-    """Return a host's row: its numbers in order."""
+    """Return a host's row: its numbers in order.
+
+    Raises:
+        ConfigError: features.yaml is wrong.
+    """
     view = TABLE["views"][spec.neighbours]
     names = [*_flat(view["sees"]), *(view["ages"] if spec.ages else ())]
     found: list[Entry] = []
-    for per, group in groupby(names, lambda name: FEATURES[name].get("per")):
+    for per, group in groupby(names, lambda name: _feature(name).get("per")):
         features = [(name, FEATURES[name]) for name in group]
         if per is None:
             found += [Entry(name, feature, 0) for name, feature in features]
@@ -125,6 +129,17 @@ def guard_at(spec: ObservationSpec) -> tuple[int, int, int] | None:
         return None
     share, others, before = map(names.index, needed)
     return share, others, before
+
+
+def _feature(name: str) -> Mapping[str, Any]:
+    if name not in FEATURES:
+        raise UnknownNameError("feature in a view of features.yaml", name, FEATURES)
+    feature = FEATURES[name]
+    if not {"kind"} <= set(feature) <= {"kind", "of", "per", "called"}:
+        raise ConfigError(
+            f"features.yaml: {name!r} must have a kind, and may have of, per and called, got {', '.join(feature)}"
+        )
+    return feature
 
 
 def _flat(names: list[Any]) -> list[str]:

@@ -5,7 +5,7 @@ The short table fits 80 columns. The full one has every metric and, with several
 """
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 from rich.console import Console
@@ -21,19 +21,6 @@ from ncc.results.grid import BEST, Cell, Grid, Line, Row, markdown_grid, print_g
 from ncc.results.judgement import TOLERANCES, Judgement
 from ncc.results.palette import label
 from ncc.results.verdict import verdicts
-
-ROWS = (
-    *(key for key in CATALOGUE if key.startswith("slowdown_")),
-    "fct_mean_s",
-    "fct_p99_s",
-    "goodput_bps",
-    "queue_delay_mean_s",
-    "queue_delay_p99_s",
-    "timeouts_per_flow",
-    "loss_frac",
-    "jain",
-)
-"""Metrics of the full table: FCT slowdown by size of flow, then the network."""
 
 STRAYS = "!"
 BETTER, WORSE = "✓", "✗"
@@ -79,13 +66,13 @@ def sentences(judgement: Judgement) -> tuple[str, ...]:
     return tuple(f"On {name}: {sentence}" for name, verdict in found.items() for sentence in verdict)
 
 
-def markdown(judgement: Judgement, rows: Sequence[str] = ROWS) -> str:
+def markdown(judgement: Judgement, rows: Collection[str] = CATALOGUE) -> str:
     """Format the full table as GitHub-flavoured Markdown, with the best, and those equal to it, in bold."""
     first, *others = sentences(judgement)
     return "\n".join([f"{first}\n", *map(markdown_grid, grids(judgement, rows)), *(f"{s}\n" for s in [*others, first])])
 
 
-def grids(judgement: Judgement, rows: Sequence[str] = ROWS) -> list[Grid]:
+def grids(judgement: Judgement, rows: Collection[str] = CATALOGUE) -> list[Grid]:
     """Make the full table and, for several datapaths, one of their agreement."""
     comparison = judgement.any
     shown = _shown(judgement, rows)
@@ -124,7 +111,7 @@ def differences(judgement: Judgement, reference: str) -> Grid:
         title=f"Difference to {label(reference)}, paired by seed, {runs(judgement)}",
         leads=_leads(judgement),
         columns=tuple((label(name), "bold") for name in others),
-        rows=_rows(judgement, _shown(judgement, ROWS), cells),
+        rows=_rows(judgement, _shown(judgement, CATALOGUE), cells),
         lines=(paired, few if len(judgement.any.seeds) < MIN_SEEDS else marked),
     )
 
@@ -133,7 +120,7 @@ def _leads(judgement: Judgement) -> tuple[str, ...]:
     return ("", "") if len(judgement.datapaths) > 1 else ("",)
 
 
-def _shown(judgement: Judgement, rows: Sequence[str]) -> list[str]:
+def _shown(judgement: Judgement, rows: Collection[str]) -> list[str]:
     defined = {key for comparison in judgement.comparisons.values() for key in comparison.metrics}
     return [key for key in rows if key in defined]
 

@@ -138,7 +138,7 @@ def is_available(name: str) -> bool:
 
 
 def register() -> None:
-    """Offer the values' defaults to Hydra: groups `schema/...` and `scenario/topology`.
+    """Offer the values' defaults to Hydra: groups `schema/...`, `scenario/topology` and `env/reward`.
 
     Also offer ``${installed:packetsim,ns3}``, which selects the datapaths whose extras are installed.
     """
@@ -164,7 +164,7 @@ def register() -> None:
     store.store(group="schema/env", name="base", node=view)
     store.store(group="schema/env", name="ns3gym", node=defaults(SimulationSpec))
     for kind, reward in kinds(AnyReward).items():
-        store.store(group="schema/env/reward", name=kind, node=defaults(reward))
+        store.store(group="env/reward", name=kind, node=defaults(reward))
     for name, config in learner_configs().items():
         store.store(group="schema/agent", name=name, node={"learner": name, **defaults(config)})
 

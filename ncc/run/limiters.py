@@ -120,8 +120,13 @@ class LimiterFactory:
         if observer.obs_dim != policy.obs_dim:
             raise ConfigError(
                 f"{path} was trained on {policy.obs_dim} numbers per host and scenario {scenario.name!r} gives "
-                f"{observer.obs_dim}: this policy fits neighbourhoods of one size only; choose a scenario with as many "
-                "hosts per neighbourhood as it was trained on"
+                f"{observer.obs_dim}: "
+                + (
+                    "this policy fits neighbourhoods of one size only; choose a scenario with as many hosts per "
+                    "neighbourhood as it was trained on"
+                    if observer.spec.neighbours == "each"
+                    else f"view {observer.spec.neighbours!r} of features.yaml is another now; train it again"
+                )
             )
         if policy.n_actions != actions.spec.n_actions:
             raise ConfigError(

@@ -111,6 +111,11 @@ class TrainPlan:
         _check_parts(plain)
         agent = dict(plain["agent"])
         name, configs = agent.pop("learner", None), learner_configs()
+        if name is None:
+            raise ConfigError(
+                "agent has no learner: let its YAML begin with the defaults of one, `/schema/agent@_here_: <folder>`, "
+                f"of {', '.join(configs)}"
+            )
         if name not in configs:
             raise UnknownNameError("agent.learner", str(name), configs)
         seed = from_dict(_Seed, {"seed": plain["seed"]}, "configuration").seed

@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from ncc.core.errors import DatapathError
+from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import LeafSpine
 from ncc.core.workload import Permutation
 from ncc.envs.observation import HIGH, LOW, ObservationSpec, SharedObserver, obs_dim
+from ncc.envs.observation.spec import FEATURES
 from ncc.envs.scales import scales_of
 from tests.envs.cases import measured, rack
 
@@ -137,3 +138,24 @@ def test_every_observation_is_finite_and_in_range(
 def test_a_measurement_that_is_not_finite_is_named(name: str, value: float) -> None:
     with pytest.raises(DatapathError, match=rf"epoch 7: .*not finite \({name}\)"):
         observer().observe(measured(FOUR, 7, **{name: value}))
+
+
+@pytest.mark.parametrize(
+    ("feature", "message"),
+    [
+        ({"kidn": "own"}, "'rtt' must have a kind, and may have of, per and called, got kidn"),
+        ({"kind": "own", "of": "rt"}, "Unknown 'of' of a feature of kind own .* 'rt'; known: .* Did you mean 'rtt'"),
+        ({"kind": "mean", "of": "goodput"}, "kind mean .* 'goodput'; known: bytes, flows, limit"),
+        ({"kind": "constant"}, "kind constant .* 'None'; known: buffer, period"),
+        (None, "Unknown feature in a view .* 'rtt'; known"),
+    ],
+)
+def test_a_table_of_features_that_is_wrong_is_refused(
+    monkeypatch: pytest.MonkeyPatch, feature: dict[str, str] | None, message: str
+) -> None:
+    if feature is None:
+        monkeypatch.delitem(FEATURES, "rtt")
+    else:
+        monkeypatch.setitem(FEATURES, "rtt", feature)
+    with pytest.raises(ConfigError, match=message):
+        SharedObserver(ObservationSpec(neighbours="pooled")).reset(rack())

@@ -193,7 +193,7 @@ def test_utility_of_a_busy_host_is_at_most_zero(m: np.ndarray, active: np.ndarra
 
 
 def test_unknown_rewards_and_fields_are_refused_with_what_exists() -> None:
-    with pytest.raises(ConfigError, match="allowed: backlog, profit_penalty, utility"):
+    with pytest.raises(ConfigError, match=r"allowed: backlog, .*utility"):
         from_dict(EnvView, {"reward": {"kind": "bliss"}}, "env")
     with pytest.raises(ConfigError, match="rho"):
         Utility(rho=-1)

@@ -172,11 +172,12 @@ def comparison_in(run: str | Path, rows: Sequence[str] | None = None) -> Page:
 
     Args:
         run: as for `evaluation_in`.
-        rows: keys of `ncc.metrics.catalogue`; None: the usual ones.
+        rows: keys of `ncc.metrics.catalogue`; None: all.
     """
-    from ncc.results.table import ROWS, markdown
+    from ncc.metrics.catalogue import CATALOGUE
+    from ncc.results.table import markdown
 
-    return Page(markdown(read_source(Path(run)).judgement, rows or ROWS))
+    return Page(markdown(read_source(Path(run)).judgement, rows or CATALOGUE))
 
 
 def _undisplayed() -> AbstractContextManager[object]:
