@@ -19,6 +19,7 @@ from ncc.envs.linux.shim import Shim
 from ncc.envs.linux.traffic import DONE, Sender, Traffic, TrafficOptions
 from tests.linux.patience import exclusively, patiently
 from tests.linux.sockets import settled
+from tests.support.processes import eventually
 
 MB = 1_000_000
 RATE_BPS = 200e6
@@ -72,9 +73,8 @@ class Lab:
     def gone(self, counted: int) -> None:
         """Wait until the kernel has let go of so many connections, which it does a moment after their ends."""
         assert self.shim is not None
-        until = time.monotonic() + 5
-        while self.shim.counters()["finished"] < counted and time.monotonic() < until:
-            time.sleep(0.01)
+        shim = self.shim
+        eventually(lambda: shim.counters()["finished"] >= counted, 5)
         self.live()
 
     def done(self) -> NDArray[Any]:
