@@ -168,8 +168,7 @@ def test_flow_table_faults_are_named(datapath: NativeDatapath) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("send_buffer_bytes", 2999), ("receive_buffer_bytes", 2**30), ("initial_window_pkts", 2**30)],
+    ("name", "value"), [("send_buffer_bytes", 2999), ("receive_buffer_bytes", 2**30), ("initial_window_pkts", 2**30)]
 )
 def test_what_cannot_be_counted_is_refused(datapath: NativeDatapath, name: str, value: int) -> None:
     transport = Transport().replace(**{name: value})

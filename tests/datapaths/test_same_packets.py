@@ -193,12 +193,7 @@ def test_both_simulators_keep_the_same_connections_open(control: str, seed: int)
         idle_restart=bool(random.random() < 0.7),
         handshake=bool(random.random() < 0.7),
     )
-    scenario = fixed(
-        topology,
-        *sequences(random, network),
-        transport=transport,
-        nic=random_nic(random, transport),
-    )
+    scenario = fixed(topology, *sequences(random, network), transport=transport, nic=random_nic(random, transport))
     dropped = drops(scenario, **{random_port(random, network): int(random.integers(1, 60))})
     stack = HostStack(transport=control)
     limits = random.choice([2e8, 1e9, np.inf], size=(8, scenario.n_agents))

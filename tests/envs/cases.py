@@ -58,5 +58,5 @@ def measured(scenario: Scenario, epoch: int = 0, **columns: Any) -> Measurement:
 def observer(seen: ObservationSpec | None = None, scenario: Scenario | None = None, seed: int = 0) -> SharedObserver:
     """An observer at the start of the scenario."""
     made = SharedObserver(seen or ObservationSpec())
-    made.reset(scenario or rack(), seed)
+    made.reset(scenario or rack(), seed=seed)
     return made

@@ -111,13 +111,8 @@ def lab(
     )
     topology, n = dumbbell.build(), len(sizes_bytes)
     ends = [next(h for h in topology.hosts if topology.nodes[h].name == name) for name in ("s0", "r0")]
-    flows = FlowTable(
-        start_s=np.zeros(n),
-        src=np.full(n, ends[0]),
-        dst=np.full(n, ends[1]),
-        size_bytes=np.array(sizes_bytes),
-        traffic=np.zeros(n, np.int64),
-    )
+    zeros = np.zeros(n, np.int64)
+    flows = FlowTable(np.zeros(n), np.full(n, ends[0]), np.full(n, ends[1]), np.array(sizes_bytes), zeros)
     with ExitStack() as stack:
         stack.enter_context(exclusively())
         rack = stack.enter_context(Rack(topology))
@@ -130,7 +125,6 @@ def lab(
             before(rack.address(ends[0]))
         hosts = [Sender(rack.namespace(end), rack.address(end)) for end in ends]
         options = TrafficOptions(congestion=congestion, deadline_s=deadline_s, ecn=int(ecn))
-        zeros = np.zeros(n, np.int64)
         traffic = stack.enter_context(Traffic(hosts, flows, zeros, zeros + 1, options))
         traffic.begin(time.monotonic_ns())
         yield Lab(rack, traffic, shim, rack.address(ends[0]))

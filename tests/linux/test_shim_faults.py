@@ -34,7 +34,7 @@ while True:
 
 
 @needs(*TRAFFIC)
-@pytest.mark.parametrize("rate", [1, 2**63, 2**64 - 1], ids=["a byte a second", "2^63", "2^64 - 1"])
+@pytest.mark.parametrize("rate", [1, 2**64 - 1], ids=["a byte a second", "2^64 - 1"])
 def test_values_that_nobody_means_are_survived(rate: int) -> None:
     """The limit of a byte a second leaves each flow a packet every 100 ms; once it is gone all go on."""
     with lab([4 * MB] * 3, "dctcp") as run:

@@ -60,14 +60,7 @@ def test_what_ncc_is_judged_by_is_held_out_of_its_training() -> None:
         "datamining",
     }
     assert {scenario.n_agents for scenario in drawn} == {4, 8, 16, 32, 64}
-    assert {s.name for s in drawn} == {
-        "uplink",
-        "slow_uplink",
-        "fast_hosts",
-        "incast",
-        "many_hosts",
-        "datacentres",
-    }
+    assert {s.name for s in drawn} == {"uplink", "slow_uplink", "fast_hosts", "incast", "many_hosts", "datacentres"}
     assert all(isinstance(t, Poisson | Incast) for s in drawn for _, t in s.workload)
     # The uplink and the WAN that NCC is judged on cannot be drawn; incasts are judged inside their family's ranges.
     wan = scenario_from_dict(load_experiment("ncc_wan")[1]).topology.to_dict()

@@ -21,7 +21,7 @@ from tests.ns3gym.leaks import free_port, nothing_left, port_is_free
 from tests.ns3gym.served import Server, Tally
 from tests.support.processes import alive, eventually
 
-TIMES = 20
+TIMES = 10
 
 SIMULATION_FAULTS = {
     "exit": "the simulation ended by itself with status 3 after step 2, and said nothing",
