@@ -2,13 +2,8 @@
 """Policies that come with the package: made from a finished run, found by name, and refused where anything differs."""
 
 import json
-import subprocess
-import sys
-import tarfile
-import zipfile
 from pathlib import Path
 
-import hydra
 import pytest
 
 from ncc.agents.packaged import packaged_policy, read_policy_manifest
@@ -17,23 +12,19 @@ from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.harness.atomic import file_digest
 from ncc.harness.controller import Controller, PolicyLimit
 from ncc.harness.datapath import HostStack
-from ncc.harness.manifest import provenance, seal
+from ncc.harness.manifest import seal
 from ncc.pack import main
-from ncc.run.compose import plain_config, register
+from ncc.run.compose import composed
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
 from ncc.run.plan import TrainPlan, planned
-from tests.house.files import ROOT
 from tests.support.experiments import small_rack
 from tests.support.policies import package, write_policy
 
 
 def finished_run(folder: Path) -> Path:
     """A run folder as `ncc.train` leaves it, as far as packing looks at it."""
-    register()
-    with hydra.initialize_config_module("ncc.configs", version_base=None):
-        composed = plain_config(hydra.compose("train", ["seed=7"]))
-    kept = TrainPlan.from_plain(planned(composed))
+    kept = TrainPlan.from_plain(planned(composed("train", ["seed=7"])))
     kept.save(folder)
     for i, name in enumerate(("policy.npz", "policy_untrained.npz")):
         write_policy(folder / name, kept.scenario, action=i)
@@ -171,26 +162,3 @@ def test_without_either_it_is_said_what_to_do(tmp_path: Path) -> None:
         factory.resolved(load_controller("ncc_untrained"))
     with pytest.raises(ConfigError, match=r"PolicyLimit.pretrained: .*got 'a/b'"):
         PolicyLimit(pretrained="a/b")
-
-
-@pytest.mark.checkout
-def test_wheels_and_source_archives_carry_policies(tmp_path: Path) -> None:
-    """Made from an unpacked source archive, to which a policy is added; without the extension modules."""
-    code = "import sys; from scikit_build_core.build import build_sdist; build_sdist(sys.argv[1])"
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=True, capture_output=True)
-    (archive,) = tmp_path.glob("ncc-*.tar.gz")
-    with tarfile.open(archive) as opened:
-        assert any(name.endswith("ncc/agents/pretrained/README.md") for name in opened.getnames())
-        opened.extractall(tmp_path, filter="data")
-    (source,) = (path for path in tmp_path.glob("ncc-*") if path.is_dir())
-    package(source / "ncc" / "agents" / "pretrained", small_rack(), name="added")
-    code = "import sys; from scikit_build_core.build import build_wheel; "
-    code += "build_wheel(sys.argv[1], {'wheel.cmake': 'false'})"
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=source, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel) as opened_wheel:
-        assert {f"ncc/agents/pretrained/added.{kind}" for kind in ("npz", "json")} <= set(opened_wheel.namelist())
-        opened_wheel.extractall(tmp_path / "site")
-    folder = tmp_path / "site" / "ncc" / "agents" / "pretrained"
-    assert packaged_policy("added", folder).is_file()
-    assert provenance()["ncc"] in wheel.name

@@ -2,8 +2,6 @@
 """The policy file and its numpy forward pass; none of this may need a training framework."""
 
 import json
-import subprocess
-import sys
 import zipfile
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +14,6 @@ from hypothesis import strategies as st
 from ncc.agents.arrays import write_arrays
 from ncc.agents.policy import KIND, VERSION, Layer, MlpPolicy, load_policy, sample_actions, save_policy
 from ncc.core.errors import ConfigError, ResultError
-from tests.support.extras import needs_extra
 
 
 def layers(*sizes: int, seed: int = 1) -> list[Layer]:
@@ -73,16 +70,6 @@ def test_round_trip_keeps_every_bit_and_the_meta(tmp_path: Path) -> None:
         assert (weight == w).all()
         assert (bias == b).all()
     assert [p.name for p in (tmp_path / "deep").iterdir()] == ["policy.npz"]
-
-
-@needs_extra("torch")
-def test_neither_policy_nor_config_loads_torch() -> None:
-    code = (
-        "import sys, ncc.agents.policy, ncc.agents.a3c.config as c; c.A3cConfig().build();"
-        "print([m for m in ('torch', 'gymnasium', 'hydra', 'ncc.envs') if m in sys.modules])"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(

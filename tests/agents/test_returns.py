@@ -41,13 +41,7 @@ def test_every_rack_and_host_follows_the_definition(seed: int, gamma: float, gae
     rewards, values, next_values = rng.standard_normal((3, steps, racks, hosts)).astype(np.float32)
     terminated, truncated = rng.random((2, steps, racks)) < 0.25
     advantage, returns = advantages(
-        rewards,
-        values,
-        next_values,
-        terminated=terminated,
-        truncated=truncated,
-        gamma=gamma,
-        gae_lambda=gae_lambda,
+        rewards, values, next_values, terminated=terminated, truncated=truncated, gamma=gamma, gae_lambda=gae_lambda
     )
     for rack in range(racks):
         for host in range(hosts):

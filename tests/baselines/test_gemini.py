@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ncc.baselines import _baselines
 from ncc.baselines._baselines import ACK, ECE
 from ncc.baselines.registry import connect
-from tests.baselines.test_properties import Story, connections, stories
+from tests.baselines.test_properties import Story, connections, stories, windows
 
 PKT = 1000
 US, MS = 1000, 1_000_000
@@ -210,7 +210,7 @@ def test_the_window_is_paced_over_the_smoothed_rtt() -> None:
 def test_it_reduces_by_no_more_than_it_may(data: st.DataObject, story: Story) -> None:
     mss, window, params = data.draw(connections("gemini"))
     cc = connect("gemini", mss, window, params)
-    cwnd = np.concatenate(([cc.out[0]], cc.drive(story.kinds, story.events)[:, 0])).astype(np.int64)
+    cwnd = windows(cc, story)
     reduced = np.flatnonzero((np.diff(cwnd) < 0) & (story.kinds == ACK))
     most = max(params["beta_permille"], params["max_cut_permille"]) / 1000
     assert (cwnd[reduced + 1] >= np.floor(cwnd[reduced] * (1 - most))).all()
@@ -221,6 +221,6 @@ def test_no_ack_adds_more_than_its_share(data: st.DataObject, story: Story) -> N
     """In avoidance h <= 5 packets per window acknowledged; in slow start abc_limit_pkts."""
     mss, window, params = data.draw(connections("gemini"))
     cc = connect("gemini", mss, window, params)
-    cwnd = np.concatenate(([cc.out[0]], cc.drive(story.kinds, story.events)[:, 0])).astype(np.int64)
+    cwnd = windows(cc, story)
     assert np.diff(cwnd).max() <= (5 + params["abc_limit_pkts"]) * mss + 1
     assert 0 <= alpha_frac(cc) <= 1

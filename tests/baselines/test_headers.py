@@ -69,10 +69,7 @@ def test_compiles_alone(command: str, header: str) -> None:
 @pytest.mark.parametrize("name", sorted(controllers()))
 def test_its_handlers_compile_for_bpf(name: str, tmp_path: Path) -> None:
     compile_text(
-        BPF_PROGRAM.format(name=name),
-        "clang -x c -target bpf -mcpu=v3 -O2 -Wall -Werror -c",
-        "-o",
-        tmp_path / "o",
+        BPF_PROGRAM.format(name=name), "clang -x c -target bpf -mcpu=v3 -O2 -Wall -Werror -c", "-o", tmp_path / "o"
     )
     assert (tmp_path / "o").stat().st_size > 0
 

@@ -56,15 +56,7 @@ def test_upsilon_is_equation_5_22() -> None:
     # logarithm is exact: the guards are 1 ns, 1500 bytes, 1000 ns and 1 byte.
     params = (0, 2000)
     tau, size, age, remaining = 2**10, 2**20, 2**21, 2**19
-    got = key(
-        "upsilon",
-        *params,
-        age=age - 1000,
-        waited=tau - 1,
-        size=size,
-        left=size,
-        got=size - (remaining - 1),
-    )
+    got = key("upsilon", *params, age=age - 1000, waited=tau - 1, size=size, left=size, got=size - (remaining - 1))
     throughput = log2_q16(size - remaining + 1 + 1500) / ONE
     expected = 2 * 10 + throughput - 21 - 20 - 19
     assert (got - 2**40) / ONE == pytest.approx(expected, abs=1e-4)

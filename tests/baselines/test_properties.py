@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ncc.baselines
-from ncc.baselines._baselines import ACK, CWND_MAX_BYTES, ECE, LOSS, RESTART, STATE_MAX, TIMEOUT
+from ncc.baselines._baselines import ACK, CWND_MAX_BYTES, ECE, LOSS, RESTART, STATE_MAX, TIMEOUT, Connection
 from ncc.baselines.registry import Ecn, connect, controller, controllers
 
 
@@ -91,6 +91,22 @@ def connections(draw: st.DrawFn, name: str) -> tuple[int, int, dict[str, int]]:
     return mss, window, params
 
 
+def connected(name: str, data: st.DataObject) -> Connection:
+    """A connection of any size and parameters."""
+    mss, window, params = data.draw(connections(name))
+    return connect(name, mss, window, params)
+
+
+def windows(cc: Connection, story: Story) -> npt.NDArray[np.int64]:
+    """[1 + n_events] the window at first and after each event."""
+    return np.concatenate(([cc.out[0]], cc.drive(story.kinds, story.events)[:, 0])).astype(np.int64)
+
+
+def reductions(cc: Connection, story: Story) -> npt.NDArray[np.intp]:
+    """Numbers of the ACKs that made the window smaller."""
+    return np.flatnonzero((np.diff(windows(cc, story)) < 0) & (story.kinds == ACK))
+
+
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data(), story=stories(LARGE))
 def test_the_window_is_a_window(name: str, data: st.DataObject, story: Story) -> None:
@@ -126,9 +142,7 @@ def test_the_same_events_give_the_same_windows(name: str, data: st.DataObject, s
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data(), story=stories(1 << 34))
 def test_a_loss_and_a_timeout_never_raise_the_window(name: str, data: st.DataObject, story: Story) -> None:
-    mss, window, params = data.draw(connections(name))
-    cc = connect(name, mss, window, params)
-    cwnd = np.concatenate(([cc.out[0]], cc.drive(story.kinds, story.events)[:, 0])).astype(np.int64)
+    cwnd = windows(connected(name, data), story)
     assert (np.diff(cwnd)[np.isin(story.kinds, (LOSS, TIMEOUT))] <= 0).all()
 
 
@@ -144,10 +158,7 @@ def calm(story: Story) -> Story:
 @given(data=st.data(), story=stories(1 << 34))
 def test_congestion_reduces_once_per_window(name: str, data: st.DataObject, story: Story) -> None:
     """Between two reductions on ACKs, una passes what had been sent at the first (RFC 3168 section 6.1.2)."""
-    mss, window, params = data.draw(connections(name))
-    cc = connect(name, mss, window, params)
-    cwnd = np.concatenate(([cc.out[0]], cc.drive(story.kinds, story.events)[:, 0])).astype(np.int64)
-    reduced = np.flatnonzero((np.diff(cwnd) < 0) & (story.kinds == ACK))
+    reduced = reductions(connected(name, data), story)
     una, nxt = story.events[:, 7], story.events[:, 8]
     assert (una[reduced[1:]] > nxt[reduced[:-1]]).all()
 
@@ -155,10 +166,7 @@ def test_congestion_reduces_once_per_window(name: str, data: st.DataObject, stor
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in BY_RATE])
 @given(data=st.data(), story=stories(1 << 34).map(calm))
 def test_without_delay_only_marks_reduce(name: str, data: st.DataObject, story: Story) -> None:
-    mss, window, params = data.draw(connections(name))
-    cc = connect(name, mss, window, params)
-    cwnd = np.concatenate(([cc.out[0]], cc.drive(story.kinds, story.events)[:, 0])).astype(np.int64)
-    reduced = np.flatnonzero((np.diff(cwnd) < 0) & (story.kinds == ACK))
+    reduced = reductions(connected(name, data), story)
     assert (story.events[reduced, 9].astype(int) & ECE).all()
     assert name in BY_ECN or not len(reduced)
 
@@ -166,11 +174,9 @@ def test_without_delay_only_marks_reduce(name: str, data: st.DataObject, story: 
 @given(data=st.data(), story=stories(1 << 34))
 def test_newreno_halves_a_window_once(data: st.DataObject, story: Story) -> None:
     """By marks or losses: between two reductions una reaches what had been sent at the first."""
-    mss, window, params = data.draw(connections("newreno"))
     keep = np.isin(story.kinds, (ACK, LOSS))
     events = story.events[keep]
-    cc = connect("newreno", mss, window, params)
-    cwnd = np.concatenate(([cc.out[0]], cc.drive(story.kinds[keep], events)[:, 0])).astype(np.int64)
+    cwnd = windows(connected("newreno", data), Story(story.kinds[keep], events))
     reduced = np.flatnonzero(np.diff(cwnd) < 0)
     assert (events[reduced[1:], 7] >= events[reduced[:-1], 8]).all()
 
@@ -178,8 +184,7 @@ def test_newreno_halves_a_window_once(data: st.DataObject, story: Story) -> None
 @pytest.mark.parametrize("name", WITH_ALPHA)
 @given(data=st.data(), story=stories(LARGE))
 def test_alpha_stays_a_fraction(name: str, data: st.DataObject, story: Story) -> None:
-    mss, window, params = data.draw(connections(name))
-    cc = connect(name, mss, window, params)
+    cc = connected(name, data)
     for i in range(len(story.kinds)):
         cc.drive(story.kinds[i : i + 1], story.events[i : i + 1])
         assert struct.unpack_from("=I", cc.state, 72)[0] <= 1 << 20
@@ -189,8 +194,7 @@ def test_alpha_stays_a_fraction(name: str, data: st.DataObject, story: Story) ->
 @given(story=stories(100_000))
 def test_growth_is_bounded_by_what_was_acknowledged(name: str, story: Story) -> None:
     """RFC 5681: no ACK adds more than what it acknowledged, or one packet."""
-    cc = connect(name, 1460, 14_600)
-    cwnd = np.concatenate(([cc.out[0]], cc.drive(story.kinds, story.events)[:, 0])).astype(np.int64)
+    cwnd = windows(connect(name, 1460, 14_600), story)
     acked = story.events[:, 5].astype(np.int64)
     assert (np.diff(cwnd) <= np.maximum(acked, 1460)).all()
 
@@ -251,8 +255,7 @@ def test_an_idle_time_halves_the_window_down_to_the_initial_one(
 def test_a_model_of_the_path_outlasts_an_idle_time(
     name: str, data: st.DataObject, story: Story, idle_rtos: int
 ) -> None:
-    mss, window, params = data.draw(connections(name))
-    cc = connect(name, mss, window, params)
+    cc = connected(name, data)
     cc.drive(story.kinds, story.events)
     cwnd = cc.out[0]
     assert cc.on_restart(now_ns=1, idle_rtos=idle_rtos)[0] >= cwnd

@@ -286,10 +286,7 @@ LINKS = (
         ({"groups": (Group(name="g", hosts=(0, 0)),)}, "group g must list hosts, each once"),
         ({"neighbourhoods": (Neighbourhood(hosts=(0,), uplink_port=0),)}, "uplink_port 0 is not the port of a switch"),
         ({"neighbourhoods": (Neighbourhood(hosts=(0,), uplink_port=9),)}, "uplink_port 9 is not the port of a switch"),
-        (
-            {"neighbourhoods": tuple(Neighbourhood(hosts=(0,), uplink_port=p) for p in (1, 3))},
-            "one neighbourhood only",
-        ),
+        ({"neighbourhoods": tuple(Neighbourhood(hosts=(0,), uplink_port=p) for p in (1, 3))}, "one neighbourhood only"),
     ],
 )
 def test_contradictions_are_refused(change: dict[str, object], message: str) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every simulator keeps the contract of ncc.harness.datapath."""
 
+import os
 import resource
 import subprocess
 import sys
@@ -137,18 +138,23 @@ def test_bad_limits_are_refused_and_the_run_goes_on(datapath: NativeDatapath, li
     assert datapath.step(UNLIMITED).epoch == 1
 
 
-def test_a_thousand_resets_need_no_more_memory(datapath: NativeDatapath) -> None:
-    flows = PAIR.flows(1)
-    finish, peak = set(), 0
+def test_a_thousand_resets_leak_neither_memory_nor_descriptors(datapath: NativeDatapath) -> None:
+    def held() -> tuple[int, int]:
+        """Most memory so far in KiB, and open descriptors."""
+        files = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - Path.iterdir opens one itself
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, files
+
+    flows, finish, before = PAIR.flows(1), set(), (0, 0)
     for i in range(1000):
         datapath.start(PAIR, flows, HostStack(), 1)
         for _ in range(4):
             datapath.step(UNLIMITED)
         finish.add(datapath.finish().flows.finish_s.tobytes())
         if i == 200:
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            before = held()
     assert len(finish) == 1
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 4096  # KiB
+    assert held()[0] - before[0] < 4096
+    assert held()[1] <= before[1]
 
 
 def test_flow_table_faults_are_named(datapath: NativeDatapath) -> None:
@@ -162,8 +168,7 @@ def test_flow_table_faults_are_named(datapath: NativeDatapath) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("send_buffer_bytes", 2999), ("receive_buffer_bytes", 2**30), ("initial_window_pkts", 2**30)],
+    ("name", "value"), [("send_buffer_bytes", 2999), ("receive_buffer_bytes", 2**30), ("initial_window_pkts", 2**30)]
 )
 def test_what_cannot_be_counted_is_refused(datapath: NativeDatapath, name: str, value: int) -> None:
     transport = Transport().replace(**{name: value})

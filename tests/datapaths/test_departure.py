@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Ports that mark packets as they leave: which are marked, and what the younger news is worth."""
 
-import numpy as np
 import pytest
 
 from ncc.core.scenario import Transport
 from ncc.core.topologies import Dumbbell, SingleSwitch
 from ncc.core.topology import Red
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import SIMULATORS, Simulator, fixed, flow, run
+from tests.datapaths.runs import Simulator, fixed, flow, run
+from tests.datapaths.test_same_packets import run_alike
 
 DCTCP = HostStack(transport="dctcp")
 
@@ -41,9 +41,5 @@ def test_both_simulators_mark_the_same(control_first: bool) -> None:
         control_first=control_first,
     )
     flows = [flow(f"s{i}", f"r{i % 2}", 400_000 + 10_000 * i, start_s=1e-5 * i) for i in range(6)]
-    runs = [run(each, fixed(topology, *flows), DCTCP) for each in SIMULATORS]
-    for name in ("finish_s", "ce_pkts", "retransmitted_pkts"):
-        one, other = (getattr(made.records.flows, name) for made in runs)
-        np.testing.assert_array_equal(one, other)
-    np.testing.assert_array_equal(runs[0].records.ports.marked_pkts, runs[1].records.ports.marked_pkts)
-    assert runs[0].records.flows.ce_pkts.sum() > 20
+    done = run_alike(fixed(topology, *flows), DCTCP)
+    assert done.records.flows.ce_pkts.sum() > 20

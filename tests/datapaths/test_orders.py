@@ -4,14 +4,12 @@
 import math
 
 import numpy as np
-import pytest
 
 from ncc.core.flows import FloatArray
 from ncc.core.scenario import Scenario
-from ncc.core.topologies import Dumbbell, Rack
-from ncc.core.workload import Poisson
+from ncc.core.topologies import Dumbbell
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import SIMULATORS, Simulator, fixed, flow
+from tests.datapaths.runs import Simulator, fixed, flow
 
 KB, MB = 1_000, 1_000_000
 ONE_HOST = Dumbbell(pairs=2)
@@ -64,12 +62,3 @@ def test_no_flow_starves_by_upsilon(simulator: Simulator) -> None:
     starving = finish_s(simulator, scenario, stack("srpt"), 1e9)[0]
     waiting = finish_s(simulator, scenario, stack("upsilon", omega_milli=3000), 1e9)[0]
     assert waiting < 0.8 * starving
-
-
-@pytest.mark.parametrize("order", ["fair", "sjf", "srpt", "upsilon"])
-def test_both_simulators_keep_the_same_order(order: str) -> None:
-    web = Poisson(distribution="hadoop", load_frac=0.8, sources="hosts", destinations="remotes", link="tor->core")
-    scenario = Scenario(name="orders", topology=Rack(hosts=4), workload=(("web", web),), duration_s=0.01)
-    assert len(scenario.flows(1)) > 20
-    done = [finish_s(each, scenario, stack(order), 4e9) for each in SIMULATORS]
-    assert np.array_equal(done[0], done[1])

@@ -9,7 +9,7 @@ import pytest
 
 from ncc.baselines.registry import controllers
 from ncc.core.bcc import Bcc
-from ncc.core.scenario import Nic, Transport
+from ncc.core.scenario import Nic, Scenario, Transport
 from ncc.core.topologies import AnyTopology, Dumbbell, FatTree, LeafSpine, ManyToOne, Rack, SingleSwitch, TwoDatacentres
 from ncc.core.topology import NodeKind, Red, Topology
 from ncc.core.units import MS, US
@@ -17,7 +17,7 @@ from ncc.core.workload import Flow
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import MSS, Simulator, drops, fixed, flow, run
+from tests.datapaths.runs import MSS, Run, Simulator, drops, fixed, flow, run
 
 
 def random_topology(random: np.random.Generator) -> AnyTopology:
@@ -80,6 +80,11 @@ def random_transport(random: np.random.Generator, rtt_noise_max_s: float) -> Tra
     )
 
 
+def random_nic(random: np.random.Generator, transport: Transport) -> Nic:
+    mtu_bytes = transport.mtu_bytes
+    return Nic(bucket_bytes=2 * mtu_bytes, small_queue_bytes=int(random.choice([4, 20])) * mtu_bytes)
+
+
 def random_port(random: np.random.Generator, network: Topology) -> str:
     """A switch's, as `drops` wants it."""
     ends = [(link.a, link.b) for link in network.links] + [(link.b, link.a) for link in network.links]
@@ -92,6 +97,16 @@ def check_equal(one: object, two: object, where: str) -> None:
     for column in fields(one):  # type: ignore[arg-type]
         ours, theirs = getattr(one, column.name), getattr(two, column.name)
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, err_msg=f"{column.name} {where}")
+
+
+def run_alike(scenario: Scenario, stack: HostStack | str, **how: Any) -> Run:
+    """Run on both simulators; every flow, port and epoch must be the same. Returns packetsim's run."""
+    ours, theirs = (run(each, scenario, stack, **how) for each in (PacketsimDatapath, Ns3Datapath))
+    check_equal(ours.records.flows, theirs.records.flows, "of flows")
+    check_equal(ours.records.ports, theirs.records.ports, "of ports")
+    for epoch, (one, two) in enumerate(zip(ours.epochs, theirs.epochs, strict=True)):
+        check_equal(one, two, f"of epoch {epoch}")
+    return ours
 
 
 def with_bcc(topology: AnyTopology) -> AnyTopology:
@@ -125,9 +140,7 @@ def test_both_simulators_move_the_same_packets(seed: int) -> None:
         topology,
         *random_flows(random, network),
         transport=transport,
-        nic=Nic(
-            bucket_bytes=2 * transport.mtu_bytes, small_queue_bytes=int(random.choice([4, 20])) * transport.mtu_bytes
-        ),
+        nic=random_nic(random, transport),
         period_s=float(random.choice([1 * MS, 370 * US])),
         decision_latency_s=float(random.choice([0, 30 * US])),
     )
@@ -135,14 +148,7 @@ def test_both_simulators_move_the_same_packets(seed: int) -> None:
     stack = HostStack(transport=str(random.choice(list(controllers()))), order=str(random.choice(orders)))
     limits = random.choice([2e7, 3e8, 1e9, np.inf], size=(8, scenario.n_agents))
     dropped = drops(scenario, **{random_port(random, network): int(random.integers(1, 60))})
-    ours, theirs = (
-        run(each, scenario, stack, limits=lambda epoch: limits[epoch // 5 % 8], max_epochs=2000, prepare=dropped)
-        for each in (PacketsimDatapath, Ns3Datapath)
-    )
-    check_equal(ours.records.flows, theirs.records.flows, "of flows")
-    check_equal(ours.records.ports, theirs.records.ports, "of ports")
-    for epoch, (one, two) in enumerate(zip(ours.epochs, theirs.epochs, strict=True)):
-        check_equal(one, two, f"of epoch {epoch}")
+    run_alike(scenario, stack, limits=lambda epoch: limits[epoch // 5 % 8], max_epochs=2000, prepare=dropped)
 
 
 @pytest.mark.parametrize("simulator", [PacketsimDatapath, Ns3Datapath])
@@ -187,23 +193,38 @@ def test_both_simulators_keep_the_same_connections_open(control: str, seed: int)
         idle_restart=bool(random.random() < 0.7),
         handshake=bool(random.random() < 0.7),
     )
-    scenario = fixed(
-        topology,
-        *sequences(random, network),
-        transport=transport,
-        nic=Nic(
-            bucket_bytes=2 * transport.mtu_bytes, small_queue_bytes=int(random.choice([4, 20])) * transport.mtu_bytes
-        ),
-    )
+    scenario = fixed(topology, *sequences(random, network), transport=transport, nic=random_nic(random, transport))
     dropped = drops(scenario, **{random_port(random, network): int(random.integers(1, 60))})
     stack = HostStack(transport=control)
     limits = random.choice([2e8, 1e9, np.inf], size=(8, scenario.n_agents))
-    ours, theirs = (
-        run(each, scenario, stack, limits=lambda epoch: limits[epoch // 5 % 8], max_epochs=2000, prepare=dropped)
-        for each in (PacketsimDatapath, Ns3Datapath)
-    )
-    assert not np.isnan(ours.records.flows.finish_s).any()
-    check_equal(ours.records.flows, theirs.records.flows, "of flows")
-    check_equal(ours.records.ports, theirs.records.ports, "of ports")
-    for epoch, (one, two) in enumerate(zip(ours.epochs, theirs.epochs, strict=True)):
-        check_equal(one, two, f"of epoch {epoch}")
+    done = run_alike(scenario, stack, limits=lambda epoch: limits[epoch // 5 % 8], max_epochs=2000, prepare=dropped)
+    assert not np.isnan(done.records.flows.finish_s).any()
+
+
+def dumbbell(size_bytes: int = 3_000_000, **topology: Any) -> Scenario:
+    """Two long flows into a bottleneck of half their speed."""
+    flows = [flow(f"s{i}", f"r{i}", size_bytes, i * 1e-3) for i in range(2)]
+    return fixed(Dumbbell(pairs=2, host_rate_bps=2e9, **topology), *flows)
+
+
+def rack() -> Scenario:
+    """An incast of short flows between long ones."""
+    long = [flow(f"h{i}", "r0", 1_000_000) for i in range(4)]
+    short = [flow(f"h{i % 8}", "r1", 20_000, 1e-3 + (i // 8) * 2e-3) for i in range(32)]
+    return fixed(Rack(hosts=8, buffer_bytes=60_000, mark_threshold_bytes=20_000), *long, *short)
+
+
+SCENARIOS = {
+    "marks": dumbbell(),
+    "drops": dumbbell(mark_threshold_bytes=0, buffer_bytes=100_000),
+    "delay": dumbbell(1_000_000, mark_threshold_bytes=0, delay_s=1e-3, buffer_bytes=300_000),
+    "rack": rack(),
+}
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
+@pytest.mark.parametrize("name", sorted(controllers()))
+def test_every_controller_does_the_same_on_both_simulators(name: str, scenario: Scenario) -> None:
+    """A new one joins by itself."""
+    done = run_alike(scenario, name)
+    assert done.epochs[-1].flows_finished == len(done.flows)

@@ -157,3 +157,16 @@ def test_the_initial_window_follows_the_scenario(simulator: Simulator) -> None:
     # One packet, then two, then one: two round trips more than four packets at once, less their transmissions.
     round_trip_s = one_way_s(1500) + one_way_s(ACK_BYTES)
     assert fct_s(1) > fct_s(4) + 2 * round_trip_s - 4 * 1538 * 8e-9
+
+
+@pytest.mark.parametrize("size_pkts", [1, 10])
+@pytest.mark.parametrize("transport", [Transport(handshake=False), Transport(connections_per_pair=1)])
+def test_without_a_handshake_data_leaves_when_the_flow_arrives(
+    simulator: Simulator, transport: Transport, size_pkts: int
+) -> None:
+    """Or on a connection that is open from the start."""
+    scenario = fixed(Dumbbell(pairs=1), flow("s0", "r0", MSS * size_pkts, 1e-4), transport=transport)
+    done = run(simulator, scenario)
+    assert done.fct_s[0] == pytest.approx((size_pkts - 1) * 1538 * 8e-9 + one_way_s(1500), abs=3e-9)
+    port = scenario.network().port("s0->left")
+    assert done.records.ports.tx_pkts[port] == size_pkts  # no SYN, no ACK of a SYN-ACK

@@ -12,6 +12,7 @@ from ncc.core.scenario import Scenario
 from ncc.core.topologies import Rack
 from ncc.core.units import GBPS
 from ncc.core.workload import AnyTraffic, Fixed, Flow, Poisson
+from ncc.envs.observation import ObservationSpec, SharedObserver
 from ncc.envs.spec import EnvSpec
 from tests.support.mm1 import Mm1Datapath
 
@@ -52,3 +53,10 @@ def measured(scenario: Scenario, epoch: int = 0, **columns: Any) -> Measurement:
         for name, value in columns.items()
     }
     return replace(now, **shaped)
+
+
+def observer(seen: ObservationSpec | None = None, scenario: Scenario | None = None, seed: int = 0) -> SharedObserver:
+    """An observer at the start of the scenario."""
+    made = SharedObserver(seen or ObservationSpec())
+    made.reset(scenario or rack(), seed=seed)
+    return made

@@ -11,25 +11,21 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import LeafSpine
 from ncc.core.workload import Permutation
-from ncc.envs.observation import HIGH, LOW, ObservationSpec, SharedObserver, obs_dim
+from ncc.envs.observation import HIGH, LOW, ObservationSpec, SharedObserver, names_of, obs_dim
 from ncc.envs.observation.spec import FEATURES
 from ncc.envs.scales import scales_of
-from tests.envs.cases import measured, rack
+from tests.envs.cases import measured, observer, rack
 
 FOUR = rack()
 BASE_S = float(scales_of(FOUR).base_rtt_s[0])
-
-
-def observer(scenario: Scenario = FOUR, spec: ObservationSpec | None = None) -> SharedObserver:
-    made = SharedObserver(spec or ObservationSpec())
-    made.reset(scenario)
-    return made
+POOLED = ObservationSpec(neighbours="pooled")
+POOLED_NAMES = names_of(POOLED, 0)
 
 
 def test_sixteen_hosts_see_53_numbers() -> None:
     scenario = rack(hosts=16)
-    assert obs_dim(ObservationSpec(), scenario) == observer(scenario).obs_dim == 6 + 3 * 15 + 2 == 53
-    assert observer(scenario).observe(measured(scenario)).shape == (16, 53)
+    assert obs_dim(ObservationSpec(), scenario) == observer(scenario=scenario).obs_dim == 6 + 3 * 15 + 2 == 53
+    assert observer(scenario=scenario).observe(measured(scenario)).shape == (16, 53)
 
 
 def test_own_state_by_hand() -> None:
@@ -71,7 +67,7 @@ def test_neighbours_are_ordered_around_the_rack_and_one_period_old() -> None:
 
 def test_before_the_delay_has_passed_others_look_as_at_the_start() -> None:
     scenario = rack(sharing_delay_periods=3)
-    seen = observer(scenario)
+    seen = observer(scenario=scenario)
     rates = [seen.observe(measured(scenario, uplink_queue_bytes=q))[0, -1] > 0 for q in (9000, 0, 0, 0, 0)]
     assert rates == [True, True, True, True, False]
 
@@ -92,7 +88,7 @@ def test_each_host_sees_the_uplink_of_its_own_neighbourhood() -> None:
         workload=(("p", Permutation(hosts="hosts", size_bytes=1)),),
         duration_s=0.01,
     )
-    seen = observer(scenario)
+    seen = observer(scenario=scenario)
     obs = seen.observe(
         measured(scenario, uplink_throughput_bps=[1e9, 5e9], throughput_bps=[1e9, 2e9, 3e9, 4e9, 5e9, 6e9])
     )
@@ -159,3 +155,40 @@ def test_a_table_of_features_that_is_wrong_is_refused(
         monkeypatch.setitem(FEATURES, "rtt", feature)
     with pytest.raises(ConfigError, match=message):
         SharedObserver(ObservationSpec(neighbours="pooled")).reset(rack())
+
+
+def test_pooled_state_by_hand() -> None:
+    seen = observer(POOLED)
+    seen.observe(measured(FOUR))
+    loud = measured(
+        FOUR,
+        throughput_bps=[1e8, 2e8, 3e8, 7e8],
+        queued_flows=[0, 2, 0, 1],
+        wait_s=[0, 4e-3, 0, 0],
+        queued_bytes=[0, 125_000, 0, 0],
+        uplink_queue_bytes=512_000,
+    )
+    before = seen.observe(loud)
+    assert not before[:, 8:15].any(), "what others do now is not known yet"
+    obs = seen.observe(measured(FOUR))
+    pooled = dict(zip(POOLED_NAMES, obs.T, strict=True))
+    np.testing.assert_allclose(pooled["throughput mean"], [0.4, 1.1 / 3, 1 / 3, 0.2], rtol=1e-5)
+    np.testing.assert_allclose(pooled["throughput max"], [0.7, 0.7, 0.7, 0.3], rtol=1e-6)
+    wait = log1p(2) / log1p(100)  # 4 ms over 2 flows, in periods
+    np.testing.assert_allclose(pooled["mean_wait mean"], [wait / 3, 0, wait / 3, wait / 3], rtol=1e-5)
+    np.testing.assert_allclose(pooled["mean_wait max"], [wait, 0, wait, wait], rtol=1e-5)
+    np.testing.assert_allclose(pooled["queued_bytes max"], np.array([1, 0, 1, 1]) * log1p(1) / log1p(100), rtol=1e-5)
+    np.testing.assert_allclose(pooled["busy share"], [2 / 3, 1 / 3, 2 / 3, 1 / 3], rtol=1e-6)
+    # The uplink has 2 Gbit/s, a host 1: two busy neighbours leave 2/3, one leaves 1.
+    np.testing.assert_allclose(pooled["fair share"], [2 / 3, 1, 2 / 3, 1], rtol=1e-6)
+    np.testing.assert_allclose(obs[:, POOLED_NAMES.index("uplink queue")], 1.0)
+
+
+def test_a_host_of_its_own_has_no_neighbours() -> None:
+    scenario = FOUR.replace(
+        topology=LeafSpine(leaves=2, spines=1, hosts_per_leaf=1),
+        workload=(("p", Permutation(hosts="hosts", size_bytes=1)),),
+    )
+    pooled = dict(zip(POOLED_NAMES, observer(POOLED, scenario).observe(measured(scenario)).T, strict=True))
+    assert pooled.pop("fair share").tolist() == [1, 1], "the way up is its own"
+    assert not np.stack(list(pooled.values())[8:]).any()

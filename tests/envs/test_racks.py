@@ -31,9 +31,14 @@ PODS = Scenario(
 LISTED = rack(listed((0.0, "h0", 250_000), (2e-3, "h1", 400_000), (3.5e-3, "h3", 90_000)), periods=20)
 
 
-def assert_equal_alone(what: EnvSpec, datapath: Any, n_racks: int, *, epochs: int = 40, first: int = 3) -> int:
-    """Compare with racks of their own, bit for bit; returns how often racks ended in different epochs."""
-    together = RackBatch(what, datapath, 9, first, n_racks)
+def assert_equal_alone(
+    what: EnvSpec, datapath: Any, n_racks: int, *, epochs: int = 40, first: int = 3, by: Any = None
+) -> int:
+    """Compare racks together, on `by` if given, with racks of their own, bit for bit.
+
+    Returns how often racks ended in different epochs.
+    """
+    together = RackBatch(what, by or datapath, 9, first, n_racks)
     alone = [RackBatch(what, datapath, 9, first + r) for r in range(n_racks)]
     np.testing.assert_array_equal(together.reset(2), np.concatenate([one.reset(2) for one in alone]))
     rng, apart = np.random.default_rng(5), 0

@@ -5,24 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_module
-from omegaconf import OmegaConf
 
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.scenario import scenario_from_dict
 from ncc.envs.make import DEFAULT_SCENARIO, env_spec
-from ncc.envs.scenarios import make_scenario, scenario_names
-from ncc.run.compose import register
+from ncc.envs.scenarios import make_scenario
 from tests.envs.cases import rack
-
-
-@pytest.mark.parametrize("name", scenario_names())
-def test_a_name_means_what_it_means_to_commands(name: str) -> None:
-    register()
-    with initialize_config_module("ncc.configs", version_base=None):
-        config = OmegaConf.to_container(compose("train", [f"scenario={name}"]).scenario, resolve=True)
-    assert isinstance(config, dict)
-    assert scenario_from_dict({str(k): v for k, v in config.items()}) == make_scenario(name)
 
 
 def test_without_a_name_it_is_the_rack() -> None:

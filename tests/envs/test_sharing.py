@@ -11,7 +11,7 @@ from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.measurement import Measurement, Measurements
 from ncc.core.scenario import Scenario
 from ncc.envs.observation import ObservationSpec, SharedObserver, names_of, obs_dim
-from tests.envs.cases import FLOWS, measured, rack, spec
+from tests.envs.cases import FLOWS, measured, observer, rack, spec
 from tests.envs.test_racks import assert_equal_alone
 
 FOUR = rack()
@@ -21,12 +21,6 @@ SPECS = [
     for ages in (False, True)
 ]
 IDS = [f"{each.neighbours}{'-ages' if each.ages else ''}" for each in SPECS]
-
-
-def observer(made: ObservationSpec, scenario: Scenario, seed: int = 0) -> SharedObserver:
-    seen = SharedObserver(made)
-    seen.reset(scenario, seed=seed)
-    return seen
 
 
 def random_epochs(scenario: Scenario, n: int) -> list[Measurement]:

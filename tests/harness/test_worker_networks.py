@@ -23,6 +23,7 @@ from ncc.harness.datapath import HostStack
 from ncc.harness.networks import InProcesses, WorkerNetworks
 from tests.envs.cases import FLOWS, rack, spec
 from tests.envs.faults import Light, SignalMask
+from tests.envs.test_racks import assert_equal_alone
 from tests.support.fluid import FluidDatapath
 from tests.support.mm1 import Mm1Datapath
 
@@ -33,8 +34,8 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - Path.iterdir opens one itself
 
 
-def workers(datapath: DatapathFactory, seed: int = 1, rack: int = 0, what: EnvSpec | None = None) -> RackBatch:
-    return RackBatch(what or spec(), InProcesses(datapath), seed, rack, 2)
+def workers(datapath: DatapathFactory, rack: int = 0, what: EnvSpec | None = None) -> RackBatch:
+    return RackBatch(what or spec(), InProcesses(datapath), 1, rack, 2)
 
 
 def run(env: RackBatch, epochs: int) -> None:
@@ -68,23 +69,7 @@ def _nothing_is_left(_warm: None) -> Iterator[None]:
 
 @pytest.mark.parametrize("first_rack", [0, 4])
 def test_workers_equal_racks_in_this_process_bit_for_bit(first_rack: int) -> None:
-    what = spec(rack(periods=12))
-    rng = np.random.default_rng(5)
-    inline = [RackBatch(what, FLOWS, 9, first_rack + r) for r in range(2)]
-    with closing(workers(FLOWS, 9, first_rack, what)) as env:
-        assert (env.n_racks, env.n_agents, env.obs_dim, env.n_actions) == (2, 4, 17, 11)
-        np.testing.assert_array_equal(env.reset(3), np.concatenate([one.reset(3) for one in inline]))
-        for _ in range(40):
-            actions = rng.integers(0, 11, (2, 4))
-            together = env.step(actions)
-            apart = [one.step(actions[r : r + 1]) for r, one in enumerate(inline)]
-            for name in ("obs", "reward", "terminated", "truncated", "final_obs"):
-                mine, theirs = getattr(together, name), np.concatenate([getattr(t, name) for t in apart])
-                assert mine.dtype == theirs.dtype
-                np.testing.assert_array_equal(mine, theirs)
-            assert env.episode == min(one.episode for one in inline)
-        assert env.episode == 6
-        assert env.take_returns() == tuple(value for one in inline for value in one.take_returns())
+    assert_equal_alone(spec(rack(periods=12)), FLOWS, 2, first=first_rack, by=InProcesses(FLOWS))
 
 
 def test_a_killed_worker_is_named_and_stops_the_others() -> None:

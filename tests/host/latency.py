@@ -96,11 +96,7 @@ def sending_on(cores: tuple[int, ...], rack: Rack, senders: list[int], receiver:
     rows = np.repeat(np.arange(len(senders)), 2)
     n = len(rows)
     flows = FlowTable(
-        start_s=np.zeros(n),
-        src=np.array(senders)[rows],
-        dst=np.full(n, receiver),
-        size_bytes=np.full(n, 2**40),
-        traffic=np.zeros(n, np.int64),
+        np.zeros(n), np.array(senders)[rows], np.full(n, receiver), np.full(n, 2**40), np.zeros(n, np.int64)
     )
     hosts = [Sender(rack.namespace(host), rack.address(host)) for host in (*senders, receiver)]
     options = TrafficOptions(congestion=NAME, deadline_s=120.0, cores=cores)

@@ -26,6 +26,7 @@ from tests.support.linux import KERNEL, needs
 
 SYSCTLS = ("tcp_congestion_control", "tcp_ecn")
 NETWORK = ["--link-rate", "1e9", "--uplink-rate", "1e9", "--seconds", "0.1", "--outside-training"]
+HOST = ["--address", "127.0.0.1", *NETWORK]
 
 
 @pytest.fixture(autouse=True)
@@ -56,35 +57,35 @@ def refused(arguments: list[str], status: int, says: str, capsys: pytest.Capture
         (["--address", "0.0.0.0", *NETWORK], "no connection begins at 0.0.0.0 here"),
         (["--address", "127.0.0.1", "--address", "127.0.0.1", *NETWORK], "an address of its own"),
         (["--address", "127.0.0.1", "--uplink-rate", "1e9"], "say --link-rate"),
-        (["--address", "127.0.0.1", *NETWORK, "--peers", "127.0.0.2"], "name the file of the agents' keys"),
-        (["--address", "127.0.0.1", *NETWORK, "--peers", "somewhere", "--key", "KEY"], "somewhere"),
-        (["--address", "127.0.0.1", *NETWORK, "--peers", "127.0.0.2", "--key", "/nonexistent"], "key file"),
-        (["--address", "127.0.0.1", *NETWORK, "--group", "239.0.0.1", "--key", "KEY"], "--group needs --interface"),
-        (["--address", "127.0.0.1", *NETWORK, "--max-rate-frac", "9"], "is wider than the policy file's"),
-        (["--address", "127.0.0.1", *NETWORK, "--floor", "0"], "--floor must be above 0 and at most 1, got 0"),
-        (["--address", "127.0.0.1", *NETWORK, "--max-rate-frac", "0.005"], "at most 0.005 of the link's rate, and --f"),
-        (["--address", "127.0.0.1", *NETWORK, "--digest", "sha256:ab"], "--digest must be sha256: and 64 hexadecimal"),
-        (["--address", "127.0.0.1", *NETWORK, "--period", "1e-9"], "--period must be from 0.0001 to 10, got 1e-9"),
-        (["--address", "127.0.0.1", *NETWORK, "--period", "0.1"], "was trained to decide every"),
-        (["--address", "127.0.0.1", *NETWORK, "--base-rtt", "1e-6"], "--base-rtt must be at least"),
-        (["--address", "127.0.0.1", *NETWORK, "--heartbeat-s", "0.001"], "at least two periods"),
-        (["--address", "127.0.0.1", *NETWORK, "--heartbeat-s", "nan"], "--heartbeat-s must be at least two periods"),
+        ([*HOST, "--peers", "127.0.0.2"], "name the file of the agents' keys"),
+        ([*HOST, "--peers", "somewhere", "--key", "KEY"], "somewhere"),
+        ([*HOST, "--peers", "127.0.0.2", "--key", "/nonexistent"], "key file"),
+        ([*HOST, "--group", "239.0.0.1", "--key", "KEY"], "--group needs --interface"),
+        ([*HOST, "--max-rate-frac", "9"], "is wider than the policy file's"),
+        ([*HOST, "--floor", "0"], "--floor must be above 0 and at most 1, got 0"),
+        ([*HOST, "--max-rate-frac", "0.005"], "at most 0.005 of the link's rate, and --f"),
+        ([*HOST, "--digest", "sha256:ab"], "--digest must be sha256: and 64 hexadecimal"),
+        ([*HOST, "--period", "1e-9"], "--period must be from 0.0001 to 10, got 1e-9"),
+        ([*HOST, "--period", "0.1"], "was trained to decide every"),
+        ([*HOST, "--base-rtt", "1e-6"], "--base-rtt must be at least"),
+        ([*HOST, "--heartbeat-s", "0.001"], "at least two periods"),
+        ([*HOST, "--heartbeat-s", "nan"], "--heartbeat-s must be at least two periods"),
         (
-            ["--address", "127.0.0.1", *NETWORK, "--uplink-rate", "nan"],
+            [*HOST, "--uplink-rate", "nan"],
             "error: --uplink-rate must be from 1000 to",
         ),
         (
-            ["--address", "127.0.0.1", *NETWORK, "--peers", "127.0.0.2*256", "--key", "KEY"],
+            [*HOST, "--peers", "127.0.0.2*256", "--key", "KEY"],
             "at most 256 hosts, got 257",
         ),
-        (["--address", "127.0.0.1", *NETWORK, "--log-s", "0"], "--log-s must be above 0"),
-        (["--address", "127.0.0.1", *NETWORK, "--hold-off-s", "-1"], "GuardSettings.hold_off_s"),
-        (["--address", "127.0.0.1", *NETWORK, "--hold-off-s", "1e300"], "GuardSettings.hold_off_s"),
-        (["--address", "127.0.0.1", *NETWORK, "--seconds", "1e300"], "--seconds must be above 0 and at most 1e+09"),
-        (["--address", "127.0.0.1", *NETWORK, "--stale-periods", "inf"], "--stale-periods must be above 0 and at most"),
-        (["--address", "127.0.0.1", *NETWORK, "--core", "999"], "--core 999 is none that this process may use"),
-        (["--address", "127.0.0.1", *NETWORK, "--name", "No Name"], "A congestion control's name must be"),
-        (["--address", "127.0.0.1", *NETWORK, "--metrics", "nowhere"], "nowhere"),
+        ([*HOST, "--log-s", "0"], "--log-s must be above 0"),
+        ([*HOST, "--hold-off-s", "-1"], "GuardSettings.hold_off_s"),
+        ([*HOST, "--hold-off-s", "1e300"], "GuardSettings.hold_off_s"),
+        ([*HOST, "--seconds", "1e300"], "--seconds must be above 0 and at most 1e+09"),
+        ([*HOST, "--stale-periods", "inf"], "--stale-periods must be above 0 and at most"),
+        ([*HOST, "--core", "999"], "--core 999 is none that this process may use"),
+        ([*HOST, "--name", "No Name"], "A congestion control's name must be"),
+        ([*HOST, "--metrics", "nowhere"], "nowhere"),
     ],
     ids=lambda value: value if isinstance(value, str) else "-",
 )
@@ -154,13 +155,12 @@ def test_a_policy_that_does_not_fit_is_refused(
     each.write_bytes(untrained(policy_file, ObservationSpec(neighbours="each"), 6 + 3 * 3 + 2)[0])
     ages.write_bytes(untrained(policy_file, ObservationSpec(neighbours="pooled", ages=True), 19)[0])
     damaged.write_bytes(policy_path.read_bytes()[:-100])
-    host = ["--address", "127.0.0.1", *NETWORK]
-    refused([str(each), *host], 2, "takes exactly 3 neighbours and this neighbourhood has 0", capsys)
-    refused([str(ages), *host], 2, "observes how old messages are", capsys)
-    refused([str(gone), *host], 2, "fallback of policy 'ncc' is not to be had here: Unknown transport 'nope'", capsys)
-    refused([str(other), *host], 2, "the fallback of policy 'ncc' runs cubic and the policy dctcp", capsys)
-    refused([str(damaged), *host], 1, "damaged.ncc", capsys)
-    refused([str(tmp_path / "none.ncc"), *host], 1, "none.ncc", capsys)
+    refused([str(each), *HOST], 2, "takes exactly 3 neighbours and this neighbourhood has 0", capsys)
+    refused([str(ages), *HOST], 2, "observes how old messages are", capsys)
+    refused([str(gone), *HOST], 2, "fallback of policy 'ncc' is not to be had here: Unknown transport 'nope'", capsys)
+    refused([str(other), *HOST], 2, "the fallback of policy 'ncc' runs cubic and the policy dctcp", capsys)
+    refused([str(damaged), *HOST], 1, "damaged.ncc", capsys)
+    refused([str(tmp_path / "none.ncc"), *HOST], 1, "none.ncc", capsys)
 
 
 def test_a_policy_that_is_not_the_pinned_one_does_not_run(

@@ -8,14 +8,14 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from ncc.envs.linux import namespaces
 from tests.host.agents import NETWORK, ROOT, AgentProcess, beside_others, sysctl
 from tests.support.linux import TRAFFIC, needs
+from tests.support.processes import eventually
 
 ADDRESSES = ["10.9.0.1", "10.9.0.2"]
 IPV6 = "fd00:9::1"
@@ -42,14 +42,6 @@ def namespace() -> Iterator[str]:
         namespaces.remove(name)
 
 
-def until(failed: str, holds: Callable[[], object], for_s: float = 60.0) -> None:
-    """Wait until it does."""
-    end_s = time.monotonic() + for_s
-    while not holds():
-        assert time.monotonic() < end_s, failed
-        time.sleep(0.02)
-
-
 @needs(*TRAFFIC, "ip")
 def test_all_addresses_of_an_interface_are_limited_and_an_agent_whose_interface_goes_says_so(policy_path: Path) -> None:
     with beside_others(), namespace() as name:
@@ -66,7 +58,7 @@ def test_all_addresses_of_an_interface_are_limited_and_an_agent_whose_interface_
                 receiver, _ = listener.accept()
                 with receiver:
                     sender.sendall(b"x" * 10_000)
-                    until("no connection", lambda: any(line.get("connections") for line in agent.events("report")))
+                    assert eventually(lambda: any(line.get("connections") for line in agent.events("report")), 60)
             subprocess.run(["ip", "-n", name, "link", "delete", "ends0"], check=True, capture_output=True)
             assert agent.process.wait(20) == 1
         finally:
@@ -88,7 +80,7 @@ def test_an_agent_whose_log_nobody_reads_ends_as_it_is_told(policy_path: Path) -
         before = sysctl(name, SETTING)
         agent = subprocess.Popen(["ip", "netns", "exec", name, *run, *OPTIONS], cwd=ROOT, stderr=writing)
         try:
-            until("no agent", lambda: sysctl(name, SETTING) == "ncc_test_e")
+            assert eventually(lambda: sysctl(name, SETTING) == "ncc_test_e", 60)
             agent.send_signal(signal.SIGTERM)
             assert agent.wait(20) == 0
         finally:

@@ -13,6 +13,7 @@ from ncc.envs.linux import namespaces
 from ncc.envs.linux.rack import Rack
 from tests.host.agents import AVAILABLE, NETWORK, ROOT, AgentProcess, arguments, beside_others, sending, sysctl
 from tests.support.linux import TRAFFIC, needs
+from tests.support.processes import eventually
 
 LAB = SingleSwitch(senders=3, receivers=3, rate_bps=5e7, buffer_bytes=150_000, mark_threshold_bytes=30_000)
 """Nobody is in anybody's way, so that what a host sends is its own doing."""
@@ -63,10 +64,7 @@ def test_who_stands_still_hands_back_and_who_only_looks_changes_nothing(
                 for agent in (once, again):
                     agent.process.send_signal(signal.SIGCONT)
                 status = once.process.wait(20)
-                until = time.monotonic() + 20
-                while not any("decides again" in line["said"] for line in again.events("guard")):
-                    assert time.monotonic() < until
-                    time.sleep(0.01)
+                assert eventually(lambda: any("decides again" in line["said"] for line in again.events("guard")), 20)
                 dry.process.kill()
                 time.sleep(0.5)
                 later = rates_bps(received, 0.8)

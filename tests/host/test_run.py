@@ -12,6 +12,7 @@ from ncc.core.topologies import ManyToOne
 from ncc.envs.linux import namespaces
 from ncc.envs.linux.rack import Rack
 from tests.host.agents import AVAILABLE, NETWORK, ROOT, AgentProcess, arguments, beside_others, sending, sysctl
+from tests.host.test_link import say
 from tests.support.linux import TRAFFIC, needs
 
 LINK_BPS = 1e8
@@ -95,11 +96,11 @@ def test_an_agent_uses_the_state_of_the_uplink_that_it_is_sent(policy_path: Path
         for name in (host, router):
             namespaces.create(name)
         try:
-            _ip("link", "add", "left", "netns", host, "type", "veth", "peer", "name", "right", "netns", router)
+            say("link", "add", "left", "netns", host, "type", "veth", "peer", "name", "right", "netns", router)
             for name, device, address in ((host, "left", "10.8.0.1/24"), (router, "right", "10.8.0.2/24")):
-                _ip("-n", name, "addr", "add", address, "dev", device)
-                _ip("-n", name, "link", "set", device, "up")
-                _ip("-n", name, "link", "set", "lo", "up")
+                say("-n", name, "addr", "add", address, "dev", device)
+                say("-n", name, "link", "set", device, "up")
+                say("-n", name, "link", "set", "lo", "up")
             queue = ["qdisc", "add", "dev", "right", "root", "pfifo", "limit", "100"]
             subprocess.run(["tc", "-n", router, *queue], check=True, capture_output=True)
             sends = f"-m ncc.host uplink right --listen 10.8.0.2 --agents 10.8.0.1 --key {key}".split()
@@ -125,7 +126,3 @@ def test_an_agent_uses_the_state_of_the_uplink_that_it_is_sent(policy_path: Path
     assert line["messages"]["received"] > 200
     assert line["periods"] - line["missed_periods"] - line["stale"]["stale_uplink"] > 200
     assert line["stale"]["stale_peers"] == 0
-
-
-def _ip(*arguments: str) -> None:
-    subprocess.run(["ip", *arguments], check=True, capture_output=True)

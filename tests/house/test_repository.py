@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,11 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from ncc.agents.packaged import packaged_policy
+from ncc.harness.manifest import provenance
 from tests.house.files import ROOT, texts, tracked
+from tests.support.experiments import small_rack
+from tests.support.policies import package
 
 FOREIGN = {
     "a path of one machine": re.compile(r"(?<![\w.$}>/-])/(?:work|tmp|root|home|farm)/\w"),
@@ -83,19 +88,34 @@ def test_the_build_links_the_simulator_that_runs() -> None:
     assert exact == {"==" + constraints()["ns3"]}
 
 
-def test_the_source_archive_holds_the_package_once(tmp_path: Path) -> None:
+def made(what: str, source: Path, folder: Path) -> Path:
+    """The source archive (`sdist`) of a folder, or its `wheel` without the extension modules."""
+    settings = {"wheel.cmake": "false"} if what == "wheel" else {}
+    code = f"import sys; from scikit_build_core.build import build_{what} as build; build(sys.argv[1], {settings})"
+    subprocess.run([sys.executable, "-c", code, str(folder)], cwd=source, check=True, capture_output=True)
+    (path,) = folder.glob("ncc-*.whl" if what == "wheel" else "ncc-*.tar.gz")
+    return path
+
+
+def test_the_source_archive_holds_the_package_once_and_makes_a_wheel_with_policies(tmp_path: Path) -> None:
     sources = tmp_path / "sources"  # without the environment and what was built, through which the builder would search
     for path in tracked():
         (sources / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, sources / path, follow_symlinks=False)
-    code = "import sys; from scikit_build_core.build import build_sdist; build_sdist(sys.argv[1])"
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=sources, check=True, capture_output=True)
-    (archive,) = tmp_path.glob("ncc-*.tar.gz")
-    with tarfile.open(archive) as opened:
+    with tarfile.open(made("sdist", sources, tmp_path)) as opened:
         members = {member.name.partition("/")[2]: member for member in opened.getmembers()}
+        opened.extractall(tmp_path / "archive", filter="data")
     for path in ("envs/ns3/datapath.py", "agents/policy.py", "baselines/cc.h", "configs/train.yaml"):
         assert members[f"ncc/{path}"].isfile()
+    assert "ncc/agents/pretrained/README.md" in members
     tops = {name.split("/")[0] for name in members}
     assert not tops & {"envs", "agents", "baselines", "configs", "notebooks", "runs", "build", ".venv"}
     assert {"LICENSES", "CMakeLists.txt", "pyproject.toml"} <= tops
     assert not [name for name, member in members.items() if member.issym() or name.endswith(".so")]
+    (source,) = (tmp_path / "archive").iterdir()
+    package(source / "ncc" / "agents" / "pretrained", small_rack(), name="added")
+    wheel = made("wheel", source, tmp_path)
+    with zipfile.ZipFile(wheel) as opened_wheel:
+        opened_wheel.extractall(tmp_path / "site")
+    assert packaged_policy("added", tmp_path / "site" / "ncc" / "agents" / "pretrained").is_file()
+    assert provenance()["ncc"] in wheel.name

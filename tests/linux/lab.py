@@ -19,6 +19,7 @@ from ncc.envs.linux.shim import Shim
 from ncc.envs.linux.traffic import DONE, Sender, Traffic, TrafficOptions
 from tests.linux.patience import exclusively, patiently
 from tests.linux.sockets import settled
+from tests.support.processes import eventually
 
 MB = 1_000_000
 RATE_BPS = 200e6
@@ -72,9 +73,8 @@ class Lab:
     def gone(self, counted: int) -> None:
         """Wait until the kernel has let go of so many connections, which it does a moment after their ends."""
         assert self.shim is not None
-        until = time.monotonic() + 5
-        while self.shim.counters()["finished"] < counted and time.monotonic() < until:
-            time.sleep(0.01)
+        shim = self.shim
+        eventually(lambda: shim.counters()["finished"] >= counted, 5)
         self.live()
 
     def done(self) -> NDArray[Any]:
@@ -111,13 +111,8 @@ def lab(
     )
     topology, n = dumbbell.build(), len(sizes_bytes)
     ends = [next(h for h in topology.hosts if topology.nodes[h].name == name) for name in ("s0", "r0")]
-    flows = FlowTable(
-        start_s=np.zeros(n),
-        src=np.full(n, ends[0]),
-        dst=np.full(n, ends[1]),
-        size_bytes=np.array(sizes_bytes),
-        traffic=np.zeros(n, np.int64),
-    )
+    zeros = np.zeros(n, np.int64)
+    flows = FlowTable(np.zeros(n), np.full(n, ends[0]), np.full(n, ends[1]), np.array(sizes_bytes), zeros)
     with ExitStack() as stack:
         stack.enter_context(exclusively())
         rack = stack.enter_context(Rack(topology))
@@ -130,7 +125,6 @@ def lab(
             before(rack.address(ends[0]))
         hosts = [Sender(rack.namespace(end), rack.address(end)) for end in ends]
         options = TrafficOptions(congestion=congestion, deadline_s=deadline_s, ecn=int(ecn))
-        zeros = np.zeros(n, np.int64)
         traffic = stack.enter_context(Traffic(hosts, flows, zeros, zeros + 1, options))
         traffic.begin(time.monotonic_ns())
         yield Lab(rack, traffic, shim, rack.address(ends[0]))

@@ -12,7 +12,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import hydra
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -32,7 +31,7 @@ from ncc.harness.run import Run, eval_flow_seed, run_once
 from ncc.metrics.fairness import jain_index
 from ncc.metrics.stats import interval
 from ncc.metrics.summary import host_ports
-from ncc.run.compose import load_datapath, plain_config, register
+from ncc.run.compose import composed, load_datapath
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
 from tests.linux.lab import facts
@@ -63,10 +62,7 @@ class Swinging:
 
 def lab(name: str, *overrides: str) -> Scenario:
     """The scenario of configs/scenario/<name>.yaml with Hydra's overrides."""
-    register()
-    with hydra.initialize_config_module("ncc.configs", version_base=None):
-        config = plain_config(hydra.compose("evaluate", [f"scenario={name}", *overrides]))
-    return scenario_from_dict(config["scenario"])
+    return scenario_from_dict(composed("evaluate", [f"scenario={name}", *overrides])["scenario"])
 
 
 def controller_of(name: str, **params: int) -> Controller:

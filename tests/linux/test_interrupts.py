@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from ncc.host.__main__ import main
 from tests.linux.patience import exclusively, patiently
 from tests.mains.commands import command
 from tests.support.linux import TRAFFIC, needs
+from tests.support.processes import eventually
 
 NETNS = Path("/run/netns")
 GONE_WITHIN_S = 2.0
@@ -34,13 +34,6 @@ def namespaces(of: int) -> list[str]:
 
 def _all() -> list[str]:
     return [entry.name for entry in NETNS.glob("ncc-*")]
-
-
-def until(found: Callable[[], bool], for_s: float) -> bool:
-    end = time.monotonic() + for_s
-    while not found() and time.monotonic() < end:
-        time.sleep(0.005)
-    return found()
 
 
 def sending(of: list[str]) -> bool:
@@ -72,7 +65,7 @@ def interrupted(when: str, folder: Path) -> bool:
             mine[:] = namespaces(run.pid)
             return run.poll() is not None or (bool(mine) and (when == "building" or sending(mine)))
 
-        assert until(begun, 60)
+        assert eventually(begun, 60)
         if when == "sending":
             time.sleep(0.5)
             mine = namespaces(run.pid)
@@ -81,7 +74,7 @@ def interrupted(when: str, folder: Path) -> bool:
         workers = {name.split("-")[1] for name in mine}
         assert workers
         os.killpg(run.pid, signal.SIGINT)
-        assert until(lambda: not _of(workers), GONE_WITHIN_S * SLOWLY)
+        assert eventually(lambda: not _of(workers), GONE_WITHIN_S * SLOWLY)
         assert run.wait(10 * SLOWLY) != 0
         return not _of(workers)  # nor made any more
     finally:

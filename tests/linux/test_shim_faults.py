@@ -15,6 +15,7 @@ from ncc.envs.linux import layout
 from ncc.envs.linux.shim import Shim
 from tests.linux.lab import HOST, MB, lab, registered, reports
 from tests.support.linux import TRAFFIC, needs
+from tests.support.processes import eventually
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
@@ -33,7 +34,7 @@ while True:
 
 
 @needs(*TRAFFIC)
-@pytest.mark.parametrize("rate", [1, 2**63, 2**64 - 1], ids=["a byte a second", "2^63", "2^64 - 1"])
+@pytest.mark.parametrize("rate", [1, 2**64 - 1], ids=["a byte a second", "2^64 - 1"])
 def test_values_that_nobody_means_are_survived(rate: int) -> None:
     """The limit of a byte a second leaves each flow a packet every 100 ms; once it is gone all go on."""
     with lab([4 * MB] * 3, "dctcp") as run:
@@ -118,9 +119,7 @@ def test_a_last_report_is_read_once_and_then_its_slot_is_used_again() -> None:
         for generation in (1, 2):
             with lab([MB // 4], "dctcp", congestion="ncc_dctcp", before=start) as run:
                 assert run.run(each=lambda _: shim.beat())
-                until = time.monotonic() + 5
-                while shim.counters()["finished"] < generation and time.monotonic() < until:
-                    time.sleep(0.01)
+                assert eventually(lambda n=generation: shim.counters()["finished"] >= n, 5)  # type: ignore[misc]
             slots, (row,) = reports(shim)
             assert slots.tolist() == [7]
             assert (row["state"], row["generation"], row["flow"]) == (layout.FINISHED, generation, 1)

@@ -18,7 +18,7 @@ from ncc.core.topologies import Dumbbell
 from ncc.envs.linux import traffic
 from ncc.envs.linux.traffic import Sender, Traffic, TrafficOptions
 from tests.support.linux import TRAFFIC, needs
-from tests.support.processes import alive
+from tests.support.processes import alive, eventually
 
 CUBIC = TrafficOptions(congestion="cubic", deadline_s=20.0)
 
@@ -43,11 +43,11 @@ def hosts(pairs: int = 1, rate_bps: float = 400e6) -> Iterator[tuple[Any, list[S
 
 
 def finish(sending: Traffic, for_s: float = 20.0) -> None:
-    until = time.monotonic() + for_s
-    while not sending.over and time.monotonic() < until:
+    def over() -> bool:
         sending.check()
-        time.sleep(0.005)
-    assert sending.over
+        return sending.over
+
+    assert eventually(over, for_s)
 
 
 @needs(*TRAFFIC, "ip")
@@ -170,7 +170,4 @@ def test_it_ends_with_the_process_that_started_it() -> None:
             assert starter.stdout is not None
             pid = int(starter.stdout.readline())
             starter.kill()
-        until = time.monotonic() + 2
-        while alive(pid) and time.monotonic() < until:
-            time.sleep(0.01)
-        assert not alive(pid)
+        assert eventually(lambda: not alive(pid), 2)

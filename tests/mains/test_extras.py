@@ -34,7 +34,6 @@ def without(modules: tuple[str, ...], arguments: tuple[str, ...], cwd: Path) -> 
 
 MISSING = [
     (NS3, ("evaluate", "datapath=ns3", "scenario=dumbbell", "controller=dctcp"), "ns3", "datapath=ns3 needs ns3"),
-    (NS3, ("train", "datapath=ns3", JUDGED), "ns3", "datapath=ns3 needs ns3"),
     (NS3, ("train", "evaluation.datapaths=[packetsim,ns3]"), "ns3", "datapath=ns3 needs ns3"),
     (("torch", "tensorboard"), ("train", JUDGED), "torch", "training needs torch and tensorboard"),
     (RLLIB, ("train", "agent=rllib_ppo", JUDGED), "rllib", "agent=rllib_* needs ray and torch and tensorboard"),

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lists that mains print, and `--help`, which loads no heavy library."""
+"""Lists that mains print."""
 
-import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,22 +10,6 @@ from ncc.run.compose import experiment_names, recipe_names
 from ncc.run.config_files import config_paths
 from ncc.run.controllers import controller_names
 from tests.mains.commands import ncc
-
-
-@pytest.mark.parametrize("main", ["train", "evaluate"])
-def test_help_loads_no_heavy_library(main: str, tmp_path: Path) -> None:
-    code = (
-        "import sys, runpy; sys.argv = ['ncc', '--help']\n"
-        f"try: runpy.run_module('ncc.{main}', run_name='__main__')\n"
-        "finally:\n"
-        "  print('LOADED', [m for m in ('torch', 'ray', 'gymnasium', 'pettingzoo', 'matplotlib', 'pyarrow', 'scipy',"
-        " 'ncc.envs.ns3._ns3') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "scenario=" in done.stdout
-    assert "LOADED []" in done.stdout
-
 
 LISTED = [
     *((main, "scenario", config_paths("scenario"), "rack", "16 hosts of 1 Gbit/s") for main in ("evaluate", "serve")),

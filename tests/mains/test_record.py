@@ -79,10 +79,7 @@ def test_what_is_recorded_is_kept_and_not_taken_for_an_evaluation(recorded: Path
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        (
-            ("env.reward.rho=0.1", *SETTINGS),
-            "env.reward.rho says how recorded hosts are seen",
-        ),
+        (("env.reward.rho=0.1", *SETTINGS), "env.reward.rho says how recorded hosts are seen"),
         (("env/reward=backlog", *SETTINGS), "give record=true"),
         (("record=true", "experiment=dctcp_queue"), "an experiment is judged on held-out flows and records nothing"),
         (("record=true", *SETTINGS, "env.action.kind=log"), "action indices need 'levels' or 'shares'"),

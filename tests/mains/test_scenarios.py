@@ -1,31 +1,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every YAML in configs/scenario is a scenario that can be run, and what it does not set can be set from outside."""
 
-from importlib.resources import files
-
-import hydra
 import pytest
 
 from ncc.core.errors import ConfigError
 from ncc.core.plausible import doubts
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.topology import Red
-from ncc.run.compose import plain_config, register
-
-NAMES = sorted(file.name.removesuffix(".yaml") for file in (files("ncc.configs") / "scenario").iterdir())
+from ncc.envs.scenarios import make_scenario, scenario_names
+from ncc.run.compose import composed
 
 
 def scenario(name: str, *overrides: str) -> Scenario:
-    register()
-    with hydra.initialize_config_module("ncc.configs", version_base=None):
-        composed = plain_config(hydra.compose("train", [f"scenario={name}", *overrides]))
-    return scenario_from_dict(composed["scenario"])
+    return scenario_from_dict(composed("train", [f"scenario={name}", *overrides])["scenario"])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", scenario_names())
 def test_a_scenario_is_called_as_its_file_and_has_flows(name: str) -> None:
+    """And a name means the same to Python."""
     made = scenario(name)
     assert made.name == name
+    assert made == make_scenario(name)
     flows = made.flows(1)
     assert len(flows) > 0
     assert not list(doubts(made, "scenario"))

@@ -5,7 +5,7 @@ import json
 import shutil
 import signal
 import subprocess
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from ncc.results.training import train
 from ncc.run.learning import read_learning
 from ncc.run.plan import TrainPlan
 from tests.mains.commands import SYNC, TINY, command, ncc
+from tests.support.processes import eventually
 
 pytest.importorskip("torch", reason="training needs the torch extra")
 
@@ -63,13 +64,6 @@ def judged_on(run: Path) -> tuple[str, ...]:
     return load_judgement(run / "evaluation").datapaths
 
 
-def test_controllers_met_the_same_flows(trained: Path) -> None:
-    evaluation = load_evaluation(trained / "evaluation" / "ns3")
-    for seed in (0, 1):
-        sizes = [run.load().flows.size_bytes for run in evaluation.runs if run.seed == seed]
-        assert all(np.array_equal(sizes[0], other) for other in sizes)
-
-
 def test_what_is_finished_is_not_trained_again(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (trained / "config.json").stat().st_mtime_ns, (trained / "learning.jsonl").read_bytes()
     train(TrainPlan.load(trained), trained, resume=True)
@@ -81,18 +75,21 @@ def test_nothing_is_left_beside_the_run_folder(trained: Path) -> None:
     assert [p.name for p in trained.parent.iterdir()] == ["run"]
 
 
-def test_equal_seeds_give_equal_weights_and_a_resumed_run_an_uninterrupted_ones(trained: Path, tmp_path: Path) -> None:
+def ended(cwd: Path, how: signal.Signals, begun: Callable[[Path], object]) -> tuple[int, str]:
+    """Status and error output of a training that gets a signal as soon as its folder has begun."""
     process = subprocess.Popen(
         command("train", *TINY, *SYNC, *FEW, "out=run"),
-        cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+        cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    eventually(lambda: process.poll() is not None or begun(cwd / "run"), 120)
+    process.send_signal(how)
+    _, said = process.communicate(timeout=120)
+    return process.returncode, said
+
+
+def test_equal_seeds_give_equal_weights_and_a_resumed_run_an_uninterrupted_ones(trained: Path, tmp_path: Path) -> None:
+    ended(tmp_path, signal.SIGKILL, lambda run: list(run.glob("checkpoints/*.npz")))
     run = tmp_path / "run"
-    while process.poll() is None and not list(run.glob("checkpoints/*.npz")):
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
     with pytest.raises(ResultError, match="manifest"):
         read_manifest(run, "training")
     with exclusive(run, "training"), pytest.raises(ResultError, match=r"another training is writing to .*/run; wait"):
@@ -109,19 +106,10 @@ def test_equal_seeds_give_equal_weights_and_a_resumed_run_an_uninterrupted_ones(
 
 
 def test_a_run_interrupted_before_it_learns_can_be_resumed(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        command("train", *TINY, *SYNC, *FEW, "out=run"),
-        cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    # The speed of the datapaths is being tried out.
+    status, said = ended(tmp_path, signal.SIGINT, lambda run: (run / "config.json").exists())
     run = tmp_path / "run"
-    while process.poll() is None and not (run / "config.json").exists():
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)  # the speed of the datapaths is being tried out
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 130
+    assert status == 130
     assert "ncc train resume=run" in said
     assert "Traceback" not in said
     assert not list(run.glob("checkpoints/*.npz"))

@@ -2,7 +2,6 @@
 """The command ``ncc``: its verbs, its help, its version."""
 
 import re
-import subprocess
 import sys
 
 import pytest
@@ -52,15 +51,6 @@ def test_parsers_call_themselves_by_the_verb(name: str) -> None:
     assert done.returncode == 0
     assert done.stdout.startswith(f"usage: ncc {name} ")
     assert sentence(name) in " ".join(done.stdout.split())
-
-
-def test_asking_loads_no_heavy_library() -> None:
-    code = (
-        "import sys; from ncc.__main__ import main; main(); "
-        "print('LOADED', [m for m in ('torch', 'ray', 'hydra', 'numpy', 'scipy') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.endswith("LOADED []\n")
 
 
 @pytest.mark.parametrize(

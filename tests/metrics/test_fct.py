@@ -77,10 +77,7 @@ def test_agrees_with_a_network_run_packet_by_packet(
     host: float, uplink: float, remote: float, sizes: list[int]
 ) -> None:
     scenario = rack(
-        host_rate_bps=host,
-        uplink_rate_bps=uplink,
-        remote_rate_bps=remote,
-        transport=Transport(handshake=False),
+        host_rate_bps=host, uplink_rate_bps=uplink, remote_rate_bps=remote, transport=Transport(handshake=False)
     )
     ideal = ideal_fct_s(scenario, flow_table([0.0] * len(sizes), sizes))
     exact = [packet_by_packet_ns(scenario, HOST, HOST + 2, size) for size in sizes]

@@ -44,15 +44,6 @@ def test_a_window_of_the_receiver_below_a_packet_does_not_stop_a_flow_for_ever(
     assert not np.isnan(run(Ns3Datapath, fixed(topology, *flows, transport=transport), "newreno").fct_s).any()
 
 
-@pytest.mark.parametrize("handshake", [False, True])
-def test_connections_that_are_open_from_the_start_need_no_handshake(handshake: bool) -> None:
-    transport = Transport(handshake=handshake, connections_per_pair=1 if handshake else 0)
-    scenario = fixed(Dumbbell(pairs=1), flow("s0", "r0", 14_600, 1e-4), transport=transport)
-    done = run(Ns3Datapath, scenario)
-    assert done.fct_s[0] == pytest.approx(9 * 1538 * 8e-9 + 3 * (10e-6 + 1538 * 8e-9), abs=3e-9)
-    assert done.records.ports.tx_pkts[scenario.network().port("s0->left")] == 10
-
-
 @pytest.mark.parametrize(("control", "shrinks"), [("TcpCubic", True), ("TcpDctcp", True), ("TcpBbr", False)])
 def test_an_idle_time_shrinks_the_window_of_ns3s_own_controls(control: str, shrinks: bool) -> None:
     """To the initial window after many RTOs; a control with its own model of the path keeps its window."""

@@ -2,13 +2,14 @@
 """Checks that no descriptor (sockets among them), thread, process or taken port is left behind."""
 
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import zmq
 import zmq.utils.monitor  # noqa: F401 - what is imported first opens files, which is no leak
+
+from tests.support.processes import eventually
 
 
 def free_port() -> int:
@@ -25,16 +26,6 @@ def port_is_free(port: int) -> bool:
         except OSError:
             return False
         return True
-
-
-def eventually(what: Callable[[], bool], patience_s: float = 10.0) -> bool:
-    """Wait until it is true, and return False if that takes too long; threads and processes take a moment to end."""
-    deadline_s = time.monotonic() + patience_s
-    while not what():
-        if time.monotonic() > deadline_s:
-            return False
-        time.sleep(0.005)
-    return True
 
 
 @contextmanager

@@ -51,15 +51,6 @@ def test_ns3gyms_own_messages_may_be_loaded_beside_these() -> None:
     assert (ended.stdout.strip(), ended.stderr) == ("4", "")
 
 
-@pytest.mark.parametrize("name", ["zmq", "google.protobuf"])
-def test_a_missing_package_is_said_with_the_command_that_brings_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ncc.envs.ns3gym.schema import library
-
-    monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ConfigError, match=r"pip install 'ncc\[ns3gym\]'"):
-        library(name)
-
-
 @pytest.mark.parametrize("space", SPACES, ids=str)
 def test_spaces_and_values_come_back_as_they_went(space: spaces.Space[Any]) -> None:
     assert space_of(describe(wire_space(space)), "space") == space

@@ -233,13 +233,8 @@ def million_flows(n: int) -> tuple[float, float, int, int]:
     scenario = fixed(Dumbbell(pairs=16, bottleneck_rate_bps=4e9), flow("s0", "r0", 1))
     network: Topology = scenario.network()
     rng = np.random.default_rng(1)
-    flows = FlowTable(
-        np.zeros(n),
-        rng.choice(network.group("senders"), n),
-        rng.choice(network.group("receivers"), n),
-        np.full(n, 100_000),
-        np.zeros(n, dtype=np.int64),
-    )
+    src, dst = (rng.choice(network.group(name), n) for name in ("senders", "receivers"))
+    flows = FlowTable(np.zeros(n), src, dst, np.full(n, 100_000), np.zeros(n, dtype=np.int64))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     datapath = started(flows, scenario)
     started_flows, waiting_pkts = 0, 0

@@ -11,11 +11,11 @@ import pytest
 
 from ncc.core.flows import FlowRecords
 from ncc.core.scenario import Scenario
-from ncc.core.topologies import Dumbbell, ManyToOne
+from ncc.core.topologies import ManyToOne
 from ncc.core.workload import Incast
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import fixed, flow, run
+from tests.datapaths.runs import run
 
 INCAST = Scenario(
     name="incast",
@@ -93,14 +93,3 @@ def test_a_forked_copy_goes_on_and_closes_by_itself() -> None:
         datapath.step(UNLIMITED)
     assert_equal(copied, datapath.finish().flows)
     assert_equal(copied, alone(2))
-
-
-@pytest.mark.parametrize("size_pkts", [1, 10])
-def test_without_a_handshake_data_leaves_when_the_flow_arrives(size_pkts: int) -> None:
-    scenario = fixed(Dumbbell(pairs=1), flow("s0", "r0", 1460 * size_pkts, 1e-4))
-    scenario = scenario.replace(transport=scenario.transport.replace(handshake=False))
-    done = run(PacketsimDatapath, scenario)
-    by_hand = (size_pkts - 1) * 1538 * 8e-9 + 3 * (10e-6 + 1538 * 8e-9)
-    assert done.fct_s[0] == pytest.approx(by_hand, abs=3e-9)
-    ports = done.records.ports.tx_pkts
-    assert ports[scenario.network().port("s0->left")] == size_pkts  # no SYN, no ACK of a SYN-ACK

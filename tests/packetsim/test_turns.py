@@ -18,13 +18,8 @@ def test_many_flows_time_out_at_once() -> None:
         Dumbbell(pairs=1), flow("s0", "r0", 1), period_s=1e-4, transport=Transport(min_rto_s=1e-5, initial_rto_s=1e-5)
     )
     nodes = {node.name: i for i, node in enumerate(scenario.network().nodes)}
-    flows = FlowTable(
-        np.zeros(n),
-        np.full(n, nodes["s0"]),
-        np.full(n, nodes["r0"]),
-        np.full(n, 1000),
-        np.zeros(n, dtype=np.int64),
-    )
+    src, dst = (np.full(n, nodes[name]) for name in ("s0", "r0"))
+    flows = FlowTable(np.zeros(n), src, dst, np.full(n, 1000), np.zeros(n, dtype=np.int64))
     datapath = PacketsimDatapath()
     datapath.start(scenario, flows, HostStack(), 1)
     measured = [datapath.step(np.array([np.inf])) for _ in range(4)]

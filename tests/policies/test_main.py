@@ -4,7 +4,6 @@
 import json
 from pathlib import Path
 
-import hydra
 import numpy as np
 import pytest
 
@@ -18,7 +17,7 @@ from ncc.policies import load_policy_file
 from ncc.policies.export import ExportSpec, LimitsChosen, export
 from ncc.policies.onnx_model import onnx_logits
 from ncc.results.evaluation import run_controllers
-from ncc.run.compose import load_datapath, plain_config
+from ncc.run.compose import composed, load_datapath
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
 from ncc.run.plan import EvaluationSpec, TrainPlan
@@ -68,8 +67,7 @@ def test_exports_that_cannot_be_are_refused_in_one_sentence(tmp_path: Path, monk
     (tmp_path / "there.ncc").write_bytes(b"mine")
     before = sorted(tmp_path.rglob("*"))
     for arguments, said in table(__file__, "refused.yaml"):
-        with hydra.initialize_config_module("ncc.configs", version_base=None):
-            plain = plain_config(hydra.compose("export", [argument.format(run=run) for argument in arguments]))
+        plain = composed("export", [argument.format(run=run) for argument in arguments])
         with pytest.raises(NccError) as refused:
             main(plain, [])
         assert said in str(refused.value)
@@ -225,15 +223,10 @@ def test_a_policy_file_is_named_by_any_path(tmp_path: Path, monkeypatch: pytest.
     )
 
 
-def test_a_policy_file_that_cannot_be_used_is_refused_by_evaluations(
+def test_a_policy_file_for_other_networks_is_refused_by_evaluations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=r"there is no policy file .*none\.ncc"):
-        LimiterFactory(None).resolved(load_controller("none.ncc"))
-    (tmp_path / "bad.ncc").write_bytes(exported()[1:])
-    with pytest.raises(ConfigError, match="is no policy file"):
-        LimiterFactory(None).resolved(load_controller("bad.ncc"))
     run = finished_run(tmp_path / "run")
     export(ExportSpec(run=str(run), out="each.ncc"))
     controller = load_controller("each.ncc")

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
 import struct
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -123,12 +121,3 @@ def test_bad_requests_name_what_is_allowed(tmp_path: Path) -> None:
     with pytest.raises(ResultError, match="cannot write"):
         fct_by_size(points(), tmp_path / "file" / "f.png")
     assert not list(tmp_path.glob("*.png"))
-
-
-def test_nothing_is_imported_before_it_is_drawn() -> None:
-    code = (
-        "import ncc.results.plot, ncc.results.table, ncc.harness.pool, sys; print([m for m in %r if m in sys.modules])"
-    )
-    heavy = ["matplotlib", "torch", "ray", "hydra", "gymnasium", "ns", "ncc.envs"]
-    done = subprocess.run([sys.executable, "-c", code % heavy], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

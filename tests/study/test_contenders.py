@@ -40,9 +40,7 @@ def grid(packaged: Path | None = None, preset: str = "quick", **contenders: dict
         contenders={"dctcp": {"controller": "dctcp"}, **contenders},
         axes={"k": {"label": "k", "cases": {"one": {}}}},
         measures=FCTS,
-        checks={
-            "above": {**CHECK, "kind": "order", "one": "dctcp", "other": "dctcp", "relation": ">="},
-        },
+        checks={"above": {**CHECK, "kind": "order", "one": "dctcp", "other": "dctcp", "relation": ">="}},
         values=[],
         panels=[{"measure": "fct"}],
         presets__quick__axes={},

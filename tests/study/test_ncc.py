@@ -3,6 +3,7 @@
 
 import re
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -26,6 +27,7 @@ TABLE = {
 }  # fmt: skip
 
 
+@cache
 def grid(name: str) -> Grid:
     return grid_of(name, *load_experiment(name), "full")
 

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from ncc.harness.manifest import is_sealed
 from ncc.run.learning import read_learning
 from tests.agents.rllib.conftest import ray_processes
 from tests.mains.commands import TINY, command
+from tests.support.processes import eventually
 
 pytestmark = [
     pytest.mark.rllib,
@@ -73,11 +73,8 @@ def test_a_run_is_whole_and_leaves_nothing(short: Path, tmp_path: Path) -> None:
 
 def test_a_signal_says_how_to_go_on_and_ends_ray(short: Path, tmp_path: Path) -> None:
     run = start(short, tmp_path, "agent=rllib_impala", "agent.epochs=1000000")
-    deadline_s = time.monotonic() + 120
-    while not any(row["epochs"] > 0 for row in read_learning(tmp_path / "run")):
-        assert run.poll() is None, run.communicate()[0]
-        assert time.monotonic() < deadline_s, "it never learnt anything"
-        time.sleep(0.2)
+    learnt = eventually(lambda: any(row["epochs"] > 0 for row in read_learning(tmp_path / "run")), 120)
+    assert learnt, run.communicate()[0]
     started = ray_processes(run.pid)
     assert started
     run.send_signal(signal.SIGTERM)  # Ctrl-C: tests/agents/rllib/test_training.py
@@ -85,8 +82,5 @@ def test_a_signal_says_how_to_go_on_and_ends_ray(short: Path, tmp_path: Path) ->
     assert run.returncode == 130, said
     assert said.strip().endswith(f"Interrupted. Continue with: ncc train resume={tmp_path / 'run'}")
     # A worker that has renamed itself no longer names its session, and ends with raylet.
-    until_s = time.monotonic() + 10
-    while left := [process for process in started if Path(f"/proc/{process}/exe").exists()]:
-        assert time.monotonic() < until_s, f"still there: {left}"
-        time.sleep(0.1)
+    assert eventually(lambda: not any(Path(f"/proc/{process}/exe").exists() for process in started))
     assert left_behind(short, tmp_path) == []

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import hydra
 import numpy as np
 import pytest
 
@@ -22,7 +21,7 @@ from ncc.core.errors import ConfigError
 from ncc.harness.episodes import FILE, Episode, EpisodeInfo, read_episodes, write_episode
 from ncc.harness.learner import Progress
 from ncc.harness.manifest import is_sealed, read_manifest
-from ncc.run.compose import plain_config, register
+from ncc.run.compose import composed
 from ncc.run.learning import read_learning
 from tests.mains.commands import TINY
 
@@ -250,7 +249,4 @@ def test_from_recording_to_judged_policy_by_the_mains(tmp_path: Path, monkeypatc
 
 def run(main: str, *arguments: str) -> None:
     """Call a main in this process, with errors as they are."""
-    with hydra.initialize_config_module("ncc.configs", version_base=None):
-        register()
-        composed = plain_config(hydra.compose(main, list(arguments)))
-    importlib.import_module(f"ncc.{main}").main(composed, list(arguments))
+    importlib.import_module(f"ncc.{main}").main(composed(main, arguments), list(arguments))

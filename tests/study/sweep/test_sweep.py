@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from ncc.study.sweep.run import run_sweep
 from ncc.study.sweep.spec import Sweep
 from ncc.study.sweep.trial import processes_of
 from tests.mains.commands import TINY, command, ncc, ncc_apart
+from tests.support.processes import eventually
 
 TRAIN = (
     "agent=a2c",
@@ -64,11 +64,7 @@ def test_a_sweep_is_interrupted_goes_on_past_a_failure_and_keeps_what_it_has(
     running = subprocess.Popen(
         command("sweep", *SWEEP), cwd=tmp_path, env={**os.environ, "HOME": str(home)}, stderr=subprocess.PIPE, text=True
     )
-    deadline_s = time.monotonic() + 120
-    while not any(log.stat().st_size for log in found.glob("trials/*/learning.jsonl")):
-        assert running.poll() is None
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
+    assert eventually(lambda: any(log.stat().st_size for log in found.glob("trials/*/learning.jsonl")), 120)
     running.send_signal(signal.SIGINT)
     _, said = running.communicate(timeout=120)
     assert running.returncode == 130, said

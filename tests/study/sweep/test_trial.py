@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from ncc.run.learning import LEARNING, read_learning
 from ncc.study.sweep.trial import MARK, end_all, processes_of, progress
+from tests.support.processes import eventually
 
 SLEEPER = """
 import pathlib, time
@@ -58,20 +58,13 @@ def parent(tmp_path: Path) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True)
 
 
-def wait_for(path: Path) -> None:
-    deadline_s = time.monotonic() + 30
-    while not path.exists():
-        assert time.monotonic() < deadline_s, f"{path} did not come"
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("whom", ["parent", "child"])
 def test_a_guarded_process_is_interrupted_itself_and_with_its_parent(
     tmp_path: Path, parent: "subprocess.Popen[str]", whom: str
 ) -> None:
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
-    wait_for(tmp_path / "began")
+    assert eventually((tmp_path / "began").exists, 30)
     assert set(processes_of(str(tmp_path))) == {parent.pid, child}
     assert set(processes_of(str(tmp_path.parent))) >= {parent.pid, child}
     assert not processes_of(str(tmp_path)[:-1])
@@ -81,7 +74,7 @@ def test_a_guarded_process_is_interrupted_itself_and_with_its_parent(
         os.kill(child, signal.SIGINT)
     parent.wait()
     parent.stdout.close()
-    wait_for(tmp_path / "interrupted")
+    assert eventually((tmp_path / "interrupted").exists, 30)
     end_all(str(tmp_path), 30)
     assert not processes_of(str(tmp_path))
 

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Bounds beside the controllers: in the table, its files and its pictures, and never among those who compete."""
 
-import io
 import json
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from rich.console import Console
 
 from ncc.core.errors import ConfigError
 from ncc.harness.results import run_folder, save_evaluation, save_run
@@ -20,38 +18,30 @@ from ncc.results.evaluation import _mean
 from ncc.results.grid import RULE
 from ncc.results.judgement import Judgement, load_judgement
 from ncc.results.plot import fct_by_size, slowdown_cdf
-from ncc.results.table import markdown, print_judgement
+from ncc.results.table import markdown
+from tests.results.made import NAN, printed, summary
 from tests.support.experiments import fluid_run, small_rack
 
-NAN = float("nan")
 SEEDS = (1, 2, 3, 4, 5)
 START = (0.010, 0.020, 0.030, 0.040, 0.050)
 
 
-def columns(fct_s: tuple[float, ...], **others: tuple[float, ...]) -> dict[str, list[float]]:
-    filled = {key: [NAN] * len(SEEDS) for key in CATALOGUE}
-    return filled | {"fct_mean_s": list(fct_s)} | {key: list(values) for key, values in others.items()}
+def columns(fct_s: tuple[float, ...]) -> dict[str, list[float]]:
+    return {
+        key: list(values)
+        for key, values in (dict.fromkeys(CATALOGUE, (NAN,) * len(SEEDS)) | {"fct_mean_s": fct_s}).items()
+    }
 
 
 def example(**fct: tuple[float, ...]) -> Comparison:
     """DCTCP, another a quarter of the way to the bound, and the bounds: faster than everybody."""
     fct = fct or {"ncc": tuple(0.9 * v for v in START), "dctcp": START}
-    runs = {
-        name: [dict.fromkeys(CATALOGUE, NAN) | {"fct_mean_s": v, "goodput_bps": 1e9} for v in values]
-        for name, values in fct.items()
-    }
+    runs = {name: [summary(fct_mean_s=v, goodput_bps=1e9) for v in values] for name, values in fct.items()}
     bounds = {
         "ideal_fair": columns(tuple(0.8 * v for v in START)),
         "srpt_bound": columns(tuple(0.6 * v for v in START)),
     }
     return comparison(runs, SEEDS, scenario="rack", n_flows=9, bounds=bounds)
-
-
-def printed(judgement: Judgement, width: int | None = None, *, full: bool = True) -> str:
-    out = io.StringIO()
-    terminal = {"force_terminal": True, "width": width, "color_system": None} if width else {"force_terminal": False}
-    print_judgement(judgement, Console(file=out, **terminal), full=full)
-    return out.getvalue()
 
 
 def test_bounds_never_compete() -> None:
