@@ -50,6 +50,7 @@ def test_the_full_preset_is_what_is_promised() -> None:
     assert full.seeds >= 5
     racks = {f"rack_{table}_{load}" for table in ("websearch", "hadoop") for load in (40, 60, 80)}
     assert set(cases) == racks | {"incast"}
+    assert {scenario.transport.recovery for scenario in cases.values()} == {"classic"}
     for name in racks:
         (load,) = offered_load(cases[name].workload, cases[name].network()).values()
         assert load == pytest.approx(int(name[-2:]) / 100)
