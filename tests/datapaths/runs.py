@@ -53,12 +53,13 @@ def engine(datapath: NativeDatapath) -> Network:
     return datapath._network
 
 
-def drops(scenario: Scenario, **nth: int) -> Callable[[NativeDatapath], None]:
-    """For `prepare`: drop the nth data packet at the port from `a` to `b`, each given as ``a__b=nth``."""
+def drops(scenario: Scenario, **nth: int | Iterable[int]) -> Callable[[NativeDatapath], None]:
+    """For `prepare`: drop the nth data packets at the port from `a` to `b`, given as ``a__b=nth``."""
 
     def prepare(datapath: NativeDatapath) -> None:
-        for port, n in nth.items():
-            engine(datapath).drop_packet(scenario.network().port(port.replace("__", "->")), n)
+        for port, which in nth.items():
+            for n in (which,) if isinstance(which, int) else which:
+                engine(datapath).drop_packet(scenario.network().port(port.replace("__", "->")), n)
 
     return prepare
 

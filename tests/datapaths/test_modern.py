@@ -36,6 +36,22 @@ def test_a_loss_is_repaired_at_the_same_time_in_both_simulators(controller: str,
     assert ours.records.flows.timeouts.tolist() == theirs.records.flows.timeouts.tolist() == [0]
 
 
+@pytest.mark.parametrize(
+    ("controller", "size_pkts", "lost"),
+    [("newreno", 43, (23, 34, 42, 46)), ("cubic", 47, (23, 36, 42, 50)), ("dctcp", 38, (19, 25, 32, 36, 42))],
+)
+def test_a_last_packet_that_has_arrived_is_not_probed(controller: str, size_pkts: int, lost: tuple[int, ...]) -> None:
+    """A repair of a packet sent in the recovery is lost, so that the recovery ends with only that packet missing."""
+    scenario = fixed(UNMARKED, flow("s0", "r0", size_pkts * MSS), transport=MODERN)
+    ours, theirs = (
+        run(each, scenario, controller, prepare=drops(scenario, left__right=lost))
+        for each in (PacketsimDatapath, Ns3Datapath)
+    )
+    assert ours.records.flows.retransmitted_pkts.tolist() == theirs.records.flows.retransmitted_pkts.tolist()
+    assert ours.records.flows.timeouts.tolist() == theirs.records.flows.timeouts.tolist() == [1]
+    assert theirs.fct_s == pytest.approx(ours.fct_s, rel=0.01)
+
+
 @pytest.mark.parametrize("controller", sorted(controllers()))
 def test_flows_on_an_open_connection_take_the_same_time_in_both_simulators(controller: str) -> None:
     """Soon after one another and after RTOs, on a path where the time is that of windows; the fourth opens another."""

@@ -65,7 +65,7 @@ bool Port::Admit(Frame *frame, bool waits, int64_t now_ns)
         }
     }
     const bool data = frame->payload_bytes > 0;
-    if (drop_in_ > 0 && data && --drop_in_ == 0) {
+    if (!drops_in_.empty() && data && std::erase_if(drops_in_, [](uint64_t &in) { return --in == 0; }) > 0) {
         ++totals_.dropped_pkts;
         ++totals_.dropped_data_pkts;
         return false;

@@ -64,7 +64,7 @@ class Port
         return taken;
     }
     // Drops or marks the nth data packet that arrives from now on (1: the next), whatever the queue.
-    void DropNth(uint64_t nth) { drop_in_ = nth; }
+    void DropNth(uint64_t nth) { drops_in_.push_back(nth); }
     void MarkNth(uint64_t nth) { mark_in_ = nth; }
 
   private:
@@ -93,7 +93,8 @@ class Port
     int64_t free_ps_ = 0; // time at which the transmitter has sent everything
     int64_t updated_ps_ = 0;
     double integral_ = 0;
-    uint64_t drop_in_ = 0, mark_in_ = 0;
+    std::vector<uint64_t> drops_in_; // data packets until each; 1: the next
+    uint64_t mark_in_ = 0;
 };
 
 } // namespace ncc

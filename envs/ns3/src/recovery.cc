@@ -102,12 +102,15 @@ void HostSocket::NewAck(const SequenceNumber32 &ack, bool reset_rto)
 
 bool HostSocket::more_lost() const { return m_txBuffer->GetLost() > lost_before_bytes_; }
 
-// RFC 8985 section 7.2: sets the timer for a probe in place of the timeout's, which starts when the probe is sent.
+// RFC 8985 section 7.2: sets the timer for a probe in place of the timeout's, which starts when the probe is sent. None
+// while anything is selectively acknowledged: ns-3 ends a recovery also then, and ends the process if such a packet,
+// which the last one may be, is sent again.
 void HostSocket::ArmProbe()
 {
     probe_event_.Cancel();
     const SequenceNumber32 end = m_tcb->m_highTxMark;
-    if (m_tcb->m_congState != TcpSocketState::CA_OPEN || probe_end_bytes_ > 0 || m_txBuffer->HeadSequence() == end) {
+    if (m_tcb->m_congState != TcpSocketState::CA_OPEN || m_txBuffer->GetSacked() > 0 || probe_end_bytes_ > 0 ||
+        m_txBuffer->HeadSequence() == end) {
         if (!m_retxEvent.IsPending() && m_txBuffer->HeadSequence() != end) {
             m_retxEvent = Simulator::Schedule(m_rto.Get(), &HostSocket::ReTxTimeout, this);
         }
