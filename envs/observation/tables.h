@@ -83,7 +83,8 @@ struct Tables {
             const auto kind = nanobind::cast<std::string>(each[0]);
             const auto found = Features().find(kind);
             if (found == Features().end()) {
-                throw std::invalid_argument("kinds.h had no function " + kind + " when it was built: write it, and run make build");
+                throw std::invalid_argument("kinds.h had no function " + kind +
+                                            " when it was built: write it, and run make build");
             }
             const auto at = [&](int k) { return nanobind::cast<size_t>(each[k]); };
             entries.push_back({found->second, {at(1), at(2), at(3), at(4), at(5)}});
