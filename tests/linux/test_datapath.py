@@ -207,7 +207,7 @@ def test_evaluate_prints_the_same_table_and_keeps_the_facts(tmp_path: Any) -> No
             "datapath=linux",
             "scenario=lab_incast",
             "controller=[dctcp,linux_cubic]",
-            "duration_s=0.3",
+            "duration_s=1.0",
             "seeds=1",
             "workers=2",
             "datapath.linux.settings.missed_frac=1.0",
