@@ -70,14 +70,8 @@ def refused(arguments: list[str], status: int, says: str, capsys: pytest.Capture
         ([*HOST, "--base-rtt", "1e-6"], "--base-rtt must be at least"),
         ([*HOST, "--heartbeat-s", "0.001"], "at least two periods"),
         ([*HOST, "--heartbeat-s", "nan"], "--heartbeat-s must be at least two periods"),
-        (
-            [*HOST, "--uplink-rate", "nan"],
-            "error: --uplink-rate must be from 1000 to",
-        ),
-        (
-            [*HOST, "--peers", "127.0.0.2*256", "--key", "KEY"],
-            "at most 256 hosts, got 257",
-        ),
+        ([*HOST, "--uplink-rate", "nan"], "error: --uplink-rate must be from 1000 to"),
+        ([*HOST, "--peers", "127.0.0.2*256", "--key", "KEY"], "at most 256 hosts, got 257"),
         ([*HOST, "--log-s", "0"], "--log-s must be above 0"),
         ([*HOST, "--hold-off-s", "-1"], "GuardSettings.hold_off_s"),
         ([*HOST, "--hold-off-s", "1e300"], "GuardSettings.hold_off_s"),
