@@ -17,7 +17,7 @@
 struct ncc_order_flow {
     ncc_u64 age_ns;          /* time since the flow arrived */
     ncc_u64 waited_ns;       /* time since a byte of it last left the host, or since it arrived */
-    ncc_u64 size_bytes;      /* payload, >= 1 */
+    ncc_u64 size_bytes;      /* payload that the host knows of, >= 1; it never falls (Nic.knows of the scenario) */
     ncc_u64 left_bytes;      /* payload that has left the host at least once */
     ncc_u64 delivered_bytes; /* payload that is acknowledged */
 };

@@ -11,10 +11,12 @@ from gymnasium import spaces
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
+from ncc.core.receivers import Decision
 from ncc.core.scenario import Scenario
 from ncc.core.seeding import derive_seed
+from ncc.envs.action import SettingTable
 from ncc.envs.make import env_spec
-from ncc.envs.observation import SharedObserver
+from ncc.envs.observation import obs_dim, observer_of
 from ncc.envs.spaces import RackSpaces
 from ncc.harness.batch import ObsArray
 
@@ -75,14 +77,16 @@ class ModelLimiter:
         found = self._model.observation_space.shape, self._model.action_space
         spec = env_spec(scenario, continuous=isinstance(found[1], spaces.Box), **self._settings)
         each, n_actions = RackSpaces(spec), spec.view.action.n_actions
-        host = ((each.observation.shape[0] // scenario.n_agents,), _host_action(n_actions))
+        host = ((obs_dim(spec.view.observation, scenario),), _host_action(n_actions))
         offered = [(host, each, True), ((each.observation.shape, each.action), each, False)]
         if n_actions:
             one = RackSpaces(spec, "discrete")
             offered.append(((one.observation.shape, one.action), one, False))
         for wanted, self._spaces, self._shared in offered:
             if found == wanted:
-                self._observer = SharedObserver(spec.view.observation)
+                self._observer = observer_of(spec.view.observation)
+                receivers = spec.view.observation.of_receivers
+                self._table = SettingTable(spec.view.action, spec.view.observation) if receivers else None
                 return
         offers = " or ".join(f"{shape} and {action}" for (shape, action), _, _ in offered)
         raise ConfigError(
@@ -94,15 +98,18 @@ class ModelLimiter:
     def reset(self, scenario: Scenario, seed: int) -> None:
         self.fit(scenario)
         self._observer.reset(scenario, seed=derive_seed(seed, "sharing"))
+        if self._table is not None:
+            self._table.reset(scenario)
         self._model.reset(seed)
 
-    def decide(self, measurement: Measurement) -> FloatArray:
+    def decide(self, measurement: Measurement) -> FloatArray | Decision:
         obs = self._observer.observe(measurement)
         if self._shared:
             actions = self._model.act(obs, greedy=self._greedy).reshape(len(obs))
         else:
             actions = self._model.act(obs.reshape(1, -1), greedy=self._greedy)[0]
-        return self._spaces.limits_bps(actions, obs)
+        decided = self._spaces.limits_bps(actions, obs)
+        return decided if self._table is None else self._table.decide(decided, measurement)
 
 
 def _host_action(n_actions: int) -> spaces.Space[Any]:

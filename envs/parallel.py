@@ -13,7 +13,7 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.seeding import SEED_LIMIT
 from ncc.envs.action import rate_map
 from ncc.envs.make import DEFAULT_DATAPATH, RackSettings, datapath_factory, env_spec
-from ncc.envs.observation import HIGH, LOW
+from ncc.envs.observation import HIGH, LOW, Rows
 from ncc.envs.picture import METADATA, Frame, pictures
 from ncc.envs.rack import Rack
 from ncc.envs.scales import scales_of
@@ -26,6 +26,8 @@ Array = npt.NDArray[Any]
 
 class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # PettingZoo has no types
     """An environment in which every host is an agent called ``host_<name>``.
+
+    With an observation of receivers these are: ``receiver_<name>``, or ``receiver_<name>_<place>`` for their senders.
 
     Observation: Box of shape (obs_dim,), see `ncc.envs.observation`; `state` is all rows, flat. Action: Discrete(d +
     1), or Box(-1, 1, (1,)) if `action` is continuous. All agents end together. Seeding, arguments and errors are those
@@ -50,7 +52,11 @@ class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # 
         self._rack = Rack(spec, datapath_factory(datapath), seed=0)
         self._episode = -1
         self._obs: ObsArray | None = None
-        self.possible_agents = [f"host_{name}" for name in scales_of(spec.scenario).names]
+        seen = spec.view.observation
+        who, names = "host", scales_of(spec.scenario).names
+        if seen.of_receivers:
+            who, names = "receiver", Rows(seen, spec.scenario).names
+        self.possible_agents = [f"{who}_{name}" for name in names]
         self.agents: list[str] = []
         n_actions, size = spec.view.action.n_actions, self._rack.obs_dim
         self.observation_spaces = {name: spaces.Box(LOW, HIGH, (size,), np.float32) for name in self.possible_agents}

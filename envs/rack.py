@@ -8,6 +8,7 @@ import numpy as np
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement, Measurements
+from ncc.core.receivers import parts
 from ncc.envs.action import RateTable, rate_map
 from ncc.envs.expert import TransportExpert
 from ncc.envs.racks import Racks
@@ -162,7 +163,7 @@ class RackBatch(Episodes):
         if self._expert is None:
             self._expert = expert.build()
             self._expert.reset(self._spec.scenario, 0)
-        limits_bps = np.stack([self._expert.decide(m) for m in self._racks.each()])
+        limits_bps = np.stack([parts(self._expert.decide(m))[0] for m in self._racks.each()])
         label = actions.nearest(limits_bps, obs)
         drive = np.full_like(label, self.n_actions - 1) if isinstance(expert, TransportExpert) else label
         return Advice(label, drive)

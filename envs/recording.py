@@ -8,6 +8,7 @@ import numpy as np
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement, Measurements
+from ncc.core.receivers import parts
 from ncc.core.scenario import Scenario
 from ncc.core.seeding import derive_seed
 from ncc.envs.action import NO_LIMIT_FROM, RateTable
@@ -31,7 +32,8 @@ class Recording:
         return Recorder(self.view)
 
     def check(self, scenario: Scenario) -> None:
-        """Raise `ConfigError` if the view does not fit the scenario's hosts, or actions are not indices."""
+        """Raise `ConfigError` if the view does not fit the scenario's hosts, or actions are not indices of rates."""
+        EnvSpec(scenario=scenario, view=self.view)
         RateTable(self.view.action, self.view.observation).reset(scenario)
         SharedObserver(self.view.observation).reset(scenario)
 
@@ -102,7 +104,10 @@ class Recorder:
 
     def _length(self, run: Run) -> tuple[int, bool]:
         """Return the number of epochs of the episode, and True if it is terminated."""
-        spec, last_epoch_s = EnvSpec(scenario=run.scenario), run.scenario.duration_s - run.scenario.period_s / 2
+        spec, last_epoch_s = (
+            EnvSpec(scenario=run.scenario, view=self._view),
+            run.scenario.duration_s - run.scenario.period_s / 2,
+        )
         for number, m in enumerate(self._measured[1:], start=1):
             if spec.finite and m.flows_finished == len(run.flows):
                 return number, True
@@ -115,7 +120,7 @@ class Recorder:
         table.reset(run.scenario)
         if isinstance(run.controller.limit, NoLimit):
             follow = TransportExpert().build()
-            limits = np.stack([follow.decide(m) for m in measured[1:]])
+            limits = np.stack([parts(follow.decide(m))[0] for m in measured[1:]])
             limits[limits >= NO_LIMIT_FROM * scales_of(run.scenario).link_rate_bps] = np.inf
         else:
             limits = np.stack(self._limits[: len(measured) - 1])

@@ -9,11 +9,17 @@ from ncc.core.workload import Fixed, Permutation
 from ncc.envs.action import ActionSpec
 from ncc.envs.expert import AnyExpert
 from ncc.envs.observation import ObservationSpec, fair_share_at
-from ncc.envs.reward import AnyReward, Utility
+from ncc.envs.reward import AnyReward, Backlog, Utility
 from ncc.harness.datapath import HostStack
 from ncc.harness.networks import DatapathFactory
 
 __all__ = ["DatapathFactory", "EnvSpec", "EnvView"]
+
+
+RECEIVERS_ALONE = (
+    "receivers that choose settings: set observation.neighbours to senders or pairs, action.kind to settings and "
+    "reward.kind to backlog (env=receivers), or use another scenario"
+)
 
 
 class EnvView(Value, frozen=True):
@@ -24,6 +30,17 @@ class EnvView(Value, frozen=True):
     reward: AnyReward = Utility()
 
     def check(self) -> None:
+        receivers = self.observation.of_receivers
+        if (self.action.kind == "settings") != receivers:
+            raise ConfigError(
+                "action.kind 'settings' and observation.neighbours 'senders' or 'pairs' need each other: receivers "
+                f"choose settings, hosts rates; got {self.action.kind!r} and {self.observation.neighbours!r}"
+            )
+        if receivers and (not isinstance(self.reward, Backlog) or self.reward.left_frac or self.reward.weigh_bytes):
+            raise ConfigError(
+                "reward.kind must be 'backlog' for receivers, with left_frac and weigh_bytes 0: they know how many "
+                "flows to them are not complete, and no more of what other rewards count"
+            )
         if self.action.kind == "shares":
             fair_share_at(self.observation)  # raises if observations have no share
             if self.observation.ceiling < 1:
@@ -48,6 +65,14 @@ class EnvSpec(Value, frozen=True):
     """Expert that learners may ask (`ncc.harness.batch.Advising`)."""
     purpose: Name = "train"
     """Name of the stream of seeds, so that flows of training and evaluation never coincide."""
+
+    def check(self) -> None:
+        decides, asked = self.view.observation.of_receivers, self.scenario.neighbourhoods
+        if asked == ("uplink" if decides else "receivers"):
+            raise ConfigError(
+                f"Scenario.neighbourhoods={asked} goes with "
+                + ("hosts that choose rates: set it to receivers or both" if decides else RECEIVERS_ALONE)
+            )
 
     def episode_seed(self, seed: int, rack: int, episode: int) -> int:
         """Return the seed of an episode's flows."""

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Meta
 
 from ncc.core.errors import ConfigError
-from ncc.core.scenario import Scenario
+from ncc.core.scenario import Knows, Scenario
 from ncc.core.units import GBPS, MS, US
 from ncc.core.value import NonNegative, Positive, Value, from_dict
 from ncc.core.workload import Poisson
@@ -38,9 +38,12 @@ class TrainedRanges(Value, frozen=True):
     """Time between two decisions."""
     buffer_bytes: Range
     """Buffer of the uplink."""
+    knows: Annotated[tuple[Knows, ...], Meta(min_length=1)] = ("sizes",)
+    """Settings of `Nic.knows` that training met: knowledge of hosts about their flows."""
 
     def check(self) -> None:
-        for name, (least, most) in self.to_dict().items():
+        for name in _SAID:
+            least, most = getattr(self, name)
             if least > most:
                 raise ConfigError(f"TrainedRanges.{name} must be (least, most), got ({least:g}, {most:g})")
 
@@ -59,6 +62,8 @@ class TrainedRanges(Value, frozen=True):
             said.append(
                 f"{what} is {_span(low, high, scale)}{unit}, and training met {_span(least, most, scale)}{unit}"
             )
+        if unmet := sorted(set(here.knows) - set(self.knows)):
+            said.append(f"hosts know the {unmet[0]} of their flows, and training met their {' or '.join(self.knows)}")
         return tuple(said)
 
 
@@ -76,8 +81,9 @@ _SAID = {
 
 def trained_ranges(scenarios: Iterable[Scenario]) -> TrainedRanges:
     """Return the ranges that one or more scenarios span together."""
-    rows = []
+    rows, knows = [], set[str]()
     for scenario in scenarios:
+        knows.add(scenario.nic.knows)
         scales = scales_of(scenario)
         rows.append(
             (
@@ -95,7 +101,7 @@ def trained_ranges(scenarios: Iterable[Scenario]) -> TrainedRanges:
         name: (column.min().item(), column.max().item()) if column.size else (0, 0)
         for name, column in zip(_SAID, columns, strict=True)
     }
-    return from_dict(TrainedRanges, spans, "ranges")
+    return from_dict(TrainedRanges, {**spans, "knows": sorted(knows)}, "ranges")
 
 
 def _loads(scenario: Scenario) -> list[float]:

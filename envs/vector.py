@@ -93,9 +93,10 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
         mask = (options or {}).get("reset_mask", self._all)
         rows = np.flatnonzero(mask).tolist()
         if self._obs is None:
+            assert self._racks is not None
             if len(rows) < self.num_envs:
                 raise DatapathError("no episode is running; reset all racks first")
-            shape = self.num_envs, self._spec.scenario.n_agents, -1
+            shape = self.num_envs, self._racks.n_agents, -1
             self._obs = np.zeros(self.observation_space.shape or (), np.float32).reshape(shape)
         for row in rows:
             if seeds is not None and (own := seeds[row]) is not None:
@@ -114,7 +115,7 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
         if self._obs is None or self._racks is None:
             raise DatapathError("no episode is running; reset the environment first")
         over, self._over = self._over, set()
-        rewards = np.zeros((self.num_envs, self._spec.scenario.n_agents), np.float32)
+        rewards = np.zeros((self.num_envs, self._racks.n_agents), np.float32)
         terminated, truncated = np.zeros((2, self.num_envs), np.bool_)
         moved = self._all
         if len(over) < self.num_envs:

@@ -8,7 +8,7 @@ there.
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -107,31 +107,6 @@ def _experiments(folder: Path) -> str:
     return markdown_table(("experiments", "results", "whose shape holds", "checks that hold"), rows, "lr")
 
 
-def _linux(folder: Path) -> str:
-    result = _read(folder / "results.json")
-
-    def span(values: Iterable[float], digits: int, unit: str) -> str:
-        listed = sorted(values)
-        return f"{listed[0]:.{digits}f} to {listed[-1]:.{digits}f} {unit}"
-
-    deadlines, effect, faults = result["deadlines"], result["effect"]["rows"], result["faults"]["rows"]
-    outcomes = Counter(row["outcome"] for row in faults)
-    rows = [
-        ("periods of 1 ms that are missed", span((100 * row["missed_frac"] for row in deadlines["rows"]), 2, "%")),
-        (
-            f"a core's time, {deadlines['hosts']} hosts and {deadlines['flows']} flows",
-            span((100 * row["cpu_frac"] for row in deadlines["rows"]), 1, "%"),
-        ),
-        ("from a decision to its effect, median", span((row["p50_us"] for row in effect), 0, "us")),
-        ("faults that are injected and survived", f"{outcomes['passed']} of {len(faults)}"),
-    ]
-    provenance = deadlines["provenance"]
-    return (
-        markdown_table(("measured", "here"), rows, "lr")
-        + f"\n\n{_origin(provenance['git']['commit'], provenance['written_at'])}"
-    )
-
-
 def _controllers(folder: Path) -> str:
     result = _read(folder / "results.json")
     rows = []
@@ -158,7 +133,6 @@ def _origin(commit: str, written_at: str) -> str:
 TABLES: dict[str, tuple[str, Callable[[Path], str]]] = {
     "agreement": ("agreement", _agreement),
     "experiments": ("experiments", _experiments),
-    "linux": ("linux", _linux),
     "controllers": ("controllers", _controllers),
     "signals": ("", _signals),
 }

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from ncc.core.errors import DatapathError, NccError
+from ncc.core.errors import ConfigError, DatapathError, NccError
 from ncc.core.extras import is_installed
 from ncc.envs.linux import objects
 from ncc.envs.linux.extension import bpf
@@ -184,6 +184,13 @@ def _tun() -> str:
     return "links can have a delay"
 
 
+def _order() -> str:
+    from ncc.envs.linux.offer import offered
+
+    offer = offered()
+    return _found(offer.kind != "none", offer.sentence, f"limits and orders are by pacing: {offer.sentence}")
+
+
 def _queue(name: str, option: str, arguments: dict[str, object]) -> str:
     """Try a queue at the loopback device of a namespace made for it; `arguments` are those of pyroute2's `tc`."""
     from pyroute2 import IPRoute, NetlinkError
@@ -206,17 +213,44 @@ def in_own_namespace(call: Callable[[], T]) -> T:
 
     The namespace ends with the thread, unless `call` has given it a name.
     """
+
+    def enter(libc: ctypes.CDLL) -> None:
+        if libc.unshare(CLONE_NEWNET):  # of this thread only
+            raise DatapathError(
+                "Network namespaces take root (sudo), or CAP_SYS_ADMIN and CAP_NET_ADMIN "
+                f"({os.strerror(ctypes.get_errno())}): run as root, or use datapath=packetsim."
+            )
+
+    return _in_thread(enter, call)
+
+
+def in_namespace(path: Path, call: Callable[[], T]) -> T:
+    """Return the result of `call`, made in a thread of its own in the network namespace of a file."""
+
+    def enter(libc: ctypes.CDLL) -> None:
+        try:
+            opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise ConfigError(f"Network namespace {path} cannot be opened: {error.strerror}.") from None
+        try:
+            if libc.setns(opened, CLONE_NEWNET):
+                raise ConfigError(
+                    f"Network namespace {path} cannot be entered ({os.strerror(ctypes.get_errno())}): it takes root "
+                    "(sudo), or CAP_SYS_ADMIN, and a file of a network namespace."
+                )
+        finally:
+            os.close(opened)
+
+    return _in_thread(enter, call)
+
+
+def _in_thread(enter: Callable[[ctypes.CDLL], None], call: Callable[[], T]) -> T:
     results: list[T] = []
     failed: list[BaseException] = []
 
     def run() -> None:
-        libc = ctypes.CDLL(None, use_errno=True)
         try:
-            if libc.unshare(CLONE_NEWNET):  # of this thread only
-                raise DatapathError(
-                    "Network namespaces take root (sudo), or CAP_SYS_ADMIN and CAP_NET_ADMIN "
-                    f"({os.strerror(ctypes.get_errno())}): run as root, or use datapath=packetsim."
-                )
+            enter(ctypes.CDLL(None, use_errno=True))
             results.append(call())
         except Exception as error:  # noqa: BLE001 - raised again in the thread that asked
             failed.append(error)
@@ -290,5 +324,6 @@ CHECKS = (
     Check(
         "clsact", partial(_queue, "clsact", "CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_ACT", {}), after=_IN_NAMESPACE
     ),
+    Check("order in hosts", _order, needed=False, after=("CAP_NET_ADMIN", "CAP_SYS_ADMIN")),
 )
 """All checks, in an order in which each needs only earlier ones."""

@@ -13,9 +13,10 @@ ten microseconds, which is what the machine's timers allow. Connections are clos
 `facts` list what the kernel does otherwise than the scenario asks, and whatever else a reader of the results must know:
 missed periods, lateness, load, counters of the shim.
 
-The rate limit applies to IP packets with data and is enforced by pacing (`shim`): `nic.bucket_bytes` has no
-counterpart, and pure ACKs are not limited. `throughput_bps` counts all packets that the host sent, including ACKs and
-packets to nodes inside its neighbourhood; `facts` say so for runs with such flows.
+The rate limit applies to all packets of a host, which wait in a queue there that also keeps the order among its flows
+(`queue`). Where the kernel offers none, and for orders that it cannot keep, the limit applies to IP packets with data
+and is enforced by pacing (`shim`), and an order is by weights. `throughput_bps` counts all packets that the host sent,
+including ACKs and packets to nodes inside its neighbourhood; `facts` say so for runs with such flows.
 """
 
 from collections.abc import Mapping
@@ -28,6 +29,7 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.extras import require_extra
 from ncc.core.flows import FloatArray, FlowTable
 from ncc.core.measurement import Measurement
+from ncc.core.receivers import Grants
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
 from ncc.envs.linux.decide import hastened
@@ -57,7 +59,8 @@ class LinuxDatapath:
     """The kernel behind the `Datapath` protocol. A machine has room for one run at a time; it takes root.
 
     `transports` are the headers of `baselines/` that were built for the kernel, and the kernel's own as
-    ``linux::cubic`` and so on: those take no rate limit and no flow order.
+    ``linux::cubic`` and so on: those take a rate limit and a flow order only where hosts have queues for them
+    (`queue`).
     """
 
     name = "linux"
@@ -92,7 +95,7 @@ class LinuxDatapath:
     def start(self, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
         """Build the rack; time begins with the first `step`. Ends an earlier run of this object.
 
-        `seed` is not used: the machine is the only source of chance.
+        `seed` is of messages that the scenario wants late or lost; else the machine is the only source of chance.
 
         Raises:
             UnknownNameError: no such transport, parameter or order; the message lists what exists.
@@ -101,12 +104,12 @@ class LinuxDatapath:
             DatapathError: the machine lacks something, is busy, or another run has it.
         """
         self.close()
-        check_stack(stack)
+        check_stack(stack, self.settings)
         _check_scenario(scenario, stack, self.settings)
         _check_connections(scenario, flows)
         require_built()
         self._facts, self._fallbacks = {}, ()
-        self._run = run = Run(scenario, flows, stack, self.settings)
+        self._run = run = Run(scenario, flows, stack, self.settings, seed)
         return run.first()
 
     def step(self, rate_limits_bps: FloatArray) -> Measurement:
@@ -118,6 +121,10 @@ class LinuxDatapath:
         """
         run = self._running("step")
         return run.step(run.checked(rate_limits_bps))
+
+    def tell(self, grants: Grants) -> None:
+        """See `ncc.harness.datapath.Tells`; words take effect at once, and only over transports of our own."""
+        self._running("tell").tell(grants)
 
     def finish(self) -> Records:
         """Return the records as of the end of the last period; may be called again."""
@@ -159,6 +166,22 @@ class LinuxDatapath:
 
 
 def _check_scenario(scenario: Scenario, stack: HostStack, settings: LinuxSettings) -> None:
+    if stack.hold and not scenario.has_receivers:
+        raise ConfigError("hold needs receivers: set Scenario.neighbourhoods to receivers or both")
+    if stack.hold and stack.transport.startswith(KERNEL):
+        raise ConfigError(
+            f"Flows cannot be held over {stack.transport}, which is the kernel's own: use a transport of our own"
+        )
+    if stack.hold and any(each.announced for _, each in scenario.workload):
+        raise ConfigError(
+            "Scenario.workload must announce nothing on linux, where all flows of a stack that holds any are held: "
+            "leave announced out, or use datapath=packetsim or ns3"
+        )
+    if stack.messages == "instant":
+        raise ConfigError(
+            "stack.messages must be packets on linux, where no receiver knows of a flow at once: leave this controller "
+            "out, or use datapath=packetsim or ns3"
+        )
     if not scenario.transport.handshake:
         raise ConfigError(
             "Scenario.transport.handshake must be true on linux, whose connections always begin with one: set it so, "
@@ -170,7 +193,7 @@ def _check_scenario(scenario: Scenario, stack: HostStack, settings: LinuxSetting
             "so, or use datapath=packetsim"
         )
     settings.check_length(scenario.duration_s, scenario.drain_s)
-    if not stack.transport.startswith(KERNEL):
+    if not stack.transport.startswith(KERNEL) or stack.order != "fifo":
         settings.check_heartbeat(scenario.period_s, scenario.decision_latency_s)
 
 

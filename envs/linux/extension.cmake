@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Module ncc/envs/linux/_linux: what user space of the Linux datapath does in C++. headers.cc: what the headers of
-# baselines/ say, and weights of flows; reports.cc: what a period takes of every connection of a run, live.cc: of any.
+# baselines/ say, and weights of flows; reports.cc: what a period takes of every connection of a run, live.cc: of any; gates.cc:
+# of flows that wait for their receivers.
 include("${NCC_ENVS}/native/signals.cmake")
 nanobind_add_module(_linux NB_STATIC NB_DOMAIN ncc_linux "${NCC_ENVS}/linux/headers.cc" "${NCC_ENVS}/linux/reports.cc"
-                    "${NCC_ENVS}/linux/live.cc")
+                    "${NCC_ENVS}/linux/live.cc" "${NCC_ENVS}/linux/gates.cc")
 target_link_libraries(_linux PRIVATE ncc_controllers)
 target_include_directories(_linux PRIVATE "${NCC_ENVS}/native")
 target_compile_options(_linux PRIVATE -Wall -Wextra -O3)

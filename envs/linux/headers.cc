@@ -132,12 +132,14 @@ void RankWeights(In agent, Keys keys, In rows, int64_t depth, int64_t first, int
 
 void bind_reports(nb::module_ &m); // reports.cc
 void bind_live(nb::module_ &m);    // live.cc
+void bind_gates(nb::module_ &m);   // gates.cc
 
 NB_MODULE(_linux, m)
 {
     nb::set_leak_warnings(false); // a failed run is still referenced by the traceback at exit
     bind_reports(m);
     bind_live(m);
+    bind_gates(m);
     m.def("transports", &ncc::ControllerNames);
     m.def("params", [](const std::string &name) { return ncc::ParamRows(Controller(name)); }, "transport"_a);
     m.def("ecn", [](const std::string &name) { return static_cast<int>(Controller(name).ecn); }, "transport"_a);

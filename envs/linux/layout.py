@@ -6,6 +6,7 @@ import numpy as np
 FLOWS_MAX = 4096
 """Number of slots: connections that can be reported at the same time."""
 HOSTS_MAX = 256
+NO_HOST = 0xFFFFFFFF
 FREE, LIVE, FINISHED = range(3)
 """Values of `REPORT['state']`."""
 
@@ -20,7 +21,10 @@ def _u8(names: str) -> list[Field]:
     return [(name, "<u8") for name in names.split()]
 
 
-PARAMS = np.dtype([("values", "<u8", (16,)), ("proportional", "<u8")])
+SOURCE = np.dtype([*_u8("cookie"), ("address", ">u4"), *_u4("unused")])
+"""`struct ncc_source`: where a host's connections begin."""
+
+PARAMS = np.dtype([("values", "<u8", (16,)), *_u8("proportional user_slots")])
 """`struct ncc_params`: the parameters that a program is made for."""
 
 REPORT = np.dtype(
@@ -30,19 +34,27 @@ REPORT = np.dtype(
             "began_ns updated_ns min_rtt_ns rtt_sum_ns rtt_samples delivered_bytes acked_bytes marked_bytes lost_bytes"
         ),
         *_u8("sent_bytes retrans_bytes sent_packets unsent_bytes cwnd_bytes decision decided_ns"),
-        *_u4("header_bytes acks recoveries timeouts fallbacks unused"),
-        ("reserved", "<u8", (2,)),
+        *_u4("header_bytes acks recoveries timeouts fallbacks held una rcv_nxt"),
+        ("port", "<u2"),
+        ("peer_port", "<u2"),
+        *_u4("window"),
     ]
 )
 """`struct ncc_report`: one connection, written by the kernel; `seq` is odd while it writes."""
 
-DECISION = np.dtype([*_u4("generation weight"), *_u8("cwnd_bytes pacing_bytes_per_s reserved")])
+DECISION = np.dtype(
+    [
+        *_u4("generation weight"),
+        *_u8("cwnd_bytes pacing_bytes_per_s start_ns most_bytes rate_bytes_per_s"),
+        ("reserved", "<u8", (2,)),
+    ]
+)
 """`struct ncc_decision`: one connection, written by user space."""
 
 HOST = np.dtype(
     [
-        *_u8("rate_bytes_per_s decision"),
-        ("reserved_user", "<u8", (6,)),
+        *_u8("rate_bytes_per_s decision window_bytes patience_ns"),
+        ("reserved_user", "<u8", (4,)),
         ("weight_sum", "<i8"),
         ("flows", "<i8"),
         ("reserved_kernel", "<u8", (6,)),
@@ -50,7 +62,7 @@ HOST = np.dtype(
 )
 """`struct ncc_host`: the first half is written by user space, the second by the kernel."""
 
-COUNTERS = ("started", "finished", "unreported", "fallbacks", "late_inits", "clamped", "acks")
+COUNTERS = ("started", "finished", "unreported", "fallbacks", "late_inits", "clamped", "acks", "over_quota")
 """Counters of `AGENT`, which the kernel writes."""
 
 AGENT = np.dtype(
@@ -58,12 +70,12 @@ AGENT = np.dtype(
         *_u8("beat_ns timeout_ns"),
         ("reserved_user", "<u8", (6,)),
         *_u8(" ".join(COUNTERS)),
-        *_u8("reserved_kernel"),
     ]
 )
 """`struct ncc_agent`: the first half is written by user space, the second by the kernel."""
 
 STRUCTS = {
+    "ncc_source": SOURCE,
     "ncc_params": PARAMS,
     "ncc_report": REPORT,
     "ncc_decision": DECISION,

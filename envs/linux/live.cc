@@ -41,25 +41,27 @@ struct Before {
 class Connections
 {
   public:
-    Connections(const Reports &reports, size_t n_hosts, Columns columns)
-        : reports_(reports), columns_(columns), n_hosts_(n_hosts), before_(reports.slots())
+    // `reals` and `counts` are rows of the signals of hosts. `rtt_s` is assumed of a host without a sample, and gets
+    // each new mean.
+    Connections(const Reports &reports, Columns columns, Means rtt_s, Reals reals, Columns counts)
+        : reports_(reports), columns_(columns), counts_(counts), rtt_s_(rtt_s), reals_(reals), n_hosts_(rtt_s.shape(0)),
+          before_(reports.slots())
     {
         if (columns.shape(0) != kColumns || columns.shape(1) < reports.slots()) {
             throw std::invalid_argument("reports and columns do not fit each other");
         }
-    }
-
-    // Fills `reals` and `counts`, rows of the signals of hosts, from the first `used` reports. `rtt_s` is assumed of a
-    // host without a sample, and gets each new mean. Returns how many connections have reported since the last call;
-    // how many are live, at the front of the columns; and what `Reports::Each` does.
-    std::tuple<size_t, size_t, std::vector<int64_t>, size_t> Measure(size_t used, int64_t now_ns, double interval_s,
-                                                                     Means rtt_s, Reals reals, Columns counts)
-    {
-        if (rtt_s.shape(0) != n_hosts_ || reals.shape(0) != HostColumns::kReals || reals.shape(1) != n_hosts_ ||
+        if (reals.shape(0) != HostColumns::kReals || reals.shape(1) != n_hosts_ ||
             counts.shape(0) != HostColumns::kCounts || counts.shape(1) != n_hosts_) {
             throw std::invalid_argument("columns of hosts have the wrong shape");
         }
-        const HostColumns hosts(reals.data(), counts.data(), n_hosts_);
+    }
+
+    // Fills the signals from the first `used` reports, and the columns if `listed`. Returns how many connections have
+    // reported since the last call; how many are live, at the front of the columns; and what `Reports::Each` does.
+    std::tuple<size_t, size_t, std::vector<int64_t>, size_t> Measure(size_t used, int64_t now_ns, double interval_s,
+                                                                     bool listed)
+    {
+        const HostColumns hosts(reals_.data(), counts_.data(), n_hosts_);
         for (double *sums : {hosts.throughput_bps, hosts.goodput_bps, hosts.rtt_s, hosts.wait_s, hosts.queued_bytes,
                              hosts.next_bytes}) {
             std::fill_n(sums, n_hosts_, 0.0);
@@ -71,7 +73,10 @@ class Connections
             if (static_cast<size_t>(report.host) < n_hosts_) {
                 reported += Add(slot, report, now_ns, hosts);
                 if (report.state == reports_.live) {
-                    List(n_live++, slot, report);
+                    if (listed) {
+                        List(n_live, slot, report);
+                    }
+                    ++n_live;
                 }
             }
         });
@@ -80,9 +85,9 @@ class Connections
             hosts.throughput_bps[host] *= bits_per_s;
             hosts.goodput_bps[host] *= bits_per_s;
             if (hosts.rtt_samples[host] > 0) {
-                rtt_s(host) = hosts.rtt_s[host] / static_cast<double>(hosts.rtt_samples[host]) / 1e9;
+                rtt_s_(host) = hosts.rtt_s[host] / static_cast<double>(hosts.rtt_samples[host]) / 1e9;
             }
-            hosts.rtt_s[host] = rtt_s(host);
+            hosts.rtt_s[host] = rtt_s_(host);
             hosts.wait_s[host] /= 1e9;
         }
         return {reported, n_live, std::move(ended), torn};
@@ -143,7 +148,9 @@ class Connections
     }
 
     const Reports reports_;
-    Columns columns_;
+    Columns columns_, counts_;
+    Means rtt_s_;
+    Reals reals_;
     size_t n_hosts_;
     std::vector<Before> before_;
 };
@@ -153,8 +160,7 @@ class Connections
 void bind_live(nb::module_ &m)
 {
     nb::class_<Connections>(m, "Connections")
-        .def(nb::init<const Reports &, size_t, Columns>(), nb::kw_only(), "reports"_a, "n_hosts"_a,
-             "columns"_a.noconvert())
-        .def("measure", &Connections::Measure, "used"_a, "now_ns"_a, "interval_s"_a, "rtt_s"_a.noconvert(),
-             "reals"_a.noconvert(), "counts"_a.noconvert());
+        .def(nb::init<const Reports &, Columns, Means, Reals, Columns>(), nb::kw_only(), "reports"_a,
+             "columns"_a.noconvert(), "rtt_s"_a.noconvert(), "reals"_a.noconvert(), "counts"_a.noconvert())
+        .def("measure", &Connections::Measure, "used"_a, "now_ns"_a, "interval_s"_a, "listed"_a);
 }

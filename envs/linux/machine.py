@@ -3,6 +3,9 @@
 
 import fcntl
 import os
+import socket
+import stat
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -15,8 +18,12 @@ from ncc.core.errors import DatapathError
 from ncc.core.units import NS_PER_S
 from ncc.envs.linux.check import State, check_machine
 
-LOCK = Path("/run/ncc-linux.lock")
-"""Lock file, held by the process that has a run on this machine until it ends."""
+FOLDER = Path("/run/ncc")
+"""Folder of locks and records; of root, or of the user that the agent runs as."""
+LOCK = "machine.lock"
+"""Lock file there, held by the process that has a run on this machine until it ends."""
+SO_NETNS_COOKIE = 71
+"""asm-generic/socket.h, since Linux 5.14."""
 DECISIONS_PRIORITY = 50
 """SCHED_FIFO priority of the thread that decides."""
 TRAFFIC_NICE = -20
@@ -32,16 +39,30 @@ def require() -> None:
             raise DatapathError(f"No run on linux is possible here: {row.name}: {row.sentence.rstrip('.')}.")
 
 
+def open_lock(name: str) -> int:
+    """Return a descriptor of a lock file in `FOLDER`, in which nobody but root or this user may write."""
+    try:
+        with suppress(FileExistsError):
+            FOLDER.mkdir(mode=0o755)
+        found = FOLDER.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:
+            raise DatapathError(
+                f"{FOLDER} is no folder in which only root or this user may write: an agent of user {found.st_uid} has "
+                "it (end that first), or somebody else made it (look at it, and remove it)."
+            )
+        # Nobody else may open it: whoever reads a file may lock it.
+        return os.open(FOLDER / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise DatapathError(f"Cannot open {FOLDER / name}: {error.strerror}; it takes root (sudo).") from None
+
+
 def take_machine(*, shared: bool = False) -> int:
     """Take the machine; return a descriptor that holds it until it is closed.
 
     Args:
         shared: hold it together with others that also set this; a run never shares.
     """
-    try:
-        lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise DatapathError(f"Cannot open {LOCK}: {error.strerror}; a run on linux takes root (sudo).") from None
+    lock = open_lock(LOCK)
     try:
         fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -54,6 +75,15 @@ def take_machine(*, shared: bool = False) -> int:
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     return lock
+
+
+def namespace_cookie() -> int:
+    """Cookie of the calling thread's network namespace: a number that no other one gets until the next boot.
+
+    An inode number would go on to a later namespace.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as asking:
+        return int.from_bytes(asking.getsockopt(socket.SOL_SOCKET, SO_NETNS_COOKIE, 8), sys.byteorder)
 
 
 @contextmanager
@@ -103,5 +133,5 @@ def go_first(undo: ExitStack) -> None:
 
 
 def _give_back(call: Callable[..., None], *before: object) -> None:
-    with suppress(ProcessLookupError):  # the thread has ended
+    with suppress(ProcessLookupError, PermissionError):  # the thread has ended, or has given up the right to
         call(*before)

@@ -41,6 +41,8 @@ class Meter:
 
     Attributes:
         size_bytes: size of each flow [n_flows], as all arrays of flows.
+        known_bytes: the part of it that its host knows of (`Nic.knows`); where that is the backlog, what the kernel has
+            reported to have left or to wait in the socket, and 0 before its first report.
         delivered_bytes: acknowledged bytes of each flow, each byte once.
         left_bytes: payload that has left the host at least once; at least `delivered_bytes`.
         last_left_s: end of the epoch in which a new byte last left the host; the arrival if none has.
@@ -63,12 +65,13 @@ class Meter:
         """Rows of agents' flows that stay inside their neighbourhood."""
         acks_inside = ~limited[area_of[flows.dst], flows.src] & (index[flows.dst] < self.n_agents)
         self._inside = len(self.inside_rows) > 0 or bool(acks_inside.any())
+        self.known_bytes = np.zeros(n, np.int64) if scenario.nic.knows == "backlog" else self.size_bytes.copy()
         self.delivered_bytes, self.left_bytes = np.zeros(n, np.int64), np.zeros(n, np.int64)
         self.rtt_sum_s, self.rtt_samples = np.zeros(n), np.zeros(n, np.int64)
         self.last_left_s = flows.start_s.copy()
         self.live = np.zeros(0, np.int64)
         self.flows = extension().Flows(
-            self.size_bytes, self.delivered_bytes, self.left_bytes, self.rtt_sum_s, self.rtt_samples
+            self.size_bytes, self.known_bytes, self.delivered_bytes, self.left_bytes, self.rtt_sum_s, self.rtt_samples
         )
         """The arrays above, for the extension."""
         zeros = np.zeros(n, np.int64)
@@ -98,6 +101,8 @@ class Meter:
     def update(
         self,
         rows: IntArray,
+        *,
+        known_bytes: IntArray,
         delivered_bytes: IntArray,
         left_bytes: IntArray,
         rtt_sum_s: FloatArray,
@@ -111,6 +116,8 @@ class Meter:
         delivered = np.maximum(self.delivered_bytes[rows], np.minimum(delivered_bytes, size))
         self.delivered_bytes[rows] = delivered
         self.left_bytes[rows] = np.maximum(np.maximum(self.left_bytes[rows], np.minimum(left_bytes, size)), delivered)
+        known = np.maximum(np.minimum(known_bytes, size), self.left_bytes[rows])
+        self.known_bytes[rows] = np.maximum(self.known_bytes[rows], known)
         newer = rtt_samples > self.rtt_samples[rows]
         self.rtt_sum_s[rows[newer]], self.rtt_samples[rows[newer]] = rtt_sum_s[newer], rtt_samples[newer]
 

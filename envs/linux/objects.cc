@@ -14,6 +14,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <fcntl.h>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -123,6 +124,24 @@ class Object
         }
     }
 
+    // Attaches a program to the control group at a path for as long as this object is open and the process lives.
+    void Attach(const std::string &name, const std::string &group)
+    {
+        bpf_program *program = bpf_object__find_program_by_name(Open(), name.c_str());
+        const int fd = open(group.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (!program || fd < 0) {
+            Fail("Program " + name + " of BPF object " + name_ + " cannot be attached to " + group + Why(errno));
+        }
+        bpf_link *link = bpf_program__attach_cgroup(program, fd);
+        const int error = link ? 0 : errno;
+        close(fd);
+        if (error) {
+            Fail("The kernel refuses program " + name + " of BPF object " + name_ + " at " + group + Why(error));
+        }
+        bpf_link__destroy(link_);
+        link_ = link;
+    }
+
     // File descriptors of the programs, by name.
     std::map<std::string, int> Programs() const
     {
@@ -207,6 +226,7 @@ NB_MODULE(_bpf, m)
         .def("set", &Object::Set, "section"_a, "data"_a)
         .def("load", &Object::Load)
         .def("register", &Object::Register, "map"_a)
+        .def("attach", &Object::Attach, "program"_a, "group"_a)
         .def_prop_ro("programs", &Object::Programs)
         .def("shape", &Object::Shape, "map"_a)
         .def("update", &Object::Update, "map"_a, "key"_a.none(), "value"_a)

@@ -50,7 +50,7 @@ class Weights(_Order):
             rows,
             age_ns=age_ns,
             waited_ns=np.minimum(_ns(time_s - meter.last_left_s[rows]), age_ns),
-            size_bytes=meter.size_bytes[rows],
+            size_bytes=np.maximum(meter.known_bytes[rows], 1),
             left_bytes=meter.left_bytes[rows],
             delivered_bytes=meter.delivered_bytes[rows],
         )

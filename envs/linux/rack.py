@@ -9,8 +9,9 @@ namespaces is changed, and everything is removed with them.
 Differences from the simulators: the rate of a port is kept over some packets, not between any two (`BURST_S`); a hop
 takes some 8 us by itself, in place of the shortest delays (`delay.HOP_S`); packets that join a port on two processors
 at the same instant do not see each other, so a buffer may be exceeded by one packet per processor; a host's own queue
-is the kernel's. All hosts send on the cores of one machine: lines that are full at the same time carry no more in all
-than those cores do (docs/linux), and what is above it waits in hosts.
+is the kernel's, or with an order a `HostQueue`, which keeps to the line's rate too. All hosts send on the cores of one
+machine: lines that are full at the same time carry no more in all than those cores do (docs/linux), and what is above
+it waits in hosts.
 """
 
 import os
@@ -26,8 +27,10 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.scenario import Nic, Transport
 from ncc.core.topology import Link, NodeKind, Topology
 from ncc.core.units import BITS_PER_BYTE
-from ncc.envs.linux import namespaces, stack
+from ncc.envs.linux import machine, namespaces, stack
 from ncc.envs.linux.delay import HOP_S, MIN_DELAY_S, Delay, End
+from ncc.envs.linux.order_program import OrderProgram
+from ncc.envs.linux.queue import HostQueue
 from ncc.envs.linux.switch import FIRST_INDEX, Switch, check_switch
 
 ETHERNET_BYTES = 14
@@ -70,6 +73,7 @@ class Rack:
         topology: a tree.
         transport: transport of the scenario; `stack.not_honoured` lists what the kernel does otherwise.
         nic: network card of the scenario; see `stack.not_honoured` too.
+        order: program of the queues that the agents' hosts have; None: they have none.
 
     Raises:
         ConfigError: the topology or the transport asks for something that a rack does not offer.
@@ -81,10 +85,15 @@ class Rack:
         topology: Topology,
         transport: Transport = Transport(),  # noqa: B008 - frozen
         nic: Nic = Nic(),  # noqa: B008 - frozen
+        order: OrderProgram | None = None,
     ) -> None:
         check_rack(topology, transport)
         self.topology = topology
         self.transport, self.nic = transport, nic
+        self._cookies: list[int] = []
+        self.order = order
+        self.queues: dict[int, HostQueue] = {}
+        """Queues of agents' hosts, by the host's node; empty without an order."""
         self.delays: dict[int, Delay] = {}
         """Delay programs by index of the link, for links that have one."""
         self._prefix = f"{namespaces.owner()}-{next(_serial)}"
@@ -111,10 +120,15 @@ class Rack:
             raise ConfigError(f"Node {self.topology.nodes[host].name} is a switch, which has no address.")
         return f"10.{host + 1 >> 16}.{host + 1 >> 8 & 255}.{host + 1 & 255}"
 
+    def cookie(self, node: int) -> int:
+        """Cookie of a node's namespace, as `ncc.envs.linux.machine.namespace_cookie`."""
+        return self._cookies[node]
+
     def close(self) -> None:
         """Remove everything, with any process that is left inside; may be called twice."""
         self._undo.close()
         self.delays.clear()
+        self.queues.clear()
 
     def __enter__(self) -> "Rack":
         return self
@@ -142,8 +156,10 @@ class Rack:
         is_host = self.topology.nodes[node].kind is NodeKind.HOST
         with namespaces.inside(name):
             stack.apply(stack.of_every_node())
-            stack.apply(stack.of_host(self.transport, self.nic) if is_host else stack.of_switch())
+            mode = self.order.mode if self.order and node in self.topology.agent_hosts else None
+            stack.apply(stack.of_host(self.transport, self.nic, mode) if is_host else stack.of_switch())
             route = IPRoute()
+            self._cookies.append(machine.namespace_cookie())
         sockets.callback(route.close)
         route.link("set", index=1, state="up")
         return route
@@ -190,6 +206,28 @@ class Rack:
             "set", index=device, mtu=self.transport.mtu_bytes, txqlen=4096, gso_max_segs=1
         )  # a mark hits one packet
         header_bytes = 0 if delayed else ETHERNET_BYTES
+        self.switch.attach(route, port)
+        if self.order is not None and node in self.topology.agent_hosts:
+            self._add_queue(node, port, header_bytes, self.order)
+        else:
+            self._add_bucket(node, port, header_bytes)
+        route.link("set", index=device, state="up")
+        if not delayed:
+            route.neigh("add", dst=_gateway(port ^ 1), lladdr=_mac(port ^ 1), ifindex=device, state="permanent")
+
+    def _add_queue(self, node: int, port: int, header_bytes: int, order: OrderProgram) -> None:
+        """Set up the queue of an agent's host."""
+        with namespaces.inside(self.namespace(node)):
+            self.queues[node] = HostQueue(
+                _device(port),
+                self.topology.port_rate_bps(port),
+                program=order,
+                overhead_bytes=self.transport.frame_overhead_bytes - header_bytes,
+            )
+        self._undo.callback(self.queues[node].close)
+
+    def _add_bucket(self, node: int, port: int, header_bytes: int) -> None:
+        """Set up the queue of a port that sends at its line's rate, and no order."""
         rate_bytes_per_s = round(self.topology.port_rate_bps(port) / BITS_PER_BYTE)
         burst_bytes = max(2 * (self.transport.mtu_bytes + header_bytes), round(rate_bytes_per_s * BURST_S))
         queue = (
@@ -203,10 +241,6 @@ class Rack:
                 f"The kernel refuses the queue of port {self.topology.port_name(port)} (CONFIG_NET_SCH_TBF): "
                 f"{done.stderr.strip()}."
             )
-        self.switch.attach(route, port)
-        route.link("set", index=device, state="up")
-        if not delayed:
-            route.neigh("add", dst=_gateway(port ^ 1), lladdr=_mac(port ^ 1), ifindex=device, state="permanent")
 
     def _add_routes(self, node: int) -> None:
         """Add routes to every host by the next port; a host has one route, with the metrics for its TCP."""
@@ -215,7 +249,7 @@ class Rack:
             port = 2 * link + (self.topology.links[link].b == node)
             route, device = self._routes[node], FIRST_INDEX + port
             route.addr("add", index=device, address=self.address(node), prefixlen=32)
-            metrics = stack.metrics(self.transport)
+            metrics = stack.metrics(self.transport, self.order.mode if self.order else None)
             self._add_route(node, "0.0.0.0/0", port, prefsrc=self.address(node), metrics=metrics)
             return
         for host in self.topology.hosts:

@@ -32,25 +32,22 @@ using ncc::Report;
 using ncc::Reports;
 using ncc::UplinkColumns;
 
-template <typename T>
-using Column = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using ncc::Column;
+using ncc::Flows;
 using Table = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Integers = nb::ndarray<int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Counters = nb::ndarray<const int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>; // [ports, kPortCounters]
 
-// Arrays over all flows of a run.
-struct Flows {
-    Column<int64_t> size, delivered, left, rtt_samples;
-    Column<double> rtt_sum_s;
-};
-
 // Takes in a sender's counts since its flow began. Older counts change nothing.
-void Update(const Flows &flows, size_t row, uint64_t delivered, uint64_t left, double rtt_sum_s, uint64_t rtt_samples)
+void Update(const Flows &flows, size_t row, uint64_t delivered, uint64_t left, uint64_t unsent, double rtt_sum_s,
+            uint64_t rtt_samples)
 {
     const auto size = static_cast<uint64_t>(flows.size(row));
-    auto &known = flows.delivered(row);
-    known = std::max(known, static_cast<int64_t>(std::min(delivered, size)));
-    flows.left(row) = std::max({flows.left(row), static_cast<int64_t>(std::min(left, size)), known});
+    auto &so_far = flows.delivered(row);
+    so_far = std::max(so_far, static_cast<int64_t>(std::min(delivered, size)));
+    flows.left(row) = std::max({flows.left(row), static_cast<int64_t>(std::min(left, size)), so_far});
+    flows.known(row) =
+        std::max({flows.known(row), static_cast<int64_t>(std::min(left + unsent, size)), flows.left(row)});
     if (static_cast<int64_t>(rtt_samples) > flows.rtt_samples(row)) {
         flows.rtt_samples(row) = static_cast<int64_t>(rtt_samples);
         flows.rtt_sum_s(row) = rtt_sum_s;
@@ -76,7 +73,8 @@ std::tuple<size_t, std::vector<int64_t>, size_t> Collect(const Reports &reports,
         if (known) {
             Update(flows, static_cast<size_t>(report.flow) - 1, static_cast<uint64_t>(report.delivered_bytes),
                    static_cast<uint64_t>(report.sent_bytes - report.retrans_bytes),
-                   static_cast<double>(report.rtt_sum_ns) * 1e-9, static_cast<uint64_t>(report.rtt_samples));
+                   static_cast<uint64_t>(report.unsent_bytes), static_cast<double>(report.rtt_sum_ns) * 1e-9,
+                   static_cast<uint64_t>(report.rtt_samples));
         }
     });
     return {n, std::move(ended), torn};
@@ -182,11 +180,11 @@ class Epochs
             const auto host = static_cast<size_t>(agent_(row));
             const int64_t size = flows_.size(row);
             if (finished(row)) {
-                flows_.delivered(row) = flows_.left(row) = size;
+                flows_.delivered(row) = flows_.left(row) = flows_.known(row) = size;
             } else {
                 live_(kept++) = static_cast<int64_t>(row);
             }
-            const int64_t delivered = flows_.delivered(row), left = flows_.left(row);
+            const int64_t delivered = flows_.delivered(row), left = flows_.left(row), known = flows_.known(row);
             if (left > before_.left(row)) {
                 before_.last_left_s(row) = time_s;
             }
@@ -199,8 +197,8 @@ class Epochs
                     hosts.active_per_byte[host] += 1 / static_cast<double>(size);
                     hosts.active_left[host] += static_cast<double>(size - delivered) / static_cast<double>(size);
                 }
-                if (left < size && limited_(row)) {
-                    const auto rest = static_cast<double>(size - left);
+                if (left < known && limited_(row)) {
+                    const auto rest = static_cast<double>(known - left);
                     hosts.wait_s[host] += time_s - before_.last_left_s(row);
                     hosts.queued_bytes[host] += rest;
                     hosts.next_bytes[host] = hosts.queued_flows[host] ? std::min(hosts.next_bytes[host], rest) : rest;
@@ -235,17 +233,18 @@ void bind_reports(nb::module_ &m)
     nb::class_<Flows>(m, "Flows")
         .def(
             "__init__",
-            [](Flows *self, Column<int64_t> size, Column<int64_t> delivered, Column<int64_t> left,
-               Column<double> rtt_sum_s, Column<int64_t> rtt_samples) {
-                for (const size_t n : {delivered.shape(0), left.shape(0), rtt_sum_s.shape(0), rtt_samples.shape(0)}) {
+            [](Flows *self, Column<int64_t> size, Column<int64_t> known, Column<int64_t> delivered,
+               Column<int64_t> left, Column<double> rtt_sum_s, Column<int64_t> rtt_samples) {
+                for (const size_t n :
+                     {known.shape(0), delivered.shape(0), left.shape(0), rtt_sum_s.shape(0), rtt_samples.shape(0)}) {
                     if (n != size.shape(0)) {
                         throw std::invalid_argument("columns differ in length");
                     }
                 }
-                new (self) Flows{size, delivered, left, rtt_samples, rtt_sum_s};
+                new (self) Flows{size, known, delivered, left, rtt_samples, rtt_sum_s};
             },
-            "size_bytes"_a.noconvert(), "delivered_bytes"_a.noconvert(), "left_bytes"_a.noconvert(),
-            "rtt_sum_s"_a.noconvert(), "rtt_samples"_a.noconvert());
+            "size_bytes"_a.noconvert(), "known_bytes"_a.noconvert(), "delivered_bytes"_a.noconvert(),
+            "left_bytes"_a.noconvert(), "rtt_sum_s"_a.noconvert(), "rtt_samples"_a.noconvert());
     nb::class_<Before>(m, "Before")
         .def(
             "__init__",

@@ -17,6 +17,15 @@
 namespace ncc
 {
 
+template <typename T>
+using Column = nanobind::ndarray<T, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
+
+// Arrays over all flows of a run.
+struct Flows {
+    Column<int64_t> size, known, delivered, left, rtt_samples;
+    Column<double> rtt_sum_s;
+};
+
 // Fields of `layout.REPORT` that are read here.
 #define NCC_REPORT_FIELDS(X)                                                                                           \
     X(uint32_t, seq)                                                                                                   \

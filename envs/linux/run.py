@@ -6,39 +6,56 @@ import os
 import platform
 import time
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FloatArray, FlowRecords, FlowTable, IntArray, records
 from ncc.core.measurement import Measurement
+from ncc.core.receivers import Grants
 from ncc.core.scenario import Scenario
 from ncc.core.units import NS_PER_S, to_ns
+from ncc.core.writes import pieces
 from ncc.envs.linux import machine, traffic
+from ncc.envs.linux.gates import Gates
 from ncc.envs.linux.measure import PORT_COUNTERS, Meter
+from ncc.envs.linux.order_program import OrderProgram
 from ncc.envs.linux.periods import Periods, sleep_until
-from ncc.envs.linux.senders import KERNEL, KernelSenders, Senders, ShimSenders
+from ncc.envs.linux.senders import KERNEL, KernelSenders, Queues, Senders, ShimSenders, queue_mode
 from ncc.envs.linux.settings import GRACE_S, LinuxSettings
 from ncc.envs.linux.shim import Shim
-from ncc.envs.linux.stack import not_honoured
+from ncc.envs.linux.stack import not_honoured, told_bytes
 from ncc.envs.linux.switch import STATS
 from ncc.envs.linux.traffic import Sender, Traffic, TrafficOptions
+from ncc.envs.linux.wake import Waker
 from ncc.harness.datapath import HostStack, Records
+from ncc.harness.messages import patience_s
+
+if TYPE_CHECKING:  # transports must be listed without pyroute2, too
+    from ncc.envs.linux.rack import Rack
 
 LEAD_NS = 5_000_000
 """Nanoseconds from the first `step` to time 0, enough for all programs to be ready."""
 CHECK_PERIODS = 50
 """Number of periods between two checks that the traffic program still runs."""
 LATE_QUANTILES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
+NOT_MESSAGES = (
+    "stack.messages: receivers' words are no packets, since one process decides for all hosts: they take no "
+    "bandwidth, and are as late and as lost as the scenario says.",
+    "A flow begins at the period's beginning that is nearest to its start; one that waits for 200 ms or more sends a "
+    "packet each time the kernel probes the path.",
+)
 
 
 class Run:
     """One run, from its rack to its records."""
 
-    def __init__(self, scenario: Scenario, flows: FlowTable, stack: HostStack, settings: LinuxSettings) -> None:
+    def __init__(
+        self, scenario: Scenario, flows: FlowTable, stack: HostStack, settings: LinuxSettings, seed: int
+    ) -> None:
         self.scenario, self.flows, self.settings = scenario, flows, settings
-        self.topology = scenario.network()
+        self.topology, self._stack, self._seed = scenario.network(), stack, seed
         self._undo = ExitStack()
         self._own_cores, self._traffic_cores = machine.split_cores() if settings.cores == "split" else ((), ())
         self._scheduling = self._undo.enter_context(ExitStack())
@@ -47,9 +64,10 @@ class Run:
         self._longest_s = settings.check_length(scenario.duration_s, scenario.drain_s)
         self._late_ns: list[int] = []
         self._read_ns = 0
-        self._begun = False
+        self._begun, self._checked = False, b""
         self._cpu_s = self._wall_s = self._ready_s = self._cpu_frac = self._waited_s = 0.0
         self._finish_ns = np.zeros(len(flows), np.uint64)
+        self._last: Measurement
         self._columns = np.array([list(STATS.names or ()).index(name) for name in PORT_COUNTERS])
         try:
             self._prepare()
@@ -72,18 +90,25 @@ class Run:
         from ncc.envs.linux.rack import Rack
 
         topology, scenario, settings, transport = self.topology, self.scenario, self.settings, self.scenario.transport
-        rack = Rack(topology, transport, scenario.nic)
+        self.mode = queue_mode(stack, settings)
+        program = None
+        if self.mode is not None:
+            program = OrderProgram(settings.heartbeat_timeout_s, self.mode, stack.order_params)
+            self._undo.callback(program.close)
+        rack = Rack(topology, transport, scenario.nic, program)
         self._rack, self._switch = self._undo.enter_context(rack), rack.switch
-        addresses = [rack.address(host) for host in topology.agent_hosts]
+        self._queues = Queues(program, [rack.queues[host] for host in topology.agent_hosts]) if program else None
         self._senders: Senders = (
-            KernelSenders(stack, topology)
+            KernelSenders(stack, topology, self._queues)
             if stack.transport.startswith(KERNEL)
             else ShimSenders(
                 stack,
-                addresses,
+                rack,
                 topology,
+                self._queues,
                 timeout_s=settings.heartbeat_timeout_s,
                 proportional=scenario.transport.recovery == "modern",
+                patience_s=patience_s(scenario) if stack.hold else 0.0,
             )
         )
         self._undo.callback(self._senders.close)
@@ -91,12 +116,14 @@ class Run:
             congestion=self._senders.congestion,
             ecn=self._senders.ecn,
             deadline_s=self._longest_s,
-            send_buffer_bytes=transport.send_buffer_bytes,
+            send_buffer_bytes=0 if scenario.nic.knows == "backlog" else transport.send_buffer_bytes,
             receive_buffer_bytes=transport.receive_buffer_bytes,
             sample_s=scenario.period_s if self._senders.samples else 0.0,
             nice=machine.TRAFFIC_NICE if settings.scheduling == "fifo" else 0,
             connections_per_pair=transport.connections_per_pair,
+            pieces=pieces((each.writes for _, each in scenario.workload), self.flows.traffic),
             marks=self.shim is not None,
+            tells_bytes=told_bytes(transport, scenario.nic) if program is not None and program.takes_sizes else 0,
             cores=self._traffic_cores,
         )
         ends = [Sender(rack.namespace(host), rack.address(host)) for host in topology.hosts]
@@ -106,7 +133,22 @@ class Run:
         )
         self._traffic = self._undo.enter_context(Traffic(ends, self.flows, src, dst, options))
         self._switch.begin()
+        # Rows are 64-bit counters, so one copy takes the wanted columns.
+        stats = self._switch.sample()
+        self._stats: IntArray = stats.view(np.int64).reshape(len(stats), -1)
         self.meter = Meter(scenario, self.flows, self._ports())
+        self._gates = self._made_gates(rack) if scenario.has_receivers else None
+
+    def _made_gates(self, rack: "Rack") -> Gates:
+        from ncc.envs.linux import namespaces
+
+        wakers: dict[int, Waker] = {}
+        for host in np.unique(self.flows.src).tolist() if self._stack.hold else ():
+            with namespaces.inside(rack.namespace(host)):
+                wakers[host] = Waker(rack.address(host))
+            self._undo.callback(wakers[host].close)
+        addresses = {host: rack.address(host) for host in self.topology.hosts}
+        return Gates(self.scenario, self.flows, self._seed, wakers, addresses)
 
     @property
     def shim(self) -> Shim | None:
@@ -121,6 +163,8 @@ class Run:
         """Return the limits as an array [n_agents]; raise `ConfigError` for a wrong shape or value."""
         hosts = self.topology.agent_hosts
         limits = np.ascontiguousarray(limits_bps, dtype=np.float64)
+        if limits.shape == (len(hosts),) and limits.tobytes() == self._checked:
+            return limits
         if limits.shape != (len(hosts),):
             raise ConfigError(
                 f"rate_limits_bps must have shape ({len(hosts)},), one per agent host, got {limits.shape}"
@@ -131,7 +175,24 @@ class Run:
                 f"rate_limits_bps of host {self.topology.nodes[hosts[index]].name} (index {index}) must be above 0 "
                 f"bits/s, or inf for no limit, got {limits[index]}"
             )
+        if self.scenario.neighbourhoods == "receivers" and np.isfinite(limits).any():
+            raise ConfigError(
+                "rate_limits_bps must be inf: with Scenario.neighbourhoods=receivers hosts have no limits"
+            )
+        self._checked = limits.tobytes()
         return limits
+
+    def tell(self, grants: Grants) -> None:
+        """Have receivers say this from the next step on; see `ncc.harness.datapath.Tells`."""
+        if self._gates is None:
+            raise ConfigError("Grants need receivers: set Scenario.neighbourhoods to receivers or both")
+        if self.shim is None and len(grants):
+            raise ConfigError(
+                f"Senders cannot be told anything over {self._stack.transport}, which is the kernel's own: use a "
+                "transport of our own"
+            )
+        grants.check(self.topology)
+        self._gates.tell(grants, self._last)
 
     def step(self, limits_bps: FloatArray) -> Measurement:
         periods = self._periods
@@ -141,6 +202,8 @@ class Run:
             self._begin()
         if self._latency_ns:
             sleep_until(periods.start_ns + periods.epoch * periods.period_ns + self._latency_ns)
+        if self._gates is not None and isinstance(self._senders, ShimSenders):
+            self._gates.decide(self._senders, periods.start_ns, time.monotonic_ns())
         self._senders.decide(limits_bps, time.monotonic_ns(), self.meter, periods.epoch * self.scenario.period_s)
         self._wait()
         now_ns = time.monotonic_ns()
@@ -176,20 +239,25 @@ class Run:
         self._late_ns.append(time.monotonic_ns() - end_ns)
 
     def _measured(self, interval_s: float, limits_bps: FloatArray) -> Measurement:
-        return self.meter.measure(
+        time_s = self._periods.epoch * self.scenario.period_s
+        measured = self.meter.measure(
             epoch=self._periods.epoch,
-            time_s=self._periods.epoch * self.scenario.period_s,
+            time_s=time_s,
             interval_s=interval_s,
             limits_bps=limits_bps,
             finished=self._finish_ns > 0,
             ports=self._ports(),
         )
+        if self._gates is None:
+            return measured
+        # As `Blocks.made` makes it: `dataclasses.replace` would set all fields one by one.
+        vars(measured)["edges"] = self._gates.edges(self.meter, self._traffic.flows["state"], time_s)
+        self._last = measured
+        return measured
 
     def _ports(self) -> IntArray:
-        stats = self._switch.sample()
-        # Rows are 64-bit counters, so one copy takes the wanted columns.
-        counters: IntArray = stats.view(np.int64).reshape(len(stats), -1).take(self._columns, axis=1)
-        return counters
+        self._switch.sample()
+        return self._stats.take(self._columns, axis=1)
 
     def records(self) -> Records:
         """Return the records; flows that ended after the last period count as unfinished."""
@@ -228,7 +296,14 @@ class Run:
             "late_periods_s": round(float(late_us[late_us > self._periods.period_ns / 1e3].sum()) / 1e6, 6),
             "waited_s": round(self._waited_s, 6),
             "agent_cpu_frac": round(self._cpu_frac, 4),
-            "not_honoured": [*not_honoured(self.scenario.transport, self.scenario.nic), *self.meter.not_honoured()],
+            "not_honoured": [
+                *not_honoured(self.scenario.transport, self.scenario.nic, self._stack.order, self.mode),
+                *self.meter.not_honoured(),
+                *(NOT_MESSAGES if self._gates is not None and self._stack.hold else ()),
+            ],
+            "receivers": {} if self._gates is None else self._gates.counts,
+            "order": self.mode or "pacing",
+            "queues": self._queues.counters() if self._queues is not None else {},
             "shim": self._senders.counters(),
             "torn_reports": self._senders.torn,
             "failed_flows": self._failed(),
@@ -245,12 +320,16 @@ class Run:
         missed, periods = self._periods.missed, self._periods.epoch
         if self._senders.steers and missed > self.settings.missed_frac * periods:
             said.append(f"{missed} of {periods} periods had no decision: the machine is too loaded")
-        if self._senders.steers and (n := counters.get("fallbacks", 0)):
+        if self._senders.steers and self._queues is None and (n := counters.get("fallbacks", 0)):
             said.append(f"decisions stopped for more than {timeout_s:g} s, and connections fell back {n} times")
+        if self._senders.steers and self._queues is not None and (n := self._queues.counters()["silent_pkts"]):
+            said.append(
+                f"decisions stopped for more than {timeout_s:g} s, and {n} packets left without a limit or order"
+            )
         if n := counters.get("unreported", 0):
             said.append(
-                f"{n} connections found no free slot: they were neither reported nor weighed or overridden; their "
-                "host's limit holds"
+                f"{n} connections found no free slot: they were neither reported nor weighed, overridden or held; "
+                "their host's limit holds"
             )
         for row, why in list(self._failed().items())[:3]:
             said.append(f"the connection of flow {row} ended early: {why}")

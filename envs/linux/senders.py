@@ -4,26 +4,38 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.topology import Topology
 from ncc.core.units import NS_PER_S
 from ncc.envs.linux.extension import extension, reports_of
 from ncc.envs.linux.measure import Meter
+from ncc.envs.linux.offer import offered
 from ncc.envs.linux.order import Weights
+from ncc.envs.linux.order_program import Mode, OrderProgram
+from ncc.envs.linux.queue import HostQueue
+from ncc.envs.linux.settings import LinuxSettings
 from ncc.envs.linux.shim import Shim
+from ncc.envs.linux.stack import HELD_BYTES
 from ncc.envs.linux.traffic import Traffic
 from ncc.envs.native.params import check_params
 from ncc.harness.datapath import HostStack
+
+if TYPE_CHECKING:  # transports must be listed without pyroute2, too
+    from ncc.envs.linux.rack import Rack
 
 KERNEL = "linux::"
 """Prefix of the names of the kernel's own congestion controls."""
 NO_ECN = ("bbr",)
 """Congestion controls of the kernel that ignore marks: with ECN, switches would mark their packets, never drop them."""
+KNOWN = ("known", "sjf", "srpt")
+"""Orders by size, which hosts' queues keep as far as sizes are known there."""
+DEPTH = "kappa"
+"""Parameter of orders that hosts' queues cannot keep: how many flows are put in order."""
 US = 1_000_000
 WEIGH_NS = 8_000_000
 """Least time between two updates of weights, in which the kernel passes on the unused parts of shares. More frequent
@@ -74,7 +86,33 @@ def kernel_controls() -> tuple[str, ...]:
     return tuple(sorted(name for name in names if not name.startswith("ncc_")))
 
 
-def check_stack(stack: HostStack) -> None:
+def wanted_mode(stack: HostStack, settings: LinuxSettings) -> Mode | None:
+    """Return the mode of hosts' queues for a stack; None if its limits and order are by pacing."""
+    if settings.order == "pacing":
+        return None
+    if stack.order == "fifo":
+        return "fifo" if settings.order == "kernel" else None
+    return "known" if stack.order in KNOWN and not dict(stack.order_params).get(DEPTH) else None
+
+
+def queue_mode(stack: HostStack, settings: LinuxSettings) -> Mode | None:
+    """Return `wanted_mode` if this kernel offers it, else None.
+
+    Raises:
+        DatapathError: the settings ask for it, or the order among the kernel's own controls, and there is none.
+    """
+    mode = wanted_mode(stack, settings)
+    if mode is None or (offer := offered()).kind != "none":
+        return mode
+    if settings.order == "kernel" or (stack.transport.startswith(KERNEL) and stack.order != "fifo"):
+        raise DatapathError(
+            f"No order in the kernel is possible here: {offer.sentence}; or set datapath.linux.settings.order=pacing "
+            "and a transport of our own."
+        )
+    return None
+
+
+def check_stack(stack: HostStack, settings: LinuxSettings) -> None:
     """Raise an error as `Datapath.start` does if a stack names something that does not exist."""
     if stack.transport not in (known := transports()):
         raise UnknownNameError("transport", stack.transport, known)
@@ -85,37 +123,78 @@ def check_stack(stack: HostStack) -> None:
             raise ConfigError(
                 f"Transport {stack.transport} is the kernel's own and takes no parameters, got {stack.params[0][0]}"
             )
-        if stack.order != "fifo":
+        if stack.order != "fifo" and wanted_mode(stack, settings) is None:
             raise ConfigError(
                 f"Flow order {stack.order} needs a transport of our own, which can be paced; {stack.transport} is the "
-                "kernel's: set stack.order to fifo"
+                f"kernel's: set stack.order to fifo, or to {' or '.join(KNOWN)} with "
+                "datapath.linux.settings.order=kernel"
             )
         return
     check_params(stack.transport, extension().params(stack.transport), stack.params)
     check_params(f"flow order {stack.order}", extension().order_params(stack.order), stack.order_params)
 
 
+class Queues:
+    """Queues of the agents' hosts, in which limits and an order are in force."""
+
+    def __init__(self, program: OrderProgram, queues: Sequence[HostQueue]) -> None:
+        self._program, self._queues = program, queues
+        self._silent_pkts: int | None = None
+
+    def decide(self, limits_bps: FloatArray, now_ns: int) -> None:
+        """Put limits [n_agents] into force, and renew them."""
+        if self._silent_pkts is None:  # what has left before the first decision
+            self._silent_pkts = self._program.counters()["silent_pkts"]
+        self._program.beat(now_ns)
+        for queue, limit_bps in zip(self._queues, limits_bps.tolist(), strict=True):
+            queue.limit(limit_bps, now_ns)
+
+    def counters(self) -> dict[str, int]:
+        """Return counts of the program since the first decision, and of all queues."""
+        counted = self._program.counters()
+        counted["silent_pkts"] -= self._silent_pkts or 0
+        for queue in self._queues:
+            for name, count in queue.counters().items():
+                counted[name] = counted.get(name, 0) + count
+        return counted
+
+
 class ShimSenders(Senders):
-    """One of our headers in the kernel, limited and reported by the shim."""
+    """One of our headers in the kernel, reported by the shim, and limited by it or by the hosts' queues."""
 
     def __init__(
-        self, stack: HostStack, addresses: Sequence[str], topology: Topology, *, timeout_s: float, proportional: bool
+        self,
+        stack: HostStack,
+        rack: "Rack",
+        topology: Topology,
+        queues: Queues | None = None,
+        *,
+        timeout_s: float,
+        proportional: bool,
+        patience_s: float = 0.0,
     ) -> None:
         self.ecn = int(extension().ecn(stack.transport) != 0)
         self.shim = Shim(stack.transport, stack.params, timeout_s=timeout_s, proportional=proportional)
         self.congestion = self.shim.name
         self._topology = topology
-        self._weights = Weights(stack.order, stack.order_params) if stack.order != "fifo" else None
+        self._queues = queues
+        paced = queues is None and stack.order != "fifo"
+        self._weights = Weights(stack.order, stack.order_params) if paced else None
         self._timeout_ns, self._beat_ns = round(timeout_s * NS_PER_S), 0
         self._limits, self._weighed_ns = b"", 0
-        self.steers = self._weights is not None
+        self.steers = stack.order != "fifo" or stack.hold
         reports = self.shim.reports
         self._reports = reports_of(reports)
         # Slots in use at the last reports, the first `_n`: whose they are.
         self._slots, self._rows = np.zeros(len(reports), np.int64), np.zeros(len(reports), np.int64)
         self._generations, self._n = np.zeros(len(reports), np.uint32), 0
-        for index, address in enumerate(addresses):
-            self.shim.add_host(index, address)
+        agents = topology.agent_hosts
+        others = tuple(host for host in topology.hosts if host not in agents)
+        # Who has no limit is no host of the shim's, unless it holds flows.
+        steered = {host: index for index, host in enumerate((*agents, *others) if patience_s else agents)}
+        for host in topology.hosts:
+            self.shim.add_host(steered.get(host), rack.address(host), rack.cookie(host))
+        self.shim.hosts["patience_ns"] = round(patience_s * NS_PER_S)
 
     def decide(self, limits_bps: FloatArray, now_ns: int, meter: Meter, time_s: float) -> None:
         if now_ns - self._beat_ns > self._timeout_ns:  # after a silence, others may be in force
@@ -123,10 +202,15 @@ class ShimSenders(Senders):
         self.shim.beat(now_ns)
         self._beat_ns = now_ns
         if (limits := limits_bps.tobytes()) != self._limits:
-            self._check_limits(limits_bps, meter)
+            check_limits(limits_bps, meter, self._topology)
             self.steers |= bool(np.isfinite(limits_bps).any())
             self._limits = limits
-            self.shim.limit(limits_bps)
+            if self._queues is None:
+                self.shim.limit(limits_bps)
+            else:
+                self.shim.hold(np.where(np.isfinite(limits_bps), HELD_BYTES, 0))
+        if self._queues is not None:
+            self._queues.decide(limits_bps, now_ns)
         if self._weights is not None and len(meter.live) and now_ns - self._weighed_ns >= WEIGH_NS:
             self._weighed_ns = now_ns
             self._weigh(*self._weights.of(meter, time_s), len(meter.size_bytes))
@@ -138,19 +222,6 @@ class ShimSenders(Senders):
         slots = self._slots[: self._n]
         self.shim.decisions["weight"][slots] = weight[self._rows[: self._n]]
         self.shim.decisions["generation"][slots] = self._generations[: self._n]
-
-    def _check_limits(self, limits_bps: FloatArray, meter: Meter) -> None:
-        inside = meter.inside_rows
-        if not len(inside) or np.isinf(limits_bps).all():
-            return
-        limited = np.isfinite(np.append(limits_bps, np.inf))[meter.agent[inside]]
-        if limited.any():
-            row = int(inside[limited][0])
-            host = self._topology.nodes[self._topology.agent_hosts[int(meter.agent[row])]].name
-            raise ConfigError(
-                f"The limit of host {host} is of packets that leave its neighbourhood, and on linux it holds for all "
-                f"its connections, also for flow {row}, which stays inside: use a workload without such flows"
-            )
 
     def report(self, meter: Meter, traffic: Traffic) -> None:
         self._n, ended, torn = extension().collect(
@@ -165,6 +236,10 @@ class ShimSenders(Senders):
         if ended:
             self.shim.give_back(ended)
 
+    def connections(self) -> tuple[IntArray, IntArray, Any]:
+        """Return the slots in use at the last reports, the rows of their flows (-1: none), and their generations."""
+        return self._slots[: self._n], self._rows[: self._n], self._generations[: self._n]
+
     def counters(self) -> dict[str, int]:
         return self.shim.counters()
 
@@ -172,22 +247,44 @@ class ShimSenders(Senders):
         self.shim.close()
 
 
+def check_limits(limits_bps: FloatArray, meter: Meter, topology: Topology) -> None:
+    """Raise `ConfigError` if a limit would hold for flows that it is not for."""
+    inside = meter.inside_rows
+    if not len(inside) or np.isinf(limits_bps).all():
+        return
+    limited = np.isfinite(np.append(limits_bps, np.inf))[meter.agent[inside]]
+    if limited.any():
+        row = int(inside[limited][0])
+        host = topology.nodes[topology.agent_hosts[int(meter.agent[row])]].name
+        raise ConfigError(
+            f"The limit of host {host} is of packets that leave its neighbourhood, and on linux it holds for all "
+            f"its connections, also for flow {row}, which stays inside: use a workload without such flows"
+        )
+
+
 class KernelSenders(Senders):
-    """One of the kernel's own controls, an independent reference: no limit, no order, and TCP_INFO for reports."""
+    """One of the kernel's own controls, an independent reference: TCP_INFO for reports, and limits only by queues."""
 
     samples = True
 
-    def __init__(self, stack: HostStack, topology: Topology) -> None:
+    def __init__(self, stack: HostStack, topology: Topology, queues: Queues | None = None) -> None:
         self.congestion = stack.transport.removeprefix(KERNEL)
         self.ecn = int(self.congestion not in NO_ECN)
-        self._transport, self._topology = stack.transport, topology
+        self._transport, self._topology, self._queues = stack.transport, topology, queues
+        self.steers = stack.order != "fifo"
 
     def decide(self, limits_bps: FloatArray, now_ns: int, meter: Meter, time_s: float) -> None:
+        if self._queues is not None:
+            check_limits(limits_bps, meter, self._topology)
+            self.steers |= bool(np.isfinite(limits_bps).any())
+            self._queues.decide(limits_bps, now_ns)
+            return
         if (finite := np.flatnonzero(np.isfinite(limits_bps))).size:
             host = self._topology.nodes[self._topology.agent_hosts[int(finite[0])]].name
             raise ConfigError(
                 f"Host {host} cannot be limited to {limits_bps[finite[0]]:g} bits/s: {self._transport} is the kernel's "
-                "own and takes no rate limit on linux; use a transport of our own"
+                "own and takes no rate limit by pacing; use a transport of our own, or "
+                "datapath.linux.settings.order=kernel"
             )
 
     def report(self, meter: Meter, traffic: Traffic) -> None:
@@ -196,10 +293,11 @@ class KernelSenders(Senders):
         flows = traffic.flows[rows]
         meter.update(
             rows,
-            _signed(flows["acked_bytes"]),
-            _signed(flows["left_bytes"]),
-            flows["rtt_sum_us"] / US,
-            flows["rtt_samples"].astype(np.int64),
+            known_bytes=_signed(flows["handed_bytes"]),
+            delivered_bytes=_signed(flows["acked_bytes"]),
+            left_bytes=_signed(flows["left_bytes"]),
+            rtt_sum_s=flows["rtt_sum_us"] / US,
+            rtt_samples=flows["rtt_samples"].astype(np.int64),
         )
 
 

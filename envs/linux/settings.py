@@ -29,6 +29,9 @@ class LinuxSettings(Value, frozen=True):
     goodput and doubles queues."""
     missed_frac: Fraction = 0.02
     """Fraction of periods without a decision above which a run should not be used, if there was anything to decide."""
+    order: Literal["kernel", "pacing"] | None = None
+    """Place of hosts' limits and of orders; `kernel` has a queue in each host, which sends packets in order and within
+    the limit, `pacing` gives each connection a rate, by weights. None: `kernel` for srpt and sjf where offered."""
     longest_s: Annotated[float, Meta(gt=0, le=3600)] = 600.0
     """Longest run in seconds: flows end by themselves then, or some seconds after the scenario's own end, if any."""
 

@@ -2,6 +2,7 @@
 """`Shim`: a controller of `baselines/` in the kernel, with reports of every connection, limits and weights."""
 
 import ipaddress
+import math
 import struct
 import time
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ncc.core.errors import ConfigError, DatapathError
-from ncc.core.flows import FloatArray
+from ncc.core.flows import FloatArray, IntArray
 from ncc.envs.linux import layout, objects
 from ncc.envs.linux.extension import bpf, extension, memory
 from ncc.envs.native.params import check_params
@@ -39,6 +40,8 @@ class Shim:
         name: registered name; None: that of `ncc.envs.linux.objects.congestion_name`.
         proportional: True lets windows shrink packet by packet (PRR, baselines/prr.h), as the kernel's own controllers
             do; False shrinks them at once.
+        user_slots: slots that one user of the machine may hold; further connections of his are limited and not
+            reported.
 
     Attributes:
         name: name by which sockets select it (TCP_CONGESTION).
@@ -61,6 +64,7 @@ class Shim:
         timeout_s: float,
         name: str | None = None,
         proportional: bool = False,
+        user_slots: int = layout.FLOWS_MAX,
     ) -> None:
         if not 0 < timeout_s < 1e9:
             raise ConfigError(f"Shim.timeout_s must be a positive number of seconds, got {timeout_s!r}.")
@@ -72,15 +76,15 @@ class Shim:
         data = None if name is None else objects.renamed(path, controller, name)
         self._object: Any = bpf().Object(str(path), data)
         try:
-            self._load(values, timeout_s, proportional)
+            self._load(values, timeout_s, proportional, user_slots)
         except BaseException:
             self.close()
             raise
 
-    def _load(self, values: list[int], timeout_s: float, proportional: bool) -> None:
+    def _load(self, values: list[int], timeout_s: float, proportional: bool, user_slots: int) -> None:
         params = np.zeros(1, layout.PARAMS)
         params["values"][0, : len(values)] = values
-        params["proportional"] = proportional
+        params["proportional"], params["user_slots"] = proportional, user_slots
         self._object.set(".rodata.params", params.tobytes())
         self._object.load()
         self.reports: NDArray[np.void] = memory(self._object, "reports", layout.REPORT)
@@ -88,6 +92,10 @@ class Shim:
         self.hosts: NDArray[np.void] = memory(self._object, "hosts", layout.HOST)
         self.agent: NDArray[np.void] = memory(self._object, "agent", layout.AGENT)
         self.agent["timeout_ns"] = int(timeout_s * 1e9)
+        # Columns that are used in every period: naming a field of a row takes longer than reading it.
+        self._beat_ns, self._started = self.agent["beat_ns"], self.agent["started"]
+        self._fallbacks, self._windows = self.agent["fallbacks"], self.hosts["window_bytes"]
+        self._rates, self._decisions = self.hosts["rate_bytes_per_s"], self.hosts["decision"]
         self._free(range(layout.FLOWS_MAX))
         try:
             self._object.register("shim")
@@ -98,32 +106,46 @@ class Shim:
                 "(`ncc host run --name`)."
             ) from None
 
-    def add_host(self, index: int, address: str) -> None:
-        """Put connections that begin from now on at `address` (IPv4) under the limit of host `index`.
+    def add_host(self, index: int | None, address: str, cookie: int) -> None:
+        """Put connections that begin from now on at an address under the limit of host `index`, and report them.
 
-        A host may have several addresses.
+        A host may have several addresses. Connections of no host are neither limited nor reported.
+
+        Args:
+            index: of the host; None: no limit, only reports.
+            address: IPv4.
+            cookie: of the network namespace, as of `ncc.envs.linux.machine.namespace_cookie`.
         """
-        if not 0 <= index < layout.HOSTS_MAX:
+        if index is not None and not 0 <= index < layout.HOSTS_MAX:
             raise ConfigError(f"A host's index must be from 0 to {layout.HOSTS_MAX - 1}, got {index!r}")
         try:
-            packed = ipaddress.IPv4Address(address).packed
+            number = int(ipaddress.IPv4Address(address))
         except ValueError as error:
             raise ConfigError(f"A host's address must be an IPv4 address, got {address!r} ({error})") from None
-        self._object.update("addresses", packed, struct.pack("=I", index))
+        source = np.array([(cookie, number, 0)], layout.SOURCE).tobytes()
+        self._object.update("addresses", source, struct.pack("=I", layout.NO_HOST if index is None else index))
 
     def beat(self, now_ns: int | None = None) -> None:
         """Renew limits and weights for another `timeout_s`; `now_ns` is `time.monotonic_ns()`."""
-        self.agent["beat_ns"] = time.monotonic_ns() if now_ns is None else now_ns
+        self._beat_ns[0] = time.monotonic_ns() if now_ns is None else now_ns
 
     def limit(self, rates_bps: FloatArray) -> None:
         """Limit hosts 0 to n - 1 to rates [n] in bits/s of IP packets with data; inf means no limit."""
-        if not rates_bps.min(initial=np.inf) > 0:  # NaN fails too
-            host = int(np.flatnonzero(~(rates_bps > 0))[0])
-            raise ConfigError(f"The limit of host {host} must be above 0 bit/s (inf: none), got {rates_bps[host]}.")
-        bytes_per_s = np.where(np.isinf(rates_bps), 0.0, np.clip(rates_bps / 8, 1.0, RATE_MAX))
-        rows = self.hosts[: len(rates_bps)]
-        rows["rate_bytes_per_s"] = bytes_per_s.astype(np.uint64)
-        rows["decision"] += np.uint64(1)
+        rates = rates_bps.tolist()
+        for host, rate in enumerate(rates):
+            if not rate > 0:  # NaN fails too
+                raise ConfigError(f"The limit of host {host} must be above 0 bit/s (inf: none), got {rate}.")
+        self._rates[: len(rates)] = [
+            0 if rate == math.inf else int(min(max(rate / 8, 1.0), RATE_MAX)) for rate in rates
+        ]
+        self._decisions[: len(rates)] += np.uint64(1)
+
+    def hold(self, window_bytes: Sequence[int] | IntArray) -> None:
+        """Give connections of hosts 0 to n - 1 a window of at least `window_bytes` [n]; 0: their controller's.
+
+        A connection has it from its first packet until the first mark or loss, and again after a pause.
+        """
+        self._windows[: len(window_bytes)] = window_bytes
 
     def give_back(self, slots: Sequence[int] | NDArray[np.intp]) -> None:
         """Free slots whose last report has been read."""
@@ -136,7 +158,12 @@ class Shim:
 
     def used(self) -> int:
         """Number of slots, counted from the first, that have ever had a connection: free slots are reused last."""
-        return min(int(self.agent["started"][0]), layout.FLOWS_MAX)
+        return min(int(self._started.item()), layout.FLOWS_MAX)
+
+    @property
+    def fallbacks(self) -> int:
+        """Number of times that connections stopped obeying because no `beat` came, as in `counters`."""
+        return int(self._fallbacks.item())
 
     def counters(self) -> dict[str, int]:
         """Return the kernel's counters since the start, by the names in `layout.COUNTERS`."""

@@ -8,10 +8,19 @@ from pathlib import Path
 
 from ncc.core.errors import DatapathError
 from ncc.core.scenario import Nic, Transport
+from ncc.core.units import BITS_PER_BYTE
+from ncc.envs.linux.order_program import CLASSES, Mode
+from ncc.envs.linux.queue import BURST_PKTS, BURST_S, PROMPT_S, SETTLED_S
 
 MS_PER_S = 1000
 KERNEL_INITIAL_RTO_S = 1.0
 """Initial retransmission timeout of the kernel, TCP_TIMEOUT_INIT."""
+KERNEL_SEND_BUFFER_BYTES = 16_384
+"""Send buffer of a new socket, in memory: the kernel's own default of tcp_wmem."""
+TELLS_SIZES = 2**31 - 1
+"""`TrafficOptions.tells_bytes` with which senders tell whole sizes of flows."""
+KERNEL_SEND_BUFFER_PKTS = 22
+"""Full packets whose payload a connection's buffer takes at the first write, as measured: it has grown by then."""
 KERNEL_TIMER_SLACK_S = 2e-3
 """Addition to the kernel's timers of loss probes and of reordering, TCP_TIMEOUT_MIN_US."""
 ROUNDING = 1e-6
@@ -19,6 +28,12 @@ _RTAX_RTO_MIN = 13
 """Constant of linux/rtnetlink.h."""
 _MONOTONIC_COARSE = 6
 """Clock CLOCK_MONOTONIC_COARSE of linux/time.h, which advances with the jiffies."""
+HELD_BYTES = 65_536
+"""Bytes of a message that may wait in a host's queue (`queue`)."""
+HELD_RTO_S = 0.4
+"""Least retransmission timeout of hosts with such a queue: shorter ones go off while packets wait there."""
+HEADER_BYTES = 40
+"""IP and TCP headers of a data packet, without timestamps."""
 SKB_OVERHEAD = 2
 """Ratio of the memory that a packet is charged for to its payload, at most, for packets of 1500 bytes."""
 
@@ -36,15 +51,19 @@ def of_switch() -> dict[str, str]:
     return {"net/ipv4/ip_forward": "1"}
 
 
-def of_host(transport: Transport, nic: Nic) -> dict[str, str]:
-    """Return settings of a host's namespace.
+def of_host(transport: Transport, nic: Nic, mode: Mode | None = None) -> dict[str, str]:
+    """Return settings of a host's namespace; `mode` is that of its queue, None without one (queue.py).
 
     `tcp_tso_rtt_log` 0 lets paced flows send packet by packet. With classic recovery, `tcp_early_retrans` 0 leaves lost
     tails to the timeout as in simulators; with probes, Linux would have a third of the timeouts in bursts over a short
     buffer. Buffer sizes are in memory, of which a packet takes about twice its payload; they are doubled so that the
-    window can reach the scenario's size.
+    window can reach the scenario's size. Where hosts know the backlog only, a send buffer begins as small as it does in
+    Linux, and grows with the window. Before a queue that delays packets, TCP must not wait for them to leave before it
+    sends the next, neither to fill it up (`tcp_autocorking`) nor because `tcp_limit_output_bytes` wait.
     """
+    queued = max(nic.small_queue_bytes, HELD_BYTES) if mode is not None else nic.small_queue_bytes
     send, receive = transport.send_buffer_bytes, transport.receive_buffer_bytes
+    first = KERNEL_SEND_BUFFER_BYTES if nic.knows == "backlog" else send
     return {
         "net/ipv4/tcp_ecn": "1",
         "net/ipv4/tcp_no_metrics_save": "1",
@@ -54,20 +73,42 @@ def of_host(transport: Transport, nic: Nic) -> dict[str, str]:
         "net/ipv4/tcp_early_retrans": "3" if transport.recovery == "modern" else "0",
         "net/ipv4/tcp_sack": str(int(transport.sack)),
         "net/ipv4/tcp_reordering": str(transport.dup_ack_pkts),
-        "net/ipv4/tcp_wmem": f"4096 {send} {SKB_OVERHEAD * send}",
+        "net/ipv4/tcp_wmem": f"4096 {first} {SKB_OVERHEAD * send}",
         "net/ipv4/tcp_rmem": f"4096 {receive} {SKB_OVERHEAD * receive}",
-        "net/ipv4/tcp_limit_output_bytes": str(SKB_OVERHEAD * nic.small_queue_bytes),
+        "net/ipv4/tcp_limit_output_bytes": str(SKB_OVERHEAD * queued),
+        "net/ipv4/tcp_autocorking": str(int(mode is None)),
         "net/ipv4/ip_local_port_range": "10000 65535",
     }
 
 
-def metrics(transport: Transport) -> dict[str, int]:
-    """Return metrics of a host's route by iproute2's names; `rto_min` is in ms, rounded up to jiffies by the kernel."""
+def told_bytes(transport: Transport, nic: Nic) -> int:
+    """Return the most bytes of a flow that its sender tells the host's queue before it writes.
+
+    Where hosts know the backlog only, it is what the queue of a card that cuts packets would see at once: a first write
+    as far as the send buffer takes it. The rack's devices take packets one by one.
+    """
+    if nic.knows == "sizes":
+        return TELLS_SIZES
+    return KERNEL_SEND_BUFFER_PKTS * (transport.mtu_bytes - HEADER_BYTES)
+
+
+def least_rto_s(transport: Transport, mode: Mode | None) -> float:
+    """Least retransmission timeout of hosts whose queue has that mode, before the kernel rounds it."""
+    return max(transport.min_rto_s, HELD_RTO_S) if mode is not None else transport.min_rto_s
+
+
+def metrics(transport: Transport, mode: Mode | None = None) -> dict[str, int]:
+    """Return metrics of a host's route by iproute2's names; `rto_min` is in ms, rounded up to jiffies by the kernel.
+
+    With such a queue, the receiver's first window takes `HELD_BYTES`.
+    """
     found = {
         "initcwnd": transport.initial_window_pkts,
-        "rto_min": max(1, round(transport.min_rto_s * MS_PER_S)),
+        "rto_min": max(1, round(least_rto_s(transport, mode) * MS_PER_S)),
         "lock": 1 << _RTAX_RTO_MIN,  # otherwise TCP ignores rto_min
     }
+    if mode is not None:
+        found["initrwnd"] = math.ceil(HELD_BYTES / (transport.mtu_bytes - HEADER_BYTES))
     if transport.delayed_ack_pkts == 1:
         found["quickack"] = 1
     return found
@@ -78,18 +119,41 @@ def jiffy_s() -> float:
     return time.clock_getres(_MONOTONIC_COARSE)
 
 
-def min_rto_s(transport: Transport) -> float:
+def min_rto_s(transport: Transport, mode: Mode | None = None) -> float:
     """Least retransmission timeout of the kernel for the scenario's setting."""
-    jiffies = math.ceil(metrics(transport)["rto_min"] / MS_PER_S / jiffy_s() - ROUNDING)
+    jiffies = math.ceil(metrics(transport, mode)["rto_min"] / MS_PER_S / jiffy_s() - ROUNDING)
     return jiffies * jiffy_s()
 
 
-def not_honoured(transport: Transport, nic: Nic) -> tuple[str, ...]:
-    """List in sentences what the kernel does otherwise than the scenario asks of TCP and the NIC."""
-    said = [
-        f"nic.bucket_bytes ({nic.bucket_bytes}) has no counterpart in Linux, where pacing holds rate limits packet by "
-        "packet.",
-    ]
+def _of_hosts(transport: Transport, nic: Nic, order: str, mode: Mode | None) -> list[str]:
+    """List in sentences what hosts do otherwise with packets that wait."""
+    said: list[str] = []
+    if mode is None:
+        said.append(
+            f"nic.bucket_bytes ({nic.bucket_bytes}) has no counterpart in Linux, where pacing holds rate limits packet "
+            "by packet."
+        )
+        if order != "fifo":
+            said.append(f"Order {order} is by weights of flows, by which they are paced, and not of packets.")
+    else:
+        said.append("A host's limit is of all packets that it sends, also of those without data.")
+        if nic.bucket_bytes != (burst := BURST_PKTS * transport.mtu_bytes):
+            said.append(f"nic.bucket_bytes is {burst} or {BURST_S * 1e6:g} us of the limit, not {nic.bucket_bytes}.")
+        low_bps = BITS_PER_BYTE * transport.mtu_bytes / PROMPT_S
+        said.append(f"Limits below {low_bps / 1e6:g} Mbit/s take {SETTLED_S * MS_PER_S:g} ms to come into force.")
+        if mode == "known":
+            said.append(f"Order {order} is by what is known of a message's size, in {CLASSES} classes.")
+        if nic.small_queue_bytes < HELD_BYTES:
+            said.append(f"nic.small_queue_bytes is {HELD_BYTES}, not {nic.small_queue_bytes}: messages wait there.")
+    return said
+
+
+def not_honoured(transport: Transport, nic: Nic, order: str = "fifo", mode: Mode | None = None) -> tuple[str, ...]:
+    """List in sentences what the kernel does otherwise than the scenario asks of TCP, the NIC and an order of flows.
+
+    `mode` is that of hosts' queues, None if limits and the order are by pacing.
+    """
+    said = _of_hosts(transport, nic, order, mode)
     if transport.recovery == "classic":
         said.append(
             "transport.recovery: Linux finds losses by time (RACK), classic recovery by what arrives after them."
@@ -104,10 +168,10 @@ def not_honoured(transport: Transport, nic: Nic) -> tuple[str, ...]:
             f"transport.timer_tick_s is {jiffy_s() * MS_PER_S:g} ms here, a jiffy, not "
             f"{transport.timer_tick_s * MS_PER_S:g} ms."
         )
-    if abs((kept_s := min_rto_s(transport)) - transport.min_rto_s) > ROUNDING:
+    if abs((kept_s := min_rto_s(transport, mode)) - transport.min_rto_s) > ROUNDING:
+        why = "as packets wait in hosts" if mode is not None else f"in whole jiffies of {jiffy_s() * MS_PER_S:g} ms"
         said.append(
-            f"transport.min_rto_s is {kept_s * MS_PER_S:g} ms here, in whole jiffies of {jiffy_s() * MS_PER_S:g} ms, "
-            f"not {transport.min_rto_s * MS_PER_S:g} ms."
+            f"transport.min_rto_s is {kept_s * MS_PER_S:g} ms here, {why}, not {transport.min_rto_s * MS_PER_S:g} ms."
         )
     if transport.initial_rto_s != KERNEL_INITIAL_RTO_S:
         said.append(

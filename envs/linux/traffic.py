@@ -49,7 +49,7 @@ HEADER = np.dtype(
         *_fields("<u4", "over connections_per_pair"),
         ("congestion", "S16"),
         ("samples", "<u8"),
-        *_fields("<u4", "marks unused"),
+        *_fields("<u4", "marks tells"),
         ("pad", "<u8", (3,)),
     ]
 )
@@ -62,8 +62,8 @@ FLOW = np.dtype(
         *_fields("<u4", "src dst state"),
         ("error", "<i4"),
         *_fields("<u8", "opened_ns finish_ns handed_bytes received_bytes acked_bytes left_bytes rtt_sum_us"),
-        *_fields("<u4", "rtt_samples rtt_us min_rtt_us sent_pkts retransmitted_pkts timeouts ce_pkts cwnd_pkts"),
-        ("pad", "<u8"),
+        *_fields("<u4", "rtt_samples rtt_us min_rtt_us sent_pkts retransmitted_pkts timeouts ce_pkts"),
+        *_fields("<u4", "cwnd_pkts chunk_bytes every_us"),
     ]
 )
 """`struct ncc_traffic_flow`."""
@@ -88,6 +88,7 @@ class TrafficOptions:
     deadline_s: float
     """Seconds after time 0 at which the program ends, whatever is left."""
     send_buffer_bytes: int = 4_194_304
+    """0: the kernel's, which grows with the window."""
     receive_buffer_bytes: int = 4_194_304
     ecn: int = 1
     """Value of net.ipv4.tcp_ecn in every host's namespace: 0 off, 1 requested, 2 accepted only."""
@@ -99,6 +100,11 @@ class TrafficOptions:
     connections_per_pair: int = 0
     """Connections between each ordered pair of hosts that has flows, open before `begin` and kept for its flows; 0:
     each flow opens its own. See `ncc.core.scenario.Transport`."""
+    tells_bytes: int = 0
+    """Most bytes that senders tell the host's queue (`ncc.envs.linux.queue`) of their first write;
+    `stack.TELLS_SIZES`: the sizes of flows; 0: nothing."""
+    pieces: tuple[IntArray, IntArray] | None = None
+    """Pieces in which applications write each flow (`ncc.core.writes.pieces`); None: at once."""
     marks: bool = True
     """True gives a flow's connection its row + 1 as SO_MARK, by which the shim knows it."""
     cores: tuple[int, ...] = ()
@@ -127,9 +133,12 @@ class Traffic:
         header["sample_ns"] = round(options.sample_s * 1e9)
         for name in ("send_buffer_bytes", "receive_buffer_bytes", "ecn", "nice", "connections_per_pair"):
             header[name] = getattr(options, name)
-        header["marks"] = options.marks
+        header["marks"], header["tells"] = options.marks, options.tells_bytes
         header["congestion"] = options.congestion.encode()
         rows["start_ns"] = np.rint(flows.start_s * 1e9).astype(np.uint64)
+        if options.pieces is not None:
+            chunk_bytes, every_ns = options.pieces
+            rows["chunk_bytes"], rows["every_us"] = chunk_bytes, np.maximum(every_ns // 1000, 1)
         rows["size_bytes"], rows["src"], rows["dst"] = flows.size_bytes, src, dst
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the program
         try:

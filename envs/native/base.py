@@ -2,19 +2,22 @@
 """`NativeDatapath`: a simulator in an extension module behind the `Datapath` protocol."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FloatArray, FlowRecords, FlowTable, IntArray, PortRecords
 from ncc.core.measurement import Measurement
-from ncc.core.scenario import Scenario
+from ncc.core.receivers import Edges, Grants
+from ncc.core.scenario import Neighbourhoods, Scenario
 from ncc.core.topology import Topology
 from ncc.core.units import NS_PER_S
 from ncc.envs.native.blocks import Blocks
 from ncc.envs.native.extension import Extension, Network, Spec, load
 from ncc.envs.native.spec import spec_of
 from ncc.harness.datapath import HostStack, Records
+from ncc.harness.messages import Messages
 
 
 class NativeDatapath:
@@ -32,6 +35,9 @@ class NativeDatapath:
     def __init__(self) -> None:
         self._network: Network | None = None
         self._topology: Topology | None = None
+        self._neighbourhoods: Neighbourhoods = "uplink"
+        self._messages: Messages | None = None
+        self._measured: Measurement
         self._stepping = False
 
     @classmethod
@@ -76,13 +82,16 @@ class NativeDatapath:
         self.close()
         network, topology = self.network_of(scenario, spec), scenario.network()
         self._network, self._topology = network, topology
+        self._neighbourhoods = scenario.neighbourhoods
+        self._messages = Messages(scenario, seed) if stack.messages == "packets" else None
         return self._measure(network, topology)
 
     def step(self, rate_limits_bps: FloatArray) -> Measurement:
         """Apply limits [n_agents] (bits/s, > 0, inf for none) and run one period.
 
         Raises:
-            ConfigError: wrong shape, NaN, zero or negative limits, naming the host.
+            ConfigError: wrong shape, NaN, zero or negative limits, naming the host; a limit with receivers'
+                neighbourhoods alone.
             DatapathError: nothing is started, or a controller or connection failed while running.
         """
         network, topology = self._running("step")
@@ -93,6 +102,10 @@ class NativeDatapath:
                 f"got {limits.shape}"
             )
         self.check_limits(limits, topology)
+        if self._neighbourhoods == "receivers" and np.isfinite(limits).any():
+            raise ConfigError(
+                "rate_limits_bps must be inf: with Scenario.neighbourhoods=receivers hosts have no limits"
+            )
         self._stepping = True
         try:
             network.step(limits)
@@ -101,6 +114,26 @@ class NativeDatapath:
         finally:
             self._stepping = False
         return self._measure(network, topology)
+
+    def tell(self, grants: Grants) -> None:
+        """See `ncc.harness.datapath.Tells`."""
+        network, topology = self._running("tell")
+        if self._neighbourhoods == "uplink":
+            raise ConfigError("Grants need receivers: set Scenario.neighbourhoods to receivers or both")
+        grants.check(topology)
+        late_s = np.zeros(len(grants))
+        if self._messages is not None:
+            grants, late_s = self._messages.sent(grants, self._measured)
+        if len(grants) == 0:
+            return
+        network.tell(
+            np.ascontiguousarray(grants.src, np.int64),
+            np.ascontiguousarray(grants.dst, np.int64),
+            np.rint(np.asarray(grants.start_s) * NS_PER_S).astype(np.int64),
+            np.ascontiguousarray(grants.rate_bps, np.float64),
+            np.ascontiguousarray(grants.window_pkts, np.int64),
+            np.rint(late_s * NS_PER_S).astype(np.int64),
+        )
 
     @classmethod
     def check_limits(cls, limits_bps: FloatArray, topology: Topology) -> None:
@@ -147,8 +180,13 @@ class NativeDatapath:
             raise DatapathError(f"{type(self).__name__}.{call}() was called while another thread is in step().")
         return self._network, self._topology
 
-    @staticmethod
-    def _measure(network: Network, topology: Topology) -> Measurement:
+    def _measure(self, network: Network, topology: Topology) -> Measurement:
         blocks = Blocks(topology)
         network.measure(*blocks.arrays)
-        return blocks.measurement()
+        measurement = blocks.measurement()
+        if self._neighbourhoods == "uplink":
+            return measurement
+        whole, real = network.edges()
+        edges = Edges(*whole.reshape(-1, 3).T, *real.reshape(-1, 4).T)
+        self._measured = replace(measurement, edges=edges)
+        return self._measured

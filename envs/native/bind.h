@@ -3,6 +3,7 @@
 // ncc/envs/native/base.py uses it.
 #pragma once
 
+#include "gates.h"
 #include "measure.h"
 #include "order.h"
 #include "spec.h"
@@ -131,8 +132,12 @@ inline void SetFlows(Spec &spec, In<int64_t> start_ns, In<int64_t> src, In<int64
                                         " needs a size of at least 1 byte and a start that "
                                         "is neither negative nor before the flow above it");
         }
-        spec.flows.push_back({start_ns(i), static_cast<uint32_t>(src(i)), static_cast<uint32_t>(dst(i)),
-                              static_cast<uint64_t>(size_bytes(i))});
+        FlowSpec flow{};
+        flow.start_ns = start_ns(i);
+        flow.src = static_cast<uint32_t>(src(i));
+        flow.dst = static_cast<uint32_t>(dst(i));
+        flow.size_bytes = static_cast<uint64_t>(size_bytes(i));
+        spec.flows.push_back(flow);
     }
 }
 
@@ -144,6 +149,29 @@ inline void SetLimited(Spec &spec, In<uint8_t> data, In<uint8_t> acks)
     for (size_t i = 0; i < spec.flows.size(); ++i) {
         spec.flows[i].limited[0] = data(i) != 0;
         spec.flows[i].limited[1] = acks(i) != 0;
+    }
+}
+
+// Which flows wait for their receiver's word.
+inline void SetHeld(Spec &spec, In<uint8_t> held)
+{
+    SameLength(held.shape(0), spec.flows.size());
+    for (size_t i = 0; i < spec.flows.size(); ++i) {
+        spec.flows[i].hold = held(i) != 0;
+    }
+}
+
+// How applications write each flow, as FlowSpec has it.
+inline void SetWrites(Spec &spec, In<int64_t> chunk_bytes, In<int64_t> every_ns)
+{
+    SameLength(chunk_bytes.shape(0), spec.flows.size());
+    SameLength(every_ns.shape(0), spec.flows.size());
+    for (size_t i = 0; i < spec.flows.size(); ++i) {
+        if (chunk_bytes(i) < 0 || (chunk_bytes(i) > 0 && every_ns(i) < 1)) {
+            throw std::invalid_argument("flow " + std::to_string(i) + " is written in pieces of no size or time");
+        }
+        spec.flows[i].chunk_bytes = static_cast<uint64_t>(chunk_bytes(i));
+        spec.flows[i].every_ns = every_ns(i);
     }
 }
 
@@ -249,6 +277,41 @@ nb::dict PortRecords(Network &network)
     return ColumnsOf(rows);
 }
 
+// Messages of receivers for the next step: a row of each column is one message to the sender `src`. `window_pkts` 0: no
+// bound; `late_ns`: it leaves so long after the limits take effect. The rows have been checked.
+template <typename Network>
+void Tell(Network &network, In<int64_t> src, In<int64_t> dst, In<int64_t> start_ns, In<double> rate_bps,
+          In<int64_t> window_pkts, In<int64_t> late_ns)
+{
+    for (const size_t length :
+         {dst.shape(0), start_ns.shape(0), rate_bps.shape(0), window_pkts.shape(0), late_ns.shape(0)}) {
+        SameLength(length, src.shape(0));
+    }
+    if (!network.spec().receivers) {
+        throw std::invalid_argument("receivers that tell nothing");
+    }
+    std::vector<Grant> grants;
+    for (size_t i = 0; i < src.shape(0); ++i) {
+        grants.push_back({static_cast<uint32_t>(src(i)), static_cast<uint32_t>(dst(i)), start_ns(i), rate_bps(i),
+                          static_cast<uint32_t>(window_pkts(i)), late_ns(i)});
+    }
+    network.Tell(std::move(grants));
+}
+
+// Whole numbers [E, 3]: source, destination and flows of each edge; real numbers [E, 4]: waiting, next and received
+// bytes, and age in seconds.
+template <typename Network>
+nb::tuple EdgesOf(const Network &network)
+{
+    std::vector<int64_t> whole;
+    std::vector<double> real;
+    for (const Gates::Edge &edge : network.Edges()) {
+        whole.insert(whole.end(), {edge.src, edge.dst, edge.flows});
+        real.insert(real.end(), {edge.waiting_bytes, edge.next_bytes, edge.received_bytes, edge.age_s});
+    }
+    return nb::make_tuple(Own(std::move(whole)), Own(std::move(real)));
+}
+
 // Class `Network`, to which a module may add what is its own. Its constructor throws std::invalid_argument for what
 // cannot be built, std::runtime_error for what cannot be built now.
 template <typename Network>
@@ -260,6 +323,9 @@ nb::class_<Network> BindNetwork(nb::module_ &m)
         .def("measure", &Measure<Network>, "hosts"_a, "host_counts"_a, "uplinks"_a, "uplink_counts"_a, "progress"_a)
         .def("flow_records", &FlowRecords<Network>)
         .def("port_records", &PortRecords<Network>)
+        .def("tell", &Tell<Network>, "src"_a, "dst"_a, "start_ns"_a, "rate_bps"_a, "window_pkts"_a, "late_ns"_a)
+        .def("edges", &EdgesOf<Network>)
+        .def_prop_ro("messages", &Network::messages)
         .def("drop_packet", &Network::DropPacket, "port"_a, "nth"_a)
         .def("mark_packet", &Network::MarkPacket, "port"_a, "nth"_a)
         .def(
@@ -284,6 +350,8 @@ inline void BindSpec(nb::module_ &m)
         .def("set_pools", &SetPools, "size_bytes"_a, "alpha"_a, "red_min_bytes"_a, "red_max_bytes"_a, "red_max_prob"_a)
         .def("set_flows", &SetFlows, "start_ns"_a, "src"_a, "dst"_a, "size_bytes"_a)
         .def("set_limited", &SetLimited, "data"_a, "acks"_a)
+        .def("set_held", &SetHeld, "held"_a)
+        .def("set_writes", &SetWrites, "chunk_bytes"_a, "every_ns"_a)
         .def_rw("agents", &Spec::agents)
         .def_rw("uplinks", &Spec::uplinks)
         .def_rw("mtu_bytes", &Spec::mtu_bytes)
@@ -307,6 +375,11 @@ inline void BindSpec(nb::module_ &m)
         .def_rw("rtt_noise_max_ns", &Spec::rtt_noise_max_ns)
         .def_rw("bucket_bytes", &Spec::bucket_bytes)
         .def_rw("small_queue_bytes", &Spec::small_queue_bytes)
+        .def_rw("backlog", &Spec::backlog)
+        .def_rw("receivers", &Spec::receivers)
+        .def_rw("patience_ns", &Spec::patience_ns)
+        .def_rw("queue_ns", &Spec::queue_ns)
+        .def_rw("instant", &Spec::instant)
         .def_rw("period_ns", &Spec::period_ns)
         .def_rw("latency_ns", &Spec::latency_ns)
         .def_rw("transport", &Spec::transport)

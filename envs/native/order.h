@@ -4,6 +4,7 @@
 
 #include "controllers.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,14 +14,23 @@
 namespace ncc
 {
 
-// What an order may know of a flow. Times in ns of simulated time.
+// A flow as its host sees it. Times in ns of simulated time.
 struct FlowView {
     int64_t arrived_ns;
     int64_t last_left_ns; // when a byte of it last left the host; `arrived_ns` if none has
     uint64_t size_bytes;
-    uint64_t left_bytes;      // payload that has left the host at least once
+    uint64_t known_bytes;     // the part of its size that the host knows of (knows.h); never falls
+    uint64_t left_bytes;      // payload that has left the host at least once; never above known_bytes
     uint64_t delivered_bytes; // payload acknowledged
     bool limited = true;      // under the host's rate limit
+
+    // Payload up to `end_bytes` has left the host.
+    void Left(uint64_t end_bytes, int64_t now_ns)
+    {
+        last_left_ns = now_ns;
+        left_bytes = std::max(left_bytes, end_bytes);
+        known_bytes = std::max(known_bytes, left_bytes);
+    }
 };
 
 constexpr uint32_t kNoFlow = UINT32_MAX;

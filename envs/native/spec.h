@@ -40,6 +40,9 @@ struct FlowSpec {
     int64_t start_ns;
     uint32_t src, dst; // node ids
     uint64_t size_bytes;
+    uint64_t chunk_bytes = 0; // size of a piece, written every `every_ns`; 0: all is written at once
+    int64_t every_ns = 0;
+    bool hold = false; // nothing but its SYN is sent until its receiver has said something (gates.h)
     // True if its data is under its sender's rate limit, and its ACKs under its receiver's.
     bool limited[2] = {true, true};
 };
@@ -53,6 +56,7 @@ struct Spec {
     std::vector<uint32_t> uplinks; // directed port ids
 
     uint32_t mtu_bytes = 1500;
+    uint32_t mss_bytes() const { return mtu_bytes - 40; } // headers of IP and TCP without options
     uint32_t frame_overhead_bytes = 38;
     uint32_t initial_window_pkts = 10;
     uint32_t delayed_ack_pkts = 2;
@@ -73,6 +77,11 @@ struct Spec {
 
     uint64_t bucket_bytes = 3000;
     uint64_t small_queue_bytes = 6000;
+    bool backlog = false;    // hosts know what applications have written, not the sizes of flows
+    bool receivers = false;  // receivers tell their senders when to start, and how fast to send (gates.h)
+    int64_t patience_ns = 0; // for which a held flow waits for a first word
+    int64_t queue_ns = 0;    // longest wait in the queue of a port
+    bool instant = false;    // an oracle: receivers know of flows at once, and what they say is heard at once
     int64_t period_ns = 1'000'000;
     int64_t latency_ns = 0;
 

@@ -11,9 +11,11 @@ from ncc.core.flows import FloatArray, FlowTable, IntArray, check_columns
 from ncc.core.scenario import Scenario, Transport
 from ncc.core.topology import Buffer, NodeKind, Topology
 from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES, NS_PER_S, to_ns
+from ncc.core.writes import pieces
 from ncc.envs.native.extension import Extension, Spec
 from ncc.envs.native.params import check_params
 from ncc.harness.datapath import HostStack
+from ncc.harness.messages import patience_s
 
 MAX_ROUTES = 2**26
 """Nodes times hosts: the routing table has 8 bytes for each pair, so 512 MiB."""
@@ -66,6 +68,8 @@ def spec_of(
     spec.set_limited(
         limited[area_of[flows.src], flows.dst].astype(np.uint8), limited[area_of[flows.dst], flows.src].astype(np.uint8)
     )
+    if (written := pieces((traffic.writes for _, traffic in scenario.workload), flows.traffic)) is not None:
+        spec.set_writes(*written)
     spec.agents = topology.agent_hosts
     spec.uplinks = [area.uplink_port for area in topology.neighbourhoods]
     for name in _SAME:
@@ -79,6 +83,17 @@ def spec_of(
     spec.rtt_noise_max_ns = to_ns(transport.rtt_noise_max_s)
     spec.bucket_bytes = nic.bucket_bytes
     spec.small_queue_bytes = nic.small_queue_bytes
+    spec.backlog = nic.knows == "backlog"
+    if stack.hold and not scenario.has_receivers:
+        raise ConfigError("hold needs receivers: set Scenario.neighbourhoods to receivers or both")
+    spec.receivers, spec.instant = scenario.has_receivers, stack.messages == "instant"
+    if stack.hold:
+        announced = np.array([traffic.announced for _, traffic in scenario.workload])
+        spec.set_held((announced | ~announced.any())[flows.traffic].astype(np.uint8))
+    spec.patience_ns = to_ns(patience_s(scenario))
+    if arrays.slowest_port is not None:
+        port = arrays.slowest_port
+        spec.queue_ns = to_ns(topology.reach_bytes(port) * BITS_PER_BYTE / topology.port_rate_bps(port))
     spec.period_ns = to_ns(scenario.period_s)
     spec.latency_ns = to_ns(scenario.decision_latency_s)
     spec.seed = seed % 2**63

@@ -3,6 +3,7 @@
 
 from ncc.envs.observation.losses import reliable
 from ncc.envs.observation.observer import SharedObserver
+from ncc.envs.observation.receivers import ReceiverObserver, Rows, rule_of
 from ncc.envs.observation.spec import FEATURES, HIGH, LOW, ObservationSpec, fair_share_at, guard_at, names_of, obs_dim
 
 __all__ = [
@@ -10,10 +11,19 @@ __all__ = [
     "HIGH",
     "LOW",
     "ObservationSpec",
+    "ReceiverObserver",
+    "Rows",
     "SharedObserver",
     "fair_share_at",
     "guard_at",
     "names_of",
     "obs_dim",
+    "observer_of",
     "reliable",
+    "rule_of",
 ]
+
+
+def observer_of(spec: ObservationSpec) -> SharedObserver | ReceiverObserver:
+    """Make the observer that a spec describes."""
+    return ReceiverObserver(spec) if spec.of_receivers else SharedObserver(spec)

@@ -42,12 +42,17 @@ class ObservationSpec(Value, frozen=True):
     hosts, in whatever order. ``ranked``: those, and how the host's shortest queued flow compares with
     theirs. ``none``: not at all; only the uplink is seen. The file features.yaml has the features of each by name.
 
+    Two see what receivers know (`Scenario.neighbourhoods`) and nothing else. ``senders``: a row for each receiver, with
+    its first `senders` senders by the order of `ncc.harness.receivers.ReceiverRule` one after the other, and the sum of
+    the others. ``pairs``: a row for each receiver and each of its first `senders` senders; a policy of it fits any
+    number. What is said of a sender that is not there is 0.
+
     `ages` adds the age of the last message of each neighbour and of the uplink, beyond the delay of sharing: ln(1 +
     periods) / ln(1 + 100). Of pooled neighbours it adds the mean and the maximum. This is of use where messages get
     lost (`Scenario.sharing_loss_frac`).
     """
 
-    neighbours: Literal["each", "pooled", "ranked", "none"] = "each"
+    neighbours: Literal["each", "pooled", "ranked", "none", "senders", "pairs"] = "each"
     ages: bool = False
 
     rtt_scale: Positive = 20.0
@@ -57,6 +62,25 @@ class ObservationSpec(Value, frozen=True):
     ceiling: Annotated[float, Meta(ge=LOW, le=HIGH)] = HIGH
     """Largest number shown: 1 hides by how much a `scale` is exceeded, which training may never have met.
     Neighbours are ranked by the numbers before this limit."""
+    senders: Annotated[int, Meta(ge=1, le=1024)] = 8
+    """Senders of a receiver that are seen one by one."""
+
+    def check(self) -> None:
+        if self.of_receivers and self.ages:
+            raise ConfigError(
+                f"observation.ages must be false with neighbours {self.neighbours!r}: what receivers hear crosses the "
+                "network, and has an age of its own"
+            )
+
+    @property
+    def of_receivers(self) -> bool:
+        """True if receivers observe, not hosts with an uplink."""
+        return self.neighbours in ("senders", "pairs")
+
+    @property
+    def rows_per_receiver(self) -> int:
+        """Number of rows of each receiver."""
+        return self.senders if self.neighbours == "pairs" else 1
 
 
 class Entry(NamedTuple):
@@ -76,6 +100,8 @@ def entries(spec: ObservationSpec, n_neighbours: int) -> list[Entry]:
         ConfigError: features.yaml is wrong.
     """
     view = TABLE["views"][spec.neighbours]
+    if spec.of_receivers:
+        n_neighbours = spec.senders // spec.rows_per_receiver
     names = [*_flat(view["sees"]), *(view["ages"] if spec.ages else ())]
     found: list[Entry] = []
     for per, group in groupby(names, lambda name: _feature(name).get("per")):
@@ -98,7 +124,7 @@ def names_of(spec: ObservationSpec, n_neighbours: int) -> tuple[str, ...]:
 
 def obs_dim(spec: ObservationSpec, scenario: Scenario) -> int:
     """Return the number of numbers in one host's observation."""
-    return len(entries(spec, scales_of(scenario).neighbours.shape[1]))
+    return len(entries(spec, 0 if spec.of_receivers else scales_of(scenario).neighbours.shape[1]))
 
 
 def fair_share_at(spec: ObservationSpec) -> int | None:

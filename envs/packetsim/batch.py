@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Networks of packetsim stepped in one call on several threads."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,12 +9,14 @@ import numpy as np
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FloatArray, FlowTable
 from ncc.core.measurement import Measurement, Measurements
+from ncc.core.receivers import Grants
 from ncc.core.scenario import Scenario
 from ncc.core.topology import Topology
 from ncc.envs.native.base import NativeDatapath
 from ncc.envs.native.blocks import Blocks
 from ncc.envs.native.extension import Network
 from ncc.harness.datapath import HostStack
+from ncc.harness.networks import InTurn
 
 
 class NativeBatch:
@@ -29,6 +32,8 @@ class NativeBatch:
         self._batch: Any = None
         self._networks: dict[int, Network] = {}
         self._topology: Topology | None = None
+        self._in_turn: InTurn | None = None
+        """Networks with receivers that tell their senders something: messages are handed over one by one."""
 
     def start(self, row: int, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
         """Start a network; see `ncc.harness.networks.Networks.start`.
@@ -41,6 +46,9 @@ class NativeBatch:
         """
         if not 0 <= row < self._n:
             raise ConfigError(f"row must be from 0 to {self._n - 1}, as the batch has {self._n} networks, got {row}")
+        if scenario.has_receivers:
+            self._in_turn = self._in_turn or InTurn(self._datapath, self._n, first=self._first)
+            return self._in_turn.start(row, scenario, flows, stack, seed)
         spec = self._datapath.spec_of(scenario, flows, stack, seed)
         network, topology = self._datapath.network_of(scenario, spec), scenario.network()
         if self._batch is None:
@@ -57,13 +65,15 @@ class NativeBatch:
         network.measure(*blocks.arrays)
         return blocks.measurement()
 
-    def step(self, rate_limits_bps: FloatArray) -> Measurements:
+    def step(self, rate_limits_bps: FloatArray, grants: Sequence[Grants] = ()) -> Measurements | Measurement:
         """Step all networks; see `ncc.harness.networks.Networks.step`.
 
         Raises:
             ConfigError: wrong shape, NaN, zero or negative limits, naming the host; no network has moved.
             DatapathError: a network has not been started, or a controller or connection failed while running.
         """
+        if self._in_turn is not None:
+            return self._in_turn.step(rate_limits_bps, grants)
         if self._topology is None or len(self._networks) < self._n:
             raise DatapathError(f"{len(self._networks)} of {self._n} networks are running; start each of them first")
         limits = np.ascontiguousarray(rate_limits_bps, dtype=np.float64)
@@ -88,3 +98,5 @@ class NativeBatch:
     def close(self) -> None:
         """Free all networks; they may be started again."""
         self._batch, self._networks, self._topology = None, {}, None
+        if self._in_turn is not None:
+            self._in_turn.close()

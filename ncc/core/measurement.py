@@ -5,12 +5,13 @@ Their columns are listed in `ncc.core.signals`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ncc.core.flows import FloatArray, IntArray
+from ncc.core.receivers import NO_EDGES, Edges
 from ncc.core.signals import SIGNALS, Measured, Progress, names
 
 COLUMNS = (*names("host"), *names("uplink"))
@@ -22,6 +23,9 @@ PROGRESS = names("network")
 class Measurement(Progress, Measured):
     """One epoch of one network, (time_s - period_s, time_s]."""
 
+    edges: Edges = NO_EDGES
+    """Knowledge of receivers; none without receivers' neighbourhoods. Not a column of results."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Measurements(Measured):
@@ -32,16 +36,21 @@ class Measurements(Measured):
     epoch: IntArray
     flows_started: IntArray
     flows_finished: IntArray
+    edges: tuple[Edges, ...] = ()
+    """Knowledge of receivers, of each network; empty if there is none."""
 
     def __getitem__(self, row: int) -> Measurement:
         """The measurement of one network; its columns are views."""
         columns: dict[str, Any] = {name: getattr(self, name)[row] for name in COLUMNS}
-        return Measurement(**columns, **{name: getattr(self, name)[row].item() for name in PROGRESS})
+        edges = self.edges[row] if self.edges else NO_EDGES
+        return Measurement(edges=edges, **columns, **{name: getattr(self, name)[row].item() for name in PROGRESS})
 
     @classmethod
     def of(cls, measurements: Sequence[Measurement]) -> "Measurements":
         """Those of networks with equally many hosts and neighbourhoods."""
-        return cls(**{field.name: np.array([getattr(m, field.name) for m in measurements]) for field in fields(cls)})
+        edges = tuple(m.edges for m in measurements) if any(len(m.edges) for m in measurements) else ()
+        columns = {name: np.array([getattr(m, name) for m in measurements]) for name in (*COLUMNS, *PROGRESS)}
+        return cls(edges=edges, **columns)
 
 
 def idle(n_agents: int, n_neighbourhoods: int) -> Measurement:
@@ -68,5 +77,5 @@ class Epochs:
 
 def stack(measurements: Sequence[Measurement]) -> Epochs:
     """Stack measurements of one run, in order."""
-    columns = {f.name: np.array([getattr(m, f.name) for m in measurements]) for f in fields(Measurement)}
+    columns = {name: np.array([getattr(m, name) for m in measurements]) for name in (*COLUMNS, *PROGRESS)}
     return Epochs(time_s=columns.pop("time_s"), columns=columns)

@@ -14,12 +14,16 @@ from ncc.core.sizes import with_size_tables
 from ncc.core.topologies import AnyTopology
 from ncc.core.topology import Topology
 from ncc.core.units import HEADER_BYTES, MS, US
-from ncc.core.value import Count, Name, Natural, NonNegative, Positive, Value, from_dict
+from ncc.core.value import Count, Name, Natural, NonNegative, Positive, Value, digest_of, from_dict
 from ncc.core.workload import Workload, check_fits, draw_flows, offered_load
 
 MAX_EPOCHS = 10_000_000
 Timer = Annotated[float, Meta(ge=1e-6, le=60), usual(high=5)]
 """Seconds. RFC 6298 rule 2.5 allows a maximum of 60; a timer of 0 would fire forever without time passing."""
+Knows = Literal["sizes", "backlog"]
+"""Knowledge of a host about the sizes of its flows."""
+
+Neighbourhoods = Literal["uplink", "receivers", "both"]
 
 
 class Transport(Value, frozen=True):
@@ -106,6 +110,12 @@ class Nic(Value, frozen=True):
     bucket_bytes: Count = 3000
     """Token bucket: at most this many bytes of IP packets leave beyond rate * time."""
     small_queue_bytes: Count = 6000
+    knows: Knows = "sizes"
+    """Part of a flow's size that its host knows. `sizes`: all of it from the beginning. `backlog`: what is
+    acknowledged, and what the application has written since, which it does as soon as the send buffer has room. That
+    buffer grows as in Linux, to 22 packets or two windows, at most `transport.send_buffer_bytes`. What is known never
+    falls. Flow orders, the signals of what is queued, and so all that hosts observe and share go by it; results, and
+    the signals `active_per_byte` and `active_left` of rewards, by true sizes."""
 
 
 class Scenario(Value, frozen=True):
@@ -118,6 +128,9 @@ class Scenario(Value, frozen=True):
     """Flows arrive in [0, duration_s)."""
     drain_s: Positive | None = 2.0
     """Time that flows get to finish after `duration_s`; None waits for all of them, and then refuses a load above 1."""
+    neighbourhoods: Neighbourhoods = "uplink"
+    """Groups of hosts that share state and are decided on: those of the uplink that the topology declares; those of
+    receivers, derived from where flows meet, which tell their senders when to start and how fast to send; or both."""
     period_s: Annotated[float, Meta(ge=1e-5, le=1)] = 1 * MS
     """Length of an epoch: a decision, then a measurement."""
     decision_latency_s: NonNegative = 0.0
@@ -129,6 +142,11 @@ class Scenario(Value, frozen=True):
     use."""
     sharing_silent: tuple[Name, ...] = ()
     """Hosts that send no messages to others."""
+    sharing_silent_from_s: NonNegative = 0.0
+    """Time at which the agents of such receivers die; until then they tell their senders what they have to."""
+    sharing_unsynchronised: bool = False
+    """Each receiver's messages leave at a time of its own after it has looked at its flows, up to a period later; if
+    false, all leave at once."""
     sharing_lying: tuple[Name, ...] = ()
     """Hosts that always report to others that they are idle."""
     transport: Transport = Transport()
@@ -159,6 +177,7 @@ class Scenario(Value, frozen=True):
         except ConfigError as error:
             raise ConfigError(f"Scenario.topology: {error}") from None
         self._check_sharing(network)
+        self._check_receivers(network)
         port = network.shallowest_port
         if port is not None and (reach_bytes := network.reach_bytes(port)) < self.transport.mtu_bytes:
             raise ConfigError(
@@ -187,7 +206,8 @@ class Scenario(Value, frozen=True):
                 yield f"workload.{name}.{doubt}"
 
     def _check_sharing(self, network: Topology) -> None:
-        agents = [network.nodes[host].name for host in network.agent_hosts]
+        hosts = network.hosts if self.has_receivers else network.agent_hosts
+        agents = [network.nodes[host].name for host in hosts]
         for field in ("sharing_silent", "sharing_lying"):
             if unknown := sorted(set(getattr(self, field)) - set(agents)):
                 raise UnknownNameError(f"host in Scenario.{field}", unknown[0], agents)
@@ -197,9 +217,44 @@ class Scenario(Value, frozen=True):
                 "sends nothing: name it in one of them"
             )
 
+    def _check_receivers(self, network: Topology) -> None:
+        for name in ("sharing_silent_from_s", "sharing_unsynchronised"):
+            if getattr(self, name) and not self.has_receivers:
+                raise ConfigError(f"Scenario.{name} needs receivers: set neighbourhoods to receivers or both")
+        try:
+            for host in network.hosts if self.has_receivers else ():
+                network.down_port(host)
+        except ConfigError as error:
+            raise ConfigError(f"Scenario.neighbourhoods={self.neighbourhoods}: {error}") from None
+
+    def digest(self) -> str:
+        """Digest as of any value, in which keys of later versions count only where they are set.
+
+        Results of scenarios without them stay valid.
+        """
+        plain = self.to_dict()
+        traffic = [part for _, part in plain["workload"]]
+        for part, key, default in (
+            (plain, "neighbourhoods", "uplink"),
+            (plain, "sharing_silent_from_s", 0.0),
+            (plain, "sharing_unsynchronised", False),
+            (plain["nic"], "knows", "sizes"),
+            *((part, "writes", "at_once") for part in traffic),
+            *((part, "announced", False) for part in traffic),
+            *((part, "receivers", 1) for part in traffic if part["kind"] == "incast"),
+        ):
+            if part[key] == default:
+                del part[key]
+        return digest_of(plain)
+
     def network(self) -> Topology:
         """The topology, built once per process."""
         return _build(self.topology)
+
+    @property
+    def has_receivers(self) -> bool:
+        """True if receivers tell their senders something."""
+        return self.neighbourhoods != "uplink"
 
     def flows(self, seed: int) -> FlowTable:
         """The flows of this scenario for a seed, the same for every controller and datapath."""

@@ -238,6 +238,18 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         hosts = set(self.hosts)
         return {end: i for i, link in enumerate(self.links) for end in (link.a, link.b) if end in hosts}
 
+    def down_port(self, host: int) -> int:
+        """The switch port that leads to a host, where the flows to it meet.
+
+        Raises:
+            ConfigError: the host's link comes from another host.
+        """
+        number = self._host_link_index[host]
+        port = 2 * number + (self.links[number].a == host)
+        if self.port_buffer(port) is None:
+            raise ConfigError(f"host {self.nodes[host].name} has no down port: no switch is before it")
+        return port
+
     def port_rate_bps(self, port: int) -> float:
         """Line rate of a directed port."""
         return self.links[port // 2].rate_bps

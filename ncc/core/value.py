@@ -80,7 +80,12 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def digest(self) -> str:
         """Sixteen hex digits that identify the value across processes and machines."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+        return digest_of(self.to_dict())
+
+
+def digest_of(plain: Any) -> str:
+    """`Value.digest` of a value's plain form."""
+    return hashlib.sha256(msgspec.json.encode(plain, order="sorted")).hexdigest()[:16]
 
 
 @cache

@@ -17,6 +17,7 @@ from ncc.core.seeding import generator
 from ncc.core.topology import Topology
 from ncc.core.units import BITS_PER_BYTE, GBPS, NS_PER_S
 from ncc.core.value import Count, Name, Natural, NonNegative, Positive, Value
+from ncc.core.writes import AnyWrites
 
 Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """Columns start_s, src, dst and size_bytes of one component, unsorted."""
@@ -26,9 +27,13 @@ OVERLOAD = 2.0
 """Largest usual load on one link; more is usual only where many links share it."""
 
 
-class Traffic(Value, frozen=True, tag_field="kind"):
+class Traffic(Value, frozen=True, kw_only=True, tag_field="kind"):
     """One component of a workload."""
 
+    writes: AnyWrites = "at_once"
+    """Times at which applications write the bytes of a flow: as soon as the send buffer has room, or piece by piece."""
+    announced: bool = False
+    """Requests say that answers will meet. Where a component's do, `HostStack.hold` holds such flows alone."""
     endless: ClassVar[bool] = False
     """True if the flows outlast the run: they are measured while they last and need not be delivered."""
 
@@ -111,7 +116,8 @@ class Incast(Traffic, frozen=True, tag="incast"):
 
     At each event one receiver is drawn from `destinations` and `fan_in` servers from `sources` (without replacement
     while there are enough hosts, then round after round), each sending `bytes_per_server`. The starts spread uniformly
-    over `jitter_s` after the event; the last event comes that much before the end.
+    over `jitter_s` after the event; the last event comes that much before the end. Each of several `receivers` has
+    `fan_in` servers of its own.
     """
 
     events_per_s: Positive
@@ -120,30 +126,33 @@ class Incast(Traffic, frozen=True, tag="incast"):
     sources: Name
     destinations: Name
     jitter_s: NonNegative = 0.0
+    receivers: Count = 1
 
     def fits(self, topology: Topology, duration_s: float) -> None:
         _groups(topology, sources=self.sources, destinations=self.destinations)
+        if self.receivers > (n := len(topology.group(self.destinations))):
+            raise ConfigError(f"receivers must be at most the {n} hosts of destinations, got {self.receivers}")
         if self.jitter_s >= duration_s:
             raise ConfigError(f"jitter_s must be below duration_s ({duration_s} s), got {self.jitter_s} s")
         if _single(topology, self.sources) and topology.group(self.sources)[0] in topology.group(self.destinations):
             raise ConfigError(f"sources: group {self.sources!r} has no host other than a receiver")
-        _at_most("events_per_s", self.events_per_s * duration_s * self.fan_in)
+        _at_most("events_per_s", self.events_per_s * duration_s * self.fan_in * self.receivers)
 
     def draw(self, topology: Topology, duration_s: float, rng: np.random.Generator) -> Columns:
         span = duration_s - self.jitter_s
         n = int(rng.poisson(self.events_per_s * span))
         at = rng.random(n) * span
         sources, receivers = topology.group(self.sources), topology.group(self.destinations)
-        src, dst = [], []
-        for receiver in rng.choice(receivers, n):
+        src, dst, meeting = [], [], rng.choice(receivers, n)
+        if self.receivers > 1:
+            meeting = _join([rng.choice(receivers, self.receivers, replace=False) for _ in range(n)])
+        for receiver in meeting:
             servers = [host for host in sources if host != receiver]
-            rounds = -(-self.fan_in // len(servers))
-            order = np.concatenate([rng.permutation(servers) for _ in range(rounds)])[: self.fan_in]
-            src.append(order)
+            rounds = range(-(-self.fan_in // len(servers)))
+            src.append(np.concatenate([rng.permutation(servers) for _ in rounds])[: self.fan_in])
             dst.append(np.full(self.fan_in, receiver))
-        start = np.repeat(at, self.fan_in) + rng.random(n * self.fan_in) * self.jitter_s
-        size = np.full(n * self.fan_in, self.bytes_per_server)
-        return start, _join(src), _join(dst), size
+        start = np.repeat(at, self.receivers * self.fan_in) + rng.random(len(meeting) * self.fan_in) * self.jitter_s
+        return start, _join(src), _join(dst), np.full(len(start), self.bytes_per_server)
 
 
 class Permutation(Traffic, frozen=True, tag="permutation"):

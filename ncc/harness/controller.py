@@ -5,10 +5,11 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
-from ncc.core.value import Name, NonNegative, Value
+from ncc.core.value import Name, NonNegative, Value, digest_of
 from ncc.harness.datapath import HostStack
 from ncc.harness.limiter import FixedShare, RateLimiter, Unlimited
 from ncc.harness.oracles import ALIKE, SLACK_PERIODS, MaxMin, ShortestFirst
+from ncc.harness.receivers import ReceiverRule
 
 Headroom = Annotated[float, Meta(ge=0, lt=1)]
 
@@ -64,7 +65,37 @@ class ShortestFirstLimit(Formula, frozen=True, tag="shortest_first"):
         return ShortestFirst(self.headroom_frac, self.alike, self.floor_frac, self.slack_periods)
 
 
-AnyFormula = NoLimit | ShareLimit | MaxMinLimit | ShortestFirstLimit
+class ReceiverRuleLimit(Formula, frozen=True, tag="receiver_rule"):
+    """Start times from receivers, by the work ahead: `ncc.harness.receivers.ReceiverRule`."""
+
+    ahead_frac: Annotated[float, Meta(ge=0, lt=1)] = 0.5
+    """A: payload, as a share of the buffer of the receiver's down port, that may lie ahead of a flow that starts."""
+    window_frac: Annotated[float, Meta(gt=0, le=1)] = 0.5
+    """Most bytes of a flow without an ACK, as a share of that buffer. Together with `ahead_frac` at most 1."""
+    floor_frac: Annotated[float, Meta(gt=0, le=1)] = 0.1
+    """Share of the port's rate for flows that have begun and have more than A ahead."""
+    headroom_frac: Headroom = 0.03
+    tolerance_s: Annotated[float, Meta(ge=0, le=1)] = 50e-6
+    """A start that moves by less is not told again."""
+    order: Literal["remaining", "arrival"] = "remaining"
+    """Which flow goes first: the one with least left, or, for hosts that do not know sizes, the one that came first,
+    and flows that have received more than 100 KB last."""
+
+    def check(self) -> None:
+        self.build()
+
+    def build(self) -> ReceiverRule:
+        return ReceiverRule(
+            ahead_frac=self.ahead_frac,
+            window_frac=self.window_frac,
+            floor_frac=self.floor_frac,
+            headroom_frac=self.headroom_frac,
+            tolerance_s=self.tolerance_s,
+            order=self.order,
+        )
+
+
+AnyFormula = NoLimit | ShareLimit | MaxMinLimit | ShortestFirstLimit | ReceiverRuleLimit
 
 
 class PolicyLimit(Limit, frozen=True, tag="policy"):
@@ -112,3 +143,11 @@ class Controller(Value, frozen=True):
     summary: Annotated[str, Meta(max_length=200)] = ""
     stack: HostStack = HostStack()
     limit: AnyLimit = NoLimit()
+
+    def digest(self) -> str:
+        """Digest as of any value, in which keys of later versions count only where they are set."""
+        plain = self.to_dict()
+        for key, default in (("hold", False), ("messages", "packets")):
+            if plain["stack"][key] == default:
+                del plain["stack"][key]
+        return digest_of(plain)

@@ -5,10 +5,12 @@ A datapath does per-packet work; decisions come per epoch (the split of CCP, Nar
 """
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
+from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray, FlowRecords, FlowTable, PortRecords
 from ncc.core.measurement import Measurement
+from ncc.core.receivers import Grants
 from ncc.core.scenario import Scenario
 from ncc.core.value import Name, Value
 
@@ -25,6 +27,12 @@ class HostStack(Value, frozen=True):
     params: tuple[tuple[Name, int], ...] = ()
     order: Name = "fifo"
     order_params: tuple[tuple[Name, int], ...] = ()
+    hold: bool = False
+    """Flows send nothing but their SYN until their receiver says when (`ncc.core.receivers`); one that hears nothing
+    for two periods begins, one without a SYN later by what the longest queue takes. If applications announce their
+    fan-in (`Traffic.announced`), this is for their flows alone. Only with a limiter that sends such messages."""
+    messages: Literal["packets", "instant"] = "packets"
+    """Way of what receivers hear and tell: packets that cross the network, or, for an oracle, no time at all."""
 
 
 @dataclass(frozen=True)
@@ -86,3 +94,23 @@ class Datapath(Protocol):
     def close(self) -> None:
         """Free everything; the object may be started again."""
         ...
+
+
+@runtime_checkable
+class Tells(Protocol):
+    """A datapath on which receivers tell their senders something."""
+
+    def tell(self, grants: Grants) -> None:
+        """Have receivers send these messages when the limits of the next `step` take effect.
+
+        Raises:
+            ConfigError: a message that no host could use, or a scenario without receivers' neighbourhoods.
+        """
+        ...
+
+
+def tell(datapath: Datapath, grants: Grants) -> None:
+    """Do `Tells.tell` of a datapath; also raise `ConfigError` for one on which receivers tell nothing."""
+    if (says := getattr(datapath, "tell", None)) is None:  # `isinstance` of a protocol takes 20 us
+        raise ConfigError(f"datapath {datapath.name} has no receivers that tell their senders: use packetsim or ns3")
+    says(grants)

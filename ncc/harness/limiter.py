@@ -7,6 +7,7 @@ import numpy as np
 
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
+from ncc.core.receivers import Decision
 from ncc.core.scenario import Scenario
 from ncc.core.seeding import derive_seed
 from ncc.harness.batch import ActionArray, ObsArray
@@ -19,8 +20,8 @@ class RateLimiter(Protocol):
         """Prepare for a run; called before each."""
         ...
 
-    def decide(self, measurement: Measurement) -> FloatArray:
-        """Limits in bits/s, shape [n_agents]; inf means no limit."""
+    def decide(self, measurement: Measurement) -> FloatArray | Decision:
+        """Limits in bits/s, shape [n_agents]; inf means no limit. With messages of receivers, both."""
         ...
 
 

@@ -27,7 +27,7 @@ COMMANDS = {
     "run": ("run:command", "run_options", "decide for this host by a policy file"),
     "uplink": ("uplink:command", "uplink_options", "send hosts the state of the port that they share"),
     "unit": ("unit:command", "no_options", "print a unit by which systemd runs the agent"),
-    "restore": ("sysctls:command", "no_options", "put back the settings that a killed agent left"),
+    "restore": ("restore:command", "no_options", "put back the settings that a killed agent left"),
     "check": ("check:check", "no_options", "what this machine can do of the Linux datapath"),
     "sweep": ("check:sweep", "no_options", "remove what runs left behind whose process was killed"),
 }
@@ -35,6 +35,10 @@ COMMANDS = {
 
 A command's module is loaded when it is called: most need far more than the agent of a host may load.
 """
+
+
+ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""Variables by which numpy's libraries start no threads, which would keep capabilities that an agent gives up."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -77,4 +81,5 @@ def open_standard_streams() -> None:
 
 
 if __name__ == "__main__":
+    os.environ |= dict.fromkeys(ONE_THREAD, "1")  # before numpy is loaded
     raise SystemExit(main())

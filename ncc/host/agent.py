@@ -82,8 +82,9 @@ class Agent:
         exchange, guard = self.exchange, self.guard
         exchange.receive(now_ns)
         in_force = guard.held_bps if self._in_force else self._none
-        for name in SHARED:
-            self._state[name] = in_force if name == "rate_limit_bps" else own[name]
+        if not exchange.alone:
+            for name in SHARED:
+                self._state[name] = in_force if name == "rate_limit_bps" else own[name]
         inbox = exchange.inbox
         peers = inbox.states
         if exchange.n_peers:
@@ -92,7 +93,7 @@ class Agent:
                 self.counters["stale_peers"] += n_stale
                 gone = (inbox.states_ns == 0) | (now_ns - inbox.states_ns > max(HELD_NS, self._stale_ns))
                 peers = np.where(gone, self._idle, peers)
-        uplink_ns = int(inbox.uplink_ns[0])
+        uplink_ns = inbox.uplink_ns.item()
         uplink = inbox.uplink if uplink_ns and now_ns - uplink_ns <= self._stale_ns else None
         self.counters["stale_uplink"] += uplink is None
         decided, why = None, ""

@@ -56,6 +56,9 @@ class Exchange:
         counters: how many messages were sent, received, and dropped, by reason.
     """
 
+    alone = True
+    """True if there is nobody to send to."""
+
     def __init__(self) -> None:
         self.inbox = Inbox()
 
@@ -78,6 +81,9 @@ class Exchange:
     def receive(self, now_ns: int) -> None:
         """Take in the messages that have come, without waiting, and at most a bounded number of them."""
 
+    def prioritise(self, priority: int) -> None:
+        """Send with this SO_PRIORITY from now on; above 6 it takes CAP_NET_ADMIN or CAP_NET_RAW."""
+
     def close(self) -> None:
         """Give the sockets back; may be called twice."""
 
@@ -93,6 +99,8 @@ class UdpExchange(Exchange):
     Raises:
         ConfigError: an address, group or interface that cannot be used, a port in use, or no key for somebody.
     """
+
+    alone = False
 
     def __init__(self, spec: ExchangeSpec, keys: Keys, kind: Kind = Kind.STATE) -> None:
         own, peers = spec.own, parse_peers(spec.peers, spec.own)
@@ -159,6 +167,9 @@ class UdpExchange(Exchange):
                 return most - taken
             take(buffer[:size], clock_ns())
         return 0
+
+    def prioritise(self, priority: int) -> None:
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, priority)
 
     def close(self) -> None:
         for each in self._sockets:

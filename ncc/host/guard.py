@@ -8,6 +8,7 @@ again, so many times.
 
 from collections import deque
 from collections.abc import Callable
+from operator import ne
 from typing import Annotated
 
 import numpy as np
@@ -61,7 +62,8 @@ class Guard:
         self.held_bps: FloatArray = np.full(len(link_bps), np.inf)
         self._bad = self._tried = 0
         self._until_ns = self._since_ns = 0
-        self._missed: deque[bool] = deque(maxlen=settings.window_periods)
+        self._missed = deque[bool]()
+        self._n_missed = 0
         self._silent_ns, self._waits_for_reports = 0, False
 
     @property
@@ -78,11 +80,11 @@ class Guard:
         """
         if not self.active:
             return self.held_bps
-        if limits_bps is not None and bool((limits_bps > 0).all()):  # nor NaN
-            held = self.bounds.hold(limits_bps, self.held_bps, self._link_bps)
-            self.counters["clipped_limits"] += int(np.count_nonzero(held != limits_bps))
-            self.held_bps, self._bad = held, 0
-            return held
+        limits = [] if limits_bps is None else limits_bps.tolist()
+        if limits_bps is not None and all(limit > 0 for limit in limits):  # nor NaN
+            self.held_bps, self._bad = self.bounds.hold(limits_bps, self.held_bps, self._link_bps), 0
+            self.counters["clipped_limits"] += sum(map(ne, self.held_bps.tolist(), limits))
+            return self.held_bps
         self._bad += 1
         self.counters["bad_periods"] += 1
         if self._bad > self.settings.bad_periods:
@@ -94,12 +96,16 @@ class Guard:
         """Count a period that has ended, and `missed` before it without a decision."""
         window = self.settings.window_periods
         self.counters["missed_periods"] += missed
-        self._missed.extend([True] * min(missed, window) + [False])
+        for each in [True] * min(missed, window) + [False]:
+            if len(self._missed) == window:
+                self._n_missed -= self._missed.popleft()
+            self._missed.append(each)
+            self._n_missed += each
         if not self.active:
             return
         if self._tried and now_ns - self._since_ns > self.settings.well_s * NS_PER_S:
             self._tried = 0
-        if len(self._missed) == window and (share := sum(self._missed) / window) > self.settings.missed_frac:
+        if len(self._missed) == window and (share := self._n_missed / window) > self.settings.missed_frac:
             self.hand_back(f"{share:.0%} of the last {window} periods were missed: the machine is too loaded", now_ns)
 
     def fell_back(self, connections: int, now_ns: int) -> None:
@@ -135,6 +141,7 @@ class Guard:
             return False
         self.active, self._bad, self._since_ns, self._silent_ns = True, 0, now_ns, now_ns
         self._missed.clear()
+        self._n_missed = 0
         self.counters["returns"] += 1
         self._say(f"the policy decides again (try {self._tried} of {self.settings.tries})")
         return True

@@ -41,6 +41,8 @@ Boxes = dict[int, deque[bytes]]
 class MemoryExchange(Exchange):
     """An `Exchange` by boxes that all agents of a process share; its clock is the caller's, and nothing takes time."""
 
+    alone = False
+
     def __init__(
         self,
         boxes: Boxes,

@@ -11,11 +11,12 @@ import hmac
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
 
 from ncc.core.errors import ConfigError
+from ncc.host.log import Log
 
 FIRST_LINE = "ncc-keys 2"
 """Version 1 was one secret alone."""
@@ -85,6 +86,20 @@ class Keys:
         named = _read(self._path)
         self._between = {pair: _chosen(named, pair) for pair in self._between}
         self._named = named
+
+
+def reader(keys: Keys, log: Log) -> Callable[[], None]:
+    """Make a function that reads a key file again, and logs what became of it."""
+
+    def read_again() -> None:
+        try:
+            keys.read_again()
+        except ConfigError as error:
+            log.warning("keys", said=f"{error}; the keys of before stay in use")
+        else:
+            log.info("keys", said="the key file was read again")
+
+    return read_again
 
 
 def _chosen(named: Named, pair: tuple[str, str]) -> tuple[Key, ...]:

@@ -11,9 +11,6 @@ from typing import Any
 
 import msgspec
 
-from ncc.core.errors import ConfigError
-from ncc.host.keys import Keys
-
 BURST_LINES = 10
 """Lines that an event may fill at once."""
 REFILL_S = 1.0
@@ -66,20 +63,6 @@ class Log:
             self._write(self._encoder.encode(line) + b"\n")
         except OSError:
             self.lost += 1
-
-
-def reading(keys: Keys, log: Log) -> Callable[[], None]:
-    """A function that reads a key file again, and logs what became of it."""
-
-    def read_again() -> None:
-        try:
-            keys.read_again()
-        except ConfigError as error:
-            log.warning("keys", said=f"{error}; the keys of before stay in use")
-        else:
-            log.info("keys", said="the key file was read again")
-
-    return read_again
 
 
 class NonBlockingWriter:

@@ -35,7 +35,7 @@ class Loop:
         self.own: HostColumns | None = None
         self.limits_bps: FloatArray = agent.guard.held_bps
         self.handed_back = False
-        self._fallbacks = live.shim.counters()["fallbacks"]
+        self._fallbacks = live.shim.fallbacks
         self._checked_ns = 0
 
     def run(self, ends: Callable[[int], bool], between: Callable[[int], None], check: Callable[[], str | None]) -> None:
@@ -69,8 +69,9 @@ class Loop:
         """Handle the period that has just ended, `missed` periods after the one before."""
         agent, guard, live = self.agent, self.agent.guard, self.live
         self.own = own = live.measure(now_ns)
-        guard.note_reports(busy=live.busy, any_new=own.reported > 0, now_ns=now_ns)
-        fallbacks = live.shim.counters()["fallbacks"]
+        any_new = own.reported > 0
+        guard.note_reports(busy=not any_new and live.busy, any_new=any_new, now_ns=now_ns)  # busy says nothing if any
+        fallbacks = live.shim.fallbacks
         guard.fell_back(fallbacks - self._fallbacks, now_ns)
         self._fallbacks = fallbacks
         guard.may_return(now_ns)
@@ -78,7 +79,7 @@ class Loop:
         if guard.active:
             live.put(self.limits_bps, time.monotonic_ns())
             if self.handed_back:  # connections that fell back until now were meant to
-                self.handed_back, self._fallbacks = False, live.shim.counters()["fallbacks"]
+                self.handed_back, self._fallbacks = False, live.shim.fallbacks
         elif not self.handed_back:
             self.handed_back = True
             live.lift()
@@ -101,4 +102,5 @@ class Loop:
             "connections": own.connections,
             "stale_peers": int(np.count_nonzero(self.agent.stale)),
             "handed_back": self.handed_back,
+            **({} if self.live.queues is None else {"queue": self.live.queues.counts}),
         }

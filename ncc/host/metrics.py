@@ -4,10 +4,12 @@
 A client gets little room and time, and the oldest of too many goes: half-open ones cannot keep a scrape waiting.
 """
 
+import os
 import socket
 import sys
 import threading
 import time
+from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,7 +22,7 @@ import psutil
 
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray, IntArray
-from ncc.core.units import NS_PER_S
+from ncc.core.units import NS_PER_S, to_ns
 from ncc.host.peers import Address, parse_one
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ SWITCH_S = 1e-4
 """Longest time for which the thread of a request holds the interpreter while a decision is due."""
 BOUNDS_S = tuple(1e-5 * 2**i for i in range(14))
 """Upper bounds of the histograms' buckets, from 10 us to 82 ms."""
+_BOUNDS_NS = tuple(to_ns(bound) for bound in BOUNDS_S)
 KEPT = 1 << 16
 """Number of the last durations that are kept."""
 QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
@@ -56,26 +59,29 @@ class Durations:
 
     Attributes:
         counts: [len(BOUNDS_S) + 1] durations up to each bound and above the one before; the last is beyond all.
-        sum_s: sum of all durations.
     """
 
     def __init__(self) -> None:
         self.counts = [0] * (len(BOUNDS_S) + 1)
-        self.sum_s = 0.0
-        self._last_ns: IntArray = np.zeros(KEPT, np.int64)
+        self._sum_ns = 0
+        self._last_ns = array("q", bytes(8 * KEPT))
         self._n = 0
 
     def add(self, duration_ns: int) -> None:
         """Count a duration."""
-        seconds = duration_ns / NS_PER_S
-        self.counts[bisect_left(BOUNDS_S, seconds)] += 1
-        self.sum_s += seconds
+        self.counts[bisect_left(_BOUNDS_NS, duration_ns)] += 1
+        self._sum_ns += duration_ns
         self._last_ns[self._n % KEPT] = duration_ns
         self._n += 1
 
+    @property
+    def sum_s(self) -> float:
+        """Sum of all durations."""
+        return self._sum_ns / NS_PER_S
+
     def quantiles_us(self) -> dict[str, float]:
         """Quantiles of the last durations; empty without any."""
-        last_us = self._last_ns[: self._n] / 1e3
+        last_us = np.frombuffer(self._last_ns, np.int64)[: self._n] / 1e3
         return {name: round(float(np.quantile(last_us, q)), 1) for name, q in QUANTILES.items()} if self._n else {}
 
 
@@ -107,8 +113,12 @@ class AgentCollector:
             ("ncc_log_lost", "lines of the log that could not be written", "", self._log.lost),
             ("ncc_cpu_seconds", "of this process", "", time.process_time()),
         ]
+        if loop.live.queues is not None:
+            help_ = "of interfaces: bytes sent under the limits and outside them, packets dropped"
+            counters.append(("ncc_queue", help_, "what", loop.live.queues.counts))
         gauges: Families = [
             ("ncc_info", "the policy, by its SHA-256", "policy_sha256", {self._file.sha256: 1}),
+            ("ncc_order", "where limits are in force", "by", {"pacing" if loop.live.queues is None else "kernel": 1}),
             ("ncc_active", "1 if the policy decides, 0 if hosts are handed back", "", int(agent.guard.active)),
             ("ncc_limit_bps", "limit in force, +Inf: none", "host", _by_host(loop.limits_bps)),
             ("ncc_resident_memory_bytes", "of this process", "", psutil.Process().memory_info().rss),
@@ -136,7 +146,7 @@ class AgentCollector:
 
 @contextmanager
 def served(address: Address) -> Iterator[Callable[[AgentCollector], None]]:
-    """Serve metrics at an address; inside, a function that says of which agent."""
+    """Take an address for metrics; inside, a function that serves those of an agent, in a thread of its own."""
     import asyncio
 
     from prometheus_client import CollectorRegistry
@@ -147,19 +157,25 @@ def served(address: Address) -> Iterator[Callable[[AgentCollector], None]]:
     except OSError as error:
         loop.close()
         raise ConfigError(
-            f"cannot serve metrics at {address}: {error.strerror}; name another address or port, or none"
+            f"cannot serve metrics at {address}: {os.strerror(error.errno or 0)}; name another address or port, or none"
         ) from None
     over = asyncio.Event()
-    thread = threading.Thread(target=loop.run_until_complete, args=(_serve(listening, registry, over),))
+    thread = threading.Thread(target=lambda: loop.run_until_complete(_serve(listening, registry, over)))
     before_s = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH_S)
-    thread.start()
+
+    def show(collector: AgentCollector) -> None:
+        registry.register(collector)
+        sys.setswitchinterval(SWITCH_S)
+        thread.start()
+
     try:
-        yield registry.register
+        yield show
     finally:
         sys.setswitchinterval(before_s)
-        loop.call_soon_threadsafe(over.set)
-        thread.join()
+        if thread.ident is not None:
+            loop.call_soon_threadsafe(over.set)
+            thread.join()
+        listening.close()
         loop.close()
 
 

@@ -15,7 +15,8 @@ from msgspec import Meta
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.measurement import Measurement, idle
-from ncc.core.scenario import Scenario
+from ncc.core.receivers import parts
+from ncc.core.scenario import Nic, Scenario
 from ncc.core.signals import shared
 from ncc.core.topologies import Dumbbell
 from ncc.core.units import MS, US
@@ -78,6 +79,7 @@ class NeighbourhoodSpec(Value, frozen=True):
             workload=(("nothing", nothing),),
             duration_s=max(1.0, self.period_s),
             period_s=self.period_s,
+            nic=Nic(knows="backlog"),
         )
 
 
@@ -124,7 +126,7 @@ def check_trained(file: PolicyFile, spec: NeighbourhoodSpec) -> None:
     """Raise `ConfigError` where a neighbourhood lies outside of what a policy was trained on."""
     if outside := file.header.trained.outside(spec.scenario()):
         raise ConfigError(
-            f"policy {file.header.name!r} was not trained for this network: {'; '.join(outside)}. Correct the options, "
+            f"policy {file.header.name!r} was not trained for this network: {'; '.join(outside)}; correct the options, "
             "train a policy for it, or say --outside-training to start all the same"
         )
 
@@ -201,10 +203,9 @@ class Neighbourhood:
             self._among(0, 0)
             self._limiter.decide(self._before)
             self._among(*self._span)
-        limits = self._limiter.decide(self._now)
+        limits, _ = parts(self._limiter.decide(self._now))
         self._begun = True
-        for name in (*OWN, "rate_limit_bps"):
-            before[name][self._local] = now[name][self._local]
+        self._before, self._now = self._now, self._before
         return limits[self._local].copy()
 
     def _among(self, begin: int, end: int) -> None:
@@ -214,7 +215,7 @@ class Neighbourhood:
 
     def _put_uplink(self, columns: dict[str, Any], uplink: StateArray | None) -> None:
         if uplink is None:
-            sent_bps = float(columns["throughput_bps"].sum())
+            sent_bps = sum(columns["throughput_bps"].tolist())
             columns["uplink_throughput_bps"][self._area] = min(sent_bps, self._uplink_bps)
             columns["uplink_queue_bytes"][self._area] = 0.0
             return

@@ -108,7 +108,12 @@ def run_options(parser: argparse.ArgumentParser) -> None:
         metavar="IPV4",
         help="of connections to be limited (all the interface has), in turn",
     )
-    add("--elsewhere", action="store_true", help="addresses may be other network namespaces', as containers have")
+    add(
+        "--netns",
+        action="append",
+        metavar="NAME|PATH",
+        help="network namespace of the addresses, as containers have (this one): one for all, or one for each in turn",
+    )
     add(
         "--outside-training", action="store_true", help="start on a network unlike those that the policy was trained on"
     )
@@ -131,6 +136,12 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     bound_options(parser)
     guard_options(parser)
     add = parser.add_argument_group("what is done").add_argument
+    add(
+        "--order",
+        choices=("kernel", "pacing"),
+        help="limit all that leaves the interface, in its queue, or only connections of the transport, by pacing "
+        "(kernel, if an --interface is named)",
+    )
     add("--default", action="store_true", help="have all new connections run by it, and ECN as it needs: two sysctls")
     add("--name", metavar="NAME", help="that sockets ask for by TCP_CONGESTION (ncc_<controller>)")
     add("--dry-run", action="store_true", help="measure and decide; write no limit, weight or sysctl")

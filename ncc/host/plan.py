@@ -6,13 +6,19 @@ import os
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
 
 import psutil
 
 from ncc.core.errors import ConfigError
+from ncc.envs.linux.check import in_namespace
+from ncc.envs.linux.machine import namespace_cookie
 from ncc.envs.linux.objects import check_name
+from ncc.envs.linux.queue import occupied
 from ncc.envs.linux.senders import KERNEL, check_stack
+from ncc.envs.linux.settings import LinuxSettings
 from ncc.host.exchange import ExchangeSpec
 from ncc.host.guard import GuardSettings
 from ncc.host.keys import Keys
@@ -36,6 +42,12 @@ HEARTBEAT_MOST_S = 60.0
 """Longest timeout of the heartbeat: a host for which nothing decides keeps its last limits no longer."""
 
 
+NAMED = Path("/run/netns")
+"""Folder of the network namespaces that have a name."""
+Source = tuple[str, int]
+"""Beginning of connections: an IPv4 address, and the cookie of a network namespace."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """All that ``run`` was asked to do."""
@@ -45,8 +57,10 @@ class Plan:
     interfaces: list[str]
     addresses: list[str]
     """[k] Addresses of the local hosts, by which peers know them."""
-    limited: list[tuple[str, ...]]
-    """[k] Addresses of connections that are limited: all that an interface has, or those that were named."""
+    sources: list[tuple[Source, ...]]
+    """[k] Beginnings of connections that are limited: at all addresses that an interface has, or at those named."""
+    order: str
+    """"kernel": limits hold for all that leaves the interfaces; "pacing": for connections of the transport."""
     ipv6: list[str]
     """Global IPv6 addresses of these hosts, whose connections are not limited."""
     network: NeighbourhoodSpec
@@ -73,7 +87,7 @@ def planned(options: argparse.Namespace) -> Plan:
     file = load_policy_file(options.policy, options.digest)
     bounds = narrowed(file, options)
     _check_transport(file)
-    interfaces, addresses, limited, ipv6 = _hosts(options)
+    interfaces, addresses, sources, ipv6 = _hosts(options)
     exchange, keys = _exchange(options, file, addresses, interfaces)
     n_peers = len(parse_peers(exchange.peers, exchange.own))
     network = neighbourhood_of(options, file, len(addresses) + n_peers, interfaces)
@@ -90,7 +104,8 @@ def planned(options: argparse.Namespace) -> Plan:
         bounds=bounds,
         interfaces=interfaces,
         addresses=addresses,
-        limited=limited,
+        sources=sources,
+        order=_order(options, interfaces),
         ipv6=ipv6,
         network=network,
         exchange=exchange,
@@ -104,9 +119,9 @@ def _check_transport(file: PolicyFile) -> None:
     """Raise `ConfigError` for a policy whose transport, or whose fallback, this agent cannot run."""
     header = file.header
     own, fallback = header.stack, header.fallback.stack
-    check_stack(own)
+    check_stack(own, LinuxSettings())
     try:
-        check_stack(fallback)
+        check_stack(fallback, LinuxSettings())
     except ConfigError as error:
         raise ConfigError(f"the fallback of policy {header.name!r} is not to be had here: {error}") from None
     if fallback.transport != own.transport:
@@ -168,14 +183,13 @@ def _speed_bps(interfaces: list[str]) -> float:
     return speed * 1e6
 
 
-def _hosts(options: argparse.Namespace) -> tuple[list[str], list[str], list[tuple[str, ...]], list[str]]:
-    """Interfaces and addresses of the local hosts, `Plan.limited` and `Plan.ipv6`."""
+def _hosts(options: argparse.Namespace) -> tuple[list[str], list[str], list[tuple[Source, ...]], list[str]]:
+    """Interfaces and addresses of the local hosts, `Plan.sources` and `Plan.ipv6`."""
     interfaces = options.interface or []
     limited = [tuple(dict.fromkeys(_addresses(name, socket.AF_INET))) for name in interfaces]
-    if without := [name for name, own in zip(interfaces, limited, strict=True) if not own]:
-        raise ConfigError(
-            f"the interface {without[0]} has no IPv4 address: give it one, or say on which address to listen"
-        )
+    without = [name for name, own in zip(interfaces, limited, strict=True) if not own]
+    if without and not options.address:
+        raise ConfigError(f"the interface {without[0]} has no IPv4 address: give it one, or name the host's, --address")
     addresses = options.address or [own[0] for own in limited]
     if not addresses:
         raise ConfigError("name the host: --interface, or --address of its connections")
@@ -185,23 +199,61 @@ def _hosts(options: argparse.Namespace) -> tuple[list[str], list[str], list[tupl
                 f"{len(interfaces)} interfaces and {len(addresses)} addresses were named: each host has one of either"
             )
         limited = [(address,) for address in addresses]
-    every = [address for own in limited for address in own]
-    if twice := [address for address in every if every.count(address) > 1]:
+    cookies = _cookies(options, addresses)
+    sources = [tuple((address, cookie) for address in own) for own, cookie in zip(limited, cookies, strict=True)]
+    every = [source for own in sources for source in own]
+    if twice := [address for address, cookie in every if every.count((address, cookie)) > 1]:
         raise ConfigError(
             f"each host needs an address of its own, and {twice[0]} is that of two: say --address of each"
         )
-    for address in addresses:
-        if not (_begins_here(address) or options.elsewhere):
-            raise ConfigError(
-                f"no connection begins at {address} here: name an address of this machine (`ip address`), or say "
-                "--elsewhere if it is that of another network namespace"
-            )
     found = [
         IPv6Address(one.partition("%")[0])
         for name in interfaces or psutil.net_if_addrs()
         for one in _addresses(name, socket.AF_INET6)
     ]
-    return interfaces, addresses, limited, [str(one) for one in found if not (one.is_link_local or one.is_loopback)]
+    return interfaces, addresses, sources, [str(one) for one in found if not (one.is_link_local or one.is_loopback)]
+
+
+def _order(options: argparse.Namespace, interfaces: list[str]) -> str:
+    """`Plan.order`; raise `ConfigError` where it cannot be had."""
+    order: str = options.order or ("kernel" if interfaces else "pacing")
+    if order == "pacing":
+        return order
+    if not interfaces:
+        raise ConfigError("--order kernel limits what leaves an --interface: name that, or say --order pacing")
+    for name in interfaces:
+        if found := occupied(name):
+            raise ConfigError(
+                f"the interface {name} has a queue that somebody set up ({found}): remove it (tc qdisc del dev {name} "
+                "root), or say --order pacing, which leaves it alone and limits connections of the transport only"
+            )
+    return order
+
+
+def _cookies(options: argparse.Namespace, addresses: list[str]) -> list[int]:
+    """Cookies of the network namespaces in which connections begin at addresses, one for each."""
+    named: list[str] = options.netns or []
+    if named and (options.interface or len(named) not in (1, len(addresses))):
+        raise ConfigError(
+            "--netns is of an --address, not of an --interface: name one for all addresses, or one for each in turn"
+        )
+    if not named:
+        return [_checked(address, "here") for address in addresses]
+    named *= len(addresses) if len(named) == 1 else 1
+    return [
+        in_namespace(NAMED / name, partial(_checked, address, f"in {name}"))
+        for name, address in zip(named, addresses, strict=True)
+    ]
+
+
+def _checked(address: str, where: str) -> int:
+    """Cookie of the calling thread's network namespace; raise `ConfigError` unless connections begin there."""
+    if not _begins_here(address):
+        raise ConfigError(
+            f"no connection begins at {address} {where}: name one that `ip address` shows there, or by --netns the "
+            "network namespace that has it"
+        )
+    return namespace_cookie()
 
 
 def _addresses(interface: str, family: socket.AddressFamily) -> Iterator[str]:

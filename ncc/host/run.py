@@ -11,26 +11,33 @@ from pathlib import Path
 from ncc import __version__
 from ncc.core.errors import DatapathError
 from ncc.core.units import to_ns
-from ncc.envs.linux import machine
-from ncc.envs.linux.check import CAPABILITIES, capabilities
+from ncc.envs.linux import layout, machine
 from ncc.envs.linux.extension import extension
-from ncc.envs.linux.live import InterfaceCounter, Live
+from ncc.envs.linux.live import ETHERNET_BYTES, InterfaceCounter, Live
 from ncc.envs.linux.objects import require_built
 from ncc.envs.linux.order import WeightsByWait
+from ncc.envs.linux.order_program import OrderProgram
+from ncc.envs.linux.queue import OPEN, HostQueue
+from ncc.envs.linux.queues import LiveQueues
+from ncc.envs.linux.senders import wanted_mode
+from ncc.envs.linux.settings import LinuxSettings
 from ncc.envs.linux.shim import Shim
 from ncc.harness.signals import StopRequest
+from ncc.host import privileges
 from ncc.host.agent import Agent, Silence
 from ncc.host.exchange import Exchange, UdpExchange
 from ncc.host.guard import Guard
-from ncc.host.log import Log, Notifier, reading
+from ncc.host.keys import reader
+from ncc.host.log import Log, Notifier
 from ncc.host.loop import Loop
 from ncc.host.metrics import AgentCollector, peak_rss_bytes, served
 from ncc.host.neighbourhood import Neighbourhood, limiter_of
 from ncc.host.plan import Plan, planned
-from ncc.host.sysctls import changed, settable
+from ncc.host.restore import AUTOCORKING, DEFAULT, ECN, alone, changed, check_settable
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-NEEDED = ("CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN")
+USER_SLOTS = layout.FLOWS_MAX // 2
+"""Slots that one user of the machine may hold: whatever he does, half are left to others."""
 
 
 def command(options: argparse.Namespace) -> int:
@@ -42,10 +49,10 @@ def command(options: argparse.Namespace) -> int:
     """
     plan = planned(options)
     header, network, log = plan.file.header, plan.network, Log()
-    k, sysctls = len(plan.addresses), list[Path]()
+    k = len(plan.addresses)
     neighbourhood = Neighbourhood(limiter_of(plan.file), network.scenario(), range(k), range(k, network.hosts))
     with ExitStack() as undo:
-        stop = StopRequest(None if plan.keys is None else reading(plan.keys, log))
+        stop = StopRequest(None if plan.keys is None else reader(plan.keys, log))
         undo.enter_context(stop.noted())
         notifier = Notifier()
         undo.callback(notifier.close)
@@ -54,13 +61,14 @@ def command(options: argparse.Namespace) -> int:
         guard = Guard(plan.guard, plan.bounds, neighbourhood.link_bps, lambda said: log.warning("guard", said=said))
         agent = Agent(neighbourhood, guard, exchange, stale_periods=options.stale_periods, in_force=not options.dry_run)
         shows = None if plan.endpoint is None else undo.enter_context(served(plan.endpoint))
-        _check_privileges()
+        privileges.check()
         require_built()
-        if options.default and not options.dry_run:
-            sysctls = settable(ecn=bool(extension().ecn(header.stack.transport)))
+        sysctls = _sysctls(options, plan, undo)
         _schedule(options, undo)
         undo.callback(os.close, machine.take_machine(shared=True))
-        live = _live(options, plan, neighbourhood, undo)
+        queues = _queues(options, plan, neighbourhood, exchange, undo)
+        live = _live(options, plan, neighbourhood, queues, undo)
+        privileges.drop()  # before anything is read that others send
         loop = Loop(agent, live, to_ns(network.period_s))
         if shows is not None:
             shows(AgentCollector(loop, plan.file, log))
@@ -73,13 +81,15 @@ def command(options: argparse.Namespace) -> int:
             policy=header.name,
             sha256=plan.file.sha256,
             congestion=live.shim.name,
-            addresses=plan.limited,
+            addresses=[[address for address, _ in own] for own in plan.sources],
             network=network.to_dict(),
             limits=plan.bounds.to_dict(),
             dry_run=options.dry_run,
             default=options.default,
+            order=plan.order,
+            takes_sizes=queues is not None and queues.takes_sizes,
         )
-        if plan.ipv6:
+        if plan.ipv6 and queues is None:
             log.warning("ipv6", said="connections over IPv6 are not limited", addresses=plan.ipv6)
         notifier.ready(f"{header.name} decides for {', '.join(plan.addresses)}")
         cost: dict[str, float] = {}
@@ -110,23 +120,66 @@ def command(options: argparse.Namespace) -> int:
         return int(guard.given_up)
 
 
-def _live(options: argparse.Namespace, plan: Plan, neighbourhood: Neighbourhood, undo: ExitStack) -> Live:
-    """Register the shim, and measure and limit by it from now on."""
+def _queues(
+    options: argparse.Namespace,
+    plan: Plan,
+    neighbourhood: Neighbourhood,
+    exchange: Exchange,
+    undo: ExitStack,
+) -> LiveQueues | None:
+    """Limit by the queues of interfaces, past which the agent's own messages go; None: by pacing, or not at all."""
+    if plan.order == "pacing" or options.dry_run:
+        return None
+    stack = plan.file.header.stack
+    mode = wanted_mode(stack, LinuxSettings()) or "fifo"
+    undo.callback((program := OrderProgram(options.heartbeat_s, mode, stack.order_params)).close)
+    overhead_bytes = neighbourhood.scenario.transport.frame_overhead_bytes - ETHERNET_BYTES
+    made = []
+    for name, rate_bps in zip(plan.interfaces, neighbourhood.link_bps.tolist(), strict=True):
+        try:
+            queue = HostQueue(name, rate_bps, program=program, overhead_bytes=overhead_bytes)
+        except DatapathError as error:
+            raise DatapathError(f"{str(error).removesuffix('.')}; --order pacing does without.") from None
+        made.append(undo.enter_context(queue))
+    exchange.prioritise(OPEN)
+    return LiveQueues(program, made)
+
+
+def _live(
+    options: argparse.Namespace, plan: Plan, neighbourhood: Neighbourhood, queues: LiveQueues | None, undo: ExitStack
+) -> Live:
+    """Register the shim, and measure and limit from now on."""
     counters = []
     for name in plan.interfaces:
         counters.append(counter := InterfaceCounter(name))
         undo.callback(counter.close)
     stack = plan.file.header.stack
-    shim = Shim(stack.transport, stack.params, timeout_s=options.heartbeat_s, name=options.name)
+    shim = Shim(stack.transport, stack.params, timeout_s=options.heartbeat_s, name=options.name, user_slots=USER_SLOTS)
     undo.callback(shim.close)
     return Live(
         shim,
-        plan.limited,
+        plan.sources,
         neighbourhood.base_rtt_s,
         counters=counters or None,
         order=WeightsByWait(stack.order, stack.order_params) if stack.order != "fifo" else None,
+        queues=queues,
         writes=not options.dry_run,
     )
+
+
+def _sysctls(options: argparse.Namespace, plan: Plan, undo: ExitStack) -> list[Path]:
+    """Sysctls that the agent changes, each of which it may; the lock on them is held until `undo` is closed."""
+    if options.dry_run:
+        return []
+    found = [DEFAULT] if options.default else []
+    if options.default and extension().ecn(plan.file.header.stack.transport):
+        found.append(ECN)
+    if plan.order == "kernel":
+        found.append(AUTOCORKING)
+    check_settable(found)
+    if found:
+        undo.enter_context(alone())
+    return found
 
 
 def _serve(
@@ -153,9 +206,15 @@ def _serve(
             log.warning("silence", said=said)
         if now_ns - reported_ns >= to_ns(options.log_s):
             reported_ns = now_ns
+            count()
             log.info("report", **loop.summary(), log_lost=log.lost)
 
+    def count() -> None:
+        if loop.live.queues is not None:
+            loop.live.queues.count()
+
     def check() -> str | None:
+        count()
         if name in AVAILABLE.read_text().split():
             return None
         return f"congestion control {name} is no longer registered"
@@ -169,18 +228,6 @@ def _serve(
         gc.unfreeze()
     cpu_frac = (time.process_time() - cpu_s) / (time.monotonic() - wall_s)
     return {"cpu_frac": round(cpu_frac, 4), "waited_s": round(machine.waited_s() - waited_s, 6)}
-
-
-def _check_privileges() -> None:
-    """Raise `DatapathError` if this process lacks a capability."""
-    held = capabilities()
-    lacking = [name for name in NEEDED if not held >> CAPABILITIES[name][0] & 1]
-    if lacking:
-        which = "all of them" if len(lacking) == len(NEEDED) else " and ".join(lacking)
-        raise DatapathError(
-            f"The agent of a host needs {', '.join(NEEDED[:-1])} and {NEEDED[-1]} and lacks {which}: run it as root "
-            "(sudo), or by the systemd unit."
-        )
 
 
 def _schedule(options: argparse.Namespace, undo: ExitStack) -> None:

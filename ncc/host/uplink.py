@@ -13,8 +13,8 @@ from ncc.envs.linux.periods import Periods, sleep_until
 from ncc.envs.linux.port import Port
 from ncc.harness.signals import StopRequest
 from ncc.host.exchange import ExchangeSpec, UdpExchange
-from ncc.host.keys import Keys
-from ncc.host.log import Log, Notifier, reading
+from ncc.host.keys import Keys, reader
+from ncc.host.log import Log, Notifier
 from ncc.host.message import UPLINK, Kind
 from ncc.host.options import listed
 from ncc.host.peers import parse_one
@@ -73,7 +73,7 @@ def command(options: argparse.Namespace) -> int:
         interface=options.through,
     )
     keys, log = Keys.read(options.key), Log()
-    stop = StopRequest(reading(keys, log))
+    stop = StopRequest(reader(keys, log))
     with ExitStack() as undo:
         port = undo.enter_context(closing(Port(options.interface)))
         sender = undo.enter_context(closing(UplinkSender(spec, keys)))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Bounds of a policy's rate limits on a host: a least, a most, and how far a limit may be from the last."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ from msgspec import Meta
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
+from ncc.core.receivers import parts
 from ncc.core.scenario import Scenario
 from ncc.core.value import Positive, Value
 from ncc.envs.action import ActionSpec
@@ -44,19 +46,22 @@ class RateBounds(Value, frozen=True):
         """The limits to be held, in bits/s; inf is no limit, and NaN stays NaN. Bounds come before slew limits.
 
         Args:
-            limits_bps: [...] decided,
-            before_bps: [...] held until now, and
-            link_bps: [...] rates of the hosts' links.
+            limits_bps: [k] decided,
+            before_bps: [k] held until now, and
+            link_bps: [k] rates of the hosts' links.
         """
-        last = np.minimum(before_bps, link_bps)
-        held = limits_bps
-        if self.rise_ratio is not None:
-            highest = last * self.rise_ratio
-            held = np.minimum(held, np.where(highest >= link_bps, np.inf, highest))
+        # Floats, not arrays: a host's agent has one limit, for which each call of numpy would take microseconds.
+        return np.array(list(map(self._held_bps, limits_bps.tolist(), before_bps.tolist(), link_bps.tolist())))
+
+    def _held_bps(self, limit_bps: float, before_bps: float, link_bps: float) -> float:
+        last_bps = min(before_bps, link_bps)
+        if self.rise_ratio is not None and (highest_bps := last_bps * self.rise_ratio) < link_bps:
+            limit_bps = min(limit_bps, highest_bps)  # the first of both where it is NaN
         if self.fall_ratio is not None:
-            held = np.maximum(held, last / self.fall_ratio)
-        bounded = np.clip(held, self.min_rate_frac * link_bps, self.max_rate_frac * link_bps)
-        return np.where(np.isposinf(held), np.inf, bounded) if self.max_rate_frac >= 1 else bounded
+            limit_bps = max(limit_bps, last_bps / self.fall_ratio)
+        if limit_bps == math.inf and self.max_rate_frac >= 1:
+            return math.inf
+        return min(max(limit_bps, self.min_rate_frac * link_bps), self.max_rate_frac * link_bps)
 
 
 def table_bounds(spec: ActionSpec) -> RateBounds:
@@ -92,5 +97,5 @@ class HeldLimiter:
         self._held = np.full(len(self._link_bps), np.inf)
 
     def decide(self, measurement: Measurement) -> FloatArray:
-        self._held = self._bounds.hold(self._limiter.decide(measurement), self._held, self._link_bps)
+        self._held = self._bounds.hold(parts(self._limiter.decide(measurement))[0], self._held, self._link_bps)
         return self._held

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Returns of an evaluation's runs: the learner's reward on flows that it has never met."""
 
-from dataclasses import fields
-
 import numpy as np
 
 from ncc.core.flows import FloatArray
@@ -32,5 +30,5 @@ def _return(run: Run, spec: RewardSpec, episode_s: float) -> float:
 
 def _measurement(epochs: Epochs, i: int) -> Measurement:
     """Measurement `i` of the stacked ones."""
-    columns = {f.name: epochs.columns[f.name][i] for f in fields(Measurement) if f.name != "time_s"}
+    columns = {name: column[i] for name, column in epochs.columns.items() if name != "time_s"}
     return Measurement(time_s=float(epochs.time_s[i]), **columns)

@@ -114,12 +114,15 @@ LOOKS: tuple[tuple[Callable[[str], object], Callable[[str], Controller]], ...] =
 
 def runs_on(controller: Controller) -> tuple[str, ...]:
     """Datapaths that have the controller's transport; those that are not built here are left out."""
-    found = []
+    return tuple(name for name, its in transports_here()[0].items() if controller.stack.transport in its)
+
+
+def transports_here() -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+    """Transports of each datapath that is built here, and the reason for each that is not."""
+    built, missing = {}, {}
     for name in datapath_names():
         try:
-            transports = load_datapath(name).load()().transports()
-        except (ConfigError, DatapathError):
-            continue
-        if controller.stack.transport in transports:
-            found.append(name)
-    return tuple(found)
+            built[name] = load_datapath(name).load()().transports()
+        except (ConfigError, DatapathError) as error:
+            missing[name] = str(error)
+    return built, missing

@@ -109,13 +109,18 @@ class LimiterFactory:
         return (path, *load_policy(path))
 
     def _policy(self, controller: str, limit: PolicyLimit, scenario: Scenario) -> RateLimiter:
-        from ncc.envs.action import ActionSpec, RateTable
-        from ncc.envs.observation import ObservationSpec, SharedObserver
+        from ncc.envs.action import ActionSpec, ReceiverLimiter, SettingTable, rate_map
+        from ncc.envs.observation import ObservationSpec, observer_of
         from ncc.policies import HeldLimiter, RateBounds, table_bounds
 
         path, policy, meta = self._load(controller, limit)
-        observer = SharedObserver(from_dict(ObservationSpec, _part(meta, "observation", path), f"{path}: observation"))
-        actions = RateTable(from_dict(ActionSpec, _part(meta, "action", path), f"{path}: action"), observer.spec)
+        observer = observer_of(from_dict(ObservationSpec, _part(meta, "observation", path), f"{path}: observation"))
+        actions = rate_map(from_dict(ActionSpec, _part(meta, "action", path), f"{path}: action"), observer.spec)
+        if observer.spec.of_receivers and not scenario.has_receivers:
+            raise ConfigError(
+                f"{path} decides for receivers, and scenario {scenario.name!r} has none: set its neighbourhoods to "
+                "receivers or both"
+            )
         observer.reset(scenario)
         if observer.obs_dim != policy.obs_dim:
             raise ConfigError(
@@ -133,7 +138,8 @@ class LimiterFactory:
                 f"{path} chooses among {policy.n_actions} actions and states a table of {actions.spec.n_actions}; "
                 "train or pack it again"
             )
-        limiter = PolicyLimiter(policy, observer, actions, greedy=limit.greedy)
+        kind = ReceiverLimiter if isinstance(actions, SettingTable) else PolicyLimiter
+        limiter = kind(policy, observer, actions, greedy=limit.greedy)
         if "limits" not in meta:
             return limiter
         bounds = from_dict(RateBounds, _part(meta, "limits", path), f"{path}: limits")

@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass
 
-from ncc.envs.action import RateTable
+from ncc.core.errors import ConfigError
 from ncc.envs.families import Families
 from ncc.envs.mixture import Mixture, require_batching
 from ncc.envs.rack import RackBatch
@@ -38,8 +38,12 @@ class RackFactory:
     families: Families = _ONE_SCENARIO
 
     def __post_init__(self) -> None:
-        RateTable(self.spec.view.action, self.spec.view.observation)  # refuses continuous actions
+        action = self.spec.view.action
+        if not action.n_actions:
+            raise ConfigError(f"ActionSpec.kind is {action.kind!r}; learners need 'levels', 'shares' or 'settings'")
         if self.families.of:
+            if self.spec.view.observation.of_receivers:
+                raise ConfigError("families are of hosts that choose rates: leave them out to train receivers")
             require_batching(self.datapath)
 
     @classmethod

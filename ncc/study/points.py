@@ -14,8 +14,7 @@ from ncc.core.keys import set_key
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import from_dict
 from ncc.harness.controller import Controller, PolicyLimit
-from ncc.run.compose import datapath_names
-from ncc.run.controllers import load_controller, runs_on
+from ncc.run.controllers import load_controller, transports_here
 from ncc.run.limiters import LimiterFactory
 from ncc.run.plan import require_marks, with_params
 from ncc.study.spec import Experiment
@@ -99,12 +98,15 @@ def default_datapath(grid: Grid) -> str:
     Raises:
         ConfigError: there is none.
     """
-    names = ("packetsim", *(name for name in datapath_names() if name != "packetsim"))
-    places = [set(runs_on(cell.controller)) for cell in grid.cells]
-    for name in names:
-        if all(name in each for each in places):
+    built, missing = transports_here()
+    needed = {cell.controller.stack.transport for cell in grid.cells}
+    for name in sorted(built, key=lambda name: name != "packetsim"):
+        if needed <= set(built[name]):
             return name
-    raise ConfigError(f"experiment {grid.name}: no datapath runs all of {', '.join(grid.experiment.contenders)}")
+    absent = "".join(f"; {name} is not built here: {reason}" for name, reason in missing.items())
+    raise ConfigError(
+        f"experiment {grid.name}: no datapath runs all of {', '.join(grid.experiment.contenders)}{absent}"
+    )
 
 
 def _cell(
@@ -127,7 +129,7 @@ def _cell(
 
     def change(keys: Mapping[str, Any]) -> None:
         for key, value in keys.items():
-            set_key(plain, key, value)
+            set_key(plain, key, copy.deepcopy(value))  # a contender may change parts of it
 
     for axis, x in point.items():
         change(experiment.axes[axis].at(x))
@@ -138,7 +140,7 @@ def _cell(
         own["params"] = {**tuning.params, **own["params"]}
     change(chosen.changes)
     change(experiment.presets[preset].changes)
-    made = scenario_from_dict(plain["scenario"])
+    made = scenario_from_dict({**plain["scenario"], "name": scenario["name"]})
     controller = _controller(chosen.controller, **own, policies=policies)
     policies(controller, made)  # refuses a policy that does not fit the network
     require_marks(made, [controller])

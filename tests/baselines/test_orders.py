@@ -15,10 +15,12 @@ NAMES = [name for name, _ in orders()]
 MS, MB = 1_000_000, 1_000_000
 ONE = 65536
 """A factor of two in `upsilon`'s key."""
+PARAMS = {"upsilon": (0, 1000), "known": (0, 2_000, 8_000, 20_000, 40_000, 100_000, 300_000, MB)}
+"""Parameters of orders that have more than one."""
 
 
 def key(name: str, *params: int, age: int = MS, waited: int = 0, size: int = MB, left: int = 0, got: int = 0) -> int:
-    given = params or {"upsilon": (0, 1000)}.get(name, (0,))
+    given = params or PARAMS.get(name, (0,))
     return order_key(
         name, list(given), age_ns=age, waited_ns=waited, size_bytes=size, left_bytes=left, delivered_bytes=got
     )
@@ -47,6 +49,16 @@ def test_srpt_looks_at_what_is_left_and_sjf_at_the_size() -> None:
     assert key("srpt", size=MB, left=MB) == 2**64 - 1  # only a repair is left of it
 
 
+def test_known_puts_sizes_into_classes_and_never_promotes() -> None:
+    keys = [key("known", size=size) for size in range(1, 2 * MB, 997)]
+    assert keys == sorted(keys, reverse=True)
+    assert len(set(keys)) == 8
+    assert key("known", size=2_000) == key("known", size=1) > key("known", size=2_001)
+    assert key("known", size=MB, left=2) > key("known", size=MB, left=1) > key("known", size=MB + 1, left=2)
+    assert key("known", size=2 * MB, waited=2) > key("known", size=2 * MB, waited=1), "long ones take turns"
+    assert key("known", 0, *[0] * 7, size=1) == 0, "thresholds are parameters"
+
+
 def test_fair_gives_the_turn_to_who_has_waited_longest() -> None:
     assert key("fair", waited=12_000, size=MB) > key("fair", waited=11_999, size=1)
 
@@ -71,6 +83,6 @@ def test_keys_of_extremes_do_not_wrap(name: str, data: st.DataObject) -> None:
     got = data.draw(st.integers(0, left))
     age = data.draw(st.integers(1, 2**62))
     waited = data.draw(st.integers(0, age - 1))
-    params = (0, 10_000) if name == "upsilon" else (0,)
+    params = (0, 10_000) if name == "upsilon" else PARAMS.get(name, (0,))
     flow = {"age": age, "size": size, "left": left, "got": got}
     assert key(name, *params, waited=waited + 1, **flow) >= key(name, *params, waited=waited, **flow)

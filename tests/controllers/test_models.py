@@ -12,6 +12,7 @@ import pytest
 
 from ncc.core.errors import ConfigError
 from ncc.core.measurement import Measurement
+from ncc.core.receivers import parts
 from ncc.core.value import from_dict
 from ncc.envs.gym import RackEnv
 from ncc.envs.make import env_spec
@@ -84,7 +85,7 @@ def test_a_model_of_the_whole_rack(algorithm: str, space: str, tmp_path: Path) -
     for epoch, now in enumerate(epochs(5)):
         obs = observer.observe(now)
         action, state = model.predict(obs.ravel(), state, np.array([epoch == 0]), deterministic=True)
-        assert np.array_equal(limiter.decide(now), spaces.limits_bps(action, obs))
+        assert np.array_equal(parts(limiter.decide(now))[0], spaces.limits_bps(action, obs))
 
 
 @pytest.mark.parametrize(("algorithm", "continuous"), [("PPO", False), ("DQN", False), ("SAC", True)])
@@ -100,7 +101,7 @@ def test_a_policy_that_hosts_share(algorithm: str, continuous: bool, tmp_path: P
     for now in epochs(4):
         obs = observer.observe(now)
         each = np.array([model.predict(row, deterministic=True)[0] for row in obs]).ravel()
-        np.testing.assert_allclose(limiter.decide(now), spaces.limits_bps(each, obs), rtol=1e-4)
+        np.testing.assert_allclose(parts(limiter.decide(now))[0], spaces.limits_bps(each, obs), rtol=1e-4)
 
 
 def test_other_observations_and_actions_by_a_yaml(tmp_path: Path) -> None:
@@ -112,7 +113,7 @@ def test_other_observations_and_actions_by_a_yaml(tmp_path: Path) -> None:
         factory(from_dict(Controller, {"name": "mine", "limit": plain}, "mine"), SCENARIO)
     limiter = factory(from_dict(Controller, {"name": "mine", "limit": {**plain, "env": settings}}, "mine"), SCENARIO)
     limiter.reset(SCENARIO, 1)
-    assert limiter.decide(epochs(1)[0]).shape == (HOSTS,)
+    assert parts(limiter.decide(epochs(1)[0]))[0].shape == (HOSTS,)
     with pytest.raises(ConfigError, match=r"Unknown key of limit.env .*'actoin'.* Did you mean 'action'\?"):
         factory(from_dict(Controller, {"name": "mine", "limit": {**plain, "env": {"actoin": {}}}}, "mine"), SCENARIO)
 
@@ -124,7 +125,7 @@ def test_sampled_actions_depend_on_the_seed(tmp_path: Path) -> None:
     drawn = []
     for seed in (1, 1, 2):
         limiter.reset(SCENARIO, seed)
-        drawn.append([limiter.decide(now).tolist() for now in epochs(3)])
+        drawn.append([parts(limiter.decide(now))[0].tolist() for now in epochs(3)])
     assert drawn[0] == drawn[1] != drawn[2]
 
 

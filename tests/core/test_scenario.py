@@ -60,6 +60,8 @@ def test_digest_is_the_same_in_every_process_and_version() -> None:
     code = f"from ncc.core.scenario import *; print(scenario_from_dict({PLAIN!r}).digest())"
     elsewhere = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert elsewhere.stdout.strip() == scenario.digest() == "d60e06d2871fc629"
+    blind = scenario.replace(nic=scenario.nic.replace(knows="backlog"))
+    assert blind.digest() != scenario.digest()
 
 
 def test_equal_values_have_equal_text_however_they_were_written() -> None:
@@ -98,7 +100,7 @@ RACK_FIELDS = (
     "uplink_rate_bps"
 )
 SMALL = {"kind": "rack", "hosts": 4, "buffer_bytes": 1499, "mark_threshold_bytes": 0}
-POISSON_FIELDS = "destinations, distribution, kind, link, load_frac, sources"
+POISSON_FIELDS = "announced, destinations, distribution, kind, link, load_frac, sources"
 KINDS = "dumbbell, fat_tree, leaf_spine, many_to_one, multi_hop, rack, single_switch, two_datacentres"
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Random small networks on both simulators: every flow, every port and every epoch, number by number."""
 
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -96,6 +96,9 @@ def random_port(random: np.random.Generator, network: Topology) -> str:
 def check_equal(one: object, two: object, where: str) -> None:
     for column in fields(one):  # type: ignore[arg-type]
         ours, theirs = getattr(one, column.name), getattr(two, column.name)
+        if is_dataclass(ours):
+            check_equal(ours, theirs, where)
+            continue
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, err_msg=f"{column.name} {where}")
 
 

@@ -19,6 +19,7 @@ from ncc.envs.rack import RackBatch
 from ncc.envs.sb3 import HostVecEnv
 from tests.ecosystem.cases import IDS, LENGTH, SETTINGS, TINY
 from tests.envs.cases import spec
+from tests.envs.test_receivers import GYM as RECEIVERS
 
 pytestmark = pytest.mark.filterwarnings("error:.*(info|key|space|render_mode).*:UserWarning")
 
@@ -79,6 +80,14 @@ def test_hosts_share_a_policy(action: str) -> None:
     env = HostVecEnv(TINY, num_racks=2, action=action)
     assert env.num_envs == 8
     learn(PPO("MlpPolicy", VecMonitor(env), device="cpu", n_steps=16, batch_size=64, n_epochs=1, seed=3), 512, 1)
+    env.close()
+
+
+def test_receivers_share_a_policy_too() -> None:
+    env = HostVecEnv(num_racks=2, **RECEIVERS)
+    assert env.num_envs == 6
+    model = PPO("MlpPolicy", VecMonitor(env), device="cpu", n_steps=16, batch_size=48, n_epochs=1, seed=3)
+    model.learn(192)
     env.close()
 
 

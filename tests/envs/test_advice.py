@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError
+from ncc.core.receivers import parts
 from ncc.envs.action import ActionSpec, RateTable
 from ncc.envs.expert import AnyExpert, TransportExpert
 from ncc.envs.observation import ObservationSpec
@@ -37,7 +38,7 @@ def test_advice_is_the_action_nearest_to_the_experts_limit(expert: AnyExpert, n_
     for _ in range(100):
         advice = env.advice()
         for row, m in enumerate(env._racks.each()):
-            np.testing.assert_array_equal(advice.label[row], table.nearest(oracle.decide(m), obs[row]))
+            np.testing.assert_array_equal(advice.label[row], table.nearest(parts(oracle.decide(m))[0], obs[row]))
         np.testing.assert_array_equal(advice.label, advice.drive)
         limited += int((advice.label < env.n_actions - 1).sum())
         obs = env.step(advice.drive).obs

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ncc.core.errors import ConfigError
-from ncc.core.scenario import Scenario
+from ncc.core.scenario import Nic, Scenario
 from ncc.core.value import from_dict
 from ncc.envs.families import AnyDraw, Choice, Families, Family, LogUniform, Uniform
 from ncc.envs.trained import TrainedRanges, ranges_of_training, trained_ranges
@@ -69,6 +69,18 @@ def test_a_load_counts_where_there_is_one() -> None:
     assert trained_ranges([lone]).load_frac == (0, 0)
     assert ranges.outside(lone) == ()
     assert any("load" in said for said in ranges.outside(network().replace(workload=(("much", poisson(0.95)),))))
+
+
+def test_a_policy_trained_with_sizes_has_not_met_backlogs() -> None:
+    blind = network().replace(nic=Nic(knows="backlog"))
+    assert ranges_of_training(rack(), families()).outside(blind) == (
+        "hosts know the backlog of their flows, and training met their sizes",
+    )
+    assert "training met their backlog" in trained_ranges([blind]).outside(network())[0]
+    both = trained_ranges([network(), blind])
+    assert both.outside(blind) == both.outside(network()) == ()
+    before = {name: value for name, value in both.to_dict().items() if name != "knows"}
+    assert from_dict(TrainedRanges, before, "trained").knows == ("sizes",), "policies made before hosts could differ"
 
 
 def test_ranges_must_rise() -> None:

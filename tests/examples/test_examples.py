@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every example runs as it stands, with fewer steps, and what it leaves is a controller as it says."""
 
+import ctypes
 import runpy
+import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +19,7 @@ from ncc.harness.run import eval_flow_seed, run_once
 from ncc.run.config_files import use_config_dir
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
+from tests.support.linux import needs
 
 FOLDER = Path(__file__).parents[2] / "examples"
 SHORT = DEFAULT_SCENARIO.replace(duration_s=0.01, drain_s=0.01)
@@ -53,6 +57,20 @@ def test_all_are_short_and_run_here() -> None:
     for file in FOLDER.iterdir():
         assert len(file.read_text().splitlines()) < 80, file.name
         assert file.name in here, file.name
+
+
+@needs("clang")
+def test_tell_size(tmp_path: Path) -> None:
+    """Both send a message whole where nobody takes its size: tell_size.c, tell_size.py."""
+    sent = runpy.run_path(str(FOLDER / "tell_size.py"))["send_message"]
+    here, there = socket.socketpair()
+    with here, there:
+        sent(here, b"x" * 1000)
+        assert there.recv(2000) == b"x" * 1000
+        library, source = str(tmp_path / "tell_size.so"), str(FOLDER / "tell_size.c")
+        subprocess.run(["clang", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", library, source], check=True)
+        assert ctypes.CDLL(library).send_message(here.fileno(), b"y" * 1000, 1000) == 1000
+        assert there.recv(2000) == b"y" * 1000
 
 
 def test_sb3_ppo(example: Example) -> None:

@@ -28,8 +28,9 @@ NETWORK = ["--link-rate", "1e8", "--uplink-rate", "1e8", "--outside-training"]
 class AgentProcess:
     """One; its log is read as it is written."""
 
-    def __init__(self, namespace: str, arguments: Sequence[str]) -> None:
-        command = [sys.executable, "-m", "ncc.host", "run", *arguments]
+    def __init__(self, namespace: str, arguments: Sequence[str], by: Sequence[str] = ()) -> None:
+        """Start it, by another command that is given its own."""
+        command = [*by, sys.executable, "-m", "ncc.host", "run", *arguments]
         self.lines: list[dict[str, Any]] = []
         self.rest: list[str] = []
         self.process = subprocess.Popen(
@@ -84,7 +85,7 @@ def arguments(rack: Rack, host: int, policy: Path, *more: str, most_frac: float)
     """Options of an agent on a host of the rack, which may use so much of its link of 100 Mbit/s."""
     link = next(i for i, link in enumerate(rack.topology.links) if host in (link.a, link.b))
     device = f"p{2 * link + (rack.topology.links[link].b == host)}"
-    names = ["--interface", device, "--name", f"ncc_test_{host}"]
+    names = ["--interface", device, "--order", "pacing", "--name", f"ncc_test_{host}"]  # its own queue is the line
     return [
         str(policy),
         *names,

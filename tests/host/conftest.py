@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ncc.host.sysctls import FOLDER
+from ncc.envs.linux.machine import FOLDER
 from ncc.policies.export import ExportSpec, export
 from ncc.policies.file import PolicyFile, load_policy_file
 from tests.host.hosts import FOR_ALL
@@ -15,9 +15,9 @@ from tests.host.hosts import FOR_ALL
 @pytest.fixture(scope="session", autouse=True)
 def _tidy() -> Iterator[None]:
     """Agents that tests kill leave word of settings of namespaces that are gone by now."""
-    before = set(FOLDER.glob("*"))
+    before = set(FOLDER.glob("[0-9]*"))
     yield
-    for left in set(FOLDER.glob("*")) - before:
+    for left in set(FOLDER.glob("[0-9]*")) - before:
         left.unlink()
 
 

@@ -77,8 +77,10 @@ def measured(hosts: int, peers: int, asked: list[str], key: Path) -> dict[str, A
     with Rack(topology.build()) as rack:
         senders, receiver = list(rack.topology.group("senders")), rack.topology.group("receiver")[0]
         address, inside = rack.address(senders[0]), rack.namespace(senders[0])
-        asked += ["--elsewhere", "--outside-training", "--heartbeat-s", "0.5", "--core", str(core)]
-        asked += [word for host in senders for word in ("--address", rack.address(host))]
+        asked += ["--outside-training", "--heartbeat-s", "0.5", "--core", str(core)]
+        asked += [
+            word for host in senders for word in ("--address", rack.address(host), "--netns", rack.namespace(host))
+        ]
         asked += ["--link-rate", f"{RATE_BPS:g}", "--uplink-rate", f"{RATE_BPS:g}", "--uplink-buffer", "300000"]
         asked += ["--name", NAME]
         if peers:

@@ -17,7 +17,7 @@ import pytest
 
 from ncc.envs.observation import ObservationSpec
 from ncc.host.__main__ import main, parser
-from ncc.host.plan import narrowed
+from ncc.host.plan import narrowed, planned
 from ncc.policies import RateBounds
 from ncc.policies.file import PolicyFile, packed
 from tests.host.agents import AVAILABLE, ROOT
@@ -55,6 +55,10 @@ def refused(arguments: list[str], status: int, says: str, capsys: pytest.Capture
         (["--address", "[fd00::1]", *NETWORK], "must be an IPv4 address"),
         (["--address", "192.0.2.99", *NETWORK], "no connection begins at 192.0.2.99 here"),
         (["--address", "0.0.0.0", *NETWORK], "no connection begins at 0.0.0.0 here"),
+        ([*HOST, "--netns", "/nonexistent"], "Network namespace /nonexistent cannot be opened"),
+        ([*HOST, "--netns", "/proc/self/status"], "Network namespace /proc/self/status cannot be entered"),
+        ([*HOST, "--netns", "a", "--netns", "b"], "one for all addresses, or one for each in turn"),
+        (["--interface", "lo", "--netns", "a", *NETWORK], "--netns is of an --address, not of an --interface"),
         (["--address", "127.0.0.1", "--address", "127.0.0.1", *NETWORK], "an address of its own"),
         (["--address", "127.0.0.1", "--uplink-rate", "1e9"], "say --link-rate"),
         ([*HOST, "--peers", "127.0.0.2"], "name the file of the agents' keys"),
@@ -80,6 +84,7 @@ def refused(arguments: list[str], status: int, says: str, capsys: pytest.Capture
         ([*HOST, "--core", "999"], "--core 999 is none that this process may use"),
         ([*HOST, "--name", "No Name"], "A congestion control's name must be"),
         ([*HOST, "--metrics", "nowhere"], "nowhere"),
+        ([*HOST, "--metrics", "192.0.2.99:9"], "at 192.0.2.99:9: Cannot assign requested address; name another"),
     ],
     ids=lambda value: value if isinstance(value, str) else "-",
 )
@@ -98,6 +103,10 @@ def test_arguments_that_cannot_be_are_refused(
         ),
         (["--link-rate", "1e11", "--uplink-rate", "1e11"], "the rate of a host's link is 100 Gbit/s, and training met"),
         (["--link-rate", "1e9", "--uplink-rate", "1e7"], "the uplink's rate over a host's is 0.01, and training met"),
+        (
+            ["--link-rate", "1e9", "--uplink-rate", "1e9"],
+            "hosts know the backlog of their flows, and training met their sizes",
+        ),
     ],
 )
 def test_a_network_outside_of_the_training_needs_consent(
@@ -106,6 +115,16 @@ def test_a_network_outside_of_the_training_needs_consent(
     arguments = [str(policy_path), "--address", "127.0.0.1", *network, "--seconds", "0.1"]
     refused(arguments, 2, says, capsys)
     refused(arguments, 2, "say --outside-training to start all the same", capsys)
+
+
+def test_an_interface_without_an_address_takes_one_by_name(
+    policy_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ncc.host.plan._addresses", lambda *_: iter(()))
+    arguments = [str(policy_path), "--interface", "lo", *NETWORK]
+    refused(arguments, 2, "lo has no IPv4 address: give it one, or name the host's, --address", capsys)
+    found = planned(parser().parse_args(["run", *arguments, "--address", "127.0.0.1"]))
+    assert (found.interfaces, found.addresses, found.order) == (["lo"], ["127.0.0.1"], "kernel")
 
 
 def test_an_unknown_command_is_refused_with_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:

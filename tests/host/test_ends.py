@@ -18,14 +18,13 @@ from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import eventually
 
 ADDRESSES = ["10.9.0.1", "10.9.0.2"]
-IPV6 = "fd00:9::1"
 OPTIONS = [*NETWORK, "--name", "ncc_test_e", "--default"]
 SETTING = "tcp_congestion_control"
 
 
 @contextmanager
 def namespace() -> Iterator[str]:
-    """One with an interface that has two addresses, and one of IPv6."""
+    """One with an interface that has two addresses."""
     name = f"{namespaces.owner()}-ends"
     namespaces.create(name)
     try:
@@ -34,7 +33,6 @@ def namespace() -> Iterator[str]:
             "link add ends0 type veth peer name ends1",
             "link set ends0 up",
             *(f"addr add {address}/24 dev ends0" for address in ADDRESSES),
-            f"addr add {IPV6}/64 dev ends0 nodad",
         ):
             subprocess.run(["ip", "-n", name, *line.split()], check=True, capture_output=True)
         yield name
@@ -49,7 +47,6 @@ def test_all_addresses_of_an_interface_are_limited_and_an_agent_whose_interface_
         agent = AgentProcess(name, [str(policy_path), "--interface", "ends0", *OPTIONS, "--log-s", "0.1"])
         try:
             assert agent.wait_for("started")["addresses"] == [ADDRESSES]
-            assert agent.wait_for("ipv6")["addresses"] == [IPV6]
             with namespaces.inside(name):
                 listener, sender = socket.create_server(("127.0.0.1", 0)), socket.socket()
             with listener, sender:
@@ -66,7 +63,7 @@ def test_all_addresses_of_an_interface_are_limited_and_an_agent_whose_interface_
         assert sysctl(name, SETTING) == before
     ended = agent.wait_for("ended")
     assert ended["level"] == "error"
-    assert ended["why"].startswith("Interface ends0 has gone")
+    assert "ends0" in ended["why"]
     assert ended["periods"] > 0
     assert "".join(agent.rest) == f"error: {ended['why']}\n"
 

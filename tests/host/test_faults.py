@@ -12,6 +12,7 @@ from ncc.core.topologies import SingleSwitch
 from ncc.envs.linux import namespaces
 from ncc.envs.linux.rack import Rack
 from tests.host.agents import AVAILABLE, NETWORK, ROOT, AgentProcess, arguments, beside_others, sending, sysctl
+from tests.host.test_link import say
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import eventually
 
@@ -95,11 +96,12 @@ def test_who_stands_still_hands_back_and_who_only_looks_changes_nothing(
 
 def test_settings_that_a_killed_agent_left_are_put_back_by_the_next_or_by_hand(policy_path: Path) -> None:
     name = f"{namespaces.owner()}-killed"
-    host = ["--address", "10.1.1.1", "--elsewhere", *NETWORK]
+    host = ["--address", "127.0.0.1", *NETWORK]
     asked = [str(policy_path), *host, "--name", "ncc_test_k", "--default", "--heartbeat-s", "0.5"]
     restore = ["ip", "netns", "exec", name, sys.executable, "-m", "ncc.host", "restore"]
     with beside_others():
         namespaces.create(name)
+        say("-n", name, "link", "set", "lo", "up")
         try:
             before = [sysctl(name, setting) for setting in SYSCTLS]
             for by_hand in (True, False):
@@ -107,7 +109,7 @@ def test_settings_that_a_killed_agent_left_are_put_back_by_the_next_or_by_hand(p
                 killed.wait_for("started")
                 assert sysctl(name, BEFORE) == "ncc_test_k"
                 second = subprocess.run(restore, cwd=ROOT, capture_output=True, text=True, check=False)
-                assert (second.returncode, "Another agent has set" in second.stderr) == (1, True)
+                assert (second.returncode, "Another agent has changed settings" in second.stderr) == (1, True)
                 killed.close()
                 assert sysctl(name, BEFORE) == "ncc_test_k"  # nobody is left to put it back
                 if by_hand:

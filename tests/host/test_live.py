@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ncc.core.errors import DatapathError
+from ncc.core.flows import FloatArray, IntArray
 from ncc.core.signals import names
 from ncc.envs.linux import layout
 from ncc.envs.linux.extension import LIVE_COLUMNS, extension, reports_of
@@ -24,20 +25,26 @@ class Kernel:
     def __init__(self, slots: int = 8) -> None:
         self.reports = np.zeros(slots, layout.REPORT)
         self.columns = np.zeros((len(LIVE_COLUMNS), slots), np.int64)
-        self.connections = extension().Connections(
-            reports=reports_of(self.reports), n_hosts=HOSTS, columns=self.columns
-        )
-        self.rtt_s = np.full(HOSTS, 1e-3)
         self.reals = np.empty((len(REALS), HOSTS))
         self.counts = np.empty((len(COUNTS), HOSTS), np.int64)
+        self.connections = self.connected(self.columns, self.reals)
+
+    def connected(self, columns: IntArray, reals: FloatArray) -> Any:
+        return extension().Connections(
+            reports=reports_of(self.reports),
+            columns=columns,
+            rtt_s=np.full(HOSTS, 1e-3),
+            reals=reals,
+            counts=self.counts,
+        )
 
     def report(self, slot: int, **fields: Any) -> None:
         self.reports["seq"][slot] += 2
         for name, value in ({"state": layout.LIVE, "header_bytes": 40} | fields).items():
             self.reports[name][slot] = value
 
-    def measure(self, now_ns: int, used: int = 8) -> Any:
-        return self.connections.measure(used, now_ns, 8.0, self.rtt_s, self.reals, self.counts)
+    def measure(self, now_ns: int, used: int = 8, *, listed: bool = True) -> Any:
+        return self.connections.measure(used, now_ns, 8.0, listed)
 
     def column(self, name: str) -> list[float]:
         rows = dict(zip((*REALS, *COUNTS), (*self.reals, *self.counts), strict=True))
@@ -62,7 +69,9 @@ def test_columns_are_of_what_each_host_s_connections_did_since_the_last_time() -
     assert kernel.column("queued_flows") == [2, 0]
     assert kernel.column("wait_s") == [3e-3, 0]  # slot 0 has just sent, slot 3 has waited since it began
     kernel.report(0, updated_ns=6 * MS, sent_bytes=3500, retrans_bytes=500, sent_packets=4, unsent_bytes=700)
-    assert kernel.measure(9 * MS) == (1, 3, [], 0)
+    before = kernel.columns.copy()
+    assert kernel.measure(9 * MS, listed=False) == (1, 3, [], 0)
+    assert np.array_equal(kernel.columns, before)
     assert kernel.column("throughput_bps") == [540, 0]
     assert kernel.column("wait_s") == [11e-3, 0]  # sending again lets nothing new out
     assert kernel.columns[LIVE_COLUMNS.index("slot"), :3].tolist() == [0, 2, 3]
@@ -101,9 +110,9 @@ def test_a_report_that_is_being_written_is_left_to_the_next_period() -> None:
 def test_arrays_that_do_not_fit_are_refused() -> None:
     kernel = Kernel()
     with pytest.raises(ValueError, match="columns of hosts have the wrong shape"):
-        kernel.connections.measure(8, 1, 1.0, kernel.rtt_s, np.zeros((len(REALS), HOSTS + 1)), kernel.counts)
+        kernel.connected(kernel.columns, np.zeros((len(REALS), HOSTS + 1)))
     with pytest.raises(ValueError, match="do not fit each other"):
-        extension().Connections(reports=reports_of(kernel.reports), n_hosts=1, columns=kernel.columns[1:])
+        kernel.connected(kernel.columns[1:], kernel.reals)
     with pytest.raises(ValueError, match="no room for host"):
         extension().Reports(
             rows=np.zeros((8, 64), np.uint8),
@@ -124,13 +133,13 @@ def test_an_order_goes_by_what_is_known() -> None:
         "unsent_bytes": [100, 50_000, 2_000, 10**9],
         "delivered_bytes": [10**6, 0, 0, 0],
     }
-    live = np.zeros((len(LIVE_COLUMNS), 4), np.int64)
+    rows = np.zeros((len(LIVE_COLUMNS), 4), np.int64)
     for name, values in columns.items():
-        live[LIVE_COLUMNS.index(name)] = values
-    assert weights.of(live, 10 * MS).tolist() == [4, 1, 2, 4]
-    live[LIVE_COLUMNS.index("delivered_bytes"), 2] = 501  # more than has left for the first time, as counters have it
-    live[LIVE_COLUMNS.index("last_left_ns"), 1] = 20 * MS  # and later than now
-    assert weights.of(live, 10 * MS).tolist() == [4, 1, 2, 4]
+        rows[LIVE_COLUMNS.index(name)] = values
+    assert weights.of(rows, 10 * MS).tolist() == [4, 1, 2, 4]
+    rows[LIVE_COLUMNS.index("delivered_bytes"), 2] = 501  # more than has left for the first time, as counters have it
+    rows[LIVE_COLUMNS.index("last_left_ns"), 1] = 20 * MS  # and later than now
+    assert weights.of(rows, 10 * MS).tolist() == [4, 1, 2, 4]
 
 
 def test_an_interface_that_is_not_there_is_named() -> None:

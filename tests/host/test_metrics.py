@@ -28,7 +28,11 @@ def collector(took: Durations) -> AgentCollector:
     values = np.array([1e6, 2.5])
     loop: Any = SimpleNamespace(
         agent=SimpleNamespace(guard=guard, exchange=exchange, counters={"stale_peers": 3}),
-        live=SimpleNamespace(shim=SimpleNamespace(counters=lambda: {"fallbacks": 0}), torn=4),
+        live=SimpleNamespace(
+            shim=SimpleNamespace(counters=lambda: {"fallbacks": 0}),
+            torn=4,
+            queues=SimpleNamespace(counts={"open_bytes": 6}),
+        ),
         own=SimpleNamespace(columns={"throughput_bps": values, "queued_bytes": values}, connections=5),
         periods=SimpleNamespace(epoch=7, missed=1),
         limits_bps=np.array([1e6, np.inf]),
@@ -59,6 +63,7 @@ def test_all_metrics_are_served() -> None:
     assert (found["ncc_messages_total", "sent"], found["ncc_messages_total", "forged"]) == (2**50, 0)
     assert (found["ncc_limit_bps", "0"], found["ncc_limit_bps", "1"]) == (1e6, math.inf)
     assert found["ncc_queued_bytes", "1"] == 2.5
+    assert (found["ncc_order", "kernel"], found["ncc_queue_total", "open_bytes"]) == (1, 6)
     buckets = [found["ncc_decision_seconds_bucket", bound] for bound in ("1e-05", "2e-05", "+Inf")]
     assert (buckets, found["ncc_decision_seconds_count",]) == ([2, 3, 4], 4)
     assert found["ncc_decision_seconds_sum",] == pytest.approx(7.00003)

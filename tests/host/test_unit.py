@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ncc.envs.linux import machine
 from ncc.host.__main__ import main
 
 
@@ -20,7 +21,10 @@ def test_it_starts_what_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
     assert shlex.split(found["ExecStart"]) == [sys.executable, "-I", "-m", "ncc.host", "run", "$OPTIONS"]
     assert found["EnvironmentFile"] == "/etc/ncc/host.conf"
     assert found["ExecStopPost"].endswith("-I -m ncc.host restore"), "settings go back even after SIGKILL"
-    assert found["CapabilityBoundingSet"] == "CAP_BPF CAP_PERFMON CAP_NET_ADMIN CAP_SYS_NICE"
+    assert found["User"] == found["RuntimeDirectory"] == "ncc"
+    assert found["AmbientCapabilities"] == found["CapabilityBoundingSet"] == "CAP_BPF CAP_PERFMON CAP_NET_ADMIN"
+    assert found["LimitRTPRIO"] == str(machine.DECISIONS_PRIORITY)
+    assert Path("/run", found["RuntimeDirectory"]) == machine.FOLDER
 
 
 @pytest.mark.skipif(

@@ -88,7 +88,7 @@ def lab(
     controller: str,
     *,
     congestion: str | None = None,
-    before: Callable[[str], object] | None = None,
+    before: Callable[[str, int], object] | None = None,
     rate_bps: float = RATE_BPS,
     mark_bytes: int = 30_000,
     buffer_bytes: int = 150_000,
@@ -99,7 +99,7 @@ def lab(
 ) -> Iterator[Lab]:
     """A bottleneck of `rate_bps` behind a host five times as fast; flows begin at once.
 
-    With `congestion` there is no shim of ours. `before` is called with the sender's address when the rack is up.
+    With `congestion` there is no shim of ours. `before` is called with the sender's address and cookie when all is up.
     """
     dumbbell = Dumbbell(
         pairs=1,
@@ -119,10 +119,10 @@ def lab(
         shim = None
         if congestion is None:
             shim = stack.enter_context(registered(controller, timeout_s=timeout_s))
-            shim.add_host(HOST, rack.address(ends[0]))
+            shim.add_host(HOST, rack.address(ends[0]), rack.cookie(ends[0]))
             congestion = shim.name
         if before is not None:
-            before(rack.address(ends[0]))
+            before(rack.address(ends[0]), rack.cookie(ends[0]))
         hosts = [Sender(rack.namespace(end), rack.address(end)) for end in ends]
         options = TrafficOptions(congestion=congestion, deadline_s=deadline_s, ecn=int(ecn))
         traffic = stack.enter_context(Traffic(hosts, flows, zeros, zeros + 1, options))

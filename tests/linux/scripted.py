@@ -77,10 +77,13 @@ def kernel_traces(scripts: list[Script], *, control: str, one_way_s: float, apar
             _in(name, "ip", "route", "replace", "10.9.0.0/24", "dev", f"t{i}", "initcwnd", "10", "quickack", "1")
         path = _Path(ends[0][1], ends[1][1], scripts, one_way_s)
         carrier = threading.Thread(target=path.carry)
+        # All threads of this process, since the one that carries packets waits for others to give back the interpreter.
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
         carrier.start()
         try:
             _transfer(ends[0][0], ends[1][0], scripts, control, apart_s)
         finally:
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
             path.over = True
             carrier.join()
     return path.traces
@@ -138,7 +141,6 @@ class _Path:
         self._taken = 0
 
     def carry(self) -> None:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
         while not self.over:
             wait_s = self._waiting[0][0] - time.monotonic() if self._waiting else 0.05
             ready, _, _ = select.select([self.source, self.sink], [], [], max(0.0, min(wait_s, 0.05)))

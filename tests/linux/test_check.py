@@ -16,7 +16,7 @@ from tests.support.linux import KERNEL, needs
 ORDER = [
     "processor", "kernel", "BTF", "CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN", "CAP_SYS_ADMIN", "user namespace", "/run",
     "TUN", "SCHED_FIFO", "libbpf", "BPF objects", "helper programs", "struct_ops", "switch program", "pyroute2", "tc",
-    "tbf", "clsact",
+    "tbf", "clsact", "order in hosts",
 ]  # fmt: skip
 
 WITHOUT_CAPABILITIES = """

@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import subprocess
+from contextlib import closing
 from itertools import pairwise
 from typing import Any
 
@@ -16,16 +17,21 @@ import pytest
 
 from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
 from ncc.core.flows import check_columns
+from ncc.core.scenario import Nic
 from ncc.core.topologies import Dumbbell
 from ncc.core.workload import Fixed, Flow
+from ncc.core.writes import Writes
+from ncc.envs.linux import senders
 from ncc.envs.linux.datapath import LinuxDatapath
+from ncc.envs.linux.offer import Offer
 from ncc.envs.linux.senders import kernel_controls
 from ncc.envs.linux.settings import LinuxSettings
 from ncc.harness.datapath import Alone, Datapath, HostStack
 from ncc.run.compose import load_datapath
 from ncc.run.controllers import load_controller
 from tests.linux.patience import patiently
-from tests.linux.runs import PAIR, SETTINGS, TRANSPORT, UNLIMITED, scenario, start, until_done
+from tests.linux.runs import LONG, PAIR, SETTINGS, TRANSPORT, UNLIMITED, scenario, start, throughput, until_done
+from tests.linux.sockets import settled
 from tests.mains.commands import ncc_apart
 from tests.support.linux import TRAFFIC, needs
 from tests.support.measurements import check_measurement
@@ -64,8 +70,8 @@ def test_unknown_names_are_refused_with_what_exists(datapath: LinuxDatapath) -> 
         refused(params=(("gain", 3),))
     with pytest.raises(ConfigError, match=r"linux::cubic is the kernel's own and takes no parameters"):
         refused(transport="linux::cubic", params=(("beta", 3),))
-    with pytest.raises(ConfigError, match=r"order srpt needs a transport of our own"):
-        refused(transport="linux::cubic", order="srpt")
+    with pytest.raises(ConfigError, match=r"order fair needs a transport of our own.*or to known or sjf or srpt with"):
+        refused(transport="linux::cubic", order="fair")
 
 
 @pytest.mark.parametrize(
@@ -124,6 +130,35 @@ def test_a_run_has_the_documented_shapes_and_delivers(datapath: LinuxDatapath, t
 
 
 @needs(*TRAFFIC)
+@pytest.mark.parametrize("transport", ["dctcp", "linux::cubic"])
+def test_hosts_that_know_backlogs_see_what_waits_in_sockets(datapath: LinuxDatapath, transport: str) -> None:
+    """3 MB under way: of what is queued, no more is known than a socket's buffer holds."""
+    what = scenario(("s0", 3_000_000, 0.0), ("s1", 10_000, 0.05), nic=Nic(knows="backlog"))
+    start(datapath, what, HostStack(transport=transport))
+    epochs, records = until_done(datapath, what)
+    assert np.isfinite(records.flows.finish_s).all()
+    queued = np.array([m.queued_bytes for m in epochs])
+    assert 0 < queued[:, 0].max() < 1_000_000
+    assert queued[:, 1].max() <= 10_000
+    assert not epochs[-1].queued_bytes.any()
+
+
+@needs(*TRAFFIC)
+def test_applications_write_piece_by_piece(datapath: LinuxDatapath) -> None:
+    """10 pieces of 20 KB, 10 ms apart: the last one is written 90 ms after the first."""
+    traffic = Fixed(
+        flows=(Flow(start_s=0.01, src="s0", dst="receiver", size_bytes=200_000),),
+        writes=Writes(chunk_bytes=20_000, every_s=0.01),
+    )
+    what = PAIR.replace(workload=(("stream", traffic),), nic=Nic(knows="backlog"))
+    start(datapath, what)
+    epochs, records = until_done(datapath, what)
+    assert 0.09 < records.flows.finish_s[0] - 0.01 < 0.5
+    assert max(m.queued_bytes[0] for m in epochs) <= 40_000
+    assert sum(m.queued_bytes[0] == 0 for m in epochs) > len(epochs) / 4, "it pauses"
+
+
+@needs(*TRAFFIC)
 def test_bad_limits_are_refused_and_the_run_goes_on(datapath: LinuxDatapath) -> None:
     start(datapath, PAIR)
     for limits, said in (
@@ -138,10 +173,23 @@ def test_bad_limits_are_refused_and_the_run_goes_on(datapath: LinuxDatapath) -> 
 
 
 @needs(*TRAFFIC)
-def test_the_kernels_own_take_no_limit(datapath: LinuxDatapath) -> None:
-    start(datapath, PAIR, HostStack(transport="linux::cubic"))
-    with pytest.raises(ConfigError, match=r"Host s1 cannot be limited to 1e\+07 bits/s: linux::cubic is the kernel's"):
-        datapath.step(np.array([np.inf, 1e7]))
+def test_the_kernels_own_take_no_limit_by_pacing() -> None:
+    with closing(LinuxDatapath(SETTINGS.replace(order="pacing"))) as datapath:
+        start(datapath, PAIR, HostStack(transport="linux::cubic"))
+        with pytest.raises(ConfigError, match=r"Host s1 cannot be limited to 1e\+07 bits/s: linux::cubic is the ker"):
+            datapath.step(np.array([np.inf, 1e7]))
+
+
+@needs(*TRAFFIC)
+def test_an_order_that_the_kernel_lacks_is_refused_or_by_pacing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(senders, "offered", lambda: Offer("none", "it has no HTB"))
+    asked = SETTINGS.replace(order="kernel")
+    with pytest.raises(DatapathError, match=r"No order in the kernel is possible here: it has no HTB; or set"):
+        senders.queue_mode(HostStack(order="srpt"), asked)
+    assert senders.queue_mode(HostStack(order="srpt"), SETTINGS) is None
+    assert senders.queue_mode(HostStack(order="fair"), asked) is None
+    with pytest.raises(DatapathError, match=r"No order in the kernel"):
+        senders.queue_mode(HostStack(transport="linux::cubic", order="srpt"), SETTINGS)
 
 
 @needs(*TRAFFIC)
@@ -161,12 +209,56 @@ def test_limits_are_refused_where_flows_stay_in_the_neighbourhood(datapath: Linu
 def test_an_order_lets_the_short_flow_pass(datapath: LinuxDatapath) -> None:
     what = scenario(("s0", 2_000_000, 0.0), ("s0", 2_000_000, 0.0), ("s0", 200_000, 0.1))
     limits, took = np.array([20e6, np.inf]), {}
-    for order in ("fifo", "srpt"):
-        start(datapath, what, HostStack(order=order))
+    for stack in (HostStack(), HostStack(order="srpt"), HostStack(transport="linux::cubic", order="srpt")):
+        start(datapath, what, stack)
         _, records = until_done(datapath, what, limits)
-        took[order] = records.flows.finish_s[2] - 0.1
-    # Alone it takes 0.08 s; with a third of the rate three times that.
-    assert took["srpt"] < 0.75 * took["fifo"]
+        took[stack.transport, stack.order] = records.flows.finish_s[2] - 0.1
+        assert datapath.facts["order"] == ("pacing" if stack.order == "fifo" else "known")
+        assert stack.order == "fifo" or datapath.facts["queues"]["hinted"] == 3
+        assert not records.flows.timeouts.any()
+    # Alone it takes 0.083 s; with a third of the rate three times that.
+    assert took["dctcp", "srpt"] < 0.11
+    assert took["linux::cubic", "srpt"] < 0.13
+    assert took["dctcp", "fifo"] > 0.15
+
+
+@needs(*TRAFFIC)
+def test_classes_of_the_order_are_as_large_as_the_stack_says(datapath: LinuxDatapath) -> None:
+    largest = tuple((f"class{i}_bytes", 1_000_000) for i in range(1, 8))
+    for params, least, most in ((largest, 0, 0), (largest[-1:], 2, 5)):
+        start(datapath, PAIR, HostStack(order="known", order_params=params))
+        until_done(datapath, PAIR)
+        assert datapath.facts["order"] == "known"
+        assert least <= datapath.facts["queues"]["demotions"] <= most, params
+    assert senders.wanted_mode(HostStack(order="known", order_params=(("kappa", 3),)), SETTINGS) is None
+
+
+@needs(*TRAFFIC)
+def test_the_kernels_own_take_a_limit_in_the_hosts_queue() -> None:
+    with closing(LinuxDatapath(SETTINGS.replace(order="kernel"))) as datapath:
+        start(datapath, LONG, HostStack(transport="linux::cubic"))
+        limits = np.array([20e6, np.inf])
+        throughput(datapath, limits, 0.2)
+        sent_bps = settled(lambda: throughput(datapath, limits, 0.5)[0], lambda bps: abs(bps - 20e6) < 1e6)
+        assert sent_bps == pytest.approx(20e6, rel=0.05)
+        datapath.finish()
+        assert datapath.facts["order"] == "fifo"
+        assert any("A host's limit is of all packets" in said for said in datapath.facts["not_honoured"])
+
+
+@needs(*TRAFFIC)
+@pytest.mark.parametrize("order", ["srpt", "upsilon"])
+def test_an_order_by_pacing_is_of_shares(order: str) -> None:
+    what = scenario(("s0", 2_000_000, 0.0), ("s0", 2_000_000, 0.0), ("s0", 200_000, 0.1))
+    with closing(LinuxDatapath(SETTINGS.replace(order="pacing" if order == "srpt" else None))) as datapath:
+        start(datapath, what, HostStack(order=order))
+        epochs, records = until_done(datapath, what, np.array([20e6, np.inf]))
+        time_s = np.array([now.time_s for now in epochs])
+        sent_bytes = np.array([now.goodput_bps[0] for now in epochs]) * np.diff(time_s, prepend=0.0) / 8
+        meanwhile_bytes = sent_bytes[(time_s > 0.1) & (time_s <= records.flows.finish_s[2])].sum()
+        assert 200_000 < meanwhile_bytes < 600_000, "more than an equal share, and not the host's whole rate"
+        assert datapath.facts["order"] == "pacing"
+        assert any("by weights of flows" in said for said in datapath.facts["not_honoured"])
 
 
 @needs(*TRAFFIC, "ip")

@@ -10,18 +10,27 @@ import pytest
 
 import ncc.baselines
 import ncc.envs.linux
-from ncc.envs.linux import layout, switch, traffic
+from ncc.envs.linux import layout, order_program, queue, switch, traffic
 
 FOLDER = Path(ncc.envs.linux.__file__).parent
 INCLUDES = [f"-I{path}" for path in (Path(ncc.baselines.__file__).parent, FOLDER / "bpf", FOLDER / "programs")]
 STRUCTS = {
     name: (header, row)
-    for header, rows in (("intf.h", layout.STRUCTS), ("switch.h", switch.STRUCTS), ("traffic.h", traffic.STRUCTS))
+    for header, rows in (
+        ("intf.h", layout.STRUCTS),
+        ("order.h", order_program.STRUCTS),
+        ("switch.h", switch.STRUCTS),
+        ("traffic.h", traffic.STRUCTS),
+    )
     for name, row in rows.items()
 }
 CONSTANTS = {
-    "NCC_FLOWS_MAX": layout.FLOWS_MAX, "NCC_HOSTS_MAX": layout.HOSTS_MAX,
+    "NCC_FLOWS_MAX": layout.FLOWS_MAX, "NCC_HOSTS_MAX": layout.HOSTS_MAX, "NCC_NO_HOST": layout.NO_HOST,
     "NCC_FLOW_FREE": layout.FREE, "NCC_FLOW_LIVE": layout.LIVE, "NCC_FLOW_FINISHED": layout.FINISHED,
+    "NCC_ORDER_LEVEL": order_program.SIZE_LEVEL, "NCC_ORDER_SIZE": order_program.SIZE_OPTION,
+    "NCC_ORDER_CLASSES": order_program.CLASSES, "NCC_ORDER_FIRST": queue.FIRST, "NCC_ORDER_REST": queue.REST,
+    "NCC_ORDER_OPEN": queue.OPEN, "NCC_ORDER_FIFO": order_program.MODES.index("fifo"),
+    "NCC_ORDER_KNOWN": order_program.MODES.index("known"),
     "NCC_SWITCH_PORTS": switch.PORTS_MAX, "NCC_SWITCH_POOLS": switch.POOLS_MAX,
     "NCC_SWITCH_POOL_PORTS": switch.POOL_PORTS_MAX, "NCC_SWITCH_FIRST_INDEX": switch.FIRST_INDEX,
     "NCC_SWITCH_NO_POOL": switch.NO_POOL, "NCC_TRAFFIC_MAGIC": traffic.MAGIC, "NCC_TRAFFIC_PORT": traffic.PORT,

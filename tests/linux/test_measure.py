@@ -9,7 +9,7 @@ import pytest
 
 from ncc.core.flows import FlowTable
 from ncc.core.measurement import Measurement
-from ncc.core.scenario import Scenario
+from ncc.core.scenario import Nic, Scenario
 from ncc.core.topologies import ManyToOne
 from ncc.core.workload import Incast
 from ncc.envs.linux.extension import extension, reports_of
@@ -86,7 +86,15 @@ def test_sums_over_flows_are_those_that_are_written_out(scenario: Scenario) -> N
         delivered[moving] = np.minimum(delivered[moving] + rng.integers(0, 4000, len(moving)), flows.size_bytes[moving])
         rtt_sum[moving] += 0.002
         samples[moving] += 2
-        meter.update(moving, delivered[moving], delivered[moving] + 2920, rtt_sum[moving], samples[moving])
+        left = delivered[moving] + 2920
+        meter.update(
+            moving,
+            known_bytes=left,
+            delivered_bytes=delivered[moving],
+            left_bytes=left,
+            rtt_sum_s=rtt_sum[moving],
+            rtt_samples=samples[moving],
+        )
         left_at[(meter.left_bytes > before)] = time_s
         finished |= (delivered == flows.size_bytes) & (rng.random(n) < 0.5)
         got = measure(meter, epoch, finished, ports_of(scenario))
@@ -100,13 +108,19 @@ def test_sums_over_flows_are_those_that_are_written_out(scenario: Scenario) -> N
     assert total.sum() == meter.delivered_bytes.sum()
 
 
+def report(meter: Meter, delivered: int, left: int, samples: int) -> None:
+    """Report on the first flow."""
+    one = {"known_bytes": left, "delivered_bytes": delivered, "left_bytes": left, "rtt_samples": samples}
+    meter.update(np.array([0]), rtt_sum_s=np.array([0.1]), **{name: np.array([value]) for name, value in one.items()})
+
+
 def test_older_news_changes_nothing_and_nothing_exceeds_a_flow(scenario: Scenario) -> None:
     flows = scenario.flows(1)
-    meter, row = Meter(scenario, flows, ports_of(scenario)), np.array([0])
+    meter = Meter(scenario, flows, ports_of(scenario))
     for delivered, left in ((5000, 6000), (3000, 4000)):
-        meter.update(row, np.array([delivered]), np.array([left]), np.array([0.1]), np.array([delivered]))
+        report(meter, delivered, left, delivered)
     assert (meter.delivered_bytes[0], meter.left_bytes[0], meter.rtt_samples[0]) == (5000, 6000, 5000)
-    meter.update(row, np.array([10**6]), np.array([0]), np.array([0.1]), np.array([0]))
+    report(meter, 10**6, 0, 0)
     assert meter.delivered_bytes[0] == meter.left_bytes[0] == flows.size_bytes[0]
 
 
@@ -164,6 +178,26 @@ def test_reports_in_use_are_taken_in_and_ended_ones_named(scenario: Scenario) ->
     assert meter.left_bytes[[0, 4]].tolist() == [2500, 9000]  # no more than the flow has
     assert meter.rtt_sum_s[0] == pytest.approx(0.002)
     assert meter.delivered_bytes[[1, 2, 3]].tolist() == [0, 0, 0]
+
+
+def test_where_hosts_know_backlogs_sizes_come_from_reports(scenario: Scenario) -> None:
+    reports = Reports(scenario.replace(nic=Nic(knows="backlog")))
+    row, finished = reports.rows[3], np.zeros(len(reports.meter.size_bytes), bool)
+    time_s = float(reports.meter.start_s[0]) + PERIOD_S
+    epoch = int(np.ceil(time_s / PERIOD_S))
+    before = measure(reports.meter, epoch, finished, ports_of(scenario))
+    assert before.active_flows.sum() >= 1
+    assert not before.queued_bytes.any(), "nothing is known before a report"
+    row["state"], row["flow"] = LIVE, 1
+    row["sent_bytes"], row["retrans_bytes"], row["unsent_bytes"] = 2500, 500, 1500
+    for unsent, known in ((1500, 3500), (700, 3500), (10**6, 9000)):  # it never falls, nor exceeds the flow
+        row["unsent_bytes"] = unsent
+        reports.collect()
+        assert reports.meter.known_bytes[0] == known
+        epoch += 1
+        after = measure(reports.meter, epoch, finished, ports_of(scenario))
+        assert after.queued_bytes.sum() == after.next_bytes.sum() == known - 2000
+        assert after.queued_flows.sum() == 1
 
 
 def test_a_report_whose_writer_is_stopped_is_passed_over(scenario: Scenario) -> None:

@@ -3,6 +3,7 @@
 
 import subprocess
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario, Transport
 from ncc.core.topologies import Dumbbell
 from ncc.core.workload import Fixed, Flow
-from ncc.envs.linux import layout, traffic
+from ncc.envs.linux import layout, machine, namespaces, traffic
 from ncc.envs.linux.datapath import LinuxDatapath
 from ncc.envs.linux.traffic import Sender, Traffic, TrafficOptions
 from ncc.harness.datapath import HostStack, Records
@@ -172,11 +173,13 @@ def test_nothing_is_left_of_idle_connections_when_the_program_is_ended() -> None
 
 def test_the_kernel_reports_each_flow_of_a_connection_by_itself() -> None:
     flows = table([0.0, 0.2, 0.4], [300_000, 1_000_000, 20_000])
-    with (
-        hosts(1, 100e6) as (_, ends),
-        registered("newreno", timeout_s=1.0) as shim,
-        Traffic(ends, flows, flows.src, flows.dst, replace(options(1), congestion=shim.name)) as sending,
-    ):
+    with ExitStack() as opened:
+        _, ends = opened.enter_context(hosts(1, 100e6))
+        shim = opened.enter_context(registered("newreno", timeout_s=1.0))
+        with namespaces.inside(ends[0].netns):
+            shim.add_host(0, ends[0].address, machine.namespace_cookie())
+        spec = replace(options(1), congestion=shim.name)
+        sending = opened.enter_context(Traffic(ends, flows, flows.src, flows.dst, spec))
         sending.begin(time.monotonic_ns())
         found: dict[int, np.void] = {}
         until = time.monotonic() + 10

@@ -79,6 +79,7 @@ def test_the_shortest_remaining_flow_gets_most() -> None:
         (1, 10_000): FIRST,
     }
     rows = np.flatnonzero(table.size_bytes == 90_000)
-    meter.update(rows, np.array([80_000]), np.array([89_000]), np.array([0.0]), np.array([0]))
+    counts = {"known_bytes": 90_000, "delivered_bytes": 80_000, "left_bytes": 89_000, "rtt_samples": 0}
+    meter.update(rows, rtt_sum_s=np.array([0.0]), **{name: np.array([value]) for name, value in counts.items()})
     found = dict(zip(*(column.tolist() for column in weights.of(meter, 0.002)), strict=True))
     assert found[int(rows[0])] == FIRST

@@ -11,7 +11,7 @@ from ncc.core.errors import DatapathError
 from ncc.envs.linux import layout
 from ncc.harness.run import Run
 from ncc.run.limiters import LimiterFactory
-from tests.linux.report import controller_of, figures_of, lab, obeyed_after_ns, run_of, sent_over_allowed
+from tests.linux.report.rack import controller_of, figures_of, lab, obeyed_after_ns, run_of, sent_over_allowed
 
 
 def test_effects_are_those_of_the_last_decision_within_its_period() -> None:

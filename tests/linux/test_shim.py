@@ -75,6 +75,26 @@ def test_a_host_keeps_to_its_limit(controller: str) -> None:
 
 
 @needs(*TRAFFIC)
+def test_a_window_is_held_until_the_network_is_congested() -> None:
+    held = 50 * MB
+    with lab([ENDLESS], "dctcp", mark_bytes=0, buffer_bytes=20 * MB) as run:
+        assert run.shim is not None
+        for bytes_, lasts in ((held, True), (0, False), (held, True)):
+            run.shim.hold(np.array([bytes_]))
+            run.run(0.1)
+            assert (run.live()["cwnd_bytes"][0] >= held) == lasts
+        run.run(0.3, beat=False)
+        assert run.live()["cwnd_bytes"][0] < held
+    with lab([ENDLESS], "dctcp") as run:
+        assert run.shim is not None
+        run.run(0.3)
+        assert run.live()["marked_bytes"][0] > 0
+        run.shim.hold(np.array([held]))
+        run.run(0.1)
+        assert run.live()["cwnd_bytes"][0] < held
+
+
+@needs(*TRAFFIC)
 def test_a_limit_is_split_by_weight() -> None:
     with lab([ENDLESS] * 3, "dctcp") as run:
         limit(run, 100e6)
@@ -151,7 +171,7 @@ def test_a_controller_is_registered_once_and_goes_with_its_shim() -> None:
     assert shim.name not in AVAILABLE.read_text().split()
     shim.close()
     with pytest.raises(DatapathError, match="is closed"):
-        shim.add_host(0, "10.0.0.1")
+        shim.add_host(0, "10.0.0.1", 1)
 
 
 @needs(*KERNEL)
@@ -188,7 +208,7 @@ def test_decisions_that_cannot_be_never_reach_the_kernel() -> None:
         assert shim.hosts["rate_bytes_per_s"][:3].tolist() == [10**6, 0, 2**40]
         assert shim.hosts["decision"][:4].tolist() == [1, 1, 1, 0]
         with pytest.raises(ConfigError, match="index must be from 0 to 255, got 256"):
-            shim.add_host(256, "10.0.0.1")
+            shim.add_host(256, "10.0.0.1", 1)
         with pytest.raises(ConfigError, match="must be an IPv4 address, got 'fe80::1'"):
-            shim.add_host(0, "fe80::1")
+            shim.add_host(0, "fe80::1", 1)
         assert shim.counters() == dict.fromkeys(layout.COUNTERS, 0)

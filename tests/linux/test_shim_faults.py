@@ -24,8 +24,8 @@ import sys, time
 import numpy as np
 from ncc.envs.linux.shim import Shim
 shim = Shim("dctcp", timeout_s=0.1)
-shim.add_host(0, sys.argv[1])
-shim.limit(np.array([float(sys.argv[2])]))
+shim.add_host(0, sys.argv[1], int(sys.argv[2]))
+shim.limit(np.array([8e6]))
 print(shim.name, flush=True)
 while True:
     shim.beat()
@@ -60,9 +60,10 @@ def test_values_that_nobody_means_are_survived(rate: int) -> None:
 def test_a_killed_agent_leaves_no_limit() -> None:
     agents: list[subprocess.Popen[str]] = []
 
-    def started(source: str) -> None:
+    def started(address: str, cookie: int) -> None:
         """Start an agent in a process of its own, which limits the host of an address to 8 Mbit/s."""
-        agents.append(subprocess.Popen([sys.executable, "-c", AGENT, source, "8e6"], stdout=subprocess.PIPE, text=True))
+        command = [sys.executable, "-c", AGENT, address, str(cookie)]
+        agents.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
         assert agents[0].stdout is not None
         assert agents[0].stdout.readline().strip() == "ncc_dctcp"
 
@@ -86,15 +87,15 @@ def test_a_killed_agent_leaves_no_limit() -> None:
 
 
 @contextmanager
-def few_slots(*slots: int) -> Iterator[tuple[Shim, Callable[[str], None]]]:
+def few_slots(*slots: int) -> Iterator[tuple[Shim, Callable[[str, int], None]]]:
     """A shim that has only these slots, and what a `lab` is given as `before`, which limits its host by that shim."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Shim, "_free", lambda *_: None)
         shim = registered("dctcp", timeout_s=0.1)
     shim._free(slots)
 
-    def start(source: str) -> None:
-        shim.add_host(HOST, source)
+    def start(address: str, cookie: int) -> None:
+        shim.add_host(HOST, address, cookie)
         shim.limit(np.array([30e6]))
         shim.beat()
 

@@ -50,5 +50,5 @@ def test_workers_share_the_processors(mode: str, workers: int) -> None:
 
 
 def test_learners_choose_among_rates() -> None:
-    with pytest.raises(ConfigError, match="action indices need 'levels' or 'shares'"):
+    with pytest.raises(ConfigError, match="learners need 'levels', 'shares' or 'settings'"):
         RackFactory(spec(view=EnvView(action=ActionSpec(kind="log"))), Mm1Datapath, 1)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ncc.core.flows import FloatArray, FlowRecords, FlowTable, IntArray, PortRecords
-from ncc.core.measurement import Epochs, Measurement
+from ncc.core.measurement import COLUMNS, PROGRESS, Epochs
 from ncc.core.scenario import Nic, Scenario, Transport
 from ncc.core.topologies import Rack
 from ncc.core.workload import Permutation
@@ -67,9 +67,9 @@ def epochs(scenario: Scenario, n: int, **columns: npt.ArrayLike) -> Epochs:
     """`n` epochs after the measurement at time 0; columns broadcast to [n, agents] or [n, neighbourhoods]."""
     network = scenario.network()
     values: dict[str, FloatArray | IntArray] = {}
-    for f in fields(Measurement):
-        width = len(network.neighbourhoods) if f.name.startswith("uplink") else len(network.agent_hosts)
+    for name in (*PROGRESS, *COLUMNS):
+        width = len(network.neighbourhoods) if name.startswith("uplink") else len(network.agent_hosts)
         value = np.zeros((n + 1, width))
-        value[1:] = np.asarray(columns.get(f.name, 0.0))
-        values[f.name] = value
+        value[1:] = np.asarray(columns.get(name, 0.0))
+        values[name] = value
     return Epochs(time_s=np.arange(n + 1, dtype=np.float64) * scenario.period_s, columns=values)

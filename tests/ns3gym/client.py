@@ -72,4 +72,4 @@ class OldClient:
     def close(self) -> None:
         if not self.stopped:
             self._stop()
-        self.socket.context.destroy()
+        self.socket.context.destroy(linger=PATIENCE_MS)

@@ -36,7 +36,8 @@ def test_every_packaged_policy_makes_the_round_trip(name: str) -> None:
         assert bias.tobytes() == kept_bias.tobytes()
     plain = found.header.to_dict()
     for part in ("observation", "action", "stack"):
-        assert meta[part] == json.loads(json.dumps(plain[part]))
+        said = json.loads(json.dumps(plain[part]))
+        assert meta[part] == {key: said[key] for key in meta[part]}, "options that came later stand beside these"
     assert found.header.training == {part: meta[part] for part in ("scenario", "families", "training")}
     assert (found.header.name, found.header.origin.source) == (name, name)
     assert found.header.origin.recipe

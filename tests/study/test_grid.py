@@ -8,7 +8,7 @@ import pytest
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.run.compose import experiment_names
 from ncc.study.load import load_experiment, source_digest
-from ncc.study.points import Grid, grid_of
+from ncc.study.points import Grid, default_datapath, grid_of
 from ncc.study.spec import Setting, experiment_from
 from tests.study.toy import toy
 from tests.support.tables import table
@@ -83,3 +83,9 @@ def test_words_make_no_other_experiment(monkeypatch: pytest.MonkeyPatch) -> None
     assert digest() == digest(presets__full__wall_s=9, title="Another", axes__k__label="k")
     assert digest() != digest(axes__k__values=[10])
     assert digest() != digest(presets__full__seeds=3)
+
+
+def test_a_datapath_that_is_not_built_is_named_where_no_other_runs_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ncc.study.points.transports_here", lambda: ({"packetsim": ("cubic",)}, {"linux": "no clang"}))
+    with pytest.raises(ConfigError, match="runs all of gentle, plain; linux is not built here: no clang"):
+        default_datapath(grid("quick"))

@@ -70,6 +70,18 @@ def test_ncc_is_judged_against_tuned_opponents_over_a_modern_tcp(name: str) -> N
     assert {cell.scenario.transport.recovery for cell in found.cells} == {"modern"}
 
 
+@pytest.mark.parametrize("name", ["ncc_ablation", "ncc_knows", "ncc_sharing"])
+def test_settings_of_tuned_contenders_are_theirs_alone(name: str) -> None:
+    """Their threshold is set on a topology that a case of an axis gives to all."""
+    found = grid(name)
+    own = {contender for contender, spec in found.experiment.contenders.items() if not (spec.tuned or spec.changes)}
+    marks: dict[tuple[float | str, ...], set[int]] = {}
+    for cell in found.cells:
+        if cell.contender in own:
+            marks.setdefault(cell.point, set()).add(cell.scenario.topology.mark_threshold_bytes)
+    assert all(len(each) == 1 for each in marks.values()), marks
+
+
 def reach_bytes(scenario: Scenario) -> int:
     """The longest that a lone queue may get at the first uplink."""
     network = scenario.network()
@@ -96,7 +108,7 @@ def test_ablations_have_a_recipe_or_come_from_a_run_of_ncc_s() -> None:
     limits = [load_controller(contender.controller).limit for contender in contenders]
     asked = {limit.pretrained for limit in limits if isinstance(limit, PolicyLimit)}
     assert asked - set(recipe_names()) == {"ncc_warm"}, "which is the run of ncc, before it learned by itself"
-    recipes = {name for name in recipe_names() if name.startswith("ncc_")} - {"ncc_short"}
+    recipes = {name for name in recipe_names() if name.startswith("ncc_")} - {"ncc_short", "ncc_host"}
     assert asked == {"ncc", "ncc_warm"} | recipes
 
 

@@ -12,9 +12,13 @@ from ncc.study.load import load_experiment
 from ncc.study.points import default_datapath, grid_of
 from ncc.study.result import FIGURE
 from ncc.study.run import run_experiment
+from tests.support.linux import TRAFFIC, needs
+
+NEEDS = {"ncc_linux": TRAFFIC, "spread_linux": TRAFFIC}
+"""Requirements of experiments that no simulator runs."""
 
 
-@pytest.mark.parametrize("name", experiment_names())
+@pytest.mark.parametrize("name", [pytest.param(name, marks=needs(*NEEDS.get(name, ()))) for name in experiment_names()])
 def test_the_quick_preset_runs(name: str, tmp_path: Path) -> None:
     experiment, scenario = load_experiment(name)
     grid = grid_of(name, experiment, scenario, "quick")

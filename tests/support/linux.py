@@ -3,6 +3,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -34,6 +36,14 @@ def _objects() -> bool:
     return folder is not None and any(folder.glob("shim_*.bpf.o"))
 
 
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+"""Beginning of a command that a user without rights runs."""
+
+
+def _nobody_may(*command: str) -> bool:
+    return not subprocess.run([*NOBODY, *command], capture_output=True, check=False).returncode
+
+
 NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
     "clang": ("clang is not installed", lambda: shutil.which("clang") is not None),
     "clang++": ("clang++ is not installed (package clang)", lambda: shutil.which("clang++") is not None),
@@ -44,6 +54,17 @@ NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
     "net": ("CAP_NET_ADMIN and CAP_SYS_ADMIN are missing", lambda: _capable(CAP_NET_ADMIN) and _capable(CAP_SYS_ADMIN)),
     "ip": ("ip and ss are not installed (package iproute2)", lambda: all(map(shutil.which, ("ip", "ss")))),
     "pyroute2": ("pyroute2 is not installed (extra ncc[linux])", lambda: find_spec("pyroute2") is not None),
+    "setpriv": ("setpriv is not installed (package util-linux)", lambda: shutil.which("setpriv") is not None),
+    "everybody's python": (
+        "other users may not run this interpreter",
+        lambda: shutil.which("setpriv") is not None and _nobody_may(sys.executable, "-c", "import ncc"),
+    ),
+    "users' namespaces": (
+        "users may not make network namespaces here",
+        lambda: (
+            shutil.which("setpriv") is not None and _nobody_may("unshare", "--user", "--map-root-user", "--net", "true")
+        ),
+    ),
 }
 """Requirements by name: the reason to skip, and True if it is there."""
 

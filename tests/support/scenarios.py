@@ -83,5 +83,9 @@ def scenarios(draw: st.DrawFn) -> Scenario:
             delayed_ack_pkts=draw(st.integers(1, 14 if window_pkts > 2 else 2)),
             receive_buffer_bytes=window_pkts * mtu_bytes,
         ),
-        nic=Nic(bucket_bytes=2 * mtu_bytes, small_queue_bytes=draw(st.integers(1, 6)) * mtu_bytes),
+        nic=Nic(
+            bucket_bytes=2 * mtu_bytes,
+            small_queue_bytes=draw(st.integers(1, 6)) * mtu_bytes,
+            knows=draw(st.sampled_from(("sizes", "backlog"))),
+        ),
     )

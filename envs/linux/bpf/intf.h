@@ -19,10 +19,18 @@ enum ncc_flow_state {
     NCC_FLOW_FINISHED = 2, /* closed; the counters stay until user space frees the slot */
 };
 
+/* Beginning of a host's connections. An address alone is no proof: any user may have it in a namespace of his own. */
+struct ncc_source {
+    ncc_u64 cookie;  /* of the network namespace; no other one has it until the machine is booted again */
+    ncc_u32 address; /* IPv4, in network order */
+    ncc_u32 unused;  /* 0 */
+};
+
 /* Parameters of a program; written before it is loaded, and never again. */
 struct ncc_params {
     ncc_u64 values[NCC_CC_PARAMS_MAX]; /* in the order of the controller's table */
     ncc_u64 proportional;              /* 1: windows shrink by baselines/prr.h; 0: at once */
+    ncc_u64 user_slots;                /* slots that one user may hold */
 };
 
 /* One flow, written by the kernel; `seq` is odd while it writes. A flow is a connection, or the part of it with one
@@ -43,10 +51,10 @@ struct ncc_report {
     ncc_u64 acked_bytes;     /* the part of these that is acknowledged cumulatively */
     ncc_u64 marked_bytes;    /* part of delivered, by ACKs with ECN-Echo */
     ncc_u64 lost_bytes;      /* considered lost */
-    ncc_u64 sent_bytes;      /* with retransmissions */
+    ncc_u64 sent_bytes;      /* that have left the host, with retransmissions */
     ncc_u64 retrans_bytes;
     ncc_u64 sent_packets; /* with retransmissions */
-    ncc_u64 unsent_bytes; /* written by the application and not sent yet */
+    ncc_u64 unsent_bytes; /* written by the application, and still in the host */
     ncc_u64 cwnd_bytes;
     ncc_u64 decision;     /* last decision for the host that this flow has applied */
     ncc_u64 decided_ns;   /* when it first applied it */
@@ -55,8 +63,11 @@ struct ncc_report {
     ncc_u32 recoveries;
     ncc_u32 timeouts;
     ncc_u32 fallbacks; /* times it stopped obeying because user space was silent */
-    ncc_u32 unused;
-    ncc_u64 reserved[2];
+    ncc_u32 held;      /* 1: nothing of the flow has left, because its receiver has not let it begin */
+    /* Those of the connection while `held`, in host order: user space wakes it by an ACK that says nothing new. */
+    ncc_u32 una, rcv_nxt;
+    unsigned short port, peer_port;
+    ncc_u32 window; /* last window that the receiver offered, as a header has it */
 };
 
 /* One connection, written by user space. Each field takes effect by itself, at the next ACK. */
@@ -65,7 +76,11 @@ struct ncc_decision {
     ncc_u32 weight;     /* share of the host's rate, 1 .. NCC_WEIGHT_MAX; 0 is 1 */
     ncc_u64 cwnd_bytes; /* overrides the controller's; 0: no override */
     ncc_u64 pacing_bytes_per_s;
-    ncc_u64 reserved;
+    /* What the flow's receiver says. */
+    ncc_u64 start_ns;         /* when it may begin, if its host holds flows; 0: nothing is said */
+    ncc_u64 most_bytes;       /* largest window; 0: the controller's */
+    ncc_u64 rate_bytes_per_s; /* largest rate of payload; 0: none */
+    ncc_u64 reserved[2];
 };
 #define NCC_WEIGHT_MAX 65535u
 
@@ -73,7 +88,9 @@ struct ncc_decision {
 struct ncc_host {
     ncc_u64 rate_bytes_per_s; /* of IP packets with data leaving the host; 0: no limit */
     ncc_u64 decision;         /* number of the decision, copied into the reports */
-    ncc_u64 reserved_user[6];
+    ncc_u64 window_bytes;     /* least window where the network shows no congestion; 0: the controller's */
+    ncc_u64 patience_ns;      /* time for which a flow waits for its receiver before it begins; 0: it does not */
+    ncc_u64 reserved_user[4];
     ncc_s64 weight_sum; /* effective weight of the flows that have data, in 1/NCC_CLAIM_ONE */
     ncc_s64 flows;      /* flows that have data */
     ncc_u64 reserved_kernel[6];
@@ -85,18 +102,19 @@ struct ncc_agent {
     ncc_u64 beat_ns;    /* last sign of life of user space; 0: it has not begun */
     ncc_u64 timeout_ns; /* time without a beat after which limits and overrides are ignored */
     ncc_u64 reserved_user[6];
-    ncc_u64 started;    /* flows that send data */
+    ncc_u64 started;    /* flows of hosts that send data */
     ncc_u64 finished;   /* those that have ended */
-    ncc_u64 unreported; /* those that found no free slot */
+    ncc_u64 unreported; /* those that found no free slot, or whose user held too many */
     ncc_u64 fallbacks;  /* times that a connection stopped obeying */
     ncc_u64 late_inits; /* connections whose `init` the kernel skipped */
     ncc_u64 clamped;    /* ACKs whose window or rate was out of bounds */
     ncc_u64 acks;
-    ncc_u64 reserved_kernel;
+    ncc_u64 over_quota; /* those of `unreported` whose user held too many slots */
 };
 
+_Static_assert(sizeof(struct ncc_source) == 16, "a key of a map has no gaps");
 _Static_assert(sizeof(struct ncc_report) == 192, "a report is three cache lines");
-_Static_assert(sizeof(struct ncc_decision) == 32, "two decisions share a cache line");
+_Static_assert(sizeof(struct ncc_decision) == 64, "a decision is a cache line");
 _Static_assert(sizeof(struct ncc_host) == 128, "writers of a host do not share a cache line");
 _Static_assert(sizeof(struct ncc_agent) == 128, "writers of the agent's area do not share a cache line");
 

@@ -30,15 +30,18 @@ enum { BPF_F_NO_PREALLOC = 1, BPF_F_MMAPABLE = 1 << 10, BPF_SK_STORAGE_GET_F_CRE
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct netns_ipv4 {
-    __u8 sysctl_tcp_slow_start_after_idle;
+    __u8 sysctl_tcp_slow_start_after_idle, sysctl_tcp_min_tso_segs;
 };
 
 struct net {
+    __u64 net_cookie;
     struct netns_ipv4 ipv4;
 };
 
 struct sock_common {
     __be32 skc_rcv_saddr;
+    __be16 skc_dport;
+    __u16 skc_num;
     struct {
         struct net *net;
     } skc_net;
@@ -47,7 +50,16 @@ struct sock_common {
 
 struct sock {
     struct sock_common __sk_common;
+    struct {
+        struct {
+            int counter;
+        } refs;
+    } sk_wmem_alloc;
+    int sk_wmem_queued;
     __u32 sk_mark;
+    struct {
+        __u32 val;
+    } sk_uid;
     __u32 sk_pacing_status;
     unsigned long sk_pacing_rate;
 };
@@ -68,7 +80,13 @@ struct minmax {
     struct minmax_sample s[3];
 };
 
+struct tcp_options_received {
+    __u16 snd_wscale : 4;
+};
+
 struct tcp_sock {
+    struct tcp_options_received rx_opt;
+    __u32 snd_wnd;
     __u32 snd_cwnd, snd_ssthresh;
     __u32 snd_una, snd_nxt, write_seq, rcv_nxt, high_seq;
     __u32 packets_out, sacked_out, lost_out, retrans_out, max_packets_out;
@@ -93,12 +111,13 @@ struct rate_sample {
     bool is_app_limited;
 };
 
-enum tcp_ca_event { CA_EVENT_TX_START, CA_EVENT_ECN_NO_CE = 4, CA_EVENT_ECN_IS_CE = 5 };
+enum tcp_ca_event { CA_EVENT_TX_START, CA_EVENT_LOSS = 3, CA_EVENT_ECN_NO_CE, CA_EVENT_ECN_IS_CE = 5 };
 
 struct tcp_congestion_ops {
     __u32 (*ssthresh)(struct sock *sk);
     void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
     __u32 (*undo_cwnd)(struct sock *sk);
+    __u32 (*min_tso_segs)(struct sock *sk);
     void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs); /* since Linux 6.10 */
     void (*init)(struct sock *sk);
     void (*release)(struct sock *sk);

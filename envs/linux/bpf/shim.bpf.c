@@ -7,6 +7,7 @@
 #include "shim_apply.h"
 #include "shim_controller.h"
 #include "shim_event.h"
+#include "shim_gate.h"
 #include "shim_report.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -15,7 +16,9 @@ char LICENSE[] SEC("license") = "GPL";
 static __always_inline struct shim_flow *shim_begin(struct sock *sk)
 {
     struct tcp_sock *tp = (struct tcp_sock *)sk;
-    __u32 address = sk->__sk_common.skc_rcv_saddr, *host;
+    struct ncc_source source = {.cookie = sk->__sk_common.skc_net.net->net_cookie,
+                                .address = sk->__sk_common.skc_rcv_saddr};
+    __u32 *host = bpf_map_lookup_elem(&addresses, &source);
     struct shim_flow *f = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 
     if (!f)
@@ -23,7 +26,7 @@ static __always_inline struct shim_flow *shim_begin(struct sock *sk)
     __builtin_memset(f, 0, sizeof(*f));
     f->conn.mss_bytes = ncc_max_u64(tp->mss_cache, 1);
     f->conn.init_cwnd_bytes = ncc_max_u64(tp->snd_cwnd, 1) * f->conn.mss_bytes;
-    host = bpf_map_lookup_elem(&addresses, &address);
+    f->of_host = host != 0;
     f->host = host && *host < NCC_HOSTS_MAX ? *host : NCC_NO_HOST;
     f->began_ns = bpf_ktime_get_ns();
     f->acked_from = tp->bytes_acked;
@@ -135,12 +138,34 @@ void BPF_PROG(shim_cwnd_event, struct sock *sk, enum tcp_ca_event event)
         shim_restart(sk, f, now_ns);
         shim_busy(sk, f, now_ns);
         shim_apply(sk, f, now_ns);
+    } else if (event == CA_EVENT_LOSS) {
+        f->waits = 2 * shim_held_bytes((struct tcp_sock *)sk) >=
+                   ((struct tcp_sock *)sk)->snd_nxt - ((struct tcp_sock *)sk)->snd_una;
     } else if (CC(ecn) == NCC_CC_ECN_DCTCP) {
         if (event == CA_EVENT_ECN_IS_CE)
             shim_echo(sk, f, 1);
         else if (event == CA_EVENT_ECN_NO_CE)
             shim_echo(sk, f, 0);
     }
+}
+
+/* The kernel asks this whenever it is about to send, so also when the application has written more than the window
+ * takes: what waits is then known before the next ACK. The answer is the kernel's own. */
+SEC("struct_ops/shim_min_tso_segs")
+__u32 BPF_PROG(shim_min_tso_segs, struct sock *sk)
+{
+    struct shim_flow *f = bpf_sk_storage_get(&flows, sk, 0, 0);
+    struct ncc_report *r;
+
+    if (f)
+        shim_gate(sk, f);
+    r = f ? shim_row(f) : 0;
+    if (r) {
+        shim_begin_row(r);
+        shim_fill_backlog(r, f, (struct tcp_sock *)sk);
+        shim_end_row(r);
+    }
+    return sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_min_tso_segs;
 }
 
 /* The kernel requires both; nothing depends on their results, see shim.h. */
@@ -158,6 +183,7 @@ struct tcp_congestion_ops shim = {
     .cwnd_event = (void *)shim_cwnd_event,
     .ssthresh = (void *)shim_ssthresh,
     .undo_cwnd = (void *)shim_undo_cwnd,
+    .min_tso_segs = (void *)shim_min_tso_segs,
     .name = "ncc_" QUOTE(NCC_CONTROLLER),
     .flags = TCP_CONG_NON_RESTRICTED | (CC(ecn) == NCC_CC_ECN_DCTCP ? TCP_CONG_NEEDS_ECN : 0),
 };

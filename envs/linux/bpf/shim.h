@@ -17,6 +17,7 @@
 #include "intf.h"
 #include "prr.h"
 
+#define NCC_USERS (1U << 16)           /* at least all users that are not of containers */
 #define NCC_CWND_PKTS_MAX (1ULL << 24) /* 16 million packets in flight: 24 GB */
 #define NCC_RATE_MAX (1ULL << 40)      /* bytes/s; fits 64 bits when multiplied by a weight in 1/NCC_CLAIM_ONE */
 #define NCC_TURNS_PER_S 10             /* slowest rate: a packet every 100 ms, whose ACK can lift a limit */
@@ -33,6 +34,8 @@ struct shim_flow {
     struct ncc_cc_conn conn;
     struct ncc_cc_out out; /* last output of the controller */
     __u32 slot;            /* + 1; 0: not reported */
+    __u32 user;            /* who holds the slot */
+    __u32 of_host;         /* 1: it begins at an address that user space has named */
     __u32 generation;      /* generation of the slot */
     __u32 host;            /* index, or NCC_NO_HOST */
     __u32 opened;          /* 1: it has sent data */
@@ -65,6 +68,10 @@ struct shim_flow {
     __u64 reduced_cwnd_bytes;  /* window while it lasts */
     __u32 sent_segs;           /* tp->data_segs_out at the last ACK */
     __u32 reducing;            /* enum shim_reduction */
+    __u32 waits;               /* 1: the last timeout was of packets in the host's own queue */
+    __u32 congested;           /* 1: a mark or a loss since it last began to send */
+    __u32 begun;               /* 1: the flow may send: see shim_gate.h */
+    __u64 held_ns;             /* when it first had to wait for that; 0: it has not */
 };
 
 enum shim_reduction { SHIM_NOT_REDUCING, SHIM_REDUCED, SHIM_RECOVERING };
@@ -110,11 +117,11 @@ struct {
     __type(value, struct ncc_agent);
 } agent SEC(".maps");
 
-/* Source address in network order -> index of the host. */
+/* Where a connection begins -> index of the host; NCC_NO_HOST: it is reported, and nobody limits it. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, 4 * NCC_HOSTS_MAX);
-    __type(key, __u32);
+    __type(key, struct ncc_source);
     __type(value, __u32);
 } addresses SEC(".maps");
 
@@ -124,6 +131,14 @@ struct {
     __uint(max_entries, NCC_FLOWS_MAX);
     __type(value, __u32);
 } free_slots SEC(".maps");
+
+/* Number of slots that users hold, by the low bits of their numbers: those that agree in these share a quota. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, NCC_USERS);
+    __type(key, __u32);
+    __type(value, __u64);
+} users SEC(".maps");
 
 static __always_inline struct ncc_agent *shim_agent(void)
 {

@@ -42,7 +42,7 @@ static __always_inline void shim_apply(struct sock *sk, struct shim_flow *f, __u
 {
     struct tcp_sock *tp = (struct tcp_sock *)sk;
     __u64 mss = f->conn.mss_bytes, cwnd = f->reducing ? f->reduced_cwnd_bytes : f->out.cwnd_bytes,
-          pacing = f->out.pacing_bytes_per_s, pkts, least;
+          pacing = f->out.pacing_bytes_per_s, pkts, least, window = 0, most = 0;
     struct ncc_agent *a = shim_agent();
     struct ncc_host *h = shim_host(f);
     __u32 weight = 1, slot = f->slot - 1;
@@ -56,6 +56,10 @@ static __always_inline void shim_apply(struct sock *sk, struct shim_flow *f, __u
         weight = weight < 1 ? 1 : weight > NCC_WEIGHT_MAX ? NCC_WEIGHT_MAX : weight;
         cwnd = own_cwnd ? own_cwnd : cwnd;
         pacing = own_pacing ? own_pacing : pacing;
+        own_pacing = *(volatile ncc_u64 *)&d->rate_bytes_per_s;
+        if (own_pacing && (!pacing || own_pacing < pacing))
+            pacing = own_pacing;
+        most = *(volatile ncc_u64 *)&d->most_bytes;
     }
     if (h) {
         __u64 number = *(volatile ncc_u64 *)&h->decision;
@@ -63,12 +67,16 @@ static __always_inline void shim_apply(struct sock *sk, struct shim_flow *f, __u
         shim_use(f, tp->bytes_sent, (__u64)tp->srtt_us * 125, now_ns);
         if (f->claim)
             shim_claim(f, weight * f->use);
+        window = obeys && !f->congested ? *(volatile ncc_u64 *)&h->window_bytes : 0;
         f->share_bytes_per_s = obeys ? shim_share(f, h, weight, shim_header_bytes(tp)) : 0;
         if (obeys && number != f->decision) {
             f->decision = number;
             f->decided_ns = now_ns;
         }
     }
+    cwnd = ncc_max_u64(cwnd, window);
+    if (most)
+        cwnd = ncc_min_u64(cwnd, most);
     if (f->share_bytes_per_s && (!pacing || f->share_bytes_per_s < pacing))
         pacing = f->share_bytes_per_s;
     least = NCC_TURNS_PER_S * mss;
@@ -91,7 +99,9 @@ static __always_inline void shim_apply(struct sock *sk, struct shim_flow *f, __u
         shim_count(&a->clamped);
     tp->snd_cwnd = (__u32)pkts;
     tp->snd_ssthresh = (__u32)ncc_min_u64(ncc_max_u64(f->out.ssthresh_bytes / mss, 2), 0x7FFFFFFF);
-    sk->sk_pacing_rate = pacing ? ncc_min_u64(pacing, NCC_CC_PACING_MAX) : shim_burst_rate(f, tp);
+    sk->sk_pacing_rate = pacing   ? ncc_min_u64(pacing, NCC_CC_PACING_MAX)
+                         : window ? NCC_UNPACED
+                                  : shim_burst_rate(f, tp);
     if (sk->sk_pacing_status <= SK_PACING_NEEDED) /* else the queueing discipline fq paces */
         sk->sk_pacing_status = pacing ? SK_PACING_NEEDED : SK_PACING_NONE;
 }
@@ -99,16 +109,17 @@ static __always_inline void shim_apply(struct sock *sk, struct shim_flow *f, __u
 static __always_inline void shim_idle(struct shim_flow *f)
 {
     f->idle = 1;
+    f->begun = 0;
+    f->held_ns = 0;
     shim_claim(f, 0);
 }
 
 static __always_inline void shim_busy(struct sock *sk, struct shim_flow *f, __u64 now_ns)
 {
+    if (f->idle)
+        f->congested = 0;
     f->idle = 0;
-    if (!f->opened)
-        shim_open_row(sk, f);
-    else if (f->mark != sk->sk_mark)
-        shim_next_row(sk, f, now_ns);
+    shim_own_row(sk, f, now_ns);
     if (f->claim)
         return;
     f->use = NCC_CLAIM_ONE;

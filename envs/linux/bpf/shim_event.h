@@ -36,6 +36,10 @@ static __always_inline void shim_losses(struct sock *sk, struct shim_flow *f, __
     f->ca_state = state;
     f->high_seq = high_seq;
     f->total_rto = tp->total_rto;
+    if (f->waits) { /* nothing says that the network lost anything */
+        f->waits = 0;
+        timeouts = 0;
+    }
     if (timeouts || recovery) {
         struct ncc_cc_event e = {.flags = NCC_CC_ACK_IN_RECOVERY};
 
@@ -143,6 +147,8 @@ static __always_inline void shim_ack(struct sock *sk, struct shim_flow *f, const
     }
     if (f->ca_state >= TCP_CA_Recovery)
         e.flags |= NCC_CC_ACK_IN_RECOVERY;
+    if (lost || marked || f->ca_state >= TCP_CA_CWR)
+        f->congested = 1;
     /* As in the kernel, the window may be up to twice the packets in flight in slow start. */
     if (!BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited) &&
         !(f->out.cwnd_bytes < f->out.ssthresh_bytes && tp->snd_cwnd < 2 * tp->max_packets_out))

@@ -4,6 +4,7 @@
 #define NCC_SHIM_REPORT_H
 
 #include "shim.h"
+#include "shim_controller.h"
 
 #define SHIM_FENCE() asm volatile("" ::: "memory") /* x86-64 keeps stores in order; the compiler must too */
 
@@ -29,10 +30,34 @@ static __always_inline __u32 shim_header_bytes(const struct tcp_sock *tp)
     return 20 + tp->tcp_header_len; /* IPv4 without options */
 }
 
+/* Returns the payload that waits below TCP, in the host's queue: the memory of packets there, of which a byte takes as
+ * much as one of all that is written and not acknowledged. */
+static __always_inline __u64 shim_held_bytes(const struct tcp_sock *tp)
+{
+    const struct sock *sk = (const struct sock *)tp;
+    __u64 sent = tp->snd_nxt - tp->snd_una, written = tp->write_seq - tp->snd_una;
+    __s32 held = sk->sk_wmem_alloc.refs.counter - 1, queued = sk->sk_wmem_queued;
+
+    if (held <= 0 || queued <= 0)
+        return 0;
+    return ncc_min_u64(written * (__u32)held / (__u32)queued, sent);
+}
+
+/* Fills the fields that say what has left the host and what waits in it. */
+static __always_inline void shim_fill_backlog(struct ncc_report *r, const struct shim_flow *f,
+                                              const struct tcp_sock *tp)
+{
+    __u64 held = shim_held_bytes(tp);
+
+    r->sent_bytes = ncc_max_u64(r->sent_bytes, shim_since(f->before.sent_bytes + held, tp->bytes_sent));
+    r->unsent_bytes = tp->write_seq - tp->snd_nxt + held;
+}
+
 /* Fills the fields that change. */
 static __always_inline void shim_fill_row(struct ncc_report *r, const struct shim_flow *f, const struct tcp_sock *tp,
                                           __u64 now_ns)
 {
+    shim_fill_backlog(r, f, tp);
     r->updated_ns = now_ns;
     r->min_rtt_ns = f->min_rtt_ns;
     r->rtt_sum_ns = f->rtt_sum_ns;
@@ -41,10 +66,8 @@ static __always_inline void shim_fill_row(struct ncc_report *r, const struct shi
     r->acked_bytes = shim_since(f->before.acked_bytes, f->una_bytes);
     r->marked_bytes = f->marked_bytes;
     r->lost_bytes = f->lost_bytes;
-    r->sent_bytes = shim_since(f->before.sent_bytes, tp->bytes_sent);
     r->retrans_bytes = shim_since(f->before.retrans_bytes, tp->bytes_retrans);
     r->sent_packets = shim_since(f->before.sent_packets, tp->data_segs_out);
-    r->unsent_bytes = tp->write_seq - tp->snd_nxt;
     r->cwnd_bytes = tp->snd_cwnd * f->conn.mss_bytes;
     r->decision = f->decision;
     r->decided_ns = f->decided_ns;
@@ -56,23 +79,45 @@ static __always_inline void shim_fill_row(struct ncc_report *r, const struct shi
     r->fallbacks = f->fallbacks;
 }
 
+static __always_inline __u64 *shim_held(__u32 user)
+{
+    user &= NCC_USERS - 1;
+    return bpf_map_lookup_elem(&users, &user);
+}
+
+/* Takes a free slot; returns its number + 1, or 0 if there is none for this user. */
+static __always_inline __u32 shim_take_slot(struct ncc_agent *a, __u32 user)
+{
+    __u64 *held = shim_held(user);
+    __u32 slot = 0;
+
+    if (!held)
+        return 0;
+    if (__sync_fetch_and_add(held, 1) >= *(const volatile ncc_u64 *)&params.user_slots)
+        shim_count(&a->over_quota);
+    else if (!bpf_map_pop_elem(&free_slots, &slot) && slot < NCC_FLOWS_MAX)
+        return slot + 1;
+    __sync_fetch_and_add(held, -1);
+    return 0;
+}
+
 /* Takes a slot for a connection that sends data for the first time, or for the first time with this SO_MARK. */
 static __always_inline void shim_open_row(struct sock *sk, struct shim_flow *f)
 {
     struct ncc_agent *a = shim_agent();
     struct ncc_report *r;
-    __u32 slot = 0;
 
     f->opened = 1;
     f->mark = sk->sk_mark;
-    if (!a)
+    if (!a || !f->of_host)
         return;
     shim_count(&a->started);
-    if (bpf_map_pop_elem(&free_slots, &slot) || slot >= NCC_FLOWS_MAX) {
+    f->user = sk->sk_uid.val;
+    f->slot = shim_take_slot(a, f->user);
+    if (!f->slot) {
         shim_count(&a->unreported);
         return;
     }
-    f->slot = slot + 1;
     r = shim_row(f);
     if (!r)
         return;
@@ -83,6 +128,8 @@ static __always_inline void shim_open_row(struct sock *sk, struct shim_flow *f)
     r->flow = f->mark;
     r->host = f->host;
     r->began_ns = f->began_ns;
+    r->sent_bytes = 0;
+    r->held = 0;
     shim_fill_row(r, f, (const struct tcp_sock *)sk, f->began_ns);
     shim_end_row(r);
 }
@@ -92,8 +139,9 @@ static __always_inline void shim_close_row(const struct sock *sk, struct shim_fl
     const struct tcp_sock *tp = (const struct tcp_sock *)sk;
     struct ncc_agent *a = shim_agent();
     struct ncc_report *r = shim_row(f);
+    __u64 *held;
 
-    if (a && f->opened) {
+    if (a && f->opened && f->of_host) {
         shim_count(&a->finished);
         __sync_fetch_and_add(&a->acks, (ncc_u64)f->acks);
     }
@@ -109,6 +157,9 @@ static __always_inline void shim_close_row(const struct sock *sk, struct shim_fl
     r->state = NCC_FLOW_FINISHED;
     shim_end_row(r);
     f->slot = 0;
+    held = shim_held(f->user);
+    if (held)
+        __sync_fetch_and_add(held, -1);
 }
 
 /* Ends the row of a connection that goes on with another flow, and takes another one, which counts from 0. */
@@ -125,6 +176,15 @@ static __always_inline void shim_next_row(struct sock *sk, struct shim_flow *f, 
     f->lost_bytes = f->marked_bytes = f->rtt_sum_ns = f->rtt_samples = 0;
     f->acks = f->recoveries = f->timeouts = f->fallbacks = 0;
     shim_open_row(sk, f);
+}
+
+/* Takes a row for a flow that has none yet. */
+static __always_inline void shim_own_row(struct sock *sk, struct shim_flow *f, __u64 now_ns)
+{
+    if (!f->opened)
+        shim_open_row(sk, f);
+    else if (f->mark != sk->sk_mark)
+        shim_next_row(sk, f, now_ns);
 }
 
 #endif

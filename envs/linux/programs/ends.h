@@ -3,6 +3,7 @@
 #ifndef NCC_LINUX_ENDS_H
 #define NCC_LINUX_ENDS_H
 
+#include "order.h"
 #include "traffic.h"
 
 #include <arpa/inet.h>
@@ -23,7 +24,7 @@
 
 #include <linux/tcp.h> /* the kernel's header, whose tcp_info is longer than libc's */
 
-#define UNSENT_BYTES 262144 /* unsent bytes in a socket: 4 ms at 500 Mbit/s without this process */
+#define UNSENT_BYTES 262144 /* unsent bytes in a socket of fixed size: 4 ms at 500 Mbit/s without this process */
 
 /* The kernel's tcp_info as of 6.7, which counts timeouts; headers of older systems do not have it. */
 struct long_tcp_info {
@@ -123,7 +124,9 @@ static int make_socket(uint32_t host)
     }
     enter(0);
     /* The kernel doubles both, to allow for the memory that packets take beside their payload. */
-    set_option(fd, SOL_SOCKET, SO_SNDBUFFORCE, (int)table->send_buffer_bytes, "SO_SNDBUFFORCE");
+    if (table->send_buffer_bytes) {
+        set_option(fd, SOL_SOCKET, SO_SNDBUFFORCE, (int)table->send_buffer_bytes, "SO_SNDBUFFORCE");
+    }
     set_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, (int)table->receive_buffer_bytes, "SO_RCVBUFFORCE");
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
     /* If this program is killed, its connections end at once and do not keep their namespace until they give up. */
@@ -230,6 +233,13 @@ static void set_mark(uint32_t i)
     }
 }
 
+/* Tells the host's queue the size of a message that is about to be written. */
+static void tell_size(uint32_t i, uint64_t size)
+{
+    set_option(ends[i].sender, NCC_ORDER_LEVEL, NCC_ORDER_SIZE, (int)(size < table->tells ? size : table->tells),
+               "a size");
+}
+
 /* Begins the handshake of a connection between the hosts of a flow; returns an errno, or 0. */
 static int open_ends(uint32_t row, const struct ncc_traffic_flow *flow)
 {
@@ -243,7 +253,9 @@ static int open_ends(uint32_t row, const struct ncc_traffic_flow *flow)
     if (row < table->n_flows) {
         set_mark(row);
     }
-    set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES, "TCP_NOTSENT_LOWAT");
+    if (table->send_buffer_bytes) {
+        set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES, "TCP_NOTSENT_LOWAT");
+    }
     set_option(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1, "IP_BIND_ADDRESS_NO_PORT");
     if (set_congestion(fd) || bind(fd, (struct sockaddr *)&here, sizeof(here)) ||
         (connect(fd, (struct sockaddr *)&there, sizeof(there)) && errno != EINPROGRESS)) {

@@ -11,15 +11,47 @@
 #define OPEN_WITHIN_S 15  /* longest time for the connections that are open from the start */
 #define EVENTS 256
 
-static uint32_t *first_flow, n_pairs; /* first flow of each pair of hosts */
-static uint32_t *live, n_live;        /* flows that are open and not done */
-static uint32_t *closing, n_closing;  /* flows that are delivered and not fully acknowledged */
-static uint32_t next_flow, n_over;
+static uint32_t *first_flow, n_pairs;        /* first flow of each pair of hosts */
+static uint32_t *live, n_live;               /* flows that are open and not done */
+static uint32_t *closing, n_closing;         /* flows that are delivered and not fully acknowledged */
+static uint32_t next_flow, n_over, n_pieced; /* the last: flows that are written piece by piece */
 static uint64_t next_sample_ns;
 static int timer;
 static char zeros[CHUNK_BYTES];
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* Bytes of a flow that its application has written or wants to write by now. */
+static uint64_t written(const struct ncc_traffic_flow *flow)
+{
+    uint64_t pieces;
+
+    if (!flow->chunk_bytes) {
+        return flow->size_bytes;
+    }
+    pieces = 1 + (now_ns() - flow->opened_ns) / (1000ull * flow->every_us);
+    return pieces > flow->size_bytes / flow->chunk_bytes ? flow->size_bytes : pieces * flow->chunk_bytes;
+}
+
+/* Lets applications go on that have paused. Returns when the next piece of a flow is due, or UINT64_MAX. */
+static uint64_t write_pieces(void)
+{
+    uint64_t due = UINT64_MAX;
+
+    for (uint32_t k = 0; n_pieced && k < n_live; ++k) {
+        const struct ncc_traffic_flow *flow = &flows[live[k]];
+        if (!flow->chunk_bytes || flow->state != NCC_TRAFFIC_SENDING) {
+            continue;
+        }
+        if (flow->handed_bytes < written(flow)) {
+            watch(EPOLL_CTL_MOD, ends[live[k]].sender, EPOLLOUT, KIND_SENDER, live[k]);
+        } else {
+            const uint64_t pieces = 1 + (now_ns() - flow->opened_ns) / (1000ull * flow->every_us);
+            due = least(due, flow->opened_ns + pieces * 1000ull * flow->every_us);
+        }
+    }
+    return due;
+}
 
 static void sample(uint32_t i, int count_rtt)
 {
@@ -105,6 +137,7 @@ static void open_flow(uint32_t i)
 static void send_some(uint32_t i, uint32_t events)
 {
     struct ncc_traffic_flow *flow = &flows[i];
+    uint64_t until;
     int error;
 
     if (ends[i].sender < 0) {
@@ -122,8 +155,12 @@ static void send_some(uint32_t i, uint32_t events)
         return;
     }
     flow->state = NCC_TRAFFIC_SENDING;
-    for (int turn = 0; turn < 4 && flow->handed_bytes < flow->size_bytes; ++turn) {
-        const uint64_t rest = flow->size_bytes - flow->handed_bytes;
+    until = written(flow);
+    if (table->tells && !flow->handed_bytes) {
+        tell_size(i, table->tells < INT32_MAX ? until : flow->size_bytes);
+    }
+    for (int turn = 0; turn < 4 && flow->handed_bytes < until; ++turn) {
+        const uint64_t rest = until - flow->handed_bytes;
         const int more = rest > CHUNK_BYTES; /* prevents a short packet between two chunks */
         const ssize_t n =
             send(ends[i].sender, zeros, more ? CHUNK_BYTES : rest, MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0));
@@ -138,6 +175,8 @@ static void send_some(uint32_t i, uint32_t events)
     }
     if (flow->handed_bytes == flow->size_bytes) {
         flow->state = NCC_TRAFFIC_HANDED;
+    }
+    if (flow->handed_bytes == until) {
         watch(EPOLL_CTL_MOD, ends[i].sender, 0, KIND_SENDER, i);
     }
 }

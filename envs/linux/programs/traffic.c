@@ -24,7 +24,7 @@
 
 static void arm(void)
 {
-    uint64_t at = table->start_ns + table->deadline_ns;
+    uint64_t at = least(table->start_ns + table->deadline_ns, write_pieces());
     struct itimerspec when = {0};
 
     if (next_flow < table->n_flows && table->start_ns + flows[next_flow].start_ns < at) {
@@ -147,6 +147,9 @@ static void prepare(void)
         fail("nice %d is refused: %s", table->nice, strerror(errno));
     }
     find_pairs();
+    for (uint32_t i = 0; i < table->n_flows; ++i) {
+        n_pieced += flows[i].chunk_bytes > 0;
+    }
     n_ends = table->n_flows + n_pairs * table->connections_per_pair;
     ends = array(n_ends, sizeof(*ends));
     live = array(table->n_flows, sizeof(*live));

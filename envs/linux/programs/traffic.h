@@ -33,10 +33,11 @@ enum ncc_traffic_over {
 struct ncc_traffic_header {
     uint32_t magic, header_bytes, host_bytes, flow_bytes;
     uint32_t n_hosts, n_flows;
-    uint64_t start_ns;    /* CLOCK_MONOTONIC of time 0; written by the program at the start */
-    uint64_t deadline_ns; /* time after time 0 at which the program ends, whatever is left */
-    uint64_t sample_ns;   /* period of the samples of live flows; 0: none */
-    uint32_t send_buffer_bytes, receive_buffer_bytes;
+    uint64_t start_ns;          /* CLOCK_MONOTONIC of time 0; written by the program at the start */
+    uint64_t deadline_ns;       /* time after time 0 at which the program ends, whatever is left */
+    uint64_t sample_ns;         /* period of the samples of live flows; 0: none */
+    uint32_t send_buffer_bytes; /* 0: the kernel's, which grows with the window */
+    uint32_t receive_buffer_bytes;
     uint32_t ecn;                  /* value of net.ipv4.tcp_ecn in every host's namespace */
     int32_t nice;                  /* nice value of the program, -20 .. 19 */
     uint32_t over;                 /* enum ncc_traffic_over */
@@ -44,7 +45,7 @@ struct ncc_traffic_header {
     char congestion[16];
     uint64_t samples; /* rounds of samples made so far */
     uint32_t marks;   /* 1: the SO_MARK of a flow's connection is its number + 1 */
-    uint32_t unused;
+    uint32_t tells;   /* most bytes of a first write that senders tell (NCC_ORDER_SIZE); INT32_MAX: sizes of flows */
     uint64_t pad[3];
 };
 
@@ -70,7 +71,8 @@ struct ncc_traffic_flow {
     uint32_t rtt_samples, rtt_us, min_rtt_us;
     uint32_t sent_pkts, retransmitted_pkts, timeouts, ce_pkts;
     uint32_t cwnd_pkts;
-    uint64_t pad;
+    uint32_t chunk_bytes; /* that the application writes at once, whenever `every_us` have passed; 0: all */
+    uint32_t every_us;
 };
 
 _Static_assert(sizeof(struct ncc_traffic_header) == 128, "layout");

@@ -23,9 +23,11 @@ struct Frame final : ns3::EventImpl {
     uint32_t flow = 0;
     uint32_t route = 0; // first flow of its connection, which chooses among paths of equal cost
     uint32_t node = 0;  // next node on its way
+    uint32_t grant = 0; // place of the receiver's word in a message (gates.h)
     uint32_t ip_bytes = 0;
     uint32_t payload_bytes = 0;
     bool to_receiver = true;
+    bool message = false; // a note or a grant, beside TCP; without a packet
     bool retransmission = false;
     bool ecn_capable = false;
     bool marked = false;         // Congestion Experienced

@@ -2,6 +2,8 @@
 // Measures the signals of an epoch, which ncc/core/signals.py explains.
 #include "network.h"
 
+#include <stdexcept>
+
 namespace ncc
 {
 
@@ -29,6 +31,24 @@ PortTotals Network::PortRecord(uint32_t port)
     }
     const LinkSpec &link = spec_.links[port / 2];
     return host_of(port % 2 == 0 ? link.a : link.b).nic->totals();
+}
+
+Port &Network::SwitchPort(uint32_t port)
+{
+    if (port >= ports_.size() || !ports_[port]) {
+        throw std::invalid_argument("port " + std::to_string(port) + " is not a switch port");
+    }
+    return *ports_[port];
+}
+
+Network::Window Network::SenderWindow(uint32_t flow) const
+{
+    const auto &connection = connections_.at(flow);
+    if (!connection || connection->over) {
+        return {};
+    }
+    const HostSocket &sender = *connection->sender;
+    return {sender.cwnd_bytes(), sender.ssthresh_bytes(), sender.una_bytes() - sender.earlier_bytes()};
 }
 
 } // namespace ncc

@@ -45,7 +45,7 @@ Network::Network(const Spec &spec)
     nic_of_flow_.resize(spec_.flows.size());
     for (size_t i = 0; i < spec_.flows.size(); ++i) {
         const FlowSpec &flow = spec_.flows[i];
-        views_[i] = {flow.start_ns, flow.start_ns, flow.size_bytes, 0, 0, flow.limited[0]};
+        views_[i] = ViewOf(spec_, flow);
         Host &host = host_of(flow.src);
         nic_of_flow_[i] = host.nic.get();
         // A host reports the base RTT of its longest path before the first sample.
@@ -59,6 +59,7 @@ Network::Network(const Spec &spec)
     for (Host &host : hosts_) {
         host.rtt_mean_ns = host.rtt_mean_ns > 0 ? host.rtt_mean_ns : longest;
     }
+    BuildGates();
     limits_.assign(spec_.agents.size(), std::numeric_limits<double>::infinity());
     uplinks_before_.resize(spec_.uplinks.size());
     if (!spec_.flows.empty()) {
@@ -103,8 +104,13 @@ void Network::StartFlow(uint32_t flow)
     const FlowSpec &spec = spec_.flows[flow];
     const uint32_t before = idle_.Take(spec);
     std::vector<uint32_t> &live = host_of(spec.src).live;
+    const uint64_t written_bytes = WrittenBytes(spec_, spec, spec.start_ns);
+    if (gates_) {
+        gates_->Open(flow, spec);
+    }
     if (before >= IdleConnections::kUnused) {
         Connect(flow, before == IdleConnections::kUnused || !spec_.handshake);
+        ScheduleWrite(flow, written_bytes);
         return;
     }
     connections_[flow] = std::move(connections_[before]);
@@ -115,7 +121,10 @@ void Network::StartFlow(uint32_t flow)
     ++live_;
     const int64_t idle_ns = Simulator::Now().GetTimeStep() - views_[before].last_left_ns;
     connection.receiver->Continue(flow);
-    connection.sender->Continue(flow, spec.size_bytes, IdleRtos(spec_, idle_ns, connection.sender->rto_ns()));
+    Message(flow, true, 0);
+    const uint32_t idle_rtos = IdleRtos(spec_, idle_ns, connection.sender->rto_ns());
+    connection.sender->Continue(flow, spec.size_bytes, written_bytes, idle_rtos);
+    ScheduleWrite(flow, written_bytes);
 }
 
 void Network::Connect(uint32_t flow, bool at_once)
@@ -144,11 +153,17 @@ void Network::Connect(uint32_t flow, bool at_once)
     const Address from = InetSocketAddress(src.address, InetSocketAddress::ConvertFrom(local).GetPort());
     const Address to = InetSocketAddress(dst.address, kServerPort);
     connection->receiver->Await(to, from, at_once);
-    connection->sender->Open(from, to, spec.size_bytes, at_once);
+    if (at_once) {
+        Message(flow, true, 0);
+    }
+    connection->sender->Open(from, to, spec.size_bytes, WrittenBytes(spec_, spec, spec.start_ns), at_once);
 }
 
 void Network::Done(uint32_t flow)
 {
+    if (gates_) {
+        gates_->Over(flow, Simulator::Now().GetTimeStep());
+    }
     // Freed later, because the socket is still being used, and has events of its own at this instant.
     Simulator::Schedule(TimeStep(1), &Network::Reap, this, flow);
     if (idle_.kept()) {
@@ -193,6 +208,9 @@ void Network::Received(uint32_t flow, uint64_t total)
     }
     record.finish_ns = Simulator::Now().GetTimeStep();
     ++finished_;
+    if (gates_) {
+        gates_->Received(flow);
+    }
     std::vector<uint32_t> &live = host_of(spec_.flows[flow].src).live;
     const uint32_t index = connections_[flow]->live_index;
     live[index] = live.back();
@@ -244,12 +262,15 @@ void Network::Send(uint32_t host, Ptr<Packet> packet)
     frame->payload_bytes = label_.data ? packet->GetSize() - kTcpHeaderBytes : 0;
     frame->ecn_capable = label_.ecn_capable && frame->payload_bytes > 0;
     frame->window_reduced = label_.window_reduced;
-    frame->marked = false;
+    frame->marked = frame->message = false;
     if (label_.tagged) {
         SocketIpTosTag tag;
         frame->ecn_capable = packet->RemovePacketTag(tag) && (tag.GetTos() & 3) != 0;
     }
     frame->packet = packet;
+    if (gates_ && frame->payload_bytes > 0) {
+        gates_->Sent(frame->flow, frame->ip_bytes);
+    }
     hosts_[host].nic->Send(frame);
 }
 
@@ -261,10 +282,8 @@ void Network::Left(const Frame &frame, int64_t now_ns)
     FlowRecord &record = records_[frame.flow];
     ++record.sent_pkts;
     record.retransmitted_pkts += frame.retransmission;
-    FlowView &view = views_[frame.flow];
-    view.last_left_ns = now_ns;
     HostSocket &sender = *connections_[frame.flow]->sender;
-    view.left_bytes = std::max(view.left_bytes, frame.offset_bytes - sender.earlier_bytes() + frame.payload_bytes);
+    views_[frame.flow].Left(frame.offset_bytes - sender.earlier_bytes() + frame.payload_bytes, now_ns);
     if (frame.joined_ns < now_ns && frame.offset_bytes == sender.una_bytes()) {
         sender.HeadLeft();
     }
@@ -308,10 +327,20 @@ void Network::Arrive(Frame *frame)
         if (arrival >= 0) {
             Leave(port, frame, arrival - now);
         } else if (arrival == Port::kDropped) {
-            Release(frame);
+            Forget(frame);
         } else if (port.held_pkts() == 1) { // the first waiting packet
             Simulator::Schedule(TimeStep(port.free_ns() - now), &Network::Transmitted, this, &port);
         }
+        return;
+    }
+    if (gates_ && frame->to_receiver) {
+        gates_->Heard(frame->flow, Simulator::Now().GetTimeStep());
+    }
+    if (frame->message) {
+        if (!frame->to_receiver) {
+            gates_->Arrived(frame->grant, Simulator::Now().GetTimeStep());
+        }
+        Forget(frame);
         return;
     }
     Connection *connection = connections_[frame->flow].get();
@@ -334,6 +363,9 @@ void Network::ApplyLimits()
         if (nic.limit_bps() != limits_[i]) {
             nic.SetLimit(limits_[i]);
         }
+    }
+    if (gates_) {
+        gates_->Send(Simulator::Now().GetTimeStep());
     }
 }
 
@@ -360,24 +392,6 @@ void Network::Step(const double *limits_bps)
     }
     now_ns_ = end_ns;
     ++epoch_;
-}
-
-Port &Network::SwitchPort(uint32_t port)
-{
-    if (port >= ports_.size() || !ports_[port]) {
-        throw std::invalid_argument("port " + std::to_string(port) + " is not a switch port");
-    }
-    return *ports_[port];
-}
-
-Network::Window Network::SenderWindow(uint32_t flow) const
-{
-    const auto &connection = connections_.at(flow);
-    if (!connection || connection->over) {
-        return {};
-    }
-    const HostSocket &sender = *connection->sender;
-    return {sender.cwnd_bytes(), sender.ssthresh_bytes(), sender.una_bytes() - sender.earlier_bytes()};
 }
 
 } // namespace ncc

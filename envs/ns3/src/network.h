@@ -2,7 +2,9 @@
 // A simulation: hosts with ns-3's TCP, switches, flows, and their measurements.
 #pragma once
 
+#include "gates.h"
 #include "idle_connections.h"
+#include "knows.h"
 #include "live.h"
 #include "measure.h"
 #include "nic.h"
@@ -16,8 +18,10 @@
 
 #include "ns3/ipv4-address.h"
 #include "ns3/node.h"
+#include "ns3/simulator.h"
 #include "ns3/tcp-l4-protocol.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,6 +54,10 @@ class Network
     // Runs one period with these limits, by agent. Throws std::runtime_error if a controller or flow has failed.
     void Step(const double *limits_bps);
     void Measure(const HostColumns &hosts, const UplinkColumns &uplinks);
+    // Messages that receivers send when the limits of the next step take effect.
+    void Tell(std::vector<Grant> grants) { gates_->Tell(std::move(grants), now_ns_); }
+    std::vector<Gates::Edge> Edges() const; // none without receivers' control
+    uint64_t messages() const { return messages_; }
 
     int64_t now_ns() const { return now_ns_; }
     int64_t epoch() const { return epoch_; }
@@ -77,9 +85,19 @@ class Network
     }
     // Removes an unused label, in case ns-3 has sent nothing, so that the next packet does not get it.
     void NothingOutgoing() { labelled_ = false; }
-    bool HasRoom(uint32_t flow) const { return nic_of_flow_[flow]->HasRoom(connections_[flow]->queue); }
+    bool HasRoom(uint32_t flow) const
+    {
+        return nic_of_flow_[flow]->HasRoom(connections_[flow]->queue) &&
+               (!gates_ || gates_->Passes(flow, ns3::Simulator::Now().GetTimeStep()));
+    }
+    // Most that a sender may have without an ACK, beside what TCP decides.
+    uint32_t ClampBytes(uint32_t flow, uint32_t window_bytes) const
+    {
+        return gates_ ? gates_->WindowBytes(flow, window_bytes) : window_bytes;
+    }
     bool Holds(uint32_t flow, uint64_t offset_bytes) const;
     void Delivered(uint32_t flow, uint64_t bytes, uint64_t total);
+    void Learn(uint32_t flow); // the window, what is acknowledged or what is written has changed
     void Received(uint32_t flow, uint64_t total);
     void Acknowledged(uint32_t flow);
     void RttSample(uint32_t flow, int64_t ns);
@@ -115,12 +133,17 @@ class Network
 
     void BuildHosts();
     void BuildPorts();
+    void BuildGates();
     void StartFlows(); // starts the flows due now, and schedules the next
     void StartFlow(uint32_t flow);
+    void ScheduleWrite(uint32_t flow, uint64_t written_bytes); // schedules the next piece, if there is one
+    void Write(uint32_t flow, uint64_t written_bytes);
     void Connect(uint32_t flow, bool at_once); // opens a connection
     void Done(uint32_t flow);
     void Reap(uint32_t flow);
     void ApplyLimits();
+    void Message(uint32_t flow, bool to_receiver, uint32_t grant);
+    void Forget(Frame *frame); // it has arrived or was dropped
     void Send(uint32_t host, ns3::Ptr<ns3::Packet> packet);
     Port &SwitchPort(uint32_t port);
     void Leave(const Port &port, Frame *frame, int64_t in_ns); // the frame then arrives at the far end
@@ -147,6 +170,8 @@ class Network
     bool labelled_ = false;
     size_t next_flow_ = 0, live_ = 0;
     int64_t finished_ = 0, epoch_ = 0, now_ns_ = 0;
+    std::unique_ptr<Gates> gates_; // null without receivers' control
+    uint64_t messages_ = 0;
     std::string fault_;
 };
 

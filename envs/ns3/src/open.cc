@@ -15,11 +15,13 @@ namespace ncc
 
 using namespace ns3;
 
-void HostSocket::Open(const Address &local, const Address &peer, uint64_t size_bytes, bool at_once)
+void HostSocket::Open(const Address &local, const Address &peer, uint64_t size_bytes, uint64_t written_bytes,
+                      bool at_once)
 {
     local_ = local;
     peer_ = peer;
-    end_bytes_ = unoffered_bytes_ = size_bytes;
+    end_bytes_ = size_bytes;
+    unoffered_bytes_ = written_bytes;
     ShutdownRecv();
     SetConnectCallback(MakeNullCallback<void, Ptr<Socket>>(), MakeCallback(&HostSocket::GivenUp, this));
     SetCloseCallbacks(MakeNullCallback<void, Ptr<Socket>>(), MakeCallback(&HostSocket::GivenUp, this));
@@ -84,18 +86,19 @@ void HostSocket::Continue(uint32_t flow)
     earlier_bytes_ = received_bytes_;
 }
 
-void HostSocket::Continue(uint32_t flow, uint64_t size_bytes, uint32_t idle_rtos)
+void HostSocket::Continue(uint32_t flow, uint64_t size_bytes, uint64_t written_bytes, uint32_t idle_rtos)
 {
     flow_ = flow;
     earlier_bytes_ = end_bytes_;
     end_bytes_ += size_bytes;
-    unoffered_bytes_ = size_bytes;
+    unoffered_bytes_ = written_bytes;
     rtt_samples_ = 0;
     probe_end_bytes_ = 0; // an unanswered probe repaired nothing
     if (rate_) {
         rate_->estimator.AppLimited(0);
     }
     Restart(idle_rtos);
+    network_.Learn(flow_);
     OfferAndSend();
 }
 
@@ -120,29 +123,6 @@ void HostSocket::OfferAndSend()
     m_connected = true;
     m_sendPendingDataEvent.Cancel(); // ns-3 would send 1 ns later
     SendPendingData(m_connected);
-}
-
-void HostSocket::Offer(Ptr<Socket>, uint32_t available)
-{
-    // Only whole chunks are offered, because every call costs an event.
-    const uint64_t chunk = std::min<uint64_t>(unoffered_bytes_, std::max<uint32_t>(GetSndBufSize() / 4, 1));
-    if (chunk == 0 || available < chunk) {
-        return;
-    }
-    const uint64_t bytes = std::min<uint64_t>(unoffered_bytes_, available);
-    if (rate_ && m_connected) {
-        const bool all_sent = m_txBuffer->SizeFromSequence(m_tcb->m_highTxMark) < m_tcb->m_segmentSize;
-        const uint32_t pipe = m_txBuffer->BytesInFlight();
-        if (all_sent && pipe < m_tcb->m_cWnd && m_txBuffer->GetLost() <= m_txBuffer->GetRetransmitsCount()) {
-            rate_->estimator.AppLimited(pipe);
-        }
-    }
-    if (Send(Create<Packet>(static_cast<uint32_t>(bytes)), 0) > 0) {
-        unoffered_bytes_ -= bytes;
-        if (unoffered_bytes_ == 0) {
-            SetSendCallback(MakeNullCallback<void, Ptr<Socket>, uint32_t>());
-        }
-    }
 }
 
 } // namespace ncc

@@ -126,6 +126,10 @@ void HostSocket::HeadLeft()
     }
 }
 
+uint32_t HostSocket::Window() const { return network_.ClampBytes(flow_, TcpSocketBase::Window()); }
+
+uint64_t HostSocket::received_bytes() const { return received_bytes_ - earlier_bytes_ + m_tcb->m_rxBuffer->Size(); }
+
 uint32_t HostSocket::AvailableWindow() const
 {
     // Without SACK and limited transmit, nothing may be sent between the first duplicate ACK and the decision about a
@@ -228,6 +232,7 @@ void HostSocket::ReceivedAck(Ptr<Packet> packet, const TcpHeader &header)
     if (ece_ && echo_ == Echo::kClassic && una_bytes_ > cwr_offset_bytes_) {
         cwr_due_ = true; // once per window
     }
+    network_.Learn(flow_);
     if (una_bytes_ == end_bytes_) {
         network_.Acknowledged(flow_);
     }

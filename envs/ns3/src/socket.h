@@ -71,13 +71,16 @@ class HostSocket final : public ns3::TcpSocketBase
   public:
     HostSocket(Network &network, uint32_t flow, bool sender, Echo echo, const RttNoise &rtt_noise);
 
-    // Sender: opens the connection and offers the flow's bytes; `at_once`: without a handshake.
-    void Open(const ns3::Address &local, const ns3::Address &peer, uint64_t size_bytes, bool at_once);
+    // Sender: opens the connection and offers the flow's written bytes; `at_once`: without a handshake.
+    void Open(const ns3::Address &local, const ns3::Address &peer, uint64_t size_bytes, uint64_t written_bytes,
+              bool at_once);
+    // Sender: the application writes more bytes of the flow.
+    void Write(uint64_t bytes);
     // Receiver: waits for the SYN; `at_once`: for data.
     void Await(const ns3::Address &local, const ns3::Address &peer, bool at_once);
     // Goes on with the next flow on this connection, at the receiver and then at the sender. `idle_rtos`: see cc.h.
     void Continue(uint32_t flow);
-    void Continue(uint32_t flow, uint64_t size_bytes, uint32_t idle_rtos);
+    void Continue(uint32_t flow, uint64_t size_bytes, uint64_t written_bytes, uint32_t idle_rtos);
     void SetController(ns3::Ptr<CcOps> controller, bool needs_rate);
     // Frees the end point and cancels all timers.
     void Shut();
@@ -99,6 +102,7 @@ class HostSocket final : public ns3::TcpSocketBase
     bool more_lost() const; // the current ACK showed a loss
     bool timed() const { return timed_; }
     uint64_t earlier_bytes() const { return earlier_bytes_; }
+    uint64_t received_bytes() const; // of this flow, in order or beyond a gap
     int64_t rto_ns() const { return m_rto.Get().GetTimeStep(); }
     uint32_t cwnd_bytes() const { return m_tcb->m_cWnd; }
     uint32_t ssthresh_bytes() const { return m_tcb->m_ssThresh; }
@@ -106,6 +110,7 @@ class HostSocket final : public ns3::TcpSocketBase
   protected:
     uint32_t SendDataPacket(ns3::SequenceNumber32 seq, uint32_t max_size, bool with_ack) override;
     void SendEmptyPacket(uint8_t flags) override;
+    uint32_t Window() const override;
     uint32_t AvailableWindow() const override;
     void ReceivedAck(ns3::Ptr<ns3::Packet> packet, const ns3::TcpHeader &header) override;
     void ReceivedData(ns3::Ptr<ns3::Packet> packet, const ns3::TcpHeader &header) override;
@@ -140,9 +145,9 @@ class HostSocket final : public ns3::TcpSocketBase
     ns3::Ptr<RateProbe> rate_; // only for controllers that want delivery rates
     ns3::Address local_, peer_;
 
-    uint64_t earlier_bytes_ = 0; // payload of earlier flows on this connection
-    uint64_t end_bytes_ = 0;     // payload of this flow and of earlier ones
-    uint64_t unoffered_bytes_ = 0;
+    uint64_t earlier_bytes_ = 0;   // payload of earlier flows on this connection
+    uint64_t end_bytes_ = 0;       // payload of this flow and of earlier ones
+    uint64_t unoffered_bytes_ = 0; // written, and not in the send buffer
     uint32_t syns_ = 0;
     mutable bool held_back_ = false; // TCP wanted to send, but the host's queue was full
 

@@ -63,7 +63,7 @@ std::vector<ParamRow> TransportParams(const std::string &name)
 Transport::Transport(const Spec &spec) : echo_(Echo::kNs3), rtt_noise_(spec.seed, spec.rtt_noise_max_ns)
 {
     SetDefaults(spec);
-    conn_.mss_bytes = spec.mtu_bytes - 40;
+    conn_.mss_bytes = spec.mss_bytes();
     conn_.init_cwnd_bytes = conn_.mss_bytes * spec.initial_window_pkts;
     if (const ncc_cc_ops *ops = FindController(spec.transport)) {
         controller_.ops = ops;
@@ -143,7 +143,7 @@ void SetDefaults(const Spec &spec)
     GlobalValue::Bind("SchedulerType", TypeIdValue(TypeId::LookupByName("ns3::PriorityQueueScheduler")));
 
     auto set = [](const char *name, const AttributeValue &value) { Config::SetDefault(name, value); };
-    set("ns3::TcpSocket::SegmentSize", UintegerValue(spec.mtu_bytes - 40));
+    set("ns3::TcpSocket::SegmentSize", UintegerValue(spec.mss_bytes()));
     set("ns3::TcpSocket::SndBufSize", UintegerValue(spec.send_buffer_bytes));
     set("ns3::TcpSocket::RcvBufSize", UintegerValue(spec.receive_buffer_bytes));
     set("ns3::TcpSocket::InitialCwnd", UintegerValue(spec.initial_window_pkts));

@@ -28,7 +28,7 @@ Scheduler MakeScheduler(const Spec &spec)
 } // namespace
 
 Network::Network(const Spec &spec)
-    : spec_(spec), tcp_(MakeTcpConfig(spec_)), routes_(spec_), mss_bytes_(spec.mtu_bytes - 40),
+    : spec_(spec), tcp_(MakeTcpConfig(spec_)), routes_(spec_), mss_bytes_(spec.mss_bytes()),
       scheduler_(MakeScheduler(spec_)), idle_(spec_)
 {
     if (2 * spec_.links.size() > kMaxIndex) {
@@ -36,6 +36,7 @@ Network::Network(const Spec &spec)
     }
     BuildParts();
     CheckFlows();
+    BuildGates();
     StartRtts();
     limits_.assign(spec_.agents.size(), std::numeric_limits<double>::infinity());
     uplinks_before_.resize(spec_.uplinks.size());
@@ -110,7 +111,7 @@ void Network::CheckFlows()
                                         " bytes; at most " + std::to_string(kMaxPackets) + " packets of " +
                                         std::to_string(mss_bytes_) + " bytes are allowed");
         }
-        views_.push_back({flow.start_ns, flow.start_ns, flow.size_bytes, 0, 0, flow.limited[0]});
+        views_.push_back(ViewOf(spec_, flow));
     }
     CheckConnections(spec_, kMaxIndex, kMaxIndex);
     records_.resize(spec_.flows.size());

@@ -19,6 +19,9 @@ enum class EventKind : uint8_t {
     kOver,    // a flow is acknowledged and its queue is empty; index: connection
     kFlow,    // the next flow arrives
     kLimits,  // new rate limits take effect
+    kWrite,   // an application writes another piece of a flow; index: connection
+    kGate,    // flows that wait at a gate may send; index: gate
+    kLeave,   // a receiver's message leaves; index: its place (Gates)
 };
 
 // Order and meaning of an event in one word, so that an event has 16 bytes and compares as one number: 37 bits of order

@@ -54,9 +54,24 @@ void Network::StartFlow(uint32_t flow)
     connection.live_index = static_cast<uint32_t>(live.size());
     live.push_back(slot);
     ++live_;
+    if (gates_) {
+        gates_->Open(flow, spec);
+    }
     TcpOpen(*this, slot, before);
+    if (written_bytes(slot) < spec.size_bytes) {
+        Schedule(now_ns_ + spec.every_ns, EventKind::kWrite, slot);
+    }
     if (before < IdleConnections::kUnused) {
         Release(before);
+    }
+}
+
+void Network::Write(uint32_t slot)
+{
+    TcpWritten(*this, slot);
+    const FlowSpec &flow = spec_.flows[connections_[slot].flow];
+    if (written_bytes(slot) < flow.size_bytes) {
+        Schedule(now_ns_ + flow.every_ns, EventKind::kWrite, slot);
     }
 }
 
@@ -86,6 +101,9 @@ void Network::Received(uint32_t slot)
     const Connection &connection = connections_[slot];
     records_[connection.flow].finish_ns = now_ns_;
     ++finished_;
+    if (gates_) {
+        gates_->Received(connection.flow);
+    }
     std::vector<uint32_t> &live = hosts_[connection.src_host].live;
     live[connection.live_index] = live.back();
     connections_[live.back()].live_index = connection.live_index;
@@ -95,6 +113,9 @@ void Network::Received(uint32_t slot)
 void Network::Done(uint32_t slot)
 {
     Connection &connection = connections_[slot];
+    if (gates_) {
+        gates_->Over(connection.flow, now_ns_);
+    }
     Schedule(now_ns_ + 1, EventKind::kOver, slot); // later, because TCP is still using it
     if (idle_.kept()) {
         ++connection.in_network; // keeps the slot, with what the next flow inherits, until `Release`

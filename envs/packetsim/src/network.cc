@@ -81,6 +81,15 @@ void Network::Handle(const Event &event)
     case EventKind::kLimits:
         ApplyLimits();
         return;
+    case EventKind::kWrite:
+        Write(index);
+        return;
+    case EventKind::kGate:
+        gates_->Alarm(index, now_ns_);
+        return;
+    case EventKind::kLeave:
+        gates_->Leave(index);
+        return;
     }
 }
 
@@ -168,7 +177,9 @@ void Network::Deliver(uint32_t place)
     const Packet packet = pool_[place].packet;
     pool_.Release(place); // an answer can reuse the place
     Connection &connection = connections_[packet.connection];
-    if (!connection.over) {
+    if (packet.kind > Kind::kData) [[unlikely]] {
+        Hear(packet);
+    } else if (!connection.over) {
         if (packet.marked && packet.kind == Kind::kData) {
             ++records_[connection.flow].ce_pkts;
         }
@@ -180,7 +191,11 @@ void Network::Deliver(uint32_t place)
 void Network::Gone(const Packet &packet)
 {
     if (packet.sack != kNone) {
-        free_sacks_.push_back(packet.sack);
+        if (packet.kind == Kind::kGrant) {
+            gates_->Lost(packet.sack);
+        } else {
+            free_sacks_.push_back(packet.sack);
+        }
     }
     Release(packet.connection);
 }
@@ -285,11 +300,9 @@ void Network::Left(const Packet &packet, int64_t joined_ns, int64_t now_ns)
     FlowRecord &record = records_[connection.flow];
     ++record.sent_pkts;
     record.retransmitted_pkts += packet.retransmission;
-    FlowView &view = views_[connection.flow];
-    view.last_left_ns = now_ns;
     const uint64_t end_bytes =
         static_cast<uint64_t>(packet.number) * mss_bytes_ + payload_bytes(packet.connection, packet.number);
-    view.left_bytes = std::max(view.left_bytes, end_bytes);
+    views_[connection.flow].Left(end_bytes, now_ns);
     if (joined_ns < now_ns && packet.number == connection.sender.una) {
         TcpHeadLeft(*this, packet.connection);
     }
@@ -309,6 +322,9 @@ void Network::ApplyLimits()
 {
     for (size_t i = 0; i < limits_.size(); ++i) {
         hosts_[host_index_[spec_.agents[i]]].nic->SetLimit(*this, limits_[i]);
+    }
+    if (gates_) {
+        gates_->Send(now_ns_);
     }
 }
 

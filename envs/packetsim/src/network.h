@@ -13,7 +13,9 @@
 #include "tcp_rings.h"
 #include "timer.h"
 
+#include "gates.h"
 #include "idle_connections.h"
+#include "knows.h"
 #include "measure.h"
 #include "order.h"
 #include "records.h"
@@ -41,6 +43,10 @@ class Network
     // Runs one period with these limits, by agent. Throws std::runtime_error if a controller or flow has failed.
     void Step(const double *limits_bps);
     void Measure(const HostColumns &hosts, const UplinkColumns &uplinks);
+    // Messages that receivers send when the limits of the next step take effect.
+    void Tell(std::vector<Grant> grants) { gates_->Tell(std::move(grants), now_ns_); }
+    std::vector<Gates::Edge> Edges() const; // none without receivers' control
+    uint64_t messages() const { return messages_; }
 
     int64_t now_ns() const { return now_ns_; }
     int64_t epoch() const { return epoch_; }
@@ -87,6 +93,10 @@ class Network
     Connection &connection(uint32_t slot) { return connections_[slot]; }
     uint32_t slot_of(uint32_t flow) const { return slot_of_flow_[flow]; }
     uint64_t size_bytes(uint32_t slot) const { return spec_.flows[connections_[slot].flow].size_bytes; }
+    uint64_t written_bytes(uint32_t slot) const
+    {
+        return WrittenBytes(spec_, spec_.flows[connections_[slot].flow], now_ns_);
+    }
     uint32_t packets(uint32_t slot) const { return connections_[slot].packets; }
     uint32_t payload_bytes(uint32_t slot, uint32_t number) const
     {
@@ -104,8 +114,22 @@ class Network
     bool HasRoom(uint32_t slot) const
     {
         const uint64_t bytes = connections_[slot].queue.bytes;
-        return bytes == 0 || bytes + spec_.mtu_bytes <= spec_.small_queue_bytes;
+        return (bytes == 0 || bytes + spec_.mtu_bytes <= spec_.small_queue_bytes) &&
+               (!gates_ || gates_->Passes(connections_[slot].flow, now_ns_));
     }
+    // Most that a sender may have without an ACK, beside what TCP decides.
+    uint32_t ClampBytes(uint32_t slot, uint32_t window_bytes) const
+    {
+        return gates_ ? gates_->WindowBytes(connections_[slot].flow, window_bytes) : window_bytes;
+    }
+    void SentData(uint32_t slot, uint32_t ip_bytes)
+    {
+        if (gates_) {
+            gates_->Sent(connections_[slot].flow, ip_bytes);
+        }
+    }
+    void Note(uint32_t slot);                    // a flow begins without a SYN
+    [[gnu::noinline]] void Heard(uint32_t slot); // the first packet of a flow has come
     bool Holds(uint32_t slot, uint32_t number);
     void Arm(Timer &timer, TimerKind kind, uint32_t slot, int64_t delay_ns);
     uint32_t TakeSack();
@@ -115,6 +139,13 @@ class Network
         const Connection &c = connections_[slot];
         hosts_[c.src_host].goodput_bytes += static_cast<int64_t>(bytes);
         views_[c.flow].delivered_bytes += bytes;
+    }
+    // The window, what is acknowledged or what is written has changed.
+    void Learn(uint32_t slot, uint64_t acked_bytes, uint64_t cwnd_bytes)
+    {
+        const uint32_t flow = connections_[slot].flow;
+        uint64_t &known_bytes = views_[flow].known_bytes;
+        known_bytes = std::max(known_bytes, KnownBytes(spec_, spec_.flows[flow], now_ns_, acked_bytes, cwnd_bytes));
     }
     void Received(uint32_t slot);
     void Acknowledged(uint32_t slot);
@@ -170,6 +201,7 @@ class Network
 
     void BuildParts();
     void CheckFlows();
+    void BuildGates();
     void StartRtts();
     void Handle(const Event &event);
     void Arrive(uint32_t port);
@@ -180,12 +212,15 @@ class Network
     void Expire(TimerKind kind, uint32_t slot, const Event &event);
     void StartFlows(); // starts the flows due now, and schedules the next
     void StartFlow(uint32_t flow);
+    void Write(uint32_t slot); // another piece of its flow, and schedules the next
     void ChoosePath(uint32_t slot, const FlowSpec &flow);
     void Done(uint32_t slot);
     void Over(uint32_t slot);
     void Release(uint32_t slot);
     void Gone(const Packet &packet); // called when a packet has arrived or was dropped
     void ApplyLimits();
+    [[gnu::noinline]] void Hear(const Packet &message);
+    void Message(uint32_t slot, Kind kind, uint32_t grant);
     Port &SwitchPort(uint32_t port);
     Timer &TimerOf(TimerKind kind, uint32_t slot);
 
@@ -221,6 +256,8 @@ class Network
     uint64_t events_ = 0, sent_ = 0, arrived_ = 0, dropped_ = 0, past_ = 0, delayed_ = 0;
     bool failed_ = false, record_sent_ = false;
     std::vector<SentPacket> sent_packets_;
+    std::unique_ptr<Gates> gates_; // null without receivers' control
+    uint64_t messages_ = 0;
     std::string fault_;
 };
 
@@ -229,6 +266,7 @@ void TcpOpen(Network &network, uint32_t slot, uint32_t before); // `before`: Idl
 void TcpReceive(Network &network, uint32_t slot, const Packet &packet);
 void TcpExpired(Network &network, uint32_t slot, TimerKind kind);
 void TcpRoom(Network &network, uint32_t slot);
+void TcpWritten(Network &network, uint32_t slot);
 void TcpHeadLeft(Network &network, uint32_t slot);
 void TcpClose(Network &network, uint32_t slot);
 

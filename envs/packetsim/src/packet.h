@@ -16,6 +16,8 @@ enum class Kind : uint8_t {
     kOpenAck = 2, // ends the handshake, carries no data
     kAck = 3,
     kData = 4,
+    kGrant = 5, // the receiver's word (gates.h), a message beside TCP
+    kNote = 6,  // the sender's word of a flow that begins without a SYN
 };
 
 // Payload is counted in packets: packet n of a flow carries its bytes [n * mss, (n + 1) * mss), the last packet the
@@ -23,7 +25,7 @@ enum class Kind : uint8_t {
 struct Packet {
     uint32_t connection; // slot
     uint32_t number;     // kData: number of the packet; kAck: cumulative, the first missing packet
-    uint32_t sack;       // kAck: SACK blocks (Network::sack), or kNone
+    uint32_t sack;       // kAck: SACK blocks (Network::sack), or kNone; kGrant: its place (Gates)
     uint16_t ip_bytes;   // IP header, TCP header and payload
     uint16_t hop;        // links crossed so far
     Kind kind;

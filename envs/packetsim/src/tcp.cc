@@ -12,6 +12,7 @@ void TcpOpen(Network &network, uint32_t slot, uint32_t before)
         sender.Open();
     } else if (before >= IdleConnections::kUnused) {
         TcpReceiverOpen(network, slot);
+        network.Note(slot);
         sender.OpenAtOnce();
     } else {
         TcpReceiver &receiver = network.connection(slot).receiver;
@@ -19,6 +20,7 @@ void TcpOpen(Network &network, uint32_t slot, uint32_t before)
         receiver.state = earlier.state;
         receiver.echo = earlier.echo;
         receiver.unacked = earlier.unacked;
+        network.Note(slot);
         sender.Continue(before);
     }
 }
@@ -48,6 +50,8 @@ void TcpExpired(Network &network, uint32_t slot, TimerKind kind)
 }
 
 void TcpRoom(Network &network, uint32_t slot) { TcpSendingEnd(network, slot).Room(); }
+
+void TcpWritten(Network &network, uint32_t slot) { TcpSendingEnd(network, slot).Written(); }
 
 void TcpHeadLeft(Network &network, uint32_t slot) { TcpSendingEnd(network, slot).HeadLeft(); }
 

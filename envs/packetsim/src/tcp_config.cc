@@ -20,7 +20,7 @@ TcpConfig MakeTcpConfig(const Spec &spec)
     std::copy(params.begin(), params.end(), config.params);
     config.ecn = config.ops->ecn;
     config.needs_rate = config.ops->needs_rate != 0;
-    config.mss_bytes = spec.mtu_bytes - kHeaderBytes;
+    config.mss_bytes = spec.mss_bytes();
     config.conn = {config.mss_bytes, config.mss_bytes * spec.initial_window_pkts};
     // Window scale takes 3 bytes of options, SACK-permitted 2; options fill whole words.
     config.syn_bytes = kHeaderBytes + (spec.sack ? 8 : 4);
@@ -39,6 +39,7 @@ TcpConfig MakeTcpConfig(const Spec &spec)
     config.sack = spec.sack;
     config.limited_transmit = spec.limited_transmit;
     config.modern = spec.modern;
+    config.backlog = spec.backlog;
     config.timer_slack_ns = spec.timer_slack_ns;
     config.timer_tick_ns = spec.modern ? spec.timer_tick_ns : 0;
     return config;

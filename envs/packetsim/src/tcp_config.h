@@ -40,7 +40,8 @@ struct TcpConfig {
     bool handshake = true;
     bool sack = true;
     bool limited_transmit = true;
-    bool modern = false; // recovery: RACK-TLP, PRR, F-RTO instead of RFC 6675
+    bool modern = false;  // recovery: RACK-TLP, PRR, F-RTO instead of RFC 6675
+    bool backlog = false; // Spec::backlog
     int64_t timer_slack_ns = 0, timer_tick_ns = 0;
 };
 

@@ -69,7 +69,7 @@ void TcpSendingEnd::Continue(uint32_t before)
     s_.pacing_bytes_per_s = b.pacing_bytes_per_s;
     std::copy(std::begin(b.controller), std::end(b.controller), s_.controller);
     s_.earlier_bytes = b.earlier_bytes + network_.size_bytes(before);
-    s_.offered_bytes = std::min<uint64_t>(network_.size_bytes(slot_), config_.send_buffer_bytes);
+    s_.offered_bytes = std::min<uint64_t>(network_.written_bytes(slot_), config_.send_buffer_bytes);
     if (config_.needs_rate) {
         s_.rate.Continue(b.rate);
     }
@@ -87,6 +87,7 @@ void TcpSendingEnd::Continue(uint32_t before)
     ncc_cc_out out{};
     config_.ops->on_restart(s_.controller, config_.params, &config_.conn, &event, &out);
     Apply(out);
+    Learn();
     SendPending();
 }
 
@@ -130,7 +131,7 @@ ncc_cc_event TcpSendingEnd::Event(ncc_u32 flags) const
 // Lets the application fill the send buffer by quarters.
 void TcpSendingEnd::Offer()
 {
-    const uint64_t missing_bytes = network_.size_bytes(slot_) - s_.offered_bytes;
+    const uint64_t missing_bytes = network_.written_bytes(slot_) - s_.offered_bytes;
     if (missing_bytes == 0) {
         return;
     }
@@ -171,7 +172,7 @@ void TcpSendingEnd::SendPending()
         return; // RFC 5681 without RFC 3042: wait for the meaning of the duplicate ACKs
     }
     while (s_.una != connection_.packets) {
-        const uint32_t window_bytes = std::min(s_.rwnd_bytes, s_.cwnd_bytes);
+        const uint32_t window_bytes = network_.ClampBytes(slot_, std::min(s_.rwnd_bytes, s_.cwnd_bytes));
         const uint64_t pipe_bytes = board_.PipeBytes();
         if (pipe_bytes >= window_bytes) {
             return;
@@ -251,6 +252,7 @@ void TcpSendingEnd::SendData(uint32_t number, bool probe)
             network_.Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
         }
     }
+    network_.SentData(slot_, packet.ip_bytes);
     network_.Send(packet);
 }
 

@@ -27,6 +27,7 @@ class TcpReceivingEnd
             if (r_.state == TcpReceiver::State::kListen) {
                 // Answered after all other events of this nanosecond, as in ns-3, for flows that start together.
                 r_.state = TcpReceiver::State::kSynReceived;
+                network_.Heard(slot_);
                 network_.Arm(r_.delayed_ack, TimerKind::kDelayedAck, slot_, 0);
             } else if (r_.state == TcpReceiver::State::kSynReceived) {
                 SynAck();
@@ -109,8 +110,11 @@ class TcpReceivingEnd
         return static_cast<uint16_t>(std::clamp(free_bytes >> config_.window_shift, least, kMaxUnscaledWindow));
     }
 
-    void Data(const Packet &packet)
+    [[gnu::always_inline]] void Data(const Packet &packet)
     {
+        if (r_.next == 0) [[unlikely]] { // nothing else may have told of the flow
+            network_.Heard(slot_);
+        }
         if (packet.number < r_.next) {
             r_.duplicate = packet.number;
         }

@@ -48,6 +48,7 @@ class TcpSendingEnd
             SynAck(packet);
         } else if (s_.una != connection_.packets && packet.number >= s_.una) {
             Ack(packet);
+            Learn();
         }
     }
 
@@ -57,6 +58,9 @@ class TcpSendingEnd
             network_.TimedOut(slot_);
             Syn();
             return;
+        }
+        if (s_.una == s_.nxt && OffsetBytes(s_.nxt) == s_.offered_bytes) {
+            return; // the application has written no more
         }
         // The timer also runs while nothing is outstanding. If pacing or the host's queue holds data back, they will
         // release it, and data that has not left the host cannot be lost.
@@ -78,6 +82,15 @@ class TcpSendingEnd
     {
         if (s_.held_back) {
             s_.held_back = false;
+            SendPending();
+        }
+    }
+
+    void Written()
+    {
+        Learn();
+        Offer();
+        if (s_.established) {
             SendPending();
         }
     }
@@ -107,7 +120,13 @@ class TcpSendingEnd
         }
         s_.srtt_ns = config_.initial_rto_ns; // until there is a sample
         SetRto();
-        s_.offered_bytes = std::min<uint64_t>(network_.size_bytes(slot_), config_.send_buffer_bytes);
+        s_.offered_bytes = std::min<uint64_t>(network_.written_bytes(slot_), config_.send_buffer_bytes);
+    }
+    void Learn()
+    {
+        if (config_.backlog) {
+            network_.Learn(slot_, OffsetBytes(s_.una), s_.cwnd_bytes);
+        }
     }
     void Syn();
     void SynAck(const Packet &packet);

@@ -110,7 +110,8 @@ void TcpSendingEnd::SendModern()
     const uint32_t nxt_before = s_.nxt;
     while (s_.una != connection_.packets) {
         const uint64_t pipe_bytes = board_.PipeBytes();
-        if (pipe_bytes >= s_.cwnd_bytes) {
+        const uint32_t window_bytes = network_.ClampBytes(slot_, s_.cwnd_bytes);
+        if (pipe_bytes >= window_bytes) {
             break;
         }
         if (!network_.HasRoom(slot_)) {
@@ -125,8 +126,7 @@ void TcpSendingEnd::SendModern()
             break;
         }
         // Silly window avoidance: send no part of a packet, unless no more data is left.
-        if (s_.cwnd_bytes - pipe_bytes <
-            std::min<uint64_t>(config_.mss_bytes, s_.offered_bytes - OffsetBytes(number))) {
+        if (window_bytes - pipe_bytes < std::min<uint64_t>(config_.mss_bytes, s_.offered_bytes - OffsetBytes(number))) {
             break;
         }
         SendData(number);

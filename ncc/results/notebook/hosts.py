@@ -9,6 +9,7 @@ import numpy as np
 
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
+from ncc.core.receivers import parts
 from ncc.core.scenario import Scenario
 from ncc.harness.run import Run, eval_flow_seed, limiter_seed, run_once
 from ncc.run.compose import load_datapath
@@ -50,4 +51,4 @@ def replayed(scenario: Scenario, controller: str, measurements: Sequence[Measure
     factory = LimiterFactory(None)
     limiter = factory(factory.resolved(load_controller(controller)), scenario)
     limiter.reset(scenario, limiter_seed(0))
-    return np.array([limiter.decide(measurement).copy() for measurement in measurements[:-1]])
+    return np.array([parts(limiter.decide(measurement))[0].copy() for measurement in measurements[:-1]])

@@ -1,12 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Figures of docs/linux, measured on this machine: ``python -m tests.linux.report [--quick] [part ...]``.
+"""Parts of the report on a rack of hosts: deadlines, limits, parity and reordering."""
 
-It takes root, a quiet machine and a quarter of an hour, and prints a table per part.
-"""
-
-import argparse
-import os
-import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -18,12 +13,12 @@ from numpy.typing import ArrayLike
 from ncc.core.errors import DatapathError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
+from ncc.core.receivers import parts
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.units import NS_PER_S
-from ncc.envs.linux import layout, machine, objects
+from ncc.envs.linux import layout, namespaces
 from ncc.envs.linux.datapath import LinuxDatapath
 from ncc.envs.linux.decide import hastened
-from ncc.envs.linux.extension import extension
 from ncc.envs.linux.shim import Shim
 from ncc.harness.controller import Controller
 from ncc.harness.limiter import RateLimiter
@@ -34,10 +29,7 @@ from ncc.metrics.summary import host_ports
 from ncc.run.compose import composed, load_datapath
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
-from tests.linux.lab import facts
-from tests.linux.lab import lab as flows_of
 from tests.linux.patience import patiently
-from tests.linux.sockets import ENDLESS
 
 WARM_S = 0.5
 """Beginning of each run that figures leave out."""
@@ -80,9 +72,12 @@ def deciders(scenario: Scenario) -> dict[str, tuple[Controller, Callable[[], Rat
     }
 
 
-def run_of(datapath: str, scenario: Scenario, controller: Controller, limiter: RateLimiter, seed: int) -> Run:
-    """The run that an evaluation would do for that seed."""
-    with closing(load_datapath(datapath).load()()) as opened:
+def run_of(
+    datapath: str, scenario: Scenario, controller: Controller, limiter: RateLimiter, seed: int, **settings: Any
+) -> Run:
+    """The run that an evaluation would do for that seed, with settings of the datapath that are not the default."""
+    spec = load_datapath(datapath)
+    with closing(spec.replace(settings={**spec.settings, **settings}).load()()) as opened:
         flow_seed = eval_flow_seed(seed)
         return patiently(lambda: run_once(opened, scenario, controller, limiter, seed, flow_seed=flow_seed))
 
@@ -94,7 +89,7 @@ def steps(scenario: Scenario, controller: Controller, limiter: RateLimiter, seed
         flows = scenario.flows(eval_flow_seed(seed))
         now = patiently(lambda: datapath.start(scenario, flows, controller.stack, seed))
         while now.time_s < scenario.duration_s - 1e-9:
-            now = datapath.step(limiter.decide(now))
+            now = datapath.step(parts(limiter.decide(now))[0])
             yield datapath
         datapath.finish()
         yield datapath
@@ -153,13 +148,14 @@ def rates(*, quick: bool) -> Iterator[Row]:
     for case, flows in (("lab_long", 4), ("lab_long", 16), ("lab_incast", None)):
         scenario = lab(case, *([] if flows is None else [f"scenario.workload.long.flows={flows}"]))
         for name, (controller, limiter) in deciders(scenario).items():
-            for datapath in ("linux", "packetsim"):
+            for datapath, order in (("linux", "pacing"), ("linux", "kernel"), ("packetsim", "")):
                 seeds = range(1, 3 if quick else 6)
-                runs = [run_of(datapath, scenario, controller, limiter(), seed) for seed in seeds]
+                settings = {"order": order} if order else {}
+                runs = [run_of(datapath, scenario, controller, limiter(), seed, **settings) for seed in seeds]
                 hosts = sent_over_allowed(runs)
                 within = f"{100 * np.mean(np.abs(hosts - 1) <= GOAL_FRAC):.0f}"
                 span = f"{hosts.min():.3f} to {hosts.max():.3f}"
-                row = {"case": case, "flows": flows or "", "decides": name, "datapath": datapath}
+                row = {"case": case, "flows": flows or "", "decides": name, "datapath": datapath, "limited by": order}
                 yield row | {"sent over allowed": spread(hosts), "hosts": span, "hosts within 5 % (%)": within}
 
 
@@ -221,43 +217,41 @@ def figures_of(run: Run) -> dict[str, float]:
     }
 
 
-def cost(*, quick: bool) -> Iterator[Row]:
-    """Time of the program that handles an ACK, by the kernel's clock for BPF programs, of each controller."""
-    clock = Path("/proc/sys/kernel/bpf_stats_enabled")
-    before = clock.read_text()
-    for name in objects.controllers():
-        with flows_of([ENDLESS] * 4, name, ecn=extension().ecn(name) != 0) as run:
-            assert run.shim is not None
-            program = run.shim.programs()["shim_cong_control"]
-            run.run(WARM_S)
-            try:
-                clock.write_text("1\n")
-                run.run(0.5 if quick else 3.0)
-            finally:
-                clock.write_text(before)
-            acks, took_ns = (facts(program)[what] for what in ("run_cnt", "run_time_ns"))
-        yield {"controller": name, "ns per ACK": f"{took_ns / acks:.0f}", "ACKs": acks}
+REORDERING = {
+    "spurious timeouts": ("TCPSpuriousRTOs",),
+    "sent twice for nothing": ("TCPDSACKRecv", "TCPDSACKOfoRecv"),
+    "reorderings": ("TCPSACKReorder", "TCPRenoReorder", "TCPTSReorder"),
+    "undone recoveries": ("TCPFullUndo", "TCPPartialUndo", "TCPDSACKUndo", "TCPLossUndo"),
+    "timeouts": ("TCPTimeouts",),
+}
+"""Figures of `reordering`, and the counters of the kernel (TcpExt) that each adds up."""
 
 
-PARTS: dict[str, Callable[..., Iterator[Row]]] = {
-    "cost": cost, "deadlines": deadlines, "effect": effect, "rates": rates, "parity": parity,
-}  # fmt: skip
+def reordering(*, quick: bool) -> Iterator[Row]:
+    """Packets that hosts sent twice for nothing, and packets that overtook others, as the kernel counts them."""
+    for case in ("lab_incast", "lab_uplink"):
+        scenario = lab(case, "scenario.nic.knows=backlog", f"scenario.duration_s={1 if quick else 4}")
+        for name in ("ncc_host", "dctcp", "linux_cubic"):
+            controller, total, flows, order = controller_of(name), Counter[str](), 0, ""
+            limiter = hastened(LimiterFactory(None)(controller, scenario))
+            for seed in range(1, 2 if quick else 6):
+                flows += len(scenario.flows(eval_flow_seed(seed)))
+                for datapath in steps(scenario, controller, limiter, seed):
+                    if datapath.facts:  # the run has ended
+                        order = datapath.facts["order"]
+                        total.update(counted())
+            row: Row = {"case": case, "controller": name, "order": order, "flows": flows}
+            for figure, counters in REORDERING.items():
+                row[f"{figure}, per 1,000 flows"] = f"{1e3 * sum(total[each] for each in counters) / flows:.1f}"
+            yield row
 
 
-def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(prog="python -m tests.linux.report", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], metavar="part", help=f"{', '.join(PARTS)} (all)")
-    parser.add_argument("--quick", action="store_true", help="less of everything, for a look")
-    options = parser.parse_args()
-    machine.require()
-    for name in options.parts or PARTS:
-        busy = f"{100 * machine.busy_frac(1.0):.0f} % of the cores busy before, load average {os.getloadavg()[0]:.1f}"
-        rows = list(PARTS[name](quick=options.quick))
-        lines = [list(rows[0]), ["---"] * len(rows[0]), *([str(cell) for cell in row.values()] for row in rows)]
-        sys.stdout.write(f"{name}: {busy}\n\n")
-        sys.stdout.write("\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n\n")
-
-
-if __name__ == "__main__":
-    main()
+def counted() -> Counter[str]:
+    """Counters of TCP since their beginning, over all namespaces of this process."""
+    found = Counter[str]()
+    for name in namespaces.path("").glob(f"{namespaces.owner()}-*"):
+        with namespaces.inside(name.name):
+            lines = Path("/proc/thread-self/net/netstat").read_text().splitlines()
+        names, values = (line.split()[1:] for line in lines[:2])
+        found.update(dict(zip(names, map(int, values), strict=True)))
+    return found

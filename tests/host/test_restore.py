@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ncc.core.errors import DatapathError
-from ncc.envs.linux import namespaces
-from ncc.host import sysctls as sysctls_module
+from ncc.envs.linux import machine, namespaces, queue
+from ncc.host import restore
 from tests.support.linux import needs
 
 
@@ -19,11 +19,13 @@ def sysctls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
     default, ecn = tmp_path / "tcp_congestion_control", tmp_path / "tcp_ecn"
     default.write_text("cubic\n")
     ecn.write_text("2\n")
-    for name, value in (("DEFAULT", default), ("ECN", ecn), ("FOLDER", tmp_path / "run")):
-        monkeypatch.setattr(sysctls_module, name, value)
+    for name, value in (("DEFAULT", default), ("ECN", ecn)):
+        monkeypatch.setattr(restore, name, value)
+    monkeypatch.setattr(machine, "FOLDER", tmp_path / "run")
+    monkeypatch.setattr(queue, "restore", lambda _: False)
     with monkeypatch.context() as killed:
-        killed.setattr(sysctls_module, "_restore", lambda _: None)
-        with sysctls_module.changed([default, ecn], "ncc_dctcp"):
+        killed.setattr(restore, "_restore", lambda _: None)
+        with restore.alone(), restore.changed([default, ecn], "ncc_dctcp"):
             pass
     assert (default.read_text(), ecn.read_text()) == ("ncc_dctcp", "1")
     return default, ecn
@@ -31,7 +33,7 @@ def sysctls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
 
 def test_the_next_agent_puts_back_what_it_did_not_set_itself(sysctls: tuple[Path, Path], tmp_path: Path) -> None:
     default, ecn = sysctls
-    with sysctls_module.changed([default], "ncc_cubic"):
+    with restore.alone(), restore.changed([default], "ncc_cubic"):
         assert (default.read_text(), ecn.read_text()) == ("ncc_cubic", "1")
     assert (default.read_text(), ecn.read_text()) == ("cubic", "2")
     assert not list(tmp_path.glob("run/*.json"))
@@ -41,7 +43,7 @@ def test_what_cannot_be_put_back_stays_known_and_hinders_nothing_else(
     sysctls: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     default, ecn = sysctls
-    write = sysctls_module._write
+    write = restore._write
 
     def refuses(path: Path, value: str) -> None:
         if path == default:
@@ -49,11 +51,11 @@ def test_what_cannot_be_put_back_stays_known_and_hinders_nothing_else(
         write(path, value)
 
     with monkeypatch.context() as refusing:
-        refusing.setattr(sysctls_module, "_write", refuses)
+        refusing.setattr(restore, "_write", refuses)
         with pytest.raises(DatapathError, match="Cannot set it"):
-            sysctls_module.restore()
+            restore.restore()
     assert (default.read_text(), ecn.read_text()) == ("ncc_dctcp", "2")
-    assert sysctls_module.restore() == {str(default): "cubic"}
+    assert restore.restore() == {str(default): "cubic"}
     assert default.read_text() == "cubic"
 
 
@@ -62,15 +64,15 @@ def test_nobody_else_can_take_the_lock(sysctls: tuple[Path, Path]) -> None:
     default, ecn = sysctls
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as squatting:
         squatting.bind("\0ncc-host-default")
-        assert sysctls_module.restore() == {str(default): "cubic", str(ecn): "2"}
-    (lock,) = sysctls_module.FOLDER.glob("*.lock")
+        assert restore.restore() == {str(default): "cubic", str(ecn): "2"}
+    (lock,) = machine.FOLDER.glob("*.lock")
     assert lock.stat().st_mode & 0o077 == 0, "whoever can open it can lock it"
 
 
 def test_one_agent_has_the_lock_until_it_ends(sysctls: tuple[Path, Path]) -> None:
-    with sysctls_module.changed([sysctls[0]], "ncc_cubic"), pytest.raises(DatapathError, match="Another agent has set"):
-        sysctls_module.restore()
-    assert sysctls_module.restore() == {}
+    with restore.alone(), pytest.raises(DatapathError, match="Another agent has changed settings"):
+        restore.restore()
+    assert restore.restore() == {str(sysctls[0]): "cubic", str(sysctls[1]): "2"}
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ def test_a_folder_that_others_may_write_in_is_refused(
     made_by: str, sysctls: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     folder = tmp_path / "other"
-    monkeypatch.setattr(sysctls_module, "FOLDER", folder)
+    monkeypatch.setattr(machine, "FOLDER", folder)
     if made_by == "a link":
         folder.symlink_to(tmp_path)
     elif made_by == "a file":
@@ -90,8 +92,8 @@ def test_a_folder_that_others_may_write_in_is_refused(
         folder.chmod(0o777 if made_by == "a folder for all" else 0o755)
     if made_by == "another user":
         os.chown(folder, 12345, -1)
-    with pytest.raises(DatapathError, match="is no folder in which root alone may write"):
-        sysctls_module.restore()
+    with pytest.raises(DatapathError, match="is no folder in which only root or this user may write"):
+        restore.restore()
     assert sysctls[0].read_text() == "ncc_dctcp", "nothing was changed"
 
 
@@ -103,7 +105,7 @@ def test_what_was_left_in_a_namespace_that_is_gone_is_no_other_ones() -> None:
         namespaces.create(name := f"{namespaces.owner()}-s{i}")
         try:
             with namespaces.inside(name):
-                found.add(sysctls_module._record())
+                found.add(restore._record())
         finally:
             namespaces.remove(name)
-    assert len(found | {sysctls_module._record()}) == 6
+    assert len(found | {restore._record()}) == 6

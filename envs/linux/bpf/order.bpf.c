@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * An order among the packets of a host, as a tc program before the host's queue (queue.py): it names the class in which
+ * a packet waits. The queue is an HTB, which takes the class that `skb->priority` names before it looks at any filter.
+ *
+ * The order is by what is known of a message: the bytes of it that are acknowledged, those in flight, and those that
+ * the application has written. For a message that fits the send buffer that is its size; for a longer one it grows with
+ * what is sent. A message begins when all that was written before is acknowledged. It only moves to later classes, so
+ * none of its packets overtakes another. Packets without payload go first.
+ *
+ * If user space is silent, all packets go to a class outside the host's limit.
+ */
+#include "kernel.h"
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "order.h"
+
+#define NCC_ETH_P_IP 0x0800
+#define NCC_ETH_P_IPV6 0x86DD
+#define NCC_ETH_P_8021Q 0x8100
+#define NCC_ETH_P_8021AD 0x88A8
+#define NCC_ETH_P_MPLS 0x8847 /* and 0x8848 */
+#define NCC_ETH_P_PPPOE 0x8864
+#define NCC_TCP 6
+#define NCC_TCP_FIN 1
+#define NCC_ICMPV6 58
+#define NCC_IPV6_BYTES 40
+#define NCC_HINT_BYTES_MAX (1u << 30) /* half of what sequence numbers can tell apart */
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* linux/bpf.h, linux/pkt_cls.h */
+enum { BPF_HDR_START_NET = 1 };
+enum { TC_ACT_UNSPEC = -1 };
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct bpf_sock {
+    __u32 state;
+};
+struct __sk_buff {
+    __u32 protocol, priority;
+    struct bpf_sock *sk;
+};
+struct bpf_sockopt {
+    struct bpf_sock *sk;
+    void *optval, *optval_end;
+    __s32 level, optname, optlen;
+};
+#pragma clang attribute pop
+
+struct order_flow {
+    __u32 begun;      /* 1: it has sent data */
+    __u32 begin;      /* first sequence number of the message */
+    __u32 end;        /* what the application had written at the last packet */
+    __u32 class;      /* of the message */
+    __u32 told_bytes; /* size that the application has told since the last packet; 0: none */
+    __u32 hint_bytes; /* size of a message as told; 0: none */
+    __u32 hint_begin; /* first sequence number of that message */
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __uint(map_flags, BPF_F_MMAPABLE);
+    __type(key, __u32);
+    __type(value, struct ncc_order_config);
+} config SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __uint(map_flags, BPF_F_MMAPABLE);
+    __type(key, __u32);
+    __type(value, struct ncc_order_counts);
+} counts SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_SK_STORAGE);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, int);
+    __type(value, struct order_flow);
+} flows SEC(".maps");
+
+static __always_inline void order_count(ncc_u64 *counter) { __sync_fetch_and_add(counter, 1); }
+
+static __always_inline int order_obeys(const struct ncc_order_config *c)
+{
+    __u64 beat_ns = *(volatile const ncc_u64 *)&c->beat_ns, now_ns = bpf_ktime_get_ns();
+
+    return beat_ns && (beat_ns > now_ns || now_ns - beat_ns <= c->timeout_ns);
+}
+
+enum order_kind { ORDER_NO_IP, ORDER_NO_TCP, ORDER_EMPTY, ORDER_END, ORDER_PAYLOAD };
+
+/* Tells whether frames of a type have IP packets inside, which a limit is for, too. */
+static __always_inline int order_carries_ip(__u32 type)
+{
+    return type == NCC_ETH_P_8021Q || type == NCC_ETH_P_8021AD || type == NCC_ETH_P_MPLS ||
+           type == NCC_ETH_P_MPLS + 1 || type == NCC_ETH_P_PPPOE;
+}
+
+/* Tells what a packet is. Messages by which IPv6 finds its neighbours are no IP here, like ARP. */
+static __always_inline enum order_kind order_kind(struct __sk_buff *skb)
+{
+    __u8 head[NCC_IPV6_BYTES], tcp[2], protocol;
+    __u32 header_bytes, bytes;
+
+    if (skb->protocol == bpf_htons(NCC_ETH_P_IP)) {
+        if (bpf_skb_load_bytes_relative(skb, 0, head, 20, BPF_HDR_START_NET))
+            return ORDER_NO_IP;
+        header_bytes = (head[0] & 15) * 4;
+        bytes = head[2] << 8 | head[3];
+        protocol = head[9];
+    } else if (skb->protocol == bpf_htons(NCC_ETH_P_IPV6)) {
+        if (bpf_skb_load_bytes_relative(skb, 0, head, NCC_IPV6_BYTES, BPF_HDR_START_NET))
+            return ORDER_NO_IP;
+        header_bytes = NCC_IPV6_BYTES;
+        bytes = head[4] << 8 | head[5];
+        bytes = bytes ? bytes + NCC_IPV6_BYTES : 0;
+        protocol = head[6];
+    } else {
+        return order_carries_ip(bpf_ntohs(skb->protocol)) ? ORDER_NO_TCP : ORDER_NO_IP;
+    }
+    if (protocol == NCC_ICMPV6 && !bpf_skb_load_bytes_relative(skb, header_bytes, tcp, 1, BPF_HDR_START_NET))
+        return tcp[0] >= 133 && tcp[0] <= 137 ? ORDER_NO_IP : ORDER_NO_TCP; /* RFC 4861 */
+    if (protocol != NCC_TCP || bpf_skb_load_bytes_relative(skb, header_bytes + 12, tcp, 2, BPF_HDR_START_NET))
+        return ORDER_NO_TCP;
+    if (!bytes || bytes > header_bytes + (tcp[0] >> 4) * 4) /* 0: it is cut into many later */
+        return ORDER_PAYLOAD;
+    return tcp[1] & NCC_TCP_FIN ? ORDER_END : ORDER_EMPTY;
+}
+
+/* Returns the class of a packet with payload, or of the end of a connection, which stays behind its payload. */
+static __always_inline __u32 order_of(struct __sk_buff *skb, enum order_kind kind, const struct ncc_order_config *c,
+                                      struct ncc_order_counts *counted)
+{
+    struct bpf_sock *sk = skb->sk;
+    struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : 0;
+    struct order_flow *f = tp ? bpf_sk_storage_get(&flows, tp, 0, BPF_SK_STORAGE_GET_F_CREATE) : 0;
+    __u32 una, written, class;
+    __u64 known;
+
+    if (!f)
+        return NCC_ORDER_REST;
+    una = tp->snd_una;
+    written = tp->write_seq;
+    if (kind == ORDER_END)
+        return NCC_ORDER_FIRST + ((__s32)(una - f->end) < 0 ? f->class & (NCC_ORDER_CLASSES - 1) : 0);
+    if (!f->begun || (__s32)(una - f->end) >= 0) {
+        f->begun = 1;
+        f->begin = una;
+        f->class = 0;
+        f->end = una;
+        order_count(&counted->messages);
+    }
+    if (f->told_bytes) {
+        f->hint_bytes = f->told_bytes;
+        f->hint_begin = f->end;
+        f->told_bytes = 0;
+        order_count(&counted->hinted);
+    }
+    f->end = written;
+    known = written - f->begin;
+    if (f->hint_bytes && (__s32)(una - (f->hint_begin + f->hint_bytes)) < 0)
+        known = ncc_max_u64(known, f->hint_begin - f->begin + f->hint_bytes);
+    class = ncc_order_class(c, known);
+    if (class > f->class) {
+        f->class = class;
+        order_count(&counted->demotions);
+    }
+    return NCC_ORDER_FIRST + (f->class & (NCC_ORDER_CLASSES - 1));
+}
+
+SEC("tc") int ncc_order(struct __sk_buff *skb)
+{
+    __u32 zero = 0;
+    const struct ncc_order_config *c = bpf_map_lookup_elem(&config, &zero);
+    struct ncc_order_counts *counted = bpf_map_lookup_elem(&counts, &zero);
+    enum order_kind kind;
+
+    if (!c || !counted || skb->priority == NCC_ORDER_OPEN) /* which takes CAP_NET_ADMIN to ask for */
+        return TC_ACT_UNSPEC;
+    kind = order_kind(skb);
+    if (!order_obeys(c)) {
+        order_count(&counted->silent_pkts);
+        skb->priority = NCC_ORDER_OPEN;
+    } else if (kind == ORDER_NO_IP) {
+        skb->priority = NCC_ORDER_OPEN;
+    } else if (kind == ORDER_EMPTY) {
+        skb->priority = NCC_ORDER_FIRST;
+    } else if (kind == ORDER_NO_TCP || c->mode != NCC_ORDER_KNOWN) {
+        skb->priority = NCC_ORDER_REST;
+    } else {
+        skb->priority = order_of(skb, kind, c, counted);
+    }
+    return TC_ACT_UNSPEC;
+}
+
+/* Takes the size that an application tells; all other options go on to the kernel. */
+SEC("cgroup/setsockopt") int ncc_order_told(struct bpf_sockopt *option)
+{
+    const __u32 *bytes = option->optval;
+    struct order_flow *f;
+
+    if (option->level != NCC_ORDER_LEVEL || option->optname != NCC_ORDER_SIZE)
+        return 1;
+    if (!option->sk || (const void *)(bytes + 1) > option->optval_end)
+        return 0; /* EPERM */
+    f = bpf_sk_storage_get(&flows, option->sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+    if (f)
+        f->told_bytes = *bytes < NCC_HINT_BYTES_MAX ? *bytes : NCC_HINT_BYTES_MAX;
+    option->optlen = -1; /* done: the kernel does not see it */
+    return 1;
+}

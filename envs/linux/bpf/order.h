@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Rows that user space and the program of a host's queue share, and the classes of that queue. `queue.py` and
+ * `order_program.py` declare the same for Python, and a test compares both.
+ */
+#ifndef NCC_ORDER_H
+#define NCC_ORDER_H
+
+#include "cc.h"
+
+#define NCC_ORDER_CLASSES 8
+#define NCC_ORDER_FIRST 0x10010u /* class 1:10; 1:11 to 1:17 follow it */
+#define NCC_ORDER_REST 0x10018u  /* what has no place in the order */
+#define NCC_ORDER_OPEN 0x10003u  /* outside the host's limit */
+
+/* setsockopt by which an application tells the size of the message that it is about to write, in bytes (32 bits). Where
+ * no program of ours is, the kernel refuses it (ENOPROTOOPT), which does no harm. */
+#define NCC_ORDER_LEVEL 0x4E43
+#define NCC_ORDER_SIZE 1
+
+enum ncc_order_mode {
+    NCC_ORDER_FIFO = 0,  /* first come, first served */
+    NCC_ORDER_KNOWN = 1, /* by what is known of a message's size */
+};
+
+/* Written by user space. */
+struct ncc_order_config {
+    ncc_u64 beat_ns;                           /* last sign of life of user space; 0: it has not begun */
+    ncc_u64 timeout_ns;                        /* time without a beat after which packets go to the open class */
+    ncc_u64 mode;                              /* enum ncc_order_mode */
+    ncc_u64 upto_bytes[NCC_ORDER_CLASSES - 1]; /* largest message of each class but the last */
+};
+
+/* Written by the kernel: counts since the program was loaded. */
+struct ncc_order_counts {
+    ncc_u64 messages;    /* that began */
+    ncc_u64 demotions;   /* times that one moved to a later class */
+    ncc_u64 hinted;      /* those whose size the application had told */
+    ncc_u64 silent_pkts; /* packets in the open class because user space was silent */
+};
+
+_Static_assert(sizeof(struct ncc_order_config) == 80, "order_program.py has another layout");
+_Static_assert(sizeof(struct ncc_order_counts) == 32, "order_program.py has another layout");
+
+/* Returns the class, 0 to NCC_ORDER_CLASSES - 1, of a message of which `known_bytes` are known. */
+NCC_CC_FN ncc_u32 ncc_order_class(const struct ncc_order_config *c, ncc_u64 known_bytes)
+{
+    ncc_u32 class = 0;
+
+    for (ncc_u32 i = 0; i < NCC_ORDER_CLASSES - 1; i++)
+        class += known_bytes > c->upto_bytes[i];
+    return class;
+}
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Flows that begin when their receivers say so. The data of one that may not begin stays in the socket, so it counts in
+ * no RTT and no timer of a retransmission runs. It begins at the start that it was told, or if nothing was told when
+ * its host's patience is over, or when user space is silent. Something must make the kernel try again then: user space
+ * sends the socket an ACK that says nothing new. Without that the kernel's own probe of a closed window does, after 200
+ * ms or more.
+ *
+ * A connection without a row is not held, because user space could not wake it.
+ */
+#ifndef NCC_SHIM_GATE_H
+#define NCC_SHIM_GATE_H
+
+#include <bpf/bpf_endian.h>
+
+#include "shim_apply.h"
+
+static __always_inline int shim_must_wait(struct shim_flow *f, __u64 patience_ns, __u64 now_ns)
+{
+    __u32 slot = f->slot - 1;
+    struct ncc_decision *d = f->slot ? bpf_map_lookup_elem(&decisions, &slot) : 0;
+    __u64 start_ns = 0;
+
+    if (!d || !shim_obeys(f, now_ns))
+        return 0;
+    if (*(volatile ncc_u32 *)&d->generation == f->generation)
+        start_ns = *(volatile ncc_u64 *)&d->start_ns;
+    return start_ns ? now_ns < start_ns : now_ns - f->held_ns < patience_ns;
+}
+
+/* Called before every attempt to send. Holds a flow back that must wait. */
+static __always_inline void shim_gate(struct sock *sk, struct shim_flow *f)
+{
+    struct tcp_sock *tp = (struct tcp_sock *)sk;
+    struct ncc_host *h = shim_host(f);
+    __u64 patience_ns = h ? *(volatile ncc_u64 *)&h->patience_ns : 0;
+    struct ncc_report *r;
+    __u64 now_ns;
+    int waits;
+
+    if (!patience_ns || (f->begun && f->mark == sk->sk_mark) || tp->write_seq == tp->snd_nxt)
+        return;
+    now_ns = bpf_ktime_get_ns();
+    if (f->mark != sk->sk_mark || !f->held_ns) {
+        f->begun = 0;
+        f->held_ns = now_ns;
+        shim_own_row(sk, f, now_ns);
+    }
+    waits = shim_must_wait(f, patience_ns, now_ns);
+    r = shim_row(f);
+    if (r) {
+        shim_begin_row(r);
+        r->held = waits;
+        r->una = tp->snd_una;
+        r->rcv_nxt = tp->rcv_nxt;
+        r->port = sk->__sk_common.skc_num;
+        r->peer_port = bpf_ntohs(sk->__sk_common.skc_dport);
+        r->window = ncc_min_u64(tp->snd_wnd >> BPF_CORE_READ_BITFIELD(tp, rx_opt.snd_wscale), 0xFFFF);
+        shim_end_row(r);
+    }
+    if (waits) {
+        tp->snd_cwnd = 0; /* the kernel looks at it next; whoever writes it is followed by another call of this */
+    } else {
+        f->begun = 1;
+        shim_apply(sk, f, now_ns);
+    }
+}
+
+#endif

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`Gates`: receivers' knowledge and words in a run, and the flows that wait for them (docs/receivers.md).
+
+One process decides for all hosts, so what receivers say takes no time and is not lost, unless the scenario wants it
+late or lost (`ncc.harness.messages`). A receiver hears of a flow at the end of the period in which its connection is
+up; what has come is what its sender has seen acknowledged. Data waits in the socket (bpf/shim_gate.h). A flow begins at
+the period's beginning that is nearest to its start.
+"""
+
+import socket
+from collections.abc import Mapping
+
+import numpy as np
+
+from ncc.core.flows import FloatArray, FlowTable, IntArray
+from ncc.core.measurement import Measurement
+from ncc.core.receivers import NO_EDGES, Edges, Grants
+from ncc.core.scenario import Scenario
+from ncc.core.units import NS_PER_S
+from ncc.envs.linux import traffic
+from ncc.envs.linux.extension import extension
+from ncc.envs.linux.measure import Meter
+from ncc.envs.linux.senders import ShimSenders
+from ncc.envs.linux.wake import FIELDS, Waker
+from ncc.harness.messages import Messages, patience_s
+
+
+class Gates:
+    """State of all pairs of hosts with flows.
+
+    Args:
+        wakers: of the hosts that send, by node; empty if no flow is held.
+        addresses: of all hosts, by node.
+
+    Attributes:
+        counts: messages of receivers; wakes of flows that may begin; the part of these to which nothing was said.
+    """
+
+    def __init__(
+        self, scenario: Scenario, flows: FlowTable, seed: int, wakers: Mapping[int, Waker], addresses: Mapping[int, str]
+    ) -> None:
+        n_nodes, transport = len(scenario.network().nodes), scenario.transport
+        keys, pair = np.unique(flows.src * n_nodes + flows.dst, return_inverse=True)
+        self._key, self._n_nodes = keys, n_nodes
+        # The last word to each pair.
+        self._as_of_s, self._start_s = np.full(len(keys), -np.inf), np.zeros(len(keys))
+        self._rate_bps, self._window_pkts = np.full(len(keys), np.inf), np.zeros(len(keys), np.int64)
+        self._flows, self._edges = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
+        self._columns, self._n_edges = np.zeros((4, len(keys))), 0
+        self._pairs = extension().Pairs(
+            pair=pair.astype(np.int64),
+            heard_s=np.full(len(flows), np.nan),
+            as_of_s=self._as_of_s,
+            start_s=self._start_s,
+            rate_bps=self._rate_bps,
+            window_pkts=self._window_pkts,
+            flows=self._flows,
+            edges=self._edges,
+            columns=self._columns,
+        )
+        self._wakers = wakers
+        self._address = {node: socket.inet_aton(address) for node, address in addresses.items()}
+        self._src, self._dst = flows.src, flows.dst
+        self._mss_bytes, self._payload = transport.mss_bytes, transport.mss_bytes / transport.mtu_bytes
+        self._period_s, self._patience_s = scenario.period_s, patience_s(scenario)
+        self._messages = Messages(scenario, seed)
+        # Words with when each arrives, and the time of which they speak.
+        self._under_way: list[tuple[Grants, FloatArray, float]] = []
+        self.counts = dict.fromkeys(("messages", "woken", "unanswered"), 0)
+
+    def edges(self, meter: Meter, states: IntArray, time_s: float) -> Edges:
+        """Return what receivers know at the end of a period; `states` [n_flows] are those of `traffic.FLOW`."""
+        if not len(meter.live) and not self._n_edges:
+            return NO_EDGES
+        kinds = (traffic.SENDING, traffic.FAILED)
+        self._n_edges = n = self._pairs.edges(meter.flows, meter.live, states.astype(np.int64), *kinds, time_s)
+        if not n:
+            return NO_EDGES
+        pair = self._edges[:n]
+        return Edges(
+            self._key[pair] // self._n_nodes,
+            self._key[pair] % self._n_nodes,
+            self._flows[pair],
+            *self._columns[:, :n].copy(),
+        )
+
+    def tell(self, grants: Grants, now: Measurement) -> None:
+        """Take what receivers say of what they knew at a measurement."""
+        grants, late_s = self._messages.sent(grants, now)
+        if len(grants):
+            self._under_way.append((grants, now.time_s + late_s, now.time_s))
+
+    def _hear(self, grants: Grants, as_of_s: float) -> None:
+        key = np.asarray(grants.src) * self._n_nodes + np.asarray(grants.dst)
+        pair = np.minimum(np.searchsorted(self._key, key), len(self._key) - 1)
+        heard = (self._key[pair] == key) & (self._flows[pair] > 0) & (self._as_of_s[pair] <= as_of_s)
+        pair = pair[heard]
+        self.counts["messages"] += len(pair)
+        self._as_of_s[pair] = as_of_s
+        for column, said in (
+            (self._start_s, grants.start_s),
+            (self._rate_bps, grants.rate_bps),
+            (self._window_pkts, grants.window_pkts),
+        ):
+            column[pair] = np.asarray(said)[heard]
+
+    def decide(self, senders: ShimSenders, start_ns: int, now_ns: int) -> None:
+        """Put into force what was said, and wake the flows that may begin; time 0 is at `start_ns`."""
+        due_s = (now_ns - start_ns) / NS_PER_S + self._period_s / 2
+        under_way, self._under_way = self._under_way, []
+        for grants, arrive_s, as_of_s in under_way:
+            self._hear(grants.where(arrive_s <= due_s), as_of_s)
+            if (late := arrive_s > due_s).any():
+                self._under_way.append((grants.where(late), arrive_s[late], as_of_s))
+        slots, rows, generations = senders.connections()
+        if not len(rows):
+            return
+        decisions, reports = senders.shim.decisions, senders.shim.reports
+        woken = self._pairs.decide(
+            slots=slots,
+            rows=rows,
+            generations=generations,
+            start_ns=start_ns,
+            due_s=due_s,
+            patience_s=self._patience_s,
+            mss_bytes=self._mss_bytes,
+            payload_frac=self._payload,
+            start=decisions["start_ns"],
+            most_bytes=decisions["most_bytes"],
+            rate=decisions["rate_bytes_per_s"],
+            generation=decisions["generation"],
+            held=reports["held"],
+        )
+        for slot, row, told in woken:
+            report = reports[slot]
+            self._wakers[int(self._src[row])].wake(
+                self._address[int(self._dst[row])],
+                **{name: int(report[name]) for name in FIELDS},
+            )
+            self.counts["woken"] += 1
+            self.counts["unanswered"] += not told
+
+    def close(self) -> None:
+        """Close the wakers; may be called twice."""
+        for waker in self._wakers.values():
+            waker.close()

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Requests to the kernel's traffic control (rtnetlink), in the network namespace in which a socket was opened.
+
+`tc` would do to set queues up, but a limit changes every period, and when queues are removed a child process of the
+agent has no rights: those do not pass on. pyroute2 has neither rates of 64 bits nor overheads of a link.
+"""
+
+import socket
+import struct
+from collections.abc import Iterable, Iterator
+
+NEW_QDISC, DEL_QDISC, GET_QDISC = 36, 37, 38
+NEW_CLASS, GET_CLASS = 40, 42
+NEW_FILTER, DEL_FILTER, GET_FILTER = 44, 45, 46
+REPLACE, EXCLUSIVE, CREATE, ECHO, DUMP = 0x100, 0x200, 0x400, 0x8, 0x300
+"""Flags of requests."""
+KIND, OPTIONS, STATS = 1, 2, 7
+"""Attributes of a queue, a class or a filter: TCA_KIND, TCA_OPTIONS, TCA_STATS2."""
+ROOT = 0xFFFFFFFF
+"""Parent of a device's root queue."""
+_REQUEST, _ACK, _ERROR, _DONE = 1, 4, 2, 3
+_HEADER, _TC, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=BxxxiIII"), struct.Struct("=HH")
+_NESTED = 0x3FFF
+"""Mask of an attribute's type without its flags."""
+BUFFER_BYTES = 65536
+Attributes = dict[int, memoryview]
+
+
+def attribute(kind: int, data: bytes) -> bytes:
+    """Return an attribute (struct rtattr), padded to four bytes."""
+    return _ATTRIBUTE.pack(_ATTRIBUTE.size + len(data), kind) + data + bytes(-len(data) % 4)
+
+
+def attributes(data: memoryview) -> Attributes:
+    """Return the attributes in a part of an answer by type."""
+    found: Attributes = {}
+    at = 0
+    while at + _ATTRIBUTE.size <= len(data):
+        length, kind = _ATTRIBUTE.unpack_from(data, at)
+        if length < _ATTRIBUTE.size:
+            break
+        found[kind & _NESTED] = data[at + _ATTRIBUTE.size : at + length]
+        at += (length + 3) & ~3
+    return found
+
+
+def request(
+    kind: int, flags: int, index: int, *, handle: int = 0, parent: int = 0, info: int = 0, body: bytes = b""
+) -> bytes:
+    """Return a request about device `index`, which the kernel acknowledges."""
+    tc = _TC.pack(socket.AF_UNSPEC, index, handle, parent, info) + body
+    return _HEADER.pack(_HEADER.size + len(tc), kind, flags | _REQUEST | _ACK, 1, 0) + tc
+
+
+class Answer:
+    """A queue, a class or a filter that the kernel told of."""
+
+    def __init__(self, body: memoryview) -> None:
+        _, self.index, self.handle, self.parent, self.info = _TC.unpack_from(body)
+        self.attributes = attributes(body[_TC.size :])
+
+    @property
+    def kind(self) -> str:
+        """Name of its kind, such as "htb"."""
+        return bytes(self.attributes.get(KIND, b"")).rstrip(b"\0").decode()
+
+
+class Route:
+    """A socket to the traffic control of the calling thread's network namespace; threads may share it in turn."""
+
+    def __init__(self) -> None:
+        kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
+        self._socket = socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE)
+        self._socket.settimeout(5.0)
+
+    def send(self, message: bytes | bytearray) -> None:
+        """Send a request and wait until it is done; raise `OSError` if the kernel refuses it."""
+        for _ in self.ask(message):
+            pass
+
+    def ask(self, message: bytes | bytearray) -> Iterator[Answer]:
+        """Send a request; yield what the kernel answers, all of which must be read."""
+        self._socket.send(message)
+        while True:
+            data = memoryview(self._socket.recv(BUFFER_BYTES))
+            while len(data) >= _HEADER.size:
+                length, kind, *_ = _HEADER.unpack_from(data)
+                body, data = data[_HEADER.size : length], data[max((length + 3) & ~3, _HEADER.size) :]
+                if kind not in (_ERROR, _DONE):
+                    yield Answer(body)
+                    continue
+                (error,) = struct.unpack_from("=i", body)
+                if error < 0:
+                    raise OSError(-error, "")
+                return
+
+    def all(self, messages: Iterable[bytes]) -> None:
+        """Send requests one after the other."""
+        for message in messages:
+            self.send(message)
+
+    def close(self) -> None:
+        """Close the socket; may be called twice."""
+        self._socket.close()

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Wakes of connections whose data waits in the socket (bpf/shim_gate.h).
+
+The kernel tries to send when an ACK arrives. A wake is an ACK that says nothing new, made on the sender's own host: a
+raw socket sends it to the host's own address with the receiver's as its source, so it leaves the host by no other
+device than the loopback.
+"""
+
+import socket
+import struct
+
+_IP, _TCP, _PSEUDO = struct.Struct("!BBHHHBBH4s4s"), struct.Struct("!HHIIBBHHH"), struct.Struct("!4s4sBBH")
+_VERSION, _TTL, _DATA_OFFSET, _ACK = 0x45, 64, 5 << 4, 0x10
+FIELDS = ("port", "peer_port", "una", "rcv_nxt", "window")
+"""Fields of `ncc.envs.linux.layout.REPORT` that a wake repeats."""
+
+
+def wake_ack(own: bytes, peer: bytes, *, port: int, peer_port: int, una: int, rcv_nxt: int, window: int) -> bytes:
+    """Return the IP packet that wakes a connection from `own` to `peer`: addresses in network order, 4 bytes each."""
+    size = _IP.size + _TCP.size
+
+    def tcp(checksum: int) -> bytes:
+        return _TCP.pack(peer_port, port, rcv_nxt, una, _DATA_OFFSET, _ACK, window, checksum, 0)
+
+    ip = _IP.pack(_VERSION, 0, size, 0, 0, _TTL, socket.IPPROTO_TCP, 0, peer, own)  # the kernel adds its checksum
+    checked = _PSEUDO.pack(peer, own, 0, socket.IPPROTO_TCP, _TCP.size) + tcp(0)
+    return ip + tcp(checksum(checked))
+
+
+def checksum(data: bytes) -> int:
+    """Return the Internet checksum (RFC 1071) of an even number of bytes."""
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+class Waker:
+    """Wakes of one host's connections, made in its network namespace. It takes CAP_NET_RAW."""
+
+    def __init__(self, address: str) -> None:
+        self._own = socket.inet_aton(address)
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)  # with our own IP headers
+        self._to = (address, 0)
+
+    def wake(self, peer: bytes, **numbers: int) -> None:
+        """Make the kernel try to send on a connection to `peer`; `numbers` are `FIELDS` of its report."""
+        self._socket.sendto(wake_ack(self._own, peer, **numbers), self._to)
+
+    def close(self) -> None:
+        """Close the socket; may be called twice."""
+        self._socket.close()

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "gates.h"
+
+#include <algorithm>
+
+namespace ncc
+{
+
+namespace
+{
+
+constexpr uint64_t kSlackBytes = 64; // tokens earned while an event waits for a whole nanosecond
+
+void Remove(std::vector<uint32_t> &from, uint32_t one)
+{
+    from.erase(std::remove(from.begin(), from.end(), one), from.end());
+}
+
+} // namespace
+
+Gates::Gates(const Spec &spec, At alarm_at, std::function<void(uint32_t)> wake, At leave_at,
+             std::function<void(uint32_t, uint32_t)> message)
+    : full_bytes_(spec.mtu_bytes), mss_bytes_(spec.mss_bytes()), instant_(spec.instant), patience_ns_(spec.patience_ns),
+      queue_ns_(spec.queue_ns), flows_(spec.flows.size()), alarm_at_(std::move(alarm_at)),
+      leave_at_(std::move(leave_at)), wake_(std::move(wake)), message_(std::move(message))
+{
+}
+
+uint32_t Gates::NumberOf(uint32_t src, uint32_t dst)
+{
+    const uint64_t pair = static_cast<uint64_t>(src) << 32 | dst;
+    const auto [found, added] = numbers_.emplace(pair, static_cast<uint32_t>(gates_.size()));
+    if (added) {
+        gates_.push_back({src, dst, TokenBucket(full_bytes_ + kSlackBytes), Grant{}});
+    }
+    return found->second;
+}
+
+void Gates::Open(uint32_t flow, const FlowSpec &spec)
+{
+    flows_[flow].gate = NumberOf(spec.src, spec.dst);
+    flows_[flow].hold = spec.hold;
+    ++gates_[flows_[flow].gate].open;
+    if (instant_) {
+        Heard(flow, spec.start_ns);
+    }
+}
+
+int64_t Gates::WaitNs(const Flow &flow, int64_t now_ns)
+{
+    Gate &gate = gates_[flow.gate];
+    if (flow.hold && !flow.begun) {
+        const bool told = flow.heard_ns != kNever && flow.heard_ns <= gate.grant.as_of_ns;
+        const int64_t start_ns = told ? gate.grant.start_ns : flow.patient_until_ns;
+        if (start_ns > now_ns) {
+            return start_ns - now_ns;
+        }
+    }
+    return gate.bucket.WaitNs(full_bytes_, now_ns);
+}
+
+bool Gates::Passes(uint32_t flow, int64_t now_ns)
+{
+    Flow &state = flows_[flow];
+    if (state.over) {
+        return true;
+    }
+    if (state.patient_until_ns == kNever) {
+        state.patient_until_ns = now_ns + patience_ns_;
+    }
+    const int64_t wait_ns = WaitNs(state, now_ns);
+    if (wait_ns == 0) {
+        return true;
+    }
+    if (!state.waits) {
+        state.waits = true;
+        gates_[state.gate].waiting.push_back(flow);
+    }
+    Arm(state.gate, now_ns, wait_ns);
+    return false;
+}
+
+void Gates::Noted(uint32_t flow, int64_t now_ns) { flows_[flow].patient_until_ns = now_ns + patience_ns_ + queue_ns_; }
+
+void Gates::Sent(uint32_t flow, uint32_t ip_bytes)
+{
+    flows_[flow].begun = true;
+    gates_[flows_[flow].gate].bucket.Take(ip_bytes);
+}
+
+uint32_t Gates::WindowBytes(uint32_t flow, uint32_t window_bytes) const
+{
+    const uint64_t pkts = gates_[flows_[flow].gate].grant.window_pkts;
+    return pkts == 0 ? window_bytes : static_cast<uint32_t>(std::min<uint64_t>(window_bytes, pkts * mss_bytes_));
+}
+
+void Gates::Over(uint32_t flow, int64_t now_ns)
+{
+    Gate &gate = gates_[flows_[flow].gate];
+    Remove(gate.waiting, flow);
+    flows_[flow].waits = false;
+    flows_[flow].over = true;
+    if (--gate.open == 0) {
+        gate.grant = Grant{};
+        gate.bucket.SetLimit(gate.grant.rate_bps, now_ns);
+    }
+}
+
+void Gates::Arm(uint32_t gate, int64_t now_ns, int64_t wait_ns)
+{
+    constexpr int64_t kLongest = 1'000'000'000'000; // then it looks again
+    const int64_t at_ns = now_ns + std::min(wait_ns, kLongest);
+    if (at_ns < gates_[gate].alarm_ns) {
+        gates_[gate].alarm_ns = at_ns;
+        alarm_at_(gate, at_ns);
+    }
+}
+
+// Flows send one packet each; who has sent stands behind who has not.
+void Gates::Alarm(uint32_t gate, int64_t now_ns)
+{
+    if (gates_[gate].alarm_ns != now_ns) { // another one is armed
+        return;
+    }
+    gates_[gate].alarm_ns = kNever;
+    std::vector<uint32_t> turn;
+    turn.swap(gates_[gate].waiting);
+    int64_t least_ns = kNever;
+    std::ptrdiff_t kept = 0;
+    for (const uint32_t flow : turn) {
+        const int64_t wait_ns = WaitNs(flows_[flow], now_ns);
+        if (wait_ns > 0) {
+            std::vector<uint32_t> &waiting = gates_[gate].waiting;
+            waiting.insert(waiting.begin() + kept++, flow);
+            least_ns = std::min(least_ns, wait_ns);
+        } else {
+            flows_[flow].waits = false;
+            wake_(flow);
+        }
+    }
+    if (kept > 0) {
+        Arm(gate, now_ns, least_ns);
+    }
+}
+
+// A receiver's word has come. It is dropped if it is older than the last one, or if no flow is left to hear it.
+void Gates::Set(const Grant &grant, int64_t now_ns)
+{
+    const uint32_t number = NumberOf(grant.src, grant.dst);
+    Gate &gate = gates_[number];
+    if (gate.open == 0 || grant.as_of_ns < gate.grant.as_of_ns) {
+        return;
+    }
+    gate.grant = grant;
+    gate.bucket.SetLimit(grant.rate_bps, now_ns);
+    if (!gate.waiting.empty()) {
+        gate.alarm_ns = now_ns;
+        alarm_at_(number, now_ns);
+    }
+}
+
+void Gates::Heard(uint32_t flow, int64_t now_ns)
+{
+    Flow &state = flows_[flow];
+    if (state.heard_ns == kNever) {
+        state.heard_ns = now_ns;
+        std::vector<uint32_t> &heard = gates_[state.gate].heard;
+        if (heard.empty()) {
+            edges_.push_back(state.gate);
+        }
+        heard.push_back(flow);
+    }
+}
+
+void Gates::Received(uint32_t flow)
+{
+    std::vector<uint32_t> &heard = gates_[flows_[flow].gate].heard;
+    Remove(heard, flow);
+    if (heard.empty()) {
+        Remove(edges_, flows_[flow].gate);
+    }
+}
+
+std::vector<Gates::Edge> Gates::Edges(const std::function<std::pair<uint64_t, uint64_t>(uint32_t)> &bytes_of,
+                                      int64_t now_ns) const
+{
+    std::vector<Edge> out;
+    for (const uint32_t number : edges_) {
+        const Gate &gate = gates_[number];
+        Edge edge{gate.src, gate.dst, static_cast<int64_t>(gate.heard.size()), 0, 0, 0, 0};
+        int64_t newest_ns = 0;
+        double next_bytes = std::numeric_limits<double>::infinity();
+        for (const uint32_t flow : gate.heard) {
+            const auto [known_bytes, received_bytes] = bytes_of(flow);
+            const double left = static_cast<double>(known_bytes - std::min(known_bytes, received_bytes));
+            edge.waiting_bytes += left;
+            edge.received_bytes += static_cast<double>(received_bytes);
+            next_bytes = std::min(next_bytes, left);
+            newest_ns = std::max(newest_ns, flows_[flow].heard_ns);
+        }
+        edge.next_bytes = next_bytes;
+        edge.age_s = static_cast<double>(now_ns - newest_ns) * 1e-9;
+        out.push_back(edge);
+    }
+    return out;
+}
+
+void Gates::Tell(std::vector<Grant> grants, int64_t now_ns)
+{
+    told_ = std::move(grants);
+    for (Grant &grant : told_) {
+        grant.as_of_ns = now_ns;
+    }
+}
+
+void Gates::Send(int64_t now_ns)
+{
+    for (const Grant &grant : told_) {
+        if (instant_) {
+            Set(grant, now_ns);
+            continue;
+        }
+        if (free_.empty()) {
+            free_.push_back(static_cast<uint32_t>(under_way_.size()));
+            under_way_.emplace_back();
+        }
+        const uint32_t place = free_.back();
+        free_.pop_back();
+        under_way_[place] = grant;
+        if (grant.late_ns > 0) {
+            leave_at_(place, now_ns + grant.late_ns);
+        } else {
+            Leave(place);
+        }
+    }
+    told_.clear();
+}
+
+void Gates::Leave(uint32_t place)
+{
+    const std::vector<uint32_t> &heard = gates_[NumberOf(under_way_[place].src, under_way_[place].dst)].heard;
+    if (heard.empty()) {
+        Lost(place);
+    } else {
+        message_(heard.front(), place);
+    }
+}
+
+} // namespace ncc

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Per-destination control of the sending hosts: a gate between TCP and the NIC for each pair of hosts, and what each
+// receiver has heard of the flows to it. docs/receivers.md explains it.
+#pragma once
+
+#include "spec.h"
+#include "token_bucket.h"
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace ncc
+{
+
+// The word of a receiver to one of its senders.
+struct Grant {
+    uint32_t src = 0, dst = 0;                                 // nodes
+    int64_t start_ns = 0;                                      // when flows that have sent nothing may begin
+    double rate_bps = std::numeric_limits<double>::infinity(); // IP packets of data, all flows of the pair
+    uint32_t window_pkts = 0; // most full packets of a flow without an ACK; 0: as TCP decides
+    int64_t late_ns = 0;      // time from the decision until it leaves
+    int64_t as_of_ns = -1;    // flows that the receiver had heard of by then are meant
+};
+
+// A gate stops new data before TCP hands it down, so that a closed one leaves nothing in the host's queue, counts in no
+// RTT, and lets nothing time out. Repairs that TCP sends without asking for its window pass, and take their tokens.
+class Gates
+{
+  public:
+    static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+    static constexpr uint32_t kMessageBytes = 20 + 8 + 24; // IP, UDP, and a grant or a note
+    using At = std::function<void(uint32_t, int64_t)>;
+    // `alarm_at(gate, time_ns)`: call `Alarm` then. `wake(flow)`: its sender may try again. `leave_at(place, time_ns)`:
+    // call `Leave` then. `message(flow, place)`: a message goes the way of the ACKs of that live flow, and ends in
+    // `Arrived` or `Lost`.
+    Gates(const Spec &spec, At alarm_at, std::function<void(uint32_t)> wake, At leave_at,
+          std::function<void(uint32_t, uint32_t)> message);
+
+    // The sender's side.
+    void Open(uint32_t flow, const FlowSpec &spec);
+    // A note of the flow is on its way, which may meet a full queue; after a SYN, the receiver has heard of it already.
+    void Noted(uint32_t flow, int64_t now_ns);
+    // True if the flow may hand down a full packet. If not, it is woken when it may.
+    bool Passes(uint32_t flow, int64_t now_ns);
+    void Sent(uint32_t flow, uint32_t ip_bytes);
+    // Most payload of a flow without an ACK, if TCP's window is `window_bytes`.
+    uint32_t WindowBytes(uint32_t flow, uint32_t window_bytes) const;
+    // All of the flow is acknowledged. The last one of a pair takes the receiver's word with it.
+    void Over(uint32_t flow, int64_t now_ns);
+    void Alarm(uint32_t gate, int64_t now_ns);
+
+    // The receiver's side: the first packet of a flow, and the last, have come.
+    void Heard(uint32_t flow, int64_t now_ns);
+    void Received(uint32_t flow);
+
+    // A pair of hosts with flows that their receiver has heard of and not received completely.
+    struct Edge {
+        int64_t src, dst, flows;
+        double waiting_bytes, next_bytes, received_bytes, age_s;
+    };
+    // `bytes_of(flow)`: what the receiver knows of its size, and what has come.
+    std::vector<Edge> Edges(const std::function<std::pair<uint64_t, uint64_t>(uint32_t)> &bytes_of,
+                            int64_t now_ns) const;
+
+    // Takes what receivers say of what they knew at `now_ns`, to be sent by `Send`.
+    void Tell(std::vector<Grant> grants, int64_t now_ns);
+    void Send(int64_t now_ns);
+    // To a pair without a live flow, a message would say nothing.
+    void Leave(uint32_t place);
+    void Arrived(uint32_t place, int64_t now_ns) { Set(under_way_[place], now_ns); }
+    void Lost(uint32_t place) { free_.push_back(place); } // also after it has arrived
+    bool instant() const { return instant_; }
+
+  private:
+    struct Gate {
+        uint32_t src, dst;
+        TokenBucket bucket;
+        Grant grant;
+        uint32_t open = 0;               // flows that have begun and are not over
+        int64_t alarm_ns = kNever;       // the armed one
+        std::vector<uint32_t> waiting{}; // flows
+        std::vector<uint32_t> heard{};   // flows
+    };
+    struct Flow {
+        uint32_t gate = 0;
+        bool hold = false, begun = false, waits = false, over = false;
+        int64_t heard_ns = kNever;
+        int64_t patient_until_ns = kNever; // without a word, it begins then
+    };
+
+    uint32_t NumberOf(uint32_t src, uint32_t dst);
+    int64_t WaitNs(const Flow &flow, int64_t now_ns);
+    void Set(const Grant &grant, int64_t now_ns);
+    void Arm(uint32_t gate, int64_t now_ns, int64_t wait_ns);
+
+    uint32_t full_bytes_, mss_bytes_;
+    bool instant_;
+    int64_t patience_ns_, queue_ns_;
+    std::unordered_map<uint64_t, uint32_t> numbers_; // of gates, by pair
+    std::vector<Gate> gates_;
+    std::vector<Flow> flows_;
+    std::vector<Grant> told_, under_way_;
+    std::vector<uint32_t> free_;  // places in `under_way_`
+    std::vector<uint32_t> edges_; // gates with flows that have been heard of, oldest first
+    At alarm_at_, leave_at_;
+    std::function<void(uint32_t)> wake_;
+    std::function<void(uint32_t, uint32_t)> message_;
+};
+
+} // namespace ncc

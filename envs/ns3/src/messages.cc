@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Messages between receivers and their senders (gates.h).
+#include "network.h"
+
+namespace ncc
+{
+
+using namespace ns3;
+
+void Network::BuildGates()
+{
+    if (!spec_.receivers) {
+        return;
+    }
+    gates_ = std::make_unique<Gates>(
+        spec_,
+        [this](uint32_t gate, int64_t time_ns) {
+            const int64_t now = Simulator::Now().GetTimeStep();
+            Simulator::Schedule(TimeStep(time_ns - now), &Gates::Alarm, gates_.get(), gate, time_ns);
+        },
+        [this](uint32_t flow) { connections_[flow]->sender->Wake(); },
+        [this](uint32_t place, int64_t time_ns) {
+            const int64_t now = Simulator::Now().GetTimeStep();
+            Simulator::Schedule(TimeStep(time_ns - now), &Gates::Leave, gates_.get(), place);
+        },
+        [this](uint32_t flow, uint32_t place) { Message(flow, false, place); });
+}
+
+// Sends a note of a flow that begins without a SYN to its receiver, or a grant to its sender.
+void Network::Message(uint32_t flow, bool to_receiver, uint32_t grant)
+{
+    if (!gates_ || gates_->instant()) {
+        return;
+    }
+    Frame *frame = pool_.Take();
+    frame->network = this;
+    frame->flow = flow;
+    frame->route = connections_[flow]->route;
+    frame->to_receiver = to_receiver;
+    frame->message = true;
+    frame->grant = grant;
+    frame->offset_bytes = 0;
+    frame->ip_bytes = Gates::kMessageBytes;
+    frame->payload_bytes = 0;
+    frame->retransmission = frame->ecn_capable = frame->marked = frame->window_reduced = false;
+    ++messages_;
+    if (to_receiver) {
+        gates_->Noted(flow, Simulator::Now().GetTimeStep());
+    }
+    const FlowSpec &spec = spec_.flows[flow];
+    host_of(to_receiver ? spec.src : spec.dst).nic->Send(frame);
+}
+
+void Network::Forget(Frame *frame)
+{
+    if (frame->message && !frame->to_receiver) {
+        gates_->Lost(frame->grant);
+    }
+    Release(frame);
+}
+
+std::vector<Gates::Edge> Network::Edges() const
+{
+    if (!gates_) {
+        return {};
+    }
+    return gates_->Edges(
+        [this](uint32_t flow) {
+            return std::make_pair(views_[flow].known_bytes, connections_[flow]->receiver->received_bytes());
+        },
+        now_ns_);
+}
+
+} // namespace ncc

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The neighbourhoods of receivers, derived from where flows meet: what a receiver knows, and what it tells its senders.
+
+An *edge* is a pair of hosts with flows that their receiver has heard of and not received completely. The neighbours of
+a receiver are the sources of its edges. docs/receivers.md explains both.
+"""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from ncc.core.errors import ConfigError
+from ncc.core.flows import BoolArray, FloatArray, IntArray
+from ncc.core.topology import Topology
+
+MAX_WINDOW_PKTS = 2**31 - 1
+MAX_START_S = 9e9
+"""Simulators keep times in nanoseconds, in 64 bits."""
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Knowledge of receivers at the end of an epoch; columns have shape [E]."""
+
+    src: IntArray
+    """Nodes."""
+    dst: IntArray
+    flows: IntArray
+    waiting_bytes: FloatArray
+    """Payload of the flows, as far as the sender knows it, that has not come."""
+    next_bytes: FloatArray
+    """The same of the flow that has least of it."""
+    received_bytes: FloatArray
+    """Payload of the flows that has come."""
+    age_s: FloatArray
+    """Time since the receiver heard of the newest of them."""
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+    def receivers(self) -> "Receivers":
+        """The edges of each receiver taken together."""
+        dst, which = np.unique(self.dst, return_inverse=True)
+        least = np.full(len(dst), np.inf)
+        np.minimum.at(least, which, self.next_bytes)
+
+        def total(column: FloatArray | IntArray | None) -> FloatArray:
+            return np.bincount(which, column, minlength=len(dst)).astype(np.float64)
+
+        return Receivers(
+            dst=dst,
+            senders=total(None).astype(np.int64),
+            flows=total(self.flows).astype(np.int64),
+            waiting_bytes=total(self.waiting_bytes),
+            next_bytes=least,
+            received_bytes=total(self.received_bytes),
+        )
+
+
+@dataclass(frozen=True)
+class Receivers:
+    """Receivers with edges; columns have shape [R]."""
+
+    dst: IntArray
+    senders: IntArray
+    """Number of neighbours."""
+    flows: IntArray
+    waiting_bytes: FloatArray
+    next_bytes: FloatArray
+    received_bytes: FloatArray
+
+
+@dataclass(frozen=True)
+class Grants:
+    """Messages of receivers to senders, one a row; columns have shape [G].
+
+    What a pair is told holds until it is told something else, or has no flow left.
+    """
+
+    src: IntArray
+    """Nodes: the sender, to whom the message goes."""
+    dst: IntArray
+    start_s: FloatArray
+    """Time at which held flows of the pair may begin; one in the past means at once."""
+    rate_bps: FloatArray
+    """Limit of the pair on IP packets of data; inf: none."""
+    window_pkts: IntArray
+    """Most full packets of each flow without an ACK; 0: as TCP decides."""
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+    def where(self, mask: BoolArray) -> "Grants":
+        """The messages of a mask [G]."""
+        return Grants(*(np.asarray(getattr(self, field.name))[mask] for field in fields(self)))
+
+    def check(self, topology: Topology) -> None:
+        """Raise `ConfigError` for a message that no host could use, naming it."""
+        if all(len(column) == 0 for column in vars(self).values()):
+            return
+        shapes = {field.name: np.shape(getattr(self, field.name)) for field in fields(self)}
+        if len(set(shapes.values())) > 1 or len(np.shape(self.src)) != 1:
+            raise ConfigError(f"the columns of Grants must have one length, got {shapes}")
+
+        def refuse(bad: np.ndarray, text: str) -> None:
+            if bad.any():
+                row = int(np.argmax(bad))
+                src, dst = int(self.src[row]), int(self.dst[row])
+                raise ConfigError(f"Grants row {row} (node {src} to node {dst}): {text}")
+
+        is_host = np.zeros(len(topology.nodes), np.bool_)
+        is_host[list(topology.hosts)] = True
+        for name in ("src", "dst"):
+            nodes = np.asarray(getattr(self, name))
+            known = (nodes >= 0) & (nodes < len(is_host))
+            refuse(~known | ~is_host[np.where(known, nodes, 0)], f"{name} must be a host")
+        refuse(np.asarray(self.src) == np.asarray(self.dst), "a host tells itself nothing")
+        refuse(~(np.abs(self.start_s) <= MAX_START_S), f"start_s must be a time of at most {MAX_START_S:g} s")
+        refuse(~(np.asarray(self.rate_bps) > 0), "rate_bps must be above 0 bits/s, or inf for no limit")
+        windows = np.asarray(self.window_pkts)
+        refuse((windows < 0) | (windows > MAX_WINDOW_PKTS), f"window_pkts must be from 0 to {MAX_WINDOW_PKTS}")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Limits of hosts [n_agents], and messages of receivers."""
+
+    limits_bps: FloatArray
+    grants: Grants
+
+
+_NONE, _NO_REAL = np.zeros(0, np.int64), np.zeros(0)
+NO_EDGES = Edges(_NONE, _NONE, _NONE, _NO_REAL, _NO_REAL, _NO_REAL, _NO_REAL)
+
+
+def parts(decision: FloatArray | Decision) -> tuple[FloatArray, Grants | None]:
+    """The limits of a decision, and its messages; a bare array has none."""
+    return (decision.limits_bps, decision.grants) if isinstance(decision, Decision) else (decision, None)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Times at which applications write the bytes of their flows."""
+
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+import numpy as np
+from msgspec import Meta
+
+from ncc.core.flows import IntArray
+from ncc.core.units import to_ns
+from ncc.core.value import Value
+
+
+class Writes(Value, frozen=True):
+    """An application that writes a flow piece by piece, as one that streams does."""
+
+    chunk_bytes: Annotated[int, Meta(ge=1, lt=2**32)]
+    """Size of a piece. What is not written can be neither sent nor known; simulators send whole packets of it."""
+    every_s: Annotated[float, Meta(ge=1e-6, le=60)]
+    """Time between two pieces; the first one is written at the flow's arrival."""
+
+
+AnyWrites = Literal["at_once"] | Writes
+
+
+def pieces(writes: Iterable[AnyWrites], of: IntArray) -> tuple[IntArray, IntArray] | None:
+    """Bytes in a piece of each flow (0: all at once) and ns between two pieces, [n_flows]; None: all at once.
+
+    Args:
+        writes: of each component of the workload.
+        of: component of each flow [n_flows].
+    """
+    written = [(0, 0) if each == "at_once" else (each.chunk_bytes, to_ns(each.every_s)) for each in writes]
+    if not any(chunk_bytes for chunk_bytes, _ in written):
+        return None
+    found: IntArray = np.array(written, np.int64)[of]
+    return found[:, 0].copy(), found[:, 1].copy()

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""All that an agent changes of a network namespace and puts back, even after a SIGKILL, if late: ``ncc host restore``.
+
+Two sysctls for `--default`, one for an order among flows, and queues, which are known by their filter. Former values of
+sysctls are written below `machine.FOLDER` before they are changed, for the next agent and for ``restore``.
+"""
+
+import argparse
+import fcntl
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from ncc.core.errors import DatapathError, ResultError
+from ncc.envs.linux import machine, queue
+from ncc.harness.atomic import write_text
+
+DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+ECN = Path("/proc/sys/net/ipv4/tcp_ecn")
+AUTOCORKING = Path("/proc/sys/net/ipv4/tcp_autocorking")
+"""Holds the last bytes of a message back until its first packet has left, which a queue of the host's own delays."""
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """A sysctl that an agent has changed."""
+
+    before: str
+    set: str
+
+
+def check_settable(paths: Sequence[Path]) -> None:
+    """Raise `DatapathError` for a sysctl that this process may not write."""
+    for path in paths:
+        if not os.access(path, os.W_OK, effective_ids=True):
+            raise DatapathError(f"The agent writes {path}, and this process may not: it takes CAP_NET_ADMIN.")
+
+
+@contextmanager
+def changed(paths: Sequence[Path], congestion: str) -> Iterator[None]:
+    """Set the sysctls of `paths`, of which `DEFAULT` to `congestion`; the caller holds the lock (`alone`).
+
+    They are put back afterwards, unless somebody else has changed them.
+
+    Raises:
+        DatapathError: the kernel refuses.
+    """
+    if not paths:
+        yield
+        return
+    wanted = {DEFAULT: congestion, ECN: "1", AUTOCORKING: "0"}
+    settings = _left()  # what this agent does not change goes back with the rest
+    for path in paths:
+        now, known = _read(path), settings.get(str(path))
+        settings[str(path)] = Changed(known.before if known and known.set == now else now, wanted[path])
+    write_text(_record(), msgspec.json.encode(settings).decode())
+    try:
+        for path in paths:
+            _write(path, wanted[path])
+        yield
+    finally:
+        _restore(settings)
+
+
+def command(_: argparse.Namespace) -> int:
+    """``ncc host restore``: print what was put back; always 0, errors as `restore`."""
+    restored = [f"{name} is {value} again" for name, value in restore().items()]
+    print(*(restored or ["No agent left anything changed in this network namespace."]), sep="\n")
+    return 0
+
+
+def restore() -> dict[str, str]:
+    """Put back the settings that a killed agent has left in this network namespace, and return them.
+
+    Raises:
+        DatapathError: its agent is alive, or the kernel refuses.
+        ResultError: the record cannot be read.
+    """
+    with alone():
+        freed = {name: "without an agent's queue" for _, name in socket.if_nameindex() if queue.restore(name)}
+        return freed | _restore(_left())
+
+
+def _restore(settings: dict[str, Changed]) -> dict[str, str]:
+    """Put back all that can be, and return it. Unless all was put back, the former values stay on record."""
+    restored, refused = {}, None
+    for name, setting in settings.items():
+        try:
+            if _read(Path(name)) == setting.set != setting.before:
+                _write(Path(name), setting.before)
+                restored[name] = setting.before
+        except DatapathError as error:
+            refused = error
+    if refused is not None:
+        raise refused
+    _record().unlink(missing_ok=True)
+    return restored
+
+
+def _left() -> dict[str, Changed]:
+    try:
+        found = msgspec.json.decode(_record().read_bytes(), type=dict[str, Changed])
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.DecodeError) as error:
+        raise ResultError(
+            f"{_record()} cannot be used ({error}): look at it, set net.ipv4.tcp_congestion_control by hand, remove it"
+        ) from None
+    return {name: setting for name, setting in found.items() if name in map(str, (DEFAULT, ECN, AUTOCORKING))}
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Hold the lock of this network namespace, which the kernel frees when the process dies.
+
+    Raises:
+        DatapathError: another agent has it.
+    """
+    lock = machine.open_lock(_record().with_suffix(".lock").name)
+    with os.fdopen(lock, "wb"):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DatapathError(
+                "Another agent has changed settings of this network namespace: end it first, or let one agent have "
+                "several hosts."
+            ) from None
+        yield
+
+
+def _record() -> Path:
+    """The record of this network namespace."""
+    return machine.FOLDER / f"{machine.namespace_cookie()}.json"
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise DatapathError(f"Cannot read {path}: {error.strerror}.") from None
+
+
+def _write(path: Path, value: str) -> None:
+    try:
+        path.write_text(value)
+    except OSError as error:
+        raise DatapathError(f"Cannot set {path} to {value}: {error.strerror}.") from None

@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The rule of receivers: worked arithmetic, what is told and what is not, and what it is for."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ncc.core.errors import ConfigError
+from ncc.core.flows import FloatArray, FlowRecords
+from ncc.core.measurement import Measurement, idle
+from ncc.core.receivers import Edges, Grants, parts
+from ncc.core.scenario import Scenario, Transport
+from ncc.core.topologies import LeafSpine
+from ncc.core.value import from_dict
+from ncc.core.workload import Incast, Poisson
+from ncc.envs.packetsim import PacketsimDatapath
+from ncc.harness.controller import Controller, Formula
+from ncc.harness.datapath import HostStack
+from ncc.harness.receivers import ReceiverRule
+from ncc.run.controllers import load_controller
+from tests.datapaths.runs import Simulator
+
+G = 1e9
+FABRIC = LeafSpine(
+    leaves=2,
+    spines=1,
+    hosts_per_leaf=4,
+    host_rate_bps=G,
+    spine_rate_bps=4 * G,
+    buffer_bytes=100_000,
+    mark_threshold_bytes=30_000,
+)
+HOSTS = FABRIC.build().group("hosts")
+BURST = Incast(
+    events_per_s=100, fan_in=24, bytes_per_server=32_000, sources="hosts", destinations="hosts", jitter_s=5e-5
+)
+
+
+def scenario(**changes: object) -> Scenario:
+    values = {
+        "name": "burst",
+        "topology": FABRIC,
+        "workload": (("burst", BURST),),
+        "duration_s": 0.03,
+        "period_s": 1e-4,
+        "neighbourhoods": "receivers",
+    } | changes
+    return Scenario(**values)  # type: ignore[arg-type]
+
+
+def rule(**changes: object) -> ReceiverRule:
+    values = {
+        "ahead_frac": 0.5,
+        "window_frac": 0.5,
+        "floor_frac": 0.1,
+        "headroom_frac": 0.0,
+        "tolerance_s": 5e-5,
+        "order": "remaining",
+    } | changes
+    made = ReceiverRule(**values)  # type: ignore[arg-type]
+    made.reset(scenario(), 1)
+    return made
+
+
+def at(time_s: float, *rows: tuple[int, int, int, float, float, float, float]) -> Measurement:
+    """A measurement with these edges: source, destination (numbers of hosts), flows, waiting, next, received, age."""
+    columns = [np.array(column) for column in zip(*rows, strict=True)] if rows else [np.zeros(0, np.int64)] * 7
+    hosts = np.array(HOSTS)
+    edges = Edges(
+        hosts[columns[0].astype(int)],
+        hosts[columns[1].astype(int)],
+        columns[2],
+        *(column.astype(float) for column in columns[3:]),
+    )
+    return replace(idle(scenario().n_agents, 2), time_s=time_s, edges=edges)
+
+
+def told(made: ReceiverRule, now: Measurement) -> Grants:
+    limits, grants = parts(made.decide(now))
+    assert np.isinf(limits).all()
+    assert grants is not None
+    grants.check(FABRIC.build())
+    return grants
+
+
+def test_flows_start_when_what_is_ahead_fits_half_the_buffer() -> None:
+    """Three of 100 packets: 153,800 bytes on the wire each, at 1 Gbit/s 1.2304 ms; half of the buffer is 0.4 ms."""
+    size = 146_000.0
+    grants = told(rule(), at(1.0, *[(source, 0, 1, size, size, 0.0, 1e-5) for source in (1, 2, 3)]))
+    assert grants.start_s - 1.0 == pytest.approx([0.0, 1.2304e-3 - 4e-4, 2 * 1.2304e-3 - 4e-4])
+    assert grants.rate_bps.tolist() == [G] * 3
+    assert grants.window_pkts.tolist() == [33] * 3, "half of 100 KB in packets of 1500 bytes"
+
+
+def test_a_flow_alone_has_no_limit() -> None:
+    grants = told(rule(), at(1.0, (1, 0, 1, 1e6, 1e6, 0.0, 1e-5)))
+    assert (grants.start_s[0], grants.rate_bps[0], grants.window_pkts[0]) == (1.0, np.inf, 0)
+
+
+def test_receivers_do_not_know_each_other() -> None:
+    both = told(rule(), at(1.0, (1, 0, 1, 1e6, 1e6, 0.0, 1e-5), (2, 5, 1, 1e6, 1e6, 0.0, 1e-5)))
+    assert np.isinf(both.rate_bps).all()
+    assert both.start_s.tolist() == [1.0, 1.0]
+
+
+def test_the_shortest_goes_first_and_without_sizes_the_oldest() -> None:
+    rows = [(1, 0, 1, 1e6, 1e6, 0.0, 3e-4), (2, 0, 1, 1e4, 1e4, 0.0, 1e-4), (3, 0, 1, 1e5, 1e5, 0.0, 2e-4)]
+    assert np.argsort(told(rule(), at(1.0, *rows)).start_s).tolist() == [1, 2, 0]
+    assert np.argsort(told(rule(order="arrival", ahead_frac=0.0), at(1.0, *rows)).start_s).tolist() == [0, 2, 1]
+    long = [(1, 0, 1, 1e6, 1e6, 2e5, 3e-4), *rows[1:]]
+    assert np.argsort(told(rule(order="arrival", ahead_frac=0.0), at(1.0, *long)).start_s).tolist() == [2, 1, 0]
+
+
+def test_the_rest_of_an_edge_waits_for_its_own_turn() -> None:
+    """An edge with 1 MB and 10 KB is no obstacle for 20 KB of another beyond its 10 KB."""
+    grants = told(rule(), at(1.0, (1, 0, 2, 1.01e6, 1e4, 0.0, 1e-5), (2, 0, 1, 2e4, 2e4, 0.0, 1e-5)))
+    assert grants.start_s.tolist() == [1.0, 1.0]
+
+
+def test_only_changes_are_told() -> None:
+    made, size = rule(), 146_000.0
+    first = [(source, 0, 1, size, size, 0.0, 1e-5) for source in (1, 2, 3)]
+    assert len(told(made, at(1.0, *first))) == 3
+    later = [(source, 0, 1, size - got, size - got, got, 1.1e-4) for source, got in ((1, 12_000.0), (2, 0.0), (3, 0.0))]
+    assert len(told(made, at(1.0001, *later))) == 0, "the work ahead has fallen as the time has passed"
+    later = [(*row[:6], 2.1e-4) for row in later]
+    assert len(told(made, at(1.0002, *later))) == 2, "the first has got stuck: the starts of the others move"
+    alone = [(3, 0, 1, size, size, 0.0, 3.1e-4)]
+    last = told(made, at(1.0003, *alone))
+    assert (len(last), last.rate_bps[0], last.start_s[0]) == (1, np.inf, 1.0003)
+
+
+def test_a_new_flow_of_a_pair_that_was_told_is_told_again() -> None:
+    made = rule()
+    assert len(told(made, at(1.0, (1, 0, 1, 1e5, 1e5, 0.0, 1e-5)))) == 1
+    assert len(told(made, at(1.0001, (1, 0, 1, 9e4, 9e4, 1e4, 1.1e-4)))) == 0
+    assert len(told(made, at(1.0002, (1, 0, 2, 18e4, 8e4, 2e4, 1e-5)))) == 1
+    assert len(told(made, at(1.0003))) == 0
+    assert len(told(made, at(1.0004, (1, 0, 1, 1e5, 1e5, 0.0, 1e-5)))) == 1
+
+
+def test_who_has_begun_and_is_overtaken_keeps_the_floor() -> None:
+    made = rule()
+    told(made, at(1.0, (1, 0, 1, 3e6, 3e6, 0.0, 1e-5)))
+    both = told(made, at(1.0001, (1, 0, 1, 3e6, 3e6, 1e4, 1e-4), (2, 0, 1, 2e5, 2e5, 0.0, 1e-5)))
+    rates = dict(zip(both.src.tolist(), both.rate_bps.tolist(), strict=True))
+    assert rates == {HOSTS[1]: pytest.approx(0.1 * G), HOSTS[2]: G}
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 7), st.integers(1, 3), st.floats(1, 1e7), st.floats(0, 1), st.floats(0, 1e7)),
+        min_size=1,
+        max_size=12,
+        unique_by=lambda row: row[0],
+    ),
+    st.sampled_from(["remaining", "arrival"]),
+)
+def test_grants_fit_the_port(rows: list[tuple[int, int, float, float, float]], order: str) -> None:
+    """Starts are never past, the first flow starts at once, and what starts at once fits A plus one flow."""
+    edges = [
+        (src, 0, flows, waiting, waiting if flows == 1 else waiting * part / flows, got, 1e-5)
+        for src, flows, waiting, part, got in rows
+    ]
+    grants = told(rule(order=order), at(1.0, *edges))
+    assert len(grants) == len(edges)
+    assert (grants.start_s >= 1.0).all()
+    assert grants.start_s.min() == 1.0
+    assert (grants.rate_bps >= 0.1 * G).all()
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ({"kind": "receiver_rule", "ahead_frac": 1}, r"controller.limit.ahead_frac must be `float` < 1.0"),
+        ({"kind": "receiver_rule", "floor_frac": 0}, r"controller.limit.floor_frac must be `float` > 0"),
+        ({"kind": "receiver_rule", "window_frac": 0}, r"controller.limit.window_frac must be `float` > 0"),
+        ({"kind": "receiver_rule", "ahead_frac": 0.6, "window_frac": 0.5}, "does not fit the buffer, got 0.6 and 0.5"),
+        ({"kind": "receiver_rule", "order": "size"}, "order"),
+    ],
+)
+def test_bad_rules_are_refused_by_name(limit: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        from_dict(Controller, {"name": "c", "limit": limit}, "controller")
+
+
+def test_the_rule_needs_receivers() -> None:
+    with pytest.raises(ConfigError, match=r"set Scenario.neighbourhoods to receivers or both"):
+        rule().reset(scenario(neighbourhoods="uplink"), 1)
+
+
+@pytest.mark.parametrize("name", ["", "_blind", "_cubic", "_bbr"])
+def test_what_is_configured_holds_flows(name: str) -> None:
+    made = load_controller(f"receiver_rule{name}")
+    assert isinstance(made.limit, Formula)
+    assert isinstance(made.limit.build(), ReceiverRule)
+    assert made.stack.hold
+    assert made.stack.messages == "packets"
+    assert load_controller("receiver_oracle").stack.messages == "instant"
+
+
+def test_what_holds_nothing_has_the_digest_that_it_had() -> None:
+    plain = Controller(name="c", stack=HostStack(transport="dctcp"))
+    assert plain.digest() == "a20d45c18f1a976c"
+    for later in ({"hold": True}, {"messages": "instant"}):
+        assert plain.replace(stack=plain.stack.replace(**later)).digest() != plain.digest()
+    assert scenario(neighbourhoods="uplink").digest() != scenario().digest()
+    together = scenario(workload=(("burst", BURST.replace(receivers=2)),))
+    assert together.digest() != scenario().digest()
+
+
+def burst_fct_s(controller: str, made: Scenario, simulator: Simulator = PacketsimDatapath) -> tuple[float, int]:
+    """Mean FCT, and timeouts."""
+    records = flow_records(controller, made, simulator)
+    return float((records.finish_s - made.flows(1).start_s).mean()), int(records.timeouts.sum())
+
+
+def fct_s(controller: str, made: Scenario) -> FloatArray:
+    return flow_records(controller, made, PacketsimDatapath).finish_s - made.flows(1).start_s
+
+
+def flow_records(controller: str, made: Scenario, simulator: Simulator) -> FlowRecords:
+    chosen = load_controller(controller)
+    assert isinstance(chosen.limit, Formula)
+    limiter, datapath, flows = chosen.limit.build(), simulator(), made.flows(1)
+    try:
+        limiter.reset(made, 1)
+        now = datapath.start(made, flows, chosen.stack, 1)
+        while now.flows_finished < len(flows):
+            limits, grants = parts(limiter.decide(now))
+            if grants is not None:
+                datapath.tell(grants)
+            now = datapath.step(limits)
+        return datapath.finish().flows
+    finally:
+        datapath.close()
+
+
+@pytest.mark.parametrize("transport", ["", "_blind", "_cubic", "_bbr"])
+def test_an_incast_has_no_timeouts_and_a_shorter_mean(transport: str) -> None:
+    plain, _ = burst_fct_s("dctcp", scenario(neighbourhoods="uplink"))
+    ruled, timeouts = burst_fct_s(f"receiver_rule{transport}", scenario())
+    oracle, _ = burst_fct_s("receiver_oracle", scenario())
+    assert timeouts == 0
+    assert ruled < 0.75 * plain
+    assert ruled < 1.08 * oracle
+
+
+@pytest.mark.parametrize("changes", [{"handshake": False}, {"connections_per_pair": 1}, {"recovery": "modern"}])
+def test_every_kind_of_connection_is_ruled(changes: dict[str, object]) -> None:
+    made = scenario(transport=Transport(**changes))  # type: ignore[arg-type]
+    plain, _ = burst_fct_s("dctcp", made.replace(neighbourhoods="uplink"))
+    ruled, timeouts = burst_fct_s("receiver_rule", made)
+    assert timeouts == 0
+    assert ruled < 0.85 * plain
+
+
+FAULTS = [
+    {"sharing_loss_frac": 0.3},
+    {"sharing_unsynchronised": True},
+    {"sharing_delay_periods": 3},
+    {"sharing_silent": (FABRIC.build().nodes[HOSTS[0]].name,)},
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: next(iter(fault)))
+def test_faults_of_messages_cost_little_and_stop_nobody(fault: dict[str, object]) -> None:
+    plain, timeouts = burst_fct_s("dctcp", scenario(neighbourhoods="uplink"))
+    well, _ = burst_fct_s("receiver_rule", scenario())
+    ill, after = burst_fct_s("receiver_rule", scenario(**fault))
+    assert ill < (well + plain) / 2
+    assert after <= timeouts
+
+
+def test_announced_bursts_leave_others_alone() -> None:
+    """With a period of 1 ms everybody waits; if bursts are announced, other flows do not."""
+    others = Poisson(distribution="hadoop", load_frac=0.5, sources="hosts", destinations="hosts", link="leaf0->h0_0")
+
+    def others_s(made: Scenario) -> float:
+        flows = made.flows(1)
+        mask = (flows.traffic == 1) & (flows.size_bytes < 20_000)
+        return float(np.mean(fct_s("receiver_rule", made)[mask]))
+
+    held = scenario(workload=(("burst", BURST), ("others", others)), period_s=1e-3)
+    announced = scenario(workload=(("burst", BURST.replace(announced=True)), ("others", others)), period_s=1e-3)
+    assert others_s(announced) < 0.8 * others_s(held)
+    plain, lost = burst_fct_s("dctcp", scenario(neighbourhoods="uplink"))
+    ruled, timeouts = burst_fct_s(
+        "receiver_rule", scenario(workload=(("burst", BURST.replace(announced=True)),), period_s=1e-3)
+    )
+    assert ruled < 0.9 * plain
+    assert timeouts < lost
+
+
+def test_messages_take_at_most_a_twentieth_of_a_receivers_uplink() -> None:
+    """On the wire, while two or more senders have flows to it."""
+    made, bits, busy_s = scenario(), 0.0, 0.0
+    limiter, datapath = load_controller("receiver_rule").limit.build(), PacketsimDatapath()  # type: ignore[union-attr]
+    limiter.reset(made, 1)
+    now = datapath.start(made, made.flows(1), load_controller("receiver_rule").stack, 1)
+    while now.flows_finished < len(made.flows(1)):
+        limits, grants = parts(limiter.decide(now))
+        assert grants is not None
+        meeting = now.edges.receivers()
+        busy_s += made.period_s * float((meeting.senders > 1).sum())
+        bits += 8 * (52 + 38) * len(grants)
+        datapath.tell(grants)
+        now = datapath.step(limits)
+    datapath.close()
+    assert bits / busy_s < 0.05 * G
+
+
+def test_options_of_messages_need_receivers() -> None:
+    for option in ({"sharing_unsynchronised": True}, {"sharing_silent_from_s": 1e-3}):
+        with pytest.raises(ConfigError, match=f"{next(iter(option))} needs receivers"):
+            scenario(neighbourhoods="uplink", **option)
+        assert scenario(**option).digest() != scenario().digest()
+
+
+def test_an_oracle_ends_no_later() -> None:
+    made = scenario(workload=(("burst", BURST.replace(receivers=3)),))
+    assert burst_fct_s("receiver_oracle", made)[0] <= 1.02 * burst_fct_s("receiver_rule", made)[0]
+
+
+def test_bursts_of_several_receivers_begin_together() -> None:
+    flows = scenario(workload=(("burst", BURST.replace(receivers=3, jitter_s=0.0)),)).flows(1)
+    for start_s in np.unique(flows.start_s):
+        now = flows.dst[flows.start_s == start_s]
+        assert sorted(np.unique(now, return_counts=True)[1].tolist()) == [24, 24, 24]
+    with pytest.raises(ConfigError, match="receivers must be at most the 8 hosts"):
+        scenario(workload=(("burst", BURST.replace(receivers=9)),))

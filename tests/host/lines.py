@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A host with an interface that an agent may limit, and what becomes of it when the agent is killed."""
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from ncc.envs.linux import namespaces
+from tests.host.agents import ROOT, AgentProcess, beside_others, sysctl
+from tests.host.test_link import say
+
+PEER, PORT = "10.8.0.2", 5000
+IPV6, PEER_IPV6 = "fd00:8::1", "fd00:8::2"
+LINK_BPS, LIMIT_BPS, HEARTBEAT_S = 1e8, 2e7, 0.3
+FRAC = str(LIMIT_BPS / LINK_BPS)
+OPTIONS = [
+    *("--interface", "line0", "--link-rate", f"{LINK_BPS:g}", "--uplink-rate", f"{LINK_BPS:g}", "--outside-training"),
+    *("--floor", FRAC, "--max-rate-frac", FRAC, "--heartbeat-s", str(HEARTBEAT_S), "--default", "--log-s", "0.2"),
+    *("--realtime", "--missed-frac", "1"),
+]
+"""Options of an agent whose limit is the same whatever it decides."""
+SETTINGS = ("tcp_congestion_control", "tcp_ecn", "tcp_autocorking")
+CHUNK, PAUSE_S = bytes(60_000), 0.004
+"""Senders offer about the link's rate, so that the tests' own cores are not the limit."""
+DATAGRAM = bytes(1400)
+
+
+class Line:
+    """Two namespaces, host and peer, with a line between them."""
+
+    def __init__(self, host: str, peer: str) -> None:
+        self.host, self.peer = host, peer
+
+    def opened(self, kind: socket.SocketKind, *, there: bool = False, family: int = socket.AF_INET) -> socket.socket:
+        with namespaces.inside(self.peer if there else self.host):
+            return socket.socket(family, kind)
+
+    @contextmanager
+    def connected(self, congestion: str | None = None, *, ipv6: bool = False) -> Iterator[socket.socket]:
+        """A connection whose receiver reads all; None: by the host's own congestion control."""
+        family, to = (socket.AF_INET6, PEER_IPV6) if ipv6 else (socket.AF_INET, PEER)
+        with ExitStack() as opened:
+            listener = opened.enter_context(self.opened(socket.SOCK_STREAM, there=True, family=family))
+            sender = opened.enter_context(self.opened(socket.SOCK_STREAM, family=family))
+            listener.bind((to, 0))
+            listener.listen()
+            if congestion is not None:
+                sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
+            sender.connect(listener.getsockname())
+            receiver = opened.enter_context(listener.accept()[0])
+            reading = threading.Thread(target=_read, args=(receiver,))
+            reading.start()
+            try:
+                yield sender
+            finally:
+                for end in (sender, receiver):
+                    with suppress(OSError):
+                        end.shutdown(socket.SHUT_RDWR)
+                reading.join()
+
+    @contextmanager
+    def datagrams(self) -> Iterator[socket.socket]:
+        """A socket whose datagrams nobody reads."""
+        with self.opened(socket.SOCK_DGRAM) as sender, self.opened(socket.SOCK_DGRAM, there=True) as receiver:
+            receiver.bind((PEER, PORT))
+            sender.connect((PEER, PORT))
+            yield sender
+
+    def rate_bps(self, for_s: float = 0.7) -> float:
+        """Bits of IP packets that leave the host in a second."""
+        began, (before, _) = time.monotonic(), self.sent()
+        time.sleep(for_s)
+        ended, (after, _) = time.monotonic(), self.sent()
+        return 8 * (after - before) / (ended - began)
+
+    def sent(self) -> tuple[int, int]:
+        """Bytes of IP packets that have left the host, and the number of packets."""
+        with namespaces.inside(self.host):
+            text = Path("/proc/thread-self/net/dev").read_text()
+        sent_bytes, packets = map(int, text.split("line0:")[1].split()[8:10])
+        return sent_bytes - 14 * packets, packets
+
+    def state(self) -> list[str]:
+        """Queues and filters of the interface, and the settings that agents change."""
+        shown = [
+            subprocess.run(["tc", "-n", self.host, *words], check=True, capture_output=True, text=True).stdout
+            for words in (["qdisc", "show", "dev", "line0"], ["filter", "show", "dev", "line0", "egress"])
+        ]
+        return [*shown, *(sysctl(self.host, name) for name in SETTINGS)]
+
+    def restore(self) -> str:
+        """Output of ``ncc host restore`` there."""
+        command = ["ip", "netns", "exec", self.host, sys.executable, "-m", "ncc.host", "restore"]
+        return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+@contextmanager
+def line() -> Iterator[Line]:
+    """A line whose packets are no larger than on a wire."""
+    host, peer = (f"{namespaces.owner()}-{name}" for name in ("lhost", "lpeer"))
+    with beside_others(), ExitStack() as undo:
+        for name in (host, peer):
+            namespaces.create(name)
+            undo.callback(namespaces.remove, name)
+            say("-n", name, "link", "set", "lo", "up")
+        say("link", "add", "line0", "netns", host, "type", "veth", "peer", "name", "line1", "netns", peer)
+        for name, device, last in ((host, "line0", 1), (peer, "line1", 2)):
+            say("-n", name, "address", "add", f"10.8.0.{last}/24", "dev", device)
+            say("-n", name, "address", "add", f"fd00:8::{last}/64", "dev", device, "nodad")
+            say("-n", name, "link", "set", device, "gso_max_segs", "1", "up")
+        yield Line(host, peer)
+
+
+@contextmanager
+def sending(*senders: socket.socket) -> Iterator[None]:
+    """Each sends all that it can, and no more than about the link's rate."""
+    over = threading.Event()
+    threads = [threading.Thread(target=_send, args=(sender, over)) for sender in senders]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
+def _send(sender: socket.socket, over: threading.Event) -> None:
+    sender.settimeout(1.0)
+    datagrams = sender.type == socket.SOCK_DGRAM
+    while not over.wait(PAUSE_S):
+        with suppress(TimeoutError, ConnectionRefusedError):
+            for _ in range(len(CHUNK) // len(DATAGRAM) if datagrams else 1):
+                sender.send(DATAGRAM if datagrams else CHUNK)
+
+
+def _read(receiver: socket.socket) -> None:
+    with suppress(OSError):
+        while receiver.recv(1 << 18):
+            pass
+
+
+class Kill(NamedTuple):
+    """End of an agent that was killed under load, and the host afterwards."""
+
+    after_s: float
+    """Age of the agent; negative: so long after it had begun to limit."""
+    limited: bool
+    """True if a limit was in force when the agent was killed."""
+    free_bps: float
+    """Rate of the host once the heartbeat is too old."""
+    left: list[str]
+    """Parts of `Line.state` that differ after ``ncc host restore``."""
+
+
+def kill(on: Line, policy: Path, after_s: float) -> Kill:
+    """Start an agent on a host that sends, and kill it at that age; negative: so long after it has begun to limit."""
+    before = on.state()
+    agent = AgentProcess(on.host, [str(policy), *OPTIONS, "--name", "ncc_test_q"])
+    try:
+        if after_s < 0:
+            agent.wait_for("started")
+        time.sleep(abs(after_s))
+        limited = bool(agent.events("started"))
+    finally:
+        agent.close()
+    time.sleep(HEARTBEAT_S + 0.2)
+    free_bps = on.rate_bps(0.5)
+    on.restore()
+    changed = [now for now, then in zip(on.state(), before, strict=True) if now != then]
+    return Kill(after_s, limited, free_bps, changed)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""An agent of a user who is not root: it runs with three capabilities, and keeps one once it has begun."""
+
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ncc.core.errors import DatapathError
+from ncc.envs.linux import machine, namespaces
+from ncc.envs.linux.check import CAPABILITIES
+from ncc.host import privileges
+from tests.host.agents import NETWORK, AgentProcess, beside_others, sysctl
+from tests.host.test_link import say
+from tests.support.linux import TRAFFIC, needs
+from tests.support.processes import eventually
+
+NOBODY = 65534
+SETTING = "tcp_congestion_control"
+FOLDER = f'mount -t tmpfs -o uid={NOBODY},mode=755 none "$0" && install -o {NOBODY} -m 400 "$1" "$0/policy.ncc"'
+"""Makes a runtime directory as systemd does, with the policy file."""
+
+
+def by_nobody(policy: Path) -> list[str]:
+    """A command that gives another one the user, the rights and the folder that the unit gives."""
+    wanted = ",".join(f"+cap_{CAPABILITIES[name][0]}" for name in privileges.NEEDED)
+    rights = [f"--inh-caps=-all,{wanted}", f"--ambient-caps=-all,{wanted}", f"--bounding-set=-all,{wanted}"]
+    user = [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    folder = ["unshare", "--mount", "sh", "-c", f'{FOLDER} && shift && exec "$@"', str(machine.FOLDER), str(policy)]
+    return [*folder, "setpriv", *user, *rights]
+
+
+@pytest.fixture
+def host() -> Iterator[str]:
+    name = f"{namespaces.owner()}-rights"
+    machine.FOLDER.mkdir(exist_ok=True)
+    with beside_others():
+        namespaces.create(name)
+        try:
+            say("-n", name, "link", "set", "lo", "up")
+            yield name
+        finally:
+            namespaces.remove(name)
+
+
+def status(path: Path) -> dict[str, str]:
+    """Lines of a file like /proc/<pid>/status."""
+    pairs = (line.split(":", 1) for line in path.read_text().splitlines())
+    return {key: value.strip() for key, value in pairs}
+
+
+def queue(name: str) -> str:
+    """Queues of loopback in a namespace, as tc shows them."""
+    asked = ["tc", "-n", name, "qdisc", "show", "dev", "lo"]
+    return subprocess.run(asked, check=True, capture_output=True, text=True).stdout
+
+
+def connect(name: str, congestion: str) -> None:
+    """Make a connection in a namespace, send something, and close."""
+    with namespaces.inside(name):
+        listener, sender = socket.create_server(("127.0.0.1", 0)), socket.socket()
+    with listener, sender:
+        sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
+        sender.connect(listener.getsockname())
+        receiver, _ = listener.accept()
+        with receiver:
+            sender.sendall(b"x" * 10_000)
+            received = 0
+            while received < 10_000:
+                received += len(receiver.recv(65536))
+
+
+@needs(*TRAFFIC, "ip", "everybody's python")
+def test_an_agent_without_root_keeps_one_capability(host: str, policy_path: Path) -> None:
+    by = by_nobody(policy_path)
+    before = [sysctl(host, SETTING), queue(host)]
+    words = ["--interface", "lo", *NETWORK, "--name", "ncc_test_u", "--default"]
+    agent = AgentProcess(host, [str(machine.FOLDER / "policy.ncc"), *words, "--metrics", "9472", "--log-s", "0.1"], by)
+    try:
+        agent.wait_for("started")
+        assert sysctl(host, SETTING) == "ncc_test_u"
+        assert queue(host).startswith("qdisc htb 1:")
+        assert eventually(lambda: bool(agent.events("report")), 20)
+        tasks = [status(task / "status") for task in Path(f"/proc/{agent.process.pid}/task").iterdir()]
+        assert len(tasks) == 2, "one decides, one serves metrics"
+        for task in tasks:
+            assert set(task["Uid"].split()) == {str(NOBODY)}
+            held = [int(task[name], 16) for name in ("CapEff", "CapPrm", "CapInh", "CapAmb")]
+            assert held == [1 << CAPABILITIES["CAP_NET_ADMIN"][0]] * 2 + [0, 0]
+            assert task["NoNewPrivs"] == "1"
+        for _ in range(20):
+            connect(host, "ncc_test_u")
+        assert eventually(lambda: any(line["connections"] == 0 for line in agent.events("report")[-2:]), 20)
+        assert agent.end() == 0
+    finally:
+        agent.close()
+    assert [sysctl(host, SETTING), queue(host)] == before
+    assert agent.wait_for("ended")["guard"]["hand_backs"] == 0
+
+
+def test_rights_that_another_thread_would_keep_are_not_given_up_in_vain() -> None:
+    from threading import Event, Thread
+
+    over = Event()
+    thread = Thread(target=over.wait)
+    thread.start()
+    try:
+        with pytest.raises(DatapathError, match="and each would keep its capabilities"):
+            privileges.drop()
+    finally:
+        over.set()
+        thread.join()

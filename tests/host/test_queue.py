@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Agents that limit an interface: whatever leaves it, and nothing stays when they are killed."""
+
+import re
+import runpy
+import socket
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from fcntl import ioctl
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ncc.envs.linux.order_program import CLASSES, SIZE_LEVEL, SIZE_OPTION
+from ncc.envs.linux.queue import FIRST
+from ncc.host.__main__ import main
+from ncc.policies.export import ExportSpec, export
+from ncc.policies.file import load_policy_file, packed
+from tests.host.agents import ROOT, AgentProcess
+from tests.host.lines import IPV6, LIMIT_BPS, OPTIONS, PEER, Line, kill, line, sending
+from tests.linux.sockets import settled
+from tests.support.linux import TRAFFIC, needs
+from tests.support.processes import eventually
+
+PIECE_BYTES = 10_000
+send_message = runpy.run_path(str(ROOT / "examples" / "tell_size.py"))["send_message"]
+NAMED = [*OPTIONS, "--name", "ncc_test_q"]
+MESSAGE_BYTES = 120 + 8 + 20 + 14
+"""With headers of UDP, IPv4 and Ethernet."""
+
+pytestmark = needs(*TRAFFIC, "ip")
+
+
+def near(on: Line) -> float:
+    """Rate of a host at its limit; measured again if it differs, because a busy machine sends late."""
+    return settled(on.rate_bps, lambda bps: bps == pytest.approx(LIMIT_BPS, rel=0.05))
+
+
+def classes(on: Line) -> list[int]:
+    """Bytes that have left by each class of the order."""
+    shown = ["tc", "-n", on.host, "-s", "class", "show", "dev", "line0"]
+    text = subprocess.run(shown, check=True, capture_output=True, text=True).stdout
+    sent = dict(re.findall(r"^class htb 1:(\w+) .*\n Sent (\d+) bytes", text, re.MULTILINE))
+    return [int(sent[f"{(FIRST & 0xFFFF) + i:x}"]) for i in range(CLASSES)]
+
+
+def takes_sizes(sender: socket.socket) -> bool:
+    """True if somebody takes the sizes that an application tells."""
+    try:
+        sender.setsockopt(SIZE_LEVEL, SIZE_OPTION, struct.pack("=I", 1))
+    except OSError:
+        return False
+    return True
+
+
+def waiting(sender: socket.socket) -> int:
+    """Bytes of a connection that were written and not acknowledged."""
+    return int.from_bytes(ioctl(sender, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+
+
+def test_all_that_leaves_an_interface_is_limited_together(
+    policy_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    found = {}
+    with line() as on, ExitStack() as opened:
+        before = on.state()
+        old = opened.enter_context(on.connected())
+        with sending(old):
+            assert on.rate_bps(0.3) > 2 * LIMIT_BPS
+            agent = opened.enter_context(closing(AgentProcess(on.host, [str(policy_path), *NAMED])))
+            assert agent.wait_for("started")["order"] == "kernel"
+            found["an old connection"] = near(on)
+        senders = {
+            "another controller": opened.enter_context(on.connected("cubic")),
+            "UDP": opened.enter_context(on.datagrams()),
+            "IPv6": opened.enter_context(on.connected(ipv6=True)),
+            "its own": opened.enter_context(on.connected()),
+        }
+        for name, sender in senders.items():
+            with sending(sender):
+                found[name] = near(on)
+        with sending(old, *senders.values()):
+            found["all"] = near(on)
+        assert not agent.events("ipv6"), "IPv6 is limited, too"
+        assert agent.end() == 0
+        assert on.state() == before
+    record_property("measured", {name: f"{bps / 1e6:.2f} Mbit/s" for name, bps in found.items()})
+    assert found == pytest.approx(dict.fromkeys(found, LIMIT_BPS), rel=0.05)
+    ended = agent.wait_for("ended")
+    assert ended["guard"]["hand_backs"] == 0
+    assert ended["queue"]["limited_bytes"] > 1e6
+
+
+def test_messages_of_the_agent_itself_go_beside_the_limit(policy_path: Path, key: str) -> None:
+    with line() as on, on.datagrams() as sender, sending(sender):
+        agent = AgentProcess(on.host, [str(policy_path), *NAMED, "--peers", PEER, "--key", key])
+        try:
+            agent.wait_for("started")
+            time.sleep(3.0)
+            assert agent.end() == 0
+        finally:
+            agent.close()
+    first, *_, last = agent.events("report")
+    messages = (last["periods"] - last["missed_periods"]) - (first["periods"] - first["missed_periods"])
+    beside_bytes = last["queue"]["open_bytes"] - first["queue"]["open_bytes"]
+    assert messages > 1000
+    assert beside_bytes == pytest.approx(messages * MESSAGE_BYTES, rel=0.1)
+
+
+@pytest.mark.parametrize("after_s", [-0.1, -0.5, 1.0])
+def test_an_agent_that_is_killed_leaves_no_limit_and_restore_leaves_nothing(policy_path: Path, after_s: float) -> None:
+    with line() as on, on.connected() as sender, sending(sender):
+        before = on.state()
+        found = kill(on, policy_path, after_s)
+        assert found.free_bps > 2 * LIMIT_BPS
+        assert found.left == []
+        killed = AgentProcess(on.host, [str(policy_path), *NAMED])
+        killed.wait_for("started")
+        killed.close()
+        assert on.state() != before
+        after = AgentProcess(on.host, [str(policy_path), *NAMED])
+        try:
+            after.wait_for("started")
+            assert near(on) == pytest.approx(LIMIT_BPS, rel=0.05)
+            assert after.end() == 0
+        finally:
+            after.close()
+        assert on.state() == before
+
+
+def test_a_queue_that_somebody_set_up_is_left_alone(policy_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    from ncc.envs.linux import namespaces
+
+    with line() as on:
+        tbf = "qdisc add dev line0 root handle 7: tbf rate 50mbit burst 10kb limit 100kb"
+        subprocess.run(["tc", "-n", on.host, *tbf.split()], check=True)
+        before = on.state()
+        with namespaces.inside(on.host):
+            assert main(["run", str(policy_path), *NAMED]) == 2
+        said = capfd.readouterr().err
+        assert "line0 has a queue that somebody set up (tbf 7:): remove it (tc qdisc del dev line0 root)" in said
+        assert said.count("\n") == 1
+        assert on.state() == before
+        agent = AgentProcess(on.host, [str(policy_path), *NAMED, "--order", "pacing"])
+        try:
+            assert agent.wait_for("started")["order"] == "pacing"
+            assert agent.wait_for("ipv6")["addresses"] == [IPV6]
+            assert on.state()[:2] == before[:2]
+            assert agent.end() == 0
+        finally:
+            agent.close()
+        assert on.state() == before
+
+
+def test_a_queue_that_somebody_replaces_ends_the_agent(policy_path: Path) -> None:
+    with line() as on, on.connected() as sender, sending(sender):
+        agent = AgentProcess(on.host, [str(policy_path), *NAMED])
+        try:
+            agent.wait_for("started")
+            near(on)
+            subprocess.run(["tc", "-n", on.host, *["qdisc", "replace", "dev", "line0", "root", "pfifo"]], check=True)
+            assert agent.process.wait(20) == 1
+        finally:
+            agent.close()
+        assert "Another program has replaced the queue of line0" in agent.wait_for("ended")["why"]
+        assert on.state()[0].startswith("qdisc pfifo "), "what somebody set up stays"
+
+
+def test_the_size_that_an_application_tells_gives_its_place_in_the_order(tmp_path: Path) -> None:
+    file = load_policy_file(export(ExportSpec(policy="ncc_host", out=str(tmp_path / "trained.ncc"), period_s=0.001)))
+    largest = tuple((f"class{i}_bytes", PIECE_BYTES * i) for i in range(1, 8))
+    stack = file.header.stack.replace(order_params=largest)
+    (policy := tmp_path / "policy.ncc").write_bytes(packed(file.header.replace(stack=stack), file.policy))
+    with line() as on, on.connected() as sender:
+        before = on.state()
+        agent = AgentProcess(on.host, [str(policy), *NAMED])
+        try:
+            assert agent.wait_for("started")["takes_sizes"]
+            agent.wait_for("report")  # it decides
+            for in_pieces, place in ((True, 0), (False, 4)):
+                then = classes(on)
+                if in_pieces:
+                    for _ in range(5):  # the application says no more than it has
+                        sender.sendall(bytes(PIECE_BYTES))
+                        assert eventually(lambda: not waiting(sender), 20)
+                else:
+                    send_message(sender, bytes(5 * PIECE_BYTES))
+                    assert eventually(lambda: not waiting(sender), 20)
+                sent = np.subtract(classes(on), then)
+                assert sent[place] > 5 * PIECE_BYTES
+                assert sent.sum() - sent[place] < PIECE_BYTES / 10, "nothing with payload"
+        finally:
+            agent.close()  # by SIGKILL
+        assert eventually(lambda: not takes_sizes(sender), 20)
+        send_message(sender, bytes(PIECE_BYTES))  # all the same
+        on.restore()
+        assert on.state() == before

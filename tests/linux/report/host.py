@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Parts of the report on a host: what packets and its agent cost, and agents that are killed."""
+
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from ncc.envs.linux import namespaces, objects
+from ncc.envs.linux.extension import extension
+from ncc.envs.linux.order_program import OrderProgram
+from ncc.envs.linux.queue import HostQueue
+from ncc.policies.export import ExportSpec, export
+from tests.host.agents import AgentProcess
+from tests.host.lines import LIMIT_BPS, Line, kill, line, sending
+from tests.linux.lab import facts
+from tests.linux.lab import lab as flows_of
+from tests.linux.sockets import ENDLESS
+
+WARM_S = 0.5
+
+Row = dict[str, Any]
+
+
+def cost(*, quick: bool) -> Iterator[Row]:
+    """Time of the program that handles an ACK, by the kernel's clock for BPF programs, of each controller."""
+    for name in objects.controllers():
+        with flows_of([ENDLESS] * 4, name, ecn=extension().ecn(name) != 0) as run:
+            assert run.shim is not None
+            program = run.shim.programs()["shim_cong_control"]
+            run.run(WARM_S)
+            took_ns = per_run_ns(program, 0.5 if quick else 3.0, run.run)
+        yield {"controller": name, "ns per ACK": f"{took_ns:.0f}"}
+
+
+def packets(*, quick: bool) -> Iterator[Row]:
+    """CPU of a host's packets by the queue that they leave through, at the highest rate of this machine.
+
+    The sender, both ends of the line and the receiver are in it. Packets have 1500 bytes each, as on a wire.
+    """
+    found: dict[str, list[tuple[float, float, float]]] = {}
+    program_ns = 0.0
+    with line() as on, on.connected("cubic") as sender:
+        for _ in range(1 if quick else 5):
+            for kind in ("noqueue", "pfifo_fast", "fq_codel", "fq", "limit alone", "order"):
+                with through(on, kind) as program, flooding(sender):
+                    if program == -1:
+                        continue
+                    time.sleep(0.3)
+                    found.setdefault(kind, []).append(flood_of(on, 0.5 if quick else 2.0))
+                    if kind == "order":
+                        program_ns = per_run_ns(program, 0.5)
+    for kind, rounds in found.items():
+        rate, per_packet, per_bit = np.median(np.array(rounds), axis=0)
+        yield {
+            "queue": kind,
+            "Gbit/s": f"{rate / 1e9:.2f}",
+            "CPU per packet (ns)": f"{per_packet:.0f}",
+            "cores per Gbit/s": f"{per_bit * 1e9:.2f}",
+            "of a packet in the program (ns)": f"{program_ns:.0f}" if kind == "order" else "",
+        }
+
+
+def agent(*, quick: bool) -> Iterator[Row]:
+    """CPU of a host's agent, a process of its own, by its connections, all of which have something to send."""
+    words = [*("--interface", "line0", "--link-rate", "1e8", "--uplink-rate", "1e8", "--outside-training")]
+    words += ["--max-rate-frac", "0.5", "--default", "--realtime", "--name", "ncc_report", "--log-s", "0.2"]
+    with tempfile.TemporaryDirectory() as folder:
+        policy = export(ExportSpec(policy="ncc_host", out=f"{folder}/policy.ncc", period_s=0.001))
+        for order, connections in product(("kernel", "pacing"), (16, 256)):
+            with line() as on, ExitStack() as opened:
+                started = opened.enter_context(closing(AgentProcess(on.host, [str(policy), *words, "--order", order])))
+                started.wait_for("started")
+                senders = [opened.enter_context(on.connected()) for _ in range(connections)]
+                with sending(*senders):
+                    time.sleep(3 if quick else 15)
+                    seen = started.events("report")[-1]["connections"]
+                started.end()
+            ended = started.wait_for("ended")
+            took = {f"took {name} (us)": us for name, us in ended["duration_us"]["took"].items()}
+            missed = f"{100 * ended['missed_periods'] / ended['periods']:.2f}"
+            row: Row = {"order": order, "connections": seen, "periods": ended["periods"], "missed (%)": missed}
+            yield row | {"CPU (%)": f"{100 * ended['cpu_frac']:.1f}"} | took
+
+
+def kills(*, quick: bool) -> Iterator[Row]:
+    """Hosts whose agent was killed under load, at a random moment of its start or of its work."""
+    at = np.random.default_rng(1)
+    with tempfile.TemporaryDirectory() as folder:
+        policy = export(ExportSpec(policy="ncc", out=f"{folder}/policy.ncc", period_s=0.001))
+        for when in ("starting", "limiting"):
+            found = []
+            for _ in range(3 if quick else 25):
+                with line() as on, on.connected() as sender, sending(sender):
+                    found.append(
+                        kill(on, policy, at.uniform(0.0, 2.0) if when == "starting" else -at.uniform(0.0, 1.0))
+                    )
+            yield {
+                "killed while": when,
+                "times": len(found),
+                "of these with a limit": sum(one.limited for one in found),
+                "still limited": sum(one.free_bps < 2 * LIMIT_BPS for one in found),
+                "least rate then (Mbit/s)": f"{min(one.free_bps for one in found) / 1e6:.0f}",
+                "left by restore": ", ".join(part for one in found for part in one.left) or "nothing",
+            }
+
+
+@contextmanager
+def through(on: Line, kind: str) -> Iterator[int]:
+    """A queue at the host's end of the line: its program's descriptor, 0 if it has none, -1 if the kernel lacks it."""
+    if kind in ("limit alone", "order"):
+        with ExitStack() as undo, namespaces.inside(on.host):
+            program = undo.enter_context(closing(OrderProgram(1e6, "known" if kind == "order" else "fifo")))
+            undo.enter_context(HostQueue("line0", 1e12, program=program))
+            program.beat()
+            yield program.fd
+        return
+    if kind == "noqueue":
+        yield 0
+        return
+    tc = ["tc", "-n", on.host, "qdisc"]
+    made = subprocess.run([*tc, "replace", "dev", "line0", "root", kind], capture_output=True, check=False)
+    if made.returncode:
+        yield -1
+        return
+    yield 0
+    subprocess.run([*tc, "del", "dev", "line0", "root"], check=True)
+
+
+@contextmanager
+def flooding(sender: socket.socket) -> Iterator[None]:
+    """The sender writes all that it can."""
+    over = threading.Event()
+    thread = threading.Thread(target=_flood, args=(sender, over))
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _flood(sender: socket.socket, over: threading.Event) -> None:
+    chunk = bytes(1 << 18)
+    while not over.is_set():
+        sender.sendall(chunk)
+
+
+def flood_of(on: Line, for_s: float) -> tuple[float, float, float]:
+    """Rate in bits/s of what leaves the host, and CPU in ns per packet and in core-seconds per bit."""
+
+    def now() -> tuple[float, int, int, float]:
+        busy = psutil.cpu_times()
+        sent, pkts = on.sent()
+        return time.monotonic(), sent, pkts, sum(busy) - busy.idle - busy.iowait
+
+    before = now()
+    time.sleep(for_s)
+    took_s, sent_bytes, pkts, cpu_s = (after - then for after, then in zip(now(), before, strict=True))
+    return 8 * sent_bytes / took_s, 1e9 * cpu_s / pkts, cpu_s / (8 * sent_bytes)
+
+
+def per_run_ns(program: int, for_s: float, passes: Callable[[float], object] = time.sleep) -> float:
+    """Time that a run of a BPF program takes, by the kernel's clock for them, while `for_s` passes."""
+    clock = Path("/proc/sys/kernel/bpf_stats_enabled")
+    off, before = clock.read_text(), facts(program)
+    try:
+        clock.write_text("1\n")
+        passes(for_s)
+    finally:
+        clock.write_text(off)
+    after = facts(program)
+    return (after["run_time_ns"] - before["run_time_ns"]) / max(1, after["run_cnt"] - before["run_cnt"])

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A host's queue with real packets: its limit holds whoever sends, and its order is strict."""
+
+import socket
+import struct
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+from ncc.envs.linux import namespaces, netlink, queue, stack
+from ncc.envs.linux.offer import offered
+from ncc.envs.linux.order_program import MODES, SIZE_LEVEL, SIZE_OPTION, Mode, OrderProgram
+from ncc.envs.linux.queue import HostQueue
+from tests.linux.host import LIMIT_BPS, LINE_BPS, TIMEOUT_S, Host
+from tests.linux.sockets import settled
+from tests.support.linux import TRAFFIC, needs
+
+
+@needs(*TRAFFIC)
+class TestLimit:
+    @pytest.mark.parametrize(
+        ("kind", "options"),
+        [
+            (socket.SOCK_STREAM, {"congestion": "cubic"}),
+            (socket.SOCK_STREAM, {"congestion": "reno"}),
+            (socket.SOCK_DGRAM, {}),
+        ],
+    )
+    def test_it_holds_for_every_sender(
+        self, host: Host, kind: socket.SocketKind, options: dict[str, int | str]
+    ) -> None:
+        with host.queue() as (_, made):
+            made.limit(LIMIT_BPS)
+            with host.sending(kind, **options):
+                packet = 1500 if kind == socket.SOCK_STREAM else 1428  # a limit is exact for full packets
+                rate_bps = LIMIT_BPS * (1514 / 1500) * packet / (packet + 14)
+                assert host.near(rate_bps) == pytest.approx(rate_bps, rel=0.05)
+
+    def test_it_holds_for_an_older_connection_and_changes_at_once(self, host: Host) -> None:
+        with host.sending(socket.SOCK_STREAM):
+            assert host.bps() > 2 * LIMIT_BPS
+            with host.queue("fifo") as (_, made):
+                for rate_bps in (LIMIT_BPS, 2 * LIMIT_BPS, LIMIT_BPS):
+                    made.limit(rate_bps)
+                    assert host.near(rate_bps) == pytest.approx(rate_bps, rel=0.05)
+                made.limit(np.inf)
+                line_bps = LINE_BPS * 1500 / 1538
+                assert host.near(line_bps) == pytest.approx(line_bps, rel=0.05)
+
+    def test_a_low_limit_right_after_a_high_one_is_raised_for_a_while(self, host: Host) -> None:
+        with host.queue() as (_, made), host.sending(socket.SOCK_STREAM):
+            made.limit(LIMIT_BPS, now_ns=1_000_000_000)
+            made.limit(1e6, now_ns=1_001_000_000)
+            prompt_bps = 8 * 1500 / queue.PROMPT_S
+            assert host.near(prompt_bps) == pytest.approx(prompt_bps, rel=0.05)
+            made.limit(1e6, now_ns=1_100_000_000)
+            host.bps(0.1)
+            assert host.near(1e6) == pytest.approx(1e6, rel=0.1)
+
+    def test_what_asks_for_the_open_class_is_not_under_it(self, host: Host) -> None:
+        with host.queue() as (_, made):
+            made.limit(LIMIT_BPS)
+            with host.sending(socket.SOCK_STREAM, priority=queue.OPEN):
+                assert settled(host.bps, lambda bps: bps > 2 * LIMIT_BPS) > 2 * LIMIT_BPS
+                assert made.counters()["open_bytes"] > made.counters()["limited_bytes"]
+
+    def test_frames_that_carry_packets_are_under_it(self, host: Host) -> None:
+        """Those of a VLAN, MPLS or PPPoE; other types keep a link up, such as ARP and LLDP."""
+        found = {}
+        with host.queue() as (_, made), host.opened(socket.SOCK_RAW, family=socket.AF_PACKET) as raw:
+            for kind in (0x8100, 0x88A8, 0x8847, 0x8848, 0x8864, 0x0806, 0x88CC, 0x8809):
+                before = made.counters()
+                raw.bind((host.device, kind))
+                raw.send(bytes(12) + struct.pack(">H", kind) + bytes(100))
+                found[kind] = {name: bytes_ - before[name] for name, bytes_ in made.counters().items()}
+        limited = [kind for kind, counts in found.items() if counts["limited_bytes"] >= 114 > counts["open_bytes"]]
+        assert limited == [0x8100, 0x88A8, 0x8847, 0x8848, 0x8864]
+
+    def test_without_a_heartbeat_there_is_none(self, host: Host) -> None:
+        with namespaces.inside(host.rack.namespace(host.sender)):
+            program = OrderProgram(TIMEOUT_S)
+            made = HostQueue(host.device, LINE_BPS, program=program)
+        made.limit(LIMIT_BPS)
+        with host.sending(socket.SOCK_STREAM):
+            assert settled(host.bps, lambda bps: bps > 2 * LIMIT_BPS) > 2 * LIMIT_BPS
+            assert program.counters()["silent_pkts"] > 0
+        made.close()
+        program.close()
+
+
+@needs(*TRAFFIC)
+class TestOrder:
+    @pytest.mark.parametrize("mode", MODES)
+    def test_a_short_message_passes_a_long_one(self, host: Host, mode: Mode) -> None:
+        sizes, got = (150_000, 10_000), [0, 0]
+        with host.queue(mode, timeout_s=60.0) as (program, made), host.listening() as listener:
+            made.limit(2e6)  # the long message takes 0.6 s
+            senders, ends = [], []
+            for _ in sizes:
+                senders.append(host.opened(socket.SOCK_STREAM))
+                senders[-1].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1_000_000)
+                senders[-1].connect(host.to)
+                ends.append(listener.accept()[0])
+            with namespaces.inside(host.rack.namespace(host.sender)):
+                stack.apply({"net/ipv4/tcp_limit_output_bytes": "1000000"})
+            for sender, size in zip(senders, sizes, strict=True):
+                sender.sendall(bytes(size))
+            while got[1] < sizes[1]:
+                for i, end in enumerate(ends):
+                    with suppress(BlockingIOError):
+                        got[i] += len(end.recv(1 << 20, socket.MSG_DONTWAIT))
+                time.sleep(0.001)
+            long_then = got[0]
+            while got[0] < sizes[0]:
+                got[0] += len(ends[0].recv(1 << 20))
+            for one in (*senders, *ends):
+                one.close()
+            counted = program.counters()
+        assert counted["hinted"] == 0
+        if mode == "known":
+            assert long_then < 0.2 * sizes[0]
+            assert counted["messages"] == 2
+            assert counted["demotions"] > 2
+        else:
+            assert long_then > 0.2 * sizes[0]
+            assert counted["messages"] == 0
+
+    def test_a_told_size_counts_from_the_first_packet(self, host: Host) -> None:
+        with host.queue(timeout_s=60.0) as (program, _), host.listening() as listener:
+            assert program.takes_sizes
+            demotions = []
+            for told in (False, True):
+                with host.opened(socket.SOCK_STREAM) as sender:
+                    sender.connect(host.to)
+                    if told:
+                        sender.setsockopt(SIZE_LEVEL, SIZE_OPTION, struct.pack("=I", 50_000))
+                    end = listener.accept()[0]
+                    got = 0
+                    sender.sendall(bytes(50_000))
+                    while got < 50_000:
+                        got += len(end.recv(1 << 20))
+                    end.close()
+                demotions.append(program.counters()["demotions"])
+            assert program.counters()["hinted"] == 1
+            assert demotions[0] > 1
+            assert demotions[1] - demotions[0] == 1  # to its class, at once
+        with host.opened(socket.SOCK_STREAM) as other, pytest.raises(OSError, match="not available"):
+            other.setsockopt(SIZE_LEVEL, SIZE_OPTION, struct.pack("=I", 50_000))
+
+    def test_the_end_of_a_connection_does_not_overtake_its_payload(self, host: Host) -> None:
+        with host.queue(timeout_s=60.0) as (_, made), host.listening() as listener:
+            made.limit(1e6)
+            with host.opened(socket.SOCK_STREAM) as sender:
+                sender.connect(host.to)
+                end = listener.accept()[0]
+                sender.setsockopt(SIZE_LEVEL, SIZE_OPTION, struct.pack("=I", 10_000))  # one class for all
+                sender.sendall(bytes(10_000))
+                sender.shutdown(socket.SHUT_WR)
+                while end.recv(1 << 20):
+                    pass
+                end.close()
+        assert host.out_of_order() == 0
+
+    def test_packets_without_payload_go_first(self, host: Host) -> None:
+        with host.queue() as (_, made), host.sending(socket.SOCK_STREAM):
+            made.limit(1e6)
+            assert host.bps() > 0  # a queue has built up
+            with host.opened(socket.SOCK_STREAM) as other:
+                began = made.counters()["limited_bytes"]
+                other.connect(host.to)
+                assert made.counters()["limited_bytes"] - began < 20_000
+
+
+@needs("root", "net")
+def test_the_machine_says_what_it_offers() -> None:
+    assert offered().kind in {"htb", "none"}
+    assert offered().sentence
+
+
+def test_requests_are_read_as_they_are_written() -> None:
+    written = netlink.attribute(3, b"abcde") + netlink.attribute(4, struct.pack("=I", 7))
+    read = netlink.attributes(memoryview(written))
+    assert {kind: bytes(data) for kind, data in read.items()} == {3: b"abcde", 4: struct.pack("=I", 7)}
+    wanted: Callable[..., bytes] = netlink.request
+    assert len(wanted(netlink.GET_QDISC, 0, 5)) % 4 == 0

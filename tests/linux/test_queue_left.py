@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A host's queue leaves a device as it was, and takes none that is not free."""
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import ConfigError, DatapathError
+from ncc.envs.linux import namespaces, queue
+from ncc.envs.linux.order_program import OrderProgram
+from ncc.envs.linux.queue import HostQueue, occupied, restore
+from ncc.envs.linux.switch import EGRESS
+from tests.linux.host import LIMIT_BPS, LINE_BPS, TIMEOUT_S, Host, tc
+from tests.linux.sockets import settled
+from tests.support.linux import TRAFFIC, needs
+
+KILLED = """
+import sys, time
+from ncc.envs.linux import namespaces
+from ncc.envs.linux.order_program import OrderProgram
+from ncc.envs.linux.queue import HostQueue
+with namespaces.inside(sys.argv[1]):
+    program = OrderProgram(0.05)
+    queue = HostQueue(sys.argv[2], 200e6, program=program)
+queue.limit(20e6)
+print(queue.before, flush=True)
+while True:
+    program.beat()
+    time.sleep(0.01)
+"""
+
+
+@needs(*TRAFFIC, "ip")
+class TestNothingIsLeft:
+    def test_close_gives_the_former_queue_back(self, host: Host) -> None:
+        before = host.root()
+        with host.queue() as (_, made):
+            assert any(" htb 1: root" in line for line in host.root())
+            assert made.before.startswith("tbf ")
+        assert host.root() == before
+        made.close()
+        with pytest.raises(DatapathError, match=f"queue of {host.device} is closed"):
+            made.limit(1e6)
+
+    def test_a_killed_agent_leaves_no_limit_and_is_cleaned_up(self, host: Host) -> None:
+        before, name = host.root(), host.rack.namespace(host.sender)
+        with (
+            host.sending(socket.SOCK_STREAM),
+            subprocess.Popen([sys.executable, "-c", KILLED, name, host.device], stdout=subprocess.PIPE) as agent,
+        ):
+            try:
+                assert agent.stdout is not None
+                kept = agent.stdout.readline().decode().strip()
+                assert host.near(LIMIT_BPS) == pytest.approx(LIMIT_BPS, rel=0.05)
+            finally:
+                os.kill(agent.pid, signal.SIGKILL)
+            agent.wait()
+            assert settled(host.bps, lambda bps: bps > 2 * LIMIT_BPS) > 2 * LIMIT_BPS
+        with namespaces.inside(name):
+            restore(host.device, kept)
+            restore(host.device)
+        assert host.root() == before
+
+    def test_a_queue_of_a_killed_agent_is_replaced(self, host: Host) -> None:
+        with namespaces.inside(host.rack.namespace(host.sender)):
+            left = OrderProgram(TIMEOUT_S)
+            abandoned = HostQueue(host.device, LINE_BPS, program=left)
+        with host.queue() as (_, made):
+            made.limit(LIMIT_BPS)
+            with host.sending(socket.SOCK_STREAM):
+                assert host.near(LIMIT_BPS) == pytest.approx(LIMIT_BPS, rel=0.05)
+        abandoned.close()
+        left.close()
+
+    @pytest.mark.parametrize("theirs", ["tbf rate 50mbit burst 10kb limit 100kb", "htb default 10"])
+    def test_a_queue_that_somebody_sets_up_after_a_kill_is_theirs(self, host: Host, theirs: str) -> None:
+        with namespaces.inside(host.rack.namespace(host.sender)):
+            program = OrderProgram(TIMEOUT_S)
+            abandoned = HostQueue(host.device, LINE_BPS, program=program)
+            tc("qdisc", "del", "dev", host.device, "root")
+            tc("qdisc", "add", "dev", host.device, "root", "handle", "1:", *theirs.split())
+            found = host.root()
+            assert occupied(host.device) == f"{theirs.split(maxsplit=1)[0]} 1:"
+            assert restore(host.device)
+            assert occupied(host.device) == f"{theirs.split(maxsplit=1)[0]} 1:"
+        abandoned.close()
+        program.close()
+        assert host.root() == found
+
+    @pytest.mark.parametrize("killed", [False, True])
+    def test_a_clsact_that_was_there_stays(self, host: Host, killed: bool) -> None:
+        with namespaces.inside(host.rack.namespace(host.sender)):
+            tc("filter", "del", "dev", host.device, "egress")
+            before = host.root()
+            assert any(" clsact " in line for line in before)
+            program = OrderProgram(TIMEOUT_S)
+            made = HostQueue(host.device, LINE_BPS, program=program)
+            if killed:
+                assert restore(host.device, made.before)
+            made.close()
+            program.close()
+        assert host.root() == before
+
+
+@needs(*TRAFFIC, "ip")
+class TestRefusals:
+    @pytest.mark.parametrize("tcx", [False, True])
+    def test_a_program_that_decides_before_ours_could_keep_a_limit(self, host: Host, tcx: bool) -> None:
+        from pyroute2 import IPRoute
+
+        with namespaces.inside(host.rack.namespace(host.sender)), IPRoute() as route:
+            (index,) = route.link_lookup(ifname=host.device)
+            program = OrderProgram(TIMEOUT_S)
+            if tcx:
+                attached = ctypes.CDLL("libbpf.so.1").bpf_prog_attach(program.fd, index, queue._TCX_EGRESS, 0)
+                if attached < 0:
+                    pytest.skip("this kernel has no tcx")
+            else:
+                options = {"fd": program.fd, "name": "other", "parent": EGRESS, "prio": 1, "direct_action": True}
+                route.tc("add-filter", "bpf", index, ":1", **options)
+            before = host.root()
+            with pytest.raises(
+                DatapathError, match=r"has a program of somebody else's \((tc|bpftool) .*: remove it, or"
+            ):
+                HostQueue(host.device, LINE_BPS, program=program)
+            program.close()
+        assert host.root() == before
+
+    def test_a_queue_with_classes_cannot_be_put_back(self, host: Host) -> None:
+        with namespaces.inside(host.rack.namespace(host.sender)):
+            subprocess.run(["tc", "qdisc", "replace", "dev", host.device, "root", "htb"], check=True)
+            program = OrderProgram(TIMEOUT_S)
+            with pytest.raises(DatapathError, match=r"has a queue of kind htb, .*tc qdisc del dev"):
+                HostQueue(host.device, LINE_BPS, program=program)
+            program.close()
+        assert any(" htb " in line for line in host.root())
+
+    def test_a_kernel_without_htb_is_left_as_it_is(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+        made, before = queue._qdisc, host.root()
+        monkeypatch.setattr(queue, "_qdisc", lambda index, kind, **rest: made(index, kind.replace("htb", "no"), **rest))
+        program = OrderProgram(TIMEOUT_S)
+        with (
+            namespaces.inside(host.rack.namespace(host.sender)),
+            pytest.raises(DatapathError, match=f"refuses the queue of {host.device} .*; `ncc host check` says what is"),
+        ):
+            HostQueue(host.device, LINE_BPS, program=program)
+        program.close()
+        assert host.root() == before
+
+    def test_wrong_arguments_are_named(self) -> None:
+        with pytest.raises(ConfigError, match=r"timeout_s must be a positive number of seconds, got 0"):
+            OrderProgram(0.0)
+        with pytest.raises(ConfigError, match=r"must rise from class to class of order known, got \[9000, 8000,"):
+            OrderProgram(0.1, params=(("class1_bytes", 9_000),))
+        with pytest.raises(ConfigError, match=r"mode must be one of fifo, known, got 'srpt'"):
+            OrderProgram(0.1, mode="srpt")  # type: ignore[arg-type]
+        program = OrderProgram(0.1)
+        with pytest.raises(ConfigError, match=r"no network interface 'nothing'"):
+            HostQueue("nothing", 1e9, program=program)
+        with pytest.raises(ConfigError, match=r"line_rate_bps must be above 0 bit/s, .* got nan"):
+            HostQueue("lo", np.nan, program=program)
+        program.close()
