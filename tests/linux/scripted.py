@@ -23,6 +23,9 @@ from ncc.envs.linux import namespaces
 MSS = 1460
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 1, 0x1000
 _FIRST_PORT = 20_000
+_HANDSHAKE_EARLY_S = 0.001
+"""Time by which SYNs travel faster than data. RACK takes a retransmission whose RTT is below the least so far for its
+original (RFC 8985, section 6.2, step 2). Without this, microseconds of the path would decide which it is."""
 _SETTINGS = {
     "tcp_ecn": 1,
     "tcp_timestamps": 0,
@@ -171,6 +174,7 @@ class _Path:
         payload = len(packet) - 20 - 4 * (packet[32] >> 4)
         if flags & 2:  # SYN
             self._first[i] = seq + 1
+            return packet, self.one_way_s - _HANDSHAKE_EARLY_S
         if not payload:
             return packet, self.one_way_s
         script, trace = self.scripts[i], self.traces[i]
