@@ -110,9 +110,17 @@ def planned(options: argparse.Namespace) -> Plan:
         network=network,
         exchange=exchange,
         keys=keys,
-        guard=GuardSettings(**{name: getattr(options, name) for name in GUARDED}),
+        guard=_guard(options),
         endpoint=parse_endpoint(options.metrics) if options.metrics else None,
     )
+
+
+def _guard(options: argparse.Namespace) -> GuardSettings:
+    try:
+        return GuardSettings(**{name: getattr(options, name) for name in GUARDED})
+    except ConfigError as error:
+        field, rest = str(error).split(" ", 1)
+        raise ConfigError(f"--{field.rpartition('.')[2].replace('_', '-')} {rest}") from None
 
 
 def _check_transport(file: PolicyFile) -> None:
