@@ -140,6 +140,11 @@ class LimiterFactory:
                 "train or pack it again"
             )
         if not actions.spec.n_actions:
+            if not limit.greedy:
+                raise ConfigError(
+                    f"controller {controller!r} draws its actions, and {path} decides on numbers and has no odds to "
+                    "draw them by: set limit.greedy to true (ncc_formula instead of ncc_untrained)"
+                )
             policy = NumberPolicy(policy.layers)
         kind = ReceiverLimiter if isinstance(actions, SettingTable) else PolicyLimiter
         limiter = kind(policy, observer, actions, greedy=limit.greedy)

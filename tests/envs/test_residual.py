@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Limits that are multiples of a formula's."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +16,7 @@ from tests.envs.cases import measured, rack
 
 ORDERED = ObservationSpec(neighbours="ordered")
 FOUR = rack()
-BUSY = {"throughput_bps": 1e9, "queued_flows": [1, 2, 1, 0], "next_bytes": [100e3, 300e3, 3e6, 0]}
+BUSY: dict[str, Any] = {"throughput_bps": 1e9, "queued_flows": [1, 2, 1, 0], "next_bytes": [100e3, 300e3, 3e6, 0]}
 
 
 def residual(scenario: Scenario = FOUR, seen: ObservationSpec = ORDERED, **settings: object) -> RateScale:
@@ -25,7 +27,7 @@ def residual(scenario: Scenario = FOUR, seen: ObservationSpec = ORDERED, **setti
     return made
 
 
-def observed(*epochs: dict[str, object], scenario: Scenario = FOUR, seen: ObservationSpec = ORDERED) -> np.ndarray:
+def observed(*epochs: dict[str, Any], scenario: Scenario = FOUR, seen: ObservationSpec = ORDERED) -> np.ndarray:
     """The observation after these epochs and an idle one before."""
     observer = SharedObserver(seen)
     observer.reset(scenario)
