@@ -62,7 +62,7 @@ def weights_of(path: Path) -> list[Float]:
 
 
 def missed(path: Path) -> float:
-    """How far a policy's numbers are from what it should aim at, root mean square."""
+    """Root mean square of the distance of a policy's numbers from what it should aim at."""
     aims = np.linspace(-0.8, 0.8, 33, dtype=np.float32)
     policy = NumberPolicy(load_policy(path)[0].layers)
     numbers = policy.act(np.stack([aims, np.ones_like(aims)], axis=-1), None)
