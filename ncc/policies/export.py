@@ -161,7 +161,7 @@ def describe(spec: ExportSpec, source: Source, fallback: Controller | None) -> t
         raise ConfigError(
             f"{source.path} is a policy of receivers, and agents on hosts only set limits: it runs in ncc evaluate"
         )
-    if not action.n_actions:
+    if action.kind == "residual":
         raise ConfigError(
             f"{source.path} decides by action.kind {action.kind!r}, and agents on hosts only take tables of rates: it "
             "runs in ncc evaluate"
