@@ -92,6 +92,23 @@ class MlpPolicy:
         return likeliest
 
 
+class NumberPolicy(MlpPolicy):
+    """A network with one output u, which means the number tanh(u) in [-1, 1], and not the odds of an action."""
+
+    def act(self, obs: ObsArray, rng: np.random.Generator | None) -> ActionArray:
+        """Return numbers [...] in [-1, 1] for observations [..., obs_dim].
+
+        Raises:
+            ConfigError: wrong shape, an observation that is not finite, or `rng`: there are no odds to draw from.
+        """
+        if rng is not None:
+            raise ConfigError("this policy decides on a number and has no odds to draw actions by: set greedy to true")
+        numbers: Any = np.tanh(self.logits(obs)[..., 0])
+        if not np.isfinite(numbers).all():
+            raise ConfigError("observations must be finite numbers, got NaN or infinity; check what measured them")
+        return numbers  # type: ignore[no-any-return] # of float32: what `ncc.envs.action.RateScale` takes
+
+
 def save_policy(path: Path, layers: Sequence[Layer], meta: Mapping[str, Any]) -> None:
     """Write a policy file (`.npz`) in one step, replacing an existing one.
 

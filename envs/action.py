@@ -17,6 +17,7 @@ from ncc.core.receivers import Decision
 from ncc.core.scenario import Scenario
 from ncc.core.value import Positive, Value
 from ncc.envs.observation import ObservationSpec, Rows, fair_share_at, guard_at, rule_of
+from ncc.envs.residual import Residual
 from ncc.envs.scales import scales_of
 from ncc.harness.batch import ActionArray, ObsArray
 from ncc.harness.limiter import PolicyLimiter
@@ -85,16 +86,22 @@ class ActionSpec(Value, frozen=True):
     `kind` ``linear`` and ``log``: a number a in [-1, 1]; with u = (a + 1) / 2 and v = u / 0.95, v < 1 means
     min + v (1 - min) or min ** (1 - v) of the link rate, and v >= 1 no limit.
 
+    `kind` ``residual``: a number a in [-1, 1] multiplies the limit of `formula` by exp(`scale` a), so that 0 is the
+    formula itself (`ncc.envs.residual`). No limit counts as the link rate, also of an idle host. What goes below the
+    formula ends at `min_rate_frac` of the link.
+
     `kind` ``settings``, of receivers: index k means `settings[k]` for all senders of the row's receiver, or for the
     row's sender (`observation.neighbours` ``senders`` or ``pairs``). The top is the rule as it is, which also decides
     on senders without a row.
     """
 
-    kind: Literal["levels", "shares", "linear", "log", "settings"] = "levels"
+    kind: Literal["levels", "shares", "linear", "log", "residual", "settings"] = "levels"
     levels: Annotated[int, Meta(ge=1, le=1000)] = 10
     min_rate_frac: Annotated[float, Meta(gt=0, lt=1)] = 0.01
     shares: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=1000)] = SHARES
     settings: Annotated[tuple[RuleSetting, ...], Meta(max_length=1000)] = SETTINGS
+    formula: Literal["local", "local_hold"] | None = None
+    scale: Annotated[float, Meta(gt=0, le=10)] = 3.0
 
     def check(self) -> None:
         if self.kind == "levels" and self.min_rate_frac >= 1 / self.levels:
@@ -103,6 +110,11 @@ class ActionSpec(Value, frozen=True):
                 f"got {self.min_rate_frac}"
             )
 
+        if (self.kind == "residual") != (self.formula is not None):
+            raise ConfigError(
+                "ActionSpec.kind 'residual' and ActionSpec.formula ('local' or 'local_hold') need each other: a "
+                f"residual multiplies the limit of a formula; got {self.kind!r} and {self.formula!r}"
+            )
         if list(self.shares) != sorted(set(self.shares)):
             raise ConfigError(f"ActionSpec.shares must rise, got {list(self.shares)}")
 
@@ -111,6 +123,11 @@ class ActionSpec(Value, frozen=True):
         """Number of action indices; 0 for continuous actions."""
         several = {"levels": self.levels, "shares": len(self.shares), "settings": len(self.settings)}
         return several[self.kind] + 1 if self.kind in several else 0
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs of a policy's network: a logit per action index, or one number."""
+        return self.n_actions or 1
 
 
 class RateTable:
@@ -209,20 +226,39 @@ class RateTable:
 
 
 class RateScale:
-    """A map from numbers in [-1, 1] to rate limits."""
+    """A map from numbers in [-1, 1] to rate limits.
 
-    def __init__(self, spec: ActionSpec) -> None:
+    Args:
+        spec: the rates.
+        observation: spec of the observations; a residual's formula is computed from what is observed.
+
+    Raises:
+        ConfigError: the spec has action indices, or a residual's formula needs what is not observed.
+    """
+
+    def __init__(self, spec: ActionSpec, observation: ObservationSpec) -> None:
         if spec.n_actions:
-            raise ConfigError(f"ActionSpec.kind is {spec.kind!r}; numbers in [-1, 1] need 'linear' or 'log'")
-        self.spec = spec
+            raise ConfigError(
+                f"ActionSpec.kind is {spec.kind!r}; numbers in [-1, 1] need 'linear', 'log' or 'residual'"
+            )
+        self.spec, self._residual = spec, None
+        if spec.kind == "residual":
+            hold = spec.formula == "local_hold"
+            self._residual = Residual(observation, hold=hold, scale=spec.scale, least_frac=spec.min_rate_frac)
 
     def reset(self, scenario: Scenario) -> None:
-        """Take the hosts of a scenario."""
+        """Take the hosts of a scenario.
+
+        Raises:
+            ConfigError: a residual cannot be trusted there (`ncc.envs.residual`).
+        """
         scales = scales_of(scenario)
         self._names, self._link_bps = scales.names, scales.link_rate_bps
+        if self._residual is not None:
+            self._residual.reset(scenario)
 
     def rates_bps(self, actions: npt.ArrayLike, obs: ObsArray) -> FloatArray:
-        """Return limits in bits/s [n_agents] for numbers in [-1, 1]; inf means no limit, and `obs` is not used.
+        """Return limits in bits/s [n_agents] for numbers in [-1, 1] chosen on `obs`; inf means no limit.
 
         Raises:
             ConfigError: wrong shape, NaN, or out of range, naming the host.
@@ -230,7 +266,7 @@ class RateScale:
         given = np.asarray(actions, dtype=np.float64)
         _check_shape(given, self._names)
         _refuse(given, ~((given >= -1) & (given <= 1)), self._names, "numbers in [-1, 1]")
-        return self._limits(given)
+        return self._limits(given, obs)
 
     def rack_rates_bps(self, actions: npt.ArrayLike, obs: ObsArray, first: int) -> FloatArray:
         """Return limits for racks numbered from `first`, for numbers [n_racks, n_agents].
@@ -240,15 +276,17 @@ class RateScale:
         """
         given = np.asarray(actions, dtype=np.float64)
         if given.shape[1:] == (len(self._names),) and given.min() >= -1 and given.max() <= 1:
-            return self._limits(given)
-        for number, row in enumerate(given, first):
+            return self._limits(given, obs)
+        for number, (row, seen) in enumerate(zip(given, obs, strict=True), first):
             try:
-                self.rates_bps(row, obs)
+                self.rates_bps(row, seen)
             except ConfigError as error:
                 raise ConfigError(f"rack {number}: {error}") from None
-        return self._limits(given)
+        return self._limits(given, obs)
 
-    def _limits(self, given: FloatArray) -> FloatArray:
+    def _limits(self, given: FloatArray, obs: ObsArray) -> FloatArray:
+        if self._residual is not None:
+            return self._residual.limits(given, obs)
         v, low = np.minimum((given + 1) / 2 / NO_LIMIT_FROM, 1), self.spec.min_rate_frac
         frac = low + v * (1 - low) if self.spec.kind == "linear" else low ** (1 - v)
         return np.where(v < 1, frac * self._link_bps, np.inf)
@@ -312,7 +350,7 @@ def rate_map(spec: ActionSpec, observation: ObservationSpec) -> AnyRateMap:
     """Make the map that a spec describes, for hosts with such observations."""
     if spec.kind == "settings":
         return SettingTable(spec, observation)
-    return RateTable(spec, observation) if spec.n_actions else RateScale(spec)
+    return RateTable(spec, observation) if spec.n_actions else RateScale(spec, observation)
 
 
 def check_actions(actions: npt.NDArray[Any], names: tuple[str, ...], n_actions: int) -> None:

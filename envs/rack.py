@@ -98,16 +98,25 @@ class RackBatch(Episodes):
         rack: number of the first rack; the others follow it.
         n_racks: number of racks.
         threads: threads of a datapath that steps all racks in one call.
+        copies: number of consecutive racks that have the flows of the first of them.
 
     Raises:
         ConfigError: the scenario cannot be an environment, or there are no racks.
     """
 
     def __init__(
-        self, spec: EnvSpec, datapath: DatapathFactory, seed: int, rack: int = 0, n_racks: int = 1, *, threads: int = 1
+        self,
+        spec: EnvSpec,
+        datapath: DatapathFactory,
+        seed: int,
+        rack: int = 0,
+        n_racks: int = 1,
+        *,
+        threads: int = 1,
+        copies: int = 1,
     ) -> None:
-        if n_racks < 1 or threads < 1:
-            raise ConfigError(f"n_racks and threads must be at least 1, got {n_racks} and {threads}")
+        if n_racks < 1 or threads < 1 or copies < 1:
+            raise ConfigError(f"n_racks, threads and copies must be at least 1, got {n_racks}, {threads} and {copies}")
         self._actions = rate_map(spec.view.action, spec.view.observation)
         self._actions.reset(spec.scenario)
         made = networks(datapath, n_racks, threads=threads, first=rack)
@@ -120,7 +129,7 @@ class RackBatch(Episodes):
         """Seed, which may be set before a reset."""
         self._expert: RateLimiter | None = None
         self._obs: ObsArray | None = None
-        self._first, self._shape = rack, (n_racks, self.n_agents)
+        self._first, self._copies, self._shape = rack, copies, (n_racks, self.n_agents)
         self._now, self._began, self._sums = 0, [0] * n_racks, np.zeros(self._shape)
 
     def reset(self, episode: int = 0) -> ObsArray:
@@ -188,4 +197,5 @@ class RackBatch(Episodes):
 
     def _begin(self, row: int, episode: int) -> ObsArray:
         self._episodes[row], self._began[row], self._sums[row] = episode, self._now, 0
-        return self._racks.begin(row, self._spec.episode_seed(self.seed, self._first + row, episode))
+        same = self._first + row - row % self._copies
+        return self._racks.begin(row, self._spec.episode_seed(self.seed, same, episode))

@@ -9,6 +9,7 @@ from ncc.core.workload import Fixed, Permutation
 from ncc.envs.action import ActionSpec
 from ncc.envs.expert import AnyExpert
 from ncc.envs.observation import ObservationSpec, fair_share_at
+from ncc.envs.residual import formula_columns
 from ncc.envs.reward import AnyReward, Backlog, Utility
 from ncc.harness.datapath import HostStack
 from ncc.harness.networks import DatapathFactory
@@ -41,12 +42,15 @@ class EnvView(Value, frozen=True):
                 "reward.kind must be 'backlog' for receivers, with left_frac and weigh_bytes 0: they know how many "
                 "flows to them are not complete, and no more of what other rewards count"
             )
-        if self.action.kind == "shares":
-            fair_share_at(self.observation)  # raises if observations have no share
+        if self.action.kind in ("shares", "residual"):
+            if self.action.kind == "shares":
+                fair_share_at(self.observation)  # raises if observations have no share
+            else:
+                formula_columns(self.observation)  # raises if observations do not have what the formula needs
             if self.observation.ceiling < 1:
                 raise ConfigError(
-                    "observation.ceiling must be at least 1 with action.kind 'shares', which are of the fair share as "
-                    f"it is observed, got {self.observation.ceiling}"
+                    f"observation.ceiling must be at least 1 with action.kind {self.action.kind!r}, which is of shares "
+                    f"as they are observed, got {self.observation.ceiling}"
                 )
 
 

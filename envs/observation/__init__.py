@@ -4,7 +4,18 @@
 from ncc.envs.observation.losses import reliable
 from ncc.envs.observation.observer import SharedObserver
 from ncc.envs.observation.receivers import ReceiverObserver, Rows, rule_of
-from ncc.envs.observation.spec import FEATURES, HIGH, LOW, ObservationSpec, fair_share_at, guard_at, names_of, obs_dim
+from ncc.envs.observation.spec import (
+    FEATURES,
+    HIGH,
+    LOW,
+    ObservationSpec,
+    aged,
+    columns_of,
+    fair_share_at,
+    guard_at,
+    names_of,
+    obs_dim,
+)
 
 __all__ = [
     "FEATURES",
@@ -14,6 +25,8 @@ __all__ = [
     "ReceiverObserver",
     "Rows",
     "SharedObserver",
+    "aged",
+    "columns_of",
     "fair_share_at",
     "guard_at",
     "names_of",

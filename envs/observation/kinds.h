@@ -31,6 +31,8 @@ struct Host {
     size_t busy;                   // number of neighbours with queued flows
     float room_much, room_shorter; // share of the uplink left by neighbours with (much) shorter flows
     size_t alike;                  // neighbours with a next flow about as long
+    float ahead;                   // bytes that go before the host's next flow, in what the uplink carries in a period
+    size_t first;                  // neighbours that go before the host
     const std::vector<std::vector<float>> *constants;
 
     float Shared(size_t neighbour, size_t what) const { return shared[neighbour * width + what]; }
@@ -133,6 +135,12 @@ NCC_FEATURE(fair_share) { return std::min(host.uplink_frac / static_cast<double>
 NCC_FEATURE(room_after_much_shorter) { return std::min(host.room_much, 1.0F); }
 NCC_FEATURE(room_after_shorter) { return std::min(host.room_shorter, 1.0F); }
 NCC_FEATURE(share_among_alike) { return std::min(host.room_much / static_cast<double>(1 + host.alike), 1.0); }
+
+constexpr double kAheadScale = 4, kNearMost = 3, kNearScale = 2, kFirstScale = 4, kFirstMost = 2;
+
+NCC_FEATURE(bytes_ahead) { return host.ahead / kAheadScale; }
+NCC_FEATURE(bytes_just_ahead) { return std::min(static_cast<double>(host.ahead), kNearMost) / kNearScale; }
+NCC_FEATURE(hosts_before) { return std::min(static_cast<double>(host.first) / kFirstScale, kFirstMost); }
 
 NCC_FEATURE(age) { return Aged(host.age[at.neighbour]); }
 NCC_FEATURE(uplink_age) { return Aged(host.age[host.neighbours]); }

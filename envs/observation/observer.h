@@ -15,6 +15,8 @@
 namespace ncc
 {
 
+constexpr size_t kTurn = 100; // periods for which the same host goes first of those with equally much left
+
 class Observer
 {
   public:
@@ -62,6 +64,7 @@ class Observer
         Network &network = networks_[row];
         const size_t slots = network.ring.size();
         anew = anew || network.seen == 0;
+        network.periods = anew ? 0 : network.periods + 1;
         network.newest = network.seen++ % slots;
         std::vector<float> &state = network.ring[network.newest];
         for (const Column &column : t_.columns) {
@@ -96,10 +99,10 @@ class Observer
   private:
     struct Network {
         std::vector<double> raw;
-        std::vector<std::vector<float>> ring; // states, the newest and as many before it as messages are old
-        std::vector<float> shared, uplink;    // last messages [n, neighbours, width], [n, uplink's numbers]
-        std::vector<int64_t> age;             // [n, neighbours + 1]
-        size_t seen = 0, newest = 0;
+        std::vector<std::vector<float>> ring;     // states, the newest and as many before it as messages are old
+        std::vector<float> shared, uplink;        // last messages [n, neighbours, width], [n, uplink's numbers]
+        std::vector<int64_t> age;                 // [n, neighbours + 1]
+        size_t seen = 0, newest = 0, periods = 0; // periods: since the network began
     };
 
     static const std::vector<float> &Oldest(const Network &network)
@@ -162,7 +165,27 @@ class Observer
         if (t_.ranked) {
             Rank(host);
         }
+        if (t_.ordered) {
+            Order(host, network.periods / kTurn);
+        }
         return host;
+    }
+
+    // Counts what goes before the host's next flow in the one order that all hosts see: that of the state which they
+    // share, fewest bytes first, and by turns among equals. A host that was idle then stands in it as it is now.
+    void Order(Host &host, size_t turns) const
+    {
+        const size_t i = host.number, size = host.neighbours + 1, place = (i + turns) % size;
+        const float *own = host.before[t_.flows + i] > 0 ? host.before : host.now;
+        const float left = std::expm1(own[t_.next + i] * t_.rules.gain);
+        for (size_t j = 0; j < host.neighbours; ++j) {
+            const float theirs = host.Shared(j, host.width - 1) * host.links[j];
+            const bool wins_tie = (place + 1 + j) % size < place; // neighbours come in the order of their numbers
+            if (host.Shared(j, t_.shared_flows) > 0 && (theirs < left || (theirs == left && wins_tie))) {
+                host.ahead += theirs / host.uplink_frac;
+                ++host.first;
+            }
+        }
     }
 
     // Compares the host's next flow with its neighbours', in what its link carries in a period.

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Settings of an observation, and the names of its numbers."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -20,6 +21,8 @@ FEATURES: Mapping[str, Mapping[str, Any]] = TABLE["features"]
 """Its features by name."""
 LOW, HIGH = -1.0, 3.0
 """Every entry is clipped to this range."""
+AGE_SCALE = 100.0
+"""Age in periods that is observed as 1, as in kinds.h."""
 
 
 class ObservationSpec(Value, frozen=True):
@@ -40,7 +43,10 @@ class ObservationSpec(Value, frozen=True):
     neighbourhoods of one size. ``pooled``: mean and maximum over them, the share of them that is busy, and what the
     uplink has for each busy one and the host itself, over the host's link rate: of equal meaning for any number of
     hosts, in whatever order. ``ranked``: those, and how the host's shortest queued flow compares with
-    theirs. ``none``: not at all; only the uplink is seen. The file features.yaml has the features of each by name.
+    theirs. ``ordered``: those too, and how many bytes and hosts go before the host's next flow: fewest bytes first, of
+    equals by turns, in one order for all, because each takes its own flow as it was when the others sent theirs (or, if
+    it was idle then, as it is now). ``none``: not at all; only the uplink is seen. The file features.yaml has the
+    features of each by name.
 
     Two see what receivers know (`Scenario.neighbourhoods`) and nothing else. ``senders``: a row for each receiver, with
     its first `senders` senders by the order of `ncc.harness.receivers.ReceiverRule` one after the other, and the sum of
@@ -52,7 +58,7 @@ class ObservationSpec(Value, frozen=True):
     lost (`Scenario.sharing_loss_frac`).
     """
 
-    neighbours: Literal["each", "pooled", "ranked", "none", "senders", "pairs"] = "each"
+    neighbours: Literal["each", "pooled", "ranked", "ordered", "none", "senders", "pairs"] = "each"
     ages: bool = False
 
     rtt_scale: Positive = 20.0
@@ -138,7 +144,7 @@ def fair_share_at(spec: ObservationSpec) -> int | None:
     names = names_of(spec, 0)
     if "fair share" not in names:
         raise ConfigError(
-            "action.kind 'shares' needs observation.neighbours 'pooled', 'ranked' or 'none', got "
+            "action.kind 'shares' needs observation.neighbours 'pooled', 'ranked', 'ordered' or 'none', got "
             f"{spec.neighbours!r}: a fair share must be among what is observed"
         )
     return names.index("fair share")
@@ -150,11 +156,19 @@ def guard_at(spec: ObservationSpec) -> tuple[int, int, int] | None:
     Returns:
         Columns of its share among alike, of the share of its neighbours that was busy, and of its queued flows before.
     """
-    names, needed = names_of(spec, 0), ("share among alike", "busy share", "queued flows before")
-    if not set(needed) <= set(names):
-        return None
-    share, others, before = map(names.index, needed)
-    return share, others, before
+    found = columns_of(spec, ("share among alike", "busy share", "queued flows before"))
+    return None if found is None else (found[0], found[1], found[2])
+
+
+def columns_of(spec: ObservationSpec, needed: Sequence[str]) -> tuple[int, ...] | None:
+    """Return the columns of these names; None if one of them is not observed."""
+    names = names_of(spec, 0)
+    return tuple(map(names.index, needed)) if set(needed) <= set(names) else None
+
+
+def aged(periods: float) -> float:
+    """Return an age in periods as it is observed."""
+    return math.log1p(periods) / math.log1p(AGE_SCALE)
 
 
 def _feature(name: str) -> Mapping[str, Any]:

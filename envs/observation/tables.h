@@ -108,7 +108,9 @@ struct Tables {
         shared_throughput = Get<size_t>(from, "shared_throughput");
         shared_limit = Get<size_t>(from, "shared_limit");
         next = Get<size_t>(from, "next");
+        flows = Get<size_t>(from, "flows");
         ranked = Get<bool>(from, "ranked");
+        ordered = Get<bool>(from, "ordered");
         const auto rule = [&](const char *name) { return static_cast<float>(Get<double>(from, name)); };
         rules = {rule("gain_of_next"), rule("alike"), rule("slack"), rule("held"), rule("growth"), rule("start")};
     }
@@ -130,8 +132,8 @@ struct Tables {
     std::vector<float> uplink_frac, links;                    // [n], [n, neighbours]
     std::vector<std::vector<float>> constants;                // [n] each
     std::vector<size_t> shared, uplink; // first places of the columns in messages of hosts and uplinks
-    size_t shared_flows, shared_throughput, shared_limit, next;
-    bool ranked;
+    size_t shared_flows, shared_throughput, shared_limit, next, flows;
+    bool ranked, ordered;
     Rules rules;
 
   private:

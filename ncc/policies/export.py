@@ -161,6 +161,11 @@ def describe(spec: ExportSpec, source: Source, fallback: Controller | None) -> t
         raise ConfigError(
             f"{source.path} is a policy of receivers, and agents on hosts only set limits: it runs in ncc evaluate"
         )
+    if action.kind == "residual":
+        raise ConfigError(
+            f"{source.path} decides by action.kind {action.kind!r}, and agents on hosts only take tables of rates: it "
+            "runs in ncc evaluate"
+        )
     seen = obs_dim(observation, scenario)
     if (policy.obs_dim, policy.n_actions) != (seen, action.n_actions):
         raise ResultError(

@@ -244,7 +244,7 @@ def _probe(factory: RackFactory, index: int) -> float:
     """Measure epochs per second over a whole episode, because a network that has just started is nearly idle."""
     env = factory(index)
     env.reset()
-    actions = np.full((env.n_racks, env.n_agents), env.n_actions - 1, dtype=np.int64)
+    actions = np.full((env.n_racks, env.n_agents), max(env.n_actions - 1, 0), dtype=np.int64)
     started, epochs = time.perf_counter(), 0
     while time.perf_counter() - started < PROBE_S:
         moved = env.step(actions)

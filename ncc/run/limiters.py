@@ -109,6 +109,7 @@ class LimiterFactory:
         return (path, *load_policy(path))
 
     def _policy(self, controller: str, limit: PolicyLimit, scenario: Scenario) -> RateLimiter:
+        from ncc.agents.policy import NumberPolicy
         from ncc.envs.action import ActionSpec, ReceiverLimiter, SettingTable, rate_map
         from ncc.envs.observation import ObservationSpec, observer_of
         from ncc.policies import HeldLimiter, RateBounds, table_bounds
@@ -133,11 +134,18 @@ class LimiterFactory:
                     else f"view {observer.spec.neighbours!r} of features.yaml is another now; train it again"
                 )
             )
-        if policy.n_actions != actions.spec.n_actions:
+        if policy.n_actions != actions.spec.n_outputs:
             raise ConfigError(
-                f"{path} chooses among {policy.n_actions} actions and states a table of {actions.spec.n_actions}; "
+                f"{path} chooses among {policy.n_actions} actions and states a table of {actions.spec.n_outputs}; "
                 "train or pack it again"
             )
+        if not actions.spec.n_actions:
+            if not limit.greedy:
+                raise ConfigError(
+                    f"controller {controller!r} draws its actions, and {path} decides on numbers and has no odds to "
+                    "draw them by: set limit.greedy to true (ncc_formula instead of ncc_untrained)"
+                )
+            policy = NumberPolicy(policy.layers)
         kind = ReceiverLimiter if isinstance(actions, SettingTable) else PolicyLimiter
         limiter = kind(policy, observer, actions, greedy=limit.greedy)
         if "limits" not in meta:

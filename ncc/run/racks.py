@@ -26,7 +26,7 @@ class RackFactory:
     With families, racks are the slots of a `Mixture`, and `spec` defines their observation, action and reward.
 
     Raises:
-        ConfigError: continuous actions, or families on a datapath that does not offer `Batching`.
+        ConfigError: families with copies or receivers, or on a datapath that does not offer `Batching`.
     """
 
     spec: EnvSpec
@@ -36,12 +36,16 @@ class RackFactory:
     threads: int = 1
     """Threads of each worker, for a datapath that can batch."""
     families: Families = _ONE_SCENARIO
+    copies: int = 1
+    """Consecutive racks with the same flows."""
 
     def __post_init__(self) -> None:
-        action = self.spec.view.action
-        if not action.n_actions:
-            raise ConfigError(f"ActionSpec.kind is {action.kind!r}; learners need 'levels', 'shares' or 'settings'")
         if self.families.of:
+            if self.copies > 1:
+                raise ConfigError(
+                    "families draw another network for every rack, and this agent compares racks with the same flows: "
+                    "leave families out, or choose another agent"
+                )
             if self.spec.view.observation.of_receivers:
                 raise ConfigError("families are of hosts that choose rates: leave them out to train receivers")
             require_batching(self.datapath)
@@ -50,10 +54,19 @@ class RackFactory:
     def for_learner(
         cls, spec: EnvSpec, datapath: DatapathFactory, seed: int, learner: Learner, families: Families = _ONE_SCENARIO
     ) -> "RackFactory":
-        """Make a factory with the racks that the learner asks for, and its workers' share of the processors."""
+        """Make a factory with the racks that the learner asks for, and its workers' share of the processors.
+
+        Raises:
+            ConfigError: the learner takes other actions than those of `spec`, or as the class.
+        """
+        kind, numbers = spec.view.action.kind, spec.view.action.n_actions == 0
+        if numbers != (learner.copies > 1):
+            needed = "'residual'" if learner.copies > 1 else "'levels', 'shares' or 'settings'"
+            raise ConfigError(f"ActionSpec.kind is {kind!r}; this agent needs {needed}: set env.action.kind")
         workers = max(1, learner.processes // learner.racks_per_env)
         threads = max(1, usable_cpus() // workers)
-        return cls(spec, datapath, seed, learner.racks_per_env, threads=threads, families=families)
+        copies = learner.copies
+        return cls(spec, datapath, seed, learner.racks_per_env, threads=threads, families=families, copies=copies)
 
     def __call__(self, index: int) -> BatchedEnv:
         first = index * self.racks
@@ -68,4 +81,4 @@ class RackFactory:
                 threads=self.threads,
             )
         datapath = side_by_side(self.datapath)
-        return RackBatch(self.spec, datapath, self.seed, first, self.racks, threads=self.threads)
+        return RackBatch(self.spec, datapath, self.seed, first, self.racks, threads=self.threads, copies=self.copies)

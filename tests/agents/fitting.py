@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from ncc.agents.a3c.config import A3cConfig
+from ncc.agents.groups.config import GroupsConfig
 from ncc.agents.rllib.config import RllibConfig
 from ncc.harness.batch import EnvFactory
 from ncc.harness.learner import Progress
 
 
 def fit(
-    config: A3cConfig | RllibConfig,
+    config: A3cConfig | GroupsConfig | RllibConfig,
     make_env: EnvFactory,
     folder: Path,
     *,
@@ -29,7 +30,8 @@ def fit(
         if on_progress is not None:
             on_progress(progress)
 
-    path = config.build().train(make_env, folder, seed, resume=resume, report=report, meta=meta or {})
+    learner = config.build(batching=isinstance(config, GroupsConfig))
+    path = learner.train(make_env, folder, seed, resume=resume, report=report, meta=meta or {})
     assert path == folder / "policy.npz"
     assert path.is_file()
     assert (folder / "policy_untrained.npz").is_file()

@@ -26,7 +26,7 @@ def table(**settings: object) -> RateTable:
 
 
 def scale(kind: str, **settings: object) -> RateScale:
-    made = RateScale(ActionSpec(kind=kind, **settings))  # type: ignore[arg-type]
+    made = RateScale(ActionSpec(kind=kind, **settings), ObservationSpec())  # type: ignore[arg-type]
     made.reset(FOUR)
     return made
 
@@ -164,6 +164,7 @@ def test_a_host_without_neighbours_has_a_share_too() -> None:
 
 
 LOW = ObservationSpec(neighbours="ranked", ceiling=0.5)
+RESIDUAL = ActionSpec(kind="residual", formula="local_hold")
 
 
 @pytest.mark.parametrize(
@@ -173,9 +174,13 @@ LOW = ObservationSpec(neighbours="ranked", ceiling=0.5)
         (lambda: ActionSpec(levels=0), "ActionSpec.levels"),
         (lambda: ActionSpec(kind="shares", shares=(1.0, 0.5)), "must rise"),
         (lambda: RateTable(ActionSpec(kind="log"), ObservationSpec()), "kind is 'log'; action indices need 'levels'"),
-        (lambda: RateScale(ActionSpec()), "need 'linear' or 'log'"),
+        (lambda: RateScale(ActionSpec(), LOW), "need 'linear', 'log' or 'residual'"),
         (lambda: EnvView(action=ActionSpec(kind="shares"), observation=LOW), "ceiling must be at least 1 with"),
-        (lambda: EnvView(action=ActionSpec(kind="shares")), "'pooled', 'ranked' or 'none', got 'each'"),
+        (lambda: EnvView(action=ActionSpec(kind="shares")), "'ranked', 'ordered' or 'none', got 'each'"),
+        (lambda: ActionSpec(kind="residual"), "a residual multiplies the limit of a formula; got 'residual' and None"),
+        (lambda: ActionSpec(formula="local"), "need each other.*got 'levels' and 'local'"),
+        (lambda: EnvView(action=RESIDUAL), "needs observation.neighbours 'ordered' or 'ranked'.*got 'each'"),
+        (lambda: EnvView(action=RESIDUAL, observation=LOW), "ceiling must be at least 1 with action.kind 'residual'"),
     ],
 )
 def test_specs_that_make_no_sense_are_refused(make: Callable[[], object], message: str) -> None:

@@ -19,6 +19,7 @@ from ncc.envs.rack import Rack, RackBatch
 from ncc.envs.reward import Backlog, ProfitPenalty, RewardSpec, Utility
 from ncc.envs.scales import scales_of
 from ncc.envs.spec import EnvView
+from ncc.run.compose import composed
 from tests.envs.cases import FLOWS, listed, measured, rack, spec
 from tests.support.mm1 import Mm1Datapath
 
@@ -139,6 +140,11 @@ class TestBacklog:
         m = measured(FOUR, active_flows=[0, 5, 10, 5])
         np.testing.assert_allclose(pay(Backlog(flows_scale=10, team_frac=0), m), [0, -0.5, -1, -0.5])
         np.testing.assert_allclose(pay(Backlog(flows_scale=10, team_frac=1), m), -0.5)
+
+    def test_the_unfinished_flows_of_a_rack(self) -> None:
+        chosen = composed("train", ["env/reward=unfinished"])["env"]["reward"]
+        m = measured(FOUR, active_flows=[0, 5, 10, 5], active_left=[0, 1, 7.5, 5])
+        np.testing.assert_allclose(pay(from_dict(Backlog, chosen, "reward"), m).sum(), -20)
 
     def test_long_flows_may_count_by_what_is_left_of_them_and_short_ones_more(self) -> None:
         m = measured(

@@ -8,14 +8,18 @@ import numpy as np
 import pytest
 
 from ncc.agents.a3c.config import A3cConfig
+from ncc.agents.groups.config import GroupsConfig
 from ncc.core.errors import ConfigError
 from ncc.envs.action import ActionSpec
+from ncc.envs.families import Families, Family
+from ncc.envs.observation import ObservationSpec
+from ncc.envs.packetsim.datapath import PacketsimDatapath
 from ncc.envs.rack import RackBatch
 from ncc.envs.spec import EnvView
 from ncc.harness.networks import InProcesses, InTurn, Networks
 from ncc.harness.processes import usable_cpus
 from ncc.run.racks import RackFactory
-from tests.envs.cases import FLOWS, spec
+from tests.envs.cases import FLOWS, rack, spec
 from tests.support.mm1 import Mm1Datapath
 
 
@@ -49,6 +53,33 @@ def test_workers_share_the_processors(mode: str, workers: int) -> None:
     assert factory.threads == max(1, usable_cpus() // workers)
 
 
-def test_learners_choose_among_rates() -> None:
-    with pytest.raises(ConfigError, match="learners need 'levels', 'shares' or 'settings'"):
-        RackFactory(spec(view=EnvView(action=ActionSpec(kind="log"))), Mm1Datapath, 1)
+def test_learners_take_the_actions_that_they_can_learn() -> None:
+    residual = EnvView(
+        action=ActionSpec(kind="residual", formula="local"), observation=ObservationSpec(neighbours="ordered")
+    )
+    a3c, groups = A3cConfig(racks=2).build(), GroupsConfig(copies=2, lists=3).build(batching=True)
+    with pytest.raises(ConfigError, match="this agent needs 'levels', 'shares' or 'settings'"):
+        RackFactory.for_learner(spec(view=residual), Batched, 1, a3c)
+    with pytest.raises(ConfigError, match=r"ActionSpec.kind is 'levels'; this agent needs 'residual'"):
+        RackFactory.for_learner(spec(), Batched, 1, groups)
+    made = RackFactory.for_learner(spec(view=residual), Batched, 1, groups)
+    assert (made.racks, made.copies) == (6, 2)
+    with pytest.raises(ConfigError, match="families draw another network for every rack"):
+        RackFactory.for_learner(
+            spec(view=residual), Batched, 1, groups, Families(of={"one": Family(scenario=rack().to_dict())})
+        )
+
+
+def test_copies_have_the_flows_of_the_first_of_them() -> None:
+    factory = RackFactory(spec(rack(periods=30)), PacketsimDatapath, 1, 6, copies=3)
+    with closing(factory(0)) as copied, closing(RackFactory(spec(rack(periods=30)), PacketsimDatapath, 1, 6)(0)) as own:
+        copied.reset()
+        own.reset()
+        unlimited = np.full((6, 4), copied.n_actions - 1)
+        for _ in range(28):
+            copied.step(unlimited)
+            own.step(unlimited)
+        same, each = copied.step(unlimited), own.step(unlimited)
+        for first in (0, 3):
+            np.testing.assert_array_equal(same.obs[first : first + 3], np.stack([each.obs[first]] * 3))
+        assert (same.obs[0] != same.obs[3]).any()

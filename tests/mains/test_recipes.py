@@ -32,7 +32,7 @@ def composed(*overrides: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", recipe_names())
 def test_every_recipe_is_a_plan_and_no_figure_bears_its_name(name: str) -> None:
     plan = TrainPlan.from_plain(composed(f"experiment={name}"))
-    assert plan.families.of or plan.env.observation.of_receivers
+    assert plan.families.of or plan.env.observation.of_receivers or plan.env.action.kind == "residual"
     assert name not in experiment_names()
 
 
@@ -130,3 +130,26 @@ def test_training_on_families_from_end_to_end(tmp_path: Path) -> None:
     elsewhere = ("run=run", "controller=ncc", "scenario=incast", "datapath=packetsim", "duration_s=0.05", "seeds=1")
     done = ncc("evaluate", *elsewhere, "workers=1", cwd=tmp_path)
     assert done.returncode == 0, f"32 hosts in place of 4: {done.stderr}"
+
+
+def test_multiples_of_a_formula_from_end_to_end(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="training needs the torch extra")
+    few = ("agent.copies=4", "agent.lists=2", "agent.epochs=1600", "agent.polish_epochs=1600", "agent.judge_every=1")
+    short = ("scenario.duration_s=0.02", "evaluation.duration_s=0.05", "evaluation.seeds=1", "evaluation.workers=1")
+    done = ncc("train", "experiment=ncc_groups", *few, *short, "out=run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Training groups on incast (16 hosts, packetsim)" in done.stdout
+    run = tmp_path / "run"
+    policy, meta = load_policy(run / "policy.npz")
+    assert (policy.n_actions, meta["action"]["formula"]) == (1, "local_hold")
+    untrained, _ = load_policy(run / "policy_untrained.npz")
+    assert not untrained.layers[-1][0].any()
+    elsewhere = ("run=run", "scenario=incast", "datapath=packetsim", "duration_s=0.05", "seeds=1", "workers=1")
+    done = ncc("evaluate", *elsewhere, "controller=[ncc,ncc_formula]", cwd=tmp_path)
+    assert done.returncode == 0, f"32 hosts in place of 16: {done.stderr}"
+    done = ncc("evaluate", *elsewhere, "controller=ncc_untrained", "out=drawn", cwd=tmp_path)
+    assert done.returncode != 0
+    assert "decides on numbers and has no odds" in done.stderr
+    done = ncc("export", "run=run", cwd=tmp_path)
+    assert done.returncode != 0
+    assert "decides by action.kind 'residual', and agents on hosts only take tables of rates" in done.stderr

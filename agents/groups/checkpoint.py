@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checkpoints of the learner over groups."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ncc.agents.a3c.adam import TrainState
+from ncc.agents.arrays import read_arrays, write_arrays
+from ncc.agents.checkpoints import Checkpoints, check_made_with, check_networks
+from ncc.agents.groups.network import Float, Shape
+from ncc.core.errors import ResultError
+
+KIND, VERSION = "ncc-groups-checkpoint", 1
+
+
+@dataclass
+class State:
+    """All that training changes; what is drawn in an update follows from the seed and the number of the update."""
+
+    train: TrainState
+    candidates: list[Float]
+    """Weights [size] that wait to be judged, after the best so far."""
+    rounds: int = 0
+    """Updates made."""
+    epochs: int = 0
+    """Environment epochs played, also to judge candidates."""
+    polishing: bool = False
+
+
+class GroupsCheckpoints(Checkpoints):
+    """The checkpoints of one run, one file each."""
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        super().__init__(folder, keep, ".npz")
+
+    def save(self, state: State, shape: Shape, seed: int) -> None:
+        """Write a checkpoint, then delete the oldest beyond those to keep.
+
+        Raises:
+            ResultError: the file system refused; earlier checkpoints are untouched.
+        """
+        train = state.train
+        arrays = {"params": train.params.numpy(), "mean": train.mean.numpy(), "square": train.square.numpy()}
+        arrays |= {"counts": train.counts.numpy(), "candidates": np.stack(state.candidates)}
+        meta = {"shape": str(shape), "seed": seed, "rounds": state.rounds, "epochs": state.epochs}
+        meta["polishing"] = state.polishing
+        self.add(state.epochs, lambda path: write_arrays(path, KIND, VERSION, arrays, meta))
+
+    def load(self, shape: Shape, seed: int) -> State:
+        """Load the newest checkpoint.
+
+        Raises:
+            ResultError: none there, damaged, or made with another seed or network.
+        """
+        path = self.newest()
+        arrays, meta = read_arrays(path, KIND, VERSION)
+        check_made_with(path, ("seed", meta.get("seed"), seed))
+        check_networks(meta.get("shape"), str(shape))
+        try:
+            vectors = [torch.from_numpy(arrays[name].copy()) for name in ("params", "mean", "square", "counts")]
+            counts = int(meta["rounds"]), int(meta["epochs"]), bool(meta["polishing"])
+            return State(TrainState(*vectors), list(arrays["candidates"]), *counts)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ResultError(
+                f"the checkpoint {path} is damaged ({error!r}); delete it to resume from the one before"
+            ) from None

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Settings of the learner over groups. Importing them loads no training framework."""
+
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+
+from ncc.core.errors import ConfigError
+from ncc.core.extras import require_extra
+from ncc.core.plausible import usual
+from ncc.core.value import Count, Fraction, Natural, Positive, Value
+
+if TYPE_CHECKING:
+    from ncc.agents.groups.learner import GroupsLearner
+
+Rate = Annotated[float, Meta(gt=0, le=1), usual(high=0.1)]
+
+
+class GroupsConfig(Value, frozen=True):
+    """Policy gradient over groups of racks with the same flows, then evolution of the weights as a polish.
+
+    A group is `copies` racks that play one list of flows; an update plays an episode of `lists` groups. Simulators are
+    deterministic, so that two racks of a group differ by what their policies did, and by nothing else.
+
+    First PPO (Schulman et al., 2017) with a baseline of its own. Copy 0 of a group is greedy. In each other copy, a
+    window of `window` periods has, with probability `explore_prob`, one host drawn at random, to whose number one
+    Gaussian is added for the whole window. The advantage of what that host does is the discounted return of its rack
+    from then on less that of the greedy twin, over twice the median size of such differences, cut to -3 to 3. There is
+    no critic.
+
+    Then, from the best weights so far, an evolution strategy (Salimans et al., 2017) with antithetic noise: copy k of
+    every group plays candidate k, so that all candidates meet the same flows.
+
+    Every `judge_every` updates the weights become a candidate. When there are as many candidates as copies, and at the
+    end of each phase, all play `judge_episodes` further episodes side by side, and the one with the largest reward
+    remains. It is the policy that is kept; the untrained one is the first.
+    """
+
+    copies: Annotated[int, Meta(ge=2, le=256)] = 16
+    lists: Annotated[int, Meta(ge=1, le=256)] = 6
+    """Lists of flows in an update."""
+    epochs: Annotated[Natural, usual(high=1e9)] = 6_000_000
+    """Environment epochs of PPO, summed over all racks, rounded up to whole updates."""
+    polish_epochs: Annotated[Natural, usual(high=1e9)] = 6_000_000
+    """Environment epochs of the evolution strategy."""
+    hidden: tuple[Annotated[int, Meta(ge=1, le=4096)], ...] = (24,)
+    """Sizes of the tanh layers. The last layer begins with zeros: the untrained policy is the formula."""
+    gamma: Annotated[float, Meta(ge=0, lt=1)] = 0.99
+    window: Count = 10
+    """Periods for which noise lasts."""
+    explore_prob: Annotated[float, Meta(gt=0, le=1)] = 0.2
+    noise: Positive = 0.17
+    """Standard deviation of the noise, in numbers of [-1, 1]: 0.5 in the logarithm of the rate at `action.scale` 3."""
+    noise_final: Positive = 0.08
+    """Value that `noise` reaches linearly at the end of PPO."""
+    clip: Annotated[float, Meta(gt=0, lt=1)] = 0.2
+    passes: Count = 4
+    """Passes over the samples of an update."""
+    batch_size: Count = 8192
+    max_samples: Count = 60_000
+    """Most samples of an update that are learnt from, drawn at random."""
+    learning_rate: Rate = 5e-3
+    max_grad_norm: Positive = 1.0
+    polish_noise: Positive = 0.04
+    """Standard deviation of the candidates' weights around the mean."""
+    polish_learning_rate: Rate = 0.015
+    weight_decay: Fraction = 5e-4
+    """Share of the weights that each update of the evolution strategy takes away."""
+    judge_every: Count = 5
+    judge_episodes: Count = 3
+    checkpoint_updates: Count = 5
+    """Updates between checkpoints."""
+    keep_checkpoints: Annotated[int, Meta(ge=1, le=1000)] = 3
+
+    def check(self) -> None:
+        """Check settings against each other."""
+        if not self.hidden:
+            raise ConfigError("GroupsConfig.hidden must name at least one layer, for instance [24]")
+        if self.polish_epochs and self.copies % 2:
+            raise ConfigError(
+                f"GroupsConfig.copies must be even, as candidates of the polish come in pairs, got {self.copies}; or "
+                "set polish_epochs to 0"
+            )
+
+    @property
+    def total_epochs(self) -> int:
+        """Epochs of both phases."""
+        return self.epochs + self.polish_epochs
+
+    def build(self, *, batching: bool = False) -> "GroupsLearner":
+        """Make the learner. PyTorch is loaded later.
+
+        Raises:
+            ConfigError: the datapath does not step many racks in one call (`batching`).
+            MissingExtraError: PyTorch or TensorBoard is not installed.
+        """
+        from ncc.agents.groups.learner import GroupsLearner
+
+        if not batching:
+            raise ConfigError(
+                "agent=groups replays each list of flows in many racks at once, which takes a datapath that steps them "
+                "in one call: train on packetsim, or choose another agent"
+            )
+        require_extra("torch", "training")
+        return GroupsLearner(self)
+
+
+CONFIG = GroupsConfig

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Learning from copies of one list of flows."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ncc.agents.groups.config import GroupsConfig
+from ncc.agents.groups.network import Float, Shape
+from ncc.agents.groups.play import Explorer, Samples, advantages, play
+from ncc.agents.policy import NumberPolicy, load_policy
+from ncc.core.errors import ConfigError, InvalidRunError, ResultError
+from ncc.core.seeding import generator
+from ncc.core.value import from_dict
+from ncc.harness.batch import ActionArray, ObsArray, Transition
+from tests.agents.fitting import fit
+from tests.agents.toy_envs import IdentityEnv, cut
+
+CONFIG = GroupsConfig(copies=4, lists=2, epochs=12_000, polish_epochs=6_000, hidden=(8,), judge_every=2, noise=0.3)
+
+
+class AimingEnv:
+    """Each host sees a number and earns minus the square of its own's distance; copies of a list see the same."""
+
+    n_agents, obs_dim, n_actions = 3, 2, 0
+
+    def __init__(self, n_racks: int = 8, copies: int = 4, length: int = 20) -> None:
+        self.n_racks, self._copies, self._length = n_racks, copies, length
+        self.closed = False
+
+    def reset(self, episode: int = 0) -> ObsArray:
+        self._episode, self._t = episode, 0
+        lists = self.n_racks // self._copies
+        drawn = generator(1, episode).uniform(-0.8, 0.8, (self._length + 1, lists, self.n_agents))
+        self._aims = drawn.repeat(self._copies, axis=1).astype(np.float32)
+        return self._observe()
+
+    def step(self, actions: ActionArray) -> Transition:
+        assert np.abs(actions).max() <= 1
+        reward = -((actions - self._aims[self._t]) ** 2).astype(np.float32)
+        self._t += 1
+        over, final = np.full(self.n_racks, self._t == self._length), self._observe()
+        if over[0]:
+            self.reset(self._episode + 1)
+        return Transition(self._observe(), reward, np.zeros_like(over), over, final)
+
+    @property
+    def episode(self) -> int:
+        return self._episode
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _observe(self) -> ObsArray:
+        aims = self._aims[self._t]
+        return np.stack([aims, np.ones_like(aims)], axis=-1)
+
+
+def weights_of(path: Path) -> list[Float]:
+    return [array for layer in load_policy(path)[0].layers for array in layer]
+
+
+def missed(path: Path) -> float:
+    """Root mean square of the distance of a policy's numbers from what it should aim at."""
+    aims = np.linspace(-0.8, 0.8, 33, dtype=np.float32)
+    policy = NumberPolicy(load_policy(path)[0].layers)
+    numbers = policy.act(np.stack([aims, np.ones_like(aims)], axis=-1), None)
+    return float(np.sqrt(np.mean((numbers - aims) ** 2)))
+
+
+def test_it_learns_from_the_untrained_formula(tmp_path: Path) -> None:
+    reports = fit(CONFIG, lambda _: AimingEnv(), tmp_path)
+    assert missed(tmp_path / "policy_untrained.npz") == pytest.approx(missed_by_zero := 0.4761, abs=1e-3)
+    assert missed(tmp_path / "policy.npz") < 0.3 * missed_by_zero
+    assert reports[0].epochs == 0
+    assert reports[-1].epochs >= CONFIG.total_epochs
+
+
+@pytest.mark.parametrize("phases", [{"polish_epochs": 0}, {"epochs": 0}])
+def test_each_phase_learns_alone(phases: dict[str, int], tmp_path: Path) -> None:
+    fit(CONFIG.replace(**phases), lambda _: AimingEnv(), tmp_path)
+    assert missed(tmp_path / "policy.npz") < 0.7 * missed(tmp_path / "policy_untrained.npz")
+
+
+def test_equal_seeds_give_equal_weights_and_a_resumed_run_those_of_one_without_a_break(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        fit(CONFIG, lambda _: AimingEnv(), tmp_path / name)
+    with pytest.raises(KeyboardInterrupt):
+        fit(CONFIG, lambda _: cut(AimingEnv(), 1700), tmp_path / "cut")  # type: ignore[type-var]
+    assert not (tmp_path / "cut" / "policy.npz").exists()
+    fit(CONFIG, lambda _: AimingEnv(), tmp_path / "cut", resume=True)
+    fit(CONFIG, lambda _: AimingEnv(), tmp_path / "other", seed=2)
+    one, two, resumed, other = (weights_of(tmp_path / n / "policy.npz") for n in ("one", "two", "cut", "other"))
+    for a, b, c in zip(one, two, resumed, strict=True):
+        np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(a, c)
+    assert any((a != b).any() for a, b in zip(one, other, strict=True))
+
+
+def test_one_host_of_a_rack_explores_for_a_window_and_the_first_copy_never() -> None:
+    shape = Shape(2, (4,))
+    config = CONFIG.replace(window=5, explore_prob=0.5)
+    weights, env = shape.initial(np.random.default_rng(1)), AimingEnv()
+    explorer = Explorer(config, shape, weights, 0.3, np.random.default_rng(2))
+    told: list[Float] = []
+
+    def act(t: int, obs: ObsArray) -> Float:
+        told.append(explorer(t, obs))
+        return told[-1]
+
+    play(env, 0, act)
+    differs = np.stack(told) != 0  # untrained weights say 0
+    assert not differs[:, ::4].any()
+    assert (differs.sum(axis=2) <= 1).all()
+    for window in differs.reshape(4, 5, 8, 3):
+        np.testing.assert_array_equal(window, window[:1].repeat(5, axis=0))
+    samples = explorer.samples()
+    assert len(samples.rack) == differs.sum()
+    np.testing.assert_allclose(samples.taken, 0.3 * samples.error, rtol=1e-6)
+
+
+def test_advantages_by_hand() -> None:
+    rewards = np.array([[0, 1, 0, 0], [0, 2, 0, 4], [1, 1, 0, 0]], np.float32)
+    nothing = np.zeros(5, np.float32)
+    at = Samples(np.array([0, 1, 2, 0, 2]), np.array([1, 1, 1, 3, 2]), nothing[:, None], nothing, nothing)
+    # Rack 1 less rack 0: 1 + 0.5 (2 + 0.5 (1 - 1)), 2, 0; rack 3 less rack 2: 0.5 x 4. Twice the median of those not 0.
+    np.testing.assert_allclose(advantages(rewards, at, copies=2, gamma=0.5), np.array([2, 2, 0, 2, 0]) / 4)
+    same = advantages(np.ones((3, 4), np.float32), at, copies=2, gamma=0.5)
+    np.testing.assert_array_equal(same, 0)
+
+
+def test_racks_with_weights_of_their_own() -> None:
+    shape, rng = Shape(5, (7, 3)), np.random.default_rng(1)
+    several = rng.normal(size=(4, shape.size)).astype(np.float32)
+    obs = rng.normal(size=(4, 6, 5)).astype(np.float32)
+    together = shape.numbers(several, obs)
+    assert together.shape == (4, 6)
+    for weights, seen, numbers in zip(several, obs, together, strict=True):
+        np.testing.assert_allclose(shape.numbers(weights, seen[None])[0], numbers, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(NumberPolicy(shape.layers(weights)).act(seen, None), numbers, rtol=1e-5, atol=1e-6)
+
+
+def test_a_number_has_no_odds_to_draw_from() -> None:
+    policy = NumberPolicy(Shape(2, (3,)).layers(Shape(2, (3,)).initial(np.random.default_rng(1))))
+    with pytest.raises(ConfigError, match="set greedy to true"):
+        policy.act(np.zeros((1, 2), np.float32), np.random.default_rng(1))
+
+
+def test_bad_environments_and_folders_are_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"takes 4 action indices: set action.kind to residual"):
+        fit(CONFIG, lambda _: IdentityEnv(1, (5,) * 8), tmp_path)
+    with pytest.raises(ConfigError, match="copies x lists = 8 racks, got 4"):
+        fit(CONFIG, lambda _: AimingEnv(n_racks=4), tmp_path)
+    with pytest.raises(ResultError, match="no checkpoint to resume from"):
+        fit(CONFIG, lambda _: AimingEnv(), tmp_path, resume=True)
+    short = CONFIG.replace(epochs=100, polish_epochs=0)
+    fit(short, lambda _: AimingEnv(), tmp_path)
+    with pytest.raises(ResultError, match="belongs to an earlier training"):
+        fit(short, lambda _: AimingEnv(), tmp_path)
+    with pytest.raises(ResultError, match="was made with seed 1, not 2"):
+        fit(short, lambda _: AimingEnv(), tmp_path, resume=True, seed=2)
+    with pytest.raises(ResultError, match=r"networks of shape 2-8-1 .* ask for 2-9-1"):
+        fit(short.replace(hidden=(9,)), lambda _: AimingEnv(), tmp_path, resume=True)
+
+
+def test_rewards_that_are_not_finite_end_it(tmp_path: Path) -> None:
+    env = AimingEnv()
+    env.n_agents = 3
+    step = env.step
+
+    def broken(actions: ActionArray) -> Transition:
+        moved = step(actions)
+        moved.reward[3, 1] = np.nan
+        return moved
+
+    env.step = broken  # type: ignore[method-assign]
+    with pytest.raises(InvalidRunError, match="a reward in epoch 1 of episode 0 is not finite"):
+        fit(CONFIG, lambda _: env, tmp_path)
+    assert env.closed
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"copies": 1}, "copies"),
+        ({"copies": 3}, "must be even"),
+        ({"hidden": ()}, "at least one layer"),
+        ({"clip": 0.0}, "clip"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        from_dict(GroupsConfig, settings, "agent")
+
+
+def test_it_takes_a_datapath_that_steps_many_racks() -> None:
+    with pytest.raises(ConfigError, match=r"agent=groups replays each list of flows.*train on packetsim"):
+        CONFIG.build(batching=False)
