@@ -18,6 +18,8 @@ from ncc.host.sockets import drops, join_group, open_socket
 
 SPARE = 16
 """Messages that may come in a period beyond two of each sender."""
+BUFFER_BYTES = 3000, 2**32 - 1
+"""Least and most buffer of a receiver's port: two packets, and more than any switch has."""
 DROPS_EVERY = 256
 """Calls of `receive` between two readings of the kernel's count of dropped messages."""
 
@@ -38,7 +40,7 @@ class ExchangeSpec(Value, frozen=True):
     """A multicast group, ``ADDRESS:PORT``: one message then serves all peers, which must have the same."""
     interface: str | None = None
     """Network interface by which the group is reached."""
-    buffer_bytes: Annotated[int, Meta(ge=1, lt=2**32)] | None = None
+    buffer_bytes: Annotated[int, Meta(ge=BUFFER_BYTES[0], le=BUFFER_BYTES[1])] | None = None
     """Buffer of each host's port down from its switch, for receivers that tell their senders when to start; None: none
     does."""
     loop: bool = False
@@ -106,9 +108,9 @@ class UdpExchange(Exchange):
     """An `Exchange` by UDP, as `ExchangeSpec` says.
 
     `receive` takes at most two messages of each sender and kind, and `SPARE`, whatever comes; where more was waiting
-    it counts one ``flood``, and the rest waits, in a buffer of the kernel that holds no more than twice as much, until it is
-    ``late`` or the kernel has dropped it (``kernel_drops``). The kernel also drops, and counts there, what has not the
-    size and version of a message, or comes from another address or port than a sender's.
+    it counts one ``flood``, and the rest waits, in a buffer of the kernel that holds no more than twice as much, until
+    it is ``late`` or the kernel has dropped it (``kernel_drops``). The kernel also drops, and counts there, what has
+    not the size and version of a message, or comes from another address or port than a sender's.
 
     Raises:
         ConfigError: an address, group or interface that cannot be used, a port in use, or no key for somebody.

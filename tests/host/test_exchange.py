@@ -214,7 +214,7 @@ def test_one_message_to_a_group_serves_all() -> None:
         ({"group": "10.0.0.9", "interface": "lo"}, "10.0.0.9:9471 is no multicast address: name one of 239"),
         ({"group": GROUP, "interface": "no-such-one"}, "there is no network interface 'no-such-one'"),
         ({"buffer_bytes": 5000, **ON_LO}, "a group is told one: leave --group out"),
-        ({"buffer_bytes": 0}, "buffer_bytes: Expected `int` >= 1"),
+        ({"buffer_bytes": 0}, "buffer_bytes: Expected `int` >= 3000"),
         ({"listen": "192.0.2.1:9"}, "cannot listen on 192.0.2.1:9: this machine has no such address"),
         ({"uplink": "10.0.0.9*2"}, r"the uplink '10.0.0.9\*2' must be one"),
         ({"late_s": 0.0}, "late_s: Expected `float` > 0"),
