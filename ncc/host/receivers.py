@@ -19,7 +19,7 @@ from ncc.envs.linux.wake import FIELDS
 from ncc.host.exchange import Exchange
 from ncc.host.grants import FORGET_PERIODS, Granter
 from ncc.host.listener import Inbox
-from ncc.host.message import FLOWS, Kind, StateArray
+from ncc.host.message import FLOWS, START_MOST_S, Kind, StateArray
 from ncc.host.peers import Peer
 
 PATIENCE_PERIODS = 4
@@ -162,6 +162,7 @@ class Receivers:
         due_ns = now_ns + self._period_ns // 2
         told = alive[rows] & (inbox.grants_ns[rows] > 0) & _speaks_of(inbox, rows, self._number[slots])
         start_ns = inbox.grants_ns[rows] + np.rint(inbox.grants["start_s"][rows] * NS_PER_S).astype(np.int64)
+        start_ns = np.minimum(start_ns, self._heard_ns[slots] + to_ns(START_MOST_S))  # however often it is put off
         patience_ns = self._heard_ns[slots] + (PATIENCE_PERIODS - 1) * self._period_ns
         may = ~alive[rows] | (np.where(told, start_ns, patience_ns) <= due_ns)
         # One that has begun is asked no more, and its connection's next flow is told nothing yet.

@@ -173,6 +173,17 @@ def test_nothing_waits_for_a_receiver_that_is_silent_for_two_periods() -> None:
     assert host.receivers.counters["silent"] == 1
 
 
+def test_a_receiver_that_puts_a_flow_off_again_and_again_holds_it_for_ten_seconds() -> None:
+    host = Host()
+    host.connection(0, 1, unsent_bytes=3000)
+    for _ in range(round(START_MOST_S * 1e9 / PERIOD_NS)):
+        host.period()
+        host.grant(1, begun=1, start_s=START_MOST_S)
+        assert host.woken == []
+    host.period()
+    assert host.woken == [(b"\x0a\0\0\x02", 1000)]
+
+
 def test_all_flows_are_let_go_at_the_end() -> None:
     host = Host()
     host.receivers.lift(0)  # before the first period
