@@ -79,7 +79,7 @@ GRANT = np.dtype(
         ("rate_bps", "<f8"),
     ]
 )
-"""What a receiver of flows tells a sender, which is the message's `receiver`: how many `senders` have flows to it, and
+"""Word of a receiver of flows to a sender, which is the message's `receiver`: how many `senders` have flows to it, and
 how much waits there; as of the sender's flows up to `begun`, these may begin `start_s` after the message was sent (at
 once if that is past), with `window_bytes` on their way each (0: as TCP decides) and `rate_bps` together (inf: no
 limit)."""

@@ -95,7 +95,7 @@ class Receivers:
         kernel.hosts["patience_ns"][0] = PATIENCE_PERIODS * self._period_ns
 
     def summary(self) -> dict[str, int]:
-        """What was done so far, the flows that wait, and the hosts with flows to this one."""
+        """Counters of what was done so far, the flows that wait, and the hosts with flows to this one."""
         return {**self.counters, "held": self.held, "senders": self._granter.senders}
 
     def measure(self, live: IntArray, now_ns: int) -> None:
