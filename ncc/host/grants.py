@@ -82,6 +82,8 @@ class Granter:
         flows = inbox.flows
         recent = (inbox.flows_ns > 0) & (now_ns - inbox.flows_ns <= self._forget_ns)
         known = recent & (flows["flows"] > 0)
+        if not (known.any() or self._known.any()):
+            return [], np.zeros(0, GRANT)
         newer = known & (~self._known | (flows["begun"] != self._begun))
         self._heard_ns[newer] = now_ns
         self._known, self._begun = known, flows["begun"].copy()

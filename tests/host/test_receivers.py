@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Flows that wait for their receivers: what a host tells, what it does as it is told, without a kernel or network."""
 
+from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
+from ncc.core.errors import DatapathError
 from ncc.envs.linux import layout
 from ncc.envs.linux.extension import LIVE_COLUMNS
+from ncc.host import run
 from ncc.host.exchange import Exchange
 from ncc.host.grants import FORGET_PERIODS, Granter, receiver_scenario
 from ncc.host.listener import Inbox
@@ -193,6 +197,17 @@ def test_all_flows_are_let_go_at_the_end() -> None:
     host.receivers.lift(host.now_ns)
     assert [port for _, port in host.woken] == [1000, 1001]
     assert not any(host.kernel.waits.values())
+
+
+def test_an_agent_that_may_not_wake_flows_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(_: str) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(run, "Waker", refuses)
+    plan: Any = SimpleNamespace(exchange=SimpleNamespace(buffer_bytes=BUFFER_BYTES), addresses=["10.0.0.1"])
+    live: Any = None
+    with ExitStack() as undo, pytest.raises(DatapathError, match="--receivers takes CAP_NET_RAW"):
+        run._receivers(plan, Exchange(), live, undo)
 
 
 def heard(inbox: Inbox, row: int, at_ns: int, **values: float) -> None:
