@@ -29,7 +29,9 @@ PARAMS = np.dtype([("values", "<u8", (16,)), *_u8("proportional user_slots")])
 
 REPORT = np.dtype(
     [
-        *_u4("seq state generation flow host mss_bytes"),
+        *_u4("seq state generation flow host"),
+        ("mss_bytes", "<u2"),
+        ("window", "<u2"),
         *_u8(
             "began_ns updated_ns min_rtt_ns rtt_sum_ns rtt_samples delivered_bytes acked_bytes marked_bytes lost_bytes"
         ),
@@ -37,7 +39,7 @@ REPORT = np.dtype(
         *_u4("header_bytes acks recoveries timeouts fallbacks held una rcv_nxt"),
         ("port", "<u2"),
         ("peer_port", "<u2"),
-        *_u4("window"),
+        ("peer", ">u4"),
     ]
 )
 """`struct ncc_report`: one connection, written by the kernel; `seq` is odd while it writes."""
@@ -53,8 +55,8 @@ DECISION = np.dtype(
 
 HOST = np.dtype(
     [
-        *_u8("rate_bytes_per_s decision window_bytes patience_ns"),
-        ("reserved_user", "<u8", (4,)),
+        *_u8("rate_bytes_per_s decision window_bytes patience_ns named_only"),
+        ("reserved_user", "<u8", (3,)),
         ("weight_sum", "<i8"),
         ("flows", "<i8"),
         ("reserved_kernel", "<u8", (6,)),

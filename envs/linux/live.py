@@ -68,6 +68,7 @@ class Live:
         order: order among the flows of a host; None: equal weights.
         queues: queues that limit the hosts in the shim's place; None: the shim limits connections by pacing.
         writes: False only measures and puts nothing into force.
+        lists: True lists the live connections in every period.
 
     Attributes:
         queues: as given.
@@ -84,9 +85,11 @@ class Live:
         order: WeightsByWait | None = None,
         queues: LiveQueues | None = None,
         writes: bool = True,
+        lists: bool = False,
     ) -> None:
         self.shim, self.torn, self._n = shim, 0, len(sources)
         self._counters, self._order, self.queues, self._writes = counters, order, queues, writes
+        self._lists = lists
         reports = shim.reports
         self._columns = np.zeros((len(LIVE_COLUMNS), len(reports)), np.int64)
         reals, counts = np.zeros((len(_REALS), self._n)), np.zeros((len(_COUNTS), self._n), np.int64)
@@ -113,7 +116,7 @@ class Live:
         self._read_ns = now_ns
         self._weighs = self._order is not None and self.queues is None and now_ns - self._weighed_ns >= WEIGH_NS
         reported, self._n_live, ended, torn = self._connections.measure(
-            self.shim.used(), now_ns, interval_s, self._weighs
+            self.shim.used(), now_ns, interval_s, self._weighs or self._lists
         )
         self.torn += torn
         if ended:
@@ -159,6 +162,11 @@ class Live:
         self.shim.limit(none)
         self.shim.decisions["weight"][: self.shim.used()] = 1
         self._held, self._windows, self._weighed_ns = b"", [], 0
+
+    @property
+    def listed(self) -> IntArray:
+        """Columns (`LIVE_COLUMNS`) of the connections that lived at the last measurement, if `lists`."""
+        return self._columns[:, : self._n_live]
 
     @property
     def busy(self) -> bool:

@@ -3,6 +3,7 @@
 
 import ipaddress
 import math
+import socket
 import struct
 import time
 from collections.abc import Sequence
@@ -146,6 +147,10 @@ class Shim:
         A connection has it from its first packet until the first mark or loss, and again after a pause.
         """
         self._windows[: len(window_bytes)] = window_bytes
+
+    def wait_for(self, receiver: str, *, waits: bool) -> None:
+        """Let flows of hosts with `named_only` wait for a receiver, an IPv4 address, before they begin; or not."""
+        self._object.update("receivers", socket.inet_aton(receiver), struct.pack("=I", waits))
 
     def give_back(self, slots: Sequence[int] | NDArray[np.intp]) -> None:
         """Free slots whose last report has been read."""

@@ -3,18 +3,23 @@
 
 import socket
 import time
+from typing import Annotated
+
+from msgspec import Meta
 
 from ncc.core.errors import ConfigError
 from ncc.core.units import to_ns
 from ncc.core.value import Positive, Value
 from ncc.host.keys import ANY, Keys
 from ncc.host.listener import Inbox, Listener
-from ncc.host.message import SIZE, Kind, Sender, StateArray
+from ncc.host.message import SIZE, TO_ONE, Kind, Sender, StateArray
 from ncc.host.peers import Peer, parse_agent, parse_one, parse_peers
 from ncc.host.sockets import drops, join_group, open_socket
 
 SPARE = 16
 """Messages that may come in a period beyond two of each sender."""
+BUFFER_BYTES = 3000, 2**32 - 1
+"""Least and most buffer of a receiver's port: two packets, and more than any switch has."""
 DROPS_EVERY = 256
 """Calls of `receive` between two readings of the kernel's count of dropped messages."""
 
@@ -35,12 +40,17 @@ class ExchangeSpec(Value, frozen=True):
     """A multicast group, ``ADDRESS:PORT``: one message then serves all peers, which must have the same."""
     interface: str | None = None
     """Network interface by which the group is reached."""
+    buffer_bytes: Annotated[int, Meta(ge=BUFFER_BYTES[0], le=BUFFER_BYTES[1])] | None = None
+    """Buffer of each host's port down from its switch, for receivers that tell their senders when to start; None: none
+    does."""
     loop: bool = False
     """Let other agents on this machine receive messages to the group."""
 
     def check(self) -> None:
         if (self.group is None) != (self.interface is None):
             raise ConfigError("ExchangeSpec.group and interface go together: name both or none")
+        if self.buffer_bytes is not None and self.group is not None:
+            raise ConfigError("receivers tell each sender something else, and a group is told one: leave --group out")
 
     @property
     def own(self) -> tuple[Peer, ...]:
@@ -78,6 +88,12 @@ class Exchange:
         It never blocks, and a message that cannot be sent is counted.
         """
 
+    def tell(self, kind: Kind, row: int, values: bytes, now_ns: int) -> None:
+        """Send the peer of a row of the inbox alone what is so at `now_ns`: a row of `FLOWS` or of `GRANT`.
+
+        It never blocks, and a message that cannot be sent is counted.
+        """
+
     def receive(self, now_ns: int) -> None:
         """Take in the messages that have come, without waiting, and at most a bounded number of them."""
 
@@ -91,10 +107,10 @@ class Exchange:
 class UdpExchange(Exchange):
     """An `Exchange` by UDP, as `ExchangeSpec` says.
 
-    `receive` takes at most two messages of each sender and `SPARE`, whatever comes; where more was waiting it counts
-    one ``flood``, and the rest waits, in a buffer of the kernel that holds no more than twice as much, until it is
-    ``late`` or the kernel has dropped it (``kernel_drops``). The kernel also drops, and counts there, what has not the
-    size and version of a message, or comes from another address or port than a sender's.
+    `receive` takes at most two messages of each sender and kind, and `SPARE`, whatever comes; where more was waiting
+    it counts one ``flood``, and the rest waits, in a buffer of the kernel that holds no more than twice as much, until
+    it is ``late`` or the kernel has dropped it (``kernel_drops``). The kernel also drops, and counts there, what has
+    not the size and version of a message, or comes from another address or port than a sender's.
 
     Raises:
         ConfigError: an address, group or interface that cannot be used, a port in use, or no key for somebody.
@@ -106,16 +122,24 @@ class UdpExchange(Exchange):
         own, peers = spec.own, parse_peers(spec.peers, spec.own)
         uplink = None if spec.uplink is None else parse_one(spec.uplink, "uplink")
         self._to = list(dict.fromkeys(peer.address for peer in peers))
+        self._place = [self._to.index(peer.address) for peer in peers]
         heard = peers if kind == Kind.STATE else ()
         senders = [peer.address for peer in (*heard, *([uplink] if uplink else []))]
         group = None if spec.group is None else parse_one(spec.group, "group").address
         to = [ANY] if group else [address.host for address in self._to]
         self._kind, self._sender = kind, Sender(keys, own, time.monotonic_ns(), to=to)
         self.inbox = self._listener = Listener(
-            keys, own, heard, uplink, group=group is not None, late_ns=to_ns(spec.late_s)
+            keys,
+            own,
+            heard,
+            uplink,
+            group=group is not None,
+            late_ns=to_ns(spec.late_s),
+            buffer_bytes=spec.buffer_bytes,
         )
         self.counters.update(dict.fromkeys(("sent", "send_errors", "flood", "receive_errors", "kernel_drops"), 0))
-        self._most = 2 * (self.n_peers + 1) + SPARE
+        kinds = 1 if spec.buffer_bytes is None else 1 + len(TO_ONE)
+        self._most = 2 * (kinds * self.n_peers + 1) + SPARE
         self._buffer = memoryview(bytearray(SIZE + 1))
         self._calls = 0
         self._socket = open_socket(own[0].address, self._most, senders)
@@ -142,6 +166,16 @@ class UdpExchange(Exchange):
                     errors += 1
         self.counters["sent"] += len(self._to) * len(own) - errors
         self.counters["send_errors"] += errors
+
+    def tell(self, kind: Kind, row: int, values: bytes, now_ns: int) -> None:
+        place = self._place[row]
+        message = self._sender.message_to(kind, place, values, max(time.monotonic_ns(), now_ns))
+        try:
+            self._socket.sendto(message, self._to[place])
+        except OSError:  # as in `send`; what is told is told again
+            self.counters["send_errors"] += 1
+        else:
+            self.counters["sent"] += 1
 
     def receive(self, now_ns: int) -> None:
         """Receive as in `Exchange`; a message counts as received when it is read."""

@@ -9,8 +9,11 @@ import numpy as np
 from ncc.core.units import NS_PER_S
 from ncc.host.keys import ANY, Keys
 from ncc.host.message import (
+    FLOWS,
+    GRANT,
     HEAD,
     MAC_AT,
+    TO_ONE,
     UPLINK,
     VALUES_AT,
     Kind,
@@ -18,6 +21,9 @@ from ncc.host.message import (
     TimeArray,
     idle,
     misfit,
+    receiver_of,
+    sane_flows,
+    sane_grant,
     sane_state,
     sane_uplink,
 )
@@ -34,7 +40,7 @@ DROPPED = (
 - ``own``: of a host that this agent sends for, which multicast returns;
 - ``unknown_sender``: of no peer;
 - ``replayed``: not after the last from its sender, by session and sequence, nor by its sender's clock after all before;
-  also what was overtaken on its way;
+  also what was overtaken on its way, and what is for another host;
 - ``unknown_key``: signed by a key that is none for its sender;
 - ``forged``: not signed by the key that it names, or changed;
 - ``clock``: not the next of its session, and its sender's clock and ours differ by more than is tolerated;
@@ -51,6 +57,7 @@ RESYNC_NS = 5 * NS_PER_S
 Its clock stood still then, as that of a machine that was paused or moved.
 """
 _STATE, _UPLINK = Kind.STATE.value, Kind.UPLINK.value
+_TO_ONE = frozenset(kind.value for kind in TO_ONE)
 
 
 class Inbox:
@@ -61,6 +68,10 @@ class Inbox:
         states_ns: [n_peers] monotonic time to which `states` belong: receipt less the age they came with; 0: never.
         uplink: [1] of `UPLINK`; zeros until it has been received.
         uplink_ns: [1] monotonic time to which `uplink` belongs; 0: never.
+        flows: [n_peers] of `FLOWS`, of each peer's flows to this host; zeros until a message of them has been received.
+        flows_ns: [n_peers] monotonic time to which `flows` belong; 0: never.
+        grants: [n_peers] of `GRANT`, each peer's last word to this host; zeros until one has been received.
+        grants_ns: [n_peers] monotonic time to which `grants` belong; 0: never.
         counters: how many messages were received, and dropped, by reason.
     """
 
@@ -69,6 +80,10 @@ class Inbox:
         self.states_ns: TimeArray = np.zeros(n_peers, np.int64)
         self.uplink: StateArray = np.zeros(1, UPLINK)
         self.uplink_ns: TimeArray = np.zeros(1, np.int64)
+        self.flows: StateArray = np.zeros(n_peers, FLOWS)
+        self.flows_ns: TimeArray = np.zeros(n_peers, np.int64)
+        self.grants: StateArray = np.zeros(n_peers, GRANT)
+        self.grants_ns: TimeArray = np.zeros(n_peers, np.int64)
         self.counters: dict[str, int] = {}
 
 
@@ -142,6 +157,7 @@ class Listener(Inbox):
         uplink: sender of the uplink's state.
         late_ns: age from which a state is too old.
         group: messages come by a group, and are signed for all.
+        buffer_bytes: of receivers' ports, for messages of flows to receivers and of grants; None: they are no messages.
         clock_ns: by which clocks may differ when a session is first received: what was recorded longer ago cannot be
             replayed to an agent that has just started.
         wall_ns: this machine's clock, ns since 1970.
@@ -156,6 +172,7 @@ class Listener(Inbox):
         *,
         group: bool = False,
         late_ns: int,
+        buffer_bytes: float | None = None,
         clock_ns: int = 60 * NS_PER_S,
         wall_ns: Callable[[], int] = time.time_ns,
     ) -> None:
@@ -171,6 +188,20 @@ class Listener(Inbox):
         }
         if uplink is not None:
             self._records[_UPLINK, uplink.id] = _Record(uplink.address.host, self.uplink, self.uplink_ns, sane_uplink)
+        self._kinds = {_STATE, _UPLINK}
+        if buffer_bytes is not None:
+            self._kinds |= _TO_ONE
+            for row, peer in enumerate(peers):
+                here = slice(row, row + 1)
+                self._records[Kind.FLOWS, peer.id] = _Record(
+                    peer.address.host, self.flows[here], self.flows_ns[here], sane_flows
+                )
+                self._records[Kind.GRANT, peer.id] = _Record(
+                    peer.address.host,
+                    self.grants[here],
+                    self.grants_ns[here],
+                    lambda data: sane_grant(data, buffer_bytes),
+                )
         for record in self._records.values():
             keys.between(record.host, self._receiver)
 
@@ -188,6 +219,8 @@ class Listener(Inbox):
         follows = record.follows(session_ns, sequence)
         if (why := self._doubt(record, data, number, clock_ns, follows=follows)) is not None:
             return why
+        if kind in _TO_ONE and receiver_of(data) not in self._own:
+            return "replayed"
         old_ns = age_ns + record.longer_ns(session_ns, sequence, now_ns - sent_ns, now_ns, follows=follows)
         if old_ns > self._late_ns:
             self.counters[RESYNCED] += record.still_late(now_ns)
@@ -212,7 +245,7 @@ class Listener(Inbox):
 
     def _wanted(self, kind: int, sender: int) -> _Record | str:
         """The record of the sender that the message names; or the reason to drop it in any case."""
-        if kind not in (_STATE, _UPLINK):
+        if kind not in self._kinds:
             return "kind"
         if sender in self._own:
             return "own"

@@ -12,6 +12,7 @@ from ncc.envs.linux.live import HostColumns, Live
 from ncc.envs.linux.periods import Periods, sleep_until
 from ncc.host.agent import Agent
 from ncc.host.metrics import Durations
+from ncc.host.receivers import Receivers
 
 LEAD_NS = 2_000_000
 """Time until the first period begins."""
@@ -21,6 +22,7 @@ class Loop:
     """Periods of one agent and its hosts.
 
     Attributes:
+        receivers: as which this host and its peers tell each other when flows may begin; None: they do not.
         periods: the number of periods so far, and of those missed.
         took: durations from measuring to limits written.
         late: delays after a period's end until work began.
@@ -29,8 +31,9 @@ class Loop:
         handed_back: true if the hosts are handed back to their controller.
     """
 
-    def __init__(self, agent: Agent, live: Live, period_ns: int) -> None:
+    def __init__(self, agent: Agent, live: Live, period_ns: int, receivers: Receivers | None = None) -> None:
         self.agent, self.live, self.periods = agent, live, Periods(period_ns)
+        self.receivers = receivers
         self.took, self.late = Durations(), Durations()
         self.own: HostColumns | None = None
         self.limits_bps: FloatArray = agent.guard.held_bps
@@ -67,8 +70,10 @@ class Loop:
 
     def period(self, now_ns: int, missed: int) -> None:
         """Handle the period that has just ended, `missed` periods after the one before."""
-        agent, guard, live = self.agent, self.agent.guard, self.live
+        agent, guard, live, receivers = self.agent, self.agent.guard, self.live, self.receivers
         self.own = own = live.measure(now_ns)
+        if receivers is not None:
+            receivers.measure(live.listed, now_ns)
         any_new = own.reported > 0
         guard.note_reports(busy=not any_new and live.busy, any_new=any_new, now_ns=now_ns)  # busy says nothing if any
         fallbacks = live.shim.fallbacks
@@ -78,13 +83,19 @@ class Loop:
         self.limits_bps = agent.decide(own.columns, now_ns)
         if guard.active:
             live.put(self.limits_bps, time.monotonic_ns())
+            if receivers is not None:
+                receivers.put(now_ns)
             if self.handed_back:  # connections that fell back until now were meant to
                 self.handed_back, self._fallbacks = False, live.shim.fallbacks
         elif not self.handed_back:
             self.handed_back = True
+            if receivers is not None:
+                receivers.lift(now_ns)
             live.lift()
         self.took.add(time.monotonic_ns() - now_ns)
         agent.share(now_ns)
+        if receivers is not None:
+            receivers.share(now_ns)
         guard.period(missed, now_ns)
 
     def summary(self) -> dict[str, object]:
@@ -102,5 +113,6 @@ class Loop:
             "connections": own.connections,
             "stale_peers": int(np.count_nonzero(self.agent.stale)),
             "handed_back": self.handed_back,
+            **({} if self.receivers is None else {"receivers": self.receivers.summary()}),
             **({} if self.live.queues is None else {"queue": self.live.queues.counts}),
         }

@@ -11,7 +11,7 @@
 | 8 | sent: ns from the session's beginning to the sending, of a clock that is never set |
 | 8 | clock: the sender's when it sent, ns since 1970 |
 | 8 | age: ns from the moment to which the values belong to the sending |
-| 48 | values: a row of `STATE` or of `UPLINK`; then zeros |
+| 48 | values: a row of `STATE`, `UPLINK`, `FLOWS` or `GRANT`; then zeros |
 | 16 | the first half of HMAC-SHA256 (RFC 2104, truncated as in its section 5) of all before |
 
 Numbers are little-endian. Version 1 had zeros for the number of the key.
@@ -40,7 +40,7 @@ MAC_AT = VALUES_AT + VALUES_BYTES
 SIZE = MAC_AT + MAC_BYTES
 
 StateArray = npt.NDArray[np.void]
-"""Rows of `STATE`, or of `UPLINK`."""
+"""Rows of `STATE`, `UPLINK`, `FLOWS` or `GRANT`."""
 TimeArray = npt.NDArray[np.int64]
 """Nanoseconds of the monotonic clock; 0: never."""
 
@@ -53,6 +53,36 @@ STATE = _row("host")
 """The signals that a host sends, before anything is normalised (`ncc.core.signals`)."""
 UPLINK = _row("uplink")
 """The signals that are sent of the uplink."""
+
+
+FLOWS = np.dtype(
+    [
+        ("receiver", "<u8"),
+        ("flows", "<u4"),
+        ("begun", "<u4"),
+        ("waiting_bytes", "<f8"),
+        ("next_bytes", "<f8"),
+        ("received_bytes", "<f8"),
+    ]
+)
+"""A sender's flows to the `receiver` (`ncc.host.peers.Peer.id`): `flows` that live, and `begun` of all (after 2^32 - 1
+from 0); of the live ones' payload what has not been acknowledged (`waiting_bytes`), the least of that of a flow
+(`next_bytes`), and what has been (`received_bytes`)."""
+GRANT = np.dtype(
+    [
+        ("receiver", "<u8"),
+        ("senders", "<u4"),
+        ("begun", "<u4"),
+        ("waiting_bytes", "<f8"),
+        ("start_s", "<f8"),
+        ("window_bytes", "<f8"),
+        ("rate_bps", "<f8"),
+    ]
+)
+"""Word of a receiver of flows to a sender, which is the message's `receiver`: how many `senders` have flows to it, and
+how much waits there; as of the sender's flows up to `begun`, these may begin `start_s` after the message was sent (at
+once if that is past), with `window_bytes` on their way each (0: as TCP decides) and `rate_bps` together (inf: no
+limit)."""
 
 
 def idle(n: int) -> StateArray:
@@ -78,6 +108,17 @@ _MOST_BITS = int.from_bytes(struct.pack("<d", MOST), "little")
 """Its bits as an unsigned integer. Those of negative numbers, infinity and NaN are greater."""
 
 
+FLOWS_MOST = 1 << 20
+"""Most flows or senders that a message may speak of."""
+START_MOST_S = 10.0
+"""Most seconds before or after a message at which flows may be told to begin."""
+_FLOWS_BITS = struct.Struct("<8xI4xQQQ")
+_GRANT_BITS = struct.Struct("<8xI4xQ8xQ")
+_START_RATE, _RECEIVER = struct.Struct("<24xd8xd"), struct.Struct("<Q")
+assert GRANT.fields is not None
+_WINDOW_AT = VALUES_AT + GRANT.fields["window_bytes"][1]
+
+
 class Kind(IntEnum):
     """Kinds of messages."""
 
@@ -85,6 +126,14 @@ class Kind(IntEnum):
     """State of a host."""
     UPLINK = 2
     """State of the uplink."""
+    FLOWS = 3
+    """Flows of a sender to one receiver."""
+    GRANT = 4
+    """Word of a receiver to one sender."""
+
+
+TO_ONE = (Kind.FLOWS, Kind.GRANT)
+"""Kinds whose values begin with the host that they are for."""
 
 
 class Sender:
@@ -138,6 +187,20 @@ class Sender:
             found.append(made[key])
         return found
 
+    def message_to(self, kind: Kind, to: int, values: bytes, now_ns: int) -> bytes:
+        """A message of the agent's first host to the agent at `to` alone, of what is so at `now_ns`.
+
+        Args:
+            kind: one of `TO_ONE`.
+            to: row of the addresses to whom messages are sent.
+            values: a row of `FLOWS` or of `GRANT`.
+        """
+        self._sequence[kind] += 1
+        key, *_ = self._keys.between(*self._pairs[to])
+        sent_ns = max(now_ns - self._began_ns, 0)
+        numbers = self._session_ns, self._sequence[kind], sent_ns, self._wall_ns(), 0
+        return _signed(key, HEAD.pack(MAGIC, VERSION, kind, key.number, self._own[0].id, *numbers) + values)
+
 
 def _signed(key: Key, data: bytes) -> bytes:
     padded = data.ljust(MAC_AT, b"\0")
@@ -171,3 +234,28 @@ def sane_state(data: bytes | bytearray | memoryview) -> bool:
 def sane_uplink(data: bytes | bytearray | memoryview) -> bool:
     """True if the values of a message of kind `UPLINK` can be those of a port."""
     return bool(max(_UPLINK_BITS.unpack_from(data, VALUES_AT)) <= _MOST_BITS)
+
+
+def receiver_of(data: bytes | bytearray | memoryview) -> int:
+    """The id of the host that a message of a kind of `TO_ONE` is for."""
+    found: int = _RECEIVER.unpack_from(data, VALUES_AT)[0]
+    return found
+
+
+def sane_flows(data: bytes | bytearray | memoryview) -> bool:
+    """True if the values of a message of kind `FLOWS` can be those of a sender."""
+    flows, waiting, least, received = _FLOWS_BITS.unpack_from(data, VALUES_AT)
+    return bool(flows <= FLOWS_MOST and least <= waiting <= _MOST_BITS and received <= _MOST_BITS)
+
+
+def sane_grant(data: bytes | bytearray | memoryview, buffer_bytes: float) -> bool:
+    """True if the values of a message of kind `GRANT` can be those of a receiver whose port has such a buffer."""
+    senders, *payload = _GRANT_BITS.unpack_from(data, VALUES_AT)
+    start_s, rate_bps = _START_RATE.unpack_from(data, VALUES_AT)
+    return bool(
+        senders <= FLOWS_MOST
+        and max(payload) <= _MOST_BITS
+        and _LIMIT.unpack_from(data, _WINDOW_AT)[0] <= buffer_bytes
+        and abs(start_s) <= START_MOST_S
+        and rate_bps > 0
+    )

@@ -113,6 +113,9 @@ class AgentCollector:
             ("ncc_log_lost", "lines of the log that could not be written", "", self._log.lost),
             ("ncc_cpu_seconds", "of this process", "", time.process_time()),
         ]
+        if loop.receivers is not None:
+            help_ = "messages to receivers and senders, flows woken and unanswered, receivers that fell silent"
+            counters.append(("ncc_receivers", help_, "what", loop.receivers.counters))
         if loop.live.queues is not None:
             help_ = "of interfaces: bytes sent under the limits and outside them, packets dropped"
             counters.append(("ncc_queue", help_, "what", loop.live.queues.counts))
@@ -129,6 +132,8 @@ class AgentCollector:
                 ("ncc_queued_bytes", "written and not sent", "host", _by_host(own.columns["queued_bytes"])),
                 ("ncc_connections", "that are reported", "", own.connections),
             ]
+        if loop.receivers is not None:
+            gauges.append(("ncc_held_flows", "that wait for their receivers", "", loop.receivers.held))
         for kind, families in ((CounterMetricFamily, counters), (GaugeMetricFamily, gauges)):
             for name, help_, label, found in families:
                 family = kind(name, help_, labels=[label] if label else [])

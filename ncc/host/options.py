@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from ncc.host.exchange import BUFFER_BYTES
 from ncc.host.guard import GuardSettings
 from ncc.host.neighbourhood import NeighbourhoodSpec
 from ncc.host.peers import PORT
@@ -29,6 +30,17 @@ def number(least: float = 0.0, most: float = LONGEST_S) -> Callable[[str], float
             range_ = f"from {least:g} to {most:g}" if least else f"above 0 and at most {most:g}"
             raise argparse.ArgumentTypeError(f"must be {range_}, got {text}")
         return value
+
+    return parse
+
+
+def whole(least: int, most: int) -> Callable[[str], int]:
+    """A type of options: whole numbers from `least` to `most`."""
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,18}", text) or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"must be a whole number from {least} to {most}, got {text}")
+        return int(text)
 
     return parse
 
@@ -123,6 +135,13 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     add("--key", type=Path, metavar="FILE", help="file of the keys (docs/host/messages.md); needed with peers")
     add("--port", type=int, default=PORT, help="UDP, for messages (%(default)s)")
     add("--uplink", metavar="ADDRESS[:PORT]", help="sender of the uplink's state, if there is one (`uplink`)")
+    add(
+        "--receivers",
+        type=whole(*BUFFER_BYTES),
+        metavar="BYTES",
+        help="flows to peers begin when these say so, and this host tells its senders, so that its port down from the "
+        "switch, with a buffer of BYTES, does not overflow; the same for all peers",
+    )
     periods = number(most=1e6)
     add(
         "--stale-periods",

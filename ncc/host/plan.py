@@ -89,6 +89,10 @@ def planned(options: argparse.Namespace) -> Plan:
     _check_transport(file)
     interfaces, addresses, sources, ipv6 = _hosts(options)
     exchange, keys = _exchange(options, file, addresses, interfaces)
+    if options.receivers is not None and len(sources[0]) > 1:
+        raise ConfigError(
+            f"--receivers knows a host by one address, and the interface has {len(sources[0])}: name one, --address"
+        )
     n_peers = len(parse_peers(exchange.peers, exchange.own))
     network = neighbourhood_of(options, file, len(addresses) + n_peers, interfaces)
     check_fits(file, network)
@@ -286,6 +290,23 @@ def _begins_here(address: str) -> bool:
     return True
 
 
+def _check_receivers(options: argparse.Namespace, spec: ExchangeSpec) -> None:
+    """Raise `ConfigError` where `--receivers` cannot be had."""
+    if options.receivers is None:
+        return
+    if not spec.peers:
+        raise ConfigError("--receivers is about flows between this host and its --peers: name them")
+    hosts = [*spec.own, *parse_peers(spec.peers, spec.own)]
+    if several := [host for host in hosts if host.id >> 48]:
+        raise ConfigError(
+            f"--receivers knows a host by its agent's address, and {several[0].address} speaks for several hosts: have "
+            "an agent for each"
+        )
+    if options.netns or options.dry_run:
+        what = "--netns" if options.netns else "--dry-run"
+        raise ConfigError(f"--receivers holds flows of this network namespace back: leave {what} out")
+
+
 def _exchange(
     options: argparse.Namespace, file: PolicyFile, addresses: list[str], interfaces: list[str]
 ) -> tuple[ExchangeSpec, Keys | None]:
@@ -299,7 +320,9 @@ def _exchange(
         uplink=options.uplink,
         group=options.group,
         interface=interfaces[0] if options.group else None,
+        buffer_bytes=options.receivers,
     )
+    _check_receivers(options, spec)
     alone = not (spec.peers or spec.uplink)
     if not alone and options.key is None:
         raise ConfigError("messages are signed: name the file of the agents' keys, --key")

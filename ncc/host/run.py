@@ -22,17 +22,21 @@ from ncc.envs.linux.queues import LiveQueues
 from ncc.envs.linux.senders import wanted_mode
 from ncc.envs.linux.settings import LinuxSettings
 from ncc.envs.linux.shim import Shim
+from ncc.envs.linux.wake import Waker
 from ncc.harness.signals import StopRequest
 from ncc.host import privileges
 from ncc.host.agent import Agent, Silence
 from ncc.host.exchange import Exchange, UdpExchange
+from ncc.host.grants import receiver_scenario
 from ncc.host.guard import Guard
 from ncc.host.keys import reader
 from ncc.host.log import Log, Notifier
 from ncc.host.loop import Loop
 from ncc.host.metrics import AgentCollector, peak_rss_bytes, served
 from ncc.host.neighbourhood import Neighbourhood, limiter_of
+from ncc.host.peers import parse_peers
 from ncc.host.plan import Plan, planned
+from ncc.host.receivers import Receivers
 from ncc.host.restore import AUTOCORKING, DEFAULT, ECN, alone, changed, check_settable
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -68,8 +72,9 @@ def command(options: argparse.Namespace) -> int:
         undo.callback(os.close, machine.take_machine(shared=True))
         queues = _queues(options, plan, neighbourhood, exchange, undo)
         live = _live(options, plan, neighbourhood, queues, undo)
+        receivers = _receivers(plan, exchange, live, undo)
         privileges.drop()  # before anything is read that others send
-        loop = Loop(agent, live, to_ns(network.period_s))
+        loop = Loop(agent, live, to_ns(network.period_s), receivers)
         if shows is not None:
             shows(AgentCollector(loop, plan.file, log))
         undo.callback(live.lift)
@@ -88,6 +93,7 @@ def command(options: argparse.Namespace) -> int:
             default=options.default,
             order=plan.order,
             takes_sizes=queues is not None and queues.takes_sizes,
+            receivers_bytes=plan.exchange.buffer_bytes,
         )
         if plan.ipv6 and queues is None:
             log.warning("ipv6", said="connections over IPv6 are not limited", addresses=plan.ipv6)
@@ -164,7 +170,27 @@ def _live(
         order=WeightsByWait(stack.order, stack.order_params) if stack.order != "fifo" else None,
         queues=queues,
         writes=not options.dry_run,
+        lists=plan.exchange.buffer_bytes is not None,
     )
+
+
+def _receivers(plan: Plan, exchange: Exchange, live: Live, undo: ExitStack) -> Receivers | None:
+    """Have flows to peers wait for these, and tell senders of flows to this host; None: without `--receivers`."""
+    if plan.exchange.buffer_bytes is None:
+        return None
+    try:
+        waker = Waker(plan.addresses[0])
+    except PermissionError:
+        raise DatapathError(
+            "--receivers takes CAP_NET_RAW, to wake flows that wait: run the agent as root, or add it to the unit."
+        ) from None
+    undo.callback(waker.close)
+    peers = parse_peers(plan.exchange.peers, plan.exchange.own)
+    network = plan.network
+    scenario = receiver_scenario(len(peers), network.link_rate_bps, plan.exchange.buffer_bytes, network.period_s)
+    found = Receivers(scenario, exchange, peers, live.shim, waker)
+    undo.callback(lambda: found.lift(time.monotonic_ns()))
+    return found
 
 
 def _sysctls(options: argparse.Namespace, plan: Plan, undo: ExitStack) -> list[Path]:

@@ -3,10 +3,12 @@
 
 from typing import Any
 
+import numpy as np
+
 from ncc.core.units import NS_PER_S
 from ncc.host.keys import FIRST_LINE, Key, Keys
 from ncc.host.listener import DROPPED, RECEIVED, Listener
-from ncc.host.message import UPLINK, Kind, Sender, StateArray, idle
+from ncc.host.message import FLOWS, GRANT, UPLINK, Kind, Sender, StateArray, idle
 from ncc.host.peers import Peer, parse_agent, parse_one
 
 SECRET = b"sixteen bytes or more"
@@ -43,6 +45,24 @@ def states(n: int = 2, **values: float | list[float]) -> StateArray:
     for name, value in values.items():
         rows[name] = value
     return rows
+
+
+def flows_to(to: Peer, **values: float) -> bytes:
+    """A row of `FLOWS` to a host, zeros but for some values."""
+    return _row_to(FLOWS, to, values)
+
+
+def grant_to(to: Peer, **values: float) -> bytes:
+    """A row of `GRANT` to a host, zeros without a limit but for some values."""
+    return _row_to(GRANT, to, {"rate_bps": float("inf"), **values})
+
+
+def _row_to(kind: np.dtype[np.void], to: Peer, values: dict[str, float]) -> bytes:
+    row = np.zeros(1, kind)
+    row["receiver"] = to.id
+    for name, value in values.items():
+        row[name] = value
+    return row.tobytes()
 
 
 def sent(by: Sender, rows: StateArray, at_ns: int, now_ns: int | None = None) -> list[bytes]:

@@ -27,6 +27,8 @@ from tests.support.linux import KERNEL, needs
 SYSCTLS = ("tcp_congestion_control", "tcp_ecn")
 NETWORK = ["--link-rate", "1e9", "--uplink-rate", "1e9", "--seconds", "0.1", "--outside-training"]
 HOST = ["--address", "127.0.0.1", *NETWORK]
+PEER = ["--peers", "127.0.0.2", "--key", "KEY"]
+MANY = ",".join(f"127.0.{i}.{j}" for i in (1, 2) for j in range(1, 129))
 
 
 @pytest.fixture(autouse=True)
@@ -76,6 +78,21 @@ def refused(arguments: list[str], status: int, says: str, capsys: pytest.Capture
         ([*HOST, "--heartbeat-s", "nan"], "--heartbeat-s must be at least two periods"),
         ([*HOST, "--uplink-rate", "nan"], "error: --uplink-rate must be from 1000 to"),
         ([*HOST, "--peers", "127.0.0.2*256", "--key", "KEY"], "at most 256 hosts, got 257"),
+        ([*HOST, "--receivers", "-1", *PEER], "--receivers must be a whole number from 3000 to 4294967295, got -1"),
+        ([*HOST, "--receivers", "2999", *PEER], "must be a whole number from 3000 to 4294967295, got 2999"),
+        ([*HOST, "--receivers", "100k", *PEER], "must be a whole number from 3000 to 4294967295, got 100k"),
+        ([*HOST, "--receivers", "1e5", *PEER], "must be a whole number from 3000 to 4294967295, got 1e5"),
+        ([*HOST, "--receivers", "100000"], "--receivers is about flows between this host and its --peers: name them"),
+        ([*HOST, "--receivers", "100000", "--peers", "127.0.0.2"], "name the file of the agents' keys"),
+        (
+            [*HOST, "--receivers", "100000", *PEER, "--dry-run"],
+            "--receivers holds flows of this network namespace back",
+        ),
+        (
+            [*HOST, "--receivers", "100000", "--peers", "127.0.0.2*2", "--key", "KEY"],
+            "127.0.0.2:9471 speaks for several",
+        ),
+        ([*HOST, "--receivers", "100000", "--peers", MANY, "--key", "KEY"], "at most 256 hosts, got 257: name fewer"),
         ([*HOST, "--log-s", "0"], "--log-s must be above 0"),
         ([*HOST, "--hold-off-s", "-1"], "--hold-off-s: Expected"),
         ([*HOST, "--hold-off-s", "1e300"], "--hold-off-s: Expected"),

@@ -14,10 +14,10 @@ import pytest
 from ncc.core.errors import ConfigError
 from ncc.host.exchange import Exchange, ExchangeSpec, UdpExchange
 from ncc.host.keys import Key, Keys
-from ncc.host.message import BEGIN, MAGIC, SIZE
+from ncc.host.message import BEGIN, MAGIC, SIZE, Kind
 from ncc.host.peers import parse_one
 from ncc.host.sockets import drops
-from tests.host.hosts import KEYS, MS, states
+from tests.host.hosts import KEYS, MS, flows_to, states
 
 TRIES = 500
 GROUP = "239.255.71.94"
@@ -68,6 +68,17 @@ def test_two_agents_tell_each_other() -> None:
         assert b.inbox.states.tolist() == [(0, 0, 5, 0, 0, 1e9)]
         assert before_ns <= b.inbox.states_ns[0] <= time.monotonic_ns()
         assert (a.counters["sent"], b.counters["sent"]) == (1, 2)
+
+
+def test_one_peer_is_told_alone() -> None:
+    one, two, three = (f"127.0.0.1:{port}" for port in free_ports(3))
+    specs = [spec(a, *(b for b in (one, two, three) if b != a), buffer_bytes=5000) for a in (one, two, three)]
+    with exchanges(*specs) as (a, b, c):
+        to = parse_one(three, "receiver")
+        a.tell(Kind.FLOWS, 1, flows_to(to, flows=1, waiting_bytes=7), time.monotonic_ns())
+        until(lambda: c.counters["received"] == 1, b, c)
+        assert (c.inbox.flows["waiting_bytes"].tolist(), c.inbox.grants_ns.tolist()) == ([7, 0], [0, 0])
+        assert (a.counters["sent"], b.counters["received"]) == (1, 0)
 
 
 def test_what_waited_while_an_agent_was_held_up_makes_nothing_after_it_late() -> None:
@@ -202,6 +213,8 @@ def test_one_message_to_a_group_serves_all() -> None:
         ({"interface": "lo"}, "group and interface go together"),
         ({"group": "10.0.0.9", "interface": "lo"}, "10.0.0.9:9471 is no multicast address: name one of 239"),
         ({"group": GROUP, "interface": "no-such-one"}, "there is no network interface 'no-such-one'"),
+        ({"buffer_bytes": 5000, **ON_LO}, "a group is told one: leave --group out"),
+        ({"buffer_bytes": 0}, "buffer_bytes: Expected `int` >= 3000"),
         ({"listen": "192.0.2.1:9"}, "cannot listen on 192.0.2.1:9: this machine has no such address"),
         ({"uplink": "10.0.0.9*2"}, r"the uplink '10.0.0.9\*2' must be one"),
         ({"late_s": 0.0}, "late_s: Expected `float` > 0"),

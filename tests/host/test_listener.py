@@ -9,7 +9,21 @@ from ncc.host.keys import Key, Keys
 from ncc.host.listener import JUMP
 from ncc.host.message import HEAD, MAC_AT, SIZE, UPLINK, Kind
 from ncc.host.peers import parse_agent
-from tests.host.hosts import KEY, ME, MS, NEAR, ROUTER, WALL_NS, listener, sender_of, sent, states, take
+from tests.host.hosts import (
+    KEY,
+    ME,
+    MS,
+    NEAR,
+    ROUTER,
+    WALL_NS,
+    flows_to,
+    grant_to,
+    listener,
+    sender_of,
+    sent,
+    states,
+    take,
+)
 
 
 def test_the_newest_is_kept_with_the_time_to_which_it_belongs() -> None:
@@ -223,3 +237,71 @@ def test_other_sizes_kinds_and_versions() -> None:
     for why, messages in other.items():
         assert take(inbox, messages, 1) == {why: len(messages)}
     assert take(inbox, [message], 1) == {"received": 1}
+
+
+def test_what_one_peer_tells_this_host_alone() -> None:
+    inbox, by = listener(buffer_bytes=5000), sender_of()
+    flows = flows_to(ME[0], flows=2, begun=9, waiting_bytes=100, next_bytes=40)
+    assert take(inbox, [by.message_to(Kind.FLOWS, 0, flows, 3 * MS)], 4 * MS) == {"received": 1}
+    assert inbox.flows["waiting_bytes"].tolist() == [100, 0]
+    assert inbox.flows_ns.tolist() == [4 * MS, 0]
+    grant = grant_to(ME[0], senders=3, begun=9, start_s=-0.5, window_bytes=5000)
+    assert take(inbox, [by.message_to(Kind.GRANT, 0, grant, 5 * MS)], 6 * MS) == {"received": 1}
+    assert inbox.grants[0].tolist() == (ME[0].id, 3, 9, 0, -0.5, 5000, np.inf)
+    assert inbox.grants_ns.tolist() == [6 * MS, 0]
+    again = [by.message_to(Kind.GRANT, 0, grant, 7 * MS)]
+    assert take(inbox, [*again, *again], 8 * MS) == {"received": 1, "replayed": 1}
+    assert take(inbox, [by.message_to(Kind.GRANT, 0, grant, 9 * MS)], 30 * MS) == {"late": 1}
+
+
+def test_what_is_for_another_host_is_a_replay() -> None:
+    """One key for all signs for all, so the values name the host that they are for."""
+    inbox, by = listener(buffer_bytes=5000), sender_of()
+    words = [
+        by.message_to(Kind.FLOWS, 0, flows_to(NEAR[1]), 1 * MS),
+        by.message_to(Kind.GRANT, 0, grant_to(NEAR[1]), 1 * MS),
+    ]
+    assert take(inbox, words, 2 * MS) == {"replayed": 2}
+    assert inbox.flows_ns.tolist() == inbox.grants_ns.tolist() == [0, 0]
+
+
+def test_without_receivers_their_words_are_no_messages() -> None:
+    inbox, by = listener(), sender_of()
+    words = [by.message_to(Kind.FLOWS, 0, flows_to(ME[0]), 1), by.message_to(Kind.GRANT, 0, grant_to(ME[0]), 1)]
+    assert take(inbox, words, 2 * MS) == {"kind": 2}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"window_bytes": 5001.0},  # above the buffer
+        {"window_bytes": -1.0},
+        {"window_bytes": np.nan},
+        {"start_s": 10.1},
+        {"start_s": -10.1},
+        {"start_s": np.nan},
+        {"rate_bps": 0.0},
+        {"rate_bps": np.nan},
+        {"senders": 2**20 + 1},
+        {"waiting_bytes": 2.0**61},
+    ],
+)
+def test_a_grant_that_no_receiver_can_give_is_refused(values: dict[str, float]) -> None:
+    inbox, by = listener(buffer_bytes=5000), sender_of()
+    assert take(inbox, [by.message_to(Kind.GRANT, 0, grant_to(ME[0], **values), 1)], 2 * MS) == {"values": 1}
+    assert inbox.grants_ns.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"flows": 2**20 + 1},
+        {"waiting_bytes": -1.0},
+        {"waiting_bytes": np.inf},
+        {"next_bytes": 1.0},  # more than all
+        {"received_bytes": np.nan},
+    ],
+)
+def test_flows_that_no_sender_can_have_are_refused(values: dict[str, float]) -> None:
+    inbox, by = listener(buffer_bytes=5000), sender_of()
+    assert take(inbox, [by.message_to(Kind.FLOWS, 0, flows_to(ME[0], **values), 1)], 2 * MS) == {"values": 1}

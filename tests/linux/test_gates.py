@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Receivers on Linux: what they know, what they say, and real flows that wait in their sockets until they may begin."""
 
+import socket
 import struct
 import time
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -18,8 +20,10 @@ from ncc.core.workload import Fixed, Flow
 from ncc.envs.linux import layout, traffic
 from ncc.envs.linux.datapath import LinuxDatapath
 from ncc.envs.linux.gates import Gates
+from ncc.envs.linux.machine import namespace_cookie
 from ncc.envs.linux.measure import PORT_COUNTERS, Meter
-from ncc.envs.linux.wake import checksum, wake_ack
+from ncc.envs.linux.shim import Shim
+from ncc.envs.linux.wake import FIELDS, Waker, checksum, wake_ack
 from ncc.harness.controller import Formula
 from ncc.harness.datapath import HostStack, Records, Tells
 from ncc.run.controllers import load_controller
@@ -51,6 +55,40 @@ def made(scenario: Scenario) -> tuple[Gates, Meter, Any]:
     meter = Meter(scenario, flows, np.zeros((2 * len(network.links), len(PORT_COUNTERS)), np.int64))
     meter.live = np.arange(len(flows))
     return Gates(scenario, flows, 1, {}, dict.fromkeys(network.hosts, "10.0.0.1")), meter, flows
+
+
+@needs(*TRAFFIC)
+def test_only_flows_to_receivers_that_are_named_wait() -> None:
+    """Three addresses of loopback; what waits is sent when it is let go and woken."""
+    with Shim("dctcp", timeout_s=10.0, name="ncc_test_named") as shim, closing(Waker("127.0.0.1")) as waker:
+        shim.add_host(0, "127.0.0.1", namespace_cookie())
+        shim.hosts["patience_ns"][0], shim.hosts["named_only"][0] = 5_000_000_000, 1
+        shim.wait_for("127.0.0.2", waits=True)
+        shim.wait_for("127.0.0.3", waits=False)
+        for address, waits in (("127.0.0.1", False), ("127.0.0.2", True), ("127.0.0.3", False)):
+            shim.beat()
+            with socket.create_server((address, 0)) as listener, socket.socket() as sender:
+                sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"ncc_test_named")
+                sender.bind(("127.0.0.1", 0))
+                sender.connect(listener.getsockname())
+                sender.sendall(bytes(5000))
+                with listener.accept()[0] as receiver:
+                    receiver.settimeout(0.15)
+                    if waits:
+                        with pytest.raises(TimeoutError):
+                            receiver.recv(1)
+                        let_go(shim, waker, address)
+                    assert receiver.recv(1) == b"\0"
+
+
+def let_go(shim: Shim, waker: Waker, address: str) -> None:
+    """Let the one flow that waits for a receiver begin."""
+    peer = int.from_bytes(socket.inet_aton(address), "big")
+    (slot,) = np.flatnonzero(shim.reports["held"])
+    report = shim.reports[slot]
+    assert (report["peer"], report["unsent_bytes"]) == (peer, 5000)
+    shim.decisions["start_ns"][slot], shim.decisions["generation"][slot] = 1, report["generation"]
+    waker.wake(socket.inet_aton(address), **{name: int(report[name]) for name in FIELDS})
 
 
 def test_receivers_hear_of_connections_that_are_up() -> None:

@@ -41,7 +41,8 @@ struct ncc_report {
     ncc_u32 generation; /* number of flows that have had the slot */
     ncc_u32 flow;       /* SO_MARK: row in the flow table + 1; 0: unknown */
     ncc_u32 host;       /* index of the agent that limits it, or NCC_NO_HOST */
-    ncc_u32 mss_bytes;
+    unsigned short mss_bytes;
+    unsigned short window; /* while `held`: last window that the receiver offered, as a header has it */
     ncc_u64 began_ns;
     ncc_u64 updated_ns; /* time of the last ACK, or of the end */
     ncc_u64 min_rtt_ns;
@@ -67,7 +68,7 @@ struct ncc_report {
     /* Those of the connection while `held`, in host order: user space wakes it by an ACK that says nothing new. */
     ncc_u32 una, rcv_nxt;
     unsigned short port, peer_port;
-    ncc_u32 window; /* last window that the receiver offered, as a header has it */
+    ncc_u32 peer; /* IPv4 address of the other end, in network order */
 };
 
 /* One connection, written by user space. Each field takes effect by itself, at the next ACK. */
@@ -90,7 +91,8 @@ struct ncc_host {
     ncc_u64 decision;         /* number of the decision, copied into the reports */
     ncc_u64 window_bytes;     /* least window where the network shows no congestion; 0: the controller's */
     ncc_u64 patience_ns;      /* time for which a flow waits for its receiver before it begins; 0: it does not */
-    ncc_u64 reserved_user[4];
+    ncc_u64 named_only;       /* 1: only flows to receivers that user space has named wait */
+    ncc_u64 reserved_user[3];
     ncc_s64 weight_sum; /* effective weight of the flows that have data, in 1/NCC_CLAIM_ONE */
     ncc_s64 flows;      /* flows that have data */
     ncc_u64 reserved_kernel[6];

@@ -39,6 +39,7 @@ struct net {
 };
 
 struct sock_common {
+    __be32 skc_daddr;
     __be32 skc_rcv_saddr;
     __be16 skc_dport;
     __u16 skc_num;

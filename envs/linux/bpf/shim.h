@@ -125,6 +125,14 @@ struct {
     __type(value, __u32);
 } addresses SEC(".maps");
 
+/* Receivers that tell flows when to begin, IPv4 addresses in network order -> 1, or 0 once they have fallen silent. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, NCC_HOSTS_MAX);
+    __type(key, __u32);
+    __type(value, __u32);
+} receivers SEC(".maps");
+
 /* Free slots; user space fills the queue, and puts the slots of finished connections back. */
 struct {
     __uint(type, BPF_MAP_TYPE_QUEUE);

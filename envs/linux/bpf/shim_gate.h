@@ -28,17 +28,33 @@ static __always_inline int shim_must_wait(struct shim_flow *f, __u64 patience_ns
     return start_ns ? now_ns < start_ns : now_ns - f->held_ns < patience_ns;
 }
 
+/* Returns the time for which a flow of this socket waits for its receiver. */
+static __always_inline __u64 shim_patience_ns(const struct sock *sk, const struct ncc_host *h)
+{
+    __u32 peer = sk->__sk_common.skc_daddr, *waits;
+
+    if (!h)
+        return 0;
+    if (*(volatile const ncc_u64 *)&h->named_only) {
+        waits = bpf_map_lookup_elem(&receivers, &peer);
+        if (!waits || !*(volatile __u32 *)waits)
+            return 0;
+    }
+    return *(volatile const ncc_u64 *)&h->patience_ns;
+}
+
 /* Called before every attempt to send. Holds a flow back that must wait. */
 static __always_inline void shim_gate(struct sock *sk, struct shim_flow *f)
 {
     struct tcp_sock *tp = (struct tcp_sock *)sk;
-    struct ncc_host *h = shim_host(f);
-    __u64 patience_ns = h ? *(volatile ncc_u64 *)&h->patience_ns : 0;
     struct ncc_report *r;
-    __u64 now_ns;
+    __u64 patience_ns, now_ns;
     int waits;
 
-    if (!patience_ns || (f->begun && f->mark == sk->sk_mark) || tp->write_seq == tp->snd_nxt)
+    if ((f->begun && f->mark == sk->sk_mark) || tp->write_seq == tp->snd_nxt)
+        return;
+    patience_ns = shim_patience_ns(sk, shim_host(f));
+    if (!patience_ns && !f->held_ns) /* one that is held already must be let go */
         return;
     now_ns = bpf_ktime_get_ns();
     if (f->mark != sk->sk_mark || !f->held_ns) {

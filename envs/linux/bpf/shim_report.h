@@ -128,6 +128,7 @@ static __always_inline void shim_open_row(struct sock *sk, struct shim_flow *f)
     r->flow = f->mark;
     r->host = f->host;
     r->began_ns = f->began_ns;
+    r->peer = sk->__sk_common.skc_daddr;
     r->sent_bytes = 0;
     r->held = 0;
     shim_fill_row(r, f, (const struct tcp_sock *)sk, f->began_ns);
