@@ -39,8 +39,11 @@ CAPABILITIES = {
     "CAP_PERFMON": (38, "to let programs read the kernel's structures"),
     "CAP_NET_ADMIN": (12, "to set up devices and queues, and to attach programs to them"),
     "CAP_SYS_ADMIN": (21, "to make network namespaces"),
+    "CAP_NET_RAW": (13, "to wake flows that wait for their receivers"),
 }
-"""Number and purpose of each capability that a run needs."""
+"""Number and purpose of each capability."""
+NOT_ALWAYS = ("CAP_NET_RAW",)
+"""Capabilities that only some runs need."""
 HELPERS = ("traffic", "delay")
 """Programs in programs/."""
 LOADING = ("processor", "kernel", "BTF", "CAP_BPF", "CAP_PERFMON", "user namespace", "libbpf", "BPF objects")
@@ -284,7 +287,7 @@ CHECKS = (
             f"{BTF} does not exist: boot a kernel built with CONFIG_DEBUG_INFO_BTF",
         ),
     ),
-    *(Check(name, partial(_capability, name)) for name in CAPABILITIES),
+    *(Check(name, partial(_capability, name), needed=name not in NOT_ALWAYS) for name in CAPABILITIES),
     Check(
         "user namespace",
         lambda: _found(

@@ -14,9 +14,9 @@ from tests.linux.lab import registered
 from tests.support.linux import KERNEL, needs
 
 ORDER = [
-    "processor", "kernel", "BTF", "CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN", "CAP_SYS_ADMIN", "user namespace", "/run",
-    "TUN", "SCHED_FIFO", "libbpf", "BPF objects", "helper programs", "struct_ops", "switch program", "pyroute2", "tc",
-    "tbf", "clsact", "order in hosts",
+    "processor", "kernel", "BTF", "CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN", "CAP_SYS_ADMIN", "CAP_NET_RAW",
+    "user namespace", "/run", "TUN", "SCHED_FIFO", "libbpf", "BPF objects", "helper programs", "struct_ops",
+    "switch program", "pyroute2", "tc", "tbf", "clsact", "order in hosts",
 ]  # fmt: skip
 
 WITHOUT_CAPABILITIES = """
@@ -55,6 +55,7 @@ def test_it_works_without_any_privilege() -> None:
     assert "Traceback" not in done.stderr
     said = " ".join(done.stdout.replace("│", " ").split())
     assert "CAP_BPF no yes it is needed to load programs, which takes root (sudo)" in said
+    assert "CAP_NET_RAW no no it is needed to wake flows that wait for their receivers" in said
     assert "struct_ops not tried yes" in said
     assert "the first thing missing is" in said
 
