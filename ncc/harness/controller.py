@@ -8,6 +8,7 @@ from msgspec import Meta, field
 from ncc.core.value import Name, NonNegative, Value, digest_of
 from ncc.harness.datapath import HostStack
 from ncc.harness.limiter import FixedShare, RateLimiter, Unlimited
+from ncc.harness.local import Local
 from ncc.harness.oracles import ALIKE, SLACK_PERIODS, MaxMin, ShortestFirst
 from ncc.harness.receivers import ReceiverRule
 
@@ -65,6 +66,41 @@ class ShortestFirstLimit(Formula, frozen=True, tag="shortest_first"):
         return ShortestFirst(self.headroom_frac, self.alike, self.floor_frac, self.slack_periods)
 
 
+class LocalLimit(Formula, frozen=True, tag="local"):
+    """Shortest flow's host first, by what hosts tell each other: `ncc.harness.local.Local`, which has the equations.
+
+    The defaults are shortest-first's constants, no hold, no idle limit and no feedback.
+    """
+
+    headroom_frac: Annotated[float, Meta(ge=-0.2, lt=1)] = 0.03
+    """Share of the uplink's rate to leave free; below 0: to give away twice."""
+    alike: Annotated[float, Meta(ge=1)] = ALIKE
+    """Factor within which next flows count as equally long."""
+    slack_periods: NonNegative = SLACK_PERIODS
+    """Periods of a link's capacity within which next flows count as equally long."""
+    floor_frac: Annotated[float, Meta(gt=0, le=1)] = 0.1
+    """Share of its fair share that a host always has after `hold_periods`."""
+    tie_frac: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    """Weight of a rotating index among equals; 0: they share, 1: one goes after the other."""
+    ahead_periods: NonNegative = 0.0
+    """Periods of the uplink that may be left to send before a host that is let in."""
+    queue_gain: Annotated[float, Meta(ge=-1, le=4)] = 0.0
+    """Share of the uplink that is withdrawn for each period's worth of queue beyond `queue_periods`."""
+    queue_periods: NonNegative = 0.2
+    """Queue that is wanted at the uplink, in periods of its rate."""
+    hold_periods: NonNegative = 0.0
+    """Periods after becoming busy in which a host has at most `hold_frac`."""
+    hold_frac: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    """Share of the uplink."""
+    idle_frac: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    """Share of its link that a host with nothing queued may begin with; 1: no limit."""
+    attained_frac: NonNegative = 0.0
+    """Weight of what a host has sent since it became busy, beside what its next flow has left."""
+
+    def build(self) -> RateLimiter:
+        return Local(**{name: getattr(self, name) for name in self.__struct_fields__})
+
+
 class ReceiverRuleLimit(Formula, frozen=True, tag="receiver_rule"):
     """Start times from receivers, by the work ahead: `ncc.harness.receivers.ReceiverRule`."""
 
@@ -95,7 +131,7 @@ class ReceiverRuleLimit(Formula, frozen=True, tag="receiver_rule"):
         )
 
 
-AnyFormula = NoLimit | ShareLimit | MaxMinLimit | ShortestFirstLimit | ReceiverRuleLimit
+AnyFormula = NoLimit | ShareLimit | MaxMinLimit | ShortestFirstLimit | LocalLimit | ReceiverRuleLimit
 
 
 class PolicyLimit(Limit, frozen=True, tag="policy"):

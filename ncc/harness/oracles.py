@@ -37,7 +37,7 @@ class MaxMin:
         self._use = 1 - headroom_frac
 
     def reset(self, scenario: Scenario, seed: int) -> None:
-        self._areas, self._period_s = _areas(scenario), scenario.period_s
+        self._areas, self._period_s = areas(scenario), scenario.period_s
         self._n = scenario.n_agents
 
     def decide(self, measurement: Measurement) -> FloatArray:
@@ -65,7 +65,7 @@ class ShortestFirst:
         self._slack_periods = slack_periods
 
     def reset(self, scenario: Scenario, seed: int) -> None:
-        self._areas, self._n = _areas(scenario), scenario.n_agents
+        self._areas, self._n = areas(scenario), scenario.n_agents
         self._slack_s = self._slack_periods * scenario.period_s
 
     def decide(self, measurement: Measurement) -> FloatArray:
@@ -129,7 +129,7 @@ def room_before(
     return np.maximum(capacity_bps - shorter @ claimed_bps, 0.0), 1.0 + same.sum(axis=1)
 
 
-def _areas(scenario: Scenario) -> list[tuple[IntArray, FloatArray, float]]:
+def areas(scenario: Scenario) -> list[tuple[IntArray, FloatArray, float]]:
     """Agents, rates of their links, and the total rate of the uplinks, by neighbourhood."""
     network = scenario.network()
     agents = np.asarray(network.agent_area)

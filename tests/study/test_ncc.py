@@ -9,7 +9,7 @@ import pytest
 
 from ncc.core.scenario import Scenario
 from ncc.core.workload import Poisson
-from ncc.harness.controller import PolicyLimit
+from ncc.harness.controller import LocalLimit, PolicyLimit
 from ncc.run.compose import experiment_names, recipe_names
 from ncc.run.controllers import load_controller
 from ncc.study.experiments_page import Results, markdown_page
@@ -21,7 +21,8 @@ from ncc.study.table import Table
 NAMES = tuple(name for name in experiment_names() if name.startswith("ncc_"))
 MAIN = ("ncc_uplink", "ncc_incast", "ncc_wan")
 TRAINED_ON = {"cachefollower", "webserver", "datamining"}
-TABLE = {
+FORMULAS = {"local", "local_hold", "local_blind", "local_hold_blind"}
+TABLE = FORMULAS | {
     "ncc", "dctcp", "bbr", "cubic", "gemini", "vegas", "bcc", "ncc_order", "max_min", "shortest_first", "fixed_share",
     "dctcp_tuned", "bbr_tuned", "cubic_tuned", "gemini_tuned", "vegas_tuned",
 }  # fmt: skip
@@ -42,6 +43,19 @@ def test_flows_are_held_out_and_the_same_for_all_over_ten_seeds(name: str) -> No
         assert not {part.distribution for part in traffic if isinstance(part, Poisson)} & TRAINED_ON
         flows.setdefault(cell.point, set()).add(cell.scenario.flows(0).start_s.tobytes())
     assert all(len(each) == 1 for each in flows.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_table_has_the_formulas_and_only_those_called_blind_know_no_sizes(name: str) -> None:
+    found = grid(name)
+    assert set(found.experiment.contenders) >= FORMULAS
+    for cell in found.cells:
+        if cell.contender in FORMULAS:
+            assert isinstance(cell.controller.limit, LocalLimit)
+            assert cell.controller.limit == load_controller(cell.contender).limit
+            blind = cell.contender.endswith("_blind")
+            assert cell.scenario.nic.knows == ("backlog" if blind else "sizes")
+            assert cell.controller.stack.order == ("known" if blind else "upsilon")
 
 
 @pytest.mark.parametrize("name", MAIN)
