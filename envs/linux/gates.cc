@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Receivers' knowledge of pairs of hosts, and what senders may do by their words: two passes per period over the flows
-// that are under way. gates.py says what both mean.
+// Two passes per period over the flows under way: one sums up what receivers know of each pair of hosts, the other
+// writes what each sender may do. The class Gates in gates.py explains both.
 #include "reports.h"
 
 #include <nanobind/nanobind.h>
@@ -27,7 +27,7 @@ using ncc::Column;
 using ncc::Flows;
 using Table = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <typename T>
-using Field = nb::ndarray<T, nb::ndim<1>, nb::device::cpu>; // of rows of a map
+using Field = nb::ndarray<T, nb::ndim<1>, nb::device::cpu>; // one field of all rows of a BPF map
 
 constexpr double kNone = std::numeric_limits<double>::infinity();
 constexpr uint64_t kAtOnceNs = 1;
@@ -155,7 +155,7 @@ class Pairs
     Column<double> rate_bps_;
     Column<int64_t> window_pkts_, flows_, edges_;
     Table columns_;
-    std::vector<size_t> place_; // of each pair among the edges
+    std::vector<size_t> place_; // index of the edge of each pair
     size_t n_edges_ = 0;
 };
 

@@ -100,7 +100,7 @@ class Gates
     uint32_t full_bytes_, mss_bytes_;
     bool instant_;
     int64_t patience_ns_, queue_ns_;
-    std::unordered_map<uint64_t, uint32_t> numbers_; // of gates, by pair
+    std::unordered_map<uint64_t, uint32_t> numbers_; // index in `gates_` by pair of hosts
     std::vector<Gate> gates_;
     std::vector<Flow> flows_;
     std::vector<Grant> told_, under_way_;

@@ -174,5 +174,5 @@ def kill(on: Line, policy: Path, after_s: float) -> Kill:
     time.sleep(HEARTBEAT_S + 0.2)
     free_bps = on.rate_bps(0.5)
     on.restore()
-    changed = [now for now, then in zip(on.state(), before, strict=True) if now != then]
-    return Kill(after_s, limited, free_bps, changed)
+    left = [part for part, earlier in zip(on.state(), before, strict=True) if part != earlier]
+    return Kill(after_s, limited, free_bps, left)

@@ -102,7 +102,7 @@ class HostSocket final : public ns3::TcpSocketBase
     bool more_lost() const; // the current ACK showed a loss
     bool timed() const { return timed_; }
     uint64_t earlier_bytes() const { return earlier_bytes_; }
-    uint64_t received_bytes() const; // of this flow, in order or beyond a gap
+    uint64_t received_bytes() const; // payload of this flow that has come, with what lies beyond a gap
     int64_t rto_ns() const { return m_rto.Get().GetTimeStep(); }
     uint32_t cwnd_bytes() const { return m_tcb->m_cWnd; }
     uint32_t ssthresh_bytes() const { return m_tcb->m_ssThresh; }
