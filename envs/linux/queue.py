@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`HostQueue`: a host's limit and an order among its flows, in the queue of its network device.
 
-The queue is an HTB. A program before it (bpf/order.bpf.c) names the class of each packet:
+Two HTBs make it: one limits, and one within its limit orders. A program before them (bpf/order.bpf.c) names the class of
+each packet:
 
-- 1:2 is the line, 1:1 below it the host's limit;
-- 1:10 to 1:17 below the limit are the classes of the order, the first of which goes first: packets without payload and
+- 1:2 is the line, 1:18 below it the host's limit, which takes all that has no other class;
+- 2:10 to 2:17 within the limit are the classes of the order, the first of which goes first: packets without payload and
   the shortest messages. What is known of a message is its bytes that are acknowledged, in flight and written;
-- 1:18 below the limit, after them, takes what has no place in the order: other protocols than TCP, forwarded packets;
+- 2:18, after them, takes what has no place in the order: other protocols than TCP, forwarded packets;
 - 1:3 beside the limit takes ARP, LLDP and their like, what this process sends with SO_PRIORITY `OPEN`, and everything
   while user space is silent.
 
-A class has hardly a rate of its own and borrows the line's, so the order of what is borrowed is strict. Only its first
-packet, and one after each minute, goes ahead. The limit holds for everything that leaves the device but for 1:3,
-whichever congestion control sends it.
+The classes of the order never reach their rate, so an HTB serves them in strict order. Classes that borrow would not do:
+the first packet of each, and one more after a minute, would go ahead of all that borrow, and overtake packets of its own
+message. The limit holds for everything that leaves the device but for 1:3, whichever congestion control sends it.
 """
 
 import ctypes
@@ -31,9 +32,9 @@ from ncc.envs.linux.order_program import CLASSES, OrderProgram
 
 OPEN = 0x10003
 """Class beside the limit; SO_PRIORITY of sockets that ask for it, which takes CAP_NET_ADMIN."""
-FIRST, REST = 0x10010, 0x10018
+FIRST, REST = 0x20010, 0x20018
 """First class of the order, and the class of what has no place in it."""
-LIMIT, LINE = 0x10001, 0x10002
+LIMIT, LINE = 0x10018, 0x10002
 RATE_MIN, RATE_MAX = 100, 2**40
 """Least and largest rate in bytes/s; others are these."""
 BORROWS = 1
@@ -46,7 +47,8 @@ rises meanwhile. Right after a higher limit, one at which a full packet takes mo
 to that; from `SETTLED_S` on it holds as it is."""
 QUEUE_PKTS = 20_000
 """Packets that each class holds."""
-_HANDLE, _CLSACT, _CLSACT_PARENT, _EGRESS = 0x10000, 0xFFFF0000, 0xFFFFFFF1, 0xFFFFFFF3
+_HANDLE, _ORDER = 0x10000, 0x20000
+_CLSACT, _CLSACT_PARENT, _EGRESS = 0xFFFF0000, 0xFFFFFFF1, 0xFFFFFFF3
 _PREFERENCE, _FILTER = 0x4E43, b"ncc_order"
 """Place and name of the filter, by which it is known as ours."""
 _WITH_CLSACT, _WITHIN_CLSACT = 1, 2
@@ -124,22 +126,15 @@ class HostQueue:
             route.send(_qdisc(index, "clsact", handle=_CLSACT, parent=_CLSACT_PARENT, flags=netlink.EXCLUSIVE))
             self._clsact = True
         route.send(_filter(index, _WITH_CLSACT if self._clsact else _WITHIN_CLSACT, program.fd))
-        route.send(
-            _qdisc(
-                index,
-                "htb",
-                handle=_HANDLE,
-                options=attribute(netlink.OPTIONS, attribute(_INIT, _GLOBAL.pack(3, 10, REST & 0xFFFF, 0, 0))),
-                flags=netlink.REPLACE,
-            )
-        )
-        line = self._rate(self._line_bps)
+        route.send(_htb(index, _HANDLE, LIMIT, flags=netlink.REPLACE))
+        line, never = self._rate(self._line_bps), RATE_MAX
         route.all(
             [
                 self._class(LINE, _HANDLE, rate=line, ceil=line, overhead_bytes=self._overhead_bytes),
                 self._class(LIMIT, LINE, rate=BORROWS, ceil=line),
                 self._class(OPEN, LINE, rate=BORROWS, ceil=line),
-                *(self._class(FIRST + i, LIMIT, rate=BORROWS, ceil=line, prio=min(i, CLASSES - 1)) for i in range(9)),
+                _htb(index, _ORDER, REST, parent=LIMIT),
+                *(self._class(FIRST + i, _ORDER, rate=never, ceil=never, prio=min(i, CLASSES - 1)) for i in range(9)),
             ]
         )
         fifo = attribute(netlink.OPTIONS, struct.pack("=I", QUEUE_PKTS))
@@ -206,18 +201,15 @@ class HostQueue:
         """
         found = dict.fromkeys(("limited_bytes", "open_bytes", "backlog_bytes", "dropped_pkts"), 0)
         for each in self._opened().ask(request(netlink.GET_CLASS, netlink.DUMP, self._index)):
-            if each.handle >> 16 != _HANDLE >> 16:
+            if each.handle not in (LIMIT, OPEN):
                 continue
             stats = attributes(each.attributes.get(netlink.STATS, memoryview(b"")))
             if _BASIC not in stats or _QUEUE not in stats:
                 continue
-            (sent,) = struct.unpack_from("=Q", stats[_BASIC])
-            if each.handle in (LIMIT, OPEN):
-                found["limited_bytes" if each.handle == LIMIT else "open_bytes"] = sent
-            if each.handle not in (LIMIT, LINE):
-                _, backlog, dropped = struct.unpack_from("=3I", stats[_QUEUE])
-                found["backlog_bytes"] += backlog
-                found["dropped_pkts"] += dropped
+            (found["limited_bytes" if each.handle == LIMIT else "open_bytes"],) = struct.unpack_from("=Q", stats[_BASIC])
+            _, backlog, dropped = struct.unpack_from("=3I", stats[_QUEUE])
+            found["backlog_bytes"] += backlog
+            found["dropped_pkts"] += dropped
         return found
 
     def close(self) -> None:
@@ -299,6 +291,11 @@ def _qdisc(
     return request(netlink.NEW_QDISC, netlink.CREATE | flags, index, handle=handle, parent=parent, body=body)
 
 
+def _htb(index: int, handle: int, default: int, *, parent: int = netlink.ROOT, flags: int = 0) -> bytes:
+    options = attribute(netlink.OPTIONS, attribute(_INIT, _GLOBAL.pack(3, 10, default & 0xFFFF, 0, 0)))
+    return _qdisc(index, "htb", handle=handle, parent=parent, options=options, flags=flags)
+
+
 def _filter(index: int, handle: int, program: int) -> bytes:
     options = (
         attribute(_BPF_FD, struct.pack("=I", program))
@@ -366,7 +363,7 @@ def _is_htb(root: Answer) -> bool:
     if (root.kind, root.handle) != ("htb", _HANDLE):
         return False
     found = attributes(root.attributes.get(netlink.OPTIONS, memoryview(b""))).get(_INIT)
-    return found is not None and _GLOBAL.unpack_from(found)[2] == REST & 0xFFFF
+    return found is not None and _GLOBAL.unpack_from(found)[2] == LIMIT & 0xFFFF
 
 
 def _remove(route: Route, index: int, before: str = "", *, clsact: bool) -> None:

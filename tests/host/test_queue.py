@@ -46,7 +46,7 @@ def classes(on: Line) -> list[int]:
     """Bytes that have left by each class of the order."""
     shown = ["tc", "-n", on.host, "-s", "class", "show", "dev", "line0"]
     text = subprocess.run(shown, check=True, capture_output=True, text=True).stdout
-    sent = dict(re.findall(r"^class htb 1:(\w+) .*\n Sent (\d+) bytes", text, re.MULTILINE))
+    sent = dict(re.findall(r"^class htb 2:(\w+) .*\n Sent (\d+) bytes", text, re.MULTILINE))
     return [int(sent[f"{(FIRST & 0xFFFF) + i:x}"]) for i in range(CLASSES)]
 
 

@@ -9,8 +9,8 @@
 #include "cc.h"
 
 #define NCC_ORDER_CLASSES 8
-#define NCC_ORDER_FIRST 0x10010u /* class 1:10; 1:11 to 1:17 follow it */
-#define NCC_ORDER_REST 0x10018u  /* what has no place in the order */
+#define NCC_ORDER_FIRST 0x20010u /* class 2:10; 2:11 to 2:17 follow it */
+#define NCC_ORDER_REST 0x20018u  /* what has no place in the order */
 #define NCC_ORDER_OPEN 0x10003u  /* outside the host's limit */
 
 /* setsockopt by which an application tells the size of the message that it is about to write, in bytes (32 bits). Where
