@@ -150,6 +150,19 @@ class TestOrder:
         with host.opened(socket.SOCK_STREAM) as other, pytest.raises(OSError, match="not available"):
             other.setsockopt(SIZE_LEVEL, SIZE_OPTION, struct.pack("=I", 50_000))
 
+    def test_a_message_that_moves_to_later_classes_stays_in_order(self, host: Host) -> None:
+        with host.queue(timeout_s=60.0) as (program, made), host.listening() as listener:
+            made.limit(4e6)
+            with host.opened(socket.SOCK_STREAM) as sender:
+                sender.connect(host.to)
+                end, got = listener.accept()[0], 0
+                sender.sendall(bytes(200_000))
+                while got < 200_000:
+                    got += len(end.recv(1 << 20))
+                end.close()
+            assert program.counters()["demotions"] >= 3
+        assert host.out_of_order() == 0
+
     def test_the_end_of_a_connection_does_not_overtake_its_payload(self, host: Host) -> None:
         with host.queue(timeout_s=60.0) as (_, made), host.listening() as listener:
             made.limit(1e6)
