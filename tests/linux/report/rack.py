@@ -23,9 +23,10 @@ from ncc.envs.linux.shim import Shim
 from ncc.harness.controller import Controller
 from ncc.harness.limiter import RateLimiter
 from ncc.harness.run import Run, eval_flow_seed, run_once
+from ncc.metrics.bounds import LOWEST, bound_summary
 from ncc.metrics.fairness import jain_index
-from ncc.metrics.stats import interval
-from ncc.metrics.summary import host_ports
+from ncc.metrics.stats import gap_closed, interval
+from ncc.metrics.summary import host_ports, summarise
 from ncc.run.compose import composed, load_datapath
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
@@ -215,6 +216,34 @@ def figures_of(run: Run) -> dict[str, float]:
         "ACKs per packet": float(ports.tx_pkts[receivers].sum()) / float(flows.sent_pkts.sum()),
         "Jain index": float(jain_index(columns["goodput_bps"].mean(axis=0))),
     }
+
+
+def told(*, quick: bool) -> Iterator[Row]:
+    """NCC on an uplink where applications tell sizes: how far its mean FCT goes from DCTCP's to the SRPT bound."""
+    policy, dctcp = controller_of("ncc"), controller_of("dctcp")
+    policy = policy.replace(stack=policy.stack.replace(order="srpt", order_params=()))
+    seeds = range(2 if quick else 10)
+    for load_frac in (0.6, 0.8):
+        overrides = ("scenario.duration_s=4", "scenario.drain_s=4", f"scenario.workload.flows.load_frac={load_frac}")
+        scenario = lab("lab_uplink", *overrides)
+        bound_s = [bound_summary(scenario, eval_flow_seed(seed), LOWEST)["fct_mean_s"] for seed in seeds]
+        for datapath in ("linux", "packetsim"):
+            means_s = list[list[float]]()
+            for controller in (policy, dctcp):
+                limiter = LimiterFactory(None)(controller, scenario)
+                runs = [run_of(datapath, scenario, controller, limiter, seed) for seed in seeds]
+                means_s.append([mean_fct_s(run) if run.valid else np.nan for run in runs])
+            row: Row = {"load (%)": round(100 * load_frac), "datapath": datapath}
+            for name, means in zip(("NCC", "DCTCP", "SRPT bound"), (*means_s, bound_s), strict=True):
+                row[f"{name} (ms)"] = spread(1e3 * np.array(means), 1)
+            way = gap_closed(means_s[0], means_s[1], bound_s)
+            yield row | {"of the way": f"{way.estimate:.2f} [{way.low:.2f}, {way.high:.2f}], {way.n} seeds"}
+
+
+def mean_fct_s(run: Run) -> float:
+    """Mean FCT of a run in seconds."""
+    records = run.records
+    return summarise(run.scenario, run.flows, records.flows, records.ports, run.epochs)["fct_mean_s"]
 
 
 REORDERING = {
