@@ -16,11 +16,10 @@ MS_PER_S = 1000
 KERNEL_INITIAL_RTO_S = 1.0
 """Initial retransmission timeout of the kernel, TCP_TIMEOUT_INIT."""
 KERNEL_SEND_BUFFER_BYTES = 16_384
-"""Send buffer of a new socket, in memory: the kernel's own default of tcp_wmem."""
+"""Send buffer of a new socket, in memory: the kernel's own default of tcp_wmem. As measured it takes
+`Nic.first_write_pkts` at the first write, because it has grown by then."""
 TELLS_SIZES = 2**31 - 1
 """`TrafficOptions.tells_bytes` with which senders tell whole sizes of flows."""
-KERNEL_SEND_BUFFER_PKTS = 22
-"""Full packets whose payload a connection's buffer takes at the first write, as measured: it has grown by then."""
 KERNEL_TIMER_SLACK_S = 2e-3
 """Addition to the kernel's timers of loss probes and of reordering, TCP_TIMEOUT_MIN_US."""
 ROUNDING = 1e-6
@@ -63,7 +62,7 @@ def of_host(transport: Transport, nic: Nic, mode: Mode | None = None) -> dict[st
     """
     queued = max(nic.small_queue_bytes, HELD_BYTES) if mode is not None else nic.small_queue_bytes
     send, receive = transport.send_buffer_bytes, transport.receive_buffer_bytes
-    first = KERNEL_SEND_BUFFER_BYTES if nic.knows == "backlog" else send
+    first = _first_buffer_bytes(transport, nic) if nic.knows == "backlog" else send
     return {
         "net/ipv4/tcp_ecn": "1",
         "net/ipv4/tcp_no_metrics_save": "1",
@@ -81,6 +80,14 @@ def of_host(transport: Transport, nic: Nic, mode: Mode | None = None) -> dict[st
     }
 
 
+def _first_buffer_bytes(transport: Transport, nic: Nic) -> int:
+    """Return the send buffer of a new socket, in memory."""
+    if nic.first_write_pkts == Nic().first_write_pkts:
+        return KERNEL_SEND_BUFFER_BYTES
+    payload_bytes = nic.first_write_pkts * (transport.mtu_bytes - HEADER_BYTES)
+    return SKB_OVERHEAD * min(payload_bytes, transport.send_buffer_bytes)
+
+
 def told_bytes(transport: Transport, nic: Nic) -> int:
     """Return the most bytes of a flow that its sender tells the host's queue before it writes.
 
@@ -89,7 +96,7 @@ def told_bytes(transport: Transport, nic: Nic) -> int:
     """
     if nic.knows == "sizes":
         return TELLS_SIZES
-    return KERNEL_SEND_BUFFER_PKTS * (transport.mtu_bytes - HEADER_BYTES)
+    return nic.first_write_pkts * (transport.mtu_bytes - HEADER_BYTES)
 
 
 def least_rto_s(transport: Transport, mode: Mode | None) -> float:

@@ -30,12 +30,11 @@ inline uint64_t WrittenBytes(const Spec &spec, const FlowSpec &flow, int64_t now
 inline uint64_t KnownBytes(const Spec &spec, const FlowSpec &flow, int64_t now_ns, uint64_t acked_bytes,
                            uint64_t cwnd_bytes)
 {
-    constexpr uint64_t kLeastPkts = 22; // room of a new socket; measured with the default tcp_wmem
-    constexpr uint64_t kWindows = 2;    // tcp_sndbuf_expand
+    constexpr uint64_t kWindows = 2; // tcp_sndbuf_expand
     if (!spec.backlog) {
         return flow.size_bytes;
     }
-    const uint64_t least_bytes = kLeastPkts * spec.mss_bytes();
+    const uint64_t least_bytes = static_cast<uint64_t>(spec.first_write_pkts) * spec.mss_bytes();
     const uint64_t room_bytes =
         std::min<uint64_t>(std::max(least_bytes, kWindows * cwnd_bytes), spec.send_buffer_bytes);
     return std::min(WrittenBytes(spec, flow, now_ns), acked_bytes + room_bytes);

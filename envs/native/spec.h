@@ -77,11 +77,12 @@ struct Spec {
 
     uint64_t bucket_bytes = 3000;
     uint64_t small_queue_bytes = 6000;
-    bool backlog = false;    // hosts know what applications have written, not the sizes of flows
-    bool receivers = false;  // receivers tell their senders when to start, and how fast to send (gates.h)
-    int64_t patience_ns = 0; // for which a held flow waits for a first word
-    int64_t queue_ns = 0;    // longest wait in the queue of a port
-    bool instant = false;    // an oracle: receivers know of flows at once, and what they say is heard at once
+    uint32_t first_write_pkts = 22; // room of a new socket's send buffer
+    bool backlog = false;           // hosts know what applications have written, not the sizes of flows
+    bool receivers = false;         // receivers tell their senders when to start, and how fast to send (gates.h)
+    int64_t patience_ns = 0;        // for which a held flow waits for a first word
+    int64_t queue_ns = 0;           // longest wait in the queue of a port
+    bool instant = false;           // an oracle: receivers know of flows at once, and what they say is heard at once
     int64_t period_ns = 1'000'000;
     int64_t latency_ns = 0;
 

@@ -84,6 +84,7 @@ def spec_of(
     spec.bucket_bytes = nic.bucket_bytes
     spec.small_queue_bytes = nic.small_queue_bytes
     spec.backlog = nic.knows == "backlog"
+    spec.first_write_pkts = nic.first_write_pkts
     if stack.hold and not scenario.has_receivers:
         raise ConfigError("hold needs receivers: set Scenario.neighbourhoods to receivers or both")
     spec.receivers, spec.instant = scenario.has_receivers, stack.messages == "instant"

@@ -113,9 +113,13 @@ class Nic(Value, frozen=True):
     knows: Knows = "sizes"
     """Part of a flow's size that its host knows. `sizes`: all of it from the beginning. `backlog`: what is
     acknowledged, and what the application has written since, which it does as soon as the send buffer has room. That
-    buffer grows as in Linux, to 22 packets or two windows, at most `transport.send_buffer_bytes`. What is known never
-    falls. Flow orders, the signals of what is queued, and so all that hosts observe and share go by it; results, and
+    buffer grows as in Linux, to `first_write_pkts` or two windows, at most `transport.send_buffer_bytes`. What is known
+    never falls. Flow orders, the signals of what is queued, and so all that hosts observe and share go by it; results, and
     the signals `active_per_byte` and `active_left` of rewards, by true sizes."""
+    first_write_pkts: Annotated[int, Meta(ge=1, le=1_000_000)] = 22
+    """Payload that the send buffer of a new socket takes at once, in full packets (`knows: backlog` only). Linux has 22,
+    as measured with its default of net.ipv4.tcp_wmem, and whatever its administrator chooses: a message that fits is
+    known from its first packet on."""
 
 
 class Scenario(Value, frozen=True):
@@ -239,6 +243,7 @@ class Scenario(Value, frozen=True):
             (plain, "sharing_silent_from_s", 0.0),
             (plain, "sharing_unsynchronised", False),
             (plain["nic"], "knows", "sizes"),
+            (plain["nic"], "first_write_pkts", 22),
             *((part, "writes", "at_once") for part in traffic),
             *((part, "announced", False) for part in traffic),
             *((part, "receivers", 1) for part in traffic if part["kind"] == "incast"),
