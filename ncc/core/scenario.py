@@ -114,12 +114,12 @@ class Nic(Value, frozen=True):
     """Part of a flow's size that its host knows. `sizes`: all of it from the beginning. `backlog`: what is
     acknowledged, and what the application has written since, which it does as soon as the send buffer has room. That
     buffer grows as in Linux, to `first_write_pkts` or two windows, at most `transport.send_buffer_bytes`. What is known
-    never falls. Flow orders, the signals of what is queued, and so all that hosts observe and share go by it; results, and
-    the signals `active_per_byte` and `active_left` of rewards, by true sizes."""
+    never falls. Flow orders, the signals of what is queued, and so all that hosts observe and share go by it; results,
+    and the signals `active_per_byte` and `active_left` of rewards, by true sizes."""
     first_write_pkts: Annotated[int, Meta(ge=1, le=1_000_000)] = 22
-    """Payload that the send buffer of a new socket takes at once, in full packets (`knows: backlog` only). Linux has 22,
-    as measured with its default of net.ipv4.tcp_wmem, and whatever its administrator chooses: a message that fits is
-    known from its first packet on."""
+    """Payload that the send buffer of a new socket takes at once, in full packets (`knows: backlog` only). Linux has
+    22, as measured with its default of net.ipv4.tcp_wmem, and whatever its administrator chooses: a message that fits
+    is known from its first packet on."""
 
 
 class Scenario(Value, frozen=True):

@@ -14,6 +14,8 @@ from ncc.host.peers import PORT
 LONGEST_S = 1e9
 """Thirty years: longer times are mistakes, or too long for a clock."""
 
+SEND_BUFFER_BYTES = (1 << 14, 1 << 26)
+"""Bounds of `--send-buffer`: below, the kernel's own is larger; a socket can hold so much memory twice."""
 FLOOR_FRAC = 0.01
 """Least limit over the link's rate unless an operator says otherwise."""
 
@@ -160,6 +162,13 @@ def run_options(parser: argparse.ArgumentParser) -> None:
         choices=("kernel", "pacing"),
         help="limit all that leaves the interface, in its queue, or only connections of the transport, by pacing "
         "(kernel, if an --interface is named)",
+    )
+    add(
+        "--send-buffer",
+        type=whole(*SEND_BUFFER_BYTES),
+        metavar="BYTES",
+        help="payload that applications can write at once to a new connection, in this network namespace (the kernel's "
+        "choice, some 30 KB): of a message that fits, the agent knows the size",
     )
     add("--default", action="store_true", help="have all new connections run by it, and ECN as it needs: two sysctls")
     add("--name", metavar="NAME", help="that sockets ask for by TCP_CONGESTION (ncc_<controller>)")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """All that an agent changes of a network namespace and puts back, even after a SIGKILL, if late: ``ncc host restore``.
 
-Two sysctls for `--default`, one for an order among flows, and queues, which are known by their filter. Former values of
+Two sysctls for `--default`, two for an order among flows, and queues, which are known by their filter. Former values of
 sysctls are written below `machine.FOLDER` before they are changed, for the next agent and for ``restore``.
 """
 
@@ -9,7 +9,7 @@ import argparse
 import fcntl
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,12 +17,15 @@ import msgspec
 
 from ncc.core.errors import DatapathError, ResultError
 from ncc.envs.linux import machine, queue
+from ncc.envs.linux.stack import SKB_OVERHEAD
 from ncc.harness.atomic import write_text
 
 DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 ECN = Path("/proc/sys/net/ipv4/tcp_ecn")
 AUTOCORKING = Path("/proc/sys/net/ipv4/tcp_autocorking")
 """Holds the last bytes of a message back until its first packet has left, which a queue of the host's own delays."""
+SEND_BUFFER = Path("/proc/sys/net/ipv4/tcp_wmem")
+"""Least, first and largest send buffer of a socket, in bytes of memory; packets take up to twice their payload."""
 
 
 class Changed(msgspec.Struct, frozen=True):
@@ -32,7 +35,14 @@ class Changed(msgspec.Struct, frozen=True):
     set: str
 
 
-def check_settable(paths: Sequence[Path]) -> None:
+def first_send_buffer(payload_bytes: int) -> str:
+    """Return the value of `SEND_BUFFER` with which a new socket takes so much payload at once, or more."""
+    least, first, largest = map(int, _read(SEND_BUFFER).split())
+    first = max(first, SKB_OVERHEAD * payload_bytes)
+    return f"{least}\t{first}\t{max(first, largest)}"
+
+
+def check_settable(paths: Iterable[Path]) -> None:
     """Raise `DatapathError` for a sysctl that this process may not write."""
     for path in paths:
         if not os.access(path, os.W_OK, effective_ids=True):
@@ -40,26 +50,25 @@ def check_settable(paths: Sequence[Path]) -> None:
 
 
 @contextmanager
-def changed(paths: Sequence[Path], congestion: str) -> Iterator[None]:
-    """Set the sysctls of `paths`, of which `DEFAULT` to `congestion`; the caller holds the lock (`alone`).
+def changed(wanted: Mapping[Path, str]) -> Iterator[None]:
+    """Set sysctls to the values that are wanted, as the kernel writes them; the caller holds the lock (`alone`).
 
     They are put back afterwards, unless somebody else has changed them.
 
     Raises:
         DatapathError: the kernel refuses.
     """
-    if not paths:
+    if not wanted:
         yield
         return
-    wanted = {DEFAULT: congestion, ECN: "1", AUTOCORKING: "0"}
     settings = _left()  # what this agent does not change goes back with the rest
-    for path in paths:
+    for path, value in wanted.items():
         now, known = _read(path), settings.get(str(path))
-        settings[str(path)] = Changed(known.before if known and known.set == now else now, wanted[path])
+        settings[str(path)] = Changed(known.before if known and known.set == now else now, value)
     write_text(_record(), msgspec.json.encode(settings).decode())
     try:
-        for path in paths:
-            _write(path, wanted[path])
+        for path, value in wanted.items():
+            _write(path, value)
         yield
     finally:
         _restore(settings)
@@ -109,7 +118,8 @@ def _left() -> dict[str, Changed]:
         raise ResultError(
             f"{_record()} cannot be used ({error}): look at it, set net.ipv4.tcp_congestion_control by hand, remove it"
         ) from None
-    return {name: setting for name, setting in found.items() if name in map(str, (DEFAULT, ECN, AUTOCORKING))}
+    ours = {str(path) for path in (DEFAULT, ECN, AUTOCORKING, SEND_BUFFER)}
+    return {name: setting for name, setting in found.items() if name in ours}
 
 
 @contextmanager

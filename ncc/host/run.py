@@ -37,7 +37,7 @@ from ncc.host.neighbourhood import Neighbourhood, limiter_of
 from ncc.host.peers import parse_peers
 from ncc.host.plan import Plan, planned
 from ncc.host.receivers import Receivers
-from ncc.host.restore import AUTOCORKING, DEFAULT, ECN, alone, changed, check_settable
+from ncc.host.restore import AUTOCORKING, DEFAULT, ECN, SEND_BUFFER, alone, changed, check_settable, first_send_buffer
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 USER_SLOTS = layout.FLOWS_MAX // 2
@@ -78,7 +78,7 @@ def command(options: argparse.Namespace) -> int:
         if shows is not None:
             shows(AgentCollector(loop, plan.file, log))
         undo.callback(live.lift)
-        undo.enter_context(changed(sysctls, live.shim.name))
+        undo.enter_context(changed({path: value or live.shim.name for path, value in sysctls.items()}))
         undo.enter_context(stop.insisted())
         log.info(
             "started",
@@ -193,15 +193,20 @@ def _receivers(plan: Plan, exchange: Exchange, live: Live, undo: ExitStack) -> R
     return found
 
 
-def _sysctls(options: argparse.Namespace, plan: Plan, undo: ExitStack) -> list[Path]:
-    """Sysctls that the agent changes, each of which it may; the lock on them is held until `undo` is closed."""
+def _sysctls(options: argparse.Namespace, plan: Plan, undo: ExitStack) -> dict[Path, str]:
+    """Return the sysctls that the agent changes, each of which it may, and their values; an empty one is its name.
+
+    The lock on them is held until `undo` is closed.
+    """
     if options.dry_run:
-        return []
-    found = [DEFAULT] if options.default else []
+        return {}
+    found = {DEFAULT: ""} if options.default else {}
     if options.default and extension().ecn(plan.file.header.stack.transport):
-        found.append(ECN)
+        found[ECN] = "1"
     if plan.order == "kernel":
-        found.append(AUTOCORKING)
+        found[AUTOCORKING] = "0"
+    if options.send_buffer is not None:
+        found[SEND_BUFFER] = first_send_buffer(options.send_buffer)
     check_settable(found)
     if found:
         undo.enter_context(alone())

@@ -52,6 +52,15 @@ def test_a_long_flow_is_known_as_far_as_the_send_buffer_reaches(simulator: Simul
     assert queued(backlog)[last] + left[last] == pytest.approx(4_000_000, rel=0.1)
 
 
+def test_a_message_that_fits_a_new_socket_is_known_at_once(simulator: Simulator) -> None:
+    flows = (flow("s0", "r0", 1_000_000),)
+    sizes, backlog = (
+        queued(run(simulator, fixed(PATH, *flows, period_s=1e-4, nic=nic), max_epochs=4000))
+        for nic in (Nic(), Nic(knows="backlog", first_write_pkts=-(-1_000_000 // MSS)))
+    )
+    np.testing.assert_array_equal(sizes, backlog)
+
+
 def test_the_send_buffer_of_the_scenario_is_the_most(simulator: Simulator) -> None:
     assert queued(alone(simulator, 4_000_000, "backlog", send_buffer_bytes=40_000)).max() <= 40_000
 

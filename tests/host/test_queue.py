@@ -22,7 +22,7 @@ from ncc.envs.linux.queue import FIRST
 from ncc.host.__main__ import main
 from ncc.policies.export import ExportSpec, export
 from ncc.policies.file import load_policy_file, packed
-from tests.host.agents import ROOT, AgentProcess
+from tests.host.agents import ROOT, AgentProcess, sysctl
 from tests.host.lines import IPV6, LIMIT_BPS, OPTIONS, PEER, Line, kill, line, sending
 from tests.linux.sockets import settled
 from tests.support.linux import TRAFFIC, needs
@@ -111,6 +111,37 @@ def test_messages_of_the_agent_itself_go_beside_the_limit(policy_path: Path, key
     beside_bytes = last["queue"]["open_bytes"] - first["queue"]["open_bytes"]
     assert messages > 1000
     assert beside_bytes == pytest.approx(messages * MESSAGE_BYTES, rel=0.1)
+
+
+def test_a_send_buffer_makes_whole_messages_known_and_is_put_back(policy_path: Path) -> None:
+    def buffers() -> list[int]:
+        return [int(text) for text in sysctl(on.host, "tcp_wmem").split()]
+
+    def room() -> int:
+        """Payload that a new connection takes at once."""
+        with on.connected() as sender:
+            sender.setblocking(False)
+            return sum(iter(lambda: sent(sender), 0))
+
+    def sent(sender: socket.socket) -> int:
+        try:
+            return sender.send(bytes(1 << 14))
+        except BlockingIOError:
+            return 0
+
+    with line() as on:
+        before = buffers(), room()
+        agent = AgentProcess(on.host, [str(policy_path), *NAMED, "--send-buffer", "1000000"])
+        try:
+            agent.wait_for("started")
+            during = buffers(), room()
+            assert agent.end() == 0
+        finally:
+            agent.close()
+        assert during[0] == [before[0][0], 2_000_000, before[0][2]]
+        assert buffers() == before[0]
+        assert before[1] < 400_000
+        assert 1_000_000 <= during[1] <= 2_500_000
 
 
 @pytest.mark.parametrize("after_s", [-0.1, -0.5, 1.0])

@@ -25,7 +25,7 @@ def sysctls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
     monkeypatch.setattr(queue, "restore", lambda _: False)
     with monkeypatch.context() as killed:
         killed.setattr(restore, "_restore", lambda _: None)
-        with restore.alone(), restore.changed([default, ecn], "ncc_dctcp"):
+        with restore.alone(), restore.changed({default: "ncc_dctcp", ecn: "1"}):
             pass
     assert (default.read_text(), ecn.read_text()) == ("ncc_dctcp", "1")
     return default, ecn
@@ -33,7 +33,7 @@ def sysctls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
 
 def test_the_next_agent_puts_back_what_it_did_not_set_itself(sysctls: tuple[Path, Path], tmp_path: Path) -> None:
     default, ecn = sysctls
-    with restore.alone(), restore.changed([default], "ncc_cubic"):
+    with restore.alone(), restore.changed({default: "ncc_cubic"}):
         assert (default.read_text(), ecn.read_text()) == ("ncc_cubic", "1")
     assert (default.read_text(), ecn.read_text()) == ("cubic", "2")
     assert not list(tmp_path.glob("run/*.json"))
