@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`HostQueue`: a host's limit and an order among its flows, in the queue of its network device.
 
-Two HTBs make it: one limits, and one within its limit orders. A program before them (bpf/order.bpf.c) names the class of
-each packet:
+Two HTBs make it: one limits, and one within its limit orders. A program before them (bpf/order.bpf.c) names the class
+of each packet:
 
 - 1:2 is the line, 1:18 below it the host's limit, which takes all that has no other class;
 - 2:10 to 2:17 within the limit are the classes of the order, the first of which goes first: packets without payload and
   the shortest messages. What is known of a message is its bytes that are acknowledged, in flight and written;
-- 2:18, after them, takes what has no place in the order: other protocols than TCP, forwarded packets;
+- 2:18 takes turns with 2:17, the last of them, and takes what has no place in the order: other protocols than TCP,
+  forwarded packets;
 - 1:3 beside the limit takes ARP, LLDP and their like, what this process sends with SO_PRIORITY `OPEN`, and everything
   while user space is silent.
 
-The classes of the order never reach their rate, so an HTB serves them in strict order. Classes that borrow would not do:
-the first packet of each, and one more after a minute, would go ahead of all that borrow, and overtake packets of its own
-message. The limit holds for everything that leaves the device but for 1:3, whichever congestion control sends it.
+The classes of the order never reach their rate, so an HTB serves them in strict order. Classes that borrow would not
+do: the first packet of each, and one more after a minute, would go ahead of all that borrow, and overtake packets of
+its own message. The limit holds for everything that leaves the device but for 1:3, whichever congestion control
+sends it.
 """
 
 import ctypes
@@ -116,8 +118,7 @@ class HostQueue:
 
     def _set_up(self, program: OrderProgram) -> None:
         route, index = self._opened(), self._index
-        if left := _filter_handle(route, index):  # of a process that was killed
-            _remove(route, index, clsact=left == _WITH_CLSACT)
+        _remove_left(route, index)
         self.before = _root(route, index, self.interface)
         _check_first(route, index, self.interface)
         self._ours = True
@@ -206,11 +207,22 @@ class HostQueue:
             stats = attributes(each.attributes.get(netlink.STATS, memoryview(b"")))
             if _BASIC not in stats or _QUEUE not in stats:
                 continue
-            (found["limited_bytes" if each.handle == LIMIT else "open_bytes"],) = struct.unpack_from("=Q", stats[_BASIC])
+            (sent,) = struct.unpack_from("=Q", stats[_BASIC])
+            found["limited_bytes" if each.handle == LIMIT else "open_bytes"] = sent
             _, backlog, dropped = struct.unpack_from("=3I", stats[_QUEUE])
             found["backlog_bytes"] += backlog
             found["dropped_pkts"] += dropped
         return found
+
+    def check(self) -> None:
+        """Raise `DatapathError` if another program has removed ours, or may decide before it: see `_check_first`."""
+        route = self._opened()
+        _check_first(route, self._index, self.interface)
+        if not _filter_handle(route, self._index):
+            raise DatapathError(
+                f"Another program has removed the filter {_FILTER.decode()} of {self.interface}, without which the "
+                "limit of a killed agent would stay: leave its clsact alone, and start the agent again."
+            )
 
     def close(self) -> None:
         """Remove the queue and the program, and put the former root queue back."""
@@ -239,7 +251,7 @@ def occupied(interface: str) -> str:
     route = Route()
     try:
         found = _set_up_by_hand(route, index)
-        left = found is not None and _is_htb(found) and _filter_handle(route, index) > 0
+        left = found is not None and _is_htb(found) and (_filter_handle(route, index) > 0 or _has_order(route, index))
     finally:
         route.close()
     return "" if found is None or left else f"{found.kind} {found.handle >> 16:x}:"
@@ -255,9 +267,7 @@ def restore(interface: str, before: str = "") -> bool:
     index, *_ = _device(interface)
     route = Route()
     try:
-        if found := _filter_handle(route, index):
-            _remove(route, index, before, clsact=found == _WITH_CLSACT)
-        return found > 0
+        return _remove_left(route, index, before)
     except OSError as error:
         raise DatapathError(f"The queue of {interface} cannot be put back: {os.strerror(error.errno or 0)}.") from None
     finally:
@@ -364,6 +374,22 @@ def _is_htb(root: Answer) -> bool:
         return False
     found = attributes(root.attributes.get(netlink.OPTIONS, memoryview(b""))).get(_INIT)
     return found is not None and _GLOBAL.unpack_from(found)[2] == LIMIT & 0xFFFF
+
+
+def _has_order(route: Route, index: int) -> bool:
+    """Return True if a device has the HTB of the order, by which a queue whose filter somebody removed is known."""
+    found = list(route.ask(request(netlink.GET_QDISC, netlink.DUMP, index)))
+    return any((each.index, each.handle, each.parent, each.kind) == (index, _ORDER, LIMIT, "htb") for each in found)
+
+
+def _remove_left(route: Route, index: int, before: str = "") -> bool:
+    """Remove what a process that was killed left at a device; return False if there is nothing."""
+    handle = _filter_handle(route, index)
+    root = None if handle else _set_up_by_hand(route, index)
+    if not handle and not (root is not None and _is_htb(root) and _has_order(route, index)):
+        return False
+    _remove(route, index, before, clsact=handle == _WITH_CLSACT)
+    return True
 
 
 def _remove(route: Route, index: int, before: str = "", *, clsact: bool) -> None:

@@ -30,7 +30,7 @@ class LiveQueues(Queues):
         """Bring `counts` up to date, from the thread that limits.
 
         Raises:
-            DatapathError: another program has replaced a queue.
+            DatapathError: another program has replaced a queue, or comes before ours (`HostQueue.check`).
         """
         found = self.counters()
         counts = {name: found[name] for name in GROWING}
@@ -39,3 +39,5 @@ class LiveQueues(Queues):
                 f"Another program has replaced the queue of {', '.join(self._names)}: nothing limits what leaves."
             )
         self.counts = counts
+        for queue in self._queues:
+            queue.check()

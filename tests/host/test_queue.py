@@ -203,6 +203,28 @@ def test_a_queue_that_somebody_replaces_ends_the_agent(policy_path: Path) -> Non
         assert on.state()[0].startswith("qdisc pfifo "), "what somebody set up stays"
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_filter_that_somebody_removes_leaves_no_limit(policy_path: Path, killed: bool) -> None:
+    with line() as on, on.connected() as sender, sending(sender):
+        before = on.state()
+        agent = AgentProcess(on.host, [str(policy_path), *NAMED])
+        try:
+            agent.wait_for("started")
+            near(on)
+            if killed:
+                agent.close()
+            subprocess.run(["tc", "-n", on.host, *["qdisc", "del", "dev", "line0", "clsact"]], check=True)
+            if not killed:
+                assert agent.process.wait(20) == 1
+                assert "removed the filter ncc_order of line0" in agent.wait_for("ended")["why"]
+        finally:
+            agent.close()
+        if killed:
+            assert "line0 is without an agent's queue again" in on.restore()
+        assert on.state() == before
+        assert settled(on.rate_bps, lambda bps: bps > 2 * LIMIT_BPS) > 2 * LIMIT_BPS
+
+
 def test_the_size_that_an_application_tells_gives_its_place_in_the_order(tmp_path: Path) -> None:
     file = load_policy_file(export(ExportSpec(policy="ncc_host", out=str(tmp_path / "trained.ncc"), period_s=0.001)))
     largest = tuple((f"class{i}_bytes", PIECE_BYTES * i) for i in range(1, 8))

@@ -131,6 +131,9 @@ class TestOrder:
     def test_a_told_size_counts_from_the_first_packet(self, host: Host) -> None:
         with host.queue(timeout_s=60.0) as (program, _), host.listening() as listener:
             assert program.takes_sizes
+            for wrong in (b"", b"1", bytes(8)):
+                with host.opened(socket.SOCK_STREAM) as refused, pytest.raises(PermissionError):
+                    refused.setsockopt(SIZE_LEVEL, SIZE_OPTION, wrong)
             demotions = []
             for told in (False, True):
                 with host.opened(socket.SOCK_STREAM) as sender:

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * An order among the packets of a host, as a tc program before the host's queue (queue.py): it names the class in which
- * a packet waits. The queue is an HTB, which takes the class that `skb->priority` names before it looks at any filter.
+ * a packet waits. The queue is an HTB within an HTB, each of which takes the class that `skb->priority` names before it
+ * looks at any filter, and its default class if that is of the other.
  *
  * The order is by what is known of a message: the bytes of it that are acknowledged, those in flight, and those that
  * the application has written. For a message that fits the send buffer that is its size; for a longer one it grows with
@@ -206,7 +207,7 @@ SEC("cgroup/setsockopt") int ncc_order_told(struct bpf_sockopt *option)
 
     if (option->level != NCC_ORDER_LEVEL || option->optname != NCC_ORDER_SIZE)
         return 1;
-    if (!option->sk || (const void *)(bytes + 1) > option->optval_end)
+    if (!option->sk || option->optlen != sizeof(*bytes) || (const void *)(bytes + 1) > option->optval_end)
         return 0; /* EPERM */
     f = bpf_sk_storage_get(&flows, option->sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
     if (f)
