@@ -14,9 +14,9 @@ import psutil
 
 from ncc.core.errors import ConfigError
 from ncc.envs.linux.check import in_namespace
+from ncc.envs.linux.device import occupied
 from ncc.envs.linux.machine import namespace_cookie
 from ncc.envs.linux.objects import check_name
-from ncc.envs.linux.queue import occupied
 from ncc.envs.linux.senders import KERNEL, check_stack
 from ncc.envs.linux.settings import LinuxSettings
 from ncc.host.exchange import ExchangeSpec

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from ncc.core.errors import DatapathError, ResultError
-from ncc.envs.linux import machine, queue
+from ncc.envs.linux import device, machine
 from ncc.envs.linux.stack import SKB_OVERHEAD
 from ncc.harness.atomic import write_text
 
@@ -89,7 +89,7 @@ def restore() -> dict[str, str]:
         ResultError: the record cannot be read.
     """
     with alone():
-        freed = {name: "without an agent's queue" for _, name in socket.if_nameindex() if queue.restore(name)}
+        freed = {name: "without an agent's queue" for _, name in socket.if_nameindex() if device.restore(name)}
         return freed | _restore(_left())
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ncc.core.errors import DatapathError
-from ncc.envs.linux import machine, namespaces, queue
+from ncc.envs.linux import device, machine, namespaces
 from ncc.host import restore
 from tests.support.linux import needs
 
@@ -22,7 +22,7 @@ def sysctls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
     for name, value in (("DEFAULT", default), ("ECN", ecn)):
         monkeypatch.setattr(restore, name, value)
     monkeypatch.setattr(machine, "FOLDER", tmp_path / "run")
-    monkeypatch.setattr(queue, "restore", lambda _: False)
+    monkeypatch.setattr(device, "restore", lambda _: False)
     with monkeypatch.context() as killed:
         killed.setattr(restore, "_restore", lambda _: None)
         with restore.alone(), restore.changed({default: "ncc_dctcp", ecn: "1"}):

@@ -5,7 +5,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import numpy as np
 import pytest
@@ -134,6 +134,8 @@ class TestOrder:
             for wrong in (b"", b"1", bytes(8)):
                 with host.opened(socket.SOCK_STREAM) as refused, pytest.raises(PermissionError):
                     refused.setsockopt(SIZE_LEVEL, SIZE_OPTION, wrong)
+            with closing(OrderProgram(60.0)), host.opened(socket.SOCK_STREAM) as of_two_agents:
+                of_two_agents.setsockopt(SIZE_LEVEL, SIZE_OPTION, struct.pack("=I", 50_000))
             demotions = []
             for told in (False, True):
                 with host.opened(socket.SOCK_STREAM) as sender:

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError, DatapathError
-from ncc.envs.linux import namespaces, queue
+from ncc.envs.linux import device, namespaces
+from ncc.envs.linux.device import occupied, restore
 from ncc.envs.linux.order_program import OrderProgram
-from ncc.envs.linux.queue import HostQueue, occupied, restore
+from ncc.envs.linux.queue import HostQueue
 from ncc.envs.linux.switch import EGRESS
 from tests.linux.host import LIMIT_BPS, LINE_BPS, TIMEOUT_S, Host, tc
 from tests.linux.sockets import settled
@@ -119,7 +120,7 @@ class TestRefusals:
             (index,) = route.link_lookup(ifname=host.device)
             program = OrderProgram(TIMEOUT_S)
             if tcx:
-                attached = ctypes.CDLL("libbpf.so.1").bpf_prog_attach(program.fd, index, queue._TCX_EGRESS, 0)
+                attached = ctypes.CDLL("libbpf.so.1").bpf_prog_attach(program.fd, index, device.TCX_EGRESS, 0)
                 if attached == -errno.EINVAL:
                     pytest.skip("linux: the kernel has no tcx (6.6 and later have it)")
                 assert attached == 0, f"bpf_prog_attach: {attached}"
@@ -144,8 +145,8 @@ class TestRefusals:
         assert any(" htb " in line for line in host.root())
 
     def test_a_kernel_without_htb_is_left_as_it_is(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-        made, before = queue._qdisc, host.root()
-        monkeypatch.setattr(queue, "_qdisc", lambda index, kind, **rest: made(index, kind.replace("htb", "no"), **rest))
+        made, before = device.qdisc, host.root()
+        monkeypatch.setattr(device, "qdisc", lambda index, kind, **rest: made(index, kind.replace("htb", "no"), **rest))
         program = OrderProgram(TIMEOUT_S)
         with (
             namespaces.inside(host.rack.namespace(host.sender)),

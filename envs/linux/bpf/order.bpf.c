@@ -203,11 +203,12 @@ SEC("tc") int ncc_order(struct __sk_buff *skb)
 SEC("cgroup/setsockopt") int ncc_order_told(struct bpf_sockopt *option)
 {
     const __u32 *bytes = option->optval;
+    const int sized = option->optlen == sizeof(*bytes) || option->optlen == -1; /* -1: as another agent has left it */
     struct order_flow *f;
 
     if (option->level != NCC_ORDER_LEVEL || option->optname != NCC_ORDER_SIZE)
         return 1;
-    if (!option->sk || option->optlen != sizeof(*bytes) || (const void *)(bytes + 1) > option->optval_end)
+    if (!option->sk || !sized || (const void *)(bytes + 1) > option->optval_end)
         return 0; /* EPERM */
     f = bpf_sk_storage_get(&flows, option->sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
     if (f)
