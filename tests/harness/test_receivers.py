@@ -150,6 +150,16 @@ def test_who_has_begun_and_is_overtaken_keeps_the_floor() -> None:
     assert rates == {HOSTS[1]: pytest.approx(0.1 * G), HOSTS[2]: G}
 
 
+def test_who_is_first_and_comes_slowly_is_told_again() -> None:
+    """The message that says that it has no limit any more may be lost. A period carries 12.5 KB."""
+    made = rule()
+    told(made, at(1.0, (1, 0, 1, 3e6, 3e6, 0.0, 1e-5)))
+    told(made, at(1.0001, (1, 0, 1, 3e6, 3e6, 1e4, 1e-4), (2, 0, 1, 2e5, 2e5, 0.0, 1e-5)))
+    assert told(made, at(1.0002, (1, 0, 1, 3e6, 3e6, 2e4, 2e-4))).rate_bps.tolist() == [np.inf]
+    assert told(made, at(1.0003, (1, 0, 1, 3e6, 3e6, 2.6e4, 3e-4))).rate_bps.tolist() == [np.inf]
+    assert len(told(made, at(1.0004, (1, 0, 1, 3e6, 3e6, 3.3e4, 4e-4)))) == 0
+
+
 @given(
     st.lists(
         st.tuples(st.integers(1, 7), st.integers(1, 3), st.floats(1, 1e7), st.floats(0, 1), st.floats(0, 1e7)),
@@ -179,6 +189,7 @@ def test_grants_fit_the_port(rows: list[tuple[int, int, float, float, float]], o
         ({"kind": "receiver_rule", "floor_frac": 0}, r"controller.limit.floor_frac must be `float` > 0"),
         ({"kind": "receiver_rule", "window_frac": 0}, r"controller.limit.window_frac must be `float` > 0"),
         ({"kind": "receiver_rule", "ahead_frac": 0.6, "window_frac": 0.5}, "does not fit the buffer, got 0.6 and 0.5"),
+        ({"kind": "receiver_rule", "window_frac": 0.5}, "does not fit the buffer, got 0.6 and 0.5"),
         ({"kind": "receiver_rule", "order": "size"}, "order"),
     ],
 )
