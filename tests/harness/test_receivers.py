@@ -47,6 +47,7 @@ def scenario(**changes: object) -> Scenario:
         "duration_s": 0.03,
         "period_s": 1e-4,
         "neighbourhoods": "receivers",
+        "transport": Transport(recovery="modern"),
     } | changes
     return Scenario(**values)  # type: ignore[arg-type]
 
@@ -127,7 +128,7 @@ def test_only_changes_are_told() -> None:
     later = [(source, 0, 1, size - got, size - got, got, 1.1e-4) for source, got in ((1, 12_000.0), (2, 0.0), (3, 0.0))]
     assert len(told(made, at(1.0001, *later))) == 0, "the work ahead has fallen as the time has passed"
     later = [(*row[:6], 2.1e-4) for row in later]
-    assert len(told(made, at(1.0002, *later))) == 2, "the first has got stuck: the starts of the others move"
+    assert len(told(made, at(1.0002, *later))) == 3, "the first has got stuck: it is told again, and so are the others"
     alone = [(3, 0, 1, size, size, 0.0, 3.1e-4)]
     last = told(made, at(1.0003, *alone))
     assert (len(last), last.rate_bps[0], last.start_s[0]) == (1, np.inf, 1.0003)
@@ -256,13 +257,13 @@ def test_an_incast_has_no_timeouts_and_a_shorter_mean(transport: str) -> None:
     ruled, timeouts = burst_fct_s(f"receiver_rule{transport}", scenario())
     oracle, _ = burst_fct_s("receiver_oracle", scenario())
     assert timeouts == 0
-    assert ruled < 0.75 * plain
-    assert ruled < 1.08 * oracle
+    assert ruled < 0.85 * plain
+    assert ruled < 1.1 * oracle
 
 
-@pytest.mark.parametrize("changes", [{"handshake": False}, {"connections_per_pair": 1}, {"recovery": "modern"}])
+@pytest.mark.parametrize("changes", [{"handshake": False}, {"connections_per_pair": 1}, {}])
 def test_every_kind_of_connection_is_ruled(changes: dict[str, object]) -> None:
-    made = scenario(transport=Transport(**changes))  # type: ignore[arg-type]
+    made = scenario(transport=Transport(recovery="modern", **changes))  # type: ignore[arg-type]
     plain, _ = burst_fct_s("dctcp", made.replace(neighbourhoods="uplink"))
     ruled, timeouts = burst_fct_s("receiver_rule", made)
     assert timeouts == 0
@@ -298,9 +299,10 @@ def test_announced_bursts_leave_others_alone() -> None:
     held = scenario(workload=(("burst", BURST), ("others", others)), period_s=1e-3)
     announced = scenario(workload=(("burst", BURST.replace(announced=True)), ("others", others)), period_s=1e-3)
     assert others_s(announced) < 0.8 * others_s(held)
-    plain, lost = burst_fct_s("dctcp", scenario(neighbourhoods="uplink"))
+    plain, lost = burst_fct_s("dctcp", scenario(neighbourhoods="uplink", transport=Transport()))
     ruled, timeouts = burst_fct_s(
-        "receiver_rule", scenario(workload=(("burst", BURST.replace(announced=True)),), period_s=1e-3)
+        "receiver_rule",
+        scenario(workload=(("burst", BURST.replace(announced=True)),), period_s=1e-3, transport=Transport()),
     )
     assert ruled < 0.9 * plain
     assert timeouts < lost
