@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
+from ncc.core.errors import ConfigError
 from ncc.core.value import Name, NonNegative, Value, digest_of
 from ncc.harness.datapath import HostStack
 from ncc.harness.limiter import FixedShare, RateLimiter, Unlimited
@@ -179,6 +180,12 @@ class Controller(Value, frozen=True):
     summary: Annotated[str, Meta(max_length=200)] = ""
     stack: HostStack = HostStack()
     limit: AnyLimit = NoLimit()
+    receivers: ReceiverRuleLimit | None = None
+    """The rule of receivers beside `limit`, which is for hosts at their uplink then (`neighbourhoods: both`)."""
+
+    def check(self) -> None:
+        if self.receivers is not None and isinstance(self.limit, ReceiverRuleLimit):
+            raise ConfigError(f"controller {self.name!r} has the rule of receivers as its limit: leave `receivers` out")
 
     def digest(self) -> str:
         """Digest as of any value, in which keys of later versions count only where they are set."""
@@ -186,4 +193,6 @@ class Controller(Value, frozen=True):
         for key, default in (("hold", False), ("messages", "packets")):
             if plain["stack"][key] == default:
                 del plain["stack"][key]
+        if plain["receivers"] is None:
+            del plain["receivers"]
         return digest_of(plain)

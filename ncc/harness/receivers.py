@@ -12,9 +12,10 @@ import numpy as np
 from ncc.core.errors import ConfigError
 from ncc.core.flows import BoolArray, FloatArray, IntArray
 from ncc.core.measurement import Measurement
-from ncc.core.receivers import Decision, Edges, Grants
+from ncc.core.receivers import Decision, Edges, Grants, parts
 from ncc.core.scenario import Scenario
 from ncc.core.units import BITS_PER_BYTE
+from ncc.harness.limiter import RateLimiter
 
 AHEAD_FRAC, WINDOW_FRAC, FLOOR_FRAC = 0.6, 1 / 3, 0.03
 """Defaults of the rule. What lies ahead and a window leave some of the buffer to flows that wait for nobody."""
@@ -199,3 +200,29 @@ class ReceiverRule:
     def _on_wire(self, payload_bytes: FloatArray) -> FloatArray:
         packets: FloatArray = np.ceil(payload_bytes / self._mss_bytes)
         return payload_bytes + self._extra_bytes * packets
+
+
+class WithReceivers:
+    """A limiter of hosts at their uplink, and the rule of receivers beside it."""
+
+    def __init__(self, limiter: RateLimiter, rule: ReceiverRule) -> None:
+        self._limiter, self._rule = limiter, rule
+
+    def reset(self, scenario: Scenario, seed: int) -> None:
+        """Prepare both.
+
+        Raises:
+            ConfigError: the scenario has no neighbourhoods of both kinds.
+        """
+        if scenario.neighbourhoods != "both":
+            raise ConfigError(
+                "limits at the uplink and the rule of receivers together need Scenario.neighbourhoods both, got "
+                f"{scenario.neighbourhoods}"
+            )
+        self._limiter.reset(scenario, seed)
+        self._rule.reset(scenario, seed)
+
+    def decide(self, measurement: Measurement) -> Decision:
+        """Return the limits of the one and the messages of the other."""
+        limits_bps, _ = parts(self._limiter.decide(measurement))
+        return Decision(limits_bps, self._rule.decide(measurement).grants)

@@ -17,10 +17,11 @@ from ncc.core.topologies import LeafSpine
 from ncc.core.value import from_dict
 from ncc.core.workload import Incast, Poisson
 from ncc.envs.packetsim import PacketsimDatapath
-from ncc.harness.controller import Controller, Formula
+from ncc.harness.controller import Controller, Formula, ReceiverRuleLimit
 from ncc.harness.datapath import HostStack
 from ncc.harness.receivers import ReceiverRule
 from ncc.run.controllers import load_controller
+from ncc.run.limiters import LimiterFactory
 from tests.datapaths.runs import Simulator
 
 G = 1e9
@@ -345,3 +346,39 @@ def test_bursts_of_several_receivers_begin_together() -> None:
         assert sorted(np.unique(now, return_counts=True)[1].tolist()) == [24, 24, 24]
     with pytest.raises(ConfigError, match="receivers must be at most the 8 hosts"):
         scenario(workload=(("burst", BURST.replace(receivers=9)),))
+
+
+@pytest.mark.parametrize("uplink", ["local", "shortest_first", "ncc"])
+def test_hosts_may_have_limits_at_their_uplink_beside(uplink: str) -> None:
+    """Eight hosts under an uplink of 1 Gbit/s each: limits are those of the one, messages those of the other."""
+    policies, plain = LimiterFactory(None), load_controller(uplink)
+    both = scenario(topology=FABRIC.replace(spine_rate_bps=G), neighbourhoods="both")
+    beside = policies.resolved(plain.replace(stack=plain.stack.replace(hold=True), receivers=ReceiverRuleLimit()))
+    assert beside.stack == policies.resolved(plain).stack.replace(hold=True)
+    assert beside.digest() != policies.resolved(plain).digest()
+    limiter, alone, only = policies(beside, both), policies(plain, both), ReceiverRuleLimit().build()
+    for each in (limiter, alone, only):
+        each.reset(both, 1)
+    datapath, flows, limited, said = PacketsimDatapath(), both.flows(1), 0, 0
+    now = datapath.start(both, flows, beside.stack, 1)
+    while now.flows_finished < len(flows):
+        limits, grants = parts(limiter.decide(now))
+        np.testing.assert_array_equal(limits, parts(alone.decide(now))[0])
+        expected = only.decide(now).grants
+        assert grants is not None
+        np.testing.assert_array_equal(grants.start_s, expected.start_s)
+        limited, said = limited + int(np.isfinite(limits).sum()), said + len(grants)
+        datapath.tell(grants)
+        now = datapath.step(limits)
+    assert datapath.finish().flows.timeouts.sum() <= 0.05 * len(flows)
+    datapath.close()
+    assert limited > 0
+    assert said > len(flows)
+
+
+def test_limits_beside_receivers_need_both_neighbourhoods() -> None:
+    beside = load_controller("ncc_receivers")
+    with pytest.raises(ConfigError, match=r"need Scenario.neighbourhoods both, got receivers"):
+        LimiterFactory(None)(beside, scenario()).reset(scenario(), 1)
+    with pytest.raises(ConfigError, match="has the rule of receivers as its limit: leave `receivers` out"):
+        beside.replace(limit=ReceiverRuleLimit())
