@@ -21,7 +21,7 @@ from ncc.envs.residual import Residual
 from ncc.envs.scales import scales_of
 from ncc.harness.batch import ActionArray, ObsArray
 from ncc.harness.limiter import PolicyLimiter
-from ncc.harness.receivers import Chosen
+from ncc.harness.receivers import AHEAD_FRAC, FLOOR_FRAC, WINDOW_FRAC, Chosen
 
 FEW = 64
 """Number of small integers up to which Python's comparison is faster than numpy's reduction."""
@@ -39,9 +39,9 @@ is below 1 because limits that add up to more than the port's rate build a queue
 class RuleSetting(Value, frozen=True):
     """Parameters of `ncc.harness.receivers.ReceiverRule` for a decision; the defaults are the rule's own."""
 
-    ahead_frac: Annotated[float, Meta(ge=0, lt=1)] = 0.5
-    window_frac: Annotated[float, Meta(gt=0, le=1)] = 0.5
-    floor_frac: Annotated[float, Meta(gt=0, le=0.9)] = 0.1
+    ahead_frac: Annotated[float, Meta(ge=0, lt=1)] = AHEAD_FRAC
+    window_frac: Annotated[float, Meta(gt=0, le=1)] = WINDOW_FRAC
+    floor_frac: Annotated[float, Meta(gt=0, le=0.9)] = FLOOR_FRAC
     wait_periods: Annotated[float, Meta(ge=0, le=1000)] = 0.0
     """A flow begins no earlier than so long after its receiver has heard of it: to hold it for what may come."""
 
@@ -59,7 +59,7 @@ SETTINGS = (
     RuleSetting(ahead_frac=0.75, window_frac=0.25),
     RuleSetting(ahead_frac=0.25, window_frac=0.75),
     RuleSetting(window_frac=0.25),
-    RuleSetting(floor_frac=0.02),
+    RuleSetting(floor_frac=0.1),
     RuleSetting(floor_frac=0.5),
     RuleSetting(wait_periods=1.0),
     RuleSetting(wait_periods=4.0),

@@ -5,12 +5,13 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
+from ncc.core.errors import ConfigError
 from ncc.core.value import Name, NonNegative, Value, digest_of
 from ncc.harness.datapath import HostStack
 from ncc.harness.limiter import FixedShare, RateLimiter, Unlimited
 from ncc.harness.local import Local
 from ncc.harness.oracles import ALIKE, SLACK_PERIODS, MaxMin, ShortestFirst
-from ncc.harness.receivers import ReceiverRule
+from ncc.harness.receivers import AHEAD_FRAC, FLOOR_FRAC, WINDOW_FRAC, ReceiverRule
 
 Headroom = Annotated[float, Meta(ge=0, lt=1)]
 
@@ -104,12 +105,12 @@ class LocalLimit(Formula, frozen=True, tag="local"):
 class ReceiverRuleLimit(Formula, frozen=True, tag="receiver_rule"):
     """Start times from receivers, by the work ahead: `ncc.harness.receivers.ReceiverRule`."""
 
-    ahead_frac: Annotated[float, Meta(ge=0, lt=1)] = 0.5
+    ahead_frac: Annotated[float, Meta(ge=0, lt=1)] = AHEAD_FRAC
     """A: payload, as a share of the buffer of the receiver's down port, that may lie ahead of a flow that starts."""
-    window_frac: Annotated[float, Meta(gt=0, le=1)] = 0.5
+    window_frac: Annotated[float, Meta(gt=0, le=1)] = WINDOW_FRAC
     """Most bytes of a flow without an ACK, as a share of that buffer. Together with `ahead_frac` at most 1."""
-    floor_frac: Annotated[float, Meta(gt=0, le=1)] = 0.1
-    """Share of the port's rate for flows that have begun and have more than A ahead."""
+    floor_frac: Annotated[float, Meta(gt=0, le=1)] = FLOOR_FRAC
+    """Share of the port's rate that a flow keeps which has begun and has more than A ahead."""
     headroom_frac: Headroom = 0.03
     tolerance_s: Annotated[float, Meta(ge=0, le=1)] = 50e-6
     """A start that moves by less is not told again."""
@@ -179,6 +180,12 @@ class Controller(Value, frozen=True):
     summary: Annotated[str, Meta(max_length=200)] = ""
     stack: HostStack = HostStack()
     limit: AnyLimit = NoLimit()
+    receivers: ReceiverRuleLimit | None = None
+    """The rule of receivers beside `limit`, which is for hosts at their uplink then (`neighbourhoods: both`)."""
+
+    def check(self) -> None:
+        if self.receivers is not None and isinstance(self.limit, ReceiverRuleLimit):
+            raise ConfigError(f"controller {self.name!r} has the rule of receivers as its limit: leave `receivers` out")
 
     def digest(self) -> str:
         """Digest as of any value, in which keys of later versions count only where they are set."""
@@ -186,4 +193,6 @@ class Controller(Value, frozen=True):
         for key, default in (("hold", False), ("messages", "packets")):
             if plain["stack"][key] == default:
                 del plain["stack"][key]
+        if plain["receivers"] is None:
+            del plain["receivers"]
         return digest_of(plain)

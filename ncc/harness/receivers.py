@@ -12,10 +12,13 @@ import numpy as np
 from ncc.core.errors import ConfigError
 from ncc.core.flows import BoolArray, FloatArray, IntArray
 from ncc.core.measurement import Measurement
-from ncc.core.receivers import Decision, Edges, Grants
+from ncc.core.receivers import Decision, Edges, Grants, parts
 from ncc.core.scenario import Scenario
 from ncc.core.units import BITS_PER_BYTE
+from ncc.harness.limiter import RateLimiter
 
+AHEAD_FRAC, WINDOW_FRAC, FLOOR_FRAC = 0.6, 1 / 3, 0.03
+"""Defaults of the rule. What lies ahead and a window leave some of the buffer to flows that wait for nobody."""
 BEHIND_BYTES = 100_000
 """Without sizes, flows that have received more go behind those that have not."""
 
@@ -40,10 +43,12 @@ class _Told:
     rate_bps: FloatArray
     window_pkts: FloatArray
     at_s: FloatArray
+    received_bytes: FloatArray
+    """At the last epoch, whether something was told then or not."""
 
 
 _NONE, _NO_REAL = np.zeros(0, np.int64), np.zeros(0)
-_NOTHING_TOLD = _Told(_NONE, _NO_REAL, _NO_REAL, _NO_REAL, _NO_REAL)
+_NOTHING_TOLD = _Told(_NONE, *[_NO_REAL] * 5)
 _NO_GRANTS = Grants(_NONE, _NONE, _NO_REAL, _NO_REAL, _NONE)
 
 
@@ -52,13 +57,15 @@ class ReceiverRule:
 
     A receiver orders the flows to it and tells each the time at which all but `ahead_frac` of its port's buffer of the
     payload before it has come at (1 - headroom_frac) of the port's rate. Flows that have begun send at that rate if at
-    most so much and a period's worth lies ahead, else at `floor_frac` of it. Alone, a flow has no limit. A message goes
-    only to an edge for which something has changed: a new flow, a start moved by more than `tolerance_s`, another rate.
+    most so much and a period's worth lies ahead, else at `floor_frac` of the port's. Alone, a flow has no limit. A
+    message goes to an edge for which something has changed: a new flow, a start moved by more than `tolerance_s`,
+    another rate. It is repeated to the edge whose turn it is while less comes than at half the rate: the message that
+    let it go may be lost.
 
     Args:
         ahead_frac: A, the payload that may lie ahead of a flow that starts, as a share of the buffer.
         window_frac: most bytes of a flow without an ACK, as a share of the buffer. A and it must fit the buffer.
-        floor_frac: share of the port's rate.
+        floor_frac: share of the port's rate that a flow keeps which has begun and is overtaken.
         headroom_frac: share of the port's rate that is left free.
         tolerance_s: seconds.
         order: by the payload that is missing, or by arrival, with flows beyond `BEHIND_BYTES` last.
@@ -127,19 +134,22 @@ class ReceiverRule:
         start_s = np.where(begun, old.start_s, start_s)
         soon = ahead_bytes <= spare_bytes + capacity_bps * self._period_s / BITS_PER_BYTE
         sending = begun | (edges.received_bytes > 0)
-        rate_bps = np.where(sending & ~soon, chosen.floor_frac / self._use, 1.0) * capacity_bps
         flows = np.bincount(edges.dst, edges.flows, minlength=self._n_nodes)[edges.dst]
+        rate_bps = np.where(sending & ~soon, chosen.floor_frac / self._use, 1.0) * capacity_bps
         rate_bps[flows <= 1] = np.inf
         window_pkts = np.maximum(np.floor(chosen.window_frac * buffer_bytes / self._mtu_bytes), 1)
         window_pkts[flows <= 1] = 0
         moved = ~begun & (np.abs(start_s - old.start_s) > self._tolerance_s)
         tell = newer | moved | (rate_bps != old.rate_bps) | (window_pkts != old.window_pkts)
+        came_bytes = edges.received_bytes - old.received_bytes
+        tell |= (ahead_bytes == 0) & (came_bytes < capacity_bps * self._period_s / BITS_PER_BYTE / 2)
         self._told = _Told(
             key[by_key],
             np.where(tell, start_s, old.start_s)[by_key],
             np.where(tell, rate_bps, old.rate_bps)[by_key],
             np.where(tell, window_pkts, old.window_pkts)[by_key],
             np.where(tell, now_s, old.at_s)[by_key],
+            edges.received_bytes[by_key],
         )
         return Grants(
             src=edges.src[tell],
@@ -154,10 +164,10 @@ class ReceiverRule:
         told = self._told
         if len(told.key) == 0:
             nothing = np.zeros(len(key))
-            return _Told(key, nothing, nothing, nothing, nothing), np.zeros(len(key), np.bool_)
+            return _Told(key, *[nothing] * 5), np.zeros(len(key), np.bool_)
         row = np.minimum(np.searchsorted(told.key, key), len(told.key) - 1)
         known = told.key[row] == key
-        columns = (told.start_s, told.rate_bps, told.window_pkts, told.at_s)
+        columns = (told.start_s, told.rate_bps, told.window_pkts, told.at_s, told.received_bytes)
         found = (np.where(known, column[row], 0.0) for column in columns)
         return _Told(key, *found), known
 
@@ -190,3 +200,29 @@ class ReceiverRule:
     def _on_wire(self, payload_bytes: FloatArray) -> FloatArray:
         packets: FloatArray = np.ceil(payload_bytes / self._mss_bytes)
         return payload_bytes + self._extra_bytes * packets
+
+
+class WithReceivers:
+    """A limiter of hosts at their uplink, and the rule of receivers beside it."""
+
+    def __init__(self, limiter: RateLimiter, rule: ReceiverRule) -> None:
+        self._limiter, self._rule = limiter, rule
+
+    def reset(self, scenario: Scenario, seed: int) -> None:
+        """Prepare both.
+
+        Raises:
+            ConfigError: the scenario has no neighbourhoods of both kinds.
+        """
+        if scenario.neighbourhoods != "both":
+            raise ConfigError(
+                "limits at the uplink and the rule of receivers together need Scenario.neighbourhoods both, got "
+                f"{scenario.neighbourhoods}"
+            )
+        self._limiter.reset(scenario, seed)
+        self._rule.reset(scenario, seed)
+
+    def decide(self, measurement: Measurement) -> Decision:
+        """Return the limits of the one and the messages of the other."""
+        limits_bps, _ = parts(self._limiter.decide(measurement))
+        return Decision(limits_bps, self._rule.decide(measurement).grants)

@@ -18,6 +18,7 @@ from ncc.harness.atomic import file_digest
 from ncc.harness.controller import ClassLimit, Controller, Formula, HostsLimit, ModelLimit, PolicyLimit
 from ncc.harness.datapath import HostStack
 from ncc.harness.limiter import PolicyLimiter, RateLimiter
+from ncc.harness.receivers import WithReceivers
 from ncc.run.own_class import OwnLimiter, source_digest
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ class LimiterFactory:
     packaged: Path = FOLDER
 
     def __call__(self, controller: Controller, scenario: Scenario) -> RateLimiter:
+        limiter = self._limiter(controller, scenario)
+        return limiter if controller.receivers is None else WithReceivers(limiter, controller.receivers.build())
+
+    def _limiter(self, controller: Controller, scenario: Scenario) -> RateLimiter:
         with _named_files(controller):
             match controller.limit:
                 case Formula() as formula:
@@ -49,7 +54,10 @@ class LimiterFactory:
                     return self._policy(controller.name, policy, scenario)
 
     def resolved(self, controller: Controller) -> Controller:
-        """Return the controller with the stack that its policy was trained on, unless it uses its own."""
+        """Return the controller with the stack that its policy was trained on, unless it uses its own.
+
+        Whether flows wait for receivers stays the controller's where it has a rule of receivers.
+        """
         if isinstance(controller.limit, ModelLimit):
             trained = _trained_with(Path(controller.limit.path)).get("stack")
             return controller if trained is None else controller.replace(stack=from_dict(HostStack, trained, "stack"))
@@ -57,7 +65,10 @@ class LimiterFactory:
             return controller
         with _named_files(controller):
             path, _, meta = self._load(controller.name, controller.limit)
-            return controller.replace(stack=from_dict(HostStack, _part(meta, "stack", path), f"{path}: stack"))
+            stack = from_dict(HostStack, _part(meta, "stack", path), f"{path}: stack")
+        if controller.receivers is not None:
+            stack = stack.replace(hold=controller.stack.hold, messages=controller.stack.messages)
+        return controller.replace(stack=stack)
 
     def path(self, controller: str, limit: PolicyLimit) -> Path:
         """Path of the policy file; a packaged one is checked against its manifest."""

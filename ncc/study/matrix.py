@@ -134,9 +134,12 @@ class Matrix:
 
 
 def _all_on(datapath: DatapathSpec) -> list[Controller]:
-    """Controllers that run on the datapath, without NCC's ablations, which take trainings of their own."""
+    """Controllers that run on the datapath, without NCC's ablations, which take trainings of their own.
+
+    Those whose flows wait for receivers are left out: its networks have none.
+    """
     has = datapath.load()().transports()
-    found = [c for c in map(load_controller, controller_names()) if c.stack.transport in has]
+    found = [c for c in map(load_controller, controller_names()) if c.stack.transport in has and not c.stack.hold]
     return [c for c in found if not (isinstance(c.limit, PolicyLimit) and c.limit.pretrained not in ("", "ncc"))]
 
 

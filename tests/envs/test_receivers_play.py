@@ -144,7 +144,7 @@ def test_a_policy_of_pairs_learns_to_leave_holds_alone(tmp_path: Path) -> None:
     untrained, _ = load_policy(tmp_path / "policy_untrained.npz")
     judged, rng = RackBatch(where, PacketsimDatapath, 2), np.random.default_rng(0)
     rule = _returns(judged, lambda obs: np.full((1, 8), 7), 5)
-    assert _returns(judged, lambda obs: untrained.act(obs, rng), 5) < 1.2 * rule
+    assert _returns(judged, lambda obs: untrained.act(obs, rng), 5) < 1.1 * rule
     assert _returns(judged, lambda obs: trained.act(obs, rng), 5) > 1.05 * rule
     assert _returns(judged, lambda obs: trained.act(obs, None), 5) > 1.01 * rule
 

@@ -27,6 +27,7 @@ SMALL = rack(poisson(), hosts=2, periods=60)
         (lambda: packetsim.over_bare(flow_pkts=100, repeats=2), 4, 2),
         (lambda: packetsim.many_hosts(repeats=1, epochs=1, tiny=True), len(FABRICS) + 1, 1),
         (lambda: packetsim.recovery(repeats=1, epochs=1), 2, 1),
+        (lambda: packetsim.receivers(repeats=1, epochs=1), 3, 1),
         (lambda: training.over_ns3(epochs=20, repeats=1, racks=2, longer=2, spec=spec(SMALL)), 3, 1),
     ],
 )

@@ -210,22 +210,38 @@ def recovery(repeats: int, epochs: int) -> list[Row]:
     for name, topology in (("leaf-spine", FABRICS["leaf-spine"][0]), ("the same, buffers of 30 packets", LOSSY)):
         classic, modern = in_turn(
             repeats,
-            _HopNs(topology, epochs, Transport(recovery="classic")),
-            _HopNs(topology, epochs, Transport(recovery="modern")),
+            _HopNs(topology, epochs, transport=Transport(recovery="classic")),
+            _HopNs(topology, epochs, transport=Transport(recovery="modern")),
         )
         ratios = over(classic, modern)  # of times
         rows.append(Row(f"{name}: packets per CPU second, modern recovery over classic", ratios, "x", at_least=0.9))
     return rows
 
 
+def receivers(repeats: int, epochs: int) -> list[Row]:
+    """Packets per CPU second where receivers may tell their senders something, and over where they may not.
+
+    The engine alone is timed: gates, what receivers hear of, and what they know at the end of an epoch.
+
+    Args:
+        repeats: how often both are timed.
+        epochs: how long each time.
+    """
+    topology, title = FABRICS["leaf-spine"][0], "leaf-spine: packet-hops per CPU second"
+    without, gates = in_turn(repeats, _HopNs(topology, epochs), _HopNs(topology, epochs, neighbourhoods="receivers"))
+    return [
+        Row(f"{title}, receivers with their senders over without", over(without, gates), "x"),
+        Row(f"{title}, receivers with their senders", tuple(1e3 / ns for ns in gates), "M/s"),
+        Row(f"{title}, without", tuple(1e3 / ns for ns in without), "M/s"),
+    ]
+
+
 class _HopNs:
     """Each call times new flows; a small network is run more often, for as many packets as a large one."""
 
-    def __init__(self, topology: AnyTopology, epochs: int, transport: Transport | None = None) -> None:
+    def __init__(self, topology: AnyTopology, epochs: int, **changes: Any) -> None:
         self._hosts = len(topology.build().hosts)
-        self._scenario = _web_search(topology, self._hosts, WARM_EPOCHS + epochs)
-        if transport is not None:
-            self._scenario = self._scenario.replace(transport=transport)
+        self._scenario = _web_search(topology, self._hosts, WARM_EPOCHS + epochs).replace(**changes)
         self._epochs, self._seed = epochs, 0
 
     def __call__(self) -> float:
