@@ -14,11 +14,12 @@ import numpy as np
 from msgspec import Meta, field
 
 from ncc.core.errors import ConfigError
-from ncc.core.keys import set_key
+from ncc.core.keys import get_key, set_key
 from ncc.core.scenario import MAX_EPOCHS, Scenario, scenario_from_dict
 from ncc.core.seeding import generator
 from ncc.core.value import Count, Name, Natural, Positive, Value, from_dict
 from ncc.envs.observation import ObservationSpec, obs_dim
+from ncc.envs.residual import TrustedRanges
 from ncc.envs.scales import scales_of
 from ncc.envs.spec import EnvSpec
 
@@ -62,9 +63,13 @@ class Range(Draw, frozen=True):
     low: float
     high: float
     whole: bool = False
+    over: tuple[Name, ...] = ()
+    """Keys of the scenario by whose product the number is divided, such as what an incast brings: for its rate."""
 
     def check(self) -> None:
         name = type(self).__name__
+        if self.whole and self.over:
+            raise ConfigError(f"{name}.whole must be false with `over`: a quotient is no whole number")
         if self.low > self.high:
             raise ConfigError(f"{name}.low must not exceed high ({self.high:g}), got {self.low:g}")
         for end in ("low", "high"):
@@ -124,6 +129,8 @@ class Family(Value, frozen=True):
             if key in NOT_VARIED:
                 raise ConfigError(f"Family.varies cannot have {key!r}: {NOT_VARIED[key]}")
             try:
+                for other in draw.over if isinstance(draw, Range) else ():
+                    get_key(plain, other)
                 set_key(plain, key, draw.ends[0], new=False)
             except ConfigError as error:
                 raise ConfigError(f"Family.varies: {error}") from None
@@ -143,7 +150,9 @@ class Families(Value, frozen=True):
 
     hosts_per_slot: Annotated[int, Meta(ge=1, le=4096)] = 64
     epochs: Annotated[int, Meta(ge=1, le=MAX_EPOCHS)] = 500
-    """Length of every episode in epochs, whatever its `Scenario.period_s`."""
+    """Epochs of every episode in which flows arrive, whatever its `Scenario.period_s`."""
+    drain_epochs: Annotated[int, Meta(ge=0, le=MAX_EPOCHS)] = 0
+    """Epochs after them, so that a learner pays for what it has put off."""
     stuck_frac: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     """Fraction of the time, after the start of an episode, in which a slot's hosts have random limits, whatever they
     decide. Learners so meet states that good decisions never lead to, such as a rack in which all hosts hold back, and
@@ -206,6 +215,9 @@ class Families(Value, frozen=True):
         try:
             for key, value in sorted(values.items()):  # parents of a key before the key
                 set_key(plain, key, copy.deepcopy(value), new=False)
+            for key, draw in self.of[name].varies.items():
+                for other in draw.over if isinstance(draw, Range) else ():
+                    set_key(plain, key, get_key(plain, key) / get_key(plain, other), new=False)
             plain |= {"name": name, "duration_s": self.epochs * plain["period_s"]}
             scenario = scenario_from_dict(plain)
             if EnvSpec(scenario=scenario).finite:
@@ -225,8 +237,13 @@ class Families(Value, frozen=True):
         return scenario
 
 
-def check_families(families: Families, observation: ObservationSpec) -> int:
+def check_families(families: Families, observation: ObservationSpec, within: TrustedRanges | None = None) -> int:
     """Check every family (`Families.tried`), and that hosts of all of them observe equally many numbers.
+
+    Args:
+        families: the families.
+        observation: what hosts observe.
+        within: ranges in which a policy is trusted (`ActionSpec.within`): what is trained on must be inside.
 
     Returns:
         The number of observed numbers, obs_dim.
@@ -237,6 +254,11 @@ def check_families(families: Families, observation: ObservationSpec) -> int:
     found: dict[int, str] = {}
     for name in families.of:
         for scenario in families.tried(name):
+            if within is not None and (outside := within.outside(scenario)):
+                raise ConfigError(
+                    f"family {name!r} draws networks in which its policy is not trusted, and the formula decides "
+                    f"there: {outside}; widen action.within or narrow families.of.{name}.varies"
+                )
             found.setdefault(obs_dim(observation, scenario), f"family {name!r} with {scenario.n_agents} hosts")
     if not found:
         raise ConfigError("families.of names no family to draw an episode from")
