@@ -63,29 +63,33 @@ class Range(Draw, frozen=True):
     low: float
     high: float
     whole: bool = False
-    over: tuple[Name, ...] = ()
-    """Keys of the scenario by whose product the number is divided, such as what an incast brings: for its rate."""
+    by: dict[Name, float] = field(default_factory=dict)
+    """Powers of other keys of the scenario by which the number is multiplied: a buffer as a multiple of what a link
+    carries, or an incast's events of so many bytes per second over what each brings."""
 
     def check(self) -> None:
         name = type(self).__name__
-        if self.whole and self.over:
-            raise ConfigError(f"{name}.whole must be false with `over`: a quotient is no whole number")
         if self.low > self.high:
             raise ConfigError(f"{name}.low must not exceed high ({self.high:g}), got {self.low:g}")
         for end in ("low", "high"):
-            if self.whole and not float(getattr(self, end)).is_integer():
+            if self._draws_whole and not float(getattr(self, end)).is_integer():
                 raise ConfigError(f"{name}.{end} must be a whole number where `whole` is set, got {getattr(self, end)}")
 
     @property
+    def _draws_whole(self) -> bool:
+        """True if the drawn number itself is whole; with powers of other keys, the product is."""
+        return self.whole and not self.by
+
+    @property
     def ends(self) -> tuple[Any, ...]:
-        return tuple(dict.fromkeys(int(x) if self.whole else x for x in (self.low, self.high)))
+        return tuple(dict.fromkeys(int(x) if self._draws_whole else x for x in (self.low, self.high)))
 
 
 class Uniform(Range, frozen=True, tag="uniform"):
     """A number from a range, all values equally likely."""
 
     def sample(self, rng: np.random.Generator) -> Any:
-        if self.whole:
+        if self._draws_whole:
             return int(rng.integers(int(self.low), int(self.high), endpoint=True))
         return float(rng.uniform(self.low, self.high))
 
@@ -99,7 +103,7 @@ class LogUniform(Range, frozen=True, tag="log_uniform"):
             raise ConfigError(f"LogUniform.low must be above 0, got {self.low:g}")
 
     def sample(self, rng: np.random.Generator) -> Any:
-        if self.whole:  # k stands for [k, k + 1)
+        if self._draws_whole:  # k stands for [k, k + 1)
             drawn = math.exp(rng.uniform(math.log(self.low), math.log(self.high + 1)))
             return int(min(max(math.floor(drawn), self.low), self.high))
         return min(max(math.exp(rng.uniform(math.log(self.low), math.log(self.high))), self.low), self.high)
@@ -114,7 +118,8 @@ class Family(Value, frozen=True):
     scenario: dict[str, Any]
     """Scenario as plain data for `ncc.core.scenario.scenario_from_dict`; its name and duration_s are not used."""
     varies: dict[str, AnyDraw] = field(default_factory=dict)
-    """Distributions of keys of the scenario, by dotted name: topology.hosts, workload.background.load_frac."""
+    """Distributions of keys of the scenario, by dotted name: topology.hosts, workload.background.load_frac. Those with
+    powers of other keys (`Range.by`) come last, in the order in which they are listed."""
     weight: Positive = 1.0
     """Relative frequency with which the family is drawn."""
     from_episode: Natural = 0
@@ -129,7 +134,7 @@ class Family(Value, frozen=True):
             if key in NOT_VARIED:
                 raise ConfigError(f"Family.varies cannot have {key!r}: {NOT_VARIED[key]}")
             try:
-                for other in draw.over if isinstance(draw, Range) else ():
+                for other in draw.by if isinstance(draw, Range) else ():
                     get_key(plain, other)
                 set_key(plain, key, draw.ends[0], new=False)
             except ConfigError as error:
@@ -216,8 +221,10 @@ class Families(Value, frozen=True):
             for key, value in sorted(values.items()):  # parents of a key before the key
                 set_key(plain, key, copy.deepcopy(value), new=False)
             for key, draw in self.of[name].varies.items():
-                for other in draw.over if isinstance(draw, Range) else ():
-                    set_key(plain, key, get_key(plain, key) / get_key(plain, other), new=False)
+                if isinstance(draw, Range) and draw.by:
+                    factor = math.prod(get_key(plain, other) ** power for other, power in draw.by.items())
+                    product = get_key(plain, key) * factor
+                    set_key(plain, key, round(product) if draw.whole else product, new=False)
             plain |= {"name": name, "duration_s": self.epochs * plain["period_s"]}
             scenario = scenario_from_dict(plain)
             if EnvSpec(scenario=scenario).finite:

@@ -186,19 +186,21 @@ def test_families_that_leave_the_ranges_of_their_policy_are_refused() -> None:
         check_families(families(), POOLED, within.replace(knows=("backlog",)))
 
 
-def test_a_number_over_the_product_of_other_keys() -> None:
-    load = Uniform(low=1e6, high=2e6, over=("topology.hosts", "topology.buffer_bytes"))
-    made = Families(
-        hosts_per_slot=16, of={"a": Family(scenario=plain(), varies={**VARIES, "workload.traffic.load_frac": load})}
-    )
-    drawn = made.draw(1, 0, 0)
-    ((_, traffic),) = drawn.workload
-    topology = drawn.topology.to_dict()
-    assert 1e6 <= traffic.to_dict()["load_frac"] * topology["hosts"] * topology["buffer_bytes"] <= 2e6
+def test_a_number_by_powers_of_other_keys() -> None:
+    varies = {
+        **VARIES,
+        "topology.mark_threshold_bytes": Uniform(low=0.1, high=0.5, whole=True, by={"topology.buffer_bytes": 1}),
+        "workload.traffic.load_frac": Uniform(low=2, high=4, by={"topology.hosts": -1, "period_s": 0}),
+    }
+    made = Families(hosts_per_slot=16, of={"a": Family(scenario=plain(), varies=varies)})
+    for slot in range(5):
+        drawn = made.draw(1, slot, 0)
+        ((_, traffic),) = drawn.workload
+        topology = drawn.topology.to_dict()
+        assert 2 <= traffic.to_dict()["load_frac"] * topology["hosts"] <= 4
+        assert 0.099 <= topology["mark_threshold_bytes"] / topology["buffer_bytes"] <= 0.501
     with pytest.raises(ConfigError, match=r"key 'topology.host': part 'host'"):
-        Family(scenario=plain(), varies={"period_s": Uniform(low=1, high=2, over=("topology.host",))})
-    with pytest.raises(ConfigError, match="whole must be false with `over`"):
-        Uniform(low=1, high=2, whole=True, over=("topology.hosts",))
+        Family(scenario=plain(), varies={"period_s": Uniform(low=1, high=2, by={"topology.host": -1})})
 
 
 def test_hosts_of_all_networks_must_see_alike() -> None:
