@@ -41,7 +41,7 @@ class GroupsRun:
         resume: bool,
     ) -> None:
         self.config, self.folder, self.seed, self._meta = config, folder, seed, meta
-        self._checkpoints = GroupsCheckpoints(folder, config.keep_checkpoints)
+        self._checkpoints = GroupsCheckpoints(folder, config.keep_checkpoints, meta)
         if not resume:
             self._checkpoints.must_be_empty()
         self._env = make_env(0)

@@ -202,6 +202,8 @@ def test_bad_environments_and_folders_are_refused_by_name(tmp_path: Path) -> Non
         fit(short, lambda _: AimingEnv(), tmp_path)
     with pytest.raises(ResultError, match="was made with seed 1, not 2"):
         fit(short, lambda _: AimingEnv(), tmp_path, resume=True, seed=2)
+    with pytest.raises(ResultError, match="was made on flows of another scenario or of other families"):
+        fit(short, lambda _: AimingEnv(), tmp_path, resume=True, meta={"scenario": {"name": "other"}})
     with pytest.raises(ResultError, match=r"networks of shape 2-8-1 .* ask for 2-9-1"):
         fit(short.replace(hidden=(9,)), lambda _: AimingEnv(), tmp_path, resume=True)
 
