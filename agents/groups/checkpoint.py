@@ -63,8 +63,8 @@ class GroupsCheckpoints(Checkpoints):
         arrays, meta = read_arrays(path, KIND, VERSION)
         if meta.get("flows") != self._flows:
             raise ResultError(
-                f"{path} was made on flows of another scenario or of other families, which are not replayed here: resume "
-                "with the configuration that made it"
+                f"{path} was made on flows of another scenario or of other families, and cannot be replayed here: "
+                "resume with the configuration that made it"
             )
         check_made_with(path, ("seed", meta.get("seed"), seed))
         check_networks(meta.get("shape"), str(shape))
