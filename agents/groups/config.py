@@ -38,12 +38,12 @@ class GroupsConfig(Value, frozen=True):
     over the mean of each list remains. It is the policy that is kept; the untrained one is the first.
     """
 
-    copies: Annotated[int, Meta(ge=2, le=256)] = 12
+    copies: Annotated[int, Meta(ge=2, le=256)] = 8
     lists: Annotated[int, Meta(ge=1, le=256)] = 8
     """Lists of flows in an update."""
-    epochs: Annotated[Natural, usual(high=1e9)] = 2_200_000
+    epochs: Annotated[Natural, usual(high=1e9)] = 2_600_000
     """Environment epochs of PPO, summed over all racks, rounded up to whole updates."""
-    polish_epochs: Annotated[Natural, usual(high=1e9)] = 1_400_000
+    polish_epochs: Annotated[Natural, usual(high=1e9)] = 1_700_000
     """Environment epochs of the evolution strategy."""
     hidden: tuple[Annotated[int, Meta(ge=1, le=4096)], ...] = (24,)
     """Sizes of the tanh layers. The last layer begins with zeros: the untrained policy is the formula."""
@@ -62,14 +62,15 @@ class GroupsConfig(Value, frozen=True):
     max_samples: Count = 60_000
     """Most samples of an update that are learnt from, drawn at random."""
     learning_rate: Rate = 5e-3
+    """Of Adam. It falls linearly to a tenth at the end of its phase, and so does that of the polish."""
     max_grad_norm: Positive = 1.0
     polish_noise: Positive = 0.04
     """Standard deviation of the candidates' weights around the mean."""
     polish_learning_rate: Rate = 0.015
     weight_decay: Fraction = 5e-4
     """Share of the weights that each update of the evolution strategy takes away."""
-    judge_every: Count = 5
-    judge_episodes: Count = 3
+    judge_every: Count = 8
+    judge_episodes: Count = 5
     checkpoint_updates: Count = 5
     """Updates between checkpoints."""
     keep_checkpoints: Annotated[int, Meta(ge=1, le=1000)] = 3

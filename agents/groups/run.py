@@ -120,7 +120,16 @@ class GroupsRun:
         rewards = self._play(state.rounds, explorer)
         samples = explorer.samples()
         gained = advantages(rewards, samples, copies=config.copies, gamma=config.gamma)
-        return rewards, improve(config, self._shape, state.train, samples, gained, noise=noise, rng=rng)
+        return rewards, improve(
+            config,
+            self._shape,
+            state.train,
+            samples,
+            gained,
+            noise=noise,
+            rate=config.learning_rate * _less(done),
+            rng=rng,
+        )
 
     def _polish(self, rng: np.random.Generator) -> tuple[Float, dict[str, float]]:
         """Play an episode with candidates around the weights and move towards the better ones."""
@@ -128,7 +137,8 @@ class GroupsRun:
         weights, error = candidates(train.params.numpy(), config.polish_noise, config.copies, rng)
         rewards = self._compare(self._state.rounds, weights)
         returns = over_lists(rewards, copies=config.copies, gamma=config.gamma)
-        evolve(config, train, error, returns)
+        done = (self._state.epochs - config.epochs) / config.polish_epochs
+        evolve(config, train, error, returns, config.polish_learning_rate * _less(done))
         return rewards, {"polish/spread": float(returns.std())}
 
     def _judge(self) -> None:
@@ -158,3 +168,8 @@ class GroupsRun:
         training = {"learner": "groups", "seed": self.seed, "epochs": self._state.epochs}
         save_policy(path, self._shape.layers(weights), {**self._meta, "training": training})
         return path
+
+
+def _less(done: float) -> float:
+    """Return the factor of a learning rate when that part of its phase is done: 1, and a tenth at the end."""
+    return max(1 - 0.9 * done, 0.1)
