@@ -18,7 +18,8 @@ A guard holds what a policy says to what is known to be safe, alike in training,
   at most until that has changed. A rack in which all hold back does not stay one.
 """
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
@@ -27,7 +28,7 @@ from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
 from ncc.core.scenario import Knows, Scenario
 from ncc.core.units import BITS_PER_BYTE
-from ncc.core.value import Positive, Value
+from ncc.core.value import Natural, Positive, Value, from_dict
 from ncc.envs.observation import ObservationSpec, aged, columns_of, reliable
 from ncc.envs.scales import scales_of
 from ncc.harness.batch import ObsArray
@@ -49,6 +50,7 @@ LINE_RATE = 0.999
 _SEEN = ("queued_flows", "queued flows before", "share among alike", "fair share", "busy share", "wasted room")
 
 Range = tuple[Positive, Positive]
+_RANGES = ("hosts", "uplink_frac", "rtt_periods", "buffer_periods", "delay_periods")
 
 
 class TrustedRanges(Value, frozen=True):
@@ -62,15 +64,30 @@ class TrustedRanges(Value, frozen=True):
     """Base RTT over the time between two decisions."""
     buffer_periods: Range
     """Buffer of the uplink over what it carries in a period."""
+    delay_periods: tuple[Natural, Natural] = (0, 1000)
+    """Age of messages that arrive, `Scenario.sharing_delay_periods`."""
     knows: Annotated[tuple[Knows, ...], Meta(min_length=1)] = ("sizes",)
     """Settings of `Nic.knows`."""
 
     def check(self) -> None:
         """Check that each range rises."""
-        for name in ("hosts", "uplink_frac", "rtt_periods", "buffer_periods"):
+        for name in _RANGES:
             least, most = getattr(self, name)
             if least > most:
                 raise ConfigError(f"TrustedRanges.{name} must be (least, most), got ({least:g}, {most:g})")
+
+    def narrowed(self, plain: Mapping[str, Any]) -> "TrustedRanges":
+        """Return these ranges with some changed, none of which may be wider.
+
+        Raises:
+            ConfigError: a range is wider, or not one.
+        """
+        made = from_dict(TrustedRanges, {**self.to_dict(), **plain}, "within")
+        for name in _RANGES:
+            (least, most), (low, high) = getattr(self, name), getattr(made, name)
+            if low < least or high > most:
+                raise ConfigError(f"within.{name} must be inside {least:g} to {most:g}, got {low:g} to {high:g}")
+        return made
 
     def outside(self, scenario: Scenario) -> str:
         """Return what of a scenario lies outside of the ranges, or an empty text."""
@@ -79,6 +96,7 @@ class TrustedRanges(Value, frozen=True):
             "hosts": scales.neighbours.shape[1] + 1,
             "uplink_frac": scales.uplink_capacity_bps[scales.area] / scales.link_rate_bps,
             "rtt_periods": scales.base_rtt_s / scenario.period_s,
+            "delay_periods": scenario.sharing_delay_periods,
             "buffer_periods": scales.uplink_buffer_bytes * (BITS_PER_BYTE / scenario.period_s) / scales.uplink_rate_bps,
         }
         for name, values in found.items():
