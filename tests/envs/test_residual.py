@@ -194,7 +194,7 @@ def test_ranges_of_trust_can_be_narrowed_and_not_widened() -> None:
     narrower = WITHIN.narrowed({"uplink_frac": [1, 2], "delay_periods": [1, 2]})
     assert (narrower.uplink_frac, narrower.delay_periods, narrower.hosts) == ((1, 2), (1, 2), (2, 8))
     assert narrower.outside(FOUR.replace(sharing_delay_periods=3)) == "delay_periods 3 is not in 1 to 2"
-    with pytest.raises(ConfigError, match="within.hosts must be inside 2 to 8, got 2 to 9"):
+    with pytest.raises(ConfigError, match=r"within\.hosts must be inside 2 to 8, got 2 to 9"):
         WITHIN.narrowed({"hosts": [2, 9]})
     with pytest.raises(ConfigError, match="within has no field 'host'"):
         WITHIN.narrowed({"host": [2, 9]})
