@@ -87,9 +87,8 @@ class ActionSpec(Value, frozen=True):
     min + v (1 - min) or min ** (1 - v) of the link rate, and v >= 1 no limit.
 
     `kind` ``residual``: a number a in [-1, 1] multiplies the limit of `formula` by exp(`scale` a), so that 0 is the
-    formula itself (`ncc.envs.residual`). No limit counts as the link rate, also of an idle host. What goes below the
-    formula ends at `min_rate_frac` of the link. Networks outside `within` have the formula ``local``, and a guard holds
-    the number to what is safe.
+    formula itself. No limit counts as the link rate, also of an idle host. What goes below the formula ends at
+    `min_rate_frac` of the link. Networks outside `within` have ``local``; a guard holds the rest (`ncc.envs.residual`).
 
     `kind` ``settings``, of receivers: index k means `settings[k]` for all senders of the row's receiver, or for the
     row's sender (`observation.neighbours` ``senders`` or ``pairs``). The top is the rule as it is, which also decides
@@ -245,12 +244,8 @@ class RateScale:
             raise ConfigError(
                 f"ActionSpec.kind is {spec.kind!r}; numbers in [-1, 1] need 'linear', 'log' or 'residual'"
             )
-        self.spec, self._residual = spec, None
-        if spec.kind == "residual":
-            hold = spec.formula == "local_hold"
-            self._residual = Residual(
-                observation, hold=hold, scale=spec.scale, least_frac=spec.min_rate_frac, within=spec.within
-            )
+        self.spec = spec
+        self._residual = Residual(observation, spec) if spec.kind == "residual" else None
 
     def reset(self, scenario: Scenario) -> None:
         """Take the hosts of a scenario.

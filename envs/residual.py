@@ -19,7 +19,7 @@ A guard holds what a policy says to what is known to be safe, alike in training,
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from msgspec import Meta
@@ -33,6 +33,9 @@ from ncc.envs.observation import ObservationSpec, aged, columns_of, reliable
 from ncc.envs.scales import scales_of
 from ncc.harness.batch import ObsArray
 from ncc.harness.controller import LocalLimit
+
+if TYPE_CHECKING:
+    from ncc.envs.action import ActionSpec
 
 USE_FRAC = 1 - LocalLimit().headroom_frac
 """Fraction of the uplink that the formulas share out: frames are larger than the packets that limits count."""
@@ -129,26 +132,17 @@ class Residual:
 
     Args:
         observation: spec of the observations.
-        hold: true for ``local_hold``, false for ``local``.
-        scale: largest logarithm of a multiple.
-        least_frac: fraction of the link's rate at which a multiple ends.
-        within: networks in which policies are trusted; None: all.
+        spec: the formula, the largest logarithm of a multiple, the fraction of the link's rate at which a multiple
+            ends, and the networks in which policies are trusted.
 
     Raises:
         ConfigError: what the formula needs is not observed.
     """
 
-    def __init__(
-        self,
-        observation: ObservationSpec,
-        *,
-        hold: bool,
-        scale: float,
-        least_frac: float,
-        within: TrustedRanges | None = None,
-    ) -> None:
+    def __init__(self, observation: ObservationSpec, spec: "ActionSpec") -> None:
         self._columns, self._age = formula_columns(observation), columns_of(observation, ("age max",))
-        self._holds, self._scale, self._least_frac, self._within = hold, scale, least_frac, within
+        self._holds, self._within = spec.formula == "local_hold", spec.within
+        self._scale, self._least_frac = spec.scale, spec.min_rate_frac
         self._stale = aged(STALE_PERIODS - 0.5)
 
     def reset(self, scenario: Scenario) -> None:

@@ -27,7 +27,7 @@ def opened(data: bytes) -> PolicyFile:
 
 
 def test_multiples_of_a_formula_are_no_table_of_rates() -> None:
-    with pytest.raises(ConfigError, match="decides by action.kind 'residual', and agents on hosts only take tables"):
+    with pytest.raises(ConfigError, match=r"decides by action\.kind 'residual', and agents on hosts only take tables"):
         exported("ncc_learned")
 
 
