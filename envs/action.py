@@ -241,9 +241,7 @@ class RateScale:
 
     def __init__(self, spec: ActionSpec, observation: ObservationSpec) -> None:
         if spec.n_actions:
-            raise ConfigError(
-                f"ActionSpec.kind is {spec.kind!r}; numbers in [-1, 1] need 'linear', 'log' or 'residual'"
-            )
+            raise ConfigError(f"ActionSpec.kind is {spec.kind!r}; numbers need 'linear', 'log' or 'residual'")
         self.spec = spec
         self._residual = Residual(observation, spec) if spec.kind == "residual" else None
 
