@@ -17,7 +17,7 @@ from ncc.core.receivers import Decision
 from ncc.core.scenario import Scenario
 from ncc.core.value import Positive, Value
 from ncc.envs.observation import ObservationSpec, Rows, fair_share_at, guard_at, rule_of
-from ncc.envs.residual import Residual
+from ncc.envs.residual import Residual, TrustedRanges
 from ncc.envs.scales import scales_of
 from ncc.harness.batch import ActionArray, ObsArray
 from ncc.harness.limiter import PolicyLimiter
@@ -87,8 +87,8 @@ class ActionSpec(Value, frozen=True):
     min + v (1 - min) or min ** (1 - v) of the link rate, and v >= 1 no limit.
 
     `kind` ``residual``: a number a in [-1, 1] multiplies the limit of `formula` by exp(`scale` a), so that 0 is the
-    formula itself (`ncc.envs.residual`). No limit counts as the link rate, also of an idle host. What goes below the
-    formula ends at `min_rate_frac` of the link.
+    formula itself. No limit counts as the link rate, also of an idle host. What goes below the formula ends at
+    `min_rate_frac` of the link. Networks outside `within` have ``local``; a guard holds the rest (`ncc.envs.residual`).
 
     `kind` ``settings``, of receivers: index k means `settings[k]` for all senders of the row's receiver, or for the
     row's sender (`observation.neighbours` ``senders`` or ``pairs``). The top is the rule as it is, which also decides
@@ -102,6 +102,7 @@ class ActionSpec(Value, frozen=True):
     settings: Annotated[tuple[RuleSetting, ...], Meta(max_length=1000)] = SETTINGS
     formula: Literal["local", "local_hold"] | None = None
     scale: Annotated[float, Meta(gt=0, le=10)] = 3.0
+    within: TrustedRanges | None = None
 
     def check(self) -> None:
         if self.kind == "levels" and self.min_rate_frac >= 1 / self.levels:
@@ -115,6 +116,8 @@ class ActionSpec(Value, frozen=True):
                 "ActionSpec.kind 'residual' and ActionSpec.formula ('local' or 'local_hold') need each other: a "
                 f"residual multiplies the limit of a formula; got {self.kind!r} and {self.formula!r}"
             )
+        if self.within is not None and self.kind != "residual":
+            raise ConfigError(f"ActionSpec.within is of kind 'residual', which has a formula, got {self.kind!r}")
         if list(self.shares) != sorted(set(self.shares)):
             raise ConfigError(f"ActionSpec.shares must rise, got {list(self.shares)}")
 
@@ -238,13 +241,9 @@ class RateScale:
 
     def __init__(self, spec: ActionSpec, observation: ObservationSpec) -> None:
         if spec.n_actions:
-            raise ConfigError(
-                f"ActionSpec.kind is {spec.kind!r}; numbers in [-1, 1] need 'linear', 'log' or 'residual'"
-            )
-        self.spec, self._residual = spec, None
-        if spec.kind == "residual":
-            hold = spec.formula == "local_hold"
-            self._residual = Residual(observation, hold=hold, scale=spec.scale, least_frac=spec.min_rate_frac)
+            raise ConfigError(f"ActionSpec.kind is {spec.kind!r}; numbers need 'linear', 'log' or 'residual'")
+        self.spec = spec
+        self._residual = Residual(observation, spec) if spec.kind == "residual" else None
 
     def reset(self, scenario: Scenario) -> None:
         """Take the hosts of a scenario.

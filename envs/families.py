@@ -14,11 +14,12 @@ import numpy as np
 from msgspec import Meta, field
 
 from ncc.core.errors import ConfigError
-from ncc.core.keys import set_key
+from ncc.core.keys import get_key, set_key
 from ncc.core.scenario import MAX_EPOCHS, Scenario, scenario_from_dict
 from ncc.core.seeding import generator
 from ncc.core.value import Count, Name, Natural, Positive, Value, from_dict
 from ncc.envs.observation import ObservationSpec, obs_dim
+from ncc.envs.residual import TrustedRanges
 from ncc.envs.scales import scales_of
 from ncc.envs.spec import EnvSpec
 
@@ -62,25 +63,33 @@ class Range(Draw, frozen=True):
     low: float
     high: float
     whole: bool = False
+    by: dict[Name, float] = field(default_factory=dict)
+    """Powers of other keys of the scenario by which the number is multiplied: a buffer as a multiple of what a link
+    carries, or an incast's events of so many bytes per second over what each brings."""
 
     def check(self) -> None:
         name = type(self).__name__
         if self.low > self.high:
             raise ConfigError(f"{name}.low must not exceed high ({self.high:g}), got {self.low:g}")
         for end in ("low", "high"):
-            if self.whole and not float(getattr(self, end)).is_integer():
+            if self._draws_whole and not float(getattr(self, end)).is_integer():
                 raise ConfigError(f"{name}.{end} must be a whole number where `whole` is set, got {getattr(self, end)}")
 
     @property
+    def _draws_whole(self) -> bool:
+        """True if the drawn number itself is whole; with powers of other keys, the product is."""
+        return self.whole and not self.by
+
+    @property
     def ends(self) -> tuple[Any, ...]:
-        return tuple(dict.fromkeys(int(x) if self.whole else x for x in (self.low, self.high)))
+        return tuple(dict.fromkeys(int(x) if self._draws_whole else x for x in (self.low, self.high)))
 
 
 class Uniform(Range, frozen=True, tag="uniform"):
     """A number from a range, all values equally likely."""
 
     def sample(self, rng: np.random.Generator) -> Any:
-        if self.whole:
+        if self._draws_whole:
             return int(rng.integers(int(self.low), int(self.high), endpoint=True))
         return float(rng.uniform(self.low, self.high))
 
@@ -94,7 +103,7 @@ class LogUniform(Range, frozen=True, tag="log_uniform"):
             raise ConfigError(f"LogUniform.low must be above 0, got {self.low:g}")
 
     def sample(self, rng: np.random.Generator) -> Any:
-        if self.whole:  # k stands for [k, k + 1)
+        if self._draws_whole:  # k stands for [k, k + 1)
             drawn = math.exp(rng.uniform(math.log(self.low), math.log(self.high + 1)))
             return int(min(max(math.floor(drawn), self.low), self.high))
         return min(max(math.exp(rng.uniform(math.log(self.low), math.log(self.high))), self.low), self.high)
@@ -109,7 +118,8 @@ class Family(Value, frozen=True):
     scenario: dict[str, Any]
     """Scenario as plain data for `ncc.core.scenario.scenario_from_dict`; its name and duration_s are not used."""
     varies: dict[str, AnyDraw] = field(default_factory=dict)
-    """Distributions of keys of the scenario, by dotted name: topology.hosts, workload.background.load_frac."""
+    """Distributions of keys of the scenario, by dotted name: topology.hosts, workload.background.load_frac. Those with
+    powers of other keys (`Range.by`) come last, in the order in which they are listed."""
     weight: Positive = 1.0
     """Relative frequency with which the family is drawn."""
     from_episode: Natural = 0
@@ -124,6 +134,8 @@ class Family(Value, frozen=True):
             if key in NOT_VARIED:
                 raise ConfigError(f"Family.varies cannot have {key!r}: {NOT_VARIED[key]}")
             try:
+                for other in draw.by if isinstance(draw, Range) else ():
+                    get_key(plain, other)
                 set_key(plain, key, draw.ends[0], new=False)
             except ConfigError as error:
                 raise ConfigError(f"Family.varies: {error}") from None
@@ -143,7 +155,9 @@ class Families(Value, frozen=True):
 
     hosts_per_slot: Annotated[int, Meta(ge=1, le=4096)] = 64
     epochs: Annotated[int, Meta(ge=1, le=MAX_EPOCHS)] = 500
-    """Length of every episode in epochs, whatever its `Scenario.period_s`."""
+    """Epochs of every episode in which flows arrive, whatever its `Scenario.period_s`."""
+    drain_epochs: Annotated[int, Meta(ge=0, le=MAX_EPOCHS)] = 0
+    """Epochs after them, so that a learner pays for what it has put off."""
     stuck_frac: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     """Fraction of the time, after the start of an episode, in which a slot's hosts have random limits, whatever they
     decide. Learners so meet states that good decisions never lead to, such as a rack in which all hosts hold back, and
@@ -206,6 +220,11 @@ class Families(Value, frozen=True):
         try:
             for key, value in sorted(values.items()):  # parents of a key before the key
                 set_key(plain, key, copy.deepcopy(value), new=False)
+            for key, draw in self.of[name].varies.items():
+                if isinstance(draw, Range) and draw.by:
+                    factor = math.prod(get_key(plain, other) ** power for other, power in draw.by.items())
+                    product = get_key(plain, key) * factor
+                    set_key(plain, key, round(product) if draw.whole else product, new=False)
             plain |= {"name": name, "duration_s": self.epochs * plain["period_s"]}
             scenario = scenario_from_dict(plain)
             if EnvSpec(scenario=scenario).finite:
@@ -225,8 +244,13 @@ class Families(Value, frozen=True):
         return scenario
 
 
-def check_families(families: Families, observation: ObservationSpec) -> int:
+def check_families(families: Families, observation: ObservationSpec, within: TrustedRanges | None = None) -> int:
     """Check every family (`Families.tried`), and that hosts of all of them observe equally many numbers.
+
+    Args:
+        families: the families.
+        observation: what hosts observe.
+        within: ranges in which a policy is trusted (`ActionSpec.within`): what is trained on must be inside.
 
     Returns:
         The number of observed numbers, obs_dim.
@@ -237,6 +261,11 @@ def check_families(families: Families, observation: ObservationSpec) -> int:
     found: dict[int, str] = {}
     for name in families.of:
         for scenario in families.tried(name):
+            if within is not None and (outside := within.outside(scenario)):
+                raise ConfigError(
+                    f"family {name!r} draws networks in which its policy is not trusted, and the formula decides "
+                    f"there: {outside}; widen action.within or narrow families.of.{name}.varies"
+                )
             found.setdefault(obs_dim(observation, scenario), f"family {name!r} with {scenario.n_agents} hosts")
     if not found:
         raise ConfigError("families.of names no family to draw an episode from")

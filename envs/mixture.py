@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Episodes of many scenarios in one environment: each slot plays scenarios drawn from families."""
 
+from typing import Any
+
 import numpy as np
 
 from ncc.core.errors import ConfigError, DatapathError, NccError
@@ -9,7 +11,7 @@ from ncc.envs.families import Families, check_families
 from ncc.envs.rack import RackBatch
 from ncc.envs.spec import DatapathFactory, EnvSpec
 from ncc.envs.tally import Episodes, means
-from ncc.harness.batch import ActionArray, Advice, ObsArray, Transition
+from ncc.harness.batch import ActionArray, Advice, Array, ObsArray, Transition
 from ncc.harness.networks import Batching
 
 
@@ -22,6 +24,9 @@ class Mixture(Episodes):
     depends on (seed, slot, episode) alone, and the flows of network i of slot s on
     (seed, s * hosts_per_slot + i, episode).
 
+    With `copies`, so many consecutive slots are a group: all play the networks, flows and losses of one draw, which is
+    that of slot `copies` * its number, and differ only by what their hosts decide.
+
     Args:
         families: families that episodes are drawn from.
         spec: observations, actions, rewards, stack and expert; its scenario is not used.
@@ -30,10 +35,11 @@ class Mixture(Episodes):
         slot: number of the first slot; the others follow it.
         n_slots: number of slots.
         threads: threads of the datapath, on which results do not depend.
+        copies: slots of a group.
 
     Raises:
-        ConfigError: the families cannot be episodes of one environment, actions are continuous, the datapath does not
-            offer `Batching`, or there are no slots.
+        ConfigError: the families cannot be episodes of one environment, the datapath does not offer `Batching`, there
+            are no slots, they are no whole groups, or groups and numbers are asked to be stuck.
     """
 
     def __init__(
@@ -46,35 +52,45 @@ class Mixture(Episodes):
         slot: int = 0,
         n_slots: int = 1,
         threads: int = 1,
+        copies: int = 1,
     ) -> None:
-        if n_slots < 1 or threads < 1:
-            raise ConfigError(f"n_slots and threads must be at least 1, got {n_slots} and {threads}")
+        if n_slots < 1 or threads < 1 or copies < 1 or n_slots % copies:
+            raise ConfigError(
+                f"n_slots, threads and copies must be at least 1, and slots whole groups of copies, got {n_slots}, "
+                f"{threads} and {copies}"
+            )
         require_batching(datapath)
-        if not spec.view.action.n_actions:
-            raise ConfigError(f"ActionSpec.kind is {spec.view.action.kind!r}; a mixture takes action indices: 'levels'")
+        if families.stuck_frac and (copies > 1 or not spec.view.action.n_actions):
+            raise ConfigError(
+                "families.stuck_frac must be 0 with an agent that compares copies or chooses numbers, got "
+                f"{families.stuck_frac}"
+            )
         super().__init__(n_slots)
         self.n_racks, self.n_agents = n_slots, families.hosts_per_slot
-        self.obs_dim = check_families(families, spec.view.observation)
+        self.obs_dim = check_families(families, spec.view.observation, spec.view.action.within)
         self.n_actions = spec.view.action.n_actions
         self._families, self._spec, self._datapath, self._seed = families, spec, datapath, seed
-        self._first, self._threads = slot, threads
-        self._slots: list[RackBatch] = []
-        """Networks of each slot; empty while no episode is running."""
-        self._said = [""] * n_slots
-        """Beginning of an error's message for each slot."""
+        self._first, self._threads, self._copies = slot, threads, copies
+        self._groups: list[RackBatch] = []
+        """Networks of each group of slots, copies of a network side by side; empty while no episode is running."""
+        self._said = [""] * (n_slots // copies)
+        """Beginning of an error's message for each group."""
         self._sums = np.zeros(6)
         """Sums (`ncc.envs.tally.Tally.sums`) of networks whose episode is over."""
-        self._stuck = [_Stuck(families, self.n_agents, self.n_actions) for _ in range(n_slots)]
+        self._stuck = [_Stuck(families, self.n_agents, self.n_actions) for _ in self._said]
 
     def reset(self, episode: int = 0) -> ObsArray:
         """Start every slot at that episode; return observations [n_slots, hosts_per_slot, obs_dim]."""
         self.close()
-        begun = [self._begin(row, episode) for row in range(self.n_racks)]
-        self._slots = [racks for racks, _ in begun]
-        return np.stack([obs for _, obs in begun])
+        begun = [self._begin(group, episode) for group in range(len(self._said))]
+        self._groups = [racks for racks, _ in begun]
+        return np.concatenate([obs for _, obs in begun])
 
     def step(self, actions: ActionArray) -> Transition:
-        """Run one epoch with action indices [n_slots, hosts_per_slot]; a slot whose episode ends begins the next.
+        """Run one epoch with actions [n_slots, hosts_per_slot]; a slot whose episode ends begins the next.
+
+        Args:
+            actions: indices, or numbers in [-1, 1] for continuous actions (`n_actions` 0).
 
         Raises:
             ConfigError: actions of a wrong shape, kind or range, naming slot and host; no epoch has run.
@@ -82,86 +98,119 @@ class Mixture(Episodes):
                 must be reset then.
         """
         self._check(actions)
-        slots = self._running()
+        groups, copies = self._running(), self._copies
         obs: ObsArray = np.empty((self.n_racks, self.n_agents, self.obs_dim), dtype=np.float32)
         reward = np.empty((self.n_racks, self.n_agents), dtype=np.float32)
         truncated = np.zeros(self.n_racks, dtype=np.bool_)
         try:
-            for row, racks in enumerate(slots):
-                done = self._stuck[row].instead_of(actions[row])
-                moved = self._step(row, racks, done.reshape(racks.n_racks, racks.n_agents))
-                obs[row] = moved.final_obs.reshape(obs.shape[1:])
-                reward[row] = moved.reward.reshape(-1)
-                truncated[row] = moved.truncated[0]  # the networks of a slot end together
+            for group, racks in enumerate(groups):
+                rows = slice(group * copies, (group + 1) * copies)
+                done = actions[rows]
+                if self._families.stuck_frac:
+                    done = self._stuck[group].instead_of(actions[group])[None]
+                moved = self._step(group, racks, _by_networks(done, racks))
+                obs[rows], reward[rows] = self._by_slots(moved.final_obs), self._by_slots(moved.reward)
+                truncated[rows] = moved.truncated[0]  # the networks of a group end together
             final = obs.copy() if truncated.any() else obs
-            for row in truncated.nonzero()[0].tolist():
-                self._returns[row].append(float(np.mean(slots[row].take_returns())))
-                self._sums += slots[row].take_sums()
-                slots[row].close()
-                slots[row], obs[row] = self._begin(row, self._episodes[row] + 1)
+            for group in truncated[::copies].nonzero()[0].tolist():
+                rows, racks = slice(group * copies, (group + 1) * copies), groups[group]
+                for row, own in zip(range(rows.start, rows.stop), self._of_slots(racks.take_returns()), strict=True):
+                    self._returns[row].append(float(np.mean(own)))
+                self._sums += racks.take_sums()
+                racks.close()
+                groups[group], obs[rows] = self._begin(group, self._episodes[rows.start] + 1)
         except BaseException:
             self.close()  # some slots may be an epoch ahead of others
             raise
         terminated = np.zeros(self.n_racks, dtype=np.bool_)  # never, because arrivals are random
         return Transition(obs=obs, reward=reward, terminated=terminated, truncated=truncated, final_obs=final)
 
+    def networks_of_racks(self) -> Array:
+        """Return the numbers of networks in slots [n_slots]; see `ncc.harness.batch.Divided`."""
+        return np.repeat([racks.n_racks // self._copies for racks in self._running()], self._copies)
+
     def advice(self) -> Advice:
         """Return the advice of `EnvSpec.expert` [n_slots, hosts_per_slot]; see `ncc.harness.batch.Advising`."""
         asked = [racks.advice() for racks in self._running()]
         return Advice(
-            label=np.stack([each.label.reshape(-1) for each in asked]),
-            drive=np.stack([each.drive.reshape(-1) for each in asked]),
+            label=np.concatenate([self._by_slots(each.label) for each in asked]),
+            drive=np.concatenate([self._by_slots(each.drive) for each in asked]),
         )
 
     def take_metrics(self) -> dict[str, float]:
         """Return metrics of all networks of all slots; see `ncc.harness.batch.Measuring`."""
-        found, self._sums = sum((slot.take_sums() for slot in self._slots), self._sums), np.zeros_like(self._sums)
+        found, self._sums = sum((group.take_sums() for group in self._groups), self._sums), np.zeros_like(self._sums)
         return means(found)
 
     def close(self) -> None:
         """Free the networks; may be called twice."""
-        slots, self._slots = self._slots, []
-        for racks in slots:
+        groups, self._groups = self._groups, []
+        for racks in groups:
             racks.close()
 
-    def _begin(self, row: int, episode: int) -> tuple[RackBatch, ObsArray]:
-        """Start the networks of a slot's episode; return them and their first observation [hosts_per_slot, obs_dim]."""
+    def _begin(self, group: int, episode: int) -> tuple[RackBatch, ObsArray]:
+        """Start the networks of a group's episode; return them and observations [copies, hosts_per_slot, obs_dim]."""
+        copies, row = self._copies, group * self._copies
         slot = self._first + row
         scenario = self._families.draw(self._seed, slot, episode)
-        self._stuck[row].begin(generator(self._seed, "families", "stuck", slot, episode))
-        self._said[row], self._episodes[row] = f"slot {slot}, family {scenario.name!r}, episode {episode}", episode
-        n, spec = self.n_agents // scenario.n_agents, self._spec.replace(scenario=scenario)
-        racks = RackBatch(spec, self._datapath, self._seed, slot * self.n_agents, n, threads=min(self._threads, n))
+        self._stuck[group].begin(generator(self._seed, "families", "stuck", slot, episode))
+        self._said[group] = f"slot {slot}, family {scenario.name!r}, episode {episode}"
+        self._episodes[row : row + copies] = [episode] * copies
+        n = copies * (self.n_agents // scenario.n_agents)
+        spec = self._spec.replace(scenario=scenario, drain_epochs=self._families.drain_epochs)
+        threads = min(self._threads, n)
+        first = slot * self.n_agents
+        racks = RackBatch(spec, self._datapath, self._seed, first, n, threads=threads, copies=copies)
         try:
             obs = racks.reset(episode)
         except NccError as error:
             racks.close()
-            raise error.within(self._said[row]) from error
-        return racks, obs.reshape(self.n_agents, self.obs_dim)
+            raise error.within(self._said[group]) from error
+        return racks, self._by_slots(obs)
 
-    def _step(self, row: int, racks: RackBatch, actions: ActionArray) -> Transition:
+    def _step(self, group: int, racks: RackBatch, actions: ActionArray) -> Transition:
         try:
             return racks.step(actions)
         except NccError as error:
-            raise error.within(self._said[row]) from error
+            raise error.within(self._said[group]) from error
+
+    def _of_slots(self, rows: Any) -> Any:
+        """Return what networks have, [networks * copies, ...], by slots: [copies, networks, ...]."""
+        each = np.asarray(rows)
+        return each.reshape(-1, self._copies, *each.shape[1:]).swapaxes(0, 1)
+
+    def _by_slots(self, rows: Any) -> Any:
+        """Return what hosts of networks have, [networks * copies, n, ...], as [copies, hosts_per_slot, ...]."""
+        each = self._of_slots(rows)
+        return each.reshape(self._copies, self.n_agents, *each.shape[3:])
 
     def _running(self) -> list[RackBatch]:
-        if not self._slots:
+        if not self._groups:
             raise DatapathError("no episode is running; reset the environment first")
-        return self._slots
+        return self._groups
 
     def _check(self, actions: ActionArray) -> None:
         """Check all actions, before any slot moves."""
         shape = (self.n_racks, self.n_agents)
         if actions.shape != shape:
             raise ConfigError(f"actions must have shape {shape}, got {actions.shape}")
-        allowed = f"allowed: whole numbers 0 to {self.n_actions - 1}"
-        if actions.dtype.kind not in "iu":
-            raise ConfigError(f"actions must be integers, got {actions.dtype}; {allowed}")
-        if actions.min() < 0 or actions.max() >= self.n_actions:
-            row, host = np.argwhere((actions < 0) | (actions >= self.n_actions))[0].tolist()
+        if not self.n_actions:
+            wrong = ~((actions >= -1) & (actions <= 1))
+            allowed = "allowed: numbers in [-1, 1]"
+        else:
+            allowed = f"allowed: whole numbers 0 to {self.n_actions - 1}"
+            if actions.dtype.kind not in "iu":
+                raise ConfigError(f"actions must be integers, got {actions.dtype}; {allowed}")
+            wrong = (actions < 0) | (actions >= self.n_actions)
+        if wrong.any():
+            row, host = np.argwhere(wrong)[0].tolist()
             value = actions[row, host]
             raise ConfigError(f"slot {self._first + row}: action of host {host} is {value}; {allowed}")
+
+
+def _by_networks(actions: ActionArray, racks: RackBatch) -> ActionArray:
+    """Return actions of slots [copies, hosts_per_slot] as those of networks [networks * copies, n]."""
+    return actions.reshape(len(actions), -1, racks.n_agents).swapaxes(0, 1).reshape(-1, racks.n_agents)
 
 
 class _Stuck:

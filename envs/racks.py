@@ -66,7 +66,7 @@ class Racks:
             self._tables = [SettingTable(spec.view.action, spec.view.observation) for _ in racks]
         self._reward = spec.view.reward.build()
         self._reward.reset(spec.scenario)
-        self._last_epoch_s = spec.scenario.duration_s - spec.scenario.period_s / 2
+        self._last_epoch_s = spec.scenario.duration_s + (spec.drain_epochs - 0.5) * spec.scenario.period_s
         self._over = set(range(len(racks)))  # rows whose episode has ended or not begun
         self._n_flows = np.full(len(racks), -1)
         self.tally = Tally(spec.scenario, len(racks))

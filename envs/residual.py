@@ -4,30 +4,112 @@
 ``local``: 0.97 of the host's "share among alike" (`ncc.envs.observation`), at least of a tenth of its fair share; no
 limit if that share is its link's rate, or nothing is queued. ``local_hold``: besides, at most a tenth of 0.97 of the
 uplink's rate if the host had nothing queued when its neighbours sent what it sees, as in the first period of a burst.
+They are the limits of `ncc.harness.local.Local` with the constants of these controllers.
 
-A host that has missed a neighbour's messages for `STALE_PERIODS` has ``local``'s limit, whatever the policy says. Where
-messages may get lost, it must therefore observe their ages.
+A guard holds what a policy says to what is known to be safe, alike in training, in evaluations and wherever it runs:
+
+- **Alone.** If no neighbour was busy, the limit is at least the rate of the host's port, the uplink's or the link's.
+  Only a host that has become busy since then may be held, until it hears of that time: for one period.
+- **Stale.** A host that has missed a neighbour's messages for `STALE_PERIODS` has ``local``'s limit. Where messages may
+  get lost, it must therefore observe their ages.
+- **Unknown.** In a network outside of `TrustedRanges` all hosts have ``local``'s limits.
+- **Waiting.** A host whose "wasted room" is above `WASTED` has at least ``local``'s limit: it had flows queued for
+  three periods or more in which less than half of the uplink was used, and is held back again for one period in six
+  at most until that has changed. A rack in which all hold back does not stay one.
 """
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
 import numpy as np
+from msgspec import Meta
 
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
-from ncc.core.scenario import Scenario
+from ncc.core.scenario import Knows, Scenario
+from ncc.core.units import BITS_PER_BYTE
+from ncc.core.value import Natural, Positive, Value, from_dict
 from ncc.envs.observation import ObservationSpec, aged, columns_of, reliable
 from ncc.envs.scales import scales_of
 from ncc.harness.batch import ObsArray
+from ncc.harness.controller import LocalLimit
 
-USE_FRAC = 0.97
+if TYPE_CHECKING:
+    from ncc.envs.action import ActionSpec
+
+USE_FRAC = 1 - LocalLimit().headroom_frac
 """Fraction of the uplink that the formulas share out: frames are larger than the packets that limits count."""
-LEAST_SHARE = 0.1
+LEAST_SHARE = LocalLimit().floor_frac
 """Fraction of its fair share that the formulas always leave a host."""
 HOLD_FRAC = 0.1
 """Fraction of what they share out that ``local_hold`` leaves a host in the first period of a burst."""
 STALE_PERIODS = 3
 """Age of a neighbour's last message, beyond the delay of sharing, from which a policy is not trusted."""
+WASTED = 1.0
+"""Number observed as "wasted room" above which a host is not held back."""
 LINE_RATE = 0.999
 """Fraction of the link from which a limit counts as none."""
+
+_SEEN = ("queued_flows", "queued flows before", "share among alike", "fair share", "busy share", "wasted room")
+
+Range = tuple[Positive, Positive]
+_RANGES = ("hosts", "uplink_frac", "rtt_periods", "buffer_periods", "delay_periods")
+
+
+class TrustedRanges(Value, frozen=True):
+    """Networks in which a policy is trusted, each range as (least, most), in ratios that hosts can observe."""
+
+    hosts: tuple[Annotated[int, Meta(ge=1)], Annotated[int, Meta(ge=1)]]
+    """Number of hosts in a neighbourhood."""
+    uplink_frac: Range
+    """Total rate of a neighbourhood's uplinks over the rate of one host's link."""
+    rtt_periods: Range
+    """Base RTT over the time between two decisions."""
+    buffer_periods: Range
+    """Buffer of the uplink over what it carries in a period."""
+    delay_periods: tuple[Natural, Natural] = (0, 1000)
+    """Age of messages that arrive, `Scenario.sharing_delay_periods`."""
+    knows: Annotated[tuple[Knows, ...], Meta(min_length=1)] = ("sizes",)
+    """Settings of `Nic.knows`."""
+
+    def check(self) -> None:
+        """Check that each range rises."""
+        for name in _RANGES:
+            least, most = getattr(self, name)
+            if least > most:
+                raise ConfigError(f"TrustedRanges.{name} must be (least, most), got ({least:g}, {most:g})")
+
+    def narrowed(self, plain: Mapping[str, Any]) -> "TrustedRanges":
+        """Return these ranges with some changed, none of which may be wider.
+
+        Raises:
+            ConfigError: a range is wider, or not one.
+        """
+        made = from_dict(TrustedRanges, {**self.to_dict(), **plain}, "within")
+        for name in _RANGES:
+            (least, most), (low, high) = getattr(self, name), getattr(made, name)
+            if low < least or high > most:
+                raise ConfigError(f"within.{name} must be inside {least:g} to {most:g}, got {low:g} to {high:g}")
+        return made
+
+    def outside(self, scenario: Scenario) -> str:
+        """Return what of a scenario lies outside of the ranges, or an empty text."""
+        scales = scales_of(scenario)
+        found = {
+            "hosts": scales.neighbours.shape[1] + 1,
+            "uplink_frac": scales.uplink_capacity_bps[scales.area] / scales.link_rate_bps,
+            "rtt_periods": scales.base_rtt_s / scenario.period_s,
+            "delay_periods": scenario.sharing_delay_periods,
+            "buffer_periods": scales.uplink_buffer_bytes * (BITS_PER_BYTE / scenario.period_s) / scales.uplink_rate_bps,
+        }
+        for name, values in found.items():
+            least, most = getattr(self, name)
+            low, high = np.min(values), np.max(values)
+            if low < least * (1 - 1e-6) or high > most * (1 + 1e-6):
+                return f"{name} {low if low < least else high:.4g} is not in {least:.4g} to {most:.4g}"
+        if scenario.nic.knows not in self.knows:
+            return f"hosts know the {scenario.nic.knows} of their flows, and not their {' or '.join(self.knows)}"
+        return ""
 
 
 def formula_columns(observation: ObservationSpec) -> tuple[int, ...]:
@@ -36,11 +118,11 @@ def formula_columns(observation: ObservationSpec) -> tuple[int, ...]:
     Raises:
         ConfigError: hosts do not see who is ahead of them.
     """
-    found = columns_of(observation, ("queued_flows", "queued flows before", "share among alike", "fair share"))
+    found = columns_of(observation, _SEEN)
     if found is None:
         raise ConfigError(
-            "action.kind 'residual' needs observation.neighbours 'ordered' or 'ranked', from which its formula is "
-            f"computed, got {observation.neighbours!r}"
+            "action.kind 'residual' needs observation.neighbours 'ordered', from which its formula and its "
+            f"guard are computed, got {observation.neighbours!r}"
         )
     return found
 
@@ -50,17 +132,17 @@ class Residual:
 
     Args:
         observation: spec of the observations.
-        hold: true for ``local_hold``, false for ``local``.
-        scale: largest logarithm of a multiple.
-        least_frac: fraction of the link's rate at which a multiple ends.
+        spec: the formula, the largest logarithm of a multiple, the fraction of the link's rate at which a multiple
+            ends, and the networks in which policies are trusted.
 
     Raises:
         ConfigError: what the formula needs is not observed.
     """
 
-    def __init__(self, observation: ObservationSpec, *, hold: bool, scale: float, least_frac: float) -> None:
+    def __init__(self, observation: ObservationSpec, spec: "ActionSpec") -> None:
         self._columns, self._age = formula_columns(observation), columns_of(observation, ("age max",))
-        self._holds, self._scale, self._least_frac = hold, scale, least_frac
+        self._holds, self._within = spec.formula == "local_hold", spec.within
+        self._scale, self._least_frac = spec.scale, spec.min_rate_frac
         self._stale = aged(STALE_PERIODS - 0.5)
 
     def reset(self, scenario: Scenario) -> None:
@@ -76,16 +158,23 @@ class Residual:
             )
         scales = scales_of(scenario)
         self._link_bps = scales.link_rate_bps
-        self._held = HOLD_FRAC * USE_FRAC * scales.uplink_capacity_bps[scales.area] / scales.link_rate_bps
+        uplink_frac = scales.uplink_capacity_bps[scales.area] / scales.link_rate_bps
+        self._held, self._port = HOLD_FRAC * USE_FRAC * uplink_frac, np.minimum(uplink_frac, 1.0)
+        self._trusted = self._within is None or not self._within.outside(scenario)
 
     def limits(self, given: FloatArray, obs: ObsArray) -> FloatArray:
         """Return limits in bits/s [..., n_agents] for numbers in [-1, 1] chosen on observations; inf means no limit."""
-        queued, before, alike, fair = (obs[..., column].astype(np.float64) for column in self._columns)
+        queued, before, alike, fair, others, wasted = (obs[..., c].astype(np.float64) for c in self._columns)
         share = np.maximum(alike, LEAST_SHARE * fair)
         local = np.where((queued > 0) & (share < 1), USE_FRAC * share, 1.0)
-        fresh = self._holds & (queued > 0) & (before <= 0)
-        formula = np.where(fresh, np.minimum(local, self._held), local)
-        frac = np.maximum(formula * np.exp(self._scale * given), np.minimum(formula, self._least_frac))
-        if self._age is not None:
-            frac = np.where(obs[..., self._age[0]] >= self._stale, local, frac)
+        if self._trusted:
+            fresh = (queued > 0) & (before <= 0)
+            formula = np.where(fresh, np.minimum(local, self._held), local) if self._holds else local
+            frac = np.maximum(formula * np.exp(self._scale * given), np.minimum(formula, self._least_frac))
+            frac = np.where((others <= 0) & ~fresh, np.maximum(frac, self._port), frac)
+            frac = np.where(wasted > WASTED, np.maximum(frac, local), frac)
+            if self._age is not None:
+                frac = np.where(obs[..., self._age[0]] >= self._stale, local, frac)
+        else:
+            frac = local
         return np.where(frac < LINE_RATE, frac * self._link_bps, np.inf)

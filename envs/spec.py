@@ -4,7 +4,7 @@
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario
 from ncc.core.seeding import derive_seed
-from ncc.core.value import Name, Value
+from ncc.core.value import Name, Natural, Value
 from ncc.core.workload import Fixed, Permutation
 from ncc.envs.action import ActionSpec
 from ncc.envs.expert import AnyExpert
@@ -57,9 +57,10 @@ class EnvView(Value, frozen=True):
 class EnvSpec(Value, frozen=True):
     """A scenario and its RL view.
 
-    An episode takes the scenario's `duration_s` on newly drawn flows. It is *truncated* when that time is up (there is
-    no drain in training), and *terminated* when a finite list of flows has been delivered earlier. A random arrival
-    process never terminates an episode, even if no flow is left by chance: to the agent it goes on for ever.
+    An episode takes the scenario's `duration_s` on newly drawn flows, and `drain_epochs` more for those that are left.
+    It is *truncated* when that time is up, and *terminated* when a finite list of flows has been delivered earlier. A
+    random arrival process never terminates an episode, even if no flow is left by chance: to the agent it goes on for
+    ever.
     """
 
     scenario: Scenario
@@ -69,6 +70,8 @@ class EnvSpec(Value, frozen=True):
     """Expert that learners may ask (`ncc.harness.batch.Advising`)."""
     purpose: Name = "train"
     """Name of the stream of seeds, so that flows of training and evaluation never coincide."""
+    drain_epochs: Natural = 0
+    """Epochs of an episode after the last arrival."""
 
     def check(self) -> None:
         decides, asked = self.view.observation.of_receivers, self.scenario.neighbourhoods

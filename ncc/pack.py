@@ -2,10 +2,17 @@
 """Put the policy of a run into the package, for all evaluations."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
+import yaml
+
+from ncc.core.errors import ConfigError
 from ncc.core.options import Parser, exit_status
+from ncc.core.value import from_dict
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,12 +26,25 @@ def _main(arguments: Sequence[str] | None) -> int:
     parser.add_argument("--name", required=True, help="of the policy: what limit.pretrained of a controller names")
     parser.add_argument("--policy", default="policy.npz", help="which policy of the run (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=None, help="another folder than the package's")
+    parser.add_argument(
+        "--within",
+        default="{}",
+        help="narrower ranges in which a residual is trusted, as YAML: {uplink_frac: [0.05, 1]}",
+    )
     options = parser.parse_args(arguments)
-    print(*pack(options.run, options.name, policy=options.policy, folder=options.out), sep="\n")
+    within = yaml.safe_load(options.within)
+    print(*pack(options.run, options.name, policy=options.policy, folder=options.out, within=within), sep="\n")
     return 0
 
 
-def pack(run: Path, name: str, *, policy: str = "policy.npz", folder: Path | None = None) -> list[str]:
+def pack(
+    run: Path,
+    name: str,
+    *,
+    policy: str = "policy.npz",
+    folder: Path | None = None,
+    within: Mapping[str, Any] | None = None,
+) -> list[str]:
     """Pack a run's policy, and return lines that say what was done.
 
     Raises:
@@ -38,20 +58,44 @@ def pack(run: Path, name: str, *, policy: str = "policy.npz", folder: Path | Non
 
     manifest = finished_training(run, policy)
     plan = TrainPlan.load(run)
-    path = package_policy(
-        run / policy,
-        name,
-        seed=plan.seed,
-        recipe=plan.plain,
-        facts={"policy": policy, **manifest.facts},
-        provenance={**manifest.provenance, "command": _without_folder(manifest.provenance["command"])},
-        folder=folder or FOLDER,
-    )
+    facts = {"policy": policy, **manifest.facts}
+    if within:
+        facts["narrowed"] = dict(within)
+    with _narrowed(run / policy, within or {}) as source:
+        path = package_policy(
+            source,
+            name,
+            seed=plan.seed,
+            recipe=plan.plain,
+            facts=facts,
+            provenance={**manifest.provenance, "command": _without_folder(manifest.provenance["command"])},
+            folder=folder or FOLDER,
+        )
     git = manifest.provenance["git"]
     lines = [f"{path}, trained at commit {git['commit']} with seed {plan.seed}"]
     if git["dirty"] is not False:
         lines.append("Nobody can train it again: that commit is not all that it was trained with (git: dirty).")
     return lines
+
+
+@contextmanager
+def _narrowed(path: Path, within: Mapping[str, Any]) -> Iterator[Path]:
+    """Yield a policy file that is trusted in narrower ranges than the one of the run; that file if there are none."""
+    from ncc.agents.policy import load_policy, save_policy
+    from ncc.envs.residual import TrustedRanges
+
+    if not within:
+        yield path
+        return
+    found, meta = load_policy(path)
+    stated = meta["action"].get("within")
+    if stated is None:
+        raise ConfigError(f"{path} states no ranges in which it is trusted: leave --within out")
+    narrower = from_dict(TrustedRanges, stated, f"{path}: within").narrowed(within)
+    with TemporaryDirectory() as folder:
+        made = Path(folder) / path.name
+        save_policy(made, found.layers, {**meta, "action": {**meta["action"], "within": narrower.to_dict()}})
+        yield made
 
 
 def _without_folder(command: str | None) -> str | None:

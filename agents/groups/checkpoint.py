@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checkpoints of the learner over groups."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +14,7 @@ from ncc.agents.arrays import read_arrays, write_arrays
 from ncc.agents.checkpoints import Checkpoints, check_made_with, check_networks
 from ncc.agents.groups.network import Float, Shape
 from ncc.core.errors import ResultError
+from ncc.core.value import digest_of
 
 KIND, VERSION = "ncc-groups-checkpoint", 1
 
@@ -33,8 +36,9 @@ class State:
 class GroupsCheckpoints(Checkpoints):
     """The checkpoints of one run, one file each."""
 
-    def __init__(self, folder: Path, keep: int) -> None:
+    def __init__(self, folder: Path, keep: int, meta: Mapping[str, Any]) -> None:
         super().__init__(folder, keep, ".npz")
+        self._flows = digest_of({part: meta[part] for part in ("scenario", "families") if part in meta})
 
     def save(self, state: State, shape: Shape, seed: int) -> None:
         """Write a checkpoint, then delete the oldest beyond those to keep.
@@ -46,17 +50,22 @@ class GroupsCheckpoints(Checkpoints):
         arrays = {"params": train.params.numpy(), "mean": train.mean.numpy(), "square": train.square.numpy()}
         arrays |= {"counts": train.counts.numpy(), "candidates": np.stack(state.candidates)}
         meta = {"shape": str(shape), "seed": seed, "rounds": state.rounds, "epochs": state.epochs}
-        meta["polishing"] = state.polishing
+        meta |= {"polishing": state.polishing, "flows": self._flows}
         self.add(state.epochs, lambda path: write_arrays(path, KIND, VERSION, arrays, meta))
 
     def load(self, shape: Shape, seed: int) -> State:
         """Load the newest checkpoint.
 
         Raises:
-            ResultError: none there, damaged, or made with another seed or network.
+            ResultError: none there, damaged, or made with another seed or network, or on flows of other scenarios.
         """
         path = self.newest()
         arrays, meta = read_arrays(path, KIND, VERSION)
+        if meta.get("flows") != self._flows:
+            raise ResultError(
+                f"{path} was made on flows of another scenario or of other families, and cannot be replayed here: "
+                "resume with the configuration that made it"
+            )
         check_made_with(path, ("seed", meta.get("seed"), seed))
         check_networks(meta.get("shape"), str(shape))
         try:

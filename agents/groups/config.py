@@ -19,29 +19,31 @@ Rate = Annotated[float, Meta(gt=0, le=1), usual(high=0.1)]
 class GroupsConfig(Value, frozen=True):
     """Policy gradient over groups of racks with the same flows, then evolution of the weights as a polish.
 
-    A group is `copies` racks that play one list of flows; an update plays an episode of `lists` groups. Simulators are
-    deterministic, so that two racks of a group differ by what their policies did, and by nothing else.
+    A group is `copies` racks that play one list of flows, with families on a network that is drawn for the list; an
+    update plays an episode of `lists` groups. Simulators are deterministic, so that two racks of a group differ by what
+    their policies did, and by nothing else.
 
-    First PPO (Schulman et al., 2017) with a baseline of its own. Copy 0 of a group is greedy. In each other copy, a
-    window of `window` periods has, with probability `explore_prob`, one host drawn at random, to whose number one
-    Gaussian is added for the whole window. The advantage of what that host does is the discounted return of its rack
-    from then on less that of the greedy twin, over twice the median size of such differences, cut to -3 to 3. There is
-    no critic.
+    First PPO (Schulman et al., 2017) with a baseline of its own. Copy 0 of a group is greedy. In each network of the
+    other copies, a window of `window` periods has, with probability `explore_prob`, one host drawn at random, to whose
+    number one Gaussian is added for the whole window. The advantage of what that host does is its discounted reward
+    from then on less that of its greedy twin, over twice the median size of such differences in the list, cut to -3 to
+    3. There is no critic. A reward that is alike for all hosts of a network makes it the network's.
 
     Then, from the best weights so far, an evolution strategy (Salimans et al., 2017) with antithetic noise: copy k of
-    every group plays candidate k, so that all candidates meet the same flows.
+    every group plays candidate k, so that all candidates meet the same flows. Candidates rank by what they earn over
+    the mean of each list, summed over lists, so that no list counts more than another.
 
     Every `judge_every` updates the weights become a candidate. When there are as many candidates as copies, and at the
     end of each phase, all play `judge_episodes` further episodes side by side, and the one with the largest reward
-    remains. It is the policy that is kept; the untrained one is the first.
+    over the mean of each list remains. It is the policy that is kept; the untrained one is the first.
     """
 
-    copies: Annotated[int, Meta(ge=2, le=256)] = 16
-    lists: Annotated[int, Meta(ge=1, le=256)] = 6
+    copies: Annotated[int, Meta(ge=2, le=256)] = 8
+    lists: Annotated[int, Meta(ge=1, le=256)] = 8
     """Lists of flows in an update."""
-    epochs: Annotated[Natural, usual(high=1e9)] = 6_000_000
+    epochs: Annotated[Natural, usual(high=1e9)] = 2_600_000
     """Environment epochs of PPO, summed over all racks, rounded up to whole updates."""
-    polish_epochs: Annotated[Natural, usual(high=1e9)] = 6_000_000
+    polish_epochs: Annotated[Natural, usual(high=1e9)] = 1_700_000
     """Environment epochs of the evolution strategy."""
     hidden: tuple[Annotated[int, Meta(ge=1, le=4096)], ...] = (24,)
     """Sizes of the tanh layers. The last layer begins with zeros: the untrained policy is the formula."""
@@ -60,14 +62,15 @@ class GroupsConfig(Value, frozen=True):
     max_samples: Count = 60_000
     """Most samples of an update that are learnt from, drawn at random."""
     learning_rate: Rate = 5e-3
+    """Of Adam. It falls linearly to a tenth at the end of its phase, and so does that of the polish."""
     max_grad_norm: Positive = 1.0
     polish_noise: Positive = 0.04
     """Standard deviation of the candidates' weights around the mean."""
     polish_learning_rate: Rate = 0.015
     weight_decay: Fraction = 5e-4
     """Share of the weights that each update of the evolution strategy takes away."""
-    judge_every: Count = 5
-    judge_episodes: Count = 3
+    judge_every: Count = 8
+    judge_episodes: Count = 5
     checkpoint_updates: Count = 5
     """Updates between checkpoints."""
     keep_checkpoints: Annotated[int, Meta(ge=1, le=1000)] = 3

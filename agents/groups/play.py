@@ -10,13 +10,13 @@ import numpy.typing as npt
 from ncc.agents.groups.config import GroupsConfig
 from ncc.agents.groups.network import Float, Shape
 from ncc.core.errors import InvalidRunError
-from ncc.harness.batch import BatchedEnv, ObsArray
+from ncc.harness.batch import BatchedEnv, Divided, ObsArray
 
 Index = npt.NDArray[np.int64]
 
 
 def play(env: BatchedEnv, episode: int, act: Callable[[int, ObsArray], Float]) -> Float:
-    """Play one episode of every rack; return the sums of their hosts' rewards [T, racks], 0 once an episode is over.
+    """Play one episode of every rack; return rewards [T, racks, hosts], 0 once an episode is over.
 
     Raises:
         InvalidRunError: a reward is not finite.
@@ -25,7 +25,7 @@ def play(env: BatchedEnv, episode: int, act: Callable[[int, ObsArray], Float]) -
     paid: list[Float] = []
     while running.any():
         moved = env.step(act(len(paid), obs))  # type: ignore[arg-type] # numbers: `GroupsRun` has checked
-        paid.append(np.where(running, moved.reward.sum(axis=-1), 0).astype(np.float32))
+        paid.append(np.where(running[:, None], moved.reward, 0).astype(np.float32))
         if not np.isfinite(paid[-1]).all():
             raise InvalidRunError(f"a reward in epoch {len(paid)} of episode {episode} is not finite; check env.reward")
         running &= ~(moved.terminated | moved.truncated)
@@ -41,6 +41,8 @@ class Samples:
     """[n] in the episode."""
     rack: Index
     """[n]"""
+    host: Index
+    """[n] in the rack."""
     obs: ObsArray
     """[n, obs_dim]"""
     taken: Float
@@ -50,21 +52,30 @@ class Samples:
 
 
 class Explorer:
-    """A policy in which, by windows, one host of some racks decides otherwise; copy 0 of each group is greedy.
+    """A policy in which, by windows, one host of some networks decides otherwise; copy 0 of each group is greedy.
 
     Args:
         config: settings.
         shape: of the network.
         weights: [size]
+        env: the racks, each a network or `Divided` into several.
         noise: standard deviation of what is added to a host's number.
-        rng: draws racks, hosts and noise.
+        rng: draws networks, hosts and noise.
     """
 
     def __init__(
-        self, config: GroupsConfig, shape: Shape, weights: Float, noise: float, rng: np.random.Generator
+        self,
+        config: GroupsConfig,
+        shape: Shape,
+        weights: Float,
+        env: BatchedEnv,
+        *,
+        noise: float,
+        rng: np.random.Generator,
     ) -> None:
         self._config, self._shape, self._weights, self._noise, self._rng = config, shape, weights, noise, rng
-        self._seen: list[tuple[Index, Index, ObsArray, Float, Float]] = []
+        self._env = env
+        self._seen: list[tuple[Index, Index, Index, ObsArray, Float, Float]] = []
 
     def __call__(self, epoch: int, obs: ObsArray) -> Float:
         """Return numbers [racks, hosts] for observations [racks, hosts, obs_dim]."""
@@ -73,7 +84,7 @@ class Explorer:
             self._draw(*numbers.shape)
         racks, hosts = self._racks, self._hosts
         taken = numbers[racks, hosts] + self._error * np.float32(self._noise)
-        self._seen.append((np.full(len(racks), epoch), racks, obs[racks, hosts], taken, self._error))
+        self._seen.append((np.full(len(racks), epoch), racks, hosts, obs[racks, hosts], taken, self._error))
         numbers[racks, hosts] = np.clip(taken, -1, 1)
         return numbers
 
@@ -82,24 +93,45 @@ class Explorer:
         return Samples(*map(np.concatenate, zip(*self._seen, strict=True)))
 
     def _draw(self, n_racks: int, n_hosts: int) -> None:
-        """Draw a window: which racks, a host of each, and its noise."""
-        explores = self._rng.random(n_racks) < self._config.explore_prob
-        self._racks = np.flatnonzero(explores & (np.arange(n_racks) % self._config.copies > 0))
-        self._hosts = self._rng.integers(n_hosts, size=len(self._racks))
+        """Draw a window: which networks, a host of each, and its noise."""
+        env = self._env
+        several = env.networks_of_racks() if isinstance(env, Divided) else np.ones(n_racks, np.int64)
+        racks = np.repeat(np.arange(n_racks), several)
+        network = np.arange(len(racks)) - np.repeat(np.cumsum(several) - several, several)
+        explores = (self._rng.random(len(racks)) < self._config.explore_prob) & (racks % self._config.copies > 0)
+        size = n_hosts // several[racks]
+        host = network * size + self._rng.integers(size)
+        self._racks, self._hosts = racks[explores], host[explores]
         self._error = self._rng.normal(size=len(self._racks)).astype(np.float32)
 
 
 def advantages(rewards: Float, samples: Samples, *, copies: int, gamma: float) -> Float:
-    """Return [n]: discounted returns of samples' racks from their epochs on, less those of their greedy twins.
+    """Return [n]: discounted rewards of samples' hosts from their epochs on, less those of their greedy twins.
 
-    They are over twice their median size where they are not 0, and cut to -3 to 3.
+    What is unfinished at the end counts as if it stayed so for ever. Of each list of flows, the differences are over
+    twice their median size where they are not 0, and cut to -3 to 3.
     """
-    later = np.zeros((len(rewards) + 1, rewards.shape[1]), np.float32)
+    later = np.zeros((len(rewards) + 1, *rewards.shape[1:]), np.float32)
+    later[-1] = rewards[-1] / np.float32(1 - gamma)
     for epoch in range(len(rewards) - 1, -1, -1):
         later[epoch] = rewards[epoch] + np.float32(gamma) * later[epoch + 1]
-    twin = samples.rack - samples.rack % copies
-    gained = later[samples.epoch, samples.rack] - later[samples.epoch, twin]
-    different = np.abs(gained[gained != 0])
-    unit = 2 * float(np.median(different)) if len(different) else 1.0
-    cut: Float = np.clip(gained / np.float32(unit), -3, 3)
+    group = samples.rack // copies
+    gained = later[samples.epoch, samples.rack, samples.host] - later[samples.epoch, group * copies, samples.host]
+    for each in np.unique(group):
+        of_list = group == each
+        different = np.abs(gained[of_list & (gained != 0)])
+        gained[of_list] /= np.float32(2 * np.median(different) if len(different) else 1)
+    cut: Float = np.clip(gained, -3, 3)
     return cut
+
+
+def over_lists(rewards: Float, *, copies: int, gamma: float) -> npt.NDArray[np.float64]:
+    """Return [copies]: by how much more each copy earned than the mean of its list, over the mean's size; the mean.
+
+    Every list of flows counts alike. What is unfinished at the end counts for 1 / (1 - gamma) epochs more.
+    """
+    earned = rewards.sum(axis=0, dtype=np.float64) + rewards[-1] / (1 - gamma)
+    of_lists = earned.sum(axis=-1).reshape(-1, copies)
+    mean = of_lists.mean(axis=1, keepdims=True)
+    found: npt.NDArray[np.float64] = ((of_lists - mean) / np.maximum(np.abs(mean), 1e-9)).mean(axis=0)
+    return found

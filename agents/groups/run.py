@@ -14,7 +14,7 @@ from ncc.agents.a3c.run import one_thread
 from ncc.agents.groups.checkpoint import GroupsCheckpoints, State
 from ncc.agents.groups.config import GroupsConfig
 from ncc.agents.groups.network import Float, Shape
-from ncc.agents.groups.play import Explorer, advantages, play
+from ncc.agents.groups.play import Explorer, advantages, over_lists, play
 from ncc.agents.groups.update import candidates, evolve, improve
 from ncc.agents.policy import POLICY_FILE, UNTRAINED_FILE, save_policy
 from ncc.agents.progress import Meter
@@ -41,7 +41,7 @@ class GroupsRun:
         resume: bool,
     ) -> None:
         self.config, self.folder, self.seed, self._meta = config, folder, seed, meta
-        self._checkpoints = GroupsCheckpoints(folder, config.keep_checkpoints)
+        self._checkpoints = GroupsCheckpoints(folder, config.keep_checkpoints, meta)
         if not resume:
             self._checkpoints.must_be_empty()
         self._env = make_env(0)
@@ -109,30 +109,40 @@ class GroupsRun:
             state.candidates.append(state.train.params.numpy().copy())
             if len(state.candidates) == config.copies:
                 self._judge()
-        return scalars, float(rewards.mean()) / self._env.n_agents
+        return scalars, float(rewards.mean())
 
     def _learn(self, rng: np.random.Generator) -> tuple[Float, dict[str, float]]:
         """Play an episode with noise and do PPO's passes over it."""
         config, state = self.config, self._state
         done = state.epochs / config.epochs
         noise = config.noise + (config.noise_final - config.noise) * done
-        explorer = Explorer(config, self._shape, state.train.params.numpy(), noise, rng)
+        explorer = Explorer(config, self._shape, state.train.params.numpy(), self._env, noise=noise, rng=rng)
         rewards = self._play(state.rounds, explorer)
         samples = explorer.samples()
         gained = advantages(rewards, samples, copies=config.copies, gamma=config.gamma)
-        return rewards, improve(config, self._shape, state.train, samples, gained, noise=noise, rng=rng)
+        return rewards, improve(
+            config,
+            self._shape,
+            state.train,
+            samples,
+            gained,
+            noise=noise,
+            rate=config.learning_rate * _less(done),
+            rng=rng,
+        )
 
     def _polish(self, rng: np.random.Generator) -> tuple[Float, dict[str, float]]:
         """Play an episode with candidates around the weights and move towards the better ones."""
         config, train = self.config, self._state.train
         weights, error = candidates(train.params.numpy(), config.polish_noise, config.copies, rng)
         rewards = self._compare(self._state.rounds, weights)
-        returns = rewards.sum(axis=0, dtype=np.float64).reshape(config.lists, config.copies).mean(axis=0)
-        evolve(config, train, error, returns)
-        return rewards, {"polish/spread": float(returns.std() / abs(returns.mean())) if returns.any() else 0.0}
+        returns = over_lists(rewards, copies=config.copies, gamma=config.gamma)
+        done = (self._state.epochs - config.epochs) / config.polish_epochs
+        evolve(config, train, error, returns, config.polish_learning_rate * _less(done))
+        return rewards, {"polish/spread": float(returns.std())}
 
     def _judge(self) -> None:
-        """Keep the candidate that earns most, of equals the first."""
+        """Keep the candidate that earns most over lists that all play, of equals the first."""
         config, state = self.config, self._state
         if len(state.candidates) == 1:
             return
@@ -140,7 +150,7 @@ class GroupsRun:
         earned = np.zeros(config.copies)
         for episode in range(JUDGED_FROM, JUDGED_FROM + config.judge_episodes):
             rewards = self._compare(episode, weights)
-            earned += rewards.sum(axis=0, dtype=np.float64).reshape(config.lists, config.copies).sum(axis=0)
+            earned += over_lists(rewards, copies=config.copies, gamma=config.gamma)
         state.candidates = [weights[int(earned.argmax())]]
 
     def _compare(self, episode: int, weights: Float) -> Float:
@@ -150,7 +160,7 @@ class GroupsRun:
 
     def _play(self, episode: int, act: Callable[[int, ObsArray], Float]) -> Float:
         rewards = play(self._env, episode, act)
-        self._state.epochs += rewards.size
+        self._state.epochs += rewards.shape[0] * rewards.shape[1]
         return rewards
 
     def _save_policy(self, name: str, weights: Float) -> Path:
@@ -158,3 +168,8 @@ class GroupsRun:
         training = {"learner": "groups", "seed": self.seed, "epochs": self._state.epochs}
         save_policy(path, self._shape.layers(weights), {**self._meta, "training": training})
         return path
+
+
+def _less(done: float) -> float:
+    """Return the factor of a learning rate when that part of its phase is done: 1, and a tenth at the end."""
+    return max(1 - 0.9 * done, 0.1)

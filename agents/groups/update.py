@@ -19,6 +19,7 @@ def improve(
     gained: Float,
     *,
     noise: float,
+    rate: float,
     rng: np.random.Generator,
 ) -> dict[str, float]:
     """Do PPO's passes over samples with advantages [n] (Schulman et al., 2017, eq. 7); return scalars for logs."""
@@ -38,7 +39,7 @@ def improve(
             (grads,) = torch.autograd.grad(loss, weights)
             norm = grads.norm().item()
             grads *= min(1.0, config.max_grad_norm / (norm + 1e-9))
-            state.apply(grads, config.learning_rate, 0)
+            state.apply(grads, rate, 0)
             losses.append(loss.item())
             norms.append(norm)
             moved.append((ratio != bounded).float().mean().item())
@@ -60,9 +61,11 @@ def candidates(mean: Float, noise: float, copies: int, rng: np.random.Generator)
     return weights, error
 
 
-def evolve(config: GroupsConfig, state: TrainState, error: Float, returns: npt.NDArray[np.float64]) -> None:
+def evolve(
+    config: GroupsConfig, state: TrainState, error: Float, returns: npt.NDArray[np.float64], rate: float
+) -> None:
     """Move the weights towards the noise [copies, size] of candidates with larger returns [copies], by their ranks."""
     ranks = returns.argsort().argsort() / (len(returns) - 1) - 0.5
     grads = -(ranks[:, None] * error).mean(axis=0) / config.polish_noise
     state.params *= 1 - config.weight_decay
-    state.apply(torch.from_numpy(grads.astype(np.float32)), config.polish_learning_rate, 0)
+    state.apply(torch.from_numpy(grads.astype(np.float32)), rate, 0)

@@ -73,6 +73,7 @@ def tables_of(spec: ObservationSpec, scenario: Scenario) -> dict[str, Any]:
         "shared_limit": shared.index("limit"),
         "next": first["next"],
         "flows": first["flows"],
+        "used": uplink.index("uplink_throughput"),
         "ranked": spec.neighbours in ("ranked", "ordered"),
         "ordered": spec.neighbours == "ordered",
         "gain_of_next": math.log1p(spec.backlog_scale),

@@ -33,6 +33,7 @@ struct Host {
     size_t alike;                  // neighbours with a next flow about as long
     float ahead;                   // bytes that go before the host's next flow, in what the uplink carries in a period
     size_t first;                  // neighbours that go before the host
+    int wasted;                    // of `Observer`: how long it has waited while the uplink had room
     const std::vector<std::vector<float>> *constants;
 
     float Shared(size_t neighbour, size_t what) const { return shared[neighbour * width + what]; }
@@ -141,6 +142,10 @@ constexpr double kAheadScale = 4, kNearMost = 3, kNearScale = 2, kFirstScale = 4
 NCC_FEATURE(bytes_ahead) { return host.ahead / kAheadScale; }
 NCC_FEATURE(bytes_just_ahead) { return std::min(static_cast<double>(host.ahead), kNearMost) / kNearScale; }
 NCC_FEATURE(hosts_before) { return std::min(static_cast<double>(host.first) / kFirstScale, kFirstMost); }
+
+constexpr double kWastedScale = 10;
+
+NCC_FEATURE(wasted) { return host.wasted / kWastedScale; }
 
 NCC_FEATURE(age) { return Aged(host.age[at.neighbour]); }
 NCC_FEATURE(uplink_age) { return Aged(host.age[host.neighbours]); }

@@ -15,6 +15,11 @@
 namespace ncc
 {
 
+// A host waits in vain if it had flows queued when its neighbours sent their messages and has now, and less than kRoom
+// of the uplink was used. A period of that counts kWasted, one without -1, from 0 to kWastedMost.
+constexpr float kRoom = 0.5F;
+constexpr int kWasted = 5, kWastedMost = 30;
+
 constexpr size_t kTurn = 100; // periods for which the same host goes first of those with equally much left
 
 class Observer
@@ -28,6 +33,7 @@ class Observer
             network.shared.resize(t_.n * t_.neighbours * t_.Width());
             network.uplink.resize(t_.n * t_.uplink.size());
             network.age.resize(t_.n * (t_.neighbours + 1));
+            network.wasted.resize(t_.n);
         }
         sent_.resize(t_.n * t_.Width());
         takes_much_.resize(t_.neighbours);
@@ -102,6 +108,7 @@ class Observer
         std::vector<std::vector<float>> ring;     // states, the newest and as many before it as messages are old
         std::vector<float> shared, uplink;        // last messages [n, neighbours, width], [n, uplink's numbers]
         std::vector<int64_t> age;                 // [n, neighbours + 1]
+        std::vector<int> wasted;                  // [n]
         size_t seen = 0, newest = 0, periods = 0; // periods: since the network began
     };
 
@@ -141,6 +148,10 @@ class Observer
             for (size_t k = 0; k < t_.uplink.size() && !age[near]; ++k) {
                 network.uplink[i * t_.uplink.size() + k] = state[t_.uplink[k] + t_.area[i]];
             }
+            const bool waits = state[t_.flows + i] > 0 && network.ring[network.newest][t_.flows + i] > 0;
+            const bool room = network.uplink[i * t_.uplink.size() + t_.used] < kRoom;
+            const int before = anew ? 0 : network.wasted[i];
+            network.wasted[i] = std::clamp(before + (!anew && waits && room ? kWasted : -1), 0, kWastedMost);
         }
     }
 
@@ -155,6 +166,7 @@ class Observer
         host.width = width;
         host.shared = network.shared.data() + i * near * width;
         host.uplink = network.uplink.data() + i * t_.uplink.size();
+        host.wasted = network.wasted[i];
         host.age = network.age.data() + i * (near + 1);
         host.uplink_frac = t_.uplink_frac[i];
         host.links = t_.links.data() + i * near;

@@ -109,6 +109,7 @@ struct Tables {
         shared_limit = Get<size_t>(from, "shared_limit");
         next = Get<size_t>(from, "next");
         flows = Get<size_t>(from, "flows");
+        used = Get<size_t>(from, "used");
         ranked = Get<bool>(from, "ranked");
         ordered = Get<bool>(from, "ordered");
         const auto rule = [&](const char *name) { return static_cast<float>(Get<double>(from, name)); };
@@ -133,6 +134,7 @@ struct Tables {
     std::vector<std::vector<float>> constants;                // [n] each
     std::vector<size_t> shared, uplink; // first places of the columns in messages of hosts and uplinks
     size_t shared_flows, shared_throughput, shared_limit, next, flows;
+    size_t used; // number of the uplink's throughput among its numbers
     bool ranked, ordered;
     Rules rules;
 

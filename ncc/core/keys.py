@@ -6,6 +6,20 @@ from typing import Any
 from ncc.core.errors import ConfigError, UnknownNameError
 
 
+def get_key(plain: dict[str, Any], key: str) -> Any:
+    """Return the value of a key named from the top.
+
+    Raises:
+        ConfigError: a part does not exist; the message names it and those that exist.
+    """
+    at: Any = plain
+    for part in key.split("."):
+        if not isinstance(at, dict) or part not in at:
+            raise UnknownNameError(f"key {key!r}: part", part, at if isinstance(at, dict) else {})
+        at = at[part]
+    return at
+
+
 def set_key(plain: dict[str, Any], key: str, value: Any, *, new: bool = True) -> None:
     """Set a key named from the top; all parts but the last must exist, and the last too unless `new`.
 

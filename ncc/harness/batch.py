@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 ObsArray = npt.NDArray[np.float32]
 ActionArray = npt.NDArray[np.int64]
+Array = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,15 @@ class Measuring(Protocol):
 
     def take_metrics(self) -> Mapping[str, float]:
         """Means since the last call, by name with unit (`network/fct_s`); undefined ones are left out."""
+        ...
+
+
+@runtime_checkable
+class Divided(Protocol):
+    """A `BatchedEnv` whose racks consist of several networks that share nothing, each with as many hosts."""
+
+    def networks_of_racks(self) -> Array:
+        """The number of networks of each rack [n_racks] in this episode, whose hosts follow each other."""
         ...
 
 

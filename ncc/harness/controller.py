@@ -98,8 +98,12 @@ class LocalLimit(Formula, frozen=True, tag="local"):
     attained_frac: NonNegative = 0.0
     """Weight of what a host has sent since it became busy, beside what its next flow has left."""
 
+    def constants(self) -> dict[str, float]:
+        """The constants by name."""
+        return {name: getattr(self, name) for name in self.__struct_fields__}
+
     def build(self) -> RateLimiter:
-        return Local(**{name: getattr(self, name) for name in self.__struct_fields__})
+        return Local(**self.constants())
 
 
 class ReceiverRuleLimit(Formula, frozen=True, tag="receiver_rule"):

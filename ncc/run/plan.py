@@ -156,7 +156,8 @@ class TrainPlan:
     def check_families(self) -> None:
         """Check families before training, so that no drawn episode and no evaluation fails later."""
         seen = self.env.observation
-        learned, judged = check_families(self.families, seen), obs_dim(seen, self.scenario)
+        learned = check_families(self.families, seen, self.env.action.within)
+        judged = obs_dim(seen, self.scenario)
         if learned != judged:
             raise ConfigError(
                 f"the families' hosts observe {learned} numbers and those of scenario {self.scenario.name!r}, where "

@@ -26,7 +26,7 @@ class RackFactory:
     With families, racks are the slots of a `Mixture`, and `spec` defines their observation, action and reward.
 
     Raises:
-        ConfigError: families with copies or receivers, or on a datapath that does not offer `Batching`.
+        ConfigError: families of receivers, or on a datapath that does not offer `Batching`.
     """
 
     spec: EnvSpec
@@ -37,15 +37,10 @@ class RackFactory:
     """Threads of each worker, for a datapath that can batch."""
     families: Families = _ONE_SCENARIO
     copies: int = 1
-    """Consecutive racks with the same flows."""
+    """Consecutive racks, or slots, with the same flows."""
 
     def __post_init__(self) -> None:
         if self.families.of:
-            if self.copies > 1:
-                raise ConfigError(
-                    "families draw another network for every rack, and this agent compares racks with the same flows: "
-                    "leave families out, or choose another agent"
-                )
             if self.spec.view.observation.of_receivers:
                 raise ConfigError("families are of hosts that choose rates: leave them out to train receivers")
             require_batching(self.datapath)
@@ -79,6 +74,7 @@ class RackFactory:
                 slot=first,
                 n_slots=self.racks,
                 threads=self.threads,
+                copies=self.copies,
             )
         datapath = side_by_side(self.datapath)
         return RackBatch(self.spec, datapath, self.seed, first, self.racks, threads=self.threads, copies=self.copies)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The search for the constants of `local_tuned` and `local_tuned_blind` (`ncc.harness.local`) by CMA-ES.
+"""The search for the constants of `local_tuned` (`ncc.harness.local`) by CMA-ES, on what a policy trains on.
 
 ``python -m ncc.study.tuning_local`` prints the controller's YAML with what the search was. Every generation draws
-networks from the families that NCC trains on (recipe ncc), `LEFT_OUT` apart. All candidates meet the same flows on
-them, and so does `local_hold`, where the search begins. A candidate's value is the geometric mean, over the networks,
-of its mean FCT over that of `local_hold`. The result is judged on draws that the search has not met.
+lists of flows from the families that the recipe `ncc_groups` trains on, each on as many networks as fill a slot. All
+candidates meet the same flows, and so does `local_hold`, where the search begins. A candidate's value is the mean over
+the lists of the logarithm of its mean FCT over that of `local_hold`. Of the start and the means of the last
+generations, the one that is best on further lists is kept, and judged on others yet.
 """
 
 import argparse
@@ -21,13 +22,14 @@ from ncc.core.measurement import Measurements
 from ncc.core.options import Parser, exit_status
 from ncc.core.scenario import Scenario
 from ncc.core.seeding import derive_seed, generator
-from ncc.envs.families import Families, families_from
+from ncc.envs.families import Families
 from ncc.harness.controller import Controller, LocalLimit
 from ncc.harness.local import Local
 from ncc.harness.networks import DatapathFactory, networks
-from ncc.run.compose import composed, load_datapath
+from ncc.run.compose import load_datapath
 from ncc.run.controllers import load_controller
 from ncc.study.cmaes import CmaEs
+from ncc.study.random_networks import geometric, load_families
 
 
 @dataclass(frozen=True)
@@ -69,12 +71,12 @@ SEARCHED = {
 """The constants that are searched for by sizes; without sizes, `attained_frac` too."""
 ATTAINED = {"attained_frac": Bounds(0, 4)}
 STEP = 0.15
-DRAIN_FRAC, LEFT_PERIODS = 4.0, 1000
-"""Longest wait for the last flows, of an episode's length; periods that a flow left over then counts besides."""
-LEFT_OUT = "many_hosts"
-"""A family that would take half of the time and on which no constant changes the mean FCT by more than 1 %."""
-JUDGED = 96
-"""Networks on which the result is judged."""
+LEFT_PERIODS = 100
+"""Periods that a flow counts besides which is left when the drain of its episode is over, as in training."""
+SELECTED, JUDGED = 96, 192
+"""Lists on which the last means are compared, and on which the one that is kept is judged."""
+LAST = 12
+"""Means of generations, spread over the second half of the search, that are compared at its end."""
 
 
 class Search:
@@ -95,7 +97,7 @@ class Search:
             raise ConfigError(f"a search begins with a controller whose limit is of kind local, got {start.name}")
         self._controller, self._families, self._datapath = start, families, datapath
         self._seed, self._blind = seed, blind
-        self.start: dict[str, float] = {n: v for n, v in start.limit.to_dict().items() if n != "kind"}
+        self.start: dict[str, float] = start.limit.constants()
         self.bounds = {**SEARCHED, **(ATTAINED if blind else {})}
         self.rack_periods = 0
         """Periods that racks have been simulated for."""
@@ -116,20 +118,25 @@ class Search:
     def _cost(self, constants: Mapping[str, FloatArray], draw: int) -> FloatArray:
         """Flows that are not finished, summed over time: their mean FCT but for a factor (Little's law)."""
         scenario = self._drawn(draw)
-        flow_seed = derive_seed(self._seed, "tuning_local", "flows", draw)
-        flows, n = scenario.flows(flow_seed), len(constants["alike"])
-        limiter = Local(**constants)
-        limiter.reset(scenario, flow_seed)
-        racks = networks(self._datapath, n)
+        n, several = len(constants["alike"]), self._families.hosts_per_slot // scenario.n_agents
+        limiter = Local(**{name: np.repeat(column, several) for name, column in constants.items()})
+        limiter.reset(scenario, derive_seed(self._seed, "tuning_local", "messages", draw))
+        racks = networks(self._datapath, n * several)
+        seeds = [derive_seed(self._seed, "tuning_local", "flows", draw, i) for i in range(several)]
+        flows = [scenario.flows(seed) for seed in seeds]
         try:
-            begun = [racks.start(row, scenario, flows, self._controller.stack, flow_seed) for row in range(n)]
+            begun = [
+                racks.start(row * several + i, scenario, flows[i], self._controller.stack, seeds[i])
+                for row in range(n)
+                for i in range(several)
+            ]
             measured, cost, left = Measurements.of(begun), np.zeros(n), np.zeros(n)
-            periods = round(scenario.duration_s / scenario.period_s)
-            for period in range(int(periods * (1 + DRAIN_FRAC))):
+            periods, drain = self._families.epochs, self._families.drain_epochs
+            for period in range(periods + drain):
                 moved = racks.step(limiter.decide(measured))
                 assert isinstance(moved, Measurements)
                 measured = moved
-                left = measured.active_flows.sum(1)
+                left = measured.active_flows.sum(1).reshape(n, several).sum(1)
                 cost += left
                 self.rack_periods += n
                 if period >= periods and not left.any():
@@ -140,35 +147,33 @@ class Search:
         return found
 
     def _drawn(self, draw: int) -> Scenario:
-        # Episode 1: some families are drawn from the second on.
-        scenario = self._families.draw(self._seed, draw, 1)
+        scenario = self._families.draw(derive_seed(self._seed, "tuning_local"), draw, 0)
         return scenario.replace(nic=scenario.nic.replace(knows="backlog")) if self._blind else scenario
 
-    def run(self, rack_periods: int, per_generation: int) -> tuple[FloatArray, int]:
-        """Search until so many periods have been simulated; return the last mean [n_searched] and the generations."""
+    def run(self, rack_periods: int, lists: int) -> tuple[FloatArray, int]:
+        """Search until so many periods have been simulated; return the point [n_searched] and the generations."""
         first = np.array([bounds.coordinate(self.start[name]) for name, bounds in self.bounds.items()])
         search = CmaEs(first, STEP, generator(self._seed, "tuning_local", "points"))
-        generations = 0
+        means = [first]
         while self.rack_periods < rack_periods:
             points = search.ask()
-            draws = range(generations * per_generation, (generations + 1) * per_generation)
-            outside = ((points - np.clip(points, 0, 1)) ** 2).sum(1)
-            values = self.over_start(points, draws).mean(1)
-            search.tell(points, values + outside)
-            generations += 1
+            done = len(means) - 1
+            values = self.over_start(points, range(done * lists, (done + 1) * lists)).mean(1)
+            search.tell(points, values + ((points - np.clip(points, 0, 1)) ** 2).sum(1))
+            means.append(np.clip(search.mean, 0, 1))
             print(
-                f"generation {generations}: {self.rack_periods} rack-periods, step {search.step:.3f}, mean FCT "
+                f"generation {done + 1}: {self.rack_periods} rack-periods, step {search.step:.3f}, mean FCT "
                 f"{np.exp(values.min()):.3f} to {np.exp(values.max()):.3f} of the start's",
                 file=sys.stderr,
             )
-        return np.clip(search.mean, 0, 1), generations
+        later = np.unique(np.linspace((len(means) + 1) // 2, len(means) - 1, LAST).astype(int))
+        tried = np.stack([first, *(means[i] for i in later)])
+        found: FloatArray = tried[self.over_start(tried, range(10**6, 10**6 + SELECTED)).mean(1).argmin()]
+        return found, len(means) - 1
 
     def judged(self, point: FloatArray) -> tuple[float, float, float]:
-        """Ratio of mean FCTs on draws that no search meets, and its 95 % interval over them (bootstrap)."""
-        logs = self.over_start(point[None], range(10**6, 10**6 + JUDGED))[0]
-        drawn = generator(self._seed, "tuning_local", "judged").integers(0, len(logs), (4000, len(logs)))
-        low, high = np.exp(np.percentile(logs[drawn].mean(1), [2.5, 97.5]))
-        return float(np.exp(logs.mean())), float(low), float(high)
+        """Return the ratio of mean FCTs on lists that no search meets, and its 95 % interval over them."""
+        return geometric(self.over_start(point[None], range(2 * 10**6, 2 * 10**6 + JUDGED))[0])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -187,29 +192,27 @@ def _main(arguments: Sequence[str] | None) -> int:
     parser = Parser(prog="python -m ncc.study.tuning_local", description=__doc__)
     parser.add_argument("--blind", action="store_true", help="for hosts that do not know sizes")
     parser.add_argument("--seed", type=_count, default=1, help="of draws and points, from 1")
-    parser.add_argument("--rack-periods", type=_count, default=7_000_000, help="periods of racks to simulate")
-    parser.add_argument("--networks", type=_count, default=10, help="drawn for each generation")
-    parser.add_argument("--epochs", type=_count, default=600, help="periods of an episode")
+    parser.add_argument("--rack-periods", type=_count, default=4_800_000, help="periods of slots to simulate")
+    parser.add_argument("--lists", type=_count, default=24, help="lists of flows in a generation")
+    parser.add_argument("--epochs", type=_count, help="periods in which flows arrive; default: as in training")
+    parser.add_argument("--families", default="mixture", help="name in configs/recipes/families")
     options = parser.parse_args(arguments)
     typed = shlex.join(["python", "-m", "ncc.study.tuning_local", *(sys.argv[1:] if arguments is None else arguments)])
-    families = families_from(composed("train", ["experiment=ncc"])["families"])
-    families = families.replace(
-        epochs=options.epochs, of={name: each for name, each in families.of.items() if name != LEFT_OUT}
-    )
+    families = load_families(options.families, epochs=options.epochs)
     start = load_controller("local_hold_blind" if options.blind else "local_hold")
     search = Search(start, families, load_datapath("packetsim").load(), options.seed, blind=options.blind)
-    point, generations = search.run(options.rack_periods, options.networks)
+    point, generations = search.run(options.rack_periods, options.lists)
     spent = search.rack_periods
     ratio, low, high = search.judged(point)
     knows = " for hosts that do not know sizes (scenario.nic.knows=backlog)" if options.blind else ""
     print("# SPDX-License-Identifier: BSD-3-Clause")
     print(f"# Made by `{typed}` (seed {options.seed}): {generations} generations, {spent} rack-periods.")
-    print(
-        f"# Mean FCT over {start.name}'s, where the search began, on {JUDGED} networks of the same families with other"
-    )
-    print(f"# flows: {ratio:.3f} (95 % {low:.3f} to {high:.3f}).")
+    print(f"# Mean FCT over {start.name}'s, where the search began, on {JUDGED} other lists of the same families:")
+    print(f"# {ratio:.3f} (95 % {low:.3f} to {high:.3f}).")
     print(f"name: local_tuned{'_blind' if options.blind else ''}")
-    print(f"summary: local with constants by CMA-ES on the networks that NCC trains on,{knows or ' sizes known'}")
+    print(
+        f"summary: local with constants by CMA-ES on the networks that ncc_groups trains on,{knows or ' sizes known'}"
+    )
     stack = start.stack
     order = (
         f", order_params: {[list(each) for each in stack.order_params]}".replace("'", "") if stack.order_params else ""

@@ -2,13 +2,14 @@
 """Learning from copies of one list of flows."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ncc.agents.groups.config import GroupsConfig
 from ncc.agents.groups.network import Float, Shape
-from ncc.agents.groups.play import Explorer, Samples, advantages, play
+from ncc.agents.groups.play import Explorer, Samples, advantages, over_lists, play
 from ncc.agents.policy import NumberPolicy, load_policy
 from ncc.core.errors import ConfigError, InvalidRunError, ResultError
 from ncc.core.seeding import generator
@@ -102,7 +103,7 @@ def test_one_host_of_a_rack_explores_for_a_window_and_the_first_copy_never() -> 
     shape = Shape(2, (4,))
     config = CONFIG.replace(window=5, explore_prob=0.5)
     weights, env = shape.initial(np.random.default_rng(1)), AimingEnv()
-    explorer = Explorer(config, shape, weights, 0.3, np.random.default_rng(2))
+    explorer = Explorer(config, shape, weights, env, noise=0.3, rng=np.random.default_rng(2))
     told: list[Float] = []
 
     def act(t: int, obs: ObsArray) -> Float:
@@ -120,14 +121,55 @@ def test_one_host_of_a_rack_explores_for_a_window_and_the_first_copy_never() -> 
     np.testing.assert_allclose(samples.taken, 0.3 * samples.error, rtol=1e-6)
 
 
+class Halves(AimingEnv):
+    """Racks of two networks with two hosts each."""
+
+    n_agents = 4
+
+    def networks_of_racks(self) -> Any:
+        return np.full(self.n_racks, 2)
+
+
+def test_one_host_of_each_network_explores() -> None:
+    shape, env = Shape(2, (4,)), Halves()
+    config, weights = CONFIG.replace(explore_prob=1.0), shape.initial(np.random.default_rng(1))
+    explorer = Explorer(config, shape, weights, env, noise=0.3, rng=np.random.default_rng(2))
+    differs = explorer(0, env.reset()) != 0
+    assert not differs[::4].any()
+    others = np.delete(differs, [0, 4], axis=0).reshape(6, 2, 2)
+    assert (others.sum(axis=2) == 1).all()
+    assert others.any(axis=0).all(), "any host may be drawn"
+
+
 def test_advantages_by_hand() -> None:
     rewards = np.array([[0, 1, 0, 0], [0, 2, 0, 4], [1, 1, 0, 0]], np.float32)
-    nothing = np.zeros(5, np.float32)
-    at = Samples(np.array([0, 1, 2, 0, 2]), np.array([1, 1, 1, 3, 2]), nothing[:, None], nothing, nothing)
-    # Rack 1 less rack 0: 1 + 0.5 (2 + 0.5 (1 - 1)), 2, 0; rack 3 less rack 2: 0.5 x 4. Twice the median of those not 0.
-    np.testing.assert_allclose(advantages(rewards, at, copies=2, gamma=0.5), np.array([2, 2, 0, 2, 0]) / 4)
-    same = advantages(np.ones((3, 4), np.float32), at, copies=2, gamma=0.5)
+    rewards = np.stack([rewards, 0 * rewards, rewards - rewards[:, ::2].repeat(2, axis=1)], axis=-1)
+    nothing, rack = np.zeros(5, np.float32), np.array([1, 1, 1, 3, 2])
+    at = Samples(np.array([0, 1, 2, 0, 2]), rack, np.zeros(5, np.int64), nothing[:, None], nothing, nothing)
+    # Host 0 of rack 1 less that of rack 0: 1 + 0.5 (2 + 0.5 (1 - 1)), 2, 0; of rack 3 less of rack 2: 0.5 x 4. Over
+    # twice the median of those of the list that are not 0.
+    gained = advantages(rewards, at, copies=2, gamma=0.5)
+    np.testing.assert_allclose(gained, np.array([2 / 4, 2 / 4, 0, 2 / 4, 0]))
+    # What another network of the rack earned is nothing to a host.
+    of_other = Samples(at.epoch, at.rack, at.host + 1, at.obs, at.taken, at.error)
+    np.testing.assert_array_equal(advantages(rewards, of_other, copies=2, gamma=0.5), 0)
+    same = advantages(np.ones((3, 4, 3), np.float32), at, copies=2, gamma=0.5)
     np.testing.assert_array_equal(same, 0)
+
+
+def test_what_is_left_at_the_end_counts_as_if_it_stayed() -> None:
+    rewards = np.array([[0, 0], [0, -1]], np.float32)[..., None]
+    nothing, one = np.zeros(1, np.float32), np.array([1])
+    at = Samples(np.array([0]), one, np.array([0]), nothing[:, None], nothing, nothing)
+    assert advantages(rewards, at, copies=2, gamma=0.9)[0] == -0.5
+    # Copy 0 earned 0 and copy 1 -1 - 1 / (1 - 0.9); over the mean's size that is 1 and -1.
+    np.testing.assert_allclose(over_lists(rewards, copies=2, gamma=0.9), [1, -1])
+
+
+def test_every_list_counts_alike() -> None:
+    # Two lists of two copies: -1 and -3, and a hundred times as much the other way round.
+    rewards = np.array([[-1, -3, -300, -100], [0, 0, 0, 0]], np.float32)[..., None]
+    np.testing.assert_allclose(over_lists(rewards, copies=2, gamma=0.9), 0, atol=1e-9)
 
 
 def test_racks_with_weights_of_their_own() -> None:
@@ -160,6 +202,8 @@ def test_bad_environments_and_folders_are_refused_by_name(tmp_path: Path) -> Non
         fit(short, lambda _: AimingEnv(), tmp_path)
     with pytest.raises(ResultError, match="was made with seed 1, not 2"):
         fit(short, lambda _: AimingEnv(), tmp_path, resume=True, seed=2)
+    with pytest.raises(ResultError, match="was made on flows of another scenario or of other families"):
+        fit(short, lambda _: AimingEnv(), tmp_path, resume=True, meta={"scenario": {"name": "other"}})
     with pytest.raises(ResultError, match=r"networks of shape 2-8-1 .* ask for 2-9-1"):
         fit(short.replace(hidden=(9,)), lambda _: AimingEnv(), tmp_path, resume=True)
 

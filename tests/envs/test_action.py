@@ -164,6 +164,7 @@ def test_a_host_without_neighbours_has_a_share_too() -> None:
 
 
 LOW = ObservationSpec(neighbours="ranked", ceiling=0.5)
+ORDERED_LOW = ObservationSpec(neighbours="ordered", ceiling=0.5)
 RESIDUAL = ActionSpec(kind="residual", formula="local_hold")
 
 
@@ -179,8 +180,11 @@ RESIDUAL = ActionSpec(kind="residual", formula="local_hold")
         (lambda: EnvView(action=ActionSpec(kind="shares")), "'ranked', 'ordered' or 'none', got 'each'"),
         (lambda: ActionSpec(kind="residual"), "a residual multiplies the limit of a formula; got 'residual' and None"),
         (lambda: ActionSpec(formula="local"), "need each other.*got 'levels' and 'local'"),
-        (lambda: EnvView(action=RESIDUAL), "needs observation.neighbours 'ordered' or 'ranked'.*got 'each'"),
-        (lambda: EnvView(action=RESIDUAL, observation=LOW), "ceiling must be at least 1 with action.kind 'residual'"),
+        (lambda: EnvView(action=RESIDUAL), "needs observation.neighbours 'ordered'.*got 'each'"),
+        (
+            lambda: EnvView(action=RESIDUAL, observation=ORDERED_LOW),
+            "ceiling must be at least 1 with action.kind 'residual'",
+        ),
     ],
 )
 def test_specs_that_make_no_sense_are_refused(make: Callable[[], object], message: str) -> None:

@@ -11,6 +11,7 @@ from ncc.core.errors import ConfigError
 from ncc.core.keys import set_key
 from ncc.envs.families import Choice, Families, Family, LogUniform, Uniform, check_families, families_from
 from ncc.envs.observation import ObservationSpec
+from ncc.envs.residual import TrustedRanges
 from tests.envs.cases import listed, rack
 
 POOLED = ObservationSpec(neighbours="pooled")
@@ -172,6 +173,34 @@ def test_what_is_no_environment_is_refused() -> None:
         check_families(Families(), POOLED)
     with pytest.raises(ConfigError, match=r"names no family"):
         Families().draw(1, 0, 0)
+
+
+def test_families_that_leave_the_ranges_of_their_policy_are_refused() -> None:
+    within = TrustedRanges(hosts=(2, 8), uplink_frac=(0.5, 4), rtt_periods=(0.01, 10), buffer_periods=(0.1, 100))
+    assert check_families(families(), POOLED, within) == 16
+    with pytest.raises(ConfigError, match=r"family 'racks' draws .*: hosts 8 is not in 2 to 4; widen action.within"):
+        check_families(families(), POOLED, within.replace(hosts=(2, 4)))
+    with pytest.raises(ConfigError, match=r"uplink_frac 2 is not in 4 to 8"):
+        check_families(families(), POOLED, within.replace(uplink_frac=(4, 8)))
+    with pytest.raises(ConfigError, match=r"hosts know the sizes of their flows, and not their backlog"):
+        check_families(families(), POOLED, within.replace(knows=("backlog",)))
+
+
+def test_a_number_by_powers_of_other_keys() -> None:
+    varies = {
+        **VARIES,
+        "topology.mark_threshold_bytes": Uniform(low=0.1, high=0.5, whole=True, by={"topology.buffer_bytes": 1}),
+        "workload.traffic.load_frac": Uniform(low=2, high=4, by={"topology.hosts": -1, "period_s": 0}),
+    }
+    made = Families(hosts_per_slot=16, of={"a": Family(scenario=plain(), varies=varies)})
+    for slot in range(5):
+        drawn = made.draw(1, slot, 0)
+        ((_, traffic),) = drawn.workload
+        topology = drawn.topology.to_dict()
+        assert 2 <= traffic.to_dict()["load_frac"] * topology["hosts"] <= 4
+        assert 0.099 <= topology["mark_threshold_bytes"] / topology["buffer_bytes"] <= 0.501
+    with pytest.raises(ConfigError, match=r"key 'topology.host': part 'host'"):
+        Family(scenario=plain(), varies={"period_s": Uniform(low=1, high=2, by={"topology.host": -1})})
 
 
 def test_hosts_of_all_networks_must_see_alike() -> None:

@@ -28,6 +28,7 @@ from tests.support.mm1 import Mm1Datapath
 
 EPOCHS = 6
 VIEW = EnvView(observation=ObservationSpec(neighbours="pooled"))
+NUMBERS = EnvView(observation=VIEW.observation, action=ActionSpec(kind="log"))
 HEAVY = Poisson(distribution="hadoop", load_frac=0.9, sources="hosts", destinations="remotes")
 
 
@@ -226,14 +227,52 @@ def test_a_slot_that_fails_is_named_and_all_must_start_again() -> None:
 
 
 def test_what_cannot_be_an_environment_is_refused_when_it_is_made() -> None:
-    with pytest.raises(ConfigError, match="n_slots and threads must be at least 1, got 0 and 1"):
+    with pytest.raises(ConfigError, match="slots whole groups of copies, got 0, 1 and 1"):
         mixture(n_slots=0)
+    with pytest.raises(ConfigError, match="slots whole groups of copies, got 4, 1 and 3"):
+        mixture(n_slots=4, copies=3)
     with pytest.raises(ConfigError, match="neighbours to pooled"):
         mixture(spec=spec())
-    with pytest.raises(ConfigError, match=r"kind is 'log'.*'levels'"):
-        mixture(spec=spec(view=EnvView(observation=VIEW.observation, action=ActionSpec(kind="log"))))
+    with pytest.raises(ConfigError, match=r"families.stuck_frac must be 0 .* chooses numbers, got 0.3"):
+        mixture(families=FAMILIES.replace(stuck_frac=0.3), spec=spec(view=NUMBERS))
     with pytest.raises(ConfigError, match="families need a datapath"):
         mixture(Mm1Datapath)
+
+
+def test_copies_play_one_draw_and_differ_by_what_they_decide_alone() -> None:
+    """Three copies of two lists: equal numbers give equal racks, and one host's number changes its own network only."""
+    env = mixture(spec=spec(view=NUMBERS), families=FAMILIES, n_slots=6, copies=3)
+    lone = mixture(spec=spec(view=NUMBERS), families=FAMILIES, n_slots=6)
+    first, alone = env.reset(1), lone.reset(1)
+    of_racks = env.networks_of_racks()
+    assert (of_racks == np.repeat(of_racks[::3], 3)).all()
+    numbers = np.full((6, 8), 0.2)
+    other = numbers.copy()
+    other[4, 0] = -1.0  # copy 1 of the second list, a host of its first network
+    size = 8 // of_racks[4]
+    for t in range(EPOCHS):
+        moved = env.step(other)
+        assert moved.truncated.all() == (t == EPOCHS - 1)
+        for group in (slice(0, 3), slice(3, 6)):
+            same = moved.final_obs[group]
+            np.testing.assert_array_equal(same[0], same[2])
+        np.testing.assert_array_equal(moved.final_obs[4, size:], moved.final_obs[3, size:])
+        np.testing.assert_array_equal(moved.final_obs[0], moved.final_obs[1])
+    assert first.shape == alone.shape
+    assert len(env.take_returns()) == 6
+    numbers[2, 1] = 1.5
+    with pytest.raises(ConfigError, match=r"slot 2: action of host 1 is 1.5; allowed: numbers in \[-1, 1\]"):
+        env.step(numbers)
+    env.close()
+    lone.close()
+
+
+def test_flows_arrive_in_epochs_and_the_drain_comes_after() -> None:
+    env = mixture(spec=spec(view=NUMBERS), families=FAMILIES.replace(drain_epochs=3))
+    env.reset()
+    over = [bool(env.step(np.ones((1, 8))).truncated[0]) for _ in range(EPOCHS + 3)]  # type: ignore[arg-type]
+    assert over == [False] * (EPOCHS + 2) + [True]
+    env.close()
 
 
 def stuck(frac: float, seed: int = 1, n_slots: int = 3) -> Mixture:

@@ -9,13 +9,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncc.core.errors import ConfigError
-from ncc.core.scenario import Scenario
+from ncc.core.scenario import Nic, Scenario
 from ncc.envs.action import ActionSpec, RateScale, rate_map
 from ncc.envs.observation import ObservationSpec, SharedObserver
-from tests.envs.cases import measured, rack
+from ncc.envs.packetsim.datapath import PacketsimDatapath
+from ncc.envs.rack import RackBatch
+from ncc.envs.residual import TrustedRanges
+from ncc.envs.reward import Backlog
+from ncc.envs.spec import EnvSpec, EnvView
+from ncc.harness.controller import LocalLimit
+from ncc.harness.datapath import HostStack
+from ncc.harness.local import Local
+from tests.envs.cases import measured, poisson, rack
 
 ORDERED = ObservationSpec(neighbours="ordered")
 FOUR = rack()
+VIEW = EnvView(
+    observation=ORDERED,
+    action=ActionSpec(kind="residual", formula="local_hold", min_rate_frac=0.002),
+    reward=Backlog(flows_scale=1.0),
+)
 BUSY: dict[str, Any] = {"throughput_bps": 1e9, "queued_flows": [1, 2, 1, 0], "next_bytes": [100e3, 300e3, 3e6, 0]}
 
 
@@ -94,3 +107,94 @@ def test_stale_messages_leave_the_formula_alone() -> None:
 def test_where_messages_get_lost_their_ages_must_be_seen() -> None:
     with pytest.raises(ConfigError, match=r"messages may get lost in scenario 'small'.*set observation.ages to true"):
         residual(FOUR.replace(sharing_loss_frac=0.1))
+
+
+WITHIN = TrustedRanges(hosts=(2, 8), uplink_frac=(1, 4), rtt_periods=(0.01, 10), buffer_periods=(0.01, 100))
+SLOW = FOUR.replace(topology=FOUR.topology.replace(uplink_rate_bps=5e8))
+ALONE: dict[str, Any] = {"throughput_bps": [5e8, 0, 0, 0], "queued_flows": [1, 0, 0, 0], "next_bytes": [1e7, 0, 0, 0]}
+LEAST = np.full(4, -1.0)
+
+
+def test_alone_a_host_has_its_port_whatever_the_policy_says() -> None:
+    # Behind an uplink of half its link's rate it has the uplink's, of which the formula gives 0.97.
+    behind = observed(ALONE, ALONE, scenario=SLOW)
+    np.testing.assert_allclose(residual(SLOW).rates_bps(LEAST, behind)[0], 5e8)
+    np.testing.assert_allclose(residual(SLOW).rates_bps(np.zeros(4), behind)[0], 5e8)
+    # Behind a faster one it has no limit. The others, who heard of it, may be held.
+    before = observed(ALONE, ALONE)
+    limits = residual().rates_bps(LEAST, before)
+    assert np.isinf(limits[0])
+    np.testing.assert_allclose(limits[1:], np.exp(-3) * 1e9)
+    # A host with nothing to send, in an idle rack, has none either; one that has just begun may be held for a period.
+    assert np.isinf(residual().rates_bps(LEAST, observed())).all()
+    assert residual().rates_bps(LEAST, observed(ALONE))[0] < 1e8
+
+
+def test_outside_of_what_it_knows_the_formula_decides() -> None:
+    for scenario in (SLOW, FOUR.replace(period_s=1e-5), FOUR.replace(nic=Nic(knows="backlog"))):
+        obs = observed(BUSY, BUSY, scenario=scenario)
+        alone = residual(scenario, formula="local").rates_bps(np.zeros(4), obs)
+        for given_ in (LEAST, np.zeros(4), -LEAST):
+            np.testing.assert_array_equal(residual(scenario, within=WITHIN).rates_bps(given_, obs), alone)
+    obs = observed(BUSY, BUSY)
+    np.testing.assert_array_equal(residual(within=WITHIN).rates_bps(LEAST, obs), residual().rates_bps(LEAST, obs))
+
+
+def test_a_rack_in_which_all_hold_back_does_not_stay_one() -> None:
+    half = {**BUSY, "throughput_bps": 1e6, "uplink_throughput_bps": 0.9e9}
+    full = {**half, "uplink_throughput_bps": 1.1e9}  # more than half of 2 Gbit/s
+    local = residual(formula="local").rates_bps(np.zeros(4), observed(*[half] * 4))
+    # The first of these periods is not seen as one of waiting, nor is the second, as all was idle when neighbours told.
+    for more, freed in ((3, False), (4, False), (5, True), (20, True)):
+        limits = residual().rates_bps(LEAST, observed(*[half] * (more - 1)))
+        np.testing.assert_array_equal(limits[:3] >= local[:3], freed)
+        assert limits[3] < local[3], "it has nothing that waits"
+        assert (residual().rates_bps(LEAST, observed(*[full] * (more - 1)))[:3] < local[:3]).all()
+    # Once that is over it is held back again after a while: 20 periods from the most, 30 - 20 = 10.
+    for after, freed in ((19, True), (20, False)):
+        limits = residual().rates_bps(LEAST, observed(*[half] * 20, *[full] * (after + 1)))
+        np.testing.assert_array_equal(limits[:2] >= local[:2], freed)
+
+
+def test_the_worst_policy_carries_every_flow() -> None:
+    """All hosts always say -1, by which alone they would have a 20th of their links: the guard keeps it busy."""
+    took = {}
+    for number in (-1.0, 0.0):
+        scenario = rack(poisson(0.7), periods=100)
+        env = RackBatch(EnvSpec(scenario=scenario, view=VIEW, drain_epochs=100), PacketsimDatapath, 1)
+        env.reset()
+        took[number] = -sum(env.step(np.full((1, 4), number)).reward.sum() for _ in range(200))
+        env.close()
+    assert took[-1.0] < 2 * took[0.0], took  # 5 times without the last of its rules
+
+
+def test_the_formula_is_that_of_the_controller() -> None:
+    """Along a run, 0 means the limits of `Local` with the same constants, from the messages that both hear."""
+    scenario = rack(poisson(0.8), periods=60, sharing_delay_periods=1)
+    own, observer, rates = Local(**LocalLimit().constants()), SharedObserver(ORDERED), residual(formula="local")
+    own.reset(scenario, 0)
+    observer.reset(scenario)
+    datapath = PacketsimDatapath()
+    measurement = datapath.start(scenario, scenario.flows(3), HostStack(transport="dctcp"), 1)
+    differed, busy = [], 0
+    for _ in range(60):
+        asked = own.decide(measurement)
+        told = rates.rates_bps(np.zeros(4), observer.observe(measurement))
+        if measurement.queued_flows.astype(bool).sum() > 1:  # one alone is guarded
+            busy += 1
+            differed.append(np.abs(np.log(np.minimum(told, 1e9) / np.minimum(asked, 1e9))).max())
+        measurement = datapath.step(asked)
+    datapath.close()
+    assert busy > 20
+    # The headroom is a share of what is left after those before, not of the uplink: 3 % of it more or less.
+    assert np.mean(np.array(differed) < 0.07) > 0.9
+
+
+def test_ranges_of_trust_can_be_narrowed_and_not_widened() -> None:
+    narrower = WITHIN.narrowed({"uplink_frac": [1, 2], "delay_periods": [1, 2]})
+    assert (narrower.uplink_frac, narrower.delay_periods, narrower.hosts) == ((1, 2), (1, 2), (2, 8))
+    assert narrower.outside(FOUR.replace(sharing_delay_periods=3)) == "delay_periods 3 is not in 1 to 2"
+    with pytest.raises(ConfigError, match=r"within\.hosts must be inside 2 to 8, got 2 to 9"):
+        WITHIN.narrowed({"hosts": [2, 9]})
+    with pytest.raises(ConfigError, match="within has no field 'host'"):
+        WITHIN.narrowed({"host": [2, 9]})

@@ -12,6 +12,7 @@ from ncc.agents.groups.config import GroupsConfig
 from ncc.core.errors import ConfigError
 from ncc.envs.action import ActionSpec
 from ncc.envs.families import Families, Family
+from ncc.envs.mixture import Mixture
 from ncc.envs.observation import ObservationSpec
 from ncc.envs.packetsim.datapath import PacketsimDatapath
 from ncc.envs.rack import RackBatch
@@ -64,10 +65,15 @@ def test_learners_take_the_actions_that_they_can_learn() -> None:
         RackFactory.for_learner(spec(), Batched, 1, groups)
     made = RackFactory.for_learner(spec(view=residual), Batched, 1, groups)
     assert (made.racks, made.copies) == (6, 2)
-    with pytest.raises(ConfigError, match="families draw another network for every rack"):
+    with closing(
         RackFactory.for_learner(
-            spec(view=residual), Batched, 1, groups, Families(of={"one": Family(scenario=rack().to_dict())})
-        )
+            spec(view=residual), PacketsimDatapath, 1, groups, Families(of={"one": Family(scenario=rack().to_dict())})
+        )(1)
+    ) as env:
+        assert isinstance(env, Mixture)
+        obs = env.reset()
+        assert obs.shape[0] == 6
+        np.testing.assert_array_equal(env.networks_of_racks(), 16)
 
 
 def test_copies_have_the_flows_of_the_first_of_them() -> None:

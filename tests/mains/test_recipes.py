@@ -135,10 +135,11 @@ def test_training_on_families_from_end_to_end(tmp_path: Path) -> None:
 def test_multiples_of_a_formula_from_end_to_end(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="training needs the torch extra")
     few = ("agent.copies=4", "agent.lists=2", "agent.epochs=1600", "agent.polish_epochs=1600", "agent.judge_every=1")
-    short = ("scenario.duration_s=0.02", "evaluation.duration_s=0.05", "evaluation.seeds=1", "evaluation.workers=1")
-    done = ncc("train", "experiment=ncc_groups", *few, *short, "out=run", cwd=tmp_path)
+    shorter = ("families.epochs=40", "families.drain_epochs=10")
+    short = ("evaluation.duration_s=0.05", "evaluation.seeds=1", "evaluation.workers=1")
+    done = ncc("train", "experiment=ncc_groups", *few, *shorter, *short, "out=run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "Training groups on incast (16 hosts, packetsim)" in done.stdout
+    assert "Training groups on incast, uplink, slow_uplink, fast_hosts (32 hosts to a slot, packetsim)" in done.stdout
     run = tmp_path / "run"
     policy, meta = load_policy(run / "policy.npz")
     assert (policy.n_actions, meta["action"]["formula"]) == (1, "local_hold")

@@ -21,7 +21,7 @@ from ncc.study.table import Table
 NAMES = tuple(name for name in experiment_names() if name.startswith("ncc_"))
 MAIN = ("ncc_uplink", "ncc_incast", "ncc_wan")
 TRAINED_ON = {"cachefollower", "webserver", "datamining"}
-FORMULAS = {"local", "local_hold", "local_blind", "local_hold_blind"}
+FORMULAS = {"local", "local_hold", "local_tuned", "local_blind", "local_hold_blind"}
 TABLE = FORMULAS | {
     "ncc", "dctcp", "bbr", "cubic", "gemini", "vegas", "bcc", "ncc_order", "max_min", "shortest_first", "fixed_share",
     "dctcp_tuned", "bbr_tuned", "cubic_tuned", "gemini_tuned", "vegas_tuned",

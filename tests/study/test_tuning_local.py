@@ -9,18 +9,18 @@ import yaml
 
 from ncc.core.errors import ConfigError
 from ncc.core.value import from_dict
-from ncc.envs.families import Families, families_from
+from ncc.envs.families import Families
 from ncc.harness.controller import Controller, LocalLimit
-from ncc.run.compose import composed, load_datapath
+from ncc.run.compose import load_datapath
 from ncc.run.controllers import load_controller
 from ncc.study import tuning_local
+from ncc.study.random_networks import load_families
 from ncc.study.tuning_local import ATTAINED, SEARCHED, Bounds, Search, main
 
 
 @cache
 def families() -> Families:
-    found = families_from(composed("train", ["experiment=ncc"])["families"])
-    return found.replace(epochs=100, of={"incast": found.of["incast"].replace(from_episode=0)})
+    return load_families("mixture", ["incast"], epochs=60).replace(drain_epochs=20)
 
 
 def search(*, blind: bool = False, start: str = "local_hold") -> Search:
@@ -76,8 +76,9 @@ def test_a_start_that_is_no_formula_is_refused() -> None:
 def test_it_prints_a_controller_with_what_was_spent_and_what_it_is_worth(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(tuning_local, "JUDGED", 2)
-    arguments = ["--rack-periods", "1", "--networks", "1", "--epochs", "20", "--seed", "2"]
+    for name in ("SELECTED", "JUDGED"):
+        monkeypatch.setattr(tuning_local, name, 2)
+    arguments = ["--rack-periods", "1", "--lists", "1", "--epochs", "20", "--seed", "2"]
     assert main(arguments) == 0
     printed = capsys.readouterr().out
     made = from_dict(Controller, yaml.safe_load(printed), "local_tuned")
@@ -89,7 +90,7 @@ def test_it_prints_a_controller_with_what_was_spent_and_what_it_is_worth(
     assert capsys.readouterr().out == printed, "equal seeds search alike"
 
 
-@pytest.mark.parametrize("arguments", [["--networks", "0"], ["--rack-periods", "x"], ["--seed", "-1"], ["--sizes"]])
+@pytest.mark.parametrize("arguments", [["--lists", "0"], ["--rack-periods", "x"], ["--seed", "-1"], ["--sizes"]])
 def test_bad_options_are_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     assert arguments[0].lstrip("-") in capsys.readouterr().err

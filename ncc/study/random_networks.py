@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Controllers on many networks drawn at random: what one policy is worth on all, and how bad it ever gets.
+
+``python -m ncc.study.random_networks --families mixture --of incast uplink ncc_learned local_tuned`` draws networks and
+flows from families (configs/recipes/families), by a seed of their own that no training has. All controllers meet the
+same flows. It prints, for each pair, the ratio of mean flow completion times: its geometric mean over networks with a
+95 % bootstrap interval over them, the largest, and the shares above some bounds; and timeouts per flow.
+
+A flow that is not delivered when `--drain` times the episode is over counts until then, with every controller alike.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ncc.core.errors import UnknownNameError
+from ncc.core.flows import FloatArray
+from ncc.core.options import Parser, exit_status
+from ncc.core.scenario import Scenario
+from ncc.core.seeding import derive_seed, generator
+from ncc.envs.families import Families, families_from
+from ncc.harness.controller import Controller
+from ncc.harness.run import run_once
+from ncc.metrics.fct import fct_s
+from ncc.run.compose import composed, load_datapath
+from ncc.run.controllers import load_controller
+from ncc.run.limiters import LimiterFactory
+
+BOUNDS = (1.05, 1.2)
+"""Ratios of mean FCTs of which the share of networks above is printed."""
+
+
+@dataclass(frozen=True)
+class Met:
+    """What a controller did on the networks, [n_networks] each."""
+
+    mean_fct_s: FloatArray
+    timeouts_per_flow: FloatArray
+    left: FloatArray
+    """Flows that were not delivered in time."""
+
+
+def load_families(name: str, only: Sequence[str] = (), *, epochs: int | None = None) -> Families:
+    """Return the families of configs/recipes/families/<name>.yaml, or some of them by name, without stuck hosts.
+
+    Raises:
+        UnknownNameError: there are no families of that name.
+    """
+    found = families_from(composed("train", [f"+families@families={name}"])["families"])
+    for wanted in only:
+        if wanted not in found.of:
+            raise UnknownNameError("family", wanted, found.of)
+    of = {key: each.replace(from_episode=0) for key, each in found.of.items() if key in only or not only}
+    return found.replace(of=of, stuck_frac=0.0, epochs=epochs or found.epochs)
+
+
+def drawn(families: Families, seed: int, n: int, drain: float) -> list[Scenario]:
+    """Draw networks; equal seeds draw equal ones, and none is an episode of a training."""
+    networks = [families.draw(derive_seed(seed, "random_networks"), i, 0) for i in range(n)]
+    return [each.replace(drain_s=drain * each.duration_s) for each in networks]
+
+
+def play(controller: Controller, networks: Sequence[Scenario], seed: int, factory: LimiterFactory) -> Met:
+    """Let a controller carry the flows of each network."""
+    controller, datapath = factory.resolved(controller), load_datapath("packetsim").load()()
+    rows = []
+    for i, scenario in enumerate(networks):
+        flow_seed = derive_seed(seed, "random_networks", "flows", i)
+        if not len(scenario.flows(flow_seed)):
+            rows.append((1.0, 0.0, 0.0))  # nothing to carry: alike for all
+            continue
+        limiter = factory(controller, scenario)
+        run = run_once(datapath, scenario, controller, limiter, derive_seed(seed, "run"), flow_seed=flow_seed)
+        records, end_s = run.records.flows, scenario.duration_s + (scenario.drain_s or 0)
+        taken_s = fct_s(run.flows, records, end_s)
+        rows.append((taken_s.mean(), records.timeouts.mean(), np.isnan(records.finish_s).sum()))
+    return Met(*np.array(rows).T)
+
+
+def geometric(logs: FloatArray, seed: int = 0) -> tuple[float, float, float]:
+    """Return exp of the mean of `logs` and its 95 % bootstrap interval."""
+    picks = generator(seed, "random_networks", "bootstrap").integers(0, len(logs), (4000, len(logs)))
+    low, high = np.exp(np.percentile(logs[picks].mean(1), [2.5, 97.5]))
+    return float(np.exp(logs.mean())), float(low), float(high)
+
+
+def lines(name: str, other: str, met: Met, base: Met, groups: dict[str, Any]) -> list[str]:
+    """Return rows of the table: a controller over another, on all networks and on those of each family."""
+    found = []
+    for family, rows in groups.items():
+        logs = np.log(met.mean_fct_s[rows] / base.mean_fct_s[rows])
+        mean, low, high = geometric(logs)
+        above = " ".join(f"{np.mean(np.exp(logs) > bound):6.1%}" for bound in BOUNDS)
+        found.append(
+            f"{name:24} {other:14} {family:14} {len(logs):4} {mean:6.3f} [{low:.3f}, {high:.3f}] "
+            f"{np.exp(np.median(logs)):6.3f} {np.exp(logs.max()):7.3f} {above} "
+            f"{met.timeouts_per_flow[rows].mean():9.4f} {met.left[rows].sum():5.0f}"
+        )
+    return found
+
+
+HEAD = (
+    f"{'controller':24} {'over':14} {'family':14} {'n':>4} {'geometric mean':21} median     max  >1.05   >1.2 "
+    "timeouts/f  left"
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table; exit status 2 for unusable settings."""
+    return exit_status(lambda: _main(arguments))
+
+
+def _main(arguments: Sequence[str] | None) -> int:
+    parser = Parser(prog="python -m ncc.study.random_networks", description=__doc__)
+    parser.add_argument("controllers", nargs="+", help="as for ncc evaluate controller=[...]")
+    parser.add_argument("--over", nargs="+", default=["dctcp"], help="controllers to compare with")
+    parser.add_argument("--families", default="mixture", help="name in configs/recipes/families")
+    parser.add_argument("--of", nargs="+", default=[], help="names of some of these families")
+    parser.add_argument("--networks", type=_count, default=256)
+    parser.add_argument("--seed", type=_count, default=1, help="of networks and flows, from 1")
+    parser.add_argument("--epochs", type=_count, help="periods in which flows arrive; default: as in training")
+    parser.add_argument("--drain", type=float, default=10.0, help="longest wait for the last flows, in episodes")
+    parser.add_argument("--keep", type=Path, help="file (.json) for the mean FCT of every network")
+    options = parser.parse_args(arguments)
+    families = load_families(options.families, options.of, epochs=options.epochs)
+    networks = drawn(families, options.seed, options.networks, options.drain)
+    factory = LimiterFactory(None)
+    names = list(dict.fromkeys([*options.over, *options.controllers]))
+    controllers = {name: load_controller(name) for name in names}
+    met = {}
+    for name, controller in controllers.items():
+        met[name] = play(controller, networks, options.seed, factory)
+        print(f"{name}: {options.networks} networks", file=sys.stderr)
+    families_met = np.array([scenario.name for scenario in networks])
+    groups: dict[str, Any] = {"all": np.arange(len(networks))} if len(set(families_met)) > 1 else {}
+    groups |= {name: np.flatnonzero(families_met == name) for name in sorted(set(families_met))}
+    print(HEAD)
+    for name in options.controllers:
+        for other in options.over:
+            if other != name:
+                print("\n".join(lines(name, other, met[name], met[other], groups)))
+    if options.keep is not None:
+        kept = {name: each.mean_fct_s.tolist() for name, each in met.items()}
+        options.keep.write_text(json.dumps({"family": families_met.tolist(), "mean_fct_s": kept}) + "\n")
+    return 0
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be a whole number from 1")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Controllers on drawn networks: the same flows for all, and the numbers that are printed."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import UnknownNameError
+from ncc.run.controllers import load_controller
+from ncc.run.limiters import LimiterFactory
+from ncc.study.random_networks import Met, drawn, geometric, lines, load_families, main, play
+
+
+def test_equal_seeds_draw_equal_networks_and_others_others() -> None:
+    families = load_families("mixture", ["uplink"], epochs=50)
+    one, again, other = (drawn(families, seed, 4, 2.0) for seed in (1, 1, 2))
+    assert one == again
+    assert one != other
+    assert {each.name for each in one} == {"uplink"}
+    assert one[0].drain_s == pytest.approx(2 * 50 * one[0].period_s)
+
+
+def test_a_controller_beside_itself_is_equal() -> None:
+    networks = drawn(load_families("mixture", epochs=30), 3, 3, 2.0)
+    met = [play(load_controller("dctcp"), networks, 3, LimiterFactory(None)) for _ in range(2)]
+    np.testing.assert_array_equal(met[0].mean_fct_s, met[1].mean_fct_s)
+    assert (met[0].mean_fct_s > 0).all()
+
+
+def test_the_table_by_hand() -> None:
+    nothing = np.zeros(4)
+    base = Met(np.ones(4), nothing, nothing)
+    met = Met(np.array([0.5, 2.0, 1.0, 1.1]), np.array([0, 0, 0, 0.4]), np.array([0, 1, 0, 0]))
+    row = lines("one", "other", met, base, {"all": np.arange(4)})[0].split()
+    assert row[:5] == ["one", "other", "all", "4", "1.024"]  # (0.5 x 2 x 1 x 1.1) ** (1 / 4)
+    assert row[7:] == ["1.049", "2.000", "50.0%", "25.0%", "0.1000", "1"]
+
+
+def test_the_interval_holds_the_mean() -> None:
+    mean, low, high = geometric(np.log([0.8, 0.9, 1.0, 1.1]))
+    assert low < mean < high
+    assert mean == pytest.approx((0.8 * 0.9 * 1.0 * 1.1) ** 0.25)
+
+
+def test_it_prints_and_keeps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = tmp_path / "kept.json"
+    arguments = ["local", "--networks", "2", "--epochs", "20", "--drain", "2", "--keep", str(kept)]
+    assert main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[1].startswith("local")
+    assert set(json.loads(kept.read_text())["mean_fct_s"]) == {"local", "dctcp"}
+    assert main(arguments) == 0
+    assert capsys.readouterr().out == printed
+
+
+def test_unknown_families_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UnknownNameError, match="family"):
+        load_families("mixture", ["uplynk"])
+    assert main(["local", "--networks", "0"]) == 2
+    assert "networks must be a whole number from 1" in capsys.readouterr().err
