@@ -62,7 +62,7 @@ class GroupsConfig(Value, frozen=True):
     max_samples: Count = 60_000
     """Most samples of an update that are learnt from, drawn at random."""
     learning_rate: Rate = 5e-3
-    """Of Adam. It falls linearly to a tenth at the end of its phase, and so does that of the polish."""
+    """Step size of Adam. It falls linearly to a tenth at the end of its phase, and so does that of the polish."""
     max_grad_norm: Positive = 1.0
     polish_noise: Positive = 0.04
     """Standard deviation of the candidates' weights around the mean."""

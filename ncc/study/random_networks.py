@@ -38,7 +38,7 @@ BOUNDS = (1.05, 1.2)
 
 @dataclass(frozen=True)
 class Met:
-    """What a controller did on the networks, [n_networks] each."""
+    """Results of a controller on the networks, [n_networks] each."""
 
     mean_fct_s: FloatArray
     timeouts_per_flow: FloatArray
