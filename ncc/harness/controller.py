@@ -191,6 +191,15 @@ class Controller(Value, frozen=True):
         if self.receivers is not None and isinstance(self.limit, ReceiverRuleLimit):
             raise ConfigError(f"controller {self.name!r} has the rule of receivers as its limit: leave `receivers` out")
 
+    def over(self, stack: HostStack) -> "Controller":
+        """The controller over the stack that its policy was trained on.
+
+        Whether flows wait for receivers stays the controller's where it has their rule beside its limit.
+        """
+        if self.receivers is not None:
+            stack = stack.replace(hold=self.stack.hold, messages=self.stack.messages)
+        return self.replace(stack=stack)
+
     def digest(self) -> str:
         """Digest as of any value, in which keys of later versions count only where they are set."""
         plain = self.to_dict()

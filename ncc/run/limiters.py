@@ -54,21 +54,15 @@ class LimiterFactory:
                     return self._policy(controller.name, policy, scenario)
 
     def resolved(self, controller: Controller) -> Controller:
-        """Return the controller with the stack that its policy was trained on, unless it uses its own.
-
-        Whether flows wait for receivers stays the controller's where it has a rule of receivers.
-        """
+        """Return the controller with the stack that its policy was trained on, unless it uses its own."""
         if isinstance(controller.limit, ModelLimit):
             trained = _trained_with(Path(controller.limit.path)).get("stack")
-            return controller if trained is None else controller.replace(stack=from_dict(HostStack, trained, "stack"))
+            return controller if trained is None else controller.over(from_dict(HostStack, trained, "stack"))
         if not isinstance(controller.limit, PolicyLimit) or controller.limit.stack == "own":
             return controller
         with _named_files(controller):
             path, _, meta = self._load(controller.name, controller.limit)
-            stack = from_dict(HostStack, _part(meta, "stack", path), f"{path}: stack")
-        if controller.receivers is not None:
-            stack = stack.replace(hold=controller.stack.hold, messages=controller.stack.messages)
-        return controller.replace(stack=stack)
+        return controller.over(from_dict(HostStack, _part(meta, "stack", path), f"{path}: stack"))
 
     def path(self, controller: str, limit: PolicyLimit) -> Path:
         """Path of the policy file; a packaged one is checked against its manifest."""

@@ -195,7 +195,7 @@ class TrainPlan:
     def controllers(self) -> tuple[Controller, ...]:
         """Controllers to compare, learned ones with the stack that they are trained on."""
         return tuple(
-            controller.replace(stack=self.stack)
+            controller.over(self.stack)
             if isinstance(controller.limit, PolicyLimit) and controller.limit.stack == "trained"
             else controller
             for controller in self.evaluation.load()

@@ -347,3 +347,15 @@ def test_other_leaves_are_beyond_by_any_spine_and_other_datacentres_too() -> Non
         assert not limited[i, list(area.hosts)].any()
         assert limited[i, list(others)].all()
         assert fabric.uplink_capacity_bps(area) == 2 * fabric.port_rate_bps(area.uplink_port)
+
+
+def test_receivers_need_a_port_down_to_them() -> None:
+    """Two hosts on one link: the only queue to the other is the sender's own."""
+    network = Topology(
+        nodes=(Node(name="a", kind=NodeKind.HOST), Node(name="b", kind=NodeKind.HOST)),
+        links=(Link(a=0, b=1, rate_bps=1e9, delay_s=1e-6),),
+        groups=(Group(name="hosts", hosts=(0, 1)),),
+        neighbourhoods=(),
+    )
+    with pytest.raises(ConfigError, match="host b has no down port: no switch is before it"):
+        network.down_port(1)

@@ -382,3 +382,14 @@ def test_limits_beside_receivers_need_both_neighbourhoods() -> None:
         LimiterFactory(None)(beside, scenario()).reset(scenario(), 1)
     with pytest.raises(ConfigError, match="has the rule of receivers as its limit: leave `receivers` out"):
         beside.replace(limit=ReceiverRuleLimit())
+
+
+def test_many_flows_of_a_pair_meet_in_the_port() -> None:
+    """28 flows of each of 7 pairs: a pair has one start. The rule has fewer timeouts, and with 4 flows each none."""
+
+    def timeouts(controller: str, fan_in: int) -> int:
+        return burst_fct_s(controller, scenario(workload=(("burst", BURST.replace(fan_in=fan_in)),)))[1]
+
+    assert timeouts("receiver_rule", 28) == 0
+    assert 0 < timeouts("receiver_rule", 200) < 0.5 * timeouts("dctcp", 200)
+    assert timeouts("receiver_rule_blind", 200) < 8
