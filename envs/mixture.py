@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 
 from ncc.core.errors import ConfigError, DatapathError, NccError
+from ncc.core.flows import IntArray
 from ncc.core.seeding import generator
 from ncc.envs.families import Families, check_families
 from ncc.envs.rack import RackBatch
 from ncc.envs.spec import DatapathFactory, EnvSpec
 from ncc.envs.tally import Episodes, means
-from ncc.harness.batch import ActionArray, Advice, Array, ObsArray, Transition
+from ncc.harness.batch import ActionArray, Advice, ObsArray, Transition
 from ncc.harness.networks import Batching
 
 
@@ -125,7 +126,7 @@ class Mixture(Episodes):
         terminated = np.zeros(self.n_racks, dtype=np.bool_)  # never, because arrivals are random
         return Transition(obs=obs, reward=reward, terminated=terminated, truncated=truncated, final_obs=final)
 
-    def networks_of_racks(self) -> Array:
+    def networks_of_racks(self) -> IntArray:
         """Return the numbers of networks in slots [n_slots]; see `ncc.harness.batch.Divided`."""
         return np.repeat([racks.n_racks // self._copies for racks in self._running()], self._copies)
 

@@ -16,7 +16,8 @@ namespace ncc
 {
 
 // A host waits in vain if it had flows queued when its neighbours sent their messages and has now, and less than kRoom
-// of the uplink was used. A period of that counts kWasted, one without -1, from 0 to kWastedMost.
+// of the uplink was used. Each such period adds kWasted to a count, every other one takes 1 from it. The count stays
+// from 0 to kWastedMost.
 constexpr float kRoom = 0.5F;
 constexpr int kWasted = 5, kWastedMost = 30;
 

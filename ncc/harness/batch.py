@@ -11,9 +11,10 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from ncc.core.flows import IntArray
+
 ObsArray = npt.NDArray[np.float32]
 ActionArray = npt.NDArray[np.int64]
-Array = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Measuring(Protocol):
 class Divided(Protocol):
     """A `BatchedEnv` whose racks consist of several networks that share nothing, each with as many hosts."""
 
-    def networks_of_racks(self) -> Array:
+    def networks_of_racks(self) -> IntArray:
         """The number of networks of each rack [n_racks] in this episode, whose hosts follow each other."""
         ...
 

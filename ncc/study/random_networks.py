@@ -122,9 +122,9 @@ def _main(arguments: Sequence[str] | None) -> int:
     parser.add_argument("--over", nargs="+", default=["dctcp"], help="controllers to compare with")
     parser.add_argument("--families", default="mixture", help="name in configs/recipes/families")
     parser.add_argument("--of", nargs="+", default=[], help="names of some of these families")
-    parser.add_argument("--networks", type=_count, default=256)
-    parser.add_argument("--seed", type=_count, default=1, help="of networks and flows, from 1")
-    parser.add_argument("--epochs", type=_count, help="periods in which flows arrive; default: as in training")
+    parser.add_argument("--networks", type=count, default=256)
+    parser.add_argument("--seed", type=count, default=1, help="of networks and flows, from 1")
+    parser.add_argument("--epochs", type=count, help="periods in which flows arrive; default: as in training")
     parser.add_argument("--drain", type=float, default=10.0, help="longest wait for the last flows, in episodes")
     parser.add_argument("--keep", type=Path, help="file (.json) for the mean FCT of every network")
     options = parser.parse_args(arguments)
@@ -151,7 +151,8 @@ def _main(arguments: Sequence[str] | None) -> int:
     return 0
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """Read a whole number from 1, a type of options."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError("must be a whole number from 1")

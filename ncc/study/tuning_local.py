@@ -8,7 +8,6 @@ the lists of the logarithm of its mean FCT over that of `local_hold`. Of the sta
 generations, the one that is best on further lists is kept, and judged on others yet.
 """
 
-import argparse
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -29,7 +28,7 @@ from ncc.harness.networks import DatapathFactory, networks
 from ncc.run.compose import load_datapath
 from ncc.run.controllers import load_controller
 from ncc.study.cmaes import CmaEs
-from ncc.study.random_networks import geometric, load_families
+from ncc.study.random_networks import count, geometric, load_families
 
 
 @dataclass(frozen=True)
@@ -181,20 +180,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return exit_status(lambda: _main(arguments))
 
 
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be a whole number from 1")
-    return value
-
-
 def _main(arguments: Sequence[str] | None) -> int:
     parser = Parser(prog="python -m ncc.study.tuning_local", description=__doc__)
     parser.add_argument("--blind", action="store_true", help="for hosts that do not know sizes")
-    parser.add_argument("--seed", type=_count, default=1, help="of draws and points, from 1")
-    parser.add_argument("--rack-periods", type=_count, default=4_800_000, help="periods of slots to simulate")
-    parser.add_argument("--lists", type=_count, default=24, help="lists of flows in a generation")
-    parser.add_argument("--epochs", type=_count, help="periods in which flows arrive; default: as in training")
+    parser.add_argument("--seed", type=count, default=1, help="of draws and points, from 1")
+    parser.add_argument("--rack-periods", type=count, default=4_800_000, help="periods of slots to simulate")
+    parser.add_argument("--lists", type=count, default=24, help="lists of flows in a generation")
+    parser.add_argument("--epochs", type=count, help="periods in which flows arrive; default: as in training")
     parser.add_argument("--families", default="mixture", help="name in configs/recipes/families")
     options = parser.parse_args(arguments)
     typed = shlex.join(["python", "-m", "ncc.study.tuning_local", *(sys.argv[1:] if arguments is None else arguments)])
