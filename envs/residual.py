@@ -171,7 +171,7 @@ class Residual:
             fresh = (queued > 0) & (before <= 0)
             formula = np.where(fresh, np.minimum(local, self._held), local) if self._holds else local
             frac = np.maximum(formula * np.exp(self._scale * given), np.minimum(formula, self._least_frac))
-            frac = np.where((others <= 0) & ~fresh, np.maximum(frac, self._port), frac)
+            frac = np.where((others <= 0) & (queued > 0) & ~fresh, np.maximum(frac, self._port), frac)
             frac = np.where(wasted > WASTED, np.maximum(frac, local), frac)
             if self._age is not None:
                 frac = np.where(obs[..., self._age[0]] >= self._stale, local, frac)
