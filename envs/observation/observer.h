@@ -23,6 +23,14 @@ constexpr int kWasted = 5, kWastedMost = 30;
 
 constexpr size_t kTurn = 100; // periods for which the same host goes first of those with equally much left
 
+// Messages of a period, of one network. Of two things one is known: which of them arrive, or how many periods older than
+// they should be the states are that have been written where the neighbours' own would be.
+struct Heard {
+    const bool *arrivals = nullptr; // [n, neighbours + 1]; nullptr: all
+    const int64_t *ages = nullptr;  // [hosts, and uplinks]
+    size_t period = 0;              // of `ages`: number of the period, the same for all hosts
+};
+
 class Observer
 {
   public:
@@ -64,22 +72,16 @@ class Observer
         return std::isfinite(squares);
     }
 
-    // Makes what `Measure` read the newest state, and forgets earlier ones if `anew`. `arrivals` [n, neighbours + 1]
-    // is true for messages that arrive; nullptr: all do.
-    void Commit(size_t row, bool anew, const bool *arrivals, size_t begin, size_t end)
+    // Makes what `Measure` read the newest state, and forgets earlier ones if `anew`.
+    void Commit(size_t row, bool anew, const Heard &heard, size_t begin, size_t end)
     {
         Network &network = networks_[row];
         const size_t slots = network.ring.size();
         anew = anew || network.seen == 0;
-        network.periods = anew ? 0 : network.periods + 1;
+        network.periods = heard.ages ? heard.period : anew ? 0 : network.periods + 1;
         network.newest = network.seen++ % slots;
-        std::vector<float> &state = network.ring[network.newest];
-        for (const Column &column : t_.columns) {
-            for (size_t at = column.first; at < column.first + column.size; ++at) {
-                const double clipped = std::max(std::min(network.raw[at], t_.most[at]), t_.least[at]);
-                state[at] = static_cast<float>((column.logarithmic ? std::log(clipped) : clipped) * t_.gain[at]);
-            }
-        }
+        Write(network);
+        const std::vector<float> &state = network.ring[network.newest];
         if (anew) {
             for (std::vector<float> &slot : network.ring) {
                 if (&slot != &state) {
@@ -87,8 +89,11 @@ class Observer
                 }
             }
         }
-        Deliver(network, anew, anew ? nullptr : arrivals, begin, end);
+        Deliver(network, anew, heard, begin, end);
     }
+
+    // Makes what `Measure` read the newest state in place of what that was.
+    void Correct(size_t row) { Write(networks_[row]); }
 
     // Fills the rows of hosts `begin` to `end` - 1 of obs [n, entries].
     void Observe(size_t row, float *obs, size_t begin, size_t end)
@@ -118,7 +123,18 @@ class Observer
         return network.ring[(network.newest + 1) % network.ring.size()];
     }
 
-    void Deliver(Network &network, bool anew, const bool *arrivals, size_t begin, size_t end)
+    void Write(Network &network) const
+    {
+        std::vector<float> &state = network.ring[network.newest];
+        for (const Column &column : t_.columns) {
+            for (size_t at = column.first; at < column.first + column.size; ++at) {
+                const double clipped = std::max(std::min(network.raw[at], t_.most[at]), t_.least[at]);
+                state[at] = static_cast<float>((column.logarithmic ? std::log(clipped) : clipped) * t_.gain[at]);
+            }
+        }
+    }
+
+    void Deliver(Network &network, bool anew, const Heard &heard, size_t begin, size_t end)
     {
         const std::vector<float> &state = Oldest(network);
         const size_t width = t_.Width(), near = t_.neighbours;
@@ -131,9 +147,9 @@ class Observer
         }
         for (size_t i = begin; i < end; ++i) {
             int64_t *age = network.age.data() + i * (near + 1);
-            const bool *arrived = arrivals ? arrivals + i * (near + 1) : nullptr;
+            const bool *arrived = heard.arrivals && !anew ? heard.arrivals + i * (near + 1) : nullptr;
             for (size_t j = 0; j <= near; ++j) {
-                age[j] = anew || !arrived || arrived[j] ? 0 : age[j] + 1;
+                age[j] = arrived && !arrived[j] ? age[j] + 1 : 0;
             }
             for (size_t j = 0; j < near; ++j) {
                 float *to = network.shared.data() + (i * near + j) * width;
@@ -148,6 +164,12 @@ class Observer
             }
             for (size_t k = 0; k < t_.uplink.size() && !age[near]; ++k) {
                 network.uplink[i * t_.uplink.size() + k] = state[t_.uplink[k] + t_.area[i]];
+            }
+            for (size_t j = 0; heard.ages && j < near; ++j) {
+                age[j] = heard.ages[t_.near[i * near + j]];
+            }
+            if (heard.ages) {
+                age[near] = heard.ages[t_.n + static_cast<size_t>(t_.area[i])];
             }
             const bool waits = state[t_.flows + i] > 0 && network.ring[network.newest][t_.flows + i] > 0;
             const bool room = network.uplink[i * t_.uplink.size() + t_.used] < kRoom;

@@ -120,6 +120,8 @@ struct Tables {
     // link.
     size_t Width() const { return shared.size() + 1; }
 
+    size_t Areas() const { return area.empty() ? 0 : 1 + static_cast<size_t>(*std::max_element(area.begin(), area.end())); }
+
     // True if the host that is neighbour j of host i always reports that it is idle.
     bool Lies(size_t i, size_t j) const { return lies[static_cast<size_t>(near[i * neighbours + j])]; }
 
