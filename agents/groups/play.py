@@ -104,7 +104,8 @@ class Explorer:
             self._racks, self._hosts = racks, network * size + self._rng.integers(size)
         else:
             self._racks = racks.repeat(size)
-            self._hosts = np.concatenate([np.arange(i * n, (i + 1) * n) for i, n in zip(network, size, strict=True)])
+            within = np.arange(len(self._racks)) - np.repeat(np.cumsum(size) - size, size)
+            self._hosts = (network * size).repeat(size) + within
         self._error = self._rng.normal(size=len(self._racks)).astype(np.float32)
 
 

@@ -18,6 +18,13 @@ struct Rules {
     float gain, alike, slack, held, growth, start;
 };
 
+// Constants of a formula of limits, fields of `ncc.harness.controller.LocalLimit`, and the bounds of ncc/harness/local.py.
+struct Formula {
+    static constexpr float kLeast = 0.3F, kMost = 1.5F;
+
+    float headroom_frac, floor_frac, tie_frac, ahead_periods, queue_gain, queue_periods, hold_periods, hold_frac, idle_frac;
+};
+
 // The view of one host: its own columns, now and when its neighbours sent their messages, and the last message of each.
 struct Host {
     size_t number;
@@ -33,6 +40,7 @@ struct Host {
     float room_much, room_shorter; // share of the uplink left by neighbours with (much) shorter flows
     size_t alike;                  // neighbours with a next flow about as long
     float ahead;                   // bytes that go before the host's next flow, in what the uplink carries in a period
+    float given;                   // limit of the tuned formula, over the host's link rate
     size_t first;                  // neighbours that go before the host
     int wasted, begun, calm, busy_for; // of `Observer`
     const std::vector<std::vector<float>> *constants;
@@ -141,13 +149,16 @@ NCC_FEATURE(hosts_alike) { return std::min(static_cast<double>(host.alike), kHos
 NCC_FEATURE(hosts_begun) { return std::min(static_cast<double>(host.begun), kHostsMost) / kHostsScale; }
 NCC_FEATURE(after_burst) { return std::exp(-host.calm / kCalmPeriods); }
 
-// The logarithm of what the host's formula gives it over its fair share.
-NCC_FEATURE(share_over_fair)
+// The logarithms of two formulas' limits over the host's fair share.
+inline double OverFair(const Host &host, double share)
 {
-    const double fair = host.uplink_frac / static_cast<double>(1 + host.busy);
-    const double share = host.room_much / static_cast<double>(1 + host.alike);
-    return std::log(std::clamp(share / fair, 0.1, 10.0)) / kShareScale;
+    const double fair = std::min(host.uplink_frac / static_cast<double>(1 + host.busy), 1.0);
+    return std::log(std::clamp(share / fair, 0.05, 20.0)) / kShareScale;
 }
+
+NCC_FEATURE(share_over_fair) { return OverFair(host, host.room_much / static_cast<double>(1 + host.alike)); }
+NCC_FEATURE(tuned_over_fair) { return OverFair(host, host.given); }
+NCC_FEATURE(tuned_limit) { return host.given; }
 
 NCC_FEATURE(age) { return Aged(host.age[at.neighbour]); }
 NCC_FEATURE(uplink_age) { return Aged(host.age[host.neighbours]); }

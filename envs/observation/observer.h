@@ -28,6 +28,14 @@ constexpr int kCalmMost = 1000, kBusyMost = 20; // periods that are counted
 
 constexpr size_t kTurn = 100; // periods for which the same host goes first of those with equally much left
 
+// Messages of a period, of one network. Of two things one is known: which of them arrive, or how many periods older than
+// they should be the states are that have been written where the neighbours' own would be.
+struct Heard {
+    const bool *arrivals = nullptr; // [n, neighbours + 1]; nullptr: all
+    const int64_t *ages = nullptr;  // [hosts, and uplinks]
+    size_t period = 0;              // of `ages`: number of the period, the same for all hosts
+};
+
 class Observer
 {
   public:
@@ -71,22 +79,16 @@ class Observer
         return std::isfinite(squares);
     }
 
-    // Makes what `Measure` read the newest state, and forgets earlier ones if `anew`. `arrivals` [n, neighbours + 1]
-    // is true for messages that arrive; nullptr: all do.
-    void Commit(size_t row, bool anew, const bool *arrivals, size_t begin, size_t end)
+    // Makes what `Measure` read the newest state, and forgets earlier ones if `anew`.
+    void Commit(size_t row, bool anew, const Heard &heard, size_t begin, size_t end)
     {
         Network &network = networks_[row];
         const size_t slots = network.ring.size();
         anew = anew || network.seen == 0;
-        network.periods = anew ? 0 : network.periods + 1;
+        network.periods = heard.ages ? heard.period : anew ? 0 : network.periods + 1;
         network.newest = network.seen++ % slots;
-        std::vector<float> &state = network.ring[network.newest];
-        for (const Column &column : t_.columns) {
-            for (size_t at = column.first; at < column.first + column.size; ++at) {
-                const double clipped = std::max(std::min(network.raw[at], t_.most[at]), t_.least[at]);
-                state[at] = static_cast<float>((column.logarithmic ? std::log(clipped) : clipped) * t_.gain[at]);
-            }
-        }
+        Write(network);
+        const std::vector<float> &state = network.ring[network.newest];
         if (anew) {
             for (std::vector<float> &slot : network.ring) {
                 if (&slot != &state) {
@@ -94,8 +96,11 @@ class Observer
                 }
             }
         }
-        Deliver(network, anew, anew ? nullptr : arrivals, begin, end);
+        Deliver(network, anew, heard, begin, end);
     }
+
+    // Makes what `Measure` read the newest state in place of what that was.
+    void Correct(size_t row) { Write(networks_[row]); }
 
     // Fills the rows of hosts `begin` to `end` - 1 of obs [n, entries].
     void Observe(size_t row, float *obs, size_t begin, size_t end)
@@ -132,7 +137,18 @@ class Observer
         return network.ring[(network.newest + 1) % network.ring.size()];
     }
 
-    void Deliver(Network &network, bool anew, const bool *arrivals, size_t begin, size_t end)
+    void Write(Network &network) const
+    {
+        std::vector<float> &state = network.ring[network.newest];
+        for (const Column &column : t_.columns) {
+            for (size_t at = column.first; at < column.first + column.size; ++at) {
+                const double clipped = std::max(std::min(network.raw[at], t_.most[at]), t_.least[at]);
+                state[at] = static_cast<float>((column.logarithmic ? std::log(clipped) : clipped) * t_.gain[at]);
+            }
+        }
+    }
+
+    void Deliver(Network &network, bool anew, const Heard &heard, size_t begin, size_t end)
     {
         const std::vector<float> &state = Oldest(network);
         const size_t width = t_.Width(), near = t_.neighbours;
@@ -146,9 +162,9 @@ class Observer
         for (size_t i = begin; i < end; ++i) {
             int64_t *age = network.age.data() + i * (near + 1);
             int begun = 0;
-            const bool *arrived = arrivals ? arrivals + i * (near + 1) : nullptr;
+            const bool *arrived = heard.arrivals && !anew ? heard.arrivals + i * (near + 1) : nullptr;
             for (size_t j = 0; j <= near; ++j) {
-                age[j] = anew || !arrived || arrived[j] ? 0 : age[j] + 1;
+                age[j] = arrived && !arrived[j] ? age[j] + 1 : 0;
             }
             for (size_t j = 0; j < near; ++j) {
                 float *to = network.shared.data() + (i * near + j) * width;
@@ -166,20 +182,27 @@ class Observer
             for (size_t k = 0; k < t_.uplink.size() && !age[near]; ++k) {
                 network.uplink[i * t_.uplink.size() + k] = state[t_.uplink[k] + t_.area[i]];
             }
-            Count(network, i, anew ? Counts() : network.counts[i], anew ? 0 : begun);
+            for (size_t j = 0; heard.ages && j < near; ++j) {
+                age[j] = heard.ages[t_.near[i * near + j]];
+            }
+            if (heard.ages) {
+                age[near] = heard.ages[t_.n + static_cast<size_t>(t_.area[i])];
+            }
+            Count(network, i, anew, begun);
         }
     }
 
-    // Counts a period of host i, `before` which its counts were these.
-    void Count(Network &network, size_t i, Counts before, int begun) const
+    // Counts a period of host i, in which so many neighbours have begun.
+    void Count(Network &network, size_t i, bool anew, int begun) const
     {
+        const Counts before = anew ? Counts() : network.counts[i];
         const bool busy = network.ring[network.newest][t_.flows + i] > 0;
-        const bool waits = busy && Oldest(network)[t_.flows + i] > 0;
+        const bool waits = !anew && busy && Oldest(network)[t_.flows + i] > 0;
         const bool room = network.uplink[i * t_.uplink.size() + t_.used] < kRoom;
         network.counts[i] = {
-            std::clamp(before.wasted + (network.periods && waits && room ? kWasted : -1), 0, kWastedMost),
-            begun,
-            begun >= kBurst ? 0 : std::min(before.calm + 1, kCalmMost),
+            std::clamp(before.wasted + (waits && room ? kWasted : -1), 0, kWastedMost),
+            anew ? 0 : begun,
+            !anew && begun >= kBurst ? 0 : std::min(before.calm + 1, kCalmMost),
             busy ? std::min(before.busy_for + 1, kBusyMost) : 0,
         };
     }
@@ -207,6 +230,7 @@ class Observer
         }
         if (t_.ordered) {
             Order(host, network.periods / kTurn);
+            Share(host, network.periods / kTurn, network.counts[i].busy_for);
         }
         return host;
     }
@@ -244,6 +268,53 @@ class Observer
         }
     }
 
+    // Computes the limit that the tuned formula gives the host, over its link's rate; 1 is none. Rates and bytes below are
+    // in what the host's link carries, as `ncc.harness.local.Local` has them in bits/s and bytes.
+    void Share(Host &host, size_t turns, int busy_for) const
+    {
+        const Formula &f = t_.formula;
+        const size_t i = host.number, size = host.neighbours + 1, place = (i + turns) % size;
+        host.given = f.idle_frac;
+        if (!(host.now[t_.flows + i] > 0)) {
+            return;
+        }
+        const float *own = host.before[t_.flows + i] > 0 ? host.before : host.now;
+        const float left = std::expm1(own[t_.next + i] * t_.rules.gain);
+        const float queue = std::expm1(host.uplink[t_.queue] * t_.queue_log[i]) * t_.queue_unit[i];
+        const float fed_back = std::clamp(1 + f.queue_gain * (f.queue_periods - queue), Formula::kLeast, Formula::kMost);
+        const float capacity = (1 - f.headroom_frac) * host.uplink_frac * fed_back;
+        float taken = 0, ahead = 0, peers = 1;
+        for (size_t j = 0; j < host.neighbours; ++j) {
+            const float theirs = host.Shared(j, host.width - 1) * host.links[j];
+            if (!(host.Shared(j, t_.shared_flows) > 0) || theirs > left) {
+                continue;
+            }
+            const bool equal = theirs == left, wins_tie = place + 1 + j >= size;
+            const float before = equal ? (wins_tie ? f.tie_frac : 0) : 1;
+            taken += before * Takes(host, j);
+            ahead += before * theirs;
+            peers += equal ? 1 - f.tie_frac : 0;
+        }
+        const float fair = capacity / static_cast<float>(1 + host.busy);
+        float share = std::max(std::max(capacity - taken, 0.0F) / peers, f.floor_frac * fair);
+        if (ahead < f.ahead_periods * capacity) {
+            share = std::max(share, 1 / peers);
+        }
+        if (static_cast<float>(busy_for) <= f.hold_periods) {
+            share = std::min(share, f.hold_frac * capacity);
+        }
+        host.given = std::min(share, 1.0F);
+    }
+
+    // Rate that a neighbour may need of the uplink, over the host's link rate (`ncc.harness.oracles.claims`).
+    float Takes(const Host &host, size_t j) const
+    {
+        const Rules &rules = t_.rules;
+        const float sent = host.Shared(j, t_.shared_throughput), limit = host.Shared(j, t_.shared_limit);
+        const bool held = sent + rules.start >= rules.held * std::min(limit, 1.0F);
+        return (held ? 1.0F : std::min(rules.growth * sent + rules.start, 1.0F)) * host.links[j];
+    }
+
     // Compares the host's next flow with its neighbours', in what its link carries in a period.
     void Rank(Host &host)
     {
@@ -251,10 +322,8 @@ class Observer
         const float left = std::expm1(host.now[t_.next + host.number] * rules.gain);
         for (size_t j = 0; j < host.neighbours; ++j) {
             const float link = host.links[j], theirs = host.Shared(j, host.width - 1) * link;
-            const float sent = host.Shared(j, t_.shared_throughput), limit = host.Shared(j, t_.shared_limit);
+            const float takes = Takes(host, j);
             const bool busy = host.Shared(j, t_.shared_flows) > 0;
-            const bool held = sent + rules.start >= rules.held * std::min(limit, 1.0F);
-            const float takes = (held ? 1.0F : std::min(rules.growth * sent + rules.start, 1.0F)) * link;
             const bool much = busy && theirs + rules.slack * link < left / rules.alike;
             takes_much_[j] = much ? takes : 0;
             takes_shorter_[j] = busy && theirs < left ? takes : 0;
