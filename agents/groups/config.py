@@ -47,13 +47,13 @@ class GroupsConfig(Value, frozen=True):
     """Share of the epochs for the evolution strategy."""
     hidden: tuple[Annotated[int, Meta(ge=1, le=4096)], ...] = (24,)
     """Sizes of the tanh layers. The last layer begins with zeros: the untrained policy is the formula."""
-    gamma: Annotated[float, Meta(ge=0, lt=1)] = 0.99
+    gamma: Annotated[float, Meta(ge=0, lt=1)] = 0.97
     window: Count = 10
     """Periods for which noise lasts."""
     explorers: Literal["one", "all"] = "one"
     """Hosts of a network that explore in a window: one, or all of them at once."""
-    baseline: Literal["greedy", "mean"] = "greedy"
-    """Copies whose reward is taken from an explorer's: the greedy one, or the mean of all others."""
+    baseline: Literal["mirror", "greedy", "mean"] = "mirror"
+    """Copies whose reward is taken from an explorer's: its mirror image, the greedy one, or the mean of all others."""
     explore_prob: Annotated[float, Meta(gt=0, le=1)] = 0.5
     noise: Positive = 0.17
     """Standard deviation of the noise, in numbers of [-1, 1]: 0.5 in the logarithm of the rate at `action.scale` 3."""

@@ -98,7 +98,9 @@ class Explorer:
         several = env.networks_of_racks() if isinstance(env, Divided) else np.ones(n_racks, np.int64)
         racks = np.repeat(np.arange(n_racks), several)
         network = np.arange(len(racks)) - np.repeat(np.cumsum(several) - several, several)
-        explores = (self._rng.random(len(racks)) < self._config.explore_prob) & (racks % self._config.copies > 0)
+        copy, half = racks % self._config.copies, self._config.copies // 2
+        mirrored = self._config.baseline == "mirror"
+        explores = (self._rng.random(len(racks)) < self._config.explore_prob) & ((copy < half) if mirrored else (copy > 0))
         racks, network, size = racks[explores], network[explores], (n_hosts // several[racks])[explores]
         if self._config.explorers == "one":
             self._racks, self._hosts = racks, network * size + self._rng.integers(size)
@@ -107,6 +109,9 @@ class Explorer:
             within = np.arange(len(self._racks)) - np.repeat(np.cumsum(size) - size, size)
             self._hosts = (network * size).repeat(size) + within
         self._error = self._rng.normal(size=len(self._racks)).astype(np.float32)
+        if mirrored:
+            self._racks = np.concatenate([self._racks, self._racks + half])
+            self._hosts, self._error = np.tile(self._hosts, 2), np.concatenate([self._error, -self._error])
 
 
 def advantages(rewards: Float, samples: Samples, config: GroupsConfig) -> Float:
@@ -121,8 +126,10 @@ def advantages(rewards: Float, samples: Samples, config: GroupsConfig) -> Float:
         later[epoch] = rewards[epoch] + np.float32(config.gamma) * later[epoch + 1]
     copies = config.copies
     group, own = samples.rack // copies, later[samples.epoch, samples.rack, samples.host]
-    if config.baseline == "greedy":
-        gained = own - later[samples.epoch, group * copies, samples.host]
+    if config.baseline != "mean":
+        mirror = group * copies + (samples.rack + copies // 2) % copies
+        twin = mirror if config.baseline == "mirror" else group * copies
+        gained = own - later[samples.epoch, twin, samples.host]
     else:
         sums = later.reshape(len(later), -1, copies, later.shape[-1]).sum(axis=2)
         gained = own - (sums[samples.epoch, group, samples.host] - own) / np.float32(copies - 1)
