@@ -38,10 +38,15 @@ def policy_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def learned(tmp_path_factory: pytest.TempPathFactory) -> PolicyFile:
-    """The policy that multiplies a formula's limits."""
+def learned_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The policy that multiplies a formula's limits, once a millisecond."""
     path = tmp_path_factory.mktemp("policy") / "learned.ncc"
-    return load_policy_file(export(ExportSpec(policy="ncc_learned", out=str(path))))
+    return export(ExportSpec(policy="ncc_learned", out=str(path), period_s=0.001))
+
+
+@pytest.fixture(scope="session")
+def learned(learned_path: Path) -> PolicyFile:
+    return load_policy_file(learned_path)
 
 
 @pytest.fixture(scope="session")

@@ -191,12 +191,10 @@ def test_a_policy_that_does_not_fit_is_refused(
 
 
 def test_a_residual_does_not_start_where_it_is_not_trusted(
-    learned: PolicyFile, tmp_path: Path, key: str, capsys: pytest.CaptureFixture[str]
+    learned_path: Path, key: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = tmp_path / "learned.ncc"
-    path.write_bytes(packed(learned.header, learned.policy))
     network = ["--link-rate", "1e9", "--uplink-rate", "1e9", "--uplink-buffer", "100000"]
-    one = [str(path), "--address", "127.0.0.1", *network]
+    one = [str(learned_path), "--address", "127.0.0.1", *network]
     two = [*one, "--peers", "127.0.0.2", "--key", key, "--period", "1e-4"]
     for arguments, says in (
         ([*one, "--knows", "sizes"], "hosts 1 is not in 2 to 32; correct the options"),
