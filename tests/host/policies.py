@@ -7,7 +7,7 @@ from ncc.agents.policy import MlpPolicy
 from ncc.envs.action import ActionSpec
 from ncc.envs.entries import action_table, entry_names, formula_table, neighbours_of
 from ncc.envs.observation import ObservationSpec, names_of
-from ncc.envs.residual import TrustedRanges
+from ncc.envs.ranges import TrustedRanges
 from ncc.policies import table_bounds
 from ncc.policies.file import PolicyFile, packed, policy_file_from
 
