@@ -165,6 +165,9 @@ NCC_FEATURE(uplink_age) { return Aged(host.age[host.neighbours]); }
 
 NCC_FEATURE(age_mean)
 {
+    if (std::all_of(host.age, host.age + host.neighbours, [](int64_t age) { return age == 0; })) {
+        return 0;
+    }
     std::vector<double> ages(host.neighbours);
     std::transform(host.age, host.age + host.neighbours, ages.begin(), Aged);
     return ages.empty() ? 0 : PairwiseSum(ages.data(), ages.size()) / static_cast<double>(ages.size());

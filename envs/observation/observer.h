@@ -143,7 +143,8 @@ class Observer
         for (const Column &column : t_.columns) {
             for (size_t at = column.first; at < column.first + column.size; ++at) {
                 const double clipped = std::max(std::min(network.raw[at], t_.most[at]), t_.least[at]);
-                state[at] = static_cast<float>((column.logarithmic ? std::log(clipped) : clipped) * t_.gain[at]);
+                const double scaled = !column.logarithmic ? clipped : clipped == 1 ? 0 : std::log(clipped); // 1: nothing
+                state[at] = static_cast<float>(scaled * t_.gain[at]);
             }
         }
     }
@@ -258,7 +259,7 @@ class Observer
         const size_t i = host.number, size = host.neighbours + 1, place = (i + turns) % size;
         const float *own = host.before[t_.flows + i] > 0 ? host.before : host.now;
         const float left = std::expm1(own[t_.next + i] * t_.rules.gain);
-        for (size_t j = 0; j < host.neighbours; ++j) {
+        for (size_t j = 0; j < host.neighbours && host.busy; ++j) {
             const float theirs = host.Shared(j, host.width - 1) * host.links[j];
             const bool wins_tie = place + 1 + j >= size; // neighbours come in the order of their numbers
             if (host.Shared(j, t_.shared_flows) > 0 && (theirs < left || (theirs == left && wins_tie))) {
@@ -284,7 +285,7 @@ class Observer
         const float fed_back = std::clamp(1 + f.queue_gain * (f.queue_periods - queue), Formula::kLeast, Formula::kMost);
         const float capacity = (1 - f.headroom_frac) * host.uplink_frac * fed_back;
         float taken = 0, ahead = 0, peers = 1;
-        for (size_t j = 0; j < host.neighbours; ++j) {
+        for (size_t j = 0; j < host.neighbours && host.busy; ++j) {
             const float theirs = host.Shared(j, host.width - 1) * host.links[j];
             if (!(host.Shared(j, t_.shared_flows) > 0) || theirs > left) {
                 continue;
@@ -318,6 +319,10 @@ class Observer
     // Compares the host's next flow with its neighbours', in what its link carries in a period.
     void Rank(Host &host)
     {
+        host.room_much = host.room_shorter = host.uplink_frac;
+        if (!host.busy) {
+            return;
+        }
         const Rules &rules = t_.rules;
         const float left = std::expm1(host.now[t_.next + host.number] * rules.gain);
         for (size_t j = 0; j < host.neighbours; ++j) {
