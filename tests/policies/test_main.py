@@ -137,7 +137,7 @@ def test_inspect_says_what_a_file_holds(tmp_path: Path, capsys: pytest.CaptureFi
     for line in (
         f"sha256: {found.sha256}\n",
         "weights: 6734\nformat: 4\nname: ncc\n",
-        "neighbours: ranked, ages: false, leave_out: [], rtt_scale: 20.0, wait_scale: 100.0",
+        "  neighbours: ranked\n  ages: false\n  rtt_scale: 20.0\n",
         "  unit: fair share\n  multiples: [0.1, 0.25,",
         "  floor_frac: 0.01\n",
         "period_s: 0.001\n",
