@@ -17,7 +17,8 @@ from ncc.core.receivers import Decision
 from ncc.core.scenario import Scenario
 from ncc.core.value import Positive, Value
 from ncc.envs.observation import ObservationSpec, Rows, fair_share_at, guard_at, rule_of
-from ncc.envs.residual import Residual, TrustedRanges
+from ncc.envs.ranges import TrustedRanges
+from ncc.envs.residual import Residual
 from ncc.envs.scales import scales_of
 from ncc.harness.batch import ActionArray, ObsArray
 from ncc.harness.limiter import PolicyLimiter

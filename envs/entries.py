@@ -4,10 +4,11 @@
 from typing import Literal
 
 from ncc.core.errors import ConfigError
-from ncc.core.value import NonNegative, Positive, Value
+from ncc.core.value import Name, NonNegative, Positive, Value
 from ncc.envs import residual
 from ncc.envs.action import GUARD_FRAC, ActionSpec
 from ncc.envs.observation import ObservationSpec, guard_at, names_of
+from ncc.envs.observation.spec import TABLE
 
 
 class ActionTable(Value, frozen=True):
@@ -46,7 +47,9 @@ def action_table(spec: ActionSpec, observation: ObservationSpec) -> ActionTable:
 class FormulaTable(Value, frozen=True):
     """Numbers of the limits that a residual multiplies, and of its guard, as `ncc.envs.residual` explains them."""
 
-    formula: Literal["local", "local_hold"]
+    formula: Name
+    tuned: dict[str, float] | None
+    """Constants of ``local_tuned``, as fields of `ncc.harness.controller.LocalLimit`; None: another formula."""
     use_frac: Positive
     """Fraction of a share that is given away."""
     least_share: Positive
@@ -69,6 +72,7 @@ def formula_table(spec: ActionSpec) -> FormulaTable | None:
         return None
     return FormulaTable(
         formula=spec.formula,
+        tuned=dict(TABLE["formula"]) if spec.formula == "local_tuned" else None,
         use_frac=residual.USE_FRAC,
         least_share=residual.LEAST_SHARE,
         hold_frac=residual.HOLD_FRAC,

@@ -123,9 +123,7 @@ def outside_of(file: PolicyFile, spec: NeighbourhoodSpec) -> str:
 
     A residual has ranges of its own, outside of which hosts have LOCAL's limits. Any other has those of its training.
     """
-    header, scenario = file.header, spec.scenario()
-    within = header.action.within
-    return "; ".join(header.trained.outside(scenario)) if within is None else within.outside(scenario)
+    return "; ".join((file.header.action.within or file.header.trained).outside(spec.scenario()))
 
 
 def check_trained(file: PolicyFile, spec: NeighbourhoodSpec) -> None:

@@ -16,7 +16,7 @@ from ncc.core.value import Name, Positive, Value, from_dict
 from ncc.envs.action import ActionSpec
 from ncc.envs.entries import action_table, entry_names, formula_table, neighbours_of
 from ncc.envs.observation import HIGH, LOW, ObservationSpec, obs_dim
-from ncc.envs.trained import TrainedRanges
+from ncc.envs.ranges import TrainedRanges
 from ncc.harness.atomic import replacing
 from ncc.harness.controller import Controller
 from ncc.harness.datapath import HostStack

@@ -11,8 +11,8 @@ from ncc.core.value import Name, Natural, Value
 from ncc.envs.action import ActionSpec
 from ncc.envs.entries import ActionTable, FormulaTable, action_table, entry_names, formula_table, neighbours_of
 from ncc.envs.observation import HIGH, LOW, ObservationSpec
+from ncc.envs.ranges import TrainedRanges
 from ncc.envs.spec import EnvView
-from ncc.envs.trained import TrainedRanges
 from ncc.harness.controller import Controller, NoLimit
 from ncc.harness.datapath import HostStack
 from ncc.policies.limits import RateBounds

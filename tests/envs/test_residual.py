@@ -14,7 +14,7 @@ from ncc.envs.action import ActionSpec, RateScale, rate_map
 from ncc.envs.observation import ObservationSpec, SharedObserver
 from ncc.envs.packetsim.datapath import PacketsimDatapath
 from ncc.envs.rack import RackBatch
-from ncc.envs.residual import TrustedRanges
+from ncc.envs.ranges import TrustedRanges
 from ncc.envs.reward import Backlog
 from ncc.envs.spec import EnvSpec, EnvView
 from ncc.harness.controller import LocalLimit
@@ -193,7 +193,9 @@ def test_the_formula_is_that_of_the_controller() -> None:
 def test_ranges_of_trust_can_be_narrowed_and_not_widened() -> None:
     narrower = WITHIN.narrowed({"uplink_frac": [1, 2], "delay_periods": [1, 2]})
     assert (narrower.uplink_frac, narrower.delay_periods, narrower.hosts) == ((1, 2), (1, 2), (2, 8))
-    assert narrower.outside(FOUR.replace(sharing_delay_periods=3)) == "delay_periods 3 is not in 1 to 2"
+    assert narrower.outside(FOUR.replace(sharing_delay_periods=3)) == (
+        "the age of messages is 3 periods, and its policy is trusted with 1 to 2 periods",
+    )
     with pytest.raises(ConfigError, match=r"within\.hosts must be inside 2 to 8, got 2 to 9"):
         WITHIN.narrowed({"hosts": [2, 9]})
     with pytest.raises(ConfigError, match="within has no field 'host'"):

@@ -191,17 +191,15 @@ def test_a_policy_that_does_not_fit_is_refused(
 
 
 def test_a_residual_does_not_start_where_it_is_not_trusted(
-    learned: PolicyFile, tmp_path: Path, key: str, capsys: pytest.CaptureFixture[str]
+    learned_path: Path, key: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = tmp_path / "learned.ncc"
-    path.write_bytes(packed(learned.header, learned.policy))
     network = ["--link-rate", "1e9", "--uplink-rate", "1e9", "--uplink-buffer", "100000"]
-    one = [str(path), "--address", "127.0.0.1", *network]
+    one = [str(learned_path), "--address", "127.0.0.1", *network]
     two = [*one, "--peers", "127.0.0.2", "--key", key, "--period", "1e-4"]
     for arguments, says in (
-        ([*one, "--knows", "sizes"], "hosts 1 is not in 2 to 32; correct the options"),
-        ([*two, "--uplink-rate", "2e9", "--knows", "sizes"], "uplink_frac 2 is not in 0.05 to 1; correct the options"),
-        (two, "hosts know the backlog of their flows, and not their sizes; correct the options"),
+        ([*one, "--knows", "sizes"], "is 1, and its policy is trusted with 2 to 32"),
+        ([*two, "--uplink-rate", "2e9", "--knows", "sizes"], "is 2, and its policy is trusted with 0.05 to 1"),
+        (two, "know the backlog of their flows, and its policy is trusted with their sizes; correct"),
     ):
         refused(arguments, 2, says, capsys)
     plan = planned(parser().parse_args(["run", *two, "--outside-training"]))

@@ -13,7 +13,7 @@ from ncc.core.errors import ConfigError
 from ncc.core.flows import BoolArray, FloatArray
 from ncc.core.measurement import Measurement
 from ncc.core.receivers import parts
-from ncc.core.scenario import Scenario
+from ncc.core.scenario import Nic, Scenario
 from ncc.core.seeding import derive_seed
 from ncc.core.topologies import LeafSpine
 from ncc.core.value import from_dict
@@ -152,6 +152,27 @@ def test_agents_decide_by_a_residual_as_the_environment_does(learned: PolicyFile
     assert (whole["age max"] > aged(2.5)).mean() > 0.05
     assert (whole["wasted room"] > 1).any()
     assert len(np.unique(whole["hosts before"])) > 3
+
+
+def test_a_residual_outside_of_its_ranges_says_so_and_is_its_formula(learned: PolicyFile, learned_path: Path) -> None:
+    for name in (str(learned_path), f"hosts:{learned_path}"):
+        warnings = LimiterFactory(None).warnings
+        assert warnings(load_controller(name), LOSSY) == ()
+        assert warnings(load_controller(name), LOSSY.replace(nic=Nic(knows="backlog"))) == (
+            "hosts know the backlog of their flows, and its policy is trusted with their sizes",
+            "hosts have the limits of the formula LOCAL",
+        )
+    blind, spec = LOSSY.replace(nic=Nic(knows="backlog"), sharing_loss_frac=0), learned.header.observation
+    observer, actions, agents = SharedObserver(spec), rate_map(learned.header.action, spec), HostAgents(learned)
+    observer.reset(blind)
+    actions.reset(blind)
+    agents.reset(blind, 1)
+    limits: FloatArray = np.full(6, np.inf)
+    for measurement in (measured(blind), *drawn(blind, 40, 3)[1:]):
+        put = replace(measurement, rate_limit_bps=limits)
+        obs, limits = observer.observe(put), agents.decide(put)
+        for number in (-1.0, 0.0, 1.0):  # whatever a policy says
+            np.testing.assert_allclose(limits, actions.rates_bps(np.full(6, number), obs), rtol=1e-5)
 
 
 def lose(agents: HostAgents, came: BoolArray) -> None:
