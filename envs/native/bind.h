@@ -6,6 +6,7 @@
 #include "gates.h"
 #include "measure.h"
 #include "order.h"
+#include "predictor.h"
 #include "spec.h"
 
 #include <nanobind/nanobind.h>
@@ -173,6 +174,34 @@ inline void SetWrites(Spec &spec, In<int64_t> chunk_bytes, In<int64_t> every_ns)
         spec.flows[i].chunk_bytes = static_cast<uint64_t>(chunk_bytes(i));
         spec.flows[i].every_ns = every_ns(i);
     }
+}
+
+// The predictor of each flow, as FlowSpec has it; numbered from 0.
+inline void SetPredictors(Spec &spec, In<int64_t> predictor)
+{
+    SameLength(predictor.shape(0), spec.flows.size());
+    const auto n = static_cast<int64_t>(spec.flows.size());
+    for (size_t i = 0; i < spec.flows.size(); ++i) {
+        if (predictor(i) < 0 || predictor(i) >= n) {
+            throw std::invalid_argument("flow " + std::to_string(i) + " has a predictor that is not one of " +
+                                        std::to_string(n));
+        }
+        spec.flows[i].predictor = static_cast<uint32_t>(predictor(i));
+    }
+}
+
+// Predictor::BeyondBytes at each of some ages [n], after these sizes.
+inline Column<int64_t> BeyondBytes(In<int64_t> size_bytes, In<int64_t> known_bytes)
+{
+    Predictor predictor;
+    for (size_t i = 0; i < size_bytes.shape(0); ++i) {
+        predictor.Add(static_cast<uint64_t>(size_bytes(i)));
+    }
+    std::vector<int64_t> beyond_bytes;
+    for (size_t i = 0; i < known_bytes.shape(0); ++i) {
+        beyond_bytes.push_back(static_cast<int64_t>(predictor.BeyondBytes(static_cast<uint64_t>(known_bytes(i)))));
+    }
+    return Own(std::move(beyond_bytes));
 }
 
 // Index of the first limit that cannot be used, or -1.
@@ -351,6 +380,7 @@ inline void BindSpec(nb::module_ &m)
         .def("set_flows", &SetFlows, "start_ns"_a, "src"_a, "dst"_a, "size_bytes"_a)
         .def("set_limited", &SetLimited, "data"_a, "acks"_a)
         .def("set_held", &SetHeld, "held"_a)
+        .def("set_predictors", &SetPredictors, "predictor"_a)
         .def("set_writes", &SetWrites, "chunk_bytes"_a, "every_ns"_a)
         .def_rw("agents", &Spec::agents)
         .def_rw("uplinks", &Spec::uplinks)
@@ -389,6 +419,7 @@ inline void BindSpec(nb::module_ &m)
         .def_rw("order_params", &Spec::order_params)
         .def_rw("seed", &Spec::seed);
     m.def("bad_limit", &BadLimit, "limits_bps"_a);
+    m.def("beyond_bytes", &BeyondBytes, "size_bytes"_a, "known_bytes"_a);
     m.def("orders", &OrderNames);
     m.def("order_params", &OrderParamRows, "order"_a);
 }

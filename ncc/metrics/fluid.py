@@ -121,7 +121,7 @@ class Routes:
 
 @dataclass(frozen=True)
 class Stages:
-    """Stages that flows go through, in each of which a flow's rank is constant or what it has left."""
+    """Stages of flows, in each of which a flow's rank is constant or what it has left."""
 
     first: IntArray
     """The first stage of each flow, [n_flows]; its others follow."""
