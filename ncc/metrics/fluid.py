@@ -126,7 +126,7 @@ class Stages:
     first: IntArray
     """The first stage of each flow, [n_flows]; its others follow."""
     until_bits: FloatArray
-    """What a flow has left where a stage ends, [n_stages]; 0 in its last."""
+    """Rest of a flow where a stage ends, [n_stages]; 0 in its last."""
     rank_bits: FloatArray
     """Rank in a stage, [n_stages]; NaN: what the flow has left."""
 

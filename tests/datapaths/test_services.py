@@ -57,7 +57,7 @@ def size_told(simulator: Simulator, nic: Nic, learnt_by: str) -> float:
     ],
 )
 def test_hosts_tell_what_they_can_know(simulator: Simulator, nic: Nic, learnt_by: str, told: int) -> None:
-    """Who has met nothing of a service supposes that as much again follows as is known."""
+    """A host that has met nothing of a service supposes that as much again follows as is known."""
     assert size_told(simulator, nic, learnt_by) == pytest.approx(told, rel=0.1)
 
 
