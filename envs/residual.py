@@ -50,7 +50,7 @@ WASTED = 1.0
 LINE_RATE = 0.999
 """Fraction of the link from which a limit counts as none."""
 
-_SEEN = ("queued_flows", "queued flows before", "share among alike", "fair share", "busy share", "wasted room")
+_SEEN = ("queued_flows", "queued flows before", "share among alike", "fair share", "busy share", "wasted room", "tuned limit")
 
 Range = tuple[Positive, Positive]
 _RANGES = ("hosts", "uplink_frac", "rtt_periods", "buffer_periods", "delay_periods")
@@ -141,7 +141,7 @@ class Residual:
 
     def __init__(self, observation: ObservationSpec, spec: "ActionSpec") -> None:
         self._columns, self._age = formula_columns(observation), columns_of(observation, ("age max",))
-        self._holds, self._within = spec.formula == "local_hold", spec.within
+        self._formula, self._within = str(spec.formula), spec.within
         self._scale, self._least_frac = spec.scale, spec.min_rate_frac
         self._stale = aged(STALE_PERIODS - 0.5)
 
@@ -164,14 +164,15 @@ class Residual:
 
     def limits(self, given: FloatArray, obs: ObsArray) -> FloatArray:
         """Return limits in bits/s [..., n_agents] for numbers in [-1, 1] chosen on observations; inf means no limit."""
-        queued, before, alike, fair, others, wasted = (obs[..., c].astype(np.float64) for c in self._columns)
+        queued, before, alike, fair, others, wasted, tuned = (obs[..., c].astype(np.float64) for c in self._columns)
         share = np.maximum(alike, LEAST_SHARE * fair)
         local = np.where((queued > 0) & (share < 1), USE_FRAC * share, 1.0)
         if self._trusted:
             fresh = (queued > 0) & (before <= 0)
-            formula = np.where(fresh, np.minimum(local, self._held), local) if self._holds else local
+            held = np.where(fresh, np.minimum(local, self._held), local)
+            formula = {"local": local, "local_hold": held, "local_tuned": tuned}[self._formula]
             frac = np.maximum(formula * np.exp(self._scale * given), np.minimum(formula, self._least_frac))
-            frac = np.where((others <= 0) & ~fresh, np.maximum(frac, self._port), frac)
+            frac = np.where((others <= 0) & (queued > 0) & ~fresh, np.maximum(frac, self._port), frac)
             frac = np.where(wasted > WASTED, np.maximum(frac, local), frac)
             if self._age is not None:
                 frac = np.where(obs[..., self._age[0]] >= self._stale, local, frac)

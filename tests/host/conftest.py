@@ -38,5 +38,12 @@ def policy_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> PolicyFile:
+    """The policy that multiplies a formula's limits."""
+    path = tmp_path_factory.mktemp("policy") / "learned.ncc"
+    return load_policy_file(export(ExportSpec(policy="ncc_learned", out=str(path))))
+
+
+@pytest.fixture(scope="session")
 def policy_file(policy_path: Path) -> PolicyFile:
     return load_policy_file(policy_path)

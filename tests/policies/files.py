@@ -22,14 +22,14 @@ def exported(policy: str = "ncc") -> bytes:
         return export(ExportSpec(policy=policy, out=str(Path(folder) / "policy.ncc"))).read_bytes()
 
 
-def tensors() -> Tensors:
+def tensors(policy: str = "ncc") -> Tensors:
     """Its weights, by name."""
-    return safetensors.numpy.load(exported())
+    return safetensors.numpy.load(exported(policy))
 
 
-def header() -> dict[str, Any]:
+def header(policy: str = "ncc") -> dict[str, Any]:
     """Its header as plain data."""
-    data = exported()
+    data = exported(policy)
     length = int.from_bytes(data[:8], "little")
     found: dict[str, Any] = json.loads(json.loads(data[8 : 8 + length])["__metadata__"][KIND])
     del found["sha256"]

@@ -116,7 +116,7 @@ def test_runs_that_are_not_whole_are_refused(tmp_path: Path) -> None:
             "for other observations or actions than it says.* take 53 .* makes 16",
         ),
         ({"action": {"levels": 3}}, "to 11 actions, what it says of itself makes 53 and 4"),
-        ({"action": {"kind": "log"}}, "makes 53 and 0"),
+        ({"action": {"kind": "log"}}, "makes 53 and 1"),
         ({"scenario": None}, "does not say its scenario; train again"),
         ({"stack": {"transprot": "dctcp"}}, "no policy of this version of ncc"),
     ]
