@@ -8,7 +8,7 @@ from msgspec import Meta
 from ncc.core.errors import ConfigError
 from ncc.core.extras import require_extra
 from ncc.core.plausible import usual
-from ncc.core.value import Count, Fraction, Natural, Positive, Value
+from ncc.core.value import Count, Fraction, Positive, Value
 
 if TYPE_CHECKING:
     from ncc.agents.groups.learner import GroupsLearner
