@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 from msgspec import Meta
 
-from ncc.core.errors import InvalidRunError
+from ncc.core.errors import ConfigError, InvalidRunError
 from ncc.core.value import Count, Name, Natural, Positive, Value, from_dict
 from ncc.harness.results import EVALUATION, load_evaluation
 from ncc.metrics.stats import interval
@@ -105,7 +105,10 @@ def run_learners(spec: LearnersSpec, command: str) -> Summary:
         "commits": list(commits_of(training.manifest.provenance for training in every)),
         "processor": made["processor"],
         "cpus": made["cpus_usable"],
-        "trainings": {kind: {name: [_summary(t, spec.over) for t in found] for name, found in by.items()} for kind, by in done.items()},
+        "trainings": {
+            kind: {name: [_summary(t, spec.over) for t in found] for name, found in by.items()}
+            for kind, by in done.items()
+        },
     }
 
 

@@ -79,7 +79,8 @@ def test_it_learns_from_the_untrained_formula(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{"polish_frac": 0.0}, {"polish_frac": 1.0}, {"explorers": "all", "baseline": "mean"}, {"baseline": "greedy"}]
+    "settings",
+    [{"polish_frac": 0.0}, {"polish_frac": 1.0}, {"explorers": "all", "baseline": "mean"}, {"baseline": "greedy"}],
 )
 def test_each_part_learns_alone(settings: dict[str, Any], tmp_path: Path) -> None:
     fit(CONFIG.replace(**settings), lambda _: AimingEnv(), tmp_path)
