@@ -46,7 +46,16 @@ WASTED = 1.0
 LINE_RATE = 0.999
 """Fraction of the link from which a limit counts as none."""
 
-_SEEN = ("queued_flows", "queued flows before", "share among alike", "fair share", "busy share", "wasted room", "tuned limit")
+_SEEN = (
+    "queued_flows",
+    "queued flows before",
+    "share among alike",
+    "fair share",
+    "busy share",
+    "wasted room",
+    "tuned limit",
+)
+
 
 def formula_columns(observation: ObservationSpec) -> tuple[int, ...]:
     """Return the columns of an observation from which the formulas are computed.

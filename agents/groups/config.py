@@ -8,7 +8,7 @@ from msgspec import Meta
 from ncc.core.errors import ConfigError
 from ncc.core.extras import require_extra
 from ncc.core.plausible import usual
-from ncc.core.value import Count, Fraction, Natural, Positive, Value
+from ncc.core.value import Count, Fraction, Positive, Value
 
 if TYPE_CHECKING:
     from ncc.agents.groups.learner import GroupsLearner
@@ -41,7 +41,7 @@ class GroupsConfig(Value, frozen=True):
     copies: Annotated[int, Meta(ge=2, le=256)] = 16
     lists: Annotated[int, Meta(ge=1, le=256)] = 6
     """Lists of flows in an update."""
-    epochs: Annotated[Count, usual(high=1e9)] = 9_000_000
+    epochs: Annotated[Count, usual(high=1e9)] = 10_000_000
     """Environment epochs of both phases, summed over all racks; each is rounded up to whole updates."""
     polish_frac: Fraction = 1 / 3
     """Share of the epochs for the evolution strategy."""

@@ -100,7 +100,9 @@ class Explorer:
         network = np.arange(len(racks)) - np.repeat(np.cumsum(several) - several, several)
         copy, half = racks % self._config.copies, self._config.copies // 2
         mirrored = self._config.baseline == "mirror"
-        explores = (self._rng.random(len(racks)) < self._config.explore_prob) & ((copy < half) if mirrored else (copy > 0))
+        explores = (self._rng.random(len(racks)) < self._config.explore_prob) & (
+            (copy < half) if mirrored else (copy > 0)
+        )
         racks, network, size = racks[explores], network[explores], (n_hosts // several[racks])[explores]
         if self._config.explorers == "one":
             self._racks, self._hosts = racks, network * size + self._rng.integers(size)

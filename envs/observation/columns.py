@@ -138,7 +138,10 @@ def _queue(scenario: Scenario, scales: Scales) -> dict[str, Any]:
     """Return the factors [n_agents] that turn the number of an uplink's queue into periods of the uplink's rate."""
     mtu, buffer = scenario.transport.mtu_bytes, scales.uplink_buffer_bytes[scales.area]
     in_a_period = scales.uplink_rate_bps[scales.area] * scenario.period_s / BITS_PER_BYTE
-    return {"queue_log": np.log1p(buffer / mtu).astype(np.float32), "queue_unit": (mtu / in_a_period).astype(np.float32)}
+    return {
+        "queue_log": np.log1p(buffer / mtu).astype(np.float32),
+        "queue_unit": (mtu / in_a_period).astype(np.float32),
+    }
 
 
 def _constants(scenario: Scenario, scales: Scales) -> dict[str, Any]:

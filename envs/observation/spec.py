@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.scenario import Scenario
-from ncc.core.value import Name, Positive, Value
+from ncc.core.value import Positive, Value
 from ncc.envs.scales import scales_of
 
 TABLE: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_name("features.yaml").read_text(encoding="utf-8"))
@@ -71,7 +71,7 @@ class ObservationSpec(Value, frozen=True):
     senders: Annotated[int, Meta(ge=1, le=1024)] = 8
     """Senders of a receiver that are seen one by one."""
 
-    leave_out: tuple[Name, ...] = ()
+    leave_out: tuple[str, ...] = ()
     """Features of the view that are not observed, to see what each is worth."""
 
     def check(self) -> None:

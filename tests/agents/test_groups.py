@@ -78,7 +78,10 @@ def test_it_learns_from_the_untrained_formula(tmp_path: Path) -> None:
     assert reports[-1].epochs >= CONFIG.epochs
 
 
-@pytest.mark.parametrize("settings", [{"polish_frac": 0.0}, {"polish_frac": 1.0}, {"explorers": "all", "baseline": "mean"}])
+@pytest.mark.parametrize(
+    "settings",
+    [{"polish_frac": 0.0}, {"polish_frac": 1.0}, {"explorers": "all", "baseline": "mean"}, {"baseline": "greedy"}],
+)
 def test_each_part_learns_alone(settings: dict[str, Any], tmp_path: Path) -> None:
     fit(CONFIG.replace(**settings), lambda _: AimingEnv(), tmp_path)
     assert missed(tmp_path / "policy.npz") < 0.7 * missed(tmp_path / "policy_untrained.npz")
@@ -101,7 +104,7 @@ def test_equal_seeds_give_equal_weights_and_a_resumed_run_those_of_one_without_a
 
 def test_one_host_of_a_rack_explores_for_a_window_and_the_first_copy_never() -> None:
     shape = Shape(2, (4,))
-    config = CONFIG.replace(window=5, explore_prob=0.5)
+    config = CONFIG.replace(window=5, explore_prob=0.5, baseline="greedy")
     weights, env = shape.initial(np.random.default_rng(1)), AimingEnv()
     explorer = Explorer(config, shape, weights, env, noise=0.3, rng=np.random.default_rng(2))
     told: list[Float] = []
@@ -121,6 +124,17 @@ def test_one_host_of_a_rack_explores_for_a_window_and_the_first_copy_never() -> 
     np.testing.assert_allclose(samples.taken, 0.3 * samples.error, rtol=1e-6)
 
 
+def test_copies_are_mirror_images_in_pairs() -> None:
+    shape, env = Shape(2, (4,)), AimingEnv()
+    weights = shape.initial(np.random.default_rng(1))
+    for explorers, most in (("one", 1), ("all", 3)):
+        config = CONFIG.replace(explore_prob=1.0, explorers=explorers)
+        told = Explorer(config, shape, weights, env, noise=0.3, rng=np.random.default_rng(2))(0, env.reset())
+        assert ((told != 0).sum(axis=1) == most).all()
+        first, second = told.reshape(2, 2, 2, 3).swapaxes(0, 1)
+        np.testing.assert_array_equal(first, -second)
+
+
 class Halves(AimingEnv):
     """Racks of two networks with two hosts each."""
 
@@ -132,7 +146,7 @@ class Halves(AimingEnv):
 
 def test_one_host_of_each_network_explores() -> None:
     shape, env = Shape(2, (4,)), Halves()
-    config, weights = CONFIG.replace(explore_prob=1.0), shape.initial(np.random.default_rng(1))
+    config, weights = CONFIG.replace(explore_prob=1.0, baseline="greedy"), shape.initial(np.random.default_rng(1))
     explorer = Explorer(config, shape, weights, env, noise=0.3, rng=np.random.default_rng(2))
     differs = explorer(0, env.reset()) != 0
     assert not differs[::4].any()
@@ -148,7 +162,7 @@ def test_advantages_by_hand() -> None:
     at = Samples(np.array([0, 1, 2, 0, 2]), rack, np.zeros(5, np.int64), nothing[:, None], nothing, nothing)
     # Host 0 of rack 1 less that of rack 0: 1 + 0.5 (2 + 0.5 (1 - 1)), 2, 0; of rack 3 less of rack 2: 0.5 x 4. Over
     # twice the median of those of the list that are not 0.
-    two = GroupsConfig(copies=2, gamma=0.5)
+    two = GroupsConfig(copies=2, gamma=0.5, baseline="greedy")
     gained = advantages(rewards, at, two)
     np.testing.assert_allclose(gained, np.array([2 / 4, 2 / 4, 0, 2 / 4, 0]))
     # What another network of the rack earned is nothing to a host.
@@ -156,10 +170,11 @@ def test_advantages_by_hand() -> None:
     np.testing.assert_array_equal(advantages(rewards, of_other, two), 0)
     same = advantages(np.ones((3, 4, 3), np.float32), at, two)
     np.testing.assert_array_equal(same, 0)
-    # Of two copies, the mean of all others is the other one, also for the greedy copy itself: rack 2 has that of rack 3.
+    # Of two copies, the mean of all others is the other one.
     at.rack[4], at.epoch[4] = 2, 0
-    gained = advantages(rewards, at, two.replace(baseline="mean"))
-    np.testing.assert_allclose(gained, np.array([2 / 4, 2 / 4, 0, 2 / 4, -2 / 4]))
+    for baseline in ("mean", "mirror"):
+        gained = advantages(rewards, at, two.replace(baseline=baseline))
+        np.testing.assert_allclose(gained, np.array([2 / 4, 2 / 4, 0, 2 / 4, -2 / 4]))
 
 
 def test_what_is_left_at_the_end_counts_as_if_it_stayed() -> None:

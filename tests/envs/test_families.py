@@ -184,7 +184,9 @@ def test_families_that_leave_the_ranges_of_their_policy_are_refused() -> None:
         check_families(families(), POOLED, within.replace(hosts=(2, 4)))
     with pytest.raises(ConfigError, match=r"over a host's is 2, and its policy is trusted with 4 to 8"):
         check_families(families(), POOLED, within.replace(uplink_frac=(4, 8)))
-    with pytest.raises(ConfigError, match=r"hosts know the sizes of their flows, and its policy is trusted with their backlog"):
+    with pytest.raises(
+        ConfigError, match=r"hosts know the sizes of their flows, and its policy is trusted with their backlog"
+    ):
         check_families(families(), POOLED, within.replace(knows=("backlog",)))
 
 

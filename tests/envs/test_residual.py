@@ -12,6 +12,7 @@ from ncc.core.errors import ConfigError
 from ncc.core.scenario import Nic, Scenario
 from ncc.envs.action import ActionSpec, RateScale, rate_map
 from ncc.envs.observation import ObservationSpec, SharedObserver
+from ncc.envs.observation.spec import TABLE
 from ncc.envs.packetsim.datapath import PacketsimDatapath
 from ncc.envs.rack import RackBatch
 from ncc.envs.ranges import TrustedRanges
@@ -20,7 +21,8 @@ from ncc.envs.spec import EnvSpec, EnvView
 from ncc.harness.controller import LocalLimit
 from ncc.harness.datapath import HostStack
 from ncc.harness.local import Local
-from tests.envs.cases import measured, poisson, rack
+from ncc.run.controllers import load_controller
+from tests.envs.cases import listed, measured, poisson, rack
 
 ORDERED = ObservationSpec(neighbours="ordered")
 FOUR = rack()
@@ -125,8 +127,8 @@ def test_alone_a_host_has_its_port_whatever_the_policy_says() -> None:
     limits = residual().rates_bps(LEAST, before)
     assert np.isinf(limits[0])
     np.testing.assert_allclose(limits[1:], np.exp(-3) * 1e9)
-    # A host with nothing to send, in an idle rack, has none either; one that has just begun may be held for a period.
-    assert np.isinf(residual().rates_bps(LEAST, observed())).all()
+    # One that has just begun may be held for a period, and one with nothing to send so that it may begin slowly.
+    np.testing.assert_allclose(residual().rates_bps(LEAST, observed()), np.exp(-3) * 1e9)
     assert residual().rates_bps(LEAST, observed(ALONE))[0] < 1e8
 
 
@@ -166,6 +168,31 @@ def test_the_worst_policy_carries_every_flow() -> None:
         took[number] = -sum(env.step(np.full((1, 4), number)).reward.sum() for _ in range(200))
         env.close()
     assert took[-1.0] < 2 * took[0.0], took  # 5 times without the last of its rules
+
+
+def test_the_tuned_formula_is_that_of_the_controller() -> None:
+    """Along a run of many equal answers, the observer's limit is `Local`'s with the constants of the search."""
+    tuned = load_controller("local_tuned").limit
+    assert isinstance(tuned, LocalLimit)
+    constants = tuned.constants()
+    assert {name: constants[name] for name in TABLE["formula"]} == TABLE["formula"]
+    assert (constants["alike"], constants["slack_periods"], constants["attained_frac"]) == (1, 0, 0)
+    equal = [(at, f"h{host}", 1_500_000) for at in (0.001, 0.0305) for host in range(4)]
+    scenario = rack(listed(*equal, (0.002, "h1", 20_000_000)), periods=60, sharing_delay_periods=1)
+    own, observer, rates = Local(**constants), SharedObserver(ORDERED), residual(formula="local_tuned")
+    own.reset(scenario, 0)
+    observer.reset(scenario)
+    datapath, busy = PacketsimDatapath(), 0
+    measurement = datapath.start(scenario, scenario.flows(3), HostStack(transport="dctcp"), 1)
+    for _ in range(60):
+        asked = own.decide(measurement)
+        told = rates.rates_bps(np.zeros(4), observer.observe(measurement))
+        if measurement.queued_flows.astype(bool).sum() > 1:  # one alone is guarded
+            busy += 1
+            np.testing.assert_allclose(np.minimum(told, 1e9), np.minimum(asked, 1e9), rtol=1e-4)
+        measurement = datapath.step(asked)
+    datapath.close()
+    assert busy > 10
 
 
 def test_the_formula_is_that_of_the_controller() -> None:
