@@ -9,7 +9,7 @@ namespace ncc
 namespace
 {
 
-const ncc_tag_ops *Find(const std::string &name)
+const ncc_tag_ops *FindTags(const std::string &name)
 {
     for (const ncc_tag_ops *ops : ncc_tag_table) {
         if (name == ops->name) {
@@ -32,7 +32,7 @@ std::vector<std::string> TagNames()
 
 std::vector<ParamRow> TagParamRows(const std::string &name)
 {
-    const ncc_tag_ops *ops = Find(name);
+    const ncc_tag_ops *ops = FindTags(name);
     return ops ? ParamRows(*ops) : std::vector<ParamRow>();
 }
 
@@ -41,7 +41,7 @@ std::unique_ptr<Tags> Tags::Make(const std::string &name, const std::vector<std:
     if (name == "none") {
         return nullptr;
     }
-    const ncc_tag_ops *ops = Find(name);
+    const ncc_tag_ops *ops = FindTags(name);
     if (ops == nullptr) {
         throw std::out_of_range("no tags called " + name);
     }

@@ -24,7 +24,7 @@ def opens(port: Program, flows: int) -> None:
 
 
 def share(port: Program) -> int:
-    """What an ACK with a large window comes away with."""
+    """The window that an ACK with a large one comes away with."""
     return port.reverse(flags=HAS_WINDOW, window_bytes=LARGE)
 
 
