@@ -111,6 +111,14 @@ class Programs
     uint64_t random_;
 };
 
+// Flags of ncc_sw_packet.
+inline ncc_u32 SwitchFlags(bool to_receiver, bool syn_ack, bool fin, bool ecn_capable, bool marked, bool window)
+{
+    const auto flag = [](bool on, ncc_sw_packet_flags which) { return on ? static_cast<ncc_u32>(which) : 0U; };
+    return flag(to_receiver, NCC_SW_TO_RECEIVER) | flag(syn_ack, NCC_SW_SYN_ACK) | flag(fin, NCC_SW_FIN) |
+           flag(ecn_capable, NCC_SW_ECT) | flag(marked, NCC_SW_CE) | flag(window, NCC_SW_HAS_WINDOW);
+}
+
 // Shift of a window field after the SYN (RFC 7323 section 2).
 inline uint32_t WindowShift(uint32_t receive_buffer_bytes)
 {

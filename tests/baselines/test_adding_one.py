@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Additions in a copy of the sources, which are built and run.
 
-A controller is one header, one card and one YAML, and so is a program of a switch. A measured column is a field of the table, and a line where it is
-measured. A feature of the observation is YAML and one function.
+A controller is one header, one card and one YAML, and so is a program of a switch. A measured column is a field of the
+table, and a line where it is measured. A feature of the observation is YAML and one function.
 """
 
 import json

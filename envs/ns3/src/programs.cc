@@ -10,9 +10,8 @@ namespace
 
 ncc_sw_packet SeenFrame(const Frame &frame)
 {
-    const uint32_t flags = (frame.to_receiver ? NCC_SW_TO_RECEIVER : 0U) | (frame.syn_ack ? NCC_SW_SYN_ACK : 0U) |
-                           (frame.fin ? NCC_SW_FIN : 0U) | (frame.ecn_capable ? NCC_SW_ECT : 0U) |
-                           (frame.marked ? NCC_SW_CE : 0U) | (frame.has_window ? NCC_SW_HAS_WINDOW : 0U);
+    const uint32_t flags =
+        SwitchFlags(frame.to_receiver, frame.syn_ack, frame.fin, frame.ecn_capable, frame.marked, frame.has_window);
     return {frame.flow,
             frame.ip_bytes,
             frame.payload_bytes,

@@ -36,10 +36,8 @@ void Network::StartPrograms()
 ncc_sw_packet Network::Seen(const Packet &packet) const
 {
     const bool data = packet.kind == Kind::kData, window = packet.kind == Kind::kAck || packet.kind == Kind::kSynAck;
-    const uint32_t flags = (packet.to_receiver() ? NCC_SW_TO_RECEIVER : 0U) |
-                           (packet.kind == Kind::kSynAck ? NCC_SW_SYN_ACK : 0U) | (packet.fin ? NCC_SW_FIN : 0U) |
-                           (packet.ecn_capable ? NCC_SW_ECT : 0U) | (packet.marked ? NCC_SW_CE : 0U) |
-                           (window ? NCC_SW_HAS_WINDOW : 0U);
+    const uint32_t flags = SwitchFlags(packet.to_receiver(), packet.kind == Kind::kSynAck, packet.fin,
+                                       packet.ecn_capable, packet.marked, window);
     return {connections_[packet.connection].flow,
             packet.ip_bytes,
             data ? packet.ip_bytes - kHeaderBytes : 0,
