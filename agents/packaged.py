@@ -35,7 +35,7 @@ class PolicyManifest(Value, frozen=True):
     facts: dict[str, Any]
     """Facts about the training from the run's manifest."""
     trained: dict[str, Any]
-    """The ranges of the networks that training met, as the policy file states them (`ncc.envs.trained`)."""
+    """The ranges of the networks that training met, as the policy file states them (`ncc.envs.ranges`)."""
     provenance: dict[str, Any]
     """Commit, versions and machine of the training (`ncc.harness.manifest.provenance`)."""
     format: Natural = FORMAT

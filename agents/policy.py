@@ -61,7 +61,7 @@ class MlpPolicy:
 
     def tanh_layers(self) -> tuple[Layer, ...] | None:
         """The layers, for code that computes in its place; None for a subclass, which may compute something else."""
-        return self.layers if type(self) is MlpPolicy else None
+        return self.layers if type(self) in (MlpPolicy, NumberPolicy) else None
 
     def logits(self, obs: ObsArray) -> FloatArray32:
         """Logits [..., n_actions] of observations [..., obs_dim]."""
@@ -86,8 +86,10 @@ class MlpPolicy:
         logits = self.logits(obs)
         if not np.isfinite(logits).all():
             raise ConfigError("observations must be finite numbers, got NaN or infinity; check what measured them")
-        if rng is not None:
-            return sample_actions(logits, rng)
+        return self.chosen(logits) if rng is None else sample_actions(logits, rng)
+
+    def chosen(self, logits: FloatArray32) -> ActionArray:
+        """The likeliest action index [...] by logits [..., n_actions]."""
         likeliest: ActionArray = np.argmax(logits, axis=-1)
         return likeliest
 
@@ -103,9 +105,11 @@ class NumberPolicy(MlpPolicy):
         """
         if rng is not None:
             raise ConfigError("this policy decides on a number and has no odds to draw actions by: set greedy to true")
-        numbers: Any = np.tanh(self.logits(obs)[..., 0])
-        if not np.isfinite(numbers).all():
-            raise ConfigError("observations must be finite numbers, got NaN or infinity; check what measured them")
+        return super().act(obs, None)
+
+    def chosen(self, logits: FloatArray32) -> ActionArray:
+        """The number [...] in [-1, 1] that an output u [..., 1] means."""
+        numbers: Any = np.tanh(logits[..., 0])
         return numbers  # type: ignore[no-any-return] # of float32: what `ncc.envs.action.RateScale` takes
 
 

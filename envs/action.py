@@ -17,7 +17,8 @@ from ncc.core.receivers import Decision
 from ncc.core.scenario import Scenario
 from ncc.core.value import Positive, Value
 from ncc.envs.observation import ObservationSpec, Rows, fair_share_at, guard_at, rule_of
-from ncc.envs.residual import Residual, TrustedRanges
+from ncc.envs.ranges import TrustedRanges
+from ncc.envs.residual import Residual
 from ncc.envs.scales import scales_of
 from ncc.harness.batch import ActionArray, ObsArray
 from ncc.harness.limiter import PolicyLimiter
@@ -100,7 +101,7 @@ class ActionSpec(Value, frozen=True):
     min_rate_frac: Annotated[float, Meta(gt=0, lt=1)] = 0.01
     shares: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=1000)] = SHARES
     settings: Annotated[tuple[RuleSetting, ...], Meta(max_length=1000)] = SETTINGS
-    formula: Literal["local", "local_hold"] | None = None
+    formula: Literal["local", "local_hold", "local_tuned"] | None = None
     scale: Annotated[float, Meta(gt=0, le=10)] = 3.0
     within: TrustedRanges | None = None
 
@@ -113,8 +114,8 @@ class ActionSpec(Value, frozen=True):
 
         if (self.kind == "residual") != (self.formula is not None):
             raise ConfigError(
-                "ActionSpec.kind 'residual' and ActionSpec.formula ('local' or 'local_hold') need each other: a "
-                f"residual multiplies the limit of a formula; got {self.kind!r} and {self.formula!r}"
+                "ActionSpec.kind 'residual' and ActionSpec.formula ('local', 'local_hold' or 'local_tuned') need each "
+                f"other: a residual multiplies the limit of a formula; got {self.kind!r} and {self.formula!r}"
             )
         if self.within is not None and self.kind != "residual":
             raise ConfigError(f"ActionSpec.within is of kind 'residual', which has a formula, got {self.kind!r}")

@@ -4,9 +4,11 @@
 from typing import Literal
 
 from ncc.core.errors import ConfigError
-from ncc.core.value import NonNegative, Positive, Value
+from ncc.core.value import Name, NonNegative, Positive, Value
+from ncc.envs import residual
 from ncc.envs.action import GUARD_FRAC, ActionSpec
 from ncc.envs.observation import ObservationSpec, guard_at, names_of
+from ncc.envs.observation.spec import TABLE
 
 
 class ActionTable(Value, frozen=True):
@@ -40,6 +42,45 @@ def action_table(spec: ActionSpec, observation: ObservationSpec) -> ActionTable:
         multiples = (spec.min_rate_frac, *levels, None)
         return ActionTable(unit="link rate", multiples=multiples, floor_frac=0.0, guard_frac=0.0)
     raise ConfigError(f"ActionSpec.kind is {spec.kind!r}; a table of actions needs 'levels' or 'shares'")
+
+
+class FormulaTable(Value, frozen=True):
+    """Numbers of the limits that a residual multiplies, and of its guard, as `ncc.envs.residual` explains them."""
+
+    formula: Name
+    tuned: dict[str, float] | None
+    """Constants of ``local_tuned``, as fields of `ncc.harness.controller.LocalLimit`; None: another formula."""
+    use_frac: Positive
+    """Fraction of a share that is given away."""
+    least_share: Positive
+    """Fraction of its fair share that a host always has by the formula."""
+    hold_frac: Positive
+    """Fraction of what is given away that ``local_hold`` leaves a host in the first period of a burst."""
+    scale: Positive
+    """Largest logarithm of a multiple: the formula's limit is multiplied by exp(`scale` * tanh(output))."""
+    floor_frac: Positive
+    """Fraction of the link's rate at which a multiple ends, unless the formula itself gives less."""
+    stale_periods: Positive
+    """Age of a neighbour's last message from which the limit is that of ``local``."""
+    wasted: Positive
+    """Entry `wasted room` above which the limit is at least that of ``local``."""
+
+
+def formula_table(spec: ActionSpec) -> FormulaTable | None:
+    """Return the numbers of a residual's formula and guard; None for a spec of another kind."""
+    if spec.formula is None:
+        return None
+    return FormulaTable(
+        formula=spec.formula,
+        tuned=dict(TABLE["formula"]) if spec.formula == "local_tuned" else None,
+        use_frac=residual.USE_FRAC,
+        least_share=residual.LEAST_SHARE,
+        hold_frac=residual.HOLD_FRAC,
+        scale=spec.scale,
+        floor_frac=spec.min_rate_frac,
+        stale_periods=residual.STALE_PERIODS,
+        wasted=residual.WASTED,
+    )
 
 
 def neighbours_of(spec: ObservationSpec, obs_dim: int) -> int | None:

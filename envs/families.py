@@ -19,7 +19,7 @@ from ncc.core.scenario import MAX_EPOCHS, Scenario, scenario_from_dict
 from ncc.core.seeding import generator
 from ncc.core.value import Count, Name, Natural, Positive, Value, from_dict
 from ncc.envs.observation import ObservationSpec, obs_dim
-from ncc.envs.residual import TrustedRanges
+from ncc.envs.ranges import TrainedRanges, TrustedRanges, trained_ranges
 from ncc.envs.scales import scales_of
 from ncc.envs.spec import EnvSpec
 
@@ -264,7 +264,7 @@ def check_families(families: Families, observation: ObservationSpec, within: Tru
             if within is not None and (outside := within.outside(scenario)):
                 raise ConfigError(
                     f"family {name!r} draws networks in which its policy is not trusted, and the formula decides "
-                    f"there: {outside}; widen action.within or narrow families.of.{name}.varies"
+                    f"there: {'; '.join(outside)}; widen action.within or narrow families.of.{name}.varies"
                 )
             found.setdefault(obs_dim(observation, scenario), f"family {name!r} with {scenario.n_agents} hosts")
     if not found:
@@ -300,3 +300,9 @@ def _entries(plain: Any) -> list[tuple[str, Mapping[str, Any]]]:
 
 class _Varied(Value, frozen=True):
     by: AnyDraw
+
+
+def ranges_of_training(scenario: Scenario, families: Families) -> TrainedRanges:
+    """Return the ranges of a training: of all its families by `Families.tried`, or of its one scenario."""
+    tried = [each for name in families.of for each in families.tried(name)]
+    return trained_ranges(tried or [scenario])

@@ -12,23 +12,19 @@ A guard holds what a policy says to what is known to be safe, alike in training,
   Only a host that has become busy since then may be held, until it hears of that time: for one period.
 - **Stale.** A host that has missed a neighbour's messages for `STALE_PERIODS` has ``local``'s limit. Where messages may
   get lost, it must therefore observe their ages.
-- **Unknown.** In a network outside of `TrustedRanges` all hosts have ``local``'s limits.
+- **Unknown.** In a network outside of `ncc.envs.ranges.TrustedRanges` all hosts have ``local``'s limits.
 - **Waiting.** A host whose "wasted room" is above `WASTED` has at least ``local``'s limit: it had flows queued for
   three periods or more in which less than half of the uplink was used, and is held back again for one period in six
   at most until that has changed. A rack in which all hold back does not stay one.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from msgspec import Meta
 
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
-from ncc.core.scenario import Knows, Scenario
-from ncc.core.units import BITS_PER_BYTE
-from ncc.core.value import Natural, Positive, Value, from_dict
+from ncc.core.scenario import Scenario
 from ncc.envs.observation import ObservationSpec, aged, columns_of, reliable
 from ncc.envs.scales import scales_of
 from ncc.harness.batch import ObsArray
@@ -50,66 +46,15 @@ WASTED = 1.0
 LINE_RATE = 0.999
 """Fraction of the link from which a limit counts as none."""
 
-_SEEN = ("queued_flows", "queued flows before", "share among alike", "fair share", "busy share", "wasted room")
-
-Range = tuple[Positive, Positive]
-_RANGES = ("hosts", "uplink_frac", "rtt_periods", "buffer_periods", "delay_periods")
-
-
-class TrustedRanges(Value, frozen=True):
-    """Networks in which a policy is trusted, each range as (least, most), in ratios that hosts can observe."""
-
-    hosts: tuple[Annotated[int, Meta(ge=1)], Annotated[int, Meta(ge=1)]]
-    """Number of hosts in a neighbourhood."""
-    uplink_frac: Range
-    """Total rate of a neighbourhood's uplinks over the rate of one host's link."""
-    rtt_periods: Range
-    """Base RTT over the time between two decisions."""
-    buffer_periods: Range
-    """Buffer of the uplink over what it carries in a period."""
-    delay_periods: tuple[Natural, Natural] = (0, 1000)
-    """Age of messages that arrive, `Scenario.sharing_delay_periods`."""
-    knows: Annotated[tuple[Knows, ...], Meta(min_length=1)] = ("sizes",)
-    """Settings of `Nic.knows`."""
-
-    def check(self) -> None:
-        """Check that each range rises."""
-        for name in _RANGES:
-            least, most = getattr(self, name)
-            if least > most:
-                raise ConfigError(f"TrustedRanges.{name} must be (least, most), got ({least:g}, {most:g})")
-
-    def narrowed(self, plain: Mapping[str, Any]) -> "TrustedRanges":
-        """Return these ranges with some changed, none of which may be wider.
-
-        Raises:
-            ConfigError: a range is wider, or not one.
-        """
-        made = from_dict(TrustedRanges, {**self.to_dict(), **plain}, "within")
-        for name in _RANGES:
-            (least, most), (low, high) = getattr(self, name), getattr(made, name)
-            if low < least or high > most:
-                raise ConfigError(f"within.{name} must be inside {least:g} to {most:g}, got {low:g} to {high:g}")
-        return made
-
-    def outside(self, scenario: Scenario) -> str:
-        """Return what of a scenario lies outside of the ranges, or an empty text."""
-        scales = scales_of(scenario)
-        found = {
-            "hosts": scales.neighbours.shape[1] + 1,
-            "uplink_frac": scales.uplink_capacity_bps[scales.area] / scales.link_rate_bps,
-            "rtt_periods": scales.base_rtt_s / scenario.period_s,
-            "delay_periods": scenario.sharing_delay_periods,
-            "buffer_periods": scales.uplink_buffer_bytes * (BITS_PER_BYTE / scenario.period_s) / scales.uplink_rate_bps,
-        }
-        for name, values in found.items():
-            least, most = getattr(self, name)
-            low, high = np.min(values), np.max(values)
-            if low < least * (1 - 1e-6) or high > most * (1 + 1e-6):
-                return f"{name} {low if low < least else high:.4g} is not in {least:.4g} to {most:.4g}"
-        if scenario.nic.knows not in self.knows:
-            return f"hosts know the {scenario.nic.knows} of their flows, and not their {' or '.join(self.knows)}"
-        return ""
+_SEEN = (
+    "queued_flows",
+    "queued flows before",
+    "share among alike",
+    "fair share",
+    "busy share",
+    "wasted room",
+    "tuned limit",
+)
 
 
 def formula_columns(observation: ObservationSpec) -> tuple[int, ...]:
@@ -141,7 +86,7 @@ class Residual:
 
     def __init__(self, observation: ObservationSpec, spec: "ActionSpec") -> None:
         self._columns, self._age = formula_columns(observation), columns_of(observation, ("age max",))
-        self._holds, self._within = spec.formula == "local_hold", spec.within
+        self._formula, self._within = str(spec.formula), spec.within
         self._scale, self._least_frac = spec.scale, spec.min_rate_frac
         self._stale = aged(STALE_PERIODS - 0.5)
 
@@ -164,14 +109,15 @@ class Residual:
 
     def limits(self, given: FloatArray, obs: ObsArray) -> FloatArray:
         """Return limits in bits/s [..., n_agents] for numbers in [-1, 1] chosen on observations; inf means no limit."""
-        queued, before, alike, fair, others, wasted = (obs[..., c].astype(np.float64) for c in self._columns)
+        queued, before, alike, fair, others, wasted, tuned = (obs[..., c].astype(np.float64) for c in self._columns)
         share = np.maximum(alike, LEAST_SHARE * fair)
         local = np.where((queued > 0) & (share < 1), USE_FRAC * share, 1.0)
         if self._trusted:
             fresh = (queued > 0) & (before <= 0)
-            formula = np.where(fresh, np.minimum(local, self._held), local) if self._holds else local
+            held = np.where(fresh, np.minimum(local, self._held), local)
+            formula = {"local": local, "local_hold": held, "local_tuned": tuned}[self._formula]
             frac = np.maximum(formula * np.exp(self._scale * given), np.minimum(formula, self._least_frac))
-            frac = np.where((others <= 0) & ~fresh, np.maximum(frac, self._port), frac)
+            frac = np.where((others <= 0) & (queued > 0) & ~fresh, np.maximum(frac, self._port), frac)
             frac = np.where(wasted > WASTED, np.maximum(frac, local), frac)
             if self._age is not None:
                 frac = np.where(obs[..., self._age[0]] >= self._stale, local, frac)

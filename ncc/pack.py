@@ -82,7 +82,7 @@ def pack(
 def _narrowed(path: Path, within: Mapping[str, Any]) -> Iterator[Path]:
     """Yield a policy file that is trusted in narrower ranges than the one of the run; that file if there are none."""
     from ncc.agents.policy import load_policy, save_policy
-    from ncc.envs.residual import TrustedRanges
+    from ncc.envs.ranges import TrustedRanges
 
     if not within:
         yield path

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Settings of the learner over groups. Importing them loads no training framework."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
 from ncc.core.errors import ConfigError
 from ncc.core.extras import require_extra
 from ncc.core.plausible import usual
-from ncc.core.value import Count, Fraction, Natural, Positive, Value
+from ncc.core.value import Count, Fraction, Positive, Value
 
 if TYPE_CHECKING:
     from ncc.agents.groups.learner import GroupsLearner
@@ -38,19 +38,23 @@ class GroupsConfig(Value, frozen=True):
     over the mean of each list remains. It is the policy that is kept; the untrained one is the first.
     """
 
-    copies: Annotated[int, Meta(ge=2, le=256)] = 8
-    lists: Annotated[int, Meta(ge=1, le=256)] = 8
+    copies: Annotated[int, Meta(ge=2, le=256)] = 16
+    lists: Annotated[int, Meta(ge=1, le=256)] = 6
     """Lists of flows in an update."""
-    epochs: Annotated[Natural, usual(high=1e9)] = 2_600_000
-    """Environment epochs of PPO, summed over all racks, rounded up to whole updates."""
-    polish_epochs: Annotated[Natural, usual(high=1e9)] = 1_700_000
-    """Environment epochs of the evolution strategy."""
+    epochs: Annotated[Count, usual(high=1e9)] = 10_000_000
+    """Environment epochs of both phases, summed over all racks; each is rounded up to whole updates."""
+    polish_frac: Fraction = 1 / 3
+    """Share of the epochs for the evolution strategy."""
     hidden: tuple[Annotated[int, Meta(ge=1, le=4096)], ...] = (24,)
     """Sizes of the tanh layers. The last layer begins with zeros: the untrained policy is the formula."""
-    gamma: Annotated[float, Meta(ge=0, lt=1)] = 0.99
+    gamma: Annotated[float, Meta(ge=0, lt=1)] = 0.97
     window: Count = 10
     """Periods for which noise lasts."""
-    explore_prob: Annotated[float, Meta(gt=0, le=1)] = 0.2
+    explorers: Literal["one", "all"] = "one"
+    """Hosts of a network that explore in a window: one, or all of them at once."""
+    baseline: Literal["mirror", "greedy", "mean"] = "mirror"
+    """Copies whose reward is taken from an explorer's: its mirror image, the greedy one, or the mean of all others."""
+    explore_prob: Annotated[float, Meta(gt=0, le=1)] = 0.5
     noise: Positive = 0.17
     """Standard deviation of the noise, in numbers of [-1, 1]: 0.5 in the logarithm of the rate at `action.scale` 3."""
     noise_final: Positive = 0.08
@@ -58,7 +62,7 @@ class GroupsConfig(Value, frozen=True):
     clip: Annotated[float, Meta(gt=0, lt=1)] = 0.2
     passes: Count = 4
     """Passes over the samples of an update."""
-    batch_size: Count = 8192
+    batch_size: Count = 1024
     max_samples: Count = 60_000
     """Most samples of an update that are learnt from, drawn at random."""
     learning_rate: Rate = 5e-3
@@ -79,16 +83,16 @@ class GroupsConfig(Value, frozen=True):
         """Check settings against each other."""
         if not self.hidden:
             raise ConfigError("GroupsConfig.hidden must name at least one layer, for instance [24]")
-        if self.polish_epochs and self.copies % 2:
+        if self.polish_frac and self.copies % 2:
             raise ConfigError(
                 f"GroupsConfig.copies must be even, as candidates of the polish come in pairs, got {self.copies}; or "
-                "set polish_epochs to 0"
+                "set polish_frac to 0"
             )
 
     @property
-    def total_epochs(self) -> int:
-        """Epochs of both phases."""
-        return self.epochs + self.polish_epochs
+    def polish_from(self) -> int:
+        """Epochs after which the evolution strategy begins."""
+        return round(self.epochs * (1 - self.polish_frac))
 
     def build(self, *, batching: bool = False) -> "GroupsLearner":
         """Make the learner. PyTorch is loaded later.

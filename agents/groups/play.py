@@ -93,30 +93,48 @@ class Explorer:
         return Samples(*map(np.concatenate, zip(*self._seen, strict=True)))
 
     def _draw(self, n_racks: int, n_hosts: int) -> None:
-        """Draw a window: which networks, a host of each, and its noise."""
+        """Draw a window: which networks, the hosts that explore there, and their noise."""
         env = self._env
         several = env.networks_of_racks() if isinstance(env, Divided) else np.ones(n_racks, np.int64)
         racks = np.repeat(np.arange(n_racks), several)
         network = np.arange(len(racks)) - np.repeat(np.cumsum(several) - several, several)
-        explores = (self._rng.random(len(racks)) < self._config.explore_prob) & (racks % self._config.copies > 0)
-        size = n_hosts // several[racks]
-        host = network * size + self._rng.integers(size)
-        self._racks, self._hosts = racks[explores], host[explores]
+        copy, half = racks % self._config.copies, self._config.copies // 2
+        mirrored = self._config.baseline == "mirror"
+        explores = (self._rng.random(len(racks)) < self._config.explore_prob) & (
+            (copy < half) if mirrored else (copy > 0)
+        )
+        racks, network, size = racks[explores], network[explores], (n_hosts // several[racks])[explores]
+        if self._config.explorers == "one":
+            self._racks, self._hosts = racks, network * size + self._rng.integers(size)
+        else:
+            self._racks = racks.repeat(size)
+            within = np.arange(len(self._racks)) - np.repeat(np.cumsum(size) - size, size)
+            self._hosts = (network * size).repeat(size) + within
         self._error = self._rng.normal(size=len(self._racks)).astype(np.float32)
+        if mirrored:
+            self._racks = np.concatenate([self._racks, self._racks + half])
+            self._hosts, self._error = np.tile(self._hosts, 2), np.concatenate([self._error, -self._error])
 
 
-def advantages(rewards: Float, samples: Samples, *, copies: int, gamma: float) -> Float:
-    """Return [n]: discounted rewards of samples' hosts from their epochs on, less those of their greedy twins.
+def advantages(rewards: Float, samples: Samples, config: GroupsConfig) -> Float:
+    """Return [n]: discounted rewards of samples' hosts from their epochs on, less those of `config.baseline`.
 
     What is unfinished at the end counts as if it stayed so for ever. Of each list of flows, the differences are over
     twice their median size where they are not 0, and cut to -3 to 3.
     """
     later = np.zeros((len(rewards) + 1, *rewards.shape[1:]), np.float32)
-    later[-1] = rewards[-1] / np.float32(1 - gamma)
+    later[-1] = rewards[-1] / np.float32(1 - config.gamma)
     for epoch in range(len(rewards) - 1, -1, -1):
-        later[epoch] = rewards[epoch] + np.float32(gamma) * later[epoch + 1]
-    group = samples.rack // copies
-    gained = later[samples.epoch, samples.rack, samples.host] - later[samples.epoch, group * copies, samples.host]
+        later[epoch] = rewards[epoch] + np.float32(config.gamma) * later[epoch + 1]
+    copies = config.copies
+    group, own = samples.rack // copies, later[samples.epoch, samples.rack, samples.host]
+    if config.baseline != "mean":
+        mirror = group * copies + (samples.rack + copies // 2) % copies
+        twin = mirror if config.baseline == "mirror" else group * copies
+        gained = own - later[samples.epoch, twin, samples.host]
+    else:
+        sums = later.reshape(len(later), -1, copies, later.shape[-1]).sum(axis=2)
+        gained = own - (sums[samples.epoch, group, samples.host] - own) / np.float32(copies - 1)
     for each in np.unique(group):
         of_list = group == each
         different = np.abs(gained[of_list & (gained != 0)])

@@ -62,9 +62,9 @@ class GroupsRun:
     def train(self, report: Report) -> Path:
         """Train to the end and return the policy file."""
         config, state = self.config, self._state
-        meter = Meter(report, state.epochs, config.total_epochs)
+        meter = Meter(report, state.epochs, config.epochs)
         with one_thread():
-            while state.epochs < config.total_epochs:
+            while state.epochs < config.epochs:
                 before = state.epochs
                 scalars, earned = self._round()
                 meter.add(state.epochs - before, [earned], scalars)
@@ -97,7 +97,7 @@ class GroupsRun:
     def _round(self) -> tuple[dict[str, float], float]:
         """Do one update; return scalars for logs, and the mean reward per host and epoch."""
         config, state = self.config, self._state
-        if state.epochs >= config.epochs and not state.polishing:
+        if state.epochs >= config.polish_from and not state.polishing:
             self._judge()
             state.train, state.polishing = TrainState.fresh(torch.from_numpy(state.candidates[0].copy())), True
         rng = generator(self.seed, "groups", "round", state.rounds)
@@ -114,12 +114,12 @@ class GroupsRun:
     def _learn(self, rng: np.random.Generator) -> tuple[Float, dict[str, float]]:
         """Play an episode with noise and do PPO's passes over it."""
         config, state = self.config, self._state
-        done = state.epochs / config.epochs
+        done = state.epochs / config.polish_from
         noise = config.noise + (config.noise_final - config.noise) * done
         explorer = Explorer(config, self._shape, state.train.params.numpy(), self._env, noise=noise, rng=rng)
         rewards = self._play(state.rounds, explorer)
         samples = explorer.samples()
-        gained = advantages(rewards, samples, copies=config.copies, gamma=config.gamma)
+        gained = advantages(rewards, samples, config)
         return rewards, improve(
             config,
             self._shape,
@@ -137,7 +137,7 @@ class GroupsRun:
         weights, error = candidates(train.params.numpy(), config.polish_noise, config.copies, rng)
         rewards = self._compare(self._state.rounds, weights)
         returns = over_lists(rewards, copies=config.copies, gamma=config.gamma)
-        done = (self._state.epochs - config.epochs) / config.polish_epochs
+        done = (self._state.epochs - config.polish_from) / (config.epochs - config.polish_from)
         evolve(config, train, error, returns, config.polish_learning_rate * _less(done))
         return rewards, {"polish/spread": float(returns.std())}
 

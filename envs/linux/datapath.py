@@ -192,6 +192,11 @@ def _check_scenario(scenario: Scenario, stack: HostStack, settings: LinuxSetting
             "Scenario.transport.rtt_noise_max_s must be 0 on linux, where controllers get the RTT as it is: set it "
             "so, or use datapath=packetsim"
         )
+    if scenario.nic.knows == "services":
+        raise ConfigError(
+            "Scenario.nic.knows must be sizes or backlog on linux, where hosts learn nothing of services: set it "
+            "so, or use datapath=packetsim or ns3"
+        )
     settings.check_length(scenario.duration_s, scenario.drain_s)
     if not stack.transport.startswith(KERNEL) or stack.order != "fifo":
         settings.check_heartbeat(scenario.period_s, scenario.decision_latency_s)

@@ -4,27 +4,28 @@
 A decision by `SharedObserver`, `MlpPolicy` and `RateTable` makes a dozen calls of numpy, each of which takes
 microseconds on a core that has slept. `ncc/envs/observation/decide.cc` takes their tables and makes it in one call,
 with the same code for observations. Limits are equal except where two actions are equally likely to within rounding,
-which a test checks.
+which a test checks. Of a policy that decides on numbers it makes observations and outputs, and `RateScale` the limits.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from ncc.core.errors import ConfigError
-from ncc.core.flows import FloatArray
+from ncc.core.flows import FloatArray, IntArray
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
-from ncc.envs.action import RateTable
+from ncc.envs.action import RateScale, RateTable
 from ncc.envs.observation import SharedObserver
 from ncc.envs.observation.observer import extension, signals_of
+from ncc.harness.batch import ActionArray
 from ncc.harness.limiter import PolicyLimiter, RateLimiter
 
 
 @runtime_checkable
 class TanhLayers(Protocol):
-    """Policy that can give its layers: `ncc.agents.MlpPolicy`, which this folder must not import."""
+    """Policy that can give its layers: `ncc.agents.policy.MlpPolicy`, which this folder must not import."""
 
     obs_dim: int
     n_actions: int
@@ -32,6 +33,19 @@ class TanhLayers(Protocol):
     def tanh_layers(self) -> Sequence[tuple[Any, Any]] | None:
         """Return weights [outputs, inputs] and bias [outputs] of each layer; None unless only tanh stands between."""
         ...
+
+    def chosen(self, logits: Any) -> ActionArray:
+        """Return what is done [...] by the outputs of the last layer [..., n_actions], without drawing."""
+        ...
+
+
+class Heard(NamedTuple):
+    """Messages that an agent on a host has for a decision, beside the values that they brought."""
+
+    ages: IntArray
+    """Periods by which the states of hosts and uplinks are older than they should be, [n_agents + n_neighbourhoods]."""
+    period: int
+    """Number of the period, the same for all hosts, by which they take turns."""
 
 
 @runtime_checkable
@@ -55,7 +69,7 @@ def hastened(limiter: RateLimiter) -> RateLimiter:
     policy, observer, actions = limiter.policy, limiter.observer, limiter.actions
     if not isinstance(policy, TanhLayers) or policy.tanh_layers() is None:
         return limiter
-    if type(observer) is not SharedObserver or type(actions) is not RateTable:
+    if type(observer) is not SharedObserver or not (type(actions) is RateTable or type(actions) is RateScale):
         return limiter
     return HastenedPolicy(limiter, policy, observer, actions)
 
@@ -64,7 +78,7 @@ class HastenedPolicy:
     """A `RateLimiter` that runs another limiter's policy in decide.cc, if that can compute its observations."""
 
     def __init__(
-        self, limiter: PolicyLimiter, policy: TanhLayers, observer: SharedObserver, actions: RateTable
+        self, limiter: PolicyLimiter, policy: TanhLayers, observer: SharedObserver, actions: RateTable | RateScale
     ) -> None:
         self._limiter, self._policy, self._observer, self._actions = limiter, policy, observer, actions
         self.decider: Any | None = None
@@ -79,7 +93,7 @@ class HastenedPolicy:
         """Prepare for a run."""
         self._limiter.reset(scenario, seed)
         self.decider, self._n_agents = None, scenario.n_agents
-        policy, n_actions = self._policy, self._actions.spec.n_actions
+        policy, actions, n_actions = self._policy, self._actions, self._actions.spec.n_outputs
         if policy.obs_dim != self._observer.obs_dim:
             raise ConfigError(
                 f"this policy reads observations of shape [..., {policy.obs_dim}], got "
@@ -92,15 +106,8 @@ class HastenedPolicy:
             )
         layers, tables = policy.tanh_layers(), self._observer.tables
         if layers is not None and tables is not None:
-            self.decider = extension().Decider(tables=tables, layers=list(layers), **self._actions.tables())
-
-    def among(self, begin: int, end: int) -> None:
-        """Decide from now on for hosts `begin` to `end` - 1 only; an empty range only takes measurements in.
-
-        This has no effect if the other limiter decides itself, which it always does for all hosts.
-        """
-        if self.decider is not None:
-            self.decider.among(begin, end)
+            rates = actions.tables() if isinstance(actions, RateTable) else None
+            self.decider = extension().Decider(tables=tables, layers=list(layers), rates=rates)
 
     def decide(self, measurement: Measurement) -> FloatArray:
         """Return limits in bits/s, shape [n_agents]; inf means no limit.
@@ -108,10 +115,37 @@ class HastenedPolicy:
         Raises:
             DatapathError: a measured number is not finite.
         """
+        return self._limiter.decide(measurement) if self.decider is None else self._decided(measurement, None)
+
+    def among(self, begin: int, end: int) -> None:
+        """Decide from now on for hosts `begin` to `end` - 1 only; other limits mean nothing then."""
+        self._compiled().among(begin, end)
+
+    def decide_as_told(self, measurement: Measurement, before: Measurement | None, heard: Heard) -> FloatArray:
+        """Return limits as `decide` does, by what was heard since.
+
+        Args:
+            measurement: this epoch, of which no more is known than of the hosts that are decided for.
+            before: the epoch before, with what has been heard of it since the last decision; None: it stays as it was.
+            heard: how old that is.
+        """
+        if before is not None and not self._compiled().correct(signals_of(before)):
+            self._blame(before)
+        return self._decided(measurement, heard)
+
+    def _compiled(self) -> Any:
         if self.decider is None:
-            return self._limiter.decide(measurement)
-        limits = np.empty(self._n_agents)
-        if self.decider.decide(signals_of(measurement), limits):
+            raise TypeError("only a compiled policy decides by what agents tell each other")
+        return self.decider
+
+    def _decided(self, measurement: Measurement, heard: Heard | None) -> FloatArray:
+        decider, actions, limits = self._compiled(), self._actions, np.empty(self._n_agents)
+        if not decider.decide(signals_of(measurement), limits, *(heard or ())):
+            self._blame(measurement)
+        if isinstance(actions, RateTable):
             return limits
+        return actions.rates_bps(self._policy.chosen(decider.logits), decider.obs)
+
+    def _blame(self, measurement: Measurement) -> None:
         self._limiter.decide(measurement)  # raises an error that says what is wrong with it
         raise ConfigError("the policy's weights make numbers that are not finite; the training that made it diverged")

@@ -62,7 +62,7 @@ def of_host(transport: Transport, nic: Nic, mode: Mode | None = None) -> dict[st
     """
     queued = max(nic.small_queue_bytes, HELD_BYTES) if mode is not None else nic.small_queue_bytes
     send, receive = transport.send_buffer_bytes, transport.receive_buffer_bytes
-    first = _first_buffer_bytes(transport, nic) if nic.knows == "backlog" else send
+    first = _first_buffer_bytes(transport, nic) if nic.knows != "sizes" else send
     return {
         "net/ipv4/tcp_ecn": "1",
         "net/ipv4/tcp_no_metrics_save": "1",

@@ -6,6 +6,10 @@
 #include "bind_spec.h"
 #include "gates.h"
 #include "measure.h"
+#include "order.h"
+#include "programs.h"
+#include "spec.h"
+#include "tags.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -26,20 +30,19 @@
 namespace ncc::bind
 {
 
-namespace nb = nanobind;
 using namespace nb::literals;
-
-template <typename T>
-using Column = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 
 constexpr size_t kProgress = 4; // time in ns, epoch, flows started and finished
 
-template <typename T>
-Column<T> Own(std::vector<T> values)
+// Index of the first limit that cannot be used, or -1.
+inline int64_t BadLimit(const nb::ndarray<const double, nb::c_contig, nb::device::cpu> &limits_bps)
 {
-    auto *held = new std::vector<T>(std::move(values));
-    nb::capsule owner(held, [](void *p) noexcept { delete static_cast<std::vector<T> *>(p); });
-    return Column<T>(held->data(), {held->size()}, owner);
+    for (size_t i = 0; i < limits_bps.size(); ++i) {
+        if (!(limits_bps.data()[i] > 0)) {
+            return static_cast<int64_t>(i);
+        }
+    }
+    return -1;
 }
 
 // Where one network's measurement goes: of a batch, the blocks of its row.
@@ -194,6 +197,73 @@ nb::class_<Network> BindNetwork(nb::module_ &m)
         .def_prop_ro("now_ns", &Network::now_ns)
         .def_prop_ro("epoch", &Network::epoch)
         .def_prop_ro("live_connections", &Network::live_connections);
+}
+
+// Class `Spec`, and the functions of which every module has one.
+inline void BindSpec(nb::module_ &m)
+{
+    nb::class_<Spec>(m, "Spec")
+        .def(nb::init<>())
+        .def("set_nodes", &SetNodes, "is_host"_a)
+        .def("set_links", &SetLinks, "ends"_a, "rate_bps"_a, "delay_ns"_a, "queues"_a, "red_max_prob"_a)
+        .def("set_pools", &SetPools, "size_bytes"_a, "alpha"_a, "red_min_bytes"_a, "red_max_bytes"_a, "red_max_prob"_a)
+        .def("set_programs", &SetPrograms, "programs"_a)
+        .def("set_flows", &SetFlows, "start_ns"_a, "src"_a, "dst"_a, "size_bytes"_a)
+        .def("set_limited", &SetLimited, "data"_a, "acks"_a)
+        .def("set_held", &SetHeld, "held"_a)
+        .def("set_predictors", &SetPredictors, "predictor"_a)
+        .def("set_writes", &SetWrites, "chunk_bytes"_a, "every_ns"_a)
+        .def_rw("agents", &Spec::agents)
+        .def_rw("uplinks", &Spec::uplinks)
+        .def_rw("mtu_bytes", &Spec::mtu_bytes)
+        .def_rw("frame_overhead_bytes", &Spec::frame_overhead_bytes)
+        .def_rw("initial_window_pkts", &Spec::initial_window_pkts)
+        .def_rw("delayed_ack_pkts", &Spec::delayed_ack_pkts)
+        .def_rw("send_buffer_bytes", &Spec::send_buffer_bytes)
+        .def_rw("receive_buffer_bytes", &Spec::receive_buffer_bytes)
+        .def_rw("dup_ack_pkts", &Spec::dup_ack_pkts)
+        .def_rw("handshake", &Spec::handshake)
+        .def_rw("connections_per_pair", &Spec::connections_per_pair)
+        .def_rw("idle_restart", &Spec::idle_restart)
+        .def_rw("sack", &Spec::sack)
+        .def_rw("limited_transmit", &Spec::limited_transmit)
+        .def_rw("modern", &Spec::modern)
+        .def_rw("timer_slack_ns", &Spec::timer_slack_ns)
+        .def_rw("timer_tick_ns", &Spec::timer_tick_ns)
+        .def_rw("min_rto_ns", &Spec::min_rto_ns)
+        .def_rw("initial_rto_ns", &Spec::initial_rto_ns)
+        .def_rw("delayed_ack_ns", &Spec::delayed_ack_ns)
+        .def_rw("rtt_noise_max_ns", &Spec::rtt_noise_max_ns)
+        .def_rw("bucket_bytes", &Spec::bucket_bytes)
+        .def_rw("small_queue_bytes", &Spec::small_queue_bytes)
+        .def_rw("backlog", &Spec::backlog)
+        .def_rw("first_write_pkts", &Spec::first_write_pkts)
+        .def_rw("receivers", &Spec::receivers)
+        .def_rw("patience_ns", &Spec::patience_ns)
+        .def_rw("queue_ns", &Spec::queue_ns)
+        .def_rw("instant", &Spec::instant)
+        .def_rw("period_ns", &Spec::period_ns)
+        .def_rw("latency_ns", &Spec::latency_ns)
+        .def_rw("transport", &Spec::transport)
+        .def_rw("params", &Spec::params)
+        .def_rw("order", &Spec::order)
+        .def_rw("order_params", &Spec::order_params)
+        .def_rw("tags", &Spec::tags)
+        .def_rw("tag_params", &Spec::tag_params)
+        .def_rw("symmetric", &Spec::symmetric)
+        .def_rw("seed", &Spec::seed);
+    m.def("bad_limit", &BadLimit, "limits_bps"_a);
+    m.def("beyond_bytes", &BeyondBytes, "size_bytes"_a, "known_bytes"_a);
+    m.def("orders", &OrderNames);
+    m.def("order_params", &OrderParamRows, "order"_a);
+    m.def("tags", &TagNames);
+    m.def("tag_params", &TagParamRows, "tags"_a);
+    m.def("programs", &ProgramNames);
+    m.def("program_params", &ProgramParamRows, "program"_a);
+    m.def("program_needs", &ProgramNeeds, "program"_a);
+    m.attr("PROGRAM_RANKED") = static_cast<uint32_t>(NCC_SW_RANKED);
+    m.attr("PROGRAM_SYMMETRIC") = static_cast<uint32_t>(NCC_SW_SYMMETRIC);
+    m.attr("PROGRAM_COUNTS") = static_cast<uint32_t>(NCC_SW_COUNTS);
 }
 
 } // namespace ncc::bind

@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Python bindings of a run's description (spec.h), which the simulators' extension modules share.
-// ncc/envs/native/spec.py uses it.
+// Python bindings that the simulators' extension modules share: the parts of a Spec, from plain arrays.
 #pragma once
 
-#include "order.h"
-#include "programs.h"
+#include "predictor.h"
 #include "spec.h"
-#include "tags.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -24,12 +19,22 @@ namespace ncc::bind
 {
 
 namespace nb = nanobind;
-using namespace nb::literals;
 
 template <typename T>
 using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <typename T, size_t Dims = 2>
 using Rows = nb::ndarray<T, nb::ndim<Dims>, nb::c_contig, nb::device::cpu>;
+template <typename T>
+using Column = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+
+template <typename T>
+Column<T> Own(std::vector<T> values)
+{
+    auto *held = new std::vector<T>(std::move(values));
+    nb::capsule owner(held, [](void *p) noexcept { delete static_cast<std::vector<T> *>(p); });
+    return Column<T>(held->data(), {held->size()}, owner);
+}
+
 inline void SameLength(size_t length, size_t n)
 {
     if (length != n) {
@@ -173,80 +178,32 @@ inline void SetWrites(Spec &spec, In<int64_t> chunk_bytes, In<int64_t> every_ns)
     }
 }
 
-// Index of the first limit that cannot be used, or -1.
-inline int64_t BadLimit(const nb::ndarray<const double, nb::c_contig, nb::device::cpu> &limits_bps)
+// The predictor of each flow, as FlowSpec has it; numbered from 0.
+inline void SetPredictors(Spec &spec, In<int64_t> predictor)
 {
-    for (size_t i = 0; i < limits_bps.size(); ++i) {
-        if (!(limits_bps.data()[i] > 0)) {
-            return static_cast<int64_t>(i);
+    SameLength(predictor.shape(0), spec.flows.size());
+    const auto n = static_cast<int64_t>(spec.flows.size());
+    for (size_t i = 0; i < spec.flows.size(); ++i) {
+        if (predictor(i) < 0 || predictor(i) >= n) {
+            throw std::invalid_argument("flow " + std::to_string(i) + " has a predictor that is not one of " +
+                                        std::to_string(n));
         }
+        spec.flows[i].predictor = static_cast<uint32_t>(predictor(i));
     }
-    return -1;
 }
 
-// Class `Spec`, and the functions of which every module has one.
-inline void BindSpec(nb::module_ &m)
+// For tests: Predictor::BeyondBytes at each of some ages, after these sizes.
+inline Column<int64_t> BeyondBytes(In<int64_t> size_bytes, In<int64_t> known_bytes)
 {
-    nb::class_<Spec>(m, "Spec")
-        .def(nb::init<>())
-        .def("set_nodes", &SetNodes, "is_host"_a)
-        .def("set_links", &SetLinks, "ends"_a, "rate_bps"_a, "delay_ns"_a, "queues"_a, "red_max_prob"_a)
-        .def("set_pools", &SetPools, "size_bytes"_a, "alpha"_a, "red_min_bytes"_a, "red_max_bytes"_a, "red_max_prob"_a)
-        .def("set_programs", &SetPrograms, "programs"_a)
-        .def("set_flows", &SetFlows, "start_ns"_a, "src"_a, "dst"_a, "size_bytes"_a)
-        .def("set_limited", &SetLimited, "data"_a, "acks"_a)
-        .def("set_held", &SetHeld, "held"_a)
-        .def("set_writes", &SetWrites, "chunk_bytes"_a, "every_ns"_a)
-        .def_rw("agents", &Spec::agents)
-        .def_rw("uplinks", &Spec::uplinks)
-        .def_rw("mtu_bytes", &Spec::mtu_bytes)
-        .def_rw("frame_overhead_bytes", &Spec::frame_overhead_bytes)
-        .def_rw("initial_window_pkts", &Spec::initial_window_pkts)
-        .def_rw("delayed_ack_pkts", &Spec::delayed_ack_pkts)
-        .def_rw("send_buffer_bytes", &Spec::send_buffer_bytes)
-        .def_rw("receive_buffer_bytes", &Spec::receive_buffer_bytes)
-        .def_rw("dup_ack_pkts", &Spec::dup_ack_pkts)
-        .def_rw("handshake", &Spec::handshake)
-        .def_rw("connections_per_pair", &Spec::connections_per_pair)
-        .def_rw("idle_restart", &Spec::idle_restart)
-        .def_rw("sack", &Spec::sack)
-        .def_rw("limited_transmit", &Spec::limited_transmit)
-        .def_rw("modern", &Spec::modern)
-        .def_rw("timer_slack_ns", &Spec::timer_slack_ns)
-        .def_rw("timer_tick_ns", &Spec::timer_tick_ns)
-        .def_rw("min_rto_ns", &Spec::min_rto_ns)
-        .def_rw("initial_rto_ns", &Spec::initial_rto_ns)
-        .def_rw("delayed_ack_ns", &Spec::delayed_ack_ns)
-        .def_rw("rtt_noise_max_ns", &Spec::rtt_noise_max_ns)
-        .def_rw("bucket_bytes", &Spec::bucket_bytes)
-        .def_rw("small_queue_bytes", &Spec::small_queue_bytes)
-        .def_rw("backlog", &Spec::backlog)
-        .def_rw("first_write_pkts", &Spec::first_write_pkts)
-        .def_rw("receivers", &Spec::receivers)
-        .def_rw("patience_ns", &Spec::patience_ns)
-        .def_rw("queue_ns", &Spec::queue_ns)
-        .def_rw("instant", &Spec::instant)
-        .def_rw("period_ns", &Spec::period_ns)
-        .def_rw("latency_ns", &Spec::latency_ns)
-        .def_rw("transport", &Spec::transport)
-        .def_rw("params", &Spec::params)
-        .def_rw("order", &Spec::order)
-        .def_rw("order_params", &Spec::order_params)
-        .def_rw("tags", &Spec::tags)
-        .def_rw("tag_params", &Spec::tag_params)
-        .def_rw("symmetric", &Spec::symmetric)
-        .def_rw("seed", &Spec::seed);
-    m.def("bad_limit", &BadLimit, "limits_bps"_a);
-    m.def("orders", &OrderNames);
-    m.def("order_params", &OrderParamRows, "order"_a);
-    m.def("tags", &TagNames);
-    m.def("tag_params", &TagParamRows, "tags"_a);
-    m.def("programs", &ProgramNames);
-    m.def("program_params", &ProgramParamRows, "program"_a);
-    m.def("program_needs", &ProgramNeeds, "program"_a);
-    m.attr("PROGRAM_RANKED") = static_cast<uint32_t>(NCC_SW_RANKED);
-    m.attr("PROGRAM_SYMMETRIC") = static_cast<uint32_t>(NCC_SW_SYMMETRIC);
-    m.attr("PROGRAM_COUNTS") = static_cast<uint32_t>(NCC_SW_COUNTS);
+    Predictor predictor;
+    for (size_t i = 0; i < size_bytes.shape(0); ++i) {
+        predictor.Add(static_cast<uint64_t>(size_bytes(i)));
+    }
+    std::vector<int64_t> beyond_bytes;
+    for (size_t i = 0; i < known_bytes.shape(0); ++i) {
+        beyond_bytes.push_back(static_cast<int64_t>(predictor.BeyondBytes(static_cast<uint64_t>(known_bytes(i)))));
+    }
+    return Own(std::move(beyond_bytes));
 }
 
 } // namespace ncc::bind

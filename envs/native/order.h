@@ -16,13 +16,18 @@ namespace ncc
 
 // A flow as its host sees it. Times in ns of simulated time.
 struct FlowView {
-    int64_t arrived_ns;
-    int64_t last_left_ns; // when a byte of it last left the host; `arrived_ns` if none has
-    uint64_t size_bytes;
-    uint64_t known_bytes;     // the part of its size that the host knows of (knows.h); never falls
-    uint64_t left_bytes;      // payload that has left the host at least once; never above known_bytes
-    uint64_t delivered_bytes; // payload acknowledged
-    bool limited = true;      // under the host's rate limit
+    int64_t arrived_ns = 0;
+    int64_t last_left_ns = 0; // when a byte of it last left the host; `arrived_ns` if none has
+    uint64_t size_bytes = 0;
+    uint64_t known_bytes = 0;      // the part of its size that the host knows of (knows.h); never falls
+    uint64_t left_bytes = 0;       // payload that has left the host at least once; never above known_bytes
+    uint64_t delivered_bytes = 0;  // payload acknowledged
+    uint64_t expected_bytes = 0;   // size by its service's predictor; 0: nothing beyond known_bytes
+    uint64_t predict_at_bytes = 0; // of known_bytes, when it is predicted anew
+    bool limited = true;           // under the host's rate limit
+
+    // Its size as far as the host can tell.
+    uint64_t told_bytes() const { return std::max(known_bytes, expected_bytes); }
 
     // Payload up to `end_bytes` has left the host.
     void Left(uint64_t end_bytes, int64_t now_ns)

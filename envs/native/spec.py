@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FloatArray, FlowTable, IntArray, check_columns
-from ncc.core.scenario import Scenario, Transport
+from ncc.core.scenario import Nic, Scenario, Transport
 from ncc.core.topology import Buffer, NodeKind, Program, Topology
 from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES, NS_PER_S, to_ns
 from ncc.core.writes import pieces
@@ -48,7 +48,7 @@ def spec_of(
         ConfigError: a parameter out of range, a topology above `MAX_ROUTES`, or flows that it cannot carry.
     """
     check_columns(flows)
-    topology, transport, nic = scenario.network(), scenario.transport, scenario.nic
+    topology, transport = scenario.network(), scenario.transport
     _check_widths(transport, simulator)
     arrays = _arrays(topology)
     _check_routes(arrays.is_host, simulator)
@@ -86,10 +86,7 @@ def spec_of(
     spec.timer_tick_ns = to_ns(transport.timer_tick_s)
     spec.delayed_ack_ns = to_ns(transport.delayed_ack_s)
     spec.rtt_noise_max_ns = to_ns(transport.rtt_noise_max_s)
-    spec.bucket_bytes = nic.bucket_bytes
-    spec.small_queue_bytes = nic.small_queue_bytes
-    spec.backlog = nic.knows == "backlog"
-    spec.first_write_pkts = nic.first_write_pkts
+    _set_nic(spec, scenario.nic, flows, area_of)
     if stack.hold and not scenario.has_receivers:
         raise ConfigError("hold needs receivers: set Scenario.neighbourhoods to receivers or both")
     spec.receivers, spec.instant = scenario.has_receivers, stack.messages == "instant"
@@ -105,6 +102,21 @@ def spec_of(
     spec.seed = seed % 2**63
     _choose(spec, module, stack)
     return spec
+
+
+def _set_nic(spec: Spec, nic: Nic, flows: FlowTable, area_of: IntArray) -> None:
+    spec.bucket_bytes = nic.bucket_bytes
+    spec.small_queue_bytes = nic.small_queue_bytes
+    spec.backlog = nic.knows != "sizes"
+    spec.first_write_pkts = nic.first_write_pkts
+    if nic.knows != "services":
+        return
+    owner = len(area_of) + flows.src
+    if nic.learns_from == "neighbourhood":
+        inside = area_of < len(spec.uplinks)
+        owner = np.where(inside[flows.src], area_of[flows.src], owner)
+    predictors = np.unique(np.stack([owner, flows.traffic]), axis=1, return_inverse=True)[1]
+    spec.set_predictors(np.ascontiguousarray(predictors.ravel(), np.int64))
 
 
 _SAME = (

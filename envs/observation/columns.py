@@ -73,6 +73,9 @@ def tables_of(spec: ObservationSpec, scenario: Scenario) -> dict[str, Any]:
         "shared_limit": shared.index("limit"),
         "next": first["next"],
         "flows": first["flows"],
+        "queue": uplink.index("uplink_queue"),
+        **_queue(scenario, scales),
+        **TABLE["formula"],
         "used": uplink.index("uplink_throughput"),
         "ranked": spec.neighbours in ("ranked", "ordered"),
         "ordered": spec.neighbours == "ordered",
@@ -129,6 +132,16 @@ def _vectors(spec: ObservationSpec, scenario: Scenario, scales: Scales, sizes: l
         for name, row in zip(names, (cut, units[column["unit"]], offset, least, most, gain), strict=True):
             vectors[name].append(np.broadcast_to(np.asarray(row, np.float64), size))
     return {name: np.concatenate(rows) for name, rows in vectors.items()}
+
+
+def _queue(scenario: Scenario, scales: Scales) -> dict[str, Any]:
+    """Return the factors [n_agents] that turn the number of an uplink's queue into periods of the uplink's rate."""
+    mtu, buffer = scenario.transport.mtu_bytes, scales.uplink_buffer_bytes[scales.area]
+    in_a_period = scales.uplink_rate_bps[scales.area] * scenario.period_s / BITS_PER_BYTE
+    return {
+        "queue_log": np.log1p(buffer / mtu).astype(np.float32),
+        "queue_unit": (mtu / in_a_period).astype(np.float32),
+    }
 
 
 def _constants(scenario: Scenario, scales: Scales) -> dict[str, Any]:

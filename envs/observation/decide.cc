@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Module ncc.envs.observation._observation. `Observer` makes the observations of hosts. `Decider` also runs a trained
-// policy on them and returns the hosts' limits, in one call. ncc/envs/action.py defines what an action means.
+// policy on them, in one call. If that chooses among rates, it returns the hosts' limits; if not, whoever asks makes them
+// of the outputs. ncc/envs/action.py defines what an action means.
 #include "layers.h"
 #include "observer.h"
 
@@ -29,6 +30,7 @@ namespace
 using Limits = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Rows = nb::ndarray<float, nb::c_contig, nb::device::cpu>;
 using Arrivals = nb::ndarray<const bool, nb::c_contig, nb::device::cpu>;
+using Ages = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 ncc::Signals SignalsOf(const std::vector<ncc::Signal::Any> &arrays, size_t networks, const ncc::Tables &tables)
 {
@@ -67,7 +69,7 @@ class Observer
             }
         }
         for (size_t row = 0; row < networks_; ++row) {
-            observer_.Commit(row, false, arrivals ? arrivals->data() + row * messages : nullptr, 0, t.n);
+            observer_.Commit(row, false, {.arrivals = arrivals ? arrivals->data() + row * messages : nullptr}, 0, t.n);
             observer_.Observe(row, obs.data() + row * size, 0, t.n);
         }
         return -1;
@@ -83,7 +85,7 @@ class Observer
         if (!observer_.Measure(row, SignalsOf(arrays, 1, t), 0)) {
             return false;
         }
-        observer_.Commit(row, true, nullptr, 0, t.n);
+        observer_.Commit(row, true, {}, 0, t.n);
         observer_.Observe(row, obs.data(), 0, t.n);
         return true;
     }
@@ -103,49 +105,65 @@ struct Guard {
 class Decider
 {
   public:
+    // `rates` has the parts of `RateTable.tables`; without them it makes outputs alone.
     Decider(const nb::dict &tables, const std::vector<std::pair<Array<float>, Array<float>>> &layers,
-            const Array<double> &frac, const Array<double> &unit_bps, const Array<double> &floor_bps,
-            const Array<double> &link_bps, int observed, const nb::object &guard)
+            const std::optional<nb::dict> &rates)
         : observer_(ncc::Tables(tables), 1), n_(observer_.tables().n), obs_dim_(observer_.tables().entries.size()),
-          end_(n_), observed_(observed), layers_(ncc::LayersOf(layers))
+          end_(n_), layers_(ncc::LayersOf(layers)), outputs_(layers_.Outputs())
     {
-        frac_ = Copy(frac, frac.size(), "frac");
-        unit_bps_ = Copy(unit_bps, n_, "unit_bps");
-        floor_bps_ = Copy(floor_bps, n_, "floor_bps");
-        link_bps_ = Copy(link_bps, n_, "link_bps");
-        if (!guard.is_none()) {
-            const auto at = [&](const char *name) { return nb::cast<size_t>(guard[name]); };
-            guard_ = {true, nb::cast<double>(guard["frac"]), at("share"), at("others"), at("before")};
+        if (rates) {
+            const auto reals = [&](const char *name, size_t size) {
+                return Copy(nb::cast<Array<double>>((*rates)[name]), size, name);
+            };
+            frac_ = reals("frac", outputs_);
+            unit_bps_ = reals("unit_bps", n_);
+            floor_bps_ = reals("floor_bps", n_);
+            link_bps_ = reals("link_bps", n_);
+            observed_ = nb::cast<int>((*rates)["observed"]);
+            if (const nb::object guard = (*rates)["guard"]; !guard.is_none()) {
+                const auto at = [&](const char *name) { return nb::cast<size_t>(guard[name]); };
+                guard_ = {true, nb::cast<double>(guard["frac"]), at("share"), at("others"), at("before")};
+            }
         }
-        if (layers_.Inputs() != obs_dim_ || layers_.Outputs() != frac_.size() ||
-            observed >= static_cast<int>(obs_dim_) ||
+        if (layers_.Inputs() != obs_dim_ || observed_ >= static_cast<int>(obs_dim_) ||
             std::max({guard_.share, guard_.others, guard_.before}) >= obs_dim_) {
             throw std::invalid_argument("tables of observations, layers and actions do not fit each other");
         }
         obs_.resize(n_ * obs_dim_);
-        logits_.resize(n_ * frac_.size());
+        logits_.resize(n_ * outputs_);
     }
 
-    // Fills `limits` [n_agents]; false, and nothing taken in, if a number that was measured is not finite.
-    bool Decide(const std::vector<ncc::Signal::Any> &arrays, Limits limits)
+    // Takes in what has been heard of the epoch that was decided on last, in place of what was known of it then. False,
+    // and nothing taken in, if a number is not finite.
+    bool Correct(const std::vector<ncc::Signal::Any> &arrays)
     {
-        if (limits.size() != n_) {
-            throw std::invalid_argument("there must be a limit for each host");
-        }
         if (!observer_.Measure(0, SignalsOf(arrays, 1, observer_.tables()), 0)) {
             return false;
         }
-        observer_.Commit(0, false, nullptr, begin_, end_);
-        if (begin_ == end_) {
-            return true;
-        }
-        observer_.Observe(0, obs_.data(), begin_, end_);
-        Forward();
-        return Choose(limits);
+        observer_.Correct(0);
+        return true;
     }
 
-    // From now on `Decide` decides for hosts `begin` to `end` - 1 only, and leaves other limits as they are. For none
-    // it takes the measurement in.
+    // Fills `limits` [n_agents] if there are rates; false, and nothing taken in, if a number that was measured is not
+    // finite. With `ages` [hosts, and uplinks], states of others are so many periods older than they should be, and this
+    // is period number `period` for all hosts.
+    bool Decide(const std::vector<ncc::Signal::Any> &arrays, Limits limits, const std::optional<Ages> &ages,
+                size_t period)
+    {
+        const ncc::Tables &t = observer_.tables();
+        if (limits.size() != n_ || (ages && ages->size() != n_ + t.Areas())) {
+            throw std::invalid_argument("there must be a limit for each host, and an age for each host and uplink");
+        }
+        if (!observer_.Measure(0, SignalsOf(arrays, 1, t), 0)) {
+            return false;
+        }
+        observer_.Commit(0, false, {.ages = ages ? ages->data() : nullptr, .period = period}, begin_, end_);
+        observer_.Observe(0, obs_.data(), begin_, end_);
+        Forward();
+        return frac_.empty() || Choose(limits);
+    }
+
+    // From now on `Decide` decides for hosts `begin` to `end` - 1 only, and leaves other limits as they are.
     void Among(size_t begin, size_t end)
     {
         if (begin > end || end > n_) {
@@ -155,7 +173,7 @@ class Decider
     }
 
     nb::ndarray<nb::numpy, const float> Obs() const { return View(obs_, obs_dim_); }
-    nb::ndarray<nb::numpy, const float> Logits() const { return View(logits_, frac_.size()); }
+    nb::ndarray<nb::numpy, const float> Logits() const { return View(logits_, outputs_); }
 
   private:
     nb::ndarray<nb::numpy, const float> View(const std::vector<float> &rows, size_t width) const
@@ -169,11 +187,10 @@ class Decider
 
     void Forward()
     {
-        const size_t actions = frac_.size();
         layers_.Keep(0);
         const float *out = layers_.Forward(obs_.data() + begin_ * obs_dim_, end_ - begin_);
         for (size_t i = begin_; i < end_; ++i, out += layers_.Width()) {
-            std::copy_n(out, actions, logits_.data() + i * actions);
+            std::copy_n(out, outputs_, logits_.data() + i * outputs_);
         }
     }
 
@@ -207,11 +224,12 @@ class Decider
 
     ncc::Observer observer_;
     size_t n_, obs_dim_, begin_ = 0, end_; // hosts `begin_` to `end_` - 1 are decided for
-    int observed_; // number of the observation that is a limit's unit, in the host's link rates; -1: `unit_bps_` is
+    int observed_ = -1; // number of the observation that is a limit's unit, in link rates; -1: `unit_bps_` is
     Guard guard_ = {};
-    std::vector<double> frac_, unit_bps_, floor_bps_, link_bps_;
+    std::vector<double> frac_, unit_bps_, floor_bps_, link_bps_; // empty if the policy does not choose among rates
     std::vector<float> obs_, logits_;
     ncc::Layers layers_;
+    size_t outputs_;
 };
 
 } // namespace
@@ -225,11 +243,11 @@ NB_MODULE(_observation, m)
         .def("begin", &Observer::Begin, "row"_a, "signals"_a, "obs"_a.noconvert());
     nb::class_<Decider>(m, "Decider")
         .def(nb::init<const nb::dict &, const std::vector<std::pair<Array<float>, Array<float>>> &,
-                      const Array<double> &, const Array<double> &, const Array<double> &, const Array<double> &, int,
-                      const nb::object &>(),
-             nb::kw_only(), "tables"_a, "layers"_a, "frac"_a, "unit_bps"_a, "floor_bps"_a, "link_bps"_a, "observed"_a,
-             "guard"_a.none())
-        .def("decide", &Decider::Decide, "signals"_a, "limits"_a.noconvert())
+                      const std::optional<nb::dict> &>(),
+             nb::kw_only(), "tables"_a, "layers"_a, "rates"_a.none())
+        .def("correct", &Decider::Correct, "signals"_a)
+        .def("decide", &Decider::Decide, "signals"_a, "limits"_a.noconvert(), "ages"_a.none() = nb::none(),
+             "period"_a = 0)
         .def("among", &Decider::Among, "begin"_a, "end"_a)
         .def_prop_ro("obs", &Decider::Obs, nb::rv_policy::automatic)
         .def_prop_ro("logits", &Decider::Logits, nb::rv_policy::automatic);

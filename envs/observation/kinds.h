@@ -18,6 +18,13 @@ struct Rules {
     float gain, alike, slack, held, growth, start;
 };
 
+// Constants of a formula of limits, fields of `ncc.harness.controller.LocalLimit`, and the bounds of ncc/harness/local.py.
+struct Formula {
+    static constexpr float kLeast = 0.3F, kMost = 1.5F;
+
+    float headroom_frac, floor_frac, tie_frac, ahead_periods, queue_gain, queue_periods, hold_periods, hold_frac, idle_frac;
+};
+
 // The view of one host: its own columns, now and when its neighbours sent their messages, and the last message of each.
 struct Host {
     size_t number;
@@ -28,12 +35,14 @@ struct Host {
     const int64_t *age;            // [neighbours, and the uplink] in periods
     float uplink_frac;             // total rate of the uplinks over the host's link rate
     const float *links;            // neighbours' link rates over the host's
+    const float *sum, *most;       // [width] of the neighbours' numbers
     size_t busy;                   // number of neighbours with queued flows
     float room_much, room_shorter; // share of the uplink left by neighbours with (much) shorter flows
     size_t alike;                  // neighbours with a next flow about as long
     float ahead;                   // bytes that go before the host's next flow, in what the uplink carries in a period
+    float given;                   // limit of the tuned formula, over the host's link rate
     size_t first;                  // neighbours that go before the host
-    int wasted;                    // of `Observer`: how long it has waited while the uplink had room
+    int wasted, begun, calm, busy_for; // of `Observer`
     const std::vector<std::vector<float>> *constants;
 
     float Shared(size_t neighbour, size_t what) const { return shared[neighbour * width + what]; }
@@ -97,7 +106,7 @@ constexpr double kAgeScale = 100.0, kAgeMost = 3.0; // periods, and the largest 
 
 inline double Aged(int64_t age)
 {
-    return std::min(std::log1p(static_cast<double>(age)) / std::log1p(kAgeScale), kAgeMost);
+    return age == 0 ? 0 : std::min(std::log1p(static_cast<double>(age)) / std::log1p(kAgeScale), kAgeMost);
 }
 
 namespace features
@@ -109,23 +118,8 @@ NCC_FEATURE(uplink) { return host.uplink[at.uplink]; }
 NCC_FEATURE(constant) { return (*host.constants)[at.constant][host.number]; }
 NCC_FEATURE(neighbour) { return host.Shared(at.neighbour, at.shared); }
 
-NCC_FEATURE(mean)
-{
-    float sum = 0;
-    for (size_t j = 0; j < host.neighbours; ++j) {
-        sum += host.Shared(j, at.shared);
-    }
-    return host.neighbours ? sum / static_cast<float>(host.neighbours) : 0;
-}
-
-NCC_FEATURE(max)
-{
-    float most = host.neighbours ? host.Shared(0, at.shared) : 0;
-    for (size_t j = 1; j < host.neighbours; ++j) {
-        most = std::max(most, host.Shared(j, at.shared));
-    }
-    return most;
-}
+NCC_FEATURE(mean) { return host.neighbours ? host.sum[at.shared] / static_cast<float>(host.neighbours) : 0; }
+NCC_FEATURE(max) { return host.most[at.shared]; }
 
 NCC_FEATURE(busy_share)
 {
@@ -147,11 +141,33 @@ constexpr double kWastedScale = 10;
 
 NCC_FEATURE(wasted) { return host.wasted / kWastedScale; }
 
+constexpr double kBusyScale = 10, kHostsScale = 8, kHostsMost = 24, kCalmPeriods = 50, kShareScale = 2;
+
+NCC_FEATURE(busy_for) { return host.busy_for / kBusyScale; }
+NCC_FEATURE(busy_hosts) { return std::min(static_cast<double>(host.busy), kHostsMost) / kHostsScale; }
+NCC_FEATURE(hosts_alike) { return std::min(static_cast<double>(host.alike), kHostsMost) / kHostsScale; }
+NCC_FEATURE(hosts_begun) { return std::min(static_cast<double>(host.begun), kHostsMost) / kHostsScale; }
+NCC_FEATURE(after_burst) { return std::exp(-host.calm / kCalmPeriods); }
+
+// The logarithms of two formulas' limits over the host's fair share.
+inline double OverFair(const Host &host, double share)
+{
+    const double fair = std::min(host.uplink_frac / static_cast<double>(1 + host.busy), 1.0);
+    return std::log(std::clamp(share / fair, 0.05, 20.0)) / kShareScale;
+}
+
+NCC_FEATURE(share_over_fair) { return OverFair(host, host.room_much / static_cast<double>(1 + host.alike)); }
+NCC_FEATURE(tuned_over_fair) { return OverFair(host, host.given); }
+NCC_FEATURE(tuned_limit) { return host.given; }
+
 NCC_FEATURE(age) { return Aged(host.age[at.neighbour]); }
 NCC_FEATURE(uplink_age) { return Aged(host.age[host.neighbours]); }
 
 NCC_FEATURE(age_mean)
 {
+    if (std::all_of(host.age, host.age + host.neighbours, [](int64_t age) { return age == 0; })) {
+        return 0;
+    }
     std::vector<double> ages(host.neighbours);
     std::transform(host.age, host.age + host.neighbours, ages.begin(), Aged);
     return ages.empty() ? 0 : PairwiseSum(ages.data(), ages.size()) / static_cast<double>(ages.size());

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <vector>
 
@@ -21,7 +22,19 @@ namespace ncc
 constexpr float kRoom = 0.5F;
 constexpr int kWasted = 5, kWastedMost = 30;
 
+// A burst: at least so many neighbours have become busy between two messages.
+constexpr int kBurst = 4;
+constexpr int kCalmMost = 1000, kBusyMost = 20; // periods that are counted
+
 constexpr size_t kTurn = 100; // periods for which the same host goes first of those with equally much left
+
+// Messages of a period, of one network. Of two things one is known: which of them arrive, or how many periods older than
+// they should be the states are that have been written where the neighbours' own would be.
+struct Heard {
+    const bool *arrivals = nullptr; // [n, neighbours + 1]; nullptr: all
+    const int64_t *ages = nullptr;  // [hosts, and uplinks]
+    size_t period = 0;              // of `ages`: number of the period, the same for all hosts
+};
 
 class Observer
 {
@@ -34,9 +47,11 @@ class Observer
             network.shared.resize(t_.n * t_.neighbours * t_.Width());
             network.uplink.resize(t_.n * t_.uplink.size());
             network.age.resize(t_.n * (t_.neighbours + 1));
-            network.wasted.resize(t_.n);
+            network.counts.resize(t_.n);
         }
         sent_.resize(t_.n * t_.Width());
+        sum_.resize(t_.Width());
+        most_.resize(t_.Width());
         takes_much_.resize(t_.neighbours);
         takes_shorter_.resize(t_.neighbours);
     }
@@ -64,22 +79,16 @@ class Observer
         return std::isfinite(squares);
     }
 
-    // Makes what `Measure` read the newest state, and forgets earlier ones if `anew`. `arrivals` [n, neighbours + 1]
-    // is true for messages that arrive; nullptr: all do.
-    void Commit(size_t row, bool anew, const bool *arrivals, size_t begin, size_t end)
+    // Makes what `Measure` read the newest state, and forgets earlier ones if `anew`.
+    void Commit(size_t row, bool anew, const Heard &heard, size_t begin, size_t end)
     {
         Network &network = networks_[row];
         const size_t slots = network.ring.size();
         anew = anew || network.seen == 0;
-        network.periods = anew ? 0 : network.periods + 1;
+        network.periods = heard.ages ? heard.period : anew ? 0 : network.periods + 1;
         network.newest = network.seen++ % slots;
-        std::vector<float> &state = network.ring[network.newest];
-        for (const Column &column : t_.columns) {
-            for (size_t at = column.first; at < column.first + column.size; ++at) {
-                const double clipped = std::max(std::min(network.raw[at], t_.most[at]), t_.least[at]);
-                state[at] = static_cast<float>((column.logarithmic ? std::log(clipped) : clipped) * t_.gain[at]);
-            }
-        }
+        Write(network);
+        const std::vector<float> &state = network.ring[network.newest];
         if (anew) {
             for (std::vector<float> &slot : network.ring) {
                 if (&slot != &state) {
@@ -87,8 +96,11 @@ class Observer
                 }
             }
         }
-        Deliver(network, anew, anew ? nullptr : arrivals, begin, end);
+        Deliver(network, anew, heard, begin, end);
     }
+
+    // Makes what `Measure` read the newest state in place of what that was.
+    void Correct(size_t row) { Write(networks_[row]); }
 
     // Fills the rows of hosts `begin` to `end` - 1 of obs [n, entries].
     void Observe(size_t row, float *obs, size_t begin, size_t end)
@@ -104,12 +116,19 @@ class Observer
     }
 
   private:
+    struct Counts {
+        int wasted = 0;        // see kWasted
+        int begun = 0;         // neighbours that became busy between their last message and the one before
+        int calm = kCalmMost;  // periods since a burst
+        int busy_for = 0;      // periods since the host itself has had flows queued
+    };
+
     struct Network {
         std::vector<double> raw;
         std::vector<std::vector<float>> ring;     // states, the newest and as many before it as messages are old
         std::vector<float> shared, uplink;        // last messages [n, neighbours, width], [n, uplink's numbers]
         std::vector<int64_t> age;                 // [n, neighbours + 1]
-        std::vector<int> wasted;                  // [n]
+        std::vector<Counts> counts;               // [n]
         size_t seen = 0, newest = 0, periods = 0; // periods: since the network began
     };
 
@@ -118,7 +137,19 @@ class Observer
         return network.ring[(network.newest + 1) % network.ring.size()];
     }
 
-    void Deliver(Network &network, bool anew, const bool *arrivals, size_t begin, size_t end)
+    void Write(Network &network) const
+    {
+        std::vector<float> &state = network.ring[network.newest];
+        for (const Column &column : t_.columns) {
+            for (size_t at = column.first; at < column.first + column.size; ++at) {
+                const double clipped = std::max(std::min(network.raw[at], t_.most[at]), t_.least[at]);
+                const double scaled = !column.logarithmic ? clipped : clipped == 1 ? 0 : std::log(clipped); // 1: nothing
+                state[at] = static_cast<float>(scaled * t_.gain[at]);
+            }
+        }
+    }
+
+    void Deliver(Network &network, bool anew, const Heard &heard, size_t begin, size_t end)
     {
         const std::vector<float> &state = Oldest(network);
         const size_t width = t_.Width(), near = t_.neighbours;
@@ -131,29 +162,50 @@ class Observer
         }
         for (size_t i = begin; i < end; ++i) {
             int64_t *age = network.age.data() + i * (near + 1);
-            const bool *arrived = arrivals ? arrivals + i * (near + 1) : nullptr;
+            int begun = 0;
+            const bool *arrived = heard.arrivals && !anew ? heard.arrivals + i * (near + 1) : nullptr;
             for (size_t j = 0; j <= near; ++j) {
-                age[j] = anew || !arrived || arrived[j] ? 0 : age[j] + 1;
+                age[j] = arrived && !arrived[j] ? age[j] + 1 : 0;
             }
             for (size_t j = 0; j < near; ++j) {
                 float *to = network.shared.data() + (i * near + j) * width;
                 if (age[j]) {
                     continue;
                 }
+                const bool idle = !(to[t_.shared_flows] > 0);
                 if (!anew && t_.Lies(i, j)) {
                     std::fill_n(to, width, 0.0F);
                 } else {
                     std::copy_n(sent_.data() + t_.near[i * near + j] * width, width, to);
                 }
+                begun += idle && to[t_.shared_flows] > 0;
             }
             for (size_t k = 0; k < t_.uplink.size() && !age[near]; ++k) {
                 network.uplink[i * t_.uplink.size() + k] = state[t_.uplink[k] + t_.area[i]];
             }
-            const bool waits = state[t_.flows + i] > 0 && network.ring[network.newest][t_.flows + i] > 0;
-            const bool room = network.uplink[i * t_.uplink.size() + t_.used] < kRoom;
-            const int before = anew ? 0 : network.wasted[i];
-            network.wasted[i] = std::clamp(before + (!anew && waits && room ? kWasted : -1), 0, kWastedMost);
+            for (size_t j = 0; heard.ages && j < near; ++j) {
+                age[j] = heard.ages[t_.near[i * near + j]];
+            }
+            if (heard.ages) {
+                age[near] = heard.ages[t_.n + static_cast<size_t>(t_.area[i])];
+            }
+            Count(network, i, anew, begun);
         }
+    }
+
+    // Counts a period of host i, in which so many neighbours have begun.
+    void Count(Network &network, size_t i, bool anew, int begun) const
+    {
+        const Counts before = anew ? Counts() : network.counts[i];
+        const bool busy = network.ring[network.newest][t_.flows + i] > 0;
+        const bool waits = !anew && busy && Oldest(network)[t_.flows + i] > 0;
+        const bool room = network.uplink[i * t_.uplink.size() + t_.used] < kRoom;
+        network.counts[i] = {
+            std::clamp(before.wasted + (waits && room ? kWasted : -1), 0, kWastedMost),
+            anew ? 0 : begun,
+            !anew && begun >= kBurst ? 0 : std::min(before.calm + 1, kCalmMost),
+            busy ? std::min(before.busy_for + 1, kBusyMost) : 0,
+        };
     }
 
     Host Seen(const Network &network, size_t i)
@@ -167,21 +219,37 @@ class Observer
         host.width = width;
         host.shared = network.shared.data() + i * near * width;
         host.uplink = network.uplink.data() + i * t_.uplink.size();
-        host.wasted = network.wasted[i];
+        const Counts &counts = network.counts[i];
+        host.wasted = counts.wasted, host.begun = counts.begun, host.calm = counts.calm, host.busy_for = counts.busy_for;
         host.age = network.age.data() + i * (near + 1);
         host.uplink_frac = t_.uplink_frac[i];
         host.links = t_.links.data() + i * near;
         host.constants = &t_.constants;
-        for (size_t j = 0; j < near; ++j) {
-            host.busy += host.Shared(j, t_.shared_flows) > 0;
-        }
+        Pool(host);
         if (t_.ranked) {
             Rank(host);
         }
         if (t_.ordered) {
             Order(host, network.periods / kTurn);
+            Share(host, network.periods / kTurn, network.counts[i].busy_for);
         }
         return host;
+    }
+
+    // Sums up the neighbours' messages, all numbers of one at a time.
+    void Pool(Host &host)
+    {
+        std::fill(sum_.begin(), sum_.end(), 0.0F);
+        std::fill(most_.begin(), most_.end(), host.neighbours ? std::numeric_limits<float>::lowest() : 0.0F);
+        for (size_t j = 0; j < host.neighbours; ++j) {
+            const float *from = host.shared + j * host.width;
+            for (size_t k = 0; k < host.width; ++k) {
+                sum_[k] += from[k];
+                most_[k] = std::max(most_[k], from[k]);
+            }
+            host.busy += from[t_.shared_flows] > 0;
+        }
+        host.sum = sum_.data(), host.most = most_.data();
     }
 
     // Counts what goes before the host's next flow in the one order that all hosts see: that of the state which they
@@ -191,9 +259,9 @@ class Observer
         const size_t i = host.number, size = host.neighbours + 1, place = (i + turns) % size;
         const float *own = host.before[t_.flows + i] > 0 ? host.before : host.now;
         const float left = std::expm1(own[t_.next + i] * t_.rules.gain);
-        for (size_t j = 0; j < host.neighbours; ++j) {
+        for (size_t j = 0; j < host.neighbours && host.busy; ++j) {
             const float theirs = host.Shared(j, host.width - 1) * host.links[j];
-            const bool wins_tie = (place + 1 + j) % size < place; // neighbours come in the order of their numbers
+            const bool wins_tie = place + 1 + j >= size; // neighbours come in the order of their numbers
             if (host.Shared(j, t_.shared_flows) > 0 && (theirs < left || (theirs == left && wins_tie))) {
                 host.ahead += theirs / host.uplink_frac;
                 ++host.first;
@@ -201,17 +269,66 @@ class Observer
         }
     }
 
+    // Computes the limit that the tuned formula gives the host, over its link's rate; 1 is none. Rates and bytes below are
+    // in what the host's link carries, as `ncc.harness.local.Local` has them in bits/s and bytes.
+    void Share(Host &host, size_t turns, int busy_for) const
+    {
+        const Formula &f = t_.formula;
+        const size_t i = host.number, size = host.neighbours + 1, place = (i + turns) % size;
+        host.given = f.idle_frac;
+        if (!(host.now[t_.flows + i] > 0)) {
+            return;
+        }
+        const float *own = host.before[t_.flows + i] > 0 ? host.before : host.now;
+        const float left = std::expm1(own[t_.next + i] * t_.rules.gain);
+        const float queue = std::expm1(host.uplink[t_.queue] * t_.queue_log[i]) * t_.queue_unit[i];
+        const float fed_back = std::clamp(1 + f.queue_gain * (f.queue_periods - queue), Formula::kLeast, Formula::kMost);
+        const float capacity = (1 - f.headroom_frac) * host.uplink_frac * fed_back;
+        float taken = 0, ahead = 0, peers = 1;
+        for (size_t j = 0; j < host.neighbours && host.busy; ++j) {
+            const float theirs = host.Shared(j, host.width - 1) * host.links[j];
+            if (!(host.Shared(j, t_.shared_flows) > 0) || theirs > left) {
+                continue;
+            }
+            const bool equal = theirs == left, wins_tie = place + 1 + j >= size;
+            const float before = equal ? (wins_tie ? f.tie_frac : 0) : 1;
+            taken += before * Takes(host, j);
+            ahead += before * theirs;
+            peers += equal ? 1 - f.tie_frac : 0;
+        }
+        const float fair = capacity / static_cast<float>(1 + host.busy);
+        float share = std::max(std::max(capacity - taken, 0.0F) / peers, f.floor_frac * fair);
+        if (ahead < f.ahead_periods * capacity) {
+            share = std::max(share, 1 / peers);
+        }
+        if (static_cast<float>(busy_for) <= f.hold_periods) {
+            share = std::min(share, f.hold_frac * capacity);
+        }
+        host.given = std::min(share, 1.0F);
+    }
+
+    // Rate that a neighbour may need of the uplink, over the host's link rate (`ncc.harness.oracles.claims`).
+    float Takes(const Host &host, size_t j) const
+    {
+        const Rules &rules = t_.rules;
+        const float sent = host.Shared(j, t_.shared_throughput), limit = host.Shared(j, t_.shared_limit);
+        const bool held = sent + rules.start >= rules.held * std::min(limit, 1.0F);
+        return (held ? 1.0F : std::min(rules.growth * sent + rules.start, 1.0F)) * host.links[j];
+    }
+
     // Compares the host's next flow with its neighbours', in what its link carries in a period.
     void Rank(Host &host)
     {
+        host.room_much = host.room_shorter = host.uplink_frac;
+        if (!host.busy) {
+            return;
+        }
         const Rules &rules = t_.rules;
         const float left = std::expm1(host.now[t_.next + host.number] * rules.gain);
         for (size_t j = 0; j < host.neighbours; ++j) {
             const float link = host.links[j], theirs = host.Shared(j, host.width - 1) * link;
-            const float sent = host.Shared(j, t_.shared_throughput), limit = host.Shared(j, t_.shared_limit);
+            const float takes = Takes(host, j);
             const bool busy = host.Shared(j, t_.shared_flows) > 0;
-            const bool held = sent + rules.start >= rules.held * std::min(limit, 1.0F);
-            const float takes = (held ? 1.0F : std::min(rules.growth * sent + rules.start, 1.0F)) * link;
             const bool much = busy && theirs + rules.slack * link < left / rules.alike;
             takes_much_[j] = much ? takes : 0;
             takes_shorter_[j] = busy && theirs < left ? takes : 0;
@@ -223,7 +340,7 @@ class Observer
 
     Tables t_;
     std::vector<Network> networks_;
-    std::vector<float> sent_, takes_much_, takes_shorter_; // scratch memory for one network and host
+    std::vector<float> sent_, sum_, most_, takes_much_, takes_shorter_; // scratch memory for one network and host
 };
 
 } // namespace ncc

@@ -71,7 +71,13 @@ class ObservationSpec(Value, frozen=True):
     senders: Annotated[int, Meta(ge=1, le=1024)] = 8
     """Senders of a receiver that are seen one by one."""
 
+    leave_out: tuple[str, ...] = ()
+    """Features of the view that are not observed, to see what each is worth."""
+
     def check(self) -> None:
+        for name in self.leave_out:
+            if name not in _flat(TABLE["views"][self.neighbours]["sees"]):
+                raise UnknownNameError(f"observation.leave_out of neighbours {self.neighbours!r}", name, FEATURES)
         if self.of_receivers and self.ages:
             raise ConfigError(
                 f"observation.ages must be false with neighbours {self.neighbours!r}: what receivers hear crosses the "
@@ -109,6 +115,7 @@ def entries(spec: ObservationSpec, n_neighbours: int) -> list[Entry]:
     if spec.of_receivers:
         n_neighbours = spec.senders // spec.rows_per_receiver
     names = [*_flat(view["sees"]), *(view["ages"] if spec.ages else ())]
+    names = [name for name in names if name not in spec.leave_out]
     found: list[Entry] = []
     for per, group in groupby(names, lambda name: _feature(name).get("per")):
         features = [(name, FEATURES[name]) for name in group]

@@ -27,6 +27,13 @@ class SizeDistribution(Value, frozen=True):
     points: Annotated[tuple[tuple[Bytes, Fraction], ...], Meta(min_length=2)]
     source: str = ""
 
+    @classmethod
+    def of(cls, sizes: IntArray) -> "SizeDistribution":
+        """The distribution of these sizes in bytes, [n], n >= 1: each has the same share."""
+        found, counts = np.unique(sizes, return_counts=True)
+        upto = np.repeat(np.append(0, np.cumsum(counts)) / counts.sum(), 2)[1:-1]
+        return cls(name="observed", points=tuple(zip(np.repeat(found, 2).tolist(), upto.tolist(), strict=True)))
+
     def check(self) -> None:
         for i, (left, right) in enumerate(pairwise(self.points), start=1):
             if right[0] < left[0] or right[1] < left[1]:
@@ -41,16 +48,18 @@ class SizeDistribution(Value, frozen=True):
     @property
     def mean_bytes(self) -> float:
         """Mean size in bytes: each segment contributes its probability times its midpoint."""
-        size, cumulative = self._columns()
+        size, cumulative = self.columns
         return float(np.sum(np.diff(cumulative) * (size[1:] + size[:-1]) / 2))
 
     def sample(self, n: int, rng: np.random.Generator) -> IntArray:
         """Draw `n` sizes in bytes, each >= 1, by inversion."""
-        size, cumulative = self._columns()
+        size, cumulative = self.columns
         drawn = np.interp(rng.random(n), cumulative, size)
         return np.maximum(np.rint(drawn), 1).astype(np.int64)
 
-    def _columns(self) -> tuple[FloatArray, FloatArray]:
+    @property
+    def columns(self) -> tuple[FloatArray, FloatArray]:
+        """Sizes in bytes and the share of flows up to each, from 0 to 1; where a size repeats, the share jumps."""
         size, cumulative = self.points[0]
         table = np.asarray([*([(size, 0.0)] if cumulative else []), *self.points], dtype=np.float64)
         return table[:, 0], table[:, 1]

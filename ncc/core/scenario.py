@@ -20,8 +20,9 @@ from ncc.core.workload import Workload, check_fits, draw_flows, offered_load
 MAX_EPOCHS = 10_000_000
 Timer = Annotated[float, Meta(ge=1e-6, le=60), usual(high=5)]
 """Seconds. RFC 6298 rule 2.5 allows a maximum of 60; a timer of 0 would fire forever without time passing."""
-Knows = Literal["sizes", "backlog"]
+Knows = Literal["sizes", "backlog", "services"]
 """Knowledge of a host about the sizes of its flows."""
+LearnsFrom = Literal["host", "neighbourhood"]
 
 Neighbourhoods = Literal["uplink", "receivers", "both"]
 Routing = Literal["ecmp", "symmetric"]
@@ -116,9 +117,15 @@ class Nic(Value, frozen=True):
     acknowledged, and what the application has written since, which it does as soon as the send buffer has room. That
     buffer grows as in Linux, to `first_write_pkts` or two windows, at most `transport.send_buffer_bytes`. What is known
     never falls. Flow orders, the signals of what is queued, and so all that hosts observe and share go by it; results,
-    and the signals `active_per_byte` and `active_left` of rewards, by true sizes."""
+    and the signals `active_per_byte` and `active_left` of rewards, by true sizes. `services`: the backlog, and the
+    service of a flow, which is its component of the workload, as of a port number. From the sizes of a service's flows
+    that it has sent, a host predicts how much more follows where the send buffer is full (envs/native/predictor.h).
+    Orders and signals go by what is predicted; where the buffer has room, by what is written."""
+    learns_from: LearnsFrom = "host"
+    """Hosts whose flows a host's predictors learn from (`knows: services` only): itself, or all of its neighbourhood.
+    How the sizes get from one to the other is not simulated: it is known at once, and no message is lost."""
     first_write_pkts: Annotated[int, Meta(ge=1, le=1_000_000)] = 22
-    """Payload that the send buffer of a new socket takes at once, in full packets (`knows: backlog` only). Linux has
+    """Payload that the send buffer of a new socket takes at once, in full packets (not with `knows: sizes`). Linux has
     22, as measured with its default of net.ipv4.tcp_wmem, and whatever its administrator chooses: a message that fits
     is known from its first packet on."""
 
@@ -251,6 +258,7 @@ class Scenario(Value, frozen=True):
             (plain, "sharing_unsynchronised", False),
             (plain["nic"], "knows", "sizes"),
             (plain["nic"], "first_write_pkts", 22),
+            (plain["nic"], "learns_from", "host"),
             *((part, "writes", "at_once") for part in traffic),
             *((part, "announced", False) for part in traffic),
             *((part, "receivers", 1) for part in traffic if part["kind"] == "incast"),

@@ -4,14 +4,17 @@
 And advice to whoever started an agent that receives nothing: most often it is the first try, and an option is wrong.
 """
 
+import time
+from collections.abc import Callable
+
 import numpy as np
 
 from ncc.core.errors import NccError
-from ncc.core.flows import FloatArray
+from ncc.core.flows import FloatArray, IntArray
 from ncc.core.units import NS_PER_S, to_ns
 from ncc.host.exchange import Exchange
 from ncc.host.guard import Guard
-from ncc.host.message import STATE, StateArray, idle
+from ncc.host.message import STATE, StateArray, TimeArray, idle
 from ncc.host.neighbourhood import SHARED, Columns, Neighbourhood
 
 STALE_PERIODS = 20
@@ -47,6 +50,8 @@ class Agent:
         stale_periods: periods after which a state counts as stale: that of the uplink is then not used, and that of a
             peer for `HELD_NS` at most.
         in_force: false if the guard's limits are not put into force; hosts are then seen and sent as without limit.
+        wall_ns: the machine's clock, ns since 1970, by which all hosts number periods alike; where clocks differ,
+            hosts differ for as long, at every turn, about who goes first among equals.
 
     Attributes:
         guard: whose limits are in force.
@@ -62,6 +67,7 @@ class Agent:
         *,
         stale_periods: float = STALE_PERIODS,
         in_force: bool = True,
+        wall_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self.neighbourhood, self.guard, self.exchange = neighbourhood, guard, exchange
         self.counters = {"stale_peers": 0, "stale_uplink": 0}
@@ -70,7 +76,9 @@ class Agent:
         self._in_force = in_force
         self._none: FloatArray = np.full(len(neighbourhood.link_bps), np.inf)
         self._idle = idle(exchange.n_peers)
+        self._period_ns = to_ns(neighbourhood.scenario.period_s)
         self._stale_ns = to_ns(stale_periods * neighbourhood.scenario.period_s)
+        self._began_ns, self._wall_ns = 0, wall_ns
         self._state: StateArray = np.zeros(len(neighbourhood.link_bps), STATE)
 
     def decide(self, own: Columns, now_ns: int) -> FloatArray:
@@ -93,15 +101,33 @@ class Agent:
                 self.counters["stale_peers"] += n_stale
                 gone = (inbox.states_ns == 0) | (now_ns - inbox.states_ns > max(HELD_NS, self._stale_ns))
                 peers = np.where(gone, self._idle, peers)
-        uplink_ns = inbox.uplink_ns.item()
-        uplink = inbox.uplink if uplink_ns and now_ns - uplink_ns <= self._stale_ns else None
+        self._began_ns = self._began_ns or now_ns
+        uplink_ns = max(inbox.uplink_ns.item(), self._began_ns)  # until it has been heard it is idle, as at first
+        uplink = inbox.uplink if inbox.hears_uplink and now_ns - uplink_ns <= self._stale_ns else None
         self.counters["stale_uplink"] += uplink is None
         decided, why = None, ""
         try:
-            decided = self.neighbourhood.decide(own, in_force, peers, uplink)
+            decided = self.neighbourhood.decide(
+                own,
+                in_force,
+                peers,
+                uplink,
+                ages=self._ages(inbox.states_ns, now_ns),
+                uplink_age=0 if uplink is None else self._ages(inbox.uplink_ns, now_ns).item(),
+                period=self._wall_ns() // self._period_ns,
+            )
         except NccError as error:
             why = str(error)
         return guard.hold(decided, now_ns, why)
+
+    def _ages(self, came_ns: TimeArray, now_ns: int) -> IntArray:
+        """Periods without a message, by the times at which the last ones came; of who never sent any, since the first.
+
+        One that came since the last decision has age 0: it is taken to be a period old, as all are.
+        """
+        since_ns = now_ns - np.maximum(came_ns, self._began_ns)
+        ages: IntArray = np.maximum(since_ns + self._period_ns // 2, 0) // self._period_ns
+        return ages
 
     def share(self, now_ns: int) -> None:
         """Send the peers the state that `decide` was given last."""

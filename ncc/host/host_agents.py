@@ -94,7 +94,7 @@ class HostAgents:
                 f"{scenario.name!r} have {near}"
             )
         self.said, self.agents = [], []
-        self._period_ns = to_ns(scenario.period_s)
+        self._period_ns, self._epoch = to_ns(scenario.period_s), 0
         switches = [_peer(area, SWITCHES) for area in range(len(scales.uplink_rate_bps))]
         boxes: list[Boxes] = [{} for _ in switches]
         late_ns = to_ns(LATE_S)
@@ -108,11 +108,13 @@ class HostAgents:
             peers = tuple(_peer(other) for other in around)
             exchange = MemoryExchange(boxes[area], KEYS, (_peer(row),), peers, uplink=switches[area], late_ns=late_ns)
             guard = Guard(self.settings, header.limits, neighbourhood.link_bps, self._say_of(scales.names[row]))
-            self.agents.append(Agent(neighbourhood, guard, exchange))
+            agent = Agent(neighbourhood, guard, exchange, wall_ns=lambda: self._period_ns * self._epoch)
+            self.agents.append(agent)
 
     def decide(self, measurement: Measurement) -> FloatArray:
         """Limits [n_agents], each decided by the host itself; states of this epoch are received in the next."""
-        now_ns = self._period_ns * (measurement.epoch + 1)
+        self._epoch = measurement.epoch
+        now_ns = self._period_ns * (self._epoch + 1)
         limits = np.empty(len(self.agents))
         for row, agent in enumerate(self.agents):
             agent.guard.may_return(now_ns)

@@ -72,8 +72,11 @@ class Inbox:
         flows_ns: [n_peers] monotonic time to which `flows` belong; 0: never.
         grants: [n_peers] of `GRANT`, each peer's last word to this host; zeros until one has been received.
         grants_ns: [n_peers] monotonic time to which `grants` belong; 0: never.
+        hears_uplink: true if somebody sends the uplink's state.
         counters: how many messages were received, and dropped, by reason.
     """
+
+    hears_uplink = False
 
     def __init__(self, n_peers: int = 0) -> None:
         self.states: StateArray = idle(n_peers)
@@ -186,6 +189,7 @@ class Listener(Inbox):
             )
             for row, peer in enumerate(peers)
         }
+        self.hears_uplink = uplink is not None
         if uplink is not None:
             self._records[_UPLINK, uplink.id] = _Record(uplink.address.host, self.uplink, self.uplink_ns, sane_uplink)
         self._kinds = {_STATE, _UPLINK}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A host's view of its neighbourhood, in the shape in which the policy was trained to see it.
 
-A neighbourhood is a `Scenario`, so that observer, policy and table of actions are those of training. In training a host
-sees itself as it is and its neighbours one period ago. So it is here: states from neighbours belong to the period
-before, and are put beside this host's own measurements of that period.
+A neighbourhood is a `Scenario`, so that observer, policy and actions are those of training. In training a host sees
+itself as it is and its neighbours one period ago. So it is here: states from neighbours belong to the period before,
+and are put beside this host's own measurements of that period. What did not come stays as it was, and grows older.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,22 +12,22 @@ from typing import Annotated, Any
 import numpy as np
 from msgspec import Meta
 
+from ncc.agents.policy import NumberPolicy
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.measurement import Measurement, idle
-from ncc.core.receivers import parts
-from ncc.core.scenario import Nic, Scenario
+from ncc.core.scenario import Knows, Nic, Scenario
 from ncc.core.signals import shared
 from ncc.core.topologies import Dumbbell
 from ncc.core.units import MS, US
 from ncc.core.value import Count, LineRate, Value
 from ncc.core.workload import Fixed, Flow
-from ncc.envs.action import RateTable
-from ncc.envs.linux.decide import HastenedPolicy, hastened
+from ncc.envs.action import rate_map
+from ncc.envs.linux.decide import HastenedPolicy, Heard, hastened
 from ncc.envs.linux.live import ON_HOSTS
 from ncc.envs.observation import SharedObserver, reliable
 from ncc.envs.scales import scales_of
-from ncc.harness.limiter import PolicyLimiter, RateLimiter
+from ncc.harness.limiter import PolicyLimiter
 from ncc.host.message import StateArray
 from ncc.host.peers import HOSTS_MOST
 from ncc.policies.file import PolicyFile
@@ -50,6 +50,8 @@ class NeighbourhoodSpec(Value, frozen=True):
     base_rtt_s: Annotated[float, Meta(gt=0, le=1)] | None = None
     """RTT to a host beyond, without any other traffic; None: that of links of 10 us each, as in most trainings."""
     period_s: Annotated[float, Meta(ge=1e-4, le=10)] = 1 * MS
+    knows: Knows = "backlog"
+    """Knowledge of a flow from what waits in its socket: what is left of its size, or what has been written of it."""
 
     def scenario(self) -> Scenario:
         """A scenario of one such neighbourhood; only its constants are used."""
@@ -79,7 +81,7 @@ class NeighbourhoodSpec(Value, frozen=True):
             workload=(("nothing", nothing),),
             duration_s=max(1.0, self.period_s),
             period_s=self.period_s,
-            nic=Nic(knows="backlog"),
+            nic=Nic(knows=self.knows),
         )
 
 
@@ -94,16 +96,14 @@ Columns = Mapping[str, FloatArray | IntArray]
 """Measurements of some hosts in a period, [k] of each of `OWN`."""
 
 
-def limiter_of(file: PolicyFile) -> RateLimiter:
+def limiter_of(file: PolicyFile) -> HastenedPolicy:
     """A limiter that decides by the policy of a file; the file's bounds are left to the guard."""
-    header = file.header
-    if header.observation.ages:
-        raise ConfigError(
-            f"policy {header.name!r} observes how old messages are, in periods of its training, and hosts do not make "
-            "that number: export a policy with observation.ages=false"
-        )
-    observer = SharedObserver(header.observation)
-    return hastened(PolicyLimiter(file.policy, observer, RateTable(header.action, header.observation)))
+    header, policy = file.header, file.policy
+    actions = rate_map(header.action, header.observation)
+    chosen = policy if header.action.n_actions else NumberPolicy(policy.layers)
+    made = hastened(PolicyLimiter(chosen, SharedObserver(header.observation), actions))
+    assert isinstance(made, HastenedPolicy), "a header allows no other"
+    return made
 
 
 def check_fits(file: PolicyFile, spec: NeighbourhoodSpec) -> None:
@@ -114,20 +114,25 @@ def check_fits(file: PolicyFile, spec: NeighbourhoodSpec) -> None:
             f"policy {header.name!r} takes exactly {header.neighbours} neighbours and this neighbourhood has "
             f"{spec.hosts - 1}: name as many peers, or take a policy that pools its neighbours"
         )
-    least_s, most_s = header.trained.period_s
-    if not least_s * (1 - 1e-9) <= spec.period_s <= most_s * (1 + 1e-9):
-        raise ConfigError(
-            f"policy {header.name!r} was trained to decide every {least_s:g} to {most_s:g} s, got a period of "
-            f"{spec.period_s:g} s: choose one of these"
-        )
+    if refused := header.refuses_period(spec.period_s):
+        raise ConfigError(f"policy {header.name!r} takes another --period: {refused}")
+
+
+def outside_of(file: PolicyFile, spec: NeighbourhoodSpec) -> str:
+    """Return what of a neighbourhood lies outside of where a policy may be used; an empty text if nothing does.
+
+    A residual has ranges of its own, outside of which hosts have LOCAL's limits. Any other has those of its training.
+    """
+    return "; ".join((file.header.action.within or file.header.trained).outside(spec.scenario()))
 
 
 def check_trained(file: PolicyFile, spec: NeighbourhoodSpec) -> None:
     """Raise `ConfigError` where a neighbourhood lies outside of what a policy was trained on."""
-    if outside := file.header.trained.outside(spec.scenario()):
+    if outside := outside_of(file, spec):
+        then = "" if file.header.action.within is None else ", with the limits of the formula LOCAL"
         raise ConfigError(
-            f"policy {file.header.name!r} was not trained for this network: {'; '.join(outside)}; correct the options, "
-            "train a policy for it, or say --outside-training to start all the same"
+            f"policy {file.header.name!r} was not trained for this network: {outside}; correct the options, "
+            f"train a policy for it, or say --outside-training to start all the same{then}"
         )
 
 
@@ -135,13 +140,13 @@ class Neighbourhood:
     """Decides for the local hosts of a neighbourhood, from what they measured and what the others sent.
 
     Args:
-        limiter: decides for all hosts of a scenario.
+        limiter: decides for hosts of a scenario.
         scenario: theirs; `NeighbourhoodSpec.scenario` makes one.
         local: rows among the scenario's agents of the hosts that are decided for, [k].
         peers: of those that send their state, [r]; hosts that are neither are idle.
     """
 
-    def __init__(self, limiter: RateLimiter, scenario: Scenario, local: Sequence[int], peers: Sequence[int]) -> None:
+    def __init__(self, limiter: HastenedPolicy, scenario: Scenario, local: Sequence[int], peers: Sequence[int]) -> None:
         scales, rows = scales_of(scenario), [*local, *peers]
         if len(set(rows)) < len(rows) or not local or not all(0 <= row < scales.n_agents for row in rows):
             raise ConfigError(
@@ -164,16 +169,26 @@ class Neighbourhood:
         self._area = int(scales.area[local[0]])
         self._uplink_bps = float(scales.uplink_capacity_bps[self._area])
         self._scales = scales
+        self._ages = np.zeros(scales.n_agents + len(scales.uplink_rate_bps), np.int64)
         self.reset()
 
     def reset(self) -> None:
         """Forget the past."""
         self._before, self._now = self._empty(), self._empty()
         self._limiter.reset(self.scenario, 0)
+        self._limiter.among(*self._span)
         self._begun = False
 
     def decide(
-        self, own: Columns, in_force_bps: FloatArray, peers: StateArray, uplink: StateArray | None
+        self,
+        own: Columns,
+        in_force_bps: FloatArray,
+        peers: StateArray,
+        uplink: StateArray | None,
+        *,
+        ages: IntArray,
+        uplink_age: int,
+        period: int,
     ) -> FloatArray:
         """Limits of the local hosts, [k] in bits/s; inf: none.
 
@@ -183,6 +198,9 @@ class Neighbourhood:
             peers: [r] the newest states of the peers.
             uplink: [1] state of the uplink; None: none was received, and its throughput is taken to be what the
                 hosts send together, its queue to be empty.
+            ages: [r] periods by which the states of peers are older than a period, and
+            uplink_age: the same of the uplink's.
+            period: number of the period, by which the hosts of a neighbourhood take turns: the same for all.
 
         Raises:
             DatapathError: a number is not finite.
@@ -199,19 +217,13 @@ class Neighbourhood:
             for name in SHARED:
                 of[name][self._peers] = peers[name]
         self._put_uplink(of, uplink)
-        if of_then:
-            self._among(0, 0)
-            self._limiter.decide(self._before)
-            self._among(*self._span)
-        limits, _ = parts(self._limiter.decide(self._now))
+        self._ages[self._peers] = ages
+        self._ages[self._scales.n_agents + self._area] = uplink_age
+        heard = Heard(self._ages, period)
+        limits = self._limiter.decide_as_told(self._now, self._before if of_then else None, heard)
         self._begun = True
         self._before, self._now = self._now, self._before
         return limits[self._local].copy()
-
-    def _among(self, begin: int, end: int) -> None:
-        """Let a `HastenedPolicy` leave out all hosts but these, whose limits are used."""
-        if isinstance(self._limiter, HastenedPolicy):
-            self._limiter.among(begin, end)
 
     def _put_uplink(self, columns: dict[str, Any], uplink: StateArray | None) -> None:
         if uplink is None:

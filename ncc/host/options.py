@@ -5,7 +5,9 @@ import argparse
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
+from ncc.core.scenario import Knows
 from ncc.host.exchange import BUFFER_BYTES
 from ncc.host.guard import GuardSettings
 from ncc.host.neighbourhood import NeighbourhoodSpec
@@ -78,6 +80,13 @@ def network_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--base-rtt", type=number(most=1), metavar="S", help="seconds to a host beyond and back (10 us a link)")
     add("--period", type=number(1e-4, 10), metavar="S", help="seconds between decisions (the policy file's)")
+    add(
+        "--knows",
+        choices=get_args(Knows),
+        default="backlog",
+        help="sizes: applications write each message at once, and send buffers hold it, so that what waits is what is "
+        "left (backlog: they may not)",
+    )
 
 
 def bound_options(parser: argparse.ArgumentParser) -> None:

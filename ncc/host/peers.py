@@ -85,6 +85,12 @@ def parse_peers(texts: Sequence[str], own: Sequence[Peer]) -> tuple[Peer, ...]:
     return peers
 
 
+def rows_of(own: Sequence[Peer], peers: Sequence[Peer]) -> tuple[list[int], list[int]]:
+    """Numbers of an agent's own hosts and of its peers among all, which every agent of a neighbourhood gives them."""
+    places = {peer.id: row for row, peer in enumerate(sorted((*own, *peers), key=lambda p: (p.address, p.id)))}
+    return [places[peer.id] for peer in own], [places[peer.id] for peer in peers]
+
+
 def interface_index(interface: str) -> int:
     """The kernel's number of a network interface."""
     try:

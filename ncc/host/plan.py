@@ -182,6 +182,7 @@ def neighbourhood_of(
         uplink_buffer_bytes=options.uplink_buffer,
         base_rtt_s=options.base_rtt,
         period_s=options.period or file.header.period_s,
+        knows=options.knows,
     )
     found.scenario()
     return found

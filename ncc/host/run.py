@@ -33,8 +33,8 @@ from ncc.host.keys import reader
 from ncc.host.log import Log, Notifier
 from ncc.host.loop import Loop
 from ncc.host.metrics import AgentCollector, peak_rss_bytes, served
-from ncc.host.neighbourhood import Neighbourhood, limiter_of
-from ncc.host.peers import parse_peers
+from ncc.host.neighbourhood import Neighbourhood, limiter_of, outside_of
+from ncc.host.peers import parse_peers, rows_of
 from ncc.host.plan import Plan, planned
 from ncc.host.receivers import Receivers
 from ncc.host.restore import AUTOCORKING, DEFAULT, ECN, SEND_BUFFER, alone, changed, check_settable, first_send_buffer
@@ -53,8 +53,8 @@ def command(options: argparse.Namespace) -> int:
     """
     plan = planned(options)
     header, network, log = plan.file.header, plan.network, Log()
-    k = len(plan.addresses)
-    neighbourhood = Neighbourhood(limiter_of(plan.file), network.scenario(), range(k), range(k, network.hosts))
+    rows = rows_of(plan.exchange.own, parse_peers(plan.exchange.peers, plan.exchange.own))
+    neighbourhood = Neighbourhood(limiter_of(plan.file), network.scenario(), *rows)
     with ExitStack() as undo:
         stop = StopRequest(None if plan.keys is None else reader(plan.keys, log))
         undo.enter_context(stop.noted())
@@ -95,8 +95,7 @@ def command(options: argparse.Namespace) -> int:
             takes_sizes=queues is not None and queues.takes_sizes,
             receivers_bytes=plan.exchange.buffer_bytes,
         )
-        if plan.ipv6 and queues is None:
-            log.warning("ipv6", said="connections over IPv6 are not limited", addresses=plan.ipv6)
+        _warn(plan, queues, log)
         notifier.ready(f"{header.name} decides for {', '.join(plan.addresses)}")
         cost: dict[str, float] = {}
         say, why = log.info, "time is up"
@@ -124,6 +123,14 @@ def command(options: argparse.Namespace) -> int:
         if guard.given_up:
             log.error("given_up", reason=guard.reason)
         return int(guard.given_up)
+
+
+def _warn(plan: Plan, queues: LiveQueues | None, log: Log) -> None:
+    """Say what an operator may not expect of this agent."""
+    if plan.file.header.action.within is not None and (outside := outside_of(plan.file, plan.network)):
+        log.warning("untrusted", said=f"hosts have the limits of the formula LOCAL: {outside}")
+    if plan.ipv6 and queues is None:
+        log.warning("ipv6", said="connections over IPv6 are not limited", addresses=plan.ipv6)
 
 
 def _queues(

@@ -17,15 +17,24 @@ from ncc.metrics.fct import ideal_fct_s
 from ncc.metrics.fluid import Sharing, fluid_fct_s
 from ncc.metrics.summary import NAN, fct_summary
 
-BOUNDS: Mapping[str, Sharing] = {"ideal_fair": "fair", "srpt_bound": "srpt"}
+BOUNDS: Mapping[str, Sharing] = {
+    "ideal_fair": "fair",
+    "attained_bound": "attained",
+    "services_bound": "services",
+    "srpt_bound": "srpt",
+}
 """Names of the bounds in tables, and the sharing of each."""
+BLIND = ("attained_bound", "services_bound")
+"""Bounds of what can be done without sizes, for hosts that do not know them."""
 LOWEST = "srpt_bound"
 """Bound that gaps are measured to."""
 
 
-def has_bounds(scenario: Scenario) -> bool:
-    """True if all flows of a scenario end; endless flows have no completion time."""
-    return not any(traffic.endless for _, traffic in scenario.workload)
+def bounds_for(scenario: Scenario) -> tuple[str, ...]:
+    """Names of a scenario's bounds; none if it has endless flows, which have no completion time."""
+    if any(traffic.endless for _, traffic in scenario.workload):
+        return ()
+    return tuple(name for name in BOUNDS if name not in BLIND or scenario.nic.knows != "sizes")
 
 
 @lru_cache(maxsize=256)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Yardsticks: flows as fluids, without packets, queues, windows or delay in what senders know.
 
-At every moment each flow has a rate, and ports carry at most their own. There are two ways to share:
+At every moment each flow has a rate, and ports carry at most their own. There are four ways to share:
 
 - ``fair``: max-min fair sharing between flows (Bertsekas and Gallager, Data Networks, section 6.5.2), as a perfect fair
   transport would give.
@@ -9,26 +9,31 @@ At every moment each flow has a rate, and ports carry at most their own. There a
   path in the order of their remaining bytes. On a single bottleneck nothing has a smaller mean completion time
   (Schrage, Operations Research 1968), so it is a bound. In a network it is only the usual yardstick (pFabric, SIGCOMM
   2013, section 3): behind hosts slower than their uplink, an order that looks ahead can do slightly better.
+- ``attained`` and ``services``: the same with the ranks of `ncc.metrics.ranks` in place of remaining bytes, for a
+  scheduler that sees what flows have sent and written, and nothing beyond. They bound what can be done without sizes.
 
 A flow's completion time is its ideal one (`ncc.metrics.fct`) plus the time that sharing costs it, so that a flow that
 is alone has exactly the ideal one. Only data takes capacity; ACKs are not counted. Among several paths of equal cost,
 only the ports that all of them have in common hold a flow back, as if the load were spread perfectly over the others.
 """
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 
+from ncc.core.distributions import SizeDistribution, distribution
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray, FlowTable, IntArray
 from ncc.core.scenario import Scenario
 from ncc.core.topology import NodeKind, Topology
 from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES
-from ncc.core.workload import endless
+from ncc.core.workload import Poisson, endless
 from ncc.metrics.fct import ideal_fct_s
+from ncc.metrics.ranks import WRITTEN_BYTES, attained_ranks, gittins_ranks, levels
 
-Sharing = Literal["fair", "srpt"]
+Sharing = Literal["fair", "srpt", "attained", "services"]
 LEAST_BITS = 1e-3
 """Remainder of a flow, in bits, that counts as nothing, because of rounding."""
 
@@ -45,7 +50,8 @@ def fluid_fct_s(scenario: Scenario, flows: FlowTable, sharing: Sharing) -> Float
     wire_bits, ports = _wire_bits(scenario, flows), _ports(network, flows)
     capacity_bps = np.array([network.port_rate_bps(port) for port in range(2 * len(network.links))])
     alone_s = wire_bits / np.array([capacity_bps[mine].min() for mine in ports])
-    took_s = _run(flows.start_s, wire_bits, ports, capacity_bps, sharing)
+    stages = _stages(scenario, flows, wire_bits, sharing)
+    took_s = _run(flows.start_s, wire_bits, ports, capacity_bps, stages, fair=sharing == "fair")
     # A flow that is never held back takes as long as alone; rounding may make it slightly faster.
     return np.asarray(ideal_fct_s(scenario, flows) + np.maximum(took_s - alone_s, 0.0))
 
@@ -113,30 +119,76 @@ class Routes:
         return away
 
 
+@dataclass(frozen=True)
+class Stages:
+    """Stages of flows, in each of which a flow's rank is constant or what it has left."""
+
+    first: IntArray
+    """The first stage of each flow, [n_flows]; its others follow."""
+    until_bits: FloatArray
+    """Rest of a flow where a stage ends, [n_stages]; 0 in its last."""
+    rank_bits: FloatArray
+    """Rank in a stage, [n_stages]; NaN: what the flow has left."""
+
+
+def _stages(scenario: Scenario, flows: FlowTable, wire_bits: FloatArray, sharing: Sharing) -> Stages:
+    """Stages of flows: one, unless the scheduler learns of their sizes as they are sent."""
+    n, size = len(flows), flows.size_bytes
+    if sharing in ("fair", "srpt"):
+        return Stages(np.arange(n), np.zeros(n), np.full(n, np.nan))
+    known = levels(float(size.max(initial=1)))
+    ranks = {}
+    for service in np.unique(flows.traffic).tolist():
+        traffic = scenario.workload[service][1]
+        if isinstance(traffic, Poisson):
+            sizes = distribution(traffic.distribution)
+        else:  # each of its flows has a size that the workload names
+            sizes = SizeDistribution.of(size[flows.traffic == service])
+        ranks[service] = attained_ranks(known) if sharing == "attained" else gittins_ranks(known, sizes)
+    hidden = np.searchsorted(known, size)  # levels that a flow goes through before its end is written
+    first = np.concatenate([[0], np.cumsum(hidden + 1)])
+    until, rank = np.zeros(first[-1]), np.full(first[-1], np.nan)
+    for flow in np.flatnonzero(hidden):
+        here, bits = slice(first[flow], first[flow + 1] - 1), wire_bits[flow] / size[flow]
+        written = np.append(known[1 : hidden[flow]], size[flow])
+        until[here] = (size[flow] - (written - WRITTEN_BYTES)) * bits
+        rank[here] = ranks[flows.traffic[flow]][: hidden[flow]] * bits
+    return Stages(first[:-1], until, rank)
+
+
 def _run(
-    start_s: FloatArray, wire_bits: FloatArray, ports: list[IntArray], capacity_bps: FloatArray, sharing: Sharing
+    start_s: FloatArray,
+    wire_bits: FloatArray,
+    ports: list[IntArray],
+    capacity_bps: FloatArray,
+    stages: Stages,
+    *,
+    fair: bool,
 ) -> FloatArray:
     """Seconds from arrival to the last bit of every flow.
 
-    Time counts from when the network was last idle, so that late flows are as exact as early ones. Every step admits or
-    ends a flow, however short the step is.
+    Time counts from when the network was last idle, so that late flows are as exact as early ones. Every step admits a
+    flow or ends a stage of one, however short the step is.
     """
     n, left, took_s = len(start_s), wire_bits.copy(), np.full(len(start_s), np.nan)
     paths, capacity_bps = _table(ports, capacity_bps)
     arrivals = np.argsort(start_s, kind="stable")
     sorted_s = start_s[arrivals]
     since_s, idle_s, now_s = sorted_s, 0.0, 0.0
-    active, arrived = np.zeros(0, dtype=np.int64), 0
+    active, arrived, stage = np.zeros(0, dtype=np.int64), 0, stages.first.copy()
     while arrived < n or len(active):
         if not len(active):
             idle_s, now_s = float(sorted_s[arrived]), 0.0
             since_s = sorted_s - idle_s
         upto = int(np.searchsorted(since_s, now_s, side="right"))
         active, arrived = np.concatenate([active, arrivals[arrived:upto]]), upto
-        mine = paths[active]
-        rate_bps = _fair(mine, capacity_bps) if sharing == "fair" else _srpt(mine, capacity_bps, left[active])
-        with np.errstate(divide="ignore"):
-            lasts_s = left[active] / rate_bps
+        mine, at = paths[active], stage[active]
+        rank_bits = stages.rank_bits[at]
+        key = np.where(np.isnan(rank_bits), left[active], rank_bits)
+        rate_bps = _fair(mine, capacity_bps) if fair else _srpt(mine, capacity_bps, key)
+        until = stages.until_bits[at]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            lasts_s = (left[active] - until) / rate_bps
         step_s = float(lasts_s.min())
         ends = lasts_s <= step_s
         if arrived < n and since_s[arrived] - now_s < step_s:
@@ -145,7 +197,10 @@ def _run(
         else:
             now_s += step_s
         left[active] -= rate_bps * step_s
-        over = ends | (left[active] <= LEAST_BITS + 1e-12 * wire_bits[active])
+        ends |= left[active] - until <= LEAST_BITS + 1e-12 * wire_bits[active]
+        left[active[ends]] = until[ends]
+        stage[active[ends]] += 1
+        over = ends & (until == 0)
         took_s[active[over]] = now_s - (start_s[active[over]] - idle_s)
         active = active[~over]
     return took_s

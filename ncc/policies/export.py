@@ -14,9 +14,9 @@ from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.core.scenario import scenario_from_dict
 from ncc.core.value import Name, Positive, Value, from_dict
 from ncc.envs.action import ActionSpec
-from ncc.envs.entries import action_table, entry_names, neighbours_of
+from ncc.envs.entries import action_table, entry_names, formula_table, neighbours_of
 from ncc.envs.observation import HIGH, LOW, ObservationSpec, obs_dim
-from ncc.envs.trained import TrainedRanges
+from ncc.envs.ranges import TrainedRanges
 from ncc.harness.atomic import replacing
 from ncc.harness.controller import Controller
 from ncc.harness.datapath import HostStack
@@ -161,18 +161,14 @@ def describe(spec: ExportSpec, source: Source, fallback: Controller | None) -> t
         raise ConfigError(
             f"{source.path} is a policy of receivers, and agents on hosts only set limits: it runs in ncc evaluate"
         )
-    if action.kind == "residual":
-        raise ConfigError(
-            f"{source.path} decides by action.kind {action.kind!r}, and agents on hosts only take tables of rates: it "
-            "runs in ncc evaluate"
-        )
     seen = obs_dim(observation, scenario)
-    if (policy.obs_dim, policy.n_actions) != (seen, action.n_actions):
+    if (policy.obs_dim, policy.n_actions) != (seen, action.n_outputs):
         raise ResultError(
             f"{source.path} is a policy for other observations or actions than it says: its weights take "
             f"{policy.obs_dim} numbers to {policy.n_actions} actions, what it says of itself makes {seen} and "
-            f"{action.n_actions}; train again"
+            f"{action.n_outputs}; train again"
         )
+    formula = formula_table(action)
     chosen = {name: value for name, value in spec.limits.to_dict().items() if value is not None}
     header: dict[str, Any] = {
         "format": FORMAT,
@@ -184,7 +180,8 @@ def describe(spec: ExportSpec, source: Source, fallback: Controller | None) -> t
         "entries": entry_names(observation, policy.obs_dim),
         "neighbours": neighbours_of(observation, policy.obs_dim),
         "action": action.to_dict(),
-        "table": action_table(action, observation).to_dict(),
+        "table": None if formula is not None else action_table(action, observation).to_dict(),
+        "formula": None if formula is None else formula.to_dict(),
         "period_s": scenario.period_s if spec.period_s is None else spec.period_s,
         "trained": trained.to_dict(),
         "limits": {**table_bounds(action).to_dict(), **chosen},

@@ -9,10 +9,10 @@ from msgspec import Meta
 from ncc.core.errors import ConfigError
 from ncc.core.value import Name, Natural, Value
 from ncc.envs.action import ActionSpec
-from ncc.envs.entries import ActionTable, action_table, entry_names, neighbours_of
+from ncc.envs.entries import ActionTable, FormulaTable, action_table, entry_names, formula_table, neighbours_of
 from ncc.envs.observation import HIGH, LOW, ObservationSpec
+from ncc.envs.ranges import TrainedRanges
 from ncc.envs.spec import EnvView
-from ncc.envs.trained import TrainedRanges
 from ncc.harness.controller import Controller, NoLimit
 from ncc.harness.datapath import HostStack
 from ncc.policies.limits import RateBounds
@@ -63,8 +63,9 @@ class PolicyHeader(Value, frozen=True):
     neighbours: Natural | None
     """Number of neighbours that a host must have; null: any."""
     action: ActionSpec
-    """The rates among which a host chooses: `table`, in numbers."""
-    table: ActionTable
+    """The rates among which a host chooses, or the formula whose limits it multiplies."""
+    table: ActionTable | None
+    """The rates in numbers; null: there is a formula."""
     period_s: Period
     """Seconds between decisions; within `trained.period_s`."""
     trained: TrainedRanges
@@ -78,6 +79,8 @@ class PolicyHeader(Value, frozen=True):
     training: dict[str, Any]
     """Scenario, families and length of the training."""
     origin: Origin
+    formula: FormulaTable | None = None
+    """The formula in numbers; null: there is a table of rates."""
 
     @property
     def obs_dim(self) -> int:
@@ -86,7 +89,7 @@ class PolicyHeader(Value, frozen=True):
 
     @property
     def n_actions(self) -> int:
-        """Actions, each with a rate."""
+        """Outputs: a rate each, or one of which a multiple is made."""
         return self.layers[-1][0]
 
     @property
@@ -94,27 +97,40 @@ class PolicyHeader(Value, frozen=True):
         """Weights and biases in all."""
         return sum(outputs * (inputs + 1) for outputs, inputs in self.layers)
 
+    def refuses_period(self, period_s: float) -> str:
+        """Return why a host must not decide every `period_s`; an empty text if it may.
+
+        A residual's ranges count periods, and `ActionSpec.within` says what else goes with one.
+        """
+        least_s, most_s = self.trained.period_s
+        if self.action.within is not None or least_s * (1 - 1e-9) <= period_s <= most_s * (1 + 1e-9):
+            return ""
+        return f"period_s must be one that the policy was trained with, {least_s:g} to {most_s:g} s, got {period_s:g}"
+
     def check(self) -> None:
         for i, ((outputs, _), (_, inputs)) in enumerate(pairwise(self.layers)):
             if outputs != inputs:
                 raise ConfigError(f"layer {i} has {outputs} outputs, but layer {i + 1} takes {inputs} inputs")
         EnvView(observation=self.observation, action=self.action)  # refuses shares of what is not observed
-        if self.n_actions != self.action.n_actions:
-            raise ConfigError(f"the policy has {self.n_actions} actions, its action table {self.action.n_actions}")
+        if self.n_actions != self.action.n_outputs:
+            raise ConfigError(f"the policy has {self.n_actions} actions, its action table {self.action.n_outputs}")
+        residual = self.action.formula is not None
+        if residual and not self.observation.ages:
+            raise ConfigError(
+                "messages between hosts get lost, and a residual is not to be trusted without them: it must be one "
+                "that observes their ages (observation.ages)"
+            )
         stated = {
             "neighbours": (self.neighbours, neighbours_of(self.observation, self.obs_dim)),
             "entries": (self.entries, entry_names(self.observation, self.obs_dim)),
             "entry_range": (self.entry_range, (LOW, HIGH)),
-            "table": (self.table, action_table(self.action, self.observation)),
+            "table": (self.table, None if residual else action_table(self.action, self.observation)),
+            "formula": (self.formula, formula_table(self.action)),
         }
         for name, (said, true) in stated.items():
             if said != true:
                 raise ConfigError(f"{name} is not what observation, action and layers make it")
-        least_s, most_s = self.trained.period_s
-        if not least_s <= self.period_s <= most_s:
-            raise ConfigError(
-                f"period_s must be one that the policy was trained with, {least_s:g} to {most_s:g} s, "
-                f"got {self.period_s:g}"
-            )
+        if refused := self.refuses_period(self.period_s):
+            raise ConfigError(refused)
         if not isinstance(self.fallback.limit, NoLimit):
             raise ConfigError(f"the fallback must be a controller that limits no rates, got {self.fallback.name!r}")

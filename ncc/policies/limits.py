@@ -21,12 +21,14 @@ from ncc.envs.scales import scales_of
 from ncc.harness.limiter import RateLimiter
 
 Ratio = Annotated[float, Meta(gt=1)]
+LEAST_FRAC = 1e-4
+"""Smallest least limit of a host, over its link's rate."""
 
 
 class RateBounds(Value, frozen=True):
     """Bounds and slew limits of a host's rate limit."""
 
-    min_rate_frac: Annotated[float, Meta(ge=1e-4, le=1)]
+    min_rate_frac: Annotated[float, Meta(ge=LEAST_FRAC, le=1)]
     """Least limit, over the host's link rate."""
     max_rate_frac: Positive
     """Highest limit, over the host's link rate. From 1 on there may be no limit at all."""
@@ -65,11 +67,13 @@ class RateBounds(Value, frozen=True):
 
 
 def table_bounds(spec: ActionSpec) -> RateBounds:
-    """Bounds that hold all limits of a table of actions, so that they change none of them.
+    """Bounds that change no limit of a table of actions, and of a residual none above `LEAST_FRAC`.
 
     Raises:
-        ConfigError: the spec is continuous.
+        ConfigError: numbers that are no multiples of a formula.
     """
+    if spec.formula is not None:
+        return RateBounds(min_rate_frac=LEAST_FRAC, max_rate_frac=1.0)
     finite = [multiple for multiple in action_table(spec, ObservationSpec()).multiples if multiple is not None]
     # A fair share is observed as at most the link's rate.
     return RateBounds(min_rate_frac=spec.min_rate_frac, max_rate_frac=max(*finite, 1.0))

@@ -15,7 +15,7 @@ from ncc.core.value import from_dict
 from ncc.harness.controller import AnyLimit, Controller, Formula, NoLimit
 from ncc.harness.results import Evaluation, StoredRun
 from ncc.harness.run import eval_flow_seed
-from ncc.metrics.bounds import BOUNDS, LOWEST, bound_summary, has_bounds
+from ncc.metrics.bounds import LOWEST, bound_summary, bounds_for
 from ncc.metrics.catalogue import CATALOGUE, Better, worst
 from ncc.metrics.stats import Interval, Statistic, gap_closed, interval, paired_ratio
 from ncc.results.palette import label
@@ -288,7 +288,7 @@ def compare(
         scenario=scenario.name,
         n_flows=sum(run.manifest.facts["n_flows"] for run in evaluation.of(evaluation.controllers[0])),
         invalid=invalid,
-        bounds=bounds_of(scenario, first) if bounds and has_bounds(scenario) else {},
+        bounds=bounds_of(scenario, first) if bounds else {},
         duration_s=scenario.duration_s,
         learned=tuple(name for name, limit in limits.items() if not isinstance(limit, Formula)),
         classical=tuple(name for name, limit in limits.items() if isinstance(limit, NoLimit)),
@@ -303,7 +303,7 @@ def _limit(run: StoredRun) -> AnyLimit:
 def bounds_of(scenario: Scenario, seeds: Sequence[int]) -> dict[str, dict[str, Values]]:
     """Compute `Comparison.bounds` of the flows of these evaluation seeds."""
     found = {}
-    for name in BOUNDS:
+    for name in bounds_for(scenario):
         summaries = [bound_summary(scenario, eval_flow_seed(seed), name) for seed in seeds]
         found[name] = {key: [summary[key] for summary in summaries] for key in CATALOGUE}
     return found

@@ -19,7 +19,7 @@ from ncc.harness.pool import evaluate
 from ncc.harness.progress import Bar, EvaluationProgress
 from ncc.harness.results import Evaluation
 from ncc.harness.run import eval_flow_seed
-from ncc.metrics.bounds import BOUNDS, bound_slowdowns, has_bounds
+from ncc.metrics.bounds import bound_slowdowns, bounds_for
 from ncc.results.captions import seeds_text
 from ncc.results.comparison import Comparison, compare
 from ncc.results.judgement import JSON, PARQUET, Judgement
@@ -67,7 +67,7 @@ def judge(
     for name in (JSON, PARQUET, MARKDOWN):
         remove(folder / name)  # a table must not outlive the runs that it describes
     seeds = range(spec.first_seed, spec.first_seed + spec.seeds)
-    bounds = bound_points(scenario, seeds) if with_bounds and has_bounds(scenario) else {}
+    bounds = bound_points(scenario, seeds) if with_bounds else {}
     comparisons: dict[str, Comparison] = {}
     executor = spec.load_executor()
     with executor.opened():
@@ -88,7 +88,7 @@ def judge(
             _draw(evaluation, f"{scenario.name} on {datapath.name}", scenario.duration_s, bounds)
     result = Judgement(comparisons)
     print_judgement(result, full=spec.table == "full")
-    if with_bounds and not has_bounds(scenario):
+    if with_bounds and not bounds:
         print(f"No bounds: {scenario.name} has endless flows, which have no completion time.")
     result.save(folder)
     write_text(folder / MARKDOWN, markdown(result))
@@ -202,7 +202,8 @@ def bound_points(scenario: Scenario, seeds: Sequence[int]) -> dict[str, FlowPoin
     drawn = [eval_flow_seed(seed) for seed in seeds]
     size_bytes = np.concatenate([scenario.flows(seed).size_bytes for seed in drawn])
     return {
-        name: (size_bytes, np.concatenate([bound_slowdowns(scenario, seed, name) for seed in drawn])) for name in BOUNDS
+        name: (size_bytes, np.concatenate([bound_slowdowns(scenario, seed, name) for seed in drawn]))
+        for name in bounds_for(scenario)
     }
 
 

@@ -41,6 +41,8 @@ PALETTE = {
     "ncc_order": Style("order only", "#99DDFF", "o", "--"),
     # Bounds (`ncc.metrics.bounds`) are not controllers, so they are thin and grey.
     "ideal_fair": Style("ideal fair", "#AAAAAA", "", "--"),
+    "attained_bound": Style("bound by attained", "#BBBBBB", "", "-."),
+    "services_bound": Style("bound by services", "#999999", "", ":"),
     "srpt_bound": Style("SRPT bound", "#888888", "", "-"),
     # Those of ns-3 are paler than ours and dotted, as they are mostly shown beside ours.
     "ns3_dctcp": Style("DCTCP (ns-3)", "#E69F00", "<", ":"),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ncc.core.errors import ConfigError, WorkerDiedError
-from ncc.envs.trained import ranges_of_training
+from ncc.envs.families import ranges_of_training
 from ncc.harness.learner import Learner
 from ncc.harness.manifest import provenance, seal
 from ncc.harness.networks import Batching

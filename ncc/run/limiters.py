@@ -96,9 +96,12 @@ class LimiterFactory:
         """Warnings about a controller's numbers on a scenario: sentences without a full stop."""
         if not isinstance(controller.limit, PolicyLimit):
             return ()
-        from ncc.envs.trained import TrainedRanges
+        from ncc.envs.ranges import TrainedRanges, TrustedRanges
 
         path, _, meta = self._load(controller.name, controller.limit)
+        if (within := meta.get("action", {}).get("within")) is not None:
+            outside = from_dict(TrustedRanges, within, f"{path}: within").outside(scenario)
+            return (*outside, "hosts have the limits of the formula LOCAL") if outside else ()
         if "trained" not in meta:
             return (f"{path.name} does not say on which networks it was trained",)
         return from_dict(TrainedRanges, meta["trained"], f"{path}: trained").outside(scenario)

@@ -10,7 +10,7 @@ from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.scenario import Scenario
 from ncc.core.workload import Queries, endless
-from ncc.metrics.bounds import bound_fct_s, has_bounds
+from ncc.metrics.bounds import bound_fct_s, bounds_for
 from ncc.metrics.catalogue import Better, Metric
 from ncc.metrics.fct import fct_s
 from ncc.metrics.fluid import Sharing
@@ -46,7 +46,7 @@ class Bound(OfTraffic, frozen=True, kw_only=True, tag="bound"):
 
     def fits(self, where: str, scenario: Scenario) -> None:
         super().fits(where, scenario)
-        if not has_bounds(scenario):
+        if not bounds_for(scenario):
             raise ConfigError(f"{where}: scenario {scenario.name!r} has endless flows, which have no completion time")
 
     def of(self, seen: Seen) -> float:

@@ -18,7 +18,7 @@ from ncc.harness.batch import ActionArray, ObsArray, Transition
 from tests.agents.fitting import fit
 from tests.agents.toy_envs import IdentityEnv, cut
 
-CONFIG = GroupsConfig(copies=4, lists=2, epochs=12_000, polish_epochs=6_000, hidden=(8,), judge_every=2, noise=0.3)
+CONFIG = GroupsConfig(copies=4, lists=2, epochs=18_000, hidden=(8,), judge_every=2, noise=0.3, explore_prob=0.2)
 
 
 class AimingEnv:
@@ -75,12 +75,15 @@ def test_it_learns_from_the_untrained_formula(tmp_path: Path) -> None:
     assert missed(tmp_path / "policy_untrained.npz") == pytest.approx(missed_by_zero := 0.4761, abs=1e-3)
     assert missed(tmp_path / "policy.npz") < 0.3 * missed_by_zero
     assert reports[0].epochs == 0
-    assert reports[-1].epochs >= CONFIG.total_epochs
+    assert reports[-1].epochs >= CONFIG.epochs
 
 
-@pytest.mark.parametrize("phases", [{"polish_epochs": 0}, {"epochs": 0}])
-def test_each_phase_learns_alone(phases: dict[str, int], tmp_path: Path) -> None:
-    fit(CONFIG.replace(**phases), lambda _: AimingEnv(), tmp_path)
+@pytest.mark.parametrize(
+    "settings",
+    [{"polish_frac": 0.0}, {"polish_frac": 1.0}, {"explorers": "all", "baseline": "mean"}, {"baseline": "greedy"}],
+)
+def test_each_part_learns_alone(settings: dict[str, Any], tmp_path: Path) -> None:
+    fit(CONFIG.replace(**settings), lambda _: AimingEnv(), tmp_path)
     assert missed(tmp_path / "policy.npz") < 0.7 * missed(tmp_path / "policy_untrained.npz")
 
 
@@ -101,7 +104,7 @@ def test_equal_seeds_give_equal_weights_and_a_resumed_run_those_of_one_without_a
 
 def test_one_host_of_a_rack_explores_for_a_window_and_the_first_copy_never() -> None:
     shape = Shape(2, (4,))
-    config = CONFIG.replace(window=5, explore_prob=0.5)
+    config = CONFIG.replace(window=5, explore_prob=0.5, baseline="greedy")
     weights, env = shape.initial(np.random.default_rng(1)), AimingEnv()
     explorer = Explorer(config, shape, weights, env, noise=0.3, rng=np.random.default_rng(2))
     told: list[Float] = []
@@ -121,6 +124,17 @@ def test_one_host_of_a_rack_explores_for_a_window_and_the_first_copy_never() -> 
     np.testing.assert_allclose(samples.taken, 0.3 * samples.error, rtol=1e-6)
 
 
+def test_copies_are_mirror_images_in_pairs() -> None:
+    shape, env = Shape(2, (4,)), AimingEnv()
+    weights = shape.initial(np.random.default_rng(1))
+    for explorers, most in (("one", 1), ("all", 3)):
+        config = CONFIG.replace(explore_prob=1.0, explorers=explorers)
+        told = Explorer(config, shape, weights, env, noise=0.3, rng=np.random.default_rng(2))(0, env.reset())
+        assert ((told != 0).sum(axis=1) == most).all()
+        first, second = told.reshape(2, 2, 2, 3).swapaxes(0, 1)
+        np.testing.assert_array_equal(first, -second)
+
+
 class Halves(AimingEnv):
     """Racks of two networks with two hosts each."""
 
@@ -132,7 +146,7 @@ class Halves(AimingEnv):
 
 def test_one_host_of_each_network_explores() -> None:
     shape, env = Shape(2, (4,)), Halves()
-    config, weights = CONFIG.replace(explore_prob=1.0), shape.initial(np.random.default_rng(1))
+    config, weights = CONFIG.replace(explore_prob=1.0, baseline="greedy"), shape.initial(np.random.default_rng(1))
     explorer = Explorer(config, shape, weights, env, noise=0.3, rng=np.random.default_rng(2))
     differs = explorer(0, env.reset()) != 0
     assert not differs[::4].any()
@@ -148,20 +162,26 @@ def test_advantages_by_hand() -> None:
     at = Samples(np.array([0, 1, 2, 0, 2]), rack, np.zeros(5, np.int64), nothing[:, None], nothing, nothing)
     # Host 0 of rack 1 less that of rack 0: 1 + 0.5 (2 + 0.5 (1 - 1)), 2, 0; of rack 3 less of rack 2: 0.5 x 4. Over
     # twice the median of those of the list that are not 0.
-    gained = advantages(rewards, at, copies=2, gamma=0.5)
+    two = GroupsConfig(copies=2, gamma=0.5, baseline="greedy")
+    gained = advantages(rewards, at, two)
     np.testing.assert_allclose(gained, np.array([2 / 4, 2 / 4, 0, 2 / 4, 0]))
     # What another network of the rack earned is nothing to a host.
     of_other = Samples(at.epoch, at.rack, at.host + 1, at.obs, at.taken, at.error)
-    np.testing.assert_array_equal(advantages(rewards, of_other, copies=2, gamma=0.5), 0)
-    same = advantages(np.ones((3, 4, 3), np.float32), at, copies=2, gamma=0.5)
+    np.testing.assert_array_equal(advantages(rewards, of_other, two), 0)
+    same = advantages(np.ones((3, 4, 3), np.float32), at, two)
     np.testing.assert_array_equal(same, 0)
+    # Of two copies, the mean of all others is the other one.
+    at.rack[4], at.epoch[4] = 2, 0
+    for baseline in ("mean", "mirror"):
+        gained = advantages(rewards, at, two.replace(baseline=baseline))
+        np.testing.assert_allclose(gained, np.array([2 / 4, 2 / 4, 0, 2 / 4, -2 / 4]))
 
 
 def test_what_is_left_at_the_end_counts_as_if_it_stayed() -> None:
     rewards = np.array([[0, 0], [0, -1]], np.float32)[..., None]
     nothing, one = np.zeros(1, np.float32), np.array([1])
     at = Samples(np.array([0]), one, np.array([0]), nothing[:, None], nothing, nothing)
-    assert advantages(rewards, at, copies=2, gamma=0.9)[0] == -0.5
+    assert advantages(rewards, at, GroupsConfig(copies=2, gamma=0.9))[0] == -0.5
     # Copy 0 earned 0 and copy 1 -1 - 1 / (1 - 0.9); over the mean's size that is 1 and -1.
     np.testing.assert_allclose(over_lists(rewards, copies=2, gamma=0.9), [1, -1])
 
@@ -196,7 +216,7 @@ def test_bad_environments_and_folders_are_refused_by_name(tmp_path: Path) -> Non
         fit(CONFIG, lambda _: AimingEnv(n_racks=4), tmp_path)
     with pytest.raises(ResultError, match="no checkpoint to resume from"):
         fit(CONFIG, lambda _: AimingEnv(), tmp_path, resume=True)
-    short = CONFIG.replace(epochs=100, polish_epochs=0)
+    short = CONFIG.replace(epochs=100, polish_frac=0.0)
     fit(short, lambda _: AimingEnv(), tmp_path)
     with pytest.raises(ResultError, match="belongs to an earlier training"):
         fit(short, lambda _: AimingEnv(), tmp_path)

@@ -11,7 +11,7 @@ from ncc.core.errors import ConfigError
 from ncc.core.keys import set_key
 from ncc.envs.families import Choice, Families, Family, LogUniform, Uniform, check_families, families_from
 from ncc.envs.observation import ObservationSpec
-from ncc.envs.residual import TrustedRanges
+from ncc.envs.ranges import TrustedRanges
 from tests.envs.cases import listed, rack
 
 POOLED = ObservationSpec(neighbours="pooled")
@@ -178,11 +178,15 @@ def test_what_is_no_environment_is_refused() -> None:
 def test_families_that_leave_the_ranges_of_their_policy_are_refused() -> None:
     within = TrustedRanges(hosts=(2, 8), uplink_frac=(0.5, 4), rtt_periods=(0.01, 10), buffer_periods=(0.1, 100))
     assert check_families(families(), POOLED, within) == 16
-    with pytest.raises(ConfigError, match=r"family 'racks' draws .*: hosts 8 is not in 2 to 4; widen action.within"):
+    with pytest.raises(
+        ConfigError, match=r"family 'racks' draws .* is 8, and its policy is trusted with 2 to 4; widen"
+    ):
         check_families(families(), POOLED, within.replace(hosts=(2, 4)))
-    with pytest.raises(ConfigError, match=r"uplink_frac 2 is not in 4 to 8"):
+    with pytest.raises(ConfigError, match=r"over a host's is 2, and its policy is trusted with 4 to 8"):
         check_families(families(), POOLED, within.replace(uplink_frac=(4, 8)))
-    with pytest.raises(ConfigError, match=r"hosts know the sizes of their flows, and not their backlog"):
+    with pytest.raises(
+        ConfigError, match=r"hosts know the sizes of their flows, and its policy is trusted with their backlog"
+    ):
         check_families(families(), POOLED, within.replace(knows=("backlog",)))
 
 

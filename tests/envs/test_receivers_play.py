@@ -19,7 +19,7 @@ from ncc.envs.observation import ObservationSpec, obs_dim, rule_of
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.envs.parallel import RackParallelEnv
 from ncc.envs.rack import RackBatch
-from ncc.envs.trained import trained_ranges
+from ncc.envs.ranges import trained_ranges
 from ncc.envs.vector import RackVectorEnv
 from ncc.harness.controller import ShareLimit
 from ncc.harness.networks import InProcesses

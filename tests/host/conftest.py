@@ -10,6 +10,7 @@ from ncc.envs.linux.machine import FOLDER
 from ncc.policies.export import ExportSpec, export
 from ncc.policies.file import PolicyFile, load_policy_file
 from tests.host.hosts import FOR_ALL
+from tests.host.policies import residual
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -40,3 +41,16 @@ def policy_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def policy_file(policy_path: Path) -> PolicyFile:
     return load_policy_file(policy_path)
+
+
+@pytest.fixture(scope="session")
+def learned_path(policy_file: PolicyFile, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A policy that multiplies a formula's limits."""
+    path = tmp_path_factory.mktemp("policy") / "learned.ncc"
+    path.write_bytes(residual(policy_file)[0])
+    return path
+
+
+@pytest.fixture(scope="session")
+def learned(learned_path: Path) -> PolicyFile:
+    return load_policy_file(learned_path)

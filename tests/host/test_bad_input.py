@@ -17,6 +17,7 @@ import pytest
 
 from ncc.envs.observation import ObservationSpec
 from ncc.host.__main__ import main, parser
+from ncc.host.neighbourhood import outside_of
 from ncc.host.plan import narrowed, planned
 from ncc.policies import RateBounds
 from ncc.policies.file import PolicyFile, packed
@@ -72,7 +73,7 @@ def refused(arguments: list[str], status: int, says: str, capsys: pytest.Capture
         ([*HOST, "--max-rate-frac", "0.005"], "at most 0.005 of the link's rate, and --f"),
         ([*HOST, "--digest", "sha256:ab"], "--digest must be sha256: and 64 hexadecimal"),
         ([*HOST, "--period", "1e-9"], "--period must be from 0.0001 to 10, got 1e-9"),
-        ([*HOST, "--period", "0.1"], "was trained to decide every"),
+        ([*HOST, "--period", "0.1"], "period_s must be one that the policy was trained with"),
         ([*HOST, "--base-rtt", "1e-6"], "--base-rtt must be at least"),
         ([*HOST, "--heartbeat-s", "0.001"], "at least two periods"),
         ([*HOST, "--heartbeat-s", "nan"], "--heartbeat-s must be at least two periods"),
@@ -174,23 +175,37 @@ def test_a_port_in_use_is_named(policy_path: Path, key: str, capsys: pytest.Capt
 def test_a_policy_that_does_not_fit_is_refused(
     policy_file: PolicyFile, policy_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    each, ages, damaged, gone, other = (
-        tmp_path / f"{name}.ncc" for name in ("each", "ages", "damaged", "gone", "other")
-    )
+    each, damaged, gone, other = (tmp_path / f"{name}.ncc" for name in ("each", "damaged", "gone", "other"))
     fallback = policy_file.header.fallback
     nope = fallback.replace(stack=fallback.stack.replace(transport="nope", params=()))
     gone.write_bytes(packed(policy_file.header.replace(fallback=nope), policy_file.policy))
     cubic = fallback.replace(stack=fallback.stack.replace(transport="cubic", params=()))
     other.write_bytes(packed(policy_file.header.replace(fallback=cubic), policy_file.policy))
     each.write_bytes(untrained(policy_file, ObservationSpec(neighbours="each"), 6 + 3 * 3 + 2)[0])
-    ages.write_bytes(untrained(policy_file, ObservationSpec(neighbours="pooled", ages=True), 19)[0])
     damaged.write_bytes(policy_path.read_bytes()[:-100])
     refused([str(each), *HOST], 2, "takes exactly 3 neighbours and this neighbourhood has 0", capsys)
-    refused([str(ages), *HOST], 2, "observes how old messages are", capsys)
     refused([str(gone), *HOST], 2, "fallback of policy 'ncc' is not to be had here: Unknown transport 'nope'", capsys)
     refused([str(other), *HOST], 2, "the fallback of policy 'ncc' runs cubic and the policy dctcp", capsys)
     refused([str(damaged), *HOST], 1, "damaged.ncc", capsys)
     refused([str(tmp_path / "none.ncc"), *HOST], 1, "none.ncc", capsys)
+
+
+def test_a_residual_does_not_start_where_it_is_not_trusted(
+    learned_path: Path, key: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    network = ["--link-rate", "1e9", "--uplink-rate", "1e9", "--uplink-buffer", "100000"]
+    one = [str(learned_path), "--address", "127.0.0.1", *network]
+    two = [*one, "--peers", "127.0.0.2", "--key", key, "--period", "1e-4"]
+    for arguments, says in (
+        ([*one, "--knows", "sizes"], "is 1, and its policy is trusted with 2 to 32"),
+        ([*two, "--uplink-rate", "2e9", "--knows", "sizes"], "is 2, and its policy is trusted with 0.05 to 1"),
+        (two, "know the backlog of their flows, and its policy is trusted with their sizes; correct"),
+    ):
+        refused(arguments, 2, says, capsys)
+    plan = planned(parser().parse_args(["run", *two, "--outside-training"]))
+    assert "backlog" in outside_of(plan.file, plan.network)
+    plan = planned(parser().parse_args(["run", *two, "--knows", "sizes"]))
+    assert outside_of(plan.file, plan.network) == ""
 
 
 def test_a_policy_that_is_not_the_pinned_one_does_not_run(

@@ -8,23 +8,28 @@ from typing import Literal
 import numpy as np
 import pytest
 
+from ncc.agents.policy import NumberPolicy
 from ncc.core.errors import ConfigError
-from ncc.core.flows import FloatArray
+from ncc.core.flows import BoolArray, FloatArray
 from ncc.core.measurement import Measurement
 from ncc.core.receivers import parts
-from ncc.core.scenario import Scenario
+from ncc.core.scenario import Nic, Scenario
+from ncc.core.seeding import derive_seed
 from ncc.core.topologies import LeafSpine
 from ncc.core.value import from_dict
 from ncc.core.workload import Incast, Permutation
+from ncc.envs.action import rate_map
 from ncc.envs.linux.datapath import LinuxDatapath
-from ncc.envs.observation import ObservationSpec, obs_dim
+from ncc.envs.observation import ObservationSpec, SharedObserver, aged, names_of, obs_dim
+from ncc.envs.observation.losses import Losses
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.envs.scales import scales_of
 from ncc.harness.controller import Controller, HostsLimit
 from ncc.harness.limiter import PolicyLimiter, RateLimiter
 from ncc.harness.run import Run, run_once
 from ncc.host.guard import GuardSettings
-from ncc.host.host_agents import HostAgents
+from ncc.host.host_agents import SWITCHES, HostAgents, _peer
+from ncc.host.message import HEAD
 from ncc.host.neighbourhood import NeighbourhoodSpec, limiter_of
 from ncc.policies import RateBounds
 from ncc.policies.file import PolicyFile, load_policy_file
@@ -103,6 +108,82 @@ def test_whatever_way_neighbours_are_seen(kind: Literal["each", "pooled", "none"
     both = Both(limiter_of(file), HostAgents(file))
     run_with(both, INCAST.replace(duration_s=0.05))
     assert len(both.seen) > 2
+
+
+LOSSY = INCAST.replace(
+    topology=INCAST.topology.replace(senders=6, rate_bps=1e9, buffer_bytes=100_000),
+    workload=(*INCAST.workload, ("long", Permutation(size_bytes=2_000_000, hosts="senders"))),
+    duration_s=0.06,
+    period_s=1e-4,
+    sharing_loss_frac=0.25,
+)
+
+
+def test_agents_decide_by_a_residual_as_the_environment_does(learned: PolicyFile) -> None:
+    """The same guard and formula on the same numbers: who goes first by turns, what is stale, where room is wasted."""
+    assert learned.header.action.within is not None
+    assert not learned.header.action.within.outside(LOSSY)
+    actions, seed = rate_map(learned.header.action, learned.header.observation), 5
+    observer = SharedObserver(learned.header.observation)
+    environment = PolicyLimiter(NumberPolicy(learned.policy.layers), observer, actions)
+    environment.reset(LOSSY, seed)
+    agents, reliable = HostAgents(learned), LOSSY.replace(sharing_loss_frac=0)
+    agents.reset(reliable, seed)
+    losses = Losses(LOSSY, (), derive_seed(seed, "sharing"))
+    names = names_of(learned.header.observation, 0)
+    seen = []
+    datapath = PacketsimDatapath()
+    measurement = datapath.start(LOSSY, LOSSY.flows(3), learned.header.stack, 1)
+    try:
+        for epoch in range(600):
+            if epoch:
+                lose(agents, losses.arrivals()[0])
+            obs = environment.observer.observe(measurement)
+            limits = environment.actions.rates_bps(environment.policy.act(obs, None), obs)
+            decided = agents.decide(measurement)
+            own = [agent.neighbourhood._limiter._compiled().obs[row] for row, agent in enumerate(agents.agents)]
+            np.testing.assert_allclose(own, obs, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(decided, limits, rtol=1e-4)
+            seen.append(obs)
+            measurement = datapath.step(decided)
+    finally:
+        datapath.close()
+    whole = dict(zip(names, np.concatenate(seen).T, strict=True))
+    assert (whole["age max"] > aged(2.5)).mean() > 0.05
+    assert (whole["wasted room"] > 1).any()
+    assert len(np.unique(whole["hosts before"])) > 3
+
+
+def test_a_residual_outside_of_its_ranges_says_so_and_is_its_formula(learned: PolicyFile, learned_path: Path) -> None:
+    for name in (str(learned_path), f"hosts:{learned_path}"):
+        warnings = LimiterFactory(None).warnings
+        assert warnings(load_controller(name), LOSSY) == ()
+        assert warnings(load_controller(name), LOSSY.replace(nic=Nic(knows="backlog"))) == (
+            "hosts know the backlog of their flows, and its policy is trusted with their sizes",
+            "hosts have the limits of the formula LOCAL",
+        )
+    blind, spec = LOSSY.replace(nic=Nic(knows="backlog"), sharing_loss_frac=0), learned.header.observation
+    observer, actions, agents = SharedObserver(spec), rate_map(learned.header.action, spec), HostAgents(learned)
+    observer.reset(blind)
+    actions.reset(blind)
+    agents.reset(blind, 1)
+    limits: FloatArray = np.full(6, np.inf)
+    for measurement in (measured(blind), *drawn(blind, 40, 3)[1:]):
+        put = replace(measurement, rate_limit_bps=limits)
+        obs, limits = observer.observe(put), agents.decide(put)
+        for number in (-1.0, 0.0, 1.0):  # whatever a policy says
+            np.testing.assert_allclose(limits, actions.rates_bps(np.full(6, number), obs), rtol=1e-5)
+
+
+def lose(agents: HostAgents, came: BoolArray) -> None:
+    """Leave messages out of the boxes of agents, [n_agents, neighbours + 1] of what comes; the last is the uplink's."""
+    n = len(agents.agents)
+    for row, (agent, kept) in enumerate(zip(agents.agents, came.tolist(), strict=True)):
+        senders = [*(_peer((row + 1 + j) % n).id for j in range(n - 1)), _peer(0, SWITCHES).id]
+        keeps, box = dict(zip(senders, kept, strict=True)), agent.exchange._box  # type: ignore[attr-defined]
+        for message in [box.popleft() for _ in range(len(box))]:
+            if keeps[HEAD.unpack_from(message)[4]]:
+                box.append(message)
 
 
 def test_agents_hold_what_the_file_says(policy_file: PolicyFile) -> None:

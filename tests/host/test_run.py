@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from ncc.core.topologies import ManyToOne
 from ncc.envs.linux import namespaces
 from ncc.envs.linux.rack import Rack
@@ -35,18 +37,20 @@ def metrics(namespace: str) -> str:
     return subprocess.run(asked, capture_output=True, text=True, check=True, timeout=20).stdout
 
 
+@pytest.mark.parametrize("name", ["policy_path", "learned_path"])
 def test_agents_hold_hosts_to_limits_share_what_they_see_and_leave_nothing(
-    policy_path: Path, key: str, record_property: Callable[[str, object], None]
+    name: str, request: pytest.FixtureRequest, key: str, record_property: Callable[[str, object], None]
 ) -> None:
+    policy = request.getfixturevalue(name)
     with beside_others(), Rack(LAB.build()) as rack:
         by_name = {rack.topology.nodes[host].name: host for host in rack.topology.hosts}
         hosts, receiver = [by_name["s0"], by_name["s1"]], by_name["receiver"]
         before = [[sysctl(rack.namespace(host), name) for host in hosts] for name in SYSCTLS]
-        common = ["--key", key, "--default", "--metrics", "9472", "--heartbeat-s", "0.5"]
+        common = ["--key", key, "--default", "--metrics", "9472", "--heartbeat-s", "0.5", "--knows", "sizes"]
         agents = [
             AgentProcess(
                 rack.namespace(host),
-                arguments(rack, host, policy_path, "--peers", rack.address(other), *common, most_frac=MOST_FRAC),
+                arguments(rack, host, policy, "--peers", rack.address(other), *common, most_frac=MOST_FRAC),
             )
             for host, other in (hosts, hosts[::-1])
         ]
@@ -84,6 +88,7 @@ def test_agents_hold_hosts_to_limits_share_what_they_see_and_leave_nothing(
     assert busy
     assert all(report["limits_bps"][0] <= MOST_FRAC * LINK_BPS for report in busy)
     assert not busy[-1]["stale_peers"]
+    assert not agents[0].events("untrusted")
     assert "ncc_active 1" in shown
     assert 'ncc_limit_bps{host="0"}' in shown
     assert "ncc_log_lost_total 0" in shown

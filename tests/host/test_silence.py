@@ -71,9 +71,10 @@ class Sees:
     def __init__(self) -> None:
         self.scenario, self.link_bps = SimpleNamespace(period_s=1e-3), np.full(1, 1e9)
         self.queued: list[float] = []
+        self.ages: list[int] = []
 
-    def decide(self, own: Any, in_force: Any, peers: Any, uplink: Any) -> Any:
-        self.queued = peers["queued_bytes"].tolist()
+    def decide(self, own: Any, in_force: Any, peers: Any, uplink: Any, *, ages: Any, **_: Any) -> Any:
+        self.queued, self.ages = peers["queued_bytes"].tolist(), ages.tolist()
         return np.full(1, np.inf)
 
 
@@ -91,4 +92,5 @@ def test_who_silences_a_peer_does_not_win_its_share_at_once() -> None:
     for later_s, counts, stale in ((0.0, 1e6, 0), (0.1, 1e6, 1), (4.9, 1e6, 1), (5.1, 0, 1)):
         agent.decide(own, now_ns + round(later_s * NS_PER_S))
         assert sees.queued == [counts, 0]
+        assert sees.ages == [round(later_s * 1000)] * 2, "in periods; of the one never heard, since the first decision"
         assert agent.stale.tolist() == [bool(stale), True]

@@ -79,6 +79,7 @@ def test_unknown_names_are_refused_with_what_exists(datapath: LinuxDatapath) -> 
     [
         ({"transport": TRANSPORT.replace(handshake=False)}, "transport.handshake must be true on linux"),
         ({"transport": TRANSPORT.replace(rtt_noise_max_s=1e-3)}, "rtt_noise_max_s must be 0 on linux"),
+        ({"nic": PAIR.nic.replace(knows="services")}, "nic.knows must be sizes or backlog on linux"),
         ({"drain_s": 1000.0}, r"make 1000\.5 s, and a run on linux takes at most 600 s"),
         (
             {"period_s": 0.03},

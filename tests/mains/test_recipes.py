@@ -144,7 +144,7 @@ def test_training_on_families_from_end_to_end(tmp_path: Path) -> None:
 
 def test_multiples_of_a_formula_from_end_to_end(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="training needs the torch extra")
-    few = ("agent.copies=4", "agent.lists=2", "agent.epochs=1600", "agent.polish_epochs=1600", "agent.judge_every=1")
+    few = ("agent.copies=4", "agent.lists=2", "agent.epochs=3200", "agent.polish_frac=0.5", "agent.judge_every=1")
     shorter = ("families.epochs=40", "families.drain_epochs=10")
     short = ("evaluation.duration_s=0.05", "evaluation.seeds=1", "evaluation.workers=1")
     done = ncc("train", "experiment=ncc_groups", *few, *shorter, *short, "out=run", cwd=tmp_path)
@@ -162,5 +162,4 @@ def test_multiples_of_a_formula_from_end_to_end(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "decides on numbers and has no odds" in done.stderr
     done = ncc("export", "run=run", cwd=tmp_path)
-    assert done.returncode != 0
-    assert "decides by action.kind 'residual', and agents on hosts only take tables of rates" in done.stderr
+    assert done.returncode == 0, done.stderr

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every YAML in configs/scenario is a scenario that can be run, and what it does not set can be set from outside."""
 
+import numpy as np
 import pytest
 
+from ncc.core.distributions import DISTRIBUTIONS, distribution
 from ncc.core.errors import ConfigError
 from ncc.core.plausible import doubts
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.topology import Red
+from ncc.core.workload import Poisson
 from ncc.envs.scenarios import make_scenario, scenario_names
 from ncc.run.compose import composed
+from ncc.study.load import load_experiment
+from ncc.study.points import grid_of
 
 
 def scenario(name: str, *overrides: str) -> Scenario:
@@ -26,6 +31,22 @@ def test_a_scenario_is_called_as_its_file_and_has_flows(name: str) -> None:
     assert not list(doubts(made, "scenario"))
     network = made.network()
     assert all(network.path(src, dst) for src, dst in zip(flows.src[:100], flows.dst[:100], strict=True))
+
+
+def test_the_union_of_the_four_services_is_web_search() -> None:
+    services = [part for _, part in scenario("services").workload if isinstance(part, Poisson)]
+    assert services == [
+        part
+        for cell in grid_of("ncc_blind", *load_experiment("ncc_blind"), "full").cells
+        if (cell.contender, cell.point) == ("dctcp", ("uplink_services",))
+        for _, part in cell.scenario.workload
+    ]
+    tables = [distribution(part.distribution) for part in services]
+    shares = np.array([part.load_frac / table.mean_bytes for part, table in zip(services, tables, strict=True)])
+    size, upto = DISTRIBUTIONS["websearch"].columns
+    union = shares @ [np.interp(size, *table.columns) for table in tables] / shares.sum()
+    np.testing.assert_allclose(union, upto, atol=1e-3)
+    assert sum(part.load_frac for part in services) == pytest.approx(0.8, abs=1e-4)
 
 
 def test_base_rtts_are_those_of_the_papers() -> None:

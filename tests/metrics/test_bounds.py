@@ -8,7 +8,7 @@ from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import ManyToOne, Rack
 from ncc.core.workload import Fixed, Flow, Long
-from ncc.metrics.bounds import BOUNDS, LOWEST, bound_slowdowns, bound_summary, has_bounds
+from ncc.metrics.bounds import BOUNDS, LOWEST, bound_slowdowns, bound_summary, bounds_for
 from ncc.metrics.catalogue import CATALOGUE
 from ncc.metrics.fct import ideal_fct_s
 
@@ -29,7 +29,7 @@ def test_two_equal_flows_by_hand() -> None:
     made = two_equal()
     alone_s = ideal_fct_s(made, made.flows(0))[0]
     line_s = (1_000_000 + 685 * (40 + made.transport.frame_overhead_bytes)) * 8 / 1e9
-    fair, srpt = (bound_summary(made, 0, name) for name in BOUNDS)
+    fair, srpt = (bound_summary(made, 0, name) for name in bounds_for(made))
     assert fair["fct_mean_s"] == pytest.approx(alone_s + line_s)
     assert srpt["fct_mean_s"] == pytest.approx(alone_s + line_s / 2)
     assert srpt["slowdown_medium_p50"] == pytest.approx(1 + line_s / 2 / alone_s)
@@ -47,7 +47,7 @@ def test_what_does_not_come_from_completion_times_is_undefined() -> None:
 def test_endless_flows_have_none() -> None:
     long = Long(sources="hosts", destinations="remotes", flows=1)
     made = Scenario(name="long", topology=Rack(hosts=2), workload=(("long", long),), duration_s=0.05, drain_s=1.0)
-    assert has_bounds(two_equal())
-    assert not has_bounds(made)
+    assert bounds_for(two_equal())
+    assert not bounds_for(made)
     with pytest.raises(ConfigError, match="endless flows"):
         bound_summary(made, 0, LOWEST)

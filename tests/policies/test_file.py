@@ -18,6 +18,7 @@ from ncc.core.errors import ConfigError, ResultError
 from ncc.policies import PolicyFile, load_policy_file
 from ncc.policies.file import MAX_BYTES, _packed, packed, policy_file_from, read_bytes
 from ncc.policies.header import KIND
+from tests.host.policies import residual
 from tests.policies.files import exported, header, tensors, with_header, with_metadata, with_tensors
 from tests.support.tables import table
 
@@ -26,12 +27,7 @@ def opened(data: bytes) -> PolicyFile:
     return policy_file_from(data, "x")
 
 
-def test_multiples_of_a_formula_are_no_table_of_rates() -> None:
-    with pytest.raises(ConfigError, match=r"decides by action\.kind 'residual', and agents on hosts only take tables"):
-        exported("ncc_learned")
-
-
-@pytest.mark.parametrize("name", sorted({*packaged_names()} - {"ncc_learned"}))
+@pytest.mark.parametrize("name", sorted(packaged_names()))
 def test_every_packaged_policy_makes_the_round_trip(name: str) -> None:
     data = exported(name)
     assert len(data) < MAX_BYTES
@@ -47,7 +43,7 @@ def test_every_packaged_policy_makes_the_round_trip(name: str) -> None:
     assert (found.header.name, found.header.origin.source) == (name, name)
     assert found.header.origin.recipe
     assert found.header.period_s == 1e-4
-    assert found.header.trained.period_s[0] in (2e-5, 1e-4)
+    assert found.header.trained.period_s[0] in (1e-5, 2e-5, 1e-4)
     assert found.header.fallback.stack.transport == "dctcp"
     assert packed(found.header, found.policy) == data, "a file that was read makes the same file"
 
@@ -222,7 +218,47 @@ def test_any_change_of_the_header_is_understood_or_refused(data: st.DataObject) 
         assert refused.isprintable(), "one line, and nothing that a terminal would obey"
         return
     assert found.policy.obs_dim == found.header.obs_dim == len(found.header.entries)
+    assert found.header.table is not None
     assert found.policy.n_actions == len(found.header.table.multiples)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"action": {"formula": None}}, "a residual multiplies the limit of a formula; got 'residual' and None"),
+        ({"action": {"formula": "zero_delay"}}, "formula"),
+        ({"formula": None}, "formula is not what observation, action and layers make it"),
+        ({"formula": {"hold_frac": 0.2}}, "formula is not what observation, action and layers make it"),
+        ({"action": {"kind": "shares", "formula": None, "within": None}}, "has 1 actions, its action table 14"),
+        ({"observation": {"neighbours": "ranked"}}, "needs observation.neighbours 'ordered'"),
+        ({"observation": {"ages": False}}, r"it must be one that observes their ages \(observation.ages\)"),
+    ],
+)
+def test_a_residual_is_whole_or_refused(change: dict[str, Any], says: str) -> None:
+    data, file = residual(opened(exported()))
+    plain = json.loads(json.dumps(file.header.to_dict()))
+    for part, changes in change.items():
+        plain[part] = plain[part] | changes if changes else changes
+    with pytest.raises(ResultError, match=says):
+        opened(_packed(plain, safetensors.numpy.load(data)))
+
+
+def test_the_header_of_a_residual_says_what_its_limits_are() -> None:
+    found = residual(opened(exported()))[1].header
+    assert found.table is None
+    assert found.formula is not None
+    assert found.formula.to_dict() == {
+        "formula": "local_hold",
+        "tuned": None,
+        "use_frac": 0.97,
+        "least_share": 0.1,
+        "hold_frac": 0.1,
+        "scale": 3.0,
+        "floor_frac": 0.002,
+        "stale_periods": 3.0,
+        "wasted": 1.0,
+    }
+    assert found.limits.max_rate_frac == 1
 
 
 def test_a_policy_too_large_for_a_file_is_refused() -> None:

@@ -36,7 +36,7 @@ def test_a_run_is_exported_with_all_that_made_it(tmp_path: Path) -> None:
     assert f"--digest sha256:{found.sha256}\n" in done.stdout
     header, (policy, meta) = found.header, load_policy(run / "policy.npz")
     assert found.policy.layers[0][0].tobytes() == policy.layers[0][0].tobytes()
-    assert header.observation.to_dict() == meta["observation"]
+    assert json.loads(header.observation.to_json()) == meta["observation"]
     assert (header.origin.source, header.origin.seed) == ("run", 7)
     assert header.origin.recipe == TrainPlan.load(run).plain
     assert header.origin.provenance == json.loads((run / MANIFEST).read_text())["provenance"]
@@ -116,7 +116,7 @@ def test_runs_that_are_not_whole_are_refused(tmp_path: Path) -> None:
             "for other observations or actions than it says.* take 53 .* makes 16",
         ),
         ({"action": {"levels": 3}}, "to 11 actions, what it says of itself makes 53 and 4"),
-        ({"action": {"kind": "log"}}, "makes 53 and 0"),
+        ({"action": {"kind": "log"}}, "makes 53 and 1"),
         ({"scenario": None}, "does not say its scenario; train again"),
         ({"stack": {"transprot": "dctcp"}}, "no policy of this version of ncc"),
     ]
@@ -137,7 +137,7 @@ def test_inspect_says_what_a_file_holds(tmp_path: Path, capsys: pytest.CaptureFi
     for line in (
         f"sha256: {found.sha256}\n",
         "weights: 6734\nformat: 4\nname: ncc\n",
-        "neighbours: ranked, ages: false, rtt_scale: 20.0, wait_scale: 100.0, backlog_scale: 100.0",
+        "  neighbours: ranked\n  ages: false\n  rtt_scale: 20.0\n",
         "  unit: fair share\n  multiples: [0.1, 0.25,",
         "  floor_frac: 0.01\n",
         "period_s: 0.001\n",

@@ -11,7 +11,7 @@ import pytest
 from ncc.core.errors import ConfigError
 from ncc.harness.results import run_folder, save_evaluation, save_run
 from ncc.harness.run import eval_flow_seed
-from ncc.metrics.bounds import BOUNDS, bound_summary
+from ncc.metrics.bounds import BOUNDS, bound_summary, bounds_for
 from ncc.metrics.catalogue import CATALOGUE
 from ncc.results.comparison import Comparison, bounds_of, compare, comparison
 from ncc.results.evaluation import _mean
@@ -131,7 +131,7 @@ def test_they_come_back_from_disk(tmp_path: Path) -> None:
     assert back.to_dict() == judgement.to_dict()
     assert back.any.bounds["srpt_bound"]["fct_mean_s"] == judgement.any.bounds["srpt_bound"]["fct_mean_s"]
     rows = pq.read_table(tmp_path / "comparison.parquet").to_pylist()
-    assert {row["controller"] for row in rows if row["bound"]} == set(BOUNDS)
+    assert {row["controller"] for row in rows if row["bound"]} == set(bounds_for(small_rack()))
     plain = json.loads((tmp_path / "comparison.json").read_text())
     (gap,) = plain["comparisons"]["ns3"]["gap_closed"]
     assert (gap["controller"], gap["from"], gap["to"], gap["n_seeds"]) == ("ncc", "dctcp", "srpt_bound", 5)
@@ -150,7 +150,7 @@ def test_an_evaluation_s_bounds_are_of_its_flows(tmp_path: Path) -> None:
     evaluation = save_evaluation(tmp_path, stored, config={})
     assert compare(evaluation).bounds == {}
     found = compare(evaluation, bounds=True)
-    for name in BOUNDS:
+    for name in bounds_for(scenario):
         wanted = [bound_summary(scenario, eval_flow_seed(seed), name)["fct_mean_s"] for seed in (2, 1)]
         assert found.bounds[name]["fct_mean_s"] == wanted, "in the order of the seeds"
         assert (np.array(wanted) < found.values["fluid"]["fct_mean_s"]).all(), "nobody is faster than a bound"

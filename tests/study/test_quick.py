@@ -14,7 +14,7 @@ from ncc.study.result import FIGURE
 from ncc.study.run import run_experiment
 from tests.support.linux import TRAFFIC, needs
 
-NEEDS = dict.fromkeys(("ncc_linux", "ncc_linux_written", "spread_linux"), TRAFFIC)
+NEEDS = dict.fromkeys(("ncc_linux", "ncc_linux_learned", "ncc_linux_written", "spread_linux"), TRAFFIC)
 """Requirements of experiments that no simulator runs."""
 
 

@@ -9,8 +9,8 @@ from ncc.agents.packaged import package_policy
 from ncc.agents.policy import save_policy
 from ncc.core.scenario import Scenario
 from ncc.envs.observation import obs_dim
+from ncc.envs.ranges import trained_ranges
 from ncc.envs.spec import EnvView
-from ncc.envs.trained import trained_ranges
 from ncc.harness.datapath import HostStack
 
 

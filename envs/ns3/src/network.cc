@@ -25,7 +25,8 @@ constexpr uint32_t kNoIndex = std::numeric_limits<uint32_t>::max();
 void Frame::Notify() { network->Arrive(this); }
 
 Network::Network(const Spec &spec)
-    : spec_(spec), transport_(spec_), routes_(spec_), host_index_(spec.is_host.size(), kNoIndex), idle_(spec_)
+    : spec_(spec), transport_(spec_), routes_(spec_), host_index_(spec.is_host.size(), kNoIndex), knowledge_(spec_),
+      idle_(spec_)
 {
     for (const FlowSpec &flow : spec_.flows) {
         if (!routes_.Reaches(flow.src, flow.dst) || !routes_.Reaches(flow.dst, flow.src)) {
@@ -104,6 +105,7 @@ void Network::StartFlow(uint32_t flow)
     const uint32_t before = idle_.Take(spec);
     std::vector<uint32_t> &live = host_of(spec.src).live;
     const uint64_t written_bytes = WrittenBytes(spec_, spec, spec.start_ns);
+    knowledge_.Began(spec, views_[flow]);
     if (gates_) {
         gates_->Open(flow, spec);
     }
@@ -160,6 +162,7 @@ void Network::Connect(uint32_t flow, bool at_once)
 
 void Network::Done(uint32_t flow)
 {
+    knowledge_.Ended(spec_.flows[flow]);
     if (gates_) {
         gates_->Over(flow, Simulator::Now().GetTimeStep());
     }

@@ -164,6 +164,7 @@ class Network
     std::vector<SharedPool> pools_;
     std::vector<std::unique_ptr<Port>> ports_; // by directed port; null at host ends
     std::vector<FlowView> views_;
+    Knowledge knowledge_;
     std::vector<FlowRecord> records_;
     std::vector<std::unique_ptr<Connection>> connections_; // index: flow, or the last flow of an idle one
     IdleConnections idle_;

@@ -34,8 +34,7 @@ void Network::Learn(uint32_t flow)
     const HostSocket &sender = *connections_[flow]->sender;
     const int64_t now_ns = Simulator::Now().GetTimeStep();
     const uint64_t acked_bytes = sender.una_bytes() - sender.earlier_bytes();
-    uint64_t &known_bytes = views_[flow].known_bytes;
-    known_bytes = std::max(known_bytes, KnownBytes(spec_, spec_.flows[flow], now_ns, acked_bytes, sender.cwnd_bytes()));
+    knowledge_.Learn(spec_.flows[flow], views_[flow], now_ns, acked_bytes, sender.cwnd_bytes());
 }
 
 void HostSocket::Write(uint64_t bytes)

@@ -57,6 +57,7 @@ void Network::StartFlow(uint32_t flow)
     if (gates_) {
         gates_->Open(flow, spec);
     }
+    knowledge_.Began(spec, views_[flow]);
     TcpOpen(*this, slot, before);
     if (written_bytes(slot) < spec.size_bytes) {
         Schedule(now_ns_ + spec.every_ns, EventKind::kWrite, slot);
@@ -114,6 +115,7 @@ void Network::Received(uint32_t slot)
 void Network::Done(uint32_t slot)
 {
     Connection &connection = connections_[slot];
+    knowledge_.Ended(spec_.flows[connection.flow]);
     if (gates_) {
         gates_->Over(connection.flow, now_ns_);
     }

@@ -155,8 +155,7 @@ class Network
     void Learn(uint32_t slot, uint64_t acked_bytes, uint64_t cwnd_bytes)
     {
         const uint32_t flow = connections_[slot].flow;
-        uint64_t &known_bytes = views_[flow].known_bytes;
-        known_bytes = std::max(known_bytes, KnownBytes(spec_, spec_.flows[flow], now_ns_, acked_bytes, cwnd_bytes));
+        knowledge_.Learn(spec_.flows[flow], views_[flow], now_ns_, acked_bytes, cwnd_bytes);
     }
     void Received(uint32_t slot);
     void Acknowledged(uint32_t slot);
@@ -259,6 +258,7 @@ class Network
     std::vector<Connection> connections_;
     std::vector<Path> paths_; // by connection
     std::vector<FlowView> views_;
+    Knowledge knowledge_;
     std::vector<FlowRecord> records_;
     std::vector<Host> hosts_;
     PacketPool pool_;

@@ -8,8 +8,8 @@ import pytest
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Nic, Scenario
 from ncc.core.value import from_dict
-from ncc.envs.families import AnyDraw, Choice, Families, Family, LogUniform, Uniform
-from ncc.envs.trained import TrainedRanges, ranges_of_training, trained_ranges
+from ncc.envs.families import AnyDraw, Choice, Families, Family, LogUniform, Uniform, ranges_of_training
+from ncc.envs.ranges import TrainedRanges, trained_ranges
 from tests.envs.cases import listed, poisson, rack
 
 

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Hosts that predict how long flows are from earlier ones of the same service."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ncc.core.scenario import Nic, Scenario
+from ncc.core.topologies import AnyTopology, Dumbbell
+from ncc.core.units import US
+from ncc.core.workload import Fixed, Flow
+from ncc.envs.native.extension import load
+from ncc.harness.datapath import HostStack
+from tests.datapaths.runs import MSS, Simulator, drops, flow, run
+from tests.datapaths.test_same_packets import random_flows, random_port, random_topology, random_transport, run_alike
+
+PATH = Dumbbell(pairs=2, host_rate_bps=2e9, delay_s=25 * US)
+KB = 1000
+LATER_S = 0.5
+PERIOD_S = 1e-4
+LIMIT = np.array([500e6, np.inf])
+
+
+def of_services(topology: AnyTopology, *services: list[Flow], **settings: Any) -> Scenario:
+    """A scenario whose services have these flows."""
+    workload = tuple((f"service{i}", Fixed(flows=tuple(flows))) for i, flows in enumerate(services))
+    values: dict[str, Any] = {"name": "services", "duration_s": 1.0, "period_s": PERIOD_S} | settings
+    return Scenario(topology=topology, workload=workload, **values)
+
+
+def ten(host: str, size_bytes: int) -> list[Flow]:
+    """Flows of a service, each over before the next."""
+    return [flow(host, "r0", size_bytes, 0.03 * i) for i in range(10)]
+
+
+def size_told(simulator: Simulator, nic: Nic, learnt_by: str) -> float:
+    """Size of a flow of 300 KB that s0 tells its neighbours, after ten such of a host."""
+    scenario = of_services(PATH, [*ten(learnt_by, 300 * KB), flow("s0", "r0", 300 * KB, LATER_S)], nic=nic)
+    done = run(simulator, scenario, limits=LIMIT, max_epochs=6000)
+    sent = done.column("throughput_bps")[:, 0] * PERIOD_S / 8 * MSS / 1500
+    now = round(LATER_S / PERIOD_S)  # the first epoch of the flow
+    assert done.column("queued_flows")[now, 0] == 1
+    return float(done.column("next_bytes")[now, 0] + sent[now])
+
+
+@pytest.mark.parametrize(
+    ("nic", "learnt_by", "told"),
+    [
+        (Nic(knows="sizes"), "s0", 300 * KB),
+        (Nic(knows="backlog"), "s0", 22 * MSS),
+        (Nic(knows="services"), "s0", 300 * KB),
+        (Nic(knows="services"), "s1", 2 * 22 * MSS),
+        (Nic(knows="services", learns_from="neighbourhood"), "s1", 300 * KB),
+    ],
+)
+def test_hosts_tell_what_they_can_know(simulator: Simulator, nic: Nic, learnt_by: str, told: int) -> None:
+    """A host that has met nothing of a service supposes that as much again follows as is known."""
+    assert size_told(simulator, nic, learnt_by) == pytest.approx(told, rel=0.1)
+
+
+def test_the_shorter_service_goes_first(simulator: Simulator) -> None:
+    """A flow of 400 KB has begun when long ones come: by what is known they are shorter."""
+    long, short = ten("s0", 1500 * KB), ten("s0", 400 * KB)
+    long += [flow("s0", "r0", 1500 * KB, LATER_S + 3e-3) for _ in range(3)]
+    short.append(flow("s0", "r0", 400 * KB, LATER_S))
+
+    def took_s(nic: Nic) -> float:
+        scenario = of_services(PATH, long, short, nic=nic, period_s=1e-3)
+        done = run(simulator, scenario, HostStack(order="sjf"), limits=LIMIT)
+        return float(done.fct_s[done.flows.start_s == LATER_S][0])
+
+    with_sizes, backlog, services = (took_s(Nic(knows=knows)) for knows in ("sizes", "backlog", "services"))
+    assert services < 1.2 * with_sizes
+    assert services < 0.8 * backlog
+
+
+@pytest.mark.parametrize("seed", range(2100, 2104))
+def test_both_simulators_predict_the_same(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    topology = random_topology(random)
+    network = topology.build()
+    transport = random_transport(random, 0.0).replace(connections_per_pair=seed % 2)
+    nic = Nic(
+        knows="services",
+        learns_from="neighbourhood" if seed % 2 else "host",
+        first_write_pkts=2,
+        bucket_bytes=2 * transport.mtu_bytes,
+        small_queue_bytes=4 * transport.mtu_bytes,
+    )
+    flows = random_flows(random, network)
+    scenario = of_services(topology, flows[::2], flows[1::2], transport=transport, nic=nic, period_s=3.7e-4)
+    dropped = drops(scenario, **{random_port(random, network): int(random.integers(1, 60))})
+    limits = random.choice([2e7, 3e8, 1e9, np.inf], size=(8, scenario.n_agents))
+    run_alike(
+        scenario,
+        HostStack(transport="dctcp", order="srpt"),
+        limits=lambda epoch: limits[epoch // 5 % 8],
+        max_epochs=2000,
+        prepare=dropped,
+    )
+
+
+def beyond_bytes(sizes: list[int], known: int) -> int:
+    module = load("ncc.envs.packetsim._packetsim")
+    return int(module.beyond_bytes(np.array(sizes, np.int64), np.array([known], np.int64))[0])
+
+
+def test_predictions_by_hand() -> None:
+    assert beyond_bytes([], 50_000) == 50_000
+    assert beyond_bytes([1000] * 50, 50_000) == 50_000, "none of them was so long"
+    assert beyond_bytes([300_000] * 1000, 50_000) == pytest.approx(250_000, rel=0.01)
+    # Half 100 KB, half 10 MB: serve until 100 KB; who is longer has 10 MB.
+    two = [100_000, 10_000_000] * 500
+    assert beyond_bytes(two, 50_000) == pytest.approx(50_000 / 0.5, rel=0.01)
+    assert beyond_bytes(two, 200_000) == pytest.approx(9_800_000, rel=0.05)
+
+
+@given(st.lists(st.integers(1, 2**40), max_size=20), st.integers(1, 2**40))
+def test_predictions_lie_between_the_nearest_size_and_as_much_again(sizes: list[int], known: int) -> None:
+    """Sizes are known to a quarter of an octave."""
+    found = beyond_bytes(sizes, known)
+    longer = [size for size in sizes if size > known * 2**-0.25]
+    if not longer:
+        assert found == known
+    assert 1 <= found <= known * (len(longer) + 1) + 1
