@@ -15,7 +15,7 @@
 struct ncc_tag_packet {
     ncc_u64 offset_bytes;    /* payload of its flow before it */
     ncc_u64 payload_bytes;   /* >= 1 */
-    ncc_u64 size_bytes;      /* payload of its flow that the host knows of, >= 1 (Nic.knows of the scenario) */
+    ncc_u64 size_bytes;      /* payload of its flow as far as its host can tell, >= 1 (Nic.knows of the scenario) */
     ncc_u64 delivered_bytes; /* payload of its flow that is acknowledged */
 };
 
