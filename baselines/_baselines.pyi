@@ -51,6 +51,48 @@ def dynamic_threshold(
 ) -> int:
     """PASS or DROP of `dynamic_threshold.h`. Raises `ValueError` outside the header's ranges."""
 
+PROGRAM_STATE_MAX: int
+"""Largest size of a program's state at a port in bytes."""
+SYN_ACK: int
+FIN: int
+HAS_WINDOW: int
+
+ParamRow = tuple[str, int, int, int, str]
+"""Parameter, default, min, max, help."""
+
+def programs() -> list[tuple[str, str, int, list[ParamRow]]]:
+    """Rows (name, summary, state_bytes, parameters) of the programs of ports (`switch.h`)."""
+
+def tags() -> list[tuple[str, str, list[ParamRow]]]:
+    """Rows (name, summary, parameters) of `baselines/tags/`."""
+
+def tag(
+    name: str, params: list[int], *, offset_bytes: int, payload_bytes: int, size_bytes: int, delivered_bytes: int
+) -> tuple[int, int]:
+    """Class and rank of a data packet (`flow_tag.h`). Raises `ValueError` for unknown tags and impossible packets."""
+
+class Program:
+    """A program at a port, called by hand; `init` has been called. `params` in table order."""
+
+    def __init__(self, name: str, params: list[int], *, size_bytes: int, mtu_bytes: int) -> None: ...
+    def enqueue(
+        self,
+        *,
+        queue_bytes: int = 0,
+        flow: int = 0,
+        flags: int = 0,
+        payload_bytes: int = 1460,
+        rank: int = 0,
+        verdict: int = 0,
+    ) -> tuple[int, int]:
+        """Verdict and rank of a packet that arrives."""
+
+    def reverse(self, *, queue_bytes: int = 0, flow: int = 0, flags: int = 0, window_bytes: int = 0) -> int:
+        """The receive window in bytes that a packet comes away with."""
+
+    def timer(self, *, queue_bytes: int) -> int:
+        """Time in ns until it is to be called again; 0: never."""
+
 def table() -> list[tuple[str, str, int, int, list[tuple[str, int, int, int, str]]]]:
     """Rows (name, summary, ecn, state_bytes, [(parameter, default, min, max, help)])."""
 

@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Python binding of a switch's decisions: the functions of step_mark.h, red.h and dynamic_threshold.h.
+// Python binding of a switch's decisions: the functions of step_mark.h, red.h and dynamic_threshold.h; programs of
+// ports (switch.h), one at a time; and the tags of packets (flow_tag.h).
+#include <string>
+#include <tuple>
+#include <vector>
+
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "ncc_controllers.h"
 
 extern "C" {
 #include "dynamic_threshold.h"
@@ -41,10 +51,130 @@ int dynamic_threshold(ncc_u64 private_bytes, ncc_u64 shared_bytes, ncc_u64 alpha
     return ncc_dynamic_threshold_admit(&p, queue_bytes, used_bytes, packet_bytes);
 }
 
+using ParamRow = std::tuple<std::string, ncc_u64, ncc_u64, ncc_u64, std::string>;
+
+std::vector<ParamRow> params_of(const ncc_cc_param *params, ncc_u32 n)
+{
+    std::vector<ParamRow> rows;
+    for (ncc_u32 i = 0; i < n; ++i) {
+        rows.emplace_back(params[i].name, params[i].def, params[i].min, params[i].max, params[i].help);
+    }
+    return rows;
+}
+
+// name, summary, state_bytes, parameters
+std::vector<std::tuple<std::string, std::string, ncc_u32, std::vector<ParamRow>>> programs()
+{
+    std::vector<std::tuple<std::string, std::string, ncc_u32, std::vector<ParamRow>>> rows;
+    for (const ncc_sw_ops *ops : ncc_program_table) {
+        rows.emplace_back(ops->name, ops->summary, ops->state_bytes, params_of(ops->params, ops->n_params));
+    }
+    return rows;
+}
+
+// name, summary, parameters
+std::vector<std::tuple<std::string, std::string, std::vector<ParamRow>>> tags()
+{
+    std::vector<std::tuple<std::string, std::string, std::vector<ParamRow>>> rows;
+    for (const ncc_tag_ops *ops : ncc_tag_table) {
+        rows.emplace_back(ops->name, ops->summary, params_of(ops->params, ops->n_params));
+    }
+    return rows;
+}
+
+// Class and rank.
+std::tuple<ncc_u32, ncc_u32> tag(const std::string &name, const std::vector<ncc_u64> &params, ncc_u64 offset_bytes,
+                                 ncc_u64 payload_bytes, ncc_u64 size_bytes, ncc_u64 delivered_bytes)
+{
+    for (const ncc_tag_ops *ops : ncc_tag_table) {
+        if (name != ops->name) {
+            continue;
+        }
+        if (params.size() != ops->n_params || payload_bytes < 1 || delivered_bytes > size_bytes) {
+            throw nb::value_error("tags need all their parameters, a payload, and at most size_bytes delivered");
+        }
+        const ncc_tag_packet packet{offset_bytes, payload_bytes, size_bytes, delivered_bytes};
+        ncc_tag_out out{};
+        ops->tag(params.data(), &packet, &out);
+        return {out.prio, out.rank};
+    }
+    throw nb::value_error(("no tags called '" + name + "' in the table").c_str());
+}
+
+// A program at a port, whose hooks are called by hand. `init` has been.
+class Program
+{
+  public:
+    Program(const std::string &name, std::vector<ncc_u64> params, ncc_u64 size_bytes, ncc_u32 mtu_bytes)
+        : params_(std::move(params))
+    {
+        port_.size_bytes = size_bytes;
+        port_.mtu_bytes = mtu_bytes;
+        for (const ncc_sw_ops *ops : ncc_program_table) {
+            ops_ = name == ops->name ? ops : ops_;
+        }
+        if (ops_ == nullptr || params_.size() != ops_->n_params) {
+            throw nb::value_error(("no program '" + name + "' with so many parameters in the table").c_str());
+        }
+        ops_->init(state_, params_.data(), &port_, &out_);
+    }
+
+    // Verdict and rank.
+    std::tuple<int, ncc_u64> enqueue(ncc_u64 queue_bytes, ncc_u32 flow, ncc_u32 flags, ncc_u32 payload_bytes,
+                                     ncc_u64 rank, int verdict)
+    {
+        ncc_sw_packet packet{flow, payload_bytes + 40, payload_bytes, flags, 0, rank, 0};
+        out_ = {static_cast<ncc_verdict>(verdict), 0};
+        port_.queue_bytes = queue_bytes;
+        ops_->enqueue(state_, params_.data(), &port_, &packet, &out_);
+        return {out_.verdict, packet.rank};
+    }
+    // The window that it leaves.
+    ncc_u64 reverse(ncc_u64 queue_bytes, ncc_u32 flow, ncc_u32 flags, ncc_u64 window_bytes)
+    {
+        ncc_sw_packet packet{flow, 40, 0, flags, 0, 0, window_bytes};
+        out_ = {NCC_PASS, 0};
+        port_.queue_bytes = queue_bytes;
+        ops_->reverse(state_, params_.data(), &port_, &packet, &out_);
+        return packet.window_bytes;
+    }
+    // When it is to be called again, in ns from now.
+    ncc_u64 timer(ncc_u64 queue_bytes)
+    {
+        out_ = {NCC_PASS, 0};
+        port_.queue_bytes = queue_bytes;
+        ops_->timer(state_, params_.data(), &port_, &out_);
+        return out_.timer_ns;
+    }
+
+  private:
+    const ncc_sw_ops *ops_ = nullptr;
+    std::vector<ncc_u64> params_;
+    ncc_sw_port port_{};
+    ncc_sw_out out_{};
+    alignas(8) unsigned char state_[NCC_SW_STATE_MAX]{};
+};
+
 } // namespace
 
 void bind_switch(nb::module_ &m)
 {
+    m.attr("SYN_ACK") = static_cast<int>(NCC_SW_SYN_ACK);
+    m.attr("FIN") = static_cast<int>(NCC_SW_FIN);
+    m.attr("HAS_WINDOW") = static_cast<int>(NCC_SW_HAS_WINDOW);
+    m.attr("PROGRAM_STATE_MAX") = NCC_SW_STATE_MAX;
+    m.def("programs", &programs);
+    m.def("tags", &tags);
+    m.def("tag", &tag, "name"_a, "params"_a, nb::kw_only(), "offset_bytes"_a, "payload_bytes"_a, "size_bytes"_a,
+          "delivered_bytes"_a);
+    nb::class_<Program>(m, "Program")
+        .def(nb::init<const std::string &, std::vector<ncc_u64>, ncc_u64, ncc_u32>(), "name"_a, "params"_a,
+             nb::kw_only(), "size_bytes"_a, "mtu_bytes"_a)
+        .def("enqueue", &Program::enqueue, nb::kw_only(), "queue_bytes"_a = 0, "flow"_a = 0, "flags"_a = 0,
+             "payload_bytes"_a = 1460, "rank"_a = 0, "verdict"_a = 0)
+        .def("reverse", &Program::reverse, nb::kw_only(), "queue_bytes"_a = 0, "flow"_a = 0, "flags"_a = 0,
+             "window_bytes"_a = 0)
+        .def("timer", &Program::timer, nb::kw_only(), "queue_bytes"_a);
     m.attr("PASS") = static_cast<int>(NCC_PASS);
     m.attr("MARK") = static_cast<int>(NCC_MARK);
     m.attr("DROP") = static_cast<int>(NCC_DROP);

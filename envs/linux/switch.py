@@ -89,6 +89,16 @@ def check_switch(topology: Topology) -> None:
                     f"The Linux rack does not offer {field}, which port {topology.port_name(port)} asks for: set it to "
                     "false, or use a simulator."
                 )
+        if buffer is not None and buffer.programs:
+            raise ConfigError(
+                f"The Linux rack does not run program {buffer.programs[0].name}, which port {topology.port_name(port)} "
+                "has: leave it out of programs, or use a simulator."
+            )
+        if buffer is not None and buffer.classes > 1:
+            raise ConfigError(
+                f"The Linux rack has ports of one class, and port {topology.port_name(port)} asks for "
+                f"{buffer.classes}: set classes to 1, or use a simulator."
+            )
 
 
 def _members(topology: Topology) -> list[list[int]]:

@@ -7,7 +7,9 @@
 #include "gates.h"
 #include "measure.h"
 #include "order.h"
+#include "programs.h"
 #include "spec.h"
+#include "tags.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -205,6 +207,7 @@ inline void BindSpec(nb::module_ &m)
         .def("set_nodes", &SetNodes, "is_host"_a)
         .def("set_links", &SetLinks, "ends"_a, "rate_bps"_a, "delay_ns"_a, "queues"_a, "red_max_prob"_a)
         .def("set_pools", &SetPools, "size_bytes"_a, "alpha"_a, "red_min_bytes"_a, "red_max_bytes"_a, "red_max_prob"_a)
+        .def("set_programs", &SetPrograms, "programs"_a)
         .def("set_flows", &SetFlows, "start_ns"_a, "src"_a, "dst"_a, "size_bytes"_a)
         .def("set_limited", &SetLimited, "data"_a, "acks"_a)
         .def("set_held", &SetHeld, "held"_a)
@@ -245,11 +248,22 @@ inline void BindSpec(nb::module_ &m)
         .def_rw("params", &Spec::params)
         .def_rw("order", &Spec::order)
         .def_rw("order_params", &Spec::order_params)
+        .def_rw("tags", &Spec::tags)
+        .def_rw("tag_params", &Spec::tag_params)
+        .def_rw("symmetric", &Spec::symmetric)
         .def_rw("seed", &Spec::seed);
     m.def("bad_limit", &BadLimit, "limits_bps"_a);
     m.def("beyond_bytes", &BeyondBytes, "size_bytes"_a, "known_bytes"_a);
     m.def("orders", &OrderNames);
     m.def("order_params", &OrderParamRows, "order"_a);
+    m.def("tags", &TagNames);
+    m.def("tag_params", &TagParamRows, "tags"_a);
+    m.def("programs", &ProgramNames);
+    m.def("program_params", &ProgramParamRows, "program"_a);
+    m.def("program_needs", &ProgramNeeds, "program"_a);
+    m.attr("PROGRAM_RANKED") = static_cast<uint32_t>(NCC_SW_RANKED);
+    m.attr("PROGRAM_SYMMETRIC") = static_cast<uint32_t>(NCC_SW_SYMMETRIC);
+    m.attr("PROGRAM_COUNTS") = static_cast<uint32_t>(NCC_SW_COUNTS);
 }
 
 } // namespace ncc::bind

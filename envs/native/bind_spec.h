@@ -48,8 +48,8 @@ inline void SetNodes(Spec &spec, In<uint8_t> is_host)
     spec.is_host.assign(is_host.data(), is_host.data() + is_host.shape(0));
 }
 
-// `ends` [n, 2]; `queues` [n, 2, 7]: buffer, threshold, RED min, RED max, pool, control first, mark leaving, as
-// QueueSpec has them; `red_max_prob` [n, 2].
+// `ends` [n, 2]; `queues` [n, 2, 9]: buffer, threshold, RED min, RED max, pool, control first, mark leaving, classes,
+// programs, as QueueSpec has them; `red_max_prob` [n, 2].
 inline void SetLinks(Spec &spec, Rows<const int64_t> ends, In<double> rate_bps, In<int64_t> delay_ns,
                      Rows<const int64_t, 3> queues, Rows<const double> red_max_prob)
 {
@@ -58,7 +58,7 @@ inline void SetLinks(Spec &spec, Rows<const int64_t> ends, In<double> rate_bps, 
     SameLength(delay_ns.shape(0), n);
     SameLength(queues.shape(0), n);
     SameLength(red_max_prob.shape(0), n);
-    if (ends.shape(1) != 2 || queues.shape(1) != 2 || queues.shape(2) != 7 || red_max_prob.shape(1) != 2) {
+    if (ends.shape(1) != 2 || queues.shape(1) != 2 || queues.shape(2) != 9 || red_max_prob.shape(1) != 2) {
         throw std::invalid_argument("link columns of the wrong shape");
     }
     const auto nodes = static_cast<int64_t>(spec.is_host.size());
@@ -78,6 +78,8 @@ inline void SetLinks(Spec &spec, Rows<const int64_t> ends, In<double> rate_bps, 
         q.pool = static_cast<int32_t>(queues(link, i, 4));
         q.control_first = queues(link, i, 5) != 0;
         q.mark_leaving = queues(link, i, 6) != 0;
+        q.classes = static_cast<int32_t>(queues(link, i, 7));
+        q.programs = static_cast<int32_t>(queues(link, i, 8));
         return q;
     };
     spec.links.clear();
@@ -98,6 +100,19 @@ inline void SetPools(Spec &spec, In<int64_t> size_bytes, In<double> alpha, In<in
     spec.pools.clear();
     for (size_t i = 0; i < size_bytes.shape(0); ++i) {
         spec.pools.push_back({size_bytes(i), alpha(i), red_min_bytes(i), red_max_bytes(i), red_max_prob(i)});
+    }
+}
+
+// Of each list of programs, in order: names and parameters.
+using ProgramRows = std::vector<std::vector<std::pair<std::string, std::vector<std::pair<std::string, uint64_t>>>>>;
+inline void SetPrograms(Spec &spec, const ProgramRows &programs)
+{
+    spec.programs.clear();
+    for (const auto &list : programs) {
+        spec.programs.emplace_back();
+        for (const auto &[name, params] : list) {
+            spec.programs.back().push_back({name, params});
+        }
     }
 }
 

@@ -28,6 +28,7 @@ Routes::Routes(const Spec &spec) : seed_(spec.seed * 0x9e3779b97f4a7c15ULL)
     for (uint32_t i = 0; i < spec.links.size(); ++i) {
         out[spec.links[i].a].push_back({2 * i, spec.links[i].b});
         out[spec.links[i].b].push_back({2 * i + 1, spec.links[i].a});
+        to_.insert(to_.end(), {spec.links[i].b, spec.links[i].a});
     }
     std::vector<uint32_t> distance(n), frontier, reached;
     for (uint32_t dst : hosts) {

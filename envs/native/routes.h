@@ -27,6 +27,19 @@ class Routes
         return ports_[choice.first + Hash(flow, node) % choice.count];
     }
 
+    // The same where what goes to the flow's sender, from its receiver `dst` to its sender `src`, takes the way of its
+    // data: `node` is on it.
+    uint32_t PortBack(uint32_t node, uint32_t src, uint32_t dst, uint32_t flow) const
+    {
+        for (uint32_t at = src;;) {
+            const uint32_t port = Port(at, dst, flow);
+            at = to_[port];
+            if (at == node) {
+                return port ^ 1;
+            }
+        }
+    }
+
     // Whether `dst` can be reached from `node`.
     bool Reaches(uint32_t node, uint32_t dst) const
     {
@@ -51,6 +64,7 @@ class Routes
     std::vector<uint32_t> host_index_; // by node id
     std::vector<Choice> table_;        // [node][host]
     std::vector<uint32_t> ports_;
+    std::vector<uint32_t> to_; // by port: node at its far end
 };
 
 } // namespace ncc

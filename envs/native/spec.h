@@ -10,6 +10,12 @@
 namespace ncc
 {
 
+// A program of a port (switch.h), and the parameters that are not its defaults.
+struct ProgramSpec {
+    std::string name;
+    std::vector<std::pair<std::string, uint64_t>> params;
+};
+
 // The egress queue of one end of a link.
 struct QueueSpec {
     int64_t buffer_bytes = -1;                    // its own; -1: a host end, which has none
@@ -19,6 +25,8 @@ struct QueueSpec {
     int32_t pool = -1;          // shared pool that it may use beyond its own buffer; -1: none
     bool control_first = false; // packets without payload overtake data
     bool mark_leaving = false;  // packets are marked as they leave the queue, by what is there then
+    int32_t classes = 1;        // queues of strict priority by the tags of packets; 1: first in, first out
+    int32_t programs = -1;      // index in Spec::programs; -1: none
 };
 
 struct LinkSpec {
@@ -54,9 +62,10 @@ struct Spec {
     std::vector<uint8_t> is_host; // by node id
     std::vector<LinkSpec> links;
     std::vector<PoolSpec> pools;
-    std::vector<FlowSpec> flows;   // in order of start
-    std::vector<uint32_t> agents;  // node ids
-    std::vector<uint32_t> uplinks; // directed port ids
+    std::vector<std::vector<ProgramSpec>> programs; // those of a port, each list for any number of ports
+    std::vector<FlowSpec> flows;                    // in order of start
+    std::vector<uint32_t> agents;                   // node ids
+    std::vector<uint32_t> uplinks;                  // directed port ids
 
     uint32_t mtu_bytes = 1500;
     uint32_t mss_bytes() const { return mtu_bytes - 40; } // headers of IP and TCP without options
@@ -93,6 +102,9 @@ struct Spec {
     std::vector<std::pair<std::string, uint64_t>> params;
     std::string order = "fifo";
     std::vector<std::pair<std::string, uint64_t>> order_params;
+    std::string tags = "none";
+    std::vector<std::pair<std::string, uint64_t>> tag_params;
+    bool symmetric = false; // what goes to a flow's sender takes the way of its data
     uint64_t seed = 0;
 };
 

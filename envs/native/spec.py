@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FloatArray, FlowTable, IntArray, check_columns
 from ncc.core.scenario import Nic, Scenario, Transport
-from ncc.core.topology import Buffer, NodeKind, Topology
+from ncc.core.topology import Buffer, NodeKind, Program, Topology
 from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES, NS_PER_S, to_ns
 from ncc.core.writes import pieces
 from ncc.envs.native.extension import Extension, Spec
@@ -32,6 +32,8 @@ class _Arrays:
     is_host: NDArray[np.uint8]
     links: tuple[IntArray, FloatArray, IntArray, IntArray, FloatArray]
     pools: tuple[IntArray, FloatArray, IntArray, IntArray, FloatArray]
+    programs: tuple[tuple[Program, ...], ...]
+    """Lists of programs that ports have, each once."""
     slowest_port: int | None
     """The switch port whose queue takes longest to empty."""
 
@@ -42,7 +44,7 @@ def spec_of(
     """The extension's view of a run; `simulator` is what messages call it.
 
     Raises:
-        UnknownNameError: no such transport, parameter or order; the message lists what exists.
+        UnknownNameError: no such transport, parameter, order, tags or program; the message lists what exists.
         ConfigError: a parameter out of range, a topology above `MAX_ROUTES`, or flows that it cannot carry.
     """
     check_columns(flows)
@@ -55,6 +57,9 @@ def spec_of(
     spec.set_nodes(arrays.is_host)
     spec.set_links(*arrays.links)
     spec.set_pools(*arrays.pools)
+    _check_programs(module, scenario, arrays.programs)
+    spec.set_programs([[(each.name, list(each.params)) for each in of] for of in arrays.programs])
+    spec.symmetric = scenario.routing == "symmetric"
     try:
         spec.set_flows(
             np.rint(flows.start_s * NS_PER_S).astype(np.int64),
@@ -135,6 +140,7 @@ def _arrays(topology: Topology) -> _Arrays:
     made = topology.__dict__.get("_native")
     if not isinstance(made, _Arrays):
         buffers = [(link.a_buffer, link.b_buffer) for link in topology.links]
+        programs = tuple(dict.fromkeys(b.programs for pair in buffers for b in pair if b and b.programs))
         red = [[b.red.max_prob_frac if b and b.red else 0.0 for b in pair] for pair in buffers]
         made = topology.__dict__["_native"] = _Arrays(
             is_host=np.array([node.kind is NodeKind.HOST for node in topology.nodes], np.uint8),
@@ -142,7 +148,7 @@ def _arrays(topology: Topology) -> _Arrays:
                 np.array([(link.a, link.b) for link in topology.links], np.int64).reshape(-1, 2),
                 np.array([link.rate_bps for link in topology.links], np.float64),
                 np.array([to_ns(link.delay_s) for link in topology.links], np.int64),
-                np.array([[_queue(b) for b in pair] for pair in buffers], np.int64).reshape(-1, 2, 7),
+                np.array([[_queue(b, programs) for b in pair] for pair in buffers], np.int64).reshape(-1, 2, 9),
                 np.array(red, np.float64).reshape(-1, 2),
             ),
             pools=(
@@ -152,6 +158,7 @@ def _arrays(topology: Topology) -> _Arrays:
                 np.array([pool.red.max_bytes if pool.red else 0 for pool in topology.pools], np.int64),
                 np.array([pool.red.max_prob_frac if pool.red else 0.0 for pool in topology.pools], np.float64),
             ),
+            programs=programs,
             slowest_port=max(
                 (port for port in range(2 * len(topology.links)) if topology.port_buffer(port) is not None),
                 key=lambda port: topology.reach_bytes(port) / topology.port_rate_bps(port),
@@ -161,13 +168,14 @@ def _arrays(topology: Topology) -> _Arrays:
     return made
 
 
-def _queue(buffer: Buffer | None) -> tuple[int, int, int, int, int, int, int]:
-    """The columns of `Spec.set_links`: buffer, threshold, RED from, RED to, pool, control first, mark leaving."""
+def _queue(buffer: Buffer | None, programs: tuple[tuple[Program, ...], ...]) -> tuple[int, ...]:
+    """The columns of `Spec.set_links`, by which `bind_spec.h` takes the settings of a port."""
     if buffer is None:
-        return (-1, 0, 0, 0, -1, 0, 0)
+        return (-1, 0, 0, 0, -1, 0, 0, 1, -1)
     low, high = (buffer.red.min_bytes, buffer.red.max_bytes) if buffer.red else (0, 0)
     pool = -1 if buffer.pool is None else buffer.pool
-    rest = (pool, buffer.control_first, buffer.mark_on_departure)
+    which = programs.index(buffer.programs) if buffer.programs else -1
+    rest = (pool, buffer.control_first, buffer.mark_on_departure, buffer.classes, which)
     return (buffer.size_bytes, buffer.mark_threshold_bytes, low, high, *rest)
 
 
@@ -186,6 +194,48 @@ def _check_widths(transport: Transport, simulator: str) -> None:
             raise ConfigError(
                 f"Scenario.transport.{name} must be from {low} to {high} on {simulator}, got {getattr(transport, name)}"
             )
+
+
+def _check_programs(module: Extension, scenario: Scenario, programs: tuple[tuple[Program, ...], ...]) -> None:
+    """Programs exist, at most one of a port owns its queue, and the scenario is one that they are right in."""
+    buffers = {buffer for link in scenario.network().links for buffer in (link.a_buffer, link.b_buffer) if buffer}
+    for program in dict.fromkeys(each for of in programs for each in of):
+        if program.name not in (known := module.programs()):
+            raise UnknownNameError("program of a switch", program.name, known)
+        check_params(f"program {program.name}", module.program_params(program.name), program.params)
+        needs = module.program_needs(program.name)
+        if needs & module.PROGRAM_SYMMETRIC and scenario.routing != "symmetric":
+            raise ConfigError(
+                f"Program {program.name} needs ACKs to come back the way of their data, and Scenario.routing is "
+                f"{scenario.routing}: set it to symmetric"
+            )
+        transport = scenario.transport
+        if needs & module.PROGRAM_COUNTS and (not transport.handshake or transport.connections_per_pair):
+            raise ConfigError(
+                f"Program {program.name} counts flows by SYN-ACKs and FINs, so every flow must open its own "
+                "connection: set Scenario.transport.handshake to true and connections_per_pair to 0"
+            )
+    for buffer in buffers:
+        owners = [each.name for each in buffer.programs if module.program_needs(each.name) & module.PROGRAM_RANKED]
+        if len(owners) > 1:
+            raise ConfigError(
+                f"Programs {owners[0]} and {owners[1]} both own the queue of a port: leave one of them out of programs"
+            )
+        rival = next((name for name, asked in _rivals(buffer).items() if asked), None)
+        if owners and rival:
+            raise ConfigError(
+                f"Program {owners[0]} owns the queue of its port, which {rival} would too: leave one of them out"
+            )
+
+
+def _rivals(buffer: Buffer) -> dict[str, bool]:
+    """Settings that say what leaves a port's queue next or how long it may be, and whether they are set."""
+    return {
+        "classes": buffer.classes > 1,
+        "control_first": buffer.control_first,
+        "mark_on_departure": buffer.mark_on_departure,
+        "shared_buffer_bytes": buffer.pool is not None,
+    }
 
 
 def _check_routes(is_host: NDArray[np.uint8], simulator: str) -> None:
@@ -215,7 +265,11 @@ def _choose(spec: Spec, module: Extension, stack: HostStack) -> None:
         raise UnknownNameError("transport", stack.transport, known)
     if stack.order not in (orders := module.orders()):
         raise UnknownNameError("flow order", stack.order, orders)
+    if stack.tags not in (tags := module.tags()):
+        raise UnknownNameError("tags", stack.tags, tags)
     check_params(stack.transport, module.params(stack.transport), stack.params)
     check_params(f"flow order {stack.order}", module.order_params(stack.order), stack.order_params)
+    check_params(f"tags {stack.tags}", module.tag_params(stack.tags), stack.tag_params)
+    spec.tags, spec.tag_params = stack.tags, list(stack.tag_params)
     spec.transport, spec.params = stack.transport, list(stack.params)
     spec.order, spec.order_params = stack.order, list(stack.order_params)

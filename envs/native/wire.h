@@ -22,6 +22,8 @@ struct Wire {
         return static_cast<int64_t>((ip_bytes + overhead_bytes) * ps_per_byte + 0.5);
     }
 
+    uint64_t BytesPerS() const { return static_cast<uint64_t>(1e12 / ps_per_byte + 0.5); }
+
     // When a packet whose last bit leaves at `end_ps` is at the far end. Events fall on whole nanoseconds.
     int64_t ArrivalNs(int64_t end_ps) const { return (end_ps + kPsPerNs - 1) / kPsPerNs + delay_ns; }
 

@@ -56,10 +56,12 @@ def run_plain(
         )
     network = scenario.network()
     buffers = [buffer for link in network.links for buffer in (link.a_buffer, link.b_buffer) if buffer is not None]
-    if network.pools or any(b.red or b.control_first or b.mark_on_departure for b in buffers):
+    if network.pools or any(
+        b.red or b.control_first or b.mark_on_departure or b.classes > 1 or b.programs for b in buffers
+    ):
         raise ConfigError(
-            "Scenario.topology must not set red, control_first, mark_on_departure or shared_buffer_bytes in an "
-            "ordinary ns-3 program, whose queue discs know drop-tail and step marking"
+            "Scenario.topology must not set red, control_first, mark_on_departure, classes, programs or "
+            "shared_buffer_bytes in an ordinary ns-3 program, whose queue discs know drop-tail and step marking"
         )
     spec = Ns3Datapath.spec_of(scenario, flows, HostStack(transport=transport), seed)
     from ncc.envs.ns3 import _ns3

@@ -25,6 +25,7 @@ Knows = Literal["sizes", "backlog", "services"]
 LearnsFrom = Literal["host", "neighbourhood"]
 
 Neighbourhoods = Literal["uplink", "receivers", "both"]
+Routing = Literal["ecmp", "symmetric"]
 
 
 class Transport(Value, frozen=True):
@@ -160,6 +161,9 @@ class Scenario(Value, frozen=True):
     false, all leave at once."""
     sharing_lying: tuple[Name, ...] = ()
     """Hosts that always report to others that they are idle."""
+    routing: Routing = "ecmp"
+    """Way of a flow among paths of equal length. `ecmp`: a hash at each switch, another one for what comes back.
+    `symmetric`: ACKs take the way of their data, in the other direction."""
     transport: Transport = Transport()
     nic: Nic = Nic()
 
@@ -247,6 +251,9 @@ class Scenario(Value, frozen=True):
         traffic = [part for _, part in plain["workload"]]
         for part, key, default in (
             (plain, "neighbourhoods", "uplink"),
+            (plain, "routing", "ecmp"),
+            (plain["topology"], "classes", 1),
+            (plain["topology"], "programs", ()),
             (plain, "sharing_silent_from_s", 0.0),
             (plain, "sharing_unsynchronised", False),
             (plain["nic"], "knows", "sizes"),

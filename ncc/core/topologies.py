@@ -15,12 +15,14 @@ from ncc.core.topology import (
     MAX_POOL_BYTES,
     Alpha,
     Buffer,
+    Classes,
     Group,
     Link,
     Neighbourhood,
     Node,
     NodeKind,
     Pool,
+    Program,
     Red,
     Topology,
     check_marks,
@@ -44,6 +46,10 @@ class TopologySpec(Value, frozen=True, tag_field="kind"):
     """Send packets without payload ahead of data at switch ports."""
     mark_on_departure: bool = False
     """Mark packets as they leave a queue instead of as they join it; see `Buffer.mark_on_departure`."""
+    classes: Classes = 1
+    """Queues of strict priority of every switch port; see `Buffer.classes`."""
+    programs: tuple[Program, ...] = ()
+    """Programs of every switch port; see `Buffer.programs`."""
     shared_buffer_bytes: Annotated[int, Meta(ge=0, le=MAX_POOL_BYTES)] = 0
     """Size of each pool that ports of a switch share beyond their own buffers; 0: none."""
     dt_alpha: Alpha = 1.0
@@ -248,7 +254,8 @@ class TwoDatacentres(TopologySpec, frozen=True, tag="two_datacentres"):
 
     def build(self) -> Topology:
         net = _Builder(self)
-        wan = Buffer(size_bytes=self.wan_buffer_bytes, control_first=self.control_first)
+        ports = {name: getattr(self, name) for name in ("control_first", "classes", "programs")}
+        wan = Buffer(size_bytes=self.wan_buffer_bytes, **ports)
         borders = [net.switch("border0"), net.switch("border1")]
         net.link(borders[0], borders[1], self.wan_rate_bps, delay_s=self.wan_delay_s, buffer=wan)
         groups, areas = {}, []
@@ -315,13 +322,11 @@ class _Builder:
         self.pools: list[Pool] = []
         self._spec = spec
         self._leaf_delay_s = spec.delay_s if leaf_delay_s is None else leaf_delay_s
+        same = ("mark_threshold_bytes", "red", "control_first", "mark_on_departure", "classes", "programs")
         self._buffer = Buffer(
             size_bytes=spec.buffer_bytes,
-            mark_threshold_bytes=spec.mark_threshold_bytes,
-            red=spec.red,
             pool=0 if spec.shared_buffer_bytes else None,
-            control_first=spec.control_first,
-            mark_on_departure=spec.mark_on_departure,
+            **{name: getattr(spec, name) for name in same},
         )
         self._pooled: dict[int, tuple[int, Buffer]] = {}  # by switch: ports in its newest pool, and their buffer
 

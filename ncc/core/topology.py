@@ -20,6 +20,8 @@ from ncc.core.value import Count, Delay, Fraction, LineRate, Name, Natural, Valu
 
 Alpha = Annotated[float, Meta(ge=1 / 1024, le=1024)]
 """Alpha of dynamic thresholds, in steps of 1/1024. Chips offer powers of 2 from 1/128 to 8 (bai2020 section IV-B)."""
+Classes = Annotated[int, Meta(ge=1, le=8)]
+"""Classes of a port: switches have up to 8 (IEEE 802.1Q)."""
 MAX_POOL_BYTES = 2**43
 """Largest pool in bytes, so that `alpha` times its size fits 64 bits."""
 
@@ -83,6 +85,14 @@ class Pool(Value, frozen=True):
         return int(self.size_bytes * self.alpha / (1 + self.alpha))
 
 
+class Program(Value, frozen=True):
+    """A program at a switch port: one of `baselines/` with an NCC_SW_REGISTER line (`baselines/switch.h`)."""
+
+    name: Name
+    params: tuple[tuple[Name, int], ...] = ()
+    """Parameters that are not the program's defaults, by name, in its own integer units."""
+
+
 class Buffer(Value, frozen=True):
     """The finite egress queue of a switch port, counted in bytes of IP packets.
 
@@ -105,6 +115,11 @@ class Buffer(Value, frozen=True):
     The signal is then younger by the time that they waited (the switch of bai2020, section V-B). Simulators need one
     more event for every packet that waits.
     """
+    classes: Classes = 1
+    """Queues of strict priority, class 0 first, in one buffer. Packets without data have class 0, data the class of its
+    tag (`HostStack.tags`), the last one for tags beyond it; 1: first in, first out."""
+    programs: tuple[Program, ...] = ()
+    """Programs of the port, which run one after the other."""
 
     def check(self) -> None:
         if self.pool is None and self.size_bytes == 0:

@@ -203,7 +203,7 @@ class Controller(Value, frozen=True):
     def digest(self) -> str:
         """Digest as of any value, in which keys of later versions count only where they are set."""
         plain = self.to_dict()
-        for key, default in (("hold", False), ("messages", "packets")):
+        for key, default in (("hold", False), ("messages", "packets"), ("tags", "none"), ("tag_params", ())):
             if plain["stack"][key] == default:
                 del plain["stack"][key]
         if plain["receivers"] is None:

@@ -27,6 +27,10 @@ class HostStack(Value, frozen=True):
     params: tuple[tuple[Name, int], ...] = ()
     order: Name = "fifo"
     order_params: tuple[tuple[Name, int], ...] = ()
+    tags: Name = "none"
+    """Class and rank of data packets, for ports with classes or programs that serve by rank: ``none``, or one of
+    `baselines/tags/`."""
+    tag_params: tuple[tuple[Name, int], ...] = ()
     hold: bool = False
     """Flows send nothing but their SYN until their receiver says when (`ncc.core.receivers`); one that hears nothing
     for two periods begins, one without a SYN later by what the longest queue takes. If applications announce their

@@ -20,7 +20,7 @@ from ncc.harness.run import Run
 from ncc.metrics.catalogue import Better, Metric
 from ncc.metrics.summary import summarise
 
-Statistic = Literal["mean", "min", "p50", "p95", "p99", "p999", "max"]
+Statistic = Literal["mean", "min", "p50", "p95", "p99", "p999", "max", "std"]
 Course = tuple[FloatArray, FloatArray]
 """Time in seconds and the value then, both [n_epochs]."""
 
@@ -31,6 +31,8 @@ def statistic(values: FloatArray, name: Statistic) -> float:
     """A statistic of values; NaN of nothing. `p999` is the 99.9th percentile; percentiles interpolate linearly."""
     if not len(values):
         return math.nan
+    if name == "std":
+        return float(np.std(values))
     return float(np.mean(values) if name == "mean" else np.percentile(values, _PERCENTILES[name]))
 
 

@@ -168,7 +168,7 @@ def _controller(
     controller = policies.resolved(controller)
     if stack:
         merged = controller.stack.to_dict()
-        for part, its in (("transport", "params"), ("order", "order_params")):
+        for part, its in (("transport", "params"), ("order", "order_params"), ("tags", "tag_params")):
             if stack.get(part, merged[part]) != merged[part]:
                 merged[its] = []
         plain = {**controller.to_dict(), "stack": {**merged, **stack}}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Additions in a copy of the sources, which are built and run.
 
-A controller is one header, one card and one YAML. A measured column is a field of the table, and a line where it is
-measured. A feature of the observation is YAML and one function.
+A controller is one header, one card and one YAML, and so is a program of a switch. A measured column is a field of the
+table, and a line where it is measured. A feature of the observation is YAML and one function.
 """
 
 import json
@@ -40,6 +40,9 @@ ADDED = {
     "baselines/toy.h": toy.HEADER,
     "baselines/cards/toy.md": toy.CARD,
     "configs/controllers/toy.yaml": toy.YAML,
+    "baselines/toy_port.h": toy.PORT_HEADER,
+    "baselines/cards/toy_port.md": toy.PORT_CARD,
+    "configs/scenario/toy_port.yaml": toy.PORT_YAML,
     "baselines/broken.h": toy.BROKEN_HEADER,
     "configs/controllers/no_window.yaml": toy.broken_yaml("no_window", 1),
     "configs/controllers/below_zero.yaml": toy.broken_yaml("below_zero", 2),
@@ -102,6 +105,7 @@ packetsim = ("scenario=dumbbell", "datapath=packetsim", "seeds=1", "workers=1")
 quick = ("scenario.topology.delay_s=1e-4", "scenario.transport.delayed_ack_pkts=1", "out=o")
 done = {name: ran(f"controller={name}", *packetsim, f"out={name}") for name in sys.argv[1:]}
 done["compared"] = ran("controller=[toy,dctcp]", *packetsim, *quick)
+done["ported"] = ran("controller=dctcp", "scenario=toy_port", *packetsim[1:], "out=p")
 done["listed"] = ran("controller=list")
 from docs.hooks.figures import filled
 from ncc.baselines.registry import controllers
@@ -182,6 +186,17 @@ def test_it_runs_through_the_harness_by_its_name(copy: Path, used: dict[str, Any
     assert np.allclose(fct_s, by_hand_s, rtol=0.01)
     dctcp = stored["dctcp"].load()
     assert (dctcp.records.flows.finish_s - dctcp.flows.start_s < 0.5 * fct_s).all()
+
+
+def test_a_program_of_a_switch_runs_by_its_name(copy: Path, used: dict[str, Any]) -> None:
+    status, _, err = used["done"]["ported"]
+    assert status == 0, err
+    (stored,) = load_evaluation(copy / "p" / "packetsim").runs
+    run = stored.load()
+    port = run.scenario.network().port("left->right")
+    came = int(run.records.flows.sent_pkts.sum() - run.records.ports.dropped_data_pkts[:port].sum())
+    assert run.records.ports.dropped_data_pkts[port] == came // 50
+    assert not np.isnan(run.records.flows.finish_s).any()
 
 
 def test_a_measured_column_is_in_results_and_in_the_docs(copy: Path, used: dict[str, Any]) -> None:

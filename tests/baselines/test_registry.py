@@ -83,18 +83,22 @@ FOLDER = Path(ncc.baselines.__file__).parent
 
 
 def needs_card(header: Path) -> bool:
-    """A controller (it is registered) or what a switch does to a packet (it admits); not what these share."""
+    """A controller or program (it is registered) or what a switch does to a packet; not what these share."""
     text, name = header.read_text(), re.escape(header.stem)
-    return bool(re.search(rf"^NCC_CC_REGISTER\w*\({name}\b", text, re.M) or re.search(rf"\bncc_{name}_admit\(", text))
+    registered = rf"^NCC_(CC|SW)_REGISTER\w*\({name}\b"
+    return bool(re.search(registered, text, re.M) or re.search(rf"\bncc_{name}_admit\(", text))
 
 
 DESCRIBED = sorted(header.stem for header in FOLDER.glob("*.h") if needs_card(header))
+PROGRAMS = {name: rows for name, _, _, rows in _baselines.programs()}
+TAGS = {name: rows for name, _, rows in _baselines.tags()}
 
 
 def test_who_needs_a_card_is_found() -> None:
-    assert {"step_mark", "red", "dynamic_threshold", "bcc"} == set(DESCRIBED) - set(controllers())
-    assert set(controllers()) <= set(DESCRIBED)
-    assert {card.stem for card in (FOLDER / "cards").glob("*.md")} <= set(DESCRIBED), "a card of what is not there"
+    assert {"step_mark", "red", "dynamic_threshold", "bcc"} == set(DESCRIBED) - set(controllers()) - set(PROGRAMS)
+    assert {*controllers(), *PROGRAMS} <= set(DESCRIBED)
+    cards = {card.stem for card in (FOLDER / "cards").glob("*.md")}
+    assert cards <= {*DESCRIBED, *TAGS}, "a card of what is not there"
 
 
 @pytest.mark.parametrize("name", DESCRIBED)
@@ -111,3 +115,12 @@ def test_a_controller_s_card_states_its_parameters(name: str) -> None:
     text = (FOLDER / "cards" / f"{name}.md").read_text()
     for param in controller(name).params:
         assert f"| `{param.name}` | {param.default} | {param.min}..{param.max} |" in text
+
+
+@pytest.mark.parametrize("name", sorted({**PROGRAMS, **TAGS}))
+def test_a_program_s_or_tag_s_parameters_stand_in_a_card(name: str) -> None:
+    """Tags may stand in the card of the program or the system that they are for."""
+    texts = [card.read_text() for card in (FOLDER / "cards").glob("*.md")]
+    for param, default, low, high, _ in {**PROGRAMS, **TAGS}[name]:
+        row = f"| `{param}` | {default} | {low}..{high} |"
+        assert any(f"`{name}" in text and row in text for text in texts), f"no card has {row}"

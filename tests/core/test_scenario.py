@@ -95,9 +95,9 @@ def drop(*path: str) -> Edit:
 
 W = ("workload", "background")
 RACK_FIELDS = (
-    "bcc, buffer_bytes, control_first, delay_s, dt_alpha, host_rate_bps, hosts, kind, mark_on_departure, "
-    "mark_threshold_bytes, ports_per_pool, red, remote_rate_bps, remotes, shared_buffer_bytes, shared_red, "
-    "uplink_rate_bps"
+    "bcc, buffer_bytes, classes, control_first, delay_s, dt_alpha, host_rate_bps, hosts, kind, "
+    "mark_on_departure, mark_threshold_bytes, ports_per_pool, programs, red, remote_rate_bps, remotes, "
+    "shared_buffer_bytes, shared_red, uplink_rate_bps"
 )
 SMALL = {"kind": "rack", "hosts": 4, "buffer_bytes": 1499, "mark_threshold_bytes": 0}
 POISSON_FIELDS = "announced, destinations, distribution, kind, link, load_frac, sources"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Random small networks on both simulators: every flow, every port and every epoch, number by number."""
 
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -102,9 +103,15 @@ def check_equal(one: object, two: object, where: str) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, err_msg=f"{column.name} {where}")
 
 
-def run_alike(scenario: Scenario, stack: HostStack | str, **how: Any) -> Run:
+def run_alike(
+    scenario: Scenario,
+    stack: HostStack | str,
+    *,
+    simulators: Sequence[Simulator] = (PacketsimDatapath, Ns3Datapath),
+    **how: Any,
+) -> Run:
     """Run on both simulators; every flow, port and epoch must be the same. Returns packetsim's run."""
-    ours, theirs = (run(each, scenario, stack, **how) for each in (PacketsimDatapath, Ns3Datapath))
+    ours, theirs = (run(each, scenario, stack, **how) for each in simulators)
     check_equal(ours.records.flows, theirs.records.flows, "of flows")
     check_equal(ours.records.ports, theirs.records.ports, "of ports")
     for epoch, (one, two) in enumerate(zip(ours.epochs, theirs.epochs, strict=True)):

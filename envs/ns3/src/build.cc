@@ -93,11 +93,39 @@ void Network::BuildPorts()
                 const QueueSpec &queue = link.queue[end];
                 const auto id = static_cast<uint32_t>(2 * i) + static_cast<uint32_t>(end);
                 SharedPool *pool = queue.pool < 0 ? nullptr : &pools_.at(static_cast<size_t>(queue.pool));
-                ports_[id] = std::make_unique<Port>(wire, queue, pool, PortSeed(spec_.seed, id));
+                static const std::vector<ProgramSpec> kNoPrograms;
+                const auto &programs =
+                    queue.programs < 0 ? kNoPrograms : spec_.programs.at(static_cast<size_t>(queue.programs));
+                ports_[id] = std::make_unique<Port>(wire, queue, programs, pool, PortSeed(spec_.seed, id),
+                                                    spec_.mtu_bytes, [this](Frame *frame) { Forget(frame); });
                 if (pool) {
                     pool->ports.push_back(ports_[id].get());
                 }
             }
+        }
+    }
+}
+
+void Network::StartPrograms()
+{
+    for (size_t id = 0; id < ports_.size(); ++id) {
+        Port *port = ports_[id].get();
+        if (port == nullptr) {
+            continue;
+        }
+        port->StartPrograms([port](uint32_t program, int64_t in_ns) {
+            const int64_t due_ns = Simulator::Now().GetTimeStep() + in_ns;
+            Simulator::Schedule(TimeStep(in_ns), &Port::ProgramTimer, port, program, due_ns);
+        });
+        if (!port->sees_reverse()) {
+            continue;
+        }
+        see_windows_ = true;
+        if (Port *other = ports_[id ^ 1].get()) {
+            other->seen_by = port;
+        } else { // the other end is a host's
+            const LinkSpec &link = spec_.links[id / 2];
+            host_of(id % 2 == 0 ? link.b : link.a).nic->seen_by = port;
         }
     }
 }

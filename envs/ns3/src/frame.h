@@ -13,6 +13,7 @@ namespace ncc
 {
 
 class Network;
+class Port;
 
 // A packet and the event of its next hop in one object, which is pooled instead of allocated.
 struct Frame final : ns3::EventImpl {
@@ -32,6 +33,14 @@ struct Frame final : ns3::EventImpl {
     bool ecn_capable = false;
     bool marked = false;         // Congestion Experienced
     bool window_reduced = false; // CWR
+    bool fin = false;            // the last data of its flow
+    bool syn_ack = false, has_window = false;
+    bool lowered = false;      // its window has been, and is to be written into its header
+    uint8_t prio = 0;          // class of its tag (flow_tag.h)
+    uint32_t rank = 0;         // of its tag
+    uint32_t window_shift = 0; // of `window`
+    uint16_t window = 0;       // receive window as in its header; only where programs see what comes back
+    Port *seen_by = nullptr;   // the port back, if its programs see what comes over this link
 
   private:
     void Notify() override; // arrives at `node`

@@ -43,6 +43,9 @@ void Network::Message(uint32_t flow, bool to_receiver, uint32_t grant)
     frame->ip_bytes = Gates::kMessageBytes;
     frame->payload_bytes = 0;
     frame->retransmission = frame->ecn_capable = frame->marked = frame->window_reduced = false;
+    frame->fin = frame->syn_ack = frame->has_window = frame->lowered = false;
+    frame->prio = 0;
+    frame->rank = 0;
     ++messages_;
     if (to_receiver) {
         gates_->Noted(flow, Simulator::Now().GetTimeStep());

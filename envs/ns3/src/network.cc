@@ -3,7 +3,6 @@
 
 #include "ns3/inet-socket-address.h"
 #include "ns3/simulator.h"
-#include "ns3/socket.h"
 
 #include <algorithm>
 #include <limits>
@@ -17,8 +16,6 @@ using namespace ns3;
 namespace
 {
 
-constexpr uint32_t kIpHeaderBytes = 20;
-constexpr uint32_t kTcpHeaderBytes = 20;
 constexpr uint16_t kServerPort = 5000;
 constexpr uint32_t kMaxConnections = 16384; // ns-3's ephemeral ports, 49152 to 65535
 constexpr uint32_t kNoIndex = std::numeric_limits<uint32_t>::max();
@@ -61,6 +58,8 @@ Network::Network(const Spec &spec)
         host.rtt_mean_ns = host.rtt_mean_ns > 0 ? host.rtt_mean_ns : longest;
     }
     BuildGates();
+    tags_ = Tags::Make(spec_.tags, spec_.tag_params);
+    StartPrograms();
     limits_.assign(spec_.agents.size(), std::numeric_limits<double>::infinity());
     uplinks_before_.resize(spec_.uplinks.size());
     if (!spec_.flows.empty()) {
@@ -248,63 +247,10 @@ void Network::Fail(const std::string &message)
     Simulator::Stop();
 }
 
-void Network::Send(uint32_t host, Ptr<Packet> packet)
-{
-    if (!labelled_) { // a reset that ns-3 sends without its socket; it is ignored
-        return;
-    }
-    labelled_ = false;
-    Frame *frame = pool_.Take();
-    frame->network = this;
-    frame->flow = label_.flow;
-    frame->route = connections_[label_.flow]->route;
-    frame->to_receiver = label_.to_receiver;
-    frame->offset_bytes = label_.offset_bytes;
-    frame->retransmission = label_.retransmission;
-    frame->ip_bytes = packet->GetSize() + kIpHeaderBytes;
-    frame->payload_bytes = label_.data ? packet->GetSize() - kTcpHeaderBytes : 0;
-    frame->ecn_capable = label_.ecn_capable && frame->payload_bytes > 0;
-    frame->window_reduced = label_.window_reduced;
-    frame->marked = frame->message = false;
-    if (label_.tagged) {
-        SocketIpTosTag tag;
-        frame->ecn_capable = packet->RemovePacketTag(tag) && (tag.GetTos() & 3) != 0;
-    }
-    frame->packet = packet;
-    if (gates_ && frame->payload_bytes > 0) {
-        gates_->Sent(frame->flow, frame->ip_bytes);
-    }
-    hosts_[host].nic->Send(frame);
-}
-
-void Network::Left(const Frame &frame, int64_t now_ns)
-{
-    if (frame.payload_bytes == 0 || !frame.to_receiver) {
-        return;
-    }
-    FlowRecord &record = records_[frame.flow];
-    ++record.sent_pkts;
-    record.retransmitted_pkts += frame.retransmission;
-    HostSocket &sender = *connections_[frame.flow]->sender;
-    views_[frame.flow].Left(frame.offset_bytes - sender.earlier_bytes() + frame.payload_bytes, now_ns);
-    if (frame.joined_ns < now_ns && frame.offset_bytes == sender.una_bytes()) {
-        sender.HeadLeft();
-    }
-}
-
-void Network::Drained(uint32_t flow)
-{
-    Connection &connection = *connections_[flow];
-    if (!connection.acknowledged) {
-        connection.sender->Wake();
-    } else if (connection.queue.frames.empty()) {
-        Done(flow);
-    }
-}
-
 void Network::Leave(const Port &port, Frame *frame, int64_t in_ns)
 {
     frame->node = port.wire().to;
+    frame->seen_by = port.seen_by;
     Simulator::Schedule(TimeStep(in_ns), Ptr<EventImpl>(frame));
 }
 
@@ -324,8 +270,13 @@ void Network::Arrive(Frame *frame)
     const FlowSpec &spec = spec_.flows[frame->flow];
     const uint32_t dst = frame->to_receiver ? spec.dst : spec.src;
     if (node != dst) {
-        Port &port = *ports_[routes_.Port(node, dst, frame->route)];
         const int64_t now = Simulator::Now().GetTimeStep();
+        if (frame->seen_by) {
+            frame->seen_by->Reverse(frame, now);
+        }
+        const bool back = spec_.symmetric && !frame->to_receiver;
+        Port &port = *ports_[back ? routes_.PortBack(node, spec.src, spec.dst, frame->route)
+                                  : routes_.Port(node, dst, frame->route)];
         const int64_t arrival = port.Enqueue(frame, now);
         if (arrival >= 0) {
             Leave(port, frame, arrival - now);
@@ -355,6 +306,9 @@ void Network::Arrive(Frame *frame)
         records_[frame->flow].ce_pkts += frame->marked && frame->payload_bytes > 0;
         connection->receiver->Receive(frame);
     } else {
+        if (frame->lowered) {
+            WriteWindow(*frame);
+        }
         connection->sender->Receive(frame);
     }
 }

@@ -14,6 +14,7 @@
 #include "routes.h"
 #include "socket.h"
 #include "spec.h"
+#include "tags.h"
 #include "transport.h"
 
 #include "ns3/ipv4-address.h"
@@ -134,6 +135,9 @@ class Network
     void BuildHosts();
     void BuildPorts();
     void BuildGates();
+    void StartPrograms();
+    void Describe(Frame &frame) const; // sets what tags and programs need of it
+    static void WriteWindow(Frame &frame);
     void StartFlows(); // starts the flows due now, and schedules the next
     void StartFlow(uint32_t flow);
     void ScheduleWrite(uint32_t flow, uint64_t written_bytes); // schedules the next piece, if there is one
@@ -171,6 +175,8 @@ class Network
     bool labelled_ = false;
     size_t next_flow_ = 0, live_ = 0;
     int64_t finished_ = 0, epoch_ = 0, now_ns_ = 0;
+    std::unique_ptr<Tags> tags_;   // null: none
+    bool see_windows_ = false;     // programs see receive windows
     std::unique_ptr<Gates> gates_; // null without receivers' control
     uint64_t messages_ = 0;
     std::string fault_;

@@ -152,6 +152,7 @@ void Nic::Transmit(Frame *frame, bool limited, int64_t now_ns)
     free_ps_ = start_ps + wire_.SerialisationPs(frame->ip_bytes);
     const int64_t arrival_ns = wire_.ArrivalNs(free_ps_);
     frame->node = wire_.to;
+    frame->seen_by = seen_by;
     ns3::Simulator::Schedule(ns3::TimeStep(arrival_ns - now_ns), ns3::Ptr<ns3::EventImpl>(frame));
 }
 

@@ -55,6 +55,7 @@ class Nic
     const PortTotals &totals() const { return totals_; }
     int64_t limited_bytes() const { return limited_bytes_; } // IP packets sent under the limit
     const Wire &wire() const { return wire_; }
+    Port *seen_by = nullptr; // the switch's port back, if its programs see what this sends
 
   private:
     struct WireFree final : ns3::EventImpl {

@@ -6,10 +6,19 @@
 namespace ncc
 {
 
-Port::Port(const Wire &wire, const QueueSpec &queue, SharedPool *pool, uint64_t seed)
+Port::Port(const Wire &wire, const QueueSpec &queue, const std::vector<ProgramSpec> &programs, SharedPool *pool,
+           uint64_t seed, uint32_t mtu_bytes, std::function<void(Frame *)> gone)
     : wire_(wire), discipline_(queue, pool, seed), pool_(pool), control_first_(queue.control_first),
-      held_(queue.control_first || queue.mark_leaving ? std::make_unique<Held>() : nullptr)
+      classes_(static_cast<size_t>(queue.classes)),
+      programs_(programs.empty() ? nullptr : std::make_unique<Programs>(programs, seed)), gone_(std::move(gone)),
+      size_bytes_(queue.buffer_bytes), mtu_bytes_(mtu_bytes)
 {
+    const bool ranked = programs_ && programs_->need(NCC_SW_RANKED);
+    if (queue.control_first || queue.mark_leaving || classes_ > 1 || ranked ||
+        (programs_ && programs_->need(NCC_SW_DEQUEUE))) {
+        held_ = std::make_unique<Held>();
+        held_->ranked = ranked;
+    }
 }
 
 void Port::Integrate(int64_t until_ps)
@@ -56,40 +65,45 @@ void Port::Advance(int64_t now_ns)
     Integrate(now_ps);
 }
 
-// Returns true if the frame may join the queue or go to an idle transmitter, and marks it if it must be marked.
-bool Port::Admit(Frame *frame, bool waits, int64_t now_ns)
+// Whether a planned fault drops the frame.
+bool Port::Planned(const Frame &frame)
+{
+    return frame.payload_bytes > 0 && std::erase_if(drops_in_, [](uint64_t &in) { return --in == 0; }) > 0;
+}
+
+// Decides if the frame may join the queue or go to an idle transmitter, and if it must be marked.
+ncc_verdict Port::Admit(const Frame &frame, bool waits, bool planned, int64_t now_ns)
 {
     if (discipline_.shared()) { // departures are computed late, but the other queues must be up to date
         for (Port *port : pool_->ports) {
             port->Advance(now_ns);
         }
     }
-    const bool data = frame->payload_bytes > 0;
-    if (!drops_in_.empty() && data && std::erase_if(drops_in_, [](uint64_t &in) { return --in == 0; }) > 0) {
-        ++totals_.dropped_pkts;
-        ++totals_.dropped_data_pkts;
-        return false;
+    if (planned) {
+        return NCC_DROP;
     }
-    if (mark_in_ > 0 && data && --mark_in_ == 0) {
-        ++totals_.marked_pkts;
-        frame->marked = true;
+    const bool mark = mark_in_ > 0 && frame.payload_bytes > 0 && --mark_in_ == 0;
+    ncc_verdict verdict = NCC_PASS;
+    if (waits) {
+        verdict = discipline_.Admit(static_cast<uint64_t>(queue_bytes_), frame.ip_bytes, frame.ecn_capable);
     }
-    if (!waits) {
-        return true;
+    return mark && verdict == NCC_PASS ? NCC_MARK : verdict;
+}
+
+void Port::Count(const Frame &frame, ncc_verdict verdict)
+{
+    totals_.dropped_pkts += verdict == NCC_DROP;
+    totals_.dropped_data_pkts += verdict == NCC_DROP && frame.payload_bytes > 0;
+    totals_.marked_pkts += verdict == NCC_MARK;
+}
+
+// A packet without data has the first class where it may overtake, and else that of all.
+size_t Port::ClassOf(const Frame &frame) const
+{
+    if (frame.payload_bytes == 0) {
+        return control_first_ || classes_ > 1 ? 0 : 1;
     }
-    switch (discipline_.Admit(static_cast<uint64_t>(queue_bytes_), frame->ip_bytes, frame->ecn_capable)) {
-    case NCC_DROP:
-        ++totals_.dropped_pkts;
-        totals_.dropped_data_pkts += data;
-        return false;
-    case NCC_MARK:
-        ++totals_.marked_pkts;
-        frame->marked = true;
-        break;
-    case NCC_PASS:
-        break;
-    }
-    return true;
+    return classes_ == 1 ? 1 : std::min<size_t>(frame.prio, classes_ - 1);
 }
 
 int64_t Port::Enqueue(Frame *frame, int64_t now_ns)
@@ -98,14 +112,27 @@ int64_t Port::Enqueue(Frame *frame, int64_t now_ns)
     const int64_t now_ps = now_ns * kPsPerNs;
     const int64_t start_ps = std::max(free_ps_, now_ps);
     const bool waits = start_ps > now_ps || held_pkts() > 0;
-    if (!Admit(frame, waits, now_ns)) {
+    const bool planned = !drops_in_.empty() && Planned(*frame);
+    ncc_verdict verdict = Admit(*frame, waits, planned, now_ns);
+    uint64_t rank = 0;
+    if (programs_) {
+        verdict = Programmed(frame, verdict, planned, rank, now_ns);
+    }
+    Count(*frame, verdict);
+    if (verdict == NCC_DROP) {
         return kDropped;
     }
+    frame->marked |= verdict == NCC_MARK;
     if (waits) {
         Join(frame->ip_bytes);
         if (held_) {
             frame->joined_ns = now_ns;
-            (control_first_ && frame->payload_bytes == 0 ? held_->control : held_->data).push_back(frame);
+            ++held_->pkts;
+            if (held_->ranked) {
+                held_->by_rank.Push(frame, rank, frame->flow);
+            } else {
+                held_->of[ClassOf(*frame)].push_back(frame);
+            }
             return kHeld;
         }
         queue_.push_back({now_ns, start_ps, frame->ip_bytes});
@@ -113,6 +140,7 @@ int64_t Port::Enqueue(Frame *frame, int64_t now_ns)
         MarkLeaving(frame);
         ++totals_.tx_pkts;
         totals_.tx_bytes += frame->ip_bytes;
+        Leaving(frame, now_ns);
     }
     free_ps_ = start_ps + wire_.SerialisationPs(frame->ip_bytes);
     return wire_.ArrivalNs(free_ps_);
@@ -121,13 +149,21 @@ int64_t Port::Enqueue(Frame *frame, int64_t now_ns)
 Port::Started Port::Next(int64_t now_ns)
 {
     Integrate(now_ns * kPsPerNs);
-    std::deque<Frame *> &turn = held_->control.empty() ? held_->data : held_->control;
-    Frame *frame = turn.front();
-    turn.pop_front();
+    Frame *frame;
+    if (held_->ranked) {
+        frame = held_->by_rank.Pop();
+    } else {
+        const auto turn =
+            std::find_if(held_->of.begin(), held_->of.end(), [](const auto &each) { return !each.empty(); });
+        frame = turn->front();
+        turn->pop_front();
+    }
+    --held_->pkts;
     Leave(frame->ip_bytes, now_ns * kPsPerNs, frame->joined_ns);
     MarkLeaving(frame);
     // Events fall on whole nanoseconds; the fraction of the last packet's end is carried over.
     free_ps_ += wire_.SerialisationPs(frame->ip_bytes);
+    Leaving(frame, now_ns);
     return {frame, wire_.ArrivalNs(free_ps_)};
 }
 

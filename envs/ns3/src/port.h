@@ -4,11 +4,15 @@
 
 #include "discipline.h"
 #include "frame.h"
+#include "programs.h"
+#include "ranked_queue.h"
 #include "records.h"
 #include "wire.h"
 
+#include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -24,14 +28,23 @@ struct SharedPool : Pool {
 };
 
 // A FIFO of known speed knows at a packet's arrival when its transmission will start. A hop therefore takes one event
-// (the arrival at the far end), and the queue is updated only when its state is needed. A port that sends control
-// packets first cannot know this time, and one that marks on departure cannot know the marks: these hold waiting
-// packets, and take a second event for each.
+// (the arrival at the far end), and the queue is updated only when its state is needed. A port with classes or ranks
+// cannot know this time, and one that marks on departure or has programs for it cannot know the marks: these hold
+// waiting packets, and take a second event for each.
 class Port
 {
   public:
     // `pool` is that of `queue.pool` and outlives this; null: none. It must list this port before packets come.
-    Port(const Wire &wire, const QueueSpec &queue, SharedPool *pool, uint64_t seed);
+    // `programs` empty: none. `gone` gets a frame that others have pushed out of the queue.
+    Port(const Wire &wire, const QueueSpec &queue, const std::vector<ProgramSpec> &programs, SharedPool *pool,
+         uint64_t seed, uint32_t mtu_bytes, std::function<void(Frame *)> gone);
+
+    // Programs (switch.h). `arm(program, delay_ns)` is to call `ProgramTimer`.
+    void StartPrograms(std::function<void(uint32_t, int64_t)> arm);
+    void ProgramTimer(uint32_t program, int64_t now_ns);
+    bool sees_reverse() const { return programs_ && programs_->need(NCC_SW_REVERSE); }
+    void Reverse(Frame *frame, int64_t now_ns); // it has come over this port's link
+    Port *seen_by = nullptr;                    // the port back, if its programs see what this one sends
 
     static constexpr int64_t kDropped = -1, kHeld = -2;
 
@@ -40,7 +53,7 @@ class Port
     int64_t Enqueue(Frame *frame, int64_t now_ns);
 
     // While frames are held, the caller must call `Next` at `free_ns`, which changes with each call.
-    size_t held_pkts() const { return held_ ? held_->control.size() + held_->data.size() : 0; }
+    size_t held_pkts() const { return held_ ? held_->pkts : 0; }
     int64_t free_ns() const { return (free_ps_ + kPsPerNs - 1) / kPsPerNs; }
 
     // Starts the next held frame; `arrival_ns` is its arrival at the far end.
@@ -72,11 +85,22 @@ class Port
         int64_t joined_ns, start_ps;
         uint32_t bytes;
     };
-    struct Held { // each in order of transmission
-        std::deque<Frame *> control, data;
+    struct Held { // by class, the most urgent first; or by rank
+        std::array<std::deque<Frame *>, NCC_SW_CLASSES> of;
+        RankedQueue<Frame *> by_rank;
+        size_t pkts = 0;
+        bool ranked = false;
     };
 
-    bool Admit(Frame *frame, bool waits, int64_t now_ns);
+    ncc_verdict Admit(const Frame &frame, bool waits, bool planned, int64_t now_ns);
+    bool Planned(const Frame &frame);
+    ncc_verdict Programmed(Frame *frame, ncc_verdict verdict, bool planned, uint64_t &rank, int64_t now_ns);
+    ncc_verdict Call(ncc_sw_needs hook, ncc_sw_packet &packet, ncc_verdict verdict, int64_t now_ns);
+    bool MakeRoom(uint32_t ip_bytes, uint64_t rank);
+    void Leaving(Frame *frame, int64_t now_ns);
+    ncc_sw_port Seen(int64_t now_ns) const;
+    size_t ClassOf(const Frame &frame) const;
+    void Count(const Frame &frame, ncc_verdict verdict);
     void Join(uint32_t bytes);
     void Leave(uint32_t bytes, int64_t start_ps, int64_t joined_ns);
     void MarkLeaving(Frame *frame);
@@ -88,7 +112,13 @@ class Port
     PortTotals totals_;
     std::deque<Waiting> queue_; // used by a FIFO
     bool control_first_;
+    size_t classes_;
     std::unique_ptr<Held> held_; // null: a FIFO
+    std::unique_ptr<Programs> programs_;
+    std::function<void(uint32_t, int64_t)> arm_;
+    std::function<void(Frame *)> gone_;
+    int64_t size_bytes_;
+    uint32_t mtu_bytes_;
     int64_t queue_bytes_ = 0;
     int64_t free_ps_ = 0; // time at which the transmitter has sent everything
     int64_t updated_ps_ = 0;

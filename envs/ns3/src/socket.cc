@@ -28,6 +28,7 @@ HostSocket::HostSocket(Network &network, uint32_t flow, bool sender, Echo echo, 
     : network_(network), flow_(flow), sender_(sender), echo_(echo), rtt_noise_(rtt_noise),
       modern_(network.spec().modern)
 {
+    m_txBuffer->SetRWndCallback(MakeCallback(&HostSocket::OfferedBytes, this));
     if (modern_ && sender) {
         m_rateOps = CreateObject<ArrivalProbe>(*this);
     }
@@ -144,6 +145,14 @@ uint32_t HostSocket::AvailableWindow() const
     }
     held_back_ = true;
     return 0;
+}
+
+uint32_t HostSocket::OfferedBytes() const
+{
+    const uint32_t window = m_rWnd, sent = m_tcb->m_highTxMark.Get() - m_txBuffer->HeadSequence();
+    const uint32_t unsent = m_txBuffer->SizeFromSequence(m_tcb->m_highTxMark);
+    const bool part = sent > 0 && window >= sent && window - sent < std::min(m_tcb->m_segmentSize, unsent);
+    return part ? sent - 1 : window;
 }
 
 void HostSocket::Outgoing(uint64_t offset_bytes, bool retransmission, bool cwr, bool data)

@@ -125,6 +125,8 @@ class HostSocket final : public ns3::TcpSocketBase
     void OfferAndSend();
     void Offer(ns3::Ptr<ns3::Socket> socket, uint32_t available);
     ncc_u64 TakeDelivered(); // newly acknowledged payload, also by SACK, each byte once
+    // The receive window, but for room of less than a packet, which ns-3 would fill with a part of one.
+    uint32_t OfferedBytes() const;
     void Outgoing(uint64_t offset_bytes, bool retransmission, bool cwr, bool data);
     void GivenUp(ns3::Ptr<ns3::Socket> socket);
     void SetRto();

@@ -37,6 +37,7 @@ Network::Network(const Spec &spec)
     BuildParts();
     CheckFlows();
     BuildGates();
+    StartPrograms();
     StartRtts();
     limits_.assign(spec_.agents.size(), std::numeric_limits<double>::infinity());
     uplinks_before_.resize(spec_.uplinks.size());
@@ -64,6 +65,7 @@ void Network::BuildParts()
         pools_.emplace_back(pool);
     }
     departures_.resize(pools_.size());
+    tags_ = Tags::Make(spec_.tags, spec_.tag_params);
     views_.reserve(spec_.flows.size());
     for (uint32_t port = 0; port < 2 * spec_.links.size(); ++port) {
         const LinkSpec &link = spec_.links[port / 2];
@@ -85,7 +87,10 @@ void Network::BuildParts()
         if (queue.pool >= 0) {
             pool = &pools_.at(static_cast<size_t>(queue.pool));
         }
-        ports_.back() = Port(queue, pool, PortSeed(spec_.seed, port));
+        static const std::vector<ProgramSpec> kNoPrograms;
+        const auto &programs =
+            queue.programs < 0 ? kNoPrograms : spec_.programs.at(static_cast<size_t>(queue.programs));
+        ports_.back() = Port(queue, programs, pool, PortSeed(spec_.seed, port));
     }
 }
 

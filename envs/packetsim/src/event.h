@@ -22,6 +22,7 @@ enum class EventKind : uint8_t {
     kWrite,   // an application writes another piece of a flow; index: connection
     kGate,    // flows that wait at a gate may send; index: gate
     kLeave,   // a receiver's message leaves; index: its place (Gates)
+    kProgram, // the timer of a program of a port; index: its number
 };
 
 // Order and meaning of an event in one word, so that an event has 16 bytes and compares as one number: 37 bits of order

@@ -82,7 +82,8 @@ void Network::ChoosePath(uint32_t slot, const FlowSpec &flow)
         const uint32_t id = connections_[slot].flow;
         uint32_t node = from;
         for (uint32_t hop = 0;; ++hop) {
-            const uint32_t port = routes_.Port(node, to, id);
+            const bool back = spec_.symmetric && to == flow.src;
+            const uint32_t port = back ? routes_.PortBack(node, flow.src, flow.dst, id) : routes_.Port(node, to, id);
             node = links_[port].wire.to;
             if (hop > 0) {
                 ports[hop - 1] = port;

@@ -90,6 +90,9 @@ void Network::Handle(const Event &event)
     case EventKind::kLeave:
         gates_->Leave(index);
         return;
+    case EventKind::kProgram:
+        ProgramTimer(index);
+        return;
     }
 }
 
@@ -103,6 +106,9 @@ void Network::Arrive(uint32_t port)
     if (!link.packets.empty()) {
         const InFlight &head = pool_[link.packets.front()];
         scheduler_.Push({head.arrival_ns, head.word});
+    }
+    if (link.seen_by != kNone) [[unlikely]] {
+        Reverse(link.seen_by, place);
     }
     const uint32_t next = pool_[place].next_port;
     if (next == kNone) {
@@ -127,7 +133,12 @@ void Network::Arrive(uint32_t port)
     }
     port.Advance(pool_, link, now_ns_);
     InFlight &entry = pool_[place];
-    const ncc_verdict verdict = port.Admit(link, entry.packet, fault, now_ns_);
+    ncc_verdict verdict = port.Admit(link, entry.packet, fault, now_ns_);
+    uint64_t rank = 0;
+    if (port.programs()) [[unlikely]] {
+        verdict = Enqueue(index, place, verdict, fault, rank);
+    }
+    port.Count(entry.packet, verdict);
     if (verdict == NCC_DROP) {
         ++dropped_;
         pool_.Release(place);
@@ -139,10 +150,13 @@ void Network::Arrive(uint32_t port)
         if (departures && link.waiting != kNone) {
             departures->Expect(index, link.waiting_ps);
         }
+        if (port.holds()) {
+            Leaving(index, place);
+        }
         OnLink(index, place);
         return;
     }
-    port.Hold(pool_, place, verdict, now_ns_);
+    port.Hold(pool_, place, verdict, rank, connections_[entry.packet.connection].flow, now_ns_);
     if (port.waiting_pkts() == 1) {
         Schedule(Port::FreeNs(link), EventKind::kTransmit, index);
     }
@@ -165,7 +179,9 @@ void Network::Transmitted(uint32_t index)
     Port &port = ports_[index];
     Link &link = links_[index];
     port.Advance(pool_, link, now_ns_);
-    OnLink(index, port.Next(pool_, link, now_ns_));
+    const uint32_t place = port.Next(pool_, link, now_ns_);
+    Leaving(index, place);
+    OnLink(index, place);
     if (port.waiting_pkts() > 0) {
         Schedule(Port::FreeNs(link), EventKind::kTransmit, index);
     }

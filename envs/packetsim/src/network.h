@@ -21,6 +21,7 @@
 #include "records.h"
 #include "routes.h"
 #include "spec.h"
+#include "tags.h"
 
 #include <cstdint>
 #include <memory>
@@ -109,6 +110,16 @@ class Network
         ++c.in_network;
         ++sent_;
         hosts_[packet.to_receiver() ? c.src_host : c.dst_host].nic->Send(*this, packet);
+    }
+    // Gives a data packet the class and the rank that its host's stack has for it.
+    void Tag(Packet &packet, uint64_t offset_bytes, uint32_t payload_bytes) const
+    {
+        if (tags_) {
+            const ncc_tag_out tag =
+                tags_->Of(views_[connections_[packet.connection].flow], offset_bytes, payload_bytes);
+            packet.prio = static_cast<uint8_t>(std::min<ncc_u32>(tag.prio, NCC_SW_CLASSES - 1));
+            packet.rank = tag.rank;
+        }
     }
     bool limited(const Packet &packet) const { return connections_[packet.connection].limited[packet.way()]; }
     bool HasRoom(uint32_t slot) const
@@ -201,11 +212,20 @@ class Network
     void BuildParts();
     void CheckFlows();
     void BuildGates();
+    void StartPrograms();
     void StartRtts();
     void Handle(const Event &event);
     void Arrive(uint32_t port);
     void Forward(uint32_t port, uint32_t place);
     void Join(uint32_t port, uint32_t place, ncc_verdict fault);
+    // Programs of ports (programs.cc); `rank` is set for ports that serve by it.
+    ncc_verdict Enqueue(uint32_t port, uint32_t place, ncc_verdict verdict, ncc_verdict fault, uint64_t &rank);
+    void Leaving(uint32_t port, uint32_t place); // its transmission begins
+    void Reverse(uint32_t port, uint32_t place); // it has come over this port's link
+    void ProgramTimer(uint32_t program);
+    auto Arms(uint32_t port); // sets timers of its programs
+    ncc_verdict Call(ncc_sw_needs hook, uint32_t port, ncc_sw_packet &packet, ncc_verdict verdict);
+    ncc_sw_packet Seen(const Packet &packet) const;
     void Deliver(uint32_t place);
     void Transmitted(uint32_t port);
     void Expire(TimerKind kind, uint32_t slot, const Event &event);
@@ -245,6 +265,12 @@ class Network
 
     std::vector<Pool> pools_;
     std::vector<Departures> departures_; // by pool
+    std::unique_ptr<Tags> tags_;         // null: none
+    struct ProgramAt {
+        uint32_t port, index;
+    };
+    std::vector<ProgramAt> programs_;     // all programs of all ports
+    std::vector<uint32_t> first_program_; // by port: number of its first one
     std::vector<SackBlocks> sacks_;
     std::vector<uint32_t> free_sacks_, free_slots_;
     IdleConnections idle_; // slots of idle connections

@@ -27,14 +27,17 @@ struct Packet {
     uint32_t number;     // kData: number of the packet; kAck: cumulative, the first missing packet
     uint32_t sack;       // kAck: SACK blocks (Network::sack), or kNone; kGrant: its place (Gates)
     uint16_t ip_bytes;   // IP header, TCP header and payload
-    uint16_t hop;        // links crossed so far
+    uint16_t window;     // kSynAck, kAck: receive window as in the TCP header (RFC 7323 section 2)
+    uint32_t rank;       // kData: of its tag (flow_tag.h); 0: most urgent
+    uint8_t hop;         // links crossed so far
     Kind kind;
-    bool ecn_capable;
-    bool marked;         // Congestion Experienced
-    bool echo;           // kAck: ECN-Echo
-    bool window_reduced; // kData: CWR
-    bool retransmission;
-    uint16_t window; // kSynAck, kAck: receive window as in the TCP header (RFC 7323 section 2)
+    uint8_t prio; // kData: class of its tag
+    bool ecn_capable : 1;
+    bool marked : 1;         // Congestion Experienced
+    bool echo : 1;           // kAck: ECN-Echo
+    bool window_reduced : 1; // kData: CWR
+    bool retransmission : 1;
+    bool fin : 1; // kData: the last of its flow
 
     unsigned way() const { return static_cast<unsigned>(kind) & 1; } // 0: to the receiver, 1: to the sender
     bool to_receiver() const { return way() == 0; }

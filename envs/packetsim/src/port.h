@@ -5,6 +5,8 @@
 #include "link.h"
 
 #include "discipline.h"
+#include "programs.h"
+#include "ranked_queue.h"
 #include "records.h"
 
 #include <algorithm>
@@ -17,21 +19,42 @@ namespace ncc::packetsim
 
 // A FIFO of known speed knows at a packet's arrival when its transmission will start. A hop therefore takes one event
 // (the arrival at the far end), and the queue is updated only when its state is needed. A packet has left the queue
-// once its transmission has begun. A port that sends control packets first cannot know this time, and one that marks on
-// departure cannot know the marks: these take a second event.
+// once its transmission has begun. A port with classes or ranks cannot know this time, and one that marks on departure
+// or has programs for it cannot know the marks: these take a second event.
 class alignas(64) Port
 {
   public:
-    Port() : Port(QueueSpec{}, nullptr, 0) {} // port of a host, which has a Nic instead
-    Port(const QueueSpec &queue, Pool *pool, uint64_t seed)
-        : waiting_(queue.control_first || queue.mark_leaving ? std::make_unique<Classes>() : nullptr),
-          control_first_(queue.control_first), at_switch_(queue.buffer_bytes >= 0), discipline_(queue, pool, seed)
+    Port() : Port(QueueSpec{}, {}, nullptr, 0) {} // port of a host, which has a Nic instead
+    // `programs` empty: none.
+    Port(const QueueSpec &queue, const std::vector<ProgramSpec> &programs, Pool *pool, uint64_t seed)
+        : programs_(programs.empty() ? nullptr : std::make_unique<Programs>(programs, seed)),
+          control_first_(queue.control_first), classes_(static_cast<uint8_t>(queue.classes)),
+          at_switch_(queue.buffer_bytes >= 0), discipline_(queue, pool, seed), size_bytes_(queue.buffer_bytes)
     {
+        const bool ranked = programs_ && programs_->need(NCC_SW_RANKED);
+        if (queue.control_first || queue.mark_leaving || queue.classes > 1 || ranked ||
+            (programs_ && programs_->need(NCC_SW_DEQUEUE))) {
+            waiting_ = std::make_unique<Waiting>();
+            waiting_->ranked = ranked;
+        }
     }
 
     bool at_switch() const { return at_switch_; }
     bool shared() const { return discipline_.shared(); }
     bool holds() const { return waiting_ != nullptr; } // see Hold
+    bool ranked() const { return waiting_ && waiting_->ranked; }
+    Programs *programs() const { return programs_.get(); } // null: none
+    // The port as programs see it; call Advance first.
+    ncc_sw_port Seen(const Link &link, uint32_t mtu_bytes, int64_t now_ns) const
+    {
+        return {static_cast<ncc_u64>(now_ns),
+                link.wire.BytesPerS(),
+                static_cast<ncc_u64>(size_bytes_),
+                static_cast<ncc_u64>(queue_bytes_),
+                static_cast<ncc_u64>(totals_.tx_bytes),
+                mtu_bytes,
+                0};
+    }
 
     // Updates totals, queue and its integral to `now`.
     void Advance(const PacketPool &pool, Link &link, int64_t now_ns)
@@ -49,21 +72,40 @@ class alignas(64) Port
     }
 
     // Decides if the packet may join the queue or go to an idle transmitter, and if it must be marked. Call Advance
-    // first; for a shared buffer, on every port that shares it.
+    // first; for a shared buffer, on every port that shares it. Then call Count with what becomes of it.
     ncc_verdict Admit(const Link &link, const Packet &packet, ncc_verdict fault, int64_t now_ns)
     {
         ncc_verdict verdict = NCC_PASS;
         if (link.free_ps > now_ns * kPsPerNs || (waiting_ && waiting_pkts() > 0)) {
             verdict = discipline_.Admit(static_cast<uint64_t>(queue_bytes_), packet.ip_bytes, packet.ecn_capable);
         }
-        if (fault != NCC_PASS && verdict != NCC_DROP) {
-            verdict = fault;
-        }
+        return fault != NCC_PASS && verdict != NCC_DROP ? fault : verdict;
+    }
+    void Count(const Packet &packet, ncc_verdict verdict)
+    {
         totals_.dropped_pkts += verdict == NCC_DROP;
         totals_.dropped_data_pkts += verdict == NCC_DROP && packet.kind == Kind::kData;
         totals_.marked_pkts += verdict == NCC_MARK;
-        return verdict;
     }
+    // Only if `ranked`: makes room for a packet by pushing out those of larger ranks. Calls gone(place) for each.
+    template <class Gone>
+    bool MakeRoom(PacketPool &pool, uint32_t ip_bytes, uint64_t rank, Gone gone)
+    {
+        RankedQueue<uint32_t> &queue = waiting_->by_rank;
+        while (queue_bytes_ + ip_bytes > size_bytes_) {
+            if (!queue.Above(rank)) {
+                return false;
+            }
+            const uint32_t place = queue.PushOut();
+            const Packet &packet = pool[place].packet;
+            queue_bytes_ -= packet.ip_bytes;
+            --waiting_->pkts;
+            Count(packet, NCC_DROP);
+            gone(place);
+        }
+        return true;
+    }
+    void MarkedLeaving() { ++totals_.marked_pkts; }
 
     // Gives an admitted packet to the transmitter.
     void Forward(Link &link, uint32_t place, InFlight &entry, ncc_verdict verdict, int64_t now_ns)
@@ -93,13 +135,13 @@ class alignas(64) Port
     {
         return link.free_ps <= now_ns * kPsPerNs && waiting_pkts() == 0;
     }
-    void Hold(PacketPool &pool, uint32_t place, ncc_verdict verdict, int64_t now_ns);
+    void Hold(PacketPool &pool, uint32_t place, ncc_verdict verdict, uint64_t rank, uint32_t flow, int64_t now_ns);
     uint32_t Next(PacketPool &pool, Link &link, int64_t now_ns); // returns the place of the packet that is sent
     static int64_t FreeNs(const Link &link) { return (link.free_ps + kPsPerNs - 1) / kPsPerNs; }
 
     const PortTotals &totals() const { return totals_; }
     int64_t queue_bytes() const { return queue_bytes_; }
-    size_t waiting_pkts() const { return waiting_ ? waiting_->control.size() + waiting_->data.size() : 0; }
+    size_t waiting_pkts() const { return waiting_ ? waiting_->pkts : 0; }
 
     // Byte-nanoseconds waited since the last call; counted from the call of `MeasureQueue` on.
     void MeasureQueue() { integrate_ = true; }
@@ -135,9 +177,21 @@ class alignas(64) Port
     }
 
   private:
-    struct Classes {
-        PacketList control, data;
+    struct Waiting { // by class, the most urgent first; or by rank
+        PacketList of[NCC_SW_CLASSES];
+        RankedQueue<uint32_t> by_rank;
+        size_t pkts = 0;
+        bool ranked = false;
     };
+
+    // Of a packet without data the first; by tag where there are several; else data is the second.
+    size_t ClassOf(const Packet &packet) const
+    {
+        if (packet.kind != Kind::kData) {
+            return control_first_ || classes_ == 1 ? size_t{!control_first_} : 0;
+        }
+        return classes_ == 1 ? 1 : std::min<size_t>(packet.prio, classes_ - 1U);
+    }
 
     void MarkLeaving(Packet &packet)
     {
@@ -177,10 +231,14 @@ class alignas(64) Port
     }
 
     int64_t queue_bytes_ = 0;
-    std::unique_ptr<Classes> waiting_; // only if the port holds packets
+    std::unique_ptr<Waiting> waiting_; // only if the port holds packets
     std::unique_ptr<std::vector<Fault>> faults_;
-    bool integrate_ = false, control_first_ = false, at_switch_;
+    std::unique_ptr<Programs> programs_;
+    bool integrate_ = false, control_first_ = false;
+    uint8_t classes_ = 1;
+    bool at_switch_;
     Discipline discipline_;
+    int64_t size_bytes_;
     int64_t updated_ps_ = 0;
     double integral_ = 0;
     PortTotals totals_;

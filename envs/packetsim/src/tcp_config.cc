@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tcp_config.h"
 
-#include "controllers.h"
+#include "programs.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -26,9 +26,7 @@ TcpConfig MakeTcpConfig(const Spec &spec)
     config.syn_bytes = kHeaderBytes + (spec.sack ? 8 : 4);
     config.receive_buffer_bytes = spec.receive_buffer_bytes;
     config.send_buffer_bytes = spec.send_buffer_bytes;
-    while (spec.receive_buffer_bytes >> config.window_shift > kMaxUnscaledWindow && config.window_shift < 14) {
-        ++config.window_shift;
-    }
+    config.window_shift = WindowShift(spec.receive_buffer_bytes);
     config.delayed_ack_pkts = spec.delayed_ack_pkts;
     config.dup_ack_pkts = spec.dup_ack_pkts;
     config.delayed_ack_ns = spec.delayed_ack_ns;

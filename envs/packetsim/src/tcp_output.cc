@@ -234,6 +234,8 @@ void TcpSendingEnd::SendData(uint32_t number, bool probe)
     // RFC 3168 keeps retransmissions out of ECN; with DCTCP they take part, as in Linux.
     packet.ecn_capable = config_.ecn == NCC_CC_ECN_DCTCP || (config_.ecn == NCC_CC_ECN_CLASSIC && !retransmission);
     packet.retransmission = retransmission;
+    packet.fin = number + 1 == connection_.packets;
+    network_.Tag(packet, OffsetBytes(number), payload_bytes);
     if (s_.cwr_due && !retransmission) {
         packet.window_reduced = true;
         s_.cwr_due = false;

@@ -8,7 +8,7 @@ import numpy as np
 
 from ncc.core.errors import InvalidRunError
 from ncc.core.flows import FlowRecords, FlowTable
-from ncc.core.scenario import Scenario
+from ncc.core.scenario import Routing, Scenario, Transport
 from ncc.core.topologies import AnyTopology
 from ncc.core.value import Count, Name, Value, from_dict
 from ncc.core.workload import Fixed, Flow
@@ -42,12 +42,23 @@ class SmallCase(Value, frozen=True):
     topology: AnyTopology
     flows: tuple[Flow, ...]
     faults: tuple[Fault, ...] = ()
+    routing: Routing = "ecmp"
+    transport: Transport = Transport()
+    tags: Name = "none"
+    """Classes and ranks of data packets, under every controller."""
 
     @property
     def scenario(self) -> Scenario:
         """Its flows in its network."""
         workload = (("fixed", Fixed(flows=self.flows)),)
-        return Scenario(name=self.name, topology=self.topology, workload=workload, duration_s=0.1)
+        return Scenario(
+            name=self.name,
+            topology=self.topology,
+            workload=workload,
+            duration_s=0.1,
+            routing=self.routing,
+            transport=self.transport,
+        )
 
 
 SMALL_CASES = tuple(
@@ -66,7 +77,8 @@ def compare_small(
     for case in cases:
         flows = case.scenario.flows(_SEED)
         for controller in controllers:
-            pair = [_run(datapath, case, flows, HostStack(transport=controller)) for datapath in (ours, reference)]
+            stack = HostStack(transport=controller, tags=case.tags)
+            pair = [_run(datapath, case, flows, stack) for datapath in (ours, reference)]
             for i in range(len(flows)):
                 row: Row = {"case": case.name, "controller": controller, "flow": i}
                 row["fct_s"] = [float(records.finish_s[i] - flows.start_s[i]) for records in pair]

@@ -4,7 +4,9 @@
 
 #include "controllers.h"
 #include "order.h"
+#include "programs.h"
 #include "spec.h"
+#include "tags.h"
 
 #include <algorithm>
 #include <array>
@@ -68,6 +70,7 @@ class Maker
         Network();
         Flows();
         Faults();
+        Ports();
     }
 
   private:
@@ -224,6 +227,45 @@ class Maker
             losses.last_acks = static_cast<uint32_t>(random_.Between(1, 3));
         }
         out_.fault_chance = random_.Chance(0.3) ? 0.05 : 0;
+    }
+
+    // Programs of ports, classes and tags. They need not suit the network: nothing may go wrong all the same.
+    void Ports()
+    {
+        spec_.symmetric = random_.Chance(0.3);
+        const std::vector<std::string> tags = TagNames();
+        spec_.tags = tags[random_.Between(0, tags.size() - 1)];
+        for (const std::string &name : ProgramNames()) {
+            spec_.programs.push_back(
+                {{name, {{"t_ns", 1'000'000}}}}); // where it has such a timer: senders wait minutes
+        }
+        spec_.programs.push_back({{"test_program",
+                                   {{"drop_every", random_.OneOf<uint64_t>({0, 7, 50})},
+                                    {"mark_over_bytes", random_.OneOf<uint64_t>({0, 1, 5000})},
+                                    {"window_bytes", random_.OneOf<uint64_t>({0, 1, 4000, 1'000'000})},
+                                    {"timer_ns", random_.OneOf<uint64_t>({0, 300'000, 1'000'000})}}}});
+        spec_.programs.push_back({{"rwndq", {{"t_ns", 2'000'000}}}, {"test_program", {{"mark_over_bytes", 3000}}}});
+        if (slow_) { // years of simulated time, for programs that count in microseconds
+            spec_.programs = {{{"pfabric", {}}}};
+        }
+        const double chance = random_.OneOf({0.0, 0.0, 0.5, 1.0});
+        for (LinkSpec &link : spec_.links) {
+            for (QueueSpec &queue : link.queue) {
+                if (queue.buffer_bytes < 0 || !random_.Chance(chance)) {
+                    continue;
+                }
+                queue.classes = static_cast<int32_t>(random_.OneOf<uint64_t>({1, 1, 2, 8}));
+                const auto programs = static_cast<int32_t>(random_.Between(0, spec_.programs.size())) - 1;
+                queue.programs = programs;
+                if (programs >= 0 &&
+                    ProgramNeeds(spec_.programs[static_cast<size_t>(programs)][0].name) & NCC_SW_RANKED) {
+                    queue.classes = 1;
+                    queue.control_first = queue.mark_leaving = false;
+                    queue.pool = -1;
+                    queue.buffer_bytes = std::max<int64_t>(queue.buffer_bytes, spec_.mtu_bytes);
+                }
+            }
+        }
     }
 
     RandomCase &out_;

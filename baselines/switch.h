@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The contract of a program that runs at the ports of a switch: one C header per mechanism, in the restricted C of
+ * cc.h, the same source for the simulators. It sees the port and the packet as values, never a clock or a queue.
+ *
+ * A program belongs to one egress port, and has state there. Packets that leave by the port are its data direction;
+ * what comes back over the same link is its reverse direction, where its flows' ACKs are if routes are symmetric. A
+ * port may have several programs, which run one after the other. Step marking, RED and shared buffers (step_mark.h,
+ * red.h, dynamic_threshold.h) are settings of the port itself, and decide before its programs do.
+ *
+ * To add one, write `<name>.h` with NCC_SW_REGISTER(<name>, ...) at its end. The build finds it by that line.
+ */
+#ifndef NCC_SWITCH_H
+#define NCC_SWITCH_H
+#include "cc.h"
+#include "verdict.h"
+
+#define NCC_SW_STATE_MAX 256 /* bytes, of a program at a port */
+#define NCC_SW_CLASSES 8     /* most classes of a port */
+
+/* The hooks that a program has, and what else a datapath must do for it. */
+enum ncc_sw_needs {
+    NCC_SW_ENQUEUE = 1, /* every packet that arrives for this port, after the port's own verdict */
+    NCC_SW_DEQUEUE = 2, /* every packet as its transmission begins; the packet is no longer in queue_bytes */
+    NCC_SW_REVERSE = 4, /* every packet that arrives over this port's link */
+    NCC_SW_TIMER = 8,
+    NCC_SW_RANKED = 16,    /* the port serves by the ranks that `enqueue` sets: see `rank` */
+    NCC_SW_SYMMETRIC = 32, /* right only if ACKs come back the way that their data went */
+    NCC_SW_COUNTS = 64,    /* counts flows by SYN-ACKs and FINs: connections must open and close with their flows */
+};
+
+enum ncc_sw_packet_flags {
+    NCC_SW_TO_RECEIVER = 1,
+    NCC_SW_SYN_ACK = 2,
+    NCC_SW_FIN = 4, /* the last data of its flow; also when it is sent again */
+    NCC_SW_ECT = 8,
+    NCC_SW_CE = 16,
+    NCC_SW_HAS_WINDOW = 32, /* it carries a receive window: an ACK or SYN-ACK */
+};
+
+struct ncc_sw_packet {
+    ncc_u32 flow;
+    ncc_u32 bytes;         /* IP packet */
+    ncc_u32 payload_bytes; /* 0: a packet without data */
+    ncc_u32 flags;         /* enum ncc_sw_packet_flags */
+    ncc_u32 prio;          /* class that its host has given it (flow_tag.h), 0: the most urgent */
+    ncc_u64 rank;          /* given by its host, smaller is more urgent. With NCC_SW_RANKED `enqueue` may set it: the
+                            * packet with the smallest rank decides which flow is served, by its earliest packet; when
+                            * the buffer is full, packets with larger ranks than the newcomer's make room, the largest
+                            * first and of equals the last */
+    ncc_u64 window_bytes;  /* receive window, unscaled. `reverse` may lower it: the datapath writes it in the steps of
+                            * the flow's window scale, rounded down, but never less than one full packet, because a
+                            * sender whose window is smaller waits for an update that does not come */
+};
+
+struct ncc_sw_port { /* up to date */
+    ncc_u64 now_ns;
+    ncc_u64 rate_bytes_per_s;
+    ncc_u64 size_bytes;  /* the port's own buffer */
+    ncc_u64 queue_bytes; /* waiting, without the packet in transmission */
+    ncc_u64 tx_bytes;    /* IP packets whose transmission has begun, since the start */
+    ncc_u32 mtu_bytes;
+    ncc_u32 random; /* uniform, new for every call */
+};
+
+struct ncc_sw_out {
+    enum ncc_verdict verdict; /* `enqueue`, `dequeue`: set to the verdict so far; a dropped packet cannot be revived */
+    ncc_u64 timer_ns;         /* from now; 0: as it was */
+};
+
+/* The operations. `s` is the program's own state, zeroed before init; `p` its parameters in table order. */
+struct ncc_sw_ops {
+    const char *name;
+    const char *summary; /* one line, with the source */
+    ncc_u32 needs;       /* enum ncc_sw_needs; hooks that it does not name are never called */
+    ncc_u32 state_bytes;
+    const struct ncc_cc_param *params;
+    ncc_u32 n_params;
+    void (*init)(void *s, const ncc_u64 *p, const struct ncc_sw_port *q, struct ncc_sw_out *o);
+    void (*enqueue)(void *s, const ncc_u64 *p, const struct ncc_sw_port *q, struct ncc_sw_packet *k,
+                    struct ncc_sw_out *o);
+    void (*dequeue)(void *s, const ncc_u64 *p, const struct ncc_sw_port *q, struct ncc_sw_packet *k,
+                    struct ncc_sw_out *o);
+    void (*reverse)(void *s, const ncc_u64 *p, const struct ncc_sw_port *q, struct ncc_sw_packet *k,
+                    struct ncc_sw_out *o);
+    void (*timer)(void *s, const ncc_u64 *p, const struct ncc_sw_port *q, struct ncc_sw_out *o);
+};
+
+/* A hook of packets (`enqueue`, `dequeue`, `reverse`) or the timer that a program does not have. */
+#define NCC_SW_NO_HOOK(name_, hook_)                                                                                   \
+    NCC_CC_FN void name_##_##hook_(struct name_##_state *s, const ncc_u64 *p, const struct ncc_sw_port *q,             \
+                                   struct ncc_sw_packet *k, struct ncc_sw_out *o)                                      \
+    {                                                                                                                  \
+        (void)s, (void)p, (void)q, (void)k, (void)o;                                                                   \
+    }
+#define NCC_SW_NO_TIMER(name_)                                                                                         \
+    NCC_CC_FN void name_##_timer(struct name_##_state *s, const ncc_u64 *p, const struct ncc_sw_port *q,               \
+                                 struct ncc_sw_out *o)                                                                 \
+    {                                                                                                                  \
+        (void)s, (void)p, (void)q, (void)o;                                                                            \
+    }
+
+/* Expects struct <name>_state, <name>_params[] and the functions <name>_init, _enqueue, _dequeue, _reverse, _timer. */
+#ifdef __bpf__
+#define NCC_SW_REGISTER(name_, needs_, summary_)                                                                       \
+    _Static_assert(sizeof(struct name_##_state) <= NCC_SW_STATE_MAX, "state is larger than a port has room for");
+#else
+#define NCC_SW_ADAPT_(name_, hook_)                                                                                    \
+    static void name_##_##hook_##_any(void *s, const ncc_u64 *p, const struct ncc_sw_port *q, struct ncc_sw_packet *k, \
+                                      struct ncc_sw_out *o)                                                            \
+    {                                                                                                                  \
+        name_##_##hook_((struct name_##_state *)s, p, q, k, o);                                                        \
+    }
+#define NCC_SW_ADAPT_PORT_(name_, hook_)                                                                               \
+    static void name_##_##hook_##_any(void *s, const ncc_u64 *p, const struct ncc_sw_port *q, struct ncc_sw_out *o)    \
+    {                                                                                                                  \
+        name_##_##hook_((struct name_##_state *)s, p, q, o);                                                           \
+    }
+#define NCC_SW_REGISTER(name_, needs_, summary_)                                                                       \
+    NCC_CC_STATIC_ASSERT(sizeof(struct name_##_state) <= NCC_SW_STATE_MAX,                                             \
+                         "state is larger than a port has room for");                                                  \
+    NCC_CC_STATIC_ASSERT(sizeof(name_##_params) <= NCC_CC_PARAMS_MAX * sizeof(struct ncc_cc_param),                    \
+                         "too many parameters");                                                                       \
+    NCC_SW_ADAPT_PORT_(name_, init)                                                                                    \
+    NCC_SW_ADAPT_(name_, enqueue)                                                                                      \
+    NCC_SW_ADAPT_(name_, dequeue)                                                                                      \
+    NCC_SW_ADAPT_(name_, reverse)                                                                                      \
+    NCC_SW_ADAPT_PORT_(name_, timer)                                                                                   \
+    static const struct ncc_sw_ops name_##_program = {#name_,                                                          \
+                                                      summary_,                                                        \
+                                                      needs_,                                                          \
+                                                      (ncc_u32)sizeof(struct name_##_state),                           \
+                                                      name_##_params,                                                  \
+                                                      (ncc_u32)(sizeof(name_##_params) / sizeof(name_##_params[0])),   \
+                                                      name_##_init_any,                                                \
+                                                      name_##_enqueue_any,                                             \
+                                                      name_##_dequeue_any,                                             \
+                                                      name_##_reverse_any,                                             \
+                                                      name_##_timer_any};
+#endif
+
+/* a / b, rounded towards 0: a signed division by a variable is more than clang 14 can do for BPF. */
+NCC_CC_FN ncc_s64 ncc_div_s64(ncc_s64 a, ncc_u64 b)
+{
+    return a < 0 ? -(ncc_s64)((ncc_u64)-a / b) : (ncc_s64)((ncc_u64)a / b);
+}
+
+#endif

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "programs.h"
+
+#include "test_program.h"
+
+#include <stdexcept>
+
+namespace ncc
+{
+
+const ncc_sw_ops *FindProgram(const std::string &name)
+{
+    for (const ncc_sw_ops *ops : ncc_program_table) {
+        if (name == ops->name) {
+            return ops;
+        }
+    }
+    return name == test_program_program.name ? &test_program_program : nullptr;
+}
+
+std::vector<std::string> ProgramNames()
+{
+    std::vector<std::string> names;
+    for (const ncc_sw_ops *ops : ncc_program_table) {
+        names.emplace_back(ops->name);
+    }
+    return names;
+}
+
+std::vector<ParamRow> ProgramParamRows(const std::string &name)
+{
+    const ncc_sw_ops *ops = FindProgram(name);
+    return ops ? ParamRows(*ops) : std::vector<ParamRow>();
+}
+
+uint32_t ProgramNeeds(const std::string &name)
+{
+    const ncc_sw_ops *ops = FindProgram(name);
+    return ops ? ops->needs : 0;
+}
+
+Programs::Programs(const std::vector<ProgramSpec> &specs, uint64_t seed) : random_(Mix(seed))
+{
+    for (const ProgramSpec &spec : specs) {
+        const ncc_sw_ops *ops = FindProgram(spec.name);
+        if (ops == nullptr) {
+            throw std::invalid_argument("no program " + spec.name);
+        }
+        programs_.push_back({ops, ControllerParams(*ops, spec.params)});
+        needs_ |= ops->needs;
+    }
+}
+
+} // namespace ncc

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The programs of a port (switch.h): their states, their timers and the calls of their hooks, for both simulators.
+#pragma once
+
+#include "controllers.h"
+#include "mix.h"
+#include "spec.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ncc
+{
+
+// The program of that name, or null. Beside those of ProgramNames() there is one for tests: test_program.h.
+const ncc_sw_ops *FindProgram(const std::string &name);
+std::vector<std::string> ProgramNames();
+std::vector<ParamRow> ProgramParamRows(const std::string &name); // none for an unknown one
+uint32_t ProgramNeeds(const std::string &name);                  // 0 for an unknown one
+
+// The programs of one port, in order.
+class Programs
+{
+  public:
+    // `seed`: of the port in this run. Throws std::invalid_argument for an unknown program.
+    Programs(const std::vector<ProgramSpec> &specs, uint64_t seed);
+
+    bool need(uint32_t needs) const { return (needs_ & needs) != 0; }
+    uint32_t count() const { return static_cast<uint32_t>(programs_.size()); }
+
+    // Runs `init`. `arm(program, delay_ns)` schedules `Due`, here and below.
+    template <typename Arm>
+    void Init(ncc_sw_port port, Arm arm)
+    {
+        for (uint32_t i = 0; i < count(); ++i) {
+            ncc_sw_out out{};
+            port.random = Draw();
+            programs_[i].ops->init(programs_[i].state, programs_[i].params.data(), &port, &out);
+            Timer(i, port.now_ns, out, arm);
+        }
+    }
+
+    // Runs the hook `need` of every program that has it. Returns the verdict, `verdict` if nobody says more: a packet
+    // that is to be marked or dropped stays so. What is not ECN-capable is not marked.
+    template <typename Arm>
+    ncc_verdict Packet(ncc_sw_needs need, ncc_sw_port port, ncc_sw_packet &packet, ncc_verdict verdict, Arm arm)
+    {
+        for (uint32_t i = 0; i < count(); ++i) {
+            Program &program = programs_[i];
+            if ((program.ops->needs & need) == 0) {
+                continue;
+            }
+            ncc_sw_out out{};
+            out.verdict = verdict;
+            port.random = Draw();
+            const auto hook = need == NCC_SW_ENQUEUE   ? program.ops->enqueue
+                              : need == NCC_SW_DEQUEUE ? program.ops->dequeue
+                                                       : program.ops->reverse;
+            hook(program.state, program.params.data(), &port, &packet, &out);
+            if (out.verdict != NCC_MARK || (packet.flags & NCC_SW_ECT) != 0) {
+                verdict = std::max(verdict, out.verdict);
+            }
+            Timer(i, port.now_ns, out, arm);
+        }
+        return verdict;
+    }
+
+    // Whether the timer of a program is due now; a later setting has replaced earlier ones.
+    bool Due(uint32_t program, int64_t now_ns) const { return programs_[program].due_ns == now_ns; }
+    template <typename Arm>
+    void Expired(uint32_t i, ncc_sw_port port, Arm arm)
+    {
+        programs_[i].due_ns = -1;
+        ncc_sw_out out{};
+        port.random = Draw();
+        programs_[i].ops->timer(programs_[i].state, programs_[i].params.data(), &port, &out);
+        Timer(i, port.now_ns, out, arm);
+    }
+
+  private:
+    struct Program {
+        const ncc_sw_ops *ops;
+        std::vector<ncc_u64> params;
+        int64_t due_ns = -1;
+        alignas(8) unsigned char state[NCC_SW_STATE_MAX] = {};
+    };
+
+    template <typename Arm>
+    void Timer(uint32_t i, ncc_u64 now_ns, const ncc_sw_out &out, Arm arm)
+    {
+        if (out.timer_ns != 0 && (programs_[i].ops->needs & NCC_SW_TIMER) != 0) {
+            const auto delay_ns = static_cast<int64_t>(std::min<ncc_u64>(out.timer_ns, kLongestNs));
+            programs_[i].due_ns = static_cast<int64_t>(now_ns) + delay_ns;
+            arm(i, delay_ns);
+        }
+    }
+
+    ncc_u32 Draw()
+    {
+        random_ += kMixStep;
+        return static_cast<ncc_u32>(Mix(random_) >> 32);
+    }
+
+    static constexpr ncc_u64 kLongestNs = 1ULL << 60;
+
+    std::vector<Program> programs_;
+    uint32_t needs_ = 0;
+    uint64_t random_;
+};
+
+// Flags of ncc_sw_packet.
+inline ncc_u32 SwitchFlags(bool to_receiver, bool syn_ack, bool fin, bool ecn_capable, bool marked, bool window)
+{
+    const auto flag = [](bool on, ncc_sw_packet_flags which) { return on ? static_cast<ncc_u32>(which) : 0U; };
+    return flag(to_receiver, NCC_SW_TO_RECEIVER) | flag(syn_ack, NCC_SW_SYN_ACK) | flag(fin, NCC_SW_FIN) |
+           flag(ecn_capable, NCC_SW_ECT) | flag(marked, NCC_SW_CE) | flag(window, NCC_SW_HAS_WINDOW);
+}
+
+// Shift of a window field after the SYN (RFC 7323 section 2).
+inline uint32_t WindowShift(uint32_t receive_buffer_bytes)
+{
+    uint32_t shift = 0;
+    while (receive_buffer_bytes >> shift > UINT16_MAX && shift < 14) {
+        ++shift;
+    }
+    return shift;
+}
+
+// The window field `field`, in steps of 2^shift bytes, lowered to `window_bytes` by a program: see ncc_sw_packet.
+inline uint16_t LoweredWindow(uint16_t field, ncc_u64 window_bytes, uint32_t shift, uint32_t mss_bytes)
+{
+    const ncc_u64 least = ((mss_bytes - 1) >> shift) + 1;
+    return static_cast<uint16_t>(std::min<ncc_u64>(field, std::max(window_bytes >> shift, least)));
+}
+
+} // namespace ncc

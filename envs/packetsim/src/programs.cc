@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Programs of ports (switch.h): when they are called, and what becomes of what they say.
+#include "network.h"
+
+namespace ncc::packetsim
+{
+
+auto Network::Arms(uint32_t port)
+{
+    return [this, first = first_program_[port]](uint32_t program, int64_t in_ns) {
+        Schedule(now_ns_ + in_ns, EventKind::kProgram, first + program);
+    };
+}
+
+void Network::StartPrograms()
+{
+    if (spec_.programs.empty()) {
+        return;
+    }
+    for (uint32_t index = 0; index < ports_.size(); ++index) {
+        Programs *programs = ports_[index].programs();
+        first_program_.push_back(static_cast<uint32_t>(programs_.size()));
+        if (programs == nullptr) {
+            continue;
+        }
+        if (programs->need(NCC_SW_REVERSE)) {
+            links_[index ^ 1].seen_by = index;
+        }
+        for (uint32_t i = 0; i < programs->count(); ++i) {
+            programs_.push_back({index, i});
+        }
+        programs->Init(ports_[index].Seen(links_[index], spec_.mtu_bytes, now_ns_), Arms(index));
+    }
+}
+
+ncc_sw_packet Network::Seen(const Packet &packet) const
+{
+    const bool data = packet.kind == Kind::kData, window = packet.kind == Kind::kAck || packet.kind == Kind::kSynAck;
+    const uint32_t flags = SwitchFlags(packet.to_receiver(), packet.kind == Kind::kSynAck, packet.fin,
+                                       packet.ecn_capable, packet.marked, window);
+    return {connections_[packet.connection].flow,
+            packet.ip_bytes,
+            data ? packet.ip_bytes - kHeaderBytes : 0,
+            flags,
+            packet.prio,
+            packet.rank,
+            static_cast<ncc_u64>(packet.window) << (packet.kind == Kind::kAck ? tcp_.window_shift : 0)};
+}
+
+ncc_verdict Network::Call(ncc_sw_needs hook, uint32_t index, ncc_sw_packet &packet, ncc_verdict verdict)
+{
+    Port &port = ports_[index];
+    return port.programs()->Packet(hook, port.Seen(links_[index], spec_.mtu_bytes, now_ns_), packet, verdict,
+                                   Arms(index));
+}
+
+ncc_verdict Network::Enqueue(uint32_t index, uint32_t place, ncc_verdict verdict, ncc_verdict fault, uint64_t &rank)
+{
+    Port &port = ports_[index];
+    const Packet &packet = pool_[place].packet;
+    const bool full = port.ranked() && verdict == NCC_DROP && fault != NCC_DROP; // others may make room
+    ncc_sw_packet seen = Seen(packet);
+    verdict = full ? NCC_PASS : verdict;
+    if (port.programs()->need(NCC_SW_ENQUEUE)) {
+        verdict = Call(NCC_SW_ENQUEUE, index, seen, verdict);
+    }
+    rank = seen.rank;
+    if (!full || verdict == NCC_DROP) {
+        return verdict;
+    }
+    const bool room = port.MakeRoom(pool_, packet.ip_bytes, rank, [this](uint32_t out) {
+        const Packet gone = pool_[out].packet;
+        ++dropped_;
+        pool_.Release(out);
+        Gone(gone);
+    });
+    return room ? verdict : NCC_DROP;
+}
+
+void Network::Leaving(uint32_t index, uint32_t place)
+{
+    Port &port = ports_[index];
+    if (!port.programs() || !port.programs()->need(NCC_SW_DEQUEUE)) {
+        return;
+    }
+    Packet &packet = pool_[place].packet;
+    ncc_sw_packet seen = Seen(packet);
+    if (Call(NCC_SW_DEQUEUE, index, seen, NCC_PASS) == NCC_MARK && !packet.marked) {
+        packet.marked = true;
+        port.MarkedLeaving();
+    }
+}
+
+void Network::Reverse(uint32_t index, uint32_t place)
+{
+    ports_[index].Advance(pool_, links_[index], now_ns_);
+    Packet &packet = pool_[place].packet;
+    ncc_sw_packet seen = Seen(packet);
+    Call(NCC_SW_REVERSE, index, seen, NCC_PASS);
+    if (seen.flags & NCC_SW_HAS_WINDOW) {
+        const uint32_t shift = packet.kind == Kind::kAck ? tcp_.window_shift : 0;
+        packet.window = LoweredWindow(packet.window, seen.window_bytes, shift, mss_bytes_);
+    }
+}
+
+void Network::ProgramTimer(uint32_t program)
+{
+    const auto [index, i] = programs_[program];
+    Port &port = ports_[index];
+    if (!port.programs()->Due(i, now_ns_)) {
+        return;
+    }
+    port.Advance(pool_, links_[index], now_ns_);
+    port.programs()->Expired(i, port.Seen(links_[index], spec_.mtu_bytes, now_ns_), Arms(index));
+}
+
+} // namespace ncc::packetsim
