@@ -180,7 +180,7 @@ def test_racks_with_constants_of_their_own_decide_as_if_alone() -> None:
 def test_the_contenders_are_of_one_class(name: str) -> None:
     limit = load_controller(name).limit
     assert isinstance(limit, LocalLimit)
-    assert (limit.hold_periods > 0) == ("hold" in name)
+    assert (limit.hold_periods > 0) == ("hold" in name or "tuned" in name)
     assert (limit.attained_frac > 0) == name.endswith("_blind")
 
 
