@@ -176,11 +176,11 @@ def test_racks_with_constants_of_their_own_decide_as_if_alone() -> None:
         assert limits.tolist() == [np.asarray(a.decide(m)).tolist() for a, m in zip(alone, epochs, strict=True)]
 
 
-@pytest.mark.parametrize("name", ["local", "local_hold", "local_blind", "local_hold_blind"])
+@pytest.mark.parametrize("name", ["local", "local_hold", "local_blind", "local_hold_blind", "local_tuned_blind"])
 def test_the_contenders_are_of_one_class(name: str) -> None:
     limit = load_controller(name).limit
     assert isinstance(limit, LocalLimit)
-    assert (limit.hold_periods > 0) == ("hold" in name)
+    assert (limit.hold_periods > 0) == ("hold" in name or "tuned" in name)
     assert (limit.attained_frac > 0) == name.endswith("_blind")
 
 
