@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import ncc.baselines
+from ncc.baselines import _baselines
 from ncc.baselines.registry import controllers
 from tests.support.linux import needs
 
@@ -36,6 +37,17 @@ SECTION("t/init") void a(struct {name}_state *s, const ncc_u64 *p, const struct 
 #define HANDLER(op) SECTION("t/" #op) void op(struct {name}_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c, \\
     const struct ncc_cc_event *e, struct ncc_cc_out *o) {{ {name}_##op(s, p, c, e, o); }}
 HANDLER(on_ack) HANDLER(on_loss) HANDLER(on_timeout) HANDLER(on_restart)
+"""
+
+
+BPF_PORT = """
+#include "{name}.h"
+#define SECTION(s) __attribute__((section(s), used))
+SECTION("t/port") void a(struct {name}_state *s, const ncc_u64 *p, const struct ncc_sw_port *q, struct ncc_sw_out *o)
+{{ {name}_init(s, p, q, o); {name}_timer(s, p, q, o); }}
+#define HOOK(op) SECTION("t/" #op) void op(struct {name}_state *s, const ncc_u64 *p, const struct ncc_sw_port *q, \\
+    struct ncc_sw_packet *k, struct ncc_sw_out *o) {{ {name}_##op(s, p, q, k, o); }}
+HOOK(enqueue) HOOK(dequeue) HOOK(reverse)
 """
 
 
@@ -70,6 +82,18 @@ def test_compiles_alone(command: str, header: str) -> None:
 def test_its_handlers_compile_for_bpf(name: str, tmp_path: Path) -> None:
     compile_text(
         BPF_PROGRAM.format(name=name), "clang -x c -target bpf -mcpu=v3 -O2 -Wall -Werror -c", "-o", tmp_path / "o"
+    )
+    assert (tmp_path / "o").stat().st_size > 0
+
+
+@needs("clang")
+@pytest.mark.parametrize("name", sorted(name for name, *_ in _baselines.programs()))
+def test_a_program_s_hooks_compile_for_bpf(name: str, tmp_path: Path) -> None:
+    compile_text(
+        BPF_PORT.format(name=name),
+        "clang -x c -target bpf -mcpu=v3 -O2 -Wall -Werror -Wno-unused -c",
+        "-o",
+        tmp_path / "o",
     )
     assert (tmp_path / "o").stat().st_size > 0
 
