@@ -18,11 +18,13 @@ struct Rules {
     float gain, alike, slack, held, growth, start;
 };
 
-// Constants of a formula of limits, fields of `ncc.harness.controller.LocalLimit`, and the bounds of ncc/harness/local.py.
+// Constants of a formula of limits, fields of `ncc.harness.controller.LocalLimit`, and the bounds of
+// ncc/harness/local.py.
 struct Formula {
     static constexpr float kLeast = 0.3F, kMost = 1.5F;
 
-    float headroom_frac, floor_frac, tie_frac, ahead_periods, queue_gain, queue_periods, hold_periods, hold_frac, idle_frac;
+    float headroom_frac, floor_frac, tie_frac, ahead_periods, queue_gain, queue_periods, hold_periods, hold_frac,
+        idle_frac;
 };
 
 // The view of one host: its own columns, now and when its neighbours sent their messages, and the last message of each.

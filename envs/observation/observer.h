@@ -28,8 +28,8 @@ constexpr int kCalmMost = 1000, kBusyMost = 20; // periods that are counted
 
 constexpr size_t kTurn = 100; // periods for which the same host goes first of those with equally much left
 
-// Messages of a period, of one network. Of two things one is known: which of them arrive, or how many periods older than
-// they should be the states are that have been written where the neighbours' own would be.
+// Messages of a period, of one network. Of two things one is known: which of them arrive, or how many periods older
+// than they should be the states are that have been written where the neighbours' own would be.
 struct Heard {
     const bool *arrivals = nullptr; // [n, neighbours + 1]; nullptr: all
     const int64_t *ages = nullptr;  // [hosts, and uplinks]
@@ -117,10 +117,10 @@ class Observer
 
   private:
     struct Counts {
-        int wasted = 0;        // see kWasted
-        int begun = 0;         // neighbours that became busy between their last message and the one before
-        int calm = kCalmMost;  // periods since a burst
-        int busy_for = 0;      // periods since the host itself has had flows queued
+        int wasted = 0;       // see kWasted
+        int begun = 0;        // neighbours that became busy between their last message and the one before
+        int calm = kCalmMost; // periods since a burst
+        int busy_for = 0;     // periods since the host itself has had flows queued
     };
 
     struct Network {
@@ -143,7 +143,9 @@ class Observer
         for (const Column &column : t_.columns) {
             for (size_t at = column.first; at < column.first + column.size; ++at) {
                 const double clipped = std::max(std::min(network.raw[at], t_.most[at]), t_.least[at]);
-                const double scaled = !column.logarithmic ? clipped : clipped == 1 ? 0 : std::log(clipped); // 1: nothing
+                const double scaled = !column.logarithmic ? clipped
+                                      : clipped == 1      ? 0
+                                                          : std::log(clipped); // 1: nothing
                 state[at] = static_cast<float>(scaled * t_.gain[at]);
             }
         }
@@ -220,7 +222,8 @@ class Observer
         host.shared = network.shared.data() + i * near * width;
         host.uplink = network.uplink.data() + i * t_.uplink.size();
         const Counts &counts = network.counts[i];
-        host.wasted = counts.wasted, host.begun = counts.begun, host.calm = counts.calm, host.busy_for = counts.busy_for;
+        host.wasted = counts.wasted, host.begun = counts.begun, host.calm = counts.calm,
+        host.busy_for = counts.busy_for;
         host.age = network.age.data() + i * (near + 1);
         host.uplink_frac = t_.uplink_frac[i];
         host.links = t_.links.data() + i * near;
@@ -269,8 +272,8 @@ class Observer
         }
     }
 
-    // Computes the limit that the tuned formula gives the host, over its link's rate; 1 is none. Rates and bytes below are
-    // in what the host's link carries, as `ncc.harness.local.Local` has them in bits/s and bytes.
+    // Computes the limit that the tuned formula gives the host, over its link's rate; 1 is none. Rates and bytes below
+    // are in what the host's link carries, as `ncc.harness.local.Local` has them in bits/s and bytes.
     void Share(Host &host, size_t turns, int busy_for) const
     {
         const Formula &f = t_.formula;
@@ -282,7 +285,8 @@ class Observer
         const float *own = host.before[t_.flows + i] > 0 ? host.before : host.now;
         const float left = std::expm1(own[t_.next + i] * t_.rules.gain);
         const float queue = std::expm1(host.uplink[t_.queue] * t_.queue_log[i]) * t_.queue_unit[i];
-        const float fed_back = std::clamp(1 + f.queue_gain * (f.queue_periods - queue), Formula::kLeast, Formula::kMost);
+        const float fed_back =
+            std::clamp(1 + f.queue_gain * (f.queue_periods - queue), Formula::kLeast, Formula::kMost);
         const float capacity = (1 - f.headroom_frac) * host.uplink_frac * fed_back;
         float taken = 0, ahead = 0, peers = 1;
         for (size_t j = 0; j < host.neighbours && host.busy; ++j) {

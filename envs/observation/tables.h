@@ -117,15 +117,19 @@ struct Tables {
         ordered = Get<bool>(from, "ordered");
         const auto rule = [&](const char *name) { return static_cast<float>(Get<double>(from, name)); };
         rules = {rule("gain_of_next"), rule("alike"), rule("slack"), rule("held"), rule("growth"), rule("start")};
-        formula = {rule("headroom_frac"), rule("floor_frac"), rule("tie_frac"), rule("ahead_periods"), rule("queue_gain"),
-                   rule("queue_periods"), rule("hold_periods"), rule("hold_frac"), rule("idle_frac")};
+        formula = {rule("headroom_frac"), rule("floor_frac"), rule("tie_frac"),
+                   rule("ahead_periods"), rule("queue_gain"), rule("queue_periods"),
+                   rule("hold_periods"),  rule("hold_frac"),  rule("idle_frac")};
     }
 
     // Numbers that a host shares with each neighbour: columns, and what is left of its next flow in periods of its
     // link.
     size_t Width() const { return shared.size() + 1; }
 
-    size_t Areas() const { return area.empty() ? 0 : 1 + static_cast<size_t>(*std::max_element(area.begin(), area.end())); }
+    size_t Areas() const
+    {
+        return area.empty() ? 0 : 1 + static_cast<size_t>(*std::max_element(area.begin(), area.end()));
+    }
 
     // True if the host that is neighbour j of host i always reports that it is idle.
     bool Lies(size_t i, size_t j) const { return lies[static_cast<size_t>(near[i * neighbours + j])]; }
@@ -141,9 +145,9 @@ struct Tables {
     std::vector<std::vector<float>> constants;                // [n] each
     std::vector<size_t> shared, uplink; // first places of the columns in messages of hosts and uplinks
     size_t shared_flows, shared_throughput, shared_limit, next, flows;
-    size_t used; // number of the uplink's throughput among its numbers
+    size_t used;                              // number of the uplink's throughput among its numbers
     size_t queue;                             // number of the uplink's queue among its numbers
-    std::vector<float> queue_log, queue_unit;  // [n] from that number to periods of the uplink
+    std::vector<float> queue_log, queue_unit; // [n] from that number to periods of the uplink
     bool ranked, ordered;
     Rules rules;
     Formula formula;
