@@ -40,7 +40,7 @@ def links(**changed: np.ndarray) -> dict[str, np.ndarray]:
         "ends": np.array([[0, 1]]),
         "rate_bps": np.array([1e9]),
         "delay_ns": np.array([10]),
-        "queues": np.array([[[-1, 0, 0, 0, -1, 0, 0], [1000, 0, 0, 0, -1, 0, 0]]]),
+        "queues": np.array([[[-1, 0, 0, 0, -1, 0, 0, 1, -1], [1000, 0, 0, 0, -1, 0, 0, 1, -1]]]),
         "red_max_prob": np.zeros((1, 2)),
     }
     return plain | changed
@@ -58,8 +58,8 @@ def pools(**changed: np.ndarray) -> list[np.ndarray]:
         (lambda spec: spec.set_links(**links(ends=np.array([[0, 2]]))), "link 0 ends at a node that does not exist"),
         (lambda spec: spec.set_links(**links(ends=np.array([[-1, 1]]))), "link 0 ends at a node that does not exist"),
         (lambda spec: spec.set_links(**links(ends=np.array([[0]]))), "wrong shape"),
-        (lambda spec: spec.set_links(**links(queues=np.zeros((1, 2, 6), np.int64))), "wrong shape"),
-        (lambda spec: spec.set_links(**links(queues=np.zeros((2, 2, 7), np.int64))), "differ in length"),
+        (lambda spec: spec.set_links(**links(queues=np.zeros((1, 2, 8), np.int64))), "wrong shape"),
+        (lambda spec: spec.set_links(**links(queues=np.zeros((2, 2, 9), np.int64))), "differ in length"),
         (lambda spec: spec.set_links(**links(rate_bps=np.ones(2))), "differ in length"),
         (lambda spec: spec.set_pools(*pools(alpha=np.ones(1))), "differ in length"),
         (lambda spec: spec.set_pools(*pools(red_max_bytes=np.ones(3, np.int64))), "differ in length"),

@@ -19,7 +19,7 @@ STRUCTS = {
     for header, rows in (
         ("intf.h", layout.STRUCTS),
         ("order.h", order_program.STRUCTS),
-        ("switch.h", switch.STRUCTS),
+        ("switch_port.h", switch.STRUCTS),
         ("traffic.h", traffic.STRUCTS),
     )
     for name, row in rows.items()

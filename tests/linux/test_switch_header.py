@@ -36,7 +36,7 @@ U64 = ctypes.c_uint64
 
 def compiled(folder: Path, text: str) -> ctypes.CDLL:
     source, library = folder / "header.c", folder / "header.so"
-    source.write_text(f'#include <stddef.h>\n#include "switch.h"\n{text}')
+    source.write_text(f'#include <stddef.h>\n#include "switch_port.h"\n{text}')
     paths = [f"-I{ROOT / 'baselines'}", f"-I{ROOT / 'envs/linux/bpf'}"]
     assert COMPILER is not None
     command = [COMPILER, "-std=c11", "-O1", "-shared", "-fPIC", *paths, str(source), "-o", str(library)]

@@ -13,7 +13,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#include "switch.h"
+#include "switch_port.h"
 
 #define NCC_ETH_P_IP 0x0800
 

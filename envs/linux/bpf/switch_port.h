@@ -4,8 +4,8 @@
  * headers of baselines/ as `envs/native/discipline.h` does for simulators. `envs/linux/switch.py` declares the same
  * layout for numpy.
  */
-#ifndef NCC_SWITCH_H
-#define NCC_SWITCH_H
+#ifndef NCC_SWITCH_PORT_H
+#define NCC_SWITCH_PORT_H
 
 #include "bcc.h"
 #include "dynamic_threshold.h"
