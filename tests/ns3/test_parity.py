@@ -159,5 +159,7 @@ def test_an_ordinary_program_refuses_what_it_cannot_do() -> None:
 )
 def test_an_ordinary_program_refuses_switches_it_does_not_have(change: dict[str, Any]) -> None:
     scenario = two_flows(**change)
-    with pytest.raises(ConfigError, match="must not set red, control_first, mark_on_departure, classes, programs or shared_buffer"):
+    with pytest.raises(
+        ConfigError, match="must not set red, control_first, mark_on_departure, classes, programs or shared_buffer"
+    ):
         plain(scenario, "ns3::TcpDctcp")
