@@ -39,28 +39,9 @@ const ncc_cc_ops &Controller(const std::string &name)
     throw std::invalid_argument("no controller called " + name);
 }
 
-const ncc_order_ops *Order(const std::string &name)
-{
-    for (const ncc_order_ops *ops : ncc_order_table) {
-        if (name == ops->name) {
-            return ops;
-        }
-    }
-    return nullptr;
-}
-
-std::vector<std::string> Orders()
-{
-    std::vector<std::string> names = {"fifo"};
-    for (const ncc_order_ops *ops : ncc_order_table) {
-        names.emplace_back(ops->name);
-    }
-    return names;
-}
-
 const ncc_order_ops &KeyedOrder(const std::string &name)
 {
-    if (const ncc_order_ops *ops = Order(name)) {
+    if (const ncc_order_ops *ops = ncc::RowIn(ncc_order_table, name)) {
         return *ops;
     }
     throw std::invalid_argument("no order with keys called " + name);
@@ -141,15 +122,11 @@ NB_MODULE(_linux, m)
     bind_live(m);
     bind_gates(m);
     m.def("transports", &ncc::ControllerNames);
-    m.def("params", [](const std::string &name) { return ncc::ParamRows(Controller(name)); }, "transport"_a);
+    m.def("params", [](const std::string &name) { return ncc::ParamRows(&Controller(name)); }, "transport"_a);
     m.def("ecn", [](const std::string &name) { return static_cast<int>(Controller(name).ecn); }, "transport"_a);
-    m.def("orders", &Orders);
+    m.def("orders", [] { return ncc::NamesIn(ncc_order_table, {"fifo"}); });
     m.def(
-        "order_params",
-        [](const std::string &name) {
-            const ncc_order_ops *ops = Order(name);
-            return ops ? ncc::ParamRows(*ops) : std::vector<ParamRow>();
-        },
+        "order_params", [](const std::string &name) { return ncc::ParamRows(ncc::RowIn(ncc_order_table, name)); },
         "order"_a);
     m.def(
         "order_depth",

@@ -103,7 +103,7 @@ inline void SetPools(Spec &spec, In<int64_t> size_bytes, In<double> alpha, In<in
     }
 }
 
-// Of each list of programs, in order: names and parameters.
+// Lists of programs; each program is a name and its parameters.
 using ProgramRows = std::vector<std::vector<std::pair<std::string, std::vector<std::pair<std::string, uint64_t>>>>>;
 inline void SetPrograms(Spec &spec, const ProgramRows &programs)
 {

@@ -5,56 +5,61 @@
 #include "ncc_controllers.h"
 #include "test_window.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace ncc
 {
 
-// The controller of that name, or null. Beside those of ControllerNames() there is one for tests: test_window.h.
-inline const ncc_cc_ops *FindController(const std::string &name)
+// The row of that name in a table of what is registered (ncc_controllers.h), or null.
+template <class Table>
+auto RowIn(const Table &table, const std::string &name) -> std::remove_cv_t<std::remove_reference_t<decltype(table[0])>>
 {
-    for (const ncc_cc_ops *ops : ncc_cc_table) {
-        if (name == ops->name) {
-            return ops;
-        }
-    }
-    return name == test_window_ops.name ? &test_window_ops : nullptr;
+    const auto found = std::find_if(std::begin(table), std::end(table), [&](auto *ops) { return name == ops->name; });
+    return found == std::end(table) ? nullptr : *found;
 }
 
-inline std::vector<std::string> ControllerNames()
+// The names of its rows, after others.
+template <class Table>
+std::vector<std::string> NamesIn(const Table &table, std::vector<std::string> names = {})
 {
-    std::vector<std::string> names;
-    for (const ncc_cc_ops *ops : ncc_cc_table) {
+    for (const auto *ops : table) {
         names.emplace_back(ops->name);
     }
     return names;
 }
 
+// The controller of that name, or null. Beside those of ControllerNames() there is one for tests: test_window.h.
+inline const ncc_cc_ops *FindController(const std::string &name)
+{
+    return name == test_window_ops.name ? &test_window_ops : RowIn(ncc_cc_table, name);
+}
+
+inline std::vector<std::string> ControllerNames() { return NamesIn(ncc_cc_table); }
+
 // A tunable as Python checks it: name, default, least, greatest, help.
 using ParamRow = std::tuple<std::string, uint64_t, uint64_t, uint64_t, std::string>;
 
-// Of a controller (ncc_cc_ops) or a flow order (ncc_order_ops).
+// The tunables of a row; none of null.
 template <class Ops>
-std::vector<ParamRow> ParamRows(const Ops &ops)
+std::vector<ParamRow> ParamRows(const Ops *ops)
 {
     std::vector<ParamRow> rows;
-    for (ncc_u32 i = 0; i < ops.n_params; ++i) {
-        const ncc_cc_param &p = ops.params[i];
+    for (ncc_u32 i = 0; ops && i < ops->n_params; ++i) {
+        const ncc_cc_param &p = ops->params[i];
         rows.emplace_back(p.name, p.def, p.min, p.max, p.help);
     }
     return rows;
 }
 
 // None for an unknown controller.
-inline std::vector<ParamRow> ControllerParamRows(const std::string &name)
-{
-    const ncc_cc_ops *ops = FindController(name);
-    return ops ? ParamRows(*ops) : std::vector<ParamRow>();
-}
+inline std::vector<ParamRow> ControllerParamRows(const std::string &name) { return ParamRows(FindController(name)); }
 
 // In the order of the table: what is given, else the default.
 template <class Ops>

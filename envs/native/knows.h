@@ -28,7 +28,7 @@ inline uint64_t WrittenBytes(const Spec &spec, const FlowSpec &flow, int64_t now
 // A flow that has sent nothing, on a new connection.
 FlowView ViewOf(const Spec &spec, const FlowSpec &flow);
 
-// What hosts learn of their flows, as Spec::backlog and FlowSpec::predictor say.
+// The hosts' knowledge of their flows (Spec::backlog, FlowSpec::predictor).
 class Knowledge
 {
   public:

@@ -123,16 +123,6 @@ class Keyed final : public FlowOrder
     std::vector<Waiting> queue_; // flows with packets, the one that has been here longest first
 };
 
-const ncc_order_ops *Find(const std::string &name)
-{
-    for (const ncc_order_ops *ops : ncc_order_table) {
-        if (name == ops->name) {
-            return ops;
-        }
-    }
-    return nullptr;
-}
-
 } // namespace
 
 std::unique_ptr<FlowOrder> MakeOrder(const std::string &name,
@@ -142,26 +132,15 @@ std::unique_ptr<FlowOrder> MakeOrder(const std::string &name,
     if (name == "fifo" || name == "test_fifo") {
         return std::make_unique<Fifo>(flows);
     }
-    const ncc_order_ops *ops = Find(name);
+    const ncc_order_ops *ops = RowIn(ncc_order_table, name);
     if (ops == nullptr) {
         throw std::out_of_range("no flow order called " + name);
     }
     return std::make_unique<Keyed>(*ops, ControllerParams(*ops, params), flows);
 }
 
-std::vector<std::string> OrderNames()
-{
-    std::vector<std::string> names = {"fifo"};
-    for (const ncc_order_ops *ops : ncc_order_table) {
-        names.emplace_back(ops->name);
-    }
-    return names;
-}
+std::vector<std::string> OrderNames() { return NamesIn(ncc_order_table, {"fifo"}); }
 
-std::vector<ParamRow> OrderParamRows(const std::string &name)
-{
-    const ncc_order_ops *ops = Find(name);
-    return ops ? ParamRows(*ops) : std::vector<ParamRow>();
-}
+std::vector<ParamRow> OrderParamRows(const std::string &name) { return ParamRows(RowIn(ncc_order_table, name)); }
 
 } // namespace ncc

@@ -23,7 +23,7 @@ struct FlowView {
     uint64_t left_bytes = 0;       // payload that has left the host at least once; never above known_bytes
     uint64_t delivered_bytes = 0;  // payload acknowledged
     uint64_t expected_bytes = 0;   // size by its service's predictor; 0: nothing beyond known_bytes
-    uint64_t predict_at_bytes = 0; // of known_bytes, when it is predicted anew
+    uint64_t predict_at_bytes = 0; // known_bytes at which the size is predicted next
     bool limited = true;           // under the host's rate limit
 
     // Its size as far as the host can tell.

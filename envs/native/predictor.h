@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the sizes of a service's flows say about one that goes on: Nic.knows `services` of ncc/core.
+// A prediction of a flow's size from earlier flows of its service (`services` of Nic.knows in ncc/core).
 #pragma once
 
 #include <array>

@@ -10,28 +10,12 @@ namespace ncc
 
 const ncc_sw_ops *FindProgram(const std::string &name)
 {
-    for (const ncc_sw_ops *ops : ncc_program_table) {
-        if (name == ops->name) {
-            return ops;
-        }
-    }
-    return name == test_program_program.name ? &test_program_program : nullptr;
+    return name == test_program_program.name ? &test_program_program : RowIn(ncc_program_table, name);
 }
 
-std::vector<std::string> ProgramNames()
-{
-    std::vector<std::string> names;
-    for (const ncc_sw_ops *ops : ncc_program_table) {
-        names.emplace_back(ops->name);
-    }
-    return names;
-}
+std::vector<std::string> ProgramNames() { return NamesIn(ncc_program_table); }
 
-std::vector<ParamRow> ProgramParamRows(const std::string &name)
-{
-    const ncc_sw_ops *ops = FindProgram(name);
-    return ops ? ParamRows(*ops) : std::vector<ParamRow>();
-}
+std::vector<ParamRow> ProgramParamRows(const std::string &name) { return ParamRows(FindProgram(name)); }
 
 uint32_t ProgramNeeds(const std::string &name)
 {

@@ -43,8 +43,8 @@ class Programs
         }
     }
 
-    // Runs the hook `need` of every program that has it. Returns the verdict, `verdict` if nobody says more: a packet
-    // that is to be marked or dropped stays so. What is not ECN-capable is not marked.
+    // Runs the hook `need` of every program that has it. Returns the strictest verdict, at
+    // least `verdict`. A packet that is not ECN-capable is never marked.
     template <typename Arm>
     ncc_verdict Packet(ncc_sw_needs need, ncc_sw_port port, ncc_sw_packet &packet, ncc_verdict verdict, Arm arm)
     {
@@ -68,7 +68,7 @@ class Programs
         return verdict;
     }
 
-    // Whether the timer of a program is due now; a later setting has replaced earlier ones.
+    // Returns true if the timer of a program is due now. A timer that was set again is due at its last time only.
     bool Due(uint32_t program, int64_t now_ns) const { return programs_[program].due_ns == now_ns; }
     template <typename Arm>
     void Expired(uint32_t i, ncc_sw_port port, Arm arm)

@@ -28,7 +28,7 @@ class RankedQueue
         return Take(std::find_if(packets_.begin(), packets_.end(), [=](const Packet &k) { return k.flow == flow; }));
     }
 
-    // Whether a packet of this rank may push one out.
+    // Returns true if a packet of this rank may push one out.
     bool Above(uint64_t rank) const
     {
         return std::any_of(packets_.begin(), packets_.end(), [=](const Packet &k) { return k.rank > rank; });

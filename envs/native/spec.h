@@ -52,7 +52,7 @@ struct FlowSpec {
     uint64_t size_bytes;
     uint64_t chunk_bytes = 0; // size of a piece, written every `every_ns`; 0: all is written at once
     int64_t every_ns = 0;
-    uint32_t predictor = kNoPredictor; // that its host asks how much follows, and that learns its size (knows.h)
+    uint32_t predictor = kNoPredictor; // predictor of its service, which also learns its size (knows.h)
     bool hold = false;                 // nothing but its SYN is sent until its receiver has said something (gates.h)
     // True if its data is under its sender's rate limit, and its ACKs under its receiver's.
     bool limited[2] = {true, true};
