@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Module ncc.envs.observation._observation. `Observer` makes the observations of hosts. `Decider` also runs a trained
-// policy on them, in one call. If that chooses among rates, it returns the hosts' limits; if not, whoever asks makes them
-// of the outputs. ncc/envs/action.py defines what an action means.
+// policy on them, in one call. If that chooses among rates, it returns the hosts' limits; if not, whoever asks makes
+// them of the outputs. ncc/envs/action.py defines what an action means.
 #include "layers.h"
 #include "observer.h"
 
@@ -145,8 +145,8 @@ class Decider
     }
 
     // Fills `limits` [n_agents] if there are rates; false, and nothing taken in, if a number that was measured is not
-    // finite. With `ages` [hosts, and uplinks], states of others are so many periods older than they should be, and this
-    // is period number `period` for all hosts.
+    // finite. With `ages` [hosts, and uplinks], states of others are so many periods older than they should be, and
+    // this is period number `period` for all hosts.
     bool Decide(const std::vector<ncc::Signal::Any> &arrays, Limits limits, const std::optional<Ages> &ages,
                 size_t period)
     {
