@@ -9,7 +9,8 @@ They are the limits of `ncc.harness.local.Local` with the constants of these con
 A guard holds what a policy says to what is known to be safe, alike in training, in evaluations and wherever it runs:
 
 - **Alone.** If no neighbour was busy, the limit is at least the rate of the host's port, the uplink's or the link's.
-  Only a host that has become busy since then may be held, until it hears of that time: for one period.
+  Only a host that has become busy since then may be held, until it hears of that time: for one period. It may not,
+  and neither may an idle host, where hosts begin alone: those that began last did so with less than `LONE` others.
 - **Stale.** A host that has missed a neighbour's messages for `STALE_PERIODS` has ``local``'s limit. Where messages may
   get lost, it must therefore observe their ages.
 - **Unknown.** In a network outside of `ncc.envs.ranges.TrustedRanges` all hosts have ``local``'s limits.
@@ -41,6 +42,8 @@ HOLD_FRAC = 0.1
 """Fraction of what they share out that ``local_hold`` leaves a host in the first period of a burst."""
 STALE_PERIODS = 3
 """Age of a neighbour's last message, beyond the delay of sharing, from which a policy is not trusted."""
+LONE = 0.5 / 8
+"""Number observed as "begin together" below which hosts begin alone: half a host."""
 WASTED = 1.0
 """Number observed as "wasted room" above which a host is not held back."""
 LINE_RATE = 0.999
@@ -54,6 +57,7 @@ _SEEN = (
     "busy share",
     "wasted room",
     "tuned limit",
+    "begin together",
 )
 
 
@@ -109,7 +113,8 @@ class Residual:
 
     def limits(self, given: FloatArray, obs: ObsArray) -> FloatArray:
         """Return limits in bits/s [..., n_agents] for numbers in [-1, 1] chosen on observations; inf means no limit."""
-        queued, before, alike, fair, others, wasted, tuned = (obs[..., c].astype(np.float64) for c in self._columns)
+        seen = (obs[..., c].astype(np.float64) for c in self._columns)
+        queued, before, alike, fair, others, wasted, tuned, together = seen
         share = np.maximum(alike, LEAST_SHARE * fair)
         local = np.where((queued > 0) & (share < 1), USE_FRAC * share, 1.0)
         if self._trusted:
@@ -117,7 +122,8 @@ class Residual:
             held = np.where(fresh, np.minimum(local, self._held), local)
             formula = {"local": local, "local_hold": held, "local_tuned": tuned}[self._formula]
             frac = np.maximum(formula * np.exp(self._scale * given), np.minimum(formula, self._least_frac))
-            frac = np.where((others <= 0) & (queued > 0) & ~fresh, np.maximum(frac, self._port), frac)
+            alone = (others <= 0) & ((queued > 0) & ~fresh | (together < LONE))
+            frac = np.where(alone, np.maximum(frac, self._port), frac)
             frac = np.where(wasted > WASTED, np.maximum(frac, local), frac)
             if self._age is not None:
                 frac = np.where(obs[..., self._age[0]] >= self._stale, local, frac)

@@ -45,6 +45,7 @@ struct Host {
     float given;                   // limit of the tuned formula, over the host's link rate
     size_t first;                  // neighbours that go before the host
     int wasted, begun, calm, busy_for; // of `Observer`
+    float together;
     const std::vector<std::vector<float>> *constants;
 
     float Shared(size_t neighbour, size_t what) const { return shared[neighbour * width + what]; }
@@ -149,6 +150,7 @@ NCC_FEATURE(busy_for) { return host.busy_for / kBusyScale; }
 NCC_FEATURE(busy_hosts) { return std::min(static_cast<double>(host.busy), kHostsMost) / kHostsScale; }
 NCC_FEATURE(hosts_alike) { return std::min(static_cast<double>(host.alike), kHostsMost) / kHostsScale; }
 NCC_FEATURE(hosts_begun) { return std::min(static_cast<double>(host.begun), kHostsMost) / kHostsScale; }
+NCC_FEATURE(begin_together) { return std::min(static_cast<double>(host.together), kHostsMost) / kHostsScale; }
 NCC_FEATURE(after_burst) { return std::exp(-host.calm / kCalmPeriods); }
 
 // The logarithms of two formulas' limits over the host's fair share.

@@ -26,6 +26,9 @@ constexpr int kWasted = 5, kWastedMost = 30;
 constexpr int kBurst = 4;
 constexpr int kCalmMost = 1000, kBusyMost = 20; // periods that are counted
 
+constexpr int kBegins = 64;         // hosts that began, over which is averaged how many others began with them
+constexpr float kUnknown = 1000.0F; // of that mean, before any has begun
+
 constexpr size_t kTurn = 100; // periods for which the same host goes first of those with equally much left
 
 // Messages of a period, of one network. Of two things one is known: which of them arrive, or how many periods older
@@ -117,10 +120,13 @@ class Observer
 
   private:
     struct Counts {
-        int wasted = 0;       // see kWasted
-        int begun = 0;        // neighbours that became busy between their last message and the one before
-        int calm = kCalmMost; // periods since a burst
-        int busy_for = 0;     // periods since the host itself has had flows queued
+        int wasted = 0;            // see kWasted
+        int begun = 0;             // neighbours that became busy between their last message and the one before
+        int calm = kCalmMost;      // periods since a burst
+        int busy_for = 0;          // periods since the host itself has had flows queued
+        bool was_busy = false;     // the host itself, when its neighbours sent their messages before the last
+        int begins = 0;            // hosts that began, the host itself too
+        float together = kUnknown; // others that began in the same period as one that began, in the mean
     };
 
     struct Network {
@@ -200,13 +206,21 @@ class Observer
     {
         const Counts before = anew ? Counts() : network.counts[i];
         const bool busy = network.ring[network.newest][t_.flows + i] > 0;
-        const bool waits = !anew && busy && Oldest(network)[t_.flows + i] > 0;
+        const bool was_busy = Oldest(network)[t_.flows + i] > 0;
+        const bool waits = !anew && busy && was_busy;
         const bool room = network.uplink[i * t_.uplink.size() + t_.used] < kRoom;
+        const int began = anew ? 0 : begun + (was_busy && !before.was_busy);
+        const int begins = std::min(before.begins + began, kBegins);
+        const float others = static_cast<float>(began - 1), weight = static_cast<float>(std::min(began, begins));
         network.counts[i] = {
             std::clamp(before.wasted + (waits && room ? kWasted : -1), 0, kWastedMost),
             anew ? 0 : begun,
             !anew && begun >= kBurst ? 0 : std::min(before.calm + 1, kCalmMost),
             busy ? std::min(before.busy_for + 1, kBusyMost) : 0,
+            was_busy,
+            begins,
+            began ? before.together + (others - before.together) * weight / static_cast<float>(begins)
+                  : before.together,
         };
     }
 
@@ -223,7 +237,7 @@ class Observer
         host.uplink = network.uplink.data() + i * t_.uplink.size();
         const Counts &counts = network.counts[i];
         host.wasted = counts.wasted, host.begun = counts.begun, host.calm = counts.calm,
-        host.busy_for = counts.busy_for;
+        host.busy_for = counts.busy_for, host.together = counts.together;
         host.age = network.age.data() + i * (near + 1);
         host.uplink_frac = t_.uplink_frac[i];
         host.links = t_.links.data() + i * near;

@@ -132,6 +132,23 @@ def test_alone_a_host_has_its_port_whatever_the_policy_says() -> None:
     assert residual().rates_bps(LEAST, observed(ALONE))[0] < 1e8
 
 
+def test_where_hosts_begin_alone_none_is_held() -> None:
+    idle: dict[str, Any] = {}
+    once = [ALONE, idle, idle]
+    # Nobody knows that hosts begin alone before one has, and nothing is known after a burst of three.
+    rates = residual()
+    assert rates.rates_bps(LEAST, observed(ALONE))[0] < 1e8
+    np.testing.assert_array_equal(rates.rates_bps(LEAST, observed(*once)), np.inf)  # idle
+    assert np.isinf(rates.rates_bps(LEAST, observed(*once, ALONE))[0])
+    np.testing.assert_allclose(rates.rates_bps(LEAST, observed(*once, BUSY, idle, idle)), np.exp(-3) * 1e9)
+    # Three began with two others and ten alone: 0.46 in the mean, and with nine 0.5.
+    for alone, held in ((9, True), (10, False)):
+        history = [BUSY, idle, idle, *once * alone]
+        assert np.isfinite(rates.rates_bps(LEAST, observed(*history, ALONE))[0]) == held
+    # Beside others a host may be held all the same.
+    assert residual().rates_bps(LEAST, observed(*once, BUSY, BUSY))[2] < 1e8
+
+
 def test_outside_of_what_it_knows_the_formula_decides() -> None:
     for scenario in (SLOW, FOUR.replace(period_s=1e-5), FOUR.replace(nic=Nic(knows="backlog"))):
         obs = observed(BUSY, BUSY, scenario=scenario)
