@@ -11,6 +11,8 @@ A guard holds what a policy says to what is known to be safe, alike in training,
 - **Alone.** If no neighbour was busy, the limit is at least the rate of the host's port, the uplink's or the link's.
   Only a host that has become busy since then may be held, until it hears of that time: for one period. It may not,
   and neither may an idle host, where hosts begin alone: those that began last did so with less than `LONE` others.
+- **First.** The host whose next flow is first in the order that all hosts see has that rate too, from its second period
+  on.
 - **Stale.** A host that has missed a neighbour's messages for `STALE_PERIODS` has ``local``'s limit. Where messages may
   get lost, it must therefore observe their ages.
 - **Unknown.** In a network outside of `ncc.envs.ranges.TrustedRanges` all hosts have ``local``'s limits.
@@ -58,6 +60,7 @@ _SEEN = (
     "wasted room",
     "tuned limit",
     "begin together",
+    "hosts before",
 )
 
 
@@ -114,7 +117,7 @@ class Residual:
     def limits(self, given: FloatArray, obs: ObsArray) -> FloatArray:
         """Return limits in bits/s [..., n_agents] for numbers in [-1, 1] chosen on observations; inf means no limit."""
         seen = (obs[..., c].astype(np.float64) for c in self._columns)
-        queued, before, alike, fair, others, wasted, tuned, together = seen
+        queued, before, alike, fair, others, wasted, tuned, together, first = seen
         share = np.maximum(alike, LEAST_SHARE * fair)
         local = np.where((queued > 0) & (share < 1), USE_FRAC * share, 1.0)
         if self._trusted:
@@ -122,6 +125,7 @@ class Residual:
             held = np.where(fresh, np.minimum(local, self._held), local)
             formula = {"local": local, "local_hold": held, "local_tuned": tuned}[self._formula]
             frac = np.maximum(formula * np.exp(self._scale * given), np.minimum(formula, self._least_frac))
+            frac = np.where((first <= 0) & (queued > 0) & ~fresh, np.maximum(frac, self._port), frac)
             alone = (others <= 0) & ((queued > 0) & ~fresh | (together < LONE))
             frac = np.where(alone, np.maximum(frac, self._port), frac)
             frac = np.where(wasted > WASTED, np.maximum(frac, local), frac)
