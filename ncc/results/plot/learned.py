@@ -40,9 +40,9 @@ def waiting_limits(found: "Waiting", path: Path) -> None:
         for at, met in enumerate(cases.values()):
             if met.sum() >= LEAST:
                 middle, low, high = _spread(np.log(found.limits[name][met]))
-                style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "ms": 6, "lw": 1.6}
                 x = at + 0.16 * (place - (len(looks) - 1) / 2)
-                first.errorbar([x], [middle], [[middle - low], [high - middle]] if high > low else None, **style)
+                first.vlines(x, low, high, color=look.colour, lw=1.8)
+                first.plot(x, middle, color=look.colour, marker=look.marker, ms=6, mec="white", mew=0.6)
     first.set_xticks(range(len(cases)), list(cases), fontsize=9)
     first.set_xlim(-0.5, len(cases) - 0.5)
     first.grid(visible=False, axis="x")
@@ -64,7 +64,7 @@ def waiting_limits(found: "Waiting", path: Path) -> None:
 def _spread(logs: np.ndarray) -> tuple[float, float, float]:
     """Geometric mean and the middle half."""
     low, high = np.percentile(logs, [25, 75])
-    return float(np.exp(logs.mean())), float(np.exp(min(low, logs.mean()))), float(np.exp(max(high, logs.mean())))
+    return float(np.exp(logs.mean())), float(np.exp(low)), float(np.exp(high))
 
 
 def _over_periods(axes: "Axes", found: "Waiting", met: BoolArray, looks: dict[str, Style]) -> None:
