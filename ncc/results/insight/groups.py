@@ -44,7 +44,7 @@ GROUPS = {
 
 @dataclass(frozen=True)
 class Importance:
-    """What each group of observed numbers is worth to a policy."""
+    """Worth of each group of observed numbers to a policy."""
 
     label: str
     """Label of the policy."""

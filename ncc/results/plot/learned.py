@@ -84,7 +84,7 @@ def _over_periods(axes: "Axes", found: "Waiting", met: BoolArray, looks: dict[st
 
 
 def importance_bars(found: "Importance", path: Path) -> None:
-    """What each group of numbers does to the decision, and what flows take without it; the most important first."""
+    """Change of the decision by each group of numbers, and time of flows without it; the most important first."""
     order = found.ranked
     rows = np.arange(len(order))
     figure, (decision, flows) = new_figure(2, width=8.2, height=1.3 + 0.3 * len(order), sharey=True)
