@@ -9,9 +9,8 @@ from ncc.envs.observation import FEATURES, ObservationSpec
 def whose(entry: str) -> str:
     """Subject of an entry: `own`, `uplink`, `neighbours` or `network`."""
     kind = FEATURES[entry]["kind"] if entry in FEATURES else "neighbour"
-    return {"own": "own", "own_before": "own", "uplink": "uplink", "uplink_age": "uplink", "constant": "network"}.get(
-        kind, "neighbours"
-    )
+    own = dict.fromkeys(("own", "own_before", "busy_for", "wasted"), "own")
+    return {**own, "uplink": "uplink", "uplink_age": "uplink", "constant": "network"}.get(kind, "neighbours")
 
 
 def meaning(spec: ObservationSpec, entry: str) -> tuple[str, tuple[tuple[float, str], ...]]:
