@@ -16,7 +16,7 @@ from ncc.results.plot.canvas import INK, new_figure, save_figure
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
 
-LICENCE = "<!-- SPDX-License-Identifier: BSD-3-Clause -->\n<svg "
+LICENCE = "<!-- SPDX-License-Identifier: BSD-3-Clause -->\n"
 INCAST = Path(__file__).parent / "assets/incast.svg"
 SCENARIO = ("scenario.period_s=1e-4", "scenario.duration_s=0.03")
 SMOOTHED = 5
@@ -73,7 +73,13 @@ def incast(of: dict[str, Run], path: Path = INCAST) -> None:
         axes.set_title(title, loc="left", fontsize=11)
     answers.set_xlabel("ms since the question")
     save_figure(figure, path)
-    write_text(path, LICENCE + " ".join(path.read_text().partition("<svg")[2].split()) + "\n")
+    licensed(path)
+
+
+def licensed(path: Path, comment: str = "") -> None:
+    """Begin an SVG file with its licence and a comment, and put the rest in one line."""
+    head = LICENCE + (f"<!-- {comment} -->\n" if comment else "")
+    write_text(path, f"{head}<svg " + " ".join(path.read_text().partition("<svg")[2].split()) + "\n")
 
 
 if __name__ == "__main__":

@@ -101,6 +101,7 @@ def test_neighbours_seen_one_by_one_move_together() -> None:
     assert each.entries["neighbours' queued_bytes"] == (8, 11)
     assert whose("neighbours' queued_bytes") == whose("busy share") == "neighbours"
     assert (whose("wait"), whose("uplink queue"), whose("period")) == ("own", "uplink", "network")
+    assert (whose("busy for"), whose("bytes ahead")) == ("own", "neighbours")
 
 
 def test_what_cannot_be_asked_is_named(tmp_path: Path) -> None:

@@ -7,7 +7,25 @@ host's link rate.
 """
 
 from ncc.results.insight.answers import Response, Saliency, response, saliency
+from ncc.results.insight.groups import GROUPS, Importance, blinded, groups_of, permuted
 from ncc.results.insight.learned import Learned, load_learned, observed
+from ncc.results.insight.waiting import Waiting, waiting
 from ncc.results.insight.words import whose
 
-__all__ = ["Learned", "Response", "Saliency", "load_learned", "observed", "response", "saliency", "whose"]
+__all__ = [
+    "GROUPS",
+    "Importance",
+    "Learned",
+    "Response",
+    "Saliency",
+    "Waiting",
+    "blinded",
+    "groups_of",
+    "load_learned",
+    "observed",
+    "permuted",
+    "response",
+    "saliency",
+    "waiting",
+    "whose",
+]

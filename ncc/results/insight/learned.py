@@ -4,26 +4,28 @@
 import re
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ncc.agents.policy import MlpPolicy, load_policy
+from ncc.agents.policy import FloatArray32, MlpPolicy, load_policy
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.core.flows import FloatArray
+from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
+from ncc.core.seeding import derive_seed
 from ncc.core.value import from_dict
 from ncc.envs.action import ActionSpec
 from ncc.envs.entries import action_table, entry_names
-from ncc.envs.observation import ObservationSpec, fair_share_at, guard_at
-from ncc.envs.recording import Recording
-from ncc.envs.spec import EnvView
+from ncc.envs.observation import ObservationSpec, SharedObserver, fair_share_at, guard_at
+from ncc.envs.residual import Residual
+from ncc.envs.scales import scales_of
 from ncc.harness.batch import ObsArray
 from ncc.harness.controller import Controller, PolicyLimit
-from ncc.harness.run import eval_flow_seed, run_once
+from ncc.harness.run import eval_flow_seed, limiter_seed, run_once
 from ncc.policies import SUFFIX, load_policy_file
 from ncc.run.compose import DatapathSpec
 from ncc.run.limiters import LimiterFactory
@@ -40,6 +42,12 @@ class Learned:
     action: ActionSpec
     label: str
     """Origin of the policy, for titles."""
+    network: Scenario | None = None
+    """Network of the hosts; only multiples of a formula need it, because the formula takes its rates."""
+
+    def on(self, network: Scenario) -> "Learned":
+        """The same policy on hosts of a network."""
+        return replace(self, network=network)
 
     @cached_property
     def entries(self) -> dict[str, tuple[int, ...]]:
@@ -55,21 +63,31 @@ class Learned:
             raise UnknownNameError("entry of the observation", entry, self.entries)
         return list(self.entries[entry])
 
-    def log_rate(self, obs: ObsArray) -> FloatArray:
-        """Expected logarithm [...] of the rate over the link's, at observations [..., obs_dim]."""
-        logits = self.policy.logits(obs.astype(np.float32)).astype(np.float64)
-        weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
-        mean: FloatArray = (weights * np.log(self._rates(obs))).sum(axis=-1) / weights.sum(axis=-1)
+    def log_rate(self, obs: ObsArray, told: ObsArray | None = None) -> FloatArray:
+        """Expected logarithm [...] of the rate over the link's, at observations [..., obs_dim].
+
+        Args:
+            told: what the policy's network is told instead; formula and guard still see `obs`.
+
+        Raises:
+            ConfigError: the rates do not follow from these observations.
+        """
+        logits = self.policy.logits((obs if told is None else told).astype(np.float32))
+        weights = np.exp((logits - logits.max(axis=-1, keepdims=True)).astype(np.float64))
+        mean: FloatArray = (weights * np.log(self._rates(obs, logits))).sum(axis=-1) / weights.sum(axis=-1)
         return mean
 
     def chosen(self, obs: ObsArray) -> FloatArray:
-        """Rate over the link's [...] that hosts take."""
-        likeliest = np.argmax(self.policy.logits(obs.astype(np.float32)), axis=-1)
-        rates: FloatArray = np.take_along_axis(self._rates(obs), likeliest[..., None], axis=-1)[..., 0]
+        """Rate over the link's [...] that hosts take; errors as of `log_rate`."""
+        logits = self.policy.logits(obs.astype(np.float32))
+        likeliest = np.argmax(logits, axis=-1)
+        rates: FloatArray = np.take_along_axis(self._rates(obs, logits), likeliest[..., None], axis=-1)[..., 0]
         return rates
 
-    def _rates(self, obs: ObsArray) -> FloatArray:
+    def _rates(self, obs: ObsArray, logits: FloatArray32) -> FloatArray:
         """Rates over the link's [..., n_actions], at most 1."""
+        if self.action.kind == "residual":
+            return self._multiplied(obs, np.tanh(logits))
         table = action_table(self.action, self.observation)
         multiples = np.array([np.inf if multiple is None else multiple for multiple in table.multiples])
         observed = fair_share_at(self.observation) if table.unit == "fair share" else None
@@ -85,6 +103,20 @@ class Learned:
         share, others, before = (obs[..., entry] for entry in at)
         guard = np.where(others == 0, 1.0, table.guard_frac) * (before > 0) * share
         return np.maximum(rates, guard[..., None])
+
+    def _multiplied(self, obs: ObsArray, given: FloatArray32) -> FloatArray:
+        """Rates over the link's [..., 1] of multiples of a formula, for numbers [..., 1] in [-1, 1]."""
+        if self.network is None:
+            raise ConfigError(f"{self.label} multiplies a formula, which takes the network's rates: name it by on()")
+        scales = scales_of(self.network)
+        of_uplink = scales.uplink_capacity_bps[scales.area] / scales.link_rate_bps
+        if np.ptp(of_uplink):
+            raise ConfigError(f"hosts of {self.network.name!r} have unequal links or uplinks; take one of equals")
+        residual = Residual(self.observation, self.action)
+        residual.reset(self.network)
+        limits = residual.limits(given.astype(np.float64), obs[..., None, :])  # [..., n_agents]: of each host, alike
+        rates: FloatArray = np.minimum(limits / scales.link_rate_bps, 1.0)[..., :1]
+        return rates
 
 
 def load_learned(controller: Controller, run: Path | None = None) -> tuple[Controller, Learned]:
@@ -134,13 +166,17 @@ def observed(
     Raises:
         ConfigError: the policy does not fit the scenario, or no host was ever busy.
     """
-    recorder = Recording(EnvView(observation=learned.observation, action=learned.action))()
+    observer, rows = SharedObserver(learned.observation), []
+    # Seeded as in `PolicyLimiter`, so that the lost messages are those that the policy missed.
+    observer.reset(scenario, seed=derive_seed(limiter_seed(seed), "sharing"))
+
+    def watch(measurement: Measurement, _: FloatArray | None) -> None:
+        rows.append(observer.observe(measurement))
+
     limiter = LimiterFactory(run)(controller, scenario)
     with closing(datapath.load()()) as simulator:
-        done = run_once(
-            simulator, scenario, controller, limiter, seed, flow_seed=eval_flow_seed(seed), watch=recorder.watch
-        )
-    obs = recorder.episode(done).obs.reshape(-1, learned.policy.obs_dim)
+        run_once(simulator, scenario, controller, limiter, seed, flow_seed=eval_flow_seed(seed), watch=watch)
+    obs = np.concatenate(rows)
     busy: ObsArray = obs[obs[:, learned.at("queued_flows")[0]] > 0]
     if len(busy) == 0:
         raise ConfigError(f"no host of {scenario.name!r} ever has something to send; raise duration_s or the load")

@@ -9,9 +9,8 @@ from ncc.envs.observation import FEATURES, ObservationSpec
 def whose(entry: str) -> str:
     """Subject of an entry: `own`, `uplink`, `neighbours` or `network`."""
     kind = FEATURES[entry]["kind"] if entry in FEATURES else "neighbour"
-    return {"own": "own", "own_before": "own", "uplink": "uplink", "uplink_age": "uplink", "constant": "network"}.get(
-        kind, "neighbours"
-    )
+    own = dict.fromkeys(("own", "own_before", "busy_for", "wasted"), "own")
+    return {**own, "uplink": "uplink", "uplink_age": "uplink", "constant": "network"}.get(kind, "neighbours")
 
 
 def meaning(spec: ObservationSpec, entry: str) -> tuple[str, tuple[tuple[float, str], ...]]:
@@ -37,6 +36,19 @@ def meaning(spec: ObservationSpec, entry: str) -> tuple[str, tuple[tuple[float, 
         rounds = (0, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
         at = tuple((float(np.log1p(value) / np.log1p(scale)), f"{value:g}") for value in rounds)
         return theirs + words, at
+    counted = {
+        "bytes ahead": ("what goes before own next flow [periods of the uplink]", 4),
+        "bytes just ahead": ("what goes before own next flow, at most 3 [periods of the uplink]", 2),
+        "hosts before": ("hosts that go before, at most 8", 4),
+        "busy for": ("busy for [periods, at most 20]", 10),
+        "busy hosts": ("other busy hosts, at most 24", 8),
+        "hosts alike": ("others with about as much left, at most 24", 8),
+        "hosts begun": ("others that have just begun, at most 24", 8),
+        "begin together": ("others that begin with one that begins, at most 24", 8),
+    }
+    if name in counted:
+        words, one = counted[name]
+        return words, tuple((count / one, f"{count}") for count in (0, 1, 2, 3, 4, 6, 8, 12, 16, 20, 24))
     linear = {
         "rate_limit": "own rate limit [share of link rate]",
         "goodput": "own goodput [share of link rate]",
@@ -50,5 +62,6 @@ def meaning(spec: ObservationSpec, entry: str) -> tuple[str, tuple[tuple[float, 
         "throughput max": "neighbours' throughput, the largest [share of link rate]",
         "busy share": "neighbours with something to send [share of them]",
         "fair share": "fair share of the uplink [share of link rate]",
+        "tuned limit": "limit of the tuned formula [share of link rate]",
     }
     return theirs + linear.get(name, name), ()

@@ -18,9 +18,12 @@ from ncc.run.limiters import LimiterFactory
 
 
 def watched_run(
-    scenario: Scenario, controller: str, *, training: Path | None = None
+    scenario: Scenario, controller: str, *, training: Path | None = None, seed: int = 0
 ) -> tuple[Run, list[Measurement], FloatArray]:
     """Make a run on packetsim and record all that its limiter received and decided.
+
+    Args:
+        seed: of the flows.
 
     Returns:
         The run; [epochs + 1] measurements, the first from before anything was sent; [epochs, n_agents] limits in
@@ -38,7 +41,7 @@ def watched_run(
 
     limiter = factory(found, scenario)
     with closing(load_datapath("packetsim").load()()) as datapath:
-        run = run_once(datapath, scenario, found, limiter, 0, flow_seed=eval_flow_seed(0), watch=watch)
+        run = run_once(datapath, scenario, found, limiter, 0, flow_seed=eval_flow_seed(seed), watch=watch)
     return run, measurements, np.array(decided)
 
 

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The pictures of ncc/learning.md, from runs of the packaged policy: `python -m docs.learned` writes them anew."""
+
+from pathlib import Path
+
+from docs.pictures import licensed
+from ncc.agents.packaged import read_policy_manifest
+from ncc.results.insight import waiting
+from ncc.results.plot import importance_bars, waiting_limits
+from ncc.study.importance import DRAIN, importance
+from ncc.study.random_networks import drawn, load_families
+
+POLICY = "ncc_learned"
+FORMULAS = ("local_hold", "local_tuned")
+LIMITS = Path(__file__).parent / "assets/learned_limits.svg"
+FEATURES = LIMITS.with_name("learned_features.svg")
+SEED, NETWORKS = 9, 48
+"""Networks of the pictures: those of `python -m ncc.study.importance ncc_learned --networks 48 --seed 9`."""
+
+
+def drawn_from() -> str:
+    """The policy that a picture is of, by the digest of its file."""
+    return f"{POLICY}.npz, SHA-256 {read_policy_manifest(POLICY).sha256}"
+
+
+def main() -> None:
+    """Draw both."""
+    networks = drawn(load_families("mixture", ["incast"]), SEED, NETWORKS, DRAIN)
+    waiting_limits(waiting([POLICY, *FORMULAS], networks), LIMITS)
+    importance_bars(importance(POLICY, networks, seed=SEED), FEATURES)
+    for path in (LIMITS, FEATURES):
+        licensed(path, drawn_from())
+
+
+if __name__ == "__main__":
+    main()
