@@ -94,7 +94,7 @@ def periods_heard(scenario: Scenario, flows: FlowTable) -> IntArray:
 
 
 def met_periods(scenario: Scenario, flows: FlowTable) -> FloatArray:
-    """What each flow meets at its receiver, [n_flows]: time that the port takes for others' payload, in periods.
+    """Load that each flow meets at its receiver, [n_flows]: time that the port takes for others' payload, in periods.
 
     It is what the receiver knows of and has not got at the end of the period in which it hears of the flow, and of each
     other flow at most as much as this one has: what is longer goes after it.

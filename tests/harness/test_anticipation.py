@@ -150,7 +150,7 @@ def ruled(controller: str, made: Scenario, measure: bool = False) -> tuple[np.nd
 
 
 def test_what_hosts_learn_is_what_receivers_measure() -> None:
-    """What is worked out before the run says the same as its edges, on which flows met two periods and on which not."""
+    """Edges of the run say the same as what is worked out before it, on which flows met two periods and which not."""
     made = scenario()
     flows = made.flows(1)
     _, _, measured = ruled("receiver_history", made, measure=True)
