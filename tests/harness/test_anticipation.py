@@ -15,7 +15,7 @@ from ncc.core.workload import Incast, Poisson
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.anticipation import History, anticipated, met_periods
 from ncc.harness.controller import Controller, Formula
-from ncc.harness.datapath import HostStack
+from ncc.harness.datapath import Anticipates, HostStack
 from ncc.run.controllers import load_controller
 
 G = 1e9
@@ -98,11 +98,12 @@ def test_nothing_comes_from_who_has_died_and_from_lost_words() -> None:
 def test_what_comes_later_changes_nothing() -> None:
     made = scenario()
     flows = made.flows(1)
-    for anticipates in ("sizes", "services"):
+    kinds: tuple[Anticipates, ...] = ("sizes", "services")
+    for anticipates in kinds:
         whole = anticipated(made, flows, anticipates, 1)
         half = len(flows) // 2
-        columns = (flows.start_s, flows.src, flows.dst, flows.size_bytes, flows.traffic)
-        part = anticipated(made, FlowTable(*(column[:half] for column in columns)), anticipates, 1)
+        first = FlowTable(**{name: column[:half] for name, column in vars(flows).items()})
+        part = anticipated(made, first, anticipates, 1)
         assert part.tolist() == whole[:half].tolist()
         assert part.any()
 
