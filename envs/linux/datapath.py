@@ -177,6 +177,11 @@ def _check_scenario(scenario: Scenario, stack: HostStack, settings: LinuxSetting
             "Scenario.workload must announce nothing on linux, where all flows of a stack that holds any are held: "
             "leave announced out, or use datapath=packetsim or ns3"
         )
+    if stack.anticipates != "nothing":
+        raise ConfigError(
+            "stack.anticipates must be nothing on linux, where all flows of a stack that holds any are held: use "
+            "datapath=packetsim or ns3"
+        )
     if stack.messages == "instant":
         raise ConfigError(
             "stack.messages must be packets on linux, where no receiver knows of a flow at once: leave this controller "

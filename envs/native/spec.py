@@ -7,14 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ncc.core.errors import ConfigError, UnknownNameError
-from ncc.core.flows import FloatArray, FlowTable, IntArray, check_columns
+from ncc.core.flows import BoolArray, FloatArray, FlowTable, IntArray, check_columns
 from ncc.core.scenario import Nic, Scenario, Transport
 from ncc.core.topology import Buffer, NodeKind, Program, Topology
 from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES, NS_PER_S, to_ns
 from ncc.core.writes import pieces
 from ncc.envs.native.extension import Extension, Spec
 from ncc.envs.native.params import check_params
-from ncc.harness.datapath import HostStack
+from ncc.harness.anticipation import anticipated
+from ncc.harness.datapath import Anticipates, HostStack
 from ncc.harness.messages import patience_s
 
 MAX_ROUTES = 2**26
@@ -91,8 +92,7 @@ def spec_of(
         raise ConfigError("hold needs receivers: set Scenario.neighbourhoods to receivers or both")
     spec.receivers, spec.instant = scenario.has_receivers, stack.messages == "instant"
     if stack.hold:
-        announced = np.array([traffic.announced for _, traffic in scenario.workload])
-        spec.set_held((announced | ~announced.any())[flows.traffic].astype(np.uint8))
+        spec.set_held(_held(scenario, flows, stack.anticipates, seed).astype(np.uint8))
     spec.patience_ns = to_ns(patience_s(scenario))
     if arrays.slowest_port is not None:
         port = arrays.slowest_port
@@ -102,6 +102,13 @@ def spec_of(
     spec.seed = seed % 2**63
     _choose(spec, module, stack)
     return spec
+
+
+def _held(scenario: Scenario, flows: FlowTable, anticipates: Anticipates, seed: int) -> BoolArray:
+    announced = np.array([traffic.announced for _, traffic in scenario.workload])
+    if anticipates == "nothing":
+        return (announced | ~announced.any())[flows.traffic]
+    return announced[flows.traffic] | anticipated(scenario, flows, anticipates, seed)
 
 
 def _set_nic(spec: Spec, nic: Nic, flows: FlowTable, area_of: IntArray) -> None:

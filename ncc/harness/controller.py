@@ -197,13 +197,20 @@ class Controller(Value, frozen=True):
         Whether flows wait for receivers stays the controller's where it has their rule beside its limit.
         """
         if self.receivers is not None:
-            stack = stack.replace(hold=self.stack.hold, messages=self.stack.messages)
+            own = self.stack
+            stack = stack.replace(hold=own.hold, anticipates=own.anticipates, messages=own.messages)
         return self.replace(stack=stack)
 
     def digest(self) -> str:
         """Digest as of any value, in which keys of later versions count only where they are set."""
         plain = self.to_dict()
-        for key, default in (("hold", False), ("messages", "packets"), ("tags", "none"), ("tag_params", ())):
+        for key, default in (
+            ("hold", False),
+            ("anticipates", "nothing"),
+            ("messages", "packets"),
+            ("tags", "none"),
+            ("tag_params", ()),
+        ):
             if plain["stack"][key] == default:
                 del plain["stack"][key]
         if plain["receivers"] is None:

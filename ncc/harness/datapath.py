@@ -14,6 +14,8 @@ from ncc.core.receivers import Grants
 from ncc.core.scenario import Scenario
 from ncc.core.value import Name, Value
 
+Anticipates = Literal["nothing", "sizes", "services"]
+
 
 class HostStack(Value, frozen=True):
     """The stack of every host below the rate limit: a congestion controller and an order among flows.
@@ -35,8 +37,19 @@ class HostStack(Value, frozen=True):
     """Flows send nothing but their SYN until their receiver says when (`ncc.core.receivers`); one that hears nothing
     for two periods begins, one without a SYN later by what the longest queue takes. If applications announce their
     fan-in (`Traffic.announced`), this is for their flows alone. Only with a limiter that sends such messages."""
+    anticipates: Anticipates = "nothing"
+    """Kinds of flows, by size or by service (component of the workload, as of a port number), for which hosts learn
+    what earlier ones met at their receivers. With `hold` a host holds, beside what is announced, only flows of kinds
+    that met much (`ncc.harness.anticipation`). `nothing`: no host learns."""
     messages: Literal["packets", "instant"] = "packets"
     """Way of what receivers hear and tell: packets that cross the network, or, for an oracle, no time at all."""
+
+    def check(self) -> None:
+        if self.anticipates != "nothing" and not self.hold:
+            raise ConfigError(
+                f"stack.anticipates {self.anticipates} is about flows to hold: set stack.hold to true, or anticipates "
+                "to nothing"
+            )
 
 
 @dataclass(frozen=True)
