@@ -12,7 +12,7 @@ A guard holds what a policy says to what is known to be safe, alike in training,
   Only a host that has become busy since then may be held, until it hears of that time: for one period. It may not,
   and neither may an idle host, where hosts begin alone: those that began last did so with less than `LONE` others.
 - **First.** The host whose next flow is first in the order that all hosts see has that rate too, from its second period
-  on.
+  on, while the uplink's queue is short.
 - **Stale.** A host that has missed a neighbour's messages for `STALE_PERIODS` has ``local``'s limit. Where messages may
   get lost, it must therefore observe their ages.
 - **Unknown.** In a network outside of `ncc.envs.ranges.TrustedRanges` all hosts have ``local``'s limits.
@@ -46,6 +46,9 @@ STALE_PERIODS = 3
 """Age of a neighbour's last message, beyond the delay of sharing, from which a policy is not trusted."""
 LONE = 0.5 / 8
 """Number observed as "begin together" below which hosts begin alone: half a host."""
+SHORT_QUEUE = 0.3
+"""Number observed as "uplink queue" below which a queue is short: 2.5 packets of a buffer of 67, and as many of others
+by the logarithm."""
 WASTED = 1.0
 """Number observed as "wasted room" above which a host is not held back."""
 LINE_RATE = 0.999
@@ -61,6 +64,7 @@ _SEEN = (
     "tuned limit",
     "begin together",
     "hosts before",
+    "uplink queue",
 )
 
 
@@ -117,7 +121,7 @@ class Residual:
     def limits(self, given: FloatArray, obs: ObsArray) -> FloatArray:
         """Return limits in bits/s [..., n_agents] for numbers in [-1, 1] chosen on observations; inf means no limit."""
         seen = (obs[..., c].astype(np.float64) for c in self._columns)
-        queued, before, alike, fair, others, wasted, tuned, together, first = seen
+        queued, before, alike, fair, others, wasted, tuned, together, first, queue = seen
         share = np.maximum(alike, LEAST_SHARE * fair)
         local = np.where((queued > 0) & (share < 1), USE_FRAC * share, 1.0)
         if self._trusted:
@@ -125,7 +129,8 @@ class Residual:
             held = np.where(fresh, np.minimum(local, self._held), local)
             formula = {"local": local, "local_hold": held, "local_tuned": tuned}[self._formula]
             frac = np.maximum(formula * np.exp(self._scale * given), np.minimum(formula, self._least_frac))
-            frac = np.where((first <= 0) & (queued > 0) & ~fresh, np.maximum(frac, self._port), frac)
+            room = (first <= 0) & (queue < SHORT_QUEUE) & (queued > 0) & ~fresh
+            frac = np.where(room, np.maximum(frac, self._port), frac)
             alone = (others <= 0) & ((queued > 0) & ~fresh | (together < LONE))
             frac = np.where(alone, np.maximum(frac, self._port), frac)
             frac = np.where(wasted > WASTED, np.maximum(frac, local), frac)
