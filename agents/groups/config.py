@@ -68,6 +68,9 @@ class GroupsConfig(Value, frozen=True):
     learning_rate: Rate = 5e-3
     """Step size of Adam. It falls linearly to a tenth at the end of its phase, and so does that of the polish."""
     max_grad_norm: Positive = 1.0
+    updates: Literal["own", "rllib"] = "own"
+    """The code of PPO's loss, minibatches and Adam: that of this package, or Ray RLlib's learner. Both have the same
+    samples in the same minibatches. What was played, the judging and the polish are the same."""
     polish_noise: Positive = 0.04
     """Standard deviation of the candidates' weights around the mean."""
     polish_learning_rate: Rate = 0.015
@@ -99,7 +102,7 @@ class GroupsConfig(Value, frozen=True):
 
         Raises:
             ConfigError: the datapath does not step many racks in one call (`batching`).
-            MissingExtraError: PyTorch or TensorBoard is not installed.
+            MissingExtraError: PyTorch or TensorBoard is not installed, or Ray for `updates`.
         """
         from ncc.agents.groups.learner import GroupsLearner
 
@@ -108,6 +111,8 @@ class GroupsConfig(Value, frozen=True):
                 "agent=groups replays each list of flows in many racks at once, which takes a datapath that steps them "
                 "in one call: train on packetsim, or choose another agent"
             )
+        if self.updates == "rllib":
+            require_extra("rllib", "agent.updates=rllib")
         require_extra("torch", "training")
         return GroupsLearner(self)
 

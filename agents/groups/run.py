@@ -2,6 +2,7 @@
 """One training over groups in one folder."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -90,6 +91,7 @@ class GroupsRun:
         initial = self._shape.initial(generator(self.seed, "groups", "init"))
         fresh = State(TrainState.fresh(torch.from_numpy(initial.copy())), [initial])
         self._state = self._checkpoints.load(self._shape, self.seed) if resume else fresh
+        self._improve = _updates(config, self._shape)
         self._save_policy(UNTRAINED_FILE, initial)
         if not resume:
             self._checkpoints.save(fresh, self._shape, self.seed)
@@ -120,16 +122,8 @@ class GroupsRun:
         rewards = self._play(state.rounds, explorer)
         samples = explorer.samples()
         gained = advantages(rewards, samples, config)
-        return rewards, improve(
-            config,
-            self._shape,
-            state.train,
-            samples,
-            gained,
-            noise=noise,
-            rate=config.learning_rate * _less(done),
-            rng=rng,
-        )
+        rate = config.learning_rate * _less(done)
+        return rewards, self._improve(state.train, samples, gained, noise=noise, rate=rate, rng=rng)
 
     def _polish(self, rng: np.random.Generator) -> tuple[Float, dict[str, float]]:
         """Play an episode with candidates around the weights and move towards the better ones."""
@@ -168,6 +162,15 @@ class GroupsRun:
         training = {"learner": "groups", "seed": self.seed, "epochs": self._state.epochs}
         save_policy(path, self._shape.layers(weights), {**self._meta, "training": training})
         return path
+
+
+def _updates(config: GroupsConfig, shape: Shape) -> Callable[..., dict[str, float]]:
+    """Return what does PPO's passes over samples."""
+    if config.updates == "own":
+        return partial(improve, config, shape)
+    from ncc.agents.rllib.groups import RllibUpdates  # loads Ray
+
+    return RllibUpdates(config, shape)
 
 
 def _less(done: float) -> float:

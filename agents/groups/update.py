@@ -24,6 +24,8 @@ def improve(
 ) -> dict[str, float]:
     """Do PPO's passes over samples with advantages [n] (Schulman et al., 2017, eq. 7); return scalars for logs."""
     kept = rng.permutation(len(gained))[: config.max_samples]
+    if not len(kept):
+        return {}
     obs, taken, error, pay = (
         torch.from_numpy(np.ascontiguousarray(each[kept]))
         for each in (samples.obs, samples.taken, samples.error, gained)
@@ -44,7 +46,7 @@ def improve(
             norms.append(norm)
             moved.append((ratio != bounded).float().mean().item())
     scalars = {"loss/policy": losses, "loss/gradient_norm": norms, "loss/clipped_frac": moved}
-    return {name: float(np.mean(values)) for name, values in scalars.items() if values}
+    return {name: float(np.mean(values)) for name, values in scalars.items()}
 
 
 def _numbers(shape: Shape, weights: torch.Tensor, obs: torch.Tensor) -> torch.Tensor:

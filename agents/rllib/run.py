@@ -16,6 +16,7 @@ from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.utils.checkpoints import Checkpointable
 from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS, NUM_ENV_STEPS_SAMPLED
 
+from ncc.agents.a3c.run import one_thread
 from ncc.agents.checkpoints import check_networks
 from ncc.agents.policy import POLICY_FILE, UNTRAINED_FILE, save_policy
 from ncc.agents.progress import Meter
@@ -74,7 +75,8 @@ def train(job: Job, report: Report, *, resume: bool) -> Path:
         checkpoints.must_be_empty()
     ray = in_process() if config.offline else connected(config.address, config.wheel, cpus=config.env_runners + 1)
     # Ray installs a SIGTERM handler that would abort this process; it is among those replaced.
-    with ray, noted(signal.SIGINT, signal.SIGTERM) as interrupt:
+    # With more threads than idle cores, small networks are many times slower.
+    with ray, one_thread(), noted(signal.SIGINT, signal.SIGTERM) as interrupt:
         run = Run(job, checkpoints, loaded, interrupt)
         try:
             return run.learn(report)

@@ -32,11 +32,13 @@ def without(modules: tuple[str, ...], arguments: tuple[str, ...], cwd: Path) -> 
     )
 
 
+UPDATES = ("experiment=ncc_groups", "agent.updates=rllib")
 MISSING = [
     (NS3, ("evaluate", "datapath=ns3", "scenario=dumbbell", "controller=dctcp"), "ns3", "datapath=ns3 needs ns3"),
     (NS3, ("train", "evaluation.datapaths=[packetsim,ns3]"), "ns3", "datapath=ns3 needs ns3"),
     (("torch", "tensorboard"), ("train", JUDGED), "torch", "training needs torch and tensorboard"),
     (RLLIB, ("train", "agent=rllib_ppo", JUDGED), "rllib", "agent=rllib_* needs ray and torch and tensorboard"),
+    (RLLIB, ("train", *UPDATES, JUDGED), "rllib", "agent.updates=rllib needs ray and torch and tensorboard"),
     (("ray",), ("sweep", "space.seed=[1]"), "rllib", "ncc sweep needs ray"),
     (("onnx",), ("export", "policy=ncc", "onnx=policy.onnx"), "export", "an ONNX model needs onnx"),
     (("pyroute2",), ("evaluate", "datapath=linux", "controller=dctcp"), "linux", "datapath=linux needs pyroute2"),
