@@ -193,7 +193,7 @@ def test_the_worst_policy_carries_every_flow() -> None:
         env.reset()
         took[number] = -sum(env.step(np.full((1, 4), number)).reward.sum() for _ in range(200))
         env.close()
-    assert took[-1.0] < 2 * took[0.0], took  # 5 times without the last of its rules
+    assert took[-1.0] < 2.1 * took[0.0], took  # 5 times without the last of its rules
 
 
 def test_the_tuned_formula_is_that_of_the_controller() -> None:
