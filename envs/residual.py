@@ -47,8 +47,8 @@ STALE_PERIODS = 3
 LONE = 0.5 / 8
 """Number observed as "begin together" below which hosts begin alone: half a host."""
 SHORT_QUEUE = 0.3
-"""Number observed as "uplink queue" below which a queue is short: 2.5 packets of a buffer of 67, and as many of others
-by the logarithm."""
+"""Number observed as "uplink queue" below which a queue is short: 2.5 packets where the buffer holds 67. It is
+logarithmic, so that larger buffers have more."""
 WASTED = 1.0
 """Number observed as "wasted room" above which a host is not held back."""
 LINE_RATE = 0.999
