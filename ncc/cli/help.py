@@ -86,7 +86,7 @@ def show(verb: str, config: Any, choices: Mapping[str, Any], options: Mapping[st
     for group in (found for top in groups for found in (top, *sorted(g for g in options if g.startswith(f"{top}/")))):
         known = sorted(options.get(group, ()))
         listed = ", ".join(known) if len(known) <= LISTED else f"{len(known) - 1} of them, {group}=list shows all"
-        default, text = groups.get(group) or ("null", "{1} of the {0}".format(*group.split("/")))
+        default, text = groups.get(group) or ("null", group.split("/")[-1])
         lines.append((group, choices.get(group) or default, f"{text}: {listed}"))
     if lines:
         _print(console, "Groups, with their options", lines)
