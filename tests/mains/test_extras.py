@@ -49,6 +49,8 @@ MISSING = [
 def needing(modules: tuple[str, ...], arguments: tuple[str, ...], extra: str, says: str) -> ParameterSet:
     """A row of `MISSING` as a case of a test. Where torch is missing as well, training names that first."""
     marks = (needs_extra("torch"),) if arguments[0] == "train" and extra == "ns3" else ()
+    if UPDATES[0] in arguments:
+        marks = (needs_extra("ns3"),)  # what a recipe is laid over says before that it does without ns3
     return pytest.param(modules, arguments, extra, says, marks=marks, id=" ".join(arguments))
 
 
