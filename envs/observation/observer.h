@@ -26,8 +26,9 @@ constexpr int kWasted = 5, kWastedMost = 30;
 constexpr int kBurst = 4;
 constexpr int kCalmMost = 1000, kBusyMost = 20; // periods that are counted
 
-constexpr int kBegins = 64;         // hosts that began, over which is averaged how many others began with them
-constexpr float kUnknown = 1000.0F; // of that mean, before any has begun
+// Mean number of others that begin in the same period as a host that begins.
+constexpr int kBegins = 64;         // number of the last beginnings that the mean is over
+constexpr float kUnknown = 1000.0F; // value of the mean before the first beginning
 
 constexpr size_t kTurn = 100; // periods for which the same host goes first of those with equally much left
 
@@ -124,9 +125,9 @@ class Observer
         int begun = 0;             // neighbours that became busy between their last message and the one before
         int calm = kCalmMost;      // periods since a burst
         int busy_for = 0;          // periods since the host itself has had flows queued
-        bool was_busy = false;     // the host itself, when its neighbours sent their messages before the last
-        int begins = 0;            // hosts that began, the host itself too
-        float together = kUnknown; // others that began in the same period as one that began, in the mean
+        bool was_busy = false;     // true if the host had flows queued at the time of the last messages
+        int begins = 0;            // beginnings of all hosts so far, at most kBegins
+        float together = kUnknown; // the mean that kBegins is about
     };
 
     struct Network {

@@ -9,44 +9,26 @@ import pytest
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FlowTable
 from ncc.core.receivers import parts
-from ncc.core.scenario import Nic, Scenario, Transport
-from ncc.core.topologies import LeafSpine
-from ncc.core.workload import Incast, Poisson
+from ncc.core.scenario import Nic, Scenario
+from ncc.core.workload import Poisson
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.anticipation import History, anticipated, met_periods
 from ncc.harness.controller import Controller, Formula
 from ncc.harness.datapath import Anticipates, HostStack
 from ncc.run.controllers import load_controller
+from tests.harness import test_receivers as receivers
 
 G = 1e9
-FABRIC = LeafSpine(
-    leaves=4,
-    spines=2,
-    hosts_per_leaf=6,
-    host_rate_bps=G,
-    spine_rate_bps=3 * G,
-    buffer_bytes=100_000,
-    mark_threshold_bytes=30_000,
-)
+FABRIC = receivers.FABRIC.replace(leaves=4, spines=2, hosts_per_leaf=6, spine_rate_bps=3 * G)
 HOSTS = FABRIC.build().group("hosts")
-BURST = Incast(
-    events_per_s=30, fan_in=23, bytes_per_server=64_000, sources="hosts", destinations="hosts", jitter_s=5e-5
-)
+BURST = receivers.BURST.replace(events_per_s=30, fan_in=23, bytes_per_server=64_000)
 OTHERS = Poisson(distribution="websearch", load_frac=6.0, sources="hosts", destinations="hosts", link="leaf0->h0_0")
 
 
 def scenario(**changes: object) -> Scenario:
-    values = {
-        "name": "burst",
-        "topology": FABRIC,
-        "workload": (("burst", BURST), ("others", OTHERS)),
-        "duration_s": 0.4,
-        "drain_s": 10.0,
-        "period_s": 1e-3,
-        "neighbourhoods": "receivers",
-        "transport": Transport(recovery="modern"),
-    } | changes
-    return Scenario(**values)  # type: ignore[arg-type]
+    workload = (("burst", BURST), ("others", OTHERS))
+    own = {"topology": FABRIC, "workload": workload, "duration_s": 0.4, "drain_s": 10.0, "period_s": 1e-3}
+    return receivers.scenario(**{**own, **changes})
 
 
 def table(*rows: tuple[float, int, int, int]) -> FlowTable:
