@@ -76,9 +76,11 @@ def formula_columns(observation: ObservationSpec) -> tuple[int, ...]:
     """
     found = columns_of(observation, _SEEN)
     if found is None:
+        lacks = [name for name in _SEEN if name in observation.leave_out]
         raise ConfigError(
-            "action.kind 'residual' needs observation.neighbours 'ordered', from which its formula and its "
-            f"guard are computed, got {observation.neighbours!r}"
+            "action.kind 'residual' needs observation.neighbours 'ordered', from which its formula and its guard are "
+            f"computed, got {observation.neighbours!r}"
+            + (f" with observation.leave_out of {', '.join(lacks)}, which they read" if lacks else "")
         )
     return found
 

@@ -106,6 +106,11 @@ def test_stale_messages_leave_the_formula_alone() -> None:
         assert trusted == (missed < 3)
 
 
+def test_what_formula_and_guard_read_cannot_be_left_out() -> None:
+    with pytest.raises(ConfigError, match="got 'ordered' with observation.leave_out of hosts before, which they read"):
+        residual(seen=ORDERED.replace(leave_out=("hosts before",)))
+
+
 def test_where_messages_get_lost_their_ages_must_be_seen() -> None:
     with pytest.raises(ConfigError, match=r"messages may get lost in scenario 'small'.*set observation.ages to true"):
         residual(FOUR.replace(sharing_loss_frac=0.1))

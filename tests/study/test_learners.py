@@ -20,6 +20,7 @@ from ncc.run.learning import read_learning
 from ncc.study.learners import PICTURE, LearnersSpec, page, run_learners
 from ncc.study.page import JSON, README
 from ncc.study.trainings import training_plan
+from tests.house.files import ROOT
 
 OTHERS = ("~learners.rllib_ppo", "~learners.rllib_appo", "~learners.rllib_impala")
 SHORT = (
@@ -91,3 +92,9 @@ def test_it_trains_compares_and_keeps(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_refused_before_anything_is_trained(override: str, said: str) -> None:
     with pytest.raises((ConfigError, HydraException), match=said):
         LearnersSpec.from_plain(composed("learners", [*OTHERS, override]))
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "configs/compare").glob("*.yaml")))
+def test_comparisons_on_disk_can_be_trained(name: str) -> None:
+    pytest.importorskip("ray", reason="some of the learners are RLlib's")
+    assert LearnersSpec.from_plain(composed("learners", [f"compare={name}"])).learners
