@@ -23,7 +23,7 @@ MAIN = ("ncc_uplink", "ncc_incast", "ncc_wan")
 TRAINED_ON = {"cachefollower", "webserver", "datamining"}
 FORMULAS = {"local", "local_hold", "local_tuned", "local_blind", "local_hold_blind"}
 TABLE = FORMULAS | {
-    "ncc", "dctcp", "bbr", "cubic", "gemini", "vegas", "bcc", "ncc_order", "max_min", "shortest_first", "fixed_share",
+    "ncc", "ncc_learned", "dctcp", "bbr", "cubic", "gemini", "vegas", "bcc", "ncc_order", "max_min", "shortest_first", "fixed_share",
     "dctcp_tuned", "bbr_tuned", "cubic_tuned", "gemini_tuned", "vegas_tuned",
 }  # fmt: skip
 
@@ -48,7 +48,7 @@ def test_flows_are_held_out_and_the_same_for_all_over_ten_seeds(name: str) -> No
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "ncc_linux_learned"])  # its order is the kernel's
 def test_every_table_has_the_formulas_and_only_those_called_blind_know_no_sizes(name: str) -> None:
     found = grid(name)
-    assert set(found.experiment.contenders) >= FORMULAS
+    assert set(found.experiment.contenders) >= {*FORMULAS, "ncc_learned"}
     for cell in found.cells:
         if cell.contender in FORMULAS:
             assert isinstance(cell.controller.limit, LocalLimit)
@@ -121,14 +121,14 @@ def test_ablations_have_a_recipe_or_come_from_a_run_of_ncc_s() -> None:
     contenders = load_experiment("ncc_ablation")[0].contenders.values()
     limits = [load_controller(contender.controller).limit for contender in contenders]
     asked = {limit.pretrained for limit in limits if isinstance(limit, PolicyLimit)}
-    assert asked - set(recipe_names()) == {"ncc_warm"}, "which is the run of ncc, before it learned by itself"
+    assert asked - set(recipe_names()) == {"ncc_warm", "ncc_learned"}, "runs of ncc, before it learned, and ncc_groups"
     recipes = {name for name in recipe_names() if name.startswith("ncc_")} - {
         "ncc_short",
         "ncc_host",
         "ncc_groups",
         "ncc_groups_blind",
     }
-    assert asked == {"ncc", "ncc_warm"} | recipes
+    assert asked == {"ncc", "ncc_warm", "ncc_learned"} | recipes
 
 
 def test_two_datapaths_are_held_against_each_other_on_the_page() -> None:
