@@ -23,8 +23,8 @@ MAIN = ("ncc_uplink", "ncc_incast", "ncc_wan")
 TRAINED_ON = {"cachefollower", "webserver", "datamining"}
 FORMULAS = {"local", "local_hold", "local_tuned", "local_blind", "local_hold_blind"}
 TABLE = FORMULAS | {
-    "ncc", "ncc_learned", "dctcp", "bbr", "cubic", "gemini", "vegas", "bcc", "ncc_order", "max_min", "shortest_first", "fixed_share",
-    "dctcp_tuned", "bbr_tuned", "cubic_tuned", "gemini_tuned", "vegas_tuned",
+    "ncc", "ncc_learned", "dctcp", "bbr", "cubic", "gemini", "vegas", "bcc", "ncc_order", "max_min", "shortest_first",
+    "fixed_share", "dctcp_tuned", "bbr_tuned", "cubic_tuned", "gemini_tuned", "vegas_tuned",
 }  # fmt: skip
 
 
