@@ -10,8 +10,7 @@ A guard holds what a policy says to what is known to be safe, alike in training,
 
 - **Alone.** If no neighbour was busy, the limit is at least the rate of the host's port, the uplink's or the link's.
   Only a host that has become busy since then may be held, until it hears of that time: for one period. It may not,
-  and neither may an idle host, where hosts begin alone: those that began last did so with less than `LONE` others, or
-  none has begun yet.
+  and neither may an idle host, where hosts begin alone: those that began last did so with less than `LONE` others.
 - **First.** The host whose next flow is first in the order that all hosts see has that rate too, from its second period
   on, while the uplink's queue is short.
 - **Stale.** A host that has missed a neighbour's messages for `STALE_PERIODS` has ``local``'s limit. Where messages may
