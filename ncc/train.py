@@ -23,6 +23,9 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
         list_with_comments(recipe_paths())
         return
     _require_recipe(overrides)
+    for key in ("out", "resume"):
+        if not isinstance(plain[key], str | None):
+            raise ConfigError(f"{key} must be the folder of a training, for instance runs/mine; got {plain[key]}")
     if _foreign(plain, overrides):
         return
     # Imported late, and training only once the plan is known to be good: `--help` and bad input answer at once.
