@@ -251,6 +251,7 @@ inline void BindSpec(nb::module_ &m)
         .def_rw("tags", &Spec::tags)
         .def_rw("tag_params", &Spec::tag_params)
         .def_rw("symmetric", &Spec::symmetric)
+        .def_rw("sprayed", &Spec::sprayed)
         .def_rw("seed", &Spec::seed);
     m.def("bad_limit", &BadLimit, "limits_bps"_a);
     m.def("beyond_bytes", &BeyondBytes, "size_bytes"_a, "known_bytes"_a);

@@ -20,6 +20,7 @@ Routes::Routes(const Spec &spec) : seed_(spec.seed * 0x9e3779b97f4a7c15ULL)
     }
     n_hosts_ = hosts.size();
     table_.resize(n * n_hosts_);
+    turns_.resize(spec.sprayed ? table_.size() : 0);
 
     struct Edge {
         uint32_t port, peer;

@@ -40,6 +40,13 @@ class Routes
         }
     }
 
+    // The same where packets, whatever their flow, take ports of equal cost in turn.
+    uint32_t InTurn(uint32_t node, uint32_t dst)
+    {
+        const size_t pair = static_cast<size_t>(node) * n_hosts_ + host_index_[dst];
+        return ports_[table_[pair].first + turns_[pair]++ % table_[pair].count];
+    }
+
     // Whether `dst` can be reached from `node`.
     bool Reaches(uint32_t node, uint32_t dst) const
     {
@@ -63,6 +70,7 @@ class Routes
     size_t n_hosts_ = 0;
     std::vector<uint32_t> host_index_; // by node id
     std::vector<Choice> table_;        // [node][host]
+    std::vector<uint32_t> turns_;      // [node][host], packets so far; only if packets are sprayed
     std::vector<uint32_t> ports_;
     std::vector<uint32_t> to_; // by port: node at its far end
 };

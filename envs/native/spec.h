@@ -105,6 +105,7 @@ struct Spec {
     std::string tags = "none";
     std::vector<std::pair<std::string, uint64_t>> tag_params;
     bool symmetric = false; // what goes to a flow's sender takes the way of its data
+    bool sprayed = false;   // packets take ways of equal length in turn
     uint64_t seed = 0;
 };
 

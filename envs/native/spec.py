@@ -60,7 +60,7 @@ def spec_of(
     spec.set_pools(*arrays.pools)
     _check_programs(module, scenario, arrays.programs)
     spec.set_programs([[(each.name, list(each.params)) for each in of] for of in arrays.programs])
-    spec.symmetric = scenario.routing == "symmetric"
+    spec.symmetric, spec.sprayed = scenario.routing == "symmetric", scenario.routing == "spray"
     try:
         spec.set_flows(
             np.rint(flows.start_s * NS_PER_S).astype(np.int64),

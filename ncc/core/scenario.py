@@ -25,7 +25,7 @@ Knows = Literal["sizes", "backlog", "services"]
 LearnsFrom = Literal["host", "neighbourhood"]
 
 Neighbourhoods = Literal["uplink", "receivers", "both"]
-Routing = Literal["ecmp", "symmetric"]
+Routing = Literal["ecmp", "symmetric", "spray"]
 
 
 class Transport(Value, frozen=True):
@@ -163,7 +163,8 @@ class Scenario(Value, frozen=True):
     """Hosts that always report to others that they are idle."""
     routing: Routing = "ecmp"
     """Way of a flow among paths of equal length. `ecmp`: a hash at each switch, another one for what comes back.
-    `symmetric`: ACKs take the way of their data, in the other direction."""
+    `symmetric`: ACKs take the way of their data, in the other direction. `spray`: a switch sends the packets for a host
+    over its ports to it in turn, whatever their flow, so that they overtake each other."""
     transport: Transport = Transport()
     nic: Nic = Nic()
 

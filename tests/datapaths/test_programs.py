@@ -183,6 +183,33 @@ def test_symmetric_routes_bring_acks_back_the_same_way(simulator: Simulator) -> 
     assert lone_acks("ecmp") > 0
 
 
+def test_sprayed_packets_take_spines_in_turn(simulator: Simulator) -> None:
+    topology = LeafSpine(leaves=2, spines=4, hosts_per_leaf=4)
+    network = topology.build()
+    done = run(simulator, fixed(topology, flow("h0_0", "h1_0", 400 * MSS), routing="spray"))
+    assert done.records.flows.retransmitted_pkts[0] == 0
+    for leaf in range(2):  # data up from leaf 0, ACKs from leaf 1
+        up = [int(done.records.ports.tx_pkts[network.port(f"leaf{leaf}->spine{i}")]) for i in range(4)]
+        assert sum(up) >= 200
+        assert max(up) - min(up) <= 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_both_simulators_spray_alike(seed: int) -> None:
+    """Flows of random sizes over two or three spines, some of whose packets overtake and some of whose are lost."""
+    random = np.random.default_rng(3000 + seed)
+    topology = LeafSpine(leaves=3, spines=2 + seed % 2, hosts_per_leaf=3, spine_rate_bps=0.5e9, buffer_bytes=60_000)
+    network = topology.build()
+    transport = random_transport(random, 0.0)
+    scenario = fixed(
+        topology, *random_flows(random, network), transport=transport, nic=random_nic(random, transport),
+        routing="spray",
+    )  # fmt: skip
+    stack = HostStack(transport=str(random.choice(["dctcp", "cubic", "newreno"])))
+    dropped = drops(scenario, **{random_port(random, network): int(random.integers(1, 60))})
+    run_alike(scenario, stack, max_epochs=2000, prepare=dropped)
+
+
 def started(scenario: Scenario, stack: HostStack = HostStack()) -> None:  # noqa: B008 - frozen
     PacketsimDatapath().start(scenario, scenario.flows(1), stack, 1)
 

@@ -275,8 +275,9 @@ void Network::Arrive(Frame *frame)
             frame->seen_by->Reverse(frame, now);
         }
         const bool back = spec_.symmetric && !frame->to_receiver;
-        Port &port = *ports_[back ? routes_.PortBack(node, spec.src, spec.dst, frame->route)
-                                  : routes_.Port(node, dst, frame->route)];
+        Port &port = *ports_[spec_.sprayed ? routes_.InTurn(node, dst)
+                             : back        ? routes_.PortBack(node, spec.src, spec.dst, frame->route)
+                                           : routes_.Port(node, dst, frame->route)];
         const int64_t arrival = port.Enqueue(frame, now);
         if (arrival >= 0) {
             Leave(port, frame, arrival - now);

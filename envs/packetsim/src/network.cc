@@ -111,11 +111,20 @@ void Network::Arrive(uint32_t port)
         Reverse(link.seen_by, place);
     }
     const uint32_t next = pool_[place].next_port;
-    if (next == kNone) {
+    if (next < kAsk) {
+        Forward(next, place);
+    } else if (next == kNone) {
         Deliver(place);
     } else {
-        Forward(next, place);
+        Forward(NextInTurn(link, place), place);
     }
+}
+
+uint32_t Network::NextInTurn(const Link &link, uint32_t place)
+{
+    InFlight &entry = pool_[place];
+    const FlowSpec &flow = spec_.flows[connections_[entry.packet.connection].flow];
+    return entry.next_port = routes_.InTurn(link.wire.to, entry.packet.to_receiver() ? flow.dst : flow.src);
 }
 
 [[gnu::always_inline]] inline void Network::Join(uint32_t index, uint32_t place, ncc_verdict fault)

@@ -216,6 +216,7 @@ class Network
     void StartRtts();
     void Handle(const Event &event);
     void Arrive(uint32_t port);
+    uint32_t NextInTurn(const Link &link, uint32_t place);
     void Forward(uint32_t port, uint32_t place);
     void Join(uint32_t port, uint32_t place, ncc_verdict fault);
     // Programs of ports (programs.cc); `rank` is set for ports that serve by it.

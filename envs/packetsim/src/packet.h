@@ -8,6 +8,7 @@ namespace ncc::packetsim
 {
 
 constexpr uint32_t kNone = UINT32_MAX; // no connection, no node, no SACK blocks, ...
+constexpr uint32_t kAsk = kNone - 1;   // a port that the switch chooses when the packet is there
 
 // Kinds of packets; odd ones go to the sender.
 enum class Kind : uint8_t {

@@ -233,6 +233,7 @@ class Maker
     void Ports()
     {
         spec_.symmetric = random_.Chance(0.3);
+        spec_.sprayed = !spec_.symmetric && random_.Chance(0.3);
         const std::vector<std::string> tags = TagNames();
         spec_.tags = tags[random_.Between(0, tags.size() - 1)];
         for (const std::string &name : ProgramNames()) {
