@@ -211,6 +211,14 @@ def _queue(name: str, option: str, arguments: dict[str, object]) -> str:
     return "a queue of this kind was set up"
 
 
+def not_root(refusal: str) -> DatapathError:
+    """Error of a process that may not make or remove namespaces; `refusal` is the kernel's word for it."""
+    return DatapathError(
+        f"Network namespaces take root (sudo), or CAP_SYS_ADMIN and CAP_NET_ADMIN ({refusal}): run as root, or use "
+        "datapath=packetsim."
+    )
+
+
 def in_own_namespace(call: Callable[[], T]) -> T:
     """Return the result of `call`, made in a thread of its own with a new network namespace.
 
@@ -219,10 +227,7 @@ def in_own_namespace(call: Callable[[], T]) -> T:
 
     def enter(libc: ctypes.CDLL) -> None:
         if libc.unshare(CLONE_NEWNET):  # of this thread only
-            raise DatapathError(
-                "Network namespaces take root (sudo), or CAP_SYS_ADMIN and CAP_NET_ADMIN "
-                f"({os.strerror(ctypes.get_errno())}): run as root, or use datapath=packetsim."
-            )
+            raise not_root(os.strerror(ctypes.get_errno()))
 
     return _in_thread(enter, call)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ncc.core.errors import DatapathError
 from ncc.core.extras import require_extra
-from ncc.envs.linux.check import in_own_namespace
+from ncc.envs.linux.check import in_own_namespace, not_root
 
 require_extra("linux", "datapath=linux")
 
@@ -102,8 +102,12 @@ def remove(name: str) -> None:
     """
     for pid in processes(name):
         _kill(pid, name)
-    with suppress(FileNotFoundError):
+    try:
         netns.remove(name)
+    except FileNotFoundError:
+        return
+    except PermissionError as error:
+        raise not_root(str(error.strerror)) from None
 
 
 def _kill(pid: int, name: str) -> None:

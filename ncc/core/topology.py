@@ -357,10 +357,14 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def port(self, name: str) -> int:
         """Look up the directed port called `from->to`."""
-        names = [self.port_name(port) for port in range(2 * len(self.links))]
-        if name not in names:
-            raise UnknownNameError("port", name, names)
-        return names.index(name)
+        if name not in self._ports:
+            raise UnknownNameError("port", name, sorted(self._ports))
+        return self._ports[name]
+
+    @cached_property
+    def _ports(self) -> dict[str, int]:
+        """Directed ports by name; of links side by side, the first."""
+        return {self.port_name(port): port for port in reversed(range(2 * len(self.links)))}
 
     def path(self, src: int, dst: int) -> tuple[int, ...]:
         """One shortest path as directed ports (by hops; ties by lowest node id). All equal-cost paths cost the same."""

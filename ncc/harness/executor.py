@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -38,6 +38,24 @@ class Task:
     limiter_factory: LimiterFactory
     config: Mapping[str, Any]
     recorder_factory: RecorderFactory | None = None
+
+    def do(self, job: Job, datapath: Datapath, progress: Callable[[RunProgress], None] | None = None) -> None:
+        """Run a job, write its files and close the datapath."""
+        recorder = None if self.recorder_factory is None else self.recorder_factory()
+        run = run_once(
+            datapath,
+            job.scenario,
+            job.controller,
+            self.limiter_factory(job.controller, job.scenario),
+            job.seed,
+            flow_seed=job.flow_seed,
+            progress=progress,
+            watch=None if recorder is None else recorder.watch,
+        )
+        where = run_folder(self.folder, job.controller.name, job.seed)
+        episode = None if recorder is None else recorder.episode(run)
+        save_run(run, where, config=self.config, inputs=job.inputs, episode=episode)
+        datapath.close()
 
 
 class Executor(Protocol):
@@ -117,22 +135,7 @@ def _run_jobs(pipe: "Connection[Any, Any]", task: Task) -> None:
         while True:
             job: Job = pipe.recv()
             datapath = datapath or task.datapath_factory()
-            limiter = task.limiter_factory(job.controller, job.scenario)
-            recorder = None if task.recorder_factory is None else task.recorder_factory()
-            run = run_once(
-                datapath,
-                job.scenario,
-                job.controller,
-                limiter,
-                job.seed,
-                flow_seed=job.flow_seed,
-                progress=_Throttle(pipe),
-                watch=None if recorder is None else recorder.watch,
-            )
-            where = run_folder(task.folder, job.controller.name, job.seed)
-            episode = None if recorder is None else recorder.episode(run)
-            save_run(run, where, config=task.config, inputs=job.inputs, episode=episode)
-            datapath.close()
+            task.do(job, datapath, _Throttle(pipe))
             pipe.send(None)
     finally:
         if datapath is not None:

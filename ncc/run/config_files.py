@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """YAML files by group and name: those of the package, and those of the user's folder (`--config-dir`)."""
 
+import copy
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
@@ -73,18 +75,25 @@ def config_paths(group: str) -> dict[str, Path]:
 
 def read_config(group: str, what: str, name: str) -> Mapping[str, Any]:
     """Read one YAML file without its defaults list; `what` names its kind in the error for an unknown name."""
-    from omegaconf import OmegaConf
     from yaml import YAMLError
 
     if name not in (known := config_paths(group)):
         raise UnknownNameError(what, name, known)
     try:
-        plain = OmegaConf.to_container(OmegaConf.create(known[name].read_text()))
+        plain = _parsed(known[name].read_text())
     except (OSError, UnicodeDecodeError, YAMLError) as error:
         raise ConfigError(f"{known[name]} cannot be read as YAML: {' '.join(str(error).split())}") from None
     if not isinstance(plain, dict):
         raise ConfigError(f"{known[name]} must be a mapping of keys, got {type(plain).__name__}")
-    return cast(Mapping[str, Any], plain)
+    return cast(Mapping[str, Any], copy.deepcopy(plain))
+
+
+@cache
+def _parsed(text: str) -> Any:
+    """Plain values of a YAML's text; an experiment of many runs reads the same few files for each."""
+    from omegaconf import OmegaConf
+
+    return OmegaConf.to_container(OmegaConf.create(text))
 
 
 def experiment_paths() -> dict[str, Path]:

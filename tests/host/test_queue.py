@@ -118,16 +118,9 @@ def test_a_send_buffer_makes_whole_messages_known_and_is_put_back(policy_path: P
         return [int(text) for text in sysctl(on.host, "tcp_wmem").split()]
 
     def room() -> int:
-        """Payload that a new connection takes at once."""
+        """Send buffer of a new connection."""
         with on.connected() as sender:
-            sender.setblocking(False)
-            return sum(iter(lambda: sent(sender), 0))
-
-    def sent(sender: socket.socket) -> int:
-        try:
-            return sender.send(bytes(1 << 14))
-        except BlockingIOError:
-            return 0
+            return sender.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
 
     with line() as on:
         before = buffers(), room()
@@ -135,13 +128,17 @@ def test_a_send_buffer_makes_whole_messages_known_and_is_put_back(policy_path: P
         try:
             agent.wait_for("started")
             during = buffers(), room()
+            with on.connected() as sender:
+                sender.setblocking(False)
+                at_once_bytes = sender.send(bytes(1_000_000))
             assert agent.end() == 0
         finally:
             agent.close()
         assert during[0] == [before[0][0], 2_000_000, before[0][2]]
         assert buffers() == before[0]
-        assert before[1] < 400_000
-        assert 1_000_000 <= during[1] <= 2_500_000
+        assert before[1] < 1_000_000
+        assert during[1] >= 2_000_000
+        assert at_once_bytes == 1_000_000
 
 
 @pytest.mark.parametrize("after_s", [-0.1, -0.5, 1.0])

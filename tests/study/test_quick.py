@@ -12,6 +12,7 @@ from ncc.study.load import load_experiment
 from ncc.study.points import default_datapath, grid_of
 from ncc.study.result import FIGURE
 from ncc.study.run import run_experiment
+from tests.support.here import Here
 from tests.support.linux import TRAFFIC, needs
 
 NEEDS = dict.fromkeys(("ncc_linux", "ncc_linux_learned", "ncc_linux_written", "spread_linux"), TRAFFIC)
@@ -24,7 +25,8 @@ def test_the_quick_preset_runs(name: str, tmp_path: Path) -> None:
     grid = grid_of(name, experiment, scenario, "quick")
     datapath = load_datapath(default_datapath(grid))
     seeds = range(experiment.presets["quick"].seeds)
-    result = run_experiment(grid, datapath, seeds, tmp_path / "out", executor=Processes(2), config={})
+    executor = Processes() if name in NEEDS else Here()
+    result = run_experiment(grid, datapath, seeds, tmp_path / "out", executor=executor, config={})
     assert not result.problems
     assert (tmp_path / "out" / FIGURE).read_bytes().startswith(b"\x89PNG")
     assert set(result.findings) == set(experiment.checks)
