@@ -137,6 +137,7 @@ def is_available(name: str) -> bool:
     return True
 
 
+@cache
 def register() -> None:
     """Offer the values' defaults to Hydra: groups `schema/...`, `scenario/topology` and `env/reward`.
 

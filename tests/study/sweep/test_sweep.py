@@ -23,7 +23,7 @@ from tests.support.processes import eventually
 
 TRAIN = (
     "agent=a2c",
-    "agent.epochs=8000",
+    "agent.epochs=4000",
     "agent.racks=4",
     "agent.checkpoint_epochs=1000",
     *TINY,
