@@ -7,7 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 STATE_MAX: int
-"""Largest size of a controller's state in bytes."""
+"""Largest size in bytes of the state of a controller that Linux can run."""
+SIM_STATE_MAX: int
+"""Largest size of that of any."""
+QCN: int
+"""Kind of a signal."""
 CWND_MAX_BYTES: int
 ECE: int
 IN_RECOVERY: int
@@ -84,8 +88,14 @@ class Program:
         payload_bytes: int = 1460,
         rank: int = 0,
         verdict: int = 0,
+        hops: int = 1,
+        random: int = 0,
     ) -> tuple[int, int]:
         """Verdict and rank of a packet that arrives."""
+
+    @property
+    def signal(self) -> tuple[int, int]:
+        """Kind and value of what the last hook has to tell the packet's sender; kind 0: nothing."""
 
     def reverse(self, *, queue_bytes: int = 0, flow: int = 0, flags: int = 0, window_bytes: int = 0) -> int:
         """The receive window in bytes that a packet comes away with."""
@@ -93,8 +103,8 @@ class Program:
     def timer(self, *, queue_bytes: int) -> int:
         """Time in ns until it is to be called again; 0: never."""
 
-def table() -> list[tuple[str, str, int, int, list[tuple[str, int, int, int, str]]]]:
-    """Rows (name, summary, ecn, state_bytes, [(parameter, default, min, max, help)])."""
+def table() -> list[tuple[str, str, int, int, int, list[tuple[str, int, int, int, str]]]]:
+    """Rows (name, summary, ecn, needs, state_bytes, [(parameter, default, min, max, help)])."""
 
 class Event(TypedDict, total=False):
     """`struct ncc_cc_event` of cc.h; what is left out is 0."""
@@ -118,7 +128,9 @@ class Event(TypedDict, total=False):
 class Connection:
     """One connection; all values as in cc.h. Every method returns (cwnd_bytes, ssthresh_bytes, pacing_bytes_per_s)."""
 
-    def __init__(self, name: str, mss_bytes: int, init_cwnd_bytes: int, params: list[int]) -> None:
+    def __init__(
+        self, name: str, mss_bytes: int, init_cwnd_bytes: int, params: list[int], line_bytes_per_s: int = 0
+    ) -> None:
         """Runs `init`. `params` in table order; raises `ValueError` on a wrong name, count or range."""
 
     def init(self) -> tuple[int, int, int]: ...
@@ -126,6 +138,14 @@ class Connection:
     def on_loss(self, **event: Unpack[Event]) -> tuple[int, int, int]: ...
     def on_timeout(self, **event: Unpack[Event]) -> tuple[int, int, int]: ...
     def on_restart(self, **event: Unpack[Event]) -> tuple[int, int, int]: ...
+    def on_signal(self, kind: int, value: int, now_ns: int = 0, srtt_ns: int = 0) -> tuple[int, int, int]:
+        """A switch's word; raises `ValueError` where the controller has no such handler, as the next one does."""
+
+    def on_timer(self, now_ns: int) -> tuple[int, int, int]: ...
+    @property
+    def timer_ns(self) -> int:
+        """Time after which the last handler wants `on_timer`; 0: as it was."""
+
     def drive(self, kinds: npt.NDArray[np.uint8], events: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         """Many events at once; returns [n, 3].
 

@@ -31,7 +31,7 @@ constexpr size_t kColumns = 10;
 constexpr size_t kRateColumns = 14;
 constexpr size_t kAllColumns = 15;
 constexpr size_t kFlags = 9;
-enum Kind : ncc_u8 { kAck = 0, kLoss = 1, kTimeout = 2, kRestart = 3 };
+enum Kind : ncc_u8 { kAck = 0, kLoss = 1, kTimeout = 2, kRestart = 3, kTimer = 4 };
 
 using Out = std::tuple<ncc_u64, ncc_u64, ncc_u64>;
 using Events = nb::ndarray<const ncc_u64, nb::shape<-1, -1>, nb::c_contig, nb::device::cpu>;
@@ -50,8 +50,9 @@ const ncc_cc_ops &find(const std::string &name)
 class Connection
 {
   public:
-    Connection(const std::string &name, ncc_u32 mss_bytes, ncc_u32 init_cwnd_bytes, std::vector<ncc_u64> params)
-        : ops_(find(name)), params_(std::move(params)), conn_{mss_bytes, init_cwnd_bytes}
+    Connection(const std::string &name, ncc_u32 mss_bytes, ncc_u32 init_cwnd_bytes, std::vector<ncc_u64> params,
+               ncc_u64 line_bytes_per_s)
+        : ops_(find(name)), params_(std::move(params)), conn_{mss_bytes, init_cwnd_bytes, line_bytes_per_s, 0}
     {
         if (mss_bytes < 1 || init_cwnd_bytes < mss_bytes) {
             throw nb::value_error("mss_bytes must be at least 1 and init_cwnd_bytes at least mss_bytes");
@@ -77,10 +78,33 @@ class Connection
 
     Out handle(Kind kind, const ncc_cc_event &event)
     {
-        decltype(ops_.on_ack) const operations[] = {ops_.on_ack, ops_.on_loss, ops_.on_timeout, ops_.on_restart};
+        decltype(ops_.on_ack) const operations[] = {ops_.on_ack, ops_.on_loss, ops_.on_timeout, ops_.on_restart,
+                                                    ops_.on_timer};
+        out_.timer_ns = 0;
         operations[kind](state_, params_.data(), &conn_, &event, &out_);
         return out();
     }
+
+    Out signal(ncc_u32 kind, ncc_u32 value, ncc_u64 now_ns, ncc_u64 srtt_ns)
+    {
+        require(ops_.on_signal != nullptr, "on_signal");
+        const ncc_cc_signal signal{kind, value};
+        ncc_cc_event event{};
+        event.now_ns = now_ns;
+        event.srtt_ns = srtt_ns;
+        out_.timer_ns = 0;
+        ops_.on_signal(state_, params_.data(), &conn_, &event, &signal, &out_);
+        return out();
+    }
+    // In the event, only the time is set.
+    Out timer(ncc_u64 now_ns)
+    {
+        require(ops_.on_timer != nullptr, "on_timer");
+        ncc_cc_event event{};
+        event.now_ns = now_ns;
+        return handle(kTimer, event);
+    }
+    ncc_u64 timer_ns() const { return out_.timer_ns; }
 
     Outs drive(Kinds kinds, Events events)
     {
@@ -115,11 +139,18 @@ class Connection
     nb::bytes state() const { return nb::bytes(state_, ops_.state_bytes); }
 
   private:
+    void require(bool has, const char *handler) const
+    {
+        if (!has) {
+            throw nb::value_error((std::string(ops_.name) + " has no " + handler).c_str());
+        }
+    }
+
     const ncc_cc_ops &ops_;
     std::vector<ncc_u64> params_;
     ncc_cc_conn conn_;
     ncc_cc_out out_{};
-    alignas(8) unsigned char state_[NCC_CC_STATE_MAX]{};
+    alignas(8) unsigned char state_[NCC_CC_SIM_STATE_MAX]{};
 };
 
 template <Kind kind>
@@ -142,9 +173,9 @@ void bind_event(nb::class_<Connection> &type, const char *name)
              "lost_bytes"_a = 0, "idle_rtos"_a = 0);
 }
 
-// name, summary, ecn, state_bytes, [(name, default, min, max, help)]
+// name, summary, ecn, needs, state_bytes, [(name, default, min, max, help)]
 using ParamRow = std::tuple<std::string, ncc_u64, ncc_u64, ncc_u64, std::string>;
-using Row = std::tuple<std::string, std::string, int, ncc_u32, std::vector<ParamRow>>;
+using Row = std::tuple<std::string, std::string, int, ncc_u32, ncc_u32, std::vector<ParamRow>>;
 
 std::vector<Row> table()
 {
@@ -155,7 +186,8 @@ std::vector<Row> table()
             const ncc_cc_param &p = ops->params[i];
             params.emplace_back(p.name, p.def, p.min, p.max, p.help);
         }
-        rows.emplace_back(ops->name, ops->summary, static_cast<int>(ops->ecn), ops->state_bytes, std::move(params));
+        rows.emplace_back(ops->name, ops->summary, static_cast<int>(ops->ecn), ops->needs, ops->state_bytes,
+                          std::move(params));
     }
     return rows;
 }
@@ -166,6 +198,8 @@ NB_MODULE(_baselines, m)
 {
     m.def("table", &table);
     m.attr("STATE_MAX") = NCC_CC_STATE_MAX;
+    m.attr("SIM_STATE_MAX") = NCC_CC_SIM_STATE_MAX;
+    m.attr("QCN") = static_cast<int>(NCC_CC_QCN);
     m.attr("CWND_MAX_BYTES") = NCC_CC_CWND_MAX;
     m.attr("ECE") = static_cast<int>(NCC_CC_ACK_ECE);
     m.attr("IN_RECOVERY") = static_cast<int>(NCC_CC_ACK_IN_RECOVERY);
@@ -177,9 +211,12 @@ NB_MODULE(_baselines, m)
     m.attr("RESTART") = static_cast<int>(kRestart);
     nb::class_<Connection> connection(m, "Connection");
     connection
-        .def(nb::init<const std::string &, ncc_u32, ncc_u32, std::vector<ncc_u64>>(), "name"_a, "mss_bytes"_a,
-             "init_cwnd_bytes"_a, "params"_a)
+        .def(nb::init<const std::string &, ncc_u32, ncc_u32, std::vector<ncc_u64>, ncc_u64>(), "name"_a, "mss_bytes"_a,
+             "init_cwnd_bytes"_a, "params"_a, "line_bytes_per_s"_a = 0)
         .def("init", &Connection::init)
+        .def("on_signal", &Connection::signal, "kind"_a, "value"_a, "now_ns"_a = 0, "srtt_ns"_a = 0)
+        .def("on_timer", &Connection::timer, "now_ns"_a)
+        .def_prop_ro("timer_ns", &Connection::timer_ns)
         .def("drive", &Connection::drive, "kinds"_a, "events"_a)
         .def_prop_ro("out", &Connection::out)
         .def_prop_ro("state", &Connection::state);

@@ -27,7 +27,8 @@ typedef uint64_t ncc_u64;
 typedef int64_t ncc_s64;
 #endif
 
-#define NCC_CC_STATE_MAX 104
+#define NCC_CC_STATE_MAX 104     /* bytes of a controller that Linux can run */
+#define NCC_CC_SIM_STATE_MAX 128 /* of one with NCC_CC_REGISTER_WITH, which only simulators run */
 #define NCC_CC_PARAMS_MAX 16
 #define NCC_NS_PER_S 1000000000ULL
 #define NCC_CC_CWND_MAX (1ULL << 40)  /* 1 TB in flight: far above 400 Gbit/s x 200 ms = 10 GB, far below overflow */
@@ -40,10 +41,29 @@ enum ncc_cc_ecn {
     NCC_CC_ECN_DCTCP = 2,   /* RFC 8257 section 3.2: the receiver echoes each CE precisely */
 };
 
+/* What a controller has beside the handlers that all have, and what the datapath does for it. */
+enum ncc_cc_needs {
+    NCC_CC_RATE = 1,    /* events carry the delivery rate, for which the datapath keeps a record per packet */
+    NCC_CC_SIGNALS = 2, /* on_signal */
+    NCC_CC_TIMER = 4,   /* on_timer */
+};
+
+/* What a switch on the way tells a sender, in a packet of its own (switch.h). */
+enum ncc_cc_signal_kind {
+    NCC_CC_SIGNAL_NONE = 0,
+    NCC_CC_QCN = 1, /* congestion of a sampled packet's queue; value: quantised feedback, 1 to 63 (IEEE 802.1Qau) */
+};
+struct ncc_cc_signal {
+    ncc_u32 kind; /* enum ncc_cc_signal_kind */
+    ncc_u32 value;
+};
+
 /* Constants of a connection. */
 struct ncc_cc_conn {
-    ncc_u32 mss_bytes;       /* payload of a full packet, >= 1 */
-    ncc_u32 init_cwnd_bytes; /* initial window (RFC 6928), >= mss_bytes */
+    ncc_u32 mss_bytes;        /* payload of a full packet, >= 1 */
+    ncc_u32 init_cwnd_bytes;  /* initial window (RFC 6928), >= mss_bytes */
+    ncc_u64 line_bytes_per_s; /* rate of the host's link; 0: not known */
+    ncc_u64 base_rtt_ns;      /* RTT of the way without any wait; 0: not known */
 };
 
 enum ncc_cc_ack_flags {
@@ -67,7 +87,7 @@ struct ncc_cc_event {
     ncc_u64 nxt_bytes;       /* stream offset after the last byte ever sent */
     ncc_u32 flags;           /* enum ncc_cc_ack_flags */
     ncc_u32 idle_rtos;       /* on_restart: RTOs without data, see there */
-    /* Delivery rate, as in draft-cheng-iccrg-delivery-rate-estimation; 0 unless NCC_CC_REGISTER_RATE asks for it. */
+    /* Delivery rate, as in draft-cheng-iccrg-delivery-rate-estimation; 0 without NCC_CC_RATE. */
     ncc_u64 total_delivered_bytes; /* of this connection so far; also set at a loss or timeout */
     ncc_u64 prior_delivered_bytes; /* total when the last sent of the packets now acknowledged was sent */
     ncc_u64 interval_ns; /* time since then, the longer of sending and ACKs; 0: none. Rate: (total - prior) / this */
@@ -79,6 +99,7 @@ struct ncc_cc_out {
     ncc_u64 cwnd_bytes;         /* window, >= mss_bytes */
     ncc_u64 ssthresh_bytes;     /* for information: the slow-start threshold that the datapath shows */
     ncc_u64 pacing_bytes_per_s; /* <= NCC_CC_PACING_MAX; 0: unpaced, back to back as the window allows */
+    ncc_u64 timer_ns;           /* from now, with NCC_CC_TIMER; 0: as it was. It stops when the flow is acknowledged */
 };
 
 /* A parameter: an integer in the unit that its help names. */
@@ -98,6 +119,9 @@ struct ncc_cc_param {
  *               (CA_EVENT_TX_START in Linux). `idle_rtos`: times that the window is to halve because nothing was sent
  *               (RFC 2861, RFC 5681 section 4.1), (time since the last data - 1 ns) / RTO, rounded down as in Linux'
  *               tcp_cwnd_restart; 0: within one RTO, or the host does not do this (tcp_slow_start_after_idle).
+ *   on_signal   a switch's word has come (NCC_CC_SIGNALS); also before the handshake is done or after it is all over
+ *               nothing is called
+ *   on_timer    `timer_ns` have passed since it was set last (NCC_CC_TIMER)
  */
 struct ncc_cc_ops {
     const char *name;
@@ -115,7 +139,11 @@ struct ncc_cc_ops {
                        struct ncc_cc_out *o);
     void (*on_restart)(void *s, const ncc_u64 *p, const struct ncc_cc_conn *c, const struct ncc_cc_event *e,
                        struct ncc_cc_out *o);
-    ncc_u32 needs_rate; /* 1: events carry the delivery rate, for which the datapath keeps a record per packet */
+    ncc_u32 needs; /* enum ncc_cc_needs */
+    void (*on_signal)(void *s, const ncc_u64 *p, const struct ncc_cc_conn *c, const struct ncc_cc_event *e,
+                      const struct ncc_cc_signal *signal, struct ncc_cc_out *o);
+    void (*on_timer)(void *s, const ncc_u64 *p, const struct ncc_cc_conn *c, const struct ncc_cc_event *e,
+                     struct ncc_cc_out *o);
 };
 
 #define NCC_CC_FN static inline __attribute__((unused))
@@ -123,10 +151,13 @@ struct ncc_cc_ops {
 /* Expects struct <name>_state, <name>_params[] and the functions <name>_init, _on_ack, _on_loss, _on_timeout,
  * _on_restart. BPF programs call the functions directly (a table of function pointers cannot be loaded). */
 #define NCC_CC_REGISTER(name_, ecn_, summary_) NCC_CC_TABLE_(name_, ecn_, summary_, 0)
-#define NCC_CC_REGISTER_RATE(name_, ecn_, summary_) NCC_CC_TABLE_(name_, ecn_, summary_, 1)
+#define NCC_CC_REGISTER_RATE(name_, ecn_, summary_) NCC_CC_TABLE_(name_, ecn_, summary_, NCC_CC_RATE)
+/* With needs_ of NCC_CC_SIGNALS and NCC_CC_TIMER; expects <name>_on_signal and <name>_on_timer too. For simulators. */
+#define NCC_CC_REGISTER_WITH(name_, ecn_, needs_, summary_) NCC_CC_SIMULATED_(name_, ecn_, summary_, needs_)
 #ifdef __bpf__
-#define NCC_CC_TABLE_(name_, ecn_, summary_, rate_)                                                                    \
+#define NCC_CC_TABLE_(name_, ecn_, summary_, needs_)                                                                   \
     _Static_assert(sizeof(struct name_##_state) <= NCC_CC_STATE_MAX, "state exceeds the socket's private area");
+#define NCC_CC_SIMULATED_(name_, ecn_, summary_, needs_)
 #else
 #ifdef __cplusplus
 #define NCC_CC_STATIC_ASSERT static_assert
@@ -139,8 +170,22 @@ struct ncc_cc_ops {
     {                                                                                                                  \
         name_##_##op_((struct name_##_state *)s, p, c, e, o);                                                          \
     }
-#define NCC_CC_TABLE_(name_, ecn_, summary_, rate_)                                                                    \
-    NCC_CC_STATIC_ASSERT(sizeof(struct name_##_state) <= NCC_CC_STATE_MAX, "state exceeds the socket's private area"); \
+#define NCC_CC_ADAPT_SIGNAL_(name_)                                                                                    \
+    static void name_##_on_signal_any(void *s, const ncc_u64 *p, const struct ncc_cc_conn *c,                          \
+                                      const struct ncc_cc_event *e, const struct ncc_cc_signal *signal,                \
+                                      struct ncc_cc_out *o)                                                            \
+    {                                                                                                                  \
+        name_##_on_signal((struct name_##_state *)s, p, c, e, signal, o);                                              \
+    }
+#define NCC_CC_TABLE_(name_, ecn_, summary_, needs_)                                                                   \
+    NCC_CC_TABLE_WITH_(name_, ecn_, summary_, needs_, NCC_CC_STATE_MAX, 0, 0)
+#define NCC_CC_SIMULATED_(name_, ecn_, summary_, needs_)                                                               \
+    NCC_CC_ADAPT_SIGNAL_(name_)                                                                                        \
+    NCC_CC_ADAPT_(name_, on_timer)                                                                                     \
+    NCC_CC_TABLE_WITH_(name_, ecn_, summary_, needs_, NCC_CC_SIM_STATE_MAX, name_##_on_signal_any,                     \
+                       name_##_on_timer_any)
+#define NCC_CC_TABLE_WITH_(name_, ecn_, summary_, needs_, state_max_, on_signal_, on_timer_)                           \
+    NCC_CC_STATIC_ASSERT(sizeof(struct name_##_state) <= (state_max_), "state is larger than a datapath has room for"); \
     NCC_CC_STATIC_ASSERT(sizeof(name_##_params) <= NCC_CC_PARAMS_MAX * sizeof(struct ncc_cc_param),                    \
                          "too many parameters");                                                                       \
     static void name_##_init_any(void *s, const ncc_u64 *p, const struct ncc_cc_conn *c, struct ncc_cc_out *o)         \
@@ -162,8 +207,24 @@ struct ncc_cc_ops {
                                                   name_##_on_loss_any,                                                 \
                                                   name_##_on_timeout_any,                                              \
                                                   name_##_on_restart_any,                                              \
-                                                  rate_};
+                                                  needs_,                                                              \
+                                                  on_signal_,                                                          \
+                                                  on_timer_};
 #endif
+/* The handlers of NCC_CC_REGISTER_WITH that a controller does not have. */
+#define NCC_CC_NO_SIGNAL(name_)                                                                                        \
+    NCC_CC_FN void name_##_on_signal(struct name_##_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,           \
+                                     const struct ncc_cc_event *e, const struct ncc_cc_signal *signal,                 \
+                                     struct ncc_cc_out *o)                                                             \
+    {                                                                                                                  \
+        (void)s, (void)p, (void)c, (void)e, (void)signal, (void)o;                                                     \
+    }
+#define NCC_CC_NO_TIMER(name_)                                                                                         \
+    NCC_CC_FN void name_##_on_timer(struct name_##_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,            \
+                                    const struct ncc_cc_event *e, struct ncc_cc_out *o)                                \
+    {                                                                                                                  \
+        (void)s, (void)p, (void)c, (void)e, (void)o;                                                                   \
+    }
 NCC_CC_FN ncc_u64 ncc_min_u64(ncc_u64 a, ncc_u64 b) { return a < b ? a : b; }
 NCC_CC_FN ncc_u64 ncc_max_u64(ncc_u64 a, ncc_u64 b) { return a > b ? a : b; }
 

@@ -24,14 +24,16 @@
 
 enum { CUBIC_C, CUBIC_BETA, CUBIC_FAST_CONVERGENCE, CUBIC_HYSTART, CUBIC_ABC_LIMIT, CUBIC_MIN_CWND };
 
-static const struct ncc_cc_param cubic_params[] = {
-    {"c_permille", 400, 10, 4000, "packets per 1000 s^3: C (0.4 in RFC 9438 section 5.1)"},
-    {"beta_permille", 700, 500, 900, "1/1000: what a reduction leaves (0.7 in RFC 9438 section 4.6)"},
-    {"fast_convergence", 1, 0, 1, "1: a flow that lost window lowers W_max further (RFC 9438 section 4.7)"},
-    {"hystart", 1, 0, 1, "1: leave the first slow start when delay grows (RFC 9406, RFC 9438 section 4.10)"},
-    {"abc_limit_pkts", 8, 1, 65535, "packets: growth per ACK in slow start at most (L of RFC 9406 section 4.3)"},
-    NCC_RENO_PARAM_MIN_CWND,
-};
+/* In the order of the enum; also for tables that begin with these parameters. */
+#define CUBIC_PARAMS                                                                                                   \
+    {"c_permille", 400, 10, 4000, "packets per 1000 s^3: C (0.4 in RFC 9438 section 5.1)"},                            \
+        {"beta_permille", 700, 500, 900, "1/1000: what a reduction leaves (0.7 in RFC 9438 section 4.6)"},             \
+        {"fast_convergence", 1, 0, 1, "1: a flow that lost window lowers W_max further (RFC 9438 section 4.7)"},       \
+        {"hystart", 1, 0, 1, "1: leave the first slow start when delay grows (RFC 9406, RFC 9438 section 4.10)"},      \
+        {"abc_limit_pkts", 8, 1, 65535, "packets: growth per ACK in slow start at most (L of RFC 9406 section 4.3)"},  \
+        NCC_RENO_PARAM_MIN_CWND
+
+static const struct ncc_cc_param cubic_params[] = {CUBIC_PARAMS};
 
 /* State of the connection. */
 enum cubic_stage {

@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 from functools import cache
 
 from ncc.baselines import _baselines
@@ -16,6 +16,19 @@ class Ecn(IntEnum):
     NONE = 0
     CLASSIC = 1
     DCTCP = 2
+
+
+class Needs(IntFlag):
+    """Handlers and samples of a controller beyond those that all have (`enum ncc_cc_needs` of cc.h)."""
+
+    RATE = 1
+    SIGNALS = 2
+    TIMER = 4
+
+    @property
+    def simulated(self) -> bool:
+        """True for what simulators alone offer."""
+        return bool(self & (Needs.SIGNALS | Needs.TIMER))
 
 
 @dataclass(frozen=True)
@@ -36,6 +49,7 @@ class ControllerInfo:
     name: str
     summary: str
     ecn: Ecn
+    needs: Needs
     state_bytes: int
     params: tuple[ParamInfo, ...]
 
@@ -43,8 +57,8 @@ class ControllerInfo:
 @cache
 def _table() -> dict[str, ControllerInfo]:
     return {
-        name: ControllerInfo(name, summary, Ecn(ecn), state_bytes, tuple(ParamInfo(*row) for row in params))
-        for name, summary, ecn, state_bytes, params in _baselines.table()
+        name: ControllerInfo(name, summary, Ecn(ecn), Needs(needs), state_bytes, tuple(ParamInfo(*row) for row in params))
+        for name, summary, ecn, needs, state_bytes, params in _baselines.table()
     }
 
 
@@ -83,7 +97,12 @@ def check_params(name: str, params: Mapping[str, object]) -> dict[str, int]:
 
 
 def connect(
-    name: str, mss_bytes: int, init_cwnd_bytes: int, params: Mapping[str, int] | None = None
+    name: str,
+    mss_bytes: int,
+    init_cwnd_bytes: int,
+    params: Mapping[str, int] | None = None,
+    *,
+    line_bytes_per_s: int = 0,
 ) -> _baselines.Connection:
     """Make an initialised connection under controller `name`; for tests, golden curves and study.
 
@@ -95,4 +114,4 @@ def connect(
         raise ConfigError(
             f"connect needs 1 <= mss_bytes <= init_cwnd_bytes < 2**32, got {mss_bytes} and {init_cwnd_bytes}"
         )
-    return _baselines.Connection(name, mss_bytes, init_cwnd_bytes, list(values.values()))
+    return _baselines.Connection(name, mss_bytes, init_cwnd_bytes, list(values.values()), line_bytes_per_s)

@@ -17,6 +17,7 @@
 
 #define NCC_SW_STATE_MAX 256 /* bytes, of a program at a port */
 #define NCC_SW_CLASSES 8     /* most classes of a port */
+#define NCC_SW_SIGNAL_BYTES 64 /* IP packet of a signal */
 
 /* The hooks that a program has, and what else a datapath must do for it. */
 enum ncc_sw_needs {
@@ -27,6 +28,7 @@ enum ncc_sw_needs {
     NCC_SW_RANKED = 16,    /* the port serves by the ranks that `enqueue` sets: see `rank` */
     NCC_SW_SYMMETRIC = 32, /* right only if ACKs come back the way that their data went */
     NCC_SW_COUNTS = 64,    /* counts flows by SYN-ACKs and FINs: connections must open and close with their flows */
+    NCC_SW_SIGNALS = 128,  /* tells senders something (out.signal) */
 };
 
 enum ncc_sw_packet_flags {
@@ -43,6 +45,7 @@ struct ncc_sw_packet {
     ncc_u32 bytes;         /* IP packet */
     ncc_u32 payload_bytes; /* 0: a packet without data */
     ncc_u32 flags;         /* enum ncc_sw_packet_flags */
+    ncc_u32 hops;          /* links crossed so far; 1: this switch is next to its source */
     ncc_u32 prio;          /* class that its host has given it (flow_tag.h), 0: the most urgent */
     ncc_u64 rank;          /* given by its host, smaller is more urgent. With NCC_SW_RANKED `enqueue` may set it: the
                             * packet with the smallest rank decides which flow is served, by its earliest packet; when
@@ -66,6 +69,9 @@ struct ncc_sw_port { /* up to date */
 struct ncc_sw_out {
     enum ncc_verdict verdict; /* `enqueue`, `dequeue`: set to the verdict so far; a dropped packet cannot be revived */
     ncc_u64 timer_ns;         /* from now; 0: as it was */
+    /* `enqueue`, with NCC_SW_SIGNALS: what to tell the packet's sender, in a packet of NCC_SW_SIGNAL_BYTES that starts
+     * here (enum ncc_cc_signal_kind); of several programs the last one speaks. Data alone has a sender to tell. */
+    struct ncc_cc_signal signal;
 };
 
 /* The operations. `s` is the program's own state, zeroed before init; `p` its parameters in table order. */

@@ -121,10 +121,11 @@ class Program
 
     // Verdict and rank.
     std::tuple<int, ncc_u64> enqueue(ncc_u64 queue_bytes, ncc_u32 flow, ncc_u32 flags, ncc_u32 payload_bytes,
-                                     ncc_u64 rank, int verdict)
+                                     ncc_u64 rank, int verdict, ncc_u32 hops, ncc_u32 random)
     {
-        ncc_sw_packet packet{flow, payload_bytes + 40, payload_bytes, flags, 0, rank, 0};
-        out_ = {static_cast<ncc_verdict>(verdict), 0};
+        ncc_sw_packet packet{flow, payload_bytes + 40, payload_bytes, flags, hops, 0, rank, 0};
+        out_ = {static_cast<ncc_verdict>(verdict), 0, {}};
+        port_.random = random;
         port_.queue_bytes = queue_bytes;
         ops_->enqueue(state_, params_.data(), &port_, &packet, &out_);
         return {out_.verdict, packet.rank};
@@ -132,16 +133,18 @@ class Program
     // The window that it leaves.
     ncc_u64 reverse(ncc_u64 queue_bytes, ncc_u32 flow, ncc_u32 flags, ncc_u64 window_bytes)
     {
-        ncc_sw_packet packet{flow, 40, 0, flags, 0, 0, window_bytes};
-        out_ = {NCC_PASS, 0};
+        ncc_sw_packet packet{flow, 40, 0, flags, 1, 0, 0, window_bytes};
+        out_ = {NCC_PASS, 0, {}};
         port_.queue_bytes = queue_bytes;
         ops_->reverse(state_, params_.data(), &port_, &packet, &out_);
         return packet.window_bytes;
     }
+    // Kind and value.
+    std::tuple<ncc_u32, ncc_u32> signal() const { return {out_.signal.kind, out_.signal.value}; }
     // When it is to be called again, in ns from now.
     ncc_u64 timer(ncc_u64 queue_bytes)
     {
-        out_ = {NCC_PASS, 0};
+        out_ = {NCC_PASS, 0, {}};
         port_.queue_bytes = queue_bytes;
         ops_->timer(state_, params_.data(), &port_, &out_);
         return out_.timer_ns;
@@ -171,7 +174,8 @@ void bind_switch(nb::module_ &m)
         .def(nb::init<const std::string &, std::vector<ncc_u64>, ncc_u64, ncc_u32>(), "name"_a, "params"_a,
              nb::kw_only(), "size_bytes"_a, "mtu_bytes"_a)
         .def("enqueue", &Program::enqueue, nb::kw_only(), "queue_bytes"_a = 0, "flow"_a = 0, "flags"_a = 0,
-             "payload_bytes"_a = 1460, "rank"_a = 0, "verdict"_a = 0)
+             "payload_bytes"_a = 1460, "rank"_a = 0, "verdict"_a = 0, "hops"_a = 1, "random"_a = 0)
+        .def_prop_ro("signal", &Program::signal)
         .def("reverse", &Program::reverse, nb::kw_only(), "queue_bytes"_a = 0, "flow"_a = 0, "flags"_a = 0,
              "window_bytes"_a = 0)
         .def("timer", &Program::timer, nb::kw_only(), "queue_bytes"_a);

@@ -39,6 +39,18 @@ const ncc_cc_ops &Controller(const std::string &name)
     throw std::invalid_argument("no controller called " + name);
 }
 
+// Those that need nothing which simulators alone offer.
+std::vector<std::string> KernelControllers()
+{
+    std::vector<std::string> names;
+    for (const ncc_cc_ops *ops : ncc_cc_table) {
+        if ((ops->needs & (NCC_CC_SIGNALS | NCC_CC_TIMER)) == 0) {
+            names.emplace_back(ops->name);
+        }
+    }
+    return names;
+}
+
 const ncc_order_ops &KeyedOrder(const std::string &name)
 {
     if (const ncc_order_ops *ops = ncc::RowIn(ncc_order_table, name)) {
@@ -121,7 +133,7 @@ NB_MODULE(_linux, m)
     bind_reports(m);
     bind_live(m);
     bind_gates(m);
-    m.def("transports", &ncc::ControllerNames);
+    m.def("transports", &KernelControllers);
     m.def("params", [](const std::string &name) { return ncc::ParamRows(&Controller(name)); }, "transport"_a);
     m.def("ecn", [](const std::string &name) { return static_cast<int>(Controller(name).ecn); }, "transport"_a);
     m.def("orders", [] { return ncc::NamesIn(ncc_order_table, {"fifo"}); });

@@ -118,6 +118,11 @@ def check_stack(stack: HostStack, settings: LinuxSettings) -> None:
         raise UnknownNameError("transport", stack.transport, known)
     if stack.order not in (orders := extension().orders()):
         raise UnknownNameError("flow order", stack.order, orders)
+    if stack.components:
+        raise ConfigError(
+            "The Linux datapath gives all traffic one stack, and the controller has stack.components: leave them out, "
+            "or use a simulator"
+        )
     if stack.tags != "none":
         raise ConfigError(
             f"The Linux datapath gives packets no classes and no ranks, and the stack has tags {stack.tags}: set them "

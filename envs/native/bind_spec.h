@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -113,6 +114,25 @@ inline void SetPrograms(Spec &spec, const ProgramRows &programs)
         for (const auto &[name, params] : list) {
             spec.programs.back().push_back({name, params});
         }
+    }
+}
+
+// Stacks of components: transport, its parameters, minimum and initial RTO in ns; and the stack of each flow, 0 for that
+// of all.
+using StackRows = std::vector<std::tuple<std::string, std::vector<std::pair<std::string, uint64_t>>, int64_t, int64_t>>;
+inline void SetStacks(Spec &spec, const StackRows &stacks, In<uint8_t> of)
+{
+    SameLength(of.shape(0), spec.flows.size());
+    spec.stacks.clear();
+    for (const auto &[transport, params, min_rto_ns, initial_rto_ns] : stacks) {
+        spec.stacks.push_back({transport, params, min_rto_ns, initial_rto_ns});
+    }
+    for (size_t i = 0; i < spec.flows.size(); ++i) {
+        if (of(i) > stacks.size()) {
+            throw std::invalid_argument("flow " + std::to_string(i) + " has a stack that is not one of " +
+                                        std::to_string(stacks.size() + 1));
+        }
+        spec.flows[i].stack = of(i);
     }
 }
 

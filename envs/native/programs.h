@@ -60,6 +60,9 @@ class Programs
                               : need == NCC_SW_DEQUEUE ? program.ops->dequeue
                                                        : program.ops->reverse;
             hook(program.state, program.params.data(), &port, &packet, &out);
+            if (need == NCC_SW_ENQUEUE && out.signal.kind != NCC_CC_SIGNAL_NONE && (program.ops->needs & NCC_SW_SIGNALS)) {
+                signal_ = out.signal;
+            }
             if (out.verdict != NCC_MARK || (packet.flags & NCC_SW_ECT) != 0) {
                 verdict = std::max(verdict, out.verdict);
             }
@@ -67,6 +70,9 @@ class Programs
         }
         return verdict;
     }
+
+    // What the last `enqueue` has to tell the packet's sender, once.
+    ncc_cc_signal TakeSignal() { return std::exchange(signal_, {NCC_CC_SIGNAL_NONE, 0}); }
 
     // Returns true if the timer of a program is due now. A timer that was set again is due at its last time only.
     bool Due(uint32_t program, int64_t now_ns) const { return programs_[program].due_ns == now_ns; }
@@ -108,6 +114,7 @@ class Programs
 
     std::vector<Program> programs_;
     uint32_t needs_ = 0;
+    ncc_cc_signal signal_{NCC_CC_SIGNAL_NONE, 0};
     uint64_t random_;
 };
 

@@ -44,6 +44,13 @@ struct PoolSpec {
     double red_max_prob = 0;
 };
 
+// The stack of a component of the traffic, where it is not that of all.
+struct StackSpec {
+    std::string transport;
+    std::vector<std::pair<std::string, uint64_t>> params;
+    int64_t min_rto_ns, initial_rto_ns;
+};
+
 constexpr uint32_t kNoPredictor = UINT32_MAX;
 
 struct FlowSpec {
@@ -53,6 +60,7 @@ struct FlowSpec {
     uint64_t chunk_bytes = 0; // size of a piece, written every `every_ns`; 0: all is written at once
     int64_t every_ns = 0;
     uint32_t predictor = kNoPredictor; // predictor of its service, which also learns its size (knows.h)
+    uint8_t stack = 0;                 // 0: Spec::transport, else that of Spec::stacks[stack - 1]
     bool hold = false;                 // nothing but its SYN is sent until its receiver has said something (gates.h)
     // True if its data is under its sender's rate limit, and its ACKs under its receiver's.
     bool limited[2] = {true, true};
@@ -100,6 +108,11 @@ struct Spec {
 
     std::string transport = "dctcp";
     std::vector<std::pair<std::string, uint64_t>> params;
+    std::vector<StackSpec> stacks; // of components that have one of their own
+    StackSpec stack(size_t which) const
+    {
+        return which == 0 ? StackSpec{transport, params, min_rto_ns, initial_rto_ns} : stacks.at(which - 1);
+    }
     std::string order = "fifo";
     std::vector<std::pair<std::string, uint64_t>> order_params;
     std::string tags = "none";

@@ -101,6 +101,8 @@ def spec_of(
     spec.latency_ns = to_ns(scenario.decision_latency_s)
     spec.seed = seed % 2**63
     _choose(spec, module, stack)
+    if stack.components:
+        _set_components(spec, module, scenario, flows, stack)
     return spec
 
 
@@ -109,6 +111,31 @@ def _held(scenario: Scenario, flows: FlowTable, anticipates: Anticipates, seed: 
     if anticipates == "nothing":
         return (announced | ~announced.any())[flows.traffic]
     return announced[flows.traffic] | anticipated(scenario, flows, anticipates, seed)
+
+
+def _set_components(
+    spec: Spec, module: Extension, scenario: Scenario, flows: FlowTable, stack: HostStack
+) -> None:
+    """Stacks of components; a flow's is that of its component."""
+    names, transport = [name for name, _ in scenario.workload], scenario.transport
+    if transport.connections_per_pair:
+        raise ConfigError(
+            "stack.components gives flows controllers of their own, and an open connection keeps its first one: set "
+            "Scenario.transport.connections_per_pair to 0"
+        )
+    which = np.zeros(len(names), np.uint8)
+    rows = []
+    for own in stack.components:
+        if own.component not in names:
+            raise UnknownNameError("component of the traffic in stack.components", own.component, names)
+        if own.transport not in (known := module.transports()):
+            raise UnknownNameError("transport", own.transport, known)
+        check_params(own.transport, module.params(own.transport), own.params)
+        min_rto_s = transport.min_rto_s if own.min_rto_s is None else own.min_rto_s
+        initial_rto_s = transport.initial_rto_s if own.initial_rto_s is None else own.initial_rto_s
+        rows.append((own.transport, list(own.params), to_ns(min_rto_s), to_ns(initial_rto_s)))
+        which[names.index(own.component)] = len(rows)
+    spec.set_stacks(rows, which[flows.traffic])
 
 
 def _set_nic(spec: Spec, nic: Nic, flows: FlowTable, area_of: IntArray) -> None:

@@ -208,6 +208,7 @@ class Controller(Value, frozen=True):
             ("hold", False),
             ("anticipates", "nothing"),
             ("messages", "packets"),
+            ("components", ()),
             ("tags", "none"),
             ("tag_params", ()),
         ):

@@ -11,10 +11,22 @@ from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray, FlowRecords, FlowTable, PortRecords
 from ncc.core.measurement import Measurement
 from ncc.core.receivers import Grants
-from ncc.core.scenario import Scenario
+from ncc.core.scenario import Scenario, Timer
 from ncc.core.value import Name, Value
 
 Anticipates = Literal["nothing", "sizes", "services"]
+
+
+class ComponentStack(Value, frozen=True):
+    """The congestion controller of one component of the traffic, and its timers."""
+
+    component: Name
+    """Name in `Scenario.workload`."""
+    transport: Name = "dctcp"
+    params: tuple[tuple[Name, int], ...] = ()
+    min_rto_s: Timer | None = None
+    """In place of `Scenario.transport.min_rto_s`."""
+    initial_rto_s: Timer | None = None
 
 
 class HostStack(Value, frozen=True):
@@ -41,10 +53,20 @@ class HostStack(Value, frozen=True):
     """Kinds of flows, by size or by service (component of the workload, as of a port number), for which hosts learn
     what earlier ones met at their receivers. With `hold` a host holds, beside what is announced, only flows of kinds
     that met much (`ncc.harness.anticipation`). `nothing`: no host learns."""
+    components: tuple[ComponentStack, ...] = ()
+    """Components of the traffic that run another controller than `transport`."""
     messages: Literal["packets", "instant"] = "packets"
     """Way of what receivers hear and tell: packets that cross the network, or, for an oracle, no time at all."""
 
+    @property
+    def transports(self) -> tuple[str, ...]:
+        """All controllers, each once, that of most traffic first."""
+        return tuple(dict.fromkeys((self.transport, *(each.transport for each in self.components))))
+
     def check(self) -> None:
+        names = [each.component for each in self.components]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ConfigError(f"stack.components has {twice[0]!r} twice: give each component of the traffic one stack")
         if self.anticipates != "nothing" and not self.hold:
             raise ConfigError(
                 f"stack.anticipates {self.anticipates} is about flows to hold: set stack.hold to true, or anticipates "

@@ -61,13 +61,14 @@ class DatapathSpec(Value, frozen=True):
         return self.target + (f" {json.dumps(self.settings, sort_keys=True)}" if self.settings else "")
 
     def require(self, stack: HostStack, whose: str, remedy: str) -> None:
-        """Raise `ConfigError`, with known transports and `remedy`, if the datapath lacks the stack's transport."""
-        transport, known = stack.transport, sorted(self.load()().transports())
-        if transport not in known:
-            raise ConfigError(
-                f"{whose}: datapath {self.name} has no transport {transport!r}; it has: {', '.join(known)}."
-                f"{hint(transport, known)} {remedy}"
-            )
+        """Raise `ConfigError`, with known transports and `remedy`, if the datapath lacks one of the stack's."""
+        known = sorted(self.load()().transports())
+        for transport in stack.transports:
+            if transport not in known:
+                raise ConfigError(
+                    f"{whose}: datapath {self.name} has no transport {transport!r}; it has: {', '.join(known)}."
+                    f"{hint(transport, known)} {remedy}"
+                )
 
 
 def datapaths_from(plain: Any, where: str = "datapath") -> tuple[DatapathSpec, ...]:

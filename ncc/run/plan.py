@@ -293,8 +293,8 @@ def require_marks(scenario: Scenario, controllers: Sequence[Controller]) -> None
     """Raise `ConfigError` if a controller needs ECN marks (its header says so) and no port of the scenario sets any."""
     known = registry.controllers()
     for controller in controllers:
-        info = known.get(controller.stack.transport)
-        if info is not None and info.ecn is registry.Ecn.DCTCP and not scenario.network().marks:
+        infos = [known[name] for name in controller.stack.transports if name in known]
+        if any(info.ecn is registry.Ecn.DCTCP for info in infos) and not scenario.network().marks:
             raise ConfigError(
                 f"controller {controller.name!r} needs ECN, and no port of scenario {scenario.name!r} marks packets: "
                 "set topology.mark_threshold_bytes (or red) above 0, or leave the controller out"

@@ -99,7 +99,7 @@ def default_datapath(grid: Grid) -> str:
         ConfigError: there is none.
     """
     built, missing = transports_here()
-    needed = {cell.controller.stack.transport for cell in grid.cells}
+    needed = {name for cell in grid.cells for name in cell.controller.stack.transports}
     for name in sorted(built, key=lambda name: name != "packetsim"):
         if needed <= set(built[name]):
             return name

@@ -5,10 +5,10 @@
 
 #include "cc.h"
 #undef NCC_CC_TABLE_ /* the header's table, as constants */
-#define NCC_CC_TABLE_(name_, ecn_, summary_, rate_)                                                                    \
+#define NCC_CC_TABLE_(name_, ecn_, summary_, needs_)                                                                   \
     enum {                                                                                                             \
         name_##_ecn = (ecn_),                                                                                          \
-        name_##_sets_rate = (rate_),                                                                                   \
+        name_##_sets_rate = (needs_),                                                                                  \
         name_##_n_params = sizeof(name_##_params) / sizeof(name_##_params[0])                                          \
     };                                                                                                                 \
     _Static_assert(sizeof(struct name_##_state) <= NCC_CC_STATE_MAX, "state exceeds the socket's private area");       \

@@ -15,7 +15,7 @@ using ns3::TcpSocketState;
 
 CcOps::CcOps(const Controller &controller, HostSocket &socket, const ncc_cc_conn &conn, bool proportional)
     : controller_(controller), socket_(socket), conn_(conn),
-      proportional_(proportional && controller.ops->needs_rate == 0)
+      proportional_(proportional && (controller.ops->needs & NCC_CC_RATE) == 0)
 {
 }
 
@@ -37,6 +37,11 @@ void CcOps::Apply(Ptr<TcpSocketState> tcb)
         tcb->m_paceInitialWindow = true;
         tcb->m_pacingRate = ns3::DataRate(8 * out_.pacing_bytes_per_s);
     }
+    if (out_.timer_ns > 0 && needs(NCC_CC_TIMER)) {
+        const ncc_u64 delay_ns = std::min<ncc_u64>(out_.timer_ns, NCC_NS_PER_S << 20);
+        socket_.ArmControl(ns3::TimeStep(static_cast<int64_t>(delay_ns)));
+    }
+    out_.timer_ns = 0;
 }
 
 uint32_t CcOps::GetSsThresh(Ptr<const TcpSocketState> tcb, uint32_t) { return tcb->m_ssThresh; }
@@ -128,6 +133,27 @@ void CcOps::OnRestart(Ptr<TcpSocketState> tcb, ncc_u32 idle_rtos)
     if (proportional_ && marked_) {
         tcb->m_cWnd = window_bytes_;
     }
+}
+
+void CcOps::Keep(Ptr<TcpSocketState> tcb)
+{
+    if (proportional_ && (marked_ || tcb->m_congState.Get() == TcpSocketState::CA_RECOVERY)) {
+        tcb->m_cWnd = window_bytes_;
+    }
+}
+
+void CcOps::OnSignal(Ptr<TcpSocketState> tcb, const ncc_cc_event &event, const ncc_cc_signal &signal)
+{
+    controller_.ops->on_signal(state_, controller_.params.data(), &conn_, &event, &signal, &out_);
+    Apply(tcb);
+    Keep(tcb);
+}
+
+void CcOps::OnTimer(Ptr<TcpSocketState> tcb, const ncc_cc_event &event)
+{
+    controller_.ops->on_timer(state_, controller_.params.data(), &conn_, &event, &out_);
+    Apply(tcb);
+    Keep(tcb);
 }
 
 Ptr<ns3::TcpCongestionOps> CcOps::Fork() { return ns3::CopyObject<CcOps>(this); }

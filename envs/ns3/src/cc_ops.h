@@ -33,6 +33,9 @@ class CcOps final : public ns3::TcpCongestionOps
 
     void OnTimeout(ns3::Ptr<ns3::TcpSocketState> tcb);
     void OnLoss(ns3::Ptr<ns3::TcpSocketState> tcb);
+    void OnSignal(ns3::Ptr<ns3::TcpSocketState> tcb, const ncc_cc_event &event, const ncc_cc_signal &signal);
+    void OnTimer(ns3::Ptr<ns3::TcpSocketState> tcb, const ncc_cc_event &event);
+    bool needs(ncc_u32 what) const { return (controller_.ops->needs & what) != 0; }
     void Sent(uint32_t bytes) { prr_.out_bytes += bytes; }
     void OnRestart(ns3::Ptr<ns3::TcpSocketState> tcb, ncc_u32 idle_rtos);
 
@@ -47,6 +50,7 @@ class CcOps final : public ns3::TcpCongestionOps
 
   private:
     void Apply(ns3::Ptr<ns3::TcpSocketState> tcb);
+    void Keep(ns3::Ptr<ns3::TcpSocketState> tcb); // the window while it shrinks by PRR
     void Reduce(ns3::Ptr<ns3::TcpSocketState> tcb, const ncc_cc_event &event, uint32_t target_before,
                 uint32_t window_before);
 
@@ -61,7 +65,7 @@ class CcOps final : public ns3::TcpCongestionOps
     bool marked_ = false;       // the window shrinks because of ECN ...
     uint64_t marked_until_ = 0; // ... until more than this is acknowledged
     uint32_t window_bytes_ = 0; // window in force, while out_ is the target
-    alignas(8) unsigned char state_[NCC_CC_STATE_MAX] = {};
+    alignas(8) unsigned char state_[NCC_CC_SIM_STATE_MAX] = {};
 };
 
 // Congestion control of the receiving end, which sends no data.

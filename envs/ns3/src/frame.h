@@ -2,6 +2,10 @@
 // A packet on its way through the network, with the fields that ports and NICs need beside its bytes.
 #pragma once
 
+extern "C" {
+#include "cc.h"
+}
+
 #include "ns3/event-impl.h"
 #include "ns3/packet.h"
 #include "ns3/simulator.h"
@@ -24,9 +28,11 @@ struct Frame final : ns3::EventImpl {
     uint32_t flow = 0;
     uint32_t route = 0; // first flow of its connection, which chooses among paths of equal cost
     uint32_t node = 0;  // next node on its way
+    uint32_t hops = 0;  // links crossed
     uint32_t grant = 0; // place of the receiver's word in a message (gates.h)
     uint32_t ip_bytes = 0;
     uint32_t payload_bytes = 0;
+    ncc_cc_signal signal{NCC_CC_SIGNAL_NONE, 0}; // a switch's word to the sender; without a packet
     bool to_receiver = true;
     bool message = false; // a note or a grant, beside TCP; without a packet
     bool retransmission = false;
@@ -57,6 +63,8 @@ class FramePool
         }
         Frame *frame = free_.back();
         free_.pop_back();
+        frame->hops = 0;
+        frame->signal = {NCC_CC_SIGNAL_NONE, 0};
         return frame;
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Messages between receivers and their senders (gates.h).
+// Messages beside TCP: between receivers and their senders (gates.h), and a switch's signals.
 #include "network.h"
 
 namespace ncc
@@ -32,26 +32,43 @@ void Network::Message(uint32_t flow, bool to_receiver, uint32_t grant)
     if (!gates_ || gates_->instant()) {
         return;
     }
-    Frame *frame = pool_.Take();
-    frame->network = this;
-    frame->flow = flow;
+    Frame *frame = Bare(flow, Gates::kMessageBytes);
     frame->route = connections_[flow]->route;
     frame->to_receiver = to_receiver;
     frame->message = true;
     frame->grant = grant;
-    frame->offset_bytes = 0;
-    frame->ip_bytes = Gates::kMessageBytes;
-    frame->payload_bytes = 0;
-    frame->retransmission = frame->ecn_capable = frame->marked = frame->window_reduced = false;
-    frame->fin = frame->syn_ack = frame->has_window = frame->lowered = false;
-    frame->prio = 0;
-    frame->rank = 0;
     ++messages_;
     if (to_receiver) {
         gates_->Noted(flow, Simulator::Now().GetTimeStep());
     }
     const FlowSpec &spec = spec_.flows[flow];
     host_of(to_receiver ? spec.src : spec.dst).nic->Send(frame);
+}
+
+Frame *Network::Bare(uint32_t flow, uint32_t ip_bytes)
+{
+    Frame *frame = pool_.Take();
+    frame->network = this;
+    frame->flow = frame->route = flow;
+    frame->to_receiver = frame->message = false;
+    frame->offset_bytes = 0;
+    frame->ip_bytes = ip_bytes;
+    frame->payload_bytes = 0;
+    frame->retransmission = frame->ecn_capable = frame->marked = frame->window_reduced = false;
+    frame->fin = frame->syn_ack = frame->has_window = frame->lowered = false;
+    frame->prio = 0;
+    frame->rank = 0;
+    frame->seen_by = nullptr;
+    return frame;
+}
+
+// The frame joins a port of this switch after what happens now.
+void Network::Signal(uint32_t node, uint32_t flow, ncc_cc_signal signal)
+{
+    Frame *frame = Bare(flow, NCC_SW_SIGNAL_BYTES);
+    frame->signal = signal;
+    ++signals_;
+    Simulator::Schedule(TimeStep(0), &Network::Forward, this, frame, node);
 }
 
 void Network::Forget(Frame *frame)

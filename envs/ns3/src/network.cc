@@ -25,9 +25,13 @@ constexpr uint32_t kNoIndex = std::numeric_limits<uint32_t>::max();
 void Frame::Notify() { network->Arrive(this); }
 
 Network::Network(const Spec &spec)
-    : spec_(spec), transport_(spec_), routes_(spec_), host_index_(spec.is_host.size(), kNoIndex), knowledge_(spec_),
+    : spec_(spec), routes_(spec_), host_index_(spec.is_host.size(), kNoIndex), knowledge_(spec_),
       idle_(spec_)
 {
+    SetDefaults(spec_);
+    for (size_t stack = 0; stack <= spec_.stacks.size(); ++stack) {
+        transports_.push_back(std::make_unique<Transport>(spec_, stack));
+    }
     for (const FlowSpec &flow : spec_.flows) {
         if (!routes_.Reaches(flow.src, flow.dst) || !routes_.Reaches(flow.dst, flow.src)) {
             throw std::invalid_argument("no path between node " + std::to_string(flow.src) + " and node " +
@@ -146,8 +150,9 @@ void Network::Connect(uint32_t flow, bool at_once)
     connection->route = flow;
     connection->live_index = static_cast<uint32_t>(src.live.size());
     src.live.push_back(flow);
-    connection->sender = transport_.Sender(*this, flow, src.ns3_node, src.tcp);
-    connection->receiver = transport_.Receiver(*this, flow, dst.ns3_node, dst.tcp);
+    const Transport &transport = *transports_[spec.stack];
+    connection->sender = transport.Sender(*this, flow, src.ns3_node, src.tcp);
+    connection->receiver = transport.Receiver(*this, flow, dst.ns3_node, dst.tcp);
     connection->sender->Bind();
     Address local;
     connection->sender->GetSockName(local);
@@ -269,23 +274,19 @@ void Network::Arrive(Frame *frame)
     const uint32_t node = frame->node;
     const FlowSpec &spec = spec_.flows[frame->flow];
     const uint32_t dst = frame->to_receiver ? spec.dst : spec.src;
+    ++frame->hops;
     if (node != dst) {
-        const int64_t now = Simulator::Now().GetTimeStep();
         if (frame->seen_by) {
-            frame->seen_by->Reverse(frame, now);
+            frame->seen_by->Reverse(frame, Simulator::Now().GetTimeStep());
         }
-        const bool back = spec_.symmetric && !frame->to_receiver;
-        Port &port = *ports_[spec_.sprayed ? routes_.InTurn(node, dst)
-                             : back        ? routes_.PortBack(node, spec.src, spec.dst, frame->route)
-                                           : routes_.Port(node, dst, frame->route)];
-        const int64_t arrival = port.Enqueue(frame, now);
-        if (arrival >= 0) {
-            Leave(port, frame, arrival - now);
-        } else if (arrival == Port::kDropped) {
-            Forget(frame);
-        } else if (port.held_pkts() == 1) { // the first waiting packet
-            Simulator::Schedule(TimeStep(port.free_ns() - now), &Network::Transmitted, this, &port);
+        Forward(frame, node);
+        return;
+    }
+    if (frame->signal.kind != NCC_CC_SIGNAL_NONE) {
+        if (const Connection *connection = connections_[frame->flow].get(); connection && !connection->over) {
+            connection->sender->Signal(frame->signal);
         }
+        Release(frame);
         return;
     }
     if (gates_ && frame->to_receiver) {
@@ -311,6 +312,26 @@ void Network::Arrive(Frame *frame)
             WriteWindow(*frame);
         }
         connection->sender->Receive(frame);
+    }
+}
+
+void Network::Forward(Frame *frame, uint32_t node)
+{
+    const int64_t now = Simulator::Now().GetTimeStep();
+    const FlowSpec &spec = spec_.flows[frame->flow];
+    const uint32_t dst = frame->to_receiver ? spec.dst : spec.src;
+    const bool signal = frame->signal.kind != NCC_CC_SIGNAL_NONE; // it does not begin where its connection's packets do
+    const bool back = spec_.symmetric && !frame->to_receiver && !signal;
+    Port &port = *ports_[spec_.sprayed && !signal ? routes_.InTurn(node, dst)
+                         : back                   ? routes_.PortBack(node, spec.src, spec.dst, frame->route)
+                                                  : routes_.Port(node, dst, frame->route)];
+    const int64_t arrival = port.Enqueue(frame, now);
+    if (arrival >= 0) {
+        Leave(port, frame, arrival - now);
+    } else if (arrival == Port::kDropped) {
+        Forget(frame);
+    } else if (port.held_pkts() == 1) { // the first waiting packet
+        Simulator::Schedule(TimeStep(port.free_ns() - now), &Network::Transmitted, this, &port);
     }
 }
 

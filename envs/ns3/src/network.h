@@ -59,6 +59,7 @@ class Network
     void Tell(std::vector<Grant> grants) { gates_->Tell(std::move(grants), now_ns_); }
     std::vector<Gates::Edge> Edges() const; // none without receivers' control
     uint64_t messages() const { return messages_; }
+    uint64_t signals() const { return signals_; } // that switches have sent
 
     int64_t now_ns() const { return now_ns_; }
     int64_t epoch() const { return epoch_; }
@@ -108,6 +109,11 @@ class Network
     // Called by NICs and frames
     FlowQueue &queue(uint32_t flow) { return connections_[flow]->queue; }
     const FlowSpec &flow(uint32_t number) const { return spec_.flows[number]; }
+    const Wire &wire(uint32_t flow) const { return nic_of_flow_[flow]->wire(); } // of its sender's link
+    int64_t base_rtt_ns(uint32_t flow) const
+    {
+        return routes_.BaseRttNs(spec_, spec_.flows[flow].src, spec_.flows[flow].dst);
+    }
     void Left(const Frame &frame, int64_t now_ns);
     void Drained(uint32_t flow);
     void Arrive(Frame *frame);
@@ -147,6 +153,9 @@ class Network
     void Reap(uint32_t flow);
     void ApplyLimits();
     void Message(uint32_t flow, bool to_receiver, uint32_t grant);
+    void Signal(uint32_t node, uint32_t flow, ncc_cc_signal signal); // a switch tells a flow's sender something
+    void Forward(Frame *frame, uint32_t node);                       // to a port of this switch
+    Frame *Bare(uint32_t flow, uint32_t ip_bytes);                   // without a packet
     void Forget(Frame *frame); // it has arrived or was dropped
     void Send(uint32_t host, ns3::Ptr<ns3::Packet> packet);
     Port &SwitchPort(uint32_t port);
@@ -156,7 +165,7 @@ class Network
 
     LiveSimulation live_simulation_; // declared first, so that it is destroyed last
     Spec spec_;
-    Transport transport_;
+    std::vector<std::unique_ptr<Transport>> transports_; // by FlowSpec::stack
     Routes routes_;
     FramePool pool_;
     std::vector<Host> hosts_;
@@ -178,7 +187,7 @@ class Network
     std::unique_ptr<Tags> tags_;   // null: none
     bool see_windows_ = false;     // programs see receive windows
     std::unique_ptr<Gates> gates_; // null without receivers' control
-    uint64_t messages_ = 0;
+    uint64_t messages_ = 0, signals_ = 0;
     std::string fault_;
 };
 

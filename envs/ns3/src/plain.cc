@@ -301,7 +301,7 @@ PlainResult RunPlain(const Spec &spec, int64_t stop_ns, bool measure_queues)
     if (spec.transport.rfind("ns3::", 0) != 0 || !TypeId::LookupByNameFailSafe(spec.transport, &type)) {
         throw std::invalid_argument("a plain ns-3 program takes a transport of ns-3's own, not " + spec.transport);
     }
-    RefuseRttNoise(spec);
+    RefuseRttNoise(spec, spec.transport);
     const LiveSimulation live;
     SetDefaults(spec);
     Config::SetDefault("ns3::TcpL4Protocol::SocketType", TypeIdValue(type));

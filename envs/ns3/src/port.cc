@@ -7,11 +7,12 @@ namespace ncc
 {
 
 Port::Port(const Wire &wire, const QueueSpec &queue, const std::vector<ProgramSpec> &programs, SharedPool *pool,
-           uint64_t seed, uint32_t mtu_bytes, std::function<void(Frame *)> gone)
+           uint64_t seed, uint32_t mtu_bytes, std::function<void(Frame *)> gone,
+           std::function<void(uint32_t, ncc_cc_signal)> tell)
     : wire_(wire), discipline_(queue, pool, seed), pool_(pool), control_first_(queue.control_first),
       classes_(static_cast<size_t>(queue.classes)),
       programs_(programs.empty() ? nullptr : std::make_unique<Programs>(programs, seed)), gone_(std::move(gone)),
-      size_bytes_(queue.buffer_bytes), mtu_bytes_(mtu_bytes)
+      tell_(std::move(tell)), size_bytes_(queue.buffer_bytes), mtu_bytes_(mtu_bytes)
 {
     const bool ranked = programs_ && programs_->need(NCC_SW_RANKED);
     if (queue.control_first || queue.mark_leaving || classes_ > 1 || ranked ||

@@ -35,9 +35,11 @@ class Port
 {
   public:
     // `pool` is that of `queue.pool` and outlives this; null: none. It must list this port before packets come.
-    // `programs` empty: none. `gone` gets a frame that others have pushed out of the queue.
+    // `programs` empty: none. `gone` gets a frame that others have pushed out of the queue, and `tell` what a program
+    // has to tell the sender of a frame.
     Port(const Wire &wire, const QueueSpec &queue, const std::vector<ProgramSpec> &programs, SharedPool *pool,
-         uint64_t seed, uint32_t mtu_bytes, std::function<void(Frame *)> gone);
+         uint64_t seed, uint32_t mtu_bytes, std::function<void(Frame *)> gone,
+         std::function<void(uint32_t, ncc_cc_signal)> tell);
 
     // Programs (switch.h). `arm(program, delay_ns)` is to call `ProgramTimer`.
     void StartPrograms(std::function<void(uint32_t, int64_t)> arm);
@@ -117,6 +119,7 @@ class Port
     std::unique_ptr<Programs> programs_;
     std::function<void(uint32_t, int64_t)> arm_;
     std::function<void(Frame *)> gone_;
+    std::function<void(uint32_t, ncc_cc_signal)> tell_;
     int64_t size_bytes_;
     uint32_t mtu_bytes_;
     int64_t queue_bytes_ = 0;

@@ -16,6 +16,7 @@ ncc_sw_packet SeenFrame(const Frame &frame)
             frame.ip_bytes,
             frame.payload_bytes,
             flags,
+            frame.hops,
             frame.prio,
             frame.rank,
             static_cast<ncc_u64>(frame.window) << frame.window_shift};
@@ -62,6 +63,10 @@ ncc_verdict Port::Programmed(Frame *frame, ncc_verdict verdict, bool planned, ui
     verdict = full ? NCC_PASS : verdict;
     if (programs_->need(NCC_SW_ENQUEUE)) {
         verdict = Call(NCC_SW_ENQUEUE, seen, verdict, now_ns);
+        const ncc_cc_signal signal = programs_->TakeSignal();
+        if (signal.kind != NCC_CC_SIGNAL_NONE && frame->payload_bytes > 0) {
+            tell_(frame->flow, signal);
+        }
     }
     rank = seen.rank;
     return !full || verdict == NCC_DROP || MakeRoom(frame->ip_bytes, rank) ? verdict : NCC_DROP;

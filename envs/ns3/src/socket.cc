@@ -68,6 +68,35 @@ void HostSocket::SetController(Ptr<CcOps> controller, bool needs_rate)
     SetCongestionControlAlgorithm(controller);
 }
 
+void HostSocket::SetTimeouts(Time min_rto, Time initial_rto)
+{
+    SetMinRto(min_rto);
+    SetConnTimeout(initial_rto);
+    SetPersistTimeout(initial_rto);
+}
+
+void HostSocket::Signal(const ncc_cc_signal &signal)
+{
+    if (Undelivered() && controller_->needs(NCC_CC_SIGNALS)) {
+        controller_->OnSignal(m_tcb, Event(InRecovery()), signal);
+        SendPendingData(m_connected);
+    }
+}
+
+void HostSocket::ArmControl(Time delay)
+{
+    control_event_.Cancel();
+    control_event_ = Simulator::Schedule(delay, &HostSocket::ControlTimer, this);
+}
+
+void HostSocket::ControlTimer()
+{
+    if (Undelivered()) {
+        controller_->OnTimer(m_tcb, Event(InRecovery()));
+        SendPendingData(m_connected);
+    }
+}
+
 void HostSocket::Shut()
 {
     SetSendCallback(MakeNullCallback<void, Ptr<Socket>, uint32_t>());
@@ -76,6 +105,7 @@ void HostSocket::Shut()
     CancelAllTimers();
     probe_event_.Cancel();
     reordering_event_.Cancel();
+    control_event_.Cancel();
     DeallocateEndPoint();
 }
 
@@ -277,12 +307,9 @@ ncc_cc_event HostSocket::Event(ncc_u32 flags) const
 ncc_cc_event HostSocket::AckEvent()
 {
     const ncc_u64 delivered = TakeDelivered();
-    const auto state = m_tcb->m_congState.Get();
-    const bool repairing = state == TcpSocketState::CA_RECOVERY || state == TcpSocketState::CA_LOSS;
     const bool full = modern_ ? use_.Enough(m_tcb->m_cWnd, m_tcb->m_ssThresh, m_tcb->m_segmentSize)
                               : in_flight_before_ + m_tcb->m_segmentSize > m_tcb->m_cWnd;
-    ncc_cc_event event = Event((ece_ ? NCC_CC_ACK_ECE : 0) | (repairing ? NCC_CC_ACK_IN_RECOVERY : 0) |
-                               (full ? 0 : NCC_CC_ACK_APP_LIMITED));
+    ncc_cc_event event = Event((ece_ ? NCC_CC_ACK_ECE : 0) | InRecovery() | (full ? 0 : NCC_CC_ACK_APP_LIMITED));
     event.rtt_ns = static_cast<ncc_u64>(measured_rtt_ns_);
     event.delivered_bytes = delivered;
     event.acked_bytes = una_bytes_ - una_before_;

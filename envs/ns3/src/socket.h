@@ -82,6 +82,10 @@ class HostSocket final : public ns3::TcpSocketBase
     void Continue(uint32_t flow);
     void Continue(uint32_t flow, uint64_t size_bytes, uint64_t written_bytes, uint32_t idle_rtos);
     void SetController(ns3::Ptr<CcOps> controller, bool needs_rate);
+    void SetTimeouts(ns3::Time min_rto, ns3::Time initial_rto);
+    // A switch's word for the controller, and its own timer.
+    void Signal(const ncc_cc_signal &signal);
+    void ArmControl(ns3::Time delay);
     // Frees the end point and cancels all timers.
     void Shut();
 
@@ -120,6 +124,15 @@ class HostSocket final : public ns3::TcpSocketBase
     ns3::Ptr<ns3::TcpSocketBase> Fork() override;
 
   private:
+    void ControlTimer();
+    bool Undelivered() const { return m_state == ESTABLISHED && una_bytes_ < end_bytes_; }
+    ncc_u32 InRecovery() const
+    {
+        const auto state = m_tcb->m_congState.Get();
+        const bool repairing =
+            state == ns3::TcpSocketState::CA_RECOVERY || state == ns3::TcpSocketState::CA_LOSS;
+        return repairing ? NCC_CC_ACK_IN_RECOVERY : 0;
+    }
     void Establish();
     void Restart(uint32_t idle_rtos);
     void OfferAndSend();
@@ -144,6 +157,7 @@ class HostSocket final : public ns3::TcpSocketBase
     Echo echo_;
     RttNoise rtt_noise_;
     ns3::Ptr<CcOps> controller_;
+    ns3::EventId control_event_;
     ns3::Ptr<RateProbe> rate_; // only for controllers that want delivery rates
     ns3::Address local_, peer_;
 

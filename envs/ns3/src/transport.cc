@@ -60,26 +60,29 @@ std::vector<ParamRow> TransportParams(const std::string &name)
             {"prr", 1, 0, 1, "1: ns3::TcpPrrRecovery, ns-3's default; 0: ns3::TcpClassicRecovery"}};
 }
 
-Transport::Transport(const Spec &spec) : echo_(Echo::kNs3), rtt_noise_(spec.seed, spec.rtt_noise_max_ns)
+Transport::Transport(const Spec &spec, size_t which)
+    : echo_(Echo::kNs3), rtt_noise_(spec.seed, spec.rtt_noise_max_ns)
 {
-    SetDefaults(spec);
+    const StackSpec stack = spec.stack(which);
+    min_rto_ns_ = stack.min_rto_ns;
+    initial_rto_ns_ = stack.initial_rto_ns;
     conn_.mss_bytes = spec.mss_bytes();
     conn_.init_cwnd_bytes = conn_.mss_bytes * spec.initial_window_pkts;
-    if (const ncc_cc_ops *ops = FindController(spec.transport)) {
+    if (const ncc_cc_ops *ops = FindController(stack.transport)) {
         controller_.ops = ops;
-        controller_.params = ControllerParams(*ops, spec.params);
+        controller_.params = ControllerParams(*ops, stack.params);
         echo_ = ops->ecn == NCC_CC_ECN_DCTCP     ? Echo::kPrecise
                 : ops->ecn == NCC_CC_ECN_CLASSIC ? Echo::kClassic
                                                  : Echo::kNone;
         return;
     }
     TypeId type;
-    if (!TypeId::LookupByNameFailSafe(spec.transport, &type) || !IsNs3Control(type)) {
-        throw std::invalid_argument("no transport " + spec.transport);
+    if (!TypeId::LookupByNameFailSafe(stack.transport, &type) || !IsNs3Control(type)) {
+        throw std::invalid_argument("no transport " + stack.transport);
     }
-    RefuseRttNoise(spec);
+    RefuseRttNoise(spec, stack.transport);
     ns3_control_.SetTypeId(type);
-    for (const auto &[name, given] : spec.params) {
+    for (const auto &[name, given] : stack.params) {
         (name == "ecn" ? ns3_ecn_ : ns3_prr_) = given != 0;
     }
 }
@@ -90,7 +93,11 @@ Ptr<HostSocket> Transport::Make(Network &network, uint32_t flow, bool sender, Pt
     Ptr<HostSocket> socket = CreateObject<HostSocket>(network, flow, sender, echo_, rtt_noise_);
     socket->SetNode(node);
     socket->SetTcp(tcp);
-    socket->SetRtt(CreateObject<RttProbe>(*socket));
+    Ptr<RttProbe> rtt = CreateObject<RttProbe>(*socket);
+    rtt->SetAttribute("InitialEstimation", TimeValue(NanoSeconds(initial_rto_ns_)));
+    rtt->Reset();
+    socket->SetRtt(rtt);
+    socket->SetTimeouts(NanoSeconds(min_rto_ns_), NanoSeconds(initial_rto_ns_));
     if (ns3_prr_) {
         socket->SetRecoveryAlgorithm(CreateObject<TcpPrrRecovery>());
     } else {
@@ -107,8 +114,13 @@ Ptr<HostSocket> Transport::Make(Network &network, uint32_t flow, bool sender, Pt
         ns3_controls_.push_back(control);
         socket->SetCongestionControlAlgorithm(control);
     } else if (sender) {
-        socket->SetController(CreateObject<CcOps>(controller_, *socket, conn_, network.spec().modern),
-                              controller_.ops->needs_rate != 0);
+        ncc_cc_conn conn = conn_;
+        if ((controller_.ops->needs & (NCC_CC_SIGNALS | NCC_CC_TIMER)) != 0) {
+            conn.line_bytes_per_s = network.wire(flow).BytesPerS();
+            conn.base_rtt_ns = static_cast<ncc_u64>(network.base_rtt_ns(flow));
+        }
+        socket->SetController(CreateObject<CcOps>(controller_, *socket, conn, network.spec().modern),
+                              (controller_.ops->needs & NCC_CC_RATE) != 0);
     } else {
         socket->SetCongestionControlAlgorithm(CreateObject<NoControl>());
     }
@@ -125,11 +137,11 @@ Ptr<HostSocket> Transport::Receiver(Network &network, uint32_t flow, Ptr<Node> n
     return Make(network, flow, false, node, tcp);
 }
 
-void RefuseRttNoise(const Spec &spec)
+void RefuseRttNoise(const Spec &spec, const std::string &transport)
 {
     if (spec.rtt_noise_max_ns > 0) {
-        throw std::invalid_argument(spec.transport + " of ns-3 measures RTTs by itself: transport.rtt_noise_max_s must "
-                                                     "be 0, or the controller one of baselines/");
+        throw std::invalid_argument(transport + " of ns-3 measures RTTs by itself: transport.rtt_noise_max_s must "
+                                                "be 0, or the controller one of baselines/");
     }
 }
 

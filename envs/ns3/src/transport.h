@@ -27,7 +27,8 @@ std::vector<ParamRow> TransportParams(const std::string &name);
 class Transport
 {
   public:
-    explicit Transport(const Spec &spec);
+    // `stack`: as in FlowSpec. Call SetDefaults first.
+    Transport(const Spec &spec, size_t stack);
 
     ns3::Ptr<HostSocket> Sender(Network &network, uint32_t flow, ns3::Ptr<ns3::Node> node,
                                 ns3::Ptr<ns3::TcpL4Protocol> tcp) const;
@@ -39,6 +40,7 @@ class Transport
                               ns3::Ptr<ns3::TcpL4Protocol> tcp) const;
 
     Controller controller_; // ops is null for one of ns-3's own
+    int64_t min_rto_ns_, initial_rto_ns_;
     ns3::ObjectFactory ns3_control_;
     bool ns3_ecn_ = false;
     bool ns3_prr_ = true;
@@ -50,7 +52,7 @@ class Transport
 };
 
 // Throws std::invalid_argument if the spec has RTT noise, which ns-3's own congestion controls cannot be given.
-void RefuseRttNoise(const Spec &spec);
+void RefuseRttNoise(const Spec &spec, const std::string &transport);
 
 // Sets every ns-3 default that a run depends on, because they belong to the process and outlive a simulation.
 void SetDefaults(const Spec &spec);

@@ -12,10 +12,11 @@ enum class EventKind : uint8_t {
     kTransmit,   // a port that holds packets has sent one; index: directed port
     kWire,       // a host's wire is free; index: host
     kTokens,     // a host's bucket holds the next packet; index: host
-    kRetransmit, // index: connection, also for the next two
+    kRetransmit, // index: connection, also for the next three
     kDelayedAck,
     kPace,
-    kDelayed, // a packet that a test has delayed joins its port; index: place in the pool
+    kControl, // the controller's timer
+    kJoin,    // a packet joins its port: a switch's signal, or one that a test has delayed; index: place in the pool
     kOver,    // a flow is acknowledged and its queue is empty; index: connection
     kFlow,    // the next flow arrives
     kLimits,  // new rate limits take effect

@@ -41,6 +41,7 @@ void Network::StartFlow(uint32_t flow)
     connection.flow = flow;
     connection.src_host = host_index_[spec.src];
     connection.dst_host = host_index_[spec.dst];
+    connection.stack = spec.stack;
     std::copy(std::begin(spec.limited), std::end(spec.limited), connection.limited);
     connection.packets = static_cast<uint32_t>((spec.size_bytes + mss_bytes_ - 1) / mss_bytes_);
     connection.last_bytes =

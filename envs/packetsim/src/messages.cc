@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Messages between receivers and their senders (gates.h).
+// Messages beside TCP: between receivers and their senders (gates.h), and a switch's signals.
 #include "network.h"
 
 #include <utility>
@@ -47,7 +47,11 @@ void Network::Heard(uint32_t slot)
 
 void Network::Hear(const Packet &message)
 {
-    if (message.kind == Kind::kGrant) {
+    if (message.kind == Kind::kSignal) {
+        if (!connections_[message.connection].over) {
+            TcpSignal(*this, message.connection, {message.window, message.number});
+        }
+    } else if (message.kind == Kind::kGrant) {
         gates_->Arrived(message.sack, now_ns_);
     } else {
         Heard(message.connection);

@@ -68,7 +68,10 @@ void Network::Handle(const Event &event)
     case EventKind::kPace:
         Expire(TimerKind::kPace, index, event);
         return;
-    case EventKind::kDelayed:
+    case EventKind::kControl:
+        Expire(TimerKind::kControl, index, event);
+        return;
+    case EventKind::kJoin:
         --delayed_;
         Join(pool_[index].next_port, index, NCC_PASS);
         return;
@@ -123,6 +126,9 @@ void Network::Arrive(uint32_t port)
 uint32_t Network::NextInTurn(const Link &link, uint32_t place)
 {
     InFlight &entry = pool_[place];
+    if (entry.packet.kind == Kind::kSignal) {
+        return entry.next_port = WayBack(link.wire.to, entry.packet.connection);
+    }
     const FlowSpec &flow = spec_.flows[connections_[entry.packet.connection].flow];
     return entry.next_port = routes_.InTurn(link.wire.to, entry.packet.to_receiver() ? flow.dst : flow.src);
 }
@@ -141,12 +147,12 @@ uint32_t Network::NextInTurn(const Link &link, uint32_t place)
         });
     }
     port.Advance(pool_, link, now_ns_);
-    InFlight &entry = pool_[place];
-    ncc_verdict verdict = port.Admit(link, entry.packet, fault, now_ns_);
+    ncc_verdict verdict = port.Admit(link, pool_[place].packet, fault, now_ns_);
     uint64_t rank = 0;
     if (port.programs()) [[unlikely]] {
         verdict = Enqueue(index, place, verdict, fault, rank);
     }
+    InFlight &entry = pool_[place];
     port.Count(entry.packet, verdict);
     if (verdict == NCC_DROP) {
         ++dropped_;
@@ -177,7 +183,7 @@ void Network::Forward(uint32_t index, uint32_t place)
     const Port::Fault fault = port.planned() ? port.Planned(pool_[place].packet) : Port::Fault{0, NCC_PASS, 0};
     if (fault.delay_ns > 0) {
         ++delayed_;
-        Schedule(now_ns_ + fault.delay_ns, EventKind::kDelayed, place);
+        Schedule(now_ns_ + fault.delay_ns, EventKind::kJoin, place);
     } else {
         Join(index, place, fault.verdict);
     }
@@ -244,7 +250,8 @@ void Network::Arm(Timer &timer, TimerKind kind, uint32_t slot, int64_t delay_ns)
     if (timer.queued_ns <= timer.due_ns) {
         return; // the queued event will find the new time
     }
-    constexpr EventKind kEvents[] = {EventKind::kRetransmit, EventKind::kDelayedAck, EventKind::kPace};
+    constexpr EventKind kEvents[] = {EventKind::kRetransmit, EventKind::kDelayedAck, EventKind::kPace,
+                                     EventKind::kControl};
     const uint64_t word = EventWord(timer.order, kEvents[static_cast<size_t>(kind)], slot);
     past_ += delay_ns < 0;
     scheduler_.Push({timer.due_ns, word});
@@ -260,6 +267,8 @@ Timer &Network::TimerOf(TimerKind kind, uint32_t slot)
         return connection.sender.retransmit;
     case TimerKind::kDelayedAck:
         return connection.receiver.delayed_ack;
+    case TimerKind::kControl:
+        return connection.sender.control;
     case TimerKind::kPace:
         break;
     }

@@ -48,6 +48,7 @@ class Network
     void Tell(std::vector<Grant> grants) { gates_->Tell(std::move(grants), now_ns_); }
     std::vector<Gates::Edge> Edges() const; // none without receivers' control
     uint64_t messages() const { return messages_; }
+    uint64_t signals() const { return signals_; } // that switches have sent
 
     int64_t now_ns() const { return now_ns_; }
     int64_t epoch() const { return epoch_; }
@@ -89,7 +90,9 @@ class Network
     const std::vector<Pool> &pools() const { return pools_; }
 
     // Called by TCP and NICs
-    const TcpConfig &tcp() const { return tcp_; }
+    const TcpConfig &tcp(uint32_t slot) const { return tcp_[connections_[slot].stack]; }
+    // Constants of a connection, for controllers that are not the same for all (NCC_CC_SIGNALS, NCC_CC_TIMER).
+    ncc_cc_conn Conn(uint32_t slot) const;
     TcpRings &rings() { return rings_; }
     Connection &connection(uint32_t slot) { return connections_[slot]; }
     uint32_t slot_of(uint32_t flow) const { return slot_of_flow_[flow]; }
@@ -194,7 +197,8 @@ class Network
         InFlight &entry = pool_[place];
         const Packet &packet = entry.packet;
         entry.word = EventWord(++order_, EventKind::kArrival, port);
-        entry.next_port = paths_[packet.connection].ports[packet.way()][packet.hop];
+        entry.next_port = packet.kind == Kind::kSignal ? AfterSignal(link)
+                                                       : paths_[packet.connection].ports[packet.way()][packet.hop];
         if (link.packets.empty()) {
             scheduler_.Push({entry.arrival_ns, entry.word});
         }
@@ -217,6 +221,10 @@ class Network
     void Handle(const Event &event);
     void Arrive(uint32_t port);
     uint32_t NextInTurn(const Link &link, uint32_t place);
+    // A signal asks each switch for its way, as it does not begin where its connection's packets do.
+    uint32_t AfterSignal(const Link &link) const { return spec_.is_host[link.wire.to] ? kNone : kAsk; }
+    uint32_t WayBack(uint32_t node, uint32_t slot); // port to a flow's sender
+    void Signal(uint32_t port, const Packet &about, const ncc_cc_signal &signal);
     void Forward(uint32_t port, uint32_t place);
     void Join(uint32_t port, uint32_t place, ncc_verdict fault);
     // Programs of ports (programs.cc); `rank` is set for ports that serve by it.
@@ -245,7 +253,7 @@ class Network
     Timer &TimerOf(TimerKind kind, uint32_t slot);
 
     Spec spec_;
-    TcpConfig tcp_;
+    std::vector<TcpConfig> tcp_; // by FlowSpec::stack
     TcpRings rings_;
     Routes routes_;
     uint32_t mss_bytes_;
@@ -284,7 +292,7 @@ class Network
     bool failed_ = false, record_sent_ = false;
     std::vector<SentPacket> sent_packets_;
     std::unique_ptr<Gates> gates_; // null without receivers' control
-    uint64_t messages_ = 0;
+    uint64_t messages_ = 0, signals_ = 0;
     std::string fault_;
 };
 
@@ -295,6 +303,7 @@ void TcpExpired(Network &network, uint32_t slot, TimerKind kind);
 void TcpRoom(Network &network, uint32_t slot);
 void TcpWritten(Network &network, uint32_t slot);
 void TcpHeadLeft(Network &network, uint32_t slot);
+void TcpSignal(Network &network, uint32_t slot, const ncc_cc_signal &signal);
 void TcpClose(Network &network, uint32_t slot);
 
 } // namespace ncc::packetsim

@@ -19,16 +19,17 @@ enum class Kind : uint8_t {
     kData = 4,
     kGrant = 5, // the receiver's word (gates.h), a message beside TCP
     kNote = 6,  // the sender's word of a flow that begins without a SYN
+    kSignal = 7, // a switch's word to a sender (switch.h)
 };
 
 // Payload is counted in packets: packet n of a flow carries its bytes [n * mss, (n + 1) * mss), the last packet the
 // rest.
 struct Packet {
     uint32_t connection; // slot
-    uint32_t number;     // kData: number of the packet; kAck: cumulative, the first missing packet
+    uint32_t number;     // kData: number of the packet; kAck: cumulative, the first missing packet; kSignal: its value
     uint32_t sack;       // kAck: SACK blocks (Network::sack), or kNone; kGrant: its place (Gates)
     uint16_t ip_bytes;   // IP header, TCP header and payload
-    uint16_t window;     // kSynAck, kAck: receive window as in the TCP header (RFC 7323 section 2)
+    uint16_t window;     // kSynAck, kAck: receive window as in the TCP header (RFC 7323 section 2); kSignal: its kind
     uint32_t rank;       // kData: of its tag (flow_tag.h); 0: most urgent
     uint8_t hop;         // links crossed so far
     Kind kind;

@@ -5,6 +5,19 @@
 namespace ncc::packetsim
 {
 
+ncc_cc_conn Network::Conn(uint32_t slot) const
+{
+    const Connection &connection = connections_[slot];
+    const TcpConfig &config = tcp_[connection.stack];
+    ncc_cc_conn conn = config.conn;
+    if (config.needs_signals || config.needs_timer) {
+        const FlowSpec &flow = spec_.flows[connection.flow];
+        conn.line_bytes_per_s = links_[hosts_[connection.src_host].nic->port()].wire.BytesPerS();
+        conn.base_rtt_ns = static_cast<ncc_u64>(routes_.BaseRttNs(spec_, flow.src, flow.dst));
+    }
+    return conn;
+}
+
 auto Network::Arms(uint32_t port)
 {
     return [this, first = first_program_[port]](uint32_t program, int64_t in_ns) {
@@ -42,9 +55,10 @@ ncc_sw_packet Network::Seen(const Packet &packet) const
             packet.ip_bytes,
             data ? packet.ip_bytes - kHeaderBytes : 0,
             flags,
+            packet.hop + 1U,
             packet.prio,
             packet.rank,
-            static_cast<ncc_u64>(packet.window) << (packet.kind == Kind::kAck ? tcp_.window_shift : 0)};
+            static_cast<ncc_u64>(packet.window) << (packet.kind == Kind::kAck ? tcp(packet.connection).window_shift : 0)};
 }
 
 ncc_verdict Network::Call(ncc_sw_needs hook, uint32_t index, ncc_sw_packet &packet, ncc_verdict verdict)
@@ -63,18 +77,50 @@ ncc_verdict Network::Enqueue(uint32_t index, uint32_t place, ncc_verdict verdict
     verdict = full ? NCC_PASS : verdict;
     if (port.programs()->need(NCC_SW_ENQUEUE)) {
         verdict = Call(NCC_SW_ENQUEUE, index, seen, verdict);
+        const ncc_cc_signal signal = port.programs()->TakeSignal();
+        if (signal.kind != NCC_CC_SIGNAL_NONE && packet.kind == Kind::kData) {
+            const Packet about = packet; // the pool may move
+            Signal(index, about, signal);
+        }
     }
     rank = seen.rank;
     if (!full || verdict == NCC_DROP) {
         return verdict;
     }
-    const bool room = port.MakeRoom(pool_, packet.ip_bytes, rank, [this](uint32_t out) {
+    const bool room = port.MakeRoom(pool_, pool_[place].packet.ip_bytes, rank, [this](uint32_t out) {
         const Packet gone = pool_[out].packet;
         ++dropped_;
         pool_.Release(out);
         Gone(gone);
     });
     return room ? verdict : NCC_DROP;
+}
+
+uint32_t Network::WayBack(uint32_t node, uint32_t slot)
+{
+    const uint32_t flow = connections_[slot].flow;
+    const uint32_t src = spec_.flows[flow].src;
+    return routes_.Port(node, src, flow);
+}
+
+// The packet joins a port of this switch after what happens now.
+void Network::Signal(uint32_t port, const Packet &about, const ncc_cc_signal &signal)
+{
+    Packet packet{};
+    packet.connection = about.connection;
+    packet.number = signal.value;
+    packet.sack = kNone;
+    packet.ip_bytes = NCC_SW_SIGNAL_BYTES;
+    packet.window = static_cast<uint16_t>(signal.kind);
+    packet.kind = Kind::kSignal;
+    ++connections_[about.connection].in_network;
+    ++sent_;
+    ++signals_;
+    ++delayed_;
+    const uint32_t place = pool_.Take(packet);
+    const LinkSpec &link = spec_.links[port / 2];
+    pool_[place].next_port = WayBack(port % 2 == 0 ? link.a : link.b, about.connection);
+    Schedule(now_ns_, EventKind::kJoin, place);
 }
 
 void Network::Leaving(uint32_t index, uint32_t place)
@@ -85,6 +131,7 @@ void Network::Leaving(uint32_t index, uint32_t place)
     }
     Packet &packet = pool_[place].packet;
     ncc_sw_packet seen = Seen(packet);
+    --seen.hops; // it is on the next link already
     if (Call(NCC_SW_DEQUEUE, index, seen, NCC_PASS) == NCC_MARK && !packet.marked) {
         packet.marked = true;
         port.MarkedLeaving();
@@ -98,7 +145,7 @@ void Network::Reverse(uint32_t index, uint32_t place)
     ncc_sw_packet seen = Seen(packet);
     Call(NCC_SW_REVERSE, index, seen, NCC_PASS);
     if (seen.flags & NCC_SW_HAS_WINDOW) {
-        const uint32_t shift = packet.kind == Kind::kAck ? tcp_.window_shift : 0;
+        const uint32_t shift = packet.kind == Kind::kAck ? tcp(packet.connection).window_shift : 0;
         packet.window = LoweredWindow(packet.window, seen.window_bytes, shift, mss_bytes_);
     }
 }

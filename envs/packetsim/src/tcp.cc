@@ -8,7 +8,7 @@ namespace ncc::packetsim
 void TcpOpen(Network &network, uint32_t slot, uint32_t before)
 {
     TcpSendingEnd sender(network, slot);
-    if (before == IdleConnections::kAnother && network.tcp().handshake) {
+    if (before == IdleConnections::kAnother && network.tcp(slot).handshake) {
         sender.Open();
     } else if (before >= IdleConnections::kUnused) {
         TcpReceiverOpen(network, slot);
@@ -46,6 +46,9 @@ void TcpExpired(Network &network, uint32_t slot, TimerKind kind)
     case TimerKind::kPace:
         TcpSendingEnd(network, slot).SendPending();
         return;
+    case TimerKind::kControl:
+        TcpSendingEnd(network, slot).ControlTimer();
+        return;
     }
 }
 
@@ -54,6 +57,11 @@ void TcpRoom(Network &network, uint32_t slot) { TcpSendingEnd(network, slot).Roo
 void TcpWritten(Network &network, uint32_t slot) { TcpSendingEnd(network, slot).Written(); }
 
 void TcpHeadLeft(Network &network, uint32_t slot) { TcpSendingEnd(network, slot).HeadLeft(); }
+
+void TcpSignal(Network &network, uint32_t slot, const ncc_cc_signal &signal)
+{
+    TcpSendingEnd(network, slot).Signal(signal);
+}
 
 void TcpClose(Network &network, uint32_t slot)
 {

@@ -9,19 +9,22 @@
 namespace ncc::packetsim
 {
 
-TcpConfig MakeTcpConfig(const Spec &spec)
+TcpConfig MakeTcpConfig(const Spec &spec, size_t which)
 {
     TcpConfig config;
-    config.ops = FindController(spec.transport);
+    const StackSpec stack = spec.stack(which);
+    config.ops = FindController(stack.transport);
     if (config.ops == nullptr) {
-        throw std::invalid_argument("no transport " + spec.transport);
+        throw std::invalid_argument("no transport " + stack.transport);
     }
-    const std::vector<ncc_u64> params = ControllerParams(*config.ops, spec.params);
+    const std::vector<ncc_u64> params = ControllerParams(*config.ops, stack.params);
     std::copy(params.begin(), params.end(), config.params);
     config.ecn = config.ops->ecn;
-    config.needs_rate = config.ops->needs_rate != 0;
+    config.needs_rate = (config.ops->needs & NCC_CC_RATE) != 0;
+    config.needs_signals = (config.ops->needs & NCC_CC_SIGNALS) != 0;
+    config.needs_timer = (config.ops->needs & NCC_CC_TIMER) != 0;
     config.mss_bytes = spec.mss_bytes();
-    config.conn = {config.mss_bytes, config.mss_bytes * spec.initial_window_pkts};
+    config.conn = {config.mss_bytes, config.mss_bytes * spec.initial_window_pkts, 0, 0};
     // Window scale takes 3 bytes of options, SACK-permitted 2; options fill whole words.
     config.syn_bytes = kHeaderBytes + (spec.sack ? 8 : 4);
     config.receive_buffer_bytes = spec.receive_buffer_bytes;
@@ -30,8 +33,8 @@ TcpConfig MakeTcpConfig(const Spec &spec)
     config.delayed_ack_pkts = spec.delayed_ack_pkts;
     config.dup_ack_pkts = spec.dup_ack_pkts;
     config.delayed_ack_ns = spec.delayed_ack_ns;
-    config.min_rto_ns = spec.min_rto_ns;
-    config.initial_rto_ns = spec.initial_rto_ns;
+    config.min_rto_ns = stack.min_rto_ns;
+    config.initial_rto_ns = stack.initial_rto_ns;
     config.rtt_noise = RttNoise(spec.seed, spec.rtt_noise_max_ns);
     config.handshake = spec.handshake;
     config.sack = spec.sack;

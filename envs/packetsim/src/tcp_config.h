@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Settings that all connections of a run share: the controller and TCP's settings.
+// Settings that all connections of a run, or of a component of its traffic, share: the controller and TCP's settings.
 #pragma once
 
 #include "rtt_noise.h"
@@ -22,7 +22,7 @@ constexpr uint32_t kMaxUnscaledWindow = UINT16_MAX; // bytes: the window field
 struct TcpConfig {
     const ncc_cc_ops *ops = nullptr;
     ncc_u64 params[NCC_CC_PARAMS_MAX] = {}; // in the order of the controller's table
-    ncc_cc_conn conn = {};
+    ncc_cc_conn conn = {}; // what is the same for all of them
 
     uint32_t mss_bytes = 0;
     uint32_t syn_bytes = 0; // IP packet of a SYN with its options
@@ -37,6 +37,7 @@ struct TcpConfig {
     RttNoise rtt_noise{0, 0};
     ncc_cc_ecn ecn = NCC_CC_ECN_NONE;
     bool needs_rate = false; // the controller wants delivery rates
+    bool needs_signals = false, needs_timer = false;
     bool handshake = true;
     bool sack = true;
     bool limited_transmit = true;
@@ -45,7 +46,7 @@ struct TcpConfig {
     int64_t timer_slack_ns = 0, timer_tick_ns = 0;
 };
 
-// Throws std::invalid_argument if the transport is not a controller.
-TcpConfig MakeTcpConfig(const Spec &spec);
+// `stack`: as in FlowSpec. Throws std::invalid_argument if its transport is not a controller.
+TcpConfig MakeTcpConfig(const Spec &spec, size_t stack);
 
 } // namespace ncc::packetsim

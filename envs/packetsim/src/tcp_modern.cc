@@ -235,7 +235,7 @@ void TcpSendingEnd::TellLoss()
 {
     const ncc_cc_event event = Event(NCC_CC_ACK_IN_RECOVERY);
     ncc_cc_out out{};
-    config_.ops->on_loss(s_.controller, config_.params, &config_.conn, &event, &out);
+    config_.ops->on_loss(s_.controller, config_.params, &s_.conn, &event, &out);
     Apply(out);
 }
 

@@ -47,7 +47,7 @@ void TcpSendingEnd::Establish()
 {
     s_.established = true;
     ncc_cc_out out{};
-    config_.ops->init(s_.controller, config_.params, &config_.conn, &out);
+    config_.ops->init(s_.controller, config_.params, &s_.conn, &out);
     Apply(out);
 }
 
@@ -56,6 +56,7 @@ void TcpSendingEnd::Establish()
 void TcpSendingEnd::Continue(uint32_t before)
 {
     const TcpSender &b = network_.connection(before).sender;
+    s_.conn = b.conn;
     s_.established = true;
     s_.state = b.state; // open, or reduced
     s_.cwnd_bytes = b.cwnd_bytes;
@@ -85,7 +86,7 @@ void TcpSendingEnd::Continue(uint32_t before)
         s_.state = CongestionState::kOpen;
     }
     ncc_cc_out out{};
-    config_.ops->on_restart(s_.controller, config_.params, &config_.conn, &event, &out);
+    config_.ops->on_restart(s_.controller, config_.params, &s_.conn, &event, &out);
     Apply(out);
     Learn();
     SendPending();
@@ -94,8 +95,8 @@ void TcpSendingEnd::Continue(uint32_t before)
 void TcpSendingEnd::Apply(const ncc_cc_out &out)
 {
     ncc_u64 cwnd_bytes = out.cwnd_bytes, pacing_bytes_per_s = out.pacing_bytes_per_s;
-    if (!Obeyable(config_.conn, out)) {
-        network_.Fail(DecisionFault(*config_.ops, config_.conn, out) + " (flow " + std::to_string(connection_.flow) +
+    if (!Obeyable(s_.conn, out)) {
+        network_.Fail(DecisionFault(*config_.ops, s_.conn, out) + " (flow " + std::to_string(connection_.flow) +
                       ")");
         cwnd_bytes = config_.mss_bytes;
         pacing_bytes_per_s = 0;
@@ -110,6 +111,34 @@ void TcpSendingEnd::Apply(const ncc_cc_out &out)
     }
     s_.ssthresh_bytes = static_cast<uint32_t>(std::min(out.ssthresh_bytes, kMax));
     s_.pacing_bytes_per_s = pacing_bytes_per_s;
+    if (out.timer_ns > 0 && config_.needs_timer) {
+        const ncc_u64 delay_ns = std::min<ncc_u64>(out.timer_ns, NCC_NS_PER_S << 20);
+        network_.Arm(s_.control, TimerKind::kControl, slot_, static_cast<int64_t>(delay_ns));
+    }
+}
+
+void TcpSendingEnd::Signal(const ncc_cc_signal &signal)
+{
+    if (!config_.needs_signals || !s_.established || s_.una == connection_.packets) {
+        return;
+    }
+    const ncc_cc_event event = Event(InRecovery());
+    ncc_cc_out out{};
+    config_.ops->on_signal(s_.controller, config_.params, &s_.conn, &event, &signal, &out);
+    Apply(out);
+    SendPending();
+}
+
+void TcpSendingEnd::ControlTimer()
+{
+    if (s_.una == connection_.packets) {
+        return;
+    }
+    const ncc_cc_event event = Event(InRecovery());
+    ncc_cc_out out{};
+    config_.ops->on_timer(s_.controller, config_.params, &s_.conn, &event, &out);
+    Apply(out);
+    SendPending();
 }
 
 ncc_cc_event TcpSendingEnd::Event(ncc_u32 flags) const

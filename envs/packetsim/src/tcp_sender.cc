@@ -103,7 +103,7 @@ void TcpSendingEnd::EnterRecovery()
     s_.rescue_from = s_.una;
     const ncc_cc_event event = Event(NCC_CC_ACK_IN_RECOVERY);
     ncc_cc_out out{};
-    config_.ops->on_loss(s_.controller, config_.params, &config_.conn, &event, &out);
+    config_.ops->on_loss(s_.controller, config_.params, &s_.conn, &event, &out);
     Apply(out);
     s_.state = CongestionState::kRecovery;
     SendData(s_.una);
@@ -194,7 +194,7 @@ void TcpSendingEnd::Timeout()
     ncc_cc_event event = Event(NCC_CC_ACK_IN_RECOVERY);
     event.inflight_bytes = 0; // everything sent counts as lost
     ncc_cc_out out{};
-    config_.ops->on_timeout(s_.controller, config_.params, &config_.conn, &event, &out);
+    config_.ops->on_timeout(s_.controller, config_.params, &s_.conn, &event, &out);
     Apply(out);
     SendPending();
 }

@@ -76,7 +76,7 @@ struct TcpModern {
     // RTO as Linux computes it
     int64_t deviation_ns = 0, max_deviation_ns = 0;
     uint32_t rtt_round = 0; // nxt at the start of this round trip
-    alignas(8) unsigned char undo_controller[NCC_CC_STATE_MAX] = {};
+    alignas(8) unsigned char undo_controller[NCC_CC_SIM_STATE_MAX] = {};
 };
 
 struct TcpSender {
@@ -99,7 +99,9 @@ struct TcpSender {
     bool cwr_due = false;          // RFC 3168: set CWR on the next new packet, because ECE came
     uint32_t cwr_packet = 0;       // last packet with CWR
     Timer retransmit;
-    alignas(8) unsigned char controller[NCC_CC_STATE_MAX] = {};
+    Timer control; // the controller's
+    ncc_cc_conn conn = {};
+    alignas(8) unsigned char controller[NCC_CC_SIM_STATE_MAX] = {};
     uint64_t delivered_bytes = 0;    // most payload acknowledged so far, also by SACK
     uint64_t pacing_bytes_per_s = 0; // 0: unpaced
     Timer pace;

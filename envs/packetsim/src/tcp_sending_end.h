@@ -17,7 +17,7 @@ class TcpSendingEnd
 {
   public:
     TcpSendingEnd(Network &network, uint32_t slot)
-        : network_(network), config_(network.tcp()), connection_(network.connection(slot)), s_(connection_.sender),
+        : network_(network), config_(network.tcp(slot)), connection_(network.connection(slot)), s_(connection_.sender),
           board_(connection_, config_), slot_(slot)
     {
     }
@@ -102,8 +102,13 @@ class TcpSendingEnd
         }
     }
 
+    // A switch's word, and the controller's own timer.
+    void Signal(const ncc_cc_signal &signal);
+    void ControlTimer();
+
     void Close()
     {
+        s_.control.Cancel();
         s_.retransmit.Cancel(); // but not pacing, for which the connection's next flow waits
         s_.sent.Release(network_.rings());
         s_.rate.Release(network_.rings());
@@ -118,6 +123,7 @@ class TcpSendingEnd
         if (config_.modern) {
             s_.modern = std::make_unique<TcpModern>();
         }
+        s_.conn = network_.Conn(slot_);
         s_.srtt_ns = config_.initial_rto_ns; // until there is a sample
         SetRto();
         s_.offered_bytes = std::min<uint64_t>(network_.written_bytes(slot_), config_.send_buffer_bytes);
@@ -145,6 +151,11 @@ class TcpSendingEnd
     uint64_t Decide(const Packet &packet, uint64_t pipe_before, uint32_t una_before);
 
     void Apply(const ncc_cc_out &out);
+    ncc_u32 InRecovery() const
+    {
+        const bool repairing = s_.state == CongestionState::kRecovery || s_.state == CongestionState::kLoss;
+        return repairing ? NCC_CC_ACK_IN_RECOVERY : 0;
+    }
 
     // tcp_modern.cc
     enum class Send : uint8_t { kNothing, kLost, kNew }; // kind of packets to send first after an ACK
@@ -233,11 +244,10 @@ class TcpSendingEnd
                                                              uint32_t una_before)
 {
     const uint64_t delivered_bytes = OffsetBytes(s_.una) + s_.sacked_bytes;
-    const bool repairing = s_.state == CongestionState::kRecovery || s_.state == CongestionState::kLoss;
     const bool full = config_.modern ? s_.modern->use.Enough(s_.cwnd_bytes, s_.ssthresh_bytes, config_.mss_bytes)
                                      : pipe_before + config_.mss_bytes > s_.cwnd_bytes;
-    ncc_cc_event event = Event((packet.echo ? NCC_CC_ACK_ECE : 0) | (repairing ? NCC_CC_ACK_IN_RECOVERY : 0) |
-                               (full ? 0 : NCC_CC_ACK_APP_LIMITED));
+    ncc_cc_event event =
+        Event((packet.echo ? NCC_CC_ACK_ECE : 0) | InRecovery() | (full ? 0 : NCC_CC_ACK_APP_LIMITED));
     event.rtt_ns = static_cast<ncc_u64>(measured_rtt_ns_);
     if (delivered_bytes > s_.delivered_bytes) { // guessed arrivals (no SACK) may be taken back
         event.delivered_bytes = delivered_bytes - s_.delivered_bytes;
@@ -249,7 +259,7 @@ class TcpSendingEnd
         s_.rate.estimator().Fill(event, s_.lost_bytes);
     }
     ncc_cc_out out{};
-    config_.ops->on_ack(s_.controller, config_.params, &config_.conn, &event, &out);
+    config_.ops->on_ack(s_.controller, config_.params, &s_.conn, &event, &out);
     Apply(out);
     return event.delivered_bytes;
 }

@@ -67,7 +67,7 @@ void TcpSendingEnd::ModernTimeout()
     s_.pace.Cancel();
     const ncc_cc_event event = Event(NCC_CC_ACK_IN_RECOVERY);
     ncc_cc_out out{};
-    config_.ops->on_timeout(s_.controller, config_.params, &config_.conn, &event, &out);
+    config_.ops->on_timeout(s_.controller, config_.params, &s_.conn, &event, &out);
     Apply(out);
     SendData(s_.una);
     Arm(Waiting::kTimeout, s_.rto_ns);

@@ -8,7 +8,7 @@
 namespace ncc::packetsim
 {
 
-enum class TimerKind : uint8_t { kRetransmit, kDelayedAck, kPace };
+enum class TimerKind : uint8_t { kRetransmit, kDelayedAck, kPace, kControl };
 
 struct Timer {
     static constexpr int64_t kOff = INT64_MAX;
