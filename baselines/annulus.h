@@ -17,18 +17,19 @@
 #define ANNULUS_LEVELS 128 /* a feedback of 63, the largest, cuts by 63 / 128: Gd = 1/128 */
 #define ANNULUS_FAST 5     /* cycles of fast recovery, and then of active increase */
 
+/* A function of BPF has five arguments at most, if it is not inlined. */
+#define ANNULUS_FN static inline __attribute__((always_inline, unused))
+
 /* Parameters, after those of the controller: `first` is the index of the first of these. */
 #define ANNULUS_PARAMS                                                                                                 \
     {"cycle_bytes", 150000, 1500, 1000000000, "acknowledged bytes of a cycle (802.1Qau: 150 KB)"},                     \
         {"ai_kbps", 5000, 1, 100000000, "kbit/s by which the target grows in a cycle: R_AI (802.1Qau: 5 Mbit/s)"},     \
         {"hai_kbps", 50000, 0, 100000000, "kbit/s by which the growth grows in each later cycle: R_HAI (802.1Qau)"},   \
         {"min_kbps", 10000, 8, 100000000, "kbit/s, lowest rate (802.1Qau: 10 Mbit/s)"},                                \
-    {                                                                                                                  \
-        "uncoordinated", 0, 0, 1, "1: the loops do not hold each other (figure 8a), for comparison"                    \
-    }
+        {"uncoordinated", 0, 0, 1, "1: the loops do not hold each other (figure 8a), for comparison"}
 enum { ANNULUS_CYCLE_BYTES, ANNULUS_AI, ANNULUS_HAI, ANNULUS_MIN, ANNULUS_UNCOORDINATED, ANNULUS_N_PARAMS };
 
-struct annulus_near {       /* the loop near the source */
+struct annulus_near {           /* the loop near the source */
     ncc_u64 rate_bytes_per_s;   /* 0: nothing limits it */
     ncc_u64 target_bytes_per_s; /* to which it recovers */
     ncc_u32 acked_bytes;        /* of this cycle */
@@ -59,8 +60,8 @@ NCC_CC_FN void annulus_out(const struct annulus_near *n, const struct ncc_reno_w
 }
 
 /* A signal: QCN's cut. Signals of one congestion leave the target where it was before the first. */
-NCC_CC_FN void annulus_signal(struct annulus_near *n, struct ncc_reno_window *w, const ncc_u64 *p,
-                              const struct ncc_cc_conn *c, const struct ncc_cc_event *e, ncc_u32 feedback)
+ANNULUS_FN void annulus_signal(struct annulus_near *n, struct ncc_reno_window *w, const ncc_u64 *p,
+                               const struct ncc_cc_conn *c, const struct ncc_cc_event *e, ncc_u32 feedback)
 {
     const ncc_u64 end_rate = annulus_end_rate(w, e), floor = annulus_bytes_per_s(p[ANNULUS_MIN]);
     const ncc_u64 keep = ANNULUS_LEVELS - ncc_min_u64(feedback, ANNULUS_LEVELS / 2);
@@ -82,8 +83,8 @@ NCC_CC_FN void annulus_signal(struct annulus_near *n, struct ncc_reno_window *w,
 }
 
 /* After an ACK that the controller from end to end has handled, from a window of `before_bytes`. */
-NCC_CC_FN void annulus_acked(struct annulus_near *n, struct ncc_reno_window *w, const ncc_u64 *p,
-                             const struct ncc_cc_conn *c, const struct ncc_cc_event *e, ncc_u64 before_bytes)
+ANNULUS_FN void annulus_acked(struct annulus_near *n, struct ncc_reno_window *w, const ncc_u64 *p,
+                              const struct ncc_cc_conn *c, const struct ncc_cc_event *e, ncc_u64 before_bytes)
 {
     const int alone = !n->rate_bytes_per_s || !e->srtt_ns;
 

@@ -78,8 +78,8 @@ class Connection
 
     Out handle(Kind kind, const ncc_cc_event &event)
     {
-        decltype(ops_.on_ack) const operations[] = {ops_.on_ack, ops_.on_loss, ops_.on_timeout, ops_.on_restart,
-                                                    ops_.on_timer};
+        decltype(ops_.on_ack)
+            const operations[] = {ops_.on_ack, ops_.on_loss, ops_.on_timeout, ops_.on_restart, ops_.on_timer};
         out_.timer_ns = 0;
         operations[kind](state_, params_.data(), &conn_, &event, &out_);
         return out();

@@ -182,10 +182,10 @@ struct ncc_cc_ops {
 #define NCC_CC_SIMULATED_(name_, ecn_, summary_, needs_)                                                               \
     NCC_CC_ADAPT_SIGNAL_(name_)                                                                                        \
     NCC_CC_ADAPT_(name_, on_timer)                                                                                     \
-    NCC_CC_TABLE_WITH_(name_, ecn_, summary_, needs_, NCC_CC_SIM_STATE_MAX, name_##_on_signal_any,                     \
-                       name_##_on_timer_any)
+    NCC_CC_TABLE_WITH_(name_, ecn_, summary_, needs_, NCC_CC_SIM_STATE_MAX, name_##_on_signal_any, name_##_on_timer_any)
 #define NCC_CC_TABLE_WITH_(name_, ecn_, summary_, needs_, state_max_, on_signal_, on_timer_)                           \
-    NCC_CC_STATIC_ASSERT(sizeof(struct name_##_state) <= (state_max_), "state is larger than a datapath has room for"); \
+    NCC_CC_STATIC_ASSERT(sizeof(struct name_##_state) <= (state_max_),                                                 \
+                         "state is larger than a datapath has room for");                                              \
     NCC_CC_STATIC_ASSERT(sizeof(name_##_params) <= NCC_CC_PARAMS_MAX * sizeof(struct ncc_cc_param),                    \
                          "too many parameters");                                                                       \
     static void name_##_init_any(void *s, const ncc_u64 *p, const struct ncc_cc_conn *c, struct ncc_cc_out *o)         \

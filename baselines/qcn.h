@@ -20,7 +20,7 @@ static const struct ncc_cc_param qcn_params[] = {
 };
 
 struct qcn_state {
-    ncc_s64 left_bytes; /* until the next sample */
+    ncc_s64 left_bytes;  /* until the next sample */
     ncc_u64 queue_bytes; /* Qold */
 };
 

@@ -57,7 +57,9 @@ class ControllerInfo:
 @cache
 def _table() -> dict[str, ControllerInfo]:
     return {
-        name: ControllerInfo(name, summary, Ecn(ecn), Needs(needs), state_bytes, tuple(ParamInfo(*row) for row in params))
+        name: ControllerInfo(
+            name, summary, Ecn(ecn), Needs(needs), state_bytes, tuple(ParamInfo(*row) for row in params)
+        )
         for name, summary, ecn, needs, state_bytes, params in _baselines.table()
     }
 

@@ -15,8 +15,8 @@
 #include "cc.h"
 #include "verdict.h"
 
-#define NCC_SW_STATE_MAX 256 /* bytes, of a program at a port */
-#define NCC_SW_CLASSES 8     /* most classes of a port */
+#define NCC_SW_STATE_MAX 256   /* bytes, of a program at a port */
+#define NCC_SW_CLASSES 8       /* most classes of a port */
 #define NCC_SW_SIGNAL_BYTES 64 /* IP packet of a signal */
 
 /* The hooks that a program has, and what else a datapath must do for it. */

@@ -60,7 +60,8 @@ class Programs
                               : need == NCC_SW_DEQUEUE ? program.ops->dequeue
                                                        : program.ops->reverse;
             hook(program.state, program.params.data(), &port, &packet, &out);
-            if (need == NCC_SW_ENQUEUE && out.signal.kind != NCC_CC_SIGNAL_NONE && (program.ops->needs & NCC_SW_SIGNALS)) {
+            if (need == NCC_SW_ENQUEUE && out.signal.kind != NCC_CC_SIGNAL_NONE &&
+                (program.ops->needs & NCC_SW_SIGNALS)) {
                 signal_ = out.signal;
             }
             if (out.verdict != NCC_MARK || (packet.flags & NCC_SW_ECT) != 0) {

@@ -113,9 +113,7 @@ def _held(scenario: Scenario, flows: FlowTable, anticipates: Anticipates, seed: 
     return announced[flows.traffic] | anticipated(scenario, flows, anticipates, seed)
 
 
-def _set_components(
-    spec: Spec, module: Extension, scenario: Scenario, flows: FlowTable, stack: HostStack
-) -> None:
+def _set_components(spec: Spec, module: Extension, scenario: Scenario, flows: FlowTable, stack: HostStack) -> None:
     """Stacks of components; a flow's is that of its component."""
     names, transport = [name for name, _ in scenario.workload], scenario.transport
     if transport.connections_per_pair:

@@ -13,7 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ncc.baselines
-from ncc.baselines._baselines import ACK, CWND_MAX_BYTES, ECE, LOSS, RESTART, SIM_STATE_MAX, STATE_MAX, TIMEOUT, Connection
+from ncc.baselines._baselines import (
+    ACK,
+    CWND_MAX_BYTES,
+    ECE,
+    LOSS,
+    RESTART,
+    SIM_STATE_MAX,
+    STATE_MAX,
+    TIMEOUT,
+    Connection,
+)
 from ncc.baselines.registry import Ecn, connect, controller, controllers
 
 
@@ -166,9 +176,10 @@ def test_congestion_reduces_once_per_window(name: str, data: st.DataObject, stor
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in BY_RATE])
 @given(data=st.data(), story=stories(1 << 34).map(calm))
 def test_without_delay_only_marks_reduce(name: str, data: st.DataObject, story: Story) -> None:
+    if name not in BY_ECN:  # its packets are never marked
+        story.events[:, 9] &= np.uint64(~ECE & 0xFF)
     reduced = reductions(connected(name, data), story)
     assert (story.events[reduced, 9].astype(int) & ECE).all()
-    assert name in BY_ECN or not len(reduced)
 
 
 @given(data=st.data(), story=stories(1 << 34))

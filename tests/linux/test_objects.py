@@ -22,7 +22,9 @@ VERIFIED_MOST = 250_000
 
 @needs("objects")
 def test_every_controller_was_built() -> None:
-    assert objects.controllers() == tuple(sorted(name for name, info in controllers().items() if not info.needs.simulated))
+    assert objects.controllers() == tuple(
+        sorted(name for name, info in controllers().items() if not info.needs.simulated)
+    )
     assert all(len(objects.congestion_name(name)) <= objects.NAME_BYTES for name in objects.controllers())
 
 

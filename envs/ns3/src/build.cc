@@ -96,11 +96,10 @@ void Network::BuildPorts()
                 static const std::vector<ProgramSpec> kNoPrograms;
                 const auto &programs =
                     queue.programs < 0 ? kNoPrograms : spec_.programs.at(static_cast<size_t>(queue.programs));
-                ports_[id] = std::make_unique<Port>(wire, queue, programs, pool, PortSeed(spec_.seed, id),
-                                                    spec_.mtu_bytes, [this](Frame *frame) { Forget(frame); },
-                                                    [this, from](uint32_t flow, ncc_cc_signal signal) {
-                                                        Signal(from, flow, signal);
-                                                    });
+                ports_[id] = std::make_unique<Port>(
+                    wire, queue, programs, pool, PortSeed(spec_.seed, id), spec_.mtu_bytes,
+                    [this](Frame *frame) { Forget(frame); },
+                    [this, from](uint32_t flow, ncc_cc_signal signal) { Signal(from, flow, signal); });
                 if (pool) {
                     pool->ports.push_back(ports_[id].get());
                 }

@@ -25,8 +25,7 @@ constexpr uint32_t kNoIndex = std::numeric_limits<uint32_t>::max();
 void Frame::Notify() { network->Arrive(this); }
 
 Network::Network(const Spec &spec)
-    : spec_(spec), routes_(spec_), host_index_(spec.is_host.size(), kNoIndex), knowledge_(spec_),
-      idle_(spec_)
+    : spec_(spec), routes_(spec_), host_index_(spec.is_host.size(), kNoIndex), knowledge_(spec_), idle_(spec_)
 {
     SetDefaults(spec_);
     for (size_t stack = 0; stack <= spec_.stacks.size(); ++stack) {

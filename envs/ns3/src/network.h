@@ -156,7 +156,7 @@ class Network
     void Signal(uint32_t node, uint32_t flow, ncc_cc_signal signal); // a switch tells a flow's sender something
     void Forward(Frame *frame, uint32_t node);                       // to a port of this switch
     Frame *Bare(uint32_t flow, uint32_t ip_bytes);                   // without a packet
-    void Forget(Frame *frame); // it has arrived or was dropped
+    void Forget(Frame *frame);                                       // it has arrived or was dropped
     void Send(uint32_t host, ns3::Ptr<ns3::Packet> packet);
     Port &SwitchPort(uint32_t port);
     void Leave(const Port &port, Frame *frame, int64_t in_ns); // the frame then arrives at the far end

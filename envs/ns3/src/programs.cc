@@ -12,14 +12,8 @@ ncc_sw_packet SeenFrame(const Frame &frame)
 {
     const uint32_t flags =
         SwitchFlags(frame.to_receiver, frame.syn_ack, frame.fin, frame.ecn_capable, frame.marked, frame.has_window);
-    return {frame.flow,
-            frame.ip_bytes,
-            frame.payload_bytes,
-            flags,
-            frame.hops,
-            frame.prio,
-            frame.rank,
-            static_cast<ncc_u64>(frame.window) << frame.window_shift};
+    return {frame.flow, frame.ip_bytes, frame.payload_bytes, flags,
+            frame.hops, frame.prio,     frame.rank,          static_cast<ncc_u64>(frame.window) << frame.window_shift};
 }
 
 } // namespace

@@ -120,7 +120,7 @@ void HostSocket::ArmProbe()
     const Spec &spec = network_.spec();
     const bool alone = end - m_txBuffer->HeadSequence() <= static_cast<int32_t>(m_tcb->m_segmentSize);
     Time delay = m_cnTimeout; // the initial RTO
-    if (min_rtt_ns_ > 0) { // one packet alone may wait for a delayed ACK
+    if (min_rtt_ns_ > 0) {    // one packet alone may wait for a delayed ACK
         delay = 2 * m_rtt->GetEstimate() + (alone ? m_minRto : NanoSeconds(spec.timer_slack_ns));
     }
     probe_event_ = Simulator::Schedule(Min(delay, m_rto.Get()), &HostSocket::Probe, this);

@@ -129,8 +129,7 @@ class HostSocket final : public ns3::TcpSocketBase
     ncc_u32 InRecovery() const
     {
         const auto state = m_tcb->m_congState.Get();
-        const bool repairing =
-            state == ns3::TcpSocketState::CA_RECOVERY || state == ns3::TcpSocketState::CA_LOSS;
+        const bool repairing = state == ns3::TcpSocketState::CA_RECOVERY || state == ns3::TcpSocketState::CA_LOSS;
         return repairing ? NCC_CC_ACK_IN_RECOVERY : 0;
     }
     void Establish();

@@ -60,8 +60,7 @@ std::vector<ParamRow> TransportParams(const std::string &name)
             {"prr", 1, 0, 1, "1: ns3::TcpPrrRecovery, ns-3's default; 0: ns3::TcpClassicRecovery"}};
 }
 
-Transport::Transport(const Spec &spec, size_t which)
-    : echo_(Echo::kNs3), rtt_noise_(spec.seed, spec.rtt_noise_max_ns)
+Transport::Transport(const Spec &spec, size_t which) : echo_(Echo::kNs3), rtt_noise_(spec.seed, spec.rtt_noise_max_ns)
 {
     const StackSpec stack = spec.stack(which);
     min_rto_ns_ = stack.min_rto_ns;

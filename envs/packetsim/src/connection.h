@@ -34,7 +34,7 @@ struct Connection {
     uint32_t in_network = 0;             // packets that have been sent and have neither arrived nor been dropped; an
                                          // idle connection counts as one
     uint32_t live_index = 0;             // index in its host's list of live flows
-    uint8_t stack = 0;               // index of its TcpConfig
+    uint8_t stack = 0;                   // index of its TcpConfig
     bool acknowledged = false;
     bool limited[2] = {true, true}; // by Packet::way: packets are under their host's rate limit
     bool over = false;              // both ends are closed; late duplicates may still be on their way

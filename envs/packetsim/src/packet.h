@@ -17,8 +17,8 @@ enum class Kind : uint8_t {
     kOpenAck = 2, // ends the handshake, carries no data
     kAck = 3,
     kData = 4,
-    kGrant = 5, // the receiver's word (gates.h), a message beside TCP
-    kNote = 6,  // the sender's word of a flow that begins without a SYN
+    kGrant = 5,  // the receiver's word (gates.h), a message beside TCP
+    kNote = 6,   // the sender's word of a flow that begins without a SYN
     kSignal = 7, // a switch's word to a sender (switch.h)
 };
 

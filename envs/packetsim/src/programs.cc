@@ -58,7 +58,8 @@ ncc_sw_packet Network::Seen(const Packet &packet) const
             packet.hop + 1U,
             packet.prio,
             packet.rank,
-            static_cast<ncc_u64>(packet.window) << (packet.kind == Kind::kAck ? tcp(packet.connection).window_shift : 0)};
+            static_cast<ncc_u64>(packet.window)
+                << (packet.kind == Kind::kAck ? tcp(packet.connection).window_shift : 0)};
 }
 
 ncc_verdict Network::Call(ncc_sw_needs hook, uint32_t index, ncc_sw_packet &packet, ncc_verdict verdict)

@@ -22,7 +22,7 @@ constexpr uint32_t kMaxUnscaledWindow = UINT16_MAX; // bytes: the window field
 struct TcpConfig {
     const ncc_cc_ops *ops = nullptr;
     ncc_u64 params[NCC_CC_PARAMS_MAX] = {}; // in the order of the controller's table
-    ncc_cc_conn conn = {}; // what is the same for all of them
+    ncc_cc_conn conn = {};                  // what is the same for all of them
 
     uint32_t mss_bytes = 0;
     uint32_t syn_bytes = 0; // IP packet of a SYN with its options

@@ -96,8 +96,7 @@ void TcpSendingEnd::Apply(const ncc_cc_out &out)
 {
     ncc_u64 cwnd_bytes = out.cwnd_bytes, pacing_bytes_per_s = out.pacing_bytes_per_s;
     if (!Obeyable(s_.conn, out)) {
-        network_.Fail(DecisionFault(*config_.ops, s_.conn, out) + " (flow " + std::to_string(connection_.flow) +
-                      ")");
+        network_.Fail(DecisionFault(*config_.ops, s_.conn, out) + " (flow " + std::to_string(connection_.flow) + ")");
         cwnd_bytes = config_.mss_bytes;
         pacing_bytes_per_s = 0;
     }

@@ -16,8 +16,8 @@ class TcpReceivingEnd
 {
   public:
     TcpReceivingEnd(Network &network, uint32_t slot)
-        : network_(network), config_(network.tcp(slot)), connection_(network.connection(slot)), r_(connection_.receiver),
-          slot_(slot)
+        : network_(network), config_(network.tcp(slot)), connection_(network.connection(slot)),
+          r_(connection_.receiver), slot_(slot)
     {
     }
 

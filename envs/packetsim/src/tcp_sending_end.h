@@ -246,8 +246,7 @@ class TcpSendingEnd
     const uint64_t delivered_bytes = OffsetBytes(s_.una) + s_.sacked_bytes;
     const bool full = config_.modern ? s_.modern->use.Enough(s_.cwnd_bytes, s_.ssthresh_bytes, config_.mss_bytes)
                                      : pipe_before + config_.mss_bytes > s_.cwnd_bytes;
-    ncc_cc_event event =
-        Event((packet.echo ? NCC_CC_ACK_ECE : 0) | InRecovery() | (full ? 0 : NCC_CC_ACK_APP_LIMITED));
+    ncc_cc_event event = Event((packet.echo ? NCC_CC_ACK_ECE : 0) | InRecovery() | (full ? 0 : NCC_CC_ACK_APP_LIMITED));
     event.rtt_ns = static_cast<ncc_u64>(measured_rtt_ns_);
     if (delivered_bytes > s_.delivered_bytes) { // guessed arrivals (no SACK) may be taken back
         event.delivered_bytes = delivered_bytes - s_.delivered_bytes;

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Signals of switches, controllers with a timer, and stacks of components: the same on every simulator."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.scenario import Scenario, Transport
+from ncc.core.topologies import Dumbbell, LeafSpine, ManyToOne
+from ncc.core.topology import Program
+from ncc.core.units import MS
+from ncc.core.workload import Fixed
+from ncc.envs.linux.senders import check_stack
+from ncc.envs.linux.settings import LinuxSettings
+from ncc.envs.ns3 import Ns3Datapath
+from ncc.envs.packetsim import PacketsimDatapath
+from ncc.harness.datapath import ComponentStack, HostStack
+from tests.datapaths.runs import MSS, Simulator, drops, fixed, flow, run
+from tests.datapaths.test_same_packets import (
+    random_flows,
+    random_nic,
+    random_port,
+    random_topology,
+    random_transport,
+    run_alike,
+)
+
+WITH_SIGNALS = ["annulus_dctcp", "annulus_cubic"]
+
+
+def qcn(**params: int) -> tuple[Program, ...]:
+    return (Program(name="qcn", params=tuple(params.items())),)
+
+
+def into_one(senders: int, programs: tuple[Program, ...]) -> ManyToOne:
+    return ManyToOne(
+        senders=senders, rate_bps=10e9, delay_s=10e-6, buffer_bytes=1_000_000, mark_threshold_bytes=0, programs=programs
+    )
+
+
+def test_a_signal_slows_its_sender_long_before_an_rtt_is_over(simulator: Simulator) -> None:
+    """Two flows over a WAN of 20 ms meet in their own switch. Without a signal they overflow its buffer."""
+    far = Transport(recovery="modern", min_rto_s=0.1, send_buffer_bytes=100_000_000, receive_buffer_bytes=100_000_000)
+
+    def dropped(programs: tuple[Program, ...]) -> int:
+        topology = Dumbbell(
+            pairs=2, host_rate_bps=10e9, bottleneck_rate_bps=10e9, delay_s=10 * MS / 3, buffer_bytes=1_000_000,
+            mark_threshold_bytes=0, programs=programs,
+        )  # fmt: skip
+        flows = [flow(f"s{i}", f"r{i}", 30_000_000) for i in range(2)]
+        done = run(simulator, fixed(topology, *flows, transport=far), "annulus_cubic", max_epochs=3000)
+        return int(done.records.ports.dropped_pkts.sum())
+
+    assert dropped(qcn(sample_bytes=15_000)) < 0.5 * dropped(())
+
+
+@pytest.mark.parametrize("far_only", [False, True])
+def test_only_senders_within_max_hops_are_told(simulator: Simulator, far_only: bool) -> None:
+    """Two hosts send to one of another leaf: the port to the spine is one hop from them, the host three."""
+    topology = LeafSpine(
+        leaves=2, spines=1, hosts_per_leaf=3, host_rate_bps=10e9, spine_rate_bps=100e9 if far_only else 10e9,
+        buffer_bytes=1_000_000, mark_threshold_bytes=0, programs=qcn(max_hops=1, sample_bytes=15_000),
+    )  # fmt: skip
+    flows = [flow(f"h0_{i}", "h1_0", 20_000_000) for i in range(2)]
+
+    def fct_s(programs: tuple[Program, ...]) -> Any:
+        return run(simulator, fixed(topology.replace(programs=programs), *flows), "annulus_cubic").fct_s.tolist()
+
+    assert (fct_s(topology.programs) == fct_s(())) == far_only
+
+
+@pytest.mark.parametrize("controller", [*WITH_SIGNALS, "dcqcn"])
+@pytest.mark.parametrize("seed", range(3))
+def test_both_simulators_signal_alike(controller: str, seed: int) -> None:
+    """Random networks whose switches all tell senders of their queues, with drops."""
+    random = np.random.default_rng(5000 + seed)
+    topology = random_topology(random)
+    params = {"target_bytes": int(random.integers(1500, 20_000)), "sample_bytes": int(random.integers(1500, 30_000))}
+    topology = topology.replace(programs=qcn(**params, max_hops=int(random.integers(0, 3))))
+    network = topology.build()
+    transport = random_transport(random, 0.0)
+    scenario = fixed(
+        topology, *random_flows(random, network), transport=transport, nic=random_nic(random, transport),
+        routing=str(random.choice(["ecmp", "symmetric", "spray"])),
+    )  # fmt: skip
+    dropped = drops(scenario, **{random_port(random, network): int(random.integers(1, 60))})
+    run_alike(scenario, HostStack(transport=controller), max_epochs=2000, prepare=dropped)
+
+
+def test_dcqcn_s_flows_come_to_equal_rates(simulator: Simulator) -> None:
+    """One has the line for itself, then another begins; Jain's index of 100 ms later."""
+    topology = into_one(2, ()).replace(mark_threshold_bytes=50_000)
+    flows = [flow("s0", "receiver", 10**9), flow("s1", "receiver", 10**9, 20 * MS)]
+    done = run(simulator, fixed(topology, *flows), "dcqcn", max_epochs=160, until_done=False)
+    goodput = done.column("goodput_bps")[-40:, :2].mean(axis=0)
+    assert goodput.sum() ** 2 / (2 * (goodput**2).sum()) > 0.99
+    assert goodput.sum() > 0.9 * 10e9 * MSS / 1538
+
+
+def mixed(**settings: Any) -> Scenario:
+    """Two components: a flow each, from two hosts into a third."""
+    scenario = fixed(into_one(2, qcn()), flow("s0", "receiver", 3_000_000), **settings)
+    near, wan = (Fixed(flows=(flow(f"s{i}", "receiver", 3_000_000),)) for i in range(2))
+    return scenario.replace(workload=(("near", near), ("wan", wan)))
+
+
+def test_a_component_s_flows_run_its_own_controller_and_timers() -> None:
+    scenario = mixed()
+    wan = ComponentStack(component="wan", transport="dcqcn")
+    both = HostStack(transport="newreno", components=(wan,))
+    run_alike(scenario, both)
+    slow = ComponentStack(component="wan", transport="newreno", min_rto_s=50 * MS, initial_rto_s=50 * MS)
+    lost = drops(scenario, tor__receiver=1)
+    for simulator in (PacketsimDatapath, Ns3Datapath):
+        done = run(simulator, scenario, both)
+        assert done.fct_s[0] != done.fct_s[1]
+        # The first packet of all is dropped: only an RTO repairs a window of one.
+        one = scenario.replace(transport=Transport(initial_window_pkts=1))
+        early, late = (
+            run(simulator, one, HostStack(transport="newreno", components=parts), prepare=lost).fct_s.max()
+            for parts in ((), (slow, slow.replace(component="near")))
+        )
+        assert late > early + 20 * MS
+
+
+@pytest.mark.parametrize(
+    ("components", "settings", "error", "message"),
+    [
+        (
+            [{"component": "far", "transport": "cubic"}],
+            {},
+            UnknownNameError,
+            "component of the traffic.*far.*near, wan",
+        ),
+        ([{"component": "wan", "transport": "cubik"}], {}, UnknownNameError, "transport 'cubik'"),
+        (
+            [{"component": "wan", "transport": "cubic"}],
+            {"transport": Transport(connections_per_pair=1)},
+            ConfigError,
+            "set Scenario.transport.connections_per_pair to 0",
+        ),
+    ],
+)
+def test_stacks_of_components_that_cannot_be_are_refused(
+    components: list[dict[str, Any]], settings: dict[str, Any], error: type[ConfigError], message: str
+) -> None:
+    stack = HostStack(components=tuple(ComponentStack(**each) for each in components))
+    with pytest.raises(error, match=message):
+        run(PacketsimDatapath, mixed(**settings), stack)
+
+
+def test_linux_gives_all_traffic_one_stack() -> None:
+    stack = HostStack(components=(ComponentStack(component="wan", transport="cubic"),))
+    with pytest.raises(ConfigError, match="leave them out, or use a simulator"):
+        check_stack(stack, LinuxSettings())
+
+
+def test_a_component_has_one_stack() -> None:
+    with pytest.raises(ConfigError, match="'wan' twice"):
+        HostStack(components=(ComponentStack(component="wan"), ComponentStack(component="wan")))
