@@ -4,91 +4,15 @@
 To add one: write a `TopologySpec` subclass with a `tag` and a `build`, and add it to `AnyTopology`.
 """
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta
 
-from ncc.core.bcc import Bcc, with_bcc
 from ncc.core.errors import ConfigError
-from ncc.core.plausible import usual
-from ncc.core.topology import (
-    MAX_POOL_BYTES,
-    Alpha,
-    Buffer,
-    Classes,
-    Group,
-    Link,
-    Neighbourhood,
-    Node,
-    NodeKind,
-    Pool,
-    Program,
-    Red,
-    Topology,
-    check_marks,
-)
+from ncc.core.topology import Buffer, Pool, Topology
+from ncc.core.topology_spec import Builder, TopologySpec
 from ncc.core.units import GBPS, MS, US
-from ncc.core.value import Count, Delay, LineRate, Natural, Value
-
-MAX_NODES = 20_000
-MAX_LINKS = 100_000
-
-
-class TopologySpec(Value, frozen=True, tag_field="kind"):
-    """Base of the specs: settings of all links and switch ports, except where a spec sets some differently."""
-
-    delay_s: Delay = 10 * US
-    buffer_bytes: Annotated[Natural, usual(high=1e9)] = 512_000
-    """A port's own buffer; 0 only where there is a shared one."""
-    mark_threshold_bytes: Natural = 30_000
-    red: Red | None = None
-    control_first: bool = False
-    """Send packets without payload ahead of data at switch ports."""
-    mark_on_departure: bool = False
-    """Mark packets as they leave a queue instead of as they join it; see `Buffer.mark_on_departure`."""
-    classes: Classes = 1
-    """Queues of strict priority of every switch port; see `Buffer.classes`."""
-    programs: tuple[Program, ...] = ()
-    """Programs of every switch port; see `Buffer.programs`."""
-    shared_buffer_bytes: Annotated[int, Meta(ge=0, le=MAX_POOL_BYTES)] = 0
-    """Size of each pool that ports of a switch share beyond their own buffers; 0: none."""
-    dt_alpha: Alpha = 1.0
-    """Alpha of dynamic thresholds: a queue may hold this many times the free bytes of its pool."""
-    ports_per_pool: Natural = 0
-    """Ports of a switch that share one pool, in the order in which the spec links them; 0: all.
-
-    Chips with several memories share only within each (bai2020 section II-B: 8 ports of a Tomahawk).
-    """
-    shared_red: Red | None = None
-    """Marking by the occupancy of each pool, in addition to that of ports."""
-    bcc: Bcc | None = None
-    """Marking by the occupancy of each pool, with thresholds that follow from the network."""
-
-    def check(self) -> None:
-        owner = type(self).__name__
-        if self.bcc is not None and self.shared_red is not None:
-            raise ConfigError(
-                f"{owner}.bcc and {owner}.shared_red must not both be set: bcc computes what the other says"
-            )
-        for name, marking in (("shared_red", self.shared_red), ("bcc", self.bcc)):
-            if marking is not None and not self.shared_buffer_bytes:
-                raise ConfigError(f"{owner}.{name} marks by a shared buffer: set shared_buffer_bytes")
-        if self.shared_buffer_bytes:
-            pool = Pool(size_bytes=self.shared_buffer_bytes, alpha=self.dt_alpha, red=self.shared_red)
-            limit, reach_bytes = "what a queue may take", self.buffer_bytes + pool.lone_share_bytes
-        elif self.buffer_bytes == 0:
-            raise ConfigError(f"{owner}.buffer_bytes must be at least 1 unless shared_buffer_bytes is, got 0")
-        elif self.ports_per_pool:
-            raise ConfigError(
-                f"{owner}.ports_per_pool must be 0 where shared_buffer_bytes is, got {self.ports_per_pool}"
-            )
-        else:
-            limit, reach_bytes = "buffer_bytes", self.buffer_bytes
-        check_marks(owner, limit, reach_bytes, self.mark_threshold_bytes, self.red)
-
-    def build(self) -> Topology:
-        """Build the network that this spec describes."""
-        raise TypeError(f"{type(self).__name__} must define build()")
+from ncc.core.value import Count, Delay, LineRate, Natural
 
 
 class Dumbbell(TopologySpec, frozen=True, tag="dumbbell"):
@@ -99,7 +23,7 @@ class Dumbbell(TopologySpec, frozen=True, tag="dumbbell"):
     bottleneck_rate_bps: LineRate = 1 * GBPS
 
     def build(self) -> Topology:
-        net = _Builder(self)
+        net = Builder(self)
         left, right = net.switch("left"), net.switch("right")
         middle = net.link(left, right, self.bottleneck_rate_bps)
         senders = net.leaves("s", self.pairs, left, self.host_rate_bps)
@@ -121,7 +45,7 @@ class Rack(TopologySpec, frozen=True, tag="rack"):
     remote_rate_bps: LineRate = 4 * GBPS
 
     def build(self) -> Topology:
-        net = _Builder(self)
+        net = Builder(self)
         tor, core = net.switch("tor"), net.switch("core")
         uplink = net.link(tor, core, self.uplink_rate_bps)
         hosts = net.leaves("h", self.hosts, tor, self.host_rate_bps)
@@ -136,7 +60,7 @@ class ManyToOne(TopologySpec, frozen=True, tag="many_to_one"):
     rate_bps: LineRate = 1 * GBPS
 
     def build(self) -> Topology:
-        net = _Builder(self)
+        net = Builder(self)
         tor = net.switch("tor")
         receiver = net.leaf("receiver", tor, self.rate_bps)
         down = 2 * (len(net.links) - 1) + 1  # `leaf` links run host (a) to switch (b): the odd port is switch to host
@@ -157,7 +81,7 @@ class SingleSwitch(TopologySpec, frozen=True, tag="single_switch"):
     rate_bps: LineRate = 1 * GBPS
 
     def build(self) -> Topology:
-        net = _Builder(self)
+        net = Builder(self)
         switch = net.switch("switch")
         receivers = net.leaves("r", self.receivers, switch, self.rate_bps)
         senders = net.leaves("s", self.senders, switch, self.rate_bps)
@@ -181,7 +105,7 @@ class LeafSpine(TopologySpec, frozen=True, tag="leaf_spine"):
     """Delay of the links to hosts, which includes what a host takes for each packet; None: `delay_s`."""
 
     def build(self) -> Topology:
-        net = _Builder(self, leaf_delay_s=self.host_delay_s)
+        net = Builder(self, leaf_delay_s=self.host_delay_s)
         spines = [net.switch(f"spine{i}") for i in range(self.spines)]
         groups: dict[str, list[int]] = {"hosts": []}
         areas = []
@@ -208,7 +132,7 @@ class FatTree(TopologySpec, frozen=True, tag="fat_tree"):
 
     def build(self) -> Topology:
         half = self.k // 2
-        net = _Builder(self)
+        net = Builder(self)
         cores = [net.switch(f"core{i}") for i in range(half * half)]
         groups: dict[str, list[int]] = {"hosts": []}
         areas = []
@@ -253,7 +177,7 @@ class TwoDatacentres(TopologySpec, frozen=True, tag="two_datacentres"):
             )
 
     def build(self) -> Topology:
-        net = _Builder(self)
+        net = Builder(self)
         ports = {name: getattr(self, name) for name in ("control_first", "classes", "programs")}
         wan = Buffer(size_bytes=self.wan_buffer_bytes, **ports)
         borders = [net.switch("border0"), net.switch("border1")]
@@ -299,7 +223,7 @@ class MultiHop(TopologySpec, frozen=True, tag="multi_hop"):
             )
 
     def build(self) -> Topology:
-        net = _Builder(self)
+        net = Builder(self)
         edges, core = [net.switch("edge0"), net.switch("edge1")], net.switch("core")
         marks = self.trunk_mark_threshold_bytes
         up = [net.link(edge, core, self.trunk_rate_bps, mark_threshold_bytes=marks) for edge in edges]
@@ -310,88 +234,57 @@ class MultiHop(TopologySpec, frozen=True, tag="multi_hop"):
         return net.build(groups, [(groups["s1"] + groups["s2"], up[0]), (groups["s3"], down)])
 
 
-AnyTopology = Dumbbell | Rack | ManyToOne | SingleSwitch | LeafSpine | FatTree | TwoDatacentres | MultiHop
+class Datacentre(TopologySpec, frozen=True, tag="datacentre"):
+    """A fat tree of three tiers with a border to a WAN (Annulus, saeed2020 section 5.2; the defaults are its figures).
+
+    `pods` x `tors` x `hosts_per_tor` hosts. Every top-of-rack switch has a link to each of its pod's `aggs`, and those
+    share the `cores` out: agg i of each pod has the i-th part of them. All these links have `rate_bps`. Each of them
+    also has a link of `border_rate_bps` to the border, behind which are `far` hosts, `wan_delay_s` away. Marks, shared
+    buffers and programs are the datacentre's: the border has none.
+    """
+
+    pods: Annotated[int, Meta(ge=2)] = 4
+    tors: Count = 4
+    aggs: Count = 4
+    cores: Count = 8
+    hosts_per_tor: Count = 8
+    far: Count = 16
+    rate_bps: LineRate = 10 * GBPS
+    border_rate_bps: LineRate = 5 * GBPS
+    host_delay_s: Delay = 1 * US
+    wan_delay_s: Delay = 10 * MS
+    wan_buffer_bytes: Count = 1_000_000
+
+    def check(self) -> None:
+        super().check()
+        if self.cores % self.aggs:
+            raise ConfigError(f"Datacentre.cores must be a multiple of aggs ({self.aggs}), got {self.cores}")
+
+    def build(self) -> Topology:
+        net = Builder(self, leaf_delay_s=self.host_delay_s)
+        cores = [net.switch(f"core{i}") for i in range(self.cores)]
+        border = net.switch("border")
+        beyond = Buffer(size_bytes=self.wan_buffer_bytes, control_first=self.control_first, classes=self.classes)
+        groups: dict[str, list[int]] = {"hosts": []}
+        areas, part = [], self.cores // self.aggs
+        for pod in range(self.pods):
+            aggs = [net.switch(f"agg{pod}_{i}") for i in range(self.aggs)]
+            for i, agg in enumerate(aggs):
+                for core in cores[i * part : (i + 1) * part]:
+                    net.link(agg, core, self.rate_bps)
+                net.link(agg, border, self.border_rate_bps, b_buffer=beyond)
+            for t in range(self.tors):
+                tor = net.switch(f"tor{pod}_{t}")
+                up = [net.link(tor, agg, self.rate_bps) for agg in aggs]
+                hosts = net.leaves(f"h{pod}_{t}_", self.hosts_per_tor, tor, self.rate_bps)
+                groups[f"tor{pod}_{t}"] = hosts
+                groups["hosts"] += hosts
+                areas.append((hosts, up[0]))
+        groups["far"] = [
+            net.leaf(f"far{i}", border, self.rate_bps, delay_s=self.wan_delay_s, b_buffer=beyond)
+            for i in range(self.far)
+        ]
+        return net.build(groups, areas)
 
 
-class _Builder:
-    """A collector of nodes and links; its methods return node ids, and the a-to-b port of a link."""
-
-    def __init__(self, spec: TopologySpec, *, leaf_delay_s: float | None = None) -> None:
-        self.nodes: list[Node] = []
-        self.links: list[Link] = []
-        self.pools: list[Pool] = []
-        self._spec = spec
-        self._leaf_delay_s = spec.delay_s if leaf_delay_s is None else leaf_delay_s
-        same = ("mark_threshold_bytes", "red", "control_first", "mark_on_departure", "classes", "programs")
-        self._buffer = Buffer(
-            size_bytes=spec.buffer_bytes,
-            pool=0 if spec.shared_buffer_bytes else None,
-            **{name: getattr(spec, name) for name in same},
-        )
-        self._pooled: dict[int, tuple[int, Buffer]] = {}  # by switch: ports in its newest pool, and their buffer
-
-    def switch(self, name: str) -> int:
-        return self._node(name, NodeKind.SWITCH)
-
-    def leaves(self, prefix: str, n: int, switch: int, rate_bps: float, first: int = 0) -> list[int]:
-        """Add `n` hosts under a switch, named by the prefix and their numbers from `first` on."""
-        return [self.leaf(f"{prefix}{i}", switch, rate_bps) for i in range(first, first + n)]
-
-    def leaf(self, name: str, switch: int, rate_bps: float) -> int:
-        host = self._node(name, NodeKind.HOST)
-        self._link(a=host, b=switch, rate_bps=rate_bps, delay_s=self._leaf_delay_s, b_buffer=self._port(switch))
-        return host
-
-    def link(
-        self,
-        a: int,
-        b: int,
-        rate_bps: float,
-        *,
-        delay_s: float | None = None,
-        buffer: Buffer | None = None,
-        b_buffer: Buffer | None = None,
-        mark_threshold_bytes: int | None = None,
-    ) -> int:
-        """Add a link; `buffer` is that of both ends, `b_buffer` that of the second, outside any pool.
-
-        None: the spec's delay, and its buffer, with `mark_threshold_bytes` if given.
-        """
-        ends = [buffer or self._port(a), b_buffer or buffer or self._port(b)]
-        if mark_threshold_bytes is not None:
-            ends = [end.replace(mark_threshold_bytes=mark_threshold_bytes) for end in ends]
-        delay_s = self._spec.delay_s if delay_s is None else delay_s
-        self._link(a=a, b=b, rate_bps=rate_bps, delay_s=delay_s, a_buffer=ends[0], b_buffer=ends[1])
-        return 2 * (len(self.links) - 1)
-
-    def _port(self, switch: int) -> Buffer:
-        """The buffer of one more port of `switch`."""
-        if self._buffer.pool is None:
-            return self._buffer
-        ports, buffer = self._pooled.get(switch, (0, self._buffer))
-        if ports in (0, self._spec.ports_per_pool):
-            ports, buffer = 0, self._buffer.replace(pool=len(self.pools))
-            spec = self._spec
-            self.pools.append(Pool(size_bytes=spec.shared_buffer_bytes, alpha=spec.dt_alpha, red=spec.shared_red))
-        self._pooled[switch] = (ports + 1, buffer)
-        return buffer
-
-    def _node(self, name: str, kind: NodeKind) -> int:
-        if len(self.nodes) == MAX_NODES:
-            raise ConfigError(f"the topology has more than {MAX_NODES} nodes; make it smaller")
-        self.nodes.append(Node(name=name, kind=kind))
-        return len(self.nodes) - 1
-
-    def _link(self, **link: Any) -> None:
-        if len(self.links) == MAX_LINKS:
-            raise ConfigError(f"the topology has more than {MAX_LINKS} links; make it smaller")
-        self.links.append(Link(**link))
-
-    def build(self, groups: dict[str, list[int]], areas: list[tuple[list[int], int]]) -> Topology:
-        return Topology(
-            nodes=tuple(self.nodes),
-            links=tuple(self.links),
-            groups=tuple(Group(name=name, hosts=tuple(hosts)) for name, hosts in groups.items()),
-            neighbourhoods=tuple(Neighbourhood(hosts=tuple(hosts), uplink_port=port) for hosts, port in areas),
-            pools=tuple(with_bcc(self.pools, self.links, self._spec.bcc) if self._spec.bcc else self.pools),
-        )
+AnyTopology = Dumbbell | Rack | ManyToOne | SingleSwitch | LeafSpine | FatTree | Datacentre | TwoDatacentres | MultiHop

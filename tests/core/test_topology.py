@@ -231,8 +231,8 @@ def test_every_spec_shares_its_buffers(kind: str, ports_per_pool: int) -> None:
         assert network.reach_bytes(port) == 100_000
     shared = {name for names in by_pool.values() for name in names}
     assert "border0->border1" not in shared
-    if ports_per_pool == 0:  # one pool for each switch
-        assert len(network.pools) == sum(node.kind is NodeKind.SWITCH for node in network.nodes)
+    if ports_per_pool == 0:  # one pool for each switch, but for the border of `datacentre`
+        assert len(network.pools) == sum(n.kind is NodeKind.SWITCH and n.name != "border" for n in network.nodes)
 
 
 def test_the_shallowest_port() -> None:
@@ -359,3 +359,17 @@ def test_receivers_need_a_port_down_to_them() -> None:
     )
     with pytest.raises(ConfigError, match="host b has no down port: no switch is before it"):
         network.down_port(1)
+
+
+def test_a_datacentre_has_the_ways_of_its_paper() -> None:
+    """128 servers, four to one, a quarter of each pod's bandwidth to the border, 14 us and 20 ms there and back."""
+    made = spec.Datacentre(delay_s=1.25e-6).build()
+    assert len(made.group("hosts")) == 128
+    names = [made.port_name(port) for port in range(2 * len(made.links))]
+    up = [sum(name.startswith(f"agg0_{i}->core") for name in names) for i in range(4)]
+    assert up == [2, 2, 2, 2]
+    rates = {name: made.port_rate_bps(port) for port, name in enumerate(names)}
+    inside = sum(rate for name, rate in rates.items() if name.startswith("agg0_") and "core" in name)
+    border = sum(rate for name, rate in rates.items() if name.startswith("agg0_") and name.endswith("->border"))
+    assert 32 * 10e9 / inside == 4
+    assert border / inside == 0.25

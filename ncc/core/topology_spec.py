@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Base of the topology specs, and the builder that they collect nodes and links with."""
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from ncc.core.bcc import Bcc, with_bcc
+from ncc.core.errors import ConfigError
+from ncc.core.plausible import usual
+from ncc.core.topology import (
+    MAX_POOL_BYTES,
+    Alpha,
+    Buffer,
+    Classes,
+    Group,
+    Link,
+    Neighbourhood,
+    Node,
+    NodeKind,
+    Pool,
+    Program,
+    Red,
+    Topology,
+    check_marks,
+)
+from ncc.core.units import US
+from ncc.core.value import Delay, Natural, Value
+
+MAX_NODES = 20_000
+MAX_LINKS = 100_000
+
+
+class TopologySpec(Value, frozen=True, tag_field="kind"):
+    """Base of the specs: settings of all links and switch ports, except where a spec sets some differently."""
+
+    delay_s: Delay = 10 * US
+    buffer_bytes: Annotated[Natural, usual(high=1e9)] = 512_000
+    """A port's own buffer; 0 only where there is a shared one."""
+    mark_threshold_bytes: Natural = 30_000
+    red: Red | None = None
+    control_first: bool = False
+    """Send packets without payload ahead of data at switch ports."""
+    mark_on_departure: bool = False
+    """Mark packets as they leave a queue instead of as they join it; see `Buffer.mark_on_departure`."""
+    classes: Classes = 1
+    """Queues of strict priority of every switch port; see `Buffer.classes`."""
+    programs: tuple[Program, ...] = ()
+    """Programs of every switch port; see `Buffer.programs`."""
+    shared_buffer_bytes: Annotated[int, Meta(ge=0, le=MAX_POOL_BYTES)] = 0
+    """Size of each pool that ports of a switch share beyond their own buffers; 0: none."""
+    dt_alpha: Alpha = 1.0
+    """Alpha of dynamic thresholds: a queue may hold this many times the free bytes of its pool."""
+    ports_per_pool: Natural = 0
+    """Ports of a switch that share one pool, in the order in which the spec links them; 0: all.
+
+    Chips with several memories share only within each (bai2020 section II-B: 8 ports of a Tomahawk).
+    """
+    shared_red: Red | None = None
+    """Marking by the occupancy of each pool, in addition to that of ports."""
+    bcc: Bcc | None = None
+    """Marking by the occupancy of each pool, with thresholds that follow from the network."""
+
+    def check(self) -> None:
+        owner = type(self).__name__
+        if self.bcc is not None and self.shared_red is not None:
+            raise ConfigError(
+                f"{owner}.bcc and {owner}.shared_red must not both be set: bcc computes what the other says"
+            )
+        for name, marking in (("shared_red", self.shared_red), ("bcc", self.bcc)):
+            if marking is not None and not self.shared_buffer_bytes:
+                raise ConfigError(f"{owner}.{name} marks by a shared buffer: set shared_buffer_bytes")
+        if self.shared_buffer_bytes:
+            pool = Pool(size_bytes=self.shared_buffer_bytes, alpha=self.dt_alpha, red=self.shared_red)
+            limit, reach_bytes = "what a queue may take", self.buffer_bytes + pool.lone_share_bytes
+        elif self.buffer_bytes == 0:
+            raise ConfigError(f"{owner}.buffer_bytes must be at least 1 unless shared_buffer_bytes is, got 0")
+        elif self.ports_per_pool:
+            raise ConfigError(
+                f"{owner}.ports_per_pool must be 0 where shared_buffer_bytes is, got {self.ports_per_pool}"
+            )
+        else:
+            limit, reach_bytes = "buffer_bytes", self.buffer_bytes
+        check_marks(owner, limit, reach_bytes, self.mark_threshold_bytes, self.red)
+
+    def build(self) -> Topology:
+        """Build the network that this spec describes."""
+        raise TypeError(f"{type(self).__name__} must define build()")
+
+
+class Builder:
+    """A collector of nodes and links; its methods return node ids, and the a-to-b port of a link."""
+
+    def __init__(self, spec: TopologySpec, *, leaf_delay_s: float | None = None) -> None:
+        self.nodes: list[Node] = []
+        self.links: list[Link] = []
+        self.pools: list[Pool] = []
+        self._spec = spec
+        self._leaf_delay_s = spec.delay_s if leaf_delay_s is None else leaf_delay_s
+        same = ("mark_threshold_bytes", "red", "control_first", "mark_on_departure", "classes", "programs")
+        self._buffer = Buffer(
+            size_bytes=spec.buffer_bytes,
+            pool=0 if spec.shared_buffer_bytes else None,
+            **{name: getattr(spec, name) for name in same},
+        )
+        self._pooled: dict[int, tuple[int, Buffer]] = {}  # by switch: ports in its newest pool, and their buffer
+
+    def switch(self, name: str) -> int:
+        return self._node(name, NodeKind.SWITCH)
+
+    def leaves(self, prefix: str, n: int, switch: int, rate_bps: float, first: int = 0) -> list[int]:
+        """Add `n` hosts under a switch, named by the prefix and their numbers from `first` on."""
+        return [self.leaf(f"{prefix}{i}", switch, rate_bps) for i in range(first, first + n)]
+
+    def leaf(
+        self, name: str, switch: int, rate_bps: float, *, delay_s: float | None = None, b_buffer: Buffer | None = None
+    ) -> int:
+        host = self._node(name, NodeKind.HOST)
+        delay_s = self._leaf_delay_s if delay_s is None else delay_s
+        self._link(a=host, b=switch, rate_bps=rate_bps, delay_s=delay_s, b_buffer=b_buffer or self._port(switch))
+        return host
+
+    def link(
+        self,
+        a: int,
+        b: int,
+        rate_bps: float,
+        *,
+        delay_s: float | None = None,
+        buffer: Buffer | None = None,
+        b_buffer: Buffer | None = None,
+        mark_threshold_bytes: int | None = None,
+    ) -> int:
+        """Add a link; `buffer` is that of both ends, `b_buffer` that of the second, outside any pool.
+
+        None: the spec's delay, and its buffer, with `mark_threshold_bytes` if given.
+        """
+        ends = [buffer or self._port(a), b_buffer or buffer or self._port(b)]
+        if mark_threshold_bytes is not None:
+            ends = [end.replace(mark_threshold_bytes=mark_threshold_bytes) for end in ends]
+        delay_s = self._spec.delay_s if delay_s is None else delay_s
+        self._link(a=a, b=b, rate_bps=rate_bps, delay_s=delay_s, a_buffer=ends[0], b_buffer=ends[1])
+        return 2 * (len(self.links) - 1)
+
+    def _port(self, switch: int) -> Buffer:
+        """The buffer of one more port of `switch`."""
+        if self._buffer.pool is None:
+            return self._buffer
+        ports, buffer = self._pooled.get(switch, (0, self._buffer))
+        if ports in (0, self._spec.ports_per_pool):
+            ports, buffer = 0, self._buffer.replace(pool=len(self.pools))
+            spec = self._spec
+            self.pools.append(Pool(size_bytes=spec.shared_buffer_bytes, alpha=spec.dt_alpha, red=spec.shared_red))
+        self._pooled[switch] = (ports + 1, buffer)
+        return buffer
+
+    def _node(self, name: str, kind: NodeKind) -> int:
+        if len(self.nodes) == MAX_NODES:
+            raise ConfigError(f"the topology has more than {MAX_NODES} nodes; make it smaller")
+        self.nodes.append(Node(name=name, kind=kind))
+        return len(self.nodes) - 1
+
+    def _link(self, **link: Any) -> None:
+        if len(self.links) == MAX_LINKS:
+            raise ConfigError(f"the topology has more than {MAX_LINKS} links; make it smaller")
+        self.links.append(Link(**link))
+
+    def build(self, groups: dict[str, list[int]], areas: list[tuple[list[int], int]]) -> Topology:
+        return Topology(
+            nodes=tuple(self.nodes),
+            links=tuple(self.links),
+            groups=tuple(Group(name=name, hosts=tuple(hosts)) for name, hosts in groups.items()),
+            neighbourhoods=tuple(Neighbourhood(hosts=tuple(hosts), uplink_port=port) for hosts, port in areas),
+            pools=tuple(with_bcc(self.pools, self.links, self._spec.bcc) if self._spec.bcc else self.pools),
+        )
