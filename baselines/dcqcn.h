@@ -42,6 +42,7 @@ struct dcqcn_state {
     ncc_u64 cut_ns;             /* time of the last cut; 0: none */
     ncc_u64 alpha_due_ns, rise_due_ns;
     ncc_u64 counted_from_bytes; /* nxt when the counter of bytes began */
+    ncc_u64 repair_bytes;       /* window since a timeout; 0: none, the rate alone limits */
     ncc_u32 alpha_q;
     ncc_u32 by_timer, by_bytes; /* rises since the last cut */
 };
@@ -54,7 +55,7 @@ NCC_CC_FN ncc_u64 dcqcn_line(const struct ncc_cc_conn *c)
 
 NCC_CC_FN void dcqcn_out(struct dcqcn_state *s, struct ncc_cc_out *o)
 {
-    o->cwnd_bytes = NCC_CC_CWND_MAX; /* the rate alone limits */
+    o->cwnd_bytes = s->repair_bytes ? ncc_min_u64(s->repair_bytes, NCC_CC_CWND_MAX) : NCC_CC_CWND_MAX;
     o->ssthresh_bytes = NCC_CC_CWND_MAX;
     o->pacing_bytes_per_s = s->rate_bytes_per_s;
 }
@@ -107,6 +108,8 @@ NCC_CC_FN void dcqcn_rise(struct dcqcn_state *s, const ncc_u64 *p, const struct 
 NCC_CC_FN void dcqcn_on_ack(struct dcqcn_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
                             const struct ncc_cc_event *e, struct ncc_cc_out *o)
 {
+    if (s->repair_bytes)
+        s->repair_bytes = e->flags & NCC_CC_ACK_IN_RECOVERY ? s->repair_bytes + e->delivered_bytes : 0;
     if ((e->flags & NCC_CC_ACK_ECE) && (!s->cut_ns || e->now_ns >= s->cut_ns + p[DCQCN_CNP_NS])) {
         dcqcn_cut(s, p, e);
         dcqcn_rearm(s, e, o);
@@ -134,7 +137,7 @@ NCC_CC_FN void dcqcn_on_timer(struct dcqcn_state *s, const ncc_u64 *p, const str
     dcqcn_out(s, o);
 }
 
-/* The paper's fabric loses nothing: a loss changes no rate. */
+/* The paper's fabric loses nothing: a loss changes no rate. After a timeout ACKs clock the repairs, as in slow start. */
 NCC_CC_FN void dcqcn_on_loss(struct dcqcn_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
                              const struct ncc_cc_event *e, struct ncc_cc_out *o)
 {
@@ -145,7 +148,8 @@ NCC_CC_FN void dcqcn_on_loss(struct dcqcn_state *s, const ncc_u64 *p, const stru
 NCC_CC_FN void dcqcn_on_timeout(struct dcqcn_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
                                 const struct ncc_cc_event *e, struct ncc_cc_out *o)
 {
-    (void)p, (void)c, (void)e;
+    (void)p, (void)e;
+    s->repair_bytes = c->mss_bytes;
     dcqcn_out(s, o);
 }
 

@@ -129,6 +129,15 @@ def test_both_simulators_call_programs_alike(seed: int) -> None:
     run_alike(scenario, stack, max_epochs=2000, prepare=dropped, simulators=sides)
 
 
+def test_a_packet_that_pushes_out_all_others_is_sent_once(simulator: Simulator) -> None:
+    """A buffer of one packet, in which the shorter flow's takes the place of the longer one's."""
+    topology = ManyToOne(senders=2, buffer_bytes=1500, mark_threshold_bytes=0, programs=PFABRIC)
+    flows = flow("s0", "receiver", 300 * MSS), flow("s1", "receiver", 100 * MSS, 2e-4)
+    done = run(simulator, fixed(topology, *flows, transport=EACH_ACK), REMAINING)
+    assert done.records.ports.dropped_pkts.sum() > 0
+    assert np.isfinite(done.fct_s).all()
+
+
 def test_the_most_urgent_flow_is_served_alone(simulator: Simulator) -> None:
     """Two flows meet in a queue of pFabric: the shorter one's completion time is what it is alone."""
     topology = ManyToOne(senders=2, buffer_bytes=36_000, mark_threshold_bytes=0, programs=PFABRIC)

@@ -265,6 +265,8 @@ void Network::Transmitted(Port *port)
     Leave(*port, next.frame, next.arrival_ns - now);
     if (port->held_pkts() > 0) {
         Simulator::Schedule(TimeStep(port->free_ns() - now), &Network::Transmitted, this, port);
+    } else {
+        port->Serve(false);
     }
 }
 
@@ -329,7 +331,8 @@ void Network::Forward(Frame *frame, uint32_t node)
         Leave(port, frame, arrival - now);
     } else if (arrival == Port::kDropped) {
         Forget(frame);
-    } else if (port.held_pkts() == 1) { // the first waiting packet
+    } else if (!port.serving()) {
+        port.Serve(true);
         Simulator::Schedule(TimeStep(port.free_ns() - now), &Network::Transmitted, this, &port);
     }
 }

@@ -56,6 +56,9 @@ class Port
 
     // While frames are held, the caller must call `Next` at `free_ns`, which changes with each call.
     size_t held_pkts() const { return held_ ? held_->pkts : 0; }
+    // True while a call of `Next` is due. One frame may have pushed out all others and wait alone.
+    bool serving() const { return held_->serving; }
+    void Serve(bool due) { held_->serving = due; }
     int64_t free_ns() const { return (free_ps_ + kPsPerNs - 1) / kPsPerNs; }
 
     // Starts the next held frame; `arrival_ns` is its arrival at the far end.
@@ -91,7 +94,7 @@ class Port
         std::array<std::deque<Frame *>, NCC_SW_CLASSES> of;
         RankedQueue<Frame *> by_rank;
         size_t pkts = 0;
-        bool ranked = false;
+        bool ranked = false, serving = false;
     };
 
     ncc_verdict Admit(const Frame &frame, bool waits, bool planned, int64_t now_ns);

@@ -172,7 +172,8 @@ uint32_t Network::NextInTurn(const Link &link, uint32_t place)
         return;
     }
     port.Hold(pool_, place, verdict, rank, connections_[entry.packet.connection].flow, now_ns_);
-    if (port.waiting_pkts() == 1) {
+    if (!port.serving()) {
+        port.Serve(true);
         Schedule(Port::FreeNs(link), EventKind::kTransmit, index);
     }
 }
@@ -199,6 +200,8 @@ void Network::Transmitted(uint32_t index)
     OnLink(index, place);
     if (port.waiting_pkts() > 0) {
         Schedule(Port::FreeNs(link), EventKind::kTransmit, index);
+    } else {
+        port.Serve(false);
     }
 }
 

@@ -133,7 +133,7 @@ class alignas(64) Port
     // wait, call `Next` at `FreeNs`, which changes with each call.
     bool idle(const Link &link, int64_t now_ns) const
     {
-        return link.free_ps <= now_ns * kPsPerNs && waiting_pkts() == 0;
+        return link.free_ps <= now_ns * kPsPerNs && !serving();
     }
     void Hold(PacketPool &pool, uint32_t place, ncc_verdict verdict, uint64_t rank, uint32_t flow, int64_t now_ns);
     uint32_t Next(PacketPool &pool, Link &link, int64_t now_ns); // returns the place of the packet that is sent
@@ -142,6 +142,9 @@ class alignas(64) Port
     const PortTotals &totals() const { return totals_; }
     int64_t queue_bytes() const { return queue_bytes_; }
     size_t waiting_pkts() const { return waiting_ ? waiting_->pkts : 0; }
+    // True while a call of `Next` is due. One packet may have pushed out all others and wait alone.
+    bool serving() const { return waiting_->serving; }
+    void Serve(bool due) { waiting_->serving = due; }
 
     // Byte-nanoseconds waited since the last call; counted from the call of `MeasureQueue` on.
     void MeasureQueue() { integrate_ = true; }
@@ -181,7 +184,7 @@ class alignas(64) Port
         PacketList of[NCC_SW_CLASSES];
         RankedQueue<uint32_t> by_rank;
         size_t pkts = 0;
-        bool ranked = false;
+        bool ranked = false, serving = false;
     };
 
     // Of a packet without data the first; by tag where there are several; else data is the second.

@@ -71,6 +71,7 @@ class Maker
         Flows();
         Faults();
         Ports();
+        Components();
     }
 
   private:
@@ -229,6 +230,28 @@ class Maker
         out_.fault_chance = random_.Chance(0.3) ? 0.05 : 0;
     }
 
+    // Some flows run another controller, with timers of its own.
+    void Components()
+    {
+        const auto controller = [this] {
+            constexpr size_t kControllers = sizeof(ncc_cc_table) / sizeof(ncc_cc_table[0]);
+            const ncc_cc_ops &ops = *ncc_cc_table[random_.Between(0, kControllers - 1)];
+            return std::string(slow_ && (ops.needs & NCC_CC_TIMER) ? "dctcp" : ops.name); // it counts in microseconds
+        };
+        const ncc_cc_ops *first = FindController(spec_.transport);
+        if (slow_ && first && (first->needs & NCC_CC_TIMER)) {
+            spec_.transport = "dctcp";
+        }
+        if (spec_.connections_per_pair > 0 || !random_.Chance(0.4)) {
+            return;
+        }
+        spec_.stacks.push_back({controller(), {}, spec_.min_rto_ns, 2 * spec_.initial_rto_ns});
+        spec_.stacks.push_back({controller(), {}, 3 * spec_.min_rto_ns, spec_.initial_rto_ns});
+        for (FlowSpec &flow : spec_.flows) {
+            flow.stack = static_cast<uint8_t>(random_.Between(0, 2));
+        }
+    }
+
     // Programs of ports, classes and tags. They need not suit the network: nothing may go wrong all the same.
     void Ports()
     {
@@ -246,6 +269,7 @@ class Maker
                                     {"window_bytes", random_.OneOf<uint64_t>({0, 1, 4000, 1'000'000})},
                                     {"timer_ns", random_.OneOf<uint64_t>({0, 300'000, 1'000'000})}}}});
         spec_.programs.push_back({{"rwndq", {{"t_ns", 2'000'000}}}, {"test_program", {{"mark_over_bytes", 3000}}}});
+        spec_.programs.push_back({{"qcn", {{"target_bytes", 1500}, {"sample_bytes", 1500}}}});
         if (slow_) { // years of simulated time, for programs that count in microseconds
             spec_.programs = {{{"pfabric", {}}}};
         }
