@@ -137,7 +137,8 @@ NCC_CC_FN void dcqcn_on_timer(struct dcqcn_state *s, const ncc_u64 *p, const str
     dcqcn_out(s, o);
 }
 
-/* The paper's fabric loses nothing: a loss changes no rate. After a timeout ACKs clock the repairs, as in slow start. */
+/* The paper's fabric loses nothing: a loss changes no rate. After a timeout ACKs clock the repairs, as in slow start.
+ */
 NCC_CC_FN void dcqcn_on_loss(struct dcqcn_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
                              const struct ncc_cc_event *e, struct ncc_cc_out *o)
 {

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from ncc.core import topologies as spec
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.topology import Buffer, Group, Link, Neighbourhood, Node, NodeKind, Pool, Red, Topology
+from ncc.core.topology_spec import TopologySpec
 from ncc.core.units import GBPS, US
 from ncc.core.value import kinds
 
-SPECS: dict[str, spec.TopologySpec] = {kind: cls() for kind, cls in kinds(spec.AnyTopology).items()}
+SPECS: dict[str, TopologySpec] = {kind: cls() for kind, cls in kinds(spec.AnyTopology).items()}
 
 
 def graph(network: Topology) -> nx.Graph:
@@ -91,7 +92,7 @@ class TestEverySpec:
     ],
     ids=lambda value: getattr(value, "__struct_config__", None) and type(value).__name__,
 )
-def test_a_neighbourhood_may_send_by_all_ways_up(made: spec.TopologySpec, capacity_bps: float) -> None:
+def test_a_neighbourhood_may_send_by_all_ways_up(made: TopologySpec, capacity_bps: float) -> None:
     network = made.build()
     assert [network.uplink_capacity_bps(area) for area in network.neighbourhoods] == [capacity_bps] * len(
         network.neighbourhoods

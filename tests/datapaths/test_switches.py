@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from ncc.core.scenario import Scenario
-from ncc.core.topologies import Dumbbell, SingleSwitch, TopologySpec
+from ncc.core.topologies import Dumbbell, SingleSwitch
 from ncc.core.topology import Red
+from ncc.core.topology_spec import TopologySpec
 from ncc.metrics.fct import base_rtt_s
 from tests.datapaths.runs import Run, Simulator, fixed, flow, run
 

@@ -8,8 +8,9 @@ import pytest
 
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import check_columns
-from ncc.core.topologies import ManyToOne, TopologySpec
+from ncc.core.topologies import ManyToOne
 from ncc.core.topology import Red, Topology
+from ncc.core.topology_spec import TopologySpec
 from ncc.envs.linux import switch
 from ncc.envs.linux.rack import Rack
 from ncc.envs.linux.shim import Shim

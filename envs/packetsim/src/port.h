@@ -131,10 +131,7 @@ class alignas(64) Port
 
     // If `holds`, use `Forward` only for an idle transmitter, and otherwise queue the packet with `Hold`; while packets
     // wait, call `Next` at `FreeNs`, which changes with each call.
-    bool idle(const Link &link, int64_t now_ns) const
-    {
-        return link.free_ps <= now_ns * kPsPerNs && !serving();
-    }
+    bool idle(const Link &link, int64_t now_ns) const { return link.free_ps <= now_ns * kPsPerNs && !serving(); }
     void Hold(PacketPool &pool, uint32_t place, ncc_verdict verdict, uint64_t rank, uint32_t flow, int64_t now_ns);
     uint32_t Next(PacketPool &pool, Link &link, int64_t now_ns); // returns the place of the packet that is sent
     static int64_t FreeNs(const Link &link) { return (link.free_ps + kPsPerNs - 1) / kPsPerNs; }

@@ -130,7 +130,8 @@ inline void Watch::CheckAck(Network &network, const Shadow &shadow, const Packet
         const SackBlocks::Block &block = blocks.blocks[i];
         const SackBlocks::Block &second = blocks.blocks[1];
         const bool within = blocks.n > 1 && second.first <= block.first && block.end <= second.end;
-        const bool duplicate = i == 0 && network.tcp(packet.connection).modern && (block.end <= packet.number || within); // DSACK
+        const bool duplicate =
+            i == 0 && network.tcp(packet.connection).modern && (block.end <= packet.number || within); // DSACK
         Require(block.first < block.end && (duplicate || block.first > packet.number),
                 "a SACK block that is empty or acknowledged");
         for (uint32_t number = std::max(block.first, shadow.next); number < block.end; ++number) {
