@@ -7,7 +7,7 @@
  * The loop near the source is QCN's reaction point, whose cycles are counted in acknowledged bytes (section 3.2). Its
  * rate paces the flow while it is below window / RTT, the rate of the other loop.
  *
- * annulus_dctcp.h and annulus_cubic.h are this over a controller. See cards/annulus.md.
+ * annulus_dctcp.h and annulus_cubic.h are this over a controller. See cards/annulus_dctcp.md.
  */
 #ifndef NCC_ANNULUS_H
 #define NCC_ANNULUS_H
@@ -20,14 +20,14 @@
 /* A function of BPF has five arguments at most, if it is not inlined. */
 #define ANNULUS_FN static inline __attribute__((always_inline, unused))
 
-/* Parameters, after those of the controller: `first` is the index of the first of these. */
+/* Parameters of the near loop, after those of the controller. */
 #define ANNULUS_PARAMS                                                                                                 \
     {"cycle_bytes", 150000, 1500, 1000000000, "acknowledged bytes of a cycle (802.1Qau: 150 KB)"},                     \
         {"ai_kbps", 5000, 1, 100000000, "kbit/s by which the target grows in a cycle: R_AI (802.1Qau: 5 Mbit/s)"},     \
         {"hai_kbps", 50000, 0, 100000000, "kbit/s by which the growth grows in each later cycle: R_HAI (802.1Qau)"},   \
         {"min_kbps", 10000, 8, 100000000, "kbit/s, lowest rate (802.1Qau: 10 Mbit/s)"},                                \
         {"uncoordinated", 0, 0, 1, "1: the loops do not hold each other (figure 8a), for comparison"}
-enum { ANNULUS_CYCLE_BYTES, ANNULUS_AI, ANNULUS_HAI, ANNULUS_MIN, ANNULUS_UNCOORDINATED, ANNULUS_N_PARAMS };
+enum { ANNULUS_CYCLE_BYTES, ANNULUS_AI, ANNULUS_HAI, ANNULUS_MIN, ANNULUS_UNCOORDINATED };
 
 struct annulus_near {           /* the loop near the source */
     ncc_u64 rate_bytes_per_s;   /* 0: nothing limits it */
@@ -64,7 +64,7 @@ ANNULUS_FN void annulus_signal(struct annulus_near *n, struct ncc_reno_window *w
                                const struct ncc_cc_conn *c, const struct ncc_cc_event *e, ncc_u32 feedback)
 {
     const ncc_u64 end_rate = annulus_end_rate(w, e), floor = annulus_bytes_per_s(p[ANNULUS_MIN]);
-    const ncc_u64 keep = ANNULUS_LEVELS - ncc_min_u64(feedback, ANNULUS_LEVELS / 2);
+    const ncc_u64 keep = ANNULUS_LEVELS - feedback; /* more than half: feedback is at most 63 */
     const ncc_u64 window = w->cwnd_bytes;
 
     if (!end_rate)
@@ -86,9 +86,7 @@ ANNULUS_FN void annulus_signal(struct annulus_near *n, struct ncc_reno_window *w
 ANNULUS_FN void annulus_acked(struct annulus_near *n, struct ncc_reno_window *w, const ncc_u64 *p,
                               const struct ncc_cc_conn *c, const struct ncc_cc_event *e, ncc_u64 before_bytes)
 {
-    const int alone = !n->rate_bytes_per_s || !e->srtt_ns;
-
-    if (alone)
+    if (!n->rate_bytes_per_s || !e->srtt_ns)
         return;
     if (!p[ANNULUS_UNCOORDINATED]) {
         struct ncc_reno_window earlier = *w;
@@ -119,7 +117,7 @@ ANNULUS_FN void annulus_acked(struct annulus_near *n, struct ncc_reno_window *w,
         n->rate_bytes_per_s = 0; /* nothing is left to limit */
 }
 
-/* Annulus over a controller whose state begins with its window `w` and whose parameters are n_. */
+/* Annulus over a controller with a window `w` in its state and n_ parameters. */
 #define ANNULUS_OVER(name_, over_, n_)                                                                                 \
     struct name_##_state {                                                                                             \
         struct over_##_state end;                                                                                      \

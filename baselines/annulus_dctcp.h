@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Annulus over DCTCP, for traffic within a datacentre. See annulus.h and cards/annulus.md. */
+/* Annulus over DCTCP, for traffic within a datacentre. See annulus.h and cards/annulus_dctcp.md. */
 #ifndef NCC_ANNULUS_DCTCP_H
 #define NCC_ANNULUS_DCTCP_H
 

@@ -52,7 +52,7 @@ class Connection
   public:
     Connection(const std::string &name, ncc_u32 mss_bytes, ncc_u32 init_cwnd_bytes, std::vector<ncc_u64> params,
                ncc_u64 line_bytes_per_s)
-        : ops_(find(name)), params_(std::move(params)), conn_{mss_bytes, init_cwnd_bytes, line_bytes_per_s, 0}
+        : ops_(find(name)), params_(std::move(params)), conn_{mss_bytes, init_cwnd_bytes, line_bytes_per_s}
     {
         if (mss_bytes < 1 || init_cwnd_bytes < mss_bytes) {
             throw nb::value_error("mss_bytes must be at least 1 and init_cwnd_bytes at least mss_bytes");

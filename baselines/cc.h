@@ -63,7 +63,6 @@ struct ncc_cc_conn {
     ncc_u32 mss_bytes;        /* payload of a full packet, >= 1 */
     ncc_u32 init_cwnd_bytes;  /* initial window (RFC 6928), >= mss_bytes */
     ncc_u64 line_bytes_per_s; /* rate of the host's link; 0: not known */
-    ncc_u64 base_rtt_ns;      /* RTT of the way without any wait; 0: not known */
 };
 
 enum ncc_cc_ack_flags {

@@ -117,8 +117,8 @@ inline void SetPrograms(Spec &spec, const ProgramRows &programs)
     }
 }
 
-// Stacks of components: transport, its parameters, minimum and initial RTO in ns; and the stack of each flow, 0 for
-// that of all.
+// Rows of stacks (transport, its parameters, minimum and initial RTO in ns), and the stack of each flow as FlowSpec
+// numbers it.
 using StackRows = std::vector<std::tuple<std::string, std::vector<std::pair<std::string, uint64_t>>, int64_t, int64_t>>;
 inline void SetStacks(Spec &spec, const StackRows &stacks, In<uint8_t> of)
 {

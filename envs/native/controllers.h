@@ -83,6 +83,13 @@ inline bool Obeyable(const ncc_cc_conn &conn, const ncc_cc_out &out)
            out.pacing_bytes_per_s <= NCC_CC_PACING_MAX;
 }
 
+// The time after which a controller's own timer is due; 0: as it was.
+inline int64_t ControlDelayNs(const ncc_cc_ops &ops, const ncc_cc_out &out)
+{
+    constexpr ncc_u64 kLongestNs = NCC_NS_PER_S << 20;
+    return (ops.needs & NCC_CC_TIMER) == 0 ? 0 : static_cast<int64_t>(std::min(out.timer_ns, kLongestNs));
+}
+
 // What is wrong with a decision that is not obeyable.
 inline std::string DecisionFault(const ncc_cc_ops &ops, const ncc_cc_conn &conn, const ncc_cc_out &out)
 {

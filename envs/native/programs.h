@@ -72,7 +72,7 @@ class Programs
         return verdict;
     }
 
-    // What the last `enqueue` has to tell the packet's sender, once.
+    // Takes the signal of the last `enqueue`; SIGNAL_NONE if there is none.
     ncc_cc_signal TakeSignal() { return std::exchange(signal_, {NCC_CC_SIGNAL_NONE, 0}); }
 
     // Returns true if the timer of a program is due now. A timer that was set again is due at its last time only.

@@ -44,7 +44,7 @@ struct PoolSpec {
     double red_max_prob = 0;
 };
 
-// The stack of a component of the traffic, where it is not that of all.
+// The controller and the timers of some flows.
 struct StackSpec {
     std::string transport;
     std::vector<std::pair<std::string, uint64_t>> params;
@@ -108,7 +108,7 @@ struct Spec {
 
     std::string transport = "dctcp";
     std::vector<std::pair<std::string, uint64_t>> params;
-    std::vector<StackSpec> stacks; // of components that have one of their own
+    std::vector<StackSpec> stacks; // beside the one of all other flows
     StackSpec stack(size_t which) const
     {
         return which == 0 ? StackSpec{transport, params, min_rto_ns, initial_rto_ns} : stacks.at(which - 1);

@@ -15,7 +15,7 @@ from ncc.core.writes import pieces
 from ncc.envs.native.extension import Extension, Spec
 from ncc.envs.native.params import check_params
 from ncc.harness.anticipation import anticipated
-from ncc.harness.datapath import Anticipates, HostStack
+from ncc.harness.datapath import Anticipates, ComponentStack, HostStack
 from ncc.harness.messages import patience_s
 
 MAX_ROUTES = 2**26
@@ -126,9 +126,7 @@ def _set_components(spec: Spec, module: Extension, scenario: Scenario, flows: Fl
     for own in stack.components:
         if own.component not in names:
             raise UnknownNameError("component of the traffic in stack.components", own.component, names)
-        if own.transport not in (known := module.transports()):
-            raise UnknownNameError("transport", own.transport, known)
-        check_params(own.transport, module.params(own.transport), own.params)
+        _check_transport(module, own)
         min_rto_s = transport.min_rto_s if own.min_rto_s is None else own.min_rto_s
         initial_rto_s = transport.initial_rto_s if own.initial_rto_s is None else own.initial_rto_s
         rows.append((own.transport, list(own.params), to_ns(min_rto_s), to_ns(initial_rto_s)))
@@ -292,14 +290,18 @@ def _check_wait(topology: Topology, port: int | None, transport: Transport, simu
         )
 
 
-def _choose(spec: Spec, module: Extension, stack: HostStack) -> None:
+def _check_transport(module: Extension, stack: HostStack | ComponentStack) -> None:
     if stack.transport not in (known := module.transports()):
         raise UnknownNameError("transport", stack.transport, known)
+    check_params(stack.transport, module.params(stack.transport), stack.params)
+
+
+def _choose(spec: Spec, module: Extension, stack: HostStack) -> None:
+    _check_transport(module, stack)
     if stack.order not in (orders := module.orders()):
         raise UnknownNameError("flow order", stack.order, orders)
     if stack.tags not in (tags := module.tags()):
         raise UnknownNameError("tags", stack.tags, tags)
-    check_params(stack.transport, module.params(stack.transport), stack.params)
     check_params(f"flow order {stack.order}", module.order_params(stack.order), stack.order_params)
     check_params(f"tags {stack.tags}", module.tag_params(stack.tags), stack.tag_params)
     spec.tags, spec.tag_params = stack.tags, list(stack.tag_params)

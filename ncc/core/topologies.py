@@ -110,12 +110,12 @@ class LeafSpine(TopologySpec, frozen=True, tag="leaf_spine"):
         groups: dict[str, list[int]] = {"hosts": []}
         areas = []
         for i in range(self.leaves):
-            leaf = net.switch(f"leaf{i}")
-            up = [net.link(leaf, spine, self.spine_rate_bps) for spine in spines]
-            hosts = net.leaves(f"h{i}_", self.hosts_per_leaf, leaf, self.host_rate_bps)
-            groups[f"leaf{i}"] = hosts
-            groups["hosts"] += hosts
-            areas.append((hosts, up[0]))
+            name = f"leaf{i}"
+            groups[name], up = net.edge(
+                name, f"h{i}_", spines, self.hosts_per_leaf, self.host_rate_bps, up_bps=self.spine_rate_bps
+            )
+            groups["hosts"] += groups[name]
+            areas.append((groups[name], up))
         return net.build(groups, areas)
 
 
@@ -137,17 +137,12 @@ class FatTree(TopologySpec, frozen=True, tag="fat_tree"):
         groups: dict[str, list[int]] = {"hosts": []}
         areas = []
         for pod in range(self.k):
-            aggs = [net.switch(f"agg{pod}_{i}") for i in range(half)]
-            for i, agg in enumerate(aggs):
-                for core in cores[i * half : (i + 1) * half]:
-                    net.link(agg, core, self.rate_bps)
+            aggs = net.aggregation(pod, half, cores, self.rate_bps)
             for e in range(half):
-                edge = net.switch(f"edge{pod}_{e}")
-                up = [net.link(edge, agg, self.rate_bps) for agg in aggs]
-                hosts = net.leaves(f"h{pod}_{e}_", half, edge, self.rate_bps)
-                groups[f"edge{pod}_{e}"] = hosts
-                groups["hosts"] += hosts
-                areas.append((hosts, up[0]))
+                name = f"edge{pod}_{e}"
+                groups[name], up = net.edge(name, f"h{pod}_{e}_", aggs, half, self.rate_bps)
+                groups["hosts"] += groups[name]
+                areas.append((groups[name], up))
         return net.build(groups, areas)
 
 
@@ -266,20 +261,16 @@ class Pods(TopologySpec, frozen=True, tag="pods"):
         border = net.switch("border")
         beyond = Buffer(size_bytes=self.wan_buffer_bytes, control_first=self.control_first, classes=self.classes)
         groups: dict[str, list[int]] = {"hosts": []}
-        areas, part = [], self.cores // self.aggs
+        areas = []
         for pod in range(self.pods):
-            aggs = [net.switch(f"agg{pod}_{i}") for i in range(self.aggs)]
-            for i, agg in enumerate(aggs):
-                for core in cores[i * part : (i + 1) * part]:
-                    net.link(agg, core, self.rate_bps)
+            aggs = net.aggregation(pod, self.aggs, cores, self.rate_bps)
+            for agg in aggs:
                 net.link(agg, border, self.border_rate_bps, b_buffer=beyond)
             for t in range(self.tors):
-                tor = net.switch(f"tor{pod}_{t}")
-                up = [net.link(tor, agg, self.rate_bps) for agg in aggs]
-                hosts = net.leaves(f"h{pod}_{t}_", self.hosts_per_tor, tor, self.rate_bps)
-                groups[f"tor{pod}_{t}"] = hosts
-                groups["hosts"] += hosts
-                areas.append((hosts, up[0]))
+                name = f"tor{pod}_{t}"
+                groups[name], up = net.edge(name, f"h{pod}_{t}_", aggs, self.hosts_per_tor, self.rate_bps)
+                groups["hosts"] += groups[name]
+                areas.append((groups[name], up))
         groups["far"] = [
             net.leaf(f"far{i}", border, self.rate_bps, delay_s=self.wan_delay_s, b_buffer=beyond)
             for i in range(self.far)

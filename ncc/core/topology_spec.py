@@ -120,6 +120,23 @@ class Builder:
         self._link(a=host, b=switch, rate_bps=rate_bps, delay_s=delay_s, b_buffer=b_buffer or self._port(switch))
         return host
 
+    def edge(
+        self, name: str, prefix: str, above: list[int], hosts: int, rate_bps: float, *, up_bps: float | None = None
+    ) -> tuple[list[int], int]:
+        """Add a switch with a link to each of those `above`, and hosts under it; return these and its first port up."""
+        switch = self.switch(name)
+        up = [self.link(switch, each, rate_bps if up_bps is None else up_bps) for each in above]
+        return self.leaves(prefix, hosts, switch, rate_bps), up[0]
+
+    def aggregation(self, pod: int, n: int, cores: list[int], rate_bps: float) -> list[int]:
+        """Add the `n` aggregation switches of a pod: the i-th has links to the i-th part of the cores."""
+        aggs = [self.switch(f"agg{pod}_{i}") for i in range(n)]
+        part = len(cores) // n
+        for i, agg in enumerate(aggs):
+            for core in cores[i * part : (i + 1) * part]:
+                self.link(agg, core, rate_bps)
+        return aggs
+
     def link(
         self,
         a: int,

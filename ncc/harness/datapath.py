@@ -59,9 +59,14 @@ class HostStack(Value, frozen=True):
     """Way of what receivers hear and tell: packets that cross the network, or, for an oracle, no time at all."""
 
     @property
+    def controllers(self) -> tuple[tuple[str, tuple[tuple[str, int], ...]], ...]:
+        """Transport and parameters of the stack itself and of each component."""
+        return ((self.transport, self.params), *((each.transport, each.params) for each in self.components))
+
+    @property
     def transports(self) -> tuple[str, ...]:
-        """All controllers, each once, that of most traffic first."""
-        return tuple(dict.fromkeys((self.transport, *(each.transport for each in self.components))))
+        """Names of all its transports, each once."""
+        return tuple(dict.fromkeys(transport for transport, _ in self.controllers))
 
     def check(self) -> None:
         names = [each.component for each in self.components]

@@ -42,7 +42,12 @@ def runs_digest(grid: Grid) -> str:
     preset = grid.experiment.preset(grid.preset)
     whole = {
         "grid": grid.digest(),
-        "params": [check_params(s.transport, dict(s.params)) for s in stacks if s.transport in controllers()],
+        "params": [
+            check_params(transport, dict(params))
+            for stack in stacks
+            for transport, params in stack.controllers
+            if transport in controllers()
+        ],
         "measures": {name: _without_words(measure) for name, measure in measures.items()},
         "seeds": preset.seeds,
         **({"first_seed": preset.first_seed} if preset.first_seed else {}),

@@ -89,6 +89,13 @@ def test_both_simulators_signal_alike(controller: str, seed: int) -> None:
     run_alike(scenario, HostStack(transport=controller), max_epochs=2000, prepare=dropped)
 
 
+def test_ns3_s_own_transports_hear_nothing() -> None:
+    scenario = fixed(
+        into_one(3, qcn(target_bytes=1500, sample_bytes=1500)), *(flow(f"s{i}", "receiver", 10**6) for i in range(3))
+    )
+    assert np.isfinite(run(Ns3Datapath, scenario, "ns3::TcpNewReno").fct_s).all()
+
+
 def test_dcqcn_s_flows_come_to_equal_rates(simulator: Simulator) -> None:
     """One has the line for itself, then another begins; Jain's index of 100 ms later."""
     topology = into_one(2, ()).replace(mark_threshold_bytes=50_000)

@@ -37,9 +37,8 @@ void CcOps::Apply(Ptr<TcpSocketState> tcb)
         tcb->m_paceInitialWindow = true;
         tcb->m_pacingRate = ns3::DataRate(8 * out_.pacing_bytes_per_s);
     }
-    if (out_.timer_ns > 0 && needs(NCC_CC_TIMER)) {
-        const ncc_u64 delay_ns = std::min<ncc_u64>(out_.timer_ns, NCC_NS_PER_S << 20);
-        socket_.ArmControl(ns3::TimeStep(static_cast<int64_t>(delay_ns)));
+    if (const int64_t delay_ns = ControlDelayNs(*controller_.ops, out_); delay_ns > 0) {
+        socket_.ArmControl(ns3::TimeStep(delay_ns));
     }
     out_.timer_ns = 0;
 }
@@ -130,9 +129,7 @@ void CcOps::OnRestart(Ptr<TcpSocketState> tcb, ncc_u32 idle_rtos)
     controller_.ops->on_restart(state_, controller_.params.data(), &conn_, &event, &out_);
     Apply(tcb);
     marked_ = marked_ && idle_rtos == 0;
-    if (proportional_ && marked_) {
-        tcb->m_cWnd = window_bytes_;
-    }
+    Keep(tcb);
 }
 
 void CcOps::Keep(Ptr<TcpSocketState> tcb)

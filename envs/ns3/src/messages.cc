@@ -67,7 +67,6 @@ void Network::Signal(uint32_t node, uint32_t flow, ncc_cc_signal signal)
 {
     Frame *frame = Bare(flow, NCC_SW_SIGNAL_BYTES);
     frame->signal = signal;
-    ++signals_;
     Simulator::Schedule(TimeStep(0), &Network::Forward, this, frame, node);
 }
 

@@ -59,7 +59,6 @@ class Network
     void Tell(std::vector<Grant> grants) { gates_->Tell(std::move(grants), now_ns_); }
     std::vector<Gates::Edge> Edges() const; // none without receivers' control
     uint64_t messages() const { return messages_; }
-    uint64_t signals() const { return signals_; } // that switches have sent
 
     int64_t now_ns() const { return now_ns_; }
     int64_t epoch() const { return epoch_; }
@@ -109,11 +108,8 @@ class Network
     // Called by NICs and frames
     FlowQueue &queue(uint32_t flow) { return connections_[flow]->queue; }
     const FlowSpec &flow(uint32_t number) const { return spec_.flows[number]; }
-    const Wire &wire(uint32_t flow) const { return nic_of_flow_[flow]->wire(); } // of its sender's link
-    int64_t base_rtt_ns(uint32_t flow) const
-    {
-        return routes_.BaseRttNs(spec_, spec_.flows[flow].src, spec_.flows[flow].dst);
-    }
+    // Rate of the link of a flow's sender, bytes/s.
+    uint64_t line_bytes_per_s(uint32_t flow) const { return nic_of_flow_[flow]->wire().BytesPerS(); }
     void Left(const Frame &frame, int64_t now_ns);
     void Drained(uint32_t flow);
     void Arrive(Frame *frame);
@@ -187,7 +183,7 @@ class Network
     std::unique_ptr<Tags> tags_;   // null: none
     bool see_windows_ = false;     // programs see receive windows
     std::unique_ptr<Gates> gates_; // null without receivers' control
-    uint64_t messages_ = 0, signals_ = 0;
+    uint64_t messages_ = 0;
     std::string fault_;
 };
 

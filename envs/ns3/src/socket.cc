@@ -77,7 +77,7 @@ void HostSocket::SetTimeouts(Time min_rto, Time initial_rto)
 
 void HostSocket::Signal(const ncc_cc_signal &signal)
 {
-    if (Undelivered() && controller_->needs(NCC_CC_SIGNALS)) {
+    if (Undelivered() && controller_ && controller_->needs(NCC_CC_SIGNALS)) { // ns-3's own hear nothing
         controller_->OnSignal(m_tcb, Event(InRecovery()), signal);
         SendPendingData(m_connected);
     }

@@ -114,10 +114,7 @@ Ptr<HostSocket> Transport::Make(Network &network, uint32_t flow, bool sender, Pt
         socket->SetCongestionControlAlgorithm(control);
     } else if (sender) {
         ncc_cc_conn conn = conn_;
-        if ((controller_.ops->needs & (NCC_CC_SIGNALS | NCC_CC_TIMER)) != 0) {
-            conn.line_bytes_per_s = network.wire(flow).BytesPerS();
-            conn.base_rtt_ns = static_cast<ncc_u64>(network.base_rtt_ns(flow));
-        }
+        conn.line_bytes_per_s = network.line_bytes_per_s(flow);
         socket->SetController(CreateObject<CcOps>(controller_, *socket, conn, network.spec().modern),
                               (controller_.ops->needs & NCC_CC_RATE) != 0);
     } else {

@@ -53,7 +53,7 @@ Network::Window Network::SenderWindow(uint32_t flow) const
 
 Network::Audit Network::Count() const
 {
-    Audit audit{sent_, arrived_, dropped_, 0, delayed_, past_, scheduler_.size()};
+    Audit audit{sent_, arrived_, dropped_, 0, joining_, past_, scheduler_.size()};
     for (const Host &host : hosts_) {
         audit.in_hosts += host.nic ? host.nic->waiting_pkts() : 0;
     }

@@ -72,7 +72,7 @@ void Network::Handle(const Event &event)
         Expire(TimerKind::kControl, index, event);
         return;
     case EventKind::kJoin:
-        --delayed_;
+        --joining_;
         Join(pool_[index].next_port, index, NCC_PASS);
         return;
     case EventKind::kOver:
@@ -183,7 +183,7 @@ void Network::Forward(uint32_t index, uint32_t place)
     Port &port = ports_[index];
     const Port::Fault fault = port.planned() ? port.Planned(pool_[place].packet) : Port::Fault{0, NCC_PASS, 0};
     if (fault.delay_ns > 0) {
-        ++delayed_;
+        ++joining_;
         Schedule(now_ns_ + fault.delay_ns, EventKind::kJoin, place);
     } else {
         Join(index, place, fault.verdict);

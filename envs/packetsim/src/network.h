@@ -48,7 +48,6 @@ class Network
     void Tell(std::vector<Grant> grants) { gates_->Tell(std::move(grants), now_ns_); }
     std::vector<Gates::Edge> Edges() const; // none without receivers' control
     uint64_t messages() const { return messages_; }
-    uint64_t signals() const { return signals_; } // that switches have sent
 
     int64_t now_ns() const { return now_ns_; }
     int64_t epoch() const { return epoch_; }
@@ -91,7 +90,7 @@ class Network
 
     // Called by TCP and NICs
     const TcpConfig &tcp(uint32_t slot) const { return tcp_[connections_[slot].stack]; }
-    // Constants of a connection, for controllers that are not the same for all (NCC_CC_SIGNALS, NCC_CC_TIMER).
+    // Constants of a connection, for its controller.
     ncc_cc_conn Conn(uint32_t slot) const;
     TcpRings &rings() { return rings_; }
     Connection &connection(uint32_t slot) { return connections_[slot]; }
@@ -288,11 +287,11 @@ class Network
     std::vector<PortTotals> uplinks_before_;
     size_t next_flow_ = 0, live_ = 0;
     int64_t finished_ = 0, epoch_ = 0;
-    uint64_t events_ = 0, sent_ = 0, arrived_ = 0, dropped_ = 0, past_ = 0, delayed_ = 0;
+    uint64_t events_ = 0, sent_ = 0, arrived_ = 0, dropped_ = 0, past_ = 0, joining_ = 0;
     bool failed_ = false, record_sent_ = false;
     std::vector<SentPacket> sent_packets_;
     std::unique_ptr<Gates> gates_; // null without receivers' control
-    uint64_t messages_ = 0, signals_ = 0;
+    uint64_t messages_ = 0;
     std::string fault_;
 };
 

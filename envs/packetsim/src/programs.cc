@@ -8,13 +8,8 @@ namespace ncc::packetsim
 ncc_cc_conn Network::Conn(uint32_t slot) const
 {
     const Connection &connection = connections_[slot];
-    const TcpConfig &config = tcp_[connection.stack];
-    ncc_cc_conn conn = config.conn;
-    if (config.needs_signals || config.needs_timer) {
-        const FlowSpec &flow = spec_.flows[connection.flow];
-        conn.line_bytes_per_s = links_[hosts_[connection.src_host].nic->port()].wire.BytesPerS();
-        conn.base_rtt_ns = static_cast<ncc_u64>(routes_.BaseRttNs(spec_, flow.src, flow.dst));
-    }
+    ncc_cc_conn conn = tcp_[connection.stack].conn;
+    conn.line_bytes_per_s = links_[hosts_[connection.src_host].nic->port()].wire.BytesPerS();
     return conn;
 }
 
@@ -116,8 +111,7 @@ void Network::Signal(uint32_t port, const Packet &about, const ncc_cc_signal &si
     packet.kind = Kind::kSignal;
     ++connections_[about.connection].in_network;
     ++sent_;
-    ++signals_;
-    ++delayed_;
+    ++joining_;
     const uint32_t place = pool_.Take(packet);
     const LinkSpec &link = spec_.links[port / 2];
     pool_[place].next_port = WayBack(port % 2 == 0 ? link.a : link.b, about.connection);

@@ -21,10 +21,8 @@ TcpConfig MakeTcpConfig(const Spec &spec, size_t which)
     std::copy(params.begin(), params.end(), config.params);
     config.ecn = config.ops->ecn;
     config.needs_rate = (config.ops->needs & NCC_CC_RATE) != 0;
-    config.needs_signals = (config.ops->needs & NCC_CC_SIGNALS) != 0;
-    config.needs_timer = (config.ops->needs & NCC_CC_TIMER) != 0;
     config.mss_bytes = spec.mss_bytes();
-    config.conn = {config.mss_bytes, config.mss_bytes * spec.initial_window_pkts, 0, 0};
+    config.conn = {config.mss_bytes, config.mss_bytes * spec.initial_window_pkts, 0};
     // Window scale takes 3 bytes of options, SACK-permitted 2; options fill whole words.
     config.syn_bytes = kHeaderBytes + (spec.sack ? 8 : 4);
     config.receive_buffer_bytes = spec.receive_buffer_bytes;

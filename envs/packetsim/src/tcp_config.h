@@ -22,7 +22,7 @@ constexpr uint32_t kMaxUnscaledWindow = UINT16_MAX; // bytes: the window field
 struct TcpConfig {
     const ncc_cc_ops *ops = nullptr;
     ncc_u64 params[NCC_CC_PARAMS_MAX] = {}; // in the order of the controller's table
-    ncc_cc_conn conn = {};                  // what is the same for all of them
+    ncc_cc_conn conn = {};                  // without the rate of the host's link
 
     uint32_t mss_bytes = 0;
     uint32_t syn_bytes = 0; // IP packet of a SYN with its options
@@ -37,7 +37,6 @@ struct TcpConfig {
     RttNoise rtt_noise{0, 0};
     ncc_cc_ecn ecn = NCC_CC_ECN_NONE;
     bool needs_rate = false; // the controller wants delivery rates
-    bool needs_signals = false, needs_timer = false;
     bool handshake = true;
     bool sack = true;
     bool limited_transmit = true;

@@ -110,15 +110,14 @@ void TcpSendingEnd::Apply(const ncc_cc_out &out)
     }
     s_.ssthresh_bytes = static_cast<uint32_t>(std::min(out.ssthresh_bytes, kMax));
     s_.pacing_bytes_per_s = pacing_bytes_per_s;
-    if (out.timer_ns > 0 && config_.needs_timer) {
-        const ncc_u64 delay_ns = std::min<ncc_u64>(out.timer_ns, NCC_NS_PER_S << 20);
-        network_.Arm(s_.control, TimerKind::kControl, slot_, static_cast<int64_t>(delay_ns));
+    if (const int64_t delay_ns = ControlDelayNs(*config_.ops, out); delay_ns > 0) {
+        network_.Arm(s_.control, TimerKind::kControl, slot_, delay_ns);
     }
 }
 
 void TcpSendingEnd::Signal(const ncc_cc_signal &signal)
 {
-    if (!config_.needs_signals || !s_.established || s_.una == connection_.packets) {
+    if ((config_.ops->needs & NCC_CC_SIGNALS) == 0 || !s_.established || s_.una == connection_.packets) {
         return;
     }
     const ncc_cc_event event = Event(InRecovery());
