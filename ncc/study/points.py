@@ -122,7 +122,7 @@ def _cell(
     plain = {
         "scenario": copy.deepcopy(dict(scenario)),
         "contenders": {
-            each: copy.deepcopy({"params": c.params, "stack": c.stack, "limit": c.limit, "tuned": c.tuned})
+            each: copy.deepcopy({key: getattr(c, key) for key in ("params", "stack", "limit", "receivers", "tuned")})
             for each, c in experiment.contenders.items()
         },
     }
@@ -157,10 +157,15 @@ def _controller(
     params: Mapping[str, int],
     stack: Mapping[str, Any],
     limit: Mapping[str, Any],
+    receivers: Mapping[str, Any],
     policies: LimiterFactory,
 ) -> Controller:
-    """The controller of that name with other parameters, and with other fields of its stack and of its limit."""
+    """The controller of that name with other parameters, and with other fields of its stack and of its limits."""
     controller = load_controller(name)
+    if receivers:
+        plain = controller.to_dict()
+        beside = {"kind": "receiver_rule", **(plain["receivers"] or {}), **receivers}
+        controller = from_dict(Controller, {**plain, "receivers": beside}, "contender")
     if limit:
         own = controller.limit.to_dict()
         kept = own if limit.get("kind", own["kind"]) == own["kind"] else {}

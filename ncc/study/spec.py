@@ -45,6 +45,8 @@ class Contender(Value, frozen=True, kw_only=True):
     trained on. Another transport or order has its own parameters: those of the former are dropped."""
     limit: dict[str, Any] = field(default_factory=dict)
     """Fields of its limit (`ncc.harness.controller`) over the controller's own; another `kind` replaces it."""
+    receivers: dict[str, Any] = field(default_factory=dict)
+    """Fields of the rule of receivers beside its limit, over the controller's own."""
     tuned: str = ""
     """A set of configs/tuned (`ncc.study.tuned`): its parameters lie under `params`, what it sets of the scenario comes
     after the axes and before `changes`."""
@@ -53,8 +55,9 @@ class Contender(Value, frozen=True, kw_only=True):
 
     @property
     def departures(self) -> tuple[dict[str, Any], ...]:
-        """Its differences from its controller: `params`, `stack`, `limit`, `changes`, and `tuned` if it is."""
-        return self.params, self.stack, self.limit, self.changes, {"tuned": self.tuned} if self.tuned else {}
+        """Differences from its controller: `params`, `stack`, `limit`, `receivers`, `changes`, and `tuned` if it is."""
+        tuned = {"tuned": self.tuned} if self.tuned else {}
+        return self.params, self.stack, self.limit, self.receivers, self.changes, tuned
 
 
 class Setting(Value, frozen=True, kw_only=True):
